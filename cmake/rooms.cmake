@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# One static library per room. weft_room(NAME FOLDER DEPS...) compiles FOLDER/*.cpp (and the folders
+# below it) and may link only the rooms it names: the same permissions as tests/tidy checks for
+# includes.
+function(weft_room NAME FOLDER)
+  file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/*.cpp)
+  if(SOURCES)
+    add_library(weft_${NAME} STATIC ${SOURCES})
+    target_include_directories(weft_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                   ${PROJECT_SOURCE_DIR})
+    set(KIND PUBLIC)
+  else()
+    add_library(weft_${NAME} INTERFACE)
+    target_include_directories(weft_${NAME} INTERFACE ${PROJECT_SOURCE_DIR}/include
+                                                      ${PROJECT_SOURCE_DIR})
+    set(KIND INTERFACE)
+  endif()
+  foreach(DEP ${ARGN})
+    target_link_libraries(weft_${NAME} ${KIND} weft_${DEP})
+  endforeach()
+  target_link_libraries(weft_${NAME} ${KIND} Threads::Threads)
+  set_property(GLOBAL APPEND PROPERTY WEFT_ROOMS weft_${NAME})
+endfunction()
+
+weft_room(base lib/base)
+weft_room(wire lib/wire base)
+weft_room(memory lib/memory base)
+weft_room(congestion lib/congestion base)
+weft_room(engine lib/engine base wire memory congestion)
+weft_room(driver lib/driver base memory engine)
+weft_room(sim lib/sim base wire congestion engine)
+weft_room(port_udp providers/port/udp engine wire memory base)
+weft_room(port_shm providers/port/shm engine wire memory base)
+weft_room(port_sim providers/port/sim engine wire memory base sim)
+weft_room(port_middleware providers/port/middleware engine wire memory base)
+weft_room(verbs lib/verbs base memory)
+weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
+          port_middleware)
+
+if(WEFT_HAVE_ISAL)
+  target_compile_definitions(weft_wire PRIVATE WEFT_HAVE_ISAL=1)
+  target_include_directories(weft_wire PRIVATE ${ISAL_INCLUDE})
+  target_link_libraries(weft_wire PUBLIC ${ISAL_LIBRARY})
+endif()

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues: poll with a span, or sleep on a descriptor.
+//
+// To sleep: arm(); poll() once more and handle what is there; if there was nothing, wait until fd()
+// is readable, then call acknowledge() and poll(). A completion that arrives after arm() makes fd()
+// readable, so none is missed (//= roce:C-OPS-91). wait() does all of this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "weft/device.hpp"
+#include "weft/wr.hpp"
+
+namespace weft {
+
+namespace verbs {
+class Cq;
+}
+
+struct CompletionQueueOptions {
+  uint32_t capacity = 256;  // entries; overrun is the async event cq_error
+};
+
+// Which completions wake an armed queue.
+enum class Notify : uint8_t {
+  all,
+  solicited,  // only receives whose sender asked for it, and errors
+};
+
+class CompletionQueue {
+ public:
+  CompletionQueue() = default;
+
+  // Moves up to completions.size() completions into the span; returns how many. Never blocks;
+  // runs a turn of the engine first.
+  size_t poll(std::span<Completion> completions) const noexcept;
+
+  void arm(Notify notify = Notify::all) const noexcept;
+  // Readable after an armed queue got a completion. Owned by the queue.
+  int fd() const noexcept;
+  // Makes fd() unreadable again.
+  void acknowledge() const noexcept;
+
+  // Blocks until there is at least one completion or `limit` has passed (then returns 0).
+  size_t wait(std::span<Completion> completions,
+              Duration limit = Duration::from_s(1'000'000)) const noexcept;
+
+  uint32_t capacity() const noexcept;
+  const std::shared_ptr<verbs::Cq>& impl() const noexcept { return cq_; }
+
+ private:
+  friend class Device;
+  std::shared_ptr<verbs::Cq> cq_;
+};
+
+}  // namespace weft

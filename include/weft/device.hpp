@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening a device. A device is named by a string, PROVIDER[+PORT[:WHERE]][,key=value...]:
+//   roce+udp:lo              RoCEv2 over UDP sockets; on lo every device claims its own 127/8 address
+//   roce+udp:eth0            the same on a real interface
+//   roce+shm:job7            processes of one host that name the same job
+//   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order it is written
+// An unknown key is an error that lists the valid ones. An empty string means the environment
+// variable WEFT_DEVICE, or roce+udp:lo.
+//
+// Threads: every call on every object of this library may be made from any thread at any time,
+// unless the device was opened with single_thread=1. Objects keep their parents alive: the order
+// in which they are destroyed does not matter.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/result.hpp"
+#include "weft/types.hpp"
+#include "weft/units.hpp"
+
+namespace weft {
+
+namespace verbs {
+class Context;
+}
+
+class ProtectionDomain;
+class CompletionQueue;
+struct CompletionQueueOptions;
+
+// What a device can do, and its limits.
+struct DeviceAttributes {
+  std::string spec;           // the string it was opened with, defaults filled in
+  std::string provider;       // "roce"
+  std::string port;           // "udp"
+  Gid gid;                    // its address
+  uint32_t max_mtu = 4096;    // largest path MTU in bytes
+  uint32_t active_mtu = 4096; // the path MTU that connect() chooses
+  uint32_t max_qp = 0;
+  uint32_t max_qp_wr = 0;
+  uint32_t max_sge = 0;
+  uint32_t max_inline = 0;
+  uint32_t max_cqe = 0;
+  uint32_t max_rd_atomic = 0;
+  uint64_t max_message = 0;   // bytes
+  uint8_t integrity_bits = 0; // bits of the ICRC that this port can check: 32, 16, or 0 = memory bus
+  bool by_reference = false;  // large payload is pulled once from the sender's memory
+};
+
+enum class EventType : uint8_t {
+  qp_fatal,            // the queue pair cannot go on
+  qp_request_error,    // the peer sent an invalid request; the QP is in ERR
+  qp_access_error,     // the peer violated a memory right; the QP is in ERR
+  comm_established,    // first packet arrived in RTR
+  sq_drained,
+  cq_error,            // overrun: completions of this CQ are lost, its QPs go to ERR
+  port_active,
+  port_error,
+  device_fatal,
+};
+std::string_view name(EventType type) noexcept;
+
+struct AsyncEvent {
+  EventType type = EventType::device_fatal;
+  QpNum qp;  // for qp_* and comm_established
+};
+
+// One named counter of a device: packets, bytes, and one per drop reason.
+struct Counter {
+  std::string_view name;
+  uint64_t value = 0;
+};
+
+// An open device. Copies name the same device; it closes when the last copy and the last object
+// made from it are gone.
+class Device {
+ public:
+  // Errors: invalid_argument (bad string: says which part and what is valid), not_found, not
+  // _supported, permission_denied, address_in_use, io_error.
+  static Result<Device> open(std::string_view spec = {});
+
+  const DeviceAttributes& attributes() const noexcept;
+  Result<ProtectionDomain> protection_domain() const;
+  Result<CompletionQueue> completion_queue(const CompletionQueueOptions& options) const;
+
+  // A descriptor that is readable while an asynchronous event waits. Owned by the device.
+  int event_fd() const noexcept;
+  // The next asynchronous event, if there is one.
+  std::optional<AsyncEvent> next_event() const;
+
+  // Runs one bounded turn of the engine: packets in, packets out, timers. Polling a completion
+  // queue does it too; a program that waits on memory calls it, or wait_until.
+  void progress() const noexcept;
+
+  // Runs progress() until predicate() holds or `limit` has passed; true if it holds.
+  // This is how a program spins on memory that the peer writes.
+  template <class Predicate>
+  bool wait_until(Predicate predicate, Duration limit = Duration::from_s(1'000'000)) const;
+
+  // A snapshot of all counters.
+  std::vector<Counter> counters() const;
+
+  const std::shared_ptr<verbs::Context>& context() const noexcept { return context_; }
+
+ private:
+  explicit Device(std::shared_ptr<verbs::Context> context) : context_(std::move(context)) {}
+  Instant now() const noexcept;
+
+  std::shared_ptr<verbs::Context> context_;
+};
+
+// The port kinds that this build knows, with what each can open on this machine or why it cannot.
+struct DeviceListing {
+  std::string spec;    // "roce+udp:lo"
+  bool usable = false;
+  std::string reason;  // why not
+};
+std::vector<DeviceListing> list_devices();
+
+template <class Predicate>
+bool Device::wait_until(Predicate predicate, Duration limit) const {
+  if (predicate()) return true;
+  Instant deadline = Instant::never();
+  for (uint32_t turn = 1;; ++turn) {
+    progress();
+    if (predicate()) return true;
+    if (turn % 1024 != 0) continue;  // a clock read costs as much as a turn
+    if (deadline.is_never()) deadline = now() + limit;
+    if (now() > deadline) return false;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Errors of set-up calls. A call that can fail at set-up returns Result<T>: either the value, or an
+// Error with a code for programs and a short text that says what to do, for people. Data-path calls
+// return PostStatus instead, which never allocates. Nothing in weft throws or aborts the process.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace weft {
+
+enum class Code : uint8_t {
+  ok,
+  invalid_argument,   // a bad parameter: the message names it
+  not_found,          // no such device, address or peer
+  no_memory,          // a limit of the device or of the machine is reached
+  not_supported,      // this provider or port cannot do it
+  permission_denied,  // the operating system refused: the message says which right is needed
+  busy,               // the object is in use
+  would_block,        // not finished yet: call again when the descriptor is readable
+  timed_out,          // the peer did not answer in time
+  disconnected,       // the peer closed the connection
+  address_in_use,     // another process owns the address
+  queue_full,         // the send or receive queue has no free entry
+  bad_state,          // the queue pair is in a state that forbids the call
+  io_error,           // a system call failed: the message carries errno's text
+};
+
+// The name of a code as it is spelled above, for logs and JSON.
+std::string_view name(Code code) noexcept;
+
+struct Error {
+  Code code = Code::invalid_argument;
+  std::string message;  // one sentence, no trailing newline
+};
+
+// A value of T or an Error. Test it as a bool, then use * or ->. Reading the value of a failed
+// Result is a programming error and ends in std::abort with the error's message on stderr.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  explicit operator bool() const noexcept { return state_.index() == 0; }
+  bool ok() const noexcept { return state_.index() == 0; }
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+  T&& operator*() && { return std::get<0>(std::move(state_)); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}
+
+  explicit operator bool() const noexcept { return !error_; }
+  bool ok() const noexcept { return !error_; }
+  const Error& error() const { return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+// What a post returns: how many requests of the span were accepted, in order, and why the next one
+// was not. `reason` points at static text.
+struct [[nodiscard]] PostStatus {
+  Code code = Code::ok;
+  uint32_t accepted = 0;
+  const char* reason = "";
+
+  explicit operator bool() const noexcept { return code == Code::ok; }
+};
+
+}  // namespace weft

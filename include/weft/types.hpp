@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The small types of RDMA: numbers that must not be mixed up, flags, states and addresses. All are
+// trivially copyable values in host byte order.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weft/result.hpp"
+
+namespace weft {
+
+// A queue pair number, 24 bits. With the Gid it names a queue pair in the whole network.
+struct QpNum {
+  uint32_t value = 0;
+  constexpr auto operator<=>(const QpNum&) const = default;
+};
+
+// Local key: names a memory region in a scatter/gather entry of this process.
+struct LKey {
+  uint32_t value = 0;
+  constexpr bool operator==(const LKey&) const = default;
+};
+
+// Remote key: names a memory region of the peer. Random, so that it cannot be guessed.
+struct RKey {
+  uint32_t value = 0;
+  constexpr bool operator==(const RKey&) const = default;
+};
+
+// Packet sequence number: 24 bits, circular (IBTA 9.7.2). It has no order of its own.
+struct Psn {
+  uint32_t value = 0;
+  constexpr bool operator==(const Psn&) const = default;
+  static constexpr uint32_t kMask = 0xFFFFFF;
+  constexpr Psn operator+(uint32_t n) const { return {(value + n) & kMask}; }
+  // Signed distance from `o` to this one, in [-2^23, 2^23). //= roce:C-PSN-17
+  constexpr int32_t operator-(Psn o) const {
+    return static_cast<int32_t>((value - o.value) << 8) >> 8;
+  }
+};
+
+// A 16-byte address. IPv4 stands as ::ffff:a.b.c.d, IPv6 as itself, `shm` and `sim` ports make
+// their own. Network byte order.
+struct Gid {
+  std::array<uint8_t, 16> bytes{};
+  constexpr auto operator<=>(const Gid&) const = default;
+  constexpr bool is_ipv4() const {
+    for (int i = 0; i < 10; ++i)
+      if (bytes[i] != 0) return false;
+    return bytes[10] == 0xFF && bytes[11] == 0xFF;
+  }
+  static constexpr Gid from_ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
+    return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d}};
+  }
+};
+// "127.0.0.2" for IPv4, otherwise IPv6 notation.
+std::string to_string(const Gid& gid);
+// Parses what to_string writes.
+Result<Gid> parse_gid(std::string_view text);
+
+// Flag sets are enum classes with these operators.
+template <class E>
+struct is_flag_set {
+  static constexpr bool value = false;
+};
+template <class E>
+concept FlagSet = is_flag_set<E>::value;
+template <FlagSet E>
+constexpr E operator|(E a, E b) {
+  return static_cast<E>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
+}
+template <FlagSet E>
+constexpr E operator&(E a, E b) {
+  return static_cast<E>(static_cast<uint32_t>(a) & static_cast<uint32_t>(b));
+}
+// True when every flag of `wanted` is in `set`.
+template <FlagSet E>
+constexpr bool has(E set, E wanted) {
+  return (set & wanted) == wanted;
+}
+
+// What may be done to a memory region (registration) or through a queue pair (INIT attribute).
+// Remote write and remote atomic need local_write (IBTA 10.6.3.3, //= roce:C-OPS-89).
+enum class Access : uint32_t {
+  none = 0,
+  local_write = 1,
+  remote_write = 2,
+  remote_read = 4,
+  remote_atomic = 8,
+  all = 15,
+};
+template <>
+struct is_flag_set<Access> {
+  static constexpr bool value = true;
+};
+
+enum class QpType : uint8_t { rc, uc, ud };
+enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };
+std::string_view name(QpType type) noexcept;
+std::string_view name(QpState state) noexcept;
+
+// Where packets of a queue pair go (IBTA 11.2.2.1), and how they are marked.
+struct AddressVector {
+  Gid destination;
+  uint32_t flow_label = 0;    // selects the UDP source port; 0 = from the QPN
+  uint8_t hop_limit = 64;
+  uint8_t traffic_class = 0;  // DSCP << 2 | ECN
+};
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// weft: RDMA in user space, one verbs-like API over swappable providers. This page includes all of
+// it. A program that sends eight bytes into a peer's memory:
+//
+//   auto device = *weft::Device::open("roce+udp:lo");
+//   auto cq = *device.completion_queue({.capacity = 16});
+//   auto pd = *device.protection_domain();
+//   uint64_t word = 42;
+//   auto region = *pd.register_memory(&word, sizeof word, weft::Access::all);
+//   auto qp = *pd.queue_pair({.send_cq = cq, .recv_cq = cq});
+//   auto peer = *weft::connect("127.0.0.1:18515", qp);   // the peer's private data: address, rkey
+//   auto [address, rkey] = unpack(peer.peer_data);
+//   weft::Sge sge = region.sge(0, 8);
+//   qp.post_send({.opcode = weft::Opcode::write, .sges = {&sge, 1},
+//                 .remote_address = address, .rkey = rkey});
+//   weft::Completion done;
+//   cq.wait({&done, 1});
+#pragma once
+
+#include "weft/connect.hpp"
+#include "weft/cq.hpp"
+#include "weft/device.hpp"
+#include "weft/mr.hpp"
+#include "weft/qp.hpp"
+#include "weft/result.hpp"
+#include "weft/types.hpp"
+#include "weft/units.hpp"
+#include "weft/wr.hpp"

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port moves frames in bursts and knows no transport word. The engine asks what it can do and
+// adapts. All calls come from one thread at a time (the holder of the driver's lock), except wake().
+// Middleware (fault, pcap) are ports that wrap a port.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <poll.h>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/engine/frame.hpp"
+#include "weft/device.hpp"
+#include "weft/result.hpp"
+
+namespace weft::engine {
+
+struct Capabilities {
+  uint32_t max_mtu = 4096;         // largest path MTU: RoCEv2 wires 4096, shm more
+  uint32_t active_mtu = 4096;      // what fits the interface now (power of two)
+  uint32_t burst = 64;             // frames per call that pay off
+  uint32_t train_frames = 1;       // frames one train may hold (GSO segments); 1 = no trains
+  uint32_t train_bytes = 0;        // bytes one train may hold, from BTH to ICRC of all frames
+  uint8_t integrity_bits = 32;     // bits of an ICRC the receiver can check; 0 = frames cannot be
+                                   // damaged (memory), the engine leaves the ICRC out
+  bool gather = false;             // transmit() reads spans in place, before it returns
+  bool by_reference = false;       // stable spans may be pulled by the peer later
+  uint32_t reference_threshold = 0;  // payload bytes from which by-reference pays off
+  bool ecn = false;                // sets and reads the ECN bits
+  bool lossless = false;           // a full receiver pushes back instead of dropping
+  uint32_t in_flight_limit = 1u << 20;  // bytes to one destination that the receiver's buffer absorbs
+};
+
+class Port {
+ public:
+  virtual ~Port() = default;
+
+  virtual const Capabilities& capabilities() const noexcept = 0;
+  // The address that paths of this port carry as source.
+  virtual Gid address() const noexcept = 0;
+  // QPNs that reach this port: [first, first + count). A port that shares its address with other
+  // processes gets a part of the 24-bit space.
+  struct QpnRange {
+    uint32_t first = 0x000010;
+    uint32_t count = 0xFFFFF0 - 0x10;
+  };
+  virtual QpnRange qpn_range() const noexcept { return {}; }
+
+  // Fills up to frames.size() received frames; they stay valid until release(). Never blocks.
+  virtual size_t receive(std::span<Frame> frames) noexcept = 0;
+  // Gives frames back, all of one receive() at once, before the next receive().
+  virtual void release(std::span<const Frame> frames) noexcept = 0;
+
+  // Sends frames in order; returns how many it took (fewer = try again later; never a silent drop on
+  // our side). When it returns, memory of the taken frames is free again, except stable spans that
+  // went by reference. Trains: a frame with ip_id k > 0 continues the train of the frame before it
+  // (same path, all but the last of equal length) and leaves with identification k; the port takes
+  // a train whole or not at all.
+  virtual size_t transmit(std::span<const TxFrame> frames) noexcept = 0;
+
+  // Memory that frames may name by reference. detach returns when no frame that left this port can
+  // touch [base, base + size) any more: it waits (bounded), or revokes.
+  virtual void attach(void* base, size_t size) noexcept { (void)base, (void)size; }
+  virtual void detach(void* base, size_t size) noexcept { (void)base, (void)size; }
+
+  // Sleeping. prepare_wait() fills the descriptors to poll and tells peers that we sleep; false: a
+  // frame is (or may be) here already, do not sleep. finish_wait() after each true answer.
+  // `events`: what to poll for. want_transmit: also wake when transmit() can go on.
+  virtual bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept = 0;
+  virtual void finish_wait() noexcept {}
+
+  // Named counters of this port, appended to `counters`.
+  virtual void append_counters(std::vector<Counter>& counters) const { (void)counters; }
+};
+
+// What stands behind PORT:WHERE and the keys of a device string.
+struct PortOptions {
+  std::string where;                                         // "lo", "job7", "127.0.0.3"
+  std::vector<std::pair<std::string, std::string>> options;  // this port's keys, "udp." cut off
+};
+
+}  // namespace weft::engine

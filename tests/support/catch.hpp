@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One include for the unit test library: serves Catch2 2 (Debian 12) and 3.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
