@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The invariant CRC of RoCEv2 (IBTA annex A17.3.3): CRC-32 over the packet from the IP header on, with
+// the fields that may change on the way replaced by ones. It covers the addresses and the IPv4
+// identification, so both sides must know them; see docs at verify_unknown_id for sockets that hide it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/types.hpp"
+
+namespace weft::wire {
+
+// What the ICRC covers of the outer headers.
+struct OuterHeader {
+  const Gid* source = nullptr;
+  const Gid* destination = nullptr;
+  uint16_t source_port = 0;
+  uint16_t destination_port = 4791;
+  uint16_t ip_id = 0;  // IPv4 only
+};
+
+// Continues a raw (uninverted) reflected CRC-32 over `size` bytes. Start from ~0u.
+uint32_t crc_continue(uint32_t crc, const std::byte* data, size_t size) noexcept;
+
+// Copies `size` bytes and continues the CRC over the bytes as copied, in one pass: the CRC fits the
+// copy even when the source changes meanwhile.
+uint32_t crc_copy(uint32_t crc, std::byte* to, const std::byte* from, size_t size) noexcept;
+
+// The raw CRC over the masked pseudo-header and the masked BTH (12 bytes at `bth`).
+// `transport_length`: bytes from BTH to ICRC inclusive. //= roce:C-ICRC-11 roce:C-ICRC-12 C-ICRC-13
+uint32_t icrc_begin(const OuterHeader& outer, const std::byte* bth,
+                    uint32_t transport_length) noexcept;
+
+// The four bytes on the wire, as a little-endian integer, of a raw CRC.
+constexpr uint32_t icrc_finish(uint32_t crc) { return ~crc; }
+
+// The ICRC of the `length` bytes from the BTH on, ICRC excluded from the sum, included in `length`.
+uint32_t icrc(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept;
+
+// True if the last four of `length` bytes hold the right ICRC.
+bool icrc_verify(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept;
+
+// The same when the identification is not known and outer.ip_id is a guess: CRC is linear, so the
+// 16 unknown bits are solved for. Accepts when a solution exists; 16 bits of check remain. Writes the
+// identification that fits.
+bool icrc_verify_unknown_id(OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept;
+
+}  // namespace weft::wire

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The one opcode table (IBTA table 38): for each of the 256 BTH opcodes its name, class, operation,
+// place in the message, the extended headers that follow the BTH, and what it needs of the responder.
+// Parser, engine, tests and scripts all read this table; adding an opcode is adding a row.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weft::wire {
+
+enum class OpClass : uint8_t { rc = 0x00, uc = 0x20, ud = 0x60, cnp = 0x80, unknown = 0xFF };
+
+enum class Operation : uint8_t {
+  none,
+  send,
+  write,
+  read_request,
+  read_response,
+  acknowledge,
+  atomic_acknowledge,
+  compare_swap,
+  fetch_add,
+  cnp,
+};
+
+// Place of a packet in its message.
+enum class Place : uint8_t { first, middle, last, only };
+
+struct OpcodeInfo {
+  std::string_view name;  // "RC RDMA WRITE Only", empty for a reserved opcode
+  OpClass op_class = OpClass::unknown;
+  Operation operation = Operation::none;
+  Place place = Place::only;
+  bool reth = false, aeth = false, atomic_eth = false, atomic_ack_eth = false;
+  bool imm = false, ieth = false, deth = false;
+  bool payload = false;         // may carry payload
+  uint8_t header_length = 0;    // BTH and all extended headers, bytes; 0 for a reserved opcode
+  bool known() const { return header_length != 0; }
+  bool starts_message() const { return place == Place::first || place == Place::only; }
+  bool ends_message() const { return place == Place::last || place == Place::only; }
+  bool response() const {
+    return operation == Operation::read_response || operation == Operation::acknowledge ||
+           operation == Operation::atomic_acknowledge;
+  }
+};
+
+inline constexpr size_t kBthLength = 12;
+inline constexpr size_t kIcrcLength = 4;
+
+enum RcOpcode : uint8_t {
+  kRcSendFirst = 0x00,
+  kRcSendMiddle = 0x01,
+  kRcSendLast = 0x02,
+  kRcSendLastImm = 0x03,
+  kRcSendOnly = 0x04,
+  kRcSendOnlyImm = 0x05,
+  kRcWriteFirst = 0x06,
+  kRcWriteMiddle = 0x07,
+  kRcWriteLast = 0x08,
+  kRcWriteLastImm = 0x09,
+  kRcWriteOnly = 0x0A,
+  kRcWriteOnlyImm = 0x0B,
+  kRcReadRequest = 0x0C,
+  kRcReadResponseFirst = 0x0D,
+  kRcReadResponseMiddle = 0x0E,
+  kRcReadResponseLast = 0x0F,
+  kRcReadResponseOnly = 0x10,
+  kRcAcknowledge = 0x11,
+  kRcAtomicAcknowledge = 0x12,
+  kRcCompareSwap = 0x13,
+  kRcFetchAdd = 0x14,
+  kRcSendLastInv = 0x16,
+  kRcSendOnlyInv = 0x17,
+  kCnp = 0x81,
+};
+
+namespace detail {
+
+enum Ext : unsigned {
+  kReth = 1, kAeth = 2, kAtomicEth = 4, kAtomicAckEth = 8, kImm = 16, kIeth = 32, kDeth = 64,
+  kPayload = 128, kCnpPad = 256,
+};
+
+constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place, unsigned ext) {
+  OpcodeInfo i{name, c, op, place};
+  i.reth = ext & kReth;
+  i.aeth = ext & kAeth;
+  i.atomic_eth = ext & kAtomicEth;
+  i.atomic_ack_eth = ext & kAtomicAckEth;
+  i.imm = ext & kImm;
+  i.ieth = ext & kIeth;
+  i.deth = ext & kDeth;
+  i.payload = ext & kPayload;
+  //= roce:C-HDR-6
+  i.header_length = static_cast<uint8_t>(
+      kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) + (i.atomic_eth ? 28 : 0) +
+      (i.atomic_ack_eth ? 8 : 0) + (i.imm ? 4 : 0) + (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) +
+      (ext & kCnpPad ? 16 : 0));
+  return i;
+}
+
+// The rows that RC and UC share: SEND and WRITE. `base` is the class's opcode offset.
+constexpr void messages(std::array<OpcodeInfo, 256>& t, OpClass c, const std::string_view (&n)[12]) {
+  using enum Operation;
+  using enum Place;
+  const unsigned b = static_cast<unsigned>(c);
+  t[b + 0x00] = row(n[0], c, send, first, kPayload);
+  t[b + 0x01] = row(n[1], c, send, middle, kPayload);
+  t[b + 0x02] = row(n[2], c, send, last, kPayload);
+  t[b + 0x03] = row(n[3], c, send, last, kPayload | kImm);
+  t[b + 0x04] = row(n[4], c, send, only, kPayload);
+  t[b + 0x05] = row(n[5], c, send, only, kPayload | kImm);
+  t[b + 0x06] = row(n[6], c, write, first, kPayload | kReth);
+  t[b + 0x07] = row(n[7], c, write, middle, kPayload);
+  t[b + 0x08] = row(n[8], c, write, last, kPayload);
+  t[b + 0x09] = row(n[9], c, write, last, kPayload | kImm);
+  t[b + 0x0A] = row(n[10], c, write, only, kPayload | kReth);
+  t[b + 0x0B] = row(n[11], c, write, only, kPayload | kReth | kImm);
+}
+
+constexpr std::array<OpcodeInfo, 256> make_table() {
+  using enum Operation;
+  using enum Place;
+  std::array<OpcodeInfo, 256> t{};
+  messages(t, OpClass::rc,
+           {"RC SEND First", "RC SEND Middle", "RC SEND Last", "RC SEND Last with Immediate",
+            "RC SEND Only", "RC SEND Only with Immediate", "RC RDMA WRITE First",
+            "RC RDMA WRITE Middle", "RC RDMA WRITE Last", "RC RDMA WRITE Last with Immediate",
+            "RC RDMA WRITE Only", "RC RDMA WRITE Only with Immediate"});
+  messages(t, OpClass::uc,
+           {"UC SEND First", "UC SEND Middle", "UC SEND Last", "UC SEND Last with Immediate",
+            "UC SEND Only", "UC SEND Only with Immediate", "UC RDMA WRITE First",
+            "UC RDMA WRITE Middle", "UC RDMA WRITE Last", "UC RDMA WRITE Last with Immediate",
+            "UC RDMA WRITE Only", "UC RDMA WRITE Only with Immediate"});
+  const OpClass rc = OpClass::rc;
+  t[0x0C] = row("RC RDMA READ Request", rc, read_request, only, kReth);
+  t[0x0D] = row("RC RDMA READ Response First", rc, read_response, first, kAeth | kPayload);
+  t[0x0E] = row("RC RDMA READ Response Middle", rc, read_response, middle, kPayload);
+  t[0x0F] = row("RC RDMA READ Response Last", rc, read_response, last, kAeth | kPayload);
+  t[0x10] = row("RC RDMA READ Response Only", rc, read_response, only, kAeth | kPayload);
+  t[0x11] = row("RC Acknowledge", rc, acknowledge, only, kAeth);
+  t[0x12] = row("RC ATOMIC Acknowledge", rc, atomic_acknowledge, only, kAeth | kAtomicAckEth);
+  t[0x13] = row("RC CmpSwap", rc, compare_swap, only, kAtomicEth);
+  t[0x14] = row("RC FetchAdd", rc, fetch_add, only, kAtomicEth);
+  t[0x16] = row("RC SEND Last with Invalidate", rc, send, last, kPayload | kIeth);
+  t[0x17] = row("RC SEND Only with Invalidate", rc, send, only, kPayload | kIeth);
+  t[0x64] = row("UD SEND Only", OpClass::ud, send, only, kPayload | kDeth);
+  t[0x65] = row("UD SEND Only with Immediate", OpClass::ud, send, only, kPayload | kDeth | kImm);
+  t[kCnp] = row("CNP", OpClass::cnp, cnp, only, kCnpPad);
+  return t;
+}
+
+inline constexpr std::array<OpcodeInfo, 256> kTable = make_table();
+
+}  // namespace detail
+
+constexpr const OpcodeInfo& opcode_info(uint8_t opcode) { return detail::kTable[opcode]; }
+
+}  // namespace weft::wire

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From bytes to a parsed packet, checked once: a view of the headers (host byte order) and of the
+// payload. A frame that fails is dropped with the reason; nothing past its end is ever read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/wire/headers.hpp"
+#include "lib/wire/opcode.hpp"
+
+namespace weft::wire {
+
+enum class ParseError : uint8_t {
+  none,
+  too_short,       // shorter than BTH + extended headers + pad + ICRC (//= roce:C-HDR-4)
+  bad_version,     // TVer != 0 (//= roce:C-HDR-2)
+  bad_opcode,      // reserved opcode (//= roce:C-HDR-5)
+  bad_payload,     // payload where the opcode has none
+  bad_dest_qpn,    // QPN 0 (//= roce:C-HDR-10)
+};
+
+struct Packet {
+  const OpcodeInfo* info = nullptr;
+  uint8_t opcode = 0;
+  bool solicited = false;
+  bool ack_request = false;
+  uint8_t pad = 0;
+  uint16_t pkey = 0;
+  QpNum dest_qpn;
+  Psn psn;
+  const std::byte* headers = nullptr;  // the first extended header, behind the BTH
+  const std::byte* payload = nullptr;
+  uint32_t payload_length = 0;         // pad excluded
+
+  // Extended headers by their place in the table's order: RETH | AETH | AtomicETH | DETH come first,
+  // ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
+  const Reth& reth() const { return *reinterpret_cast<const Reth*>(headers); }
+  const Aeth& aeth() const { return *reinterpret_cast<const Aeth*>(headers); }
+  const AtomicEth& atomic_eth() const { return *reinterpret_cast<const AtomicEth*>(headers); }
+  const Deth& deth() const { return *reinterpret_cast<const Deth*>(headers); }
+  const AtomicAckEth& atomic_ack_eth() const {
+    return *reinterpret_cast<const AtomicAckEth*>(headers + sizeof(Aeth));
+  }
+  // ImmDt or IETH: the last four bytes before the payload.
+  uint32_t imm_or_key() const { return *reinterpret_cast<const Be32*>(payload - 4); }
+};
+
+// Parses `length` bytes at `bytes`, of which the last `trailer` are the ICRC (4, or 0 on ports that
+// carry none). `remote_length`: payload bytes that lie elsewhere (by reference); then there must be
+// no payload and no pad here.
+inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
+                        uint32_t remote_length, Packet& out) {
+  if (length < kBthLength + trailer) return ParseError::too_short;
+  const Bth& bth = *reinterpret_cast<const Bth*>(bytes);
+  if (bth.tver() != 0) return ParseError::bad_version;
+  const OpcodeInfo& info = opcode_info(bth.opcode);
+  if (!info.known()) return ParseError::bad_opcode;
+  const uint32_t fixed = info.header_length + bth.pad() + trailer;
+  if (length < fixed) return ParseError::too_short;
+  out.payload_length = length - fixed + remote_length;
+  if (!info.payload && (out.payload_length != 0 || bth.pad() != 0)) return ParseError::bad_payload;
+  if (remote_length != 0 && length != fixed) return ParseError::bad_payload;
+  out.info = &info;
+  out.opcode = bth.opcode;
+  out.solicited = bth.solicited();
+  out.ack_request = bth.ack_request();
+  out.pad = bth.pad();
+  out.pkey = bth.pkey;
+  out.dest_qpn = QpNum{bth.dest_qpn};
+  out.psn = Psn{bth.psn};
+  out.headers = bytes + kBthLength;
+  out.payload = bytes + info.header_length;
+  if (out.dest_qpn.value == 0) return ParseError::bad_dest_qpn;
+  return ParseError::none;
+}
+
+}  // namespace weft::wire
