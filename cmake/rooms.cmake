@@ -37,7 +37,8 @@ weft_room(verbs lib/verbs base memory)
 weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
           port_middleware)
 
-if(WEFT_HAVE_ISAL AND TARGET weft_wire)
+get_target_property(WIRE_KIND weft_wire TYPE)
+if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")
   target_compile_definitions(weft_wire PRIVATE WEFT_HAVE_ISAL=1)
   target_include_directories(weft_wire PRIVATE ${ISAL_INCLUDE})
   target_link_libraries(weft_wire PUBLIC ${ISAL_LIBRARY})
