@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Writing transport headers: each function writes one header at `at` and returns the address behind
+// it, so a packet is a chain of calls in the order of the opcode table. The caller has checked that
+// there is room. Whole words are stored: this runs once per packet sent.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "lib/wire/headers.hpp"
+#include "weft/types.hpp"
+
+namespace weft::wire {
+
+namespace detail {
+
+inline std::byte* store_be32(std::byte* at, uint32_t value) noexcept {
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap32(value);
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+inline std::byte* store_be64(std::byte* at, uint64_t value) noexcept {
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+}  // namespace detail
+
+// What varies in a BTH. TVer, F, B and the reserved bits are zero. MigReq is zero as kernel rxe
+// sends it; a NIC that compares it with its migration state sets it, hence a field.
+struct BthFields {
+  uint8_t opcode = 0;
+  bool solicited = false;
+  bool ack_request = false;
+  uint8_t pad = 0;  // 0..3
+  QpNum dest;
+  Psn psn;
+  uint16_t pkey = 0xFFFF;
+  bool mig_req = false;
+};
+
+//= roce:C-HDR-1
+inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
+  const uint32_t flags = static_cast<uint32_t>(f.solicited) << 23 |
+                         static_cast<uint32_t>(f.mig_req) << 22 | (f.pad & 3u) << 20;
+  at = detail::store_be32(at, static_cast<uint32_t>(f.opcode) << 24 | flags | f.pkey);
+  at = detail::store_be32(at, f.dest.value & 0xFFFFFF);
+  return detail::store_be32(
+      at, static_cast<uint32_t>(f.ack_request) << 31 | (f.psn.value & Psn::kMask));
+}
+
+//= roce:C-HDR-6
+inline std::byte* emit_reth(std::byte* at, uint64_t address, RKey rkey, uint32_t length) noexcept {
+  at = detail::store_be64(at, address);
+  at = detail::store_be32(at, rkey.value);
+  return detail::store_be32(at, length);
+}
+
+inline std::byte* emit_aeth(std::byte* at, uint8_t syndrome, uint32_t msn) noexcept {
+  return detail::store_be32(at, static_cast<uint32_t>(syndrome) << 24 | (msn & 0xFFFFFF));
+}
+
+inline std::byte* emit_atomic_eth(std::byte* at, uint64_t address, RKey rkey, uint64_t swap_or_add,
+                                  uint64_t compare) noexcept {
+  at = detail::store_be64(at, address);
+  at = detail::store_be32(at, rkey.value);
+  at = detail::store_be64(at, swap_or_add);
+  return detail::store_be64(at, compare);
+}
+
+inline std::byte* emit_atomic_ack_eth(std::byte* at, uint64_t original) noexcept {
+  return detail::store_be64(at, original);
+}
+
+// Immediate data.
+inline std::byte* emit_imm(std::byte* at, uint32_t imm) noexcept {
+  return detail::store_be32(at, imm);
+}
+
+// The key to invalidate.
+inline std::byte* emit_ieth(std::byte* at, RKey rkey) noexcept {
+  return detail::store_be32(at, rkey.value);
+}
+
+inline std::byte* emit_deth(std::byte* at, uint32_t qkey, QpNum source) noexcept {
+  at = detail::store_be32(at, qkey);
+  return detail::store_be32(at, source.value & 0xFFFFFF);
+}
+
+}  // namespace weft::wire
