@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A completion queue: a ring with one producer (the engine, under its owner's lock) and one consumer
+// at a time (the poller, under a lock of its own). Producer and consumer meet in two indices only,
+// each on its own cache line with a cached copy of the other.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "weft/cq.hpp"
+#include "weft/wr.hpp"
+
+namespace weft::engine {
+
+inline constexpr size_t kCacheLine = 64;
+
+class CompletionQueue {
+ public:
+  explicit CompletionQueue(uint32_t capacity)
+      : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), ring_(new Completion[mask_ + 1]) {}
+
+  // Producer: false if the queue is full; then it is overrun for good. //= threat:A18
+  bool push(const Completion& completion, bool solicited) noexcept {
+    const uint32_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - cached_head_ >= capacity_) {
+      cached_head_ = head_.load(std::memory_order_acquire);
+      if (tail - cached_head_ >= capacity_) return overrun_ = true, false;
+    }
+    ring_[tail & mask_] = completion;
+    tail_.store(tail + 1, std::memory_order_release);
+    if (armed_ && (solicited || notify_ == Notify::all || completion.status != Status::success)) {
+      armed_ = false;
+      fired_ = true;
+    }
+    return true;
+  }
+
+  // Consumer.
+  size_t pop(std::span<Completion> out) noexcept {
+    const uint32_t head = head_.load(std::memory_order_relaxed);
+    if (cached_tail_ - head < out.size()) cached_tail_ = tail_.load(std::memory_order_acquire);
+    const uint32_t have = cached_tail_ - head;
+    const uint32_t n = have < out.size() ? have : static_cast<uint32_t>(out.size());
+    for (uint32_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
+    if (n != 0) head_.store(head + n, std::memory_order_release);
+    return n;
+  }
+  bool empty() const noexcept {
+    return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);
+  }
+
+  // The rest is called under the engine's lock, like push.
+  void arm(Notify notify) noexcept {
+    armed_ = true;
+    notify_ = notify;
+  }
+  bool armed() const noexcept { return armed_; }
+  bool take_fired() noexcept {
+    const bool fired = fired_;
+    fired_ = false;
+    return fired;
+  }
+  bool overrun() const noexcept { return overrun_; }
+  uint32_t capacity() const noexcept { return capacity_; }
+
+ private:
+  const uint32_t capacity_;
+  const uint32_t mask_;
+  std::unique_ptr<Completion[]> ring_;
+
+  alignas(kCacheLine) std::atomic<uint32_t> tail_{0};  // producer
+  uint32_t cached_head_ = 0;
+  bool armed_ = false;
+  bool fired_ = false;
+  bool overrun_ = false;
+  Notify notify_ = Notify::all;
+
+  alignas(kCacheLine) std::atomic<uint32_t> head_{0};  // consumer
+  uint32_t cached_tail_ = 0;
+};
+
+}  // namespace weft::engine

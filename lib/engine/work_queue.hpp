@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rings of posted work of a queue pair. Entries are copies of what the user posted, sized at
+// creation; nothing is allocated afterwards. PSNs here are wide (64 bits, the wire carries the low
+// 24): the requester assigns them at post, so that every comparison is a plain one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "weft/wr.hpp"
+
+namespace weft::engine {
+
+struct SendEntry {
+  uint64_t id = 0;
+  uint64_t remote_address = 0;
+  uint64_t first_psn = 0;  // wide
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  uint32_t packets = 1;    // PSNs it uses: for a READ those of the responses
+  uint32_t length = 0;     // bytes
+  uint32_t rkey = 0;
+  uint32_t imm_or_key = 0;
+  uint32_t ssn = 0;        // send sequence number of its first message, for credits (IBTA 9.7.7.2.5)
+  Opcode opcode = Opcode::send;
+  uint8_t sge_count = 0;
+  bool signaled = false;
+  bool fence = false;
+  bool solicited = false;
+  bool is_inline = false;
+
+  uint64_t end_psn() const { return first_psn + packets; }
+  bool needs_response() const {
+    return opcode == Opcode::read || opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
+  }
+  bool atomic() const { return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add; }
+  bool consumes_receive() const {
+    return opcode == Opcode::send || opcode == Opcode::send_with_imm ||
+           opcode == Opcode::send_with_invalidate || opcode == Opcode::write_with_imm;
+  }
+};
+
+struct RecvEntry {
+  uint64_t id = 0;
+  uint32_t length = 0;  // sum of the entries
+  uint32_t sge_count = 0;
+};
+
+// A ring of entries, each with room for `max_sge` scatter/gather entries and, if asked for,
+// `max_inline` bytes. Indices run freely; entry i lives in slot i & mask.
+template <class Entry>
+class WorkRing {
+ public:
+  void create(uint32_t max_entries, uint32_t max_sge, uint32_t max_inline) {
+    uint32_t slots = 1;
+    while (slots < max_entries) slots *= 2;
+    capacity_ = max_entries;
+    mask_ = slots - 1;
+    max_sge_ = max_sge;
+    inline_stride_ = (max_inline + 7) & ~7u;
+    entries_.reset(new Entry[slots]);
+    sges_.reset(new Sge[static_cast<size_t>(slots) * max_sge]);
+    if (inline_stride_ != 0) inline_.reset(new std::byte[size_t{slots} * inline_stride_]);
+  }
+
+  uint32_t head() const { return head_; }  // oldest entry not completed
+  uint32_t tail() const { return tail_; }  // next to be posted
+  bool empty() const { return head_ == tail_; }
+  bool full() const { return tail_ - head_ >= capacity_; }
+  uint32_t size() const { return tail_ - head_; }
+  uint32_t capacity() const { return capacity_; }
+  uint32_t max_sge() const { return max_sge_; }
+
+  Entry& operator[](uint32_t index) { return entries_[index & mask_]; }
+  const Entry& operator[](uint32_t index) const { return entries_[index & mask_]; }
+  Sge* sges(uint32_t index) { return &sges_[size_t{index & mask_} * max_sge_]; }
+  std::byte* inline_data(uint32_t index) { return &inline_[size_t{index & mask_} * inline_stride_]; }
+
+  Entry& tail_entry() { return (*this)[tail_]; }
+  void push() { ++tail_; }
+  void pop() { ++head_; }
+  void clear() { head_ = tail_; }
+
+ private:
+  std::unique_ptr<Entry[]> entries_;
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<std::byte[]> inline_;
+  uint32_t head_ = 0;
+  uint32_t tail_ = 0;
+  uint32_t mask_ = 0;
+  uint32_t capacity_ = 0;
+  uint32_t max_sge_ = 0;
+  uint32_t inline_stride_ = 0;
+};
+
+}  // namespace weft::engine
