@@ -46,6 +46,12 @@ struct Frame {
   uint32_t cookie = 0;               // the port's, for release()
   Instant timestamp = Instant::never();  // hardware or kernel receive time, never() = none
 
+  // Payload apart from its headers: `more_length` payload bytes follow the `length` bytes here, at
+  // `more`, without pad or ICRC. A port over shared memory lends headers that nobody else can change
+  // and payload that the sender still could. Not together with `remote`.
+  const std::byte* more = nullptr;
+  uint32_t more_length = 0;
+
   // By reference: `remote_length` payload bytes follow the `length` bytes here, in the sender's
   // memory at `remote_address`.
   RemoteMemory* remote = nullptr;
