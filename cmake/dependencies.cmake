@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What the build finds on the machine. The core needs a compiler, CMake and threads; each missing
 # optional library switches off its own part, with one line here.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(PkgConfig QUIET)
 
 # isa-l: folding CRC-32, about 20 times zlib. Without it the portable table CRC is used.
 find_path(ISAL_INCLUDE isa-l/crc.h)
@@ -12,4 +12,26 @@ if(ISAL_INCLUDE AND ISAL_LIBRARY)
 else()
   set(WEFT_HAVE_ISAL 0)
   message(STATUS "weft: no isa-l (apt-get install libisal-dev): the ICRC uses the portable table")
+endif()
+
+# Tests: Catch2 and rapidcheck.
+if(WEFT_TESTS AND NOT WEFT_FUZZ)
+  find_package(Catch2 QUIET)
+  find_library(RAPIDCHECK_LIBRARY rapidcheck)
+  if(NOT Catch2_FOUND OR NOT RAPIDCHECK_LIBRARY)
+    message(STATUS "weft: no Catch2 or rapidcheck (apt-get install catch2 librapidcheck-dev): "
+                   "the tests are not built")
+    set(WEFT_TESTS OFF)
+  endif()
+endif()
+
+# Programs in bench/: CLI11 and nlohmann-json, both header-only.
+find_path(CLI11_INCLUDE CLI/CLI.hpp)
+find_path(JSON_INCLUDE nlohmann/json.hpp)
+if(CLI11_INCLUDE AND JSON_INCLUDE)
+  set(WEFT_HAVE_CLI 1)
+else()
+  set(WEFT_HAVE_CLI 0)
+  message(STATUS "weft: no CLI11 or nlohmann-json (apt-get install libcli11-dev "
+                 "nlohmann-json3-dev): the programs of bench/ are not built")
 endif()

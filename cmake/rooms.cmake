@@ -5,21 +5,17 @@
 function(weft_room NAME FOLDER)
   file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/*.cpp)
   if(SOURCES)
-    add_library(weft_${NAME} STATIC ${SOURCES})
-    target_include_directories(weft_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/include
-                                                   ${PROJECT_SOURCE_DIR})
     set(KIND PUBLIC)
+    add_library(weft_${NAME} STATIC ${SOURCES})
+    set_property(GLOBAL APPEND PROPERTY WEFT_ROOMS weft_${NAME})
   else()
-    add_library(weft_${NAME} INTERFACE)
-    target_include_directories(weft_${NAME} INTERFACE ${PROJECT_SOURCE_DIR}/include
-                                                      ${PROJECT_SOURCE_DIR})
     set(KIND INTERFACE)
+    add_library(weft_${NAME} INTERFACE)
   endif()
-  foreach(DEP ${ARGN})
-    target_link_libraries(weft_${NAME} ${KIND} weft_${DEP})
-  endforeach()
-  target_link_libraries(weft_${NAME} ${KIND} Threads::Threads)
-  set_property(GLOBAL APPEND PROPERTY WEFT_ROOMS weft_${NAME})
+  target_include_directories(weft_${NAME} ${KIND} ${PROJECT_SOURCE_DIR}/include
+                                                  ${PROJECT_SOURCE_DIR})
+  list(TRANSFORM ARGN PREPEND weft_ OUTPUT_VARIABLE DEPS)
+  target_link_libraries(weft_${NAME} ${KIND} ${DEPS} Threads::Threads)
 endfunction()
 
 weft_room(base lib/base)
@@ -36,6 +32,10 @@ weft_room(port_middleware providers/port/middleware engine wire memory base)
 weft_room(verbs lib/verbs base memory)
 weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
           port_middleware)
+
+# Everything, for tests and benchmarks that are not about one room.
+add_library(weft_all INTERFACE)
+target_link_libraries(weft_all INTERFACE weft_roce weft_port_sim)
 
 get_target_property(WIRE_KIND weft_wire TYPE)
 if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")

@@ -49,7 +49,8 @@ struct Rate {
   constexpr auto operator<=>(const Rate&) const = default;
   // Time to send `bytes` at this rate, rounded up. Exact in picoseconds.
   constexpr Duration time_for(int64_t bytes) const {
-    const auto bits = static_cast<__int128>(bytes) * 8 * 1'000'000'000'000;
+    __extension__ using Wide = __int128;  // not ISO C++, which -Wpedantic would say
+    const auto bits = static_cast<Wide>(bytes) * 8 * 1'000'000'000'000;
     return {static_cast<int64_t>((bits + bits_per_second - 1) / bits_per_second)};
   }
 };
