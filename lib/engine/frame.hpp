@@ -65,7 +65,8 @@ struct Span {
   uint32_t length = 0;
 };
 
-inline constexpr size_t kMaxSpans = 4;
+// Pieces of memory that one frame may gather.
+inline constexpr size_t kMaxSpans = 32;
 
 // A frame to send: `head` (headers, and payload if the engine staged it), then `spans` (registered
 // memory, only if the port can gather), then `tail` (pad and ICRC, if not in head).
@@ -81,7 +82,7 @@ struct TxFrame {
   uint8_t ecn = 0;                  // overrides the low bits of path->traffic_class
   bool stable = false;              // spans stay unchanged until the request completes: may go by
                                     // reference; otherwise the port copies before it returns
-  Span spans[kMaxSpans];
+  const Span* spans = nullptr;      // span_count of them, lent like head
   std::byte tail[8];
 
   uint32_t length() const { return head_length + payload_length + tail_length; }

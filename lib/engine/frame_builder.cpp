@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, so it fits what
+// leaves even if the user's memory changes meanwhile.
+#include "lib/engine/frame_builder.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/check.hpp"
+#include "lib/memory/guarded_copy.hpp"
+#include "lib/wire/icrc.hpp"
+#include "lib/wire/opcode.hpp"
+
+namespace weft::engine {
+
+FrameBuilder::FrameBuilder(const Capabilities& capabilities)
+    : signs_(capabilities.integrity_bits != 0),
+      gathers_(capabilities.gather),
+      train_frames_(std::max(1u, capabilities.train_frames)),
+      train_bytes_(capabilities.train_bytes),
+      max_payload_((signs_ || !capabilities.gather ? capabilities.max_mtu : kStageBelow) + 16),
+      arena_size_(size_t{capabilities.burst} * (kLargestHead + std::min(max_payload_, 4112u)) +
+                  kLargestHead + max_payload_),
+      arena_(new std::byte[arena_size_]),
+      spans_(new Span[kSpanPool]) {}
+
+void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
+  frames_ = frames;
+  count_ = 0;
+  arena_used_ = 0;
+  spans_used_ = 0;
+  train_next_ = 0;
+}
+
+std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
+                               uint32_t payload_length) noexcept {
+  WEFT_DCHECK(frame_ == nullptr && has_room());
+  frame_ = &frames_[count_];
+  head_ = at_ = &arena_[arena_used_];
+  header_length_ = header_length;
+  pad_ = pad_for(payload_length);
+  total_ = header_length + payload_length + pad_ + (signs_ ? wire::kIcrcLength : 0);
+  frame_->path = &path;
+  frame_->head = head_;
+  frame_->payload_length = 0;
+  frame_->span_count = 0;
+  frame_->spans = &spans_[spans_used_];
+  frame_->tail_length = 0;
+  frame_->stable = false;
+  frame_->ecn = path.traffic_class & 3;
+  if (train_frames_ > 1) {
+    join_train(path, total_);
+  } else {
+    frame_->ip_id = 0;
+  }
+  at_ += header_length;
+  summed_ = nullptr;
+  return head_;
+}
+
+// A frame continues the train when it takes the same path and is as long as the first, or shorter:
+// then it is the last (GSO cuts equal segments and leaves the rest to the last).
+void FrameBuilder::join_train(const Path& path, uint32_t total) noexcept {
+  if (train_next_ != 0 && train_path_ == &path && total <= train_length_ &&
+      train_next_ < train_frames_ && train_sum_ + total <= train_bytes_) {
+    frame_->ip_id = train_next_++;
+    train_sum_ += total;
+    if (total < train_length_) train_next_ = 0;
+    return;
+  }
+  frame_->ip_id = 0;
+  train_path_ = &path;
+  train_length_ = train_sum_ = total;
+  train_next_ = 1;
+}
+
+// Brings the sum up to the end of what is staged.
+void FrameBuilder::sum_staged() noexcept {
+  if (summed_ == nullptr) {
+    const Path& path = *frame_->path;
+    const wire::OuterHeader outer{&path.source, &path.destination, path.source_port,
+                                  path.destination_port, frame_->ip_id};
+    crc_ = wire::icrc_begin(outer, head_, total_);
+    summed_ = head_ + wire::kBthLength;
+  }
+  crc_ = wire::crc_continue(crc_, summed_, static_cast<size_t>(at_ - summed_));
+  summed_ = at_;
+}
+
+void FrameBuilder::add_safe_payload(const std::byte* data, uint32_t length) noexcept {
+  std::memcpy(at_, data, length);
+  at_ += length;
+}
+
+namespace {
+struct SumCopy {
+  uint32_t crc;
+  std::byte* to;
+  const std::byte* from;
+  size_t length;
+  static void run(void* self) {
+    SumCopy& s = *static_cast<SumCopy*>(self);
+    s.crc = wire::crc_copy(s.crc, s.to, s.from, s.length);
+  }
+};
+}  // namespace
+
+bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stable) noexcept {
+  if (signs_ && length >= kStageBelow) {
+    sum_staged();
+    SumCopy copy{crc_, at_, data, length};
+    if (!memory::run_guarded(&SumCopy::run, &copy)) return false;
+    crc_ = copy.crc;
+    at_ += length;
+    summed_ = at_;
+    return true;
+  }
+  const bool first_span = frame_->span_count == 0;
+  const bool fits = at_ + length <= head_ + kLargestHead + kStageBelow;
+  if (signs_ || !gathers_ || (length < kStageBelow && first_span && fits)) {
+    if (!memory::copy_out(at_, data, length)) return false;
+    at_ += length;
+    return true;
+  }
+  WEFT_DCHECK(frame_->span_count < kMaxSpans);
+  spans_[spans_used_++] = {data, length};
+  ++frame_->span_count;
+  frame_->payload_length += length;
+  frame_->stable = stable && first_span && at_ == head_ + header_length_;
+  return true;
+}
+
+void FrameBuilder::finish() noexcept {
+  if (signs_) {
+    std::memset(at_, 0, pad_);
+    at_ += pad_;
+    sum_staged();
+    const uint32_t icrc = wire::icrc_finish(crc_);
+    std::memcpy(at_, &icrc, sizeof icrc);
+    at_ += sizeof icrc;
+  }
+  frame_->head_length = static_cast<uint32_t>(at_ - head_);
+  arena_used_ += frame_->head_length;
+  ++count_;
+  frame_ = nullptr;
+}
+
+void FrameBuilder::cancel() noexcept {
+  // The train is closed: its next frame would have a wrong identification.
+  train_next_ = 0;
+  frame_ = nullptr;
+}
+
+}  // namespace weft::engine

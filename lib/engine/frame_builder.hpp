@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Turns headers and payload into frames to send: lays heads one behind the other in an arena (so that a
+// port sends a train from one piece of memory), forms trains, copies payload and sums it in one pass,
+// signs with the ICRC. Ports that cannot damage frames get no ICRC and payload by span.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "lib/engine/frame.hpp"
+#include "lib/engine/port.hpp"
+
+namespace weft::engine {
+
+class FrameBuilder {
+ public:
+  explicit FrameBuilder(const Capabilities& capabilities);
+
+  // Starts a new burst of at most frames.size() frames. The frames of the last burst become invalid.
+  void begin_burst(std::span<TxFrame> frames) noexcept;
+  size_t count() const noexcept { return count_; }
+  // Room for one more frame of any size?
+  bool has_room() const noexcept {
+    return count_ < frames_.size() && arena_used_ + kLargestHead + max_payload_ <= arena_size_ &&
+           spans_used_ + kMaxSpans <= kSpanPool;
+  }
+
+  // One frame: start, then header bytes are written at the returned address (header_length of them,
+  // BTH first), then add_payload for each piece, then finish. `payload_length` is the exact sum.
+  // Pad bytes of the BTH must be pad_for(payload_length).
+  std::byte* start(const Path& path, uint32_t header_length, uint32_t payload_length) noexcept;
+  // Copies a piece of user memory; false on a fault (then call cancel). Small pieces and all pieces on
+  // ports with an ICRC are copied now; else the piece goes as a span, `stable` as in TxFrame.
+  bool add_payload(const std::byte* data, uint32_t length, bool stable) noexcept;
+  // The same for memory that cannot fault (inline data).
+  void add_safe_payload(const std::byte* data, uint32_t length) noexcept;
+  void finish() noexcept;
+  void cancel() noexcept;
+
+  // Pad bytes behind a payload: none on ports without an ICRC. //= roce:C-HDR-3
+  uint8_t pad_for(uint32_t payload_length) const noexcept {
+    return signs_ ? static_cast<uint8_t>((0u - payload_length) & 3) : 0;
+  }
+
+ private:
+  static constexpr uint32_t kLargestHead = 64;
+  static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
+  static constexpr uint32_t kSpanPool = 512;
+  void join_train(const Path& path, uint32_t total) noexcept;
+  void sum_staged() noexcept;
+
+  bool signs_;
+  bool gathers_;
+  uint32_t train_frames_;
+  uint32_t train_bytes_;
+  uint32_t max_payload_;     // staged bytes one frame may need
+  size_t arena_size_;
+  std::unique_ptr<std::byte[]> arena_;
+  std::unique_ptr<Span[]> spans_;
+  std::span<TxFrame> frames_;
+  size_t count_ = 0;
+  size_t arena_used_ = 0;
+  size_t spans_used_ = 0;
+
+  // The frame under construction.
+  TxFrame* frame_ = nullptr;
+  std::byte* head_ = nullptr;
+  std::byte* at_ = nullptr;    // end of what is staged
+  uint32_t header_length_ = 0;
+  uint32_t total_ = 0;
+  uint32_t crc_ = 0;
+  std::byte* summed_ = nullptr;  // crc_ covers what is staged before this; nullptr: nothing yet
+  uint8_t pad_ = 0;
+
+  // The train under construction.
+  const Path* train_path_ = nullptr;
+  uint32_t train_length_ = 0;  // of its first frame
+  uint32_t train_sum_ = 0;
+  uint16_t train_next_ = 0;    // id of its next frame; 0 = closed
+};
+
+}  // namespace weft::engine

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From QPN to queue pair, for every packet: an open-addressing table. QPNs are random, so their low
+// bits are the hash; the table is at most half full.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weft/types.hpp"
+
+namespace weft::engine {
+
+struct QueuePair;
+
+class QpTable {
+ public:
+  QpTable() : slots_(64) {}
+
+  QueuePair* find(QpNum number) const noexcept {
+    for (size_t i = number.value & mask();; i = (i + 1) & mask()) {
+      if (slots_[i].number == number.value) return slots_[i].qp;
+      if (slots_[i].number == 0) return nullptr;
+    }
+  }
+
+  // May allocate.
+  void insert(QpNum number, QueuePair* qp) {
+    if (2 * (used_ + 1) > slots_.size()) grow();
+    place(number.value, qp);
+    ++used_;
+  }
+
+  void erase(QpNum number) noexcept {
+    size_t hole = number.value & mask();
+    while (slots_[hole].number != number.value) {
+      if (slots_[hole].number == 0) return;
+      hole = (hole + 1) & mask();
+    }
+    // Close the hole: move back every later entry of the run that may not lie behind a gap.
+    for (size_t i = (hole + 1) & mask(); slots_[i].number != 0; i = (i + 1) & mask()) {
+      const size_t home = slots_[i].number & mask();
+      if (((i - home) & mask()) >= ((i - hole) & mask())) {
+        slots_[hole] = slots_[i];
+        hole = i;
+      }
+    }
+    slots_[hole] = {};
+    --used_;
+  }
+
+  size_t size() const noexcept { return used_; }
+
+ private:
+  struct Slot {
+    uint32_t number = 0;  // 0 = free: QPN 0 does not exist
+    QueuePair* qp = nullptr;
+  };
+  size_t mask() const noexcept { return slots_.size() - 1; }
+  void place(uint32_t number, QueuePair* qp) {
+    size_t i = number & mask();
+    while (slots_[i].number != 0) i = (i + 1) & mask();
+    slots_[i] = {number, qp};
+  }
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old)
+      if (slot.number != 0) place(slot.number, slot.qp);
+  }
+
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
+};
+
+}  // namespace weft::engine
