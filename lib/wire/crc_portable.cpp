@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Slicing by eight: table k tells what a byte does to the CRC when k more bytes follow it in the
+// same step, so that eight lookups replace eight dependent steps. All tables are made by the
+// compiler.
+#include "lib/wire/crc_portable.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace weft::wire {
+namespace {
+
+using Table = std::array<uint32_t, 256>;
+
+constexpr std::array<Table, 8> make_tables() {
+  std::array<Table, 8> t{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (kCrcPolynomial & (0u - (crc & 1)));
+    t[0][i] = crc;
+  }
+  for (size_t k = 1; k < 8; ++k)
+    for (size_t i = 0; i < 256; ++i) t[k][i] = t[k - 1][i] >> 8 ^ t[0][t[k - 1][i] & 0xFF];
+  return t;
+}
+
+constexpr std::array<Table, 8> kTables = make_tables();
+
+// x^-8: dividing by x undoes one step of the register. Bit 31 is set after a step exactly if the
+// polynomial was subtracted in it.
+constexpr uint32_t divide_by_x8(uint32_t v) {
+  for (int bit = 0; bit < 8; ++bit) v = v >> 31 ? (v ^ kCrcPolynomial) << 1 | 1 : v << 1;
+  return v;
+}
+
+// x^(-8 * step * i) for i in 0..255, so that any length below 65,536 takes two products.
+constexpr Table make_rewind(uint32_t step) {
+  Table t{};
+  t[0] = 0x80000000;  // x^0
+  uint32_t factor = t[0];
+  for (uint32_t i = 0; i < step; ++i) factor = divide_by_x8(factor);
+  for (size_t i = 1; i < 256; ++i) t[i] = crc_multiply(t[i - 1], factor);
+  return t;
+}
+
+constexpr Table kRewindBytes = make_rewind(1);
+constexpr Table kRewindPages = make_rewind(256);
+
+}  // namespace
+
+uint32_t crc_portable(uint32_t crc, const std::byte* data, size_t size) noexcept {
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; size >= 8; data += 8, size -= 8) {
+      uint32_t low, high;
+      std::memcpy(&low, data, 4);
+      std::memcpy(&high, data + 4, 4);
+      low ^= crc;
+      crc = kTables[7][low & 0xFF] ^ kTables[6][low >> 8 & 0xFF] ^ kTables[5][low >> 16 & 0xFF] ^
+            kTables[4][low >> 24] ^ kTables[3][high & 0xFF] ^ kTables[2][high >> 8 & 0xFF] ^
+            kTables[1][high >> 16 & 0xFF] ^ kTables[0][high >> 24];
+    }
+  }
+  for (; size != 0; ++data, --size)
+    crc = crc >> 8 ^ kTables[0][(crc ^ static_cast<uint32_t>(*data)) & 0xFF];
+  return crc;
+}
+
+uint32_t crc_rewind(uint32_t crc, uint32_t bytes) noexcept {
+  for (; bytes >= 65536; bytes -= 65535) crc = crc_rewind(crc, 65535);
+  if (bytes >= 256) crc = crc_multiply(crc, kRewindPages[bytes >> 8]);
+  return crc_multiply(crc, kRewindBytes[bytes & 0xFF]);
+}
+
+}  // namespace weft::wire

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CRC-32 (polynomial 0x04C11DB7, reflected) without special instructions, eight bytes a step. It is
+// compiled everywhere: the fallback where isa-l is absent, the fast way for a few bytes, and what
+// isa-l is tested against. And the arithmetic of the polynomial, to move a CRC along a message.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::wire {
+
+// The polynomial, reflected: bit 31 is x^0.
+inline constexpr uint32_t kCrcPolynomial = 0xEDB88320;
+
+// Continues a raw (uninverted) CRC over `size` bytes.
+uint32_t crc_portable(uint32_t crc, const std::byte* data, size_t size) noexcept;
+
+// The product of two polynomials modulo the CRC polynomial.
+constexpr uint32_t crc_multiply(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (int bit = 31; bit >= 0; --bit) {
+    product ^= b & (0u - (a >> bit & 1));
+    b = b >> 1 ^ (kCrcPolynomial & (0u - (b & 1)));
+  }
+  return product;
+}
+
+// The raw CRC that becomes `crc` when `bytes` zero bytes are appended: the inverse of feeding
+// zeros.
+uint32_t crc_rewind(uint32_t crc, uint32_t bytes) noexcept;
+
+}  // namespace weft::wire
