@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""House style as a failing test: sizes, first lines, banned words, and which room includes which.
+
+Prints each violation as file:line: text and exits 1 if there is one. Usage: tidy.py [ROOT]
+The scanner of function lengths is no C++ parser: it follows braces, and is right for code that
+clang-format has laid out.
+"""
+import pathlib
+import re
+import sys
+
+MAX_FILE, MAX_FUNCTION, MAX_COLUMNS = 400, 70, 100
+TREES = ("include", "lib", "providers", "bench", "examples", "tests", "cmake")
+ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
+SPDX = "SPDX-License-Identifier: BSD-3-Clause"
+
+# Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
+# public API and itself. cmake/rooms.cmake has the same permissions for linking.
+PORT = "engine wire memory base"
+MAY_INCLUDE = {
+    "api": "",
+    "base": "",
+    "wire": "base",
+    "memory": "base",
+    "congestion": "base",
+    "engine": "base wire memory congestion",
+    "driver": "base memory engine",
+    "sim": "base wire congestion engine",
+    "verbs": "base memory",
+    "collective": "",
+    "adapters": "",
+    "ibverbs": "verbs base memory",
+    "roce": "verbs driver engine wire memory base port_udp port_shm port_sim port_middleware",
+    "srd": "verbs driver engine wire memory base port_udp port_shm port_sim port_middleware",
+    "port_udp": PORT,
+    "port_shm": PORT,
+    "port_sim": PORT + " sim",
+    "port_middleware": PORT,
+    "examples": "",
+    "bench": "base",
+    "tests": None,  # everything
+}
+
+# Functions of libraries whose names are not ours to choose.
+FOREIGN = {"get_nprocs", "get_nprocs_conf", "get_mempolicy", "get_if", "get_to", "get_ptr"}
+GETTER = re.compile(r"(?<![.>:\w])(get_\w+)\s*\(")
+VAGUE = re.compile(r"\b\w*(?:Manager|Helper|Utils?)(?![a-z])\w*")
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    """The room that a path relative to the root (or an include path) belongs to, or None."""
+    parts = path.split("/")
+    if parts[0] == "weft" or parts[:2] == ["include", "weft"]:
+        return "api"
+    if parts[:2] == ["providers", "port"] and len(parts) > 3:
+        return "port_" + parts[2]
+    if parts[0] in ("lib", "providers") and len(parts) > 2:
+        return parts[1]
+    if parts[0] in ("bench", "examples", "tests"):
+        return parts[0]
+    return None
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+CODE_NOISE = re.compile(
+    r'R"([^()\\\s]*)\(.*?\)\1"'            # raw string
+    r"|//[^\n]*|/\*.*?\*/"                 # comment
+    r'|"(?:\\.|[^"\\\n])*"'                # string
+    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"  # character; not a digit separator
+    r"|^[ \t]*#(?:\\\n|[^\n])*",           # preprocessor line with its continuations
+    re.S | re.M)
+CONTAINER = re.compile(r"(namespace|class|struct|union|enum|extern)\b")
+
+
+def opens_container(head):
+    """True if a brace after `head` opens a namespace or a type."""
+    head = re.sub(r"alignas\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)|\[\[.*?\]\]", " ", head)
+    head = re.sub(r"^\s*(template\s*<.*>|inline|constexpr|typedef|static|public:|private:"
+                  r"|protected:|requires\s[^{]*?|\s)*", "", head, flags=re.S)
+    return bool(CONTAINER.match(head)) and "(" not in head
+
+
+def functions(text):
+    """Yields (first line, last line) of each outermost function in C++ text."""
+    code = CODE_NOISE.sub(blank, text)
+    stack = []  # per open brace: "container", "data", or the function's first line
+    head_start, line = 0, 1
+    for at, char in enumerate(code):
+        if char == "\n":
+            line += 1
+        elif char == ";" and not any(isinstance(s, int) for s in stack):
+            head_start = at + 1
+        elif char == "{":
+            stack.append(block_kind(code, head_start, at, line, stack))
+            head_start = at + 1
+        elif char == "}":
+            if stack and isinstance(stack[-1], int):
+                yield stack[-1], line
+            if stack:
+                stack.pop()
+            head_start = at + 1
+
+
+def block_kind(code, head_start, at, line, stack):
+    if any(s != "container" for s in stack):
+        return "data"  # inside a function or an initializer
+    head = code[head_start:at]
+    if opens_container(head):
+        return "container"
+    if "(" not in head or head.rstrip().endswith("="):
+        return "data"
+    lead = re.match(r"(\s|public:|private:|protected:)*", head).group(0)
+    return line - head.count("\n") + lead.count("\n")
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.found = []
+
+    def say(self, name, line, text):
+        self.found.append((name, line, text))
+
+    def run(self):
+        for path in self.files():
+            name = path.relative_to(self.root).as_posix()
+            text = path.read_text(encoding="utf-8", errors="replace")
+            self.check_file(name, text)
+        return sorted(self.found)
+
+    def files(self):
+        suffixes = (".cpp", ".hpp", ".h", ".py", ".sh", ".cmake")
+        for tree in TREES:
+            for path in sorted((self.root / tree).rglob("*")):
+                wanted = path.suffix in suffixes or path.name == "CMakeLists.txt"
+                if wanted and path.is_file() and "build" not in path.parts[len(self.root.parts):]:
+                    yield path
+        for name in ROOT_FILES:
+            if (self.root / name).is_file():
+                yield self.root / name
+
+    def check_file(self, name, text):
+        lines = text.split("\n")
+        if lines and lines[-1] == "":
+            lines.pop()
+        if len(lines) > MAX_FILE:
+            self.say(name, len(lines), f"{len(lines)} lines, at most {MAX_FILE}")
+        for number, line in enumerate(lines, 1):
+            if len(line) > MAX_COLUMNS:
+                self.say(name, number, f"{len(line)} columns, at most {MAX_COLUMNS}")
+            if "\t" in line or line != line.rstrip():
+                self.say(name, number, "tab or trailing space")
+        self.check_opening(name, lines)
+        self.check_words(name, text, lines)
+        if name.endswith((".cpp", ".hpp", ".h")):
+            self.check_includes(name, lines)
+            for first, last in functions(text):
+                if last - first + 1 > MAX_FUNCTION:
+                    self.say(name, first, f"function of {last - first + 1} lines, at most "
+                             f"{MAX_FUNCTION}")
+        if name.endswith((".hpp", ".h")) and "#pragma once" not in lines:
+            self.say(name, 1, "no #pragma once")
+
+    def check_opening(self, name, lines):
+        first = 1 if lines and lines[0].startswith("#!") else 0
+        if len(lines) <= first or SPDX not in lines[first]:
+            self.say(name, first + 1, "the first line is not the SPDX line")
+            return
+        opening = lines[first + 1] if len(lines) > first + 1 else ""
+        if not re.match(r"(//|#(?!include|pragma)|\"\"\"| \*)\s*\S", opening):
+            self.say(name, first + 2, "no opening comment that says what the file is and why")
+
+    def check_words(self, name, text, lines):
+        if name.startswith("tests/tidy/"):
+            return  # this file and its test spell the words
+        code = CODE_NOISE.sub(blank, text).split("\n") if name.endswith((".cpp", ".hpp")) else lines
+        for number, line in enumerate(lines, 1):
+            if UNFINISHED.search(line):
+                self.say(name, number, "mark of unfinished work: finish it or file it")
+        for number, line in enumerate(code, 1):
+            getter = GETTER.search(line)
+            if getter and getter.group(1) not in FOREIGN and name.endswith((".cpp", ".hpp")):
+                self.say(name, number, f"{getter.group(1)}: a query is named by what it returns")
+            vague = VAGUE.search(line)
+            if vague:
+                self.say(name, number, f"{vague.group(0)}: say what it does")
+        if re.search(r"(^|_)(manager|helper|util)s?$", pathlib.PurePath(name).stem):
+            self.say(name, 1, "file name: say what it does")
+
+    def check_includes(self, name, lines):
+        room = room_of(name)
+        if room is None:
+            self.say(name, 1, "belongs to no room")
+            return
+        if room not in MAY_INCLUDE:
+            self.say(name, 1, f"room {room} has no row in MAY_INCLUDE (tests/tidy/tidy.py)")
+            return
+        for number, line in enumerate(lines, 1):
+            match = INCLUDE.match(line)
+            if match:
+                self.check_include(name, number, room, match.group(1), match.group(2))
+
+    def check_include(self, name, number, room, quote, target):
+        if quote == "<":
+            if target == "iostream" and name.startswith(("lib/", "providers/", "include/")):
+                self.say(name, number, "<iostream> in the library: it is silent but for its log")
+            return
+        other = room_of(target)
+        if other is None:
+            self.say(name, number, f'"{target}": write the path from the root')
+            return
+        allowed = MAY_INCLUDE[room]
+        if allowed is None or other in ("api", room) or other in allowed.split():
+            return
+        self.say(name, number, f'room {room} may not include "{target}" (room {other})')
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parents[2]
+    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else here
+    checker = Checker(root)
+    count = sum(1 for _ in checker.files())
+    found = checker.run()
+    for name, line, text in found:
+        print(f"{name}:{line}: {text}")
+    print(f"tidy: {count} files, {len(found)} problems")
+    return 1 if found or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

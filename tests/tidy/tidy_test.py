@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tidy.py, tested: each rule finds its violation in a bad tree, and a clean tree has none."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import tidy  # noqa: E402
+
+OPENING = f"// {tidy.SPDX}\n// What this is.\n"
+
+
+def problems(files):
+    """The texts of what tidy says about a tree of {path: text}."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder).resolve()
+        for name, text in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return [f"{n}:{line}: {text}" for n, line, text in tidy.Checker(root).run()]
+
+
+class Tidy(unittest.TestCase):
+    def expect(self, name, text, *wanted):
+        said = problems({name: text})
+        self.assertEqual(len(said), len(wanted), said)
+        for line, part in zip(said, wanted):
+            self.assertIn(part, line)
+
+    def test_a_clean_file_has_no_problem(self):
+        self.expect("lib/engine/rx.cpp", OPENING +
+                    '#include "lib/engine/rx.hpp"\n#include "lib/wire/parse.hpp"\n'
+                    '#include "weft/qp.hpp"\n#include <vector>\n'
+                    'int f() { return std::get_if<int>(&x) ? j.get_to(y) : get_nprocs(); }\n')
+
+    def test_first_line_and_opening(self):
+        self.expect("lib/base/a.cpp", "int x;\n", "a.cpp:1: the first line is not the SPDX")
+        self.expect("lib/base/a.cpp", f"// {tidy.SPDX}\n\nint x;\n", "a.cpp:2: no opening comment")
+        self.expect("tests/a_test.py", f"#!/usr/bin/env python3\n# {tidy.SPDX}\nimport os\n",
+                    "a_test.py:3: no opening comment")
+
+    def test_sizes(self):
+        self.expect("lib/base/a.cpp", OPENING + "int x;\n" * 399, "a.cpp:401: 401 lines")
+        self.expect("lib/base/a.cpp", OPENING + "// " + "x" * 98 + "\n", "a.cpp:3: 101 columns")
+        self.expect("lib/base/a.cpp", OPENING + "int x; \n", "a.cpp:3: tab or trailing space")
+
+    def test_function_length(self):
+        body = "  x = '{'; // }\n" * 69
+        self.expect("lib/base/a.cpp", OPENING + "namespace weft {\nint f(int x) {\n" + body +
+                    "}\n}\n", "a.cpp:4: function of 71 lines")
+        self.expect("lib/base/a.cpp", OPENING + "struct A {\n  A()\n  : x_{1}, y_(2) {\n" + body +
+                    "  x = 1'000'000;\n  }\n};\n", "function of 7")
+        self.expect("lib/base/a.cpp", OPENING + "int f() {\n" + body[:-16] + "}\n")
+
+    def test_types_and_tables_are_no_functions(self):
+        rows = '  {1, f(2)},\n' * 80
+        self.expect("lib/base/a.cpp", OPENING + "constexpr Row kRows[] = {\n" + rows + "};\n"
+                    "struct alignas(64) A {\n" + "  int x;\n" * 80 + "};\n")
+
+    def test_words(self):
+        self.expect("lib/base/a.cpp", OPENING + "int get_size();\n", "a.cpp:3: get_size")
+        self.expect("lib/base/a.cpp", OPENING + "class QpManager;\n", "QpManager: say what")
+        self.expect("lib/base/a.cpp", OPENING + "// TODO: more\n", "a.cpp:3: mark of unfinished")
+        self.expect("lib/base/string_util.cpp", OPENING, "file name: say what it does")
+        self.expect("lib/base/a.cpp", OPENING + "int Utilization = 1;  // no Helper\n")
+
+    def test_headers(self):
+        self.expect("lib/base/a.hpp", OPENING, "a.hpp:1: no #pragma once")
+
+    def test_includes(self):
+        def include(target):
+            return OPENING + f"#include {target}\n"
+        self.expect("lib/wire/a.cpp", include('"lib/engine/engine.hpp"'),
+                    "a.cpp:3: room wire may not include")
+        self.expect("examples/a.cpp", include('"lib/base/bytes.hpp"'), "room examples may not")
+        self.expect("bench/weft_a.cpp", include('"lib/wire/parse.hpp"'), "room bench may not")
+        self.expect("lib/verbs/a.cpp", include('"providers/roce/roce.hpp"'), "room verbs may not")
+        self.expect("include/weft/a.hpp", include('"lib/base/bytes.hpp"\n#pragma once'),
+                    "room api may not")
+        self.expect("providers/port/udp/a.cpp", include('"providers/port/shm/b.hpp"'),
+                    "room port_udp may not")
+        self.expect("providers/roce/a.cpp", include('"providers/port/shm/b.hpp"'))
+        self.expect("lib/base/a.cpp", include('"bytes.hpp"'), "write the path from the root")
+        self.expect("lib/base/a.cpp", include("<iostream>"), "<iostream> in the library")
+        self.expect("lib/novel/a.cpp", OPENING, "room novel has no row")
+        self.expect("bench/weft_a.cpp", include("<iostream>"))
+
+
+if __name__ == "__main__":
+    unittest.main()
