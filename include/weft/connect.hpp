@@ -47,7 +47,9 @@ Result<Connection> connect(std::string_view address, QueuePair qp, const Connect
 // The default TCP port, as perftest's.
 inline constexpr uint16_t kDefaultTcpPort = 18515;
 
-// The connecting side as a state machine: advance() until it returns a Connection. It never blocks.
+// The connecting side as a state machine: advance() until it returns a Connection. It never blocks
+// (start() does, if `address` is a name that needs DNS). Poll again on fd() after each advance(): a
+// host with several addresses has one descriptor after the other.
 class Connector {
  public:
   static Result<Connector> start(std::string_view address, QueuePair qp,
@@ -62,6 +64,7 @@ class Connector {
   Result<Connection> advance();
 
  private:
+  friend class Listener;
   struct State;
   explicit Connector(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

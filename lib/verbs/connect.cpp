@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connection set-up: the steps of a Connector, one function each, and connect(), which is a
+// Connector driven by poll(2). The protocol is described in connect_wire.hpp.
+//
+// A failure before our queue pair was touched leaves it as it was. After that it goes to ERR, so
+// that every posted request is flushed and none waits for a peer that is not there.
+#include "weft/connect.hpp"
+
+#include <poll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/verbs/connect_state.hpp"
+
+namespace weft {
+namespace verbs {
+namespace {
+
+Result<Psn> random_psn() {
+  uint32_t value = 0;
+  if (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value))
+    return Error{Code::io_error, "getrandom failed: no random sequence number"};
+  return Psn{value & Psn::kMask};
+}
+
+Result<void> check_state(const QueuePair& qp) {
+  const QpState state = qp.state();
+  if (state == QpState::reset || state == QpState::init) return {};
+  return Error{Code::bad_state, "connect needs a queue pair in RESET or INIT, this one is in " +
+                                    std::string(name(state))};
+}
+
+}  // namespace
+
+Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
+  if (!qp) return Error{Code::invalid_argument, "connect needs a queue pair"};
+  if (const Result<void> fit = check_state(qp); !fit) return fit.error();
+  if (options.private_data.size() > kMaxPrivateData)
+    return Error{Code::invalid_argument, "private_data has " +
+                                             std::to_string(options.private_data.size()) +
+                                             " bytes, at most 4096 fit"};
+  const DeviceAttributes& device = qp.device().attributes();
+  const uint32_t mtu = options.path_mtu != 0 ? options.path_mtu : device.active_mtu;
+  if (mtu < 256 || mtu > std::min(device.max_mtu, 4096u) || !std::has_single_bit(mtu))
+    return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) +
+                                             " is not a power of two from 256 to " +
+                                             std::to_string(std::min(device.max_mtu, 4096u))};
+  if (options.sq_psn && options.sq_psn->value > Psn::kMask)
+    return Error{Code::invalid_argument, "sq_psn has more than 24 bits"};
+  const Result<Psn> psn = options.sq_psn ? Result<Psn>(*options.sq_psn) : random_psn();
+  if (!psn) return psn.error();
+
+  Hello hello;
+  hello.gid = device.gid;
+  hello.qpn = qp.number();
+  hello.psn = *psn;
+  hello.path_mtu = mtu;
+  hello.max_rd_atomic =
+      static_cast<uint8_t>(std::min<uint32_t>(options.max_rd_atomic, device.max_rd_atomic));
+  hello.transport = device.provider + "+" + device.port;
+  hello.private_data = options.private_data;
+  return hello;
+}
+
+Result<void> check_peer(const Hello& ours, const Hello& peer) {
+  if (transports_match(ours.transport, peer.transport)) return {};
+  return Error{Code::not_supported, "one side is on " + ours.transport + ", the other on " +
+                                        peer.transport + ": open both with the same device string"};
+}
+
+namespace {
+
+using Step = Handshake::Step;
+
+Result<void> walk(Handshake& s) {
+  s.walking = true;
+  const uint8_t rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
+  if (s.qp.state() == QpState::reset) {
+    const Result<void> init = s.qp.modify({.state = QpState::init,
+                                           .pkey_index = uint16_t{0},
+                                           .port = uint8_t{1},
+                                           .access = s.options.access});
+    if (!init) return init;
+  }
+  AddressVector path;
+  path.destination = s.peer.gid;
+  path.traffic_class = s.options.traffic_class;
+  const Result<void> rtr = s.qp.modify({.state = QpState::rtr,
+                                        .path = path,
+                                        .path_mtu = std::min(s.ours.path_mtu, s.peer.path_mtu),
+                                        .dest_qpn = s.peer.qpn,
+                                        .rq_psn = s.peer.psn,
+                                        .max_dest_rd_atomic = rd_atomic,
+                                        .min_rnr_timer = s.options.min_rnr_timer});
+  if (!rtr) return rtr;
+  return s.qp.modify({.state = QpState::rts,
+                      .sq_psn = s.ours.psn,
+                      .max_rd_atomic = rd_atomic,
+                      .timeout = s.options.timeout,
+                      .retry_count = s.options.retry_count,
+                      .rnr_retry = s.options.rnr_retry});
+}
+
+// Starts TCP to the next address that takes it.
+Result<void> dial_next(Handshake& s) {
+  Error last{Code::not_found, "the host has no address"};
+  while (s.next_address < s.addresses.size()) {
+    Result<Socket> socket = start_connect(s.addresses[s.next_address++]);
+    if (socket) {
+      s.channel = Channel(std::move(*socket));
+      return {};
+    }
+    last = socket.error();
+  }
+  last.message += " (" + s.target + ")";
+  return last;
+}
+
+Result<void> dial(Handshake& s) {
+  pollfd p{s.channel.fd(), POLLOUT, 0};
+  if (poll(&p, 1, 0) <= 0) return Error{Code::would_block, "TCP is connecting"};
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(s.channel.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error == 0) {
+    s.channel.queue(emit_hello(s.ours));
+    s.step = Step::greet;
+    return {};
+  }
+  if (s.next_address < s.addresses.size()) return dial_next(s);
+  if (error == ECONNREFUSED)
+    return Error{Code::not_found,
+                 "nobody listens at " + s.target + ": start the server first, check host and port"};
+  return socket_error(error, "cannot connect to " + s.target);
+}
+
+Result<void> greet(Handshake& s) {
+  if (const Result<void> sent = s.channel.flush(); !sent) return sent;
+  const Result<MessageKind> kind = s.channel.receive();
+  if (!kind) return kind.error();
+  if (*kind != MessageKind::hello)
+    return Error{Code::invalid_argument, "the peer's first message is no hello"};
+  Result<Hello> peer = parse_hello(s.channel.body());
+  if (!peer) return peer.error();
+  s.peer = std::move(*peer);
+  if (const Result<void> fit = check_peer(s.ours, s.peer); !fit) return fit;
+  if (const Result<void> walked = walk(s); !walked) return walked;
+  s.channel.next();
+  s.channel.queue(emit_ready());
+  s.step = Step::confirm;
+  return {};
+}
+
+Result<void> await_ready(Handshake& s) {
+  if (const Result<void> sent = s.channel.flush(); !sent) return sent;
+  const Result<MessageKind> kind = s.channel.receive();
+  if (!kind) return kind.error();
+  if (*kind != MessageKind::ready)
+    return Error{Code::invalid_argument, "the peer sent a second hello"};
+  s.channel.next();
+  return {};
+}
+
+Result<void> confirm(Handshake& s) {
+  const Result<void> ready = await_ready(s);
+  if (ready) s.step = Step::done;
+  return ready;
+}
+
+Result<void> offer(Handshake& s) {
+  if (const Result<void> ready = await_ready(s); !ready) return ready;
+  if (const Result<void> fit = check_state(s.qp); !fit) return fit;
+  if (const Result<void> walked = walk(s); !walked) return walked;
+  s.channel.queue(emit_ready());
+  s.step = Step::finish;
+  return {};
+}
+
+Result<void> finish(Handshake& s) {
+  const Result<void> sent = s.channel.flush();
+  if (sent) s.step = Step::done;
+  return sent;
+}
+
+Result<void> one_step(Handshake& s) {
+  switch (s.step) {
+    case Step::dial:
+      return dial(s);
+    case Step::greet:
+      return greet(s);
+    case Step::confirm:
+      return confirm(s);
+    case Step::offer:
+      return offer(s);
+    case Step::finish:
+      return finish(s);
+    case Step::done:
+      return Error{Code::bad_state, "this Connector has handed out its Connection already"};
+    case Step::failed:
+      break;
+  }
+  return s.error;
+}
+
+void fail(Handshake& s, Error error) {
+  // The peer is told, unless there is none yet.
+  if (s.step != Step::dial) s.channel.reject(error.message);
+  s.channel.close();
+  if (s.walking) (void)s.qp.modify({.state = QpState::err});
+  s.error = std::move(error);
+  s.step = Step::failed;
+}
+
+Error too_late(const Handshake& s) {
+  std::string text = "no answer from " + s.target + " within the time limit";
+  if (s.step == Step::greet)
+    text = s.target + " took the TCP connection, but no queue pair was offered in time";
+  return {Code::timed_out, std::move(text)};
+}
+
+}  // namespace
+}  // namespace verbs
+
+Connector::State::~State() {
+  const bool open = step != Step::done && step != Step::failed;
+  if (open) verbs::fail(*this, {Code::disconnected, "the peer gave up"});
+}
+
+Connector::Connector(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Connector::Connector(Connector&&) noexcept = default;
+Connector& Connector::operator=(Connector&&) noexcept = default;
+Connector::~Connector() = default;
+
+Result<Connector> Connector::start(std::string_view address, QueuePair qp,
+                                   const ConnectOptions& options) {
+  Result<verbs::HostPort> where = verbs::parse_host_port(address);
+  if (!where) return where.error();
+  if (where->host.empty() || where->port == 0)
+    return Error{
+        Code::invalid_argument,
+        "connect needs host and port, like 127.0.0.1:18515; not '" + std::string(address) + "'"};
+  Result<verbs::Hello> ours = verbs::describe(qp, options);
+  if (!ours) return ours.error();
+  Result<std::vector<verbs::SocketAddress>> addresses = verbs::resolve(*where, false);
+  if (!addresses) return addresses.error();
+
+  auto state = std::make_unique<State>();
+  state->qp = std::move(qp);
+  state->options = options;
+  const bool v6 = where->host.find(':') != std::string::npos;
+  state->target = (v6 ? "[" + where->host + "]" : where->host) + ":" + std::to_string(where->port);
+  state->deadline = verbs::wall_now() + options.limit;
+  state->addresses = std::move(*addresses);
+  state->ours = std::move(*ours);
+  if (const Result<void> dialed = verbs::dial_next(*state); !dialed) return dialed.error();
+  return Connector(std::move(state));
+}
+
+int Connector::fd() const noexcept { return state_ ? state_->channel.fd() : -1; }
+
+short Connector::poll_events() const noexcept {
+  if (!state_) return 0;
+  const bool writes = state_->step == State::Step::dial || !state_->channel.flushed();
+  return writes ? POLLOUT : POLLIN;
+}
+
+Result<Connection> Connector::advance() {
+  if (!state_) return Error{Code::bad_state, "this Connector was moved away"};
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  if (s.step == State::Step::done || s.step == State::Step::failed)
+    return verbs::one_step(s).error();
+  do {
+    if (const Result<void> moved = verbs::one_step(s); !moved) {
+      const bool waits = moved.error().code == Code::would_block;
+      if (waits && verbs::wall_now() < s.deadline) return moved.error();
+      verbs::fail(s, waits ? verbs::too_late(s) : moved.error());
+      return s.error;
+    }
+  } while (s.step != State::Step::done);
+  s.channel.close();
+
+  Connection connection;
+  connection.qp = s.qp;
+  connection.peer_data = std::move(s.peer.private_data);
+  connection.peer_gid = s.peer.gid;
+  connection.peer_qpn = s.peer.qpn;
+  connection.path_mtu = std::min(s.ours.path_mtu, s.peer.path_mtu);
+  return connection;
+}
+
+Result<Connection> connect(std::string_view address, QueuePair qp, const ConnectOptions& options) {
+  const Instant deadline = verbs::wall_now() + options.limit;
+  Result<Connector> connector = Connector::start(address, std::move(qp), options);
+  if (!connector) return connector.error();
+  for (;;) {
+    Result<Connection> connection = connector->advance();
+    if (connection || connection.error().code != Code::would_block) return connection;
+    (void)verbs::wait_for(connector->fd(), connector->poll_events(), deadline);
+  }
+}
+
+}  // namespace weft
