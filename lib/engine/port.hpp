@@ -48,6 +48,10 @@ class Port {
   };
   virtual QpnRange qpn_range() const noexcept { return {}; }
 
+  // The UDP source port that frames of a path asking for `wanted` will really carry. The ICRC covers
+  // it, so the engine asks once when it makes a path, and signs with the answer.
+  virtual uint16_t source_port(uint16_t wanted) noexcept { return wanted; }
+
   // Fills up to frames.size() received frames; they stay valid until release(). Never blocks.
   virtual size_t receive(std::span<Frame> frames) noexcept = 0;
   // Gives frames back, all of one receive() at once, before the next receive().
