@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The connection messages: what is emitted parses back, and every field that a peer may get wrong
+// is refused.
+#include <cstring>
+
+#include "lib/verbs/connect_tcp.hpp"
+#include "lib/verbs/connect_wire.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::verbs {
+namespace {
+
+Hello sample() {
+  Hello hello;
+  hello.gid = Gid::from_ipv4(127, 0, 0, 2);
+  hello.qpn = {0x123456};
+  hello.psn = {0xABCDEF};
+  hello.path_mtu = 4096;
+  hello.max_rd_atomic = 16;
+  hello.transport = "roce+udp";
+  hello.private_data = {std::byte{1}, std::byte{2}, std::byte{3}};
+  return hello;
+}
+
+MessageHeader header_of(const std::vector<std::byte>& message) {
+  MessageHeader header;
+  std::memcpy(&header, message.data(), sizeof header);
+  return header;
+}
+
+std::span<const std::byte> body_of(const std::vector<std::byte>& message) {
+  return std::span(message).subspan(sizeof(MessageHeader));
+}
+
+// The hello with one byte of its body changed.
+Result<Hello> with_byte(size_t offset, uint8_t value) {
+  std::vector<std::byte> message = emit_hello(sample());
+  message[sizeof(MessageHeader) + offset] = std::byte{value};
+  return parse_hello(body_of(message));
+}
+
+TEST_CASE("a hello parses back") {
+  const std::vector<std::byte> message = emit_hello(sample());
+  const Result<size_t> length = check_header(header_of(message));
+  REQUIRE(length);
+  CHECK(*length == message.size() - sizeof(MessageHeader));
+  const Result<Hello> hello = parse_hello(body_of(message));
+  REQUIRE(hello);
+  CHECK(hello->gid == sample().gid);
+  CHECK(hello->qpn == sample().qpn);
+  CHECK(hello->psn == sample().psn);
+  CHECK(hello->path_mtu == 4096);
+  CHECK(hello->max_rd_atomic == 16);
+  CHECK(hello->transport == "roce+udp");
+  CHECK(hello->private_data == sample().private_data);
+}
+
+TEST_CASE("a hello has exactly these bytes") {
+  // The layout is the protocol: a change needs a new version.
+  const std::vector<std::byte> message = emit_hello(sample());
+  const uint8_t expected[] = {
+      'W', 'E',  'F',  'T',  0, 1, 1,    0,    0,   0, 0, 51, 0,   0,    0,    0,
+      0,   0,    0,    0,    0, 0, 0xFF, 0xFF, 127, 0, 0, 2,  0,   0x12, 0x34, 0x56,
+      0,   0xAB, 0xCD, 0xEF, 0, 0, 16,   0,    16,  0, 0, 0,  'r', 'o',  'c',  'e',
+      '+', 'u',  'd',  'p',  0, 0, 0,    0,    0,   0, 0, 0,  1,   2,    3};
+  REQUIRE(message.size() == sizeof expected);
+  CHECK(std::memcmp(message.data(), expected, sizeof expected) == 0);
+}
+
+TEST_CASE("a wrong header is refused") {
+  const MessageHeader good = header_of(emit_hello(sample()));
+  MessageHeader h = good;
+  h.magic = 0x47455420;  // "GET "
+  CHECK_FALSE(check_header(h));
+  h = good;
+  h.version = 2;
+  CHECK(check_header(h).error().code == Code::not_supported);
+  for (const int kind : {0, 4, 255}) {
+    h = good;
+    h.kind = static_cast<uint8_t>(kind);
+    CHECK_FALSE(check_header(h));
+  }
+  h = good;
+  h.zero = 1;
+  CHECK_FALSE(check_header(h));
+  for (const uint32_t length : {0u, 47u, 48u + 4097u, 0xFFFFFFFFu}) {
+    h = good;
+    h.length = length;
+    CHECK_FALSE(check_header(h));
+  }
+  h = header_of(emit_ready());
+  CHECK(check_header(h));
+  h.length = 1;
+  CHECK_FALSE(check_header(h));
+  h = header_of(emit_reject("no"));
+  CHECK(check_header(h));
+  h.length = kMaxRejectText + 1;
+  CHECK_FALSE(check_header(h));
+}
+
+TEST_CASE("every field of a hello is checked") {
+  CHECK(with_byte(47, 0));          // unchanged
+  CHECK_FALSE(with_byte(16, 1));    // QPN of more than 24 bits
+  CHECK_FALSE(with_byte(20, 1));    // PSN of more than 24 bits
+  CHECK_FALSE(with_byte(26, 0));    // MTU 0
+  CHECK_FALSE(with_byte(26, 17));   // MTU 4352
+  CHECK_FALSE(with_byte(26, 32));   // MTU 8192
+  CHECK_FALSE(with_byte(29, 1));    // reserved
+  CHECK_FALSE(with_byte(32, 0));    // no transport
+  CHECK_FALSE(with_byte(33, '"'));  // not a name
+  Hello hello = sample();
+  for (const uint32_t qpn : {0u, 1u, 0xFFFFFFu}) {  // management and multicast
+    hello.qpn = {qpn};
+    CHECK_FALSE(parse_hello(body_of(emit_hello(hello))));
+  }
+  hello = sample();
+  hello.gid = {};
+  CHECK_FALSE(parse_hello(body_of(emit_hello(hello))));
+  hello = sample();
+  hello.private_data.resize(kMaxPrivateData);
+  CHECK(parse_hello(body_of(emit_hello(hello))));
+  hello.private_data.resize(kMaxPrivateData + 1);
+  CHECK_FALSE(parse_hello(body_of(emit_hello(hello))));
+  CHECK_FALSE(parse_hello({}));
+}
+
+TEST_CASE("a refusal is shown without control characters") {
+  const std::vector<std::byte> message = emit_reject("bad\x1b[31m\n");
+  CHECK(parse_reject(body_of(message)) == "bad?[31m?");
+  CHECK(body_of(emit_reject(std::string(1000, 'x'))).size() == kMaxRejectText);
+}
+
+TEST_CASE("ports of one host match only their own kind") {
+  CHECK(transports_match("roce+udp", "roce+udp"));
+  CHECK(transports_match("roce+udp", "roce+dpdk"));
+  CHECK(transports_match("roce+shm", "roce+shm"));
+  CHECK_FALSE(transports_match("roce+shm", "roce+udp"));
+  CHECK_FALSE(transports_match("roce+udp", "roce+sim"));
+}
+
+TEST_CASE("addresses are split into host and port") {
+  const auto is = [](std::string_view address, std::string_view host, uint16_t port) {
+    const Result<HostPort> where = parse_host_port(address);
+    INFO(address);
+    REQUIRE(where);
+    CHECK(where->host == host);
+    CHECK(where->port == port);
+  };
+  is("127.0.0.1:5", "127.0.0.1", 5);
+  is("host", "host", 18515);
+  is("[::1]:7", "::1", 7);
+  is("[::1]", "::1", 18515);
+  is("fe80::1", "fe80::1", 18515);
+  is("", "", 18515);
+  is(":9", "", 9);
+  is("host:0", "host", 0);
+  for (const char* wrong :
+       {"host:", "host:x", "host:65536", "host:-1", "[::1", "[::1]x", "host:1 "})
+    CHECK(parse_host_port(wrong).error().code == Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace weft::verbs
