@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs the build into a stage and uses it as a stranger would: a project outside of the tree finds
+# it by find_package and by pkg-config, builds, runs; and libweft.so exports only the public API.
+# Usage: install_test.sh SOURCE_DIR BUILD_DIR
+set -euo pipefail
+source_dir=$1 build_dir=$2
+stage=$build_dir/stage
+consumer=$source_dir/tests/install/consumer
+work=$stage/work
+
+install_stage() {
+  rm -rf "$stage"
+  cmake --install "$build_dir" --prefix "$stage/usr" >/dev/null
+  mkdir -p "$work"
+  library=$(dirname "$(find "$stage/usr" -name 'libweft.so')")
+}
+
+check_soname() {
+  readelf -d "$library/libweft.so" | grep -q 'SONAME.*\[libweft\.so\.0\]'
+  test -L "$library/libweft.so.0"
+}
+
+# Nothing of the rooms, of a standard library template, or of a dependency may be visible.
+check_exports() {
+  nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- | grep -v '^WEFT_0$' >"$work/exports"
+  local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\(|list_devices\('
+  public+='|name\(|parse_gid\(|to_string\()'
+  if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
+    echo "libweft.so exports more than the public API (cmake/weft.map)"
+    return 1
+  fi
+  echo "$(wc -l <"$work/exports") symbols exported, all public"
+}
+
+# The installed package names no directory of the machine that built it.
+check_no_paths() {
+  ! grep -rn -e "$source_dir" -e "$stage" "$library/cmake" "$library/pkgconfig"
+}
+
+by_find_package() {
+  cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$stage/usr" \
+    -DCMAKE_BUILD_TYPE=Debug >/dev/null
+  cmake --build "$work/cmake"
+  "$work/cmake/consumer_shared"
+  "$work/cmake/consumer_static"
+}
+
+by_pkg_config() {
+  export PKG_CONFIG_PATH=$library/pkgconfig
+  local shared static
+  read -ra shared <<<"$(pkg-config --cflags --libs weft)"
+  read -ra static <<<"$(pkg-config --libs-only-l --static weft)"
+  g++ -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config" "${shared[@]}" -pthread
+  LD_LIBRARY_PATH=$library "$work/by_pkg_config"
+  g++ -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config_static" \
+    "-I$(pkg-config --variable=includedir weft)" "$library/libweft.a" \
+    "${static[@]/#-lweft/-lstdc++}" -pthread
+  "$work/by_pkg_config_static"
+}
+
+for step in install_stage check_soname check_exports check_no_paths by_find_package by_pkg_config; do
+  echo "== $step"
+  $step
+done

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fails when ctest skipped a test that tests/permitted_skips.txt does not permit.
+
+A skip is how a suite goes quiet: each one is listed by name, with its reason. Usage:
+skips.py JUNIT_XML [PERMITTED_LIST], where JUNIT_XML is what `ctest --output-junit` wrote.
+"""
+import fnmatch
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as xml
+
+PERMITTED = pathlib.Path(__file__).resolve().parents[1] / "permitted_skips.txt"
+
+
+def permitted_patterns(path):
+    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def skipped(path):
+    """(name, reason) of each test that ctest counts as not run."""
+    for case in xml.parse(path).iter("testcase"):
+        if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+            output = case.findtext("system-out") or ""
+            reason = re.search(r"SKIPPED: (.*)", output)
+            yield case.get("name"), reason.group(1) if reason else "did not run"
+
+
+def main():
+    patterns = permitted_patterns(pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else PERMITTED)
+    new = 0
+    for name, reason in skipped(sys.argv[1]):
+        # Names hold brackets, which are no character classes here: only * is special.
+        known = any(fnmatch.fnmatchcase(name, p.replace("[", "[[]")) for p in patterns)
+        print(f"skipped: {name} ({reason}){'' if known else ': NOT PERMITTED'}")
+        new += not known
+    if new:
+        print(f"{new} tests were skipped that tests/permitted_skips.txt does not list")
+    return 1 if new else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
