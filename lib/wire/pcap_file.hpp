@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Capture files of whole Ethernet frames in the classic pcap format, written with nanosecond time
+// stamps in the byte order of this machine; the reader takes all four variants. Through stdio with
+// one large buffer: nothing is allocated per packet once the largest has been seen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/result.hpp"
+
+namespace weft::wire {
+
+namespace detail {
+struct CloseFile {
+  void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+}  // namespace detail
+
+// The longest record that is written or believed.
+inline constexpr uint32_t kMaxCapture = 262'144;
+
+class PcapWriter {
+ public:
+  // Creates or truncates the file. Errors: io_error with the path and the system's reason.
+  static Result<PcapWriter> create(const std::string& path);
+
+  // One frame, given in pieces. Returns false once a write has failed (a full disk, say): from then
+  // on nothing more is written, so that the file ends in a whole record or the torn one.
+  bool write(int64_t time_ns, std::span<const std::span<const std::byte>> pieces) noexcept;
+
+  bool flush() noexcept;
+  uint64_t records() const noexcept { return records_; }
+
+ private:
+  explicit PcapWriter(detail::File file) : file_(std::move(file)) {}
+  detail::File file_;
+  uint64_t records_ = 0;
+  bool failed_ = false;
+};
+
+class PcapReader {
+ public:
+  // Errors: not_found, io_error; invalid_argument if it is no pcap file of Ethernet frames.
+  static Result<PcapReader> open(const std::string& path);
+
+  struct Record {
+    int64_t time_ns = 0;
+    std::span<const std::byte> bytes;  // the reader's, until the next call
+    uint32_t original_length = 0;      // longer than bytes if the capture was cut
+  };
+
+  // False at the end of the file; truncated() says if it ended inside a record or in nonsense.
+  bool next(Record& record);
+  bool truncated() const noexcept { return truncated_; }
+
+ private:
+  PcapReader(detail::File file, bool swapped, bool nanoseconds)
+      : file_(std::move(file)), swapped_(swapped), nanoseconds_(nanoseconds) {}
+  detail::File file_;
+  std::vector<std::byte> buffer_;
+  bool swapped_ = false;
+  bool nanoseconds_ = true;
+  bool truncated_ = false;
+};
+
+}  // namespace weft::wire
