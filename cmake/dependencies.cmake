@@ -11,7 +11,7 @@ if(ISAL_INCLUDE AND ISAL_LIBRARY)
   set(WEFT_HAVE_ISAL 1)
 else()
   set(WEFT_HAVE_ISAL 0)
-  message(STATUS "weft: no isa-l (apt-get install libisal-dev): the ICRC uses the portable table")
+  message(NOTICE "weft: no isa-l (apt-get install libisal-dev): the ICRC uses the portable table")
 endif()
 
 # Tests: Catch2 and rapidcheck.
@@ -19,7 +19,7 @@ if(WEFT_TESTS AND NOT WEFT_FUZZ)
   find_package(Catch2 QUIET)
   find_library(RAPIDCHECK_LIBRARY rapidcheck)
   if(NOT Catch2_FOUND OR NOT RAPIDCHECK_LIBRARY)
-    message(STATUS "weft: no Catch2 or rapidcheck (apt-get install catch2 librapidcheck-dev): "
+    message(NOTICE "weft: no Catch2 or rapidcheck (apt-get install catch2 librapidcheck-dev): "
                    "the tests are not built")
     set(WEFT_TESTS OFF)
   endif()
@@ -32,6 +32,6 @@ if(CLI11_INCLUDE AND JSON_INCLUDE)
   set(WEFT_HAVE_CLI 1)
 else()
   set(WEFT_HAVE_CLI 0)
-  message(STATUS "weft: no CLI11 or nlohmann-json (apt-get install libcli11-dev "
+  message(NOTICE "weft: no CLI11 or nlohmann-json (apt-get install libcli11-dev "
                  "nlohmann-json3-dev): the programs of bench/ are not built")
 endif()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the build into a stage and uses it as a stranger would: a project outside of the tree finds
-# it by find_package and by pkg-config, builds, runs; and libweft.so exports only the public API.
+# Installs the build into a stage and uses it as a stranger would: a project outside of the tree
+# finds it by find_package and by pkg-config, builds, runs; and libweft.so exports only the public
+# API.
 # Usage: install_test.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 source_dir=$1 build_dir=$2
@@ -24,8 +25,8 @@ check_soname() {
 # Nothing of the rooms, of a standard library template, or of a dependency may be visible.
 check_exports() {
   nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- | grep -v '^WEFT_0$' >"$work/exports"
-  local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\(|list_devices\('
-  public+='|name\(|parse_gid\(|to_string\()'
+  local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\('
+  public+='|list_devices\(|name\(|parse_gid\(|to_string\()'
   if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
     echo "libweft.so exports more than the public API (cmake/weft.map)"
     return 1
@@ -59,7 +60,8 @@ by_pkg_config() {
   "$work/by_pkg_config_static"
 }
 
-for step in install_stage check_soname check_exports check_no_paths by_find_package by_pkg_config; do
+for step in install_stage check_soname check_exports check_no_paths by_find_package \
+  by_pkg_config; do
   echo "== $step"
   $step
 done
