@@ -65,8 +65,9 @@ def table(rules, code, tests):
 def summary(rows, kind, word):
     part = [row for row in rows if row["id"].startswith(kind)]
     count = {status: sum(row["status"] == status for row in part) for status in STATUS.values()}
-    rest = ", ".join(f"{number} {status}" for status, number in count.items() if status != "covered")
-    return f"{count['covered']} / {len(part)} {word} covered ({rest})"
+    done = count.pop("covered")
+    rest = ", ".join(f"{number} {status}" for status, number in count.items())
+    return f"{done} / {len(part)} {word} covered ({rest})"
 
 
 def show(rows):
