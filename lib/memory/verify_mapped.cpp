@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// verify_mapped: what registration proves. The kernel's list of mappings says what is mapped with
+// which permission, without touching (and so committing) memory that the program has not used yet.
+// It does not say where the file behind a mapping ends: a page beyond the end is mapped and faults.
+// The file has one end, so a binary search with guarded reads finds the first such page.
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+
+#include "lib/memory/guarded_access.hpp"
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::memory {
+namespace {
+
+struct Mapping {
+  uintptr_t low = 0, high = 0;
+  bool readable = false, writable = false, file = false;
+};
+
+// What is wrong with the first bad page; no text = all is well.
+struct Finding {
+  uintptr_t page = 0;
+  const char* text = nullptr;
+  bool unmapped = false;
+};
+
+uintptr_t page_size() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
+
+std::byte* pointer(uintptr_t address) { return std::bit_cast<std::byte*>(address); }
+
+// The first page of [low, high) that cannot be read, or `high`; bad pages are all at the end.
+uintptr_t first_unreadable(uintptr_t low, uintptr_t high) {
+  const uintptr_t page = page_size();
+  if (probe(pointer(high - page), false)) return high;
+  while (low < high) {
+    const uintptr_t middle = low + (high - low) / page / 2 * page;
+    if (probe(pointer(middle), false)) {
+      low = middle + page;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+constexpr const char* kBeyondFile =
+    "lies beyond the end of the file that is mapped there; make the file as long as the mapping";
+constexpr const char* kReadOnly =
+    "may not be written; map it with PROT_WRITE, or register without local_write";
+constexpr const char* kUnreadable = "may not be read; map it with PROT_READ";
+constexpr const char* kUnmapped = "is not mapped; register only memory that is allocated";
+
+// One mapping against the rest of the range, which begins at `at`, a page in that mapping.
+Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, bool write) {
+  if (!mapping.readable) return {at, kUnreadable};
+  if (write && !mapping.writable) return {at, kReadOnly};
+  if (!mapping.file) return {};
+  const uintptr_t high = std::min(mapping.high, end);
+  const uintptr_t bad = first_unreadable(at, high);
+  if (bad < high) return {bad, kBeyondFile};
+  return {};
+}
+
+bool next_mapping(FILE* maps, char** line, size_t* capacity, Mapping* out) {
+  if (getline(line, capacity, maps) < 0) return false;
+  char permissions[5] = {};
+  uintmax_t inode = 0;
+  const int fields = std::sscanf(*line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNuMAX,
+                                 &out->low, &out->high, permissions, &inode);
+  out->readable = permissions[0] == 'r';
+  out->writable = permissions[1] == 'w';
+  out->file = inode != 0;
+  return fields == 4;
+}
+
+// Walks the mappings over [low, end), both multiples of the page size.
+Finding walk(FILE* maps, uintptr_t low, uintptr_t end, bool write) {
+  char* line = nullptr;
+  size_t capacity = 0;
+  uintptr_t at = low;
+  Finding finding;
+  Mapping mapping;
+  while (at < end && finding.text == nullptr && next_mapping(maps, &line, &capacity, &mapping)) {
+    if (mapping.high <= at) continue;
+    if (mapping.low > at) break;
+    finding = inspect(mapping, at, end, write);
+    at = mapping.high;
+  }
+  std::free(line);
+  if (finding.text == nullptr && at < end) return {at, kUnmapped, true};
+  return finding;
+}
+
+// Without /proc: touch every page. This commits memory, as pinning would.
+Finding touch_all(uintptr_t low, uintptr_t end, bool write) {
+  for (uintptr_t at = low; at < end; at += page_size()) {
+    if (!probe(pointer(at), false)) return {at, "is not mapped or may not be read"};
+    if (write && !probe(pointer(at), true)) return {at, kReadOnly};
+  }
+  return {};
+}
+
+Finding find_bad_page(uintptr_t low, uintptr_t end, bool write) {
+  Finding finding;
+  for (uintptr_t grown = 0;; grown = finding.page) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen("/proc/self/maps", "re"),
+                                                     std::fclose);
+    if (maps == nullptr) return touch_all(low, end, write);
+    finding = walk(maps.get(), low, end, write);
+    // A stack grows down to where it is touched: a large array on it may not be mapped yet.
+    if (!finding.unmapped || finding.page == grown) return finding;
+    if (!probe(pointer(finding.page), write)) return finding;
+  }
+}
+
+}  // namespace
+
+Result<void> verify_mapped(const void* base, size_t size, bool write) {
+  install_fault_guard();
+  const uintptr_t first = std::bit_cast<uintptr_t>(base);
+  const uintptr_t page = page_size();
+  if (size == 0) return {};
+  if (size - 1 > ~first || first + (size - 1) >= ~(page - 1))
+    return Error{Code::invalid_argument, "the region reaches beyond the end of the address space"};
+  const uintptr_t low = first & ~(page - 1);
+  const uintptr_t end = ((first + (size - 1)) & ~(page - 1)) + page;
+  const Finding finding = find_bad_page(low, end, write);
+  if (finding.text == nullptr) return {};
+  char message[256];
+  std::snprintf(message, sizeof message, "page %#" PRIxPTR " of the %zu bytes at %#" PRIxPTR " %s",
+                finding.page, size, first, finding.text);
+  return Error{Code::permission_denied, message};
+}
+
+}  // namespace weft::memory
