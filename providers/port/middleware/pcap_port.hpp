@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port that writes every frame it passes on to a capture file that tshark and tcpdump read. The
+// outer headers are made from the path, so the file shows RoCEv2 over IPv4 or IPv6 whatever the
+// port below carries. The frames themselves pass unchanged.
+//
+// Ports without an ICRC (shared memory) get one in the file only: what crosses the port stays as it
+// was, so one side of a connection may capture while the other does not.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "lib/wire/encapsulation.hpp"
+#include "lib/wire/pcap_file.hpp"
+
+namespace weft::middleware {
+
+// Nanoseconds for the records, read once per burst.
+using CaptureClock = std::function<int64_t()>;
+int64_t wall_clock_ns();
+
+class PcapPort final : public engine::Port {
+ public:
+  // Creates the file. Errors as PcapWriter::create.
+  static Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> inner,
+                                                    const std::string& path,
+                                                    CaptureClock clock = wall_clock_ns);
+
+  // As the inner port, but frames stay within what IP can carry (MTU 4096) and come with their
+  // payload (no by_reference).
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return inner_->address(); }
+  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
+  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
+  void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
+  // Going to sleep also writes the file's buffer out.
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override { inner_->finish_wait(); }
+  // The inner port's, and pcap_frames, pcap_lost (frames that are not in the file).
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  PcapPort(std::unique_ptr<engine::Port> inner, wire::PcapWriter writer, CaptureClock clock);
+  void capture_sent(const engine::TxFrame& frame, int64_t time_ns) noexcept;
+  void capture_received(const engine::Frame& frame, int64_t time_ns) noexcept;
+  void write(wire::Outer& outer, uint32_t length, bool id_known, int64_t time_ns) noexcept;
+
+  std::unique_ptr<engine::Port> inner_;
+  engine::Capabilities capabilities_;
+  wire::PcapWriter writer_;
+  CaptureClock clock_;
+  std::vector<std::byte> staging_;  // one packet, BTH to ICRC
+  uint64_t lost_ = 0;
+  bool unflushed_ = false;
+};
+
+}  // namespace weft::middleware
