@@ -90,6 +90,8 @@ class Engine {
   void arm_timer(QueuePair& qp, Instant deadline) noexcept;
   void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                 bool solicited) noexcept;
+  // Revokes the remote rights of a region for SEND_WITH_INV; false if the key is not the QP's to name.
+  bool invalidate(QueuePair& qp, uint32_t key) noexcept;
   void raise(EventType type, QpNum qp) noexcept;
   void wake_waiting(Destination& destination) noexcept;
   void wait_for_window(QueuePair& qp) noexcept;

@@ -28,6 +28,7 @@ struct SendEntry {
   bool fence = false;
   bool solicited = false;
   bool is_inline = false;
+  bool failed = false;     // a local error: completes when it is the oldest
 
   uint64_t end_psn() const { return first_psn + packets; }
   bool needs_response() const {

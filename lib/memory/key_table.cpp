@@ -50,6 +50,14 @@ bool KeyTable::remove(uint32_t key) {
   return true;
 }
 
+bool KeyTable::revoke_remote(uint32_t key, uint32_t domain) {
+  const Region* found = find(key);
+  if (found == nullptr || found->domain != domain) return false;
+  Region& region = slots_[static_cast<size_t>(found - slots_.data())];
+  region.access = region.access & Access::local_write;
+  return true;
+}
+
 //= threat:A05
 //= threat:A06
 Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length,

@@ -34,6 +34,10 @@ class KeyTable {
   // Revokes a key. False if there is none.
   bool remove(uint32_t key);
 
+  // Takes the remote rights from a region (SEND with invalidate); local use goes on. False if there
+  // is no such key in `domain`. //= roce:C-OPS-73
+  bool revoke_remote(uint32_t key, uint32_t domain);
+
   // Says whether [address, address + length) may be used as `need` through `key` by an object of
   // `domain`; on ok `*where` is the memory. length must be > 0 (zero length is exempt from the check,
   // //= roce:C-OPS-78, the caller's business). Overflow-safe. //= threat:A05 threat:A06

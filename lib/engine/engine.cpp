@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The engine's four calls of the packet side and the lists they work on. A received packet goes
+// parse -> ICRC -> queue pair -> source -> rc/; a sent one comes from the round robin of active queue
+// pairs. The verbs side is in engine_verbs.cpp and engine_post.cpp.
+#include "lib/engine/engine.hpp"
+
+#include "lib/engine/rc/rc.hpp"
+#include "lib/wire/icrc.hpp"
+
+namespace weft::engine {
+
+namespace {
+constexpr uint32_t kQuantum = 32;          // packets of one queue pair before the next has its turn
+constexpr uint32_t kCoalesce = 64;         // ACK requests answered by one ACK, at most
+constexpr size_t kMaxEvents = 65536;
+
+Count parse_count(wire::ParseError error) noexcept {
+  switch (error) {
+    case wire::ParseError::too_short: return Count::rx_too_short;
+    case wire::ParseError::bad_version: return Count::rx_bad_version;
+    case wire::ParseError::bad_opcode: return Count::rx_bad_opcode;
+    case wire::ParseError::bad_dest_qpn: return Count::rx_bad_dest_qpn;
+    default: return Count::rx_bad_payload;
+  }
+}
+}  // namespace
+
+Engine::Engine(const Port& port, const EngineConfig& config, base::SecureRandom& random)
+    : port_(port),
+      config_(config),
+      capabilities_(port.capabilities()),
+      random_(random),
+      keys_(random),
+      wheel_(config.start),
+      builder_(capabilities_) {}
+
+Engine::~Engine() = default;
+
+void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
+  for (size_t i = 0; i < frames.size(); ++i) {
+    if (i + 1 < frames.size()) __builtin_prefetch(frames[i + 1].bytes);
+    receive_one(frames[i], now);
+  }
+}
+
+bool Engine::verify_icrc(const Frame& frame) noexcept {
+  const Path& path = *frame.path;
+  wire::OuterHeader outer{&path.source, &path.destination, path.source_port, path.destination_port,
+                          frame.ip_id};
+  if (frame.ip_id_known) return wire::icrc_verify(outer, frame.bytes, frame.length);
+  return wire::icrc_verify_unknown_id(outer, frame.bytes, frame.length);
+}
+
+void Engine::receive_one(const Frame& frame, Instant now) noexcept {
+  counters_.add(Count::rx_packets);
+  const uint32_t elsewhere = frame.remote_length + frame.more_length;
+  counters_.add(Count::rx_bytes, frame.length + elsewhere);
+  wire::Packet packet;
+  const uint32_t trailer = checks_icrc() ? wire::kIcrcLength : 0;
+  const wire::ParseError error =
+      wire::parse(frame.bytes, frame.length, trailer, elsewhere, packet);
+  if (error != wire::ParseError::none) return count(parse_count(error));
+  //= roce:C-ICRC-15 threat:A12 before any state is touched
+  if (trailer != 0 && !verify_icrc(frame)) return count(Count::rx_icrc_error);
+  QueuePair* qp = qps_.find(packet.dest_qpn);
+  if (qp == nullptr) return count(Count::rx_unknown_qp);
+  //= roce:C-HDR-9
+  if (packet.info->op_class != wire::OpClass::rc || qp->type != QpType::rc)
+    return count(Count::rx_wrong_service);
+  //= roce:C-STATE-60
+  const bool response = packet.info->response();
+  if (response ? !qp->can_request() : !qp->can_respond()) return count(Count::rx_wrong_state);
+  //= roce:C-AV-97 threat:A01
+  if (frame.path->source != qp->path.destination) return count(Count::rx_bad_source);
+  if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
+  if (frame.ecn == 3) count(Count::rx_ecn_marked);
+  if (response) return rc::on_response(*this, *qp, packet, frame, now);
+  if (!qp->established && qp->state == QpState::rtr) {
+    qp->established = true;
+    raise(EventType::comm_established, qp->number);
+  }
+  rc::on_request(*this, *qp, packet, frame, now);
+}
+
+size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
+  builder_.begin_burst(frames);
+  // Each queue pair that is active now has at most one turn.
+  QueuePair* const stop = active_tail_;
+  while (active_head_ != nullptr && builder_.has_room()) {
+    QueuePair& qp = *active_head_;
+    const bool last = &qp == stop;
+    active_head_ = qp.next_active;
+    if (active_head_ == nullptr) active_tail_ = nullptr;
+    qp.next_active = nullptr;
+    qp.active = false;
+    const rc::Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
+    const rc::Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
+    // An acknowledgement rides behind the data: in a train it is the short last frame.
+    if (qp.res.ack_queued) rc::send_ack(*this, qp, builder_);
+    if (replies == rc::Served::more || requests == rc::Served::more) activate(qp);
+    if (last) break;
+  }
+  transmit_acks(now);
+  ++turn_;
+  for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
+  counters_.add(Count::tx_packets, builder_.count());
+  return builder_.count();
+}
+
+// Acknowledgements that have waited for a call, or stand for many requests.
+void Engine::transmit_acks(Instant now) noexcept {
+  (void)now;
+  QueuePair* const stop = ack_tail_;
+  while (ack_head_ != nullptr && builder_.has_room()) {
+    QueuePair& qp = *ack_head_;
+    const bool last = &qp == stop;
+    const bool due = qp.res.ack_turn != turn_ || qp.res.coalesced >= kCoalesce;
+    ack_head_ = qp.next_ack;
+    if (ack_head_ == nullptr) ack_tail_ = nullptr;
+    qp.next_ack = nullptr;
+    qp.ack_listed = false;
+    if (qp.res.ack_queued && (!due || !rc::send_ack(*this, qp, builder_))) {
+      qp.ack_listed = true;
+      (ack_tail_ != nullptr ? ack_tail_->next_ack : ack_head_) = &qp;
+      ack_tail_ = &qp;
+    }
+    if (last) break;
+  }
+}
+
+void Engine::queue_ack(QueuePair& qp) noexcept {
+  ++qp.res.coalesced;
+  if (qp.res.nak_queued || qp.res.ack_queued) return;
+  qp.res.ack_queued = true;
+  qp.res.ack_turn = turn_;
+  if (qp.ack_listed) return;
+  qp.ack_listed = true;
+  qp.next_ack = nullptr;
+  (ack_tail_ != nullptr ? ack_tail_->next_ack : ack_head_) = &qp;
+  ack_tail_ = &qp;
+}
+
+void Engine::activate(QueuePair& qp) noexcept {
+  if (qp.active) return;
+  qp.active = true;
+  qp.next_active = nullptr;
+  (active_tail_ != nullptr ? active_tail_->next_active : active_head_) = &qp;
+  active_tail_ = &qp;
+}
+
+void Engine::wait_for_window(QueuePair& qp) noexcept {
+  if (qp.waiting) return;
+  Destination& d = *qp.destination;
+  qp.waiting = true;
+  qp.next_waiting = nullptr;
+  (d.waiting_tail != nullptr ? d.waiting_tail->next_waiting : d.waiting_head) = &qp;
+  d.waiting_tail = &qp;
+}
+
+// Lets waiting queue pairs in, one per opening; each that is served wakes the next when it ends.
+void Engine::wake_waiting(Destination& d) noexcept {
+  while (d.waiting_head != nullptr && d.open()) {
+    QueuePair& qp = *d.waiting_head;
+    d.waiting_head = qp.next_waiting;
+    if (d.waiting_head == nullptr) d.waiting_tail = nullptr;
+    qp.waiting = false;
+    qp.next_waiting = nullptr;
+    activate(qp);
+  }
+}
+
+void Engine::expire(Instant now) noexcept {
+  while (base::TimerNode* node = wheel_.pop_expired(now)) {
+    QueuePair& qp = *reinterpret_cast<QueuePair*>(reinterpret_cast<std::byte*>(node) -
+                                                  offsetof(QueuePair, timer));
+    rc::on_timer(*this, qp, now);
+  }
+}
+
+void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
+  if (qp.timer.armed()) {
+    if (qp.timer.deadline <= deadline) return;  // it fires earlier and looks again
+    wheel_.remove(qp.timer);
+  }
+  wheel_.insert(qp.timer, deadline);
+}
+
+void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
+                      bool solicited) noexcept {
+  const bool overrun_before = cq.overrun();
+  if (!overrun_before && cq.push(completion, solicited)) return;
+  //= roce:C-OPS-91 threat:A18
+  count(Count::cq_overruns);
+  if (!overrun_before) raise(EventType::cq_error, qp.number);
+  if (qp.state != QpState::err) {
+    rc::enter_error(*this, qp);
+    raise(EventType::qp_fatal, qp.number);
+  }
+}
+
+void Engine::raise(EventType type, QpNum qp) noexcept {
+  if (events_.size() < kMaxEvents) events_.push_back({type, qp});
+}
+
+bool Engine::next_event(AsyncEvent& event) noexcept {
+  if (events_.empty()) return false;
+  event = events_.front();
+  events_.pop_front();
+  return true;
+}
+
+bool Engine::invalidate(QueuePair& qp, uint32_t key) noexcept {
+  return keys_.revoke_remote(key, qp.domain);
+}
+
+}  // namespace weft::engine

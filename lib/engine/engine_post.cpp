@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Posting work: requests are checked, copied into the queue pair's rings and given their PSNs; the
+// next transmit() sends them.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/engine/engine.hpp"
+#include "lib/engine/rc/rc.hpp"
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::engine {
+
+namespace {
+
+bool is_atomic(Opcode opcode) {
+  return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
+}
+
+// Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
+const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_message,
+                      uint32_t& length) noexcept {
+  if (r.opcode > Opcode::fetch_add) return "this provider has no such opcode";
+  if (r.sges.size() > qp.sq.max_sge())
+    return "more scatter/gather entries than QueuePairOptions::max_send_sge";
+  uint64_t sum = 0;
+  for (const Sge& sge : r.sges) sum += sge.length;
+  if (sum > max_message) return "longer than 2^31 bytes";  //= roce:C-OPS-77 roce:C-OPS-79
+  length = static_cast<uint32_t>(sum);
+  const bool is_inline = has(r.flags, SendFlags::inline_data);
+  if (is_inline && sum > qp.max_inline)
+    return "inline data longer than QueuePairOptions::max_inline";
+  if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
+    return "READ and atomics have no inline data";
+  if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
+  if ((is_atomic(r.opcode) || r.opcode == Opcode::read) && *qp.attributes.max_rd_atomic == 0)
+    return "READ and atomics need max_rd_atomic > 0";
+  return nullptr;
+}
+
+// Copies inline data at post, so that the buffer is free at return. //= roce:C-OPS-76
+void copy_inline(QueuePair& qp, const SendRequest& r) noexcept {
+  std::byte* to = qp.sq.inline_data(qp.sq.tail());
+  for (const Sge& sge : r.sges) {
+    std::memcpy(to, sge.address, sge.length);
+    to += sge.length;
+  }
+}
+
+void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
+  Requester& req = qp.req;
+  SendEntry& entry = qp.sq.tail_entry();
+  entry.id = r.id;
+  entry.remote_address = r.remote_address;
+  entry.first_psn = req.post_end;
+  entry.compare_add = r.compare_add;
+  entry.swap = r.swap;
+  entry.length = length;
+  entry.packets = length <= qp.mtu()
+                      ? 1
+                      : static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift);
+  if (is_atomic(r.opcode)) entry.packets = 1;
+  entry.rkey = r.rkey.value;
+  entry.imm_or_key = r.opcode == Opcode::send_with_invalidate ? r.invalidate.value : r.imm;
+  entry.opcode = r.opcode;
+  entry.signaled = qp.signal_all || has(r.flags, SendFlags::signaled);
+  entry.fence = has(r.flags, SendFlags::fence);
+  entry.solicited = has(r.flags, SendFlags::solicited);
+  entry.is_inline = has(r.flags, SendFlags::inline_data);
+  entry.failed = false;
+  entry.ssn = req.post_ssn;
+  // A READ is as many messages as it has chunks (requester_send.cpp splits it).
+  req.post_ssn += r.opcode == Opcode::read
+                      ? (entry.packets + req.read_chunk - 1) / req.read_chunk
+                      : 1;
+  req.post_end += entry.packets;
+  if (entry.is_inline) {
+    copy_inline(qp, r);
+  } else {
+    entry.sge_count = static_cast<uint8_t>(r.sges.size());
+    std::copy(r.sges.begin(), r.sges.end(), qp.sq.sges(qp.sq.tail()));
+  }
+  qp.sq.push();
+}
+
+}  // namespace
+
+PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> requests,
+                             Instant now) noexcept {
+  (void)now;
+  PostStatus status;
+  if (!qp.can_request() && qp.state != QpState::err) {  //= roce:C-STATE-59
+    return {Code::bad_state, 0, "sends can be posted in RTS, SQD and ERR only"};
+  }
+  for (const SendRequest& r : requests) {
+    uint32_t length = 0;
+    if (const char* reason = objection(qp, r, config_.limits.max_message, length)) {
+      status.code = Code::invalid_argument;
+      status.reason = reason;
+      break;
+    }
+    if (qp.state == QpState::err) {  //= roce:C-STATE-61
+      SendEntry flushed;
+      flushed.id = r.id;
+      flushed.opcode = r.opcode;
+      rc::complete_request(*this, qp, flushed, Status::flushed, 0);
+      ++status.accepted;
+      continue;
+    }
+    if (qp.sq.full()) {
+      status.code = Code::queue_full;
+      status.reason = "the send queue is full: poll completions, or raise max_send_wr";
+      break;
+    }
+    append(qp, r, length);
+    ++status.accepted;
+  }
+  if (status.accepted != 0 && qp.state != QpState::err) activate(qp);
+  return status;
+}
+
+PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept {
+  PostStatus status;
+  if (qp.state == QpState::reset) return {Code::bad_state, 0, "receives can be posted from INIT on"};
+  for (const RecvRequest& r : requests) {
+    uint64_t length = 0;
+    for (const Sge& sge : r.sges) length += sge.length;
+    if (r.sges.size() > qp.rq.max_sge() || length > config_.limits.max_message) {
+      status.code = Code::invalid_argument;
+      status.reason = "more scatter/gather entries than max_recv_sge, or longer than 2^31 bytes";
+      break;
+    }
+    if (qp.rq.full()) {
+      status.code = Code::queue_full;
+      status.reason = "the receive queue is full: poll completions, or raise max_recv_wr";
+      break;
+    }
+    RecvEntry& entry = qp.rq.tail_entry();
+    entry.id = r.id;
+    entry.length = static_cast<uint32_t>(length);
+    entry.sge_count = static_cast<uint32_t>(r.sges.size());
+    std::copy(r.sges.begin(), r.sges.end(), qp.rq.sges(qp.rq.tail()));
+    qp.rq.push();
+    if (qp.state == QpState::err) rc::complete_receive(*this, qp, Status::flushed, 0, nullptr);
+    ++status.accepted;
+  }
+  // The peer was told that there is no receive: tell it that there is (//= roce:C-ACK-34).
+  if (status.accepted != 0 && qp.can_respond() && qp.res.advertised == 0)
+    queue_ack(qp);
+  return status;
+}
+
+}  // namespace weft::engine

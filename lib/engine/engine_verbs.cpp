@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Life of a queue pair: creation with a random number, the walk through its states, destruction. These
+// calls may allocate; the data path never does.
+#include <algorithm>
+#include <bit>
+
+#include "lib/engine/engine.hpp"
+#include "lib/engine/qp_attributes.hpp"
+#include "lib/engine/rc/rc.hpp"
+
+namespace weft::engine {
+
+namespace {
+
+constexpr size_t kQuarantine = 4096;  // destroyed numbers that are not used again yet
+
+Result<void> check_config(const QpConfig& c, const Limits& limits) {
+  if (c.type != QpType::rc)
+    return Error{Code::not_supported, "this provider has RC queue pairs only so far"};
+  if (c.send_cq == nullptr || c.recv_cq == nullptr)
+    return Error{Code::invalid_argument, "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
+  if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
+    return Error{Code::invalid_argument, "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) +
+                                             " and max_recv_wr no more"};
+  if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
+  if (c.max_inline > limits.max_inline)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
+  return {};
+}
+
+// Takes over every attribute that is set.
+template <class T>
+void take(std::optional<T>& to, const std::optional<T>& from) {
+  if (from) to = from;
+}
+
+void take_all(QueuePairAttributes& to, const QueuePairAttributes& from) {
+  take(to.pkey_index, from.pkey_index);
+  take(to.port, from.port);
+  take(to.access, from.access);
+  take(to.qkey, from.qkey);
+  take(to.path, from.path);
+  take(to.path_mtu, from.path_mtu);
+  take(to.dest_qpn, from.dest_qpn);
+  take(to.rq_psn, from.rq_psn);
+  take(to.sq_psn, from.sq_psn);
+  take(to.max_dest_rd_atomic, from.max_dest_rd_atomic);
+  take(to.max_rd_atomic, from.max_rd_atomic);
+  take(to.min_rnr_timer, from.min_rnr_timer);
+  take(to.timeout, from.timeout);
+  take(to.retry_count, from.retry_count);
+  take(to.rnr_retry, from.rnr_retry);
+}
+
+}  // namespace
+
+Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
+  if (const Result<void> ok = check_config(config, config_.limits); !ok) return ok.error();
+  if (owned_.size() >= config_.limits.max_qp)
+    return Error{Code::no_memory, "the device has all its queue pairs in use"};
+  const Port::QpnRange range = port_.qpn_range();
+  QpNum number;
+  do {  //= threat:A03
+    number = QpNum{range.first + random_.below(range.count)};
+  } while (number.value == 0 || qps_.find(number) != nullptr ||
+           std::find(quarantine_.begin(), quarantine_.end(), number) != quarantine_.end());
+  std::unique_ptr<QueuePair> qp(new QueuePair);
+  qp->number = number;
+  qp->type = config.type;
+  qp->domain = config.domain;
+  qp->send_cq = config.send_cq;
+  qp->recv_cq = config.recv_cq;
+  qp->max_inline = config.max_inline;
+  qp->signal_all = config.signal_all;
+  qp->sq.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
+  qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
+  QueuePair* const raw = qp.get();
+  owned_[number.value] = std::move(qp);
+  qps_.insert(number, raw);
+  return raw;
+}
+
+void Engine::destroy_qp(QueuePair* qp) noexcept {
+  const QpNum number = qp->number;
+  reset_qp(*qp);
+  release_destination(*qp);
+  qps_.erase(number);
+  quarantine_.push_back(number);
+  if (quarantine_.size() > kQuarantine) quarantine_.pop_front();
+  owned_.erase(number.value);
+}
+
+void Engine::remove_from_lists(QueuePair& qp) noexcept {
+  const auto unlink = [&qp](QueuePair*& head, QueuePair*& tail, QueuePair* QueuePair::*next) {
+    QueuePair* before = nullptr;
+    for (QueuePair* at = head; at != nullptr; before = at, at = at->*next) {
+      if (at != &qp) continue;
+      (before != nullptr ? before->*next : head) = qp.*next;
+      if (tail == &qp) tail = before;
+      qp.*next = nullptr;
+      return;
+    }
+  };
+  if (qp.active) unlink(active_head_, active_tail_, &QueuePair::next_active);
+  if (qp.ack_listed) unlink(ack_head_, ack_tail_, &QueuePair::next_ack);
+  if (qp.waiting)
+    unlink(qp.destination->waiting_head, qp.destination->waiting_tail, &QueuePair::next_waiting);
+  qp.active = qp.ack_listed = qp.waiting = false;
+  wheel_.remove(qp.timer);
+}
+
+//= roce:C-STATE-66 no completion for what is cleared, the number stays
+void Engine::reset_qp(QueuePair& qp) noexcept {
+  if (qp.destination != nullptr) {
+    qp.destination->forget(qp.req.in_flight);
+    wake_waiting(*qp.destination);
+  }
+  remove_from_lists(qp);
+  qp.sq.clear();
+  qp.rq.clear();
+  qp.req = Requester{};
+  qp.res = Responder{};
+  qp.req.next_index = qp.sq.tail();
+  qp.established = false;
+  qp.access = Access::none;
+  qp.attributes = {};
+  qp.state = QpState::reset;
+}
+
+Destination* Engine::acquire_destination(const Gid& address) {
+  for (const std::unique_ptr<Destination>& d : destinations_) {
+    if (d->address == address) return ++d->users, d.get();
+  }
+  std::unique_ptr<Destination> d(new Destination);
+  d->address = address;
+  d->users = 1;
+  d->limit = d->window = std::max<uint64_t>(capabilities_.in_flight_limit, 16384);
+  d->floor = std::min<uint64_t>(d->limit, 16384);
+  destinations_.push_back(std::move(d));
+  return destinations_.back().get();
+}
+
+void Engine::release_destination(QueuePair& qp) noexcept {
+  Destination* const d = qp.destination;
+  qp.destination = nullptr;
+  if (d == nullptr || --d->users != 0) return;
+  const auto owns = [d](const std::unique_ptr<Destination>& p) { return p.get() == d; };
+  destinations_.erase(std::find_if(destinations_.begin(), destinations_.end(), owns));
+}
+
+// INIT -> RTR: the responder is set up. //= roce:C-AV-95
+Result<void> Engine::enter_rtr(QueuePair& qp) {
+  const QueuePairAttributes& a = qp.attributes;
+  qp.peer = *a.dest_qpn;
+  qp.mtu_shift = static_cast<uint8_t>(std::countr_zero(*a.path_mtu));
+  qp.path = Path{};
+  qp.path.source = port_.address();
+  qp.path.destination = a.path->destination;
+  qp.path.traffic_class = a.path->traffic_class;
+  qp.path.hop_limit = a.path->hop_limit;
+  //= roce:C-AV-96 stable per queue pair, spread over the ports
+  const uint32_t entropy = a.path->flow_label != 0 ? a.path->flow_label
+                                                   : qp.number.value * 2654435761u >> 8;
+  qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)));
+  release_destination(qp);
+  qp.destination = acquire_destination(qp.path.destination);
+  qp.res.expected = *a.rq_psn;
+  qp.res.resource_count = *a.max_dest_rd_atomic;
+  if (qp.res.resource_count != 0) {
+    qp.res.resources.reset(new Resource[qp.res.resource_count]);
+    qp.res.reply_order.reset(new uint8_t[qp.res.resource_count]);
+  }
+  return {};
+}
+
+// RTR -> RTS: the requester is set up.
+void Engine::enter_rts(QueuePair& qp) {
+  const QueuePairAttributes& a = qp.attributes;
+  Requester& req = qp.req;
+  // Wide PSNs start one wrap up, so that none ever falls below zero.
+  req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
+  req.next_index = qp.sq.tail();
+  req.retries_left = *a.retry_count;
+  req.rnr_left = *a.rnr_retry;
+  req.reads.reset(new uint64_t[std::max<uint32_t>(1, *a.max_rd_atomic)]);
+  // Half of the window may be on the way for one READ request.
+  const uint64_t chunk = capabilities_.in_flight_limit / 2 / qp.mtu();
+  req.read_chunk = std::bit_floor(static_cast<uint32_t>(std::clamp<uint64_t>(chunk, 1, 64)));
+}
+
+Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change) {
+  const ModifyLimits limits{.max_mtu = capabilities_.max_mtu,
+                            .max_rd_atomic = config_.limits.max_rd_atomic};
+  if (const Result<void> ok = check_modify(qp.type, qp.state, change, limits); !ok) return ok;
+  const QpState from = qp.state, to = change.state.value_or(qp.state);
+  if (to == QpState::reset) {
+    reset_qp(qp);
+    release_destination(qp);
+    return {};
+  }
+  if (to == QpState::err) {
+    rc::enter_error(*this, qp);
+    return {};
+  }
+  take_all(qp.attributes, change);
+  if (qp.attributes.access) qp.access = *qp.attributes.access;
+  if (to == QpState::rtr && from == QpState::init) {
+    if (const Result<void> ok = enter_rtr(qp); !ok) return ok;
+  }
+  if (to == QpState::rts && from == QpState::rtr) enter_rts(qp);
+  qp.state = to;
+  if (to == QpState::sqd) {
+    const bool wanted = change.sq_drained_event.value_or(false);
+    const bool drained = qp.req.una == qp.req.next;
+    if (wanted && drained) raise(EventType::sq_drained, qp.number);
+    qp.req.drain_event = wanted && !drained;
+  }
+  if (to == QpState::rts) activate(qp);
+  return {};
+}
+
+}  // namespace weft::engine

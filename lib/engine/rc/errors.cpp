@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ends of requests: completions, and the way into ERR. Every posted request completes exactly once;
+// the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and a
+// failure is reported even if the request was not signaled (//= roce:C-STATE-63).
+#include "lib/engine/rc/rc.hpp"
+
+namespace weft::engine::rc {
+
+namespace {
+
+WorkType work_type(Opcode opcode) noexcept {
+  switch (opcode) {
+    case Opcode::write:
+    case Opcode::write_with_imm: return WorkType::write;
+    case Opcode::read: return WorkType::read;
+    case Opcode::compare_swap: return WorkType::compare_swap;
+    case Opcode::fetch_add: return WorkType::fetch_add;
+    default: return WorkType::send;
+  }
+}
+
+}  // namespace
+
+void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
+                      uint16_t syndrome) noexcept {
+  if (status == Status::success && !entry.signaled) return;
+  Completion c;
+  c.id = entry.id;
+  c.byte_count = entry.length;
+  c.qp = qp.number;
+  c.status = status;
+  c.type = work_type(entry.opcode);
+  c.vendor_error = syndrome;
+  engine.complete(qp, *qp.send_cq, c, false);
+}
+
+void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t bytes,
+                      const wire::Packet* packet) noexcept {
+  Completion c;
+  c.id = qp.rq[qp.rq.head()].id;
+  c.byte_count = bytes;
+  c.qp = qp.number;
+  c.status = status;
+  c.type = WorkType::recv;
+  bool solicited = false;
+  if (packet != nullptr) {
+    if (packet->info->imm) {
+      c.type = WorkType::recv_with_imm;
+      c.flags = CompletionFlags::with_imm;
+      c.imm_or_key = packet->imm_or_key();
+    } else if (packet->info->ieth) {
+      c.flags = CompletionFlags::with_invalidate;
+      c.imm_or_key = packet->imm_or_key();
+    }
+    if (packet->info->operation == wire::Operation::write)
+      c.flags = c.flags | CompletionFlags::rdma_write;
+    solicited = packet->solicited;
+  }
+  qp.rq.pop();
+  engine.complete(qp, *qp.recv_cq, c, solicited);
+}
+
+void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept {
+  if (!qp.sq.empty()) {
+    complete_request(engine, qp, qp.sq[qp.sq.head()], status, syndrome);
+    qp.sq.pop();
+  }
+  enter_error(engine, qp);
+}
+
+void enter_error(Engine& engine, QueuePair& qp) noexcept {
+  if (qp.state == QpState::err) return;
+  qp.state = QpState::err;
+  Requester& req = qp.req;
+  if (qp.destination != nullptr) {
+    qp.destination->forget(req.in_flight);
+    engine.wake_waiting(*qp.destination);
+  }
+  req.in_flight = 0;
+  req.retry_at = req.rnr_until = Instant::never();
+  req.reads_tail = req.reads_head;
+  for (; !qp.sq.empty(); qp.sq.pop())
+    complete_request(engine, qp, qp.sq[qp.sq.head()], Status::flushed, 0);
+  while (!qp.rq.empty()) complete_receive(engine, qp, Status::flushed, 0, nullptr);
+  req.una = req.next = req.sent_end = req.post_end;
+  req.next_index = qp.sq.tail();
+  qp.res.message = Responder::Message::none;
+  qp.res.reply_head = qp.res.reply_tail;
+  for (uint32_t i = 0; i < qp.res.resource_count; ++i) qp.res.resources[i] = {};
+  qp.res.ack_queued = false;
+}
+
+}  // namespace weft::engine::rc

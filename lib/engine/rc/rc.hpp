@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The reliable-connection service: free functions over (Engine, QueuePair, packet). Requests travel
+// requester_send -> wire -> responder; answers travel responder_reply -> wire -> requester_ack.
+// Each file one step; this page lists them.
+#pragma once
+
+#include "lib/engine/engine.hpp"
+#include "lib/engine/frame_builder.hpp"
+#include "lib/engine/queue_pair.hpp"
+#include "lib/wire/parse.hpp"
+
+namespace weft::engine::rc {
+
+// What serving a queue pair ended with.
+enum class Served : uint8_t {
+  idle,  // nothing (more) to send until something happens
+  more,  // stopped at the quantum or for lack of room: serve it again
+};
+
+// requester_send.cpp: what one packet of `entry` costs of the window.
+uint64_t cost_of(const QueuePair& qp, const SendEntry& entry) noexcept;
+// Sends requests of `qp` while there is room, window and leave.
+Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+                     Instant now) noexcept;
+
+// requester_ack.cpp: an ACK, NAK, READ response or atomic response.
+void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+                 Instant now) noexcept;
+
+// requester_retry.cpp
+// Goes back: the next packet sent is `psn`, una <= psn <= next.
+void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept;
+// The timer of `qp` fired: retransmission time-out, end of an RNR wait, or too early.
+void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
+// An RNR NAK for `psn` (already the oldest outstanding).
+void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept;
+// A NAK sequence error, or a lost response, at una. Costs one retry per event.
+void on_loss(Engine& engine, QueuePair& qp, Instant now) noexcept;
+// The time of an RNR timer code. //= roce:C-NAK-42
+Duration rnr_delay(uint8_t code) noexcept;
+// The retransmission time-out of a queue pair, 0 = never. //= roce:C-RETRY-46
+Duration retry_delay(const QueuePair& qp) noexcept;
+void restart_retry_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
+
+// responder.cpp: a request packet.
+void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+                Instant now) noexcept;
+// responder_place.cpp
+enum class Placed : uint8_t { ok, too_long, local_error, access_error, not_pulled };
+// The payload of a SEND into the current receive entry, at offset res.received.
+Placed place_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                  const Frame& frame) noexcept;
+// The payload of a WRITE at offset res.received of the current WRITE.
+Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                   const Frame& frame) noexcept;
+// Copies a payload to `to`, which `engine` has checked; wherever it lies.
+Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet, const Frame& frame,
+                    uint32_t offset, uint32_t length) noexcept;
+
+// responder_resources.cpp: READs and atomics at the responder.
+// Executes a new READ or atomic; returns the NAK syndrome, or 0.
+uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
+uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
+// Answers a duplicate again, or drops it. //= roce:C-DUP-25 roce:C-DUP-26 roce:C-DUP-27
+void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
+
+// responder_reply.cpp: sends queued responses, then a NAK.
+Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum) noexcept;
+// Sends the waiting acknowledgement of `qp`, if nothing must go before it; true if it left.
+bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept;
+bool has_replies(const QueuePair& qp) noexcept;
+
+// errors.cpp
+// The request at una fails with `status`; the queue pair goes to ERR and flushes.
+void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept;
+// Moves to ERR and completes everything that is posted. //= roce:C-STATE-61
+void enter_error(Engine& engine, QueuePair& qp) noexcept;
+// Completes the request `entry` with success or `status`.
+void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
+                      uint16_t syndrome) noexcept;
+void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t bytes,
+                      const wire::Packet* packet) noexcept;
+
+}  // namespace weft::engine::rc

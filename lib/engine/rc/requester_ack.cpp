@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Answers at the requester: ACKs, NAKs, READ and atomic responses. An answer is believed only for a PSN
+// that is outstanding (//= threat:A07 roce:C-ACK-32); everything before it is acknowledged too, but
+// never a READ or atomic whose response is missing (//= roce:C-ACK-31 roce:C-ACK-35).
+#include <algorithm>
+#include <cstring>
+
+#include "lib/engine/rc/rc.hpp"
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::engine::rc {
+
+namespace {
+
+// IBTA table 46: credit code to number of receives.
+constexpr uint16_t kCredits[31] = {0,   1,   2,   3,    4,    6,    8,    12,   16,   24,   32,
+                                   48,  64,  96,  128,  192,  256,  384,  512,  768,  1024, 1536,
+                                   2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+
+// The wide PSN that a 24-bit PSN means, nearest to `near`.
+uint64_t widen(Psn psn, uint64_t near) noexcept {
+  const int32_t distance = psn - Psn{static_cast<uint32_t>(near) & Psn::kMask};
+  return near + static_cast<uint64_t>(static_cast<int64_t>(distance));
+}
+
+void note_credits(Engine& engine, QueuePair& qp, const wire::Aeth& aeth) noexcept {
+  if ((aeth.syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck) return;
+  const uint8_t code = aeth.syndrome & wire::kSyndromeValueMask;
+  Requester& req = qp.req;
+  req.credits_unlimited = code == wire::kCreditUnlimited;
+  // MSN counts completed messages, SSN numbers them from 1; both modulo 2^24 on the wire.
+  const int32_t ahead = Psn{aeth.msn} - Psn{req.ssn_limit & Psn::kMask};
+  const uint32_t credits = req.credits_unlimited ? 0 : kCredits[code];
+  const uint32_t limit = req.ssn_limit + static_cast<uint32_t>(ahead) + credits;
+  if (static_cast<int32_t>(limit - req.ssn_limit) <= 0) return;  // an older word
+  req.ssn_limit = limit;
+  engine.activate(qp);
+}
+
+// Acknowledges PSNs up to `end` (exclusive). False: it met a READ or atomic without response.
+bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_responses,
+                 Instant now) noexcept {
+  Requester& req = qp.req;
+  const uint64_t before = req.una;
+  uint64_t freed = 0;
+  bool complete = true;
+  while (req.una < end) {
+    const uint32_t head = qp.sq.head();
+    const SendEntry& entry = qp.sq[head];
+    if (entry.needs_response() && !covers_responses) {
+      complete = false;
+      break;
+    }
+    const uint64_t until = std::min(end, entry.end_psn());
+    // After a rewind only PSNs before the cursor are charged to the window.
+    if (req.next > req.una) freed += (std::min(until, req.next) - req.una) * cost_of(qp, entry);
+    req.una = until;
+    if (req.una != entry.end_psn()) break;
+    if (req.next < req.una) {
+      req.next = req.una;
+      req.next_index = head + 1;
+    }
+    complete_request(engine, qp, entry, Status::success, 0);
+    qp.sq.pop();
+    if (qp.state == QpState::err) return true;  // its CQ overran
+  }
+  if (req.una == before) return complete;
+  if (req.next < req.una) req.next = req.una;
+  while (req.reads_head != req.reads_tail &&
+         req.reads[req.reads_head % *qp.attributes.max_rd_atomic] <= req.una)
+    ++req.reads_head;
+  req.in_flight -= freed;
+  qp.destination->on_acknowledged(freed);
+  engine.wake_waiting(*qp.destination);
+  req.retries_left = *qp.attributes.retry_count;  //= roce:C-RETRY-49
+  req.rnr_left = *qp.attributes.rnr_retry;        //= roce:C-RETRY-48
+  req.response_gap = false;
+  restart_retry_timer(engine, qp, now);
+  if (req.next_index != qp.sq.tail()) engine.activate(qp);
+  if (req.drain_event && req.una == req.next) {  //= roce:C-STATE-64
+    const uint32_t at = req.next_index;
+    if (at == qp.sq.tail() || qp.sq[at].first_psn == req.next) {
+      req.drain_event = false;
+      engine.raise(EventType::sq_drained, qp.number);
+    }
+  }
+  return complete;
+}
+
+Status status_of(uint8_t syndrome) noexcept {  //= roce:C-NAK-43
+  switch (syndrome) {
+    case wire::kNakInvalidRequest: return Status::remote_invalid_request;
+    case wire::kNakRemoteAccess: return Status::remote_access_error;
+    case wire::kNakRemoteOperation: return Status::remote_operation_error;
+    default: return Status::bad_response;  //= roce:C-NAK-41
+  }
+}
+
+void on_acknowledge(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
+                    Instant now) noexcept {
+  const uint8_t syndrome = packet.aeth().syndrome;
+  const uint8_t kind = syndrome & wire::kSyndromeKindMask;
+  if (kind == wire::kSyndromeAck) {
+    engine.count(Count::rx_acks);
+    if (!acknowledge(engine, qp, psn + 1, false, now)) on_loss(engine, qp, now);
+    return;
+  }
+  //= roce:C-NAK-44
+  if (!acknowledge(engine, qp, psn, false, now)) return on_loss(engine, qp, now);
+  if (qp.state == QpState::err) return;
+  if (kind == wire::kSyndromeRnr) {
+    engine.count(Count::rx_rnr_naks);
+    return on_rnr(engine, qp, syndrome & wire::kSyndromeValueMask, now);
+  }
+  engine.count(Count::rx_naks);
+  if (syndrome == wire::kNakSequence) return on_loss(engine, qp, now);  //= roce:C-NAK-37
+  if (kind != wire::kSyndromeNak) return engine.count(Count::rx_bad_response);
+  fail_request(engine, qp, status_of(syndrome), syndrome);  //= roce:C-NAK-45
+}
+
+// Copies `length` bytes of a response to offset `offset` of the READ at the head.
+Status place_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+                      uint64_t offset, uint32_t length) noexcept {
+  const Sge* sges = qp.sq.sges(qp.sq.head());
+  uint32_t done = 0;
+  for (uint32_t i = 0; done != length; ++i) {
+    if (offset >= sges[i].length) {
+      offset -= sges[i].length;
+      continue;
+    }
+    const uint32_t piece =
+        static_cast<uint32_t>(std::min<uint64_t>(length - done, sges[i].length - offset));
+    std::byte* where;
+    if (engine.keys().check(sges[i].lkey.value, qp.domain,
+                            reinterpret_cast<uint64_t>(sges[i].address) + offset, piece,
+                            Access::local_write, &where) != memory::Verdict::ok)
+      return Status::local_protection_error;
+    const Placed placed = copy_payload(engine, where, packet, frame, done, piece);
+    if (placed == Placed::not_pulled) return Status::retry_exceeded;
+    if (placed != Placed::ok) return Status::local_protection_error;
+    done += piece;
+    offset = 0;
+  }
+  return Status::success;
+}
+
+// Is this response packet what the READ at the head can get at `psn`? Its length must be that of
+// its place, and its place that of the chunk. FIRST/MIDDLE and LAST/ONLY are not told apart: after a
+// rewind a late packet of the first answer is as good. //= threat:A29
+bool fits(const QueuePair& qp, const SendEntry& entry, const wire::Packet& packet,
+          uint64_t psn) noexcept {
+  const uint64_t index = psn - entry.first_psn;
+  const bool entry_end = index + 1 == entry.packets;
+  const bool chunk_end = entry_end || ((index + 1) & (qp.req.read_chunk - 1)) == 0;
+  const uint64_t left = entry.length - (index << qp.mtu_shift);
+  const uint64_t expected = entry_end ? left : qp.mtu();
+  return packet.info->ends_message() == chunk_end && packet.payload_length == expected;
+}
+
+void on_read_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+                      uint64_t psn, Instant now) noexcept {
+  const SendEntry& entry = qp.sq[qp.sq.head()];
+  if (entry.opcode != Opcode::read || !fits(qp, entry, packet, psn)) {
+    engine.count(Count::rx_bad_response);
+    return fail_request(engine, qp, Status::bad_response, 0);
+  }
+  const uint64_t offset = (psn - entry.first_psn) << qp.mtu_shift;
+  const Status status = place_response(engine, qp, packet, frame, offset, packet.payload_length);
+  if (status == Status::retry_exceeded) return on_loss(engine, qp, now);  // the memory did not come
+  if (status != Status::success) return fail_request(engine, qp, status, 0);
+  acknowledge(engine, qp, psn + 1, true, now);
+}
+
+void on_atomic_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
+                        Instant now) noexcept {
+  const uint32_t head = qp.sq.head();
+  const SendEntry& entry = qp.sq[head];
+  if (!entry.atomic()) {
+    engine.count(Count::rx_bad_response);
+    return fail_request(engine, qp, Status::bad_response, 0);
+  }
+  const uint64_t original = packet.atomic_ack_eth().original;
+  std::byte bytes[8];
+  std::memcpy(bytes, &original, 8);
+  uint32_t done = 0;
+  const Sge* sges = qp.sq.sges(head);
+  for (uint32_t i = 0; done < 8 && i < entry.sge_count; ++i) {
+    const uint32_t piece = std::min(8 - done, sges[i].length);
+    if (piece == 0) continue;
+    std::byte* where;
+    if (engine.keys().check(sges[i].lkey.value, qp.domain,
+                            reinterpret_cast<uint64_t>(sges[i].address), piece, Access::local_write,
+                            &where) != memory::Verdict::ok ||
+        !memory::copy_in(where, bytes + done, piece))
+      return fail_request(engine, qp, Status::local_protection_error, 0);
+    done += piece;
+  }
+  acknowledge(engine, qp, psn + 1, true, now);
+}
+
+}  // namespace
+
+void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+                 Instant now) noexcept {
+  Requester& req = qp.req;
+  const uint64_t psn = widen(packet.psn, req.una);
+  if (psn >= req.sent_end || psn + 1 < req.una) {
+    return engine.count(psn >= req.sent_end ? Count::rx_ghost_ack : Count::rx_duplicate_acks);
+  }
+  const bool plain = packet.info->operation == wire::Operation::acknowledge;
+  if (psn < req.una) {  //= roce:C-DUP-29 but it may bring credits
+    if (plain) note_credits(engine, qp, packet.aeth());
+    return engine.count(Count::rx_duplicate_acks);
+  }
+  if (packet.info->aeth) note_credits(engine, qp, packet.aeth());
+  if (plain) return on_acknowledge(engine, qp, packet, psn, now);
+  if (!acknowledge(engine, qp, psn, false, now)) {
+    // A response before this one is missing: ask again, once (//= roce:C-ACK-31).
+    engine.count(Count::rx_out_of_sequence);
+    if (req.response_gap) return;
+    req.response_gap = true;
+    return on_loss(engine, qp, now);
+  }
+  if (qp.state == QpState::err) return;
+  // A response for what was rewound and not sent again yet is as good as one for the repeat.
+  if (packet.info->operation == wire::Operation::atomic_acknowledge)
+    return on_atomic_response(engine, qp, packet, psn, now);
+  on_read_response(engine, qp, packet, frame, psn, now);
+}
+
+}  // namespace weft::engine::rc

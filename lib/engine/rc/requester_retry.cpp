@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Going back. Three things make the requester send again: a time-out, a NAK sequence error (or a
+// response that is missing), and an RNR NAK. Each moves the cursor back to the oldest PSN; each has
+// its own budget (IBTA 9.7.6). The timer of a queue pair is armed lazily: it may fire early, then it
+// looks at the true deadline and goes back to sleep.
+#include <algorithm>
+
+#include "lib/engine/rc/rc.hpp"
+
+namespace weft::engine::rc {
+
+namespace {
+
+// IBTA table 45, in units of 10 us. //= roce:C-NAK-42
+constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,    4,    6,     8,     12,
+                                    16,    24,   32,   48,   64,   96,    128,   192,
+                                    256,   384,  512,  768,  1024, 1536,  2048,  3072,
+                                    4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+// Entry that holds `psn`, una <= psn <= post_end.
+uint32_t entry_of(const QueuePair& qp, uint64_t psn) noexcept {
+  uint32_t low = qp.sq.head(), count = qp.sq.size();
+  while (count > 1) {  // the first PSNs are ascending
+    const uint32_t half = count / 2;
+    if (qp.sq[low + half].first_psn <= psn) {
+      low += half;
+      count -= half;
+    } else {
+      count = half;
+    }
+  }
+  return count != 0 && psn >= qp.sq[low].end_psn() ? low + 1 : low;
+}
+
+}  // namespace
+
+Duration rnr_delay(uint8_t code) noexcept {
+  return Duration::from_us(10) * kRnrTimer[code & wire::kSyndromeValueMask];
+}
+
+Duration retry_delay(const QueuePair& qp) noexcept {
+  const uint8_t timeout = qp.attributes.timeout.value_or(0);
+  if (timeout == 0) return Duration{};
+  return Duration::from_ps(4'096'000) * (int64_t{1} << timeout);
+}
+
+void restart_retry_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  Requester& req = qp.req;
+  const Duration delay = retry_delay(qp);
+  //= roce:C-RETRY-52
+  if (req.una == req.next || delay.ps == 0 || !req.rnr_until.is_never()) {
+    req.retry_at = Instant::never();
+    return;
+  }
+  req.retry_at = now + delay;
+  engine.arm_timer(qp, req.retry_at);
+}
+
+void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
+  Requester& req = qp.req;
+  if (psn >= req.next) return;
+  uint32_t index = entry_of(qp, psn);
+  uint64_t freed = 0;
+  const uint32_t first = index;
+  for (uint64_t at = psn; at < req.next; ++index) {
+    const uint64_t end = std::min(qp.sq[index].end_psn(), req.next);
+    freed += (end - at) * cost_of(qp, qp.sq[index]);
+    at = end;
+  }
+  req.next = psn;
+  req.next_index = first;
+  req.since_ack_request = 0;
+  while (req.reads_tail != req.reads_head &&
+         req.reads[(req.reads_tail - 1) % *qp.attributes.max_rd_atomic] > psn)
+    --req.reads_tail;
+  req.in_flight -= freed;
+  qp.destination->forget(freed);
+  engine.count(Count::tx_rewinds);
+  engine.wake_waiting(*qp.destination);
+  engine.activate(qp);
+}
+
+void on_loss(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  Requester& req = qp.req;
+  if (req.next == req.una) return;  // gone back already: one event, one retry
+  qp.destination->on_loss();
+  if (req.retries_left == 0) {
+    engine.count(Count::retry_exceeded);
+    return fail_request(engine, qp, Status::retry_exceeded, 0);
+  }
+  --req.retries_left;
+  rewind(engine, qp, req.una);
+  req.retry_at = Instant::never();
+  (void)now;
+}
+
+void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept {
+  Requester& req = qp.req;
+  if (!req.rnr_until.is_never()) return;  // waiting already
+  if (req.rnr_left == 0) {
+    engine.count(Count::rnr_exceeded);
+    return fail_request(engine, qp, Status::rnr_retry_exceeded, wire::kSyndromeRnr | timer);
+  }
+  if (*qp.attributes.rnr_retry != 7) --req.rnr_left;  //= roce:C-RETRY-48
+  rewind(engine, qp, req.una);
+  req.rnr_until = now + rnr_delay(timer);
+  req.retry_at = Instant::never();  //= roce:C-RETRY-53
+  engine.arm_timer(qp, req.rnr_until);
+}
+
+void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  Requester& req = qp.req;
+  if (!qp.can_request()) return;
+  if (req.rnr_until <= now) {
+    req.rnr_until = Instant::never();
+    engine.activate(qp);
+  } else if (req.retry_at <= now) {
+    engine.count(Count::timeouts);
+    req.response_gap = false;
+    on_loss(engine, qp, now);  //= roce:C-RETRY-47
+    if (!qp.can_request()) return;
+  }
+  const Instant next = std::min(req.rnr_until, req.retry_at);
+  if (!next.is_never()) engine.arm_timer(qp, next);
+}
+
+}  // namespace weft::engine::rc

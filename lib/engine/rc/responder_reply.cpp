@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the responder sends: READ responses and atomic results in the order of their requests, then a
+// NAK, then the acknowledgement of everything else. An ACK or NAK covers all PSNs before it, except
+// READs and atomics, so it never overtakes their responses.
+#include <algorithm>
+
+#include "lib/engine/rc/rc.hpp"
+#include "lib/wire/emit.hpp"
+
+namespace weft::engine::rc {
+
+namespace {
+
+// The credit code for `free` posted receives, rounded down. //= roce:C-ACK-34
+uint8_t credit_code(uint32_t free) noexcept {
+  constexpr uint16_t kCredits[31] = {0,   1,   2,   3,    4,    6,    8,    12,   16,   24,   32,
+                                     48,  64,  96,  128,  192,  256,  384,  512,  768,  1024, 1536,
+                                     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+  const uint16_t* above =
+      std::upper_bound(std::begin(kCredits), std::end(kCredits), std::min(free, 65535u));
+  return static_cast<uint8_t>(above - std::begin(kCredits) - 1);
+}
+
+uint8_t ack_syndrome(Engine& engine, QueuePair& qp) noexcept {
+  if (!engine.config().credits) return wire::kSyndromeAck | wire::kCreditUnlimited;
+  // A receive that a half-arrived SEND occupies is not free; its message is not in the MSN yet.
+  qp.res.advertised = credit_code(qp.rq.size());
+  return wire::kSyndromeAck | qp.res.advertised;
+}
+
+void emit_ack(QueuePair& qp, FrameBuilder& out, Psn psn, uint8_t syndrome) noexcept {
+  std::byte* at = out.start(qp.path, wire::opcode_info(wire::kRcAcknowledge).header_length, 0);
+  at = wire::emit_bth(at, {.opcode = wire::kRcAcknowledge, .dest = qp.peer, .psn = psn});
+  wire::emit_aeth(at, syndrome, qp.res.msn);
+  out.finish();
+}
+
+void emit_atomic_result(Engine& engine, QueuePair& qp, const Resource& r,
+                        FrameBuilder& out) noexcept {
+  const uint8_t opcode = wire::kRcAtomicAcknowledge;
+  std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
+  at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = r.reply_psn});
+  at = wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
+  wire::emit_atomic_ack_eth(at, r.original);
+  out.finish();
+}
+
+uint8_t response_opcode(bool first, bool last) noexcept {
+  if (first) return last ? wire::kRcReadResponseOnly : wire::kRcReadResponseFirst;
+  return last ? wire::kRcReadResponseLast : wire::kRcReadResponseMiddle;
+}
+
+// One READ response packet. False: the memory is not there any more.
+bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out) noexcept {
+  const uint32_t length = std::min(r.reply_length - r.reply_sent, qp.mtu());
+  const bool first = r.reply_sent == 0, last = r.reply_sent + length == r.reply_length;
+  const uint8_t opcode = response_opcode(first, last);
+  const wire::OpcodeInfo& info = wire::opcode_info(opcode);
+  std::byte* where = nullptr;
+  if (length != 0 && engine.keys().check(r.rkey, qp.domain, r.reply_address + r.reply_sent, length,
+                                         Access::remote_read, &where) != memory::Verdict::ok)
+    return false;
+  std::byte* at = out.start(qp.path, info.header_length, length);
+  at = wire::emit_bth(at, {.opcode = opcode,
+                           .pad = out.pad_for(length),
+                           .dest = qp.peer,
+                           .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)});
+  if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
+  if (length != 0 && !out.add_payload(where, length, true)) {
+    out.cancel();
+    return false;
+  }
+  out.finish();
+  r.reply_sent += length;
+  engine.count(Count::tx_read_responses);
+  return true;
+}
+
+// Sends as much of a queued reply as fits. True when all of it has left.
+bool send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
+                uint32_t& quantum) noexcept {
+  if (r.kind == Resource::Kind::atomic) {
+    emit_atomic_result(engine, qp, r, out);
+    --quantum;
+    return true;
+  }
+  do {
+    if (quantum == 0 || !out.has_room()) return false;
+    if (!emit_read_response(engine, qp, r, out)) {
+      engine.count(Count::access_errors);
+      const Psn failed = r.reply_psn + (r.reply_sent >> qp.mtu_shift);
+      enter_error(engine, qp);
+      qp.res.expected = failed;
+      qp.res.nak_queued = true;
+      qp.res.nak_syndrome = wire::kNakRemoteAccess;
+      engine.raise(EventType::qp_access_error, qp.number);
+      return true;
+    }
+    --quantum;
+  } while (r.reply_sent < r.reply_length);
+  return true;
+}
+
+}  // namespace
+
+bool has_replies(const QueuePair& qp) noexcept {
+  return qp.res.reply_head != qp.res.reply_tail || qp.res.nak_queued;
+}
+
+Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum) noexcept {
+  Responder& res = qp.res;
+  while (res.reply_head != res.reply_tail) {
+    if (!out.has_room() || quantum == 0) return Served::more;
+    Resource& r = res.resources[res.reply_order[res.reply_head % res.resource_count]];
+    if (!send_reply(engine, qp, r, out, quantum)) return Served::more;
+    if (qp.state == QpState::err) break;
+    r.queued = false;
+    ++res.reply_head;
+  }
+  if (!res.nak_queued) return Served::idle;
+  if (!out.has_room()) return Served::more;
+  res.nak_queued = false;
+  const bool rnr = (res.nak_syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnr;
+  engine.count(rnr ? Count::tx_rnr_naks : Count::tx_naks);
+  emit_ack(qp, out, res.expected, res.nak_syndrome);
+  return Served::idle;
+}
+
+bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
+  Responder& res = qp.res;
+  if (!res.ack_queued) return true;
+  if (res.reply_head != res.reply_tail || !out.has_room()) return false;
+  res.ack_queued = false;
+  res.coalesced = 0;
+  engine.count(Count::tx_acks);
+  emit_ack(qp, out, res.expected + Psn::kMask, ack_syndrome(engine, qp));  // expected - 1
+  return true;
+}
+
+}  // namespace weft::engine::rc

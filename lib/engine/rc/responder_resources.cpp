@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// READs and atomics at the responder. Each occupies one of max_dest_rd_atomic resources, a ring: an
+// atomic executes at once and its result is kept; a READ is kept as a range and its data is fetched when
+// the response leaves. A duplicate finds its resource and is answered again, the atomic without
+// touching memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
+#include <algorithm>
+
+#include "lib/engine/rc/rc.hpp"
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::engine::rc {
+
+namespace {
+
+// The resource for a new request: the oldest. nullptr: none is allowed, or the oldest has not been
+// answered yet, so the peer has more outstanding than it may (//= roce:C-NAK-38).
+Resource* claim(QueuePair& qp) noexcept {
+  Responder& res = qp.res;
+  if (res.resource_count == 0) return nullptr;
+  Resource& resource = res.resources[res.resource_tail % res.resource_count];
+  if (resource.queued) return nullptr;
+  ++res.resource_tail;
+  return &resource;
+}
+
+void queue_reply(Engine& engine, QueuePair& qp, Resource& resource) noexcept {
+  Responder& res = qp.res;
+  if (resource.queued) return;
+  resource.queued = true;
+  res.reply_order[res.reply_tail++ % res.resource_count] =
+      static_cast<uint8_t>(&resource - res.resources.get());
+  engine.activate(qp);
+}
+
+Resource* find(QueuePair& qp, Psn psn) noexcept {
+  for (uint32_t i = 0; i < qp.res.resource_count; ++i) {
+    Resource& r = qp.res.resources[i];
+    if (r.kind == Resource::Kind::none) continue;
+    const int32_t distance = psn - r.first;
+    if (distance >= 0 && static_cast<uint32_t>(distance) < r.packets) return &r;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+  const wire::Reth& reth = packet.reth();
+  const uint32_t length = reth.length;
+  if (length > engine.config().limits.max_message) return wire::kNakInvalidRequest;
+  if (qp.res.resource_count == 0) return wire::kNakInvalidRequest;
+  std::byte* where;
+  if (length != 0 &&  //= roce:C-OPS-78
+      (!has(qp.access, Access::remote_read) ||
+       engine.keys().check(reth.rkey, qp.domain, reth.address, length, Access::remote_read,
+                           &where) != memory::Verdict::ok))
+    return wire::kNakRemoteAccess;  //= roce:C-NAK-39
+  Resource* r = claim(qp);
+  if (r == nullptr) return wire::kNakInvalidRequest;
+  qp.res.msn = (qp.res.msn + 1) & Psn::kMask;  //= roce:C-ACK-33
+  r->kind = Resource::Kind::read;
+  r->first = r->reply_psn = packet.psn;
+  r->packets = std::max<uint32_t>(
+      1, static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift));
+  r->rkey = reth.rkey;
+  r->msn = qp.res.msn;
+  r->address = r->reply_address = reth.address;
+  r->length = r->reply_length = length;
+  r->reply_sent = 0;
+  queue_reply(engine, qp, *r);
+  return 0;
+}
+
+uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+  const wire::AtomicEth& eth = packet.atomic_eth();
+  const uint64_t address = eth.address;
+  if (qp.res.resource_count == 0 || address % 8 != 0)
+    return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
+  std::byte* where;
+  if (!has(qp.access, Access::remote_atomic) ||
+      engine.keys().check(eth.rkey, qp.domain, address, 8, Access::remote_atomic, &where) !=
+          memory::Verdict::ok)
+    return wire::kNakRemoteAccess;
+  Resource* r = claim(qp);
+  if (r == nullptr) return wire::kNakInvalidRequest;
+  //= roce:C-OPS-75
+  uint64_t original = 0;
+  const bool ok =
+      packet.info->operation == wire::Operation::compare_swap
+          ? memory::compare_swap(where, eth.compare, eth.swap_or_add, &original)
+          : memory::fetch_add(where, eth.swap_or_add, &original);
+  if (!ok) return wire::kNakRemoteAccess;
+  qp.res.msn = (qp.res.msn + 1) & Psn::kMask;
+  r->kind = Resource::Kind::atomic;
+  r->first = r->reply_psn = packet.psn;
+  r->packets = 1;
+  r->msn = qp.res.msn;
+  r->original = original;
+  queue_reply(engine, qp, *r);
+  return 0;
+}
+
+void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+  Resource* r = find(qp, packet.psn);
+  if (r == nullptr) return engine.count(Count::rx_lost_resource);  //= roce:C-DUP-26 C-DUP-28
+  const bool is_read = packet.info->operation == wire::Operation::read_request;
+  if (is_read != (r->kind == Resource::Kind::read)) return engine.count(Count::rx_lost_resource);
+  if (!is_read) {
+    engine.count(Count::rx_replayed_atomics);
+    return queue_reply(engine, qp, *r);
+  }
+  const wire::Reth& reth = packet.reth();
+  const uint64_t address = reth.address, length = reth.length;
+  const uint64_t packets = std::max<uint64_t>(1, (length + qp.mtu() - 1) >> qp.mtu_shift);
+  const uint64_t skipped = static_cast<uint64_t>(packet.psn - r->first);
+  if (reth.rkey != r->rkey || address < r->address || address - r->address > r->length ||
+      length > r->length - (address - r->address) || skipped + packets > r->packets)
+    return engine.count(Count::rx_lost_resource);
+  engine.count(Count::rx_replayed_reads);
+  r->reply_psn = packet.psn;
+  r->reply_address = address;
+  r->reply_length = static_cast<uint32_t>(length);
+  r->reply_sent = 0;
+  queue_reply(engine, qp, *r);
+}
+
+}  // namespace weft::engine::rc
