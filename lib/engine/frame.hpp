@@ -79,6 +79,8 @@ struct TxFrame {
                                     // a train, k continues it as its segment k (see Port::transmit)
   uint8_t span_count = 0;
   uint8_t tail_length = 0;          // 0..8
+  uint8_t header_length = 0;        // how much of head is headers, so that a port can move payload
+                                    // apart (Frame::more); 0 = unknown: all of head
   uint8_t ecn = 0;                  // overrides the low bits of path->traffic_class
   bool stable = false;              // spans stay unchanged until the request completes: may go by
                                     // reference; otherwise the port copies before it returns
