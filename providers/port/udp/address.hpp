@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Addresses as the kernel writes them, and the meaning of WHERE in `udp:WHERE`: an interface name
+// or an address literal becomes the local address that the port will own, alone or with others.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "weft/result.hpp"
+#include "weft/types.hpp"
+
+namespace weft::port {
+
+inline constexpr uint16_t kRocePort = 4791;  //= roce:C-HDR-7
+
+// A socket address of either family, and the length that the kernel wants with it.
+struct SocketAddress {
+  union {
+    sockaddr generic;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  };
+  socklen_t length = 0;
+
+  SocketAddress() : v6{} {}
+};
+
+SocketAddress to_socket_address(const Gid& gid, uint16_t port, uint32_t scope) noexcept;
+Gid to_gid(const SocketAddress& address) noexcept;
+uint16_t port_of(const SocketAddress& address) noexcept;
+// The address in the usual notation.
+std::string text_of(const Gid& gid);
+
+// How the receive socket takes its address.
+enum class Claim : uint8_t {
+  any_loopback,  // the first free one of 127.0/16, alone
+  exclusive,     // just this one, alone
+  shared,        // this one, together with other processes of the same user
+};
+
+struct LocalAddress {
+  Gid gid;
+  Claim claim = Claim::any_loopback;
+  uint32_t scope = 0;  // interface index, for IPv6 link-local addresses
+  uint32_t interface_mtu = 65536;
+  bool loopback = true;
+
+  bool ipv4() const { return gid.is_ipv4(); }
+};
+
+// What `where` means on this machine: "" and "lo" any free loopback address, 127.x.y.z just that
+// one, an interface its first IPv4 (else IPv6) address, another literal that address.
+Result<LocalAddress> resolve(const std::string& where);
+
+}  // namespace weft::port

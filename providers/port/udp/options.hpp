@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The keys of the udp port in a device string, with their defaults and ranges.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/engine/port.hpp"
+#include "weft/result.hpp"
+
+namespace weft::port {
+
+struct UdpOptions {
+  uint32_t sndbuf = 0;     // send buffer of a transmit socket in bytes, 0 = as large as useful
+  uint32_t rcvbuf = 0;     // receive buffer in bytes, 0 = as large as the system allows
+  uint32_t gso = 1;        // send trains as one datagram that the kernel or the device cuts
+  uint32_t gro = 1;        // let the kernel hand over uncut or merged trains
+  uint32_t batch = 16;     // datagrams read by one call at most
+  uint32_t busy_poll = 0;  // microseconds that the kernel polls the device queue in a receive
+  uint32_t ports = 0;  // source ports in use at most, one socket each; 0 = 16 on loopback, where
+                       // no path depends on them, else 1024 or a quarter of the file limit
+};
+
+// An unknown key or a value out of range is an error that lists the valid ones.
+Result<UdpOptions> parse_options(const engine::PortOptions& options);
+
+}  // namespace weft::port

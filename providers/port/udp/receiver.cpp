@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How many messages one call reads adapts: one, for latency and because a train is a burst by
+// itself; up to `batch` when lone datagrams queue up.
+#include "providers/port/udp/receiver.hpp"
+
+#include <netinet/udp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace weft::port {
+
+// Forwarded messages are rare: their socket is read once in this many reads of the main one.
+constexpr uint32_t kForwardedEvery = 8;
+
+Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group)
+    : socket_(socket),
+      ipv4_(local.ipv4()),
+      batch_(batch),
+      group_(group),
+      headers_(new mmsghdr[batch]()),
+      slots_(new Slot[batch]) {
+  // Mapped, not allocated: a page takes memory when a datagram first reaches it.
+  void* memory = ::mmap(nullptr, batch * kBufferBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return;
+  memory_ = static_cast<std::byte*>(memory);
+  for (uint32_t i = 0; i < batch; ++i) {
+    Slot& slot = slots_[i];
+    slot.message.bytes = memory_ + i * kBufferBytes;
+    slot.message.path.destination = local.gid;
+    slot.message.path.source = local.gid;  // of the right family; the rest is overwritten
+    slot.piece = {slot.message.bytes, kBufferBytes};
+    msghdr& header = headers_[i].msg_hdr;
+    header.msg_name = &slot.name.generic;
+    header.msg_iov = &slot.piece;
+    header.msg_iovlen = 1;
+    header.msg_control = slot.control;
+  }
+}
+
+Receiver::~Receiver() {
+  if (memory_ != nullptr) ::munmap(memory_, batch_ * kBufferBytes);
+}
+
+size_t Receiver::receive(std::span<engine::Frame> frames) noexcept {
+  if (!pending()) fetch();
+  return cut(frames);
+}
+
+void Receiver::fetch() noexcept {
+  next_ = filled_ = 0;
+  if (group_ != nullptr && ++reads_ >= kForwardedEvery && fetch_forwarded()) return;
+  for (uint32_t i = 0; i < depth_; ++i) {
+    headers_[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6);
+    headers_[i].msg_hdr.msg_controllen = kControlBytes;
+  }
+  bool failed;
+  if (depth_ == 1) {
+    const ssize_t n = ::recvmsg(socket_, &headers_[0].msg_hdr, MSG_DONTWAIT);
+    failed = n < 0;
+    headers_[0].msg_len = static_cast<unsigned>(n);
+    filled_ = failed ? 0 : 1;
+  } else {
+    const int n = ::recvmmsg(socket_, headers_.get(), depth_, MSG_DONTWAIT, nullptr);
+    failed = n < 0;
+    filled_ = failed ? 0 : static_cast<uint32_t>(n);
+  }
+  if (failed) {
+    if (errno != EAGAIN && errno != EINTR) ++counters_.errors;
+    depth_ = 1;
+    return;
+  }
+  bool trains = false;
+  for (uint32_t i = 0; i < filled_; ++i) {
+    parse(i, headers_[i].msg_len);
+    trains |= slots_[i].message.segment < slots_[i].message.length;
+  }
+  if (trains)
+    depth_ = 1;
+  else if (filled_ == depth_)
+    depth_ = std::min(depth_ * 2, batch_);
+}
+
+bool Receiver::fetch_forwarded() noexcept {
+  const bool got = group_->receive(slots_[0].message, kBufferBytes);
+  reads_ = got ? kForwardedEvery - 2 : 0;  // more may wait: in turns with the main socket
+  filled_ = got ? 1 : 0;
+  return got;
+}
+
+void Receiver::expect_forwarded() noexcept { reads_ = kForwardedEvery; }
+
+void Receiver::parse(uint32_t i, uint32_t length) noexcept {
+  const msghdr& header = headers_[i].msg_hdr;
+  Slot& slot = slots_[i];
+  Message& message = slot.message;
+  message.length = message.segment = length;
+  message.offset = message.ours_until = 0;
+  message.first_id = 0;
+  message.path.traffic_class = 0;
+  if (header.msg_flags & MSG_TRUNC) {
+    ++counters_.truncated;
+    message.length = 0;
+    return;
+  }
+  if (ipv4_)
+    std::memcpy(message.path.source.bytes.data() + 12, &slot.name.v4.sin_addr, 4);
+  else
+    std::memcpy(message.path.source.bytes.data(), &slot.name.v6.sin6_addr, 16);
+  message.path.source_port = port_of(slot.name);
+  for (const cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
+       c = CMSG_NXTHDR(const_cast<msghdr*>(&header), const_cast<cmsghdr*>(c))) {
+    if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+      int segment;
+      std::memcpy(&segment, CMSG_DATA(c), sizeof segment);
+      if (segment > 0) message.segment = static_cast<uint32_t>(segment);
+    } else if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_TOS) ||
+               (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
+      int value = *CMSG_DATA(c);  // one byte for IPv4, an int for IPv6
+      if (!ipv4_) std::memcpy(&value, CMSG_DATA(c), sizeof value);
+      message.path.traffic_class = static_cast<uint8_t>(value);
+    }
+  }
+  if (message.segment < length) ++counters_.super_packets;
+}
+
+size_t Receiver::cut(std::span<engine::Frame> frames) noexcept {
+  size_t n = 0;
+  while (next_ < filled_ && n < frames.size()) {
+    Message& message = slots_[next_].message;
+    if (message.offset >= message.length) {
+      ++next_;
+      continue;
+    }
+    if (group_ != nullptr && message.offset >= message.ours_until && !steer(message)) continue;
+    engine::Frame& frame = frames[n++];
+    frame = {};
+    frame.path = &message.path;
+    frame.bytes = message.bytes + message.offset;
+    frame.length = std::min(message.segment, message.length - message.offset);
+    frame.ip_id = static_cast<uint16_t>(message.first_id + message.offset / message.segment);
+    frame.ip_id_known = !ipv4_;
+    frame.ecn = message.path.traffic_class & 3;
+    counters_.bytes += frame.length;
+    message.offset += frame.length;
+  }
+  counters_.frames += n;
+  while (next_ < filled_ && slots_[next_].message.offset >= slots_[next_].message.length) ++next_;
+  return n;
+}
+
+// Looks at the run of frames from the offset on that are for one slot. True: they are ours; false:
+// they were sent on to their owner and are behind the offset now.
+bool Receiver::steer(Message& message) noexcept {
+  const auto slot_at = [&](uint32_t offset) {
+    return AddressGroup::slot_of(message.bytes + offset,
+                                 std::min(message.segment, message.length - offset));
+  };
+  const uint8_t slot = slot_at(message.offset);
+  uint32_t end = message.offset;
+  while (end < message.length && slot_at(end) == slot)
+    end += std::min(message.segment, message.length - end);
+  if (slot == group_->slot() || !group_->forward(slot, message, end - message.offset)) {
+    message.ours_until = end;
+    return true;
+  }
+  message.offset = end;
+  return false;
+}
+
+}  // namespace weft::port

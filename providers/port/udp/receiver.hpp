@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving half of the port: reads datagrams into a ring of buffers and cuts trains into
+// frames. One message in is one system call, so is an empty poll.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <memory>
+#include <span>
+
+#include "lib/engine/frame.hpp"
+#include "providers/port/udp/address.hpp"
+#include "providers/port/udp/group.hpp"
+#include "providers/port/udp/message.hpp"
+#include "weft/result.hpp"
+
+namespace weft::port {
+
+class Receiver {
+ public:
+  struct Counters {
+    uint64_t frames = 0;
+    uint64_t bytes = 0;
+    uint64_t super_packets = 0;  // datagrams that held a train
+    uint64_t truncated = 0;      // datagrams larger than a buffer, dropped
+    uint64_t errors = 0;         // reads that failed otherwise
+  };
+
+  // `group` is null when the address is ours alone. Both outlive the receiver.
+  Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group);
+  ~Receiver();
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+  // False if there was no memory for the buffers.
+  bool usable() const noexcept { return memory_ != nullptr; }
+
+  size_t receive(std::span<engine::Frame> frames) noexcept;
+  // True if the last receive() left frames for the next one.
+  bool pending() const noexcept { return next_ < filled_; }
+  // The next receive() looks for forwarded messages too: call before sleeping on both sockets.
+  void expect_forwarded() noexcept;
+  const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  void fetch() noexcept;
+  bool fetch_forwarded() noexcept;
+  void parse(uint32_t i, uint32_t length) noexcept;
+  size_t cut(std::span<engine::Frame> frames) noexcept;
+  bool steer(Message& message) noexcept;
+
+  static constexpr size_t kBufferBytes = 65536;  // a datagram is smaller, merged or not
+  static constexpr size_t kControlBytes =
+      CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int));
+
+  // What one read needs besides its buffer.
+  struct Slot {
+    Message message;
+    SocketAddress name;
+    iovec piece{};
+    alignas(cmsghdr) char control[kControlBytes] = {};
+  };
+
+  int socket_;
+  bool ipv4_;
+  uint32_t batch_;       // messages that one call may read
+  uint32_t depth_ = 1;   // messages that the next call reads
+  uint32_t filled_ = 0;  // messages read
+  uint32_t next_ = 0;    // first of them with frames left
+  uint32_t reads_ = 0;   // since the last look for forwarded messages
+  AddressGroup* group_;
+  std::byte* memory_ = nullptr;
+  std::unique_ptr<mmsghdr[]> headers_;
+  std::unique_ptr<Slot[]> slots_;
+  Counters counters_;
+};
+
+}  // namespace weft::port

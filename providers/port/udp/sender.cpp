@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames become datagrams: heads that lie side by side become one piece, a train one datagram, and
+// datagrams from one source port go to the kernel together.
+#include "providers/port/udp/sender.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "providers/port/udp/socket.hpp"
+
+namespace weft::port {
+namespace {
+
+constexpr uint16_t kFirstPort = 0xC000;  //= roce:C-AV-96
+constexpr uint32_t kPortCount = 0x4000;
+constexpr uint32_t kTries = 16;  // ports next to the wanted one that are tried
+constexpr uint8_t kDefaultHopLimit = 64;
+constexpr uint8_t kStreakToAdapt = 8;
+
+uint8_t class_of(const engine::TxFrame& frame) noexcept {
+  return static_cast<uint8_t>((frame.path->traffic_class & 0xFC) | (frame.ecn & 3));
+}
+
+// Appends a control message whose value is `size` bytes; returns where the next one goes.
+char* put_control(char* at, int level, int type, const void* value, size_t size) noexcept {
+  cmsghdr header{};
+  header.cmsg_level = level;
+  header.cmsg_type = type;
+  header.cmsg_len = CMSG_LEN(size);
+  std::memcpy(at, &header, sizeof header);
+  std::memcpy(at + CMSG_LEN(0), value, size);
+  return at + CMSG_SPACE(size);
+}
+
+}  // namespace
+
+Sender::Sender(const LocalAddress& local, const Limits& limits)
+    : local_(local),
+      limits_(limits),
+      table_(std::bit_ceil(limits.ports * 2u), 0),
+      headers_(kMessages),
+      notes_(kMessages),
+      iovecs_(kPieces) {
+  sockets_.reserve(limits.ports);
+}
+
+// ---- source ports
+
+uint16_t Sender::source_port(uint16_t wanted) noexcept {
+  const uint32_t start = wanted >= kFirstPort ? wanted - kFirstPort : wanted % kPortCount;
+  for (uint32_t i = 0; i < kTries; ++i) {
+    const auto port = static_cast<uint16_t>(kFirstPort + (start + i) % kPortCount);
+    if (find(port) != nullptr) return port;
+    if (sockets_.size() == limits_.ports) break;
+    if (open(port) != nullptr) return port;
+  }
+  if (sockets_.empty()) return wanted;
+  return sockets_[start % sockets_.size()].port;
+}
+
+Sender::Socket* Sender::find(uint16_t port) noexcept {
+  if (current_ != nullptr && current_->port == port) return current_;
+  const size_t mask = table_.size() - 1;
+  for (size_t at = port & mask; table_[at] != 0; at = (at + 1) & mask)
+    if (sockets_[table_[at] - 1].port == port) return &sockets_[table_[at] - 1];
+  return nullptr;
+}
+
+Sender::Socket* Sender::open(uint16_t port) noexcept {
+  if (sockets_.size() == limits_.ports) return nullptr;
+  Descriptor descriptor = open_transmit_socket(local_, port, limits_.buffer);
+  if (!descriptor) return nullptr;
+  sockets_.emplace_back();
+  sockets_.back().descriptor = std::move(descriptor);
+  sockets_.back().port = port;
+  const size_t mask = table_.size() - 1;
+  size_t at = port & mask;
+  while (table_[at] != 0) at = (at + 1) & mask;
+  table_[at] = static_cast<uint16_t>(sockets_.size());
+  return &sockets_.back();
+}
+
+// ---- sending
+
+size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  blocked_ = -1;
+  size_t taken = 0;   // by the kernel
+  size_t queued = 0;  // in the batch
+  while (taken + queued < frames.size()) {
+    const size_t begin = taken + queued;
+    const size_t end = train_end(frames, begin);
+    const uint16_t port = frames[begin].path->source_port;
+    Socket* socket = find(port);
+    if (socket != current_ || !has_room(end - begin)) {
+      const size_t sent = flush();
+      taken += sent;
+      if (sent < queued) return taken;
+      queued = 0;
+    }
+    if (socket == nullptr) socket = open(port);
+    if (socket == nullptr) {
+      counters_.foreign_port += end - begin;
+      taken += end - begin;
+      continue;
+    }
+    current_ = socket;
+    append(frames.subspan(begin, end - begin));
+    queued += end - begin;
+  }
+  taken += flush();
+  if (!frames.empty() && current_ != nullptr) adapt_class(*current_, class_of(frames.back()));
+  return taken;
+}
+
+// The first frame after `begin` that is not a segment of the same datagram. The engine forms
+// trains; lengths are checked again because middleware may have dropped or cut a frame.
+size_t Sender::train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept {
+  size_t end = begin + 1;
+  if (!limits_.segmentation) return end;
+  const engine::TxFrame& first = frames[begin];
+  const uint32_t segment = first.length();
+  while (end < frames.size()) {
+    const engine::TxFrame& frame = frames[end];
+    const bool next = frame.ip_id == first.ip_id + (end - begin) && frame.path == first.path;
+    if (!next || frames[end - 1].length() != segment || frame.length() > segment) break;
+    ++end;
+  }
+  return end;
+}
+
+bool Sender::has_room(size_t frames) const noexcept {
+  return messages_ < kMessages && pieces_ + frames * kPiecesOfFrame <= kPieces;
+}
+
+void Sender::append(std::span<const engine::TxFrame> train) noexcept {
+  iovec* const first = &iovecs_[pieces_];
+  iovec* last = first - 1;
+  uint32_t bytes = 0;
+  const auto add = [&](const std::byte* data, uint32_t length) {
+    if (length == 0) return;
+    bytes += length;
+    if (last >= first && static_cast<const std::byte*>(last->iov_base) + last->iov_len == data) {
+      last->iov_len += length;
+      return;
+    }
+    *++last = {const_cast<std::byte*>(data), length};
+  };
+  for (const engine::TxFrame& frame : train) {
+    add(frame.head, frame.head_length);
+    for (uint32_t i = 0; i < frame.span_count; ++i) add(frame.spans[i].data, frame.spans[i].length);
+    add(frame.tail, frame.tail_length);
+  }
+
+  Note& note = notes_[messages_];
+  note.frames = static_cast<uint32_t>(train.size());
+  note.bytes = bytes;
+  const engine::Path& path = *train[0].path;
+  note.name = to_socket_address(path.destination, path.destination_port, local_.scope);
+  msghdr& header = headers_[messages_].msg_hdr;
+  header.msg_name = &note.name.generic;
+  header.msg_namelen = note.name.length;
+  header.msg_iov = first;
+  header.msg_iovlen = static_cast<size_t>(last + 1 - first);
+  append_control(train[0], train.size() > 1 ? train[0].length() : 0);
+  pieces_ += static_cast<uint32_t>(header.msg_iovlen);
+  ++messages_;
+}
+
+// Only what differs from the socket's own settings: a lone frame usually needs nothing.
+void Sender::append_control(const engine::TxFrame& first, uint32_t segment) noexcept {
+  Note& note = notes_[messages_];
+  msghdr& header = headers_[messages_].msg_hdr;
+  const bool v4 = local_.ipv4();
+  char* at = note.control;
+  if (segment != 0) {
+    const auto size = static_cast<uint16_t>(segment);
+    at = put_control(at, SOL_UDP, UDP_SEGMENT, &size, sizeof size);
+  }
+  if (class_of(first) != current_->traffic_class) {
+    const int value = class_of(first);
+    at = put_control(at, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &value, sizeof value);
+  }
+  if (first.path->hop_limit != kDefaultHopLimit) {
+    const int value = first.path->hop_limit;
+    at = put_control(at, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, &value, sizeof value);
+  }
+  header.msg_controllen = static_cast<size_t>(at - note.control);
+  header.msg_control = header.msg_controllen != 0 ? note.control : nullptr;
+}
+
+// One datagram by the call that makes the kernel copy the least.
+int Sender::send_one(int fd, const msghdr& header) noexcept {
+  ssize_t n;
+  if (header.msg_iovlen == 1 && header.msg_controllen == 0)
+    n = ::sendto(fd, header.msg_iov->iov_base, header.msg_iov->iov_len, MSG_DONTWAIT,
+                 static_cast<const sockaddr*>(header.msg_name), header.msg_namelen);
+  else
+    n = ::sendmsg(fd, &header, MSG_DONTWAIT);
+  return n < 0 ? -1 : 1;
+}
+
+// Hands the batch to the kernel; returns how many frames it took. A datagram that the kernel
+// refuses (no route, too long, a firewall) is taken and lost; one that it has no room for is not.
+size_t Sender::flush() noexcept {
+  size_t frames = 0;
+  uint32_t done = 0;
+  while (done < messages_) {
+    const int fd = current_->descriptor.fd();
+    int n;
+    if (messages_ - done == 1)
+      n = send_one(fd, headers_[done].msg_hdr);
+    else
+      n = ::sendmmsg(fd, &headers_[done], messages_ - done, MSG_DONTWAIT);
+    for (int i = 0; i < n; ++i, ++done) {
+      const Note& note = notes_[done];
+      frames += note.frames;
+      counters_.frames += note.frames;
+      counters_.bytes += note.bytes;
+      counters_.trains += note.frames > 1;
+    }
+    if (n > 0 || errno == EINTR) continue;
+    if (errno == EAGAIN || errno == ENOBUFS) {
+      blocked_ = fd;
+      break;
+    }
+    // EIO: the device below cannot segment. From now on each frame goes alone.
+    if (errno == EIO && notes_[done].frames > 1) limits_.segmentation = false;
+    counters_.errors += notes_[done].frames;
+    frames += notes_[done].frames;
+    ++done;
+  }
+  messages_ = pieces_ = 0;
+  return frames;
+}
+
+// A class that stays for a while becomes the socket's own: no control message any more.
+void Sender::adapt_class(Socket& socket, uint8_t traffic_class) noexcept {
+  if (traffic_class == socket.traffic_class) {
+    socket.streak = 0;
+    return;
+  }
+  socket.streak = traffic_class == socket.last_other ? static_cast<uint8_t>(socket.streak + 1) : 0;
+  socket.last_other = traffic_class;
+  if (socket.streak < kStreakToAdapt) return;
+  const int value = traffic_class;
+  const bool v4 = local_.ipv4();
+  if (::setsockopt(socket.descriptor.fd(), v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
+                   &value, sizeof value) == 0)
+    socket.traffic_class = traffic_class;
+  socket.streak = 0;
+}
+
+}  // namespace weft::port

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending half of the port: a pool of unconnected sockets, one per source port in use, and the
+// batch of datagrams that one call hands to the kernel. A train is one datagram with UDP_SEGMENT.
+// The sockets stay unconnected: a connected one counts its IPv4 identifications up by itself.
+#pragma once
+
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <span>
+#include <vector>
+
+#include "lib/engine/frame.hpp"
+#include "providers/port/udp/address.hpp"
+#include "providers/port/udp/descriptor.hpp"
+
+namespace weft::port {
+
+class Sender {
+ public:
+  struct Counters {
+    uint64_t frames = 0;
+    uint64_t bytes = 0;
+    uint64_t trains = 0;        // datagrams of more than one frame
+    uint64_t errors = 0;        // frames that the kernel refused: lost, as on a wire
+    uint64_t foreign_port = 0;  // frames whose source port is none of ours: lost
+  };
+  struct Limits {
+    uint32_t ports = 16;
+    uint32_t buffer = 4 << 20;  // per socket
+    bool segmentation = true;
+  };
+
+  Sender(const LocalAddress& local, const Limits& limits);
+
+  // Opens the socket for `wanted` if the pool has room; else names one that is open.
+  uint16_t source_port(uint16_t wanted) noexcept;
+  // As Port::transmit.
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept;
+  // The socket that last had no room, or -1.
+  int blocked() const noexcept { return blocked_; }
+  void unblock() noexcept { blocked_ = -1; }
+  const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  struct Socket {
+    Descriptor descriptor;
+    uint16_t port = 0;
+    uint8_t traffic_class = 0;  // what datagrams without a control message carry
+    uint8_t last_other = 0;     // the class that came instead
+    uint8_t streak = 0;         // how often in a row
+  };
+
+  Socket* find(uint16_t port) noexcept;
+  Socket* open(uint16_t port) noexcept;
+  size_t train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept;
+  bool has_room(size_t frames) const noexcept;
+  void append(std::span<const engine::TxFrame> train) noexcept;
+  void append_control(const engine::TxFrame& first, uint32_t segment) noexcept;
+  size_t flush() noexcept;
+  static int send_one(int fd, const msghdr& header) noexcept;
+  void adapt_class(Socket& socket, uint8_t traffic_class) noexcept;
+
+  static constexpr uint32_t kMessages = 16;
+  static constexpr uint32_t kPieces = 1024;  // the kernel's limit for one datagram
+  static constexpr uint32_t kPiecesOfFrame = engine::kMaxSpans + 2;
+  static constexpr uint32_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
+
+  // What append() needs to know of a datagram after it is sent.
+  struct Note {
+    SocketAddress name;
+    uint32_t frames = 0;
+    uint32_t bytes = 0;
+    alignas(cmsghdr) char control[kControlBytes] = {};
+  };
+
+  LocalAddress local_;
+  Limits limits_;
+  std::vector<Socket> sockets_;  // never moves: reserved for limits_.ports
+  std::vector<uint16_t> table_;  // open addressing by port: index + 1 into sockets_
+  Socket* current_ = nullptr;    // the socket of the batch
+  uint32_t messages_ = 0;
+  uint32_t pieces_ = 0;
+  int blocked_ = -1;
+  std::vector<mmsghdr> headers_;
+  std::vector<Note> notes_;
+  std::vector<iovec> iovecs_;
+  Counters counters_;
+};
+
+}  // namespace weft::port

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Socket options and why each of them is set.
+#include "providers/port/udp/socket.hpp"
+
+#include <linux/filter.h>
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace weft::port {
+namespace {
+
+constexpr int kReceiveBuffer = 4 << 20;
+
+void set(int fd, int level, int option, int value) noexcept {
+  (void)::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+// Asks for `wanted` bytes, past the system's limit if we may; returns what was granted.
+uint32_t set_buffer(int fd, int force, int option, int wanted) noexcept {
+  if (::setsockopt(fd, SOL_SOCKET, force, &wanted, sizeof wanted) != 0)
+    (void)::setsockopt(fd, SOL_SOCKET, option, &wanted, sizeof wanted);
+  int granted = 0;
+  socklen_t length = sizeof granted;
+  (void)::getsockopt(fd, SOL_SOCKET, option, &granted, &length);
+  return static_cast<uint32_t>(granted);
+}
+
+bool bind_to(int fd, const Gid& gid, uint16_t port, uint32_t scope) noexcept {
+  const SocketAddress address = to_socket_address(gid, port, scope);
+  return ::bind(fd, &address.generic, address.length) == 0;
+}
+
+// Takes the first free address from 127.0.0.2 on. No SO_REUSEPORT: who binds owns it.
+bool bind_any_loopback(int fd, Gid& gid) noexcept {
+  for (uint32_t host = 2; host < 0xFFFF; ++host) {
+    const auto low = static_cast<uint8_t>(host);
+    if (low == 0 || low == 255) continue;
+    gid = Gid::from_ipv4(127, 0, static_cast<uint8_t>(host >> 8), low);
+    if (bind_to(fd, gid, kRocePort, 0)) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
+Error bind_error(const LocalAddress& local, int error) {
+  const std::string where = "UDP port 4791 of " + text_of(local.gid);
+  if (error != EADDRINUSE)
+    return {Code::io_error, "cannot bind " + where + ": " + std::strerror(error)};
+  switch (local.claim) {
+    case Claim::any_loopback:
+      return {
+          Code::address_in_use,
+          "UDP port 4791 is taken on every loopback address: a program or the kernel (rdma_rxe) "
+          "holds it on 0.0.0.0; find it with: ss -ulnp sport = :4791"};
+    case Claim::exclusive:
+      return {Code::address_in_use, where +
+                                        " belongs to another device; open udp:lo to get a free "
+                                        "address, or find the holder: ss -ulnp sport = :4791"};
+    case Claim::shared:
+      break;
+  }
+  return {Code::address_in_use,
+          where +
+              " is held by another user's process or by a program that does not share it "
+              "(ss -ulnp sport = :4791)"};
+}
+
+}  // namespace
+
+Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const UdpOptions& options) {
+  const bool v4 = local.ipv4();
+  ReceiveSocket result;
+  result.socket =
+      Descriptor(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int fd = result.socket.fd();
+  if (fd < 0)
+    return Error{Code::io_error,
+                 std::string("cannot create a UDP socket: ") + std::strerror(errno)};
+  // Before bind: not one datagram may arrive without its ECN bits.
+  if (v4) {
+    set(fd, SOL_IP, IP_RECVTOS, 1);
+  } else {
+    set(fd, SOL_IPV6, IPV6_V6ONLY, 1);
+    set(fd, SOL_IPV6, IPV6_RECVTCLASS, 1);
+    set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);  // hardware sends RoCEv2 with UDP checksum 0
+  }
+  if (options.gro) set(fd, SOL_UDP, UDP_GRO, 1);
+  if (options.busy_poll) set(fd, SOL_SOCKET, SO_BUSY_POLL, static_cast<int>(options.busy_poll));
+  const int wanted = options.rcvbuf ? static_cast<int>(options.rcvbuf) : kReceiveBuffer;
+  result.buffer = set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
+  if (local.claim == Claim::shared) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  const bool bound = local.claim == Claim::any_loopback
+                         ? bind_any_loopback(fd, local.gid)
+                         : bind_to(fd, local.gid, kRocePort, local.scope);
+  if (!bound) return bind_error(local, errno);
+  return result;
+}
+
+Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port,
+                                uint32_t buffer) noexcept {
+  const bool v4 = local.ipv4();
+  Descriptor socket(
+      ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int fd = socket.fd();
+  if (fd < 0) return {};
+  sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program = {1, &drop_all};
+  (void)::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  if (v4) {
+    set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);  //= roce:C-HDR-8
+    set(fd, SOL_IP, IP_TTL, 64);
+  } else {
+    set(fd, SOL_IPV6, IPV6_V6ONLY, 1);
+    set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+    set(fd, SOL_IPV6, IPV6_UNICAST_HOPS, 64);
+  }
+  // Several processes of one address may use the same source port: nobody reads from it.
+  set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  (void)set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, static_cast<int>(buffer));
+  if (!bind_to(fd, local.gid, port, local.scope)) return {};
+  return socket;
+}
+
+uint32_t probe_segments(const LocalAddress& local) noexcept {
+  const Descriptor socket = open_transmit_socket(local, 0, 1 << 18);
+  SocketAddress self = to_socket_address(local.gid, 0, local.scope);
+  if (!socket || ::getsockname(socket.fd(), &self.generic, &self.length) != 0) return 1;
+  // One-byte segments to ourselves: the filter drops them, only the kernel's answer counts.
+  const char bytes[128] = {};
+  iovec piece = {const_cast<char*>(bytes), 0};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))] = {};
+  msghdr header{};
+  header.msg_name = &self.generic;
+  header.msg_namelen = self.length;
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  cmsghdr* segment = CMSG_FIRSTHDR(&header);
+  segment->cmsg_level = SOL_UDP;
+  segment->cmsg_type = UDP_SEGMENT;
+  segment->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+  const uint16_t one = 1;
+  std::memcpy(CMSG_DATA(segment), &one, sizeof one);
+  for (const uint32_t count : {128u, 64u}) {
+    piece.iov_len = count;
+    if (::sendmsg(socket.fd(), &header, MSG_DONTWAIT) == static_cast<ssize_t>(count)) return count;
+  }
+  return 1;
+}
+
+}  // namespace weft::port

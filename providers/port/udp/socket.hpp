@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The two kinds of socket of the port, ready to use: one that receives everything for UDP 4791 of
+// the address, and those that send from one source port each.
+#pragma once
+
+#include "providers/port/udp/address.hpp"
+#include "providers/port/udp/descriptor.hpp"
+#include "providers/port/udp/options.hpp"
+#include "weft/result.hpp"
+
+namespace weft::port {
+
+struct ReceiveSocket {
+  Descriptor socket;
+  uint32_t buffer = 0;  // what the kernel granted: it counts whole socket buffers against it
+};
+
+// Binds UDP 4791 as local.claim says and completes local.gid. Errors: address_in_use with the
+// likely holder, io_error.
+Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const UdpOptions& options);
+
+// A socket bound to `port` of the address, or an empty descriptor with errno set. It sends with
+// DF and without path MTU discovery, so the IPv4 identification is 0 and nobody can shrink the path
+// by forged ICMP; it is never read, so a filter drops what arrives.
+Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port, uint32_t buffer) noexcept;
+
+// Segments that one datagram with UDP_SEGMENT may have on this kernel: 128, 64, or 1 for none.
+uint32_t probe_segments(const LocalAddress& local) noexcept;
+
+}  // namespace weft::port

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opens the udp port and says what it can do.
+#include "providers/port/udp/udp_port.hpp"
+
+#include <linux/sock_diag.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "lib/base/check.hpp"
+
+namespace weft::port {
+namespace {
+
+constexpr uint32_t kUdpHeader = 8;
+constexpr uint32_t kRoceHeaders = 12 + 16 + 4 + 4;  // BTH, RETH, ImmDt, ICRC
+constexpr uint32_t kMaxMtu = 4096;
+constexpr uint32_t kMinMtu = 256;
+constexpr uint32_t kInFlightMost = 1 << 20;  // more only leaves the caches
+
+uint32_t ip_header(const LocalAddress& local) { return local.ipv4() ? 20 : 40; }
+
+// The largest RoCE MTU whose longest frame fits the interface.
+uint32_t roce_mtu(const LocalAddress& local) {
+  const uint32_t headers = ip_header(local) + kUdpHeader + kRoceHeaders;
+  const uint32_t room = local.interface_mtu > headers ? local.interface_mtu - headers : 0;
+  return std::clamp(std::bit_floor(room), kMinMtu, kMaxMtu);
+}
+
+// What a receiver surely absorbs: half of the smallest buffer it may have (an unprivileged peer of
+// this machine gets rmem_max), because the kernel counts its own overhead and gives memory back
+// only in quarters.
+uint32_t in_flight_limit(uint32_t granted) {
+  uint32_t system = 212992;
+  if (FILE* file = std::fopen("/proc/sys/net/core/rmem_max", "re")) {
+    if (std::fscanf(file, "%u", &system) != 1) system = 212992;
+    std::fclose(file);
+  }
+  const uint64_t buffer = std::min<uint64_t>(granted, 2ull * system);
+  return static_cast<uint32_t>(std::min<uint64_t>(buffer / 2, kInFlightMost));
+}
+
+engine::Capabilities describe(const LocalAddress& local, uint32_t granted, uint32_t segments) {
+  engine::Capabilities result;
+  result.max_mtu = kMaxMtu;
+  result.active_mtu = roce_mtu(local);
+  result.burst = std::max(64u, segments);
+  result.train_frames = segments;
+  result.train_bytes = segments > 1 ? 65535 - ip_header(local) - kUdpHeader : 0;
+  result.integrity_bits = local.ipv4() ? 16 : 32;
+  result.gather = true;
+  result.ecn = true;
+  result.in_flight_limit = in_flight_limit(granted);
+  return result;
+}
+
+uint32_t port_limit(const LocalAddress& local, const UdpOptions& options) {
+  if (options.ports != 0) return options.ports;
+  if (local.loopback) return 16;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 16;
+  return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 16, 1024));
+}
+
+Sender::Limits sender_limits(const LocalAddress& local, const UdpOptions& options,
+                             uint32_t segments) {
+  Sender::Limits limits;
+  limits.ports = port_limit(local, options);
+  if (options.sndbuf) limits.buffer = options.sndbuf;
+  limits.segmentation = segments > 1;
+  return limits;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& options) {
+  const Result<UdpOptions> parsed = parse_options(options);
+  if (!parsed) return parsed.error();
+  Result<LocalAddress> local = resolve(options.where);
+  if (!local) return local.error();
+
+  std::unique_ptr<AddressGroup> group;
+  if (local->claim == Claim::shared) {
+    Result<std::unique_ptr<AddressGroup>> joined = AddressGroup::join(*local);
+    if (!joined) return joined.error();
+    group = std::move(*joined);
+  }
+  Result<ReceiveSocket> socket = open_receive_socket(*local, *parsed);
+  if (!socket) return socket.error();
+  if (group) group->steer(socket->socket.fd());
+
+  const uint32_t segments = parsed->gso ? probe_segments(*local) : 1;
+  auto port =
+      std::make_unique<UdpPort>(*local, *parsed, std::move(*socket), std::move(group), segments);
+  if (!port->usable())
+    return Error{Code::no_memory, "no memory for the receive buffers of udp:" + options.where};
+  return std::unique_ptr<engine::Port>(std::move(port));
+}
+
+UdpPort::UdpPort(const LocalAddress& local, const UdpOptions& options, ReceiveSocket socket,
+                 std::unique_ptr<AddressGroup> group, uint32_t segments)
+    : local_(local),
+      socket_(std::move(socket)),
+      group_(std::move(group)),
+      capabilities_(describe(local_, socket_.buffer, segments)),
+      receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
+      sender_(local_, sender_limits(local_, options, segments)) {}
+
+engine::Port::QpnRange UdpPort::qpn_range() const noexcept {
+  if (group_ == nullptr) return {};
+  return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
+}
+
+size_t UdpPort::receive(std::span<engine::Frame> frames) noexcept {
+  WEFT_DCHECK(lent_ == 0);
+  lent_ = receiver_.receive(frames);
+  return lent_;
+}
+
+void UdpPort::release(std::span<const engine::Frame> frames) noexcept {
+  WEFT_DCHECK(frames.size() == lent_);
+  (void)frames;
+  lent_ = 0;
+}
+
+size_t UdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  return sender_.transmit(frames);
+}
+
+bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+  if (receiver_.pending()) return false;
+  if (want_transmit && sender_.blocked() < 0) return false;
+  descriptors.push_back({socket_.socket.fd(), POLLIN, 0});
+  if (group_ != nullptr) {
+    descriptors.push_back({group_->fd(), POLLIN, 0});
+    receiver_.expect_forwarded();
+  }
+  if (want_transmit) descriptors.push_back({sender_.blocked(), POLLOUT, 0});
+  return true;
+}
+
+void UdpPort::append_counters(std::vector<Counter>& counters) const {
+  const Receiver::Counters& rx = receiver_.counters();
+  const Sender::Counters& tx = sender_.counters();
+  uint32_t memory[SK_MEMINFO_VARS] = {};
+  socklen_t length = sizeof memory;
+  (void)::getsockopt(socket_.socket.fd(), SOL_SOCKET, SO_MEMINFO, memory, &length);
+  counters.insert(counters.end(), {{"rx_frames", rx.frames},
+                                   {"rx_bytes", rx.bytes},
+                                   {"rx_super_packets", rx.super_packets},
+                                   {"rx_truncated", rx.truncated},
+                                   {"rx_errors", rx.errors},
+                                   {"rx_buffer_drops", memory[SK_MEMINFO_DROPS]},
+                                   {"tx_frames", tx.frames},
+                                   {"tx_bytes", tx.bytes},
+                                   {"tx_trains", tx.trains},
+                                   {"tx_errors", tx.errors},
+                                   {"tx_foreign_port", tx.foreign_port}});
+  if (group_ == nullptr) return;
+  const AddressGroup::Counters& forward = group_->counters();
+  counters.insert(counters.end(), {{"forwarded", forward.forwarded},
+                                   {"forward_drops", forward.forward_drops},
+                                   {"forward_received", forward.forward_received},
+                                   {"forward_refused", forward.forward_refused}});
+}
+
+}  // namespace weft::port
