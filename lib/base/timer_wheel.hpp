@@ -37,7 +37,8 @@ class TimerWheel {
 
  private:
   void place(TimerNode& node) noexcept;
-  bool advance(int64_t tick) noexcept;
+  int64_t next_tick() const noexcept;
+  void enter(int64_t tick) noexcept;
 
   TimerNode slots_[kLevels][kSlots];  // list heads
   uint64_t occupied_[kLevels] = {};   // a bit per slot
