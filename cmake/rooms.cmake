@@ -33,9 +33,11 @@ weft_room(verbs lib/verbs base memory)
 weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
           port_middleware)
 
+weft_room(providers providers/registry roce verbs)
+
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_roce weft_port_sim)
+target_link_libraries(weft_all INTERFACE weft_providers weft_roce weft_port_sim)
 
 get_target_property(WIRE_KIND weft_wire TYPE)
 if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")

@@ -58,6 +58,7 @@ class CompletionQueue {
     notify_ = notify;
   }
   bool armed() const noexcept { return armed_; }
+  bool fired() const noexcept { return fired_; }
   bool take_fired() noexcept {
     const bool fired = fired_;
     fired_ = false;

@@ -25,7 +25,7 @@ Count parse_count(wire::ParseError error) noexcept {
 }
 }  // namespace
 
-Engine::Engine(const Port& port, const EngineConfig& config, base::SecureRandom& random)
+Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& random)
     : port_(port),
       config_(config),
       capabilities_(port.capabilities()),
@@ -84,6 +84,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   builder_.begin_burst(frames);
+  bulk_posted_ = false;
   // Each queue pair that is active now has at most one turn.
   QueuePair* const stop = active_tail_;
   while (active_head_ != nullptr && builder_.has_room()) {
@@ -188,7 +189,10 @@ void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
 void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {
   const bool overrun_before = cq.overrun();
-  if (!overrun_before && cq.push(completion, solicited)) return;
+  if (!overrun_before && cq.push(completion, solicited)) {
+    fired_ = fired_ || cq.fired();
+    return;
+  }
   //= roce:C-OPS-91 threat:A18
   count(Count::cq_overruns);
   if (!overrun_before) raise(EventType::cq_error, qp.number);

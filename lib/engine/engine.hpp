@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lib/base/random.hpp"
@@ -53,8 +54,8 @@ struct QpConfig {
 
 class Engine {
  public:
-  // `port` is asked for its capabilities, address and QPNs only; the caller moves the frames.
-  Engine(const Port& port, const EngineConfig& config, base::SecureRandom& random);
+  // `port` is asked for its capabilities, address, QPNs and source ports; the caller moves frames.
+  Engine(Port& port, const EngineConfig& config, base::SecureRandom& random);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -69,6 +70,12 @@ class Engine {
   Instant next_deadline() const noexcept { return wheel_.next_deadline(); }
   // True if transmit() has something to do now, a waiting acknowledgement included.
   bool wants_transmit() const noexcept { return active_head_ != nullptr || ack_head_ != nullptr; }
+
+  bool has_active() const noexcept { return active_head_ != nullptr; }
+  // True if a request of more than a page waits: it fills trains by itself.
+  bool has_bulk() const noexcept { return bulk_posted_; }
+  // True once after a completion queue that was armed got a completion.
+  bool take_fired() noexcept { return std::exchange(fired_, false); }
 
   // The verbs side. Pointers stay valid until destroy_qp.
   Result<QueuePair*> create_qp(const QpConfig& config);
@@ -111,7 +118,7 @@ class Engine {
   void release_destination(QueuePair& qp) noexcept;
   void remove_from_lists(QueuePair& qp) noexcept;
 
-  const Port& port_;
+  Port& port_;
   EngineConfig config_;
   Capabilities capabilities_;
   base::SecureRandom& random_;
@@ -125,6 +132,8 @@ class Engine {
   QueuePair* ack_head_ = nullptr;     // queue pairs whose acknowledgement waits
   QueuePair* ack_tail_ = nullptr;
   uint32_t turn_ = 0;
+  bool fired_ = false;
+  bool bulk_posted_ = false;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   std::deque<QpNum> quarantine_;      // destroyed numbers, not reused yet (//= threat:A03)
   std::vector<std::unique_ptr<Destination>> destinations_;

@@ -12,6 +12,8 @@ namespace weft::engine {
 
 namespace {
 
+constexpr uint32_t kBulk = 4096;
+
 bool is_atomic(Opcode opcode) {
   return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
 }
@@ -112,6 +114,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
       break;
     }
     append(qp, r, length);
+    bulk_posted_ = bulk_posted_ || length > kBulk;
     ++status.accepted;
   }
   if (status.accepted != 0 && qp.state != QpState::err) activate(qp);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Turns, posts and memory: the part of the driver that runs on the application's threads.
+#include "lib/driver/driver.hpp"
+
+#include <algorithm>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::driver {
+
+namespace {
+
+std::atomic<uint32_t> fork_generation{0};
+
+uint32_t current_fork_generation() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
+  (void)registered;
+  return fork_generation.load(std::memory_order_relaxed);
+}
+
+void signal_fd(int fd) noexcept {
+  const uint64_t one = 1;
+  if (write(fd, &one, sizeof one) < 0) return;  // full: it is readable already
+}
+
+constexpr uint32_t kEagerPosts = 2;    // sent at once after a poll
+constexpr uint32_t kBatch = 64;        // then requests share trains, this many at most
+
+}  // namespace
+
+CqHandle::CqHandle(uint32_t capacity, bool locked)
+    : ring(capacity), consumer(locked), event_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+CqHandle::~CqHandle() {
+  if (event_fd >= 0) close(event_fd);
+}
+
+Driver::Driver(std::unique_ptr<engine::Port> port, const engine::EngineConfig& config,
+               const DriverOptions& options)
+    : clock_(base::Clock::process()),
+      port_(std::move(port)),
+      engine_(*port_, config, random_),
+      lock_(!options.single_thread),
+      threaded_(!options.single_thread),
+      batches_posts_(port_->capabilities().train_frames > 1),
+      fork_generation_(current_fork_generation()),
+      rx_(new engine::Frame[kBurst]),
+      tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {}
+
+bool Driver::forked() const noexcept {
+  return fork_generation.load(std::memory_order_relaxed) != fork_generation_;
+}
+
+void Driver::progress() noexcept {
+  if (forked()) return;
+  if (threaded_) {
+    if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
+    if (mode_.load(std::memory_order_relaxed) == kThreadWatches) hand_back();
+  }
+  if (!lock_.try_lock()) return;
+  turn();
+  lock_.unlock();
+}
+
+// The application polls again: the thread must not be woken by packets any more.
+void Driver::hand_back() noexcept {
+  int watching = kThreadWatches;
+  if (armed_.load(std::memory_order_relaxed)) return;
+  if (mode_.compare_exchange_strong(watching, kApplicationPolls)) signal_fd(kick_fd_);
+}
+
+void Driver::turn() noexcept {
+  posts_since_poll_ = 0;
+  unflushed_ = 0;
+  const size_t received = port_->receive({rx_.get(), kBurst});
+  const bool busy = received != 0 || engine_.wants_transmit() || tx_begin_ != tx_end_;
+  if (!busy && ++idle_turns_ % 16 != 0) return;  // timers are looked at every 16th idle turn
+  const Instant now = clock_.now();
+  if (received != 0) {
+    engine_.receive({rx_.get(), received}, now);
+    port_->release({rx_.get(), received});
+  }
+  if (engine_.next_deadline() <= now) engine_.expire(now);
+  flush(now);
+  notify();
+}
+
+bool Driver::flush(Instant now) noexcept {
+  const size_t burst = port_->capabilities().burst;
+  for (int round = 0; round < 8; ++round) {
+    if (tx_begin_ == tx_end_) {
+      tx_begin_ = 0;
+      tx_end_ = engine_.transmit({tx_.get(), burst}, now);
+      if (tx_end_ == 0) return true;
+    }
+    tx_begin_ += port_->transmit({tx_.get() + tx_begin_, tx_end_ - tx_begin_});
+    if (tx_begin_ != tx_end_) return false;
+    if (!engine_.has_active()) return true;  // a waiting ACK goes with the next turn
+  }
+  return true;
+}
+
+// Descriptors of completion queues that fired, and of asynchronous events.
+void Driver::notify() noexcept {
+  if (engine_.has_event()) signal_fd(async_fd_);
+  if (!engine_.take_fired()) return;
+  for (CqHandle* cq : cqs_) {
+    if (cq->ring.take_fired()) signal_fd(cq->event_fd);
+  }
+}
+
+void Driver::after_post(uint32_t requests) noexcept {
+  unflushed_ += requests;
+  // While the thread watches nobody else may come by soon, so nothing is held back.
+  const bool eager = posts_since_poll_++ < kEagerPosts ||
+                     mode_.load(std::memory_order_relaxed) == kThreadWatches;
+  if (batches_posts_ && !eager && unflushed_ < kBatch && !engine_.has_bulk()) return;
+  unflushed_ = 0;
+  after_control();
+}
+
+void Driver::after_control() noexcept {
+  const bool full = !flush(clock_.now());
+  notify();
+  // The sleeping thread must know of a deadline earlier than its own.
+  if (mode_.load(std::memory_order_relaxed) != kThreadWatches) return;
+  if (full || engine_.wants_transmit() || engine_.next_deadline() < sleeps_until_) {
+    sleeps_until_ = Instant{};
+    signal_fd(kick_fd_);
+  }
+}
+
+size_t Driver::poll(CqHandle& cq, std::span<Completion> out) noexcept {
+  if (!cq.ring.empty()) {
+    Holder hold(cq.consumer);
+    if (const size_t n = cq.ring.pop(out)) return n;
+  }
+  progress();
+  if (cq.ring.empty()) return 0;
+  Holder hold(cq.consumer);
+  return cq.ring.pop(out);
+}
+
+void Driver::arm(CqHandle& cq, Notify notify) noexcept {
+  if (forked()) return;
+  {
+    Holder hold(lock_);
+    cq.ring.arm(notify);
+  }
+  if (!threaded_) return;
+  armed_.store(true);
+  if (mode_.load() != kThreadWatches) signal_fd(kick_fd_);
+}
+
+void Driver::add_cq(CqHandle* cq) {
+  Holder hold(lock_);
+  cqs_.push_back(cq);
+}
+
+void Driver::remove_cq(CqHandle* cq) {
+  Holder hold(lock_);
+  cqs_.erase(std::remove(cqs_.begin(), cqs_.end(), cq), cqs_.end());
+}
+
+Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access, uint32_t domain) {
+  memory::install_fault_guard();
+  if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
+    if (!has(access, Access::local_write))  //= roce:C-OPS-89
+      return Error{Code::invalid_argument,
+                   "remote_write and remote_atomic need local_write too (IBTA 10.6.3.3)"};
+  }
+  if (size != 0) {
+    const Result<void> ok = memory::verify_mapped(base, size, has(access, Access::local_write));
+    if (!ok) return ok.error();
+  }
+  Holder hold(lock_);
+  port_->attach(base, size);
+  return engine_.keys().insert(static_cast<std::byte*>(base), size, access, domain);
+}
+
+void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
+  if (forked()) return;
+  Holder hold(lock_);
+  engine_.keys().remove(key);
+  flush(clock_.now());
+  drop_pending_in(base, size);
+  port_->detach(base, size);
+}
+
+// Frames that the port did not take may name the memory: they are lost, and will not be sent again
+// because their key is gone.
+void Driver::drop_pending_in(const void* base, size_t size) noexcept {
+  const std::byte* const begin = static_cast<const std::byte*>(base);
+  const auto touches = [&](const engine::TxFrame& frame) {
+    for (uint8_t i = 0; i < frame.span_count; ++i) {
+      const std::byte* const at = frame.spans[i].data;
+      if (at < begin + size && begin < at + frame.spans[i].length) return true;
+    }
+    return false;
+  };
+  engine::TxFrame* const first = tx_.get() + tx_begin_;
+  engine::TxFrame* const last = tx_.get() + tx_end_;
+  tx_end_ = static_cast<size_t>(std::remove_if(first, last, touches) - tx_.get());
+}
+
+bool Driver::next_event(AsyncEvent& event) noexcept {
+  uint64_t drained;
+  Holder hold(lock_);
+  const bool found = engine_.next_event(event);
+  if (!engine_.has_event() && read(async_fd_, &drained, sizeof drained) < 0) return found;
+  return found;
+}
+
+}  // namespace weft::driver

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The driver joins an engine to a port: it owns both, the lock over them, the clock and a parked thread.
+// turn() is the whole life of a packet on this machine: frames in, frames out, timers.
+//
+// Progress (DESIGN.md section 2): whoever polls runs turns. The thread takes over when nobody has
+// polled for a while, or when a completion queue is armed; then it sleeps on the port's descriptors.
+// While the application polls, the thread only looks at a clock 2,500 times a second.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.hpp"
+#include "lib/driver/lock.hpp"
+#include "lib/engine/engine.hpp"
+
+namespace weft::driver {
+
+struct DriverOptions {
+  bool single_thread = false;  // no locks, no thread: the application makes all progress
+};
+
+// A completion queue as the application sees it: the engine's ring, a consumer lock, a descriptor.
+struct CqHandle {
+  CqHandle(uint32_t capacity, bool locked);
+  ~CqHandle();
+  engine::CompletionQueue ring;
+  Lock consumer;
+  int event_fd = -1;
+};
+
+class Driver {
+ public:
+  Driver(std::unique_ptr<engine::Port> port, const engine::EngineConfig& config,
+         const DriverOptions& options);
+  ~Driver();
+
+  // Starts the parked thread. Error: no more threads or descriptors.
+  Result<void> start();
+
+  // One turn, unless another thread is in one. Never blocks.
+  void progress() noexcept;
+
+  // For API calls: hold `lock()` around every use of engine(), call after_post() or after_control()
+  // before it is released.
+  Lock& lock() noexcept { return lock_; }
+  engine::Engine& engine() noexcept { return engine_; }
+  engine::Port& port() noexcept { return *port_; }
+  Instant now() const noexcept { return clock_.now(); }
+  // Sends what was posted: now, or with the next poll if it can share a train with what follows.
+  void after_post(uint32_t requests) noexcept;
+  void after_control() noexcept;
+
+  size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
+  void arm(CqHandle& cq, Notify notify) noexcept;
+
+  void add_cq(CqHandle* cq);
+  void remove_cq(CqHandle* cq);
+
+  // Memory: the whole story of a key. deregister returns when nothing in flight can touch the memory.
+  Result<uint32_t> register_memory(void* base, size_t size, Access access, uint32_t domain);
+  void deregister_memory(uint32_t key, void* base, size_t size) noexcept;
+
+  int event_fd() const noexcept { return async_fd_; }
+  bool next_event(AsyncEvent& event) noexcept;
+
+  // After fork the child may not touch the parent's device. //= roce:C-EVT-111
+  bool forked() const noexcept;
+
+ private:
+  static constexpr size_t kBurst = 64;
+
+  void turn() noexcept;            // lock held
+  size_t receive_burst(Instant now) noexcept;
+  bool flush(Instant now) noexcept;  // false: the port is full
+  void notify() noexcept;
+  void drop_pending_in(const void* base, size_t size) noexcept;
+  void hand_back() noexcept;
+  void run_thread() noexcept;
+  void watch(std::vector<pollfd>& descriptors) noexcept;
+
+  const base::Clock& clock_;
+  base::SecureRandom random_;
+  std::unique_ptr<engine::Port> port_;
+  engine::Engine engine_;
+  Lock lock_;
+  const bool threaded_;
+  const bool batches_posts_;
+  const uint32_t fork_generation_;
+
+  // Under the lock.
+  std::unique_ptr<engine::Frame[]> rx_;
+  std::unique_ptr<engine::TxFrame[]> tx_;
+  size_t tx_begin_ = 0, tx_end_ = 0;  // frames that the port has not taken yet
+  uint32_t idle_turns_ = 0;
+  uint32_t posts_since_poll_ = 0;
+  uint32_t unflushed_ = 0;            // requests posted and not handed to the engine's transmit
+  Instant sleeps_until_;              // the thread's deadline while it sleeps
+  std::vector<CqHandle*> cqs_;
+  int async_fd_ = -1;
+
+  // The thread.
+  enum Mode : int { kApplicationPolls, kThreadWatches, kStopping };
+  alignas(64) std::atomic<int> mode_{kApplicationPolls};
+  std::atomic<bool> polled_{false};   // someone polled since the thread looked
+  std::atomic<bool> armed_{false};    // a queue was armed: watch at once
+  int kick_fd_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace weft::driver

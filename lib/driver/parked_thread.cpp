@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parked thread: makes progress when the application does not. It alternates between glancing at
+// whether anyone polls, and watching the port's descriptors itself.
+#include <ctime>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lib/driver/driver.hpp"
+
+namespace weft::driver {
+
+namespace {
+
+constexpr long kGlanceNs = 400'000;  // a sleeping target is noticed within two of these
+
+void drain(int fd) noexcept {
+  uint64_t count;
+  if (read(fd, &count, sizeof count) < 0) return;  // was not readable: fine
+}
+
+}  // namespace
+
+Result<void> Driver::start() {
+  async_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  kick_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (async_fd_ < 0 || kick_fd_ < 0)
+    return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
+  if (!threaded_) return {};
+  try {
+    thread_ = std::thread([this] { run_thread(); });
+  } catch (const std::exception& e) {
+    return Error{Code::no_memory, std::string("cannot start the progress thread: ") + e.what()};
+  }
+  pthread_setname_np(thread_.native_handle(), "weft-progress");
+  return {};
+}
+
+Driver::~Driver() {
+  if (thread_.joinable()) {
+    if (forked()) {
+      thread_.detach();  // the thread lives in the parent only
+    } else {
+      mode_.store(kStopping);
+      const uint64_t one = 1;
+      if (write(kick_fd_, &one, sizeof one) < 0) armed_.store(true);
+      thread_.join();
+    }
+  }
+  if (async_fd_ >= 0) close(async_fd_);
+  if (kick_fd_ >= 0) close(kick_fd_);
+}
+
+void Driver::run_thread() noexcept {
+  std::vector<pollfd> descriptors;
+  const timespec glance{0, kGlanceNs};
+  while (mode_.load() != kStopping) {
+    if (mode_.load() == kThreadWatches) {
+      watch(descriptors);
+      continue;
+    }
+    pollfd kick{kick_fd_, POLLIN, 0};
+    if (ppoll(&kick, 1, &glance, nullptr) > 0) drain(kick_fd_);
+    if (polled_.exchange(false) && !armed_.load()) continue;
+    int polls = kApplicationPolls;
+    mode_.compare_exchange_strong(polls, kThreadWatches);
+  }
+}
+
+// One turn, then sleep until a packet, a deadline or the application's return.
+void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
+  descriptors.clear();
+  descriptors.push_back({kick_fd_, POLLIN, 0});
+  lock_.lock();
+  armed_.store(false);
+  turn();
+  const Instant now = clock_.now();
+  const Instant deadline = engine_.next_deadline();
+  const bool full = tx_begin_ != tx_end_;
+  bool sleep = !engine_.wants_transmit() || full;
+  sleep = sleep && deadline > now && port_->prepare_wait(descriptors, full);
+  sleeps_until_ = deadline;
+  lock_.unlock();
+  if (!sleep) return;
+  timespec wait{};
+  if (!deadline.is_never()) {
+    const int64_t ns = (deadline - now).ns() + 1;
+    wait = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  }
+  ppoll(descriptors.data(), descriptors.size(), deadline.is_never() ? nullptr : &wait, nullptr);
+  drain(kick_fd_);
+  lock_.lock();
+  port_->finish_wait();
+  lock_.unlock();
+}
+
+}  // namespace weft::driver

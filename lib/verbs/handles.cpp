@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The public handles: each call goes to the provider's object behind it.
+#include <cstdlib>
+#include <poll.h>
+#include <unistd.h>
+
+#include "lib/verbs/provider.hpp"
+#include "weft/weft.hpp"
+
+namespace weft {
+
+Result<Device> Device::open(std::string_view text) {
+  const char* const fallback = std::getenv("WEFT_DEVICE");
+  if (text.empty()) text = fallback != nullptr && *fallback != 0 ? fallback : "roce+udp:lo";
+  const Result<verbs::DeviceSpec> spec = verbs::parse_device_spec(text);
+  if (!spec) return spec.error();
+  std::string known;
+  for (const verbs::Provider& provider : verbs::providers()) {
+    if (provider.name != spec->provider) {
+      known += (known.empty() ? "" : ", ") + std::string(provider.name);
+      continue;
+    }
+    Result<std::shared_ptr<verbs::Context>> context = provider.open(*spec);
+    if (!context) return context.error();
+    return Device(std::move(*context));
+  }
+  return Error{Code::not_found, "no provider \"" + spec->provider + "\"; this build has " + known};
+}
+
+std::vector<DeviceListing> list_devices() {
+  std::vector<DeviceListing> listing;
+  for (const verbs::Provider& provider : verbs::providers()) provider.list(listing);
+  return listing;
+}
+
+const DeviceAttributes& Device::attributes() const noexcept { return context_->attributes(); }
+void Device::progress() const noexcept { context_->progress(); }
+Instant Device::now() const noexcept { return context_->now(); }
+int Device::event_fd() const noexcept { return context_->event_fd(); }
+std::optional<AsyncEvent> Device::next_event() const { return context_->next_event(); }
+std::vector<Counter> Device::counters() const { return context_->counters(); }
+
+Result<ProtectionDomain> Device::protection_domain() const {
+  Result<std::shared_ptr<verbs::Domain>> domain = context_->create_domain(*this);
+  if (!domain) return domain.error();
+  return ProtectionDomain(std::move(*domain));
+}
+
+Result<CompletionQueue> Device::completion_queue(const CompletionQueueOptions& options) const {
+  Result<std::shared_ptr<verbs::Cq>> cq = context_->create_cq(*this, options);
+  if (!cq) return cq.error();
+  CompletionQueue handle;
+  handle.cq_ = std::move(*cq);
+  return handle;
+}
+
+const Device& ProtectionDomain::device() const noexcept { return domain_->device(); }
+
+Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t size,
+                                                       Access access) const {
+  Result<std::shared_ptr<verbs::Region>> region = domain_->register_memory(address, size, access);
+  if (!region) return region.error();
+  MemoryRegion handle;
+  handle.region_ = std::move(*region);
+  return handle;
+}
+
+Result<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) const {
+  Result<std::shared_ptr<verbs::Qp>> qp = domain_->create_qp(options);
+  if (!qp) return qp.error();
+  QueuePair handle;
+  handle.qp_ = std::move(*qp);
+  return handle;
+}
+
+void* MemoryRegion::address() const noexcept { return region_->base; }
+size_t MemoryRegion::size() const noexcept { return region_->size; }
+LKey MemoryRegion::lkey() const noexcept { return region_->lkey; }
+RKey MemoryRegion::rkey() const noexcept { return region_->rkey; }
+Sge MemoryRegion::sge(size_t offset, uint32_t length) const noexcept {
+  return {static_cast<std::byte*>(region_->base) + offset, length, region_->lkey};
+}
+
+size_t CompletionQueue::poll(std::span<Completion> completions) const noexcept {
+  return cq_->poll(completions);
+}
+void CompletionQueue::arm(Notify notify) const noexcept { cq_->arm(notify); }
+int CompletionQueue::fd() const noexcept { return cq_->fd(); }
+uint32_t CompletionQueue::capacity() const noexcept { return cq_->capacity(); }
+
+void CompletionQueue::acknowledge() const noexcept {
+  uint64_t count;
+  if (read(cq_->fd(), &count, sizeof count) < 0) return;  // was not readable
+}
+
+size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) const noexcept {
+  const int64_t limit_ms = limit.ms();
+  for (int64_t waited = 0;;) {
+    if (const size_t n = poll(completions)) return n;
+    arm();
+    if (const size_t n = poll(completions)) return n;
+    if (waited >= limit_ms) return 0;
+    const int step = static_cast<int>(std::min<int64_t>(limit_ms - waited, 1000));
+    pollfd wanted{fd(), POLLIN, 0};
+    if (::poll(&wanted, 1, step) == 0) waited += step;
+    acknowledge();
+  }
+}
+
+QpNum QueuePair::number() const noexcept { return qp_->number(); }
+QpState QueuePair::state() const noexcept { return qp_->state(); }
+const Device& QueuePair::device() const noexcept { return qp_->device(); }
+Result<void> QueuePair::modify(const QueuePairAttributes& change) const {
+  return qp_->modify(change);
+}
+QueuePairAttributes QueuePair::query() const { return qp_->query(); }
+PostStatus QueuePair::post_send(std::span<const SendRequest> requests) const noexcept {
+  return qp_->post_send(requests);
+}
+PostStatus QueuePair::post_recv(std::span<const RecvRequest> requests) const noexcept {
+  return qp_->post_recv(requests);
+}
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The provider seam: what stands behind the public handles. A provider implements these classes;
+// public objects hold them by shared_ptr, and each holds its parents, so order of destruction is free.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/verbs/device_spec.hpp"
+#include "weft/cq.hpp"
+#include "weft/device.hpp"
+#include "weft/mr.hpp"
+#include "weft/qp.hpp"
+
+namespace weft::verbs {
+
+// A memory region; destruction deregisters.
+class Region {
+ public:
+  virtual ~Region() = default;
+  void* base = nullptr;
+  size_t size = 0;
+  LKey lkey;
+  RKey rkey;
+};
+
+class Qp {
+ public:
+  virtual ~Qp() = default;
+  virtual QpNum number() const noexcept = 0;
+  virtual QpState state() const noexcept = 0;
+  virtual const Device& device() const noexcept = 0;
+  virtual Result<void> modify(const QueuePairAttributes& change) = 0;
+  virtual QueuePairAttributes query() const = 0;
+  virtual PostStatus post_send(std::span<const SendRequest> requests) noexcept = 0;
+  virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
+};
+
+class Cq {
+ public:
+  virtual ~Cq() = default;
+  virtual size_t poll(std::span<Completion> out) noexcept = 0;
+  virtual void arm(Notify notify) noexcept = 0;
+  virtual int fd() const noexcept = 0;
+  virtual uint32_t capacity() const noexcept = 0;
+};
+
+class Domain {
+ public:
+  virtual ~Domain() = default;
+  virtual const Device& device() const noexcept = 0;
+  virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
+                                                          Access access) = 0;
+  virtual Result<std::shared_ptr<Qp>> create_qp(const QueuePairOptions& options) = 0;
+};
+
+class Context {
+ public:
+  virtual ~Context() = default;
+  virtual const DeviceAttributes& attributes() const noexcept = 0;
+  // `device` is a handle to this context, for the children to keep it alive.
+  virtual Result<std::shared_ptr<Domain>> create_domain(const Device& device) = 0;
+  virtual Result<std::shared_ptr<Cq>> create_cq(const Device& device,
+                                                const CompletionQueueOptions& options) = 0;
+  virtual void progress() noexcept = 0;
+  virtual Instant now() const noexcept = 0;
+  virtual int event_fd() const noexcept = 0;
+  virtual std::optional<AsyncEvent> next_event() = 0;
+  virtual std::vector<Counter> counters() const = 0;
+};
+
+// One provider: its name, how it opens a device, and what it can list on this machine.
+struct Provider {
+  std::string_view name;
+  Result<std::shared_ptr<Context>> (*open)(const DeviceSpec& spec);
+  void (*list)(std::vector<DeviceListing>& out);
+};
+
+// All providers of this build: providers/registry.cpp.
+std::span<const Provider> providers();
+
+}  // namespace weft::verbs

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The tables of ports and middleware. To add one: its folder, and a row here.
+#include "providers/roce/ports.hpp"
+
+#include "providers/port/middleware/pcap_port.hpp"
+#include "providers/port/udp/udp_port.hpp"
+
+namespace weft::roce {
+
+namespace {
+
+constexpr PortKind kPorts[] = {
+    {"udp", "lo", &port::open_udp_port},
+};
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+using PortResult = Result<std::unique_ptr<engine::Port>>;
+
+PortResult wrap_pcap(std::unique_ptr<engine::Port> inner, const Options& options) {
+  if (options.size() != 1 || options[0].first != "pcap")
+    return Error{Code::invalid_argument, "pcap has one key: pcap=FILE"};
+  return middleware::PcapPort::wrap(std::move(inner), options[0].second);
+}
+
+constexpr MiddlewareKind kMiddleware[] = {
+    {"pcap", "pcap=FILE", &wrap_pcap},
+};
+
+}  // namespace
+
+std::span<const PortKind> ports() { return kPorts; }
+
+const PortKind* find_port(std::string_view name) {
+  for (const PortKind& kind : kPorts)
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
+std::string port_names() {
+  std::string names;
+  for (const PortKind& kind : kPorts)
+    names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  return names;
+}
+
+const MiddlewareKind* find_middleware(std::string_view name) {
+  for (const MiddlewareKind& kind : kMiddleware)
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
+std::string middleware_keys() {
+  std::string keys;
+  for (const MiddlewareKind& kind : kMiddleware)
+    keys += (keys.empty() ? "" : ", ") + std::string(kind.keys);
+  return keys;
+}
+
+}  // namespace weft::roce

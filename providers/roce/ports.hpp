@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ports and middleware that the software providers can be bound to: one row each.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/engine/port.hpp"
+
+namespace weft::roce {
+
+struct PortKind {
+  std::string_view name;           // "udp"
+  std::string_view default_where;  // "lo"
+  Result<std::unique_ptr<engine::Port>> (*open)(const engine::PortOptions& options);
+};
+
+struct MiddlewareKind {
+  std::string_view name;  // the key, or what stands before the dot of its keys
+  std::string_view keys;  // for messages
+  Result<std::unique_ptr<engine::Port>> (*wrap)(
+      std::unique_ptr<engine::Port> inner,
+      const std::vector<std::pair<std::string, std::string>>& options);
+};
+
+std::span<const PortKind> ports();
+const PortKind* find_port(std::string_view name);
+std::string port_names();
+const MiddlewareKind* find_middleware(std::string_view name);
+std::string middleware_keys();
+
+}  // namespace weft::roce
