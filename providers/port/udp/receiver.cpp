@@ -14,6 +14,7 @@ namespace weft::port {
 
 // Forwarded messages are rare: their socket is read once in this many reads of the main one.
 constexpr uint32_t kForwardedEvery = 8;
+constexpr uint32_t kFullReadsToGrow = 8;
 
 Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, AddressGroup* group)
     : socket_(socket),
@@ -71,6 +72,7 @@ void Receiver::fetch() noexcept {
   if (failed) {
     if (errno != EAGAIN && errno != EINTR) ++counters_.errors;
     depth_ = 1;
+    full_reads_ = 0;
     return;
   }
   bool trains = false;
@@ -78,10 +80,18 @@ void Receiver::fetch() noexcept {
     parse(i, headers_[i].msg_len);
     trains |= slots_[i].message.segment < slots_[i].message.length;
   }
-  if (trains)
+  adapt_depth(trains);
+}
+
+// A second message in one call pays off only if it is there: an empty attempt inside recvmmsg costs
+// half a system call.
+void Receiver::adapt_depth(bool trains) noexcept {
+  if (trains || filled_ < depth_) {
     depth_ = 1;
-  else if (filled_ == depth_)
+    full_reads_ = 0;
+  } else if (++full_reads_ >= kFullReadsToGrow || depth_ > 1) {
     depth_ = std::min(depth_ * 2, batch_);
+  }
 }
 
 bool Receiver::fetch_forwarded() noexcept {

@@ -44,6 +44,7 @@ class Receiver {
  private:
   void fetch() noexcept;
   bool fetch_forwarded() noexcept;
+  void adapt_depth(bool trains) noexcept;
   void parse(uint32_t i, uint32_t length) noexcept;
   size_t cut(std::span<engine::Frame> frames) noexcept;
   bool steer(Message& message) noexcept;
@@ -62,8 +63,9 @@ class Receiver {
 
   int socket_;
   bool ipv4_;
-  uint32_t batch_;       // messages that one call may read
-  uint32_t depth_ = 1;   // messages that the next call reads
+  uint32_t batch_;      // messages that one call may read
+  uint32_t depth_ = 1;  // messages that the next call reads
+  uint32_t full_reads_ = 0;
   uint32_t filled_ = 0;  // messages read
   uint32_t next_ = 0;    // first of them with frames left
   uint32_t reads_ = 0;   // since the last look for forwarded messages
