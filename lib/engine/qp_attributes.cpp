@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of IBTA 11.2.5.2 for RC, UC and UD, and its reading. A transition that is not in the
+// table is illegal. Attributes that this library does not have (alternate path, path migration)
+// are left out of the rows.
+#include "lib/engine/qp_attributes.hpp"
+
+#include <array>
+#include <bit>
+#include <string>
+
+namespace weft::engine {
+namespace {
+
+using A = Attribute;
+
+struct Row {
+  QpState from, to;
+  std::array<Attribute, 3> required;  // by QpType: RC, UC, UD
+  std::array<Attribute, 3> optional;
+};
+
+constexpr A kNone = A::none;
+constexpr A kIdentity = A::pkey_index | A::port;
+constexpr A kConnected = A::path | A::path_mtu | A::dest_qpn | A::rq_psn;
+constexpr A kRcResponder = A::max_dest_rd_atomic | A::min_rnr_timer;
+constexpr A kRcRequester = A::timeout | A::retry_count | A::rnr_retry | A::max_rd_atomic;
+constexpr A kResumeRc = A::current_state | A::access | A::min_rnr_timer;
+constexpr A kResumeUc = A::current_state | A::access;
+constexpr A kResumeUd = A::current_state | A::qkey;
+constexpr std::array<A, 3> kNothing = {kNone, kNone, kNone};
+constexpr std::array<A, 3> kResume = {kResumeRc, kResumeUc, kResumeUd};
+constexpr std::array<A, 3> kInit = {kIdentity | A::access, kIdentity | A::access,
+                                    kIdentity | A::qkey};
+
+//= roce:C-STATE-54
+//= roce:C-STATE-55
+//= roce:C-STATE-56
+//= roce:C-STATE-57
+constexpr Row kTable[] = {
+    {QpState::reset, QpState::reset, kNothing, kNothing},
+    {QpState::reset, QpState::init, kInit, kNothing},
+    {QpState::init, QpState::init, kNothing, kInit},
+    {QpState::init,
+     QpState::rtr,
+     {kConnected | kRcResponder, kConnected, kNone},
+     {A::access | A::pkey_index, A::access | A::pkey_index, A::qkey | A::pkey_index}},
+    {QpState::init, QpState::reset, kNothing, kNothing},
+    {QpState::init, QpState::err, kNothing, kNothing},
+    {QpState::rtr, QpState::rts, {A::sq_psn | kRcRequester, A::sq_psn, A::sq_psn}, kResume},
+    {QpState::rtr, QpState::reset, kNothing, kNothing},
+    {QpState::rtr, QpState::err, kNothing, kNothing},
+    {QpState::rts, QpState::rts, kNothing, kResume},
+    {QpState::rts,
+     QpState::sqd,
+     kNothing,
+     {A::sq_drained_event, A::sq_drained_event, A::sq_drained_event}},
+    {QpState::rts, QpState::reset, kNothing, kNothing},
+    {QpState::rts, QpState::err, kNothing, kNothing},
+    {QpState::sqd,
+     QpState::sqd,
+     kNothing,
+     {kIdentity | A::access | A::path | kRcResponder | kRcRequester,
+      A::pkey_index | A::access | A::path, A::pkey_index | A::qkey}},
+    {QpState::sqd, QpState::rts, kNothing, kResume},
+    {QpState::sqd, QpState::reset, kNothing, kNothing},
+    {QpState::sqd, QpState::err, kNothing, kNothing},
+    {QpState::sqe, QpState::rts, kNothing, {kNone, kResumeUc, kResumeUd}},
+    {QpState::sqe, QpState::reset, kNothing, kNothing},
+    {QpState::sqe, QpState::err, kNothing, kNothing},
+    {QpState::err, QpState::reset, kNothing, kNothing},
+    {QpState::err, QpState::err, kNothing, kNothing},
+};
+
+struct Word {
+  Attribute attribute;
+  const char* name;
+  const char* meaning;
+};
+constexpr Word kWords[] = {
+    {A::current_state, "current_state", "the state the queue pair is believed to be in"},
+    {A::pkey_index, "pkey_index", "the index of the partition key, 0"},
+    {A::port, "port", "the port number, 1"},
+    {A::access, "access", "what the peer may do through this queue pair"},
+    {A::qkey, "qkey", "the key that datagrams must carry"},
+    {A::path, "path", "the address of the peer"},
+    {A::path_mtu, "path_mtu", "the largest payload of a packet, the same on both sides"},
+    {A::dest_qpn, "dest_qpn", "the peer's queue pair number"},
+    {A::rq_psn, "rq_psn", "the first packet sequence number of the peer"},
+    {A::sq_psn, "sq_psn", "our first packet sequence number"},
+    {A::max_dest_rd_atomic, "max_dest_rd_atomic",
+     "how many READs and atomics the peer may have outstanding here"},
+    {A::max_rd_atomic, "max_rd_atomic",
+     "how many READs and atomics we may have outstanding at the peer"},
+    {A::min_rnr_timer, "min_rnr_timer", "how long the peer waits when we have no receive posted"},
+    {A::timeout, "timeout", "how long to wait for an acknowledgement"},
+    {A::retry_count, "retry_count", "how often to send again before giving up"},
+    {A::rnr_retry, "rnr_retry", "how often to retry when the peer has no receive posted"},
+    {A::sq_drained_event, "sq_drained_event", "whether to report that the queue is drained"},
+};
+
+const Row* find_row(QpState from, QpState to) {
+  for (const Row& row : kTable)
+    if (row.from == from && row.to == to) return &row;
+  return nullptr;
+}
+
+// As the specification spells it.
+std::string spelled(std::string_view name) {
+  std::string text(name);
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+std::string describe(QpType type, QpState from, QpState to) {
+  return spelled(name(from)) + " -> " + spelled(name(to)) + " of " +
+         (type == QpType::rc ? "an " : "a ") + spelled(name(type)) + " queue pair";
+}
+
+std::string list_names(Attribute set) {
+  std::string text;
+  for (const Word& word : kWords)
+    if (has(set, word.attribute)) text += (text.empty() ? "" : ", ") + std::string(word.name);
+  return text.empty() ? "nothing but state" : text;
+}
+
+Error illegal_transition(QpType type, QpState from, QpState to) {
+  std::string text = describe(type, from, to) + " is not a legal transition; from " +
+                     spelled(name(from)) + " it can go to ";
+  bool first = true;
+  for (const Row& row : kTable) {
+    if (row.from != from) continue;
+    text += (first ? "" : ", ") + spelled(name(row.to));
+    first = false;
+  }
+  return {Code::bad_state, text};
+}
+
+Error bad_value(const char* attribute, uint64_t value, const std::string& range) {
+  return {Code::invalid_argument, std::string("QueuePairAttributes::") + attribute + " is " +
+                                      std::to_string(value) + "; it must be " + range};
+}
+
+std::string at_most(uint64_t limit) { return "0 to " + std::to_string(limit); }
+
+Result<void> check_mtu(const QueuePairAttributes& change, const ModifyLimits& limits) {
+  if (!change.path_mtu) return {};
+  const uint32_t mtu = *change.path_mtu;
+  if (std::has_single_bit(mtu) && mtu >= 256 && mtu <= limits.max_mtu) return {};
+  std::string choices;  //= roce:C-OPS-71
+  for (uint32_t choice = 256; choice <= limits.max_mtu; choice *= 2)
+    choices += (choices.empty() ? "" : ", ") + std::to_string(choice);
+  return bad_value("path_mtu", mtu, "one of " + choices + " on this device");
+}
+
+// The numbers whose only rule is a highest value.
+Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& limits) {
+  struct Number {
+    const char* name;
+    bool set;
+    uint64_t value;
+    uint64_t limit;
+  };
+  const uint64_t rd_atomic = limits.max_rd_atomic;
+  const Number numbers[] = {
+      {"pkey_index", c.pkey_index.has_value(), c.pkey_index.value_or(0), 0},
+      {"access", c.access.has_value(), static_cast<uint32_t>(c.access.value_or(Access::none)),
+       static_cast<uint32_t>(Access::all)},
+      {"path.flow_label", c.path.has_value(), c.path.value_or(AddressVector{}).flow_label, 0xFFFFF},
+      {"dest_qpn", c.dest_qpn.has_value(), c.dest_qpn.value_or(QpNum{}).value, 0xFFFFFF},
+      {"rq_psn", c.rq_psn.has_value(), c.rq_psn.value_or(Psn{}).value, Psn::kMask},
+      {"sq_psn", c.sq_psn.has_value(), c.sq_psn.value_or(Psn{}).value, Psn::kMask},
+      {"max_dest_rd_atomic", c.max_dest_rd_atomic.has_value(), c.max_dest_rd_atomic.value_or(0),
+       rd_atomic},
+      {"max_rd_atomic", c.max_rd_atomic.has_value(), c.max_rd_atomic.value_or(0), rd_atomic},
+      {"min_rnr_timer", c.min_rnr_timer.has_value(), c.min_rnr_timer.value_or(0), 31},
+      {"timeout", c.timeout.has_value(), c.timeout.value_or(0), 31},
+      {"retry_count", c.retry_count.has_value(), c.retry_count.value_or(0), 7},
+      {"rnr_retry", c.rnr_retry.has_value(), c.rnr_retry.value_or(0), 7},
+  };
+  for (const Number& number : numbers)
+    if (number.set && number.value > number.limit)
+      return bad_value(number.name, number.value, number.limit == 0 ? "0" : at_most(number.limit));
+  if (c.port && *c.port != 1) return bad_value("port", *c.port, "1");
+  return {};
+}
+
+}  // namespace
+
+Requirement requirement(QpType type, QpState from, QpState to) noexcept {
+  const Row* row = find_row(from, to);
+  if (row == nullptr) return {};
+  const auto column = static_cast<size_t>(type);
+  return {true, row->required[column], row->optional[column]};
+}
+
+Attribute attributes_set(const QueuePairAttributes& c) noexcept {
+  Attribute set = A::none;
+  const auto add = [&set](bool present, Attribute attribute) {
+    if (present) set = set | attribute;
+  };
+  add(c.current_state.has_value(), A::current_state);
+  add(c.pkey_index.has_value(), A::pkey_index);
+  add(c.port.has_value(), A::port);
+  add(c.access.has_value(), A::access);
+  add(c.qkey.has_value(), A::qkey);
+  add(c.path.has_value(), A::path);
+  add(c.path_mtu.has_value(), A::path_mtu);
+  add(c.dest_qpn.has_value(), A::dest_qpn);
+  add(c.rq_psn.has_value(), A::rq_psn);
+  add(c.sq_psn.has_value(), A::sq_psn);
+  add(c.max_dest_rd_atomic.has_value(), A::max_dest_rd_atomic);
+  add(c.max_rd_atomic.has_value(), A::max_rd_atomic);
+  add(c.min_rnr_timer.has_value(), A::min_rnr_timer);
+  add(c.timeout.has_value(), A::timeout);
+  add(c.retry_count.has_value(), A::retry_count);
+  add(c.rnr_retry.has_value(), A::rnr_retry);
+  add(c.sq_drained_event.has_value(), A::sq_drained_event);
+  return set;
+}
+
+Result<void> check_modify(QpType type, QpState current, const QueuePairAttributes& change,
+                          const ModifyLimits& limits) {
+  const QpState to = change.state.value_or(current);
+  const Requirement rule = requirement(type, current, to);
+  if (!rule.legal) return illegal_transition(type, current, to);
+
+  const Attribute set = attributes_set(change);
+  const std::string transition = describe(type, current, to);
+  for (const Word& word : kWords) {
+    if (has(rule.required, word.attribute) && !has(set, word.attribute))
+      return Error{Code::invalid_argument, transition + " needs `" + word.name + "`, " +
+                                               word.meaning +
+                                               "; set QueuePairAttributes::" + word.name};
+  }
+  for (const Word& word : kWords) {
+    if (has(set, word.attribute) && !has(rule.required | rule.optional, word.attribute))
+      return Error{Code::invalid_argument, transition + " does not take `" + word.name +
+                                               "`; it takes " +
+                                               list_names(rule.required | rule.optional)};
+  }
+  // The table allows it only on the way to RTS, from RTR, RTS, SQD or SQE. //= roce:C-STATE-58
+  if (change.current_state && *change.current_state != current)
+    return Error{Code::bad_state, "QueuePairAttributes::current_state says " +
+                                      spelled(name(*change.current_state)) +
+                                      ", but the queue pair is in " + spelled(name(current))};
+  if (const Result<void> mtu = check_mtu(change, limits); !mtu) return mtu;
+  return check_numbers(change, limits);
+}
+
+}  // namespace weft::engine
