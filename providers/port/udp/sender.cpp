@@ -23,6 +23,13 @@ uint8_t class_of(const engine::TxFrame& frame) noexcept {
   return static_cast<uint8_t>((frame.path->traffic_class & 0xFC) | (frame.ecn & 3));
 }
 
+// Pieces of memory that the train has at most.
+uint32_t pieces_of(std::span<const engine::TxFrame> train) noexcept {
+  uint32_t pieces = 0;
+  for (const engine::TxFrame& frame : train) pieces += frame.span_count + 2u;
+  return pieces;
+}
+
 // Appends a control message whose value is `size` bytes; returns where the next one goes.
 char* put_control(char* at, int level, int type, const void* value, size_t size) noexcept {
   cmsghdr header{};
@@ -42,7 +49,8 @@ Sender::Sender(const LocalAddress& local, const Limits& limits)
       table_(std::bit_ceil(limits.ports * 2u), 0),
       headers_(kMessages),
       notes_(kMessages),
-      iovecs_(kPieces) {
+      iovecs_(kPieces),
+      scratch_(new std::byte[kMostBytes]) {
   sockets_.reserve(limits.ports);
 }
 
@@ -91,9 +99,11 @@ size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
   while (taken + queued < frames.size()) {
     const size_t begin = taken + queued;
     const size_t end = train_end(frames, begin);
+    const auto train = frames.subspan(begin, end - begin);
+    const uint32_t pieces = pieces_of(train);
     const uint16_t port = frames[begin].path->source_port;
     Socket* socket = find(port);
-    if (socket != current_ || !has_room(end - begin)) {
+    if (socket != current_ || messages_ == kMessages || pieces_ + pieces > kPieces) {
       const size_t sent = flush();
       taken += sent;
       if (sent < queued) return taken;
@@ -101,13 +111,13 @@ size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
     }
     if (socket == nullptr) socket = open(port);
     if (socket == nullptr) {
-      counters_.foreign_port += end - begin;
-      taken += end - begin;
+      counters_.foreign_port += train.size();
+      taken += train.size();
       continue;
     }
     current_ = socket;
-    append(frames.subspan(begin, end - begin));
-    queued += end - begin;
+    append(train, pieces > kPieces);
+    queued += train.size();
   }
   taken += flush();
   if (!frames.empty() && current_ != nullptr) adapt_class(*current_, class_of(frames.back()));
@@ -117,29 +127,34 @@ size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
 // The first frame after `begin` that is not a segment of the same datagram. The engine forms
 // trains; lengths are checked again because middleware may have dropped or cut a frame.
 size_t Sender::train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept {
-  size_t end = begin + 1;
-  if (!limits_.segmentation) return end;
   const engine::TxFrame& first = frames[begin];
   const uint32_t segment = first.length();
-  while (end < frames.size()) {
+  uint32_t bytes = segment;
+  size_t end = begin + 1;
+  while (end < frames.size() && end - begin < limits_.segments) {
     const engine::TxFrame& frame = frames[end];
+    const uint32_t length = frame.length();
     const bool next = frame.ip_id == first.ip_id + (end - begin) && frame.path == first.path;
-    if (!next || frames[end - 1].length() != segment || frame.length() > segment) break;
+    if (!next || length > segment || bytes + length > kMostBytes) break;
+    bytes += length;
     ++end;
+    if (length < segment) break;
   }
   return end;
 }
 
-bool Sender::has_room(size_t frames) const noexcept {
-  return messages_ < kMessages && pieces_ + frames * kPiecesOfFrame <= kPieces;
-}
-
-void Sender::append(std::span<const engine::TxFrame> train) noexcept {
+// `copy`: the pieces are too many for one call, so they are put together first.
+void Sender::append(std::span<const engine::TxFrame> train, bool copy) noexcept {
   iovec* const first = &iovecs_[pieces_];
   iovec* last = first - 1;
   uint32_t bytes = 0;
   const auto add = [&](const std::byte* data, uint32_t length) {
     if (length == 0) return;
+    if (copy) {
+      if (bytes + length > kMostBytes) return;  // no train is that long
+      std::memcpy(&scratch_[bytes], data, length);
+      data = &scratch_[bytes];
+    }
     bytes += length;
     if (last >= first && static_cast<const std::byte*>(last->iov_base) + last->iov_len == data) {
       last->iov_len += length;
@@ -164,7 +179,7 @@ void Sender::append(std::span<const engine::TxFrame> train) noexcept {
   header.msg_iov = first;
   header.msg_iovlen = static_cast<size_t>(last + 1 - first);
   append_control(train[0], train.size() > 1 ? train[0].length() : 0);
-  pieces_ += static_cast<uint32_t>(header.msg_iovlen);
+  pieces_ = copy ? kPieces : pieces_ + static_cast<uint32_t>(header.msg_iovlen);
   ++messages_;
 }
 
@@ -226,7 +241,7 @@ size_t Sender::flush() noexcept {
       break;
     }
     // EIO: the device below cannot segment. From now on each frame goes alone.
-    if (errno == EIO && notes_[done].frames > 1) limits_.segmentation = false;
+    if (errno == EIO && notes_[done].frames > 1) limits_.segments = 1;
     counters_.errors += notes_[done].frames;
     frames += notes_[done].frames;
     ++done;

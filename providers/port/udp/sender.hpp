@@ -7,6 +7,7 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace weft::port {
 
 class Sender {
  public:
+  // Bytes of one datagram: what IPv6 and IPv4 packets hold.
+  static constexpr uint32_t kMostBytes = 65535 - 40 - 8;
+
   struct Counters {
     uint64_t frames = 0;
     uint64_t bytes = 0;
@@ -28,7 +32,7 @@ class Sender {
   struct Limits {
     uint32_t ports = 16;
     uint32_t buffer = 4 << 20;  // per socket
-    bool segmentation = true;
+    uint32_t segments = 1;      // frames of a train; 1: each frame is a datagram
   };
 
   Sender(const LocalAddress& local, const Limits& limits);
@@ -39,6 +43,8 @@ class Sender {
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept;
   // The socket that last had no room, or -1.
   int blocked() const noexcept { return blocked_; }
+  // Falls to 1 when a device turns out to be unable to cut trains.
+  uint32_t segments() const noexcept { return limits_.segments; }
   void unblock() noexcept { blocked_ = -1; }
   const Counters& counters() const noexcept { return counters_; }
 
@@ -54,8 +60,7 @@ class Sender {
   Socket* find(uint16_t port) noexcept;
   Socket* open(uint16_t port) noexcept;
   size_t train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept;
-  bool has_room(size_t frames) const noexcept;
-  void append(std::span<const engine::TxFrame> train) noexcept;
+  void append(std::span<const engine::TxFrame> train, bool copy) noexcept;
   void append_control(const engine::TxFrame& first, uint32_t segment) noexcept;
   size_t flush() noexcept;
   static int send_one(int fd, const msghdr& header) noexcept;
@@ -63,7 +68,6 @@ class Sender {
 
   static constexpr uint32_t kMessages = 16;
   static constexpr uint32_t kPieces = 1024;  // the kernel's limit for one datagram
-  static constexpr uint32_t kPiecesOfFrame = engine::kMaxSpans + 2;
   static constexpr uint32_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
   // What append() needs to know of a datagram after it is sent.
@@ -85,6 +89,7 @@ class Sender {
   std::vector<mmsghdr> headers_;
   std::vector<Note> notes_;
   std::vector<iovec> iovecs_;
+  std::unique_ptr<std::byte[]> scratch_;  // one datagram of more than kPieces pieces is copied here
   Counters counters_;
 };
 

@@ -48,7 +48,7 @@ engine::Capabilities describe(const LocalAddress& local, uint32_t granted, uint3
   result.active_mtu = roce_mtu(local);
   result.burst = std::max(64u, segments);
   result.train_frames = segments;
-  result.train_bytes = segments > 1 ? 65535 - ip_header(local) - kUdpHeader : 0;
+  result.train_bytes = segments > 1 ? Sender::kMostBytes : 0;
   result.integrity_bits = local.ipv4() ? 16 : 32;
   result.gather = true;
   result.ecn = true;
@@ -69,7 +69,7 @@ Sender::Limits sender_limits(const LocalAddress& local, const UdpOptions& option
   Sender::Limits limits;
   limits.ports = port_limit(local, options);
   if (options.sndbuf) limits.buffer = options.sndbuf;
-  limits.segmentation = segments > 1;
+  limits.segments = segments;
   return limits;
 }
 
@@ -126,7 +126,9 @@ void UdpPort::release(std::span<const engine::Frame> frames) noexcept {
 }
 
 size_t UdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
-  return sender_.transmit(frames);
+  const size_t taken = sender_.transmit(frames);
+  capabilities_.train_frames = sender_.segments();
+  return taken;
 }
 
 bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
