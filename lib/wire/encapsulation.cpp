@@ -19,7 +19,7 @@ constexpr uint16_t kEtherIpv6 = 0x86DD;
 constexpr uint8_t kUdp = 17;
 constexpr uint8_t kIpv6Fragment = 44;
 constexpr uint16_t kDontFragment = 0x4000;
-constexpr uint16_t kFragmentMask = 0x3FFF;  // MF and the offset
+constexpr uint16_t kFragmentMask = 0xBFFF;  // reserved flag, MF and the offset: all but DF
 
 struct Ethernet {
   MacAddress destination;
