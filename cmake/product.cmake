@@ -65,5 +65,7 @@ set(WEFT_PC_PRIVATE "-pthread")
 if(WEFT_HAVE_ISAL)
   string(APPEND WEFT_PC_PRIVATE " -lisal")
 endif()
+file(RELATIVE_PATH WEFT_PC_INCLUDE /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig
+     /prefix/${CMAKE_INSTALL_INCLUDEDIR})
 configure_file(cmake/weft.pc.in weft.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

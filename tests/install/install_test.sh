@@ -26,7 +26,7 @@ check_soname() {
 check_exports() {
   nm -DC --defined-only "$library/libweft.so" | cut -d' ' -f3- | grep -v '^WEFT_0$' >"$work/exports"
   local public='^(typeinfo for |typeinfo name for |vtable for )?weft::([A-Z]|connect\('
-  public+='|list_devices\(|name\(|parse_gid\(|to_string\()'
+  public+='|list_devices\(|name\(|parse_gid\(|to_string(\[abi:cxx11\])?\()'
   if sed 's/@@WEFT_0//' "$work/exports" | grep -vE "$public"; then
     echo "libweft.so exports more than the public API (cmake/weft.map)"
     return 1
@@ -49,14 +49,13 @@ by_find_package() {
 
 by_pkg_config() {
   export PKG_CONFIG_PATH=$library/pkgconfig
-  local shared static
-  read -ra shared <<<"$(pkg-config --cflags --libs weft)"
-  read -ra static <<<"$(pkg-config --libs-only-l --static weft)"
-  g++ -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config" "${shared[@]}" -pthread
+  local flags
+  read -ra flags <<<"$(pkg-config --cflags --libs weft)"
+  g++ -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config" "${flags[@]}" -pthread
   LD_LIBRARY_PATH=$library "$work/by_pkg_config"
+  read -ra flags <<<"$(pkg-config --static --cflags --libs weft)"
   g++ -std=c++20 "$consumer/consumer.cpp" -o "$work/by_pkg_config_static" \
-    "-I$(pkg-config --variable=includedir weft)" "$library/libweft.a" \
-    "${static[@]/#-lweft/-lstdc++}" -pthread
+    "${flags[@]/#-lweft/$library/libweft.a}"
   "$work/by_pkg_config_static"
 }
 
