@@ -22,15 +22,16 @@ struct LatencySummary {
   double percentile_99_9 = 0;
 };
 
-// Collects samples of a run of any length in fixed memory: all of them up to `capacity`, beyond that
-// a uniform random choice of them for the percentiles; count, mean, deviation and extremes stay
-// exact. Adding a sample never allocates.
+// Collects samples of a run of any length in fixed memory: all of them up to `capacity`, beyond
+// that a uniform random choice of them for the percentiles; count, mean, deviation and extremes
+// stay exact. Adding a sample never allocates.
 class LatencyRecorder {
  public:
   explicit LatencyRecorder(size_t capacity);
 
   void add(uint64_t ticks) noexcept;
-  // `scale` turns a sample into what is reported: 1 / ticks_per_us, half of it for half round trips.
+  // `scale` turns a sample into what is reported: 1 / ticks_per_us, half of it for half round
+  // trips.
   LatencySummary summary(double scale) const;
 
  private:

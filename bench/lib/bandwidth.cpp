@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bandwidth and message rate: keep the queues full, divide what has completed by the time from the
+// first post to the last completion.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "bench/lib/run.hpp"
+
+namespace weft::bench {
+
+Progress::Progress(uint64_t size, const Options& options)
+    : size_(size),
+      goal_(options.iterations * options.qps),
+      duration_s_(options.duration_s),
+      start_ns_(monotonic_ns()),
+      next_ns_(start_ns_ + 2'000'000'000),
+      terminal_(isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() {
+  if (shown_) std::fprintf(stderr, "\r%70s\r", "");
+}
+
+void Progress::update(uint64_t done) noexcept {
+  if (!terminal_) return;
+  const uint64_t now = monotonic_ns();
+  if (now < next_ns_) return;
+  next_ns_ = now + 500'000'000;
+  shown_ = true;
+  const double seconds = static_cast<double>(now - start_ns_) / 1e9;
+  const double part = duration_s_ > 0 ? seconds / duration_s_
+                                      : static_cast<double>(done) / static_cast<double>(goal_);
+  std::fprintf(stderr, "\r %llu bytes: %llu messages, %.0f %%, %.0f s, %.2f GB/s   ",
+               static_cast<unsigned long long>(size_), static_cast<unsigned long long>(done),
+               part < 1 ? part * 100 : 100, seconds,
+               static_cast<double>(done) * static_cast<double>(size_) / seconds / 1e9);
+  std::fflush(stderr);
+}
+
+namespace {
+
+struct Run {
+  Sender* sender = nullptr;      // null: this side only receives
+  Receiver* receiver = nullptr;  // null: nothing to receive
+  uint64_t expected = 0;         // messages to receive; kEndless: until the peer says stop
+  uint64_t deadline_ns = 0;      // of a timed run, for the sender
+};
+
+// One look at what happens rarely: the clock, the peer, Ctrl-C.
+Result<void> look_around(Session& session, Run& run, bool& told) {
+  if (const Result<void> fine = session.control->check(); !fine) return fine;
+  if (run.sender != nullptr && run.deadline_ns != 0 && monotonic_ns() >= run.deadline_ns) {
+    run.sender->finish();
+    run.deadline_ns = 0;
+  }
+  const bool timed = session.options.duration_s > 0;
+  if (timed && !told && run.deadline_ns == 0 && run.sender != nullptr && run.sender->done()) {
+    session.control->stop(run.sender->completed());
+    told = true;
+  }
+  if (run.expected == Sender::kEndless)
+    if (const auto count = session.control->take_stop()) run.expected = *count;
+  return {};
+}
+
+Result<void> pump(Session& session, Run run, Progress* progress) {
+  const bool events = session.options.events;
+  bool told = false;
+  const auto turn = [&] {
+    bool moved = run.sender != nullptr && run.sender->turn();
+    if (run.receiver != nullptr) moved |= run.receiver->turn();
+    return moved;
+  };
+  for (uint32_t turns = 1;; ++turns) {
+    const bool moved = turn();
+    const bool sent = run.sender == nullptr || run.sender->done();
+    const bool received = run.receiver == nullptr || run.receiver->received() >= run.expected;
+    if (turns % 1024 == 0 || (sent && received) || (events && !moved)) {
+      if (run.sender != nullptr)
+        if (const auto failure = run.sender->failure()) return *failure;
+      if (run.receiver != nullptr)
+        if (const auto failure = run.receiver->failure()) return *failure;
+      if (const Result<void> fine = look_around(session, run, told); !fine) return fine;
+      if (progress != nullptr)
+        progress->update(run.sender != nullptr ? run.sender->completed()
+                                               : run.receiver->received());
+      const bool timed_out = run.deadline_ns == 0;  // a timed sender that goes on is not done
+      if (sent && received && timed_out && (run.sender == nullptr || run.sender->done())) return {};
+    }
+    if (events && !moved) sleep_for_events(session, turn);
+  }
+}
+
+BandwidthSummary in_bytes(BandwidthSummary s, uint64_t size) {
+  s.average = s.message_rate * static_cast<double>(size);
+  s.peak *= static_cast<double>(size);
+  return s;
+}
+
+Result<void> run_once(Session& session, uint64_t per_lane, Sender* sender, Receiver* receiver,
+                      bool timed, uint64_t size) {
+  const Options& o = session.options;
+  if (sender != nullptr) sender->start(timed ? Sender::kEndless : per_lane, !o.no_peak && !timed);
+  if (receiver != nullptr) receiver->start(size, true);
+  if (const auto met = session.control->barrier({}); !met) return met.error();
+  if (sender == nullptr && receiver == nullptr) return {};  // the barrier after it is our wait
+  Run run;
+  run.sender = sender;
+  run.receiver = receiver;
+  if (receiver != nullptr) run.expected = timed ? Sender::kEndless : per_lane * o.qps;
+  if (timed && sender != nullptr)
+    run.deadline_ns = monotonic_ns() + static_cast<uint64_t>(o.duration_s * 1e9);
+  Progress progress(size, o);
+  return pump(session, run, &progress);
+}
+
+}  // namespace
+
+Result<SizeResult> run_bandwidth(Session& session, uint64_t size, Receiver* receiver) {
+  const Options& o = session.options;
+  std::optional<Sender> sender;
+  if (session.is_active()) sender.emplace(session, size);
+  Sender* const active = sender ? &*sender : nullptr;
+  Receiver* const passive = session.is_passive() ? receiver : nullptr;
+  if (o.warm_up)
+    if (const auto warm = run_once(session, 100, active, passive, false, size); !warm)
+      return warm.error();
+  const bool timed = o.duration_s > 0;
+  if (const auto ran = run_once(session, o.iterations, active, passive, timed, size); !ran)
+    return ran.error();
+
+  SizeResult result;
+  result.size = size;
+  result.measured = active != nullptr || passive != nullptr;
+  if (active != nullptr) result.bandwidth = in_bytes(active->summary(), size);
+  if (active == nullptr && passive != nullptr)
+    result.bandwidth = in_bytes(passive->summary(), size);
+  ControlMessage ours;
+  ours.average = result.bandwidth.average;
+  ours.peak = result.bandwidth.peak;
+  ours.message_rate = result.bandwidth.message_rate;
+  const Result<ControlMessage> theirs = session.control->barrier(ours);
+  if (!theirs) return theirs.error();
+  if (o.bidirectional) {  // both directions together, as perftest reports it
+    result.bandwidth.average += theirs->average;
+    result.bandwidth.peak += theirs->peak;
+    result.bandwidth.message_rate += theirs->message_rate;
+  }
+  return result;
+}
+
+}  // namespace weft::bench

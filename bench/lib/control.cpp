@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Barriers over SEND (control.hpp). While one side waits it sends an empty WRITE every second: if
+// the peer's process is gone, that fails after the retries, and the wait ends.
+#include "bench/lib/control.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "bench/lib/clock.hpp"
+
+namespace weft::bench {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+constexpr uint64_t kSendId = 1u << 16;
+constexpr uint64_t kProbeId = 1u << 17;
+
+Error gone() { return {Code::disconnected, "the other side is gone"}; }
+Error gave_up() { return {Code::disconnected, "the other side was stopped"}; }
+Error stopped() { return {Code::bad_state, "interrupted"}; }
+
+}  // namespace
+
+bool interrupted() noexcept { return g_interrupted != 0; }
+
+void handle_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    if (g_interrupted != 0) _exit(130);  // the second time: at once
+    g_interrupted = 1;
+  };
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+Result<std::unique_ptr<Control>> Control::create(const Device& device, const ProtectionDomain& pd,
+                                                 bool events) {
+  Result<CompletionQueue> cq = device.completion_queue({.capacity = 64});
+  if (!cq) return cq.error();
+  std::unique_ptr<Control> control(new Control(std::move(*cq), events));
+  if (const Result<void> ready = control->prepare(pd); !ready) return ready.error();
+  return control;
+}
+
+Result<void> Control::prepare(const ProtectionDomain& pd) {
+  Result<MemoryRegion> region = pd.register_memory(memory_.data(), sizeof memory_, Access::all);
+  if (!region) return region.error();
+  region_ = std::move(*region);
+  Result<QueuePair> qp = pd.queue_pair(
+      {.send_cq = cq_, .recv_cq = cq_, .max_send_wr = 2 * kSlots, .max_recv_wr = kSlots});
+  if (!qp) return qp.error();
+  qp_ = std::move(*qp);
+  const Result<void> init = qp_.modify({.state = QpState::init,
+                                        .pkey_index = uint16_t{0},
+                                        .port = uint8_t{1},
+                                        .access = Access::all});
+  if (!init) return init;
+  for (size_t slot = 0; slot < kSlots; ++slot)
+    if (!post_receive(slot)) return Error{Code::io_error, "cannot post receives"};
+  return {};
+}
+
+bool Control::post_receive(uint64_t slot) noexcept {
+  const Sge sge = region_.sge(slot * sizeof(ControlMessage), sizeof(ControlMessage));
+  return static_cast<bool>(qp_.post_recv({.id = slot, .sges = {&sge, 1}}));
+}
+
+bool Control::send(const ControlMessage& message) noexcept {
+  const size_t slot = kSlots + sent_++ % kSlots;
+  memory_[slot] = message;
+  const Sge sge = region_.sge(slot * sizeof(ControlMessage), sizeof(ControlMessage));
+  return static_cast<bool>(qp_.post_send({.id = kSendId, .sges = {&sge, 1}}));
+}
+
+void Control::take(const Completion& c) noexcept {
+  if (c.status != Status::success) {
+    broken_ = true;
+    return;
+  }
+  if (c.type != WorkType::recv || c.id >= kSlots) return;
+  const ControlMessage message = memory_[c.id];
+  if (!post_receive(c.id)) broken_ = true;
+  if (message.kind == ControlMessage::Kind::barrier) at_barrier_ = message;
+  if (message.kind == ControlMessage::Kind::stop) stop_ = message.count;
+  if (message.kind == ControlMessage::Kind::abort) aborted_ = true;
+}
+
+Result<void> Control::check() noexcept {
+  Completion completions[8];
+  const size_t n = cq_.poll(completions);
+  for (size_t i = 0; i < n; ++i) take(completions[i]);
+  if (interrupted()) return stopped();
+  if (aborted_) return gave_up();
+  if (broken_) return gone();
+  return {};
+}
+
+std::optional<uint64_t> Control::take_stop() noexcept {
+  const std::optional<uint64_t> stop = stop_;
+  stop_.reset();
+  return stop;
+}
+
+void Control::stop(uint64_t count) noexcept {
+  ControlMessage message;
+  message.kind = ControlMessage::Kind::stop;
+  message.count = count;
+  (void)send(message);
+}
+
+void Control::abort() noexcept {
+  ControlMessage message;
+  message.kind = ControlMessage::Kind::abort;
+  if (broken_ || aborted_ || !send(message)) return;
+  // Leaves after the message has: its completion, or a second.
+  Completion completion;
+  (void)cq_.wait({&completion, 1}, Duration::from_s(1));
+}
+
+Result<ControlMessage> Control::barrier(ControlMessage message) {
+  message.kind = ControlMessage::Kind::barrier;
+  message.phase = ++phase_;
+  if (!send(message)) return gone();
+  uint64_t next_probe = monotonic_ns() + 1'000'000'000;
+  for (uint32_t turn = 1;; ++turn) {
+    if (const Result<void> fine = check(); !fine) return fine.error();
+    if (at_barrier_) break;
+    if (events_) {
+      Completion completion;
+      if (cq_.wait({&completion, 1}, Duration::from_ms(100)) != 0) take(completion);
+    }
+    if (!events_ && turn % 4096 != 0) continue;
+    if (monotonic_ns() < next_probe) continue;
+    next_probe = monotonic_ns() + 1'000'000'000;
+    if (!qp_.post_send({.id = kProbeId, .opcode = Opcode::write})) return gone();
+  }
+  const ControlMessage peer = *at_barrier_;
+  at_barrier_.reset();
+  if (peer.phase != phase_)
+    return Error{Code::bad_state, "the two sides disagree about where they are"};
+  return peer;
+}
+
+}  // namespace weft::bench

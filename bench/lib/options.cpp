@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parses perftest's options (options.hpp). What makes no sense here is accepted without effect if
+// it cannot change the result, and refused with the reason if it can.
+#include "bench/lib/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+namespace weft::bench {
+namespace {
+
+constexpr uint64_t kLargest = (uint64_t{1} << 31) - 1;  // of one message
+
+struct Raw {
+  uint64_t size = 0;
+  bool all = false;
+  std::vector<uint64_t> sizes;
+  std::string atomic;
+  std::string connection = "RC";
+  uint32_t service_level = 0;
+  uint32_t ignored_number = 0;
+  bool ignored = false;
+  bool cm = false;
+};
+
+void add_traffic_options(CLI::App& app, Options& o, Raw& raw) {
+  app.add_option("-s,--size", raw.size, "Message size in bytes")->check(CLI::Range(1ul, kLargest));
+  app.add_flag("-a,--all", raw.all, "Run sizes from 2 to 2^23");
+  app.add_option("--sizes", raw.sizes, "Run these sizes, separated by commas")->delimiter(',');
+  app.add_option("-n,--iters", o.iterations, "Number of messages (at least 5)")
+      ->check(CLI::Range(5ul, 1ul << 40));
+  app.add_option("-D,--duration", o.duration_s, "Run for this many seconds instead of -n")
+      ->check(CLI::Range(0.01, 1e6));
+  app.add_option("-q,--qp", o.qps, "Number of queue pairs (bandwidth)")
+      ->check(CLI::Range(1, 16384));
+  app.add_option("-t,--tx-depth", o.tx_depth, "Depth of the send queue")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("-r,--rx-depth", o.rx_depth, "Depth of the receive queue (SEND)")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("-m,--mtu", o.mtu, "Path MTU: 256, 512, 1024, 2048 or 4096")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+  app.add_option("-l,--post_list", o.post_list, "Post requests in lists of this length")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("-Q,--cq-mod", o.cq_moderation, "One completion for so many requests")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("-I,--inline_size", o.inline_size, "Largest message that is sent inline")
+      ->check(CLI::Range(0, 65536));
+  app.add_option("-o,--outs", o.outstanding, "Outstanding READs and atomics")
+      ->check(CLI::Range(1, 255));
+  app.add_option("-A,--atomic_type", raw.atomic, "FETCH_AND_ADD or CMP_AND_SWAP")
+      ->check(CLI::IsMember({"FETCH_AND_ADD", "CMP_AND_SWAP"}, CLI::ignore_case));
+  app.add_option("--buffers", o.buffers,
+                 "Cycle through so many buffers (default: one, as peers do)")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_flag("-b,--bidirectional", o.bidirectional, "Both sides send (bandwidth)");
+}
+
+void add_run_options(CLI::App& app, Options& o, Raw& raw) {
+  app.add_option("-d,--ib-dev,--device", o.device,
+                 "Device string, like roce+udp:lo or roce+shm:job (default: $WEFT_DEVICE)");
+  app.add_option("-p,--port", o.port, "TCP port of the server")->check(CLI::Range(1, 65535));
+  app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling");
+  app.add_flag("-N,--no_peak-bw", o.no_peak, "Do not measure the peak (takes no time stamps)");
+  app.add_option("-u,--qp-timeout", o.timeout, "Retry timeout: 4.096 us * 2^this")
+      ->check(CLI::Range(0, 31));
+  app.add_option("--retry_count", o.retry_count, "Retries before the queue pair fails")
+      ->check(CLI::Range(0, 7));
+  app.add_option("-S,--sl", raw.service_level, "Service level (no effect: Ethernet)")
+      ->check(CLI::Range(0, 15));
+  app.add_option("-T,--tos", o.traffic_class, "IP traffic class: DSCP * 4 + ECN")
+      ->check(CLI::Range(0, 255));
+  app.add_option("-c,--connection", raw.connection, "Connection type: RC");
+  app.add_option("-x,--gid-index", raw.ignored_number, "(no effect)");
+  app.add_option("-i,--ib-port", raw.ignored_number, "(no effect)");
+  app.add_flag("-F,--CPU-freq", raw.ignored, "(no effect)");
+  app.add_flag("-R,--rdma_cm", raw.cm, "(not yet: RDMA CM)");
+  app.add_flag("--report_gbits", o.gbits, "Bandwidth in 10^9 bits per second instead of MiB/s");
+  app.add_flag("--data_validation", o.validate, "Check every byte; exit code 1 on a mismatch");
+  app.add_flag("--perform_warm_up", o.warm_up, "Run 100 messages before measuring");
+  app.add_flag("--spin_memory", o.spin_memory,
+               "write_lat: only read memory while waiting, let the library progress by itself");
+  app.add_flag("--out_json", o.json, "Write the results as JSON too");
+  app.add_option("--out_json_file", o.json_file, "Name of the JSON file");
+  app.add_option("host", o.host, "The server; without it this is the server");
+}
+
+std::string fill_sizes(Options& o, const Raw& raw) {
+  const int given = (raw.size != 0) + raw.all + !raw.sizes.empty();
+  if (given > 1) return "-s, -a and --sizes exclude each other";
+  if (o.operation == Operation::atomic) {
+    if (raw.all || (raw.size != 0 && raw.size != 8)) return "atomics have 8 bytes: no -a, no -s";
+    o.sizes = {8};
+  } else if (raw.all) {
+    for (uint32_t bit = 1; bit <= 23; ++bit) o.sizes.push_back(uint64_t{1} << bit);
+  } else if (!raw.sizes.empty()) {
+    o.sizes = raw.sizes;
+  } else {
+    o.sizes = {raw.size != 0 ? raw.size : o.measure == Measure::latency ? 2 : 65536};
+  }
+  for (const uint64_t size : o.sizes)
+    if (size < 1 || size > kLargest) return "a size is not in 1 .. 2147483647";
+  return {};
+}
+
+// What no single option can tell. The text of the error, or nothing.
+std::string complete(Options& o, const Raw& raw) {
+  if (raw.cm)
+    return "-R: connections through RDMA CM come later; without -R a TCP connection does it";
+  if (raw.connection != "RC") return "-c " + raw.connection + ": only RC so far";
+  if (o.iterations != 0 && o.duration_s > 0) return "-n and -D exclude each other";
+  if (o.measure == Measure::latency && o.bidirectional) return "-b is for bandwidth";
+  if (o.measure == Measure::latency && o.qps != 1) return "-q is for bandwidth";
+  if (o.spin_memory && (o.measure != Measure::latency || o.operation != Operation::write))
+    return "--spin_memory is for weft_write_lat";
+  if (o.events && o.measure == Measure::latency && o.operation == Operation::write)
+    return "-e: weft_write_lat waits on memory, there is no event";
+  if (!raw.atomic.empty()) {
+    if (o.operation != Operation::atomic) return "-A is for weft_atomic_*";
+    const bool adds = std::toupper(static_cast<unsigned char>(raw.atomic[0])) == 'F';
+    o.atomic = adds ? AtomicType::fetch_add : AtomicType::compare_swap;
+  }
+  if (o.post_list > o.tx_depth) return "-l must not exceed -t";
+  if (o.iterations == 0) {
+    const bool few = o.measure == Measure::latency || o.operation != Operation::write;
+    o.iterations = few ? 1000 : 5000;
+  }
+  return fill_sizes(o, raw);
+}
+
+}  // namespace
+
+uint64_t Options::max_size() const { return *std::max_element(sizes.begin(), sizes.end()); }
+
+std::string_view name(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::send:
+      return "send";
+    case Operation::write:
+      return "write";
+    case Operation::read:
+      return "read";
+    case Operation::atomic:
+      return "atomic";
+  }
+  return "unknown";
+}
+
+std::string program_name(Operation operation, Measure measure) {
+  return "weft_" + std::string(name(operation)) + (measure == Measure::latency ? "_lat" : "_bw");
+}
+
+Parsed parse_options(Operation operation, Measure measure, int argc, char** argv) {
+  Options o;
+  Raw raw;
+  o.operation = operation;
+  o.measure = measure;
+  CLI::App app(program_name(operation, measure) + ": measures RDMA " +
+               std::string(name(operation)) +
+               (measure == Measure::latency ? " latency" : " bandwidth") +
+               ". Start it without a host on one side, then with that host on the other.");
+  app.set_version_flag("-V,--version", "weft 0.1.0");
+  add_traffic_options(app, o, raw);
+  add_run_options(app, o, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return {std::nullopt, app.exit(error) == 0 ? 0 : 2};
+  }
+  o.inline_set = app.count("-I") != 0;
+  const std::string wrong = complete(o, raw);
+  if (!wrong.empty()) {
+    std::fprintf(stderr, "%s: %s\n", program_name(operation, measure).c_str(), wrong.c_str());
+    return {std::nullopt, 2};
+  }
+  return {std::move(o), 0};
+}
+
+}  // namespace weft::bench

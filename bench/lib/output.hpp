@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the measuring programs print: perftest's head, columns and JSON records.
+#pragma once
+
+#include <vector>
+
+#include "bench/lib/run.hpp"
+
+namespace weft::bench {
+
+// The settings in force, and who is connected to whom.
+void print_head(const Session& session);
+// The column titles, a result, the rule below them.
+void print_titles(const Options& options);
+void print_result(const Options& options, const SizeResult& result);
+void print_foot();
+
+// Writes test_info and one record per size. Errors: io_error.
+Result<void> write_json(const Session& session, const std::vector<SizeResult>& results);
+
+}  // namespace weft::bench

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The main function of the eight measuring programs.
+#pragma once
+
+#include "bench/lib/options.hpp"
+
+namespace weft::bench {
+
+// Exit code: 0 measured, 1 an error or wrong data, 2 wrong options, 130 Ctrl-C.
+int run_program(Operation operation, Measure measure, int argc, char** argv);
+
+}  // namespace weft::bench

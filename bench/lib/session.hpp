@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a measurement runs on: an open device, connected queue pairs, registered memory on both
+// sides. open() does everything up to the first message, on the server and on the client.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/lib/control.hpp"
+#include "bench/lib/options.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::bench {
+
+// Anonymous pages, unmapped at the end.
+class Pages {
+ public:
+  Pages() = default;
+  Pages(Pages&& o) noexcept : data_(o.data_), size_(o.size_) { o.data_ = nullptr; }
+  Pages& operator=(Pages&& o) noexcept;
+  ~Pages();
+  static Result<Pages> map(size_t size);
+  std::byte* data() const noexcept { return data_; }
+  size_t size() const noexcept { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// One queue pair and its part of the memory. `source` is what we send, write, or let the peer read
+// and change; `target` is where SENDs, WRITEs and the results of READs and atomics arrive.
+struct Lane {
+  QueuePair qp;
+  std::byte* source = nullptr;
+  std::byte* target = nullptr;
+  uint64_t peer_source = 0;
+  uint64_t peer_target = 0;
+};
+
+struct Session {
+  Options options;
+  Device device;
+  ProtectionDomain pd;
+  CompletionQueue send_cq;
+  CompletionQueue recv_cq;
+  Pages pages;
+  MemoryRegion region;
+  std::vector<Lane> lanes;
+  std::unique_ptr<Control> control;
+  size_t area = 0;  // bytes of a lane's source, and of its target
+  uint32_t inline_limit = 0;
+  RKey peer_rkey;
+  Gid peer_gid;
+  uint32_t path_mtu = 0;
+
+  static Result<Session> open(const Options& options);
+
+  // Messages of `size` start at multiples of this.
+  static uint64_t stride(uint64_t size) { return (size + 63) / 64 * 64; }
+  // How many messages of `size` have their own buffer at once.
+  uint64_t slots(uint64_t size) const { return area / stride(size); }
+  Sge sge(const std::byte* at, uint64_t size) const {
+    return region.sge(static_cast<size_t>(at - pages.data()), static_cast<uint32_t>(size));
+  }
+  bool is_active() const { return !options.is_server() || options.bidirectional; }
+  bool is_passive() const { return options.is_server() || options.bidirectional; }
+
+ private:
+  Session(Options o, Device d, ProtectionDomain p)
+      : options(std::move(o)), device(std::move(d)), pd(std::move(p)) {}
+  Result<void> make_memory();
+  Result<void> make_queues();
+  Result<void> connect_all();
+  std::string introduction() const;
+  Result<void> accept_introduction(const Connection& connection);
+};
+
+}  // namespace weft::bench

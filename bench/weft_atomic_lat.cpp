@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Measures the latency of RDMA atomic between two processes; `--help` lists the options,
+// perftest's.
+#include "bench/lib/program.hpp"
+
+int main(int argc, char** argv) {
+  using namespace weft::bench;
+  return run_program(Operation::atomic, Measure::latency, argc, argv);
+}
