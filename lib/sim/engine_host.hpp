@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Drives one engine over one port in virtual time, as lib/driver does in real time: a turn fetches
+// what arrived, lets the engine act and sends what it has. Turns happen at arrivals, at deadlines
+// and when asked for, but never closer together than a processor could (`turn`).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "lib/engine/engine.hpp"
+#include "lib/sim/event_queue.hpp"
+
+namespace weft::sim {
+
+struct EngineHostOptions {
+  Duration turn = Duration::from_ns(100);  // > 0: the least time between two turns
+  uint32_t burst = 64;                     // frames fetched per turn
+};
+
+class EngineHost final : public EventHandler {
+ public:
+  EngineHost(EventQueue& events, engine::Port& port, engine::Engine& engine,
+             const EngineHostOptions& options);
+
+  // Asks for a turn: after a post, or because a frame is here.
+  void kick();
+  // Called at the end of each turn: the application.
+  void after_turn(std::function<void(Instant)> call) { after_turn_ = std::move(call); }
+  // A turn that is asked for but not taken yet?
+  bool pending() const noexcept { return !wakes_at_.is_never(); }
+
+  static constexpr uint64_t kArrival = 0;  // the argument of a host's notification
+  void on_event(Instant now, uint64_t argument) override;
+
+ private:
+  void wake(Instant at);
+  void take_turn(Instant now);
+  bool send(Instant now);
+
+  EventQueue& events_;
+  engine::Port& port_;
+  engine::Engine& engine_;
+  EngineHostOptions options_;
+  std::function<void(Instant)> after_turn_;
+  std::vector<engine::Frame> received_;
+  std::vector<engine::TxFrame> sending_;
+  size_t sending_begin_ = 0, sending_end_ = 0;  // frames that the port has not taken yet
+  std::vector<pollfd> descriptors_;
+  Instant wakes_at_ = Instant::never();
+  Instant next_turn_;  // not before
+  uint64_t ticket_ = 0;
+};
+
+}  // namespace weft::sim

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A simulated network: nodes, and links that serialize, delay and bound what waits. A host is a
+// node with an address: what arrives waits there until somebody (a port) fetches it. Switches will
+// be nodes too; links know only where they end.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/sim/event_hash.hpp"
+#include "lib/sim/event_queue.hpp"
+#include "lib/sim/packet_pool.hpp"
+#include "weft/types.hpp"
+
+namespace weft::sim {
+
+// The address of host number `index` in the private range that simulations use: fd77:6566:7400::1..
+Gid host_address(uint32_t index);
+
+struct LinkOptions {
+  Rate rate = Rate::from_gbps(100);
+  Duration delay = Duration::from_us(1);
+  uint64_t queue_bytes = 1u << 20;  // what may wait to be sent
+  bool drops = false;               // a full queue drops; otherwise the sender is told to wait
+};
+
+// What a RoCEv2 frame has around it on Ethernet: preamble, MAC header, IPv4 and UDP headers, FCS,
+// gap.
+inline constexpr uint32_t kWireOverhead = 20 + 14 + 20 + 8 + 4;
+
+class Node {
+ public:
+  virtual ~Node() = default;
+  // The packet is the node's now.
+  virtual void arrive(Packet* packet, Instant now) = 0;
+};
+
+// One direction of a cable. Serves in order; needs one event per packet, its arrival.
+class Link final : public EventHandler {
+ public:
+  Link(EventQueue& events, PacketPool& pool, Node& end, const LinkOptions& options);
+
+  // Takes the packet (false: full, come back at room_at()), or drops it if the link is one that
+  // does.
+  bool send(Packet* packet);
+  // When `send` may be called again.
+  Instant room_at() const noexcept { return free_at_ - full_after_; }
+  uint64_t dropped() const noexcept { return dropped_; }
+  const LinkOptions& options() const noexcept { return options_; }
+
+  void on_event(Instant now, uint64_t argument) override;
+
+ private:
+  Duration time_for(uint32_t bytes) const noexcept {
+    return ps_per_byte_ != 0 ? Duration{ps_per_byte_ * bytes} : options_.rate.time_for(bytes);
+  }
+
+  EventQueue& events_;
+  PacketPool& pool_;
+  Node& end_;
+  LinkOptions options_;
+  int64_t ps_per_byte_;  // 0: not a whole number
+  Duration full_after_;  // how long a full queue takes to drain
+  Instant free_at_;      // when everything taken so far has left
+  uint64_t dropped_ = 0;
+};
+
+class Host;
+
+class Network {
+ public:
+  Network() = default;
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  Host& add_host(const Gid& address);
+  // A cable between two hosts.
+  void connect(Host& a, Host& b, const LinkOptions& options);
+
+  EventQueue& events() noexcept { return events_; }
+  PacketPool& pool() noexcept { return pool_; }
+  Instant now() const noexcept { return events_.now(); }
+  const EventHash& hash() const noexcept { return hash_; }
+  // Arrivals at hosts.
+  uint64_t packets() const noexcept { return packets_; }
+  // A run that only wants speed may do without the hash.
+  void hash_arrivals(bool on) noexcept { hashes_ = on; }
+
+ private:
+  friend class Host;
+  void note_arrival(uint32_t host, const Packet& packet) noexcept {
+    ++packets_;
+    if (hashes_) hash_.add(now(), host, packet.bytes, packet.length);
+  }
+
+  EventQueue events_;
+  PacketPool pool_;
+  EventHash hash_;
+  bool hashes_ = true;
+  uint64_t packets_ = 0;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Link>> links_;
+};
+
+class Host final : public Node {
+ public:
+  Host(Network& network, uint32_t index, const Gid& address)
+      : network_(network), index_(index), address_(address) {}
+
+  enum class Sent : uint8_t { taken, wait, no_route };
+  // The packet is the network's if it was taken, otherwise still the caller's.
+  Sent send(Packet* packet);
+
+  PacketQueue& received() noexcept { return received_; }
+  const Gid& address() const noexcept { return address_; }
+  uint32_t index() const noexcept { return index_; }
+  Network& network() noexcept { return network_; }
+  // Gets an event at each arrival that finds nothing waiting, with `argument`.
+  void notify(EventHandler* handler, uint64_t argument) noexcept {
+    handler_ = handler;
+    handler_argument_ = argument;
+  }
+  void arrive(Packet* packet, Instant now) override;
+
+ private:
+  friend class Network;
+  struct Route {
+    Gid destination;
+    Link* link;
+  };
+
+  Network& network_;
+  const uint32_t index_;
+  const Gid address_;
+  std::vector<Route> routes_;
+  PacketQueue received_;
+  EventHandler* handler_ = nullptr;
+  uint64_t handler_argument_ = 0;
+};
+
+}  // namespace weft::sim

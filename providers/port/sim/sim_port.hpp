@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port over a host of the simulated network. Addresses are the network's, time is virtual: nobody
+// can sleep on it, the simulation calls when a frame arrives.
+#pragma once
+
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "lib/sim/network.hpp"
+
+namespace weft::port {
+
+// What a simulated port can do unless told otherwise: as a plain RoCEv2 NIC, without trains.
+engine::Capabilities sim_capabilities();
+
+class SimPort final : public engine::Port {
+ public:
+  explicit SimPort(sim::Host& host, const engine::Capabilities& capabilities = sim_capabilities())
+      : host_(host), capabilities_(capabilities) {}
+  ~SimPort() override;
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return host_.address(); }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  // Short when the link's queue is full. Frames that have no way to go are dropped and counted.
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  // False if a frame waits. There are no descriptors.
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void append_counters(std::vector<Counter>& counters) const override;
+
+  // Hides the IP identification, as kernel sockets do: the receiver has 16 bits of check left.
+  void hide_ip_id(bool on) noexcept { hides_ip_id_ = on; }
+
+ private:
+  sim::Host& host_;
+  engine::Capabilities capabilities_;
+  sim::PacketQueue lent_;
+  bool hides_ip_id_ = false;
+  uint64_t no_route_ = 0;
+  uint64_t too_long_ = 0;
+};
+
+}  // namespace weft::port
