@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The timer wheel: level l has 64 slots of 64^l ticks each. A node lies at the level where its
-// distance fits; when time enters a slot of a higher level, its nodes move down. Bitmaps of occupied
-// slots let time jump over emptiness. Deadlines are rounded up to ticks, so none expires early.
+// The wheel of timer_wheel.hpp. Order within a tick is kept without a sequence number: lists are
+// appended to at the tail, and a slot of a higher level moves down when the current tick enters it,
+// which is before anything can be inserted directly into the slots that its nodes move to.
 #include "lib/base/timer_wheel.hpp"
 
 #include <algorithm>
@@ -10,37 +10,20 @@
 #include "lib/base/check.hpp"
 
 namespace weft::base {
-
 namespace {
 
-constexpr int kBits = 6;
-constexpr int64_t kReach = int64_t{1} << (kBits * TimerWheel::kLevels);
+constexpr int kSlotBits = 6;
+constexpr int64_t kReach = int64_t{1} << (kSlotBits * TimerWheel::kLevels);
 
-int64_t tick_at_or_after(Instant t) noexcept {
-  return (t.ps >> TimerWheel::kTickShift) +
-         ((t.ps & ((int64_t{1} << TimerWheel::kTickShift) - 1)) != 0 ? 1 : 0);
-}
+int64_t tick_of(Instant instant) noexcept { return instant.ps >> TimerWheel::kTickShift; }
 
-unsigned slot_of(int64_t tick, int level) noexcept {
-  return static_cast<unsigned>(tick >> (kBits * level)) & (TimerWheel::kSlots - 1);
-}
-
-void link_before(TimerNode& head, TimerNode& node) noexcept {
-  node.next = &head;
-  node.previous = head.previous;
-  head.previous->next = &node;
-  head.previous = &node;
-}
-
-void unlink(TimerNode& node) noexcept {
-  node.previous->next = node.next;
-  node.next->previous = node.previous;
-  node.next = node.previous = nullptr;
+int index_at(int64_t tick, int level) noexcept {
+  return static_cast<int>(tick >> (kSlotBits * level)) & (TimerWheel::kSlots - 1);
 }
 
 }  // namespace
 
-TimerWheel::TimerWheel(Instant start) noexcept : tick_(start.ps >> kTickShift) {
+TimerWheel::TimerWheel(Instant start) noexcept : tick_(tick_of(start)) {
   for (auto& level : slots_)
     for (TimerNode& head : level) head.next = head.previous = &head;
 }
@@ -52,83 +35,108 @@ void TimerWheel::insert(TimerNode& node, Instant deadline) noexcept {
   ++count_;
 }
 
-void TimerWheel::place(TimerNode& node) noexcept {
-  const int64_t tick = std::clamp(tick_at_or_after(node.deadline), tick_, tick_ + kReach - 1);
-  int level = 0;
-  while (tick - tick_ >= int64_t{1} << (kBits * (level + 1))) ++level;
-  const unsigned slot = slot_of(tick, level);
-  link_before(slots_[level][slot], node);
-  occupied_[level] |= uint64_t{1} << slot;
-}
-
 void TimerWheel::remove(TimerNode& node) noexcept {
   if (!node.armed()) return;
-  TimerNode* const after = node.next;
-  unlink(node);
+  TimerNode* const next = node.next;
+  next->previous = node.previous;
+  node.previous->next = next;
+  if (next == node.previous) {  // both are the head: the slot is empty now
+    const auto slot = static_cast<size_t>(next - &slots_[0][0]);
+    occupied_[slot / kSlots] &= ~(uint64_t{1} << (slot % kSlots));
+  }
+  node.next = node.previous = nullptr;
   --count_;
-  // If the slot is empty now, `after` is its head, which tells level and slot.
-  if (after->next != after) return;
-  const auto index = after - &slots_[0][0];
-  if (index < 0 || index >= kLevels * kSlots) return;
-  occupied_[index / kSlots] &= ~(uint64_t{1} << (index % kSlots));
-}
-
-// The first tick at which something may be due or has to move down.
-int64_t TimerWheel::next_tick() const noexcept {
-  int64_t next = INT64_MAX;
-  for (int level = 0; level < kLevels; ++level) {
-    if (occupied_[level] == 0) continue;
-    const int64_t at = tick_ >> (kBits * level);
-    const unsigned slot = static_cast<unsigned>(at) & (kSlots - 1);
-    // Above level 0 the slot that time is in has moved down: what is there now is one turn ahead.
-    const uint64_t ahead = std::rotr(occupied_[level], static_cast<int>(slot));
-    const int64_t distance =
-        level == 0 ? std::countr_zero(ahead) : std::countr_zero(ahead & ~uint64_t{1});
-    next = std::min(next, (at + distance) << (kBits * level));
-  }
-  return next;
-}
-
-// Time enters `tick`: slots that begin there move down.
-void TimerWheel::enter(int64_t tick) noexcept {
-  tick_ = tick;
-  for (int level = kLevels - 1; level > 0; --level) {
-    if ((tick & ((int64_t{1} << (kBits * level)) - 1)) != 0) continue;
-    const unsigned slot = slot_of(tick, level);
-    const uint64_t bit = uint64_t{1} << slot;
-    if ((occupied_[level] & bit) == 0) continue;
-    occupied_[level] &= ~bit;
-    TimerNode& head = slots_[level][slot];
-    TimerNode* node = head.next;
-    head.next = head.previous = &head;
-    while (node != &head) {
-      TimerNode* const after = node->next;
-      place(*node);
-      node = after;
-    }
-  }
 }
 
 TimerNode* TimerWheel::pop_expired(Instant now) noexcept {
-  const int64_t target = now.ps >> kTickShift;
-  while (count_ != 0) {
-    const unsigned slot = slot_of(tick_, 0);
-    if ((occupied_[0] >> slot & 1) != 0 && tick_ <= target) {
-      TimerNode* const node = slots_[0][slot].next;
+  const int64_t last = tick_of(now);
+  for (;;) {
+    TimerNode& head = slots_[0][index_at(tick_, 0)];
+    for (TimerNode* node = head.next; node != &head; node = node->next) {
+      if (node->deadline > now) continue;             // later in this tick
+      if (tick_of(node->deadline) > tick_) continue;  // beyond the reach: waits here for the turn
       remove(*node);
       return node;
     }
-    const int64_t next = next_tick();
-    if (next > target) break;
-    enter(next);
+    if (tick_ >= last) return nullptr;
+    advance(last);
   }
-  if (target > tick_) enter(target);
-  return nullptr;
 }
 
 Instant TimerWheel::next_deadline() const noexcept {
-  if (count_ == 0) return Instant::never();
-  return {next_tick() << kTickShift};
+  Slot slot;
+  if (!earliest(&slot)) return Instant::never();
+  if (slot.level > 0) return {slot.tick << kTickShift};
+  // One tick is short and has few nodes: exact.
+  const TimerNode& head = slots_[0][slot.index];
+  Instant first = Instant::never();
+  for (const TimerNode* node = head.next; node != &head; node = node->next)
+    first = std::min(first, node->deadline);
+  return first;
+}
+
+// Links a node at the end of the slot for its deadline, as seen from the current tick.
+void TimerWheel::place(TimerNode& node) noexcept {
+  const int64_t end = tick_ | (kReach - 1);
+  const int64_t tick = std::clamp(tick_of(node.deadline), tick_, end);
+  const auto difference = static_cast<uint64_t>(tick ^ tick_);
+  const int level = (std::bit_width(difference | 1) - 1) / kSlotBits;
+  const int index = index_at(tick, level);
+  TimerNode& head = slots_[level][index];
+  node.next = &head;
+  node.previous = head.previous;
+  head.previous->next = &node;
+  head.previous = &node;
+  occupied_[level] |= uint64_t{1} << index;
+}
+
+// The slot with the earliest nodes; false if the wheel is empty. A lower level is always before a
+// higher one, because it covers a part of the higher level's current slot.
+bool TimerWheel::earliest(Slot* slot) const noexcept {
+  for (int level = 0; level < kLevels; ++level) {
+    if (occupied_[level] == 0) continue;
+    const int index = std::countr_zero(occupied_[level]);
+    WEFT_DCHECK(index >= index_at(tick_, level));
+    const int64_t turn = int64_t{kSlots} << (kSlotBits * level);
+    const int64_t offset = static_cast<int64_t>(index) << (kSlotBits * level);
+    *slot = {level, index, (tick_ & -turn) | offset};
+    return true;
+  }
+  return false;
+}
+
+// Moves the current tick on, up to `tick` at most and no further than the next slot that has nodes.
+// All that is left in the current slot waits for the wheel to turn.
+void TimerWheel::advance(int64_t tick) noexcept {
+  Slot slot;
+  if (!earliest(&slot)) {
+    tick_ = tick;
+    return;
+  }
+  if (slot.level == 0 && slot.tick == tick_) {
+    ++tick_;
+    empty_into_place(slot);
+    return;
+  }
+  if (slot.tick > tick) {
+    tick_ = tick;
+    return;
+  }
+  tick_ = slot.tick;
+  if (slot.level > 0) empty_into_place(slot);
+}
+
+// Takes all nodes out of a slot and places them anew, in their order.
+void TimerWheel::empty_into_place(Slot slot) noexcept {
+  TimerNode& head = slots_[slot.level][slot.index];
+  TimerNode* node = head.next;
+  head.next = head.previous = &head;
+  occupied_[slot.level] &= ~(uint64_t{1} << slot.index);
+  while (node != &head) {
+    TimerNode* const next = node->next;
+    place(*node);
+    node = next;
+  }
 }
 
 }  // namespace weft::base

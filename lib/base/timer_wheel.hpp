@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A hierarchical timer wheel: insert and remove in constant time, no allocation, deterministic order
 // (by tick, then by insertion). Nodes are intrusive: they live in what they wake.
+//
+// Level 0 has one slot for each tick of the current 64, level 1 one for each 64 ticks of the current
+// 4096, and so on: a node stands at the level of the highest group of 6 bits in which its tick differs
+// from the current one. When the current tick enters a slot of a higher level, its nodes move down.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +27,37 @@ class TimerWheel {
   static constexpr int kSlots = 64;
 
   explicit TimerWheel(Instant start) noexcept;
+  TimerWheel(const TimerWheel&) = delete;
+  TimerWheel& operator=(const TimerWheel&) = delete;
 
-  // Arms a node that is not armed. A deadline in the past expires at the next call; one beyond the
-  // wheel's reach (2^36 ticks, about 20 hours) is kept in the last level until it comes near.
+  // Arms a node that is not armed. A deadline in the past counts as one of the current tick and
+  // expires at the next call; one beyond the wheel's reach (2^36 ticks, about 20 hours) waits at the
+  // end of the wheel until that has turned.
   void insert(TimerNode& node, Instant deadline) noexcept;
   // Disarms; no-op if not armed.
   void remove(TimerNode& node) noexcept;
   // Takes out and returns one node with deadline <= now (never before its deadline), or nullptr.
   TimerNode* pop_expired(Instant now) noexcept;
-  // No node expires before this instant; never() if empty. A lower bound: it may be early.
+  // No node expires before this instant; never() if empty. A lower bound: it may be early (at most
+  // kLevels - 1 times for a node), but after pop_expired(now) gave nullptr it is later than now.
   Instant next_deadline() const noexcept;
   bool empty() const noexcept { return count_ == 0; }
 
  private:
+  // A slot by level and index, and the first tick that it covers.
+  struct Slot {
+    int level;
+    int index;
+    int64_t tick;
+  };
   void place(TimerNode& node) noexcept;
-  int64_t next_tick() const noexcept;
-  void enter(int64_t tick) noexcept;
+  bool earliest(Slot* slot) const noexcept;
+  void advance(int64_t tick) noexcept;
+  void empty_into_place(Slot slot) noexcept;
 
-  TimerNode slots_[kLevels][kSlots];  // list heads
+  TimerNode slots_[kLevels][kSlots];  // list heads, linked to themselves when empty
   uint64_t occupied_[kLevels] = {};   // a bit per slot
-  int64_t tick_ = 0;                  // all slots before it are empty
+  int64_t tick_ = 0;                  // the current tick; all slots before it are empty
   uint64_t count_ = 0;
 };
 

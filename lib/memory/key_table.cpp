@@ -70,7 +70,7 @@ Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_
   const uint64_t offset = address - std::bit_cast<uintptr_t>(region->base);
   if (offset > region->length || length > region->length - offset) return Verdict::out_of_bounds;
   if (!has(region->access, need)) return Verdict::no_permission;
-  *where = region->base + offset;
+  *where = std::bit_cast<std::byte*>(address);
   return Verdict::ok;
 }
 
