@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(WEFT_PRODUCT_ROOMS base wire memory congestion engine driver port_udp port_shm port_middleware
-                       verbs roce)
+                       verbs roce providers)
 set(OBJECTS)
 set(MISSING)
 foreach(ROOM ${WEFT_PRODUCT_ROOMS})

@@ -33,7 +33,10 @@ weft_room(verbs lib/verbs base memory)
 weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
           port_middleware)
 
+# The registry names each provider, and the public handles look providers up in it: a cycle of links
+# (not of includes), which static libraries may have.
 weft_room(providers providers/registry roce verbs)
+target_link_libraries(weft_verbs PUBLIC weft_providers)
 
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)

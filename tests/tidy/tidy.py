@@ -33,6 +33,7 @@ MAY_INCLUDE = {
     "ibverbs": "verbs base memory",
     "roce": "verbs driver engine wire memory base port_udp port_shm port_sim port_middleware",
     "srd": "verbs driver engine wire memory base port_udp port_shm port_sim port_middleware",
+    "registry": "verbs roce srd ibverbs",
     "port_udp": PORT,
     "port_shm": PORT,
     "port_sim": PORT + " sim",
