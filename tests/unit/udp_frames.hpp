@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the tests of the udp port share: frames with recognizable bytes, opening and draining a
+// port, and network namespaces of their own.
+#pragma once
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "providers/port/udp/udp_port.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
+
+namespace udp_test {
+
+using namespace weft;
+using engine::Frame;
+using engine::Path;
+using engine::Port;
+using engine::Span;
+using engine::TxFrame;
+using Keys = std::vector<std::pair<std::string, std::string>>;
+using Bytes = std::vector<std::byte>;
+
+inline std::unique_ptr<Port> open_port(const std::string& where, const Keys& keys = {}) {
+  Result<std::unique_ptr<Port>> port = port::open_udp_port({where, keys});
+  INFO("udp:" << where << ": " << (port ? "" : port.error().message));
+  REQUIRE(port.ok());
+  return std::move(*port);
+}
+
+inline uint64_t counter(const Port& port, std::string_view name) {
+  std::vector<Counter> counters;
+  port.append_counters(counters);
+  for (const Counter& one : counters)
+    if (one.name == name) return one.value;
+  FAIL("no counter " << name);
+  return 0;
+}
+
+inline Path path_between(Port& from, const Port& to, uint16_t wanted_port = 0xC321) {
+  Path path;
+  path.source = from.address();
+  path.destination = to.address();
+  path.source_port = from.source_port(wanted_port);
+  return path;
+}
+
+// The bytes of frame `number`: the destination QPN where a BTH has it, the rest patterned.
+inline Bytes frame_bytes(uint32_t number, uint32_t length, uint32_t qpn = 0x000010) {
+  Bytes bytes(length);
+  for (uint32_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>((number * 131 + i * 7 + i / 251) & 0xFF);
+  if (length >= 8)
+    for (uint32_t i = 0; i < 3; ++i) bytes[5 + i] = static_cast<std::byte>(qpn >> (16 - 8 * i));
+  return bytes;
+}
+
+// A received frame by value.
+struct Got {
+  Bytes bytes;
+  Path path;
+  uint16_t ip_id = 0;
+  bool ip_id_known = true;
+  uint8_t ecn = 0;
+};
+
+// Receives until `count` frames are here or nothing came for a second.
+inline std::vector<Got> drain(Port& port, size_t count, size_t at_once = 64) {
+  std::vector<Got> result;
+  std::vector<Frame> frames(at_once);
+  while (result.size() < count) {
+    const size_t n = port.receive(frames);
+    for (size_t i = 0; i < n; ++i)
+      result.push_back({Bytes(frames[i].bytes, frames[i].bytes + frames[i].length), *frames[i].path,
+                        frames[i].ip_id, frames[i].ip_id_known, frames[i].ecn});
+    port.release({frames.data(), n});
+    if (n > 0) continue;
+    std::vector<pollfd> waits;
+    if (!port.prepare_wait(waits, false)) continue;
+    const int ready = ::poll(waits.data(), waits.size(), 1000);
+    port.finish_wait();
+    if (ready <= 0) break;
+  }
+  return result;
+}
+
+inline TxFrame whole_frame(const Path& path, const Bytes& bytes, uint16_t id = 0) {
+  TxFrame frame;
+  frame.path = &path;
+  frame.head = bytes.data();
+  frame.head_length = static_cast<uint32_t>(bytes.size());
+  frame.ip_id = id;
+  return frame;
+}
+
+inline bool has_ipv6_loopback() { return port::resolve("::1").ok(); }
+
+// A network namespace of our own while it lives; the thread comes back to the old one afterwards.
+class Namespace {
+ public:
+  Namespace() : before_(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
+    entered_ = before_ >= 0 && ::unshare(CLONE_NEWNET) == 0;
+    if (entered_) up("lo");
+  }
+  ~Namespace() {
+    if (entered_ && ::setns(before_, CLONE_NEWNET) != 0) std::abort();
+    if (before_ >= 0) ::close(before_);
+  }
+  Namespace(const Namespace&) = delete;
+  Namespace& operator=(const Namespace&) = delete;
+  explicit operator bool() const { return entered_; }
+
+  static bool up(const char* interface) {
+    const port::Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq request{};
+    std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+    if (::ioctl(any.fd(), SIOCGIFFLAGS, &request) != 0) return false;
+    request.ifr_flags |= IFF_UP | IFF_RUNNING;
+    return ::ioctl(any.fd(), SIOCSIFFLAGS, &request) == 0;
+  }
+
+ private:
+  int before_;
+  bool entered_ = false;
+};
+
+}  // namespace udp_test
