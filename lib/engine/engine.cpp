@@ -4,6 +4,8 @@
 // pairs. The verbs side is in engine_verbs.cpp and engine_post.cpp.
 #include "lib/engine/engine.hpp"
 
+#include <algorithm>
+
 #include "lib/engine/rc/rc.hpp"
 #include "lib/wire/icrc.hpp"
 
@@ -176,6 +178,7 @@ void Engine::expire(Instant now) noexcept {
                                                   offsetof(QueuePair, timer));
     rc::on_timer(*this, qp, now);
   }
+  next_deadline_ = wheel_.next_deadline();
 }
 
 void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
@@ -184,6 +187,7 @@ void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
     wheel_.remove(qp.timer);
   }
   wheel_.insert(qp.timer, deadline);
+  next_deadline_ = std::min(next_deadline_, deadline);
 }
 
 void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,

@@ -67,7 +67,7 @@ class Engine {
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept;
   void expire(Instant now) noexcept;
   // When expire() must be called; not later than the first deadline, perhaps earlier.
-  Instant next_deadline() const noexcept { return wheel_.next_deadline(); }
+  Instant next_deadline() const noexcept { return next_deadline_; }
   // True if transmit() has something to do now, a waiting acknowledgement included.
   bool wants_transmit() const noexcept { return active_head_ != nullptr || ack_head_ != nullptr; }
 
@@ -125,6 +125,7 @@ class Engine {
   memory::KeyTable keys_;
   Counters counters_;
   base::TimerWheel wheel_;
+  Instant next_deadline_ = Instant::never();  // cached: asked for every turn
   QpTable qps_;
   FrameBuilder builder_;
   QueuePair* active_head_ = nullptr;  // round robin of queue pairs with something to send
