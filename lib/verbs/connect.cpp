@@ -45,10 +45,10 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
                                              " bytes, at most 4096 fit"};
   const DeviceAttributes& device = qp.device().attributes();
   const uint32_t mtu = options.path_mtu != 0 ? options.path_mtu : device.active_mtu;
-  if (mtu < 256 || mtu > std::min(device.max_mtu, 4096u) || !std::has_single_bit(mtu))
+  if (mtu < 256 || mtu > device.max_mtu || !std::has_single_bit(mtu))
     return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) +
                                              " is not a power of two from 256 to " +
-                                             std::to_string(std::min(device.max_mtu, 4096u))};
+                                             std::to_string(device.max_mtu)};
   if (options.sq_psn && options.sq_psn->value > Psn::kMask)
     return Error{Code::invalid_argument, "sq_psn has more than 24 bits"};
   const Result<Psn> psn = options.sq_psn ? Result<Psn>(*options.sq_psn) : random_psn();

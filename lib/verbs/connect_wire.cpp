@@ -94,8 +94,9 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   if (hello.qpn.value < 2 || hello.qpn.value >= Psn::kMask)
     return bad("the peer's hello has a queue pair number that no connection can have");
   if (hello.psn.value > Psn::kMask) return bad("the peer's hello has a PSN of more than 24 bits");
-  if (hello.path_mtu < 256 || hello.path_mtu > 4096 || !std::has_single_bit(hello.path_mtu))
-    return bad("the peer's hello has a path MTU that is not 256, 512, 1024, 2048 or 4096");
+  // RoCEv2 ends at 4096; ports over memory carry more.
+  if (hello.path_mtu < 256 || !std::has_single_bit(hello.path_mtu))
+    return bad("the peer's hello has a path MTU that is not a power of two from 256 on");
   if (body.zero[0] != 0 || body.zero[1] != 0 || body.zero[2] != 0)
     return bad("the peer's hello sets reserved bytes");
   const auto end = std::find(body.transport.begin(), body.transport.end(), '\0');
