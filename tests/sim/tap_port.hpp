@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port for tests: hands every frame that is sent to a judge, who may keep a copy or drop it.
+// Drops here are exact, where the fault port's are random.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "lib/engine/port.hpp"
+#include "lib/wire/parse.hpp"
+
+namespace weft::test {
+
+// A frame as it left, headers parsed.
+struct SentFrame {
+  engine::Path path;
+  uint16_t ip_id = 0;
+  uint8_t ecn = 0;
+  std::vector<std::byte> bytes;  // BTH to ICRC
+
+  uint8_t opcode() const { return static_cast<uint8_t>(bytes[0]); }
+  const wire::Bth& bth() const { return *reinterpret_cast<const wire::Bth*>(bytes.data()); }
+  const wire::OpcodeInfo& info() const { return wire::opcode_info(opcode()); }
+  // Where the AETH lies, if there is one.
+  const wire::Aeth& aeth() const {
+    return *reinterpret_cast<const wire::Aeth*>(bytes.data() + wire::kBthLength);
+  }
+  const wire::Reth& reth() const {
+    return *reinterpret_cast<const wire::Reth*>(bytes.data() + wire::kBthLength);
+  }
+};
+
+class TapPort final : public engine::Port {
+ public:
+  explicit TapPort(std::unique_ptr<engine::Port> inner) : inner_(std::move(inner)) {}
+
+  // Called for each frame; false drops it.
+  std::function<bool(const SentFrame&)> judge;
+
+  const engine::Capabilities& capabilities() const noexcept override {
+    return inner_->capabilities();
+  }
+  Gid address() const noexcept override { return inner_->address(); }
+  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
+  size_t receive(std::span<engine::Frame> frames) noexcept override {
+    return inner_->receive(frames);
+  }
+  void release(std::span<const engine::Frame> frames) noexcept override { inner_->release(frames); }
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override {
+    return inner_->prepare_wait(descriptors, want_transmit);
+  }
+
+ private:
+  std::unique_ptr<engine::Port> inner_;
+};
+
+}  // namespace weft::test
