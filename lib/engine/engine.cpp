@@ -87,11 +87,9 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   builder_.begin_burst(frames);
   bulk_posted_ = false;
-  // Each queue pair that is active now has at most one turn.
-  QueuePair* const stop = active_tail_;
+  // Round robin until nobody has anything to send, or there is no room.
   while (active_head_ != nullptr && builder_.has_room()) {
     QueuePair& qp = *active_head_;
-    const bool last = &qp == stop;
     active_head_ = qp.next_active;
     if (active_head_ == nullptr) active_tail_ = nullptr;
     qp.next_active = nullptr;
@@ -101,7 +99,6 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     // An acknowledgement rides behind the data: in a train it is the short last frame.
     if (qp.res.ack_queued) rc::send_ack(*this, qp, builder_);
     if (replies == rc::Served::more || requests == rc::Served::more) activate(qp);
-    if (last) break;
   }
   transmit_acks(now);
   ++turn_;
