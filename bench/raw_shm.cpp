@@ -35,7 +35,7 @@ struct alignas(kLine) Slot {
 };
 
 struct Shared {
-  Line start;            // both sides are ready
+  Line start;  // both sides are ready
   Line ping;
   Line pong;
   Line consumed;
@@ -80,7 +80,8 @@ void meet(Shared& shared, uint64_t round) {
 }
 
 // Runs `far` in a forked process on core 1 and `near` here on core 0; the time of `near` in ns.
-double measure(Shared& shared, const std::function<void()>& near, const std::function<void()>& far) {
+double measure(Shared& shared, const std::function<void()>& near,
+               const std::function<void()>& far) {
   new (&shared) Shared;
   const pid_t child = fork();
   if (child == 0) {
@@ -188,7 +189,12 @@ double pull(Shared& s, size_t size, uint64_t count, bool system_call) {
     s.pong.value = denied ? 0 : static_cast<uint64_t>(now_ns() - begin);
     s.ping.value = 1;
   };
-  measure(s, [&] { while (s.ping.value.load() == 0) pause(); }, far);
+  measure(
+      s,
+      [&] {
+        while (s.ping.value.load() == 0) pause();
+      },
+      far);
   time = static_cast<double>(s.pong.value.load());
   munmap(source, sizeof s.large);
   return time == 0 ? 0 : static_cast<double>(size * count) / time;
@@ -196,8 +202,7 @@ double pull(Shared& s, size_t size, uint64_t count, bool system_call) {
 
 double best_of(int repeats, bool smallest, const std::function<double()>& run) {
   double best = run();
-  for (int i = 1; i < repeats; ++i)
-    best = smallest ? std::min(best, run()) : std::max(best, run());
+  for (int i = 1; i < repeats; ++i) best = smallest ? std::min(best, run()) : std::max(best, run());
   return best;
 }
 
@@ -220,12 +225,13 @@ std::vector<Row> run_all(Shared& s) {
 int main(int argc, char** argv) {
   const bool json = argc == 2 && std::string_view(argv[1]) == "--json";
   if (argc > 1 && !json) {
-    std::fprintf(stderr, "usage: raw_shm [--json]\nThe floors of shared memory between two "
-                         "processes, pinned on cores 0 and 1. 0 GB/s: the kernel refused.\n");
+    std::fprintf(stderr,
+                 "usage: raw_shm [--json]\nThe floors of shared memory between two "
+                 "processes, pinned on cores 0 and 1. 0 GB/s: the kernel refused.\n");
     return 2;
   }
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                      -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return std::perror("raw_shm: mmap"), 1;
   const std::vector<Row> rows = run_all(*static_cast<Shared*>(memory));
   const char* separator = "{";

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shm port alone, without the engine: what a frame costs between two processes pinned on cores 0
+// and 1. Against raw_shm it shows the price of the port, against weft_perf the price of the engine.
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "providers/port/shm/shm_port.hpp"
+
+namespace {
+
+using weft::Gid;
+using weft::engine::Frame;
+using weft::engine::Path;
+using weft::engine::Port;
+using weft::engine::PortOptions;
+using weft::engine::Span;
+using weft::engine::TxFrame;
+
+constexpr uint32_t kHeader = 28;
+constexpr size_t kWindow = 16;  // payload buffers that are used in turn
+
+struct End {
+  std::unique_ptr<Port> port;
+  Path path;
+  std::vector<std::byte> memory;
+  size_t turn = 0;
+  uint64_t by_reference = 0;
+};
+
+void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core % static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+double now_ns() {
+  const auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::nanoseconds(t).count());
+}
+
+void send(End& end, uint32_t frames, uint32_t payload, bool staged) {
+  static std::byte head[128];
+  TxFrame burst[64];
+  Span spans[64];
+  for (uint32_t i = 0; i < frames; ++i) {
+    burst[i].path = &end.path;
+    burst[i].head = head;
+    burst[i].head_length = kHeader + (staged ? payload : 0);
+    burst[i].header_length = kHeader;
+    if (staged) continue;
+    spans[i] = {end.memory.data() + end.turn++ % kWindow * payload, payload};
+    burst[i].payload_length = payload;
+    burst[i].spans = &spans[i];
+    burst[i].span_count = 1;
+    burst[i].stable = true;
+  }
+  size_t sent = 0;
+  while (sent < frames) sent += end.port->transmit(std::span(burst, frames).subspan(sent));
+}
+
+// Takes what has come; returns the number of frames.
+uint64_t take(End& end) {
+  Frame frames[64];
+  const size_t count = end.port->receive(frames);
+  for (size_t i = 0; i < count; ++i) {
+    const Frame& frame = frames[i];
+    const uint32_t payload = frame.more_length + frame.remote_length;
+    if (payload == 0) continue;
+    std::byte* to = end.memory.data() + end.turn++ % kWindow * payload;
+    if (frame.remote != nullptr) {
+      end.by_reference += frame.remote->pull(to, frame.remote_address, payload);
+    } else {
+      std::memcpy(to, frame.more, payload);
+    }
+  }
+  if (count != 0) end.port->release(std::span(frames, count));
+  return count;
+}
+
+void take_all(End& end, uint64_t frames) {
+  while (frames != 0) frames -= take(end);
+}
+
+// Opens a port in each of two processes and lets them know each other; runs both sides.
+template <class Near, class Far>
+double measure(const PortOptions& options, size_t payload, Near near, Far far) {
+  int to_parent[2], to_child[2];
+  if (pipe(to_parent) != 0 || pipe(to_child) != 0) std::exit(1);
+  const pid_t child = fork();
+  const int in = child == 0 ? to_child[0] : to_parent[0];
+  const int out = child == 0 ? to_parent[1] : to_child[1];
+  pin(child == 0 ? 1 : 0);
+  End end;
+  auto opened = weft::port::open_shm_port(options);
+  if (!opened) {
+    std::fprintf(stderr, "raw_shm_port: %s\n", opened.error().message.c_str());
+    std::exit(1);
+  }
+  end.port = *std::move(opened);
+  end.memory.assign(std::max<size_t>(payload * kWindow, 4096), std::byte{1});
+  end.path.source = end.port->address();
+  if (write(out, &end.path.source, sizeof(Gid)) != sizeof(Gid) ||
+      read(in, &end.path.destination, sizeof(Gid)) != sizeof(Gid))
+    std::exit(1);
+  for (int i = 0; i < 100; ++i) {  // the links, and their probes
+    send(end, 1, 8, true);
+    take_all(end, 1);
+    for (int k = 0; k < 1100; ++k) end.by_reference += take(end);
+  }
+  if (child == 0) {
+    far(end);
+    // Not gone before the other side has all answers.
+    char byte;
+    (void)!read(in, &byte, 1);
+    _exit(0);
+  }
+  const double begin = now_ns();
+  near(end);
+  const double time = now_ns() - begin;
+  (void)!write(out, "", 1);
+  waitpid(child, nullptr, 0);
+  for (const int fd : {to_parent[0], to_parent[1], to_child[0], to_child[1]}) close(fd);
+  return time;
+}
+
+double half_round_trip(const PortOptions& options, uint32_t payload, bool staged, int rounds) {
+  const auto near = [=](End& end) {
+    for (int i = 0; i < rounds; ++i) {
+      send(end, 1, payload, staged);
+      take_all(end, 1);
+    }
+  };
+  const auto far = [=](End& end) {
+    for (int i = 0; i < rounds; ++i) {
+      take_all(end, 1);
+      send(end, 1, payload, staged);
+    }
+  };
+  return measure(options, payload, near, far) / rounds / 2;
+}
+
+// Frames per nanosecond; a credit frame comes back for every burst, at most `ahead` are on the way.
+double rate(const PortOptions& options, uint32_t payload, bool staged, uint32_t burst, int bursts) {
+  const int ahead = 4;
+  const auto near = [=](End& end) {
+    for (int i = 0; i < bursts; ++i) {
+      send(end, burst, payload, staged);
+      if (i >= ahead) take_all(end, 1);
+    }
+    take_all(end, static_cast<uint64_t>(ahead));
+  };
+  const auto far = [=](End& end) {
+    uint64_t got = 0, credits = 0;
+    while (credits < static_cast<uint64_t>(bursts)) {
+      got += take(end);
+      for (; got >= burst; got -= burst, ++credits) send(end, 1, 8, true);
+    }
+  };
+  return static_cast<double>(burst) * bursts / measure(options, payload, near, far);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  PortOptions options;
+  bool json = false;
+  options.where = "raw" + std::to_string(getpid());
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    if (argument == "--json") {
+      json = true;
+    } else if (equals != std::string::npos) {
+      options.options.push_back({argument.substr(0, equals), argument.substr(equals + 1)});
+    } else {
+      std::fprintf(stderr, "usage: raw_shm_port [--json] [KEY=VALUE of the shm port]...\n");
+      return 2;
+    }
+  }
+  const char* separator = "{";
+  const auto report = [&](const char* name, double value, const char* unit) {
+    if (json) {
+      std::printf("%s\"%s\": {\"value\": %.3f, \"unit\": \"%s\"}", separator, name, value, unit);
+      separator = ", ";
+    } else {
+      std::printf("%-22s %10.2f %s\n", name, value, unit);
+    }
+    std::fflush(stdout);
+  };
+  report("frame_36_half_trip", half_round_trip(options, 8, true, 500'000), "ns");
+  report("frame_4k_half_trip", half_round_trip(options, 4096, false, 100'000), "ns");
+  report("frame_64k_half_trip", half_round_trip(options, 65536, false, 10'000), "ns");
+  report("frame_36_rate", rate(options, 8, true, 32, 500'000) * 1e3, "M/s");
+  for (const uint32_t size : {4096u, 16384u, 65536u, 262144u, 1048576u}) {
+    const std::string name = "stream_" + std::to_string(size / 1024) + "k";
+    const int bursts = static_cast<int>((4ull << 30) / size / 4);
+    report(name.c_str(), rate(options, size, false, 4, bursts) * size, "GB/s");
+  }
+  if (json) std::printf("}\n");
+  return 0;
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The two ends of a link. A link has one direction: its sender made the ring and connected. Answers
+// take the receiver's own link back, so two ports that connect to each other at the same time make
+// two links, as they need, and nothing has to be arbitrated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lib/engine/frame.hpp"
+#include "providers/port/shm/descriptor.hpp"
+#include "providers/port/shm/rendezvous.hpp"
+#include "providers/port/shm/ring.hpp"
+
+namespace weft::port::shm {
+
+// What an epoll event points at.
+struct Endpoint {
+  enum class Kind : uint8_t { listener, greeting, in, out, process };
+  explicit Endpoint(Kind k) : kind(k) {}
+  Kind kind;
+};
+
+// A connection that was accepted and did not prove itself yet.
+struct Greeting : Endpoint {
+  Greeting() : Endpoint(Kind::greeting) {}
+  Descriptor socket;
+  Credentials peer;
+  Hello hello;
+  Descriptor memory;
+  bool complete = false;  // `hello` is here
+  bool done = false;      // admitted or turned away
+};
+
+// The link that `path.source` sends to us on.
+struct InLink final : Endpoint, engine::RemoteMemory {
+  InLink(std::byte* memory, const RingGeometry& geometry)
+      : Endpoint(Kind::in), ring(memory, geometry) {}
+  bool pull(void* destination, uint64_t address, size_t size) noexcept override;
+
+  enum class State : uint8_t {
+    open,
+    draining,  // the sender is gone: what it published before is still received
+    cut,       // nothing more is received
+  };
+  RingConsumer ring;
+  State state = State::open;
+  pid_t pid = 0;
+  uint64_t denied = 0;       // pulls that the kernel refused
+  uint64_t drain_until = 0;  // ring position at which a draining link ends at the latest
+  engine::Path path;
+  Descriptor socket;
+  Mapping mapping;
+};
+
+// A process that we send to; readable when it has ended.
+struct ProcessWatch : Endpoint {
+  ProcessWatch() : Endpoint(Kind::process) {}
+  struct OutLink* link = nullptr;
+  Descriptor descriptor;
+};
+
+// The link that we send to `gid` on.
+struct OutLink : Endpoint {
+  explicit OutLink(const Gid& address) : Endpoint(Kind::out), gid(address) {}
+
+  Gid gid;
+  std::optional<RingProducer> ring;  // empty = down: there is no such peer, or not any more
+  bool unannounced = false;          // frames were published since the doorbell was last considered
+  bool barrier = false;              // the peer barriers before it sleeps, and reaches us
+  bool can_pull = false;             // the peer can read our memory
+  bool blocked = false;              // the last frame did not fit
+  bool is_self = false;
+  bool watched = false;  // the process watch is in the epoll set
+  pid_t pid = 0;
+  int64_t retry_at_ns = 0;       // down: when to connect again
+  int64_t blocked_since_ns = 0;  // of the ring position `blocked_at`
+  uint64_t blocked_at = 0;
+  Descriptor socket;
+  Mapping mapping;
+  ProcessWatch process;
+};
+
+}  // namespace weft::port::shm

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The keys of the shm port in a device string, with their defaults and ranges.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/engine/port.hpp"
+#include "providers/port/shm/ring.hpp"
+#include "weft/result.hpp"
+
+namespace weft::port::shm {
+
+enum class ByReference : uint8_t {
+  never,
+  measured,  // where it is faster than copying through the ring on this machine
+  always,    // wherever the kernel permits
+};
+
+struct Options {
+  std::string job = "default";
+  ByReference by_reference = ByReference::measured;
+  uint32_t threshold = 16384;  // payload bytes from which `always` goes by reference
+  uint32_t mtu = 0;            // 0 = the fastest
+  RingGeometry ring{1024, 8u << 20};
+};
+
+// An unknown key or a value out of range is an error that lists the valid ones.
+Result<Options> parse_options(const engine::PortOptions& options);
+
+}  // namespace weft::port::shm

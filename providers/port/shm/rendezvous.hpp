@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How two ports find and convince each other. A port listens on an abstract unix socket named after
+// its user, job and address, so nothing lies in a file system and a killed process leaves nothing.
+// Who wants to send connects and hands over the memory of a ring for that direction. The kernel
+// says who is at the other end (SO_PEERCRED): another user is turned away, and a sender's address
+// is believed only if the same process listens there (//= threat:A31).
+//
+// The memory is a memfd that can neither shrink nor grow, so that no peer can turn our reads into
+// SIGBUS by truncating it. The socket stays open: its end tells that the peer is gone, a byte on it
+// is the doorbell for a peer that sleeps.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "providers/port/shm/descriptor.hpp"
+#include "providers/port/shm/ring.hpp"
+#include "weft/result.hpp"
+#include "weft/types.hpp"
+
+namespace weft::port::shm {
+
+// Addresses of this port: a fixed prefix and 64 random bits.
+inline constexpr std::array<uint8_t, 8> kGidPrefix = {0xFD, 'w', 'e', 'f', 't', 's', 'h', 'm'};
+Gid make_gid(uint64_t id) noexcept;
+bool is_shm_gid(const Gid& gid) noexcept;
+
+using Nonce = std::array<std::byte, 16>;
+
+inline constexpr uint32_t kHelloMagic = 0x77736831;  // "wsh1": the number is the layout's version
+inline constexpr uint32_t kWelcomeMagic = 0x77737731;
+
+inline constexpr uint32_t kFlagBarrier = 1;  // has membarrier: it needs no fence from the peer
+inline constexpr uint32_t kFlagCanPull = 2;  // read the nonce from the peer's memory
+
+// Connector to listener, with the ring's memfd.
+struct Hello {
+  uint32_t magic = kHelloMagic;
+  uint32_t flags = 0;
+  Gid source;
+  Gid destination;
+  uint32_t slots = 0;
+  uint32_t reserved = 0;
+  uint64_t data_bytes = 0;
+  uint64_t nonce_address = 0;  // of `nonce` in the connector's private memory
+  Nonce nonce{};
+};
+// Listener to connector: the ring is mapped.
+struct Welcome {
+  uint32_t magic = kWelcomeMagic;
+  uint32_t flags = 0;
+};
+
+struct Credentials {
+  pid_t pid = 0;  // 0 = not visible from our process namespace
+  uid_t uid = 0;
+};
+// Who is at the other end of a unix socket. False: the kernel could not tell.
+bool peer_credentials(int socket, Credentials& out) noexcept;
+
+// Claims the address of `gid`. The error address_in_use means: draw another one.
+Result<Descriptor> listen_at(std::string_view job, const Gid& gid);
+
+enum class Connect : uint8_t { ok, refused, busy };
+// busy: the peer accepts too slowly or we are out of descriptors, try again.
+Connect connect_to(std::string_view job, const Gid& gid, Descriptor& socket) noexcept;
+
+bool send_hello(int socket, const Hello& hello, int memory) noexcept;
+enum class Received : uint8_t { nothing, ok, refused };
+Received receive_hello(int socket, Hello& hello, Descriptor& memory) noexcept;
+
+// Rings a peer that sleeps. Never blocks.
+void ring_doorbell(int socket) noexcept;
+
+// New sealed memory for a ring; an empty mapping if there is none to be had.
+Mapping create_ring_memory(const RingGeometry& geometry, Descriptor& memory) noexcept;
+// Maps what a peer handed over, after proving that it cannot be truncated and is as large as it
+// says.
+Mapping map_ring_memory(const RingGeometry& geometry, const Descriptor& memory) noexcept;
+
+// Copies from the memory of another process. 0, or the errno of the failure.
+int pull_from(pid_t pid, void* destination, uint64_t address, size_t size) noexcept;
+// The payload size from which a pull is faster than two copies on this machine, found by trying;
+// 0 = never, up to the largest frame, or the kernel refuses.
+uint32_t measure_pull_threshold() noexcept;
+bool pull_permitted() noexcept;
+
+int64_t monotonic_ns() noexcept;
+
+// Makes every thread of every process that registered pass a memory barrier, so that those need
+// none on their fast path (membarrier(2), expedited). False: not available.
+bool register_barrier() noexcept;
+void barrier_everywhere() noexcept;
+
+}  // namespace weft::port::shm

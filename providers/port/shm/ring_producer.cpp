@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending side of a ring. See ring.hpp.
+#include <cstring>
+#include <new>
+
+#include "lib/base/check.hpp"
+#include "lib/memory/guarded_copy.hpp"
+#include "providers/port/shm/ring.hpp"
+
+namespace weft::port::shm {
+
+namespace {
+
+// Copies 0..64 bytes with two overlapping moves instead of a call.
+void copy_short(std::byte* to, const std::byte* from, size_t size) {
+  if (size >= 32) {
+    std::memcpy(to, from, 32);
+    std::memcpy(to + size - 32, from + size - 32, 32);
+  } else if (size >= 16) {
+    std::memcpy(to, from, 16);
+    std::memcpy(to + size - 16, from + size - 16, 16);
+  } else if (size >= 8) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + size - 8, from + size - 8, 8);
+  } else {
+    for (size_t i = 0; i < size; ++i) to[i] = from[i];
+  }
+}
+
+bool copy_spans(std::byte* to, const engine::TxFrame& frame) {
+  for (uint32_t i = 0; i < frame.span_count; ++i) {
+    const engine::Span& span = frame.spans[i];
+    if (!memory::copy_out(to, span.data, span.length)) return false;
+    to += span.length;
+  }
+  return true;
+}
+
+}  // namespace
+
+RingView::RingView(std::byte* memory, const RingGeometry& geometry)
+    : control(std::launder(reinterpret_cast<RingControl*>(memory))),
+      slots(std::launder(reinterpret_cast<Slot*>(memory + RingGeometry::kControlBytes))),
+      claims(std::launder(reinterpret_cast<Claim*>(slots + geometry.slots))),
+      data(memory + geometry.data_offset()) {}
+
+RingProducer::RingProducer(std::byte* memory, const RingGeometry& geometry)
+    : view_(memory, geometry),
+      mask_(geometry.slots - 1),
+      data_size_(geometry.data_bytes),
+      uses_(new DataUse[geometry.slots]) {
+  WEFT_CHECK(geometry.valid());
+}
+
+RingProducer::Push RingProducer::push(const engine::TxFrame& frame, bool by_reference) noexcept {
+  if (produced_ - consumed_ > mask_) {
+    if (!refresh()) return Push::corrupt;
+    if (produced_ - consumed_ > mask_) return Push::full;
+  }
+  Slot& slot = view_.slots[produced_ & mask_];
+  if (frame.length() <= sizeof slot.body) return push_inline(frame, slot);
+  return push_data(frame, slot, by_reference);
+}
+
+RingProducer::Push RingProducer::push_inline(const engine::TxFrame& frame, Slot& slot) noexcept {
+  std::byte* at = slot.body;
+  copy_short(at, frame.head, frame.head_length);
+  at += frame.head_length;
+  if (frame.span_count != 0) {
+    if (!copy_spans(at, frame)) return Push::unreadable;
+    at += frame.payload_length;
+  }
+  if (frame.tail_length != 0) copy_short(at, frame.tail, frame.tail_length);
+  publish(slot, SlotKind::inline_frame, frame.length(), frame.ecn);
+  return Push::taken;
+}
+
+RingProducer::Push RingProducer::push_data(const engine::TxFrame& frame, Slot& slot,
+                                           bool by_reference) noexcept {
+  const uint32_t total = frame.length();
+  if (total > kLargestFrame) return Push::too_long;
+  const uint32_t header = frame.header_length != 0 ? frame.header_length : frame.head_length;
+  const bool apart = frame.tail_length == 0 && header < total;
+  if (by_reference && apart && frame.stable && frame.span_count == 1 &&
+      header == frame.head_length && header <= sizeof ReferenceBody::head) {
+    auto& body = *reinterpret_cast<ReferenceBody*>(slot.body);
+    body.address = reinterpret_cast<uint64_t>(frame.spans[0].data);
+    body.length = frame.spans[0].length;
+    view_.claims[produced_ & mask_].store(kReady, std::memory_order_relaxed);
+    copy_short(body.head, frame.head, header);
+    uses_[uses_head_++ & mask_] = {produced_, data_head_, body.address, body.length};
+    publish(slot, SlotKind::reference, header, frame.ecn);
+    return Push::taken;
+  }
+
+  const bool split = apart && header <= sizeof DataBody::head;
+  const uint32_t skipped = split ? header : 0;
+  if (total - skipped > data_size_) return Push::too_long;
+  uint64_t position;
+  if (!reserve(total - skipped, position)) {
+    if (!refresh()) return Push::corrupt;
+    if (!reserve(total - skipped, position)) return Push::full;
+  }
+  std::byte* at = view_.data + (position & (data_size_ - 1));
+  auto& body = *reinterpret_cast<DataBody*>(slot.body);
+  body.offset = static_cast<uint32_t>(at - view_.data);
+  body.length = total - skipped;
+  copy_short(body.head, frame.head, skipped);
+  std::memcpy(at, frame.head + skipped, frame.head_length - skipped);
+  at += frame.head_length - skipped;
+  if (!copy_spans(at, frame)) return Push::unreadable;
+  std::memcpy(at + frame.payload_length, frame.tail, frame.tail_length);
+  data_head_ = position + ((total - skipped + kCacheLine - 1) & ~uint64_t{kCacheLine - 1});
+  uses_[uses_head_++ & mask_] = {produced_, data_head_, 0, 0};
+  publish(slot, split ? SlotKind::split : SlotKind::whole, skipped, frame.ecn);
+  return Push::taken;
+}
+
+// Finds `length` consecutive bytes in the data ring.
+bool RingProducer::reserve(uint32_t length, uint64_t& position) noexcept {
+  position = data_head_;
+  const uint64_t offset = position & (data_size_ - 1);
+  if (offset + length > data_size_) position += data_size_ - offset;
+  return position + length - data_tail_ <= data_size_;
+}
+
+void RingProducer::publish(Slot& slot, SlotKind kind, uint32_t head_length, uint8_t ecn) noexcept {
+  slot.head_length = static_cast<uint16_t>(head_length);
+  slot.kind = static_cast<uint8_t>(kind);
+  slot.ecn = ecn;
+  slot.sequence.store(static_cast<uint32_t>(++produced_), std::memory_order_release);
+}
+
+//= threat:A13
+bool RingProducer::refresh() noexcept {
+  const uint64_t seen = view_.control->consumed.load(std::memory_order_acquire);
+  if (seen - consumed_ > produced_ - consumed_) return false;
+  consumed_ = seen;
+  while (uses_tail_ != uses_head_ && uses_[uses_tail_ & mask_].index < consumed_)
+    data_tail_ = uses_[uses_tail_++ & mask_].data_end;
+  // All free: start over where the data is still in the caches.
+  if (uses_tail_ == uses_head_) data_head_ = data_tail_ = 0;
+  return true;
+}
+
+uint64_t RingProducer::revoke(const std::byte* base, size_t size) noexcept {
+  uint64_t wait_for = 0;
+  const uint64_t first = reinterpret_cast<uint64_t>(base);
+  for (uint64_t i = uses_tail_; i != uses_head_; ++i) {
+    const DataUse& use = uses_[i & mask_];
+    const bool overlaps = use.length != 0 && use.address - first < size;
+    const bool reaches_in = use.length != 0 && first - use.address < use.length;
+    if (!overlaps && !reaches_in) continue;
+    uint32_t expected = kReady;
+    Claim& claim = view_.claims[use.index & mask_];
+    if (claim.compare_exchange_strong(expected, kRevoked, std::memory_order_acq_rel)) continue;
+    if (expected != kRevoked) wait_for = use.index + 1;
+  }
+  return wait_for;
+}
+
+}  // namespace weft::port::shm

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The occasional look around: new peers, doorbells, peers that ended. One system call when there is
+// nothing, made once in many calls of receive() and after every sleep. See shm_port.hpp.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "providers/port/shm/shm_port.hpp"
+
+namespace weft::port {
+
+using shm::Endpoint;
+using shm::Greeting;
+using shm::InLink;
+using shm::OutLink;
+
+namespace {
+
+constexpr size_t kMostGreetings = 64;
+constexpr size_t kMostDownLinks = 4096;
+
+// Reads one message. -1: nothing there, 0: the other end is closed.
+ssize_t read_message(int socket, void* buffer, size_t size) noexcept {
+  const ssize_t got = recv(socket, buffer, size, MSG_DONTWAIT);
+  if (got >= 0) return got;
+  return errno == EAGAIN || errno == EINTR ? -1 : 0;
+}
+
+}  // namespace
+
+void ShmPort::attend() noexcept {
+  calls_ = 0;
+  epoll_event events[64];
+  const int count = epoll_wait(epoll_.fd(), events, 64, 0);
+  for (int i = 0; i < count; ++i) {
+    auto& endpoint = *static_cast<Endpoint*>(events[i].data.ptr);
+    switch (endpoint.kind) {
+      case Endpoint::Kind::listener:
+        accept_peers();
+        break;
+      case Endpoint::Kind::greeting:
+        greet(static_cast<Greeting&>(endpoint));
+        break;
+      case Endpoint::Kind::in:
+        hear(static_cast<InLink&>(endpoint));
+        break;
+      case Endpoint::Kind::out:
+        hear(static_cast<OutLink&>(endpoint));
+        break;
+      case Endpoint::Kind::process:
+        process_ended(*static_cast<shm::ProcessWatch&>(endpoint).link);
+        break;
+    }
+  }
+  if (sweep_due_) sweep();
+}
+
+// The sender is gone; what it published before it went is still received, but no more than that.
+void ShmPort::drain(InLink& link) noexcept {
+  unwatch(link.socket);
+  link.drain_until = link.ring.next() + (1u << 16);
+  if (link.state == InLink::State::open) link.state = InLink::State::draining;
+  sweep_due_ = true;
+}
+
+// Doorbells of the sender. Its end is not the end of what it sent.
+void ShmPort::hear(InLink& link) noexcept {
+  char bell[8];
+  for (int i = 0; i < 64 && link.socket; ++i) {
+    const ssize_t got = read_message(link.socket.fd(), bell, sizeof bell);
+    if (got < 0) return;
+    if (got == 0) {
+      drain(link);
+    }
+  }
+}
+
+void ShmPort::hear(OutLink& link) noexcept {
+  shm::Welcome welcome;
+  for (int i = 0; i < 64 && link.socket; ++i) {
+    const ssize_t got = read_message(link.socket.fd(), &welcome, sizeof welcome);
+    if (got < 0) return;
+    if (got == 0) {
+      take_down(link, 1'000'000);
+    } else if (got == sizeof welcome && welcome.magic == shm::kWelcomeMagic) {
+      link.can_pull = capabilities_.by_reference && (welcome.flags & shm::kFlagCanPull) != 0;
+      link.barrier = barrier_ && (welcome.flags & shm::kFlagBarrier) != 0;
+    }
+  }
+}
+
+// The process is gone though a child may hold its sockets open.
+void ShmPort::process_ended(OutLink& link) noexcept {
+  if (!link.process.descriptor) return;
+  for (auto& in : in_) {
+    if (in->path.source == link.gid && in->state == InLink::State::open) drain(*in);
+  }
+  take_down(link, 1'000'000);
+}
+
+// Frees what ended. No frame is lent while this runs.
+void ShmPort::sweep() noexcept {
+  sweep_due_ = false;
+  for (auto& greeting : greetings_)
+    if (greeting->complete && !greeting->done) greet(*greeting);
+  size_t too_many = greetings_.size() - std::min(greetings_.size(), kMostGreetings);
+  std::erase_if(greetings_, [&](const auto& greeting) {
+    const bool goes = greeting->done || too_many != 0;
+    too_many -= too_many != 0 && goes;
+    if (goes) unwatch(greeting->socket);
+    return goes;
+  });
+
+  const auto ended = [this](const std::unique_ptr<InLink>& link) {
+    counts_.pulls_denied += std::exchange(link->denied, 0);
+    if (link->state == InLink::State::open) return false;
+    const bool more = link->state == InLink::State::draining && link->ring.ready() &&
+                      link->ring.next() < link->drain_until;
+    sweep_due_ |= more;
+    if (!more) unwatch(link->socket);
+    return !more;
+  };
+  std::erase_if(in_, ended);
+  polled_.clear();
+  for (auto& link : in_) polled_.push_back(link.get());
+  touched_count_ = 0;
+
+  if (out_.size() <= kMostDownLinks) return;
+  last_out_ = nullptr;
+  std::erase_if(out_, [](const auto& entry) { return !entry.second->ring; });
+}
+
+}  // namespace weft::port
+
+namespace weft::port::shm {
+
+bool InLink::pull(void* destination, uint64_t address, size_t size) noexcept {
+  const int error = pull_from(pid, destination, address, size);
+  if (error == 0) return true;
+  if (error == EPERM || error == ENOSYS) {
+    ++denied;
+    ring.control().refuses_references.store(1, std::memory_order_relaxed);
+  }
+  return false;
+}
+
+}  // namespace weft::port::shm

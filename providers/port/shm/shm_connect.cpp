@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Making links, from both ends. See rendezvous.hpp for the messages, shm_port.hpp for the whole.
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <new>
+
+#include "providers/port/shm/shm_port.hpp"
+
+namespace weft::port {
+
+using shm::Connect;
+using shm::Greeting;
+using shm::InLink;
+using shm::OutLink;
+
+namespace {
+constexpr int64_t kRetryAfter = 1'000'000;  // between two attempts to reach an address, in ns
+}
+
+Connect ShmPort::connect(OutLink& link) noexcept {
+  if (link.ring) return Connect::ok;
+  Connect result = Connect::busy;
+  try {
+    result = link.gid == gid_ ? connect_to_self(link) : connect_to_peer(link);
+  } catch (const std::bad_alloc&) {
+    link.ring.reset();
+  }
+  if (result != Connect::ok) {
+    unwatch(link.socket);
+    link.mapping = {};
+    link.retry_at_ns = shm::monotonic_ns() + kRetryAfter;
+  }
+  return result;
+}
+
+// Queue pairs of one device that are connected to each other: a ring with both ends here.
+Connect ShmPort::connect_to_self(OutLink& link) {
+  shm::Descriptor memory;
+  link.mapping = shm::create_ring_memory(options_.ring, memory);
+  if (!link.mapping) return Connect::busy;
+  auto in = std::make_unique<InLink>(link.mapping.data(), options_.ring);
+  in->path.source = in->path.destination = gid_;
+  in->pid = getpid();
+  polled_.push_back(in.get());
+  in_.push_back(std::move(in));
+  link.ring.emplace(link.mapping.data(), options_.ring);
+  link.is_self = true;
+  link.can_pull = capabilities_.by_reference;
+  return Connect::ok;
+}
+
+Connect ShmPort::connect_to_peer(OutLink& link) {
+  const Connect connected = shm::connect_to(options_.job, link.gid, link.socket);
+  if (connected != Connect::ok) return connected;
+  shm::Credentials peer;
+  if (!shm::peer_credentials(link.socket.fd(), peer) || peer.uid != geteuid()) {
+    ++counts_.rx_wrong_user;
+    return Connect::refused;
+  }
+  link.pid = peer.pid;
+  shm::Descriptor memory;
+  link.mapping = shm::create_ring_memory(options_.ring, memory);
+  if (!link.mapping) return Connect::busy;
+  shm::Hello hello;
+  hello.flags = barrier_ ? shm::kFlagBarrier : 0;
+  hello.source = gid_;
+  hello.destination = link.gid;
+  hello.slots = options_.ring.slots;
+  hello.data_bytes = options_.ring.data_bytes;
+  hello.nonce_address = reinterpret_cast<uint64_t>(nonce_.data());
+  hello.nonce = nonce_;
+  if (!shm::send_hello(link.socket.fd(), hello, memory.fd())) return Connect::refused;
+  if (!watch(link.socket.fd(), link)) return Connect::busy;
+  link.ring.emplace(link.mapping.data(), options_.ring);
+  // The socket tells when the peer ends, unless it forked and the child holds it open.
+  if (peer.pid != 0)
+    link.process.descriptor =
+        shm::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  link.process.link = &link;
+  if (link.process.descriptor) watch(link.process.descriptor.fd(), link.process);
+  return Connect::ok;
+}
+
+bool ShmPort::watch(int descriptor, shm::Endpoint& endpoint) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = &endpoint;
+  return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+// Takes a descriptor out of the set before it is closed: a forked child may hold a copy, and then
+// closing ours would leave it there, with a pointer to what is gone.
+void ShmPort::unwatch(shm::Descriptor& descriptor) noexcept {
+  if (descriptor) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, descriptor.fd(), nullptr);
+  descriptor.close();
+}
+
+void ShmPort::accept_peers() noexcept {
+  for (int i = 0; i < 16; ++i) {
+    const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      if (errno != EMFILE && errno != ENFILE) return;
+      // Out of descriptors: turn the connection away, or the listener would keep us awake.
+      spare_.close();
+      shm::Descriptor turned_away(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      turned_away.close();
+      spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      return;
+    }
+    shm::Descriptor socket(fd);
+    shm::Credentials peer;
+    if (!shm::peer_credentials(fd, peer) || peer.uid != geteuid()) {
+      ++counts_.rx_wrong_user;
+      continue;
+    }
+    try {
+      auto greeting = std::make_unique<Greeting>();
+      greeting->socket = std::move(socket);
+      greeting->peer = peer;
+      if (!watch(fd, *greeting)) continue;
+      greetings_.push_back(std::move(greeting));
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    greet(*greetings_.back());
+  }
+}
+
+// Goes on with a connection that did not prove itself yet.
+void ShmPort::greet(Greeting& greeting) noexcept {
+  if (!greeting.complete) {
+    const shm::Received got =
+        shm::receive_hello(greeting.socket.fd(), greeting.hello, greeting.memory);
+    if (got == shm::Received::nothing) return;
+    greeting.complete = got == shm::Received::ok;
+    if (!greeting.complete) {
+      ++counts_.rx_bad_hello;
+      greeting.done = true;
+    }
+  }
+  sweep_due_ = true;
+  if (greeting.done) return;
+  try {
+    admit(greeting);
+  } catch (const std::bad_alloc&) {
+    greeting.done = true;
+  }
+}
+
+//= threat:A31
+void ShmPort::admit(Greeting& greeting) {
+  const shm::Hello& hello = greeting.hello;
+  const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
+  greeting.done = true;
+  if (hello.destination != gid_ || hello.source == gid_ || !shm::is_shm_gid(hello.source) ||
+      !geometry.valid()) {
+    ++counts_.rx_bad_hello;
+    return;
+  }
+  // Who listens at the address that this peer claims? Answers will go there anyway.
+  OutLink* back = route(hello.source);
+  if (back == nullptr) return;
+  const Connect connected = connect(*back);
+  if (connected == Connect::busy) {
+    greeting.done = false;
+    return;
+  }
+  if (connected == Connect::refused || back->pid != greeting.peer.pid) {
+    ++counts_.rx_impostors;
+    return;
+  }
+  shm::Mapping memory = shm::map_ring_memory(geometry, greeting.memory);
+  if (!memory) {
+    ++counts_.rx_bad_hello;
+    return;
+  }
+  auto link = std::make_unique<InLink>(memory.data(), geometry);
+  link->mapping = std::move(memory);
+  link->path.source = hello.source;
+  link->path.destination = gid_;
+  link->pid = greeting.peer.pid;
+  in_.reserve(in_.size() + 1);
+  polled_.reserve(polled_.size() + 1);
+
+  shm::Welcome welcome;
+  welcome.flags = barrier_ ? shm::kFlagBarrier : 0;
+  shm::Nonce seen{};
+  if (options_.by_reference != shm::ByReference::never && link->pid != 0 &&
+      shm::pull_from(link->pid, seen.data(), hello.nonce_address, seen.size()) == 0 &&
+      seen == hello.nonce)
+    welcome.flags |= shm::kFlagCanPull;
+  const int fd = greeting.socket.fd();
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr);
+  if (send(fd, &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof welcome ||
+      !watch(fd, *link))
+    return;
+  link->socket = std::move(greeting.socket);
+  polled_.push_back(link.get());
+  in_.push_back(std::move(link));
+}
+
+}  // namespace weft::port

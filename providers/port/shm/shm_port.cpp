@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening, receiving, sleeping. See shm_port.hpp.
+#include "providers/port/shm/shm_port.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::port {
+
+using shm::InLink;
+using shm::OutLink;
+
+Result<std::unique_ptr<ShmPort>> ShmPort::open(const engine::PortOptions& options) {
+  Result<shm::Options> parsed = shm::parse_options(options);
+  if (!parsed) return parsed.error();
+  std::unique_ptr<ShmPort> port(new ShmPort(*std::move(parsed)));
+  if (Result<void> started = port->start(); !started) return started.error();
+  return port;
+}
+
+Result<std::unique_ptr<engine::Port>> open_shm_port(const engine::PortOptions& options) {
+  Result<std::unique_ptr<ShmPort>> port = ShmPort::open(options);
+  if (!port) return port.error();
+  return std::unique_ptr<engine::Port>(*std::move(port));
+}
+
+Result<void> ShmPort::start() {
+  if (options_.by_reference == shm::ByReference::always && !shm::pull_permitted())
+    return Error{
+        Code::permission_denied,
+        "shm: by_reference=1, but process_vm_readv is forbidden here (a container's seccomp "
+        "filter or lacking CAP_SYS_PTRACE); use shm.by_reference=auto"};
+  constexpr size_t kArena = 2 * shm::kLargestFrame;
+  arena_memory_ = shm::Mapping(mmap(nullptr, kArena, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+                               kArena);
+  if (!arena_memory_) return Error{Code::no_memory, "shm: no memory for receiving"};
+  epoll_ = shm::Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!epoll_)
+    return Error{Code::io_error, std::string("shm: epoll_create1: ") + std::strerror(errno)};
+
+  for (int attempt = 0; !listener_; ++attempt) {
+    gid_ = shm::make_gid(random_.next64());
+    Result<shm::Descriptor> listener = shm::listen_at(options_.job, gid_);
+    if (listener) {
+      listener_ = *std::move(listener);
+    } else if (listener.error().code != Code::address_in_use || attempt == 8) {
+      return listener.error();
+    }
+  }
+  if (!watch(listener_.fd(), listener_endpoint_))
+    return Error{Code::io_error, std::string("shm: epoll_ctl: ") + std::strerror(errno)};
+  for (std::byte& byte : nonce_) byte = static_cast<std::byte>(random_.next32());
+  barrier_ = shm::register_barrier();
+  memory::install_fault_guard();
+  choose_capabilities();
+  return {};
+}
+
+void ShmPort::choose_capabilities() {
+  uint32_t threshold = 0;
+  if (options_.by_reference == shm::ByReference::always) threshold = options_.threshold;
+  if (options_.by_reference == shm::ByReference::measured)
+    threshold = shm::measure_pull_threshold();
+  const auto half_ring = static_cast<uint32_t>(options_.ring.data_bytes / 2);
+  capabilities_.max_mtu = std::min(shm::kLargestMtu, half_ring);
+  // Small enough that copying in, copying out and the engine's work overlap; a pull wants more.
+  const uint32_t fastest = threshold != 0 ? 65536 : 16384;
+  capabilities_.active_mtu =
+      std::min(options_.mtu != 0 ? options_.mtu : fastest, capabilities_.max_mtu);
+  capabilities_.burst = kBurst;
+  capabilities_.integrity_bits = 0;
+  capabilities_.gather = true;
+  capabilities_.by_reference = threshold != 0;
+  capabilities_.reference_threshold = threshold;
+  capabilities_.ecn = true;
+  capabilities_.lossless = true;
+  capabilities_.in_flight_limit = half_ring;
+}
+
+ShmPort::~ShmPort() { detach(nullptr, SIZE_MAX); }
+
+size_t ShmPort::receive(std::span<engine::Frame> frames) noexcept {
+  // Nothing is lent here, so links may go.
+  if (++calls_ >= kAttendEvery) attend();
+  touched_count_ = 0;
+  arena_ = {arena_memory_.data(), arena_memory_.size()};
+  const size_t room = std::min(frames.size(), kBurst);
+  const size_t turns = std::min(polled_.size(), kLinksPerTurn);
+  size_t count = 0;
+  for (size_t i = 0; i < turns && count < room; ++i) {
+    if (cursor_ >= polled_.size()) cursor_ = 0;
+    InLink& link = *polled_[cursor_++];
+    count += receive_from(link, frames.first(room), count);
+  }
+  return count;
+}
+
+// Fills frames[index...]; returns how many.
+size_t ShmPort::receive_from(InLink& link, std::span<engine::Frame> frames, size_t index) noexcept {
+  if (link.state == InLink::State::cut) return 0;
+  const size_t first = index;
+  size_t revoked = 0;
+  shm::RingConsumer::Take taken = shm::RingConsumer::Take::frame;
+  while (index < frames.size() && revoked < kBurst) {
+    bool by_reference;
+    engine::Frame& frame = frames[index];
+    taken = link.ring.take(frame, heads_[index], arena_, by_reference);
+    if (taken == shm::RingConsumer::Take::frame) {
+      frame.path = &link.path;
+      if (by_reference) frame.remote = &link;
+      ++index;
+    } else if (taken == shm::RingConsumer::Take::revoked) {
+      ++revoked;
+    } else {
+      break;
+    }
+  }
+  if (index != first || revoked != 0) touched_[touched_count_++] = &link;
+  if (taken == shm::RingConsumer::Take::corrupt) cut(link);
+  counts_.rx_revoked += revoked;
+  return index - first;
+}
+
+//= threat:A13
+void ShmPort::cut(InLink& link) noexcept {
+  link.state = InLink::State::cut;
+  sweep_due_ = true;
+  calls_ = kAttendEvery;
+  ++counts_.rx_corrupt;
+}
+
+void ShmPort::release(std::span<const engine::Frame>) noexcept {
+  for (size_t i = 0; i < touched_count_; ++i) {
+    InLink& link = *touched_[i];
+    link.ring.publish();
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // see announce()
+    if (link.ring.control().producer_waits.load(std::memory_order_relaxed) == 0) continue;
+    if (link.ring.control().producer_waits.exchange(0) != 0 && link.socket)
+      shm::ring_doorbell(link.socket.fd());
+  }
+  touched_count_ = 0;
+}
+
+bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+  if (!sleepers_may_sleep(want_transmit)) {
+    clear_sleepers();
+    return false;
+  }
+  descriptors.push_back({epoll_.fd(), POLLIN, 0});
+  return true;
+}
+
+// Says that we sleep, then looks once more: a peer that published before it saw that is seen here.
+bool ShmPort::sleepers_may_sleep(bool want_transmit) noexcept {
+  for (InLink* link : polled_)
+    link->ring.control().consumer_sleeps.store(1, std::memory_order_relaxed);
+  if (want_transmit) {
+    for (auto& [gid, link] : out_) {
+      if (!link->blocked) continue;
+      // Nobody would wake us: a peer that is not connected yet, or one that needs a fence to see
+      // us.
+      if (!link->ring || !link->barrier) return false;
+      link->ring->control().producer_waits.store(1, std::memory_order_relaxed);
+    }
+  }
+  if (barrier_) shm::barrier_everywhere();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (InLink* link : polled_)
+    if (link->state != InLink::State::cut && link->ring.ready()) return false;
+  if (!want_transmit) return true;
+  for (auto& [gid, link] : out_)
+    if (link->blocked && (!link->ring->refresh() || link->ring->consumed() != link->blocked_at))
+      return false;
+  return true;
+}
+
+void ShmPort::clear_sleepers() noexcept {
+  for (InLink* link : polled_)
+    link->ring.control().consumer_sleeps.store(0, std::memory_order_relaxed);
+  for (auto& [gid, link] : out_)
+    if (link->ring) link->ring->control().producer_waits.store(0, std::memory_order_relaxed);
+}
+
+void ShmPort::finish_wait() noexcept {
+  clear_sleepers();
+  calls_ = kAttendEvery;  // something happened: look around in the next receive()
+}
+
+void ShmPort::append_counters(std::vector<Counter>& counters) const {
+  const std::pair<const char*, uint64_t> all[] = {
+      {"shm_tx_by_reference", counts_.tx_by_reference},
+      {"shm_tx_no_peer", counts_.tx_no_peer},
+      {"shm_tx_stalled", counts_.tx_stalled},
+      {"shm_tx_unreadable", counts_.tx_unreadable},
+      {"shm_tx_too_long", counts_.tx_too_long},
+      {"shm_tx_doorbells", counts_.tx_doorbells},
+      {"shm_rx_revoked", counts_.rx_revoked},
+      {"shm_rx_corrupt", counts_.rx_corrupt},
+      {"shm_rx_wrong_user", counts_.rx_wrong_user},
+      {"shm_rx_bad_hello", counts_.rx_bad_hello},
+      {"shm_rx_impostors", counts_.rx_impostors},
+      {"shm_pulls_denied", counts_.pulls_denied},
+      {"shm_peers_lost", counts_.peers_lost},
+      {"shm_detach_cuts", counts_.detach_cuts},
+      {"shm_links_in", in_.size()},
+      {"shm_links_out", out_.size()},
+  };
+  for (const auto& [name, value] : all) counters.push_back({name, value});
+}
+
+}  // namespace weft::port

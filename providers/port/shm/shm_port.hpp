@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The `shm` port: processes of one host and one user exchange frames through rings in shared memory
+// (ring.hpp); large payload can stay in the sender's memory and is pulled once. "shm:JOB" names the
+// group of ports that can reach each other. README.md tells how it works as a whole.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/random.hpp"
+#include "lib/engine/port.hpp"
+#include "providers/port/shm/link.hpp"
+#include "providers/port/shm/options.hpp"
+
+namespace weft::port {
+
+class ShmPort final : public engine::Port {
+ public:
+  static Result<std::unique_ptr<ShmPort>> open(const engine::PortOptions& options);
+  ~ShmPort() override;
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return gid_; }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  void detach(void* base, size_t size) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override;
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  static constexpr size_t kBurst = 64;
+  static constexpr size_t kLinksPerTurn = 16;
+  static constexpr uint32_t kAttendEvery = 1024;  // calls of receive()
+
+  struct Counts {
+    uint64_t tx_by_reference = 0;
+    uint64_t tx_no_peer = 0;     // dropped: nobody has this address, or not any more
+    uint64_t tx_stalled = 0;     // dropped: the peer takes nothing
+    uint64_t tx_unreadable = 0;  // dropped: the memory to send from is not mapped
+    uint64_t tx_too_long = 0;
+    uint64_t tx_doorbells = 0;
+    uint64_t rx_revoked = 0;  // references that the sender took back in time
+    uint64_t rx_corrupt = 0;  // links cut because the peer wrote nonsense
+    uint64_t rx_wrong_user = 0;
+    uint64_t rx_bad_hello = 0;
+    uint64_t rx_impostors = 0;  // not the process that listens at the address it claims
+    uint64_t pulls_denied = 0;
+    uint64_t peers_lost = 0;
+    uint64_t detach_cuts = 0;  // peers cut because they held on to memory being detached
+  };
+
+  struct GidHash {
+    size_t operator()(const Gid& gid) const noexcept;
+  };
+
+  explicit ShmPort(shm::Options options) : options_(std::move(options)) {}
+  Result<void> start();
+  void choose_capabilities();
+
+  // receive side
+  size_t receive_from(shm::InLink& link, std::span<engine::Frame> frames, size_t index) noexcept;
+  void cut(shm::InLink& link) noexcept;
+
+  // transmit side
+  shm::OutLink* route(const Gid& destination) noexcept;
+  bool send_one(shm::OutLink& link, const engine::TxFrame& frame) noexcept;
+  bool send_down(shm::OutLink& link, const engine::TxFrame& frame) noexcept;
+  bool push_back(shm::OutLink& link, uint64_t position) noexcept;
+  void announce(shm::OutLink& link) noexcept;
+  void take_down(shm::OutLink& link, int64_t retry_after_ns) noexcept;
+
+  // set-up (shm_connect.cpp) and the occasional look around (shm_attend.cpp)
+  shm::Connect connect(shm::OutLink& link) noexcept;
+  shm::Connect connect_to_self(shm::OutLink& link);
+  shm::Connect connect_to_peer(shm::OutLink& link);
+  void attend() noexcept;
+  void accept_peers() noexcept;
+  void greet(shm::Greeting& greeting) noexcept;
+  void admit(shm::Greeting& greeting);
+  void hear(shm::InLink& link) noexcept;
+  void hear(shm::OutLink& link) noexcept;
+  void process_ended(shm::OutLink& link) noexcept;
+  void sweep() noexcept;
+  bool watch(int descriptor, shm::Endpoint& endpoint) noexcept;
+  void unwatch(shm::Descriptor& descriptor) noexcept;
+  void drain(shm::InLink& link) noexcept;
+  bool sleepers_may_sleep(bool want_transmit) noexcept;
+  void clear_sleepers() noexcept;
+
+  // Read by every receive().
+  uint32_t calls_ = 0;
+  uint32_t cursor_ = 0;
+  std::vector<shm::InLink*> polled_;
+  std::array<shm::InLink*, kLinksPerTurn> touched_{};
+  size_t touched_count_ = 0;
+  shm::Arena arena_;
+  shm::OutLink* last_out_ = nullptr;
+  bool sweep_due_ = false;
+  bool barrier_ = false;
+  alignas(shm::kCacheLine) std::array<shm::Slot, kBurst> heads_;
+
+  shm::Options options_;
+  engine::Capabilities capabilities_;
+  Gid gid_;
+  Counts counts_;
+  base::SecureRandom random_;
+  shm::Nonce nonce_{};
+  shm::Mapping arena_memory_;
+  shm::Descriptor listener_;
+  shm::Descriptor epoll_;
+  shm::Descriptor spare_;  // given up to turn a connection away when descriptors run out
+  shm::Endpoint listener_endpoint_{shm::Endpoint::Kind::listener};
+  std::vector<std::unique_ptr<shm::Greeting>> greetings_;
+  std::vector<std::unique_ptr<shm::InLink>> in_;
+  std::unordered_map<Gid, std::unique_ptr<shm::OutLink>, GidHash> out_;
+};
+
+// Errors: invalid_argument (lists the valid keys), permission_denied (by_reference=1 and the kernel
+// forbids reading other processes), io_error.
+Result<std::unique_ptr<engine::Port>> open_shm_port(const engine::PortOptions& options);
+
+}  // namespace weft::port

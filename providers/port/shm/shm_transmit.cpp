@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sending: frames into rings, the doorbell, and what happens when a peer is slow or not there. See
+// shm_port.hpp.
+#include <poll.h>
+#include <sched.h>
+
+#include <cstring>
+#include <new>
+
+#include "providers/port/shm/shm_port.hpp"
+
+namespace weft::port {
+
+using shm::OutLink;
+
+namespace {
+
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kStallLimit = 50 * kMillisecond;    // full for so long: drop instead of waiting
+constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory being detached
+
+}  // namespace
+
+size_t ShmPort::GidHash::operator()(const Gid& gid) const noexcept {
+  uint64_t id;  // random by construction
+  std::memcpy(&id, gid.bytes.data() + 8, sizeof id);
+  return id;
+}
+
+size_t ShmPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  size_t count = 0;
+  OutLink* link = nullptr;
+  for (; count < frames.size(); ++count) {
+    const engine::TxFrame& frame = frames[count];
+    if (link == nullptr || link->gid != frame.path->destination) {
+      if (link != nullptr) announce(*link);
+      link = route(frame.path->destination);
+      if (link == nullptr) {
+        ++counts_.tx_no_peer;
+        continue;
+      }
+    }
+    if (!send_one(*link, frame)) break;
+  }
+  if (link != nullptr) announce(*link);
+  return count;
+}
+
+// The link to an address, made at first use; it may be down. Null: no memory for one, or not an
+// address of this kind of port.
+OutLink* ShmPort::route(const Gid& destination) noexcept {
+  if (last_out_ != nullptr && last_out_->gid == destination) return last_out_;
+  const auto found = out_.find(destination);
+  if (found != out_.end()) return last_out_ = found->second.get();
+  if (!shm::is_shm_gid(destination)) return nullptr;
+  try {
+    auto made = std::make_unique<OutLink>(destination);
+    last_out_ = made.get();
+    out_.emplace(destination, std::move(made));
+  } catch (const std::bad_alloc&) {
+    return last_out_ = nullptr;
+  }
+  return last_out_;
+}
+
+// True: the frame is taken, false: try again later.
+bool ShmPort::send_one(OutLink& link, const engine::TxFrame& frame) noexcept {
+  if (!link.ring) return send_down(link, frame);
+  const bool by_reference =
+      link.can_pull && frame.payload_length >= capabilities_.reference_threshold &&
+      link.ring->control().refuses_references.load(std::memory_order_relaxed) == 0;
+  switch (link.ring->push(frame, by_reference)) {
+    case shm::RingProducer::Push::taken:
+      link.unannounced = true;
+      link.blocked = false;
+      return true;
+    case shm::RingProducer::Push::full:
+      return push_back(link, link.ring->consumed());
+    case shm::RingProducer::Push::unreadable:
+      ++counts_.tx_unreadable;
+      return true;
+    case shm::RingProducer::Push::too_long:
+      ++counts_.tx_too_long;
+      return true;
+    case shm::RingProducer::Push::corrupt:
+      ++counts_.rx_corrupt;
+      take_down(link, 100 * kMillisecond);
+      break;
+  }
+  ++counts_.tx_no_peer;
+  return true;
+}
+
+// There is no connection: makes one if it is time, else the frame is lost as on a wire.
+bool ShmPort::send_down(OutLink& link, const engine::TxFrame& frame) noexcept {
+  if (shm::monotonic_ns() < link.retry_at_ns) {
+    if (link.blocked) return push_back(link, 0);
+  } else {
+    switch (connect(link)) {
+      case shm::Connect::ok:
+        link.blocked = false;
+        return send_one(link, frame);
+      case shm::Connect::busy:
+        return push_back(link, 0);
+      case shm::Connect::refused:
+        link.blocked = false;
+        break;
+    }
+  }
+  ++counts_.tx_no_peer;
+  return true;
+}
+
+// The peer takes nothing: wait, but not for ever, because frames to other peers wait behind.
+// `position` moves when the peer does something.
+bool ShmPort::push_back(OutLink& link, uint64_t position) noexcept {
+  const int64_t now = shm::monotonic_ns();
+  if (!link.blocked || link.blocked_at != position) {
+    link.blocked = true;
+    link.blocked_at = position;
+    link.blocked_since_ns = now;
+  }
+  if (now - link.blocked_since_ns < kStallLimit) return false;
+  ++counts_.tx_stalled;
+  return true;
+}
+
+// Wakes the peer if it sleeps. Either it sees our frames when it looks once more before it sleeps,
+// or we see its flag here: that takes a barrier on both sides, or an expedited one on its side.
+void ShmPort::announce(OutLink& link) noexcept {
+  if (!link.unannounced) return;
+  link.unannounced = false;
+  if (link.barrier) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  auto& sleeps = link.ring->control().consumer_sleeps;
+  if (sleeps.load(std::memory_order_relaxed) == 0 || link.is_self) return;
+  if (sleeps.exchange(0) == 0) return;
+  shm::ring_doorbell(link.socket.fd());
+  ++counts_.tx_doorbells;
+}
+
+void ShmPort::take_down(OutLink& link, int64_t retry_after_ns) noexcept {
+  link.ring.reset();
+  link.mapping = {};
+  unwatch(link.socket);
+  unwatch(link.process.descriptor);
+  link.unannounced = link.blocked = link.can_pull = link.barrier = false;
+  link.retry_at_ns = shm::monotonic_ns() + retry_after_ns;
+  ++counts_.peers_lost;
+}
+
+// References that no peer claimed are taken back at once; a claimed one is being pulled right now,
+// so we wait for it. A peer that does not finish (stopped, hostile) is cut; it only ever read.
+void ShmPort::detach(void* base, size_t size) noexcept {
+  const auto* memory = static_cast<const std::byte*>(base);
+  for (auto& [gid, link] : out_) {
+    if (!link->ring) continue;
+    bool cut = !link->ring->refresh();
+    const uint64_t wait_for = cut ? 0 : link->ring->revoke(memory, size);
+    if (link->is_self) continue;  // our own frames are released by whoever called us
+    const int64_t deadline = shm::monotonic_ns() + kClaimLimit;
+    while (!cut && link->ring->consumed() < wait_for) {
+      pollfd peer{link->socket.fd(), 0, 0};
+      cut = poll(&peer, 1, 0) != 0 || shm::monotonic_ns() > deadline || !link->ring->refresh();
+      sched_yield();
+    }
+    if (!cut) continue;
+    ++counts_.detach_cuts;
+    take_down(*link, kMillisecond);
+  }
+}
+
+}  // namespace weft::port
