@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames that nothing happens to pass as they are, in runs; the others go through a copy in their
+// lane. A copy that the inner port does not take yet stays due and goes first the next time.
+#include "providers/port/middleware/fault_port.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "lib/memory/guarded_copy.hpp"
+#include "lib/wire/opcode.hpp"
+
+namespace weft::middleware {
+namespace {
+
+using engine::Frame;
+using engine::TxFrame;
+
+uint8_t opcode_of(const std::byte* bytes, uint32_t length) noexcept {
+  return length == 0 ? 0xFF : static_cast<uint8_t>(bytes[0]);
+}
+
+// Puts a frame together in one piece.
+class Assembly {
+ public:
+  explicit Assembly(HeldFrame& frame) noexcept : frame_(frame) { frame.length = 0; }
+  std::byte* room(uint32_t size) noexcept {
+    good_ = good_ && size <= HeldFrame::kCapacity - frame_.length;
+    if (!good_) return nullptr;
+    frame_.length += size;
+    return frame_.bytes + frame_.length - size;
+  }
+  void add(const std::byte* data, uint32_t size) noexcept {
+    std::byte* const at = room(size);
+    if (at != nullptr && size != 0) std::memcpy(at, data, size);
+  }
+  void add_user(const std::byte* data, uint32_t size) noexcept {
+    std::byte* const at = room(size);
+    if (at != nullptr) good_ = memory::copy_out(at, data, size);
+  }
+  bool good() const noexcept { return good_; }
+  void spoil() noexcept { good_ = false; }
+
+ private:
+  HeldFrame& frame_;
+  bool good_ = true;
+};
+
+bool assemble(HeldFrame& held, const TxFrame& frame) noexcept {
+  held.path = *frame.path;
+  held.ip_id = frame.ip_id;
+  held.ecn = frame.ecn;
+  Assembly whole(held);
+  whole.add(frame.head, frame.head_length);
+  for (uint32_t i = 0; i < frame.span_count; ++i)
+    whole.add_user(frame.spans[i].data, frame.spans[i].length);
+  whole.add(frame.tail, frame.tail_length);
+  return whole.good();
+}
+
+bool assemble(HeldFrame& held, const Frame& frame) noexcept {
+  held.path = *frame.path;
+  held.ip_id = frame.ip_id;
+  held.ip_id_known = frame.ip_id_known;
+  held.ecn = frame.ecn;
+  const bool apart = frame.more_length != 0 || frame.remote != nullptr;
+  const uint32_t headers =
+      apart
+          ? std::min<uint32_t>(
+                frame.length, wire::opcode_info(opcode_of(frame.bytes, frame.length)).header_length)
+          : frame.length;
+  Assembly whole(held);
+  whole.add(frame.bytes, headers);
+  whole.add_user(frame.more, frame.more_length);
+  if (frame.remote != nullptr) {
+    std::byte* const at = whole.room(frame.remote_length);
+    if (at == nullptr || !frame.remote->pull(at, frame.remote_address, frame.remote_length))
+      whole.spoil();
+  }
+  whole.add(frame.bytes + headers, frame.length - headers);
+  return whole.good();
+}
+
+TxFrame to_send(const HeldFrame& held) noexcept {
+  TxFrame frame;
+  frame.path = &held.path;
+  frame.head = held.bytes;
+  frame.head_length = held.length;
+  frame.ip_id = held.ip_id;
+  frame.ecn = held.ecn;
+  return frame;
+}
+
+Frame to_receive(const HeldFrame& held) noexcept {
+  Frame frame;
+  frame.path = &held.path;
+  frame.bytes = held.bytes;
+  frame.length = held.length;
+  frame.ip_id = held.ip_id;
+  frame.ip_id_known = held.ip_id_known;
+  frame.ecn = held.ecn;
+  return frame;
+}
+
+}  // namespace
+
+Instant monotonic_clock() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return Instant{} + Duration::from_s(now.tv_sec) + Duration::from_ns(now.tv_nsec);
+}
+
+Result<std::unique_ptr<engine::Port>> FaultPort::wrap(
+    std::unique_ptr<engine::Port> inner,
+    const std::vector<std::pair<std::string, std::string>>& options) {
+  const Result<FaultOptions> parsed = parse_fault_options(options);
+  if (!parsed) return parsed.error();
+  return std::unique_ptr<engine::Port>(new FaultPort(std::move(inner), *parsed));
+}
+
+FaultPort::FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& options,
+                     FaultClock clock)
+    : inner_(std::move(inner)),
+      capabilities_(inner_->capabilities()),
+      options_(options),
+      clock_(std::move(clock)),
+      sent_(FaultDirection::transmit, options.seed),
+      received_(FaultDirection::receive, options.seed) {
+  constexpr uint32_t kLargestMtu = 4096;
+  capabilities_.max_mtu = std::min(capabilities_.max_mtu, kLargestMtu);
+  capabilities_.active_mtu = std::min(capabilities_.active_mtu, kLargestMtu);
+  capabilities_.train_frames = 1;
+  capabilities_.train_bytes = 0;
+  if (capabilities_.integrity_bits == 0) capabilities_.integrity_bits = 32;
+  capabilities_.gather = false;
+  capabilities_.by_reference = false;
+  capabilities_.reference_threshold = 0;
+  lent_.reserve(kMaxBurst);
+  lent_held_.reserve(kMaxBurst);
+}
+
+// Sends what is due. False: the inner port is full.
+bool FaultPort::flush(Instant now) noexcept {
+  while (HeldFrame* const held = sent_.due(now)) {
+    const TxFrame frame = to_send(*held);
+    if (inner_->transmit({&frame, 1}) == 0) return false;
+    sent_.pop();
+    sent_.give(held);
+  }
+  return true;
+}
+
+void FaultPort::hold_sent(const FaultLane::Fate& fate, const TxFrame& frame, Instant now) noexcept {
+  for (int i = 0; i < fate.copies; ++i) {
+    HeldFrame* const held = sent_.take();
+    if (held == nullptr) return;
+    if (assemble(*held, frame)) {
+      sent_.hold(options_, fate, held, now);
+    } else {
+      sent_.give(held);
+    }
+  }
+}
+
+void FaultPort::hold_received(const FaultLane::Fate& fate, const Frame& frame,
+                              Instant now) noexcept {
+  for (int i = 0; i < fate.copies; ++i) {
+    HeldFrame* const held = received_.take();
+    if (held == nullptr) return;
+    if (assemble(*held, frame)) {
+      received_.hold(options_, fate, held, now);
+    } else {
+      received_.give(held);
+    }
+  }
+}
+
+size_t FaultPort::transmit(std::span<const TxFrame> frames) noexcept {
+  const Instant now = clock_();
+  if (!flush(now)) return 0;
+  size_t begin = 0;  // of the run that passes as it is
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const TxFrame& frame = frames[i];
+    const FaultLane::Fate fate =
+        sent_.decide(options_, opcode_of(frame.head, frame.head_length), now);
+    if (fate.plain()) continue;
+    const size_t run = i - begin;
+    if (run != 0) {
+      const size_t taken = inner_->transmit(frames.subspan(begin, run));
+      if (taken != run) return begin + taken;
+    }
+    begin = i + 1;
+    if (fate.pass) {
+      TxFrame marked = frame;
+      if (fate.mark) marked.ecn = 3;
+      if (inner_->transmit({&marked, 1}) == 0) return i;
+    }
+    hold_sent(fate, frame, now);
+    if (!flush(now)) return begin;
+  }
+  if (begin == frames.size()) return begin;
+  return begin + inner_->transmit(frames.subspan(begin));
+}
+
+size_t FaultPort::receive(std::span<Frame> frames) noexcept {
+  const Instant now = clock_();
+  flush(now);
+  frames = frames.first(std::min(frames.size(), kMaxBurst));
+  lent_.clear();
+  lent_held_.clear();
+  const size_t arrived = inner_->receive(frames);
+  lent_.assign(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(arrived));
+  size_t n = 0;
+  for (const Frame& frame : lent_) {
+    const FaultLane::Fate fate =
+        received_.decide(options_, opcode_of(frame.bytes, frame.length), now);
+    hold_received(fate, frame, now);
+    if (!fate.pass) continue;
+    frames[n] = frame;
+    if (fate.mark) frames[n].ecn = 3;
+    ++n;
+  }
+  for (; n < frames.size(); ++n) {
+    HeldFrame* const held = received_.due(now);
+    if (held == nullptr) break;
+    received_.pop();
+    lent_held_.push_back(held);
+    frames[n] = to_receive(*held);
+  }
+  if (n == 0 && arrived != 0) {  // nothing is left that somebody would release
+    inner_->release(lent_);
+    lent_.clear();
+  }
+  return n;
+}
+
+void FaultPort::release(std::span<const Frame> frames) noexcept {
+  (void)frames;  // all of the last receive()
+  if (!lent_.empty()) inner_->release(lent_);
+  lent_.clear();
+  for (HeldFrame* const held : lent_held_) received_.give(held);
+  lent_held_.clear();
+}
+
+bool FaultPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+  if (!sent_.empty() || !received_.empty()) return false;
+  return inner_->prepare_wait(descriptors, want_transmit);
+}
+
+void FaultPort::append_counters(std::vector<Counter>& counters) const {
+  inner_->append_counters(counters);
+  for (size_t i = 0; i < kFaultEnd; ++i)
+    counters.push_back({kFaultNames[i], (*this)[static_cast<Fault>(i)]});
+}
+
+}  // namespace weft::middleware

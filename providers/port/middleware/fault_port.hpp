@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port that loses, repeats, reorders, delays, damages and marks frames, as a bad network would,
+// from a seed. It treats the frames that are sent and those that are received alike (FaultOptions::
+// direction), so one end with faults is enough.
+//
+// Damage must be found, so frames of this port always carry an ICRC: over a port without one
+// (shared memory) both ends need the fault port. Trains are taken apart, because their frames part
+// ways.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "providers/port/middleware/fault_lane.hpp"
+
+namespace weft::middleware {
+
+using FaultClock = std::function<Instant()>;
+// The time since some moment that does not change while the process lives.
+Instant monotonic_clock();
+
+class FaultPort final : public engine::Port {
+ public:
+  // Wraps `inner`. `clock`: for delays, read once per call that needs it.
+  FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& options,
+            FaultClock clock = monotonic_clock);
+  // For the table of middleware: keys without "fault.".
+  static Result<std::unique_ptr<engine::Port>> wrap(
+      std::unique_ptr<engine::Port> inner,
+      const std::vector<std::pair<std::string, std::string>>& options);
+
+  // Other faults from now on; what is held back stays due when it was. The seed is not used again.
+  void change(const FaultOptions& options) noexcept { options_ = options; }
+  // How often a fault happened, both directions.
+  uint64_t operator[](Fault fault) const noexcept { return sent_[fault] + received_[fault]; }
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return inner_->address(); }
+  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
+  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
+  void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
+  // False while a frame is held back: there is no descriptor that tells when it is due.
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override { inner_->finish_wait(); }
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  static constexpr size_t kMaxBurst = 256;  // frames received at once
+  bool flush(Instant now) noexcept;
+  void hold_sent(const FaultLane::Fate& fate, const engine::TxFrame& frame, Instant now) noexcept;
+  void hold_received(const FaultLane::Fate& fate, const engine::Frame& frame, Instant now) noexcept;
+
+  std::unique_ptr<engine::Port> inner_;
+  engine::Capabilities capabilities_;
+  FaultOptions options_;
+  FaultClock clock_;
+  FaultLane sent_;
+  FaultLane received_;
+  std::vector<engine::Frame> lent_;    // by the inner port
+  std::vector<HeldFrame*> lent_held_;  // by us
+};
+
+}  // namespace weft::middleware
