@@ -85,6 +85,8 @@ class Tidy(unittest.TestCase):
         self.expect("providers/roce/a.cpp", include('"providers/port/shm/b.hpp"'))
         self.expect("lib/base/a.cpp", include('"bytes.hpp"'), "write the path from the root")
         self.expect("lib/base/a.cpp", include("<iostream>"), "<iostream> in the library")
+        self.expect("examples/a.cpp", include('"side.hpp"'), "write the path from the root")
+        self.expect("bench/raw_a.cpp", include('"providers/port/shm/shm_port.hpp"'))
         self.expect("lib/novel/a.cpp", OPENING, "room novel has no row")
         self.expect("bench/weft_a.cpp", include("<iostream>"))
 
