@@ -94,6 +94,8 @@ uint32_t icrc_begin(const OuterHeader& outer, const std::byte* bth,
   return is_ipv4(outer) ? begin_ipv4(outer, bth, udp_length) : begin_ipv6(outer, bth, udp_length);
 }
 
+// Everything behind the masked headers counts: extended headers, payload and pad, or nothing.
+//= roce:C-ICRC-14 roce:C-ICRC-16
 uint32_t icrc(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept {
   const uint32_t crc = icrc_begin(outer, bytes, length);
   return icrc_finish(crc_continue(crc, bytes + kBthLength, length - kMinLength));

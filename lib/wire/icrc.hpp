@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The invariant CRC of RoCEv2 (IBTA annex A17.3.3): CRC-32 over the packet from the IP header on, with
-// the fields that may change on the way replaced by ones. It covers the addresses and the IPv4
-// identification, so both sides must know them; see docs at verify_unknown_id for sockets that hide it.
+// The invariant CRC of RoCEv2 (IBTA annex A17.3.3): CRC-32 over the packet from the IP header on,
+// with the fields that may change on the way replaced by ones. It covers the addresses and the IPv4
+// identification, so both sides must know them; icrc_verify_unknown_id is for sockets that hide it.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,8 @@ uint32_t icrc(const OuterHeader& outer, const std::byte* bytes, uint32_t length)
 bool icrc_verify(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept;
 
 // The same when the identification is not known and outer.ip_id is a guess: CRC is linear, so the
-// 16 unknown bits are solved for. Accepts when a solution exists; 16 bits of check remain. Writes the
-// identification that fits.
+// 16 unknown bits are solved for. Accepts when a solution exists; 16 bits of check remain. Writes
+// the identification that fits.
 bool icrc_verify_unknown_id(OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept;
 
 }  // namespace weft::wire

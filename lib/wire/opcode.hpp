@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The one opcode table (IBTA table 38): for each of the 256 BTH opcodes its name, class, operation,
-// place in the message, the extended headers that follow the BTH, and what it needs of the responder.
+// place in the message, the extended headers that follow the BTH, and whether payload may follow.
 // Parser, engine, tests and scripts all read this table; adding an opcode is adding a row.
 #pragma once
 
@@ -84,7 +84,8 @@ enum Ext : unsigned {
   kPayload = 128, kCnpPad = 256,
 };
 
-constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place, unsigned ext) {
+constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place,
+                         unsigned ext) {
   OpcodeInfo i{name, c, op, place};
   i.reth = ext & kReth;
   i.aeth = ext & kAeth;
@@ -103,7 +104,8 @@ constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place p
 }
 
 // The rows that RC and UC share: SEND and WRITE. `base` is the class's opcode offset.
-constexpr void messages(std::array<OpcodeInfo, 256>& t, OpClass c, const std::string_view (&n)[12]) {
+constexpr void messages(std::array<OpcodeInfo, 256>& t, OpClass c,
+                        const std::string_view (&n)[12]) {
   using enum Operation;
   using enum Place;
   const unsigned b = static_cast<unsigned>(c);

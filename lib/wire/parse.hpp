@@ -34,8 +34,8 @@ struct Packet {
   const std::byte* payload = nullptr;
   uint32_t payload_length = 0;         // pad excluded
 
-  // Extended headers by their place in the table's order: RETH | AETH | AtomicETH | DETH come first,
-  // ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
+  // Extended headers by their place in the table's order: RETH | AETH | AtomicETH | DETH come
+  // first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
   const Reth& reth() const { return *reinterpret_cast<const Reth*>(headers); }
   const Aeth& aeth() const { return *reinterpret_cast<const Aeth*>(headers); }
   const AtomicEth& atomic_eth() const { return *reinterpret_cast<const AtomicEth*>(headers); }

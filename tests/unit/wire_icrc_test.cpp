@@ -139,7 +139,7 @@ TEST_CASE("the CRC is CRC-32, and eight masked bytes leave the known register C-
   CHECK(crc_continue(~0u, ones.data(), 8) == 0xDEBB20E3);
 }
 
-TEST_CASE("every flipped bit is found except exactly the masked ones C-ICRC-14 A12") {
+TEST_CASE("every flipped bit is found except exactly the masked ones C-ICRC-14 threat:A12") {
   Random random(test_seed());
   constexpr uint8_t kOpcodes[] = {
       kRcSendOnly, kRcWriteFirst, kRcReadResponseOnly, kRcAcknowledge, kRcFetchAdd, kCnp, 0x64};
