@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two sources of randomness. SecureRandom is a CSPRNG for keys, QPNs and PSNs: nobody can guess the
-// next from the last. Random is a small fast generator for simulations and jitter, the same everywhere
-// for the same seed. Both are arguments of what uses them; nothing in weft reads a global one.
+// next from the last. Random is a small fast generator for simulations and jitter, the same
+// everywhere for the same seed. Both are arguments of what uses them; nothing in weft reads a
+// global one.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,16 @@ class Random {
   // Uniform in [0, bound), bound > 0, without modulo bias.
   uint64_t below(uint64_t bound) noexcept;
   // True with probability `parts_per_million` / 10^6.
-  bool chance_ppm(uint32_t parts_per_million) noexcept { return below(1'000'000) < parts_per_million; }
+  bool chance_ppm(uint32_t parts_per_million) noexcept {
+    return below(1'000'000) < parts_per_million;
+  }
 
  private:
   uint64_t s_[4];
 };
 
-// ChaCha20 in counter mode. Seeded from the kernel, or from a given seed in simulations so that they
-// repeat (then it is as random, but not secret).
+// ChaCha20 in counter mode. Seeded from the kernel, or from a given seed in simulations so that
+// they repeat (then it is as random, but not secret).
 class SecureRandom {
  public:
   SecureRandom() noexcept;                        // getrandom(2)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A hierarchical timer wheel: insert and remove in constant time, no allocation, deterministic order
-// (by tick, then by insertion). Nodes are intrusive: they live in what they wake.
+// A hierarchical timer wheel: insert and remove in constant time, no allocation, deterministic
+// order (by tick, then by insertion). Nodes are intrusive: they live in what they wake.
 //
-// Level 0 has one slot for each tick of the current 64, level 1 one for each 64 ticks of the current
-// 4096, and so on: a node stands at the level of the highest group of 6 bits in which its tick differs
-// from the current one. When the current tick enters a slot of a higher level, its nodes move down.
+// Level 0 has one slot for each tick of the current 64, level 1 one for each 64 ticks of the
+// current 4096, and so on: a node stands at the level of the highest group of 6 bits in which its
+// tick differs from the current one. When the current tick enters a slot of a higher level, its
+// nodes move down.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ class TimerWheel {
   TimerWheel& operator=(const TimerWheel&) = delete;
 
   // Arms a node that is not armed. A deadline in the past counts as one of the current tick and
-  // expires at the next call; one beyond the wheel's reach (2^36 ticks, about 20 hours) waits at the
-  // end of the wheel until that has turned.
+  // expires at the next call; one beyond the wheel's reach (2^36 ticks, about 20 hours) waits at
+  // the end of the wheel until that has turned.
   void insert(TimerNode& node, Instant deadline) noexcept;
   // Disarms; no-op if not armed.
   void remove(TimerNode& node) noexcept;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies into and out of user memory that cannot kill the process: a page that the user unmapped, made
-// read-only or truncated after registration gives `false`, not a signal. A SIGSEGV/SIGBUS handler is
-// installed at first use; it acts only on faults inside these calls and hands all others on to the
-// handler that was there before.
+// Copies into and out of user memory that cannot kill the process: a page that the user unmapped,
+// made read-only or truncated after registration gives `false`, not a signal. A SIGSEGV/SIGBUS
+// handler is installed at first use; it acts only on faults inside these calls and hands all others
+// on to the handler that was there before.
 //
-// Order of visibility (DESIGN.md section 6): copy_in makes the bytes visible in address order as far
-// as a reader can tell who spins on the last byte or the last aligned word: that is stored last, with
-// release semantics.
+// Order of visibility (DESIGN.md section 6): copy_in makes the bytes visible in address order as
+// far as a reader can tell who spins on the last byte or the last aligned word: that is stored
+// last, with release semantics.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,12 @@ void install_fault_guard() noexcept;
                                 uint64_t* original) noexcept;
 [[nodiscard]] bool fetch_add(std::byte* address, uint64_t addend, uint64_t* original) noexcept;
 
-// Runs fn(argument) under the guard: false if it hit a fault (then it was left in the middle: it must
-// hold no lock and own nothing). For copies that do something on the way, like summing.
+// Runs fn(argument) under the guard: false if it hit a fault (then it was left in the middle: it
+// must hold no lock and own nothing). For copies that do something on the way, like summing.
 [[nodiscard]] bool run_guarded(void (*fn)(void*), void* argument) noexcept;
 
-// Proves that every page of [base, base + size) is mapped, readable, and writable if `write`, without
-// changing a byte. The error names the first bad page.
+// Proves that every page of [base, base + size) is mapped, readable, and writable if `write`,
+// without changing a byte. The error names the first bad page.
 Result<void> verify_mapped(const void* base, size_t size, bool write);
 
 }  // namespace weft::memory

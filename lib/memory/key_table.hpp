@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The key table: the one place that says yes or no to an access. Every lkey and rkey, from an API
-// call or from the wire, is looked up here with its protection domain, bounds and permission. Keys are
-// 32 random bits; the lkey and the rkey of a region are the same number.
+// call or from the wire, is looked up here with its protection domain, bounds and permission. Keys
+// are 32 random bits; the lkey and the rkey of a region are the same number.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,8 @@ class KeyTable {
   bool revoke_remote(uint32_t key, uint32_t domain);
 
   // Says whether [address, address + length) may be used as `need` through `key` by an object of
-  // `domain`; on ok `*where` is the memory. length must be > 0 (zero length is exempt from the check,
-  // //= roce:C-OPS-78, the caller's business). Overflow-safe. //= threat:A05 threat:A06
+  // `domain`; on ok `*where` is the memory. length must be > 0 (zero length is exempt from the
+  // check, //= roce:C-OPS-78, the caller's business). Overflow-safe. //= threat:A05 threat:A06
   Verdict check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length, Access need,
                 std::byte** where) const noexcept;
 

@@ -10,6 +10,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include "lib/memory/guarded_copy.hpp"
@@ -109,89 +110,121 @@ int outcome_of_fresh_process(const char* scenario) {
   });
 }
 
+// What each scenario ends with when all is well: exit status 0, or the signal it says. The page
+// other_page may not be touched.
+void scenario_siginfo() {
+  set_handler(SIGSEGV, with_info, nullptr, 0);
+  install_fault_guard();
+  for (static int i = 0; i < 3; ++i) {  // static: survives the jump
+    if (!guarded_copy_fails_at(other_page)) _exit(1);
+    if (seen_signal != 0) _exit(2);
+    if (sigsetjmp(escape, 1) == 0) {
+      poke(other_page);
+      _exit(3);
+    }
+    if (seen_signal != SIGSEGV || seen_address != other_page) _exit(4);
+    seen_signal = 0;
+  }
+}
+
+void scenario_plain() {
+  set_handler(SIGSEGV, nullptr, without_info, 0);
+  install_fault_guard();
+  if (!guarded_copy_fails_at(other_page)) _exit(1);
+  if (sigsetjmp(escape, 1) == 0) poke(other_page), _exit(3);
+  if (seen_signal != SIGSEGV) _exit(4);
+}
+
+void scenario_mend() {
+  set_handler(SIGSEGV, mend, nullptr, 0);
+  install_fault_guard();
+  poke(other_page);  // the user's handler makes the page writable and the store is repeated
+  if (seen_address != other_page || other_page[0] != std::byte{1}) _exit(4);
+}
+
+void scenario_ours() {
+  // A fault on the engine's side of a copy is not the user's memory: it must not be swallowed.
+  set_handler(SIGSEGV, with_info, nullptr, 0);
+  install_fault_guard();
+  std::byte word[64];
+  if (sigsetjmp(escape, 1) == 0) _exit(copy_in(word, other_page, 64) ? 5 : 6);
+  if (seen_address != other_page) _exit(4);
+}
+
+void scenario_bus() {
+  set_handler(SIGBUS, with_info, nullptr, 0);
+  install_fault_guard();
+  const int fd = memfd_create("weft-test", MFD_CLOEXEC);
+  void* const empty = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (!guarded_copy_fails_at(static_cast<std::byte*>(empty))) _exit(1);
+  if (sigsetjmp(escape, 1) == 0) poke(empty), _exit(3);
+  if (seen_signal != SIGBUS || seen_address != empty) _exit(4);
+}
+
+void scenario_once() {
+  set_handler(SIGSEGV, with_info, nullptr, static_cast<int>(SA_RESETHAND));
+  install_fault_guard();
+  if (sigsetjmp(escape, 1) == 0) poke(other_page), _exit(3);
+  poke(other_page);  // the second one is not caught any more
+}
+
+void scenario_displaced() {
+  // The user's handler comes after ours and hands on to ours; ours is put over it again, and all
+  // of the chain is called, the oldest last.
+  set_handler(SIGSEGV, with_info, nullptr, 0);
+  install_fault_guard();
+  sigaction(SIGSEGV, nullptr, &displaced);
+  set_handler(SIGSEGV, hand_on_to_displaced, nullptr, 0);
+  install_fault_guard();
+  if (!guarded_copy_fails_at(other_page) || handed_on != 0) _exit(1);
+  if (sigsetjmp(escape, 1) == 0) poke(other_page), _exit(3);
+  if (handed_on != 1 || seen_signal != SIGSEGV) _exit(4);
+  for (int i = 0; i < 100; ++i) {  // also when it happens more often than there are levels
+    set_handler(SIGSEGV, with_info, nullptr, i % 2 == 0 ? 0 : SA_ONSTACK);
+    install_fault_guard();
+    if (!guarded_copy_fails_at(other_page)) _exit(5);
+  }
+  seen_signal = 0;
+  if (sigsetjmp(escape, 1) == 0) poke(other_page), _exit(6);
+  if (seen_signal != SIGSEGV) _exit(7);
+}
+
+void scenario_by_default() {
+  signal(SIGSEGV, SIG_DFL);
+  install_fault_guard();
+  if (!guarded_copy_fails_at(other_page)) _exit(1);
+  poke(other_page);
+}
+
+void scenario_ignored() {
+  signal(SIGSEGV, SIG_IGN);
+  install_fault_guard();
+  raise(SIGSEGV);    // sent, not a fault: ignored as before
+  poke(other_page);  // a fault cannot be ignored
+}
+
+void scenario_sent() {
+  signal(SIGSEGV, SIG_DFL);
+  install_fault_guard();
+  raise(SIGSEGV);
+}
+
 void run_scenario(const std::string& scenario) {
   void* bad = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   other_page = static_cast<std::byte*>(bad);
-  if (scenario == "siginfo") {
-    set_handler(SIGSEGV, with_info, nullptr, 0);
-    install_fault_guard();
-    for (static int i = 0; i < 3; ++i) {  // static: survives the jump
-      if (!guarded_copy_fails_at(other_page)) _exit(1);
-      if (seen_signal != 0) _exit(2);
-      if (sigsetjmp(escape, 1) == 0) {
-        poke(bad);
-        _exit(3);
-      }
-      if (seen_signal != SIGSEGV || seen_address != bad) _exit(4);
-      seen_signal = 0;
-    }
-  } else if (scenario == "plain") {
-    set_handler(SIGSEGV, nullptr, without_info, 0);
-    install_fault_guard();
-    if (!guarded_copy_fails_at(other_page)) _exit(1);
-    if (sigsetjmp(escape, 1) == 0) poke(bad), _exit(3);
-    if (seen_signal != SIGSEGV) _exit(4);
-  } else if (scenario == "mend") {
-    set_handler(SIGSEGV, mend, nullptr, 0);
-    install_fault_guard();
-    poke(bad);  // the user's handler makes the page writable and the store is repeated
-    if (seen_address != bad || other_page[0] != std::byte{1}) _exit(4);
-  } else if (scenario == "ours") {
-    // A fault on the engine's side of a copy is not the user's memory: it must not be swallowed.
-    set_handler(SIGSEGV, with_info, nullptr, 0);
-    install_fault_guard();
-    std::byte word[64];
-    if (sigsetjmp(escape, 1) == 0) _exit(copy_in(word, other_page, 64) ? 5 : 6);
-    if (seen_address != bad) _exit(4);
-  } else if (scenario == "bus") {
-    set_handler(SIGBUS, with_info, nullptr, 0);
-    install_fault_guard();
-    const int fd = memfd_create("weft-test", MFD_CLOEXEC);
-    void* empty = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (!guarded_copy_fails_at(static_cast<std::byte*>(empty))) _exit(1);
-    if (sigsetjmp(escape, 1) == 0) poke(empty), _exit(3);
-    if (seen_signal != SIGBUS || seen_address != empty) _exit(4);
-  } else if (scenario == "once") {
-    set_handler(SIGSEGV, with_info, nullptr, static_cast<int>(SA_RESETHAND));
-    install_fault_guard();
-    if (sigsetjmp(escape, 1) == 0) poke(bad), _exit(3);
-    poke(bad);  // the second one is not caught any more
-  } else if (scenario == "displaced") {
-    // The user's handler comes after ours and hands on to ours; ours is put over it again, and all
-    // of the chain is called, the oldest last.
-    set_handler(SIGSEGV, with_info, nullptr, 0);
-    install_fault_guard();
-    sigaction(SIGSEGV, nullptr, &displaced);
-    set_handler(SIGSEGV, hand_on_to_displaced, nullptr, 0);
-    install_fault_guard();
-    if (!guarded_copy_fails_at(other_page) || handed_on != 0) _exit(1);
-    if (sigsetjmp(escape, 1) == 0) poke(bad), _exit(3);
-    if (handed_on != 1 || seen_signal != SIGSEGV) _exit(4);
-    for (int i = 0; i < 100; ++i) {  // also when it happens more often than there are levels
-      set_handler(SIGSEGV, with_info, nullptr, i % 2 == 0 ? 0 : SA_ONSTACK);
-      install_fault_guard();
-      if (!guarded_copy_fails_at(other_page)) _exit(5);
-    }
-    seen_signal = 0;
-    if (sigsetjmp(escape, 1) == 0) poke(bad), _exit(6);
-    if (seen_signal != SIGSEGV) _exit(7);
-  } else if (scenario == "default") {
-    signal(SIGSEGV, SIG_DFL);
-    install_fault_guard();
-    if (!guarded_copy_fails_at(other_page)) _exit(1);
-    poke(bad);
-  } else if (scenario == "ignored") {
-    signal(SIGSEGV, SIG_IGN);
-    install_fault_guard();
-    raise(SIGSEGV);  // sent, not a fault: ignored as before
-    poke(bad);       // a fault cannot be ignored
-  } else if (scenario == "sent") {
-    signal(SIGSEGV, SIG_DFL);
-    install_fault_guard();
-    raise(SIGSEGV);
-  } else {
-    _exit(110);
-  }
+  const std::map<std::string, void (*)()> scenarios = {
+      {"siginfo", scenario_siginfo},
+      {"plain", scenario_plain},
+      {"mend", scenario_mend},
+      {"ours", scenario_ours},
+      {"bus", scenario_bus},
+      {"once", scenario_once},
+      {"displaced", scenario_displaced},
+      {"default", scenario_by_default},
+      {"ignored", scenario_ignored},
+      {"sent", scenario_sent},
+  };
+  scenarios.at(scenario)();
   _exit(0);
 }
 

@@ -70,6 +70,24 @@ TEST_CASE("a removed key is dead and can be removed once") {
   CHECK(table.check(key, 1, 0x1000, 8, Access::none, &where) == Verdict::bad_key);
 }
 
+TEST_CASE("roce:C-OPS-73 a remotely revoked key keeps its local rights, in its own domain only") {
+  SecureRandom random(7);
+  KeyTable table(random);
+  std::byte* where = nullptr;
+  const uint32_t key = table.insert(pointer(0x1000), 8, Access::all, 1);
+  const uint32_t other = table.insert(pointer(0x1000), 8, Access::all, 1);
+  CHECK_FALSE(table.revoke_remote(key, 2));
+  CHECK_FALSE(table.revoke_remote(0, 1));
+  CHECK(table.check(key, 1, 0x1000, 8, Access::all, &where) == Verdict::ok);
+  CHECK(table.revoke_remote(key, 1));
+  for (const Access right : {Access::remote_write, Access::remote_read, Access::remote_atomic})
+    CHECK(table.check(key, 1, 0x1000, 8, right, &where) == Verdict::no_permission);
+  CHECK(table.check(key, 1, 0x1000, 8, Access::local_write, &where) == Verdict::ok);
+  CHECK(table.check(key, 1, 0x1000, 8, Access::none, &where) == Verdict::ok);
+  CHECK(table.check(other, 1, 0x1000, 8, Access::all, &where) == Verdict::ok);
+  CHECK(table.remove(key));
+}
+
 TEST_CASE("every combination of granted and needed rights") {
   SecureRandom random(3);
   KeyTable table(random);
