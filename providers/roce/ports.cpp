@@ -2,7 +2,11 @@
 // The tables of ports and middleware. To add one: its folder, and a row here.
 #include "providers/roce/ports.hpp"
 
+#include <algorithm>
+
+#include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
+#include "providers/port/shm/shm_port.hpp"
 #include "providers/port/udp/udp_port.hpp"
 
 namespace weft::roce {
@@ -11,6 +15,7 @@ namespace {
 
 constexpr PortKind kPorts[] = {
     {"udp", "lo", &port::open_udp_port},
+    {"shm", "default", &port::open_shm_port},
 };
 
 using Options = std::vector<std::pair<std::string, std::string>>;
@@ -22,7 +27,16 @@ PortResult wrap_pcap(std::unique_ptr<engine::Port> inner, const Options& options
   return middleware::PcapPort::wrap(std::move(inner), options[0].second);
 }
 
+// The keys come as written, "fault.loss"; the middleware knows them as "loss".
+PortResult wrap_fault(std::unique_ptr<engine::Port> inner, const Options& options) {
+  Options own;
+  for (const auto& [key, value] : options)
+    own.emplace_back(key.substr(std::min(key.size(), key.find('.') + 1)), value);
+  return middleware::FaultPort::wrap(std::move(inner), own);
+}
+
 constexpr MiddlewareKind kMiddleware[] = {
+    {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)", &wrap_fault},
     {"pcap", "pcap=FILE", &wrap_pcap},
 };
 

@@ -68,6 +68,7 @@ class RoceQp : public verbs::Qp {
   QpNum number() const noexcept override { return number_; }
   const Device& device() const noexcept override { return device_; }
   QpState state() const noexcept override {
+    if (driver_.forked()) return QpState::err;
     driver::Holder hold(driver_.lock());
     return qp_->state;
   }
@@ -79,6 +80,7 @@ class RoceQp : public verbs::Qp {
     return result;
   }
   QueuePairAttributes query() const override {
+    if (driver_.forked()) return {.state = QpState::err};
     driver::Holder hold(driver_.lock());
     QueuePairAttributes attributes = qp_->attributes;
     attributes.state = qp_->state;
@@ -95,7 +97,7 @@ class RoceQp : public verbs::Qp {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
     const PostStatus status = driver_.engine().post_recv(*qp_, requests);
-    if (driver_.engine().take_fired()) driver_.after_control();
+    if (qp_->state == QpState::err) driver_.after_control();  // flushed: wake who sleeps on it
     return status;
   }
 
@@ -183,6 +185,7 @@ std::optional<AsyncEvent> RoceContext::next_event() {
 
 std::vector<Counter> RoceContext::counters() const {
   std::vector<Counter> counters;
+  if (driver_.forked()) return counters;
   driver::Holder hold(driver_.lock());
   const engine::Counters& values = driver_.engine().counters();
   for (size_t i = 0; i < engine::kCountEnd; ++i)
