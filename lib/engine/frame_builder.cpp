@@ -42,7 +42,8 @@ std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   total_ = header_length + payload_length + pad_ + (signs_ ? wire::kIcrcLength : 0);
   frame_->path = &path;
   frame_->head = head_;
-  frame_->header_length = static_cast<uint8_t>(header_length);
+  // A signed frame stays in one piece: its ICRC lies behind the payload.
+  frame_->header_length = signs_ ? 0 : static_cast<uint8_t>(header_length);
   frame_->payload_length = 0;
   frame_->span_count = 0;
   frame_->spans = &spans_[spans_used_];
