@@ -103,7 +103,7 @@ inline TxFrame whole_frame(const Path& path, const Bytes& bytes, uint16_t id = 0
   return frame;
 }
 
-inline bool has_ipv6_loopback() { return port::resolve("::1").ok(); }
+inline bool has_ipv6_loopback() { return port::udp::resolve("::1").ok(); }
 
 // A network namespace of our own while it lives; the thread comes back to the old one afterwards.
 class Namespace {
@@ -121,7 +121,7 @@ class Namespace {
   explicit operator bool() const { return entered_; }
 
   static bool up(const char* interface) {
-    const port::Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const port::udp::Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq request{};
     std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
     if (::ioctl(any.fd(), SIOCGIFFLAGS, &request) != 0) return false;

@@ -91,7 +91,8 @@ int echo(Port& port, int count, uint32_t back_to) {
   for (int idle = 0; count > 0 && idle < 5;) {
     const size_t n = port.receive(frames);
     for (size_t i = 0; i < n; ++i) {
-      if (port::AddressGroup::slot_of(frames[i].bytes, frames[i].length) != slot(port)) return 3;
+      if (port::udp::AddressGroup::slot_of(frames[i].bytes, frames[i].length) != slot(port))
+        return 3;
       Path path;
       path.source = port.address();
       path.destination = frames[i].path->source;

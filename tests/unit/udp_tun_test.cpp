@@ -18,15 +18,15 @@ struct Ipv6Request {  // struct in6_ifreq; its header does not go with netinet/i
   int interface;
 };
 
-port::Descriptor open_tun(const char* name, int mtu) {
-  port::Descriptor tun(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+port::udp::Descriptor open_tun(const char* name, int mtu) {
+  port::udp::Descriptor tun(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   ifreq request{};
   std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   if (!tun || ::ioctl(tun.fd(), TUNSETIFF, &request) != 0) return {};
-  const port::Descriptor v4(::socket(AF_INET, SOCK_DGRAM, 0));
+  const port::udp::Descriptor v4(::socket(AF_INET, SOCK_DGRAM, 0));
   const auto set_address = [&](unsigned long call, uint32_t address) {
-    port::SocketAddress value;
+    port::udp::SocketAddress value;
     value.v4.sin_family = AF_INET;
     value.v4.sin_addr.s_addr = htonl(address);
     std::memcpy(&request.ifr_addr, &value.v4, sizeof value.v4);
@@ -36,7 +36,7 @@ port::Descriptor open_tun(const char* name, int mtu) {
   request.ifr_mtu = mtu;
   if (::ioctl(v4.fd(), SIOCSIFMTU, &request) != 0 || !Namespace::up(name)) return {};
   // fd09::1/64 where this kernel has IPv6, usable a moment later.
-  const port::Descriptor v6(::socket(AF_INET6, SOCK_DGRAM, 0));
+  const port::udp::Descriptor v6(::socket(AF_INET6, SOCK_DGRAM, 0));
   Ipv6Request ipv6{};
   ipv6.address.s6_addr[0] = 0xFD;
   ipv6.address.s6_addr[1] = 0x09;
@@ -124,12 +124,12 @@ void cut_one_train(Port& port, int tun, const Gid& destination, uint32_t count, 
 void cut_trains(const char* name, bool v6) {
   const Namespace own;
   if (!own) WEFT_SKIP(name, "a network namespace needs root");
-  const port::Descriptor tun = open_tun("weft0", 1500);
+  const port::udp::Descriptor tun = open_tun("weft0", 1500);
   if (!tun) WEFT_SKIP(name, "no TUN device here");
   Gid destination = Gid::from_ipv4(10, 9, 0, 2);
   if (v6) {
     destination = Gid{{0xFD, 0x09, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
-    if (!port::resolve("fd09::1").ok()) WEFT_SKIP(name, "no IPv6 here");
+    if (!port::udp::resolve("fd09::1").ok()) WEFT_SKIP(name, "no IPv6 here");
   }
   // A new IPv6 address is tentative for a moment.
   for (int i = 0; v6 && i < 300 && !port::open_udp_port({"fd09::1", {}}).ok(); ++i)
@@ -159,7 +159,7 @@ TEST_CASE("udp: the kernel cuts an IPv6 train and every segment verifies (C-ICRC
 TEST_CASE("udp: a train that the device cannot take is counted, and trains end there") {
   const Namespace own;
   if (!own) WEFT_SKIP("udp: too long for TUN", "a network namespace needs root");
-  const port::Descriptor tun = open_tun("weft1", 600);
+  const port::udp::Descriptor tun = open_tun("weft1", 600);
   if (!tun) WEFT_SKIP("udp: too long for TUN", "no TUN device here");
   const auto port = open_port("10.9.0.1");
   CHECK(port->capabilities().active_mtu == 512);

@@ -12,7 +12,7 @@
 
 #include "providers/port/udp/descriptor.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 namespace {
 
 Gid gid_of(const sockaddr* address) {
@@ -146,4 +146,4 @@ Result<LocalAddress> resolve(const std::string& where) {
   return local;
 }
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

@@ -12,7 +12,7 @@
 #include "weft/result.hpp"
 #include "weft/types.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
 inline constexpr uint16_t kRocePort = 4791;  //= roce:C-HDR-7
 
@@ -55,4 +55,4 @@ struct LocalAddress {
 // one, an interface its first IPv4 (else IPv6) address, another literal that address.
 Result<LocalAddress> resolve(const std::string& where);
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

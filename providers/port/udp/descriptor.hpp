@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace weft::port {
+namespace weft::port::udp {
 
 class Descriptor {
  public:
@@ -28,4 +28,4 @@ class Descriptor {
   int fd_ = -1;
 };
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

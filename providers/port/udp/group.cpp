@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace weft::port {
+namespace weft::port::udp {
 namespace {
 
 constexpr uint8_t kFirstSlot = 1;   // 0 holds QPN 0 and 1
@@ -167,4 +167,4 @@ bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
   return true;
 }
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

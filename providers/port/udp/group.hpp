@@ -18,7 +18,7 @@
 #include "providers/port/udp/message.hpp"
 #include "weft/result.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
 class AddressGroup {
  public:
@@ -63,4 +63,4 @@ class AddressGroup {
   Counters counters_;
 };
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

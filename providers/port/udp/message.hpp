@@ -8,7 +8,7 @@
 
 #include "lib/engine/frame.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
 struct Message {
   engine::Path path;
@@ -20,4 +20,4 @@ struct Message {
   uint16_t first_id = 0;    // index in its train of the first frame
 };
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

@@ -5,24 +5,24 @@
 #include <charconv>
 #include <string>
 
-namespace weft::port {
+namespace weft::port::udp {
 namespace {
 
 struct Key {
   const char* name;
-  uint32_t UdpOptions::*place;
+  uint32_t Options::*place;
   uint32_t smallest;
   uint32_t largest;
 };
 
 constexpr Key kKeys[] = {
-    {"sndbuf", &UdpOptions::sndbuf, 65536, 1u << 30},
-    {"rcvbuf", &UdpOptions::rcvbuf, 65536, 1u << 30},
-    {"gso", &UdpOptions::gso, 0, 1},
-    {"gro", &UdpOptions::gro, 0, 1},
-    {"batch", &UdpOptions::batch, 1, 64},
-    {"busy_poll", &UdpOptions::busy_poll, 0, 1'000'000},
-    {"ports", &UdpOptions::ports, 1, 16384},
+    {"sndbuf", &Options::sndbuf, 65536, 1u << 30},
+    {"rcvbuf", &Options::rcvbuf, 65536, 1u << 30},
+    {"gso", &Options::gso, 0, 1},
+    {"gro", &Options::gro, 0, 1},
+    {"batch", &Options::batch, 1, 64},
+    {"busy_poll", &Options::busy_poll, 0, 1'000'000},
+    {"ports", &Options::ports, 1, 16384},
 };
 
 std::string describe_keys() {
@@ -36,8 +36,8 @@ std::string describe_keys() {
 
 }  // namespace
 
-Result<UdpOptions> parse_options(const engine::PortOptions& options) {
-  UdpOptions result;
+Result<Options> parse_options(const engine::PortOptions& options) {
+  Options result;
   for (const auto& [name, value] : options.options) {
     const Key* found = nullptr;
     for (const Key& key : kKeys)
@@ -58,4 +58,4 @@ Result<UdpOptions> parse_options(const engine::PortOptions& options) {
   return result;
 }
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

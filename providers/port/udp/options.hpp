@@ -7,9 +7,9 @@
 #include "lib/engine/port.hpp"
 #include "weft/result.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
-struct UdpOptions {
+struct Options {
   uint32_t sndbuf = 0;     // send buffer of a transmit socket in bytes, 0 = as large as useful
   uint32_t rcvbuf = 0;     // receive buffer in bytes, 0 = as large as the system allows
   uint32_t gso = 1;        // send trains as one datagram that the kernel or the device cuts
@@ -21,6 +21,6 @@ struct UdpOptions {
 };
 
 // An unknown key or a value out of range is an error that lists the valid ones.
-Result<UdpOptions> parse_options(const engine::PortOptions& options);
+Result<Options> parse_options(const engine::PortOptions& options);
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

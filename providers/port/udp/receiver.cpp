@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace weft::port {
+namespace weft::port::udp {
 
 // Forwarded messages are rare: their socket is read once in this many reads of the main one.
 constexpr uint32_t kForwardedEvery = 8;
@@ -181,4 +181,4 @@ bool Receiver::steer(Message& message) noexcept {
   return false;
 }
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

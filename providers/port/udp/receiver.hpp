@@ -14,7 +14,7 @@
 #include "providers/port/udp/message.hpp"
 #include "weft/result.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
 class Receiver {
  public:
@@ -76,4 +76,4 @@ class Receiver {
   Counters counters_;
 };
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

@@ -10,7 +10,7 @@
 
 #include "providers/port/udp/socket.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 namespace {
 
 constexpr uint16_t kFirstPort = 0xC000;  //= roce:C-AV-96
@@ -267,4 +267,4 @@ void Sender::adapt_class(Socket& socket, uint8_t traffic_class) noexcept {
   socket.streak = 0;
 }
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

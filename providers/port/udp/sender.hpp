@@ -15,7 +15,7 @@
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
 class Sender {
  public:
@@ -93,4 +93,4 @@ class Sender {
   Counters counters_;
 };
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace weft::port {
+namespace weft::port::udp {
 namespace {
 
 constexpr int kReceiveBuffer = 4 << 20;
@@ -69,7 +69,7 @@ Error bind_error(const LocalAddress& local, int error) {
 
 }  // namespace
 
-Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const UdpOptions& options) {
+Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options) {
   const bool v4 = local.ipv4();
   ReceiveSocket result;
   result.socket =
@@ -151,4 +151,4 @@ uint32_t probe_segments(const LocalAddress& local) noexcept {
   return 1;
 }
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

@@ -8,7 +8,7 @@
 #include "providers/port/udp/options.hpp"
 #include "weft/result.hpp"
 
-namespace weft::port {
+namespace weft::port::udp {
 
 struct ReceiveSocket {
   Descriptor socket;
@@ -17,7 +17,7 @@ struct ReceiveSocket {
 
 // Binds UDP 4791 as local.claim says and completes local.gid. Errors: address_in_use with the
 // likely holder, io_error.
-Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const UdpOptions& options);
+Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);
 
 // A socket bound to `port` of the address, or an empty descriptor with errno set. It sends with
 // DF and without path MTU discovery, so the IPv4 identification is 0 and nobody can shrink the path
@@ -27,4 +27,4 @@ Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port, uint32
 // Segments that one datagram with UDP_SEGMENT may have on this kernel: 128, 64, or 1 for none.
 uint32_t probe_segments(const LocalAddress& local) noexcept;
 
-}  // namespace weft::port
+}  // namespace weft::port::udp

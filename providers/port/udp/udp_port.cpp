@@ -12,6 +12,9 @@
 #include "lib/base/check.hpp"
 
 namespace weft::port {
+
+using namespace udp;
+
 namespace {
 
 constexpr uint32_t kUdpHeader = 8;
@@ -56,7 +59,7 @@ engine::Capabilities describe(const LocalAddress& local, uint32_t granted, uint3
   return result;
 }
 
-uint32_t port_limit(const LocalAddress& local, const UdpOptions& options) {
+uint32_t port_limit(const LocalAddress& local, const Options& options) {
   if (options.ports != 0) return options.ports;
   if (local.loopback) return 16;
   rlimit files{};
@@ -64,8 +67,7 @@ uint32_t port_limit(const LocalAddress& local, const UdpOptions& options) {
   return static_cast<uint32_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 16, 1024));
 }
 
-Sender::Limits sender_limits(const LocalAddress& local, const UdpOptions& options,
-                             uint32_t segments) {
+Sender::Limits sender_limits(const LocalAddress& local, const Options& options, uint32_t segments) {
   Sender::Limits limits;
   limits.ports = port_limit(local, options);
   if (options.sndbuf) limits.buffer = options.sndbuf;
@@ -76,7 +78,7 @@ Sender::Limits sender_limits(const LocalAddress& local, const UdpOptions& option
 }  // namespace
 
 Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& options) {
-  const Result<UdpOptions> parsed = parse_options(options);
+  const Result<Options> parsed = parse_options(options);
   if (!parsed) return parsed.error();
   Result<LocalAddress> local = resolve(options.where);
   if (!local) return local.error();
@@ -99,7 +101,7 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
   return std::unique_ptr<engine::Port>(std::move(port));
 }
 
-UdpPort::UdpPort(const LocalAddress& local, const UdpOptions& options, ReceiveSocket socket,
+UdpPort::UdpPort(const LocalAddress& local, const Options& options, ReceiveSocket socket,
                  std::unique_ptr<AddressGroup> group, uint32_t segments)
     : local_(local),
       socket_(std::move(socket)),

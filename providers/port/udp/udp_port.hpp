@@ -16,8 +16,8 @@ namespace weft::port {
 class UdpPort final : public engine::Port {
  public:
   // Takes sockets that open_udp_port made.
-  UdpPort(const LocalAddress& local, const UdpOptions& options, ReceiveSocket socket,
-          std::unique_ptr<AddressGroup> group, uint32_t segments);
+  UdpPort(const udp::LocalAddress& local, const udp::Options& options, udp::ReceiveSocket socket,
+          std::unique_ptr<udp::AddressGroup> group, uint32_t segments);
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return local_.gid; }
@@ -33,12 +33,12 @@ class UdpPort final : public engine::Port {
   bool usable() const noexcept { return receiver_.usable(); }
 
  private:
-  LocalAddress local_;
-  ReceiveSocket socket_;
-  std::unique_ptr<AddressGroup> group_;  // null: the address is ours alone
+  udp::LocalAddress local_;
+  udp::ReceiveSocket socket_;
+  std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
   engine::Capabilities capabilities_;
-  Receiver receiver_;
-  Sender sender_;
+  udp::Receiver receiver_;
+  udp::Sender sender_;
   size_t lent_ = 0;
 };
 
