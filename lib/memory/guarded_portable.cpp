@@ -3,7 +3,7 @@
 // back to (sigsetjmp without the signal mask, some ten nanoseconds) and which addresses are the
 // user's; the handler jumps. The order of stores is that of guarded_x86_64.cpp, by C++ atomics:
 // natural pieces up to an 8-byte boundary, words, and a release at the last word and at each piece
-// after it.
+// after it. Not for ThreadSanitizer, whose handler does not survive the jump.
 #include "lib/memory/guarded_access.hpp"
 
 #if !WEFT_GUARD_X86_64
