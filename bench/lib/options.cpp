@@ -83,6 +83,7 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
                "write_lat: only read memory while waiting, let the library progress by itself");
   app.add_flag("--out_json", o.json, "Write the results as JSON too");
   app.add_option("--out_json_file", o.json_file, "Name of the JSON file");
+  app.add_option("--connect_wait", o.connect_wait_s, "Seconds that the server may take to come up");
   app.add_option("host", o.host, "The server; without it this is the server");
 }
 

@@ -46,6 +46,7 @@ struct Options {
   bool warm_up = false;
   bool spin_memory = false;
   bool json = false;
+  double connect_wait_s = 1;  // how long the server may take to come up
   std::string json_file = "weft_out.json";
 
   bool is_server() const { return host.empty(); }

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "bench/lib/clock.hpp"
+
 namespace weft::bench {
 namespace {
 
@@ -59,16 +61,17 @@ Result<Connection> accept(Listener& listener, const QueuePair& qp, const Connect
   }
 }
 
-// A script starts both sides at once: the server gets a second to come up.
+// A script starts both sides at once: the server gets a moment to come up.
 Result<Connection> dial(const std::string& address, const QueuePair& qp,
-                        const ConnectOptions& options) {
-  for (int attempt = 0;; ++attempt) {
+                        const ConnectOptions& options, double wait_s) {
+  const uint64_t deadline = monotonic_ns() + static_cast<uint64_t>(wait_s * 1e9);
+  for (;;) {
     Result<Connector> connector = Connector::start(address, qp, options);
     if (!connector) return connector.error();
     Result<Connection> connection = finish(std::move(*connector));
-    if (connection || connection.error().code != Code::not_found || attempt == 20)
+    if (connection || connection.error().code != Code::not_found || monotonic_ns() > deadline)
       return connection;
-    usleep(50'000);
+    usleep(20'000);
   }
 }
 
@@ -217,8 +220,9 @@ Result<void> Session::connect_all() {
   // The control queue pair first, then the measured ones in order.
   for (size_t i = 0; i <= lanes.size(); ++i) {
     const QueuePair& qp = i == 0 ? control->qp() : lanes[i - 1].qp;
-    const Result<Connection> connection =
-        options.is_server() ? accept(*listener, qp, how) : dial(address, qp, how);
+    const Result<Connection> connection = options.is_server()
+                                              ? accept(*listener, qp, how)
+                                              : dial(address, qp, how, options.connect_wait_s);
     if (!connection) return connection.error();
     if (i != 0) continue;
     if (const Result<void> agreed = accept_introduction(*connection); !agreed) return agreed;

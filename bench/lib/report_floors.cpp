@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The floors beside the report's figures: memcpy in this process, and the programs raw_udp and
+// raw_shm if they are there.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "bench/lib/clock.hpp"
+#include "bench/lib/report.hpp"
+
+namespace weft::bench {
+namespace {
+
+using Json = nlohmann::json;
+constexpr uint64_t kLargestDatagram = 65507;
+
+// One thread copying one buffer of `size`, GB/s, best of three.
+double measure_memcpy(uint64_t size) {
+  std::vector<char> from(size, 1);
+  std::vector<char> to(size, 2);
+  double best = 0;
+  for (int run = 0; run < 3; ++run) {
+    const uint64_t start = monotonic_ns();
+    uint64_t copied = 0;
+    uint64_t took = 0;
+    while (took < 15'000'000) {
+      for (uint64_t i = 0; i < 1 + (1 << 18) / size; ++i) {
+        std::memcpy(to.data(), from.data(), size);
+        asm volatile("" : : "r"(to.data()), "r"(from.data()) : "memory");
+        copied += size;
+      }
+      took = monotonic_ns() - start;
+    }
+    best = std::max(best, static_cast<double>(copied) / static_cast<double>(took));
+  }
+  return best;
+}
+
+// The JSON that a raw_* program writes, or null. They pin themselves.
+Json run_raw(const Scratch& scratch, bool realtime, std::vector<std::string> arguments) {
+  arguments[0] = program_folder() + "/" + arguments[0];
+  const std::string log = scratch.file("raw.json");
+  Result<Child> child = Child::start(arguments, log, {-1, realtime});
+  if (!child || child->wait(30) != 0) return {};
+  return Json::parse(read_file(log), nullptr, false);
+}
+
+}  // namespace
+
+Floors measure_floors(const ReportOptions& options, const Scratch& scratch) {
+  Floors f;
+  const auto udp = [&](const char* mode, uint64_t size) {
+    const std::string cores =
+        std::to_string(options.cores.front()) + "," + std::to_string(options.cores.back());
+    const Json j = run_raw(scratch, options.realtime,
+                           {"raw_udp", "--mode", mode, "--size", std::to_string(size), "--cores",
+                            cores, "--seconds", "0.4", "--json"});
+    return j.is_object() ? j.value("value", -1.0) : -1.0;
+  };
+  for (const uint64_t size : options.sizes) {
+    f.memcpy_gigabytes[size] = measure_memcpy(size);
+    if (size <= kLargestDatagram) f.udp_half_us[size] = udp("lat", size);
+  }
+  // Segments as large as a full packet of 4096 bytes payload, and as an 8-byte WRITE.
+  f.udp_gigabytes = udp("bw", 4096 + 16);
+  f.udp_megamessages = udp("rate", 8 + 32);
+  const Json shm = run_raw(scratch, options.realtime, {"raw_shm", "--json"});
+  if (!shm.is_object()) return f;
+  const auto value = [&](const char* key) {
+    return shm.contains(key) && shm[key].is_object() ? shm[key].value("value", -1.0) : -1.0;
+  };
+  f.line_half_us = value("line_half_round_trip") / 1000;
+  f.slot_megamessages = value("slot_64_rate");
+  f.shm_gigabytes = {{4096, value("copy_in_out_4k")},
+                     {65536, value("pull_64k_readv")},
+                     {1 << 20, value("pull_1m_readv")}};
+  return f;
+}
+
+}  // namespace weft::bench
