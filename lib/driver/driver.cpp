@@ -134,6 +134,7 @@ void Driver::after_control() noexcept {
 }
 
 size_t Driver::poll(CqHandle& cq, std::span<Completion> out) noexcept {
+  if (forked()) return 0;
   if (!cq.ring.empty()) {
     Holder hold(cq.consumer);
     if (const size_t n = cq.ring.pop(out)) return n;
@@ -161,6 +162,7 @@ void Driver::add_cq(CqHandle* cq) {
 }
 
 void Driver::remove_cq(CqHandle* cq) {
+  if (forked()) return;
   Holder hold(lock_);
   cqs_.erase(std::remove(cqs_.begin(), cqs_.end(), cq), cqs_.end());
 }

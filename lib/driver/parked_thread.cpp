@@ -37,15 +37,15 @@ Result<void> Driver::start() {
 }
 
 Driver::~Driver() {
-  if (thread_.joinable()) {
-    if (forked()) {
-      thread_.detach();  // the thread lives in the parent only
-    } else {
-      mode_.store(kStopping);
-      const uint64_t one = 1;
-      if (write(kick_fd_, &one, sizeof one) < 0) armed_.store(true);
-      thread_.join();
-    }
+  if (forked()) {  //= roce:C-EVT-111
+    // The thread lives in the parent only, and closing the port would take it from the parent.
+    if (thread_.joinable()) thread_.detach();
+    (void)port_.release();
+  } else if (thread_.joinable()) {
+    mode_.store(kStopping);
+    const uint64_t one = 1;
+    if (write(kick_fd_, &one, sizeof one) < 0) armed_.store(true);
+    thread_.join();
   }
   if (async_fd_ >= 0) close(async_fd_);
   if (kick_fd_ >= 0) close(kick_fd_);
