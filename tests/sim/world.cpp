@@ -2,10 +2,11 @@
 // See world.hpp.
 #include "tests/sim/world.hpp"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "lib/base/check.hpp"
-#include "tests/support/catch.hpp"
 
 namespace weft::test {
 
@@ -21,7 +22,9 @@ std::unique_ptr<TapPort> make_port(sim::Host& host, const StationOptions& option
 
 // A set-up call of a test that must work.
 void must(const Result<void>& result) {
-  if (!result) FAIL(result.error().message);
+  if (result) return;
+  std::fprintf(stderr, "set-up failed: %s\n", result.error().message.c_str());
+  std::abort();
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ Endpoint::Endpoint(Station& station, engine::QpConfig config, uint32_t cq_capaci
   config.send_cq = send_cq_.get();
   config.recv_cq = recv_cq_.get();
   Result<engine::QueuePair*> qp = station.engine().create_qp(config);
-  if (!qp) FAIL(qp.error().message);
+  must(qp ? Result<void>() : Result<void>(qp.error()));
   qp_ = *qp;
 }
 
@@ -71,18 +74,6 @@ std::vector<Completion> Endpoint::drain(engine::CompletionQueue& queue) {
   Completion c;
   while (queue.pop({&c, 1}) != 0) all.push_back(c);
   return all;
-}
-
-Completion Endpoint::only_sent() {
-  const std::vector<Completion> all = sent();
-  REQUIRE(all.size() == 1);
-  return all[0];
-}
-
-Completion Endpoint::only_received() {
-  const std::vector<Completion> all = received();
-  REQUIRE(all.size() == 1);
-  return all[0];
 }
 
 Station& World::add_station(const StationOptions& options) {

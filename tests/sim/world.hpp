@@ -86,12 +86,18 @@ class Endpoint {
   // Everything that has completed since the last call.
   std::vector<Completion> sent() { return drain(*send_cq_); }
   std::vector<Completion> received() { return drain(*recv_cq_); }
-  // One completion of the send queue (fails the test if it is not the only one).
-  Completion only_sent();
-  Completion only_received();
+  // The completion of the queue if it is the only one, else one with an impossible status.
+  Completion only_sent() { return only(sent()); }
+  Completion only_received() { return only(received()); }
+
+  engine::CompletionQueue& send_cq() noexcept { return *send_cq_; }
+  engine::CompletionQueue& recv_cq() noexcept { return *recv_cq_; }
 
  private:
   static std::vector<Completion> drain(engine::CompletionQueue& queue);
+  static Completion only(const std::vector<Completion>& all) {
+    return all.size() == 1 ? all[0] : Completion{.id = ~uint64_t{0}, .status = Status::fatal};
+  }
 
   Station& station_;
   std::unique_ptr<engine::CompletionQueue> send_cq_, recv_cq_;

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See swarm.hpp. A connection that breaks is closed at both ends, with all its requests accounted
+// for, and opened again with new queue pairs a little later.
+#include "tests/sim/swarm.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "providers/port/middleware/fault_port.hpp"
+
+namespace weft::test {
+
+namespace {
+
+constexpr Duration kSafety = Duration::from_ms(400);  // virtual time
+constexpr Duration kLiveness = Duration::from_s(30);
+constexpr uint64_t kMaxEvents = 30'000'000;
+
+class Swarm final : public sim::EventHandler {
+ public:
+  Swarm(uint64_t seed, bool hashed);
+  void run();
+  SwarmResult result() const;
+  void on_event(Instant now, uint64_t argument) override;
+
+ private:
+  enum class Phase : uint8_t { safety, liveness, over };
+  struct Connection {
+    std::unique_ptr<SwarmPeer> peers[2];
+    bool open = false;
+    Instant open_at;
+    uint32_t idle[2] = {};  // looks that found nothing
+    bool posted_last[2] = {};
+  };
+  void add_station(uint32_t index);
+  void open(size_t index);
+  void close(Connection& connection);
+  void step_until(bool (Swarm::*done)(), Duration limit, const char* what);
+  bool posted_enough() { return traffic_.packets >= config_.packets; }
+  bool all_idle();
+  void check_words();
+  void check_pools();
+
+  SwarmConfig config_;
+  base::Random random_;
+  World world_;
+  std::vector<Station*> stations_;
+  std::vector<middleware::FaultPort*> faults_;
+  std::vector<std::unique_ptr<Land>> lands_;
+  std::vector<Connection> connections_;
+  Traffic traffic_;
+  Phase phase_ = Phase::safety;
+};
+
+Swarm::Swarm(uint64_t seed, bool hashed)
+    : config_(draw_swarm(seed)), random_(seed + 77), world_(seed) {
+  world_.network().hash_arrivals(hashed);
+  const auto count = static_cast<uint32_t>(config_.stations.size());
+  for (uint32_t i = 0; i < count; ++i) add_station(i);
+  size_t cable = 0;
+  for (uint32_t i = 0; i < count; ++i)
+    for (uint32_t j = i; j < count; ++j)
+      world_.cable(*stations_[i], *stations_[j], config_.cables[cable++]);
+  uint32_t largest = 0;
+  for (const SwarmConnection& c : config_.connections) largest = std::max(largest, c.largest);
+  for (uint32_t i = 0; i < count; ++i) {
+    lands_.push_back(std::make_unique<Land>());
+    lands_[i]->lay_out(*stations_[i], (largest + 262'144) & ~7u, seed * 16 + i);
+  }
+  for (const SwarmConnection& c : config_.connections) {
+    Connection connection;
+    connection.peers[0] = std::make_unique<SwarmPeer>(c, *lands_[c.a], *lands_[c.b], random_.next(),
+                                                      config_.faulty, traffic_);
+    connection.peers[1] = std::make_unique<SwarmPeer>(c, *lands_[c.b], *lands_[c.a], random_.next(),
+                                                      config_.faulty, traffic_);
+    connection.peers[0]->join(*connection.peers[1]);
+    connection.peers[1]->join(*connection.peers[0]);
+    connections_.push_back(std::move(connection));
+  }
+}
+
+void Swarm::add_station(uint32_t index) {
+  StationOptions options = config_.stations[index];
+  options.wrap = [this, index](std::unique_ptr<engine::Port> inner) {
+    auto port = std::make_unique<middleware::FaultPort>(std::move(inner), config_.faults[index],
+                                                        [this] { return world_.now(); });
+    faults_.push_back(port.get());
+    return std::unique_ptr<engine::Port>(std::move(port));
+  };
+  stations_.push_back(&world_.add_station(options));
+}
+
+void Swarm::open(size_t index) {
+  Connection& connection = connections_[index];
+  ConnectOptions options = config_.connections[index].connect;
+  if (traffic_.connections >= connections_.size()) {  // again: other first PSNs
+    options.psn_a = Psn{static_cast<uint32_t>(random_.below(1u << 24))};
+    options.psn_b = Psn{static_cast<uint32_t>(random_.below(1u << 24))};
+  }
+  for (auto& peer : connection.peers) peer->open();
+  world_.connect(connection.peers[0]->endpoint(), connection.peers[1]->endpoint(), options);
+  connection.open = true;
+  ++traffic_.connections;
+}
+
+void Swarm::close(Connection& connection) {
+  for (auto& peer : connection.peers) peer->flush();
+  for (auto& peer : connection.peers) peer->close();
+  connection.open = false;
+  connection.open_at =
+      world_.now() + Duration::from_ns(static_cast<int64_t>(random_.below(200'000)));
+}
+
+// One look of one peer at its queues.
+void Swarm::on_event(Instant now, uint64_t argument) {
+  if (phase_ == Phase::over) return;
+  const size_t index = argument / 2, side = argument % 2;
+  Connection& connection = connections_[index];
+  if (!connection.open && phase_ == Phase::safety && now >= connection.open_at) open(index);
+  bool happened = false;
+  if (connection.open) {
+    SwarmPeer& peer = *connection.peers[side];
+    bool& posted_last = connection.posted_last[side];
+    happened = peer.act(phase_ == Phase::safety);
+    if (phase_ == Phase::liveness && !posted_last && !peer.broken()) posted_last = peer.post_last();
+    if (connection.peers[0]->broken() || connection.peers[1]->broken()) close(connection);
+  }
+  uint32_t& idle = connection.idle[side];
+  idle = happened ? 0 : std::min(idle + 1, 6u);
+  const auto think = static_cast<uint64_t>(config_.connections[index].think.ps);
+  const uint64_t wait = (think / 2 + random_.below(think)) << idle;
+  world_.network().events().schedule(now + Duration::from_ps(static_cast<int64_t>(wait)), *this,
+                                     argument);
+}
+
+bool Swarm::all_idle() {
+  for (const Connection& c : connections_) {
+    if (!c.open) continue;
+    for (size_t side = 0; side < 2; ++side)
+      if (!c.posted_last[side] || !c.peers[side]->idle()) return false;
+  }
+  return true;
+}
+
+void Swarm::step_until(bool (Swarm::*done)(), Duration limit, const char* what) {
+  const Instant end = world_.now() + limit;
+  for (uint64_t i = 0;; ++i) {
+    if (i % 16 == 0 && (this->*done)()) return;
+    if (world_.now() > end || i > kMaxEvents) break;
+    if (!world_.network().events().step()) break;
+  }
+  if (what == nullptr) return;
+  std::string state = what;
+  for (const Connection& c : connections_)
+    for (const auto& peer : c.peers) state += "\n  " + peer->describe();
+  throw Violation(state);
+}
+
+void Swarm::run() {
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    open(i);
+    for (uint64_t side = 0; side < 2; ++side)
+      world_.network().events().schedule(Instant{}, *this, 2 * i + side);
+  }
+  step_until(&Swarm::posted_enough, kSafety, nullptr);
+  phase_ = Phase::liveness;
+  for (middleware::FaultPort* port : faults_) port->change({});
+  step_until(&Swarm::all_idle, kLiveness, "work did not drain after the faults had stopped");
+  for (Connection& connection : connections_)
+    if (connection.open) close(connection);
+  phase_ = Phase::over;
+  expect(world_.run(kMaxEvents), "events go on for ever");
+  expect(world_.network().pool().lent() == 0, "a frame was never given back");
+  check_words();
+  check_pools();
+}
+
+void Swarm::check_words() {
+  for (const std::unique_ptr<Land>& land : lands_) {
+    for (uint32_t i = 0; i < 2 * Land::kWords; ++i) {
+      uint64_t value;
+      std::memcpy(&value, land->station->at(land->words + 8 * i), 8);
+      const std::string objection = i < Land::kWords
+                                        ? land->added[i].objection(value)
+                                        : land->swapped[i - Land::kWords].objection(value);
+      if (!objection.empty()) throw Violation("atomics: " + objection);
+    }
+  }
+}
+
+// Nobody wrote where everybody only reads.
+void Swarm::check_pools() {
+  for (size_t i = 0; i < lands_.size(); ++i) {
+    base::Random random(config_.seed * 16 + i);
+    for (size_t at = 0; at < lands_[i]->pool_size; at += 8) {
+      const uint64_t word = random.next();
+      expect(std::memcmp(lands_[i]->station->at(at), &word, 8) == 0,
+             "memory was written that no request named");
+    }
+  }
+}
+
+SwarmResult Swarm::result() const {
+  SwarmResult r;
+  Swarm& self = const_cast<Swarm&>(*this);
+  r.packets = self.world_.network().packets();
+  r.hash = self.world_.network().hash().value();
+  r.end = self.world_.now();
+  r.traffic = traffic_;
+  for (size_t i = 0; i < middleware::kFaultEnd; ++i)
+    for (const middleware::FaultPort* port : faults_)
+      r.faults[i] += (*port)[static_cast<middleware::Fault>(i)];
+  for (size_t i = 0; i < engine::kCountEnd; ++i)
+    for (const Station* station : stations_)
+      r.counters[i] += station->count(static_cast<engine::Count>(i));
+  return r;
+}
+
+}  // namespace
+
+SwarmResult run_swarm(uint64_t seed, bool hashed) {
+  Swarm swarm(seed, hashed);
+  std::string violation;
+  try {
+    swarm.run();
+  } catch (const Violation& v) {
+    violation = v.what();
+  }
+  SwarmResult result = swarm.result();
+  result.violation = violation;
+  return result;
+}
+
+}  // namespace weft::test
