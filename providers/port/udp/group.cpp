@@ -123,7 +123,7 @@ AddressGroup::Sent AddressGroup::send_to(uint8_t slot, const Message& message,
                                          uint32_t length) noexcept {
   ForwardHeader head;
   head.segment = message.segment;
-  head.first_id = static_cast<uint16_t>(message.first_id + message.offset / message.segment);
+  head.first_id = message.next_id;
   head.source_port = message.path.source_port;
   head.traffic_class = message.path.traffic_class;
   head.source = message.path.source;
@@ -160,7 +160,7 @@ bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
   message.length = static_cast<uint32_t>(n) - static_cast<uint32_t>(sizeof head);
   message.ours_until = message.length;  // never forwarded twice
   message.segment = head.segment;
-  message.first_id = head.first_id;
+  message.next_id = head.first_id;
   message.path.source = head.source;
   message.path.source_port = head.source_port;
   message.path.traffic_class = head.traffic_class;

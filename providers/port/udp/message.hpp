@@ -17,7 +17,7 @@ struct Message {
   uint32_t segment = 0;     // bytes of each frame; the last may be shorter
   uint32_t offset = 0;      // frames before it were handed out or forwarded
   uint32_t ours_until = 0;  // frames before it are known to be ours
-  uint16_t first_id = 0;    // index in its train of the first frame
+  uint16_t next_id = 0;     // index in its train of the frame at the offset
 };
 
 }  // namespace weft::port::udp

@@ -109,7 +109,7 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
   Message& message = slot.message;
   message.length = message.segment = length;
   message.offset = message.ours_until = 0;
-  message.first_id = 0;
+  message.next_id = 0;
   message.path.traffic_class = 0;
   if (header.msg_flags & MSG_TRUNC) {
     ++counters_.truncated;
@@ -151,14 +151,15 @@ size_t Receiver::cut(std::span<engine::Frame> frames) noexcept {
     frame.path = &message.path;
     frame.bytes = message.bytes + message.offset;
     frame.length = std::min(message.segment, message.length - message.offset);
-    frame.ip_id = static_cast<uint16_t>(message.first_id + message.offset / message.segment);
+    frame.ip_id = message.next_id++;
     frame.ip_id_known = !ipv4_;
     frame.ecn = message.path.traffic_class & 3;
     counters_.bytes += frame.length;
     message.offset += frame.length;
   }
   counters_.frames += n;
-  while (next_ < filled_ && slots_[next_].message.offset >= slots_[next_].message.length) ++next_;
+  if (next_ + 1 == filled_ && slots_[next_].message.offset >= slots_[next_].message.length)
+    ++next_;  // nothing pending
   return n;
 }
 
@@ -171,13 +172,15 @@ bool Receiver::steer(Message& message) noexcept {
   };
   const uint8_t slot = slot_at(message.offset);
   uint32_t end = message.offset;
-  while (end < message.length && slot_at(end) == slot)
+  uint16_t count = 0;
+  for (; end < message.length && slot_at(end) == slot; ++count)
     end += std::min(message.segment, message.length - end);
   if (slot == group_->slot() || !group_->forward(slot, message, end - message.offset)) {
     message.ours_until = end;
     return true;
   }
   message.offset = end;
+  message.next_id = static_cast<uint16_t>(message.next_id + count);
   return false;
 }
 

@@ -94,6 +94,7 @@ Sender::Socket* Sender::open(uint16_t port) noexcept {
 
 size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
   blocked_ = -1;
+  if (frames.size() == 1 && is_plain(frames[0])) return transmit_plain(frames[0]);
   size_t taken = 0;   // by the kernel
   size_t queued = 0;  // in the batch
   while (taken + queued < frames.size()) {
@@ -122,6 +123,37 @@ size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
   taken += flush();
   if (!frames.empty() && current_ != nullptr) adapt_class(*current_, class_of(frames.back()));
   return taken;
+}
+
+// A frame that needs none of the batch: in one piece, and as its socket sends by itself.
+bool Sender::is_plain(const engine::TxFrame& frame) const noexcept {
+  return current_ != nullptr && current_->port == frame.path->source_port &&
+         current_->traffic_class == class_of(frame) && frame.span_count == 0 &&
+         frame.tail_length == 0 && frame.path->hop_limit == kDefaultHopLimit;
+}
+
+// The path of a small message, where every part of a microsecond counts.
+size_t Sender::transmit_plain(const engine::TxFrame& frame) noexcept {
+  const engine::Path& path = *frame.path;
+  if (plain_to_ != path.destination || plain_port_ != path.destination_port) {
+    plain_name_ = to_socket_address(path.destination, path.destination_port, local_.scope);
+    plain_to_ = path.destination;
+    plain_port_ = path.destination_port;
+  }
+  const int fd = current_->descriptor.fd();
+  while (::sendto(fd, frame.head, frame.head_length, MSG_DONTWAIT, &plain_name_.generic,
+                  plain_name_.length) < 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == ENOBUFS) {
+      blocked_ = fd;
+      return 0;
+    }
+    ++counters_.errors;
+    return 1;
+  }
+  ++counters_.frames;
+  counters_.bytes += frame.head_length;
+  return 1;
 }
 
 // The first frame after `begin` that is not a segment of the same datagram. The engine forms
@@ -205,17 +237,6 @@ void Sender::append_control(const engine::TxFrame& first, uint32_t segment) noex
   header.msg_control = header.msg_controllen != 0 ? note.control : nullptr;
 }
 
-// One datagram by the call that makes the kernel copy the least.
-int Sender::send_one(int fd, const msghdr& header) noexcept {
-  ssize_t n;
-  if (header.msg_iovlen == 1 && header.msg_controllen == 0)
-    n = ::sendto(fd, header.msg_iov->iov_base, header.msg_iov->iov_len, MSG_DONTWAIT,
-                 static_cast<const sockaddr*>(header.msg_name), header.msg_namelen);
-  else
-    n = ::sendmsg(fd, &header, MSG_DONTWAIT);
-  return n < 0 ? -1 : 1;
-}
-
 // Hands the batch to the kernel; returns how many frames it took. A datagram that the kernel
 // refuses (no route, too long, a firewall) is taken and lost; one that it has no room for is not.
 size_t Sender::flush() noexcept {
@@ -225,7 +246,7 @@ size_t Sender::flush() noexcept {
     const int fd = current_->descriptor.fd();
     int n;
     if (messages_ - done == 1)
-      n = send_one(fd, headers_[done].msg_hdr);
+      n = ::sendmsg(fd, &headers_[done].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
     else
       n = ::sendmmsg(fd, &headers_[done], messages_ - done, MSG_DONTWAIT);
     for (int i = 0; i < n; ++i, ++done) {

@@ -59,11 +59,12 @@ class Sender {
 
   Socket* find(uint16_t port) noexcept;
   Socket* open(uint16_t port) noexcept;
+  bool is_plain(const engine::TxFrame& frame) const noexcept;
+  size_t transmit_plain(const engine::TxFrame& frame) noexcept;
   size_t train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept;
   void append(std::span<const engine::TxFrame> train, bool copy) noexcept;
   void append_control(const engine::TxFrame& first, uint32_t segment) noexcept;
   size_t flush() noexcept;
-  static int send_one(int fd, const msghdr& header) noexcept;
   void adapt_class(Socket& socket, uint8_t traffic_class) noexcept;
 
   static constexpr uint32_t kMessages = 16;
@@ -86,6 +87,9 @@ class Sender {
   uint32_t messages_ = 0;
   uint32_t pieces_ = 0;
   int blocked_ = -1;
+  SocketAddress plain_name_;  // where the last plain frame went, as the kernel wants it
+  Gid plain_to_;
+  uint16_t plain_port_ = 0;
   std::vector<mmsghdr> headers_;
   std::vector<Note> notes_;
   std::vector<iovec> iovecs_;
