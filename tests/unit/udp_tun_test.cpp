@@ -156,6 +156,50 @@ TEST_CASE("udp: the kernel cuts an IPv6 train and every segment verifies (C-ICRC
   cut_trains("udp: TUN cuts IPv6 trains", true);
 }
 
+TEST_CASE("udp: packets as hardware sends them arrive, UDP checksum 0 too (C-HDR-7)") {
+  const std::string name = "udp: packets from hardware";
+  const Namespace own;
+  if (!own) WEFT_SKIP(name, "a network namespace needs root");
+  const port::udp::Descriptor tun = open_tun("weft2", 1500);
+  if (!tun) WEFT_SKIP(name, "no TUN device here");
+  for (const char* where : {"10.9.0.1", "fd09::1"}) {
+    if (!port::udp::resolve(where).ok()) WEFT_SKIP(name, "no IPv6 here");
+    // A new IPv6 address is tentative for a moment.
+    for (int i = 0; i < 300 && !port::open_udp_port({where, {}}).ok(); ++i) ::usleep(10'000);
+    const auto port = open_port(where);
+    wire::Outer outer;
+    outer.source = port->address();
+    outer.source.bytes[15] = 2;
+    outer.destination = port->address();
+    outer.source_port = 0xDEAF;
+    outer.traffic_class = 0x03;  // a switch marked it
+    outer.ip_id = 0x1234;        // hardware counts, and the socket will not tell us
+    Path path;
+    path.source = outer.source;
+    path.destination = outer.destination;
+    path.source_port = outer.source_port;
+    Bytes bytes = frame_bytes(5, 200, port->qpn_range().first);
+    sign(bytes, path, outer.ip_id);
+    std::byte packet[400];
+    const uint32_t headers = wire::emit_outer(packet, outer, 200);
+    std::memcpy(packet + headers, bytes.data(), bytes.size());
+    const size_t length = headers - 14 + bytes.size();  // TUN has no Ethernet
+    REQUIRE(::write(tun.fd(), packet + 14, length) == static_cast<ssize_t>(length));
+    const std::vector<Got> got = drain(*port, 1);
+    REQUIRE(got.size() == 1);
+    CHECK(got[0].bytes == bytes);
+    CHECK(got[0].ecn == 3);
+    wire::OuterHeader seen = {&got[0].path.source, &got[0].path.destination,
+                              got[0].path.source_port, 4791, got[0].ip_id};
+    if (got[0].ip_id_known) {
+      CHECK(wire::icrc_verify(seen, bytes.data(), 200));
+    } else {
+      CHECK(wire::icrc_verify_unknown_id(seen, bytes.data(), 200));
+      CHECK(seen.ip_id == 0x1234);
+    }
+  }
+}
+
 TEST_CASE("udp: a train that the device cannot take is counted, and trains end there") {
   const Namespace own;
   if (!own) WEFT_SKIP("udp: too long for TUN", "a network namespace needs root");
