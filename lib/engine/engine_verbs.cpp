@@ -185,7 +185,9 @@ void Engine::enter_rts(QueuePair& qp) {
   req.next_index = qp.sq.tail();
   req.retries_left = *a.retry_count;
   req.rnr_left = *a.rnr_retry;
-  req.reads.reset(new uint64_t[std::max<uint32_t>(1, *a.max_rd_atomic)]);
+  const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));
+  req.reads.reset(new uint64_t[reads]);
+  req.reads_mask = reads - 1;
   // Half of the window may be on the way for one READ request.
   const uint64_t chunk = capabilities_.in_flight_limit / 2 / qp.mtu();
   req.read_chunk = std::bit_floor(static_cast<uint32_t>(std::clamp<uint64_t>(chunk, 1, 64)));
@@ -214,9 +216,8 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   qp.state = to;
   if (to == QpState::sqd) {
     const bool wanted = change.sq_drained_event.value_or(false);
-    const bool drained = qp.req.una == qp.req.next;
-    if (wanted && drained) raise(EventType::sq_drained, qp.number);
-    qp.req.drain_event = wanted && !drained;
+    if (wanted && qp.drained()) raise(EventType::sq_drained, qp.number);
+    qp.req.drain_event = wanted && !qp.drained();
   }
   if (to == QpState::rts) activate(qp);
   return {};

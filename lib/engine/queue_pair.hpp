@@ -22,7 +22,8 @@ struct Resource {
   enum class Kind : uint8_t { none, read, atomic };
   Kind kind = Kind::none;
   bool queued = false;
-  bool compare = false;       // atomic: CmpSwap, not FetchAdd
+  bool replay = false;        // queued for a duplicate: nobody needs the answer any more when a new
+                              // request wants the place
   Psn first;                  // of the request as first received
   uint32_t packets = 0;       // PSNs it covers
   uint32_t rkey = 0;
@@ -58,6 +59,7 @@ struct Requester {
   std::unique_ptr<uint64_t[]> reads;
   uint32_t reads_head = 0;
   uint32_t reads_tail = 0;
+  uint32_t reads_mask = 0;    // the ring's size - 1: max_rd_atomic, rounded up to a power of two
   uint32_t read_chunk = 64;   // PSNs one READ request may ask for; power of two
 };
 
@@ -122,6 +124,11 @@ struct QueuePair {
     return state == QpState::rtr || state == QpState::rts || state == QpState::sqd;
   }
   bool can_request() const { return state == QpState::rts || state == QpState::sqd; }
+  // All that was sent is acknowledged, and no message is half sent. //= roce:C-STATE-64
+  bool drained() const {
+    return req.una == req.sent_end &&
+           (req.next_index == sq.tail() || sq[req.next_index].first_psn == req.next);
+  }
   uint32_t reads_in_flight() const { return req.reads_tail - req.reads_head; }
 };
 

@@ -60,14 +60,14 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
       req.next = req.una;
       req.next_index = head + 1;
     }
+    qp.sq.pop();  // first: if its CQ overruns, the rest is flushed in there
     complete_request(engine, qp, entry, Status::success, 0);
-    qp.sq.pop();
     if (qp.state == QpState::err) return true;  // its CQ overran
   }
   if (req.una == before) return complete;
   if (req.next < req.una) req.next = req.una;
   while (req.reads_head != req.reads_tail &&
-         req.reads[req.reads_head % *qp.attributes.max_rd_atomic] <= req.una)
+         req.reads[req.reads_head & req.reads_mask] <= req.una)
     ++req.reads_head;
   req.in_flight -= freed;
   qp.destination->on_acknowledged(freed);
@@ -77,12 +77,9 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   req.response_gap = false;
   restart_retry_timer(engine, qp, now);
   if (req.next_index != qp.sq.tail()) engine.activate(qp);
-  if (req.drain_event && req.una == req.next) {  //= roce:C-STATE-64
-    const uint32_t at = req.next_index;
-    if (at == qp.sq.tail() || qp.sq[at].first_psn == req.next) {
-      req.drain_event = false;
-      engine.raise(EventType::sq_drained, qp.number);
-    }
+  if (req.drain_event && qp.drained()) {
+    req.drain_event = false;
+    engine.raise(EventType::sq_drained, qp.number);
   }
   return complete;
 }

@@ -71,7 +71,7 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
   req.next_index = first;
   req.since_ack_request = 0;
   while (req.reads_tail != req.reads_head &&
-         req.reads[(req.reads_tail - 1) % *qp.attributes.max_rd_atomic] > psn)
+         req.reads[(req.reads_tail - 1) & req.reads_mask] > psn)
     --req.reads_tail;
   req.in_flight -= freed;
   qp.destination->forget(freed);

@@ -23,7 +23,7 @@ uint64_t packet_cost(const QueuePair& qp, const SendEntry& entry) noexcept {
 bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
   const Requester& req = qp.req;
   const bool at_start = req.next == entry.first_psn;
-  if (at_start && qp.state == QpState::sqd) return false;  //= roce:C-STATE-64
+  if (at_start && qp.state == QpState::sqd && req.next >= req.sent_end) return false;  //= roce:C-STATE-64
   if (at_start && entry.fence && qp.reads_in_flight() != 0) return false;  //= roce:C-OPS-80
   if (entry.needs_response()) {  //= roce:C-OPS-74
     const uint32_t limit = *qp.attributes.max_rd_atomic;
@@ -139,7 +139,7 @@ void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out)
                   static_cast<uint32_t>(until - offset));
   out.finish();
   req.next = entry.first_psn + end;
-  req.reads[req.reads_tail++ % *qp.attributes.max_rd_atomic] = req.next;
+  req.reads[req.reads_tail++ & req.reads_mask] = req.next;
 }
 
 void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
@@ -155,7 +155,7 @@ void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& ou
                         swap ? entry.swap : entry.compare_add, swap ? entry.compare_add : 0);
   out.finish();
   req.next += 1;
-  req.reads[req.reads_tail++ % *qp.attributes.max_rd_atomic] = req.next;
+  req.reads[req.reads_tail++ & req.reads_mask] = req.next;
 }
 
 // The next packet (or READ request) of the entry at the cursor. False: local error.

@@ -12,14 +12,29 @@ namespace weft::engine::rc {
 
 namespace {
 
+// Takes a reply out of the line.
+void unqueue(Responder& res, Resource& resource) noexcept {
+  const auto index = static_cast<uint8_t>(&resource - res.resources.get());
+  uint32_t to = res.reply_head;
+  for (uint32_t at = res.reply_head; at != res.reply_tail; ++at) {
+    const uint8_t other = res.reply_order[at % res.resource_count];
+    if (other != index) res.reply_order[to++ % res.resource_count] = other;
+  }
+  res.reply_tail = to;
+  resource.queued = false;
+}
+
 // The resource for a new request: the oldest. nullptr: none is allowed, or the oldest has not been
-// answered yet, so the peer has more outstanding than it may (//= roce:C-NAK-38).
+// answered yet, so the peer has more outstanding than it may (//= roce:C-NAK-38). An answer to a late
+// duplicate does not count: the peer had the first one, or it would not send a new request.
 Resource* claim(QueuePair& qp) noexcept {
   Responder& res = qp.res;
   if (res.resource_count == 0) return nullptr;
-  Resource& resource = res.resources[res.resource_tail % res.resource_count];
-  if (resource.queued) return nullptr;
-  ++res.resource_tail;
+  Resource& resource = res.resources[res.resource_tail];
+  if (resource.queued && !resource.replay) return nullptr;
+  if (resource.queued) unqueue(res, resource);
+  if (++res.resource_tail == res.resource_count) res.resource_tail = 0;
+  resource.replay = false;
   return &resource;
 }
 
@@ -27,14 +42,17 @@ void queue_reply(Engine& engine, QueuePair& qp, Resource& resource) noexcept {
   Responder& res = qp.res;
   if (resource.queued) return;
   resource.queued = true;
+  if (res.reply_head == res.reply_tail) res.reply_head = res.reply_tail = 0;
   res.reply_order[res.reply_tail++ % res.resource_count] =
       static_cast<uint8_t>(&resource - res.resources.get());
   engine.activate(qp);
 }
 
+// The newest first: an old one may have the same PSN from before the wrap.
 Resource* find(QueuePair& qp, Psn psn) noexcept {
-  for (uint32_t i = 0; i < qp.res.resource_count; ++i) {
-    Resource& r = qp.res.resources[i];
+  const uint32_t count = qp.res.resource_count;
+  for (uint32_t i = 1; i <= count; ++i) {
+    Resource& r = qp.res.resources[(qp.res.resource_tail + count - i) % count];
     if (r.kind == Resource::Kind::none) continue;
     const int32_t distance = psn - r.first;
     if (distance >= 0 && static_cast<uint32_t>(distance) < r.packets) return &r;
@@ -105,6 +123,7 @@ void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept 
   if (r == nullptr) return engine.count(Count::rx_lost_resource);  //= roce:C-DUP-26 C-DUP-28
   const bool is_read = packet.info->operation == wire::Operation::read_request;
   if (is_read != (r->kind == Resource::Kind::read)) return engine.count(Count::rx_lost_resource);
+  if (!r->queued) r->replay = true;
   if (!is_read) {
     engine.count(Count::rx_replayed_atomics);
     return queue_reply(engine, qp, *r);
