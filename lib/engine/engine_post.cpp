@@ -34,7 +34,7 @@ const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_me
   if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
     return "READ and atomics have no inline data";
   if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
-  if ((is_atomic(r.opcode) || r.opcode == Opcode::read) && *qp.attributes.max_rd_atomic == 0)
+  if ((is_atomic(r.opcode) || r.opcode == Opcode::read) && qp.attributes.max_rd_atomic.value_or(1) == 0)
     return "READ and atomics need max_rd_atomic > 0";
   return nullptr;
 }

@@ -62,8 +62,9 @@ void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t byt
 
 void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept {
   if (!qp.sq.empty()) {
-    complete_request(engine, qp, qp.sq[qp.sq.head()], status, syndrome);
+    const SendEntry& entry = qp.sq[qp.sq.head()];
     qp.sq.pop();
+    complete_request(engine, qp, entry, status, syndrome);
   }
   enter_error(engine, qp);
 }
