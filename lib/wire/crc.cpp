@@ -2,7 +2,10 @@
 // Which CRC-32 runs: our folding kernels where the CPU has 256-bit carry-less multiplication,
 // isa-l's where it has the 512-bit one or less than ours needs, the portable tables where there is
 // neither. All give the same values; a test holds them together.
+#include "lib/wire/crc.hpp"
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "lib/wire/crc_portable.hpp"
@@ -56,6 +59,32 @@ uint32_t crc_copy_by_library(uint32_t crc, std::byte* to, const std::byte* from,
   return crc;
 }
 
+// x^-8: dividing by x undoes one step of the register. Bit 31 is set after a step exactly if the
+// polynomial was subtracted in it.
+constexpr uint32_t divide_by_x8(uint32_t v) {
+  for (int bit = 0; bit < 8; ++bit) v = v >> 31 ? (v ^ kCrcPolynomial) << 1 | 1 : v << 1;
+  return v;
+}
+
+using RewindTable = std::array<uint32_t, 256>;
+
+// x^(-8 * step * i) for i in 0..255, so that any length below 65,536 takes two products.
+constexpr RewindTable make_rewind(uint32_t step) {
+  RewindTable t{};
+  t[0] = 0x80000000;  // x^0
+  uint32_t factor = t[0];
+  for (uint32_t i = 0; i < step; ++i) factor = divide_by_x8(factor);
+  for (size_t i = 1; i < 256; ++i) t[i] = crc_multiply(t[i - 1], factor);
+  return t;
+}
+
+constexpr RewindTable kRewindBytes = make_rewind(1);
+constexpr RewindTable kRewindPages = make_rewind(256);
+
+uint32_t product(uint32_t a, uint32_t b) noexcept {
+  return fold_below != 0 ? crc_fold_multiply(a, b) : crc_multiply(a, b);
+}
+
 }  // namespace
 
 uint32_t crc_continue(uint32_t crc, const std::byte* data, size_t size) noexcept {
@@ -65,6 +94,17 @@ uint32_t crc_continue(uint32_t crc, const std::byte* data, size_t size) noexcept
 uint32_t crc_copy(uint32_t crc, std::byte* to, const std::byte* from, size_t size) noexcept {
   return size < fold_below ? crc_fold_copy(crc, to, from, size)
                            : crc_copy_by_library(crc, to, from, size);
+}
+
+uint32_t crc_words(uint32_t crc, const uint64_t* words, size_t count) noexcept {
+  if (fold_below != 0) return crc_fold_words(crc, words, count);
+  return crc_by_library(crc, reinterpret_cast<const std::byte*>(words), count * sizeof *words);
+}
+
+uint32_t crc_rewind(uint32_t crc, uint32_t bytes) noexcept {
+  for (; bytes >= 65536; bytes -= 65535) crc = crc_rewind(crc, 65535);
+  if (bytes >= 256) crc = product(crc, kRewindPages[bytes >> 8]);
+  return product(crc, kRewindBytes[bytes & 0xFF]);
 }
 
 }  // namespace weft::wire

@@ -27,26 +27,6 @@ constexpr std::array<Table, 8> make_tables() {
 
 constexpr std::array<Table, 8> kTables = make_tables();
 
-// x^-8: dividing by x undoes one step of the register. Bit 31 is set after a step exactly if the
-// polynomial was subtracted in it.
-constexpr uint32_t divide_by_x8(uint32_t v) {
-  for (int bit = 0; bit < 8; ++bit) v = v >> 31 ? (v ^ kCrcPolynomial) << 1 | 1 : v << 1;
-  return v;
-}
-
-// x^(-8 * step * i) for i in 0..255, so that any length below 65,536 takes two products.
-constexpr Table make_rewind(uint32_t step) {
-  Table t{};
-  t[0] = 0x80000000;  // x^0
-  uint32_t factor = t[0];
-  for (uint32_t i = 0; i < step; ++i) factor = divide_by_x8(factor);
-  for (size_t i = 1; i < 256; ++i) t[i] = crc_multiply(t[i - 1], factor);
-  return t;
-}
-
-constexpr Table kRewindBytes = make_rewind(1);
-constexpr Table kRewindPages = make_rewind(256);
-
 }  // namespace
 
 uint32_t crc_portable(uint32_t crc, const std::byte* data, size_t size) noexcept {
@@ -64,12 +44,6 @@ uint32_t crc_portable(uint32_t crc, const std::byte* data, size_t size) noexcept
   for (; size != 0; ++data, --size)
     crc = crc >> 8 ^ kTables[0][(crc ^ static_cast<uint32_t>(*data)) & 0xFF];
   return crc;
-}
-
-uint32_t crc_rewind(uint32_t crc, uint32_t bytes) noexcept {
-  for (; bytes >= 65536; bytes -= 65535) crc = crc_rewind(crc, 65535);
-  if (bytes >= 256) crc = crc_multiply(crc, kRewindPages[bytes >> 8]);
-  return crc_multiply(crc, kRewindBytes[bytes & 0xFF]);
 }
 
 }  // namespace weft::wire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CRC-32 (polynomial 0x04C11DB7, reflected) without special instructions, eight bytes a step. It is
-// compiled everywhere: the fallback where isa-l is absent, the fast way for a few bytes, and what
-// isa-l is tested against. And the arithmetic of the polynomial, to move a CRC along a message.
+// compiled everywhere: the last resort, and what the others are tested against. And the product of
+// polynomials, to compute constants and to move a CRC along a message.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,5 @@ constexpr uint32_t crc_multiply(uint32_t a, uint32_t b) {
   }
   return product;
 }
-
-// The raw CRC that becomes `crc` when `bytes` zero bytes are appended: the inverse of feeding
-// zeros.
-uint32_t crc_rewind(uint32_t crc, uint32_t bytes) noexcept;
 
 }  // namespace weft::wire

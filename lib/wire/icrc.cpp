@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ICRC: a masked copy of the outer headers and the BTH is built on the stack and summed in one
-// call, then the CRC continues over the packet itself.
+// The ICRC: the outer headers and the BTH are composed in masked form, word by word, and summed in
+// one call, then the CRC continues over the packet itself.
 #include "lib/wire/icrc.hpp"
 
+#include <bit>
 #include <cstring>
+#include <initializer_list>
 
+#include "lib/wire/crc.hpp"
 #include "lib/wire/crc_portable.hpp"
-#include "lib/wire/emit.hpp"
+#include "lib/wire/headers.hpp"
 #include "lib/wire/opcode.hpp"
 
 namespace weft::wire {
@@ -34,43 +37,74 @@ bool is_ipv4(const OuterHeader& outer) noexcept {
   return is_ipv4(*outer.source) && is_ipv4(*outer.destination);
 }
 
-std::byte* put_udp(std::byte* at, const OuterHeader& outer, uint32_t udp_length) noexcept {
-  at = detail::store_be32(at,
-                          static_cast<uint32_t>(outer.source_port) << 16 | outer.destination_port);
-  return detail::store_be32(at, udp_length << 16 | 0xFFFF);  // checksum masked
+constexpr bool kLittle = std::endian::native == std::endian::little;
+
+// A number as it lies in a header.
+uint32_t be32(uint32_t value) noexcept { return kLittle ? __builtin_bswap32(value) : value; }
+
+// Two halves as they lie one after the other.
+uint64_t word(uint32_t first, uint32_t second) noexcept {
+  return kLittle ? uint64_t{second} << 32 | first : uint64_t{first} << 32 | second;
 }
 
-// BTH with resv8a (F, B and six reserved bits) masked.
-std::byte* put_bth(std::byte* at, const std::byte* bth) noexcept {
-  std::memcpy(at, bth, kBthLength);
-  at[4] = std::byte{0xFF};
-  return at + kBthLength;
+// Halves, since a header that was just written so can be read back only so without waiting for it.
+uint32_t half(const void* at, size_t offset) noexcept {
+  uint32_t value;
+  std::memcpy(&value, static_cast<const std::byte*>(at) + offset, sizeof value);
+  return value;
 }
+
+uint32_t ports(const OuterHeader& outer) noexcept {
+  return be32(static_cast<uint32_t>(outer.source_port) << 16 | outer.destination_port);
+}
+
+// Two words from the length and the masked checksum of UDP on; resv8a (F, B and six reserved bits)
+// of the BTH is masked.
+void put_length_and_bth(uint64_t* to, uint32_t udp_length, const std::byte* bth) noexcept {
+  to[0] = word(be32(udp_length << 16 | 0xFFFF), half(bth, 0));
+  to[1] = word(half(bth, 4) | be32(0xFF000000), half(bth, 8));
+}
+
+// The CRC of what comes first in every packet.
+constexpr uint32_t crc_of(uint32_t crc, std::initializer_list<uint8_t> bytes) {
+  for (uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (kCrcPolynomial & (0u - (crc & 1)));
+  }
+  return crc;
+}
+
+// The LRH of InfiniBand, masked.
+constexpr uint32_t kAfterLrh = crc_of(~0u, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF});
+// And version 6, traffic class and flow label masked.
+constexpr uint32_t kAfterFlowLabel = crc_of(kAfterLrh, {0x6F, 0xFF, 0xFF, 0xFF});
 
 //= roce:C-ICRC-12
 uint32_t begin_ipv4(const OuterHeader& outer, const std::byte* bth, uint32_t udp_length) noexcept {
-  std::byte scratch[8 + kIpv4Header + kUdpHeader + kBthLength];
-  std::byte* at = detail::store_be64(scratch, ~uint64_t{0});  // the LRH of InfiniBand, masked
-  // Version 4, IHL 5, TOS masked, total length.
-  at = detail::store_be32(at, 0x45FF0000u | ((udp_length + kIpv4Header) & 0xFFFF));
-  at = detail::store_be32(at, static_cast<uint32_t>(outer.ip_id) << 16 | 0x4000);  // DF
-  at = detail::store_be32(at, 0xFF11FFFFu);  // TTL masked, UDP, checksum masked
-  std::memcpy(at, outer.source->bytes.data() + 12, 4);
-  std::memcpy(at + 4, outer.destination->bytes.data() + 12, 4);
-  put_bth(put_udp(at + 8, outer, udp_length), bth);
-  return crc_continue(~0u, scratch, sizeof scratch);
+  const uint32_t source = half(outer.source->bytes.data(), 12);
+  const uint32_t destination = half(outer.destination->bytes.data(), 12);
+  uint64_t words[5];
+  // Version 4, IHL 5, TOS masked, total length; identification, DF.
+  words[0] = word(be32(0x45FF0000u | ((udp_length + kIpv4Header) & 0xFFFF)),
+                  be32(static_cast<uint32_t>(outer.ip_id) << 16 | 0x4000));
+  words[1] = word(be32(0xFF11FFFFu), source);  // TTL masked, UDP, checksum masked
+  words[2] = word(destination, ports(outer));
+  put_length_and_bth(words + 3, udp_length, bth);
+  return crc_words(kAfterLrh, words, 5);
 }
 
 //= roce:C-ICRC-13
 uint32_t begin_ipv6(const OuterHeader& outer, const std::byte* bth, uint32_t udp_length) noexcept {
-  std::byte scratch[8 + 40 + kUdpHeader + kBthLength];
-  std::byte* at = detail::store_be64(scratch, ~uint64_t{0});
-  at = detail::store_be32(at, 0x6FFFFFFFu);  // version 6; traffic class and flow label masked
-  at = detail::store_be32(at, udp_length << 16 | 0x11FF);  // UDP, hop limit masked
-  std::memcpy(at, outer.source->bytes.data(), 16);
-  std::memcpy(at + 16, outer.destination->bytes.data(), 16);
-  put_bth(put_udp(at + 32, outer, udp_length), bth);
-  return crc_continue(~0u, scratch, sizeof scratch);
+  const uint8_t* source = outer.source->bytes.data();
+  const uint8_t* destination = outer.destination->bytes.data();
+  uint64_t words[7];
+  words[0] = word(be32(udp_length << 16 | 0x11FF), half(source, 0));  // UDP, hop limit masked
+  words[1] = word(half(source, 4), half(source, 8));
+  words[2] = word(half(source, 12), half(destination, 0));
+  words[3] = word(half(destination, 4), half(destination, 8));
+  words[4] = word(half(destination, 12), ports(outer));
+  put_length_and_bth(words + 5, udp_length, bth);
+  return crc_words(kAfterFlowLabel, words, 7);
 }
 
 uint32_t wire_value(const std::byte* at) noexcept {

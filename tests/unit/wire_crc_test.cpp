@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
+#include "lib/wire/crc.hpp"
 #include "lib/wire/crc_portable.hpp"
 #include "lib/wire/crc_vpclmul.hpp"
 #include "lib/wire/icrc.hpp"
@@ -218,7 +219,6 @@ TEST_CASE("random splits between copying and summing make one CRC") {
 }
 
 TEST_CASE("words sum like the bytes they are, and products agree") {
-  if (!crc_fold_supported()) return;
   base::Random random(10);
   std::array<uint64_t, kCrcFoldWords> words;
   for (int round = 0; round < 200; ++round) {
@@ -226,10 +226,12 @@ TEST_CASE("words sum like the bytes they are, and products agree") {
     const auto start = static_cast<uint32_t>(random.next());
     for (size_t count = 1; count <= words.size(); ++count) {
       const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
-      CHECK(crc_fold_words(start, words.data(), count) == crc_portable(start, bytes, 8 * count));
+      const uint32_t right = crc_portable(start, bytes, 8 * count);
+      CHECK(crc_words(start, words.data(), count) == right);
+      if (crc_fold_supported()) CHECK(crc_fold_words(start, words.data(), count) == right);
     }
     const auto a = static_cast<uint32_t>(random.next()), b = static_cast<uint32_t>(random.next());
-    CHECK(crc_fold_multiply(a, b) == crc_multiply(a, b));
+    if (crc_fold_supported()) CHECK(crc_fold_multiply(a, b) == crc_multiply(a, b));
   }
 }
 
