@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs: two queues of work requests and the connection that carries them.
 //
-// State machine (IBTA 10.3.1, //= roce:C-STATE-54): RESET -> INIT -> RTR -> RTS, ERR from anywhere,
-// RESET from anywhere. connect() and listen() in connect.hpp do the whole walk; modify() does it step
+// State machine (IBTA 10.3.1, //= roce:C-STATE-54): RESET -> INIT -> RTR -> RTS, ERR from
+// anywhere but RESET, RESET from anywhere. connect() and listen() in connect.hpp do the whole walk; modify() does it step
 // by step as verbs do.
 #pragma once
 
