@@ -199,7 +199,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   if (const Result<void> ok = check_modify(qp.type, qp.state, change, limits); !ok) return ok;
   const QpState from = qp.state, to = change.state.value_or(qp.state);
   if (from == QpState::sqd) {  // the rings for them are in use
-    if (change.max_rd_atomic.value_or(0) > qp.req.reads_slots ||
+    if (change.max_rd_atomic.value_or(0) > qp.req.reads_mask + 1 ||
         change.max_dest_rd_atomic.value_or(0) > qp.res.resource_count)
       return Error{Code::invalid_argument,
                    "max_rd_atomic and max_dest_rd_atomic can only be lowered after RTR"};

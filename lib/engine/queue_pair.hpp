@@ -57,7 +57,6 @@ struct Requester {
   Instant rnr_until = Instant::never(); // never() = not waiting
   // READ chunks and atomics in flight: their end PSNs, oldest first.
   std::unique_ptr<uint64_t[]> reads;
-  uint32_t reads_slots = 1;   // max_rd_atomic when the queue pair came to RTS
   uint32_t reads_head = 0;
   uint32_t reads_tail = 0;
   uint32_t reads_mask = 0;    // the ring's size - 1: max_rd_atomic, rounded up to a power of two
