@@ -3,6 +3,7 @@
 #include "tests/sim/swarm_atomics.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -10,24 +11,24 @@ namespace weft::test {
 
 namespace {
 
-// Takes addends out of `pool` that sum up to `gap`, at most three of them; more are taken on trust.
-bool explain(uint64_t gap, std::multiset<uint64_t>& pool) {
+using Pool = std::multiset<uint64_t>;
+
+// Takes up to `most` addends out of `pool` that sum up to `gap`.
+bool take_sum(uint64_t gap, int most, Pool::iterator from, Pool& pool) {
   if (gap == 0) return true;
-  const uint64_t count = gap >> 40;
-  if (count == 0 || count > pool.size()) return false;
-  if (count > 3) return true;
-  if (count == 1) {
-    const auto at = pool.find(gap);
-    if (at == pool.end()) return false;
-    return pool.erase(at), true;
-  }
-  for (auto at = pool.begin(); at != pool.end() && *at <= gap; ++at) {
-    const uint64_t one = *at;
+  if (most == 0) return false;
+  for (auto at = from; at != pool.end() && *at <= gap; ++at) {
+    if (!take_sum(gap - *at, most - 1, std::next(at), pool)) continue;
     pool.erase(at);
-    if (explain(gap - one, pool)) return true;
-    at = pool.insert(one);
+    return true;
   }
   return false;
+}
+
+// Can addends of unknown fate explain the gap? Three of them are looked for; more are believed.
+bool explain(uint64_t gap, Pool& pool) {
+  if (take_sum(gap, 3, pool.begin(), pool)) return true;
+  return gap >> 44 >= 4 && pool.size() >= 4;
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ std::string AddedWord::objection(uint64_t value) const {
   std::vector<Step> steps = known_;
   std::sort(steps.begin(), steps.end(),
             [](const Step& a, const Step& b) { return a.original < b.original; });
-  std::multiset<uint64_t> pool(unknown_.begin(), unknown_.end());
+  Pool pool(unknown_.begin(), unknown_.end());
   uint64_t at = 0;
   for (const Step& step : steps) {
     if (step.original < at || !explain(step.original - at, pool))

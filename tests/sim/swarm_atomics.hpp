@@ -7,12 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/random.hpp"
+
 namespace weft::test {
 
-// A word for FetchAdd. Each addend is unique: 2^40 plus its own number.
+// A word for FetchAdd. Each addend is 2^44 plus a random number below 2^43, so that a sum tells how
+// many and which they were.
 class AddedWord {
  public:
-  uint64_t next_addend() { return (uint64_t{1} << 40) + ++issued_; }
+  static uint64_t addend(base::Random& random) {
+    return (uint64_t{1} << 44) + random.below(uint64_t{1} << 43);
+  }
   void succeeded(uint64_t addend, uint64_t original) { known_.push_back({original, addend}); }
   // Failed or flushed: it may have happened, once, or not.
   void unknown(uint64_t addend) { unknown_.push_back(addend); }
@@ -23,7 +28,6 @@ class AddedWord {
   struct Step {
     uint64_t original, addend;
   };
-  uint64_t issued_ = 0;
   std::vector<Step> known_;
   std::vector<uint64_t> unknown_;
 };

@@ -128,7 +128,13 @@ SwarmConfig draw_swarm(uint64_t seed) {
                         .drops = c.faulty && coin(r, 30)});
   }
   const uint32_t connections = between(r, 1, 8);
-  for (uint32_t i = 0; i < connections; ++i) c.connections.push_back(draw_connection(r, stations));
+  for (uint32_t i = 0; i < connections; ++i) {
+    c.connections.push_back(draw_connection(r, stations));
+    if (c.faulty) continue;
+    // Without faults nothing may fail, so nobody may be impatient.
+    c.connections.back().connect.timeout = 12;
+    c.connections.back().connect.retry_count = 7;
+  }
   return c;
 }
 

@@ -116,7 +116,7 @@ void SwarmPeer::prepare_atomic(Request& r, SendRequest& wr) {
   const size_t words = there_.words + (add ? 0 : Land::kWords * 8);
   wr.remote_address = there_.station->address_of(words + r.word * 8);
   if (add) {
-    r.first = wr.compare_add = there_.added[r.word].next_addend();
+    r.first = wr.compare_add = AddedWord::addend(random_);
   } else {
     r.first = wr.compare_add = there_.swapped[r.word].guess();
     r.second = wr.swap = there_.swapped[r.word].next_value();
