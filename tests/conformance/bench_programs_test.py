@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The measuring programs as a user starts them: every operation with its data compared, JSON that
+parses, refusals that say why, and ends that leave no process behind."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
+LIMIT = 120
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return str(s.getsockname()[1])
+
+
+def start(program, *words):
+    return subprocess.Popen([str(BIN / program), *words], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def run_pair(program, *words, client_words=()):
+    """Exit code and output of server and client."""
+    port = free_port()
+    server = start(program, "-p", port, *words)
+    client = start(program, "-p", port, *words, "--connect_wait", "20", *client_words, "127.0.0.1")
+    try:
+        client_out, client_err = client.communicate(timeout=LIMIT)
+        server_out, server_err = server.communicate(timeout=LIMIT)
+    finally:
+        for process in (server, client):
+            if process.poll() is None:
+                process.kill()
+    return ((server.returncode, server_out + server_err),
+            (client.returncode, client_out + client_err))
+
+
+class Programs(unittest.TestCase):
+    devices = ("roce+udp:lo", f"roce+shm:test{os.getpid()}")
+
+    def good_pair(self, program, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "out.json"
+            server, client = run_pair(program, *words,
+                                      client_words=("--out_json", f"--out_json_file={file}"))
+            self.assertEqual(client[0], 0, (program, words, client[1], server[1]))
+            self.assertEqual(server[0], 0, (program, words, server[1], client[1]))
+            return json.loads(file.read_text(encoding="utf-8")), client[1]
+
+    def test_every_operation_delivers_the_right_bytes(self):
+        for device in self.devices:
+            for operation in ("send", "write", "read"):
+                for measure in ("bw", "lat"):
+                    with self.subTest(device=device, operation=operation, measure=measure):
+                        out, text = self.good_pair(
+                            f"weft_{operation}_{measure}", "-d", device, "-n", "100",
+                            "--data_validation", "--sizes", "1,8,4096,70001")
+                        self.assertEqual([r["MsgSize"] for r in out["results"]],
+                                         [1, 8, 4096, 70001])
+                        self.assertIn("PASSED", text)
+                        for record in out["results"]:
+                            self.assertEqual(record["mismatched_bytes"], 0)
+                            self.assertGreaterEqual(record["verified_bytes"],
+                                                    100 * record["MsgSize"])
+
+    def test_atomics_count(self):
+        for device in self.devices:
+            for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+                for program in ("weft_atomic_bw", "weft_atomic_lat"):
+                    with self.subTest(device=device, kind=kind, program=program):
+                        out, _ = self.good_pair(program, "-d", device, "-n", "300", "-A", kind,
+                                                "--data_validation")
+                        self.assertEqual(out["results"][0]["mismatched_bytes"], 0)
+
+    def test_options_of_bandwidth(self):
+        for words in (("-b",), ("-q", "4"), ("-e",), ("-l", "8", "-t", "64"), ("-N",),
+                      ("-D", "0.2"), ("-I", "64", "-s", "32"), ("-t", "1"), ("-m", "256"),
+                      ("--buffers", "8"), ("-b", "-q", "2", "--data_validation"),
+                      ("-D", "0.2", "-b"), ("--perform_warm_up",), ("-Q", "1"), ("-r", "16")):
+            for operation in ("send", "write"):
+                with self.subTest(words=words, operation=operation):
+                    count = () if "-D" in words else ("-n", "500")
+                    size = () if "-s" in words else ("-s", "2000")
+                    out, _ = self.good_pair(f"weft_{operation}_bw", *count, *size, *words)
+                    record = out["results"][0]
+                    self.assertGreater(record["MsgRate"], 0)
+                    if count:
+                        lanes = 4 if "4" in words else 2 if "2" in words else 1
+                        self.assertEqual(record["n_iterations"], 500 * lanes)
+
+    def test_latency_is_consistent(self):
+        for words in (("-n", "400"), ("-D", "0.2")):
+            with self.subTest(words=words):
+                out, _ = self.good_pair("weft_write_lat", "-s", "8", *words)
+                r = out["results"][0]
+                self.assertLessEqual(r["t_min"], r["t_typical"])
+                self.assertLessEqual(r["t_typical"], r["percentile_99"])
+                self.assertLessEqual(r["percentile_99"], r["percentile_99.9"])
+                self.assertLessEqual(r["percentile_99.9"], r["t_max"])
+                self.assertGreater(r["t_min"], 0)
+
+    def test_refusals_say_why(self):
+        for words, text in ((("-R",), "RDMA CM"), (("-c", "UD"), "RC"), (("-s", "8", "-a"), "-a"),
+                            (("-n", "100", "-D", "1"), "exclude")):
+            done = subprocess.run([str(BIN / "weft_write_bw"), *words], capture_output=True,
+                                  text=True, timeout=LIMIT, check=False)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(text, done.stderr, words)
+        done = subprocess.run([str(BIN / "weft_write_bw"), "-p", free_port(), "--connect_wait",
+                               "0.1", "127.0.0.1"],
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nobody listens at 127.0.0.1:", done.stderr)
+
+    def test_sides_that_disagree_say_where(self):
+        port = free_port()
+        server = start("weft_write_bw", "-p", port, "-s", "64")
+        client = start("weft_write_bw", "-p", port, "-s", "128", "--connect_wait", "20",
+                       "127.0.0.1")
+        _, client_err = client.communicate(timeout=LIMIT)
+        _, server_err = server.communicate(timeout=LIMIT)
+        self.assertEqual((client.returncode, server.returncode), (1, 1))
+        self.assertIn("sizes is [128] here, [64] there", client_err)
+        self.assertIn("sizes is [64] here, [128] there", server_err)
+
+    def end_by(self, number, victim, survivor_codes):
+        """Both sides run for long; one gets a signal; the other must end by itself."""
+        port = free_port()
+        words = ("-p", port, "-D", "100", "-s", "4096")
+        server = start("weft_write_bw", *words)
+        client = start("weft_write_bw", *words, "--connect_wait", "20", "127.0.0.1")
+        sides = {"server": server, "client": client}
+        try:
+            time.sleep(2)
+            for side in sides.values():
+                self.assertIsNone(side.poll(), "ended before the signal")
+            sides[victim].send_signal(number)
+            begun = time.monotonic()
+            for side in sides.values():
+                side.communicate(timeout=LIMIT)
+            self.assertLess(time.monotonic() - begun, 30)
+            survivor = client if victim == "server" else server
+            self.assertIn(survivor.returncode, survivor_codes)
+        finally:
+            for side in sides.values():
+                if side.poll() is None:
+                    side.kill()
+        return sides[victim].returncode
+
+    def test_interrupt_ends_both_sides(self):
+        self.assertEqual(self.end_by(signal.SIGINT, "client", (1,)), 130)
+        self.assertEqual(self.end_by(signal.SIGINT, "server", (1,)), 130)
+
+    def test_a_killed_side_is_noticed(self):
+        self.end_by(signal.SIGKILL, "server", (1,))
+        self.end_by(signal.SIGKILL, "client", (1,))
+
+    def test_info_lists_the_devices(self):
+        done = subprocess.run([str(BIN / "weft_info"), "--json"], capture_output=True, text=True,
+                              timeout=LIMIT, check=True)
+        listed = json.loads(done.stdout)
+        udp = [d for d in listed if d["device"] == "roce+udp:lo"]
+        self.assertEqual(len(udp), 1)
+        self.assertTrue(udp[0]["usable"])
+        self.assertEqual(udp[0]["attributes"]["port"], "udp")
+        bad = subprocess.run([str(BIN / "weft_info"), "-d", "roce+nothing"], capture_output=True,
+                             text=True, timeout=LIMIT, check=False)
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("not usable", bad.stdout)
+
+
+if __name__ == "__main__":
+    if not (BIN / "weft_write_bw").exists():
+        print("SKIPPED: conformance/bench_programs_test: bench/ is not built")
+        sys.exit(0)
+    unittest.main()

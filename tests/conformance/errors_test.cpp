@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What goes wrong, through the public API: which status, which event, which state, and that every
+// request posted completes exactly once all the same.
+#include <cstring>
+#include <functional>
+#include <set>
+
+#include "tests/conformance/fixture.hpp"
+
+namespace weft {
+namespace {
+
+using namespace test;
+
+SendRequest request_of(Opcode opcode, const Sge& local, uint64_t address, RKey key,
+                       uint64_t id = 0) {
+  return {.id = id, .opcode = opcode, .sges = {&local, 1}, .remote_address = address, .rkey = key};
+}
+
+// After a fatal error: `count` more completions of `side`, all flushed, ids from `first_id` on, and
+// the queue pair is in ERR.
+void require_flushed(Pair& p, Side& side, const QueuePair& qp, uint64_t first_id, size_t count) {
+  for (const Completion& c : p.wait(side, count)) {
+    INFO("status " << name(c.status));
+    REQUIRE(c.status == Status::flushed);
+    REQUIRE(c.id == first_id++);
+  }
+  REQUIRE(qp.state() == QpState::err);
+}
+
+// Posts a request that the peer must refuse, with two unsignaled ones behind it.
+void require_refused(
+    Wire wire, Opcode opcode, Status status, EventType event,
+    const std::function<SendRequest(const Pair&, const Buffer&, const Sge&)>& make) {
+  Pair p(wire);
+  const Buffer near(p.a, 4096), far(p.b, 4096);
+  const Sge local = near.sge(0, opcode == Opcode::write || opcode == Opcode::read ? 4096 : 8);
+  p.settle(Duration::from_ms(1));
+  while (p.b.device.next_event()) {
+  }
+  for (uint64_t i = 0; i < 3; ++i) REQUIRE(p.qb.post_recv({.id = 50 + i}));
+  SendRequest request = make(p, far, local);
+  request.id = 1;
+  request.flags = SendFlags::none;  //= roce:C-STATE-63
+  const Sge word = near.sge(0, 8);
+  SendRequest later = request_of(Opcode::write, word, far.address(), far.region.rkey(), 2);
+  later.flags = SendFlags::none;
+  SendRequest latest = later;
+  latest.id = 3;
+  const SendRequest list[] = {request, later, latest};
+  REQUIRE(p.qa.post_send(list));
+  const Completion c = p.next(p.a);
+  INFO("opcode " << int(opcode) << ": " << name(c.status));
+  CHECK(c.status == status);
+  CHECK(c.id == 1);
+  CHECK(c.vendor_error != 0);  // the syndrome
+  require_flushed(p, p.a, p.qa, 2, 2);
+  require_flushed(p, p.b, p.qb, 50, 3);
+  CHECK(saw_event(p.b.device, event));
+  p.settle(Duration::from_ms(5));
+  CHECK(p.a.got.empty());
+  CHECK(p.b.got.empty());
+}
+
+constexpr Opcode kRemote[] = {Opcode::write, Opcode::read, Opcode::compare_swap, Opcode::fetch_add};
+
+void bad_key(Wire wire) {
+  for (const Opcode opcode : kRemote) {
+    require_refused(wire, opcode, Status::remote_access_error, EventType::qp_access_error,
+                    [&](const Pair&, const Buffer& far, const Sge& local) {
+                      const RKey wrong{far.region.rkey().value ^ 0x10};
+                      return request_of(opcode, local, far.address(), wrong);
+                    });
+  }
+}
+WEFT_ON_EACH_PORT(bad_key, "an unknown key is refused (C-NAK-39 C-NAK-43 C-NAK-45 C-STATE-62)")
+
+void out_of_bounds(Wire wire) {
+  for (const Opcode opcode : kRemote) {
+    for (const int64_t shift : {int64_t{-8}, int64_t{4096}, INT64_MIN / 2}) {
+      require_refused(wire, opcode, Status::remote_access_error, EventType::qp_access_error,
+                      [&](const Pair&, const Buffer& far, const Sge& local) {
+                        const uint64_t address = far.address() + static_cast<uint64_t>(shift);
+                        return request_of(opcode, local, address, far.region.rkey());
+                      });
+    }
+  }
+  require_refused(wire, Opcode::write, Status::remote_access_error, EventType::qp_access_error,
+                  [&](const Pair&, const Buffer& far, const Sge& local) {
+                    return request_of(Opcode::write, local, far.address(1), far.region.rkey());
+                  });  // the last byte is one too far
+}
+WEFT_ON_EACH_PORT(out_of_bounds, "access outside the region is refused (C-NAK-39)")
+
+void no_permission(Wire wire) {
+  const Access rights[] = {Access::local_write | Access::remote_read | Access::remote_atomic,
+                           Access::local_write | Access::remote_write | Access::remote_atomic,
+                           Access::local_write | Access::remote_write | Access::remote_read,
+                           Access::local_write | Access::remote_write | Access::remote_read};
+  for (size_t i = 0; i < 4; ++i) {
+    std::unique_ptr<Buffer> limited;
+    require_refused(wire, kRemote[i], Status::remote_access_error, EventType::qp_access_error,
+                    [&](const Pair& p, const Buffer&, const Sge& local) {
+                      limited = std::make_unique<Buffer>(p.b.pd, 4096, rights[i]);
+                      return request_of(kRemote[i], local, limited->address(),
+                                        limited->region.rkey());
+                    });
+  }
+}
+WEFT_ON_EACH_PORT(no_permission, "access that the region does not permit is refused (C-NAK-39)")
+
+void other_domain(Wire wire) {
+  for (const Opcode opcode : kRemote) {
+    std::unique_ptr<Buffer> foreign;
+    require_refused(wire, opcode, Status::remote_access_error, EventType::qp_access_error,
+                    [&](const Pair& p, const Buffer&, const Sge& local) {
+                      const ProtectionDomain other = *p.b.device.protection_domain();
+                      foreign = std::make_unique<Buffer>(other, 4096, Access::all);
+                      return request_of(opcode, local, foreign->address(), foreign->region.rkey());
+                    });
+  }
+}
+WEFT_ON_EACH_PORT(other_domain, "a region of another protection domain is refused (C-NAK-39)")
+
+void queue_pair_rights(Wire wire) {
+  const Access rights[] = {
+      Access::remote_read | Access::remote_atomic, Access::remote_write | Access::remote_atomic,
+      Access::remote_write | Access::remote_read, Access::remote_write | Access::remote_read};
+  for (size_t i = 0; i < 4; ++i) {
+    Pair p(wire, {.walk = {.access = rights[i]}});
+    const Buffer near(p.a, 64), far(p.b, 64);
+    const Sge local = near.sge(0, 8);
+    REQUIRE(p.qa.post_send(request_of(kRemote[i], local, far.address(), far.region.rkey())));
+    CHECK(p.next(p.a).status == Status::remote_access_error);
+  }
+}
+WEFT_ON_EACH_PORT(queue_pair_rights,
+                  "access that the queue pair does not permit is refused (C-NAK-39)")
+
+void misaligned(Wire wire) {
+  for (const Opcode opcode : {Opcode::compare_swap, Opcode::fetch_add}) {
+    require_refused(wire, opcode, Status::remote_invalid_request, EventType::qp_request_error,
+                    [&](const Pair&, const Buffer& far, const Sge& local) {
+                      return request_of(opcode, local, far.address(4), far.region.rkey());
+                    });
+  }
+}
+WEFT_ON_EACH_PORT(misaligned, "an atomic across an 8-byte boundary is refused (C-NAK-38 C-OPS-75)")
+
+void local_errors(Wire wire) {
+  for (const Opcode opcode : {Opcode::send, Opcode::write, Opcode::read, Opcode::fetch_add}) {
+    Pair p(wire);
+    const Buffer near(p.a, 64), far(p.b, 64);
+    const Sge good = near.sge(0, 8);
+    const Sge bad{near.at(), 8, LKey{near.region.lkey().value + 1}};
+    REQUIRE(p.qb.post_recv({.id = 9}));
+    const SendRequest list[] = {
+        request_of(Opcode::write, good, far.address(), far.region.rkey(), 1),
+        request_of(opcode, bad, far.address(), far.region.rkey(), 2),
+        request_of(Opcode::write, good, far.address(), far.region.rkey(), 3)};
+    REQUIRE(p.qa.post_send(list));
+    CHECK(p.next(p.a).status == Status::success);  // those before it are not harmed
+    const Completion c = p.next(p.a);
+    CHECK(c.id == 2);
+    CHECK(c.status == Status::local_protection_error);
+    require_flushed(p, p.a, p.qa, 3, 1);
+  }
+}
+WEFT_ON_EACH_PORT(local_errors, "a wrong local key fails at its own request (C-STATE-62)")
+
+void read_only_target(Wire wire) {
+  Pair p(wire);
+  const Buffer far(p.b, 64), constant(p.a.pd, 64, Access::none);
+  const Sge local = constant.sge(0, 64);
+  REQUIRE(p.qa.post_send(request_of(Opcode::write, local, far.address(), far.region.rkey(), 1)));
+  CHECK(p.next(p.a).status == Status::success);  // reading it is fine
+  REQUIRE(p.qa.post_send(request_of(Opcode::read, local, far.address(), far.region.rkey(), 2)));
+  CHECK(p.next(p.a).status == Status::local_protection_error);
+}
+WEFT_ON_EACH_PORT(read_only_target, "a READ into memory without local_write fails locally")
+
+void receive_too_small(Wire wire) {
+  Pair p(wire);
+  const Buffer near(p.a, 8192), far(p.b, 8192);
+  const Sge out = near.sge(0, 5000), small = far.sge(0, 4999);
+  REQUIRE(p.qb.post_recv({.id = 7, .sges = {&small, 1}}));
+  REQUIRE(p.qb.post_recv({.id = 8}));
+  REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
+  CHECK(p.next(p.a).status == Status::remote_invalid_request);
+  const Completion c = p.next(p.b);
+  CHECK(c.id == 7);
+  CHECK(c.status == Status::local_length_error);
+  require_flushed(p, p.b, p.qb, 8, 1);
+}
+WEFT_ON_EACH_PORT(receive_too_small, "a receive buffer too small fails on both sides (C-OPS-82)")
+
+void receive_with_bad_key(Wire wire) {
+  Pair p(wire);
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const Sge out = near.sge(0, 64), bad{far.at(), 64, LKey{1}};
+  REQUIRE(p.qb.post_recv({.id = 7, .sges = {&bad, 1}}));
+  REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
+  CHECK(p.next(p.a).status == Status::remote_operation_error);
+  const Completion c = p.next(p.b);
+  CHECK(c.id == 7);
+  CHECK(c.status == Status::local_protection_error);
+}
+WEFT_ON_EACH_PORT(receive_with_bad_key, "a receive with a wrong key fails on both sides (C-NAK-40)")
+
+void receiver_not_ready(Wire wire) {
+  Pair p(wire);  // rnr_retry 7: for ever
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const Sge out = near.sge(0, 64), in = far.sge(0, 64);
+  REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
+  SendRequest with_imm = request_of(Opcode::write_with_imm, out, far.address(), far.region.rkey());
+  with_imm.id = 2;
+  REQUIRE(p.qa.post_send(with_imm));
+  p.settle(Duration::from_ms(20));
+  REQUIRE(p.a.got.empty());
+  CHECK(p.a.counter("rx_rnr_naks") > 1);
+  for (uint64_t i = 0; i < 2; ++i) REQUIRE(p.qb.post_recv({.id = 10 + i, .sges = {&in, 1}}));
+  for (uint64_t i = 0; i < 2; ++i) {
+    Completion c = p.next(p.a);
+    CHECK((c.status == Status::success && c.id == 1 + i));
+    c = p.next(p.b);
+    CHECK((c.status == Status::success && c.id == 10 + i));
+  }
+}
+WEFT_ON_EACH_PORT(receiver_not_ready, "a SEND waits for its receive (C-NAK-42 C-RETRY-48 C-OPS-72)")
+
+void never_ready(Wire wire) {
+  Pair p(wire, {.walk = {.rnr_retry = 3, .min_rnr_timer = 1}});
+  const Buffer near(p.a, 64);
+  const Sge out = near.sge(0, 64);
+  for (uint64_t i = 1; i < 4; ++i) REQUIRE(p.qa.post_send({.id = i, .sges = {&out, 1}}));
+  const Completion c = p.next(p.a);
+  CHECK(c.id == 1);
+  CHECK(c.status == Status::rnr_retry_exceeded);
+  require_flushed(p, p.a, p.qa, 2, 2);
+  CHECK(p.a.counter("rx_rnr_naks") == 4);  // the first and three more
+}
+WEFT_ON_EACH_PORT(never_ready,
+                  "a peer that is never ready ends the retries (C-RETRY-48 C-STATE-61)")
+
+void peer_gone(Wire wire) {
+  Pair p(wire, {.walk = {.timeout = 8, .retry_count = 3}});  // 1.05 ms each
+  const Buffer near(p.a, 64), far(p.b, 64);
+  p.qb = QueuePair{};
+  const Sge out = near.sge(0, 64);
+  const int64_t begin = clock_ns();
+  for (uint64_t i = 1; i < 4; ++i)
+    REQUIRE(p.qa.post_send(request_of(Opcode::write, out, far.address(), far.region.rkey(), i)));
+  const Completion c = p.next(p.a);
+  const double ms = static_cast<double>(clock_ns() - begin) / 1e6;
+  CHECK(c.id == 1);
+  CHECK(c.status == Status::retry_exceeded);
+  CHECK(ms >= 4 * 1.048);  // four transmissions, each waited for
+  std::printf("retries ended after %.1f ms of at least 4.2\n", ms);
+  CHECK(p.a.counter("timeouts") == 4);
+  require_flushed(p, p.a, p.qa, 2, 2);
+}
+WEFT_ON_EACH_PORT(peer_gone, "a silent peer ends the retries (C-RETRY-46 C-RETRY-47)")
+
+void exactly_once(Wire wire) {
+  Random random(test_seed("errors_test"));
+  Pair p(wire, {.walk = {.timeout = 8}, .qp = {.max_send_wr = 200, .max_recv_wr = 200}});
+  const Buffer near(p.a, 65536), far(p.b, 65536);
+  const Sge out = near.sge(0, 3000), word = near.sge(0, 8);
+  const uint32_t fatal = 20 + random.below(100);
+  std::multiset<uint64_t> sends, receives;
+  for (uint64_t i = 0; i < 150; ++i) REQUIRE(p.qb.post_recv({.id = i}));
+  for (uint64_t i = 0; i < 150; ++i) {
+    const uint32_t kind = random.below(3);
+    SendRequest r = request_of(kind == 2   ? Opcode::fetch_add
+                               : kind == 1 ? Opcode::read
+                                           : Opcode::write,
+                               kind == 2 ? word : out, far.address(), far.region.rkey(), i);
+    if (i == fatal) r.rkey.value ^= 1;
+    REQUIRE(p.qa.post_send(r));
+  }
+  for (const Completion& c : p.wait(p.a, 150)) {
+    sends.insert(c.id);
+    CHECK((c.id < fatal    ? c.status == Status::success
+           : c.id == fatal ? c.status == Status::remote_access_error
+                           : c.status == Status::flushed));
+  }
+  for (const Completion& c : p.wait(p.b, 150)) receives.insert(c.id);
+  for (uint64_t i = 0; i < 150; ++i) {
+    CHECK(sends.count(i) == 1);
+    CHECK(receives.count(i) == 1);
+  }
+  p.settle(Duration::from_ms(5));
+  CHECK(p.a.got.empty());
+  CHECK(p.b.got.empty());
+}
+WEFT_ON_EACH_WIRE(exactly_once, "every request completes exactly once (C-STATE-61 C-STATE-62)")
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the tests of the whole stack share: the table of device strings under test, two sides opened
+// from one of them, queue pairs connected step by step with modify(), registered buffers, and a
+// pump that polls both sides until something has happened. Only the public API is used here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::test {
+
+// What a test runs over. `lossy` loses, repeats and reorders frames; `captured` writes each to a
+// file; `copied` is shared memory without pulling from the peer.
+enum class Wire : uint8_t {
+  udp,
+  shm,
+  udp_lossy,
+  shm_lossy,
+  shm_copied,
+  udp_captured,
+  shm_captured,
+};
+std::string_view name(Wire wire);
+inline bool lossy(Wire wire) { return wire == Wire::udp_lossy || wire == Wire::shm_lossy; }
+
+// The device string of a wire: both sides of a test open it. Its shared-memory job is of this
+// process and this call, so tests that run at the same time do not meet.
+std::string device_string(Wire wire);
+// Why this build or machine cannot open the wire; empty if it can.
+std::string why_not(Wire wire);
+
+// One Catch2 case of `body`, a function of a Wire, for each wire of a set. A case whose wire this
+// machine lacks is skipped by name.
+#define WEFT_ON_WIRE(body, text, wire)                                      \
+  TEST_CASE(text " @" #wire) {                                              \
+    const std::string reason = weft::test::why_not(weft::test::Wire::wire); \
+    if (!reason.empty()) WEFT_SKIP(text " @" #wire, reason);                \
+    body(weft::test::Wire::wire);                                           \
+  }
+#define WEFT_ON_EACH_PORT(body, text) \
+  WEFT_ON_WIRE(body, text, udp)       \
+  WEFT_ON_WIRE(body, text, shm)
+#define WEFT_ON_LOSSY_PORTS(body, text) \
+  WEFT_ON_WIRE(body, text, udp_lossy)   \
+  WEFT_ON_WIRE(body, text, shm_lossy)
+#define WEFT_ON_EACH_WIRE(body, text)    \
+  WEFT_ON_EACH_PORT(body, text)          \
+  WEFT_ON_LOSSY_PORTS(body, text)        \
+  WEFT_ON_WIRE(body, text, shm_copied)   \
+  WEFT_ON_WIRE(body, text, udp_captured) \
+  WEFT_ON_WIRE(body, text, shm_captured)
+
+// `count` times WEFT_TEST_SCALE (sanitizers: 0.1), at least 1.
+uint64_t scaled(uint64_t count);
+// WEFT_TEST_LONG=1 (./dev test --long): also what takes minutes or gigabytes.
+bool long_run();
+// A seed from WEFT_TEST_SEED, or a new one; it is printed with how to replay.
+uint64_t test_seed(std::string_view program);
+
+// A small generator for test data (splitmix64), so that no test depends on the library's own.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  uint32_t below(uint32_t bound) { return static_cast<uint32_t>(next() % bound); }
+  bool one_in(uint32_t n) { return below(n) == 0; }
+
+ private:
+  uint64_t state_;
+};
+
+void fill(std::span<std::byte> bytes, uint64_t seed);
+bool equal(std::span<const std::byte> a, std::span<const std::byte> b);
+
+// An open device with what hangs on it. `got` holds completions that were polled, oldest first.
+struct Side {
+  explicit Side(const std::string& device, uint32_t cq_capacity = 1024);
+  QueuePair queue_pair(QueuePairOptions options = {}) const;  // with this side's cq
+  uint64_t counter(std::string_view counter_name) const;
+  void poll();
+
+  Device device;
+  ProtectionDomain pd;
+  CompletionQueue cq;
+  std::vector<Completion> got;
+};
+
+// Page-aligned memory, registered with a side's domain.
+class Buffer {
+ public:
+  Buffer(const Side& side, size_t size, Access access = Access::all)
+      : Buffer(side.pd, size, access) {}
+  Buffer(const ProtectionDomain& pd, size_t size, Access access);
+
+  std::byte* at(size_t offset = 0) const { return memory_.get() + offset; }
+  uint64_t address(size_t offset = 0) const { return reinterpret_cast<uint64_t>(at(offset)); }
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {at(), size_}; }
+  std::span<std::byte> bytes(size_t offset, size_t length) const { return {at(offset), length}; }
+  Sge sge(size_t offset, size_t length) const {
+    return region.sge(offset, static_cast<uint32_t>(length));
+  }
+  uint64_t& word(size_t offset) const { return *reinterpret_cast<uint64_t*>(at(offset)); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  size_t size_;
+  std::unique_ptr<std::byte, Free> memory_;
+
+ public:
+  MemoryRegion region;
+};
+
+// How two queue pairs are connected. The time-out is short where losses are planted.
+struct Walk {
+  uint32_t mtu = 1024;
+  Psn psn_a{0x123456};
+  Psn psn_b{0x654321};
+  uint8_t max_rd_atomic = 16;
+  uint8_t timeout = 14;  // 67 ms
+  uint8_t retry_count = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 6;  // 60 us
+  Access access = Access::all;
+};
+
+QueuePairAttributes to_init(const Walk& walk = {});
+QueuePairAttributes to_rtr(const Walk& walk, const QueuePair& peer, Psn rq_psn);
+QueuePairAttributes to_rts(const Walk& walk, Psn sq_psn);
+// Walks both to RTS; receives may have been posted in INIT.
+void connect(const QueuePair& a, const QueuePair& b, const Walk& walk = {});
+
+struct PairOptions {
+  Walk walk;
+  QueuePairOptions qp;
+  uint32_t cq_capacity = 1024;
+};
+
+// Two sides of one wire and a connected queue pair on each.
+struct Pair {
+  explicit Pair(Wire wire, const PairOptions& options = {});
+  ~Pair();  // prints the counters of both sides if a REQUIRE has failed
+
+  // Polls both sides until `side` has `count` completions in `got`, and hands those over.
+  std::vector<Completion> wait(Side& side, size_t count);
+  // The next completion of a side.
+  Completion next(Side& side) { return wait(side, 1)[0]; }
+  // Polls both sides for a while: whatever happens has happened.
+  void settle(Duration time = Duration::from_ms(20));
+
+  Side a, b;
+  QueuePair qa, qb;
+
+ private:
+  Pair(const std::string& spec, Wire wire, const PairOptions& options);
+};
+
+// Polls `sides` until predicate() holds; false after half a minute.
+template <class Predicate>
+bool pump_until(std::initializer_list<Side*> sides, Predicate predicate);
+
+// A clock that stops a test which would hang.
+class Deadline {
+ public:
+  explicit Deadline(Duration limit = Duration::from_s(30));
+  bool passed() const;
+
+ private:
+  int64_t end_ns_;
+};
+int64_t clock_ns();
+
+template <class Predicate>
+bool pump_until(std::initializer_list<Side*> sides, Predicate predicate) {
+  const Deadline deadline;
+  while (!predicate()) {
+    if (deadline.passed()) return false;
+    for (Side* side : sides) side->poll();
+  }
+  return true;
+}
+
+// Drains the asynchronous events of a device; true if `type` was among them.
+bool saw_event(const Device& device, EventType type);
+
+}  // namespace weft::test

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Life of queue pairs through the public API: the walk, what may be posted when, full queues and
+// overrun, SQD, RESET, destruction with work outstanding.
+#include <functional>
+#include <string>
+
+#include "tests/conformance/fixture.hpp"
+
+namespace weft {
+namespace {
+
+using namespace test;
+
+void missing_attributes(Wire wire) {
+  const Side side(device_string(wire));
+  const QueuePair qp = side.queue_pair(), peer = side.queue_pair();
+  const Walk walk;
+  using Change = QueuePairAttributes;
+  const auto refuses = [&](Change change, const char* attribute,
+                           const std::function<void(Change&)>& forget) {
+    forget(change);
+    const QpState before = qp.state();
+    const Result<void> r = qp.modify(change);
+    REQUIRE_FALSE(r);
+    INFO(r.error().message);
+    CHECK(r.error().code == Code::invalid_argument);
+    CHECK(r.error().message.find("`" + std::string(attribute) + "`") != std::string::npos);
+    CHECK(qp.state() == before);
+  };
+  const Change init = to_init(walk), rtr = to_rtr(walk, peer, Psn{1}), rts = to_rts(walk, Psn{2});
+  refuses(init, "pkey_index", [](Change& c) { c.pkey_index.reset(); });
+  refuses(init, "port", [](Change& c) { c.port.reset(); });
+  refuses(init, "access", [](Change& c) { c.access.reset(); });
+  refuses(init, "sq_psn", [](Change& c) { c.sq_psn = Psn{1}; });  // not allowed there
+  REQUIRE(qp.modify(init));
+  refuses(rtr, "path", [](Change& c) { c.path.reset(); });
+  refuses(rtr, "path_mtu", [](Change& c) { c.path_mtu.reset(); });
+  refuses(rtr, "dest_qpn", [](Change& c) { c.dest_qpn.reset(); });
+  refuses(rtr, "rq_psn", [](Change& c) { c.rq_psn.reset(); });
+  refuses(rtr, "max_dest_rd_atomic", [](Change& c) { c.max_dest_rd_atomic.reset(); });
+  refuses(rtr, "min_rnr_timer", [](Change& c) { c.min_rnr_timer.reset(); });
+  REQUIRE(qp.modify(rtr));
+  refuses(rts, "timeout", [](Change& c) { c.timeout.reset(); });
+  refuses(rts, "retry_count", [](Change& c) { c.retry_count.reset(); });
+  refuses(rts, "rnr_retry", [](Change& c) { c.rnr_retry.reset(); });
+  refuses(rts, "sq_psn", [](Change& c) { c.sq_psn.reset(); });
+  refuses(rts, "max_rd_atomic", [](Change& c) { c.max_rd_atomic.reset(); });
+  REQUIRE(qp.modify(rts));
+}
+WEFT_ON_EACH_PORT(missing_attributes,
+                  "a missing attribute is named (C-STATE-54 C-STATE-55 C-STATE-57)")
+
+void wrong_values(Wire wire) {
+  const Side side(device_string(wire));
+  const QueuePair qp = side.queue_pair();
+  REQUIRE(qp.modify(to_init()));
+  for (const uint32_t mtu : {0u, 255u, 300u, 1u << 30}) {
+    const Result<void> r = qp.modify(to_rtr({.mtu = mtu}, qp, Psn{1}));
+    REQUIRE_FALSE(r);
+    CHECK(r.error().message.find("path_mtu") != std::string::npos);
+  }
+  CHECK(qp.modify({.state = QpState::rts}).error().code == Code::bad_state);
+  CHECK(qp.modify({.state = QpState::sqd}).error().code == Code::bad_state);
+  CHECK(qp.state() == QpState::init);
+}
+WEFT_ON_EACH_PORT(wrong_values, "wrong values and transitions are refused (C-STATE-54 C-OPS-71)")
+
+void query(Wire wire) {
+  const Walk walk{.mtu = 512,
+                  .max_rd_atomic = 3,
+                  .timeout = 9,
+                  .retry_count = 4,
+                  .rnr_retry = 5,
+                  .min_rnr_timer = 8,
+                  .access = Access::remote_read};
+  Pair p(wire, {.walk = walk});
+  const QueuePairAttributes q = p.qa.query();
+  CHECK(q.state == QpState::rts);
+  CHECK(q.path_mtu == 512u);
+  CHECK(q.dest_qpn == p.qb.number());
+  CHECK(q.sq_psn == walk.psn_a);
+  CHECK(q.rq_psn == walk.psn_b);
+  CHECK(q.max_rd_atomic == uint8_t{3});
+  CHECK(q.max_dest_rd_atomic == uint8_t{3});
+  CHECK(q.timeout == uint8_t{9});
+  CHECK(q.retry_count == uint8_t{4});
+  CHECK(q.rnr_retry == uint8_t{5});
+  CHECK(q.min_rnr_timer == uint8_t{8});
+  CHECK(q.access == Access::remote_read);
+  REQUIRE(q.path);
+  CHECK(q.path->destination == p.b.device.attributes().gid);
+  CHECK(p.qa.number() != p.qb.number());
+  CHECK(p.a.device.attributes().gid != p.b.device.attributes().gid);
+  CHECK(p.a.device.attributes().provider == "roce");
+}
+WEFT_ON_EACH_PORT(query, "query returns what is in force")
+
+void posting_rules(Wire wire) {
+  Side a(device_string(wire));
+  const QueuePair qp = a.queue_pair({.max_recv_wr = 8});
+  const Buffer buffer(a, 64);
+  const Sge sge = buffer.sge(0, 8);
+  const SendRequest send{.id = 1, .sges = {&sge, 1}};
+  const RecvRequest receive{.id = 2, .sges = {&sge, 1}};
+  CHECK(qp.post_send(send).code == Code::bad_state);
+  CHECK(qp.post_recv(receive).code == Code::bad_state);
+  REQUIRE(qp.modify(to_init()));
+  CHECK(qp.post_send(send).code == Code::bad_state);
+  CHECK(qp.post_recv(receive));
+  REQUIRE(qp.modify(to_rtr({}, qp, Psn{0})));
+  CHECK(qp.post_send(send).code == Code::bad_state);
+  CHECK(qp.post_recv(receive));
+  REQUIRE(qp.modify({.state = QpState::err}));
+  CHECK(qp.post_send(send));  // accepted and flushed
+  CHECK(qp.post_recv(receive));
+  REQUIRE(pump_until({&a}, [&] { return a.got.size() >= 4; }));
+  for (const Completion& c : a.got) CHECK(c.status == Status::flushed);
+  CHECK(a.got.size() == 4);
+}
+WEFT_ON_EACH_PORT(posting_rules, "what may be posted in which state (C-STATE-59 C-STATE-61)")
+
+void full_queues(Wire wire) {
+  Pair p(wire, {.qp = {.max_send_wr = 10, .max_recv_wr = 5}});
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const Sge out = near.sge(0, 8), in = far.sge(0, 8);
+  std::vector<RecvRequest> receives;
+  for (uint64_t i = 0; i < 6; ++i) receives.push_back({.id = i, .sges = {&in, 1}});
+  PostStatus status = p.qb.post_recv(receives);
+  CHECK(status.code == Code::queue_full);
+  CHECK(status.accepted == 5);
+  p.qb.modify({.state = QpState::err}).ok();  // nothing is answered any more
+  std::vector<SendRequest> sends;
+  for (uint64_t i = 0; i < 12; ++i) sends.push_back({.id = i, .sges = {&out, 1}});
+  status = p.qa.post_send(sends);
+  CHECK(status.code == Code::queue_full);
+  CHECK(status.accepted == 10);
+  REQUIRE(p.qa.modify({.state = QpState::err}));
+  for (const Completion& c : p.wait(p.a, 10)) CHECK(c.status == Status::flushed);
+}
+WEFT_ON_EACH_PORT(full_queues, "a full queue takes what fits and says so")
+
+void overrun(Wire wire) {
+  Pair p(wire, {.cq_capacity = 4});
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const Sge out = near.sge(0, 8);
+  std::vector<SendRequest> sends;
+  for (uint64_t i = 0; i < 16; ++i) {
+    sends.push_back({.id = i,
+                     .opcode = Opcode::write,
+                     .sges = {&out, 1},
+                     .remote_address = far.address(),
+                     .rkey = far.region.rkey()});
+  }
+  REQUIRE(p.qa.post_send(sends));
+  // Nobody polls a's queue; its parked thread receives the acknowledgements.
+  bool seen = false;
+  const Deadline deadline;
+  while (!seen && !deadline.passed()) {
+    p.a.device.progress();
+    p.b.poll();
+    seen = saw_event(p.a.device, EventType::cq_error);
+  }
+  CHECK(seen);
+  CHECK(p.qa.state() == QpState::err);
+  p.settle(Duration::from_ms(5));
+  CHECK(p.a.got.size() <= 4);
+  CHECK(p.a.counter("cq_overruns") > 0);
+}
+WEFT_ON_EACH_PORT(overrun, "an overrun completion queue is an event (C-OPS-91)")
+
+void drained(Wire wire) {
+  Pair p(wire, {.qp = {.max_send_wr = 128}});
+  const Buffer near(p.a, 100'000), far(p.b, 100'000);
+  const Sge out = near.sge(0, 100'000);
+  std::vector<SendRequest> sends;
+  for (uint64_t i = 0; i < 100; ++i) {
+    sends.push_back({.id = i,
+                     .opcode = Opcode::write,
+                     .sges = {&out, 1},
+                     .remote_address = far.address(),
+                     .rkey = far.region.rkey()});
+  }
+  REQUIRE(p.qa.post_send(sends));
+  REQUIRE(p.qa.modify({.state = QpState::sqd, .sq_drained_event = true}));
+  bool seen = false;
+  REQUIRE(pump_until({&p.a, &p.b},
+                     [&] { return seen = seen || saw_event(p.a.device, EventType::sq_drained); }));
+  p.settle(Duration::from_ms(5));
+  const size_t before = p.a.got.size();
+  CHECK(before < 100);  // it stopped at a message
+  p.settle(Duration::from_ms(10));
+  CHECK(p.a.got.size() == before);
+  REQUIRE(p.qa.modify({.state = QpState::rts}));
+  for (uint64_t i = 0; const Completion& c : p.wait(p.a, 100)) {
+    CHECK(c.status == Status::success);
+    CHECK(c.id == i++);
+  }
+}
+WEFT_ON_EACH_PORT(drained, "SQD stops between messages and RTS goes on without loss (C-STATE-64)")
+
+void reset_and_reuse(Wire wire) {
+  Pair p(wire);
+  const Buffer near(p.a, 4096), far(p.b, 4096);
+  const Sge out = near.sge(0, 4096), in = far.sge(0, 4096);
+  const QpNum number = p.qa.number();
+  for (uint64_t round = 0; round < 5; ++round) {
+    fill(near.bytes(), round);
+    for (int i = 0; i < 10; ++i) REQUIRE(p.qb.post_recv({.id = round, .sges = {&in, 1}}));
+    REQUIRE(p.qa.post_send({.id = round, .sges = {&out, 1}}));
+    CHECK(p.next(p.b).status == Status::success);
+    CHECK(p.next(p.a).status == Status::success);
+    CHECK(equal(near.bytes(), far.bytes()));
+    // Nine receives and a send are outstanding: RESET forgets them without completions.
+    REQUIRE(p.qb.modify({.state = QpState::reset}));
+    REQUIRE(p.qa.post_send({.id = 99, .sges = {&out, 1}}));
+    REQUIRE(p.qa.modify({.state = QpState::reset}));
+    p.settle(Duration::from_ms(2));
+    CHECK(p.a.got.empty());
+    CHECK(p.b.got.empty());
+    CHECK(p.qa.number() == number);
+    connect(p.qa, p.qb, {.psn_a = {100 + static_cast<uint32_t>(round)}, .psn_b = {7}});
+  }
+}
+WEFT_ON_EACH_PORT(reset_and_reuse,
+                  "RESET clears a queue pair that then connects again (C-STATE-66)")
+
+void destroyed(Wire wire) {
+  Pair p(wire, {.qp = {.max_send_wr = 64, .max_recv_wr = 64}, .cq_capacity = 4096});
+  const Buffer near(p.a, 65536), far(p.b, 65536);
+  const Sge out = near.sge(0, 65536), in = far.sge(0, 65536);
+  for (int round = 0; round < 10; ++round) {
+    for (uint64_t i = 0; i < 32; ++i) {
+      REQUIRE(p.qb.post_recv({.id = i, .sges = {&in, 1}}));
+      REQUIRE(p.qa.post_send({.id = i, .sges = {&out, 1}}));
+    }
+    p.settle(Duration::from_us(100 * round));
+    const QpNum old_a = p.qa.number(), old_b = p.qb.number();
+    p.qa = QueuePair{};
+    p.qb = QueuePair{};
+    p.a.poll();
+    p.b.poll();
+    p.a.got.clear();
+    p.b.got.clear();
+    p.qa = p.a.queue_pair({.max_send_wr = 64, .max_recv_wr = 64});
+    p.qb = p.b.queue_pair({.max_send_wr = 64, .max_recv_wr = 64});
+    CHECK(p.qa.number() != old_a);
+    CHECK(p.qb.number() != old_b);
+    p.settle(Duration::from_ms(2));
+    CHECK(p.a.got.empty());  // the old ones are silent
+    CHECK(p.b.got.empty());
+    connect(p.qa, p.qb);
+    const Sge word = near.sge(0, 8);
+    REQUIRE(p.qb.post_recv({.id = 1, .sges = {&in, 1}}));
+    REQUIRE(p.qa.post_send({.id = 2, .sges = {&word, 1}}));
+    CHECK(p.next(p.b).qp == p.qb.number());
+    CHECK(p.next(p.a).qp == p.qa.number());
+  }
+}
+WEFT_ON_EACH_PORT(destroyed, "a queue pair destroyed at work leaves no completion (C-STATE-67)")
+
+void first_packet(Wire wire) {
+  const std::string spec = device_string(wire);
+  Side a(spec), b(spec);
+  const QueuePair qa = a.queue_pair(), qb = b.queue_pair();
+  const Walk walk;
+  const Buffer near(a, 64), far(b, 64);
+  REQUIRE(qa.modify(to_init(walk)));
+  REQUIRE(qb.modify(to_init(walk)));
+  REQUIRE(qa.modify(to_rtr(walk, qb, walk.psn_b)));
+  REQUIRE(qa.modify(to_rts(walk, walk.psn_a)));
+  const Sge out = near.sge(0, 8);
+  near.word(0) = 77;
+  REQUIRE(qa.post_send({.id = 1,
+                        .opcode = Opcode::write,
+                        .sges = {&out, 1},
+                        .remote_address = far.address(),
+                        .rkey = far.region.rkey()}));
+  const int64_t begin = clock_ns();
+  pump_until({&a, &b}, [&] { return clock_ns() - begin > 5'000'000; });
+  CHECK(far.word(0) == 0);  // INIT: no packet is processed
+  CHECK(b.counter("rx_wrong_state") > 0);
+  REQUIRE(qb.modify(to_rtr(walk, qa, walk.psn_a)));
+  REQUIRE(pump_until({&a, &b}, [&] { return !a.got.empty(); }));
+  CHECK(a.got[0].status == Status::success);
+  CHECK(far.word(0) == 77);
+  CHECK(saw_event(b.device, EventType::comm_established));
+}
+WEFT_ON_EACH_PORT(first_packet, "INIT ignores packets and RTR answers them (C-STATE-60)")
+
+}  // namespace
+}  // namespace weft
