@@ -82,7 +82,7 @@ void Control::take(const Completion& c) noexcept {
   if (c.type != WorkType::recv || c.id >= kSlots) return;
   const ControlMessage message = memory_[c.id];
   if (!post_receive(c.id)) broken_ = true;
-  if (message.kind == ControlMessage::Kind::barrier) at_barrier_ = message;
+  if (message.kind == ControlMessage::Kind::barrier) at_barrier_[message.phase % 2] = message;
   if (message.kind == ControlMessage::Kind::stop) stop_ = message.count;
   if (message.kind == ControlMessage::Kind::abort) aborted_ = true;
 }
@@ -123,10 +123,11 @@ Result<ControlMessage> Control::barrier(ControlMessage message) {
   message.kind = ControlMessage::Kind::barrier;
   message.phase = ++phase_;
   if (!send(message)) return gone();
+  std::optional<ControlMessage>& theirs = at_barrier_[phase_ % 2];
   uint64_t next_probe = monotonic_ns() + 1'000'000'000;
   for (uint32_t turn = 1;; ++turn) {
     if (const Result<void> fine = check(); !fine) return fine.error();
-    if (at_barrier_) break;
+    if (theirs) break;
     if (events_) {
       Completion completion;
       if (cq_.wait({&completion, 1}, Duration::from_ms(100)) != 0) take(completion);
@@ -136,8 +137,8 @@ Result<ControlMessage> Control::barrier(ControlMessage message) {
     next_probe = monotonic_ns() + 1'000'000'000;
     if (!qp_.post_send({.id = kProbeId, .opcode = Opcode::write})) return gone();
   }
-  const ControlMessage peer = *at_barrier_;
-  at_barrier_.reset();
+  const ControlMessage peer = *theirs;
+  theirs.reset();
   if (peer.phase != phase_)
     return Error{Code::bad_state, "the two sides disagree about where they are"};
   return peer;

@@ -63,7 +63,8 @@ class Control {
   uint32_t phase_ = 0;
   bool broken_ = false;   // the peer is gone
   bool aborted_ = false;  // the peer gave up
-  std::optional<ControlMessage> at_barrier_;
+  // The peer can be one barrier ahead, so two are kept, by the last bit of their phase.
+  std::array<std::optional<ControlMessage>, 2> at_barrier_;
   std::optional<uint64_t> stop_;
 };
 

@@ -26,10 +26,14 @@ class Poster {
 
   // False after an error, see failure().
   bool post() noexcept {
-    const bool signaled = ++posted_ % every_ == 0;
+    const bool signaled = ++session_.posted % every_ == 0;
     request_.flags = signaled ? plain_ | SendFlags::signaled : plain_;
-    request_.id = posted_;
-    while (posted_ - completed_ > session_.options.tx_depth && status_ == Status::success) reap();
+    request_.id = session_.posted;
+    while (session_.posted - session_.completed > session_.options.tx_depth) {
+      (void)reap();
+      if (interrupted()) status_ = Status::flushed;
+      if (status_ != Status::success) return false;
+    }
     const PostStatus status = session_.lanes[0].qp.post_send(request_);
     if (!status) post_error_ = status.reason;
     return static_cast<bool>(status) && status_ == Status::success;
@@ -38,10 +42,10 @@ class Poster {
   template <class Idle>
   Result<void> post_and_wait(Idle idle) {
     request_.flags = plain_ | SendFlags::signaled;
-    request_.id = ++posted_;
+    request_.id = ++session_.posted;
     const PostStatus status = session_.lanes[0].qp.post_send(request_);
     if (!status) return Error{status.code, std::string("post: ") + status.reason};
-    while (completed_ < posted_) {
+    while (session_.completed < session_.posted) {
       if (reap()) continue;
       if (const Result<void> fine = idle(); !fine) return fine;
     }
@@ -54,7 +58,7 @@ class Poster {
     for (size_t i = 0; i < n; ++i) {
       if (completions[i].status != Status::success && status_ == Status::success)
         status_ = completions[i].status;
-      completed_ = std::max(completed_, completions[i].id);
+      session_.completed = std::max(session_.completed, completions[i].id);
     }
     return n != 0;
   }
@@ -70,8 +74,6 @@ class Poster {
   Sge sge_;
   SendRequest request_;
   SendFlags plain_ = SendFlags::none;
-  uint64_t posted_ = 0;
-  uint64_t completed_ = 0;
   Status status_ = Status::success;
   const char* post_error_ = nullptr;
 };

@@ -81,6 +81,7 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_flag("--perform_warm_up", o.warm_up, "Run 100 messages before measuring");
   app.add_flag("--spin_memory", o.spin_memory,
                "write_lat: only read memory while waiting, let the library progress by itself");
+  app.add_flag("--report-counters", o.counters, "Print the device's counters that are not 0");
   app.add_flag("--out_json", o.json, "Write the results as JSON too");
   app.add_option("--out_json_file", o.json_file, "Name of the JSON file");
   app.add_option("--connect_wait", o.connect_wait_s, "Seconds that the server may take to come up");

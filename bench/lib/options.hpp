@@ -45,6 +45,7 @@ struct Options {
   bool validate = false;
   bool warm_up = false;
   bool spin_memory = false;
+  bool counters = false;
   bool json = false;
   double connect_wait_s = 1;  // how long the server may take to come up
   std::string json_file = "weft_out.json";

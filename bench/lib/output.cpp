@@ -114,6 +114,13 @@ void print_result(const Options& o, const SizeResult& r) {
 
 void print_foot() { print_rule(); }
 
+void print_counters(const Device& device) {
+  for (const Counter& c : device.counters())
+    if (c.value != 0)
+      std::printf(" %-36.*s %llu\n", static_cast<int>(c.name.size()), c.name.data(),
+                  static_cast<ull>(c.value));
+}
+
 Result<void> write_json(const Session& s, const std::vector<SizeResult>& results) {
   const Options& o = s.options;
   Json info;

@@ -14,6 +14,7 @@ void print_head(const Session& session);
 void print_titles(const Options& options);
 void print_result(const Options& options, const SizeResult& result);
 void print_foot();
+void print_counters(const Device& device);
 
 // Writes test_info and one record per size. Errors: io_error.
 Result<void> write_json(const Session& session, const std::vector<SizeResult>& results);

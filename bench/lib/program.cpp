@@ -52,12 +52,14 @@ int measure_all(Session& session) {
     const Result<SizeResult> result = run_size(session, size, receiver ? &*receiver : nullptr);
     if (!result) {
       session.control->abort();
+      if (o.counters) print_counters(session.device);
       return fail(o, result.error());
     }
     print_result(o, *result);
     results.push_back(*result);
   }
   print_foot();
+  if (o.counters) print_counters(session.device);
   const bool right = !o.validate || report_validation(results);
   if (o.json)
     if (const Result<void> written = write_json(session, results); !written)

@@ -55,6 +55,9 @@ struct Session {
   RKey peer_rkey;
   Gid peer_gid;
   uint32_t path_mtu = 0;
+  // Latency runs number their requests through all sizes: a completion may come in the next one.
+  uint64_t posted = 0;
+  uint64_t completed = 0;
 
   static Result<Session> open(const Options& options);
 
