@@ -69,7 +69,12 @@ void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrom
   enter_error(engine, qp);
 }
 
-void enter_error(Engine& engine, QueuePair& qp) noexcept {
+void drop_replies(QueuePair& qp) noexcept {
+  qp.res.reply_head = qp.res.reply_tail;
+  for (uint32_t i = 0; i < qp.res.resource_count; ++i) qp.res.resources[i] = {};
+}
+
+void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   if (qp.state == QpState::err) return;
   qp.state = QpState::err;
   Requester& req = qp.req;
@@ -86,8 +91,7 @@ void enter_error(Engine& engine, QueuePair& qp) noexcept {
   req.una = req.next = req.sent_end = req.post_end;
   req.next_index = qp.sq.tail();
   qp.res.message = Responder::Message::none;
-  qp.res.reply_head = qp.res.reply_tail;
-  for (uint32_t i = 0; i < qp.res.resource_count; ++i) qp.res.resources[i] = {};
+  if (replies == Replies::drop) drop_replies(qp);
   qp.res.ack_queued = false;
 }
 

@@ -74,7 +74,10 @@ bool has_replies(const QueuePair& qp) noexcept;
 // The request at una fails with `status`; the queue pair goes to ERR and flushes.
 void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept;
 // Moves to ERR and completes everything that is posted. //= roce:C-STATE-61
-void enter_error(Engine& engine, QueuePair& qp) noexcept;
+// `send` lets the answers to requests that were executed leave all the same.
+enum class Replies : uint8_t { drop, send };
+void enter_error(Engine& engine, QueuePair& qp, Replies replies = Replies::drop) noexcept;
+void drop_replies(QueuePair& qp) noexcept;
 // Completes the request `entry` with success or `status`.
 void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
                       uint16_t syndrome) noexcept;

@@ -136,7 +136,7 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
   engine.count(access ? Count::access_errors : Count::request_errors);
   if (verdict.receive_status != Status::success && !qp.rq.empty())
     complete_receive(engine, qp, verdict.receive_status, 0, nullptr);
-  enter_error(engine, qp);
+  enter_error(engine, qp, Replies::send);  // what came before the bad request still succeeds
   queue_nak(engine, qp, verdict.syndrome);
   engine.raise(access ? EventType::qp_access_error : EventType::qp_request_error, qp.number);
 }

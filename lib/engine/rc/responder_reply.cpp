@@ -90,6 +90,7 @@ bool send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
       engine.count(Count::access_errors);
       const Psn failed = r.reply_psn + (r.reply_sent >> qp.mtu_shift);
       enter_error(engine, qp);
+      drop_replies(qp);
       qp.res.expected = failed;
       qp.res.nak_queued = true;
       qp.res.nak_syndrome = wire::kNakRemoteAccess;
@@ -113,7 +114,7 @@ Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t q
     if (!out.has_room() || quantum == 0) return Served::more;
     Resource& r = res.resources[res.reply_order[res.reply_head % res.resource_count]];
     if (!send_reply(engine, qp, r, out, quantum)) return Served::more;
-    if (qp.state == QpState::err) break;
+    if (res.reply_head == res.reply_tail) break;  // its memory was gone: all are dropped
     r.queued = false;
     ++res.reply_head;
   }
