@@ -79,7 +79,7 @@ class Driver {
   void notify() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
   void hand_back() noexcept;
-  void run_thread() noexcept;
+  void run_thread(std::vector<pollfd>& descriptors) noexcept;
   void watch(std::vector<pollfd>& descriptors) noexcept;
 
   const base::Clock& clock_;

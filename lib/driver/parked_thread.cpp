@@ -28,7 +28,9 @@ Result<void> Driver::start() {
     return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   if (!threaded_) return {};
   try {
-    thread_ = std::thread([this] { run_thread(); });
+    std::vector<pollfd> descriptors;
+    descriptors.reserve(64);  // here, so that the thread allocates nothing in the middle of traffic
+    thread_ = std::thread([this, list = std::move(descriptors)]() mutable { run_thread(list); });
   } catch (const std::exception& e) {
     return Error{Code::no_memory, std::string("cannot start the progress thread: ") + e.what()};
   }
@@ -51,9 +53,7 @@ Driver::~Driver() {
   if (kick_fd_ >= 0) close(kick_fd_);
 }
 
-void Driver::run_thread() noexcept {
-  std::vector<pollfd> descriptors;
-  descriptors.reserve(64);  // here, so that the first sleep in the middle of traffic allocates nothing
+void Driver::run_thread(std::vector<pollfd>& descriptors) noexcept {
   const timespec glance{0, kGlanceNs};
   while (mode_.load() != kStopping) {
     if (mode_.load() == kThreadWatches) {
