@@ -59,13 +59,19 @@ class Runner:
                 time.sleep(settle)
                 done = subprocess.run(self.command(client, self.cores[0]), env=env, text=True,
                                       capture_output=True, timeout=limit, check=False)
-                far.wait(timeout=3)
                 return done.stdout if done.returncode == 0 else ""
             except subprocess.TimeoutExpired:
                 return ""
             finally:
-                if far.poll() is None:
-                    far.kill()
+                self.end(far)
+
+    @staticmethod
+    def end(process):
+        """Some servers end with their client, some never."""
+        try:
+            process.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
     def weft(self, program, device, *words):
         port = free_port()
@@ -134,10 +140,10 @@ def ucx(wire, test, size, column):
         count = ITERATIONS[size] // (3 if wire == "tcp" else 1)
         words = ["ucx_perftest", "-t", test, "-s", size, "-n", count, "-w", 1000, "-p", port, "-f"]
         text = r.pair(words, [*words[:1], "127.0.0.1", *words[1:]], env=UCX_ENV[wire])
-        final = [line for line in text.splitlines() if line.strip().startswith("Final")]
+        final = re.findall(r"^(?:Final:)?((?:\s+[\d.]+){8})\s*$", text, re.MULTILINE)
         if not final:
             return None
-        values = [float(x) for x in re.findall(r"[\d.]+", final[-1])]
+        values = [float(x) for x in final[-1].split()]
         # count, percentile, average, overall us; average, overall MB/s; average, overall msg/s
         return {"us": values[1], "GB/s": values[5] * MIB / 1e9, "M/s": values[7] / 1e6}[column]
     return run

@@ -104,7 +104,8 @@ TEST_CASE("every field of a hello is checked") {
   CHECK_FALSE(with_byte(20, 1));    // PSN of more than 24 bits
   CHECK_FALSE(with_byte(26, 0));    // MTU 0
   CHECK_FALSE(with_byte(26, 17));   // MTU 4352
-  CHECK_FALSE(with_byte(26, 32));   // MTU 8192
+  CHECK(with_byte(26, 32));         // MTU 8192: ports over memory
+  CHECK_FALSE(with_byte(24, 1));    // MTU 16 MiB and some
   CHECK_FALSE(with_byte(29, 1));    // reserved
   CHECK_FALSE(with_byte(32, 0));    // no transport
   CHECK_FALSE(with_byte(33, '"'));  // not a name
