@@ -20,9 +20,9 @@ enum class ByReference : uint8_t {
 struct Options {
   std::string job = "default";
   ByReference by_reference = ByReference::measured;
-  uint32_t threshold = 16384;  // payload bytes from which `always` goes by reference
-  uint32_t mtu = 0;            // 0 = the fastest
-  RingGeometry ring{1024, 8u << 20};
+  uint32_t threshold = 16384;        // payload bytes from which `always` goes by reference
+  uint32_t mtu = 0;                  // 0 = the fastest
+  RingGeometry ring{256, 8u << 20};  // slots: few enough to stay in the L1 cache
 };
 
 // An unknown key or a value out of range is an error that lists the valid ones.

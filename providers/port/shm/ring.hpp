@@ -17,8 +17,10 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "lib/engine/frame.hpp"
@@ -32,27 +34,30 @@ inline constexpr uint32_t kLargestFrame = kLargestMtu + 1024;  // headers and tr
 enum class SlotKind : uint8_t { inline_frame, split, whole, reference };
 
 struct alignas(kCacheLine) Slot {
-  std::atomic<uint32_t> sequence;  // the frame's index + 1; stored last
-  uint16_t head_length;            // bytes of the frame in this slot
-  uint8_t kind;
-  uint8_t ecn;
+  std::atomic<uint64_t> label;  // a SlotLabel; stored last
   std::byte body[56];
 };
 
-// What `body` is for frames that do not fit it.
-struct DataBody {
+// The first word of a slot: one store publishes it, one load tells all about it.
+struct SlotLabel {
+  uint32_t sequence;     // the frame's index + 1
+  uint16_t head_length;  // bytes of the frame in the slot's body
+  SlotKind kind;
+  uint8_t ecn;
+};
+
+// What `body` begins with for frames that do not fit it; headers follow.
+struct DataPlace {
   uint32_t offset;  // in the data ring
   uint32_t length;
-  std::byte head[48];
 };
-struct ReferenceBody {
+struct ReferencePlace {
   uint64_t address;
-  uint32_t length;
-  std::byte head[44];
+  uint64_t length;
 };
-static_assert(sizeof(Slot) == kCacheLine && offsetof(Slot, body) == 8);
-static_assert(sizeof(DataBody) == sizeof(Slot::body) &&
-              sizeof(ReferenceBody) == sizeof(Slot::body));
+inline constexpr size_t kDataHead = sizeof(Slot::body) - sizeof(DataPlace);
+inline constexpr size_t kReferenceHead = sizeof(Slot::body) - sizeof(ReferencePlace);
+static_assert(sizeof(Slot) == kCacheLine && sizeof(SlotLabel) == sizeof(uint64_t));
 
 // Who owns the memory that a reference names; one word per slot, apart from it because both sides
 // change it after the slot is published.
@@ -71,7 +76,7 @@ struct RingControl {
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 struct RingGeometry {
-  uint32_t slots = 1024;    // a power of two
+  uint32_t slots = 0;       // a power of two
   uint64_t data_bytes = 0;  // a power of two
 
   static constexpr size_t kControlBytes = 4096;
@@ -99,6 +104,22 @@ struct RingView {
   RingView(std::byte* memory, const RingGeometry& geometry);
 };
 
+// Copies 0..64 bytes with two overlapping moves instead of a call.
+inline void copy_short(std::byte* to, const std::byte* from, size_t size) noexcept {
+  if (size >= 32) {
+    std::memcpy(to, from, 32);
+    std::memcpy(to + size - 32, from + size - 32, 32);
+  } else if (size >= 16) {
+    std::memcpy(to, from, 16);
+    std::memcpy(to + size - 16, from + size - 16, 16);
+  } else if (size >= 8) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + size - 8, from + size - 8, 8);
+  } else {
+    for (size_t i = 0; i < size; ++i) to[i] = from[i];
+  }
+}
+
 class RingProducer {
  public:
   RingProducer(std::byte* memory, const RingGeometry& geometry);
@@ -113,6 +134,9 @@ class RingProducer {
   // Copies a frame in and publishes it. Payload goes by reference if `by_reference` and the frame
   // allows it.
   Push push(const engine::TxFrame& frame, bool by_reference) noexcept;
+  // The same for the frames that come in millions: in one piece and short enough for a slot. False:
+  // it is not one of those, or there is no room; nothing was done.
+  bool push_small(const engine::TxFrame& frame) noexcept;
 
   // Learns what was consumed. False: the consumer wrote nonsense.
   bool refresh() noexcept;
@@ -152,10 +176,33 @@ class RingProducer {
   uint64_t uses_tail_ = 0;
 };
 
+inline void RingProducer::publish(Slot& slot, SlotKind kind, uint32_t head_length,
+                                  uint8_t ecn) noexcept {
+  const SlotLabel label{static_cast<uint32_t>(++produced_), static_cast<uint16_t>(head_length),
+                        kind, ecn};
+  slot.label.store(std::bit_cast<uint64_t>(label), std::memory_order_release);
+}
+
+inline bool RingProducer::push_small(const engine::TxFrame& frame) noexcept {
+  if (produced_ - consumed_ > mask_ || frame.head_length > sizeof Slot::body ||
+      (frame.payload_length | frame.tail_length) != 0)
+    return false;
+  Slot& slot = view_.slots[produced_ & mask_];
+  copy_short(slot.body, frame.head, frame.head_length);
+  publish(slot, SlotKind::inline_frame, frame.head_length, frame.ecn);
+  return true;
+}
+
 // Private memory for frames whose headers must be copied out of the ring and do not fit one line.
 struct Arena {
-  std::byte* at = nullptr;
-  size_t left = 0;
+  std::byte* memory = nullptr;
+  size_t size = 0;
+  size_t used = 0;
+};
+
+// Private memory for the part of a frame that stood in its slot.
+struct alignas(kCacheLine) SlotCopy {
+  std::byte body[sizeof(Slot::body)];
 };
 
 class RingConsumer {
@@ -172,12 +219,12 @@ class RingConsumer {
   // The next frame. `copy` is private memory that the frame's headers are copied to; the frame is
   // valid until publish(). Sets all fields of `frame` except path and remote; `by_reference` says
   // that its payload is at remote_address in the sender's memory.
-  Take take(engine::Frame& frame, Slot& copy, Arena& arena, bool& by_reference) noexcept;
+  Take take(engine::Frame& frame, SlotCopy& copy, Arena& arena, bool& by_reference) noexcept;
 
   // Is there something to take?
   bool ready() const noexcept {
-    return view_.slots[next_ & mask_].sequence.load(std::memory_order_acquire) ==
-           static_cast<uint32_t>(next_ + 1);
+    const uint64_t label = view_.slots[next_ & mask_].label.load(std::memory_order_relaxed);
+    return std::bit_cast<SlotLabel>(label).sequence == static_cast<uint32_t>(next_ + 1);
   }
   // Gives back all slots taken so far.
   void publish() noexcept { view_.control->consumed.store(next_, std::memory_order_release); }
@@ -186,13 +233,48 @@ class RingConsumer {
   RingControl& control() noexcept { return *view_.control; }
 
  private:
-  Take take_data(engine::Frame& frame, const Slot& copy, Arena& arena) noexcept;
-  Take take_reference(engine::Frame& frame, const Slot& copy) noexcept;
+  Take take_long(engine::Frame& frame, const SlotCopy& copy, SlotLabel label, Arena& arena,
+                 bool& by_reference) noexcept;
+  Take take_data(engine::Frame& frame, const SlotCopy& copy, SlotLabel label,
+                 Arena& arena) noexcept;
+  Take take_reference(engine::Frame& frame, const SlotCopy& copy) noexcept;
 
   RingView view_;
   uint64_t mask_;
   uint64_t next_ = 0;
   uint64_t data_size_;
 };
+
+inline RingConsumer::Take RingConsumer::take(engine::Frame& frame, SlotCopy& copy, Arena& arena,
+                                             bool& by_reference) noexcept {
+  const Slot& slot = view_.slots[next_ & mask_];
+  const auto label = std::bit_cast<SlotLabel>(slot.label.load(std::memory_order_acquire));
+  if (label.sequence != static_cast<uint32_t>(next_ + 1)) return Take::empty;
+  // From here on only the copies count: the sender may go on writing. The fence keeps the compiler
+  // from reading the shared line again.
+  std::memcpy(copy.body, slot.body, sizeof copy.body);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+
+  // Field by field: gcc 12 builds a whole Frame{} on the stack and reloads it wider than it stored
+  // it, which costs more than all else here.
+  static_assert(sizeof(engine::Frame) == 80, "a new field: set it here");
+  frame.bytes = copy.body;
+  frame.length = label.head_length;
+  frame.ip_id = 0;
+  frame.ip_id_known = true;
+  frame.ecn = label.ecn & 3;
+  frame.cookie = 0;
+  frame.timestamp = Instant::never();
+  frame.more = nullptr;
+  frame.more_length = 0;
+  frame.remote = nullptr;
+  frame.remote_address = 0;
+  frame.remote_length = 0;
+  by_reference = false;
+  if (label.kind != SlotKind::inline_frame || label.head_length > sizeof copy.body)
+    return take_long(frame, copy, label, arena, by_reference);
+  ++next_;
+  return Take::frame;
+}
 
 }  // namespace weft::port::shm

@@ -11,22 +11,6 @@ namespace weft::port::shm {
 
 namespace {
 
-// Copies 0..64 bytes with two overlapping moves instead of a call.
-void copy_short(std::byte* to, const std::byte* from, size_t size) {
-  if (size >= 32) {
-    std::memcpy(to, from, 32);
-    std::memcpy(to + size - 32, from + size - 32, 32);
-  } else if (size >= 16) {
-    std::memcpy(to, from, 16);
-    std::memcpy(to + size - 16, from + size - 16, 16);
-  } else if (size >= 8) {
-    std::memcpy(to, from, 8);
-    std::memcpy(to + size - 8, from + size - 8, 8);
-  } else {
-    for (size_t i = 0; i < size; ++i) to[i] = from[i];
-  }
-}
-
 bool copy_spans(std::byte* to, const engine::TxFrame& frame) {
   for (uint32_t i = 0; i < frame.span_count; ++i) {
     const engine::Span& span = frame.spans[i];
@@ -81,19 +65,19 @@ RingProducer::Push RingProducer::push_data(const engine::TxFrame& frame, Slot& s
   if (total > kLargestFrame) return Push::too_long;
   const uint32_t header = frame.header_length != 0 ? frame.header_length : frame.head_length;
   const bool apart = frame.tail_length == 0 && header < total;
+  const uint32_t payload = frame.payload_length;
   if (by_reference && apart && frame.stable && frame.span_count == 1 &&
-      header == frame.head_length && header <= sizeof ReferenceBody::head) {
-    auto& body = *reinterpret_cast<ReferenceBody*>(slot.body);
-    body.address = reinterpret_cast<uint64_t>(frame.spans[0].data);
-    body.length = frame.spans[0].length;
+      header == frame.head_length && header <= kReferenceHead) {
+    const ReferencePlace place{reinterpret_cast<uint64_t>(frame.spans[0].data), payload};
+    std::memcpy(slot.body, &place, sizeof place);
+    copy_short(slot.body + sizeof place, frame.head, header);
     view_.claims[produced_ & mask_].store(kReady, std::memory_order_relaxed);
-    copy_short(body.head, frame.head, header);
-    uses_[uses_head_++ & mask_] = {produced_, data_head_, body.address, body.length};
+    uses_[uses_head_++ & mask_] = {produced_, data_head_, place.address, payload};
     publish(slot, SlotKind::reference, header, frame.ecn);
     return Push::taken;
   }
 
-  const bool split = apart && header <= sizeof DataBody::head;
+  const bool split = apart && header <= kDataHead;
   const uint32_t skipped = split ? header : 0;
   if (total - skipped > data_size_) return Push::too_long;
   uint64_t position;
@@ -102,10 +86,9 @@ RingProducer::Push RingProducer::push_data(const engine::TxFrame& frame, Slot& s
     if (!reserve(total - skipped, position)) return Push::full;
   }
   std::byte* at = view_.data + (position & (data_size_ - 1));
-  auto& body = *reinterpret_cast<DataBody*>(slot.body);
-  body.offset = static_cast<uint32_t>(at - view_.data);
-  body.length = total - skipped;
-  copy_short(body.head, frame.head, skipped);
+  const DataPlace place{static_cast<uint32_t>(at - view_.data), total - skipped};
+  std::memcpy(slot.body, &place, sizeof place);
+  copy_short(slot.body + sizeof place, frame.head, skipped);
   std::memcpy(at, frame.head + skipped, frame.head_length - skipped);
   at += frame.head_length - skipped;
   if (!copy_spans(at, frame)) return Push::unreadable;
@@ -122,13 +105,6 @@ bool RingProducer::reserve(uint32_t length, uint64_t& position) noexcept {
   const uint64_t offset = position & (data_size_ - 1);
   if (offset + length > data_size_) position += data_size_ - offset;
   return position + length - data_tail_ <= data_size_;
-}
-
-void RingProducer::publish(Slot& slot, SlotKind kind, uint32_t head_length, uint8_t ecn) noexcept {
-  slot.head_length = static_cast<uint16_t>(head_length);
-  slot.kind = static_cast<uint8_t>(kind);
-  slot.ecn = ecn;
-  slot.sequence.store(static_cast<uint32_t>(++produced_), std::memory_order_release);
 }
 
 //= threat:A13

@@ -19,7 +19,6 @@ using shm::OutLink;
 
 namespace {
 
-constexpr size_t kMostGreetings = 64;
 constexpr size_t kMostDownLinks = 4096;
 
 // Reads one message. -1: nothing there, 0: the other end is closed.

@@ -127,6 +127,7 @@ void ShmPort::accept_peers() noexcept {
       return;
     }
     greet(*greetings_.back());
+    sweep_due_ |= greetings_.size() > kMostGreetings;
   }
 }
 

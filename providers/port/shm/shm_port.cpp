@@ -40,6 +40,7 @@ Result<void> ShmPort::start() {
   arena_memory_ = shm::Mapping(mmap(nullptr, kArena, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
                                kArena);
+  arena_ = {arena_memory_.data(), arena_memory_.size(), 0};
   if (!arena_memory_) return Error{Code::no_memory, "shm: no memory for receiving"};
   epoll_ = shm::Descriptor(epoll_create1(EPOLL_CLOEXEC));
   spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -91,13 +92,14 @@ size_t ShmPort::receive(std::span<engine::Frame> frames) noexcept {
   // Nothing is lent here, so links may go.
   if (++calls_ >= kAttendEvery) attend();
   touched_count_ = 0;
-  arena_ = {arena_memory_.data(), arena_memory_.size()};
+  arena_.used = 0;
   const size_t room = std::min(frames.size(), kBurst);
   const size_t turns = std::min(polled_.size(), kLinksPerTurn);
   size_t count = 0;
   for (size_t i = 0; i < turns && count < room; ++i) {
     if (cursor_ >= polled_.size()) cursor_ = 0;
     InLink& link = *polled_[cursor_++];
+    if (!link.ring.ready()) continue;
     count += receive_from(link, frames.first(room), count);
   }
   return count;

@@ -37,6 +37,7 @@ class ShmPort final : public engine::Port {
  private:
   static constexpr size_t kBurst = 64;
   static constexpr size_t kLinksPerTurn = 16;
+  static constexpr size_t kMostGreetings = 64;    // connections that did not prove themselves yet
   static constexpr uint32_t kAttendEvery = 1024;  // calls of receive()
 
   struct Counts {
@@ -104,7 +105,7 @@ class ShmPort final : public engine::Port {
   shm::OutLink* last_out_ = nullptr;
   bool sweep_due_ = false;
   bool barrier_ = false;
-  alignas(shm::kCacheLine) std::array<shm::Slot, kBurst> heads_;
+  alignas(shm::kCacheLine) std::array<shm::SlotCopy, kBurst> heads_;
 
   shm::Options options_;
   engine::Capabilities capabilities_;

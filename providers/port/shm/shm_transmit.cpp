@@ -40,7 +40,11 @@ size_t ShmPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
         continue;
       }
     }
-    if (!send_one(*link, frame)) break;
+    if (link->ring && link->ring->push_small(frame)) {
+      link->unannounced = true;
+    } else if (!send_one(*link, frame)) {
+      break;
+    }
   }
   if (link != nullptr) announce(*link);
   return count;

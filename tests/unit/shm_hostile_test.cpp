@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Peers that lie: about who they are, about the memory they hand over, and in what they write
+// there.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "lib/base/random.hpp"
+#include "providers/port/shm/rendezvous.hpp"
+#include "tests/unit/shm_support.hpp"
+
+using namespace shm_test;
+namespace shm = weft::port::shm;
+
+namespace {
+
+// A peer made by hand, with an address that it really listens at.
+struct Liar {
+  explicit Liar(const std::string& job, uint64_t id = 0x1111) : where(job), gid(shm::make_gid(id)) {
+    auto claimed = shm::listen_at(where, gid);
+    REQUIRE(claimed);
+    listener = *std::move(claimed);
+    memory = shm::create_ring_memory(geometry, file);
+    REQUIRE(memory);
+    hello.source = gid;
+    hello.slots = geometry.slots;
+    hello.data_bytes = geometry.data_bytes;
+  }
+  void greet(const Gid& victim) {
+    hello.destination = victim;
+    REQUIRE(shm::connect_to(where, victim, socket) == shm::Connect::ok);
+    REQUIRE(shm::send_hello(socket.fd(), hello, file.fd()));
+  }
+  // Did the victim hang up?
+  bool cut() const {
+    char byte[64];
+    ssize_t got;
+    while ((got = recv(socket.fd(), byte, sizeof byte, MSG_DONTWAIT)) > 0)
+      ;
+    return got == 0 || errno == ECONNRESET;
+  }
+
+  std::string where;
+  Gid gid;
+  shm::RingGeometry geometry{64, 65536};
+  shm::Descriptor listener, file, socket;
+  shm::Mapping memory;
+  shm::Hello hello;
+};
+
+// Lets `port` look around a few times; returns the frames it received.
+size_t look_around(Port& port) {
+  std::vector<Received> got;
+  for (int i = 0; i < 5000; ++i) collect(port, got);
+  return got.size();
+}
+
+// The victim still serves honest peers.
+void check_alive(Port& victim) {
+  auto honest = open_port(job());
+  link_up(*honest, victim);
+}
+
+}  // namespace
+
+TEST_CASE("shm: a process cannot speak for an address where another one listens (threat:A31)") {
+  auto victim = open_port(job());
+  auto owner = open_port(job());
+  const std::string where = job();
+  const bool nobody = GENERATE(false, true);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    shm::RingGeometry geometry{64, 65536};
+    shm::Descriptor file, socket;
+    shm::Mapping memory = shm::create_ring_memory(geometry, file);
+    shm::Hello hello;
+    hello.source = nobody ? shm::make_gid(0x2222) : owner->address();
+    hello.destination = victim->address();
+    hello.slots = geometry.slots;
+    hello.data_bytes = geometry.data_bytes;
+    shm::RingProducer ring(memory.data(), geometry);
+    const Bytes header = pattern(32, 1);
+    TxFrame frame;
+    frame.head = header.data();
+    frame.head_length = 32;
+    ring.push(frame, false);
+    if (shm::connect_to(where, victim->address(), socket) != shm::Connect::ok) _exit(1);
+    if (!shm::send_hello(socket.fd(), hello, file.fd())) _exit(1);
+    for (;;) pause();
+  }
+  const Deadline deadline(10'000);
+  while (counter(*victim, "shm_rx_impostors") == 0 && !deadline.passed())
+    REQUIRE(look_around(*victim) == 0);
+  CHECK(counter(*victim, "shm_rx_impostors") == 1);
+  CHECK(counter(*victim, "shm_links_in") == 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  check_alive(*victim);
+}
+
+TEST_CASE("shm: memory that could be truncated, or is none, is refused (threat:A13)") {
+  auto victim = open_port(job());
+  const int kind = GENERATE(range(0, 6));
+  Liar liar(job());
+  const auto bytes = static_cast<off_t>(liar.geometry.bytes());
+  if (kind < 3) {  // unsealed; too small; too large
+    liar.file = shm::Descriptor(memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const off_t size = kind == 0 ? bytes : kind == 1 ? bytes - 1 : bytes * 2;
+    REQUIRE(ftruncate(liar.file.fd(), size) == 0);
+    if (kind != 0) REQUIRE(fcntl(liar.file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  } else if (kind == 3) {
+    liar.file = shm::Descriptor(open("/dev/zero", O_RDWR | O_CLOEXEC));
+  } else if (kind == 4) {
+    liar.hello.slots = 100;
+  } else {
+    liar.hello.data_bytes = uint64_t{1} << 60;
+  }
+  liar.greet(victim->address());
+  CHECK(look_around(*victim) == 0);
+  CHECK(counter(*victim, "shm_rx_bad_hello") == 1);
+  CHECK(counter(*victim, "shm_links_in") == 0);
+  CHECK(liar.cut());
+  check_alive(*victim);
+}
+
+TEST_CASE("shm: the memory of a ring cannot be truncated by its receiver") {
+  shm::Descriptor file;
+  const shm::RingGeometry geometry{64, 65536};
+  REQUIRE(shm::create_ring_memory(geometry, file));
+  CHECK(ftruncate(file.fd(), 0) != 0);
+  CHECK(fcntl(file.fd(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
+}
+
+TEST_CASE("shm: a broken greeting is turned away, a silent one does not pile up (threat:A17)") {
+  auto victim = open_port(job());
+  Liar liar(job());
+  REQUIRE(shm::connect_to(job(), victim->address(), liar.socket) == shm::Connect::ok);
+  const char* garbage = "hello";
+  REQUIRE(send(liar.socket.fd(), garbage, 5, MSG_NOSIGNAL) == 5);
+  look_around(*victim);
+  CHECK(liar.cut());
+  CHECK(counter(*victim, "shm_rx_bad_hello") == 1);
+
+  std::vector<shm::Descriptor> silent(200);
+  for (auto& socket : silent)
+    REQUIRE(shm::connect_to(job(), victim->address(), socket) == shm::Connect::ok);
+  const size_t before = entries("/proc/self/fd");
+  for (int i = 0; i < 20; ++i) look_around(*victim);
+  CHECK(entries("/proc/self/fd") <= before + 64);
+  check_alive(*victim);
+}
+
+TEST_CASE("shm: garbage in the ring cuts the link of who wrote it, and only that (threat:A13)") {
+  auto victim = open_port(job());
+  weft::base::Random random(GENERATE(range(1, 40)));
+  Liar liar(job());
+  liar.greet(victim->address());
+  look_around(*victim);
+  REQUIRE(counter(*victim, "shm_links_in") == 1);
+  // A good frame, then garbage with good sequence numbers.
+  shm::RingProducer ring(liar.memory.data(), liar.geometry);
+  const Bytes header = pattern(32, 1);
+  TxFrame frame;
+  frame.head = header.data();
+  frame.head_length = 32;
+  REQUIRE(ring.push(frame, false) == shm::RingProducer::Push::taken);
+  auto* slots = reinterpret_cast<uint64_t*>(liar.memory.data() + shm::RingGeometry::kControlBytes);
+  for (uint32_t i = 1; i < 64; ++i) {
+    for (int word = 1; word < 8; ++word) slots[i * 8 + word] = random.next();
+    slots[i * 8] = (i + 1) | random.next() << 32;
+  }
+  CHECK(look_around(*victim) >= 1);
+  CHECK(counter(*victim, "shm_rx_corrupt") == 1);
+  CHECK(counter(*victim, "shm_links_in") == 0);
+  CHECK(liar.cut());
+  if (random.below(8) == 0) check_alive(*victim);
+}
+
+TEST_CASE("shm: a receiver that writes garbage is cut; its memory is not ours (threat:A13)") {
+  auto victim = open_port(job(), {{"slots", "64"}});
+  Liar liar(job());
+  REQUIRE(send(*victim, liar.gid, pattern(32, 1)));
+  shm::Descriptor accepted(accept4(liar.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+  REQUIRE(accepted);
+  shm::Hello hello;
+  shm::Descriptor file;
+  REQUIRE(shm::receive_hello(accepted.fd(), hello, file) == shm::Received::ok);
+  CHECK(hello.source == victim->address());
+  const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
+  shm::Mapping memory = shm::map_ring_memory(geometry, file);
+  REQUIRE(memory);
+  shm::RingView view(memory.data(), geometry);
+  CHECK(view.slots[0].label.load() != 0);
+  view.control->consumed.store(12345);
+  // Doorbells without end, and one that looks like the end.
+  for (int i = 0; i < 300; ++i) shm::ring_doorbell(accepted.fd());
+  for (int i = 0; i < 70; ++i) send(*victim, liar.gid, pattern(32, 1));
+  CHECK(counter(*victim, "shm_rx_corrupt") >= 1);
+  CHECK(counter(*victim, "shm_peers_lost") == 1);
+  look_around(*victim);
+  check_alive(*victim);
+}
+
+TEST_CASE("shm: a wrong answer to a greeting changes nothing") {
+  auto victim = open_port(job(), {{"by_reference", "1"}, {"threshold", "4096"}});
+  Liar liar(job());
+  const Bytes payload = pattern(10'000, 1);
+  REQUIRE(send(*victim, liar.gid, pattern(32, 1), payload, true));
+  shm::Descriptor accepted(accept4(liar.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK));
+  shm::Hello hello;
+  shm::Descriptor file;
+  REQUIRE(shm::receive_hello(accepted.fd(), hello, file) == shm::Received::ok);
+  shm::Welcome welcome;
+  welcome.magic = 1;
+  welcome.flags = ~0u;
+  REQUIRE(send(accepted.fd(), &welcome, sizeof welcome, MSG_NOSIGNAL) > 0);
+  look_around(*victim);
+  REQUIRE(send(*victim, liar.gid, pattern(32, 1), payload, true));
+  const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
+  shm::Mapping memory = shm::map_ring_memory(geometry, file);
+  shm::RingConsumer ring(memory.data(), geometry);
+  Frame frame;
+  shm::SlotCopy copy;
+  shm::Arena arena;
+  for (int i = 0; i < 2; ++i) {
+    bool by_reference = true;
+    REQUIRE(ring.take(frame, copy, arena, by_reference) == shm::RingConsumer::Take::frame);
+    CHECK_FALSE(by_reference);
+  }
+}
