@@ -6,6 +6,7 @@ A skip is how a suite goes quiet: each one is listed by name, with its reason. U
 skips.py JUNIT_XML [PERMITTED_LIST], where JUNIT_XML is what `ctest --output-junit` wrote.
 """
 import fnmatch
+import os
 import pathlib
 import re
 import sys
@@ -15,8 +16,10 @@ PERMITTED = pathlib.Path(__file__).resolve().parents[1] / "permitted_skips.txt"
 
 
 def permitted_patterns(path):
-    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
-    return [line for line in lines if line]
+    for line in path.read_text().splitlines():
+        condition, name = re.match(r"(@user )?(.*)", line.split(" #")[0].strip()).groups()
+        if name and not name.startswith("#") and not (condition and os.geteuid() == 0):
+            yield name.replace("[", "[[]")  # names hold brackets: only * is special
 
 
 def skipped(path):
@@ -29,11 +32,11 @@ def skipped(path):
 
 
 def main():
-    patterns = permitted_patterns(pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else PERMITTED)
+    permitted = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else PERMITTED
+    patterns = list(permitted_patterns(permitted))
     new = 0
     for name, reason in skipped(sys.argv[1]):
-        # Names hold brackets, which are no character classes here: only * is special.
-        known = any(fnmatch.fnmatchcase(name, p.replace("[", "[[]")) for p in patterns)
+        known = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
         print(f"skipped: {name} ({reason}){'' if known else ': NOT PERMITTED'}")
         new += not known
     if new:
