@@ -93,17 +93,25 @@ Status status_of(uint8_t syndrome) noexcept {  //= roce:C-NAK-43
   }
 }
 
+// The response at una is missing: ask again, which costs a retry, but only once until something
+// comes or the time is over: the answers under way all say the same thing. //= roce:C-ACK-31
+void on_gap(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  if (qp.req.response_gap) return;
+  qp.req.response_gap = true;
+  on_loss(engine, qp, now);
+}
+
 void on_acknowledge(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
                     Instant now) noexcept {
   const uint8_t syndrome = packet.aeth().syndrome;
   const uint8_t kind = syndrome & wire::kSyndromeKindMask;
   if (kind == wire::kSyndromeAck) {
     engine.count(Count::rx_acks);
-    if (!acknowledge(engine, qp, psn + 1, false, now)) on_loss(engine, qp, now);
+    if (!acknowledge(engine, qp, psn + 1, false, now)) on_gap(engine, qp, now);
     return;
   }
   //= roce:C-NAK-44
-  if (!acknowledge(engine, qp, psn, false, now)) return on_loss(engine, qp, now);
+  if (!acknowledge(engine, qp, psn, false, now)) return on_gap(engine, qp, now);
   if (qp.state == QpState::err) return;
   if (kind == wire::kSyndromeRnr) {
     engine.count(Count::rx_rnr_naks);
@@ -212,11 +220,8 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
   if (packet.info->aeth) note_credits(engine, qp, packet.aeth());
   if (plain) return on_acknowledge(engine, qp, packet, psn, now);
   if (!acknowledge(engine, qp, psn, false, now)) {
-    // A response before this one is missing: ask again, once (//= roce:C-ACK-31).
     engine.count(Count::rx_out_of_sequence);
-    if (req.response_gap) return;
-    req.response_gap = true;
-    return on_loss(engine, qp, now);
+    return on_gap(engine, qp, now);
   }
   if (qp.state == QpState::err) return;
   // A response for what was rewound and not sent again yet is as good as one for the repeat.
