@@ -246,6 +246,10 @@ TEST_CASE("wrong arguments are named") {
         Code::invalid_argument);
   CHECK(connect("127.0.0.1:1", QueuePair{}).error().code == Code::invalid_argument);
   CHECK(Listener::listen("127.0.0.1:99999").error().code == Code::invalid_argument);
+  REQUIRE(qp.modify({.state = QpState::init,
+                     .pkey_index = uint16_t{0},
+                     .port = uint8_t{1},
+                     .access = Access::all}));
   REQUIRE(qp.modify({.state = QpState::err}));
   CHECK(code("127.0.0.1:1", {}) == Code::bad_state);
 }

@@ -253,7 +253,13 @@ void print_counters(const char* side, const Device& device) {
 }  // namespace
 
 Pair::~Pair() {
-  if (std::uncaught_exceptions() == 0) return;
+  if (std::uncaught_exceptions() != 0) print();
+}
+
+void Pair::print() const {
+  if (qa && qb)
+    std::printf("a is in %s, b in %s\n", weft::name(qa.state()).data(),
+                weft::name(qb.state()).data());
   print_counters("a", a.device);
   print_counters("b", b.device);
 }

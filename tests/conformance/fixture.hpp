@@ -156,7 +156,8 @@ struct PairOptions {
 // Two sides of one wire and a connected queue pair on each.
 struct Pair {
   explicit Pair(Wire wire, const PairOptions& options = {});
-  ~Pair();  // prints the counters of both sides if a REQUIRE has failed
+  ~Pair();  // prints if a REQUIRE has failed
+  void print() const;  // the states and counters of both sides
 
   // Polls both sides until `side` has `count` completions in `got`, and hands those over.
   std::vector<Completion> wait(Side& side, size_t count);

@@ -21,7 +21,7 @@ struct Stage {
   const uint64_t per_thread = scaled(4000);
   std::atomic<uint64_t> posted{0}, completed{0}, wrong{0}, received{0};
   std::atomic<bool> stop{false};
-  Deadline deadline{Duration::from_s(120)};
+  Deadline deadline{Duration::from_s(60)};
 
   bool over() const { return stop.load() || deadline.passed(); }
 };
@@ -120,6 +120,7 @@ void all_at_once(Wire wire) {
     while (s.completed < s.posted && !s.deadline.passed()) std::this_thread::yield();
     s.stop = true;
   }
+  if (s.completed != s.posted || s.wrong != 0) s.p.print();
   CHECK(s.posted == posters * s.per_thread);
   CHECK(s.completed == s.posted);
   CHECK(s.wrong == 0);
