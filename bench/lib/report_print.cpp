@@ -89,7 +89,8 @@ RawCells raw_of(const Floors& f, const ReportRow& row) {
 }
 
 void print_device(const std::string& device, const Report& report) {
-  std::printf("\n%s\n", device.c_str());
+  // The name of our own shm job is of no interest.
+  std::printf("\n%s\n", device.substr(0, device.find(":report")).c_str());
   std::printf(
       "                      latency, us           bandwidth, GB/s         messages, M/s\n");
   std::printf(" %-9s %8s   typical   99 %%    raw    weft    raw memcpy      weft    raw\n",
