@@ -103,7 +103,7 @@ class Link {
         region_(must(context.pd.register_memory(memory_.data(), memory_.size(), Access::all),
                      "register")) {
     for (size_t i = 0; i < count; ++i) {
-      Connection peer = must(connect(address, context.queue_pair(cq_), {.timeout = 10}), "connect");
+      Connection peer = must(connect(address, context.queue_pair(cq_), {.timeout = 13}), "connect");
       Invitation invitation{};
       if (peer.peer_data.size() == sizeof invitation)
         std::memcpy(&invitation, peer.peer_data.data(), sizeof invitation);

@@ -263,7 +263,7 @@ WEFT_ON_EACH_PORT(peer_gone, "a silent peer ends the retries (C-RETRY-46 C-RETRY
 
 void exactly_once(Wire wire) {
   Random random(test_seed("errors_test"));
-  Pair p(wire, {.walk = {.timeout = 8}, .qp = {.max_send_wr = 200, .max_recv_wr = 200}});
+  Pair p(wire, {.walk = {.timeout = 12}, .qp = {.max_send_wr = 200, .max_recv_wr = 200}});
   const Buffer near(p.a, 65536), far(p.b, 65536);
   const Sge out = near.sge(0, 3000), word = near.sge(0, 8);
   const uint32_t fatal = 20 + random.below(100);
