@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One-call connection set-up over TCP: both sides exchange QP number, PSN, address and MTU, and up to
-// 4 KiB of the application's own data (addresses and keys of its regions, say), and walk their
+// One-call connection set-up over TCP: both sides exchange QP number, PSN, address and MTU, and up
+// to 4 KiB of the application's own data (addresses and keys of its regions, say), and walk their
 // queue pair to RTS. `connect` and `Listener::accept` block; Connector and Listener are the same as
 // state machines with a pollable descriptor.
 #pragma once
@@ -18,17 +18,17 @@ namespace weft {
 
 // How the queue pair is connected, beyond what it was created with.
 struct ConnectOptions {
-  std::vector<std::byte> private_data;         // given to the peer, <= 4096 bytes
-  Access access = Access::all;                 // what the peer may do through this queue pair
-  uint32_t path_mtu = 0;                       // 0: the smaller of both devices' active_mtu
-  uint8_t max_rd_atomic = 16;                  // lowered to what both sides can
-  uint8_t timeout = 14;                        // 4.096 us * 2^14 = 67 ms
+  std::vector<std::byte> private_data;  // given to the peer, <= 4096 bytes
+  Access access = Access::all;          // what the peer may do through this queue pair
+  uint32_t path_mtu = 0;                // 0: the smaller of both devices' active_mtu
+  uint8_t max_rd_atomic = 16;           // lowered to what both sides can
+  uint8_t timeout = 14;                 // 4.096 us * 2^14 = 67 ms
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
-  uint8_t min_rnr_timer = 12;                  // 0.64 ms
-  std::optional<Psn> sq_psn;                   // unset: random
+  uint8_t min_rnr_timer = 12;  // 0.64 ms
+  std::optional<Psn> sq_psn;   // unset: random
   uint8_t traffic_class = 0;
-  Duration limit = Duration::from_s(30);       // for the whole exchange
+  Duration limit = Duration::from_s(30);  // for the whole exchange
 };
 
 // A connected queue pair. `peer_data` is what the peer put into private_data.
@@ -41,8 +41,10 @@ struct Connection {
 };
 
 // Connects `qp` (in RESET or INIT; receives may be posted before in INIT) to a listener at
-// `address`, "host:port", "[v6]:port" or "host". Errors: timed_out, disconnected, not_found, io_error.
-Result<Connection> connect(std::string_view address, QueuePair qp, const ConnectOptions& options = {});
+// `address`, "host:port", "[v6]:port" or "host". Errors: timed_out, disconnected, not_found,
+// io_error.
+Result<Connection> connect(std::string_view address, QueuePair qp,
+                           const ConnectOptions& options = {});
 
 // The default TCP port, as perftest's.
 inline constexpr uint16_t kDefaultTcpPort = 18515;
@@ -58,7 +60,7 @@ class Connector {
   Connector& operator=(Connector&&) noexcept;
   ~Connector();
 
-  int fd() const noexcept;        // pollable
+  int fd() const noexcept;             // pollable
   short poll_events() const noexcept;  // POLLIN or POLLOUT: what to wait for
   // would_block until done; any other error is final.
   Result<Connection> advance();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Opening a device. A device is named by a string, PROVIDER[+PORT[:WHERE]][,key=value...]:
-//   roce+udp:lo              RoCEv2 over UDP sockets; on lo every device claims its own 127/8 address
-//   roce+udp:eth0            the same on a real interface
-//   roce+shm:job7            processes of one host that name the same job
-//   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order it is written
+//   roce+udp:lo              RoCEv2 over UDP sockets; on lo every device claims its own 127/8
+//   address roce+udp:eth0            the same on a real interface roce+shm:job7 processes of one
+//   host that name the same job roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order
+//   it is written
 // An unknown key is an error that lists the valid ones. An empty string means the environment
 // variable WEFT_DEVICE, or roce+udp:lo.
 //
@@ -35,30 +35,31 @@ struct CompletionQueueOptions;
 
 // What a device can do, and its limits.
 struct DeviceAttributes {
-  std::string spec;           // the string it was opened with, defaults filled in
-  std::string provider;       // "roce"
-  std::string port;           // "udp"
-  Gid gid;                    // its address
-  uint32_t max_mtu = 4096;    // largest path MTU in bytes
-  uint32_t active_mtu = 4096; // the path MTU that connect() chooses
+  std::string spec;            // the string it was opened with, defaults filled in
+  std::string provider;        // "roce"
+  std::string port;            // "udp"
+  Gid gid;                     // its address
+  uint32_t max_mtu = 4096;     // largest path MTU in bytes
+  uint32_t active_mtu = 4096;  // the path MTU that connect() chooses
   uint32_t max_qp = 0;
   uint32_t max_qp_wr = 0;
   uint32_t max_sge = 0;
   uint32_t max_inline = 0;
   uint32_t max_cqe = 0;
   uint32_t max_rd_atomic = 0;
-  uint64_t max_message = 0;   // bytes
-  uint8_t integrity_bits = 0; // bits of the ICRC that this port can check: 32, 16, or 0 = memory bus
+  uint64_t max_message = 0;  // bytes
+  uint8_t integrity_bits =
+      0;  // bits of the ICRC that this port can check: 32, 16, or 0 = memory bus
   bool by_reference = false;  // large payload is pulled once from the sender's memory
 };
 
 enum class EventType : uint8_t {
-  qp_fatal,            // the queue pair cannot go on
-  qp_request_error,    // the peer sent an invalid request; the QP is in ERR
-  qp_access_error,     // the peer violated a memory right; the QP is in ERR
-  comm_established,    // first packet arrived in RTR
+  qp_fatal,          // the queue pair cannot go on
+  qp_request_error,  // the peer sent an invalid request; the QP is in ERR
+  qp_access_error,   // the peer violated a memory right; the QP is in ERR
+  comm_established,  // first packet arrived in RTR
   sq_drained,
-  cq_error,            // overrun: completions of this CQ are lost, its QPs go to ERR
+  cq_error,  // overrun: completions of this CQ are lost, its QPs go to ERR
   port_active,
   port_error,
   device_fatal,
@@ -116,7 +117,7 @@ class Device {
 
 // The port kinds that this build knows, with what each can open on this machine or why it cannot.
 struct DeviceListing {
-  std::string spec;    // "roce+udp:lo"
+  std::string spec;  // "roce+udp:lo"
   bool usable = false;
   std::string reason;  // why not
 };

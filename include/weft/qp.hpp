@@ -2,8 +2,8 @@
 // Queue pairs: two queues of work requests and the connection that carries them.
 //
 // State machine (IBTA 10.3.1, //= roce:C-STATE-54): RESET -> INIT -> RTR -> RTS, ERR from
-// anywhere but RESET, RESET from anywhere. connect() and listen() in connect.hpp do the whole walk; modify() does it step
-// by step as verbs do.
+// anywhere but RESET, RESET from anywhere. connect() and listen() in connect.hpp do the whole walk;
+// modify() does it step by step as verbs do.
 #pragma once
 
 #include <cstdint>
@@ -25,36 +25,37 @@ class Qp;
 struct QueuePairOptions {
   QpType type = QpType::rc;
   CompletionQueue send_cq;
-  CompletionQueue recv_cq;       // may be the same
-  uint32_t max_send_wr = 128;    // requests outstanding in the send queue
+  CompletionQueue recv_cq;     // may be the same
+  uint32_t max_send_wr = 128;  // requests outstanding in the send queue
   uint32_t max_recv_wr = 128;
   uint32_t max_send_sge = 4;
   uint32_t max_recv_sge = 4;
-  uint32_t max_inline = 64;      // bytes
-  bool signal_all = false;       // every send request is signaled
+  uint32_t max_inline = 64;  // bytes
+  bool signal_all = false;   // every send request is signaled
 };
 
-// The attributes of modify(): those that are set are changed. Which a transition needs, and which it
-// allows, is IBTA table 11.2.5.2 (//= roce:C-STATE-55..57); the error names what is missing.
+// The attributes of modify(): those that are set are changed. Which a transition needs, and which
+// it allows, is IBTA table 11.2.5.2 (//= roce:C-STATE-55..57); the error names what is missing.
 struct QueuePairAttributes {
   std::optional<QpState> state;
   std::optional<QpState> current_state;
   std::optional<uint16_t> pkey_index;
-  std::optional<uint8_t> port;              // 1
-  std::optional<Access> access;             // what the peer may do: remote_write, _read, _atomic
-  std::optional<uint32_t> qkey;             // UD
+  std::optional<uint8_t> port;   // 1
+  std::optional<Access> access;  // what the peer may do: remote_write, _read, _atomic
+  std::optional<uint32_t> qkey;  // UD
   std::optional<AddressVector> path;
-  std::optional<uint32_t> path_mtu;         // bytes: a power of two, 256 .. the port's max_mtu
+  std::optional<uint32_t> path_mtu;  // bytes: a power of two, 256 .. the port's max_mtu
   std::optional<QpNum> dest_qpn;
   std::optional<Psn> rq_psn;
   std::optional<Psn> sq_psn;
-  std::optional<uint8_t> max_dest_rd_atomic;  // READs and atomics the peer may have outstanding here
-  std::optional<uint8_t> max_rd_atomic;       // READs and atomics we may have outstanding there
-  std::optional<uint8_t> min_rnr_timer;       // index into the RNR timer table (C-NAK-42)
-  std::optional<uint8_t> timeout;             // 4.096 us * 2^timeout, 0 = never (C-RETRY-46)
-  std::optional<uint8_t> retry_count;         // 0..7, 7 is seven (C-RETRY-47)
-  std::optional<uint8_t> rnr_retry;           // 0..7, 7 = for ever (C-RETRY-48)
-  std::optional<bool> sq_drained_event;       // RTS -> SQD: ask for EventType::sq_drained
+  std::optional<uint8_t>
+      max_dest_rd_atomic;                // READs and atomics the peer may have outstanding here
+  std::optional<uint8_t> max_rd_atomic;  // READs and atomics we may have outstanding there
+  std::optional<uint8_t> min_rnr_timer;  // index into the RNR timer table (C-NAK-42)
+  std::optional<uint8_t> timeout;        // 4.096 us * 2^timeout, 0 = never (C-RETRY-46)
+  std::optional<uint8_t> retry_count;    // 0..7, 7 is seven (C-RETRY-47)
+  std::optional<uint8_t> rnr_retry;      // 0..7, 7 = for ever (C-RETRY-48)
+  std::optional<bool> sq_drained_event;  // RTS -> SQD: ask for EventType::sq_drained
 };
 
 class QueuePair {
@@ -74,10 +75,14 @@ class QueuePair {
   // Posts requests in order, stopping at the first bad one. Legal in RTS and SQD; in ERR requests
   // are accepted and flushed. Errors: queue_full, bad_state, invalid_argument.
   PostStatus post_send(std::span<const SendRequest> requests) const noexcept;
-  PostStatus post_send(const SendRequest& request) const noexcept { return post_send({&request, 1}); }
+  PostStatus post_send(const SendRequest& request) const noexcept {
+    return post_send({&request, 1});
+  }
   // Legal from INIT on.
   PostStatus post_recv(std::span<const RecvRequest> requests) const noexcept;
-  PostStatus post_recv(const RecvRequest& request) const noexcept { return post_recv({&request, 1}); }
+  PostStatus post_recv(const RecvRequest& request) const noexcept {
+    return post_recv({&request, 1});
+  }
 
   const std::shared_ptr<verbs::Qp>& impl() const noexcept { return qp_; }
 

@@ -106,7 +106,7 @@ std::string_view name(QpState state) noexcept;
 // Where packets of a queue pair go (IBTA 11.2.2.1), and how they are marked.
 struct AddressVector {
   Gid destination;
-  uint32_t flow_label = 0;    // selects the UDP source port; 0 = from the QPN
+  uint32_t flow_label = 0;  // selects the UDP source port; 0 = from the QPN
   uint8_t hop_limit = 64;
   uint8_t traffic_class = 0;  // DSCP << 2 | ECN
 };

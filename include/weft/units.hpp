@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Time and rate as types. One time scale serves real and virtual time: integer picoseconds, so that
-// the serialization time of every packet at every link speed in use is exact. An Instant counts from
-// an epoch that its owner chose (the opening of the device, the start of the simulation).
+// the serialization time of every packet at every link speed in use is exact. An Instant counts
+// from an epoch that its owner chose (the opening of the device, the start of the simulation).
 #pragma once
 
 #include <compare>

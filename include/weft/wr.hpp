@@ -46,13 +46,13 @@ struct SendRequest {
   uint64_t id = 0;
   Opcode opcode = Opcode::send;
   SendFlags flags = SendFlags::signaled;
-  uint32_t imm = 0;                // *_with_imm: host byte order here, big endian on the wire
-  RKey invalidate;                 // send_with_invalidate: the peer's key to revoke
-  std::span<const Sge> sges;       // source; for READ and atomics the destination (atomics: 8 bytes)
-  uint64_t remote_address = 0;     // WRITE, READ, atomics (atomics: a multiple of 8)
-  RKey rkey;                       // WRITE, READ, atomics
-  uint64_t compare_add = 0;        // compare_swap: expected value; fetch_add: what is added
-  uint64_t swap = 0;               // compare_swap: new value
+  uint32_t imm = 0;             // *_with_imm: host byte order here, big endian on the wire
+  RKey invalidate;              // send_with_invalidate: the peer's key to revoke
+  std::span<const Sge> sges;    // source; for READ and atomics the destination (atomics: 8 bytes)
+  uint64_t remote_address = 0;  // WRITE, READ, atomics (atomics: a multiple of 8)
+  RKey rkey;                    // WRITE, READ, atomics
+  uint64_t compare_add = 0;     // compare_swap: expected value; fetch_add: what is added
+  uint64_t swap = 0;            // compare_swap: new value
 };
 
 // A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programmer errors: CHECK is always on and cheap, DCHECK is for dense checks in debug builds. Neither
-// is for input: a bad argument is a Result, a bad packet is a counter.
+// Programmer errors: CHECK is always on and cheap, DCHECK is for dense checks in debug builds.
+// Neither is for input: a bad argument is a Result, a bad packet is a counter.
 #pragma once
 
 #include <cstdio>

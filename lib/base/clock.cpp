@@ -43,8 +43,8 @@ Clock::Clock() noexcept {
   sample(ticks, ns);
   if (ticks > start_ && ns > start_ns_) {
     __extension__ using Wide = unsigned __int128;
-    ps_per_tick_ = static_cast<uint64_t>((static_cast<Wide>(ns - start_ns_) * 1000 << 24) /
-                                         (ticks - start_));
+    ps_per_tick_ =
+        static_cast<uint64_t>((static_cast<Wide>(ns - start_ns_) * 1000 << 24) / (ticks - start_));
   }
 #endif
 }

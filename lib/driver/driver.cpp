@@ -2,10 +2,11 @@
 // Turns, posts and memory: the part of the driver that runs on the application's threads.
 #include "lib/driver/driver.hpp"
 
-#include <algorithm>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "lib/memory/guarded_copy.hpp"
 
@@ -27,8 +28,8 @@ void signal_fd(int fd) noexcept {
   if (write(fd, &one, sizeof one) < 0) return;  // full: it is readable already
 }
 
-constexpr uint32_t kEagerPosts = 2;    // sent at once after a poll
-constexpr uint32_t kBatch = 64;        // then requests share trains, this many at most
+constexpr uint32_t kEagerPosts = 2;  // sent at once after a poll
+constexpr uint32_t kBatch = 64;      // then requests share trains, this many at most
 
 }  // namespace
 
@@ -115,8 +116,8 @@ void Driver::notify() noexcept {
 void Driver::after_post(uint32_t requests) noexcept {
   unflushed_ += requests;
   // While the thread watches nobody else may come by soon, so nothing is held back.
-  const bool eager = posts_since_poll_++ < kEagerPosts ||
-                     mode_.load(std::memory_order_relaxed) == kThreadWatches;
+  const bool eager =
+      posts_since_poll_++ < kEagerPosts || mode_.load(std::memory_order_relaxed) == kThreadWatches;
   if (batches_posts_ && !eager && unflushed_ < kBatch && !engine_.has_bulk()) return;
   unflushed_ = 0;
   after_control();

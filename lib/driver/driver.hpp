@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The driver joins an engine to a port: it owns both, the lock over them, the clock and a parked thread.
-// turn() is the whole life of a packet on this machine: frames in, frames out, timers.
+// The driver joins an engine to a port: it owns both, the lock over them, the clock and a parked
+// thread. turn() is the whole life of a packet on this machine: frames in, frames out, timers.
 //
 // Progress (DESIGN.md section 2): whoever polls runs turns. The thread takes over when nobody has
-// polled for a while, or when a completion queue is armed; then it sleeps on the port's descriptors.
-// While the application polls, the thread only looks at a clock 2,500 times a second.
+// polled for a while, or when a completion queue is armed; then it sleeps on the port's
+// descriptors. While the application polls, the thread only looks at a clock 2,500 times a second.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,8 @@ class Driver {
   void add_cq(CqHandle* cq);
   void remove_cq(CqHandle* cq);
 
-  // Memory: the whole story of a key. deregister returns when nothing in flight can touch the memory.
+  // Memory: the whole story of a key. deregister returns when nothing in flight can touch the
+  // memory.
   Result<uint32_t> register_memory(void* base, size_t size, Access access, uint32_t domain);
   void deregister_memory(uint32_t key, void* base, size_t size) noexcept;
 
@@ -73,7 +74,7 @@ class Driver {
  private:
   static constexpr size_t kBurst = 64;
 
-  void turn() noexcept;            // lock held
+  void turn() noexcept;  // lock held
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
@@ -97,16 +98,16 @@ class Driver {
   size_t tx_begin_ = 0, tx_end_ = 0;  // frames that the port has not taken yet
   uint32_t idle_turns_ = 0;
   uint32_t posts_since_poll_ = 0;
-  uint32_t unflushed_ = 0;            // requests posted and not handed to the engine's transmit
-  Instant sleeps_until_;              // the thread's deadline while it sleeps
+  uint32_t unflushed_ = 0;  // requests posted and not handed to the engine's transmit
+  Instant sleeps_until_;    // the thread's deadline while it sleeps
   std::vector<CqHandle*> cqs_;
   int async_fd_ = -1;
 
   // The thread.
   enum Mode : int { kApplicationPolls, kThreadWatches, kStopping };
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
-  std::atomic<bool> polled_{false};   // someone polled since the thread looked
-  std::atomic<bool> armed_{false};    // a queue was armed: watch at once
+  std::atomic<bool> polled_{false};  // someone polled since the thread looked
+  std::atomic<bool> armed_{false};   // a queue was armed: watch at once
   int kick_fd_ = -1;
   std::thread thread_;
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parked thread: makes progress when the application does not. It alternates between glancing at
-// whether anyone polls, and watching the port's descriptors itself.
-#include <ctime>
+// The parked thread: makes progress when the application does not. It alternates between glancing
+// at whether anyone polls, and watching the port's descriptors itself.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <ctime>
 
 #include "lib/driver/driver.hpp"
 

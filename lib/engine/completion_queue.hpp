@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A completion queue: a ring with one producer (the engine, under its owner's lock) and one consumer
-// at a time (the poller, under a lock of its own). Producer and consumer meet in two indices only,
-// each on its own cache line with a cached copy of the other.
+// A completion queue: a ring with one producer (the engine, under its owner's lock) and one
+// consumer at a time (the poller, under a lock of its own). Producer and consumer meet in two
+// indices only, each on its own cache line with a cached copy of the other.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What all queue pairs to one address share: the bound on bytes in flight, so that go-back-N cannot
-// collapse in the receiver's socket buffer however many queue pairs there are (DESIGN.md section 2).
-// The window starts at what the port says the receiver absorbs, halves at a loss (at most once per
-// round trip of data) and grows back additively. Queue pairs that find it full wait in line.
+// collapse in the receiver's socket buffer however many queue pairs there are (DESIGN.md section
+// 2). The window starts at what the port says the receiver absorbs, halves at a loss (at most once
+// per round trip of data) and grows back additively. Queue pairs that find it full wait in line.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct QueuePair;
 
 struct Destination {
   Gid address;
-  uint32_t users = 0;         // queue pairs that point here
-  uint64_t in_flight = 0;     // bytes sent or asked for, not yet acknowledged
+  uint32_t users = 0;      // queue pairs that point here
+  uint64_t in_flight = 0;  // bytes sent or asked for, not yet acknowledged
   uint64_t window = 0;
   uint64_t limit = 0;         // largest window
   uint64_t floor = 0;         // smallest

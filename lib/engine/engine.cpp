@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The engine's four calls of the packet side and the lists they work on. A received packet goes
-// parse -> ICRC -> queue pair -> source -> rc/; a sent one comes from the round robin of active queue
-// pairs. The verbs side is in engine_verbs.cpp and engine_post.cpp.
+// parse -> ICRC -> queue pair -> source -> rc/; a sent one comes from the round robin of active
+// queue pairs. The verbs side is in engine_verbs.cpp and engine_post.cpp.
 #include "lib/engine/engine.hpp"
 
 #include <algorithm>
@@ -12,17 +12,22 @@
 namespace weft::engine {
 
 namespace {
-constexpr uint32_t kQuantum = 32;          // packets of one queue pair before the next has its turn
-constexpr uint32_t kCoalesce = 64;         // ACK requests answered by one ACK, at most
+constexpr uint32_t kQuantum = 32;   // packets of one queue pair before the next has its turn
+constexpr uint32_t kCoalesce = 64;  // ACK requests answered by one ACK, at most
 constexpr size_t kMaxEvents = 65536;
 
 Count parse_count(wire::ParseError error) noexcept {
   switch (error) {
-    case wire::ParseError::too_short: return Count::rx_too_short;
-    case wire::ParseError::bad_version: return Count::rx_bad_version;
-    case wire::ParseError::bad_opcode: return Count::rx_bad_opcode;
-    case wire::ParseError::bad_dest_qpn: return Count::rx_bad_dest_qpn;
-    default: return Count::rx_bad_payload;
+    case wire::ParseError::too_short:
+      return Count::rx_too_short;
+    case wire::ParseError::bad_version:
+      return Count::rx_bad_version;
+    case wire::ParseError::bad_opcode:
+      return Count::rx_bad_opcode;
+    case wire::ParseError::bad_dest_qpn:
+      return Count::rx_bad_dest_qpn;
+    default:
+      return Count::rx_bad_payload;
   }
 }
 }  // namespace
@@ -59,8 +64,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   counters_.add(Count::rx_bytes, frame.length + elsewhere);
   wire::Packet packet;
   const uint32_t trailer = checks_icrc() ? wire::kIcrcLength : 0;
-  const wire::ParseError error =
-      wire::parse(frame.bytes, frame.length, trailer, elsewhere, packet);
+  const wire::ParseError error = wire::parse(frame.bytes, frame.length, trailer, elsewhere, packet);
   if (error != wire::ParseError::none) return count(parse_count(error));
   //= roce:C-ICRC-15 threat:A12 before any state is touched
   if (trailer != 0 && !verify_icrc(frame)) return count(Count::rx_icrc_error);

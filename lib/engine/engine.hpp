@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The protocol engine. It does no I/O: time, randomness and packets are arguments, so the same code
-// runs over sockets, shared memory and the simulator. Single-threaded: the caller holds the lock (see
-// lib/driver). Work per call is bounded, a spurious call is a no-op, `now` is read once per burst.
+// runs over sockets, shared memory and the simulator. Single-threaded: the caller holds the lock
+// (see lib/driver). Work per call is bounded, a spurious call is a no-op, `now` is read once per
+// burst.
 #pragma once
 
 #include <deque>
@@ -97,7 +98,8 @@ class Engine {
   void arm_timer(QueuePair& qp, Instant deadline) noexcept;
   void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                 bool solicited) noexcept;
-  // Revokes the remote rights of a region for SEND_WITH_INV; false if the key is not the QP's to name.
+  // Revokes the remote rights of a region for SEND_WITH_INV; false if the key is not the QP's to
+  // name.
   bool invalidate(QueuePair& qp, uint32_t key) noexcept;
   void raise(EventType type, QpNum qp) noexcept;
   void wake_waiting(Destination& destination) noexcept;
@@ -130,13 +132,13 @@ class Engine {
   FrameBuilder builder_;
   QueuePair* active_head_ = nullptr;  // round robin of queue pairs with something to send
   QueuePair* active_tail_ = nullptr;
-  QueuePair* ack_head_ = nullptr;     // queue pairs whose acknowledgement waits
+  QueuePair* ack_head_ = nullptr;  // queue pairs whose acknowledgement waits
   QueuePair* ack_tail_ = nullptr;
   uint32_t turn_ = 0;
   bool fired_ = false;
   bool bulk_posted_ = false;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
-  std::deque<QpNum> quarantine_;      // destroyed numbers, not reused yet (//= threat:A03)
+  std::deque<QpNum> quarantine_;  // destroyed numbers, not reused yet (//= threat:A03)
   std::vector<std::unique_ptr<Destination>> destinations_;
   std::deque<AsyncEvent> events_;
 };

@@ -34,7 +34,8 @@ const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_me
   if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
     return "READ and atomics have no inline data";
   if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
-  if ((is_atomic(r.opcode) || r.opcode == Opcode::read) && qp.attributes.max_rd_atomic.value_or(1) == 0)
+  if ((is_atomic(r.opcode) || r.opcode == Opcode::read) &&
+      qp.attributes.max_rd_atomic.value_or(1) == 0)
     return "READ and atomics need max_rd_atomic > 0";
   return nullptr;
 }
@@ -71,9 +72,8 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   entry.failed = false;
   entry.ssn = req.post_ssn;
   // A READ is as many messages as it has chunks (requester_send.cpp splits it).
-  req.post_ssn += r.opcode == Opcode::read
-                      ? (entry.packets + req.read_chunk - 1) / req.read_chunk
-                      : 1;
+  req.post_ssn +=
+      r.opcode == Opcode::read ? (entry.packets + req.read_chunk - 1) / req.read_chunk : 1;
   req.post_end += entry.packets;
   if (entry.is_inline) {
     copy_inline(qp, r);
@@ -123,7 +123,8 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
 
 PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept {
   PostStatus status;
-  if (qp.state == QpState::reset) return {Code::bad_state, 0, "receives can be posted from INIT on"};
+  if (qp.state == QpState::reset)
+    return {Code::bad_state, 0, "receives can be posted from INIT on"};
   for (const RecvRequest& r : requests) {
     uint64_t length = 0;
     for (const Sge& sge : r.sges) length += sge.length;
@@ -147,8 +148,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     ++status.accepted;
   }
   // The peer was told that there is no receive: tell it that there is (//= roce:C-ACK-34).
-  if (status.accepted != 0 && qp.can_respond() && qp.res.advertised == 0)
-    queue_ack(qp);
+  if (status.accepted != 0 && qp.can_respond() && qp.res.advertised == 0) queue_ack(qp);
   return status;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Life of a queue pair: creation with a random number, the walk through its states, destruction. These
-// calls may allocate; the data path never does.
+// Life of a queue pair: creation with a random number, the walk through its states, destruction.
+// These calls may allocate; the data path never does.
 #include <algorithm>
 #include <bit>
 
@@ -18,10 +18,12 @@ Result<void> check_config(const QpConfig& c, const Limits& limits) {
   if (c.type != QpType::rc)
     return Error{Code::not_supported, "this provider has RC queue pairs only so far"};
   if (c.send_cq == nullptr || c.recv_cq == nullptr)
-    return Error{Code::invalid_argument, "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
+    return Error{Code::invalid_argument,
+                 "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
   if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
-    return Error{Code::invalid_argument, "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) +
-                                             " and max_recv_wr no more"};
+    return Error{
+        Code::invalid_argument,
+        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
   if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
     return Error{Code::invalid_argument,
                  "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
@@ -162,8 +164,8 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   qp.path.traffic_class = a.path->traffic_class;
   qp.path.hop_limit = a.path->hop_limit;
   //= roce:C-AV-96 stable per queue pair, spread over the ports
-  const uint32_t entropy = a.path->flow_label != 0 ? a.path->flow_label
-                                                   : qp.number.value * 2654435761u >> 8;
+  const uint32_t entropy =
+      a.path->flow_label != 0 ? a.path->flow_label : qp.number.value * 2654435761u >> 8;
   qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)));
   release_destination(qp);
   qp.destination = acquire_destination(qp.path.destination);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Frames: what crosses the seam between a port and the engine. A frame is a path and the bytes from
-// the BTH (or SRD header) to the end, ICRC included. Received frames are lent by the port until they
-// are released; frames to send are lent by the engine for the length of one transmit() call.
+// the BTH (or SRD header) to the end, ICRC included. Received frames are lent by the port until
+// they are released; frames to send are lent by the engine for the length of one transmit() call.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace weft::engine {
 struct Path {
   Gid source;
   Gid destination;
-  uint16_t source_port = 0xC000;       // UDP source port: the path entropy
+  uint16_t source_port = 0xC000;  // UDP source port: the path entropy
   uint16_t destination_port = 4791;
-  uint8_t traffic_class = 0;           // DSCP << 2 | ECN
+  uint8_t traffic_class = 0;  // DSCP << 2 | ECN
   uint8_t hop_limit = 64;
-  uint16_t vlan = 0;                   // 0 = none
-  uint32_t ingress = 0;                // interface or queue it came from, 0 = unknown
+  uint16_t vlan = 0;     // 0 = none
+  uint32_t ingress = 0;  // interface or queue it came from, 0 = unknown
 };
 
 // Payload that stayed in the sender's memory (ports with Capabilities::by_reference).
@@ -37,18 +37,18 @@ class RemoteMemory {
 
 // A received frame. `bytes` is the port's; the engine copies payload from it to its final address.
 struct Frame {
-  const Path* path = nullptr;        // the port's, valid until release
-  const std::byte* bytes = nullptr;  // from the BTH on
-  uint32_t length = 0;               // bytes here, ICRC included if the port carries one
-  uint16_t ip_id = 0;                // IPv4 identification, or the best guess
-  bool ip_id_known = true;           // false: the kernel hid it, ip_id is a guess
-  uint8_t ecn = 0;                   // the two ECN bits as received
-  uint32_t cookie = 0;               // the port's, for release()
+  const Path* path = nullptr;            // the port's, valid until release
+  const std::byte* bytes = nullptr;      // from the BTH on
+  uint32_t length = 0;                   // bytes here, ICRC included if the port carries one
+  uint16_t ip_id = 0;                    // IPv4 identification, or the best guess
+  bool ip_id_known = true;               // false: the kernel hid it, ip_id is a guess
+  uint8_t ecn = 0;                       // the two ECN bits as received
+  uint32_t cookie = 0;                   // the port's, for release()
   Instant timestamp = Instant::never();  // hardware or kernel receive time, never() = none
 
   // Payload apart from its headers: `more_length` payload bytes follow the `length` bytes here, at
-  // `more`, without pad or ICRC. A port over shared memory lends headers that nobody else can change
-  // and payload that the sender still could. Not together with `remote`.
+  // `more`, without pad or ICRC. A port over shared memory lends headers that nobody else can
+  // change and payload that the sender still could. Not together with `remote`.
   const std::byte* more = nullptr;
   uint32_t more_length = 0;
 
@@ -74,17 +74,17 @@ struct TxFrame {
   const Path* path = nullptr;
   const std::byte* head = nullptr;  // consecutive frames often lie consecutively in memory
   uint32_t head_length = 0;
-  uint32_t payload_length = 0;      // sum of the spans
-  uint16_t ip_id = 0;               // the IPv4 identification that the ICRC was computed with: 0 starts
-                                    // a train, k continues it as its segment k (see Port::transmit)
+  uint32_t payload_length = 0;  // sum of the spans
+  uint16_t ip_id = 0;           // the IPv4 identification that the ICRC was computed with: 0 starts
+                                // a train, k continues it as its segment k (see Port::transmit)
   uint8_t span_count = 0;
-  uint8_t tail_length = 0;          // 0..8
-  uint8_t header_length = 0;        // how much of head is headers, so that a port can move payload
-                                    // apart (Frame::more); 0 = unknown: all of head
-  uint8_t ecn = 0;                  // overrides the low bits of path->traffic_class
-  bool stable = false;              // spans stay unchanged until the request completes: may go by
-                                    // reference; otherwise the port copies before it returns
-  const Span* spans = nullptr;      // span_count of them, lent like head
+  uint8_t tail_length = 0;      // 0..8
+  uint8_t header_length = 0;    // how much of head is headers, so that a port can move payload
+                                // apart (Frame::more); 0 = unknown: all of head
+  uint8_t ecn = 0;              // overrides the low bits of path->traffic_class
+  bool stable = false;          // spans stay unchanged until the request completes: may go by
+                                // reference; otherwise the port copies before it returns
+  const Span* spans = nullptr;  // span_count of them, lent like head
   std::byte tail[8];
 
   uint32_t length() const { return head_length + payload_length + tail_length; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, so it fits what
-// leaves even if the user's memory changes meanwhile.
+// Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, so it fits
+// what leaves even if the user's memory changes meanwhile.
 #include "lib/engine/frame_builder.hpp"
 
 #include <algorithm>
@@ -107,6 +107,18 @@ struct SumCopy {
 };
 }  // namespace
 
+namespace {
+// A span is read later, by the port or the peer, who can only lose the frame when a page is gone. A
+// look at each page now tells the queue pair why.
+bool readable(const std::byte* data, uint32_t length) noexcept {
+  constexpr uint32_t kPage = 4096;
+  std::byte probe;
+  for (uint32_t at = 0; at < length; at += kPage)
+    if (!memory::copy_out(&probe, data + at, 1)) return false;
+  return memory::copy_out(&probe, data + length - 1, 1);
+}
+}  // namespace
+
 bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stable) noexcept {
   if (signs_ && length >= kStageBelow) {
     sum_staged();
@@ -124,6 +136,7 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
     at_ += length;
     return true;
   }
+  if (!readable(data, length)) return false;
   WEFT_DCHECK(frame_->span_count < kMaxSpans);
   spans_[spans_used_++] = {data, length};
   ++frame_->span_count;

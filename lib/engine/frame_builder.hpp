@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Turns headers and payload into frames to send: lays heads one behind the other in an arena (so that a
-// port sends a train from one piece of memory), forms trains, copies payload and sums it in one pass,
-// signs with the ICRC. Ports that cannot damage frames get no ICRC and payload by span.
+// Turns headers and payload into frames to send: lays heads one behind the other in an arena (so
+// that a port sends a train from one piece of memory), forms trains, copies payload and sums it in
+// one pass, signs with the ICRC. Ports that cannot damage frames get no ICRC and payload by span.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ class FrameBuilder {
  public:
   explicit FrameBuilder(const Capabilities& capabilities);
 
-  // Starts a new burst of at most frames.size() frames. The frames of the last burst become invalid.
+  // Starts a new burst of at most frames.size() frames. The frames of the last burst become
+  // invalid.
   void begin_burst(std::span<TxFrame> frames) noexcept;
   size_t count() const noexcept { return count_; }
   // Room for one more frame of any size?
@@ -31,8 +32,8 @@ class FrameBuilder {
   // BTH first), then add_payload for each piece, then finish. `payload_length` is the exact sum.
   // Pad bytes of the BTH must be pad_for(payload_length).
   std::byte* start(const Path& path, uint32_t header_length, uint32_t payload_length) noexcept;
-  // Copies a piece of user memory; false on a fault (then call cancel). Small pieces and all pieces on
-  // ports with an ICRC are copied now; else the piece goes as a span, `stable` as in TxFrame.
+  // Copies a piece of user memory; false on a fault (then call cancel). Small pieces and all pieces
+  // on ports with an ICRC are copied now; else the piece goes as a span, `stable` as in TxFrame.
   bool add_payload(const std::byte* data, uint32_t length, bool stable) noexcept;
   // The same for memory that cannot fault (inline data).
   void add_safe_payload(const std::byte* data, uint32_t length) noexcept;
@@ -55,7 +56,7 @@ class FrameBuilder {
   bool gathers_;
   uint32_t train_frames_;
   uint32_t train_bytes_;
-  uint32_t max_payload_;     // staged bytes one frame may need
+  uint32_t max_payload_;  // staged bytes one frame may need
   size_t arena_size_;
   std::unique_ptr<std::byte[]> arena_;
   std::unique_ptr<Span[]> spans_;
@@ -67,7 +68,7 @@ class FrameBuilder {
   // The frame under construction.
   TxFrame* frame_ = nullptr;
   std::byte* head_ = nullptr;
-  std::byte* at_ = nullptr;    // end of what is staged
+  std::byte* at_ = nullptr;  // end of what is staged
   uint32_t header_length_ = 0;
   uint32_t total_ = 0;
   uint32_t crc_ = 0;
@@ -78,7 +79,7 @@ class FrameBuilder {
   const Path* train_path_ = nullptr;
   uint32_t train_length_ = 0;  // of its first frame
   uint32_t train_sum_ = 0;
-  uint16_t train_next_ = 0;    // id of its next frame; 0 = closed
+  uint16_t train_next_ = 0;  // id of its next frame; 0 = closed
 };
 
 }  // namespace weft::engine

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A port moves frames in bursts and knows no transport word. The engine asks what it can do and
-// adapts. All calls come from one thread at a time (the holder of the driver's lock), except wake().
-// Middleware (fault, pcap) are ports that wrap a port.
+// adapts. All calls come from one thread at a time (the holder of the driver's lock), except
+// wake(). Middleware (fault, pcap) are ports that wrap a port.
 #pragma once
+
+#include <poll.h>
 
 #include <cstdint>
 #include <memory>
-#include <poll.h>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,19 +19,20 @@
 namespace weft::engine {
 
 struct Capabilities {
-  uint32_t max_mtu = 4096;         // largest path MTU: RoCEv2 wires 4096, shm more
-  uint32_t active_mtu = 4096;      // what fits the interface now (power of two)
-  uint32_t burst = 64;             // frames per call that pay off
-  uint32_t train_frames = 1;       // frames one train may hold (GSO segments); 1 = no trains
-  uint32_t train_bytes = 0;        // bytes one train may hold, from BTH to ICRC of all frames
-  uint8_t integrity_bits = 32;     // bits of an ICRC the receiver can check; 0 = frames cannot be
-                                   // damaged (memory), the engine leaves the ICRC out
-  bool gather = false;             // transmit() reads spans in place, before it returns
-  bool by_reference = false;       // stable spans may be pulled by the peer later
+  uint32_t max_mtu = 4096;           // largest path MTU: RoCEv2 wires 4096, shm more
+  uint32_t active_mtu = 4096;        // what fits the interface now (power of two)
+  uint32_t burst = 64;               // frames per call that pay off
+  uint32_t train_frames = 1;         // frames one train may hold (GSO segments); 1 = no trains
+  uint32_t train_bytes = 0;          // bytes one train may hold, from BTH to ICRC of all frames
+  uint8_t integrity_bits = 32;       // bits of an ICRC the receiver can check; 0 = frames cannot be
+                                     // damaged (memory), the engine leaves the ICRC out
+  bool gather = false;               // transmit() reads spans in place, before it returns
+  bool by_reference = false;         // stable spans may be pulled by the peer later
   uint32_t reference_threshold = 0;  // payload bytes from which by-reference pays off
-  bool ecn = false;                // sets and reads the ECN bits
-  bool lossless = false;           // a full receiver pushes back instead of dropping
-  uint32_t in_flight_limit = 1u << 20;  // bytes to one destination that the receiver's buffer absorbs
+  bool ecn = false;                  // sets and reads the ECN bits
+  bool lossless = false;             // a full receiver pushes back instead of dropping
+  uint32_t in_flight_limit =
+      1u << 20;  // bytes to one destination that the receiver's buffer absorbs
 };
 
 class Port {
@@ -48,8 +50,8 @@ class Port {
   };
   virtual QpnRange qpn_range() const noexcept { return {}; }
 
-  // The UDP source port that frames of a path asking for `wanted` will really carry. The ICRC covers
-  // it, so the engine asks once when it makes a path, and signs with the answer.
+  // The UDP source port that frames of a path asking for `wanted` will really carry. The ICRC
+  // covers it, so the engine asks once when it makes a path, and signs with the answer.
   virtual uint16_t source_port(uint16_t wanted) noexcept { return wanted; }
 
   // Fills up to frames.size() received frames; they stay valid until release(). Never blocks.
@@ -57,11 +59,11 @@ class Port {
   // Gives frames back, all of one receive() at once, before the next receive().
   virtual void release(std::span<const Frame> frames) noexcept = 0;
 
-  // Sends frames in order; returns how many it took (fewer = try again later; never a silent drop on
-  // our side). When it returns, memory of the taken frames is free again, except stable spans that
-  // went by reference. Trains: a frame with ip_id k > 0 continues the train of the frame before it
-  // (same path, all but the last of equal length) and leaves with identification k; the port takes
-  // a train whole or not at all.
+  // Sends frames in order; returns how many it took (fewer = try again later; never a silent drop
+  // on our side). When it returns, memory of the taken frames is free again, except stable spans
+  // that went by reference. Trains: a frame with ip_id k > 0 continues the train of the frame
+  // before it (same path, all but the last of equal length) and leaves with identification k; the
+  // port takes a train whole or not at all.
   virtual size_t transmit(std::span<const TxFrame> frames) noexcept = 0;
 
   // Memory that frames may name by reference. detach returns when no frame that left this port can

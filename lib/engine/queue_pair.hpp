@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of one RC queue pair: a value with two halves that share only the address. The requester
-// sends our requests and believes answers; the responder executes the peer's requests and answers
-// them. The functions that move it are in rc/. First the fields that every packet touches.
+// The state of one RC queue pair: a value with two halves that share only the address. The
+// requester sends our requests and believes answers; the responder executes the peer's requests and
+// answers them. The functions that move it are in rc/. First the fields that every packet touches.
 #pragma once
 
 #include <cstdint>
@@ -16,51 +16,51 @@
 
 namespace weft::engine {
 
-// A READ or an atomic that the responder executed: kept for replay (//= roce:C-DUP-25 C-DUP-27) and,
-// while `queued`, waiting for its response to leave.
+// A READ or an atomic that the responder executed: kept for replay (//= roce:C-DUP-25 C-DUP-27)
+// and, while `queued`, waiting for its response to leave.
 struct Resource {
   enum class Kind : uint8_t { none, read, atomic };
   Kind kind = Kind::none;
   bool queued = false;
-  bool replay = false;        // queued for a duplicate: nobody needs the answer any more when a new
-                              // request wants the place
-  Psn first;                  // of the request as first received
-  uint32_t packets = 0;       // PSNs it covers
+  bool replay = false;   // queued for a duplicate: nobody needs the answer any more when a new
+                         // request wants the place
+  Psn first;             // of the request as first received
+  uint32_t packets = 0;  // PSNs it covers
   uint32_t rkey = 0;
-  uint32_t msn = 0;           // after its execution
+  uint32_t msn = 0;  // after its execution
   uint64_t address = 0;
   uint32_t length = 0;
-  uint64_t original = 0;      // atomic: the value before
+  uint64_t original = 0;  // atomic: the value before
   // The reply under way: the whole READ, or the part that a duplicate asked for again.
   Psn reply_psn;
   uint64_t reply_address = 0;
   uint32_t reply_length = 0;
-  uint32_t reply_sent = 0;    // bytes
+  uint32_t reply_sent = 0;  // bytes
 };
 
 struct Requester {
-  uint64_t una = 0;           // oldest PSN not acknowledged
-  uint64_t next = 0;          // next PSN to send; less than `sent_end` after a rewind
-  uint64_t sent_end = 0;      // highest PSN ever sent, plus one
-  uint64_t post_end = 0;      // first PSN of the next request to be posted
-  uint32_t next_index = 0;    // entry that holds `next`, or the tail
+  uint64_t una = 0;         // oldest PSN not acknowledged
+  uint64_t next = 0;        // next PSN to send; less than `sent_end` after a rewind
+  uint64_t sent_end = 0;    // highest PSN ever sent, plus one
+  uint64_t post_end = 0;    // first PSN of the next request to be posted
+  uint32_t next_index = 0;  // entry that holds `next`, or the tail
   uint32_t post_ssn = 1;
-  uint64_t in_flight = 0;     // bytes charged to the destination
+  uint64_t in_flight = 0;          // bytes charged to the destination
   uint32_t since_ack_request = 0;  // packets
-  uint32_t ssn_limit = 0;     // credits: SENDs up to this SSN may go (//= roce:C-ACK-34)
+  uint32_t ssn_limit = 0;          // credits: SENDs up to this SSN may go (//= roce:C-ACK-34)
   bool credits_unlimited = true;
   bool response_gap = false;  // a response was lost: wait for the PSN at `una`
   bool drain_event = false;   // SQD: tell when drained
   uint8_t retries_left = 0;
   uint8_t rnr_left = 0;
-  Instant retry_at = Instant::never();  // retransmission time-out
-  Instant rnr_until = Instant::never(); // never() = not waiting
+  Instant retry_at = Instant::never();   // retransmission time-out
+  Instant rnr_until = Instant::never();  // never() = not waiting
   // READ chunks and atomics in flight: their end PSNs, oldest first.
   std::unique_ptr<uint64_t[]> reads;
   uint32_t reads_head = 0;
   uint32_t reads_tail = 0;
-  uint32_t reads_mask = 0;    // the ring's size - 1: max_rd_atomic, rounded up to a power of two
-  uint32_t read_chunk = 64;   // PSNs one READ request may ask for; power of two
+  uint32_t reads_mask = 0;   // the ring's size - 1: max_rd_atomic, rounded up to a power of two
+  uint32_t read_chunk = 64;  // PSNs one READ request may ask for; power of two
 };
 
 struct Responder {
@@ -68,16 +68,17 @@ struct Responder {
   Psn expected;
   uint32_t msn = 0;
   Message message = Message::none;
-  bool nak_sent = false;         // a NAK is out for `expected` (//= roce:C-PSN-19)
-  bool ack_queued = false;       // an ACK waits to leave
-  bool nak_queued = false;       // nak_syndrome waits to leave
+  bool nak_sent = false;    // a NAK is out for `expected` (//= roce:C-PSN-19)
+  bool ack_queued = false;  // an ACK waits to leave
+  bool nak_queued = false;  // nak_syndrome waits to leave
   uint8_t nak_syndrome = 0;
-  uint8_t advertised = 31;       // last credit code sent
-  uint32_t ack_turn = 0;         // transmit turn in which it was queued
-  uint32_t coalesced = 0;        // ACK requests it answers
-  uint32_t write_key = 0;        // current WRITE
+  uint8_t advertised = 31;         // last credit code sent
+  uint32_t ack_turn = 0;           // transmit turn in which it was queued
+  Instant duplicates_quiet_until;  // no answer to duplicate SENDs and WRITEs before
+  uint32_t coalesced = 0;          // ACK requests it answers
+  uint32_t write_key = 0;          // current WRITE
   uint64_t write_address = 0;
-  uint64_t received = 0;         // bytes of the current message
+  uint64_t received = 0;  // bytes of the current message
   uint32_t write_length = 0;
   // READ and atomic resources: a ring; [send_head, tail) of those `queued` leave in FIFO order.
   std::unique_ptr<Resource[]> resources;
@@ -94,11 +95,11 @@ struct QueuePair {
   QpState state = QpState::reset;
   QpType type = QpType::rc;
   uint8_t mtu_shift = 12;
-  bool active = false;           // in the list of queue pairs with something to send
-  bool waiting = false;          // in its destination's line
+  bool active = false;   // in the list of queue pairs with something to send
+  bool waiting = false;  // in its destination's line
   bool ack_listed = false;
   bool signal_all = false;
-  bool established = false;      // the COMM_EST event was given
+  bool established = false;  // the COMM_EST event was given
   Access access = Access::none;
   uint32_t domain = 0;
   Path path;

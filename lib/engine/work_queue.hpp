@@ -17,18 +17,18 @@ struct SendEntry {
   uint64_t first_psn = 0;  // wide
   uint64_t compare_add = 0;
   uint64_t swap = 0;
-  uint32_t packets = 1;    // PSNs it uses: for a READ those of the responses
-  uint32_t length = 0;     // bytes
+  uint32_t packets = 1;  // PSNs it uses: for a READ those of the responses
+  uint32_t length = 0;   // bytes
   uint32_t rkey = 0;
   uint32_t imm_or_key = 0;
-  uint32_t ssn = 0;        // send sequence number of its first message, for credits (IBTA 9.7.7.2.5)
+  uint32_t ssn = 0;  // send sequence number of its first message, for credits (IBTA 9.7.7.2.5)
   Opcode opcode = Opcode::send;
   uint8_t sge_count = 0;
   bool signaled = false;
   bool fence = false;
   bool solicited = false;
   bool is_inline = false;
-  bool failed = false;     // a local error: completes when it is the oldest
+  bool failed = false;  // a local error: completes when it is the oldest
 
   uint64_t end_psn() const { return first_psn + packets; }
   bool needs_response() const {
@@ -75,7 +75,9 @@ class WorkRing {
   Entry& operator[](uint32_t index) { return entries_[index & mask_]; }
   const Entry& operator[](uint32_t index) const { return entries_[index & mask_]; }
   Sge* sges(uint32_t index) { return &sges_[size_t{index & mask_} * max_sge_]; }
-  std::byte* inline_data(uint32_t index) { return &inline_[size_t{index & mask_} * inline_stride_]; }
+  std::byte* inline_data(uint32_t index) {
+    return &inline_[size_t{index & mask_} * inline_stride_];
+  }
 
   Entry& tail_entry() { return (*this)[tail_]; }
   void push() { ++tail_; }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public handles: each call goes to the provider's object behind it.
-#include <cstdlib>
 #include <poll.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "lib/verbs/provider.hpp"
 #include "weft/weft.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The provider seam: what stands behind the public handles. A provider implements these classes;
-// public objects hold them by shared_ptr, and each holds its parents, so order of destruction is free.
+// public objects hold them by shared_ptr, and each holds its parents, so order of destruction is
+// free.
 #pragma once
 
 #include <functional>

@@ -16,11 +16,11 @@ using base::Be64;
 // Base transport header. //= roce:C-HDR-1
 struct Bth {
   uint8_t opcode = 0;
-  uint8_t flags = 0;       // SE:1 M:1 pad:2 tver:4
+  uint8_t flags = 0;  // SE:1 M:1 pad:2 tver:4
   Be16 pkey = 0xFFFF;
-  uint8_t resv8a = 0;      // F:1 B:1 resv:6; outside the ICRC
+  uint8_t resv8a = 0;  // F:1 B:1 resv:6; outside the ICRC
   Be24 dest_qpn = 0u;
-  uint8_t ack_resv = 0;    // A:1 resv:7
+  uint8_t ack_resv = 0;  // A:1 resv:7
   Be24 psn = 0u;
 
   bool solicited() const { return flags & 0x80; }

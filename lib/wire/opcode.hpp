@@ -36,8 +36,8 @@ struct OpcodeInfo {
   Place place = Place::only;
   bool reth = false, aeth = false, atomic_eth = false, atomic_ack_eth = false;
   bool imm = false, ieth = false, deth = false;
-  bool payload = false;         // may carry payload
-  uint8_t header_length = 0;    // BTH and all extended headers, bytes; 0 for a reserved opcode
+  bool payload = false;       // may carry payload
+  uint8_t header_length = 0;  // BTH and all extended headers, bytes; 0 for a reserved opcode
   bool known() const { return header_length != 0; }
   bool starts_message() const { return place == Place::first || place == Place::only; }
   bool ends_message() const { return place == Place::last || place == Place::only; }
@@ -80,8 +80,15 @@ enum RcOpcode : uint8_t {
 namespace detail {
 
 enum Ext : unsigned {
-  kReth = 1, kAeth = 2, kAtomicEth = 4, kAtomicAckEth = 8, kImm = 16, kIeth = 32, kDeth = 64,
-  kPayload = 128, kCnpPad = 256,
+  kReth = 1,
+  kAeth = 2,
+  kAtomicEth = 4,
+  kAtomicAckEth = 8,
+  kImm = 16,
+  kIeth = 32,
+  kDeth = 64,
+  kPayload = 128,
+  kCnpPad = 256,
 };
 
 constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place,
@@ -96,10 +103,10 @@ constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place p
   i.deth = ext & kDeth;
   i.payload = ext & kPayload;
   //= roce:C-HDR-6
-  i.header_length = static_cast<uint8_t>(
-      kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) + (i.atomic_eth ? 28 : 0) +
-      (i.atomic_ack_eth ? 8 : 0) + (i.imm ? 4 : 0) + (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) +
-      (ext & kCnpPad ? 16 : 0));
+  i.header_length =
+      static_cast<uint8_t>(kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) +
+                           (i.atomic_eth ? 28 : 0) + (i.atomic_ack_eth ? 8 : 0) + (i.imm ? 4 : 0) +
+                           (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) + (ext & kCnpPad ? 16 : 0));
   return i;
 }
 

@@ -14,11 +14,11 @@ namespace weft::wire {
 
 enum class ParseError : uint8_t {
   none,
-  too_short,       // shorter than BTH + extended headers + pad + ICRC (//= roce:C-HDR-4)
-  bad_version,     // TVer != 0 (//= roce:C-HDR-2)
-  bad_opcode,      // reserved opcode (//= roce:C-HDR-5)
-  bad_payload,     // payload where the opcode has none
-  bad_dest_qpn,    // QPN 0 (//= roce:C-HDR-10)
+  too_short,     // shorter than BTH + extended headers + pad + ICRC (//= roce:C-HDR-4)
+  bad_version,   // TVer != 0 (//= roce:C-HDR-2)
+  bad_opcode,    // reserved opcode (//= roce:C-HDR-5)
+  bad_payload,   // payload where the opcode has none
+  bad_dest_qpn,  // QPN 0 (//= roce:C-HDR-10)
 };
 
 struct Packet {
@@ -32,7 +32,7 @@ struct Packet {
   Psn psn;
   const std::byte* headers = nullptr;  // the first extended header, behind the BTH
   const std::byte* payload = nullptr;
-  uint32_t payload_length = 0;         // pad excluded
+  uint32_t payload_length = 0;  // pad excluded
 
   // Extended headers by their place in the table's order: RETH | AETH | AtomicETH | DETH come
   // first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.

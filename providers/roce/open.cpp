@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening a `roce` device: the port named in the device string, wrapped in the middleware that its keys
-// ask for, in the order they are written.
+// Opening a `roce` device: the port named in the device string, wrapped in the middleware that its
+// keys ask for, in the order they are written.
 #include <algorithm>
 
 #include "providers/roce/ports.hpp"
@@ -46,16 +46,17 @@ Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, O
   while (!options.empty()) {
     const std::string layer = options.front().first.substr(0, options.front().first.find('.'));
     Options mine;
-    while (!options.empty() && options.front().first.substr(0, options.front().first.find('.')) ==
-                                   layer) {
+    while (!options.empty() &&
+           options.front().first.substr(0, options.front().first.find('.')) == layer) {
       mine.push_back(options.front());
       options.erase(options.begin());
     }
     const MiddlewareKind* const kind = find_middleware(layer);
     if (kind == nullptr) {
-      return Error{Code::invalid_argument,
-                   "unknown key \"" + mine.front().first + "\"; valid keys: single_thread, credits, " +
-                       middleware_keys() + ", and the port's own as PORT.key"};
+      return Error{Code::invalid_argument, "unknown key \"" + mine.front().first +
+                                               "\"; valid keys: single_thread, credits, " +
+                                               middleware_keys() +
+                                               ", and the port's own as PORT.key"};
     }
     Result<std::unique_ptr<engine::Port>> wrapped = kind->wrap(std::move(port), mine);
     if (!wrapped) return wrapped.error();
@@ -97,8 +98,9 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   Options options = spec.options;
   Result<OwnOptions> own = take_own(options);
   if (!own) return own.error();
-  engine::PortOptions port_options{spec.where.empty() ? std::string(kind->default_where) : spec.where,
-                                   verbs::take_layer(options, port_name)};
+  engine::PortOptions port_options{
+      spec.where.empty() ? std::string(kind->default_where) : spec.where,
+      verbs::take_layer(options, port_name)};
   Result<std::unique_ptr<engine::Port>> port = kind->open(port_options);
   if (!port) return port.error();
   port = wrap(std::move(*port), std::move(options));
@@ -107,9 +109,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   config.credits = own->credits;
   config.start = base::Clock::process().now();
   DeviceAttributes attributes = describe(spec, port_name, **port, config.limits);
-  std::shared_ptr<RoceContext> context(
-      new RoceContext(std::move(*port), config, {.single_thread = own->single_thread},
-                      std::move(attributes)));
+  std::shared_ptr<RoceContext> context(new RoceContext(
+      std::move(*port), config, {.single_thread = own->single_thread}, std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();
   return std::shared_ptr<verbs::Context>(std::move(context));
 }

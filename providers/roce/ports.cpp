@@ -36,7 +36,8 @@ PortResult wrap_fault(std::unique_ptr<engine::Port> inner, const Options& option
 }
 
 constexpr MiddlewareKind kMiddleware[] = {
-    {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)", &wrap_fault},
+    {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)",
+     &wrap_fault},
     {"pcap", "pcap=FILE", &wrap_pcap},
 };
 
@@ -52,8 +53,7 @@ const PortKind* find_port(std::string_view name) {
 
 std::string port_names() {
   std::string names;
-  for (const PortKind& kind : kPorts)
-    names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  for (const PortKind& kind : kPorts) names += (names.empty() ? "" : ", ") + std::string(kind.name);
   return names;
 }
 

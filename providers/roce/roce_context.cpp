@@ -9,8 +9,7 @@ namespace weft::roce {
 
 namespace {
 
-constexpr const char* kForked =
-    "this device was opened before fork(): the child must open its own";
+constexpr const char* kForked = "this device was opened before fork(): the child must open its own";
 
 class RoceCq : public verbs::Cq {
  public:

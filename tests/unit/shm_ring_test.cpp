@@ -29,7 +29,7 @@ namespace {
 // Heap memory of exactly the ring's size, so that AddressSanitizer sees a step outside.
 struct Ring {
   explicit Ring(uint32_t slots = 64, uint64_t data = 65536) : geometry{slots, data} {
-    memory = static_cast<std::byte*>(std::aligned_alloc(4096, geometry.bytes()));
+    memory = static_cast<std::byte*>(std::aligned_alloc(64, geometry.bytes()));
     std::memset(memory, 0, geometry.bytes());
   }
   Ring(const Ring&) = delete;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ends of requests: completions, and the way into ERR. Every posted request completes exactly once;
-// the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and a
-// failure is reported even if the request was not signaled (//= roce:C-STATE-63).
+// the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and
+// a failure is reported even if the request was not signaled (//= roce:C-STATE-63).
 #include "lib/engine/rc/rc.hpp"
 
 namespace weft::engine::rc {
@@ -11,11 +11,16 @@ namespace {
 WorkType work_type(Opcode opcode) noexcept {
   switch (opcode) {
     case Opcode::write:
-    case Opcode::write_with_imm: return WorkType::write;
-    case Opcode::read: return WorkType::read;
-    case Opcode::compare_swap: return WorkType::compare_swap;
-    case Opcode::fetch_add: return WorkType::fetch_add;
-    default: return WorkType::send;
+    case Opcode::write_with_imm:
+      return WorkType::write;
+    case Opcode::read:
+      return WorkType::read;
+    case Opcode::compare_swap:
+      return WorkType::compare_swap;
+    case Opcode::fetch_add:
+      return WorkType::fetch_add;
+    default:
+      return WorkType::send;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers at the requester: ACKs, NAKs, READ and atomic responses. An answer is believed only for a PSN
-// that is outstanding (//= threat:A07 roce:C-ACK-32); everything before it is acknowledged too, but
-// never a READ or atomic whose response is missing (//= roce:C-ACK-31 roce:C-ACK-35).
+// Answers at the requester: ACKs, NAKs, READ and atomic responses. An answer is believed only for a
+// PSN that is outstanding (//= threat:A07 roce:C-ACK-32); everything before it is acknowledged too,
+// but never a READ or atomic whose response is missing (//= roce:C-ACK-31 roce:C-ACK-35).
 #include <algorithm>
 #include <cstring>
 
@@ -13,9 +13,9 @@ namespace weft::engine::rc {
 namespace {
 
 // IBTA table 46: credit code to number of receives.
-constexpr uint16_t kCredits[31] = {0,   1,   2,   3,    4,    6,    8,    12,   16,   24,   32,
-                                   48,  64,  96,  128,  192,  256,  384,  512,  768,  1024, 1536,
-                                   2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+constexpr uint16_t kCredits[31] = {
+    0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
+    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
 // The wide PSN that a 24-bit PSN means, nearest to `near`.
 uint64_t widen(Psn psn, uint64_t near) noexcept {
@@ -66,8 +66,7 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   }
   if (req.una == before) return complete;
   if (req.next < req.una) req.next = req.una;
-  while (req.reads_head != req.reads_tail &&
-         req.reads[req.reads_head & req.reads_mask] <= req.una)
+  while (req.reads_head != req.reads_tail && req.reads[req.reads_head & req.reads_mask] <= req.una)
     ++req.reads_head;
   req.in_flight -= freed;
   qp.destination->on_acknowledged(freed);
@@ -86,10 +85,14 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
 
 Status status_of(uint8_t syndrome) noexcept {  //= roce:C-NAK-43
   switch (syndrome) {
-    case wire::kNakInvalidRequest: return Status::remote_invalid_request;
-    case wire::kNakRemoteAccess: return Status::remote_access_error;
-    case wire::kNakRemoteOperation: return Status::remote_operation_error;
-    default: return Status::bad_response;  //= roce:C-NAK-41
+    case wire::kNakInvalidRequest:
+      return Status::remote_invalid_request;
+    case wire::kNakRemoteAccess:
+      return Status::remote_access_error;
+    case wire::kNakRemoteOperation:
+      return Status::remote_operation_error;
+    default:
+      return Status::bad_response;  //= roce:C-NAK-41
   }
 }
 
@@ -150,8 +153,8 @@ Status place_response(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 }
 
 // Is this response packet what the READ at the head can get at `psn`? Its length must be that of
-// its place, and its place that of the chunk. FIRST/MIDDLE and LAST/ONLY are not told apart: after a
-// rewind a late packet of the first answer is as good. //= threat:A29
+// its place, and its place that of the chunk. FIRST/MIDDLE and LAST/ONLY are not told apart: after
+// a rewind a late packet of the first answer is as good. //= threat:A29
 bool fits(const QueuePair& qp, const SendEntry& entry, const wire::Packet& packet,
           uint64_t psn) noexcept {
   const uint64_t index = psn - entry.first_psn;

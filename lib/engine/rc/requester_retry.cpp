@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Going back. Three things make the requester send again: a time-out, a NAK sequence error (or a
 // response that is missing), and an RNR NAK. Each moves the cursor back to the oldest PSN; each has
-// its own budget (IBTA 9.7.6). The timer of a queue pair is armed lazily: it may fire early, then it
-// looks at the true deadline and goes back to sleep.
+// its own budget (IBTA 9.7.6). The timer of a queue pair is armed lazily: it may fire early, then
+// it looks at the true deadline and goes back to sleep.
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
@@ -12,9 +12,9 @@ namespace weft::engine::rc {
 namespace {
 
 // IBTA table 45, in units of 10 us. //= roce:C-NAK-42
-constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,    4,    6,     8,     12,
-                                    16,    24,   32,   48,   64,   96,    128,   192,
-                                    256,   384,  512,  768,  1024, 1536,  2048,  3072,
+constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+                                    16,    24,   32,   48,    64,    96,    128,   192,
+                                    256,   384,  512,  768,   1024,  1536,  2048,  3072,
                                     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 // Entry that holds `psn`, una <= psn <= post_end.
@@ -70,8 +70,7 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
   req.next = psn;
   req.next_index = first;
   req.since_ack_request = 0;
-  while (req.reads_tail != req.reads_head &&
-         req.reads[(req.reads_tail - 1) & req.reads_mask] > psn)
+  while (req.reads_tail != req.reads_head && req.reads[(req.reads_tail - 1) & req.reads_mask] > psn)
     --req.reads_tail;
   req.in_flight -= freed;
   qp.destination->forget(freed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sending requests: one packet after the other from the cursor (`req.next`, in entry `next_index`),
-// as far as the window, the RD-atomic limit, the fence and the peer's credits allow. After a rewind the
-// same code sends the same packets again (//= roce:C-RETRY-50).
+// as far as the window, the RD-atomic limit, the fence and the peer's credits allow. After a rewind
+// the same code sends the same packets again (//= roce:C-RETRY-50).
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
@@ -23,9 +23,10 @@ uint64_t packet_cost(const QueuePair& qp, const SendEntry& entry) noexcept {
 bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
   const Requester& req = qp.req;
   const bool at_start = req.next == entry.first_psn;
-  if (at_start && qp.state == QpState::sqd && req.next >= req.sent_end) return false;  //= roce:C-STATE-64
+  if (at_start && qp.state == QpState::sqd && req.next >= req.sent_end)
+    return false;                                                          //= roce:C-STATE-64
   if (at_start && entry.fence && qp.reads_in_flight() != 0) return false;  //= roce:C-OPS-80
-  if (entry.needs_response()) {  //= roce:C-OPS-74
+  if (entry.needs_response()) {                                            //= roce:C-OPS-74
     const uint32_t limit = *qp.attributes.max_rd_atomic;
     return qp.reads_in_flight() < limit;
   }
@@ -59,7 +60,8 @@ Shape shape(const SendEntry& entry, uint32_t index) noexcept {
   return {opcode, wire::opcode_info(opcode).header_length};
 }
 
-// Adds `length` payload bytes of `entry` from `offset` on. False: a key, a bound or a page is wrong.
+// Adds `length` payload bytes of `entry` from `offset` on. False: a key, a bound or a page is
+// wrong.
 bool add_payload(Engine& engine, QueuePair& qp, const SendEntry& entry, uint64_t offset,
                  uint32_t length, FrameBuilder& out) noexcept {
   if (entry.is_inline) {
@@ -121,8 +123,8 @@ bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
   return true;
 }
 
-// One READ request for the rest of the chunk at the cursor. Long READs are split into chunks, so that
-// fewer than 2^23 PSNs are outstanding and the window bounds the responses. //= roce:C-PSN-22
+// One READ request for the rest of the chunk at the cursor. Long READs are split into chunks, so
+// that fewer than 2^23 PSNs are outstanding and the window bounds the responses. //= roce:C-PSN-22
 void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
   Requester& req = qp.req;
   const uint64_t index = req.next - entry.first_psn;

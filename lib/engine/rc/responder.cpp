@@ -29,13 +29,13 @@ bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept {
 }
 
 // FIRST and MIDDLE carry the path MTU, LAST 1..MTU, ONLY 0..MTU. //= roce:C-OPS-70 roce:C-OPS-71
-bool length_fits(const QueuePair& qp, const wire::Packet& packet) noexcept {
-  if (!packet.info->ends_message())
-    return packet.payload_length == qp.mtu() && packet.pad == 0;
+bool length_fits(const Engine& engine, const QueuePair& qp, const wire::Packet& packet) noexcept {
+  if (!packet.info->ends_message()) return packet.payload_length == qp.mtu() && packet.pad == 0;
   if (packet.payload_length > qp.mtu()) return false;
   if (packet.info->place == wire::Place::last && packet.payload_length == 0) return false;
-  //= roce:C-HDR-3
-  return !packet.info->payload || packet.pad == 0 || ((packet.payload_length + packet.pad) & 3) == 0;
+  //= roce:C-HDR-3 frames without an ICRC have no pad either
+  return !packet.info->payload || !engine.checks_icrc() ||
+         ((packet.payload_length + packet.pad) & 3) == 0;
 }
 
 Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
@@ -47,10 +47,12 @@ Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     res.received = 0;
   }
   switch (place_send(engine, qp, packet, frame)) {
-    case Placed::ok: break;
+    case Placed::ok:
+      break;
     case Placed::too_long:  //= roce:C-OPS-82
       return Verdict::nak(wire::kNakInvalidRequest, Status::local_length_error);
-    case Placed::not_pulled: return {Verdict::Kind::drop};
+    case Placed::not_pulled:
+      return {Verdict::Kind::drop};
     default:  //= roce:C-NAK-40
       return Verdict::nak(wire::kNakRemoteOperation, Status::local_protection_error);
   }
@@ -96,9 +98,12 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   if (last ? after != res.write_length : after >= res.write_length)
     return Verdict::nak(wire::kNakInvalidRequest);
   switch (place_write(engine, qp, packet, frame)) {
-    case Placed::ok: break;
-    case Placed::not_pulled: return {Verdict::Kind::drop};
-    default: return Verdict::nak(wire::kNakRemoteAccess);
+    case Placed::ok:
+      break;
+    case Placed::not_pulled:
+      return {Verdict::Kind::drop};
+    default:
+      return Verdict::nak(wire::kNakRemoteAccess);
   }
   res.received = after;
   res.message = last ? Message::none : Message::write;
@@ -109,14 +114,20 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 
 Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                 const Frame& frame) noexcept {
-  if (!in_order(qp, packet) || !length_fits(qp, packet))
+  if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
     return Verdict::nak(wire::kNakInvalidRequest);  //= roce:C-NAK-38
   uint8_t syndrome = 0;
   switch (packet.info->operation) {
-    case wire::Operation::send: return execute_send(engine, qp, packet, frame);
-    case wire::Operation::write: return execute_write(engine, qp, packet, frame);
-    case wire::Operation::read_request: syndrome = execute_read(engine, qp, packet); break;
-    default: syndrome = execute_atomic(engine, qp, packet); break;
+    case wire::Operation::send:
+      return execute_send(engine, qp, packet, frame);
+    case wire::Operation::write:
+      return execute_write(engine, qp, packet, frame);
+    case wire::Operation::read_request:
+      syndrome = execute_read(engine, qp, packet);
+      break;
+    default:
+      syndrome = execute_atomic(engine, qp, packet);
+      break;
   }
   return syndrome == 0 ? Verdict{} : Verdict::nak(syndrome);
 }
@@ -141,11 +152,18 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
   engine.raise(access ? EventType::qp_access_error : EventType::qp_request_error, qp.number);
 }
 
-void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+// Each answer tells all there is to know, so a flood of duplicates (or of spoofed packets that look
+// like some) gets few of them. //= threat:A02
+constexpr Duration kDuplicateAnswers = Duration::from_us(4);
+
+void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
   engine.count(Count::rx_duplicates);
   const wire::Operation operation = packet.info->operation;
-  if (operation == wire::Operation::send || operation == wire::Operation::write)
+  if (operation == wire::Operation::send || operation == wire::Operation::write) {
+    if (now < qp.res.duplicates_quiet_until) return;
+    qp.res.duplicates_quiet_until = now + kDuplicateAnswers;
     return engine.queue_ack(qp);  //= roce:C-DUP-24
+  }
   replay(engine, qp, packet);
 }
 
@@ -153,10 +171,9 @@ void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet) noe
 
 void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
                 Instant now) noexcept {
-  (void)now;
   Responder& res = qp.res;
   const int32_t ahead = packet.psn - res.expected;
-  if (ahead < 0) return on_duplicate(engine, qp, packet);
+  if (ahead < 0) return on_duplicate(engine, qp, packet, now);
   if (ahead > 0) {  //= roce:C-PSN-19
     engine.count(Count::rx_out_of_sequence);
     if (!res.nak_sent) queue_nak(engine, qp, wire::kNakSequence);
@@ -164,19 +181,22 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const
   }
   const uint32_t packets =
       packet.info->operation == wire::Operation::read_request
-          ? std::max<uint32_t>(1, (uint32_t{packet.reth().length} + uint64_t{qp.mtu()} - 1) >>
-                                      qp.mtu_shift)
+          ? std::max<uint32_t>(
+                1, (uint32_t{packet.reth().length} + uint64_t{qp.mtu()} - 1) >> qp.mtu_shift)
           : 1;
   if (res.nak_queued) engine.queue_ack(qp);  // the NAK that did not leave stood for an ACK too
   res.nak_sent = res.nak_queued = false;
   const Verdict verdict = execute(engine, qp, packet, frame);
   if (qp.state == QpState::err) return;  // its CQ overran
   switch (verdict.kind) {
-    case Verdict::Kind::accept: break;
-    case Verdict::Kind::drop: return engine.count(Count::rx_pull_failed);
+    case Verdict::Kind::accept:
+      break;
+    case Verdict::Kind::drop:
+      return engine.count(Count::rx_pull_failed);
     case Verdict::Kind::rnr:
       return queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
-    case Verdict::Kind::nak: return refuse(engine, qp, verdict);
+    case Verdict::Kind::nak:
+      return refuse(engine, qp, verdict);
   }
   res.expected = res.expected + packets;
   const bool answered = packet.info->operation != wire::Operation::send &&

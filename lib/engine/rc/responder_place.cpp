@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Placing payload: the one copy on receive, from the port's buffer (or the sender's memory) straight
-// to its final address. The key is checked for every packet, so a region that was revoked in the middle
-// of a message is not touched any more.
+// Placing payload: the one copy on receive, from the port's buffer (or the sender's memory)
+// straight to its final address. The key is checked for every packet, so a region that was revoked
+// in the middle of a message is not touched any more.
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
@@ -14,7 +14,7 @@ Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet, c
   if (frame.remote != nullptr && frame.remote_length != 0) {
     engine.count(Count::rx_by_reference);
     return frame.remote->pull(to, frame.remote_address + offset, length) ? Placed::ok
-                                                                        : Placed::not_pulled;
+                                                                         : Placed::not_pulled;
   }
   const std::byte* from = frame.more_length != 0 ? frame.more : packet.payload;
   return memory::copy_in(to, from + offset, length) ? Placed::ok : Placed::access_error;

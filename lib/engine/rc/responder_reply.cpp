@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the responder sends: READ responses and atomic results in the order of their requests, then a
-// NAK, then the acknowledgement of everything else. An ACK or NAK covers all PSNs before it, except
-// READs and atomics, so it never overtakes their responses.
+// What the responder sends: READ responses and atomic results in the order of their requests, then
+// a NAK, then the acknowledgement of everything else. An ACK or NAK covers all PSNs before it,
+// except READs and atomics, so it never overtakes their responses.
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
@@ -13,9 +13,9 @@ namespace {
 
 // The credit code for `free` posted receives, rounded down. //= roce:C-ACK-34
 uint8_t credit_code(uint32_t free) noexcept {
-  constexpr uint16_t kCredits[31] = {0,   1,   2,   3,    4,    6,    8,    12,   16,   24,   32,
-                                     48,  64,  96,  128,  192,  256,  384,  512,  768,  1024, 1536,
-                                     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+  constexpr uint16_t kCredits[31] = {
+      0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
+      256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
   const uint16_t* above =
       std::upper_bound(std::begin(kCredits), std::end(kCredits), std::min(free, 65535u));
   return static_cast<uint8_t>(above - std::begin(kCredits) - 1);

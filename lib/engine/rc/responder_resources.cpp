@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // READs and atomics at the responder. Each occupies one of max_dest_rd_atomic resources, a ring: an
-// atomic executes at once and its result is kept; a READ is kept as a range and its data is fetched when
-// the response leaves. A duplicate finds its resource and is answered again, the atomic without
-// touching memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
+// atomic executes at once and its result is kept; a READ is kept as a range and its data is fetched
+// when the response leaves. A duplicate finds its resource and is answered again, the atomic
+// without touching memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
@@ -25,8 +25,8 @@ void unqueue(Responder& res, Resource& resource) noexcept {
 }
 
 // The resource for a new request: the oldest. nullptr: none is allowed, or the oldest has not been
-// answered yet, so the peer has more outstanding than it may (//= roce:C-NAK-38). An answer to a late
-// duplicate does not count: the peer had the first one, or it would not send a new request.
+// answered yet, so the peer has more outstanding than it may (//= roce:C-NAK-38). An answer to a
+// late duplicate does not count: the peer had the first one, or it would not send a new request.
 Resource* claim(QueuePair& qp) noexcept {
   Responder& res = qp.res;
   if (res.resource_count == 0) return nullptr;
@@ -103,10 +103,9 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
   if (r == nullptr) return wire::kNakInvalidRequest;
   //= roce:C-OPS-75
   uint64_t original = 0;
-  const bool ok =
-      packet.info->operation == wire::Operation::compare_swap
-          ? memory::compare_swap(where, eth.compare, eth.swap_or_add, &original)
-          : memory::fetch_add(where, eth.swap_or_add, &original);
+  const bool ok = packet.info->operation == wire::Operation::compare_swap
+                      ? memory::compare_swap(where, eth.compare, eth.swap_or_add, &original)
+                      : memory::fetch_add(where, eth.swap_or_add, &original);
   if (!ok) return wire::kNakRemoteAccess;
   qp.res.msn = (qp.res.msn + 1) & Psn::kMask;
   r->kind = Resource::Kind::atomic;

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attackers without a connection of their own: spoofed requests and spoofed answers over the whole
+// PSN space, flipped bits, malformed frames. The frames go straight into the engine, so that a
+// sweep over all 2^24 PSNs takes seconds. WEFT_TEST_SCALE shortens the sweeps, WEFT_TEST_LONG=1
+// makes the random ones ten times as long.
+#include <cstdlib>
+
+#include "lib/base/random.hpp"
+#include "tests/sim/forge.hpp"
+#include "tests/sim/rc_pair.hpp"
+
+namespace weft::test {
+namespace {
+
+using engine::Count;
+
+constexpr uint32_t kPsns = 1u << 24;
+
+double scale() {
+  const char* const text = std::getenv("WEFT_TEST_SCALE");
+  const double factor = text != nullptr ? std::atof(text) : 1.0;
+  return std::getenv("WEFT_TEST_LONG") != nullptr ? 10 * factor : factor;
+}
+// A sweep visits every `stride`th PSN: 1 unless the tests are scaled down.
+uint32_t stride() { return scale() >= 1 ? 1 : static_cast<uint32_t>(1 / scale()) | 1; }
+
+// Station b is the victim, its memory filled; the attacker knows everything but what it must guess.
+struct Attack : Pair {
+  static constexpr size_t kMemory = 1u << 16;
+  std::vector<std::byte> before;
+
+  explicit Attack(PairOptions o = {}) : Pair(with_small_memory(o)) {
+    fill(station_b.at(0), kMemory, 42);
+    before.assign(station_b.at(0), station_b.at(kMemory));
+    CHECK(b.recv(1, {station_b.sge(0, kMemory)}));
+  }
+  static PairOptions with_small_memory(PairOptions o) {
+    o.station_a.memory = o.station_b.memory = kMemory;
+    return o;
+  }
+  engine::Engine& victim() { return station_b.engine(); }
+  bool untouched() const { return std::memcmp(station_b.at(0), before.data(), before.size()) == 0; }
+  uint32_t expected() { return b.qp().res.expected.value; }
+  // A request of `opcode` as the true peer would send it.
+  std::vector<std::byte> request_frame(const engine::Path& path, uint8_t opcode, Psn psn,
+                                       uint32_t size = 8) {
+    static const std::vector<std::byte> zeros(4096);
+    const wire::OpcodeInfo& info = wire::opcode_info(opcode);
+    Forgery f;
+    f.bth = {.opcode = opcode, .ack_request = true, .dest = b.qp().number, .psn = psn};
+    f.address = station_b.address_of(0);
+    f.rkey = RKey{station_b.key()};
+    f.length = size;
+    if (info.payload) f.payload = std::span(zeros).first(size);
+    return forge(path, f);
+  }
+};
+
+TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97") {
+  Attack t;
+  engine::Path path = path_of(t.a);
+  path.source = sim::host_address(66);
+  const uint8_t opcode =
+      GENERATE(as<uint8_t>{}, wire::kRcSendOnly, wire::kRcWriteOnly, wire::kRcAcknowledge);
+  std::vector<std::byte> frame = t.request_frame(path, opcode, Psn{});
+  uint64_t sent = 0;
+  for (uint32_t psn = 0; psn < kPsns; psn += 3 * stride(), ++sent) {
+    set_psn(path, frame, psn);
+    give(t.victim(), path, frame, t.world.now());
+  }
+  set_psn(path, frame, t.expected());
+  give(t.victim(), path, frame, t.world.now());
+  CHECK(t.station_b.count(Count::rx_bad_source) == sent + 1);
+  CHECK(t.untouched());
+  CHECK(t.b.received().empty());
+  CHECK(t.b.qp().state == QpState::rts);
+  CHECK(drain_transmit(t.victim(), t.world.now()) == 0);
+}
+
+TEST_CASE("random PSNs from a spoofed source neither harm nor are amplified, threat:A02") {
+  Attack t;
+  const engine::Path path = path_of(t.a);
+  base::Random random(2);
+  const auto packets = static_cast<uint64_t>(3e6 * scale());
+  const uint8_t opcodes[] = {wire::kRcSendOnly, wire::kRcWriteOnly, wire::kRcReadRequest,
+                             wire::kRcFetchAdd, wire::kRcSendMiddle};
+  std::vector<std::vector<std::byte>> frames;
+  for (const uint8_t opcode : opcodes)
+    frames.push_back(
+        t.request_frame(path, opcode, Psn{}, opcode == wire::kRcSendMiddle ? 1024 : 8));
+  Instant now = t.world.now();
+  uint64_t answers = 0;
+  for (uint64_t i = 0; i < packets; ++i) {
+    const auto psn = static_cast<uint32_t>(random.below(kPsns));
+    if (psn == t.expected()) continue;  // one in 2^24: then it is a packet like any other
+    std::vector<std::byte>& frame = frames[random.below(std::size(opcodes))];
+    set_psn(path, frame, psn);
+    give(t.victim(), path, frame, now);
+    now = now + Duration::from_ns(637);  // 1.57 M packets/s
+    answers += drain_transmit(t.victim(), now);
+  }
+  CHECK(t.untouched());
+  CHECK(t.b.received().empty());
+  CHECK(t.b.qp().state == QpState::rts);
+  CHECK(t.expected() == t.a.qp().req.next % kPsns);
+  // At most one answer in 4 us, far less than one per packet.
+  CHECK(static_cast<double>(answers) <= static_cast<double>((now - t.world.now()).us()) / 4 + 1);
+}
+
+TEST_CASE("answers outside of what is outstanding are dropped, threat:A07 roce:C-ACK-32") {
+  struct Kind {
+    uint8_t opcode, syndrome;
+  };
+  const Kind kind =
+      GENERATE(Kind{wire::kRcAcknowledge, 0x1F}, Kind{wire::kRcAcknowledge, wire::kNakSequence},
+               Kind{wire::kRcAcknowledge, wire::kNakRemoteAccess}, Kind{wire::kRcAcknowledge, 0x21},
+               Kind{wire::kRcReadResponseOnly, 0x1F}, Kind{wire::kRcAtomicAcknowledge, 0x1F});
+  PairOptions o;
+  o.connect.psn_a = Psn{0xFFFFFE};  // the window lies over the wrap
+  o.connect.timeout = 0;
+  Pair p(o);
+  p.station_a.tap().judge = [](const SentFrame&) { return false; };  // nothing reaches b
+  const Sge sge = p.station_a.sge(0, 4000);
+  CHECK(p.a.send(p.request(Opcode::write, 1, {&sge, 1})));
+  REQUIRE(p.world.run());
+  REQUIRE(p.a.qp().req.next - p.a.qp().req.una == 4);
+  engine::Engine& victim = p.station_a.engine();
+  const engine::Path path = path_of(p.b);
+  static const std::byte eight[8] = {};
+  Forgery f;
+  f.bth = {.opcode = kind.opcode, .dest = p.a.qp().number};
+  f.syndrome = kind.syndrome;
+  if (kind.opcode == wire::kRcReadResponseOnly) f.payload = eight;
+  std::vector<std::byte> frame = forge(path, f);
+  // From the window on: half of the space lies ahead of it, half behind.
+  uint64_t ahead = 0, behind = 0;
+  for (uint32_t distance = 4; distance < kPsns; distance += 5 * stride()) {
+    set_psn(path, frame, (0xFFFFFE + distance) % kPsns);
+    give(victim, path, frame, p.world.now());
+    ++(distance < kPsns / 2 ? ahead : behind);
+  }
+  CHECK(victim.counters()[Count::rx_ghost_ack] == ahead);
+  CHECK(victim.counters()[Count::rx_duplicate_acks] == behind);
+  CHECK(p.a.sent().empty());
+  CHECK(p.a.qp().state == QpState::rts);
+  CHECK(p.a.qp().req.next - p.a.qp().req.una == 4);
+  CHECK(p.a.qp().req.retries_left == 7);
+  CHECK(p.a.qp().sq.size() == 1);
+}
+
+TEST_CASE(
+    "each flipped bit of a frame is found, but for the masked ones, threat:A12 roce:C-ICRC-14 "
+    "roce:C-ICRC-15") {
+  const bool ipv4 = GENERATE(false, true);
+  PairOptions o;
+  if (ipv4) {
+    o.station_a.address = Gid::from_ipv4(10, 0, 0, 1);
+    o.station_b.address = Gid::from_ipv4(10, 0, 0, 2);
+  }
+  Attack t(o);
+  const engine::Path path = path_of(t.a);
+  const auto frames = static_cast<int>(std::max(1.0, 1000 * std::min(1.0, scale())));
+  base::Random random(4);
+  uint64_t masked = 0;
+  for (int i = 0; i < frames; ++i) {
+    const uint8_t opcodes[] = {wire::kRcWriteOnly, wire::kRcSendOnly, wire::kRcFetchAdd,
+                               wire::kRcReadRequest, wire::kRcWriteOnlyImm};
+    // In sequence: a frame that were taken for good would change memory, complete or be answered.
+    std::vector<std::byte> frame = t.request_frame(path, opcodes[i % 5], Psn{t.expected()},
+                                                   static_cast<uint32_t>(400 + random.below(625)));
+    for (size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+      if (bit / 8 == 4) {  // F, B and reserved: outside of the ICRC
+        ++masked;
+        continue;
+      }
+      frame[bit / 8] ^= std::byte{1} << (bit % 8);
+      give(t.victim(), path, frame, t.world.now());
+      frame[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+  }
+  CHECK(t.untouched());
+  CHECK(t.b.received().empty());
+  CHECK(t.victim().counters()[Count::rx_duplicates] == 0);
+  CHECK(t.victim().counters()[Count::rx_out_of_sequence] == 0);
+  CHECK(t.b.qp().state == QpState::rts);
+  CHECK(drain_transmit(t.victim(), t.world.now()) == 0);
+  CHECK(masked == 8 * static_cast<uint64_t>(frames));
+  // The masked byte may be anything.
+  std::vector<std::byte> frame = t.request_frame(path, wire::kRcWriteOnly, Psn{t.expected()});
+  frame[4] = std::byte{0xC0};
+  give(t.victim(), path, frame, t.world.now());
+  CHECK(all_are(t.station_b.at(0), 8, std::byte{0}));
+  CHECK_FALSE(t.untouched());
+}
+
+}  // namespace
+}  // namespace weft::test
