@@ -12,8 +12,10 @@
 namespace weft::engine {
 
 namespace {
-constexpr uint32_t kQuantum = 32;   // packets of one queue pair before the next has its turn
-constexpr uint32_t kCoalesce = 64;  // ACK requests answered by one ACK, at most
+constexpr uint32_t kQuantum = 32;      // packets of one queue pair before the next has its turn
+constexpr uint32_t kCoalesce = 64;     // ACK requests answered by one ACK, at most
+constexpr uint32_t kDialogue = 8;      // the same where requests and answers alternate
+constexpr uint8_t kMostPatience = 16;  // calls of transmit() that an overtaken ACK waits, at most
 constexpr size_t kMaxEvents = 65536;
 
 Count parse_count(wire::ParseError error) noexcept {
@@ -98,10 +100,10 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     if (active_head_ == nullptr) active_tail_ = nullptr;
     qp.next_active = nullptr;
     qp.active = false;
+    const size_t before = builder_.count();
     const rc::Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
     const rc::Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
-    // An acknowledgement rides behind the data: in a train it is the short last frame.
-    if (qp.res.ack_queued) rc::send_ack(*this, qp, builder_);
+    if (qp.res.ack_queued) ack_behind(qp, builder_.count() - before);
     if (replies == rc::Served::more || requests == rc::Served::more) activate(qp);
   }
   transmit_acks(now);
@@ -111,6 +113,19 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   return builder_.count();
 }
 
+// An acknowledgement rides behind data: in a train it is the short last frame. A lone frame is a
+// word in a dialogue: it leaves as quickly as it can, and the acknowledgement later, while the
+// other side thinks; how much later, the queue pair has learned (queue_ack).
+void Engine::ack_behind(QueuePair& qp, size_t frames) noexcept {
+  Responder& res = qp.res;
+  if (frames != 1 || res.coalesced >= kDialogue) {
+    rc::send_ack(*this, qp, builder_);
+    return;
+  }
+  res.ack_due = turn_ + res.ack_patience;
+  res.ack_overtaken = true;
+}
+
 // Acknowledgements that have waited for a call, or stand for many requests.
 void Engine::transmit_acks(Instant now) noexcept {
   (void)now;
@@ -118,7 +133,10 @@ void Engine::transmit_acks(Instant now) noexcept {
   while (ack_head_ != nullptr && builder_.has_room()) {
     QueuePair& qp = *ack_head_;
     const bool last = &qp == stop;
-    const bool due = qp.res.ack_turn != turn_ || qp.res.coalesced >= kCoalesce;
+    const bool due =
+        static_cast<int32_t>(turn_ - qp.res.ack_due) >= 0 || qp.res.coalesced >= kCoalesce;
+    // Waited in vain: the peer may be waiting for this acknowledgement.
+    if (due && qp.res.ack_overtaken) qp.res.ack_patience = (qp.res.ack_patience + 1) / 2;
     ack_head_ = qp.next_ack;
     if (ack_head_ == nullptr) ack_tail_ = nullptr;
     qp.next_ack = nullptr;
@@ -132,11 +150,20 @@ void Engine::transmit_acks(Instant now) noexcept {
   }
 }
 
+// The next transmit() sends it, or with what the burst still brings. A peer that sends more though
+// our last word has not been acknowledged yet does not wait for that: its acknowledgements get more
+// time, so that in a dialogue one stands for several requests.
 void Engine::queue_ack(QueuePair& qp) noexcept {
-  ++qp.res.coalesced;
-  if (qp.res.nak_queued || qp.res.ack_queued) return;
-  qp.res.ack_queued = true;
-  qp.res.ack_turn = turn_;
+  Responder& res = qp.res;
+  ++res.coalesced;
+  if (res.nak_queued) return;
+  if (res.ack_queued) {
+    if (!res.ack_overtaken) return;
+    res.ack_patience = std::min<uint8_t>(2 * res.ack_patience, kMostPatience);
+  }
+  res.ack_queued = true;
+  res.ack_overtaken = false;
+  res.ack_due = turn_ + 1;
   if (qp.ack_listed) return;
   qp.ack_listed = true;
   qp.next_ack = nullptr;

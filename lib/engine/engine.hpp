@@ -112,6 +112,7 @@ class Engine {
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
   bool verify_icrc(const Frame& frame) noexcept;
+  void ack_behind(QueuePair& qp, size_t frames) noexcept;
   void transmit_acks(Instant now) noexcept;
   Result<void> enter_rtr(QueuePair& qp);
   void enter_rts(QueuePair& qp);

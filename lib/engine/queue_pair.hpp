@@ -73,7 +73,9 @@ struct Responder {
   bool nak_queued = false;  // nak_syndrome waits to leave
   uint8_t nak_syndrome = 0;
   uint8_t advertised = 31;         // last credit code sent
-  uint32_t ack_turn = 0;           // transmit turn in which it was queued
+  bool ack_overtaken = false;      // data of ours left before the waiting ACK
+  uint8_t ack_patience = 1;        // transmit turns that an overtaken ACK waits
+  uint32_t ack_due = 0;            // transmit turn in which it leaves
   Instant duplicates_quiet_until;  // no answer to duplicate SENDs and WRITEs before
   uint32_t coalesced = 0;          // ACK requests it answers
   uint32_t write_key = 0;          // current WRITE
