@@ -19,10 +19,11 @@ struct Destination {
   uint32_t users = 0;      // queue pairs that point here
   uint64_t in_flight = 0;  // bytes sent or asked for, not yet acknowledged
   uint64_t window = 0;
-  uint64_t limit = 0;         // largest window
-  uint64_t floor = 0;         // smallest
-  uint64_t until_growth = 0;  // bytes to be acknowledged before the next growth
-  uint64_t until_cut = 0;     // bytes to be acknowledged before the next cut may happen
+  uint32_t packet_overhead = 0;  // what a packet takes of the window besides its payload
+  uint64_t limit = 0;            // largest window
+  uint64_t floor = 0;            // smallest
+  uint64_t until_growth = 0;     // bytes to be acknowledged before the next growth
+  uint64_t until_cut = 0;        // bytes to be acknowledged before the next cut may happen
   QueuePair* waiting_head = nullptr;
   QueuePair* waiting_tail = nullptr;
 

@@ -91,6 +91,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
 }
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
+  if (capabilities_.train_frames > 1) builder_.limit_trains(port_.capabilities().train_frames);
   builder_.begin_burst(frames);
   bulk_posted_ = false;
   // Round robin until nobody has anything to send, or there is no room.

@@ -139,6 +139,7 @@ Destination* Engine::acquire_destination(const Gid& address) {
   std::unique_ptr<Destination> d(new Destination);
   d->address = address;
   d->users = 1;
+  d->packet_overhead = capabilities_.packet_overhead;
   d->limit = d->window = std::max<uint64_t>(capabilities_.in_flight_limit, 16384);
   d->floor = std::min<uint64_t>(d->limit, 16384);
   destinations_.push_back(std::move(d));

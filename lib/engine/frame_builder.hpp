@@ -22,6 +22,10 @@ class FrameBuilder {
   // invalid.
   void begin_burst(std::span<TxFrame> frames) noexcept;
   size_t count() const noexcept { return count_; }
+  // The port may find out later that it cannot send trains.
+  void limit_trains(uint32_t frames) noexcept {
+    if (frames < train_frames_) train_frames_ = frames;
+  }
   // Room for one more frame of any size?
   bool has_room() const noexcept {
     return count_ < frames_.size() && arena_used_ + kLargestHead + max_payload_ <= arena_size_ &&

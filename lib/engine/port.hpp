@@ -31,8 +31,10 @@ struct Capabilities {
   uint32_t reference_threshold = 0;  // payload bytes from which by-reference pays off
   bool ecn = false;                  // sets and reads the ECN bits
   bool lossless = false;             // a full receiver pushes back instead of dropping
-  uint32_t in_flight_limit =
-      1u << 20;  // bytes to one destination that the receiver's buffer absorbs
+  // Bytes to one destination that the receiver's buffer absorbs, and what a packet takes of it
+  // besides its payload.
+  uint32_t in_flight_limit = 1u << 20;
+  uint32_t packet_overhead = 256;
 };
 
 class Port {

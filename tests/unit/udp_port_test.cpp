@@ -74,7 +74,7 @@ void exchange(Port& from, Port& to, const Shape& shape, size_t at_once) {
     CHECK(got[k].path.traffic_class == 0x68);
     CHECK(got[k].ip_id_known == !v4);
   }
-  if (counter(to, "rx_super_packets") > 0 && shape.count > 1)
+  if (counter(to, "udp_rx_super_packets") > 0 && shape.count > 1)
     for (uint32_t k = 0; k < shape.count; ++k) CHECK(got[k].ip_id == k);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("udp: trains of many shapes arrive whole and in order") {
             exchange(*from, *to, shape, at_once);
         }
         if (from->capabilities().train_frames > 1)
-          CHECK((counter(*to, "rx_super_packets") > 0) == (std::string(gro) == "1"));
+          CHECK((counter(*to, "udp_rx_super_packets") > 0) == (std::string(gro) == "1"));
       }
     }
   }
@@ -115,7 +115,7 @@ TEST_CASE("udp: a train of the largest size and one of the most segments") {
   const uint32_t length = can.train_bytes / 15;
   exchange(*from, *to, {15, length, length, 0}, 64);
   exchange(*from, *to, {can.train_frames, 36, 36, 0}, 64);
-  CHECK(counter(*from, "tx_errors") == 0);
+  CHECK(counter(*from, "udp_tx_errors") == 0);
 }
 
 TEST_CASE("udp: a train with a cut or missing frame still arrives frame by frame") {
@@ -261,7 +261,7 @@ TEST_CASE("udp: a full pool of source ports names one that works") {
   const Bytes bytes = frame_bytes(0, 32);
   const TxFrame frame = whole_frame(path, bytes);
   CHECK(from->transmit({&frame, 1}) == 1);
-  CHECK(counter(*from, "tx_foreign_port") == 1);
+  CHECK(counter(*from, "udp_tx_foreign_port") == 1);
 }
 
 TEST_CASE("udp: what the kernel refuses is lost and counted, the rest goes on") {
@@ -274,7 +274,7 @@ TEST_CASE("udp: what the kernel refuses is lost and counted, the rest goes on") 
   const TxFrame frames[3] = {whole_frame(good, bytes), whole_frame(bad, bytes),
                              whole_frame(good, bytes)};
   CHECK(from->transmit(frames) == 3);
-  CHECK(counter(*from, "tx_errors") == 1);
+  CHECK(counter(*from, "udp_tx_errors") == 1);
   CHECK(drain(*to, 2).size() == 2);
 }
 

@@ -135,7 +135,7 @@ TEST_CASE("udp: members of one address get the frames of their own QPNs") {
     CHECK(first < 0xFF0000);
   }
   check_delivery(members, 10);
-  CHECK(total(members, "forwarded") == 0);  // the steering program knows the order
+  CHECK(total(members, "udp_forwarded") == 0);  // the steering program knows the order
 
   // One leaves and another comes: the kernel's order of sockets and the slots disagree now.
   const uint8_t free_slot = slot(*members[0]);
@@ -144,8 +144,8 @@ TEST_CASE("udp: members of one address get the frames of their own QPNs") {
   members.push_back(open_port("::1"));
   CHECK(slot(*members.back()) == free_slot);
   check_delivery(members, 10);
-  CHECK(total(members, "forwarded") > 0);
-  CHECK(total(members, "forward_drops") == 0);
+  CHECK(total(members, "udp_forwarded") > 0);
+  CHECK(total(members, "udp_forward_drops") == 0);
 }
 
 TEST_CASE("udp: frames for nobody's QPN belong to the lowest slot") {
@@ -309,5 +309,5 @@ TEST_CASE("udp: a message on the group's socket from another user is refused") {
     CHECK(n == 0);
     port->release({frames, n});
   }
-  CHECK(counter(*port, "forward_refused") == 1);
+  CHECK(counter(*port, "udp_forward_refused") == 1);
 }

@@ -143,7 +143,7 @@ void cut_trains(const char* name, bool v6) {
     cut_one_train(*port, tun.fd(), destination, count, 300, 299);
   }
   cut_one_train(*port, tun.fd(), destination, most, 36, 20);
-  CHECK(counter(*port, "tx_errors") == 0);
+  CHECK(counter(*port, "udp_tx_errors") == 0);
 }
 
 }  // namespace
@@ -214,6 +214,6 @@ TEST_CASE("udp: a train that the device cannot take is counted, and trains end t
   const Bytes bytes = frame_bytes(1, 1040);
   const TxFrame frames[2] = {whole_frame(path, bytes, 0), whole_frame(path, bytes, 0)};
   CHECK(port->transmit(frames) == 2);
-  CHECK(counter(*port, "tx_errors") == 2);
-  CHECK(counter(*port, "tx_frames") == 0);
+  CHECK(counter(*port, "udp_tx_errors") == 2);
+  CHECK(counter(*port, "udp_tx_frames") == 0);
 }

@@ -15,8 +15,7 @@ constexpr uint32_t kAckRequestEvery = 16;  // packets without an ACK request, at
 
 // What a packet of `entry` costs of the window: its bytes and the receiver's overhead for it.
 uint64_t packet_cost(const QueuePair& qp, const SendEntry& entry) noexcept {
-  constexpr uint64_t kOverhead = 256;
-  return (entry.packets == 1 ? entry.length : qp.mtu()) + kOverhead;
+  return (entry.packets == 1 ? entry.length : qp.mtu()) + qp.destination->packet_overhead;
 }
 
 // May the entry at the cursor start or go on now? If not, an event will activate the queue pair.

@@ -21,6 +21,7 @@ constexpr uint32_t kUdpHeader = 8;
 constexpr uint32_t kRoceHeaders = 12 + 16 + 4 + 4;  // BTH, RETH, ImmDt, ICRC
 constexpr uint32_t kMaxMtu = 4096;
 constexpr uint32_t kMinMtu = 256;
+constexpr uint32_t kLoneFrameCost = 832;     // what Linux charges a socket for a small datagram
 constexpr uint32_t kInFlightMost = 1 << 20;  // more only leaves the caches
 
 uint32_t ip_header(const LocalAddress& local) { return local.ipv4() ? 20 : 40; }
@@ -57,6 +58,7 @@ engine::Capabilities describe(const LocalAddress& local, uint32_t granted, uint3
   result.gather = true;
   result.ecn = true;
   result.in_flight_limit = in_flight_limit(granted);
+  result.packet_overhead = kLoneFrameCost;
   return result;
 }
 
@@ -152,23 +154,23 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
   uint32_t memory[SK_MEMINFO_VARS] = {};
   socklen_t length = sizeof memory;
   (void)::getsockopt(socket_.socket.fd(), SOL_SOCKET, SO_MEMINFO, memory, &length);
-  counters.insert(counters.end(), {{"rx_frames", rx.frames},
-                                   {"rx_bytes", rx.bytes},
-                                   {"rx_super_packets", rx.super_packets},
-                                   {"rx_truncated", rx.truncated},
-                                   {"rx_errors", rx.errors},
-                                   {"rx_buffer_drops", memory[SK_MEMINFO_DROPS]},
-                                   {"tx_frames", tx.frames},
-                                   {"tx_bytes", tx.bytes},
-                                   {"tx_trains", tx.trains},
-                                   {"tx_errors", tx.errors},
-                                   {"tx_foreign_port", tx.foreign_port}});
+  counters.insert(counters.end(), {{"udp_rx_frames", rx.frames},
+                                   {"udp_rx_bytes", rx.bytes},
+                                   {"udp_rx_super_packets", rx.super_packets},
+                                   {"udp_rx_truncated", rx.truncated},
+                                   {"udp_rx_errors", rx.errors},
+                                   {"udp_rx_buffer_drops", memory[SK_MEMINFO_DROPS]},
+                                   {"udp_tx_frames", tx.frames},
+                                   {"udp_tx_bytes", tx.bytes},
+                                   {"udp_tx_trains", tx.trains},
+                                   {"udp_tx_errors", tx.errors},
+                                   {"udp_tx_foreign_port", tx.foreign_port}});
   if (group_ == nullptr) return;
   const AddressGroup::Counters& forward = group_->counters();
-  counters.insert(counters.end(), {{"forwarded", forward.forwarded},
-                                   {"forward_drops", forward.forward_drops},
-                                   {"forward_received", forward.forward_received},
-                                   {"forward_refused", forward.forward_refused}});
+  counters.insert(counters.end(), {{"udp_forwarded", forward.forwarded},
+                                   {"udp_forward_drops", forward.forward_drops},
+                                   {"udp_forward_received", forward.forward_received},
+                                   {"udp_forward_refused", forward.forward_refused}});
 }
 
 }  // namespace weft::port
