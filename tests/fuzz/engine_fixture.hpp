@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One engine with one connected queue pair and no network, for fuzz targets: frames are made from
+// the input, signed as the true peer would sign them, and given to the engine; what it sends is
+// thrown away. Around the registered memory lie canaries, and each posted request is accounted for.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "tests/sim/forge.hpp"
+
+namespace weft::fuzz {
+
+inline void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "fuzz: %s\n", what);
+  std::abort();
+}
+
+// Numbers from the input; zeroes when it is used up.
+struct Input {
+  const uint8_t* at;
+  size_t left;
+  template <class T>
+  T take() {
+    T value{};
+    const size_t n = std::min(left, sizeof value);
+    if (n != 0) std::memcpy(&value, at, n);
+    at += n;
+    left -= n;
+    return value;
+  }
+};
+
+// A port that only says what it can do.
+class NoPort final : public engine::Port {
+ public:
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return sim::host_address(0); }
+  size_t receive(std::span<engine::Frame>) noexcept override { return 0; }
+  void release(std::span<const engine::Frame>) noexcept override {}
+  size_t transmit(std::span<const engine::TxFrame> f) noexcept override { return f.size(); }
+  bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return true; }
+
+ private:
+  engine::Capabilities capabilities_ = port_capabilities();
+  static engine::Capabilities port_capabilities() {
+    engine::Capabilities c;
+    c.burst = 16;
+    return c;
+  }
+};
+
+class Fixture {
+ public:
+  static constexpr uint32_t kRegion = 4096, kCanary = 4096, kDomain = 1, kMtu = 256;
+  static constexpr std::byte kMark{0xC5};
+
+  NoPort port;
+  base::SecureRandom random{uint64_t{1}};
+  engine::Engine engine{port, {}, random};
+  engine::CompletionQueue send_cq{256}, recv_cq{256};
+  engine::QueuePair* qp = nullptr;
+  std::vector<std::byte> memory = std::vector<std::byte>(3 * kCanary + 2 * kRegion, kMark);
+  std::byte* const open = memory.data() + kCanary;     // all rights
+  std::byte* const closed = open + kRegion + kCanary;  // local rights only
+  uint32_t open_key = 0, closed_key = 0;
+  Instant now{1};
+  struct Send {
+    uint64_t id;
+    bool signaled;
+  };
+  std::deque<Send> sends;  // posted, not completed
+  std::deque<uint64_t> receives;
+  uint64_t next_id = 1;
+
+  Fixture() {
+    open_key = engine.keys().insert(open, kRegion, Access::all, kDomain);
+    closed_key = engine.keys().insert(closed, kRegion, Access::local_write, kDomain);
+    connect();
+  }
+
+  void connect() {
+    if (qp != nullptr) engine.destroy_qp(qp);
+    sends.clear();
+    receives.clear();
+    drain();
+    engine::QpConfig config;
+    config.domain = kDomain;
+    config.send_cq = &send_cq;
+    config.recv_cq = &recv_cq;
+    config.max_send_wr = config.max_recv_wr = 16;
+    qp = *engine.create_qp(config);
+    modify({.state = QpState::init,
+            .pkey_index = uint16_t{0},
+            .port = uint8_t{1},
+            .access = Access::all});
+    modify({.state = QpState::rtr,
+            .path = AddressVector{.destination = sim::host_address(1)},
+            .path_mtu = kMtu,
+            .dest_qpn = QpNum{77},
+            .rq_psn = Psn{0xFFFFF8},
+            .max_dest_rd_atomic = uint8_t{3},
+            .min_rnr_timer = uint8_t{1}});
+    modify({.state = QpState::rts,
+            .sq_psn = Psn{0xFFFFFA},
+            .max_rd_atomic = uint8_t{3},
+            .timeout = uint8_t{4},
+            .retry_count = uint8_t{3},
+            .rnr_retry = uint8_t{3}});
+  }
+  void modify(const QueuePairAttributes& change) {
+    require(engine.modify_qp(*qp, change).ok(), "modify_qp failed");
+  }
+
+  // The way from the peer to us.
+  engine::Path path() const {
+    engine::Path p;
+    p.source = sim::host_address(1);
+    p.destination = sim::host_address(0);
+    return p;
+  }
+  void give(const engine::Path& path, std::span<const std::byte> frame) {
+    // A copy of exactly this length: a read past the end is one past an allocation.
+    const std::vector<std::byte> exact(frame.begin(), frame.end());
+    test::give(engine, path, exact, now);
+  }
+  void transmit() {
+    engine::TxFrame frames[16];
+    for (int i = 0; i < 4 && engine.wants_transmit(); ++i) engine.transmit(frames, now);
+  }
+  void pass_time(Duration d) {
+    now = now + d;
+    engine.expire(now);
+  }
+
+  // Takes all completions: each is of the oldest request of its queue, or of the oldest signaled
+  // one.
+  void drain() {
+    Completion c;
+    while (send_cq.pop({&c, 1}) != 0) {
+      while (!sends.empty() && !sends.front().signaled && sends.front().id != c.id)
+        sends.pop_front();
+      require(!sends.empty() && sends.front().id == c.id,
+              "a request completed twice, out of order, or was never posted");
+      sends.pop_front();
+    }
+    while (recv_cq.pop({&c, 1}) != 0) {
+      require(!receives.empty() && receives.front() == c.id, "a receive completed out of order");
+      receives.pop_front();
+      if (c.status == Status::success)
+        require(c.byte_count <= (1u << 31), "a completion has a wrong length");
+    }
+  }
+  // Nothing is posted any more; unsignaled requests may have succeeded silently.
+  bool all_completed() const {
+    const auto silent = [](const Send& s) { return !s.signaled; };
+    return std::all_of(sends.begin(), sends.end(), silent) && receives.empty() && qp->sq.empty() &&
+           qp->rq.empty();
+  }
+
+  void check_memory() const {
+    require(marked(memory.data(), kCanary) && marked(open + kRegion, kCanary) &&
+                marked(closed + kRegion, kCanary),
+            "memory outside of the regions was written");
+  }
+  static bool marked(const std::byte* at, size_t size) {
+    static const std::vector<std::byte> marks(kRegion, kMark);
+    return std::memcmp(at, marks.data(), size) == 0;
+  }
+
+  // In the end: ERR completes everything that is still posted.
+  void finish() {
+    drain();
+    modify({.state = QpState::err});
+    drain();
+    require(all_completed(), "a request never completed");
+    check_memory();
+  }
+};
+
+}  // namespace weft::fuzz

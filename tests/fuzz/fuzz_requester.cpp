@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The requester against a malicious peer: random requests are posted and sent, and answered by
+// ACKs, NAKs, READ and atomic responses of any kind near the PSNs that are outstanding. Never a
+// byte written outside of a READ's buffers, never a success that no answer could have given, each
+// request completes once and in order. See engine_fixture.hpp.
+#include "tests/fuzz/engine_fixture.hpp"
+
+namespace {
+
+using namespace weft;
+using fuzz::Fixture;
+using fuzz::Input;
+using fuzz::require;
+
+void post(Fixture& f, Input& in) {
+  const auto opcode = static_cast<Opcode>(in.take<uint8_t>() % 8);
+  const bool atomic = opcode >= Opcode::compare_swap;
+  const auto flags = in.take<uint8_t>();
+  const uint32_t sizes[] = {0, 1, 8, Fixture::kMtu, Fixture::kMtu + 1, 2000};
+  const uint32_t size = atomic ? 8 : sizes[in.take<uint8_t>() % std::size(sizes)];
+  // READs land in the closed region, everything else comes from the open one.
+  const bool inward = atomic || opcode == Opcode::read;
+  std::byte* const base = inward ? f.closed : f.open;
+  const uint32_t cut = std::min<uint32_t>(size, in.take<uint8_t>());
+  const uint32_t key = inward ? f.closed_key : f.open_key;
+  const Sge sges[] = {{base + 16, cut, LKey{key}}, {base + 2048, size - cut, LKey{key}}};
+  SendRequest r;
+  r.id = f.next_id;
+  r.opcode = opcode;
+  r.flags = flags & 1 ? SendFlags::signaled : SendFlags::none;
+  if (flags & 2) r.flags = r.flags | SendFlags::fence;
+  r.sges = sges;
+  r.remote_address = 0x1000;
+  if (f.engine.post_send(*f.qp, {&r, 1}, f.now)) f.sends.push_back({f.next_id++, (flags & 1) != 0});
+}
+
+void answer(Fixture& f, Input& in) {
+  static const std::vector<std::byte> payload(2 * Fixture::kMtu, std::byte{0x22});
+  constexpr uint8_t kAnswers[] = {wire::kRcAcknowledge,       wire::kRcAcknowledge,
+                                  wire::kRcReadResponseFirst, wire::kRcReadResponseMiddle,
+                                  wire::kRcReadResponseLast,  wire::kRcReadResponseOnly,
+                                  wire::kRcAtomicAcknowledge};
+  constexpr uint8_t kSyndromes[] = {0x1F, 0x00, 0x05, 0x1F, 0x1F, 0x21, 0x60,
+                                    0x60, 0x61, 0x62, 0x63, 0x64, 0x7F, 0x40};
+  test::Forgery p;
+  p.bth.opcode = kAnswers[in.take<uint8_t>() % std::size(kAnswers)];
+  p.bth.dest = f.qp->number;
+  const auto delta = in.take<int8_t>();
+  const uint32_t una = static_cast<uint32_t>(f.qp->req.una) & Psn::kMask;
+  p.bth.psn = Psn{una} + static_cast<uint32_t>(delta % 32);
+  const auto syndrome = in.take<uint8_t>();
+  p.syndrome =
+      syndrome < 200 ? kSyndromes[syndrome % 5] : kSyndromes[syndrome % std::size(kSyndromes)];
+  p.msn = in.take<uint8_t>();
+  p.first = in.take<uint16_t>();
+  if (wire::opcode_info(p.bth.opcode).payload) {
+    const auto twist = in.take<uint8_t>();
+    p.payload = std::span(payload).first(twist < 128 ? Fixture::kMtu : twist * 2u);
+  }
+  const engine::Path path = f.path();
+  std::vector<std::byte> frame = test::forge(path, p);
+  if (in.take<uint8_t>() == 1) frame.resize(in.take<uint16_t>() % (frame.size() + 1));
+  // Nothing beyond what was sent is ever believed. //= threat:A07
+  const uint64_t sent_end = f.qp->req.sent_end;
+  f.give(path, frame);
+  require(f.qp->req.una <= std::max(sent_end, f.qp->req.post_end) &&
+              (f.qp->state == QpState::err || f.qp->req.una <= sent_end),
+          "an answer was believed for what was never sent");
+}
+
+// READ and atomic results may be written to their buffers only.
+bool strayed(const Fixture& f) {
+  return !Fixture::marked(f.closed, 16) || !Fixture::marked(f.closed + 271, 2048 - 271) ||
+         !Fixture::marked(f.closed + 4048, Fixture::kRegion - 4048);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Fixture f;
+  Input in{data, size};
+  for (int step = 0; step < 400 && in.left != 0; ++step) {
+    switch (in.take<uint8_t>() % 8) {
+      case 0:
+      case 1:
+        post(f, in);
+        break;
+      case 2:
+        f.transmit();
+        break;
+      case 3:
+        f.pass_time(Duration::from_us(in.take<uint8_t>()));
+        break;
+      case 4:
+        if (f.qp->state == QpState::err) {
+          f.drain();
+          require(f.all_completed(), "a request survived ERR");
+          f.connect();
+        }
+        break;
+      default:
+        answer(f, in);
+        break;
+    }
+    f.drain();
+    require(!strayed(f), "an answer was written outside of its buffers");
+  }
+  require(Fixture::marked(f.open, Fixture::kRegion), "memory that is only sent from was written");
+  f.transmit();
+  f.finish();
+  return 0;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The responder against a malicious peer: sequences of requests, mostly signed, to the right queue
+// pair and near the right PSN, with any opcode, address, length, key, pad and payload; between them
+// receives are posted, keys revoked, answers sent. Never a write outside of what the key allows,
+// and each receive completes once. See engine_fixture.hpp.
+#include "tests/fuzz/engine_fixture.hpp"
+
+namespace {
+
+using namespace weft;
+using fuzz::Fixture;
+using fuzz::Input;
+using fuzz::require;
+
+constexpr uint8_t kRequests[] = {
+    wire::kRcSendFirst,   wire::kRcSendMiddle,   wire::kRcSendLast,   wire::kRcSendLastImm,
+    wire::kRcSendOnly,    wire::kRcSendOnlyImm,  wire::kRcWriteFirst, wire::kRcWriteMiddle,
+    wire::kRcWriteLast,   wire::kRcWriteLastImm, wire::kRcWriteOnly,  wire::kRcWriteOnlyImm,
+    wire::kRcReadRequest, wire::kRcCompareSwap,  wire::kRcFetchAdd,   wire::kRcSendLastInv,
+    wire::kRcSendOnlyInv,
+};
+
+// Lengths at and around the borders.
+uint32_t draw_length(Input& in) {
+  const uint32_t choices[] = {0,    8,    Fixture::kMtu, Fixture::kMtu + 1, 2 * Fixture::kMtu,
+                              1000, 4096, 4097,          0x7FFFFFFF,        0xFFFFFFFF};
+  const auto pick = in.take<uint8_t>();
+  return pick < 128 ? choices[pick % std::size(choices)] : in.take<uint16_t>();
+}
+
+void send_packet(Fixture& f, Input& in) {
+  static const std::vector<std::byte> payload(2 * Fixture::kMtu, std::byte{0x11});
+  test::Forgery p;
+  const auto opcode = in.take<uint8_t>();
+  const auto bits = in.take<uint8_t>();
+  p.bth.opcode = opcode < 240 ? kRequests[opcode % std::size(kRequests)] : in.take<uint8_t>();
+  p.bth.ack_request = bits & 1;
+  p.bth.solicited = bits & 2;
+  p.bth.dest = f.qp->number;
+  const auto delta = in.take<int8_t>();
+  p.bth.psn = f.qp->res.expected + (delta > -100 && delta < 60 ? 0u : static_cast<uint32_t>(delta));
+  const bool to_open = (bits & 0x0C) != 0;
+  const auto offset = in.take<int16_t>();
+  p.address = reinterpret_cast<uint64_t>(to_open ? f.open : f.closed) +
+              static_cast<uint64_t>(static_cast<int64_t>(offset));
+  p.rkey = RKey{to_open ? f.open_key : f.closed_key};
+  if ((bits & 0xE0) == 0xE0) p.rkey = RKey{in.take<uint32_t>()};
+  p.length = draw_length(in);
+  p.imm = bits & 0x10 ? f.open_key : f.closed_key;
+  p.first = p.compare = in.take<uint16_t>();
+  const wire::OpcodeInfo& info = wire::opcode_info(p.bth.opcode);
+  if (info.payload) {
+    const bool whole = !info.ends_message() && (bits & 0x80) == 0;
+    const uint32_t wanted = whole ? Fixture::kMtu : std::min<uint32_t>(p.length, Fixture::kMtu);
+    const auto twist = in.take<uint8_t>();
+    p.payload = std::span(payload).first(twist < 224 ? wanted : (wanted + twist) % 512);
+  }
+  const auto damage = in.take<uint8_t>();
+  if (damage == 1) p.pad = damage & 3;
+  if (damage == 2) p.bth.dest = QpNum{in.take<uint32_t>() & 0xFFFFFF};
+  engine::Path path = f.path();
+  if (damage == 3) path.source = sim::host_address(9);
+  std::vector<std::byte> frame = test::forge(path, p);
+  if (damage == 4) frame[in.take<uint16_t>() % frame.size()] ^= std::byte{1};
+  if (damage == 5) frame.resize(in.take<uint16_t>() % (frame.size() + 1));
+  f.give(path, frame);
+}
+
+void post_receive(Fixture& f, Input& in) {
+  const uint32_t first = in.take<uint8_t>() * 4u, second = in.take<uint8_t>() * 8u;
+  const Sge sges[] = {{f.open, first, LKey{f.open_key}}, {f.open + 1024, second, LKey{f.open_key}}};
+  const RecvRequest r{f.next_id, sges};
+  if (f.engine.post_recv(*f.qp, {&r, 1})) f.receives.push_back(f.next_id++);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Fixture f;
+  Input in{data, size};
+  for (int step = 0; step < 400 && in.left != 0; ++step) {
+    switch (in.take<uint8_t>() % 16) {
+      case 0:
+        post_receive(f, in);
+        break;
+      case 1:
+        f.transmit();
+        break;
+      case 2:
+        f.pass_time(Duration::from_us(in.take<uint16_t>()));
+        break;
+      case 3:  // the key dies, also in the middle of a message or of an answer
+        f.engine.keys().remove(f.open_key);
+        f.open_key =
+            f.engine.keys().insert(f.open, Fixture::kRegion, Access::all, Fixture::kDomain);
+        break;
+      case 4:
+        if (f.qp->state == QpState::err) {
+          f.transmit();
+          f.drain();
+          require(f.all_completed(), "a receive survived ERR");
+          f.connect();
+        }
+        break;
+      default:
+        send_packet(f, in);
+        break;
+    }
+    f.drain();
+    require(Fixture::marked(f.closed, Fixture::kRegion),
+            "memory without remote rights was written");
+  }
+  f.transmit();
+  f.finish();
+  return 0;
+}
