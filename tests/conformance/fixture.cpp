@@ -76,12 +76,6 @@ std::string why_not(Wire wire) {
   return known[wire] = device ? "" : device.error().message;
 }
 
-uint64_t scaled(uint64_t count) {
-  const char* text = std::getenv("WEFT_TEST_SCALE");
-  const double scale = text != nullptr ? std::atof(text) : 1.0;
-  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(count) * scale));
-}
-
 bool long_run() {
   const char* text = std::getenv("WEFT_TEST_LONG");
   return text != nullptr && std::strcmp(text, "1") == 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/scale.hpp"
 #include "tests/support/skip.hpp"
 #include "weft/weft.hpp"
 
@@ -60,8 +61,6 @@ std::string why_not(Wire wire);
   WEFT_ON_WIRE(body, text, udp_captured) \
   WEFT_ON_WIRE(body, text, shm_captured)
 
-// `count` times WEFT_TEST_SCALE (sanitizers: 0.1), at least 1.
-uint64_t scaled(uint64_t count);
 // WEFT_TEST_LONG=1 (./dev test --long): also what takes minutes or gigabytes.
 bool long_run();
 // A seed from WEFT_TEST_SEED, or a new one; it is printed with how to replay.
@@ -156,7 +155,7 @@ struct PairOptions {
 // Two sides of one wire and a connected queue pair on each.
 struct Pair {
   explicit Pair(Wire wire, const PairOptions& options = {});
-  ~Pair();  // prints if a REQUIRE has failed
+  ~Pair();             // prints if a REQUIRE has failed
   void print() const;  // the states and counters of both sides
 
   // Polls both sides until `side` has `count` completions in `got`, and hands those over.

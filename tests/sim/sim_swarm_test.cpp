@@ -3,21 +3,16 @@
 // so), in parts that ctest may run side by side. The program sim_swarm runs any other range of
 // seeds.
 #include <cstdio>
-#include <cstdlib>
 
 #include "tests/sim/swarm.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/scale.hpp"
 
 namespace weft::test {
 namespace {
 
-double scale() {
-  const char* const text = std::getenv("WEFT_TEST_SCALE");
-  return text != nullptr ? std::atof(text) : 1.0;
-}
-
 void run_part(uint64_t first_seed) {
-  const auto wanted = static_cast<uint64_t>(2.6e6 * scale());
+  const auto wanted = scaled(2'600'000);
   uint64_t packets = 0, seed = first_seed, broken = 0;
   for (; packets < wanted; ++seed) {
     const SwarmResult r = run_swarm(seed);

@@ -12,6 +12,7 @@
 
 #include "lib/memory/key_table.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/scale.hpp"
 
 using weft::Access;
 using weft::base::Random;
@@ -27,7 +28,6 @@ uint64_t from_environment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
-uint64_t scale() { return from_environment("WEFT_TEST_SCALE", 1); }
 uint64_t seed() {
   const uint64_t chosen = from_environment("WEFT_TEST_SEED", SecureRandom().next64());
   UNSCOPED_INFO("replay: WEFT_TEST_SEED=" << chosen << " memory_key_table_test");
@@ -123,7 +123,7 @@ TEST_CASE("threat:A05 a key works in its own domain only, over the full cross pr
 TEST_CASE("threat:A06 bounds agree with 128-bit arithmetic, at every edge") {
   SecureRandom secure(5);
   Random random(seed());
-  const uint64_t rounds = 2'000 * scale();
+  const uint64_t rounds = weft::test::scaled(2'000);
   uint64_t mismatches = 0;
   std::array<uint64_t, 2> seen{};  // accepted, refused: both must be common
   const auto number = [&]() -> uint64_t { return random.next() >> random.below(64); };
@@ -211,7 +211,7 @@ TEST_CASE("the table agrees with a map over random insertions and removals") {
     uint32_t domain;
   };
   const uint64_t start = seed();
-  for (uint64_t run = 0; run < 20 * scale(); ++run) {
+  for (uint64_t run = 0; run < weft::test::scaled(20); ++run) {
     SecureRandom secure(start + run);
     Random random(start + run);
     KeyTable table(secure);
