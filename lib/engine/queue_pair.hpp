@@ -66,6 +66,7 @@ struct Requester {
 struct Responder {
   enum class Message : uint8_t { none, send, write };
   Psn expected;
+  Psn far_expected;
   uint32_t msn = 0;
   Message message = Message::none;
   bool nak_sent = false;    // a NAK is out for `expected` (//= roce:C-PSN-19)
@@ -77,6 +78,7 @@ struct Responder {
   uint8_t ack_patience = 1;        // transmit turns that an overtaken ACK waits
   uint32_t ack_due = 0;            // transmit turn in which it leaves
   Instant duplicates_quiet_until;  // no answer to duplicate SENDs and WRITEs before
+  Instant far_since;               // a request far ahead found `expected` where it is
   uint32_t coalesced = 0;          // ACK requests it answers
   uint32_t write_key = 0;          // current WRITE
   uint64_t write_address = 0;

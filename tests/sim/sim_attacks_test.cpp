@@ -3,11 +3,13 @@
 // PSN space, flipped bits, malformed frames. The frames go straight into the engine, so that a
 // sweep over all 2^24 PSNs takes seconds. WEFT_TEST_SCALE shortens the sweeps, WEFT_TEST_LONG=1
 // makes the random ones ten times as long.
+#include <cstdio>
 #include <cstdlib>
 
 #include "lib/base/random.hpp"
 #include "tests/sim/forge.hpp"
 #include "tests/sim/rc_pair.hpp"
+#include "tests/support/scale.hpp"
 
 namespace weft::test {
 namespace {
@@ -17,9 +19,7 @@ using engine::Count;
 constexpr uint32_t kPsns = 1u << 24;
 
 double scale() {
-  const char* const text = std::getenv("WEFT_TEST_SCALE");
-  const double factor = text != nullptr ? std::atof(text) : 1.0;
-  return std::getenv("WEFT_TEST_LONG") != nullptr ? 10 * factor : factor;
+  return std::getenv("WEFT_TEST_LONG") != nullptr ? 10 * test_scale() : test_scale();
 }
 // A sweep visits every `stride`th PSN: 1 unless the tests are scaled down.
 uint32_t stride() { return scale() >= 1 ? 1 : static_cast<uint32_t>(1 / scale()) | 1; }
@@ -105,6 +105,47 @@ TEST_CASE("random PSNs from a spoofed source neither harm nor are amplified, thr
   CHECK(t.expected() == t.a.qp().req.next % kPsns);
   // At most one answer in 4 us, far less than one per packet.
   CHECK(static_cast<double>(answers) <= static_cast<double>((now - t.world.now()).us()) / 4 + 1);
+}
+
+// Virtual time that a stream of WRITEs from a to b takes while a spoofed frame with a random PSN
+// arrives at b every `flood_ns` (0: none).
+Duration stream_under(uint32_t flood_ns) {
+  PairOptions o;
+  o.connect.timeout = 14;
+  Attack t(o);
+  const engine::Path path = path_of(t.a);
+  std::vector<std::byte> frames[] = {t.request_frame(path, wire::kRcSendOnly, Psn{}),
+                                     t.request_frame(path, wire::kRcWriteOnly, Psn{}),
+                                     t.request_frame(path, wire::kRcReadRequest, Psn{})};
+  base::Random random(3);
+  const Sge sge = t.station_a.sge(0, Attack::kMemory);
+  const auto requests = static_cast<uint64_t>(1000 * std::min(1.0, scale()));
+  uint64_t posted = 0, done = 0;
+  const Instant begin = t.world.now();
+  while (done < requests) {
+    for (; posted < requests && posted < done + 64; ++posted)
+      REQUIRE(t.a.send(t.request(Opcode::write, posted, {&sge, 1})));
+    if (flood_ns != 0) {
+      const auto psn = static_cast<uint32_t>(random.below(kPsns));
+      std::vector<std::byte>& frame = frames[random.below(std::size(frames))];
+      set_psn(path, frame, psn);
+      if (psn != t.expected()) t.world.inject(t.station_b, path, frame);
+    }
+    t.world.run_for(Duration::from_ns(flood_ns != 0 ? flood_ns : 1000));
+    for (const Completion& c : t.a.sent()) {
+      REQUIRE(c.status == Status::success);
+      ++done;
+    }
+  }
+  CHECK(t.b.qp().state == QpState::rts);
+  return t.world.now() - begin;
+}
+
+TEST_CASE("a flood of random PSNs costs its victim less than a tenth of its goodput, threat:A02") {
+  const double alone = static_cast<double>(stream_under(0).ns());
+  const double flooded = static_cast<double>(stream_under(637).ns());
+  std::printf("goodput under the flood: %.3f of what it is without\n", alone / flooded);
+  CHECK(alone / flooded >= 0.9);
 }
 
 TEST_CASE("answers outside of what is outstanding are dropped, threat:A07 roce:C-ACK-32") {

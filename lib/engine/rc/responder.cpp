@@ -156,6 +156,22 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
 // like some) gets few of them. //= threat:A02
 constexpr Duration kDuplicateAnswers = Duration::from_us(4);
 
+// The first packet behind a gap is a little ahead and is answered at once. One far ahead is the
+// successor of a lost READ of many PSNs or, more likely, spoofed: a NAK would make the true peer go
+// back for nothing, so it must find the sequence at the same place as another did long before.
+// //= threat:A02
+constexpr int32_t kFar = 4096;
+constexpr Duration kStandsStill = Duration::from_us(1000);
+
+bool calls_for_nak(Responder& res, int32_t ahead, Instant now) noexcept {
+  if (res.nak_sent) return false;
+  if (ahead < kFar) return true;
+  if (res.far_expected == res.expected) return now - res.far_since >= kStandsStill;
+  res.far_expected = res.expected;
+  res.far_since = now;
+  return false;
+}
+
 void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
   engine.count(Count::rx_duplicates);
   const wire::Operation operation = packet.info->operation;
@@ -176,7 +192,7 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const
   if (ahead < 0) return on_duplicate(engine, qp, packet, now);
   if (ahead > 0) {  //= roce:C-PSN-19
     engine.count(Count::rx_out_of_sequence);
-    if (!res.nak_sent) queue_nak(engine, qp, wire::kNakSequence);
+    if (calls_for_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
     return;
   }
   const uint32_t packets =
