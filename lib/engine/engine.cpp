@@ -106,6 +106,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     const rc::Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
     if (qp.res.ack_queued) ack_behind(qp, builder_.count() - before);
     if (replies == rc::Served::more || requests == rc::Served::more) activate(qp);
+    if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
   transmit_acks(now);
   ++turn_;
@@ -189,16 +190,16 @@ void Engine::wait_for_window(QueuePair& qp) noexcept {
   d.waiting_tail = &qp;
 }
 
-// Lets waiting queue pairs in, one per opening; each that is served wakes the next when it ends.
+// Lets the first in line in. transmit() calls this again when it has been served, so that a
+// thousand queue pairs are not all woken for room that one of them takes.
 void Engine::wake_waiting(Destination& d) noexcept {
-  while (d.waiting_head != nullptr && d.open()) {
-    QueuePair& qp = *d.waiting_head;
-    d.waiting_head = qp.next_waiting;
-    if (d.waiting_head == nullptr) d.waiting_tail = nullptr;
-    qp.waiting = false;
-    qp.next_waiting = nullptr;
-    activate(qp);
-  }
+  if (d.waiting_head == nullptr || !d.open()) return;
+  QueuePair& qp = *d.waiting_head;
+  d.waiting_head = qp.next_waiting;
+  if (d.waiting_head == nullptr) d.waiting_tail = nullptr;
+  qp.waiting = false;
+  qp.next_waiting = nullptr;
+  activate(qp);
 }
 
 void Engine::expire(Instant now) noexcept {

@@ -116,11 +116,9 @@ void Engine::remove_from_lists(QueuePair& qp) noexcept {
 
 //= roce:C-STATE-66 no completion for what is cleared, the number stays
 void Engine::reset_qp(QueuePair& qp) noexcept {
-  if (qp.destination != nullptr) {
-    qp.destination->forget(qp.req.in_flight);
-    wake_waiting(*qp.destination);
-  }
+  if (qp.destination != nullptr) qp.destination->forget(qp.req.in_flight);
   remove_from_lists(qp);
+  if (qp.destination != nullptr) wake_waiting(*qp.destination);
   qp.sq.clear();
   qp.rq.clear();
   qp.req = Requester{};
