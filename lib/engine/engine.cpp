@@ -203,11 +203,8 @@ void Engine::wake_waiting(Destination& d) noexcept {
 }
 
 void Engine::expire(Instant now) noexcept {
-  while (base::TimerNode* node = wheel_.pop_expired(now)) {
-    QueuePair& qp = *reinterpret_cast<QueuePair*>(reinterpret_cast<std::byte*>(node) -
-                                                  offsetof(QueuePair, timer));
-    rc::on_timer(*this, qp, now);
-  }
+  while (base::TimerNode* node = wheel_.pop_expired(now))
+    rc::on_timer(*this, *static_cast<QpTimer*>(node)->owner, now);
   next_deadline_ = wheel_.next_deadline();
 }
 

@@ -93,6 +93,13 @@ struct Responder {
   uint32_t reply_tail = 0;
 };
 
+struct QueuePair;
+
+// The timer of a queue pair: what the wheel gives back leads to its owner.
+struct QpTimer : base::TimerNode {
+  QueuePair* owner = nullptr;
+};
+
 struct QueuePair {
   QpNum number;
   QpNum peer;
@@ -119,7 +126,7 @@ struct QueuePair {
   QueuePair* next_active = nullptr;
   QueuePair* next_waiting = nullptr;
   QueuePair* next_ack = nullptr;
-  base::TimerNode timer;
+  QpTimer timer{{}, this};
 
   uint32_t max_inline = 0;
   QueuePairAttributes attributes;  // as set by modify(), for query()
