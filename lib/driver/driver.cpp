@@ -134,6 +134,29 @@ void Driver::after_control() noexcept {
   }
 }
 
+void Driver::settle(engine::QueuePair& qp) noexcept {
+  // The port may be full, or still looking for the way to a peer that has got nothing from us yet.
+  // It is given time, but not again and again.
+  const Instant limit = clock_.now() + (stuck_ ? Duration{} : Duration::from_ms(100));
+  stuck_ = false;
+  while (engine_.hurry(qp) || tx_begin_ != tx_end_) {
+    turn();
+    const bool full = tx_begin_ != tx_end_;
+    if (full) std::this_thread::yield();
+    if (clock_.now() < limit) continue;
+    stuck_ = full;
+    return;
+  }
+}
+
+void Driver::destroy_qp(engine::QueuePair* qp) noexcept {
+  Holder hold(lock_);
+  settle(*qp);
+  drop_pending_on(qp->path);
+  engine_.destroy_qp(qp);
+  after_control();
+}
+
 size_t Driver::poll(CqHandle& cq, std::span<Completion> out) noexcept {
   if (forked()) return 0;
   if (!cq.ring.empty()) {
@@ -207,6 +230,15 @@ void Driver::drop_pending_in(const void* base, size_t size) noexcept {
   engine::TxFrame* const first = tx_.get() + tx_begin_;
   engine::TxFrame* const last = tx_.get() + tx_end_;
   tx_end_ = static_cast<size_t>(std::remove_if(first, last, touches) - tx_.get());
+}
+
+// Frames that the port did not take name the path of a queue pair that goes. Whole trains: all
+// frames of one take one path.
+void Driver::drop_pending_on(const engine::Path& path) noexcept {
+  engine::TxFrame* const first = tx_.get() + tx_begin_;
+  engine::TxFrame* const last = tx_.get() + tx_end_;
+  const auto names = [&path](const engine::TxFrame& frame) { return frame.path == &path; };
+  tx_end_ = static_cast<size_t>(std::remove_if(first, last, names) - tx_.get());
 }
 
 bool Driver::next_event(AsyncEvent& event) noexcept {

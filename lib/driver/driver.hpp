@@ -53,6 +53,10 @@ class Driver {
   // Sends what was posted: now, or with the next poll if it can share a train with what follows.
   void after_post(uint32_t requests) noexcept;
   void after_control() noexcept;
+  // Before `qp` is destroyed, reset or put into ERR, under the lock: the peer gets what it is owed,
+  // a waiting acknowledgement above all, so that it does not retry against nobody.
+  void settle(engine::QueuePair& qp) noexcept;
+  void destroy_qp(engine::QueuePair* qp) noexcept;
 
   size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
   void arm(CqHandle& cq, Notify notify) noexcept;
@@ -79,6 +83,7 @@ class Driver {
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
+  void drop_pending_on(const engine::Path& path) noexcept;
   void hand_back() noexcept;
   void run_thread(std::vector<pollfd>& descriptors) noexcept;
   void watch(std::vector<pollfd>& descriptors) noexcept;
@@ -100,6 +105,7 @@ class Driver {
   uint32_t posts_since_poll_ = 0;
   uint32_t unflushed_ = 0;  // requests posted and not handed to the engine's transmit
   Instant sleeps_until_;    // the thread's deadline while it sleeps
+  bool stuck_ = false;      // settle() ran out of time with a port that took nothing
   std::vector<CqHandle*> cqs_;
   int async_fd_ = -1;
 

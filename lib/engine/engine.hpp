@@ -80,7 +80,11 @@ class Engine {
 
   // The verbs side. Pointers stay valid until destroy_qp.
   Result<QueuePair*> create_qp(const QpConfig& config);
+  // Frames in the caller's hands may name its path: they go first (lib/driver).
   void destroy_qp(QueuePair* qp) noexcept;
+  // What `qp` owes its peer (a waiting acknowledgement too) leaves with the next transmit(). False:
+  // it owes nothing.
+  bool hurry(QueuePair& qp) noexcept;
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;

@@ -95,6 +95,12 @@ void Engine::destroy_qp(QueuePair* qp) noexcept {
   owned_.erase(number.value);
 }
 
+bool Engine::hurry(QueuePair& qp) noexcept {
+  if (!qp.res.ack_queued && !rc::has_replies(qp)) return false;
+  activate(qp);
+  return true;
+}
+
 void Engine::remove_from_lists(QueuePair& qp) noexcept {
   const auto unlink = [&qp](QueuePair*& head, QueuePair*& tail, QueuePair* QueuePair::*next) {
     QueuePair* before = nullptr;

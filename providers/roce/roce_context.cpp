@@ -59,9 +59,7 @@ class RoceQp : public verbs::Qp {
         number_(qp->number) {}
   ~RoceQp() override {
     if (driver_.forked()) return;
-    driver::Holder hold(driver_.lock());
-    driver_.engine().destroy_qp(qp_);
-    driver_.after_control();
+    driver_.destroy_qp(qp_);
   }
 
   QpNum number() const noexcept override { return number_; }
@@ -74,6 +72,7 @@ class RoceQp : public verbs::Qp {
   Result<void> modify(const QueuePairAttributes& change) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     driver::Holder hold(driver_.lock());
+    if (change.state == QpState::err || change.state == QpState::reset) driver_.settle(*qp_);
     Result<void> result = driver_.engine().modify_qp(*qp_, change);
     driver_.after_control();
     return result;

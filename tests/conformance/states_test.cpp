@@ -258,6 +258,35 @@ void destroyed(Wire wire) {
 }
 WEFT_ON_EACH_PORT(destroyed, "a queue pair destroyed at work leaves no completion (C-STATE-67)")
 
+// A target that closes everything as soon as it sees the data: its acknowledgement waited for a
+// ride, and must leave all the same.
+void last_word(Wire wire) {
+  const std::string spec = device_string(wire);
+  for (uint64_t round = 0; round < scaled(40); ++round) {
+    Side a(spec);
+    const Buffer near(a, 64);
+    QueuePair qa = a.queue_pair();
+    near.word(0) = ~uint64_t{0};
+    {
+      const Side b(spec);
+      const Buffer far(b, 64);
+      const QueuePair qb = b.queue_pair();
+      connect(qa, qb, {.timeout = 12, .retry_count = 3});
+      const Sge sge = near.sge(0, 8);
+      REQUIRE(qa.post_send({.opcode = Opcode::write,
+                            .sges = {&sge, 1},
+                            .remote_address = far.address(),
+                            .rkey = far.region.rkey()}));
+      const volatile uint64_t& word = far.word(0);
+      REQUIRE(b.device.wait_until([&word] { return word != 0; }, Duration::from_s(20)));
+      if (round % 2 == 1) REQUIRE(qb.modify({.state = QpState::err}));
+    }
+    REQUIRE(pump_until({&a}, [&a] { return !a.got.empty(); }));
+    REQUIRE(a.got[0].status == Status::success);
+  }
+}
+WEFT_ON_EACH_PORT(last_word, "a target that closes at once has acknowledged")
+
 void first_packet(Wire wire) {
   const std::string spec = device_string(wire);
   Side a(spec), b(spec);

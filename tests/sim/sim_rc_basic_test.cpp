@@ -4,6 +4,7 @@
 // roce:C-PSN-18).
 #include <algorithm>
 
+#include "tests/sim/forge.hpp"
 #include "tests/sim/rc_pair.hpp"
 
 namespace weft::test {
@@ -266,6 +267,31 @@ TEST_CASE("at most max_rd_atomic READs and atomics are out, roce:C-OPS-74") {
   CHECK(p.a.sent().size() == 20);
   CHECK(most == o.connect.max_rd_atomic);
   check_quiet(p.station_b);
+}
+
+TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroyed") {
+  Pair p;
+  std::vector<std::byte> request;
+  p.station_a.tap().judge = [&request](const SentFrame& f) {
+    request = f.bytes;
+    return false;  // b gets it by hand, and nothing after it
+  };
+  const Sge sge = p.station_a.sge(0, 8);
+  fill(p.station_a.at(0), 8, 1);
+  REQUIRE(p.a.send(p.request(Opcode::write, 1, {&sge, 1}, 64)));
+  p.world.run_for(Duration::from_us(10));
+  engine::Engine& target = p.station_b.engine();
+  CHECK_FALSE(target.hurry(p.b.qp()));
+  give(target, path_of(p.a), request, p.world.now());
+  REQUIRE(std::memcmp(p.station_b.at(64), p.station_a.at(0), 8) == 0);
+  CHECK(target.hurry(p.b.qp()));
+  engine::TxFrame frames[4];
+  REQUIRE(target.transmit(frames, p.world.now()) == 1);
+  CHECK_FALSE(target.hurry(p.b.qp()));
+  CHECK(p.station_b.tap().transmit({frames, 1}) == 1);
+  target.destroy_qp(&p.b.qp());
+  REQUIRE(p.world.run());
+  CHECK(p.a.only_sent().status == Status::success);
 }
 
 TEST_CASE("both directions at once") {

@@ -170,7 +170,9 @@ void ShmPort::admit(Greeting& greeting) {
     greeting.done = false;
     return;
   }
-  if (connected == Connect::refused || back->pid != greeting.peer.pid) {
+  // A peer that we had reached there may have ended meanwhile: its last word still counts.
+  const bool known = back->pid == greeting.peer.pid && (connected == Connect::ok || back->pid != 0);
+  if (!known) {
     ++counts_.rx_impostors;
     return;
   }
@@ -196,10 +198,11 @@ void ShmPort::admit(Greeting& greeting) {
     welcome.flags |= shm::kFlagCanPull;
   const int fd = greeting.socket.fd();
   epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr);
-  if (send(fd, &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof welcome ||
-      !watch(fd, *link))
-    return;
+  const bool alive =
+      send(fd, &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof welcome &&
+      watch(fd, *link);
   link->socket = std::move(greeting.socket);
+  if (!alive) drain(*link);
   polled_.push_back(link.get());
   in_.push_back(std::move(link));
 }
