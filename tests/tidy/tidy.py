@@ -40,6 +40,7 @@ MAY_INCLUDE = {
     "port_middleware": PORT,
     "examples": "",
     "bench": "base",
+    "simulator": "base congestion sim",  # bench/sim: the program weft_sim
     "floors": "base port_udp port_shm engine wire memory",  # bench/raw_*: what lies below the API
     "tests": None,  # everything
 }
@@ -63,6 +64,8 @@ def room_of(path):
         return parts[1]
     if parts[0] == "bench" and parts[-1].startswith("raw_"):
         return "floors"
+    if parts[:2] == ["bench", "sim"] and len(parts) > 2:
+        return "simulator"
     if parts[0] in ("bench", "examples", "tests"):
         return parts[0]
     return None

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The files of a run: flows.csv (one row per flow of the input, in its order; an empty FCT is a
+// flow that did not finish), queues.csv, and summary.json, which names every parameter in force.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/sim/command_run.hpp"
+
+namespace weft::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Error cannot_write(const std::filesystem::path& path) {
+  return Error{Code::io_error, path.string() + ": cannot be written"};
+}
+
+Result<void> write_flows(const Comparison& comparison, const std::filesystem::path& path) {
+  std::ofstream out(path);
+  out << "src,dst,bytes,start_ns,ideal_ns";
+  for (const Outcome& outcome : comparison.outcomes) out << ",fct_" << outcome.scheme.name << "_ns";
+  out << '\n';
+  for (size_t i = 0; i < comparison.flows.size(); ++i) {
+    const sim::flow::FlowSpec& flow = comparison.flows[i];
+    out << flow.src << ',' << flow.dst << ',' << flow.bytes << ',' << flow.start_ns << ','
+        << comparison.outcomes[0].result.flows[i].ideal_ns;
+    for (const Outcome& outcome : comparison.outcomes) {
+      out << ',';
+      const int64_t fct = outcome.result.flows[i].fct_ns;
+      if (fct >= 0) out << fct;
+    }
+    out << '\n';
+  }
+  out.flush();
+  if (!out) return cannot_write(path);
+  return {};
+}
+
+// All switch ports together first, then the ports that ever held 1 KB, per window.
+Result<void> write_queues(const Comparison& comparison, const std::filesystem::path& path) {
+  std::ofstream out(path);
+  out << "controller,port,from,to,begin_ns,p50_bytes,p95_bytes,p99_bytes,p999_bytes,max_bytes\n";
+  for (const Outcome& outcome : comparison.outcomes) {
+    const sim::flow::QueueSamples& queues = outcome.result.queues;
+    out << outcome.scheme.name << ",all,,,0";
+    for (const double share : {0.5, 0.95, 0.99, 0.999})
+      out << ',' << queues.percentile_kb(share) * 1000;
+    out << ',' << queues.most_kb() * 1000 << '\n';
+    for (const sim::flow::QueueSamples::Window& w : queues.windows())
+      out << outcome.scheme.name << ',' << w.port << ',' << w.from << ',' << w.to << ','
+          << w.begin_ns << ',' << w.median_kb * 1000 << ",,,," << w.most_kb * 1000 << '\n';
+  }
+  out.flush();
+  if (!out) return cannot_write(path);
+  return {};
+}
+
+Json describe_controller(const Outcome& outcome) {
+  Json parameters = Json::object();
+  const sim::flow::Scheme& scheme = outcome.scheme;
+  const congestion::Preset& preset = scheme.presets.front();
+  for (size_t i = 0; i < scheme.kind->parameters.size(); ++i)
+    parameters[std::string(scheme.kind->parameters[i].name)] = preset[i];
+  const sim::fabric::Settings& fabric = scheme.fabric;
+  return {{"parameters", parameters},
+          {"window_bytes", preset.windowed ? Json(preset.window_bytes) : Json(nullptr)},
+          {"base_rtt_ns", scheme.base_rtt_ns},
+          {"data_packet_bytes", scheme.payload + scheme.data_overhead},
+          {"ack_bytes", scheme.ack_bytes},
+          {"ack_class", scheme.ack_control ? 0 : 3},
+          {"kmin_bytes_per_gbps", fabric.kmin_bytes_per_gbps},
+          {"kmax_bytes_per_gbps", fabric.kmax_bytes_per_gbps},
+          {"pmax", fabric.pmax},
+          {"int_sent_step", fabric.telemetry.sent_step},
+          {"int_queue_step", fabric.telemetry.queue_step}};
+}
+
+Json describe_buckets(const Comparison& comparison, const Outcome& outcome) {
+  Json list = Json::array();
+  for (const Bucket& bucket : slowdowns(comparison, outcome))
+    list.push_back({{"above_bytes", bucket.low},
+                    {"to_bytes", std::isinf(bucket.high) ? Json(nullptr) : Json(bucket.high)},
+                    {"flows", bucket.slowdowns.size()},
+                    {"p50", bucket.percentile(0.5)},
+                    {"p95", bucket.percentile(0.95)},
+                    {"p99", bucket.percentile(0.99)},
+                    {"p999", bucket.percentile(0.999)}});
+  return list;
+}
+
+// Jain's index of the finished flows' goodput: 1 if all got the same.
+double fairness(const Comparison& comparison, const Outcome& outcome) {
+  double sum = 0;
+  double squares = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < comparison.flows.size(); ++i) {
+    if (outcome.result.flows[i].fct_ns <= 0) continue;
+    const double rate = double(comparison.flows[i].bytes) / double(outcome.result.flows[i].fct_ns);
+    sum += rate;
+    squares += rate * rate;
+    ++count;
+  }
+  return count > 0 ? sum * sum / (double(count) * squares) : 0;
+}
+
+Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
+  const sim::flow::RunResult& r = outcome.result;
+  const auto finished =
+      std::count_if(r.flows.begin(), r.flows.end(), [](const auto& f) { return f.fct_ns >= 0; });
+  char digest[20];
+  std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(r.digest));
+  return {{"controller", outcome.scheme.name},
+          {"in_force", describe_controller(outcome)},
+          {"flows", r.flows.size()},
+          {"unfinished", r.flows.size() - static_cast<size_t>(finished)},
+          {"end_ns", r.end_ns},
+          {"slowdown", describe_buckets(comparison, outcome)},
+          {"jain", fairness(comparison, outcome)},
+          {"queue_samples", r.queues.count()},
+          {"queue_p50_bytes", r.queues.percentile_kb(0.5) * 1000},
+          {"queue_p95_bytes", r.queues.percentile_kb(0.95) * 1000},
+          {"queue_p99_bytes", r.queues.percentile_kb(0.99) * 1000},
+          {"queue_max_bytes", r.queues.most_kb() * 1000},
+          {"pfc_pauses", r.counters.pauses},
+          {"pfc_paused_ns", r.paused_ns},
+          {"packets_sent", r.counters.sent},
+          {"packets_delivered", r.counters.delivered},
+          {"packets_dropped", r.counters.dropped},
+          {"packets_in_flight_at_the_end", r.in_flight},
+          {"data_packets_delivered", r.data_delivered},
+          {"data_packets_retransmitted", r.retransmitted},
+          {"data_packets_marked", r.counters.marked},
+          {"busiest_link", r.busiest_link},
+          {"deadlock", r.deadlocked ? Json(r.deadlock) : Json(nullptr)},
+          {"events", r.events},
+          {"digest", digest},
+          {"seconds", outcome.seconds}};
+}
+
+Result<void> write_summary(const Comparison& comparison, const std::filesystem::path& path) {
+  const RunCommand& command = comparison.command;
+  Json parameters = Json::object();
+  for (size_t i = 0; i < sim::flow::Parameters::keys().size(); ++i) {
+    const sim::flow::Key& key = sim::flow::Parameters::keys()[i];
+    const double value = comparison.parameters[static_cast<sim::flow::Net>(i)];
+    const bool is_auto = key.may_be_auto && value == sim::flow::kAuto;
+    parameters[std::string(key.name)] = is_auto ? Json("auto") : Json(value);
+  }
+  Json summary = {{"topology", command.topology},
+                  {"degraded", command.degraded.empty() ? Json(nullptr) : Json(command.degraded)},
+                  {"flows", command.flows},
+                  {"seed", command.seed},
+                  {"until", command.until.empty() ? Json(nullptr) : Json(command.until)},
+                  {"fidelity", "flow"},
+                  {"settings", command.settings},
+                  {"parameters", parameters},
+                  {"runs", Json::array()}};
+  for (const Outcome& outcome : comparison.outcomes)
+    summary["runs"].push_back(describe_outcome(comparison, outcome));
+  std::ofstream out(path);
+  out << summary.dump(2) << '\n';
+  out.flush();
+  if (!out) return cannot_write(path);
+  return {};
+}
+
+}  // namespace
+
+Result<void> write_results(const Comparison& comparison) {
+  if (comparison.command.out.empty()) return {};
+  const std::filesystem::path folder = comparison.command.out;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error{Code::io_error, folder.string() + ": " + error.message()};
+  Result<void> done = write_flows(comparison, folder / "flows.csv");
+  if (done) done = write_queues(comparison, folder / "queues.csv");
+  if (done) done = write_summary(comparison, folder / "summary.json");
+  return done;
+}
+
+}  // namespace weft::bench

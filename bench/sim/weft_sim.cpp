@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The simulator as a program: `weft_sim run` compares controllers over a network and a list of
+// flows, `weft_sim keys` lists every parameter.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "bench/sim/command_run.hpp"
+#include "lib/congestion/registry.hpp"
+
+namespace {
+
+using namespace weft;
+
+void print_key(const std::string& name, double value, bool is_auto, std::string_view unit,
+               std::string_view what) {
+  char number[32] = "auto";
+  if (!is_auto) std::snprintf(number, sizeof number, "%g", value);
+  std::printf("%-34s %-12s %-22.*s %.*s\n", name.c_str(), number, static_cast<int>(unit.size()),
+              unit.data(), static_cast<int>(what.size()), what.data());
+}
+
+int command_keys() {
+  std::printf("%-34s %-12s %-22s %s\n", "key", "default", "unit", "what, or where it comes from");
+  for (const sim::flow::Key& key : sim::flow::Parameters::keys())
+    print_key(std::string(key.name), key.value, key.may_be_auto && key.value == sim::flow::kAuto,
+              key.unit, key.what);
+  for (const congestion::Kind* kind : congestion::kinds()) {
+    std::printf("\n%.*s: %.*s\n", static_cast<int>(kind->name.size()), kind->name.data(),
+                static_cast<int>(kind->what.size()), kind->what.data());
+    for (const congestion::Parameter& p : kind->parameters)
+      print_key(std::string(kind->name) + "." + std::string(p.name), p.value, false, p.unit,
+                p.source);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::RunCommand run;
+  std::string fidelity = "flow";
+  CLI::App app("weft_sim: congestion control in a simulated network.");
+  app.require_subcommand(1);
+  CLI::App* const runner = app.add_subcommand("run", "Run flows under one or more controllers");
+  runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns")
+      ->required();
+  runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
+  runner->add_option("--flows", run.flows, "CSV of flows: start_ns,src,dst,bytes[,sport][,path]")
+      ->required();
+  runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');
+  runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
+  runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");
+  runner->add_option("--seed", run.seed, "Of ECMP and of marking");
+  runner->add_option("--jobs", run.jobs, "Runs at a time; default: one per core");
+  runner->add_option("--out", run.out, "Directory for flows.csv, queues.csv, summary.json");
+  runner->add_option("--buckets", run.buckets, "Upper ends of the size buckets, in bytes")
+      ->delimiter(',');
+  runner->add_option("--fidelity", fidelity, "flow: light hosts")->check(CLI::IsMember({"flow"}));
+  CLI::App* const keys = app.add_subcommand("keys", "List every key with its default and unit");
+  CLI11_PARSE(app, argc, argv);
+  if (keys->parsed()) return command_keys();
+  return bench::command_run(run);
+}

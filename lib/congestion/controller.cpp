@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The calls that every controller shares: after each event the rate is brought into
+// [min, line] whatever its kind computed, and the window follows the rate.
+#include "lib/congestion/controller.hpp"
+
+#include <algorithm>
+
+namespace weft::congestion {
+
+void Controller::start(const Preset& preset) noexcept {
+  state_ = State{};
+  // No slow start: a flow begins at line rate with an open window (HPCC section 3.2; the authors'
+  // simulator does so for every scheme).
+  state_.decision.rate = preset.line_rate;
+  if (preset.kind->start != nullptr) preset.kind->start(state_, preset);
+  settle(preset);
+}
+
+void Controller::on_ack(const Preset& preset, const Ack& ack) noexcept {
+  if (preset.kind->on_ack == nullptr) return;
+  preset.kind->on_ack(state_, preset, ack);
+  settle(preset);
+}
+
+void Controller::on_cnp(const Preset& preset, Instant now) noexcept {
+  if (preset.kind->on_cnp == nullptr) return;
+  preset.kind->on_cnp(state_, preset, now);
+  settle(preset);
+}
+
+void Controller::on_loss(const Preset& preset, const Loss& loss) noexcept {
+  if (preset.kind->on_loss == nullptr) return;
+  preset.kind->on_loss(state_, preset, loss);
+  settle(preset);
+}
+
+void Controller::on_sent(const Preset& preset, uint32_t bytes, Instant now) noexcept {
+  if (preset.kind->on_sent == nullptr) return;
+  preset.kind->on_sent(state_, preset, bytes, now);
+  settle(preset);
+}
+
+void Controller::on_deadline(const Preset& preset, Instant now) noexcept {
+  if (preset.kind->on_deadline == nullptr || now < state_.decision.deadline) return;
+  preset.kind->on_deadline(state_, preset, now);
+  settle(preset);
+}
+
+// The window of the +win variants: W0 x rate / line rate in payload bytes, at least 1.
+void Controller::settle(const Preset& preset) noexcept {
+  Decision& decision = state_.decision;
+  decision.rate = preset.clamp(decision.rate);
+  if (!preset.windowed) return;
+  const double window = preset.window_bytes * decision.rate / preset.line_rate;
+  decision.window = std::max<uint64_t>(1, static_cast<uint64_t>(window));
+}
+
+}  // namespace weft::congestion

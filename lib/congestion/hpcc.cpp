@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HPCC (SIGCOMM'19, Algorithm 1): every acknowledgement carries what each switch on the path saw,
+// from which the sender computes how full the fullest link is, U, and sets its rate so that U
+// becomes eta. It reacts to each acknowledgement against a reference rate that moves once per RTT:
+// without the reference, 100 acknowledgements of one event would cut 100 times.
+//
+// In rate form, as in the authors' simulator: rate is the state, the window is W0 x rate / line
+// rate. The paper's maxStage of 5 is an erratum for its simulations, which ran with 0.
+#include <algorithm>
+
+#include "lib/congestion/kinds.hpp"
+
+namespace weft::congestion {
+namespace {
+
+enum : size_t { kEta = 1, kMaxStage, kAdditive };
+constexpr Parameter kParameters[] = {
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
+    {"eta", "share of the link", 0.95, "HPCC section 4; the authors' site recommends 0.99"},
+    {"max_stage", "RTTs", 0, "authors' erratum: 0; printed as 5"},
+    {"r_ai_mbps", "Mb/s", 50, "HPCC simulator, RATE_AI: W_AI = 80 B per 12.8 us"},
+};
+
+struct Record {
+  uint32_t time_ns;
+  uint32_t sent_bytes;
+  uint32_t queue_bytes;
+};
+
+struct Hpcc {
+  double reference;      // Rc, bits per second
+  double utilisation;    // U
+  uint64_t last_update;  // what had been sent at the last move of the reference; 0: no ack yet
+  Record hops[kMaxHops];
+  uint8_t hop_count;
+  uint8_t stage;  // increases in a row
+};
+
+void start(State& state, const Preset& preset) {
+  own<Hpcc>(state) = {.reference = preset.line_rate, .utilisation = 1};
+}
+
+void remember(Hpcc& hpcc, std::span<const IntHop> hops) {
+  hpcc.hop_count = static_cast<uint8_t>(hops.size());
+  for (size_t i = 0; i < hops.size(); ++i)
+    hpcc.hops[i] = {hops[i].time_ns, hops[i].sent_bytes, hops[i].queue_bytes};
+}
+
+// The fullest link's u with its own tau, folded into U: an average over T without a parameter.
+// False if there is nothing to compare with.
+bool measure(Hpcc& hpcc, const Preset& preset, std::span<const IntHop> hops) {
+  const double rtt = preset.base_rtt_ns;
+  double most = -1;
+  double most_tau = 0;
+  for (size_t i = 0; i < hops.size(); ++i) {
+    const IntHop& hop = hops[i];
+    const Record& before = hpcc.hops[i];
+    const uint32_t tau_ns = hop.time_ns - before.time_ns;
+    // A port stamps two packets at two times, and no port has rate 0: an impossible record is a
+    // liar's, and says nothing.
+    if (tau_ns == 0 || tau_ns > UINT32_MAX / 2 || hop.rate_mbps == 0) continue;
+    const double tau = tau_ns;
+    const double sent = hop.sent_bytes - before.sent_bytes;
+    const double queue = std::min(hop.queue_bytes, before.queue_bytes);
+    // txRate / B + queue / (B T), as one fraction; bytes x 8000 / ns is Mb/s.
+    const double u = (sent * rtt + queue * tau) * 8000 / (tau * rtt * hop.rate_mbps);
+    if (u > most) {
+      most = u;
+      most_tau = tau;
+    }
+  }
+  if (most < 0) return false;
+  const double tau = std::min(most_tau, rtt);
+  hpcc.utilisation = (hpcc.utilisation * (rtt - tau) + most * tau) / rtt;
+  return true;
+}
+
+void on_ack(State& state, const Preset& preset, const Ack& ack) {
+  Hpcc& hpcc = own<Hpcc>(state);
+  const std::span<const IntHop> hops = ack.hops.first(std::min(ack.hops.size(), kMaxHops));
+  if (hops.empty()) return;
+  if (hpcc.last_update == 0 || hops.size() != hpcc.hop_count) {
+    // The first acknowledgement, or another path: nothing to compare with yet.
+    if (hpcc.last_update == 0) hpcc.last_update = ack.sent;
+    remember(hpcc, hops);
+    return;
+  }
+  const bool measured = measure(hpcc, preset, hops);
+  remember(hpcc, hops);
+  if (!measured) return;
+
+  const bool decreases = hpcc.utilisation >= preset[kEta] || hpcc.stage >= preset[kMaxStage];
+  const double additive = preset[kAdditive] * 1e6;
+  double rate = hpcc.reference + additive;
+  // U = 0 on an idle path gives infinity, which clamp() takes for line rate.
+  if (decreases) rate = hpcc.reference / (hpcc.utilisation / preset[kEta]) + additive;
+  rate = preset.clamp(rate);
+  state.decision.rate = rate;
+  if (ack.acked > hpcc.last_update) {
+    hpcc.reference = rate;
+    hpcc.stage = decreases ? 0 : static_cast<uint8_t>(std::min(hpcc.stage + 1, 255));
+    hpcc.last_update = std::max(hpcc.last_update, ack.sent);
+  }
+}
+
+}  // namespace
+
+const Kind kHpcc = {.name = "hpcc",
+                    .what = "HPCC: per-hop telemetry, per-ACK reaction, per-RTT reference",
+                    .signal = Signal::telemetry,
+                    .windowed = true,
+                    .moves_pending = true,
+                    .parameters = kParameters,
+                    .start = start,
+                    .on_ack = on_ack};
+
+}  // namespace weft::congestion

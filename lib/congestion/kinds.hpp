@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The controllers' constants, each defined in the file of its name.
+#pragma once
+
+#include "lib/congestion/controller.hpp"
+
+namespace weft::congestion {
+
+extern const Kind kNone;
+extern const Kind kDcqcnPaper;    // dcqcn.cpp
+extern const Kind kDcqcnNic;      // dcqcn.cpp
+extern const Kind kDcqcnHpccsim;  // dcqcn.cpp
+extern const Kind kHpcc;
+extern const Kind kTimely;
+extern const Kind kDctcp;
+
+}  // namespace weft::congestion

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// No congestion control: line rate for ever. With +win it is a sender of one BDP.
+#include "lib/congestion/kinds.hpp"
+
+namespace weft::congestion {
+namespace {
+
+constexpr Parameter kParameters[] = {{"min_rate_mbps", "Mb/s", 1000, "not used"}};
+
+}  // namespace
+
+const Kind kNone = {.name = "none", .what = "line rate, no reaction", .parameters = kParameters};
+
+}  // namespace weft::congestion

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Virtual time for the fabric: a wheel with a slot per nanosecond, because most events lie one link
+// delay ahead. Both push and pop are constant in time and touch memory in order. Events beyond the
+// wheel (timers, slow links) wait in a heap.
+//
+// Order: by time, then by the order of pushing. An event in the heap was pushed before any event of
+// the same nanosecond in the wheel (it was farther away then), so the heap's come first.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "lib/sim/fabric/packet.hpp"
+
+namespace weft::sim::fabric {
+
+class EventWheel {
+ public:
+  static constexpr int64_t kSlots = 4096;  // ns that the wheel reaches
+  static constexpr int64_t kTick = 1000;   // ps
+
+  explicit EventWheel(ChunkPool& pool) : pool_(pool) {}
+  EventWheel(const EventWheel&) = delete;
+  EventWheel& operator=(const EventWheel&) = delete;
+
+  int64_t now() const noexcept { return now_; }
+  uint64_t pushed() const noexcept { return pushed_; }
+
+  // packet.at must not be before now().
+  void push(const Packet& packet) {
+    ++pushed_;
+    const int64_t tick = packet.at / kTick;
+    const int64_t ahead = tick - tick_;
+    if (ahead == 0)
+      insert_current(packet);
+    else if (ahead < kSlots)
+      insert_slot(packet, tick);
+    else
+      insert_far(packet);
+  }
+
+  // True if there is an event; then next() is when, and pop() takes it.
+  bool ready() { return at_ < current_.size() || advance(); }
+  int64_t next() const noexcept { return current_[at_].at; }
+  Packet pop() noexcept {
+    const Packet packet = current_[at_++];
+    now_ = packet.at;
+    return packet;
+  }
+  // The event that will be popped `ahead` events after the next one, if it is of the same
+  // nanosecond: a hint what to load into the cache.
+  const Packet* peek(size_t ahead) const noexcept {
+    return at_ + ahead < current_.size() ? &current_[at_ + ahead] : nullptr;
+  }
+  template <class Visit>
+  void each(Visit visit) const {
+    for (size_t i = at_; i < current_.size(); ++i) visit(current_[i]);
+    for (const Fifo& slot : slots_) slot.each(visit);
+    for (const Far& far : far_) visit(far.packet);
+  }
+
+ private:
+  struct Far {
+    Packet packet;
+    uint64_t sequence;
+    bool operator<(const Far& o) const noexcept {  // for the heap: the later is the smaller
+      return packet.at != o.packet.at ? packet.at > o.packet.at : sequence > o.sequence;
+    }
+  };
+  void insert_slot(const Packet& packet, int64_t tick) {
+    const size_t slot = static_cast<size_t>(tick) & (kSlots - 1);
+    slots_[slot].push(packet, pool_);
+    words_[slot / 64] |= uint64_t{1} << (slot % 64);
+    summary_ |= uint64_t{1} << (slot / 64);
+  }
+  void insert_current(const Packet& packet);
+  void insert_far(const Packet& packet);
+  bool advance();
+  int64_t next_slot_tick() const noexcept;
+
+  ChunkPool& pool_;
+  std::vector<Packet> current_;  // the events of tick_, sorted; those before at_ have happened
+  size_t at_ = 0;
+  int64_t now_ = 0;   // ps
+  int64_t tick_ = 0;  // ns
+  uint64_t pushed_ = 0;
+  uint64_t summary_ = 0;                       // a bit per word
+  std::array<uint64_t, kSlots / 64> words_{};  // a bit per slot that is not empty
+  std::array<Fifo, kSlots> slots_{};
+  std::vector<Far> far_;  // a heap
+};
+static_assert(EventWheel::kSlots / 64 == 64);
+
+}  // namespace weft::sim::fabric

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The way of a packet through a switch: forward() on arrival, depart() when its turn has come,
+// transmit() onto the wire.
+#include "lib/sim/fabric/fabric.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "lib/base/check.hpp"
+
+namespace weft::sim::fabric {
+namespace {
+
+// Serialisation times in ps. In whole nanoseconds they are cut off, and a time that is a whole
+// number loses one: the authors' simulator computes bytes x 8 / rate in floating point and then
+// truncates a value just below it (facts 6.1 a; 1050 B at 100G take 83 ns, not 84).
+std::vector<int64_t> times_at(uint32_t mbps, uint32_t largest, bool whole_ns) {
+  std::vector<int64_t> times(largest + 1);
+  for (uint32_t bytes = 1; bytes <= largest; ++bytes) {
+    const int64_t nanobits = int64_t{bytes} * 8 * 1000;
+    times[bytes] = whole_ns ? (nanobits - 1) / mbps * 1000 : (nanobits * 1000 + mbps - 1) / mbps;
+  }
+  return times;
+}
+
+uint32_t count_doublings(uint32_t mbps, uint32_t nic_mbps) {
+  uint32_t doublings = 0;
+  while (mbps >= 2 * uint64_t{nic_mbps} << doublings) ++doublings;
+  return doublings;
+}
+
+}  // namespace
+
+Fabric::Fabric(const Topology& topology, const Settings& settings, EventWheel& wheel,
+               ChunkPool& pool, RouteTable& routes, TelemetryPool& telemetry, base::Random& random)
+    : topology_(topology),
+      settings_(settings),
+      wheel_(wheel),
+      pool_(pool),
+      routes_(routes),
+      telemetry_(telemetry),
+      random_(random) {
+  make_ports();
+  make_switches();
+}
+
+void Fabric::make_ports() {
+  std::map<uint32_t, size_t> rates;
+  for (uint32_t i = 0; i < topology_.port_count(); ++i) rates[topology_.mbps(i)];
+  for (auto& [mbps, index] : rates) {
+    index = times_.size();
+    times_.push_back(times_at(mbps, settings_.largest_packet, settings_.whole_ns));
+  }
+  ports_.resize(topology_.port_count());
+  for (uint32_t i = 0; i < ports_.size(); ++i) {
+    Port& port = ports_[i];
+    port.mbps = topology_.mbps(i);
+    port.time_of = times_[rates[port.mbps]].data();
+    port.delay = topology_.cable(i).delay_ns * 1000;
+    port.node = topology_.from(i);
+    port.to = topology_.to(i);
+    port.at_host = topology_.is_host(port.node);
+    port.to_host = topology_.is_host(port.to);
+    const double gbps = port.mbps / 1000.0;
+    port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
+    port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
+  }
+}
+
+// Headroom: what may still arrive after a PAUSE was sent. The threshold's shift is one less per
+// doubling of the port's rate above that of the NICs (facts 6.1 f).
+void Fabric::make_switches() {
+  switches_.resize(topology_.node_count());
+  for (uint32_t node = 0; node < switches_.size(); ++node) {
+    if (topology_.is_host(node)) continue;
+    switches_[node].pool = static_cast<int64_t>(settings_.buffer);
+    for (const uint32_t number : topology_.ports_of(node)) {
+      Port& port = ports_[number];
+      const double bits_per_ns = port.mbps / 1000.0;
+      const double delay_ns = static_cast<double>(topology_.cable(number).delay_ns);
+      if (settings_.pfc)
+        port.headroom =
+            static_cast<uint32_t>(settings_.headroom_factor * bits_per_ns * delay_ns / 8);
+      const uint32_t doublings = count_doublings(port.mbps, topology_.nic_mbps());
+      port.pause_shift = static_cast<uint8_t>(
+          settings_.pause_shift > doublings ? settings_.pause_shift - doublings : 0);
+      switches_[node].pool -= int64_t{port.headroom} + settings_.reserve;
+    }
+    switches_[node].pool = std::max<int64_t>(switches_[node].pool, 0);
+  }
+}
+
+void Fabric::forward(Packet& packet) {
+  ++counters_.hops;
+  Port& out = ports_[packet.target];
+  if (!packet.control) return forward_data(out, packet);
+  if (idle(out)) return transmit(packet.target, packet);
+  out.control_bytes += packet.bytes;
+  out.control.push(packet, pool_);
+  schedule(packet.target, out);
+}
+
+void Fabric::forward_data(Port& out, Packet& packet) {
+  Port& in = ports_[packet.ingress];
+  // An idle port that is not paused has an empty queue. If the packet fits the reserve nothing can
+  // come of accounting it, since it is taken out in the same instant.
+  const bool goes_on = idle(out) && !out.paused;
+  if (goes_on && in.headroom_used == 0 && in.ingress_bytes + packet.bytes <= settings_.reserve)
+    return transmit(packet.target, packet);
+  if (!admit(in, packet.bytes)) {
+    ++counters_.dropped;
+    if (settings_.telemetry.mode == Telemetry::records && packet.event != Event::nak)
+      telemetry_.give(packet.stamp);
+    return;
+  }
+  pause_if_needed(packet.ingress);
+  out.queue_bytes += packet.bytes;
+  if (goes_on) return depart(out, packet);
+  out.most_bytes = std::max(out.most_bytes, out.queue_bytes);
+  out.data.push(packet, pool_);
+  if (!out.paused) schedule(packet.target, out);
+}
+
+// Asks for a port_free event when the packet being sent has left.
+void Fabric::schedule(uint32_t number, Port& port) {
+  if (port.scheduled) return;
+  port.scheduled = true;
+  Packet event{};
+  event.at = std::max(port.free_at, wheel_.now());
+  event.target = number;
+  event.event = Event::port_free;
+  wheel_.push(event);
+}
+
+void Fabric::port_free(uint32_t number) {
+  ports_[number].scheduled = false;
+  serve(number);
+}
+
+// Sends the next packet of an idle port, and comes back for the one behind it.
+void Fabric::serve(uint32_t number) {
+  Port& port = ports_[number];
+  if (!port.control.empty()) {
+    Packet packet = port.control.pop(pool_);
+    port.control_bytes -= packet.bytes;
+    transmit(number, packet);
+  } else if (!port.data.empty() && !port.paused) {
+    Packet packet = port.data.pop(pool_);
+    depart(port, packet);
+  } else {
+    return;
+  }
+  if (!port.control.empty() || (!port.data.empty() && !port.paused)) schedule(number, port);
+}
+
+// A packet of class 3 is taken from the queue: it leaves the accounts, meets ECN on what is left
+// behind, and lets its ingress resume.
+void Fabric::depart(Port& out, Packet& packet) {
+  release(ports_[packet.ingress], packet.bytes);
+  out.queue_bytes -= packet.bytes;
+  if (out.queue_bytes > out.kmin && packet.event == Event::data && settings_.pmax > 0) {
+    const double over = double(out.queue_bytes - out.kmin);
+    const double chance =
+        out.queue_bytes > out.kmax ? 1 : settings_.pmax * over / (out.kmax - out.kmin);
+    if (chance >= 1 || static_cast<double>(random_.next() >> 11) * 0x1p-53 < chance) {
+      counters_.marked += !packet.marked;
+      packet.marked = true;
+    }
+  }
+  const uint32_t ingress = packet.ingress;
+  const uint32_t number = packet.target;
+  transmit(number, packet);
+  resume_if_possible(ingress);
+}
+
+void Fabric::transmit(uint32_t number, Packet& packet) {
+  Port& port = ports_[number];
+  const int64_t now = wheel_.now();
+  if (settings_.telemetry.mode != Telemetry::none && packet.event == Event::data && !port.at_host)
+    stamp(port, packet);
+  port.free_at = now + port.time_of[packet.bytes];
+  port.sent_bytes += packet.bytes;
+  packet.at = port.free_at + port.delay;
+  packet.ingress = number ^ 1;
+  ++packet.hop;
+  packet.at_host = port.to_host;
+  if (packet.event == Event::pause || packet.event == Event::resume)
+    packet.target = number ^ 1;
+  else if (port.to_host)
+    packet.target = port.to;
+  else
+    packet.target = packet.event == Event::data ? routes_.forward(packet.flow, packet.hop)
+                                                : routes_.backward(packet.flow, packet.hop);
+  wheel_.push(packet);
+}
+
+// What INT says of a port (facts 6.1 e): time = start of serialisation, queue = bytes of all
+// classes left behind, sent = bytes that the port has sent before this packet. Only switches stamp.
+void Fabric::stamp(Port& port, Packet& packet) {
+  if (settings_.telemetry.mode != Telemetry::records) return;
+  TelemetryBlock& block = telemetry_[packet.stamp];
+  if (block.count == congestion::kMaxHops) return;
+  const TelemetrySettings& steps = settings_.telemetry;
+  const uint32_t queue = port.queue_bytes + port.control_bytes;
+  const auto sent = static_cast<uint32_t>(port.sent_bytes / steps.sent_step * steps.sent_step);
+  block.hops[block.count++] = {port.mbps, static_cast<uint32_t>(wheel_.now() / 1000), sent,
+                               queue / steps.queue_step * steps.queue_step};
+}
+
+bool Fabric::empty() const noexcept {
+  for (const Port& port : ports_)
+    if (!port.data.empty() || !port.control.empty() || port.queue_bytes != 0 ||
+        port.ingress_bytes != 0 || port.headroom_used != 0)
+      return false;
+  return std::all_of(switches_.begin(), switches_.end(),
+                     [](const Switch& s) { return s.shared_used == 0; });
+}
+
+uint64_t Fabric::waiting() const noexcept {
+  uint64_t count = 0;
+  for (const Port& port : ports_) count += port.data.size() + port.control.size();
+  return count;
+}
+
+}  // namespace weft::sim::fabric

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The network between hosts: output-queued switches with two classes (0: control, strictly first;
+// 3: data), a shared buffer with per-ingress PFC, ECN marking and telemetry. Store and forward: a
+// packet is at the next node, whole, after its serialisation and the link's delay. A hop through an
+// idle port is one event, its arrival; a port only gets an event of its own while packets wait.
+//
+// What a host does with a packet is not known here: the run loop gives packets that are at_host to
+// the hosts, which send with transmit(). Definitions follow facts section 6.1 e and f (HPCC
+// authors' simulator), with the parameters in Settings.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/random.hpp"
+#include "lib/congestion/controller.hpp"
+#include "lib/sim/fabric/event_wheel.hpp"
+#include "lib/sim/fabric/packet.hpp"
+#include "lib/sim/fabric/routes.hpp"
+#include "lib/sim/fabric/telemetry.hpp"
+#include "lib/sim/fabric/topology.hpp"
+
+namespace weft::sim::fabric {
+
+// What the switches are like. Sizes in bytes.
+struct Settings {
+  bool whole_ns = true;  // serialisation is cut to whole nanoseconds
+  uint32_t largest_packet = 0;
+  uint64_t buffer = 0;         // per switch
+  uint32_t reserve = 0;        // per ingress port
+  double headroom_factor = 3;  // headroom = this x rate x delay
+  uint32_t pause_shift = 3;    // threshold = free shared buffer >> this, at NIC rate and below
+  uint32_t resume_offset = 0;
+  uint32_t pause_bytes = 0;  // a PFC frame
+  bool pfc = true;
+  double kmin_bytes_per_gbps = 0;
+  double kmax_bytes_per_gbps = 0;
+  double pmax = 0;
+  TelemetrySettings telemetry;
+};
+
+struct alignas(64) Port {
+  // For every packet.
+  int64_t free_at = 0;               // ps: when the packet being sent has left
+  uint64_t sent_bytes = 0;           // of all packets, before the next one
+  const int64_t* time_of = nullptr;  // ps by packet size
+  int64_t delay = 0;                 // ps
+  uint32_t queue_bytes = 0;          // class 3 waiting
+  uint32_t control_bytes = 0;        // class 0 waiting
+  uint32_t to = 0;                   // the node at the other end
+  uint32_t node = 0;
+  bool paused = false;     // class 3 may not leave
+  bool scheduled = false;  // a port_free event is on its way
+  bool at_host = false;    // this end is a host
+  bool to_host = false;    // the other end is one
+  uint32_t mbps = 0;
+  // While packets wait.
+  Fifo data;
+  Fifo control;
+  // As an ingress: what came in through this cable and is still in the switch.
+  uint32_t ingress_bytes = 0;  // in the reserve and the shared buffer
+  uint32_t headroom_used = 0;
+  uint32_t headroom = 0;
+  uint8_t pause_shift = 0;
+  bool pausing = false;  // the other end has been told to stop
+  // Marking.
+  uint32_t kmin = 0;
+  uint32_t kmax = 0;
+  // What is reported.
+  uint32_t most_bytes = 0;  // the largest queue_bytes
+  int64_t paused_since = 0;
+  int64_t paused_time = 0;  // ps
+  DigestPort digest;        // hpcc-pint's average
+};
+
+struct Counters {
+  uint64_t sent = 0;       // packets that hosts gave to the network
+  uint64_t delivered = 0;  // packets that reached their host
+  uint64_t dropped = 0;
+  uint64_t marked = 0;
+  uint64_t pauses = 0;  // PAUSE frames that arrived at a host or a switch
+  uint64_t resumes = 0;
+  uint64_t pfc_sent = 0;  // PFC frames of both kinds
+  uint64_t hops = 0;
+};
+
+class Fabric {
+ public:
+  Fabric(const Topology& topology, const Settings& settings, EventWheel& wheel, ChunkPool& pool,
+         RouteTable& routes, TelemetryPool& telemetry, base::Random& random);
+
+  // A packet is at a switch and wants to leave through packet.target.
+  void forward(Packet& packet);
+  // A switch's port may send the next packet.
+  void port_free(uint32_t port);
+  // A PFC frame is here. True if `port` is a host's, which must look for something to send then.
+  bool pfc_arrived(const Packet& frame);
+  // Sends a packet through an idle port. The caller keeps the rules of its queues.
+  void transmit(uint32_t port, Packet& packet);
+
+  Port& port(uint32_t number) noexcept { return ports_[number]; }
+  const std::vector<Port>& ports() const noexcept { return ports_; }
+  const Counters& counters() const noexcept { return counters_; }
+  Counters& counters() noexcept { return counters_; }
+  // Checks that every switch has forgotten every packet: no queue, no accounted byte.
+  bool empty() const noexcept;
+  // Packets that stand in queues.
+  uint64_t waiting() const noexcept;
+
+ private:
+  struct Switch {
+    int64_t pool = 0;  // shared bytes: buffer - headrooms - reserves
+    int64_t shared_used = 0;
+  };
+  void make_ports();
+  void make_switches();
+  void forward_data(Port& out, Packet& packet);
+  void depart(Port& out, Packet& packet);
+  void serve(uint32_t number);
+  void stamp(Port& port, Packet& packet);
+  void schedule(uint32_t number, Port& port);
+  bool idle(const Port& port) const noexcept {
+    return !port.scheduled && port.free_at <= wheel_.now();
+  }
+
+  // The shared buffer (buffer.cpp).
+  int64_t threshold(const Port& in) const noexcept;
+  bool admit(Port& in, uint32_t bytes) noexcept;
+  void release(Port& in, uint32_t bytes) noexcept;
+  void pause_if_needed(uint32_t ingress);
+  void resume_if_possible(uint32_t ingress);
+  void send_pfc(uint32_t port, Event event);
+  uint32_t above_reserve(const Port& in) const noexcept {
+    return in.ingress_bytes > settings_.reserve ? in.ingress_bytes - settings_.reserve : 0;
+  }
+
+  const Topology& topology_;
+  const Settings settings_;
+  EventWheel& wheel_;
+  ChunkPool& pool_;
+  RouteTable& routes_;
+  TelemetryPool& telemetry_;
+  base::Random& random_;
+  std::vector<std::vector<int64_t>> times_;  // serialisation tables, one per rate
+  std::vector<Port> ports_;
+  std::vector<Switch> switches_;  // by node
+  Counters counters_;
+};
+
+}  // namespace weft::sim::fabric

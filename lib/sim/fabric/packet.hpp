@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A packet of the fabric, which is an event too: 32 bytes that are moved by value from the event
+// wheel to a queue and back. There is nothing to allocate, to free or to chase by pointer; the
+// wheel and the queues are read in order. A frame's bytes are not simulated here, only its length;
+// an engine that has bytes keeps them elsewhere and names them in `stamp`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace weft::sim::fabric {
+
+enum class Event : uint8_t {
+  data,
+  ack,
+  nak,
+  pause,  // PFC frames: `target` is the port that they stop or start
+  resume,
+  port_free,   // `target`: a switch's port that may send the next packet
+  nic_wake,    // `target`: a host's port
+  flow_start,  // the next flows of the list
+  flow_timer,  // `flow`: its controller's deadline or its retransmission time-out
+};
+
+struct Packet {
+  int64_t at;        // ps: when it is at `target`, whole
+  uint32_t target;   // the port that it will leave through; at its end, the host's node
+  uint32_t ingress;  // the port (of the same cable) that it came in through
+  uint32_t flow;
+  uint32_t number;  // data: which packet of the flow; ack, nak: how many arrived in order
+  uint32_t stamp;   // time of sending in ns, or the index of the telemetry block
+  uint16_t bytes;   // on the wire
+  Event event : 4;
+  bool marked : 1;   // ECN, or its echo
+  bool cnp : 1;      // an acknowledgement that carries a CNP
+  bool control : 1;  // class 0: strictly first, never paused, not accounted
+  bool at_host : 1;  // the next node is the end
+  uint8_t hop;       // ports behind it
+};
+static_assert(sizeof(Packet) == 32);
+
+// Memory of all Fifos of one simulation. Chunks are reused last in, first out, while they are in
+// the cache; the pool only grows.
+class ChunkPool {
+ public:
+  static constexpr uint32_t kPackets = 7;
+  struct alignas(64) Chunk {
+    Packet packets[kPackets];
+    Chunk* next;
+  };
+
+  Chunk* take() {
+    if (free_ == nullptr) grow();
+    Chunk* const chunk = std::exchange(free_, free_->next);
+    chunk->next = nullptr;
+    return chunk;
+  }
+  void give(Chunk* chunk) noexcept {
+    chunk->next = free_;
+    free_ = chunk;
+  }
+
+ private:
+  void grow() {
+    constexpr size_t kBlock = 256;
+    blocks_.emplace_back(new Chunk[kBlock]);
+    for (size_t i = kBlock; i-- > 0;) give(&blocks_.back()[i]);
+  }
+  std::vector<std::unique_ptr<Chunk[]>> blocks_;
+  Chunk* free_ = nullptr;
+};
+
+// A queue of packets in chunks.
+class Fifo {
+ public:
+  bool empty() const noexcept { return size_ == 0; }
+  uint32_t size() const noexcept { return size_; }
+
+  void push(const Packet& packet, ChunkPool& pool) {
+    if (tail_ == nullptr) {
+      head_ = tail_ = pool.take();
+      begin_ = end_ = 0;
+    } else if (end_ == ChunkPool::kPackets) {
+      tail_ = tail_->next = pool.take();
+      end_ = 0;
+    }
+    tail_->packets[end_++] = packet;
+    ++size_;
+  }
+  const Packet& front() const noexcept { return head_->packets[begin_]; }
+  // Not when empty.
+  Packet pop(ChunkPool& pool) noexcept {
+    const Packet packet = head_->packets[begin_++];
+    if (--size_ == 0) {
+      pool.give(head_);
+      head_ = tail_ = nullptr;
+    } else if (begin_ == ChunkPool::kPackets) {
+      pool.give(std::exchange(head_, head_->next));
+      begin_ = 0;
+    }
+    return packet;
+  }
+  template <class Visit>
+  void each(Visit visit) const {
+    uint32_t at = begin_;
+    const ChunkPool::Chunk* chunk = head_;
+    for (uint32_t left = size_; left > 0; --left) {
+      visit(chunk->packets[at]);
+      if (++at == ChunkPool::kPackets) {
+        chunk = chunk->next;
+        at = 0;
+      }
+    }
+  }
+
+ private:
+  ChunkPool::Chunk* head_ = nullptr;
+  ChunkPool::Chunk* tail_ = nullptr;
+  uint32_t size_ = 0;
+  uint16_t begin_ = 0;  // in the first chunk
+  uint16_t end_ = 0;    // in the last chunk
+};
+static_assert(sizeof(Fifo) == 24);
+
+}  // namespace weft::sim::fabric

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The path of each flow: chosen once, hop by hop, by a hash of its addresses and ports seeded with
+// the switch, as per-flow ECMP does, or given by the user. A row holds the ports of the way there
+// and of the way back; a flow that stays within ordinary fabrics has its row in one cache line.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/sim/fabric/topology.hpp"
+#include "weft/result.hpp"
+
+namespace weft::sim::fabric {
+
+struct FiveTuple {
+  uint32_t src = 0;  // nodes
+  uint32_t dst = 0;
+  uint16_t src_port = 0;
+  uint16_t dst_port = 0;
+};
+
+// murmur3's 32-bit finish over the tuple's three words.
+uint32_t ecmp_hash(const FiveTuple& tuple, uint32_t seed) noexcept;
+
+class RouteTable {
+ public:
+  RouteTable(const Topology& topology, uint64_t seed) : topology_(topology), seed_(seed) {}
+  RouteTable(const RouteTable&) = delete;
+  RouteTable& operator=(const RouteTable&) = delete;
+
+  void resize(size_t flows);
+  // Both ways by ECMP. An acknowledgement is hashed with its own, swapped, ports.
+  void choose(uint32_t flow, const FiveTuple& tuple);
+  // The way there as given: the nodes from source to destination. The way back by ECMP.
+  Result<void> set(uint32_t flow, const FiveTuple& tuple, std::span<const uint32_t> nodes);
+
+  // The port that a packet leaves its `hop`th node through (0: the NIC).
+  uint32_t forward(uint32_t flow, uint32_t hop) const noexcept {
+    return rows_[size_t{flow} * stride_ + hop];
+  }
+  uint32_t backward(uint32_t flow, uint32_t hop) const noexcept {
+    return rows_[size_t{flow} * stride_ + stride_ / 2 + hop];
+  }
+  // The ports of the way there.
+  std::span<const uint32_t> forward_path(uint32_t flow) const noexcept;
+
+ private:
+  void walk(uint32_t* row, const FiveTuple& tuple) const;
+
+  const Topology& topology_;
+  const uint64_t seed_;
+  uint32_t stride_ = 0;
+  std::vector<uint32_t> rows_;
+};
+
+}  // namespace weft::sim::fabric

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A flow: what the user asks for, and its state at both ends while it runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/congestion/controller.hpp"
+
+namespace weft::sim::flow {
+
+struct FlowSpec {
+  int64_t start_ns = 0;
+  uint32_t src = 0;
+  uint32_t dst = 0;
+  uint64_t bytes = 0;
+  int32_t src_port = -1;       // the hash key; -1: 10000 + how many flows src had to dst before
+  std::vector<uint32_t> path;  // node by node; empty: ECMP
+};
+
+inline constexpr int64_t kNever = INT64_MAX;
+
+struct alignas(64) FlowState {
+  // The sender.
+  uint32_t next = 0;          // packet to be sent next
+  uint32_t acked = 0;         // packets acknowledged, cumulative
+  uint32_t packets = 0;       // of the flow
+  uint32_t last_payload = 0;  // of its last packet
+  int64_t next_send = 0;      // ps: not before (pacing)
+  int64_t timer_at = kNever;  // ps: a flow_timer event that is on its way
+  int64_t heard_at = 0;       // ps: last progress, for the retransmission time-out
+  uint32_t src = 0;
+  uint32_t dst = 0;
+  uint32_t slot = 0;        // in its NIC's list
+  uint32_t last_bytes = 0;  // on the wire, of the packet sent last
+  // The receiver.
+  uint32_t expected = 0;           // packets that arrived in order
+  uint32_t naked_at = UINT32_MAX;  // the gap that has been told
+  int64_t next_cnp = 0;            // ps: no CNP before
+  congestion::Controller controller;
+
+  bool done() const noexcept { return acked == packets; }
+  uint64_t payload_of(uint32_t count, uint32_t full) const noexcept {
+    // The payload of the first `count` packets.
+    return count == packets ? uint64_t{packets - 1} * full + last_payload : uint64_t{count} * full;
+  }
+};
+
+}  // namespace weft::sim::flow

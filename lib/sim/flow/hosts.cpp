@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The two ends of a flow: receiver and sender. The NIC is nic.cpp.
+#include "lib/sim/flow/hosts.hpp"
+
+#include <algorithm>
+
+#include "lib/base/check.hpp"
+
+namespace weft::sim::flow {
+
+using fabric::Event;
+using fabric::Packet;
+
+Hosts::Hosts(const fabric::Topology& topology, const Scheme& scheme, fabric::EventWheel& wheel,
+             fabric::ChunkPool& pool, fabric::Fabric& fabric, fabric::TelemetryPool& telemetry,
+             size_t flow_count)
+    : topology_(topology),
+      scheme_(scheme),
+      has_records_(scheme.fabric.telemetry.mode == fabric::Telemetry::records),
+      wheel_(wheel),
+      pool_(pool),
+      fabric_(fabric),
+      telemetry_(telemetry),
+      flows_(flow_count),
+      nics_(topology.node_count()),
+      finished_at_(flow_count, kNever) {}
+
+void Hosts::start(uint32_t number, const FlowSpec& spec) {
+  FlowState& flow = flows_[number];
+  flow.packets = static_cast<uint32_t>((spec.bytes + scheme_.payload - 1) / scheme_.payload);
+  flow.last_payload =
+      static_cast<uint32_t>(spec.bytes - uint64_t{flow.packets - 1} * scheme_.payload);
+  flow.src = spec.src;
+  flow.dst = spec.dst;
+  flow.next_send = flow.heard_at = wheel_.now();
+  flow.controller.start(preset(flow));
+  Nic& nic = nics_[flow.src];
+  flow.slot = static_cast<uint32_t>(nic.flows.size());
+  nic.flows.push_back(number);
+  nic.ready.push_back(wheel_.now());
+  arm_timer(number, flow);
+  kick(nic_port(flow.src));
+}
+
+void Hosts::deliver(const Packet& packet) {
+  ++fabric_.counters().delivered;
+  if (packet.event == Event::data)
+    receive_data(packet);
+  else
+    receive_answer(packet);
+}
+
+// One acknowledgement per data packet, cumulative, without delay. A gap is told once, by a NAK.
+void Hosts::receive_data(const Packet& packet) {
+  FlowState& flow = flows_[packet.flow];
+  ++data_delivered_;
+  bool cnp = false;
+  if (packet.marked && wheel_.now() >= flow.next_cnp) {
+    cnp = true;
+    flow.next_cnp = wheel_.now() + scheme_.cnp_interval_ps;
+  }
+  if (packet.number == flow.expected) {
+    ++flow.expected;
+    flow.naked_at = UINT32_MAX;
+    return send_answer(packet, Event::ack, cnp);
+  }
+  const bool tells = packet.number > flow.expected && flow.naked_at != flow.expected;
+  if (packet.number < flow.expected) return send_answer(packet, Event::ack, cnp);
+  if (!tells) {
+    if (has_records_) telemetry_.give(packet.stamp);
+    return;
+  }
+  flow.naked_at = flow.expected;
+  send_answer(packet, Event::nak, cnp);
+}
+
+void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
+  Packet answer = data;  // with its stamp or telemetry block, and its mark as the echo
+  answer.event = kind;
+  answer.number = flows_[data.flow].expected;
+  answer.bytes = static_cast<uint16_t>(scheme_.ack_bytes);
+  answer.cnp = cnp;
+  answer.control = scheme_.ack_control;
+  answer.hop = 0;
+  if (kind == Event::nak && has_records_) telemetry_.give(data.stamp);
+  const uint32_t number = nic_port(flows_[data.flow].dst);
+  fabric::Port& port = fabric_.port(number);
+  ++fabric_.counters().sent;
+  if (port.free_at <= wheel_.now() && port.control.empty() && port.data.empty() &&
+      (scheme_.ack_control || !port.paused))
+    return fabric_.transmit(number, answer);
+  (scheme_.ack_control ? port.control : port.data).push(answer, pool_);
+  kick(number);
+}
+
+// The sender hears of its packets.
+void Hosts::receive_answer(const Packet& packet) {
+  FlowState& flow = flows_[packet.flow];
+  const bool blocks = has_records_ && packet.event == Event::ack;
+  if (flow.done()) {  // a duplicate of a finished flow
+    if (blocks) telemetry_.give(packet.stamp);
+    return;
+  }
+  const uint32_t newly = packet.number > flow.acked ? packet.number - flow.acked : 0;
+  if (newly > 0) {
+    flow.acked = packet.number;
+    flow.next = std::max(flow.next, flow.acked);
+    flow.heard_at = wheel_.now();
+  }
+  if (packet.event == Event::nak) go_back(packet.flow, flow, congestion::Loss::Reason::gap);
+  if (flow.done()) {
+    if (blocks) telemetry_.give(packet.stamp);
+    return finish(packet.flow, flow);
+  }
+  if (packet.cnp) flow.controller.on_cnp(preset(flow), Instant{wheel_.now()});
+  if (packet.event == Event::ack) tell_controller(flow, packet, newly);
+  arm_timer(packet.flow, flow);
+  refresh(packet.flow, flow);
+  kick(nic_port(flow.src));
+}
+
+void Hosts::tell_controller(FlowState& flow, const Packet& packet, uint32_t newly) {
+  const congestion::Preset& rules = preset(flow);
+  congestion::Ack ack;
+  ack.now = Instant{wheel_.now()};
+  ack.acked = flow.payload_of(flow.acked, scheme_.payload);
+  ack.sent = flow.payload_of(flow.next, scheme_.payload);
+  ack.newly_acked = newly * scheme_.payload;
+  ack.packet_bytes = scheme_.payload;
+  ack.marked = packet.marked;
+  uint32_t stamp = packet.stamp;
+  if (has_records_) {
+    const fabric::TelemetryBlock& block = telemetry_[packet.stamp];
+    ack.hops = {block.hops.data(), block.count};
+    stamp = block.stamp_ns;
+  } else if (rules.kind->signal == congestion::Signal::digest) {
+    ack.digest = static_cast<uint8_t>(packet.stamp);
+  }
+  ack.rtt = Duration::from_ns(static_cast<uint32_t>(wheel_.now() / 1000) - stamp);
+  const double before = flow.controller.rate();
+  flow.controller.on_ack(rules, ack);
+  if (has_records_) telemetry_.give(packet.stamp);
+  // hpcc and hpcc-pint move the packet that is already planned (facts 6.1 c).
+  if (rules.kind->moves_pending && flow.last_bytes != 0 && flow.controller.rate() != before)
+    flow.next_send += gap(flow, flow.controller.rate()) - gap(flow, before);
+}
+
+void Hosts::finish(uint32_t number, FlowState& flow) {
+  finished_at_[number] = wheel_.now();
+  ++finished_;
+  Nic& nic = nics_[flow.src];
+  nic.ready[flow.slot] = kNever;
+  nic.flows[flow.slot] = UINT32_MAX;
+  if (++nic.dead > 16 && nic.dead * 2 > nic.flows.size()) compact(nic);
+  kick(nic_port(flow.src));
+}
+
+// Go-back-N.
+void Hosts::go_back(uint32_t number, FlowState& flow, congestion::Loss::Reason reason) {
+  retransmitted_ += flow.next - flow.acked;
+  const congestion::Loss loss{.now = Instant{wheel_.now()},
+                              .acked = flow.payload_of(flow.acked, scheme_.payload),
+                              .sent = flow.payload_of(flow.next, scheme_.payload),
+                              .bytes = scheme_.payload,
+                              .reason = reason};
+  flow.next = flow.acked;
+  flow.heard_at = wheel_.now();
+  flow.controller.on_loss(preset(flow), loss);
+  refresh(number, flow);
+}
+
+void Hosts::timer(const Packet& event) {
+  FlowState& flow = flows_[event.flow];
+  if (event.at != flow.timer_at) return;  // an earlier one was planned since
+  flow.timer_at = kNever;
+  if (flow.done()) return;
+  const int64_t now = wheel_.now();
+  flow.controller.on_deadline(preset(flow), Instant{now});
+  if (!scheme_.fabric.pfc && now - flow.heard_at >= scheme_.timeout_ps) {
+    if (flow.next > flow.acked) go_back(event.flow, flow, congestion::Loss::Reason::timeout);
+    flow.heard_at = now;
+  }
+  arm_timer(event.flow, flow);
+  refresh(event.flow, flow);
+  kick(nic_port(flow.src));
+}
+
+// Keeps one event on its way at or before the flow's next deadline. One that comes too early only
+// plans the next; without PFC the retransmission time-out is such a deadline too.
+void Hosts::arm_timer(uint32_t number, FlowState& flow) {
+  int64_t at = flow.controller.next_deadline().ps;
+  if (!scheme_.fabric.pfc) at = std::min(at, flow.heard_at + scheme_.timeout_ps);
+  if (at >= flow.timer_at) return;
+  flow.timer_at = std::max(at, wheel_.now());
+  Packet event{};
+  event.at = flow.timer_at;
+  event.flow = number;
+  event.event = Event::flow_timer;
+  wheel_.push(event);
+}
+
+}  // namespace weft::sim::flow

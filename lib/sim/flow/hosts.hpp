@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Light hosts: a NIC that serves many flows, a sender with a controller, a receiver that
+// acknowledges every packet. This is all that `flow` fidelity has of a transport; the network below
+// is the same that an engine would use.
+//
+// The NIC's rules (facts 6.1 c): one packet at a time; acknowledgements first; then the flows round
+// robin, one packet each, from the one after the last served. A flow may send if it has bytes, its
+// class is not paused, its payload in flight is less than its window, and its next-send time has
+// come.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/sim/fabric/fabric.hpp"
+#include "lib/sim/flow/flow.hpp"
+#include "lib/sim/flow/scheme.hpp"
+
+namespace weft::sim::flow {
+
+class Hosts {
+ public:
+  Hosts(const fabric::Topology& topology, const Scheme& scheme, fabric::EventWheel& wheel,
+        fabric::ChunkPool& pool, fabric::Fabric& fabric, fabric::TelemetryPool& telemetry,
+        size_t flow_count);
+
+  // Opens a flow: its first packet may leave at once.
+  void start(uint32_t flow, const FlowSpec& spec);
+  // A packet is at its end.
+  void deliver(const fabric::Packet& packet);
+  // nic_wake: the NIC of `port` may look again.
+  void wake(const fabric::Packet& event);
+  // The NIC of `port` was let go by a RESUME.
+  void resume(uint32_t port) { kick(port); }
+  // flow_timer.
+  void timer(const fabric::Packet& event);
+
+  // When the acknowledgement of the last byte was here, in ps; kNever if it was not.
+  const std::vector<int64_t>& finished_at() const noexcept { return finished_at_; }
+  size_t finished() const noexcept { return finished_; }
+  uint64_t data_delivered() const noexcept { return data_delivered_; }
+  uint64_t retransmitted() const noexcept { return retransmitted_; }
+  const FlowState& flow(uint32_t number) const noexcept { return flows_[number]; }
+
+ private:
+  // The flows of a host that are not finished, in the order of their start. Parallel arrays: the
+  // search for the next sender reads only the first.
+  struct Nic {
+    std::vector<int64_t> ready;  // ps: when the flow may send; kNever while it may not
+    std::vector<uint32_t> flows;
+    uint32_t after = 0;  // where the next search begins
+    uint32_t dead = 0;   // finished entries
+    int64_t wake_at = kNever;
+  };
+
+  void receive_data(const fabric::Packet& packet);
+  void send_answer(const fabric::Packet& data, fabric::Event kind, bool cnp);
+  void receive_answer(const fabric::Packet& packet);
+  void tell_controller(FlowState& flow, const fabric::Packet& packet, uint32_t newly);
+  void finish(uint32_t number, FlowState& flow);
+  void go_back(uint32_t number, FlowState& flow, congestion::Loss::Reason reason);
+
+  void kick(uint32_t port);
+  bool send_answer_waiting(uint32_t number, fabric::Port& port);
+  void send_data(uint32_t port, Nic& nic, uint32_t index);
+  void plan_wake(uint32_t port, Nic& nic, int64_t at);
+  void refresh(uint32_t number, FlowState& flow);
+  void arm_timer(uint32_t number, FlowState& flow);
+  void compact(Nic& nic);
+  int64_t gap(const FlowState& flow, double rate) const noexcept;
+
+  const congestion::Preset& preset(const FlowState& flow) const noexcept {
+    return scheme_.presets[scheme_.preset_of_node[flow.src]];
+  }
+  uint32_t nic_port(uint32_t node) const noexcept { return topology_.ports_of(node)[0]; }
+
+  const fabric::Topology& topology_;
+  const Scheme& scheme_;
+  const bool has_records_;
+  fabric::EventWheel& wheel_;
+  fabric::ChunkPool& pool_;
+  fabric::Fabric& fabric_;
+  fabric::TelemetryPool& telemetry_;
+  std::vector<FlowState> flows_;
+  std::vector<Nic> nics_;  // by node
+  std::vector<int64_t> finished_at_;
+  size_t finished_ = 0;
+  uint64_t data_delivered_ = 0;
+  uint64_t retransmitted_ = 0;
+};
+
+}  // namespace weft::sim::flow

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The NIC: who sends next, and when to look again. A NIC has at most one wake-up that counts; one
+// that was overtaken by an earlier one does nothing.
+#include <algorithm>
+
+#include "lib/base/check.hpp"
+#include "lib/sim/flow/hosts.hpp"
+
+namespace weft::sim::flow {
+
+using fabric::Event;
+using fabric::Packet;
+
+// The time that a packet takes at `rate`: until the next one may leave.
+int64_t Hosts::gap(const FlowState& flow, double rate) const noexcept {
+  const double ns = flow.last_bytes * 8e9 / rate;
+  return scheme_.whole_ns ? static_cast<int64_t>(ns) * 1000 : static_cast<int64_t>(ns * 1000);
+}
+
+void Hosts::wake(const Packet& event) {
+  Nic& nic = nics_[fabric_.port(event.target).node];
+  if (event.at != nic.wake_at) return;
+  nic.wake_at = kNever;
+  kick(event.target);
+}
+
+void Hosts::plan_wake(uint32_t port, Nic& nic, int64_t at) {
+  if (at >= nic.wake_at) return;
+  nic.wake_at = at;
+  Packet event{};
+  event.at = at;
+  event.target = port;
+  event.event = Event::nic_wake;
+  wheel_.push(event);
+}
+
+// Sends one packet if the port is idle and somebody may, and plans the next look.
+void Hosts::kick(uint32_t number) {
+  fabric::Port& port = fabric_.port(number);
+  Nic& nic = nics_[port.node];
+  const int64_t now = wheel_.now();
+  if (port.free_at > now) return plan_wake(number, nic, port.free_at);
+  if (send_answer_waiting(number, port)) return plan_wake(number, nic, port.free_at);
+  if (port.paused) return;  // the RESUME comes back here
+  int64_t earliest = kNever;
+  const auto count = static_cast<uint32_t>(nic.ready.size());
+  const int64_t* const ready = nic.ready.data();
+  uint32_t index = nic.after < count ? nic.after : 0;
+  for (uint32_t left = count; left > 0; --left) {
+    if (ready[index] <= now) return send_data(number, nic, index);
+    earliest = std::min(earliest, ready[index]);
+    if (++index == count) index = 0;
+  }
+  if (earliest != kNever) plan_wake(number, nic, earliest);
+}
+
+// Acknowledgements go before data; those of class 3 stop at a PAUSE like data does.
+bool Hosts::send_answer_waiting(uint32_t number, fabric::Port& port) {
+  fabric::Fifo& queue = scheme_.ack_control ? port.control : port.data;
+  if (queue.empty() || (port.paused && !scheme_.ack_control)) return false;
+  Packet answer = queue.pop(pool_);
+  fabric_.transmit(number, answer);
+  return true;
+}
+
+void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index) {
+  const uint32_t flow_number = nic.flows[index];
+  FlowState& flow = flows_[flow_number];
+  nic.after = index + 1;
+  const uint32_t payload = flow.next + 1 == flow.packets ? flow.last_payload : scheme_.payload;
+  const auto now_ns = static_cast<uint32_t>(wheel_.now() / 1000);
+  Packet packet{};
+  packet.event = Event::data;
+  packet.flow = flow_number;
+  packet.number = flow.next++;
+  packet.bytes = static_cast<uint16_t>(payload + scheme_.data_overhead);
+  packet.stamp = has_records_ ? telemetry_.take(now_ns) : now_ns;
+  if (scheme_.fabric.telemetry.mode == fabric::Telemetry::digest) packet.stamp = 0;
+  ++fabric_.counters().sent;
+  fabric_.transmit(number, packet);
+
+  flow.last_bytes = packet.bytes;
+  const double rate = flow.controller.rate();
+  flow.next_send = wheel_.now() + gap(flow, rate);
+  flow.controller.on_sent(preset(flow), payload, Instant{wheel_.now()});
+  refresh(flow_number, flow);
+  // Alone, a flow's next packet is known to the picosecond; among others somebody may go before.
+  const int64_t free_at = fabric_.port(number).free_at;
+  const bool alone = nic.ready.size() - nic.dead == 1;
+  const int64_t next = alone ? std::max(free_at, nic.ready[index]) : free_at;
+  if (next != kNever) plan_wake(number, nic, next);
+}
+
+// Says in the NIC's list when the flow may send.
+void Hosts::refresh(uint32_t, FlowState& flow) {
+  int64_t at = kNever;
+  if (flow.next < flow.packets) {
+    const uint64_t in_flight =
+        flow.payload_of(flow.next, scheme_.payload) - flow.payload_of(flow.acked, scheme_.payload);
+    if (in_flight < flow.controller.window()) at = flow.next_send;
+  }
+  nics_[flow.src].ready[flow.slot] = at;
+}
+
+// Takes finished flows out of the list; the others keep their order and the turn its place.
+void Hosts::compact(Nic& nic) {
+  uint32_t kept = 0;
+  uint32_t after = 0;
+  for (uint32_t i = 0; i < nic.flows.size(); ++i) {
+    if (i == nic.after) after = kept;
+    const uint32_t number = nic.flows[i];
+    if (number == UINT32_MAX) continue;
+    flows_[number].slot = kept;
+    nic.flows[kept] = number;
+    nic.ready[kept++] = nic.ready[i];
+  }
+  nic.after = nic.after < nic.flows.size() ? after : 0;
+  nic.flows.resize(kept);
+  nic.ready.resize(kept);
+  nic.dead = 0;
+}
+
+}  // namespace weft::sim::flow

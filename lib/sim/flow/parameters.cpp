@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of keys. Each row is in force for every scheme unless it says auto.
+#include "lib/sim/flow/parameters.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "lib/congestion/registry.hpp"
+
+namespace weft::sim::flow {
+namespace {
+
+// In the order of Net.
+constexpr Key kKeys[] = {
+    {"net.payload", "B", 1000, "payload of a full packet", false, 1, 9000},
+    {"net.header", "B", 48, "data header: 14 link, 20 IP, 8 UDP, 6 sequence and class", false, 0,
+     1000},
+    {"net.ack", "B", 60, "an acknowledgement", false, 1, 1000},
+    {"net.int_bytes", "B", 42, "telemetry in each data packet, from the source on: hpcc", false, 0,
+     1000},
+    {"net.int_ack_bytes", "B", 28, "what the echoed telemetry adds to an acknowledgement: hpcc",
+     false, 0, 1000},
+    {"net.stamp_bytes", "B", 8, "time stamp in each data packet: controllers by delay", false, 0,
+     1000},
+    {"net.digest_bytes", "B", 2, "digest in each data packet: hpcc-pint", false, 0, 1000},
+    {"net.ack_class", "0 or 3", kAuto,
+     "class of acknowledgements; auto: 0 (strictly first, never paused), 3 for hpcc, hpcc-pint, "
+     "dctcp and dcqcn with a window",
+     true, 0, 3},
+    {"net.floor_ns", "0 or 1", 1,
+     "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact", false,
+     0, 1},
+    {"net.base_rtt_ns", "ns", kAuto, "T of the whole network; auto: its largest unloaded RTT", true,
+     1},
+    {"switch.buffer_mb", "MiB", 32, "shared buffer of a switch", false, 0.01, 1e6},
+    {"switch.reserve", "B", 4096, "reserve of each ingress port", false, 0, 1e9},
+    {"switch.headroom_factor", "x rate x delay", 3, "headroom of each ingress port", false, 0,
+     1000},
+    {"switch.pfc", "0 or 1", 1, "pause frames; 0: a full buffer drops", false, 0, 1},
+    {"switch.pause_shift", "bits", 3,
+     "pause above free shared buffer >> this; one less per doubling of the rate above the NICs'",
+     false, 0, 31},
+    {"switch.resume", "B", 3072, "resume this far below the threshold", false, 0, 1e9},
+    {"switch.pause_bytes", "B", 43, "a PFC frame", false, 1, 1000},
+    {"switch.kmin", "B per Gb/s", kAuto, "no mark below; auto: 4000 (400 KB at 100G), dctcp 3000",
+     true, 0, 1e9},
+    {"switch.kmax", "B per Gb/s", kAuto, "all marked above; auto: 16000, dctcp 3000", true, 0, 1e9},
+    {"switch.pmax", "share", kAuto, "marked at kmax; auto: 0.2, dctcp 1", true, 0, 1},
+    {"switch.int_sent_step", "B", 128, "step of the telemetry's byte counter, times int_scale",
+     false, 1, 1e6},
+    {"switch.int_queue_step", "B", 80, "step of the telemetry's queue, times int_scale", false, 1,
+     1e6},
+    {"switch.int_scale", "factor", kAuto, "auto: NIC Gb/s / 25; 0: exact telemetry", true, 0, 1e4},
+    {"host.timeout_us", "us", 500, "retransmission time-out, where packets may be dropped", false,
+     1},
+    {"metrics.sample_ns", "ns", 100, "queue samples of every switch port; 0: none", false, 0},
+    {"metrics.queue_until_ns", "ns", kAuto, "end of the queue samples; auto: end of the run", true,
+     0},
+    {"metrics.queue_window_ns", "ns", 100000, "queue median and maximum per this time", false, 1},
+};
+static_assert(std::size(kKeys) == static_cast<size_t>(Net::count));
+
+Error invalid(std::string text) { return Error{Code::invalid_argument, std::move(text)}; }
+
+Result<double> parse_value(const Key& key, std::string_view text) {
+  if (text == "auto") {
+    if (key.may_be_auto) return kAuto;
+    return invalid(std::string(key.name) + " cannot be auto");
+  }
+  Result<double> value = key.name.ends_with("_ns") ? [&]() -> Result<double> {
+    Result<int64_t> time = parse_time_ns(text);
+    if (!time) return time.error();
+    return static_cast<double>(*time);
+  }()
+      : parse_number(text);
+  if (!value) return invalid(std::string(key.name) + ": " + value.error().message);
+  if (*value < key.least || *value > key.most) {
+    char range[80];
+    std::snprintf(range, sizeof range, " must be within %g and %g ", key.least, key.most);
+    return invalid(std::string(key.name) + range + std::string(key.unit));
+  }
+  return value;
+}
+
+// A controller's parameter is checked now, and applied when a preset is made.
+Result<void> check_controller(std::string_view kind_name, std::string_view parameter) {
+  bool with_window = false;
+  Result<const congestion::Kind*> kind = congestion::find_kind(kind_name, &with_window);
+  if (!kind) return kind.error();
+  if (with_window)
+    return invalid("parameters belong to '" + std::string((*kind)->name) +
+                   "', with and without +win");
+  std::string valid;
+  for (const congestion::Parameter& p : (*kind)->parameters) {
+    if (p.name == parameter) return {};
+    valid += (valid.empty() ? "" : ", ") + std::string(p.name);
+  }
+  return invalid(std::string(kind_name) + " has no parameter '" + std::string(parameter) +
+                 "'; it has " + valid);
+}
+
+bool is_group(std::string_view name) {
+  return name == "net" || name == "switch" || name == "host" || name == "metrics";
+}
+
+}  // namespace
+
+std::span<const Key> Parameters::keys() noexcept { return kKeys; }
+
+Parameters::Parameters() {
+  for (const Key& key : kKeys) values_.push_back(key.value);
+}
+
+Result<void> Parameters::set(std::string_view name, std::string_view text) {
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos)
+    return invalid("'" + std::string(name) +
+                   "' is no key; keys look like switch.buffer_mb "
+                   "(weft_sim keys lists them)");
+  if (!is_group(name.substr(0, dot))) {
+    Result<void> known = check_controller(name.substr(0, dot), name.substr(dot + 1));
+    if (!known) return known;
+    Result<double> value = parse_number(text);
+    if (!value) return invalid(std::string(name) + ": " + value.error().message);
+    controllers_.push_back(
+        {std::string(name.substr(0, dot)), std::string(name.substr(dot + 1)), *value});
+    return {};
+  }
+  for (size_t i = 0; i < std::size(kKeys); ++i) {
+    if (kKeys[i].name != name) continue;
+    Result<double> value = parse_value(kKeys[i], text);
+    if (!value) return value.error();
+    values_[i] = *value;
+    return {};
+  }
+  std::string valid;
+  for (const Key& key : kKeys)
+    if (key.name.starts_with(name.substr(0, dot + 1)))
+      valid += (valid.empty() ? "" : ", ") + std::string(key.name);
+  return invalid("there is no key '" + std::string(name) + "'; there are " + valid);
+}
+
+Result<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    return invalid("'" + std::string(text) + "' is not a number");
+  return value;
+}
+
+Result<int64_t> parse_time_ns(std::string_view text) {
+  double scale = 1;
+  std::string_view digits = text;
+  constexpr struct {
+    std::string_view suffix;
+    double scale;
+  } kUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  for (const auto& unit : kUnits) {
+    if (!text.ends_with(unit.suffix)) continue;
+    digits = text.substr(0, text.size() - unit.suffix.size());
+    scale = unit.scale;
+    break;
+  }
+  Result<double> value = parse_number(digits);
+  if (!value || *value < 0 || *value * scale > 9e15)
+    return invalid("'" + std::string(text) +
+                   "' is no time; write 2ms, 100us, 1.5s or a number "
+                   "of ns");
+  return std::llround(*value * scale);
+}
+
+}  // namespace weft::sim::flow

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every number of a simulation that is not its network or its flows, by a key: net.*, switch.*,
+// host.*, metrics.*, and CONTROLLER.PARAMETER. The defaults are those of the reference runs (facts
+// section 6.1), so that a topology and a flow list alone reproduce them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/result.hpp"
+
+namespace weft::sim::flow {
+
+inline constexpr double kAuto = -1;  // "auto": follows from the network or the controller
+
+// One key: where its value lies, and how to print it.
+struct Key {
+  std::string_view name;
+  std::string_view unit;
+  double value;  // the default; kAuto prints as "auto"
+  std::string_view what;
+  bool may_be_auto = false;
+  double least = 0;
+  double most = 1e18;
+};
+
+enum class Net : size_t {
+  payload,
+  header,
+  ack,
+  int_bytes,
+  int_ack_bytes,
+  stamp_bytes,
+  digest_bytes,
+  ack_class,
+  whole_ns,
+  base_rtt,
+  buffer_mb,
+  reserve,
+  headroom_factor,
+  pfc,
+  pause_shift,
+  resume,
+  pause_bytes,
+  kmin,
+  kmax,
+  pmax,
+  int_sent_step,
+  int_queue_step,
+  int_scale,
+  timeout,
+  sample,
+  queue_until,
+  queue_window,
+  count
+};
+
+class Parameters {
+ public:
+  Parameters();
+  double operator[](Net key) const noexcept { return values_[static_cast<size_t>(key)]; }
+  bool is_auto(Net key) const noexcept { return (*this)[key] == kAuto; }
+
+  // "switch.buffer_mb" "32", "hpcc.eta" "0.95". Fails with what is wrong and what is valid.
+  Result<void> set(std::string_view key, std::string_view value);
+
+  // What was set of one controller's parameters, in order.
+  struct ControllerSetting {
+    std::string kind;
+    std::string parameter;
+    double value;
+  };
+  std::span<const ControllerSetting> controllers() const noexcept { return controllers_; }
+
+  static std::span<const Key> keys() noexcept;
+
+ private:
+  std::vector<double> values_;
+  std::vector<ControllerSetting> controllers_;
+};
+
+// "2ms", "100us", "1.5s", "100000" (ns) in nanoseconds.
+Result<int64_t> parse_time_ns(std::string_view text);
+// A number; fails if anything else stands there.
+Result<double> parse_number(std::string_view text);
+
+}  // namespace weft::sim::flow

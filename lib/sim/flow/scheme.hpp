@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A controller with what it costs on the wire and needs from switches: header and acknowledgement
+// sizes, the class of acknowledgements, marking thresholds, telemetry. Two controllers are compared
+// as their papers and the reference runs had them, each with its own scheme (facts 6.1 b, c, f).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/congestion/registry.hpp"
+#include "lib/sim/fabric/fabric.hpp"
+#include "lib/sim/flow/parameters.hpp"
+#include "weft/result.hpp"
+
+namespace weft::sim::flow {
+
+struct Scheme {
+  std::string name;                         // canonical: "hpcc", "dcqcn-hpccsim+win"
+  std::vector<congestion::Preset> presets;  // one per NIC rate
+  std::vector<uint32_t> preset_of_node;     // by node
+  const congestion::Kind* kind = nullptr;
+  uint32_t payload = 0;        // of a full packet
+  uint32_t header = 0;         // of a data packet, without telemetry
+  uint32_t data_overhead = 0;  // header and telemetry
+  uint32_t ack_bytes = 0;
+  bool ack_control = false;     // acknowledgements in class 0
+  int64_t cnp_interval_ps = 0;  // 0: in the acknowledgement of each marked packet
+  int64_t timeout_ps = 0;       // retransmission, for networks that drop
+  bool whole_ns = true;
+  double base_rtt_ns = 0;  // T
+  fabric::Settings fabric;
+};
+
+// Fails on an unknown controller, or on parameters that do not fit together.
+Result<Scheme> make_scheme(std::string_view controller, const Parameters& parameters,
+                           const fabric::Topology& topology);
+
+// The unloaded RTT of two hosts as the ideal FCT counts it: twice the delays, and one payload
+// without header at the rate of each link (facts 6.1 a).
+int64_t unloaded_rtt_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
+                        uint32_t payload);
+// T: the largest unloaded RTT of the network.
+int64_t largest_rtt_ns(const fabric::Topology& topology, uint32_t payload);
+
+}  // namespace weft::sim::flow

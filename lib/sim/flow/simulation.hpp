@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One run of `flow` fidelity: a network, a scheme and a list of flows, from virtual time 0 until
+// all flows are done or a limit. Single-threaded and deterministic: the same input gives the same
+// result, from every compiler. Runs share only what is const, so they may run in parallel.
+//
+//   Result<Topology> network = read_topology("links.csv");
+//   Result<Scheme> scheme = make_scheme("hpcc", Parameters(), *network);
+//   Result<RunResult> result = run(*network, *scheme, flows, {.seed = 1});
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/sim/flow/flow.hpp"
+#include "lib/sim/flow/queue_samples.hpp"
+#include "lib/sim/flow/scheme.hpp"
+
+namespace weft::sim::flow {
+
+// What another thread may watch.
+struct Progress {
+  std::atomic<uint64_t> delivered{0};  // data packets
+  std::atomic<int64_t> now_ns{0};
+  std::atomic<bool> stop{false};  // set it to end the run early
+};
+
+struct RunOptions {
+  uint64_t seed = 1;
+  int64_t until_ns = kNever;  // the run ends here; flows that are not done stay unfinished
+  int64_t sample_ns = 100;    // 0: no queue samples
+  int64_t queue_until_ns = kNever;
+  int64_t queue_window_ns = 100000;
+  Progress* progress = nullptr;
+};
+
+struct FlowResult {
+  int64_t ideal_ns = 0;
+  int64_t fct_ns = -1;  // -1: unfinished
+};
+
+struct RunResult {
+  std::vector<FlowResult> flows;  // as in the list
+  int64_t end_ns = 0;
+  uint64_t events = 0;
+  uint64_t data_delivered = 0;
+  uint64_t retransmitted = 0;
+  uint64_t in_flight = 0;  // packets that were in the network at the end
+  fabric::Counters counters;
+  int64_t paused_ns = 0;    // of all ports together
+  double busiest_link = 0;  // share of the time that the busiest port sent
+  QueueSamples queues;
+  bool deadlocked = false;  // no event left, packets wait behind ports that are paused
+  std::string deadlock;     // the circle of ports
+  uint64_t digest = 0;      // of every flow's end and every counter
+};
+
+// Fails on flows that the network cannot have (the message names the flow's row).
+Result<RunResult> run(const fabric::Topology& topology, const Scheme& scheme,
+                      std::span<const FlowSpec> flows, const RunOptions& options);
+
+// The ideal FCT (facts 6.1 a): unloaded RTT and the whole flow with headers, without telemetry, at
+// the slowest link of the path.
+int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
+                     uint64_t bytes, uint32_t payload, uint32_t header);
+
+}  // namespace weft::sim::flow

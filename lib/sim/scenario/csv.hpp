@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks and flow lists from CSV files. Columns are found by their names in the first line, in
+// any order; other columns and lines that begin with # are ignored. An error names the file, the
+// line, the column and the reason.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/sim/fabric/topology.hpp"
+#include "lib/sim/flow/flow.hpp"
+#include "weft/result.hpp"
+
+namespace weft::sim::scenario {
+
+// node_a,node_b,gbps,delay_ns: one row per full-duplex link.
+Result<fabric::Topology> read_topology(const std::string& file);
+
+// from,to,gbps: one row per direction of a link that runs at that rate instead.
+Result<void> read_degraded(const std::string& file, fabric::Topology& topology);
+
+// start_ns,src,dst,bytes and, if there, sport (the ECMP hash key) and path (node ids joined by -).
+Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file);
+
+// size_bytes,cdf_percent: a flow-size distribution.
+struct SizePoint {
+  double bytes;
+  double percent;
+};
+Result<std::vector<SizePoint>> read_sizes(const std::string& file);
+
+}  // namespace weft::sim::scenario
