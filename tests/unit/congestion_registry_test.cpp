@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// lib/congestion/registry: names, the suffix +win, parameters and what is said about bad ones.
+#include <set>
+
+#include "lib/congestion/registry.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::congestion {
+namespace {
+
+const Conditions kNetwork{.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)};
+
+TEST_CASE("every controller has a preset with and without a window, and starts at line rate") {
+  std::set<std::string_view> names;
+  for (const Kind* kind : kinds()) {
+    INFO(std::string(kind->name));
+    CHECK(names.insert(kind->name).second);
+    REQUIRE(kind->parameters.size() <= kMaxParameters);
+    REQUIRE(!kind->parameters.empty());
+    CHECK(kind->parameters[kMinRate].name == "min_rate_mbps");
+    for (const std::string suffix : {"", "+win"}) {
+      Result<Preset> preset = make_preset(std::string(kind->name) + suffix, kNetwork);
+      REQUIRE(preset);
+      CHECK(preset->windowed == (kind->windowed || !suffix.empty()));
+      Controller controller;
+      controller.start(*preset);
+      CHECK(controller.rate() == 100e9);
+      // 12,240 ns at 100 Gb/s.
+      CHECK(controller.window() == (preset->windowed ? 153000 : kNoWindow));
+    }
+  }
+  CHECK(names.count("hpcc") == 1);
+}
+
+TEST_CASE("the window's base is the network's rate, not the flow's") {
+  Conditions slow = kNetwork;
+  slow.line = Rate::from_gbps(25);
+  slow.network = Rate::from_gbps(100);
+  Result<Preset> preset = make_preset("none+win", slow);
+  REQUIRE(preset);
+  CHECK(preset->window_bytes == 153000);
+  CHECK(preset->line_rate == 25e9);
+}
+
+TEST_CASE("settings replace defaults; bad ones say what is valid") {
+  const Setting eta[] = {{"eta", 0.99}};
+  Result<Preset> preset = make_preset("hpcc", kNetwork, eta);
+  REQUIRE(preset);
+  CHECK((*preset)[1] == 0.99);
+
+  const Setting unknown[] = {{"etta", 0.99}};
+  Result<Preset> bad = make_preset("hpcc", kNetwork, unknown);
+  REQUIRE(!bad);
+  CHECK(bad.error().message.find("'etta'") != std::string::npos);
+  CHECK(bad.error().message.find("max_stage") != std::string::npos);
+
+  const Setting negative[] = {{"eta", -1}};
+  CHECK(!make_preset("hpcc", kNetwork, negative));
+
+  Result<Preset> nobody = make_preset("dcqcn", kNetwork);
+  REQUIRE(!nobody);
+  CHECK(nobody.error().message.find("dcqcn-paper") != std::string::npos);
+  CHECK(!make_preset("hpcc", {}));
+}
+
+}  // namespace
+}  // namespace weft::congestion
