@@ -6,7 +6,6 @@
 #include "side.hpp"
 
 constexpr uint64_t kCalls = 10'000;
-
 struct Channel {
   Side side;
   uint64_t words[2] = {};  // going out, coming in

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The responder, packet by packet: what it answers to requests in sequence, ahead of it and behind
+// it, and what it executes. Each case is a dialogue with forged requests of the true peer.
+#include "tests/sim/dialogue.hpp"
+
+namespace weft::test {
+namespace {
+
+using engine::Count;
+
+std::vector<std::byte> bytes_of(size_t size, uint64_t seed) {
+  std::vector<std::byte> bytes(size);
+  fill(bytes.data(), size, seed);
+  return bytes;
+}
+
+bool same(std::span<const std::byte> a, const std::byte* b) {
+  return std::memcmp(a.data(), b, a.size()) == 0;
+}
+
+// One answer of this syndrome for this PSN, and nothing else.
+void check_answer(const std::vector<SentFrame>& heard, uint8_t syndrome, Psn psn) {
+  REQUIRE(heard.size() == 1);
+  CHECK(heard[0].opcode() == wire::kRcAcknowledge);
+  CHECK(heard[0].aeth().syndrome == syndrome);
+  CHECK(psn_of(heard[0]) == psn.value);
+}
+
+PairOptions without_credits(Psn psn = Psn{0x123456}) {
+  PairOptions o = options_with(psn);
+  o.station_a.engine.credits = o.station_b.engine.credits = false;
+  return o;
+}
+constexpr uint8_t kAck = wire::kSyndromeAck | wire::kCreditUnlimited;
+
+TEST_CASE("a gap is NAKed once until it closes, roce:C-PSN-19 roce:C-PSN-17") {
+  Dialogue d(without_credits(start_psn()));
+  const std::vector<std::byte> data = bytes_of(64, 1);
+  const Psn psn = d.expected();
+  check_answer(d.say(d.write(psn + 1, data, 128)), wire::kNakSequence, psn);
+  CHECK(d.say(d.write(psn + 2, data, 128)).empty());
+  CHECK(d.say(d.write(psn + 1, data, 128)).empty());
+  CHECK_FALSE(same(data, d.station_b.at(128)));
+  check_answer(d.say(d.write(psn, data)), kAck, psn);
+  CHECK(same(data, d.station_b.at(0)));
+  check_answer(d.say(d.write(psn + 3, data)), wire::kNakSequence, psn + 1);  // the next gap
+  CHECK(d.count(Count::rx_out_of_sequence) == 4);
+}
+
+TEST_CASE("far ahead only a sequence that stands still is NAKed, threat:A02 roce:C-PSN-19") {
+  Dialogue d(without_credits());
+  const std::vector<std::byte> data = bytes_of(8, 1);
+  const Psn psn = d.expected();
+  CHECK(d.say(d.write(psn + 100'000, data)).empty());
+  d.world.run_for(Duration::from_us(999));
+  CHECK(d.say(d.write(psn + 200'000, data)).empty());
+  d.world.run_for(Duration::from_us(1));
+  check_answer(d.say(d.write(psn + 300'000, data)), wire::kNakSequence, psn);
+  check_answer(d.say(d.write(psn, data)), kAck, psn);
+  CHECK(d.say(d.write(psn + 100'000, data)).empty());  // it moved: the time begins again
+  d.world.run_for(Duration::from_us(2000));
+  check_answer(d.say(d.write(psn + 1, data)), kAck, psn + 1);
+  CHECK(d.say(d.write(psn + 100'000, data)).empty());
+}
+
+TEST_CASE("a duplicate WRITE is acknowledged and not executed, roce:C-DUP-24") {
+  Dialogue d(without_credits(start_psn()));
+  const std::vector<std::byte> first = bytes_of(64, 1), second = bytes_of(64, 2);
+  const Psn psn = d.expected();
+  check_answer(d.say(d.write(psn, first)), kAck, psn);
+  check_answer(d.say(d.write(psn + 1, first, 64)), kAck, psn + 1);
+  d.world.run_for(Duration::from_us(10));
+  check_answer(d.say(d.write(psn, second)), kAck, psn + 1);  // for ePSN - 1
+  CHECK(same(first, d.station_b.at(0)));
+}
+
+TEST_CASE("a duplicate READ is executed again, also a part of it, roce:C-DUP-25 roce:C-PSN-22") {
+  Dialogue d(without_credits(start_psn()));
+  const Psn psn = d.expected();
+  fill(d.station_b.at(0), 3000, 1);
+  REQUIRE(d.say(d.read(psn, 3000)).size() == 3);
+  CHECK(d.heard[0].opcode() == wire::kRcReadResponseFirst);
+  CHECK(d.heard[2].opcode() == wire::kRcReadResponseLast);
+  for (uint32_t i = 0; i < 3; ++i) CHECK(psn_of(d.heard[i]) == (psn + i).value);
+  CHECK(d.expected() == psn + 3);
+
+  fill(d.station_b.at(0), 3000, 2);  // the repeat brings what is there now
+  REQUIRE(d.say(d.read(psn, 3000)).size() == 3);
+  CHECK(same(payload_of(d.heard[1]), d.station_b.at(1024)));
+  REQUIRE(d.say(d.read(psn + 1, 1976, 1024)).size() == 2);
+  CHECK(d.heard[0].opcode() == wire::kRcReadResponseFirst);
+  CHECK(psn_of(d.heard[0]) == (psn + 1).value);
+  CHECK(same(payload_of(d.heard[0]), d.station_b.at(1024)));
+  REQUIRE(d.say(d.read(psn + 2, 952, 2048)).size() == 1);
+  CHECK(d.heard[0].opcode() == wire::kRcReadResponseOnly);
+  CHECK(d.expected() == psn + 3);
+  CHECK(d.count(Count::rx_replayed_reads) == 3);
+}
+
+TEST_CASE("a duplicate READ of something else is dropped, roce:C-DUP-26") {
+  Dialogue d(without_credits());
+  const Psn psn = d.expected();
+  REQUIRE(d.say(d.read(psn, 2000, 4096)).size() == 2);
+  CHECK(d.say(d.read(psn, 2001, 4096)).empty());      // longer
+  CHECK(d.say(d.read(psn, 1000, 4095)).empty());      // from before
+  CHECK(d.say(d.read(psn + 1, 2000, 4096)).empty());  // more packets than were asked for
+  Forgery other = d.read(psn, 2000, 4096);
+  other.rkey = RKey{other.rkey.value ^ 1};
+  CHECK(d.say(other).empty());
+  CHECK(d.say(d.fetch_add(psn, 1, 4096)).empty());  // no READ at all
+  CHECK(d.say(d.read(psn + 0xFFFFFF, 8, 4096)).empty());
+  CHECK(d.count(Count::rx_lost_resource) == 6);
+  CHECK(d.b.qp().state == QpState::rts);
+}
+
+TEST_CASE(
+    "a duplicate atomic gets the saved result, as long as it is saved, roce:C-DUP-27 "
+    "roce:C-DUP-28 threat:A30") {
+  Dialogue d(without_credits(start_psn()));
+  uint64_t& word = *reinterpret_cast<uint64_t*>(d.station_b.at(0));
+  word = 40;
+  const Psn psn = d.expected();
+  const auto original = [&d] {
+    base::Be64 value;
+    std::memcpy(&value, d.heard.at(0).bytes.data() + wire::kBthLength + 4, 8);
+    return static_cast<uint64_t>(value);
+  };
+  REQUIRE(d.say(d.fetch_add(psn, 2)).size() == 1);
+  CHECK(original() == 40);
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(d.say(d.fetch_add(psn, 2)).size() == 1);
+    CHECK(d.heard[0].opcode() == wire::kRcAtomicAcknowledge);
+    CHECK(original() == 40);
+    CHECK(word == 42);
+  }
+  for (uint32_t i = 1; i < 16; ++i) REQUIRE(d.say(d.fetch_add(psn + i, 1)).size() == 1);
+  REQUIRE(d.say(d.fetch_add(psn, 2)).size() == 1);  // max_dest_rd_atomic is 16
+  CHECK(original() == 40);
+  REQUIRE(d.say(d.fetch_add(psn + 16, 1)).size() == 1);
+  CHECK(word == 58);
+  CHECK(d.say(d.fetch_add(psn, 2)).empty());  // its place is taken
+  CHECK(d.count(Count::rx_lost_resource) == 1);
+  CHECK(word == 58);
+}
+
+TEST_CASE("an acknowledgement comes where it is asked for, with the MSN, roce:C-ACK-30 C-ACK-33") {
+  Dialogue d(without_credits());
+  const std::vector<std::byte> data = bytes_of(8, 1);
+  d.b.qp().res.msn = 0xFFFFFD;
+  const Psn psn = d.expected();
+  Forgery quiet = d.write(psn, data);
+  quiet.bth.ack_request = false;
+  CHECK(d.say(quiet).empty());
+  check_answer(d.say(d.write(psn + 1, data)), kAck, psn + 1);
+  CHECK(d.heard[0].aeth().msn == 0xFFFFFF);  // two messages
+  REQUIRE(d.say(d.read(psn + 2, 2000)).size() == 2);
+  CHECK(d.heard[1].aeth().msn == 0);  // a READ counts when it is executed
+  check_answer(d.say(d.write(psn + 4, data)), kAck, psn + 4);
+  CHECK(d.heard[0].aeth().msn == 1);
+}
+
+TEST_CASE("an acknowledgement tells the posted receives as a credit code, roce:C-ACK-34") {
+  Dialogue d;
+  const std::vector<std::byte> data = bytes_of(8, 1);
+  const uint8_t codes[] = {0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7};  // of 0, 1, 2, .. receives
+  for (uint32_t receives = 0; receives < std::size(codes); ++receives) {
+    const Psn psn = d.expected();
+    check_answer(d.say(d.write(psn, data)), codes[receives], psn);
+    CHECK(d.b.recv(receives, {}));
+  }
+}
+
+TEST_CASE("each operation may follow where the message stands, roce:C-OPS-69") {
+  constexpr uint8_t kOpcodes[] = {
+      wire::kRcSendFirst,  wire::kRcSendMiddle,   wire::kRcSendLast,    wire::kRcSendLastImm,
+      wire::kRcSendOnly,   wire::kRcSendOnlyImm,  wire::kRcSendLastInv, wire::kRcSendOnlyInv,
+      wire::kRcWriteFirst, wire::kRcWriteMiddle,  wire::kRcWriteLast,   wire::kRcWriteLastImm,
+      wire::kRcWriteOnly,  wire::kRcWriteOnlyImm, wire::kRcReadRequest, wire::kRcCompareSwap,
+      wire::kRcFetchAdd};
+  const uint8_t before = GENERATE(as<uint8_t>{}, wire::kRcSendOnly, wire::kRcSendFirst,
+                                  wire::kRcSendMiddle, wire::kRcWriteFirst, wire::kRcWriteMiddle);
+  const std::vector<std::byte> packet = bytes_of(1024, 1);
+  for (const uint8_t opcode : kOpcodes) {
+    const wire::OpcodeInfo &now = wire::opcode_info(opcode), &then = wire::opcode_info(before);
+    Dialogue d(without_credits());
+    for (uint64_t i = 0; i < 4; ++i) REQUIRE(d.b.recv(i, {d.station_b.sge(0, 8192)}));
+    const auto say = [&](uint8_t code, uint32_t length) {
+      Forgery f = d.request(code, d.expected());
+      f.length = length;
+      f.imm = d.station_b.key();
+      if (wire::opcode_info(code).payload) f.payload = packet;
+      d.say(f);
+    };
+    // The WRITE ends where its LAST would be, if that is what comes.
+    const uint32_t parts = (before == wire::kRcWriteMiddle) + (now.ends_message() ? 2u : 3u);
+    if (before == wire::kRcWriteMiddle) say(wire::kRcWriteFirst, parts * 1024);
+    if (before == wire::kRcSendMiddle) say(wire::kRcSendFirst, 0);
+    say(before, parts * 1024);
+    REQUIRE(d.b.qp().state == QpState::rts);
+    say(opcode, !now.ends_message() ? 2048 : now.payload ? 1024 : 8);
+    const bool open = !then.ends_message();
+    const bool legal = now.starts_message() ? !open : open && now.operation == then.operation;
+    INFO(then.name << " then " << now.name);
+    CHECK((d.b.qp().state == QpState::rts) == legal);
+    if (!legal) {
+      REQUIRE(d.heard.size() == 1);
+      CHECK(d.heard[0].aeth().syndrome == wire::kNakInvalidRequest);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arithmetic of packet sequence numbers, over all borders of the circle.
+#include <cstdint>
+
+#include "tests/support/catch.hpp"
+#include "weft/types.hpp"
+
+using weft::Psn;
+
+TEST_CASE("the distance of two PSNs goes the shorter way round, roce:C-PSN-17") {
+  constexpr uint32_t kCircle = 1u << 24, kHalf = kCircle / 2;
+  const uint32_t borders[] = {0, kHalf, kCircle - 1, 0x123456};
+  const uint32_t steps[] = {0, 1, 2, 255, 65535, kHalf - 2, kHalf - 1};
+  for (const uint32_t border : borders)
+    for (uint32_t nudge = 0; nudge < 5; ++nudge)
+      for (const uint32_t step : steps) {
+        const Psn from{(border + nudge + kCircle - 2) % kCircle};
+        const Psn to = from + step;
+        CHECK(to.value == (from.value + step) % kCircle);
+        CHECK(to - from == static_cast<int32_t>(step));
+        // Behind it lies 2^23, before it 2^23 - 1.
+        CHECK(from - to == -static_cast<int32_t>(step));
+        CHECK((from + kHalf) - from == -static_cast<int32_t>(kHalf));
+        CHECK((from + (kHalf + 1)) - from == 1 - static_cast<int32_t>(kHalf));
+      }
+}
