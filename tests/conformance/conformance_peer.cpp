@@ -96,8 +96,7 @@ struct Context {
 class Link {
  public:
   Link(Context& context, size_t index, const std::string& address, size_t count)
-      : context_(context),
-        index_(index),
+      : index_(index),
         cq_(must(context.device.completion_queue({.capacity = 1024}), "cq")),
         memory_(2 * kSlot),
         region_(must(context.pd.register_memory(memory_.data(), memory_.size(), Access::all),
@@ -157,7 +156,6 @@ class Link {
     return Status::success;
   }
 
-  Context& context_;
   size_t index_;
   CompletionQueue cq_;
   std::vector<std::byte> memory_;
