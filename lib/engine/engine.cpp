@@ -41,7 +41,8 @@ Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& rando
       random_(random),
       keys_(random),
       wheel_(config.start),
-      builder_(capabilities_) {}
+      builder_(capabilities_),
+      number_order_(port.qpn_range().count, random) {}
 
 Engine::~Engine() = default;
 
@@ -128,7 +129,7 @@ void Engine::ack_behind(QueuePair& qp, size_t frames) noexcept {
   res.ack_overtaken = true;
 }
 
-// Acknowledgements that have waited for a call, or stand for many requests.
+// Acknowledgements that have waited for a call, or stand for many requests. //= roce:C-ACK-36
 void Engine::transmit_acks(Instant now) noexcept {
   (void)now;
   QueuePair* const stop = ack_tail_;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/permutation.hpp"
 #include "lib/base/random.hpp"
 #include "lib/base/timer_wheel.hpp"
 #include "lib/engine/counters.hpp"
@@ -118,6 +119,7 @@ class Engine {
   bool verify_icrc(const Frame& frame) noexcept;
   void ack_behind(QueuePair& qp, size_t frames) noexcept;
   void transmit_acks(Instant now) noexcept;
+  QpNum choose_number() noexcept;
   Result<void> enter_rtr(QueuePair& qp);
   void enter_rts(QueuePair& qp);
   void reset_qp(QueuePair& qp) noexcept;
@@ -143,7 +145,8 @@ class Engine {
   bool fired_ = false;
   bool bulk_posted_ = false;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
-  std::deque<QpNum> quarantine_;  // destroyed numbers, not reused yet (//= threat:A03)
+  base::Permutation number_order_;  // of queue pairs
+  uint32_t numbers_drawn_ = 0;
   std::vector<std::unique_ptr<Destination>> destinations_;
   std::deque<AsyncEvent> events_;
 };

@@ -12,10 +12,8 @@ namespace weft::engine {
 
 namespace {
 
-constexpr size_t kQuarantine = 4096;  // destroyed numbers that are not used again yet
-
 Result<void> check_config(const QpConfig& c, const Limits& limits) {
-  if (c.type != QpType::rc)
+  if (c.type != QpType::rc)  //= roce:C-OPS-93
     return Error{Code::not_supported, "this provider has RC queue pairs only so far"};
   if (c.send_cq == nullptr || c.recv_cq == nullptr)
     return Error{Code::invalid_argument,
@@ -61,14 +59,9 @@ void take_all(QueuePairAttributes& to, const QueuePairAttributes& from) {
 
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   if (const Result<void> ok = check_config(config, config_.limits); !ok) return ok.error();
-  if (owned_.size() >= config_.limits.max_qp)
+  if (owned_.size() >= std::min(config_.limits.max_qp, number_order_.count() - 1))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
-  const Port::QpnRange range = port_.qpn_range();
-  QpNum number;
-  do {  //= threat:A03
-    number = QpNum{range.first + random_.below(range.count)};
-  } while (number.value == 0 || qps_.find(number) != nullptr ||
-           std::find(quarantine_.begin(), quarantine_.end(), number) != quarantine_.end());
+  const QpNum number = choose_number();
   std::unique_ptr<QueuePair> qp(new QueuePair);
   qp->number = number;
   qp->type = config.type;
@@ -85,13 +78,26 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   return raw;
 }
 
+// Numbers come in a secret order of the whole range, so none can be guessed from others and none
+// comes again before all had their turn. //= threat:A03
+QpNum Engine::choose_number() noexcept {
+  const uint32_t first = port_.qpn_range().first;
+  for (;;) {
+    if (numbers_drawn_ == number_order_.count()) {
+      number_order_ = base::Permutation(number_order_.count(), random_);
+      numbers_drawn_ = 0;
+    }
+    const QpNum number{first + number_order_(numbers_drawn_++)};
+    if (number.value != 0 && qps_.find(number) == nullptr) return number;
+  }
+}
+
+//= roce:C-STATE-67 its completions stay, its number does not come again soon
 void Engine::destroy_qp(QueuePair* qp) noexcept {
   const QpNum number = qp->number;
   reset_qp(*qp);
   release_destination(*qp);
   qps_.erase(number);
-  quarantine_.push_back(number);
-  if (quarantine_.size() > kQuarantine) quarantine_.pop_front();
   owned_.erase(number.value);
 }
 

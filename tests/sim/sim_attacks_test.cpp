@@ -77,6 +77,30 @@ TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97"
   CHECK(drain_transmit(t.victim(), t.world.now()) == 0);
 }
 
+TEST_CASE("a queue pair's number comes once and does not tell the next one, threat:A03") {
+  World world(7);
+  engine::Engine& engine = world.add_station({.memory = 4096}).engine();
+  engine::CompletionQueue cq(16);
+  const engine::QpConfig config{
+      .send_cq = &cq, .recv_cq = &cq, .max_send_wr = 1, .max_recv_wr = 1, .max_inline = 0};
+  std::vector<bool> seen(kPsns);
+  const auto draws = static_cast<uint64_t>(200'000 * std::min(1.0, scale()));
+  uint64_t again = 0, successors = 0;
+  uint32_t last = 0;
+  for (uint64_t i = 0; i < draws; ++i) {
+    const Result<engine::QueuePair*> qp = engine.create_qp(config);
+    REQUIRE(qp);
+    const uint32_t number = (*qp)->number.value;
+    again += seen[number];
+    seen[number] = true;
+    successors += number == last + 1;
+    last = number;
+    if (i % 64 != 0) engine.destroy_qp(*qp);  // some live on
+  }
+  CHECK(again == 0);
+  CHECK(successors <= 1);
+}
+
 TEST_CASE("random PSNs from a spoofed source neither harm nor are amplified, threat:A02") {
   Attack t;
   const engine::Path path = path_of(t.a);
