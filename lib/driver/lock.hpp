@@ -8,7 +8,7 @@
 
 namespace weft::driver {
 
-class Lock {
+class Lock {  //= roce:C-EVT-112
  public:
   explicit Lock(bool enabled) : enabled_(enabled) {}
 

@@ -31,6 +31,7 @@ class CompletionQueue {
     }
     ring_[tail & mask_] = completion;
     tail_.store(tail + 1, std::memory_order_release);
+    //= roce:C-OPS-90
     if (armed_ && (solicited || notify_ == Notify::all || completion.status != Status::success)) {
       armed_ = false;
       fired_ = true;

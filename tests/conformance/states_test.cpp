@@ -65,6 +65,29 @@ void wrong_values(Wire wire) {
 }
 WEFT_ON_EACH_PORT(wrong_values, "wrong values and transitions are refused (C-STATE-54 C-OPS-71)")
 
+void not_supported(Wire wire) {
+  const Side side(device_string(wire));
+  for (const QpType type : {QpType::uc, QpType::ud}) {
+    const Result<QueuePair> qp =
+        side.pd.queue_pair({.type = type, .send_cq = side.cq, .recv_cq = side.cq});
+    REQUIRE_FALSE(qp);
+    CHECK(qp.error().code == Code::not_supported);
+  }
+}
+WEFT_ON_EACH_PORT(not_supported, "a service that is not there is said so (C-OPS-93)")
+
+void rights_that_need_others(Wire wire) {
+  const Side side(device_string(wire));
+  alignas(8) std::byte memory[64];
+  for (const Access access : {Access::remote_write, Access::remote_atomic}) {
+    const Result<MemoryRegion> region = side.pd.register_memory(memory, sizeof memory, access);
+    REQUIRE_FALSE(region);
+    CHECK(region.error().message.find("local_write") != std::string::npos);
+    CHECK(side.pd.register_memory(memory, sizeof memory, access | Access::local_write));
+  }
+}
+WEFT_ON_EACH_PORT(rights_that_need_others, "remote rights to write need local ones (C-OPS-89)")
+
 void query(Wire wire) {
   const Walk walk{.mtu = 512,
                   .max_rd_atomic = 3,
@@ -166,7 +189,7 @@ void overrun(Wire wire) {
   CHECK(p.a.got.size() <= 4);
   CHECK(p.a.counter("cq_overruns") > 0);
 }
-WEFT_ON_EACH_PORT(overrun, "an overrun completion queue is an event (C-OPS-91)")
+WEFT_ON_EACH_PORT(overrun, "an overrun completion queue is an event (C-OPS-91 threat:A18)")
 
 void drained(Wire wire) {
   Pair p(wire, {.qp = {.max_send_wr = 128}});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requester against a malicious peer: random requests are posted and sent, and answered by
-// ACKs, NAKs, READ and atomic responses of any kind near the PSNs that are outstanding. Never a
-// byte written outside of a READ's buffers, never a success that no answer could have given, each
-// request completes once and in order. See engine_fixture.hpp.
+// The requester against a malicious peer (threat:A29): random requests are posted and sent, and
+// answered by ACKs, NAKs, READ and atomic responses of any kind near the PSNs that are outstanding.
+// Never a byte written outside of a READ's buffers, never a success that no answer could have
+// given, each request completes once and in order. See engine_fixture.hpp.
 #include "tests/fuzz/engine_fixture.hpp"
 
 namespace {

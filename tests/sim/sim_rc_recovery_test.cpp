@@ -261,6 +261,57 @@ TEST_CASE("without credit one SEND goes as a probe, roce:C-ACK-34") {
   CHECK(r.b.received().size() == 5);
 }
 
+TEST_CASE("the counters agree with a count of the frames, roce:C-EVT-110") {
+  PairOptions o;
+  o.connect.min_rnr_timer = 1;
+  Recovery r(o);
+  // What left each side, and what of that reached the other, by kind.
+  struct Seen {
+    uint64_t packets = 0, bytes = 0, acks = 0, naks = 0, rnr_naks = 0, responses = 0;
+    void add(const SentFrame& f) {
+      ++packets;
+      bytes += f.bytes.size();
+      responses += f.info().operation == wire::Operation::read_response;
+      if (f.opcode() != wire::kRcAcknowledge) return;
+      const uint8_t kind = f.aeth().syndrome & wire::kSyndromeKindMask;
+      ++(kind == wire::kSyndromeAck ? acks : kind == wire::kSyndromeRnr ? rnr_naks : naks);
+    }
+  };
+  Seen left[2], came[2];
+  uint64_t n = 0;
+  Station* const stations[] = {&r.station_a, &r.station_b};
+  for (int side = 0; side < 2; ++side)
+    stations[side]->tap().judge = [&, side](const SentFrame& f) {
+      left[side].add(f);
+      if (++n % 11 == 0) return false;
+      came[1 - side].add(f);
+      return true;
+    };
+  for (uint64_t i = 1; i <= 60; ++i) {
+    const Opcode opcodes[] = {Opcode::write, Opcode::read, Opcode::send};
+    r.post(opcodes[i % 3], i, static_cast<uint32_t>(i * 100));
+    if (i % 3 == 2 && i > 30) REQUIRE(r.b.recv(i, {r.station_b.sge(0, 8192)}));
+  }
+  r.world.run_for(Duration::from_ms(20));
+  for (uint64_t i = 61; i <= 70; ++i) REQUIRE(r.b.recv(i, {r.station_b.sge(0, 8192)}));
+  REQUIRE(r.world.run());
+  REQUIRE(r.a.sent().size() == 60);
+  for (int side = 0; side < 2; ++side) {
+    const Station& s = *stations[side];
+    CHECK(s.count(Count::tx_packets) == left[side].packets);
+    CHECK(s.count(Count::tx_bytes) == left[side].bytes);
+    CHECK(s.count(Count::tx_acks) == left[side].acks);
+    CHECK(s.count(Count::tx_naks) == left[side].naks);
+    CHECK(s.count(Count::tx_rnr_naks) == left[side].rnr_naks);
+    CHECK(s.count(Count::tx_read_responses) == left[side].responses);
+    CHECK(s.count(Count::rx_packets) == came[side].packets);
+    CHECK(s.count(Count::rx_bytes) == came[side].bytes);
+  }
+  CHECK(left[1].naks > 0);
+  CHECK(left[1].rnr_naks > 0);
+  CHECK(r.count(Count::tx_retransmits) > 0);
+}
+
 TEST_CASE("one acknowledgement stands for many requests, and is not late, roce:C-ACK-36") {
   Recovery r;
   r.lose([](const SentFrame&, size_t) { return false; });

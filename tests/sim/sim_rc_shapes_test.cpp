@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/sim/rc_pair.hpp"
+#include "tests/support/scale.hpp"
 
 namespace weft::test {
 namespace {
@@ -61,6 +62,27 @@ TEST_CASE("several MiB in one request, roce:C-OPS-79 roce:C-PSN-18") {
   CHECK(p.a.only_sent().status == Status::success);
   CHECK(std::memcmp(source.at(5), sink.at(9), size) == 0);
   CHECK(all_are(sink.at(9 + size), 4096, std::byte{0}));
+  check_quiet(p.station_a);
+  check_quiet(p.station_b);
+}
+
+TEST_CASE("the PSNs go all the way round, roce:C-PSN-23") {
+  // 2^24 packets and some more, in both directions by turns, with the wrap in the middle.
+  constexpr uint32_t kSize = 1u << 18, kPackets = kSize / 256;
+  const uint64_t requests = scaled((1u << 24) / kPackets + 4);
+  const auto before_wrap = static_cast<uint32_t>(requests * kPackets / 2);
+  Pair p(options_with(Psn{} + (Psn::kMask + 1 - before_wrap), 256));
+  std::byte *const near = p.station_a.at(0), *const far = p.station_b.at(0);
+  const Sge sge = p.station_a.sge(0, kSize);
+  for (uint64_t i = 0; i < requests; ++i) {
+    const bool read = i % 2 == 1;
+    fill((read ? far : near) + i % 64 * 4096, 4096, i);
+    REQUIRE(p.a.send(p.request(read ? Opcode::read : Opcode::write, i, {&sge, 1})));
+    REQUIRE(p.world.run());
+    REQUIRE(p.a.only_sent().status == Status::success);
+    REQUIRE(std::memcmp(near, far, kSize) == 0);
+  }
+  CHECK(p.a.qp().req.una >> 24 == 2);  // wide PSNs began in the first round
   check_quiet(p.station_a);
   check_quiet(p.station_b);
 }

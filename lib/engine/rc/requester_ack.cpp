@@ -17,7 +17,8 @@ constexpr uint16_t kCredits[31] = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
     256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
-// The wide PSN that a 24-bit PSN means, nearest to `near`.
+// The wide PSN that a 24-bit PSN means, nearest to `near`: nothing else minds the wrap.
+//= roce:C-PSN-18 roce:C-PSN-23
 uint64_t widen(Psn psn, uint64_t near) noexcept {
   const int32_t distance = psn - Psn{static_cast<uint32_t>(near) & Psn::kMask};
   return near + static_cast<uint64_t>(static_cast<int64_t>(distance));

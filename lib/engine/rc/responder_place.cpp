@@ -9,6 +9,7 @@
 
 namespace weft::engine::rc {
 
+//= roce:C-OPS-81 the copy ends with a release store of the last aligned word
 Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet, const Frame& frame,
                     uint32_t offset, uint32_t length) noexcept {
   if (frame.remote != nullptr && frame.remote_length != 0) {

@@ -158,6 +158,7 @@ void ShmPort::take_down(OutLink& link, int64_t retry_after_ns) noexcept {
 
 // References that no peer claimed are taken back at once; a claimed one is being pulled right now,
 // so we wait for it. A peer that does not finish (stopped, hostile) is cut; it only ever read.
+//= threat:A36
 void ShmPort::detach(void* base, size_t size) noexcept {
   const auto* memory = static_cast<const std::byte*>(base);
   for (auto& [gid, link] : out_) {
