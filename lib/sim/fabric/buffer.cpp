@@ -66,8 +66,8 @@ void Fabric::resume_if_possible(uint32_t ingress) {
 void Fabric::send_pfc(uint32_t number, Event event) {
   Port& port = ports_[number];
   Packet frame{};
-  frame.event = event;
-  frame.control = true;
+  frame.tag.event = event;
+  frame.tag.control = true;
   frame.bytes = static_cast<uint16_t>(settings_.pause_bytes);
   ++counters_.pfc_sent;
   if (idle(port)) return transmit(number, frame);
@@ -79,7 +79,7 @@ void Fabric::send_pfc(uint32_t number, Event event) {
 // Takes effect after the packet being sent, and lasts until the resume frame.
 bool Fabric::pfc_arrived(const Packet& frame) {
   Port& port = ports_[frame.target];
-  const bool pauses = frame.event == Event::pause;
+  const bool pauses = frame.tag.event == Event::pause;
   ++(pauses ? counters_.pauses : counters_.resumes);
   if (pauses && !port.paused) port.paused_since = wheel_.now();
   if (!pauses && port.paused) port.paused_time += wheel_.now() - port.paused_since;

@@ -15,20 +15,24 @@ bool earlier(const Packet& a, const Packet& b) { return a.at < b.at; }
 
 }  // namespace
 
-void EventWheel::insert_current(const Packet& packet) {
-  WEFT_DCHECK(packet.at >= now_);
-  const auto begin = current_.begin() + static_cast<ptrdiff_t>(at_);
-  if (begin == current_.end() || current_.back().at <= packet.at) {
-    current_.push_back(packet);
-    return;
-  }
-  const Packet copy = packet;
-  current_.insert(std::upper_bound(begin, current_.end(), copy, earlier), copy);
+Packet& EventWheel::place_current(int64_t at) {
+  WEFT_DCHECK(at >= now_);
+  size_t place = current_.size();
+  while (place > at_ && current_[place - 1].at > at) --place;
+  return *current_.emplace(current_.begin() + static_cast<ptrdiff_t>(place));
 }
 
-void EventWheel::insert_far(const Packet& packet) {
-  far_.push_back({packet, pushed_});
-  std::push_heap(far_.begin(), far_.end());
+// Up the heap to its place, as std::push_heap does.
+Packet& EventWheel::place_far(int64_t at) {
+  Far far{.packet = {.at = at}, .sequence = pushed_};
+  size_t place = far_.size();
+  far_.push_back(far);
+  while (place > 0 && far_[(place - 1) / 2] < far) {
+    far_[place] = far_[(place - 1) / 2];
+    place = (place - 1) / 2;
+  }
+  far_[place] = far;
+  return far_[place].packet;
 }
 
 // The tick of the first slot that is not empty, after tick_; INT64_MAX if there is none.
@@ -62,13 +66,18 @@ bool EventWheel::advance() {
   }
   if (near == tick_) {
     const size_t index = static_cast<size_t>(tick_) & (kSlots - 1);
-    Fifo& slot = slots_[index];
-    while (!slot.empty()) current_.push_back(slot.pop(pool_));
+    slots_[index].drain(current_, pool_);
     words_[index / 64] &= ~(uint64_t{1} << (index % 64));
     if (words_[index / 64] == 0) summary_ &= ~(uint64_t{1} << (index / 64));
+    slots_[(index + 1) & (kSlots - 1)].prefetch();
   }
-  if (!std::is_sorted(current_.begin(), current_.end(), earlier))
-    std::stable_sort(current_.begin(), current_.end(), earlier);
+  int64_t last = 0;
+  bool sorted = true;
+  for (const Packet& packet : current_) {
+    sorted &= packet.at >= last;
+    last = packet.at;
+  }
+  if (!sorted) std::stable_sort(current_.begin(), current_.end(), earlier);
   return true;
 }
 

@@ -28,18 +28,16 @@ class EventWheel {
   int64_t now() const noexcept { return now_; }
   uint64_t pushed() const noexcept { return pushed_; }
 
-  // packet.at must not be before now().
-  void push(const Packet& packet) {
+  // Room for an event at `at`, not before now(): to be filled in place, its `at` too, before the
+  // next call.
+  Packet& place(int64_t at) {
     ++pushed_;
-    const int64_t tick = packet.at / kTick;
+    const int64_t tick = at / kTick;
     const int64_t ahead = tick - tick_;
-    if (ahead == 0)
-      insert_current(packet);
-    else if (ahead < kSlots)
-      insert_slot(packet, tick);
-    else
-      insert_far(packet);
+    if (ahead > 0 && ahead < kSlots) return place_slot(tick);
+    return ahead == 0 ? place_current(at) : place_far(at);
   }
+  void push(const Packet& packet) { place(packet.at) = packet; }
 
   // True if there is an event; then next() is when, and pop() takes it.
   bool ready() { return at_ < current_.size() || advance(); }
@@ -69,14 +67,14 @@ class EventWheel {
       return packet.at != o.packet.at ? packet.at > o.packet.at : sequence > o.sequence;
     }
   };
-  void insert_slot(const Packet& packet, int64_t tick) {
+  Packet& place_slot(int64_t tick) {
     const size_t slot = static_cast<size_t>(tick) & (kSlots - 1);
-    slots_[slot].push(packet, pool_);
     words_[slot / 64] |= uint64_t{1} << (slot % 64);
     summary_ |= uint64_t{1} << (slot / 64);
+    return slots_[slot].place(pool_);
   }
-  void insert_current(const Packet& packet);
-  void insert_far(const Packet& packet);
+  Packet& place_current(int64_t at);
+  Packet& place_far(int64_t at);
   bool advance();
   int64_t next_slot_tick() const noexcept;
 

@@ -93,7 +93,7 @@ void Fabric::make_switches() {
 void Fabric::forward(Packet& packet) {
   ++counters_.hops;
   Port& out = ports_[packet.target];
-  if (!packet.control) return forward_data(out, packet);
+  if (!packet.tag.control) return forward_data(out, packet);
   if (idle(out)) return transmit(packet.target, packet);
   out.control_bytes += packet.bytes;
   out.control.push(packet, pool_);
@@ -109,7 +109,7 @@ void Fabric::forward_data(Port& out, Packet& packet) {
     return transmit(packet.target, packet);
   if (!admit(in, packet.bytes)) {
     ++counters_.dropped;
-    if (settings_.telemetry.mode == Telemetry::records && packet.event != Event::nak)
+    if (settings_.telemetry.mode == Telemetry::records && packet.tag.event != Event::nak)
       telemetry_.give(packet.stamp);
     return;
   }
@@ -128,7 +128,7 @@ void Fabric::schedule(uint32_t number, Port& port) {
   Packet event{};
   event.at = std::max(port.free_at, wheel_.now());
   event.target = number;
-  event.event = Event::port_free;
+  event.tag.event = Event::port_free;
   wheel_.push(event);
 }
 
@@ -158,13 +158,13 @@ void Fabric::serve(uint32_t number) {
 void Fabric::depart(Port& out, Packet& packet) {
   release(ports_[packet.ingress], packet.bytes);
   out.queue_bytes -= packet.bytes;
-  if (out.queue_bytes > out.kmin && packet.event == Event::data && settings_.pmax > 0) {
+  if (out.queue_bytes > out.kmin && packet.tag.event == Event::data && settings_.pmax > 0) {
     const double over = double(out.queue_bytes - out.kmin);
     const double chance =
         out.queue_bytes > out.kmax ? 1 : settings_.pmax * over / (out.kmax - out.kmin);
     if (chance >= 1 || static_cast<double>(random_.next() >> 11) * 0x1p-53 < chance) {
-      counters_.marked += !packet.marked;
-      packet.marked = true;
+      counters_.marked += !packet.tag.marked;
+      packet.tag.marked = true;
     }
   }
   const uint32_t ingress = packet.ingress;
@@ -173,30 +173,37 @@ void Fabric::depart(Port& out, Packet& packet) {
   resume_if_possible(ingress);
 }
 
-void Fabric::transmit(uint32_t number, Packet& packet) {
+void Fabric::transmit(uint32_t number, const Packet& packet) {
   Port& port = ports_[number];
-  const int64_t now = wheel_.now();
-  if (settings_.telemetry.mode != Telemetry::none && packet.event == Event::data && !port.at_host)
+  const Event event = packet.tag.event;
+  if (settings_.telemetry.mode != Telemetry::none && event == Event::data && !port.at_host)
     stamp(port, packet);
-  port.free_at = now + port.time_of[packet.bytes];
+  port.free_at = wheel_.now() + port.time_of[packet.bytes];
   port.sent_bytes += packet.bytes;
-  packet.at = port.free_at + port.delay;
-  packet.ingress = number ^ 1;
-  ++packet.hop;
-  packet.at_host = port.to_host;
-  if (packet.event == Event::pause || packet.event == Event::resume)
-    packet.target = number ^ 1;
-  else if (port.to_host)
-    packet.target = port.to;
-  else
-    packet.target = packet.event == Event::data ? routes_.forward(packet.flow, packet.hop)
-                                                : routes_.backward(packet.flow, packet.hop);
-  wheel_.push(packet);
+  const uint32_t hop = packet.hop + 1u;
+  uint32_t target = port.to;
+  if (event == Event::pause || event == Event::resume)
+    target = number ^ 1;
+  else if (!port.to_host)
+    target = event == Event::data ? routes_.forward(packet.flow, hop)
+                                  : routes_.backward(packet.flow, hop);
+  const int64_t at = port.free_at + port.delay;
+  Packet& sent = wheel_.place(at);
+  sent.at = at;
+  sent.target = target;
+  sent.ingress = number ^ 1;
+  sent.flow = packet.flow;
+  sent.number = packet.number;
+  sent.stamp = packet.stamp;
+  sent.bytes = packet.bytes;
+  sent.tag = packet.tag;
+  sent.tag.at_host = port.to_host;
+  sent.hop = static_cast<uint8_t>(hop);
 }
 
 // What INT says of a port (facts 6.1 e): time = start of serialisation, queue = bytes of all
 // classes left behind, sent = bytes that the port has sent before this packet. Only switches stamp.
-void Fabric::stamp(Port& port, Packet& packet) {
+void Fabric::stamp(Port& port, const Packet& packet) {
   if (settings_.telemetry.mode != Telemetry::records) return;
   TelemetryBlock& block = telemetry_[packet.stamp];
   if (block.count == congestion::kMaxHops) return;

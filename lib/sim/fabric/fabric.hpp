@@ -96,7 +96,7 @@ class Fabric {
   // A PFC frame is here. True if `port` is a host's, which must look for something to send then.
   bool pfc_arrived(const Packet& frame);
   // Sends a packet through an idle port. The caller keeps the rules of its queues.
-  void transmit(uint32_t port, Packet& packet);
+  void transmit(uint32_t port, const Packet& packet);
 
   Port& port(uint32_t number) noexcept { return ports_[number]; }
   const std::vector<Port>& ports() const noexcept { return ports_; }
@@ -117,7 +117,7 @@ class Fabric {
   void forward_data(Port& out, Packet& packet);
   void depart(Port& out, Packet& packet);
   void serve(uint32_t number);
-  void stamp(Port& port, Packet& packet);
+  void stamp(Port& port, const Packet& packet);
   void schedule(uint32_t number, Port& port);
   bool idle(const Port& port) const noexcept {
     return !port.scheduled && port.free_at <= wheel_.now();

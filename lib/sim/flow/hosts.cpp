@@ -44,7 +44,7 @@ void Hosts::start(uint32_t number, const FlowSpec& spec) {
 
 void Hosts::deliver(const Packet& packet) {
   ++fabric_.counters().delivered;
-  if (packet.event == Event::data)
+  if (packet.tag.event == Event::data)
     receive_data(packet);
   else
     receive_answer(packet);
@@ -55,7 +55,7 @@ void Hosts::receive_data(const Packet& packet) {
   FlowState& flow = flows_[packet.flow];
   ++data_delivered_;
   bool cnp = false;
-  if (packet.marked && wheel_.now() >= flow.next_cnp) {
+  if (packet.tag.marked && wheel_.now() >= flow.next_cnp) {
     cnp = true;
     flow.next_cnp = wheel_.now() + scheme_.cnp_interval_ps;
   }
@@ -76,11 +76,11 @@ void Hosts::receive_data(const Packet& packet) {
 
 void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
   Packet answer = data;  // with its stamp or telemetry block, and its mark as the echo
-  answer.event = kind;
+  answer.tag.event = kind;
   answer.number = flows_[data.flow].expected;
   answer.bytes = static_cast<uint16_t>(scheme_.ack_bytes);
-  answer.cnp = cnp;
-  answer.control = scheme_.ack_control;
+  answer.tag.cnp = cnp;
+  answer.tag.control = scheme_.ack_control;
   answer.hop = 0;
   if (kind == Event::nak && has_records_) telemetry_.give(data.stamp);
   const uint32_t number = nic_port(flows_[data.flow].dst);
@@ -96,7 +96,7 @@ void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
 // The sender hears of its packets.
 void Hosts::receive_answer(const Packet& packet) {
   FlowState& flow = flows_[packet.flow];
-  const bool blocks = has_records_ && packet.event == Event::ack;
+  const bool blocks = has_records_ && packet.tag.event == Event::ack;
   if (flow.done()) {  // a duplicate of a finished flow
     if (blocks) telemetry_.give(packet.stamp);
     return;
@@ -107,13 +107,13 @@ void Hosts::receive_answer(const Packet& packet) {
     flow.next = std::max(flow.next, flow.acked);
     flow.heard_at = wheel_.now();
   }
-  if (packet.event == Event::nak) go_back(packet.flow, flow, congestion::Loss::Reason::gap);
+  if (packet.tag.event == Event::nak) go_back(packet.flow, flow, congestion::Loss::Reason::gap);
   if (flow.done()) {
     if (blocks) telemetry_.give(packet.stamp);
     return finish(packet.flow, flow);
   }
-  if (packet.cnp) flow.controller.on_cnp(preset(flow), Instant{wheel_.now()});
-  if (packet.event == Event::ack) tell_controller(flow, packet, newly);
+  if (packet.tag.cnp) flow.controller.on_cnp(preset(flow), Instant{wheel_.now()});
+  if (packet.tag.event == Event::ack) tell_controller(flow, packet, newly);
   arm_timer(packet.flow, flow);
   refresh(packet.flow, flow);
   kick(nic_port(flow.src));
@@ -127,7 +127,7 @@ void Hosts::tell_controller(FlowState& flow, const Packet& packet, uint32_t newl
   ack.sent = flow.payload_of(flow.next, scheme_.payload);
   ack.newly_acked = newly * scheme_.payload;
   ack.packet_bytes = scheme_.payload;
-  ack.marked = packet.marked;
+  ack.marked = packet.tag.marked;
   uint32_t stamp = packet.stamp;
   if (has_records_) {
     const fabric::TelemetryBlock& block = telemetry_[packet.stamp];
@@ -195,7 +195,7 @@ void Hosts::arm_timer(uint32_t number, FlowState& flow) {
   Packet event{};
   event.at = flow.timer_at;
   event.flow = number;
-  event.event = Event::flow_timer;
+  event.tag.event = Event::flow_timer;
   wheel_.push(event);
 }
 

@@ -30,7 +30,7 @@ void Hosts::plan_wake(uint32_t port, Nic& nic, int64_t at) {
   Packet event{};
   event.at = at;
   event.target = port;
-  event.event = Event::nic_wake;
+  event.tag.event = Event::nic_wake;
   wheel_.push(event);
 }
 
@@ -70,7 +70,7 @@ void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index) {
   const uint32_t payload = flow.next + 1 == flow.packets ? flow.last_payload : scheme_.payload;
   const auto now_ns = static_cast<uint32_t>(wheel_.now() / 1000);
   Packet packet{};
-  packet.event = Event::data;
+  packet.tag.event = Event::data;
   packet.flow = flow_number;
   packet.number = flow.next++;
   packet.bytes = static_cast<uint16_t>(payload + scheme_.data_overhead);

@@ -118,7 +118,7 @@ void Run::plan_start() {
   if (started_ == order_.size()) return;
   Packet event{};
   event.at = specs_[order_[started_]].start_ns * 1000;
-  event.event = Event::flow_start;
+  event.tag.event = Event::flow_start;
   wheel_.push(event);
 }
 
@@ -153,21 +153,24 @@ void Run::loop() {
   tell_progress();
 }
 
-// Loads the port that an event four places ahead will use.
+// Loads what an event four places ahead will touch: the port that it leaves through, and the
+// account of the one that it comes in through.
 void Run::prefetch() const noexcept {
   const Packet* const ahead = wheel_.peek(3);
-  if (ahead == nullptr || ahead->at_host || ahead->target >= fabric_.ports().size()) return;
-  const auto* const port = reinterpret_cast<const char*>(&fabric_.ports()[ahead->target]);
+  if (ahead == nullptr || ahead->target >= fabric_.ports().size()) return;
+  const fabric::Port* const ports = fabric_.ports().data();
+  const auto* const port = reinterpret_cast<const char*>(&ports[ahead->target]);
   __builtin_prefetch(port, 1);
   __builtin_prefetch(port + 64, 1);
+  __builtin_prefetch(&ports[ahead->ingress].ingress_bytes, 1);
 }
 
 void Run::dispatch(Packet& packet) {
-  switch (packet.event) {
+  switch (packet.tag.event) {
     case Event::data:
     case Event::ack:
     case Event::nak:
-      return packet.at_host ? hosts_.deliver(packet) : fabric_.forward(packet);
+      return packet.tag.at_host ? hosts_.deliver(packet) : fabric_.forward(packet);
     case Event::port_free:
       return fabric_.port_free(packet.target);
     case Event::nic_wake:
@@ -242,13 +245,13 @@ void Run::check_conservation(RunResult& result) {
   uint64_t there = fabric_.waiting();
   uint64_t frames = 0;
   const auto count = [&](const Packet& packet) {
-    there += packet.event <= Event::nak;
-    frames += packet.event == Event::pause || packet.event == Event::resume;
+    there += packet.tag.event <= Event::nak;
+    frames += packet.tag.event == Event::pause || packet.tag.event == Event::resume;
   };
   wheel_.each(count);
   for (const fabric::Port& port : fabric_.ports())
     port.control.each([&](const Packet& packet) {
-      const bool frame = packet.event == Event::pause || packet.event == Event::resume;
+      const bool frame = packet.tag.event == Event::pause || packet.tag.event == Event::resume;
       frames += frame;
       there -= frame;
     });
@@ -263,7 +266,7 @@ void Run::check_conservation(RunResult& result) {
 // at the switch that paused it: walking on ends in a circle.
 void Run::find_deadlock(RunResult& result) const {
   bool moving = false;
-  wheel_.each([&](const Packet& packet) { moving |= packet.event != Event::flow_timer; });
+  wheel_.each([&](const Packet& packet) { moving |= packet.tag.event != Event::flow_timer; });
   if (moving || result.in_flight == 0) return;
   const std::vector<fabric::Port>& ports = fabric_.ports();
   const auto stuck = [&](const fabric::Port& p) { return p.paused && !p.data.empty(); };
