@@ -38,6 +38,15 @@ class EventWheel {
     return ahead == 0 ? place_current(at) : place_far(at);
   }
   void push(const Packet& packet) { place(packet.at) = packet; }
+  // An event that is no packet.
+  void plan(int64_t at, Event event, uint32_t target, uint32_t flow = 0) {
+    Packet& packet = place(at);
+    packet.at = at;
+    packet.target = target;
+    packet.ingress = 0;
+    packet.flow = flow;
+    packet.tag = Packet::Tag{event, false, false, false, false};
+  }
 
   // True if there is an event; then next() is when, and pop() takes it.
   bool ready() { return at_ < current_.size() || advance(); }

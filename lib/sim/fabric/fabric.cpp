@@ -125,11 +125,7 @@ void Fabric::forward_data(Port& out, Packet& packet) {
 void Fabric::schedule(uint32_t number, Port& port) {
   if (port.scheduled) return;
   port.scheduled = true;
-  Packet event{};
-  event.at = std::max(port.free_at, wheel_.now());
-  event.target = number;
-  event.tag.event = Event::port_free;
-  wheel_.push(event);
+  wheel_.plan(std::max(port.free_at, wheel_.now()), Event::port_free, number);
 }
 
 void Fabric::port_free(uint32_t number) {

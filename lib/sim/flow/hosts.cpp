@@ -192,11 +192,7 @@ void Hosts::arm_timer(uint32_t number, FlowState& flow) {
   if (!scheme_.fabric.pfc) at = std::min(at, flow.heard_at + scheme_.timeout_ps);
   if (at >= flow.timer_at) return;
   flow.timer_at = std::max(at, wheel_.now());
-  Packet event{};
-  event.at = flow.timer_at;
-  event.flow = number;
-  event.tag.event = Event::flow_timer;
-  wheel_.push(event);
+  wheel_.plan(flow.timer_at, Event::flow_timer, 0, number);
 }
 
 }  // namespace weft::sim::flow

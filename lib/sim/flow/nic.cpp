@@ -27,11 +27,7 @@ void Hosts::wake(const Packet& event) {
 void Hosts::plan_wake(uint32_t port, Nic& nic, int64_t at) {
   if (at >= nic.wake_at) return;
   nic.wake_at = at;
-  Packet event{};
-  event.at = at;
-  event.target = port;
-  event.tag.event = Event::nic_wake;
-  wheel_.push(event);
+  wheel_.plan(at, Event::nic_wake, port);
 }
 
 // Sends one packet if the port is idle and somebody may, and plans the next look.

@@ -116,10 +116,7 @@ Result<void> Run::prepare() {
 // One event for the next start, not one per flow.
 void Run::plan_start() {
   if (started_ == order_.size()) return;
-  Packet event{};
-  event.at = specs_[order_[started_]].start_ns * 1000;
-  event.tag.event = Event::flow_start;
-  wheel_.push(event);
+  wheel_.plan(specs_[order_[started_]].start_ns * 1000, Event::flow_start, 0);
 }
 
 void Run::start_flows(int64_t now) {
