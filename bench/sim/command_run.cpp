@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "lib/sim/scenario/csv.hpp"
+#include "lib/sim/scenario/scenario.hpp"
 
 namespace weft::bench {
 namespace {
@@ -53,7 +54,8 @@ uint64_t count_packets(const std::vector<sim::flow::FlowSpec>& flows, uint32_t p
   return packets;
 }
 
-Result<sim::flow::RunOptions> make_options(const Comparison& comparison) {
+Result<sim::flow::RunOptions> make_options(const Comparison& comparison,
+                                           const sim::scenario::Scenario& scenario) {
   using sim::flow::Net;
   const sim::flow::Parameters& parameters = comparison.parameters;
   sim::flow::RunOptions options;
@@ -62,6 +64,7 @@ Result<sim::flow::RunOptions> make_options(const Comparison& comparison) {
   options.queue_window_ns = static_cast<int64_t>(parameters[Net::queue_window]);
   if (!parameters.is_auto(Net::queue_until))
     options.queue_until_ns = static_cast<int64_t>(parameters[Net::queue_until]);
+  if (scenario.until_ns) options.until_ns = *scenario.until_ns;
   if (comparison.command.until.empty()) return options;
   Result<int64_t> until = sim::flow::parse_time_ns(comparison.command.until);
   if (!until) return Error{until.error().code, "--until: " + until.error().message};
@@ -143,37 +146,67 @@ class Batch {
   std::atomic<size_t> done_{0};
 };
 
-Result<sim::fabric::Topology> load_topology(const RunCommand& command) {
+// The scenario of the TOML file, or of the CSV files.
+Result<sim::scenario::Scenario> load(const RunCommand& command) {
+  if (!command.scenario.empty()) {
+    if (!command.topology.empty() || !command.flows.empty())
+      return Error{Code::invalid_argument,
+                   "give a scenario file or --topology and --flows, not both"};
+    return sim::scenario::read_scenario(command.scenario, command.seed);
+  }
+  if (command.topology.empty() || command.flows.empty())
+    return Error{Code::invalid_argument, "give a scenario file, or --topology and --flows"};
   Result<sim::fabric::Topology> topology = sim::scenario::read_topology(command.topology);
-  if (!topology || command.degraded.empty()) return topology;
-  Result<void> degraded = sim::scenario::read_degraded(command.degraded, *topology);
-  if (!degraded) return degraded.error();
-  return topology;
+  if (!topology) return topology.error();
+  if (!command.degraded.empty()) {
+    Result<void> degraded = sim::scenario::read_degraded(command.degraded, *topology);
+    if (!degraded) return degraded.error();
+  }
+  Result<sim::scenario::FlowList> flows = sim::scenario::read_flows(command.flows);
+  if (!flows) return flows.error();
+  return sim::scenario::Scenario{
+      .topology = std::move(*topology), .flows = std::move(*flows), .controllers = {"hpcc"}};
+}
+
+// What the command line says goes before what the scenario says.
+Result<void> prepare(Comparison& comparison, const sim::scenario::Scenario& scenario) {
+  const RunCommand& command = comparison.command;
+  for (const auto& [key, value] : scenario.settings) {
+    Result<void> set = comparison.parameters.set(key, value);
+    if (!set) return set;
+  }
+  Result<void> set = apply_settings(command, comparison.parameters);
+  if (!set) return set;
+  comparison.title = scenario.title;
+  comparison.flows = scenario.flows;
+  comparison.buckets = command.buckets.empty() ? scenario.buckets : command.buckets;
+  const std::vector<std::string>& controllers =
+      command.controllers.empty() ? scenario.controllers : command.controllers;
+  for (const std::string& controller : controllers) {
+    Result<sim::flow::Scheme> scheme =
+        sim::flow::make_scheme(controller, comparison.parameters, scenario.topology);
+    if (!scheme) return scheme.error();
+    comparison.outcomes.push_back({.scheme = std::move(*scheme)});
+  }
+  return {};
 }
 
 }  // namespace
 
 int command_run(const RunCommand& command) {
+  Result<sim::scenario::Scenario> scenario = load(command);
+  if (!scenario) return fail(scenario.error());
   Comparison comparison;
   comparison.command = command;
-  Result<void> set = apply_settings(command, comparison.parameters);
-  if (!set) return fail(set.error());
-  Result<sim::fabric::Topology> topology = load_topology(command);
-  if (!topology) return fail(topology.error());
-  Result<std::vector<sim::flow::FlowSpec>> flows = sim::scenario::read_flows(command.flows);
-  if (!flows) return fail(flows.error());
-  comparison.flows = std::move(*flows);
-  for (const std::string& controller : command.controllers) {
-    Result<sim::flow::Scheme> scheme =
-        sim::flow::make_scheme(controller, comparison.parameters, *topology);
-    if (!scheme) return fail(scheme.error());
-    comparison.outcomes.push_back({.scheme = std::move(*scheme)});
-  }
-  Result<sim::flow::RunOptions> options = make_options(comparison);
+  Result<void> prepared = prepare(comparison, *scenario);
+  if (!prepared) return fail(prepared.error());
+  Result<sim::flow::RunOptions> options = make_options(comparison, *scenario);
   if (!options) return fail(options.error());
   const unsigned jobs = command.jobs != 0 ? command.jobs : std::thread::hardware_concurrency();
-  Result<void> ran = Batch(comparison, *topology, *options).run(jobs);
-  if (!ran) return fail(Error{ran.error().code, command.flows + ": " + ran.error().message});
+  Result<void> ran = Batch(comparison, scenario->topology, *options).run(jobs);
+  if (!ran)
+    return fail(Error{ran.error().code, (command.flows.empty() ? command.scenario : command.flows) +
+                                            ": " + ran.error().message});
   Result<void> written = write_results(comparison);
   if (!written) return fail(written.error());
   print_table(comparison);

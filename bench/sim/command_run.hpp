@@ -12,11 +12,12 @@
 namespace weft::bench {
 
 struct RunCommand {
+  std::string scenario;  // a TOML file, or else:
   std::string topology;
   std::string degraded;
   std::string flows;
-  std::vector<std::string> controllers = {"hpcc"};
-  std::vector<std::string> settings;  // key=value
+  std::vector<std::string> controllers;  // empty: the scenario's, else hpcc
+  std::vector<std::string> settings;     // key=value
   std::string until;
   uint64_t seed = 1;
   unsigned jobs = 0;  // 0: one per core
@@ -34,8 +35,10 @@ struct Outcome {
 // All of a command's input and output, for the writers.
 struct Comparison {
   RunCommand command;
+  std::string title;
   sim::flow::Parameters parameters;
   std::vector<sim::flow::FlowSpec> flows;
+  std::vector<double> buckets;  // upper ends
   std::vector<Outcome> outcomes;
 };
 

@@ -150,7 +150,9 @@ Result<void> write_summary(const Comparison& comparison, const std::filesystem::
     const bool is_auto = key.may_be_auto && value == sim::flow::kAuto;
     parameters[std::string(key.name)] = is_auto ? Json("auto") : Json(value);
   }
-  Json summary = {{"topology", command.topology},
+  Json summary = {{"title", comparison.title},
+                  {"scenario", command.scenario.empty() ? Json(nullptr) : Json(command.scenario)},
+                  {"topology", command.topology},
                   {"degraded", command.degraded.empty() ? Json(nullptr) : Json(command.degraded)},
                   {"flows", command.flows},
                   {"seed", command.seed},

@@ -67,7 +67,7 @@ double Bucket::percentile(double share) const {
 // The last bucket of the list is all flows together.
 std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outcome) {
   std::vector<Bucket> buckets;
-  std::vector<double> ends = comparison.command.buckets;
+  std::vector<double> ends = comparison.buckets;
   if (ends.empty()) ends = {10'000, 30'000, 80'000, 200'000, 1'000'000, 5'000'000};
   ends.push_back(std::numeric_limits<double>::infinity());
   double low = 0;
@@ -89,6 +89,7 @@ std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outco
 }
 
 void print_table(const Comparison& comparison) {
+  if (!comparison.title.empty()) std::printf("%s\n", comparison.title.c_str());
   for (const Outcome& outcome : comparison.outcomes) print_outcome(comparison, outcome);
 }
 

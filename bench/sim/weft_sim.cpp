@@ -42,15 +42,14 @@ int main(int argc, char** argv) {
   CLI::App app("weft_sim: congestion control in a simulated network.");
   app.require_subcommand(1);
   CLI::App* const runner = app.add_subcommand("run", "Run flows under one or more controllers");
-  runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns")
-      ->required();
+  runner->add_option("scenario", run.scenario, "A TOML file; those of scenarios/ to begin with");
+  runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns");
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
-  runner->add_option("--flows", run.flows, "CSV of flows: start_ns,src,dst,bytes[,sport][,path]")
-      ->required();
+  runner->add_option("--flows", run.flows, "CSV of flows: start_ns,src,dst,bytes[,sport][,path]");
   runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');
   runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
   runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");
-  runner->add_option("--seed", run.seed, "Of ECMP and of marking");
+  runner->add_option("--seed", run.seed, "Of random flows, ECMP and marking");
   runner->add_option("--jobs", run.jobs, "Runs at a time; default: one per core");
   runner->add_option("--out", run.out, "Directory for flows.csv, queues.csv, summary.json");
   runner->add_option("--buckets", run.buckets, "Upper ends of the size buckets, in bytes")

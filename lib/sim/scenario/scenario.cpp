@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads a scenario from TOML. The only file that knows toml++. Each table is read by a Section,
+// which remembers the first error and, at its end, refuses keys that nobody asked for: a misspelt
+// key is told, not ignored.
+#include "lib/sim/scenario/scenario.hpp"
+
+#if WEFT_HAVE_TOML
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "lib/sim/scenario/networks.hpp"
+
+namespace weft::sim::scenario {
+namespace {
+
+struct Reader {
+  std::string file;
+  Error error{Code::invalid_argument, ""};
+
+  bool failed() const { return !error.message.empty(); }
+  void fail(const toml::node* node, const std::string& key, const std::string& reason) {
+    if (failed()) return;
+    error.message = file;
+    if (node != nullptr) error.message += ":" + std::to_string(node->source().begin.line);
+    error.message += ": " + (key.empty() ? "" : key + ": ") + reason;
+  }
+};
+
+class Section {
+ public:
+  Section(Reader& reader, const toml::table& table, std::string name)
+      : reader_(reader), table_(table), name_(std::move(name)) {}
+
+  bool has(std::string_view key) const { return table_.contains(key); }
+  std::string text(std::string_view key, std::string_view otherwise = {}) {
+    return value<std::string>(key, std::string(otherwise), "must be a text in quotes");
+  }
+  double number(std::string_view key, double otherwise, double least = 0, double most = 1e15) {
+    const double result = value<double>(key, otherwise, "must be a number");
+    if (has(key) && (result < least || result > most)) {
+      char range[80];
+      std::snprintf(range, sizeof range, "must be within %g and %g", least, most);
+      fail(key, range);
+    }
+    return result;
+  }
+  uint32_t count(std::string_view key, uint32_t otherwise) {
+    return static_cast<uint32_t>(
+        number(key, otherwise, 0, static_cast<double>(fabric::Topology::kNone - 1)));
+  }
+  // "2ms", or a number of ns.
+  int64_t time_ns(std::string_view key, int64_t otherwise) {
+    used_.insert(std::string(key));
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return otherwise;
+    if (const auto whole = node->value_exact<int64_t>()) return *whole;
+    Result<int64_t> time = flow::parse_time_ns(node->value_exact<std::string>().value_or("?"));
+    if (!time) fail(key, "must be a time like \"2ms\" or a number of ns");
+    return time ? *time : otherwise;
+  }
+  const toml::node* node(std::string_view key) {
+    used_.insert(std::string(key));
+    return table_.get(key);
+  }
+  void fail(std::string_view key, const std::string& reason) {
+    const toml::node* const node = table_.get(key);
+    const std::string name = name_.empty() ? std::string(key) : name_ + "." + std::string(key);
+    reader_.fail(node != nullptr ? node : &table_, name, reason);
+  }
+  // Keys that were not asked for.
+  void finish() {
+    std::string valid;
+    for (const std::string& key : used_) valid += (valid.empty() ? "" : ", ") + key;
+    for (const auto& [key, node] : table_)
+      if (used_.count(std::string(key.str())) == 0)
+        fail(key.str(), "is no key here; there are " + valid);
+  }
+
+ private:
+  template <class T>
+  T value(std::string_view key, T otherwise, const char* wrong) {
+    used_.insert(std::string(key));
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return otherwise;
+    const std::optional<T> result = node->value<T>();
+    if (!result) fail(key, wrong);
+    return result.value_or(otherwise);
+  }
+
+  Reader& reader_;
+  const toml::table& table_;
+  std::string name_;
+  std::set<std::string> used_;
+};
+
+std::string beside(const std::string& file, const std::string& name) {
+  const std::filesystem::path path(name);
+  return path.is_absolute() ? name : (std::filesystem::path(file).parent_path() / path).string();
+}
+
+Result<fabric::Topology> build_network(const std::string& file, Section& section) {
+  const std::string kind = section.text("kind");
+  if (kind == "csv") return read_topology(beside(file, section.text("file")));
+  NetworkSize size;
+  size.hosts = section.count("hosts", 0);
+  size.mbps = static_cast<uint32_t>(section.number("gbps", 100, 0.001, 4000) * 1000);
+  size.fabric_mbps = static_cast<uint32_t>(section.number("fabric_gbps", 0, 0, 4000) * 1000);
+  size.delay_ns = section.time_ns("delay_ns", 1000);
+  size.k = section.count("k", 0);
+  size.leaves = section.count("leaves", 0);
+  size.spines = section.count("spines", 0);
+  size.dimensions = section.count("dimensions", 2);
+  if (kind == "star") return make_star(size);
+  if (kind == "dumbbell") return make_dumbbell(size);
+  if (kind == "leaf-spine") return make_leaf_spine(size);
+  if (kind == "fat-tree") return make_fat_tree(size);
+  if (kind == "torus") return make_torus(size);
+  if (kind == "hpcc-320") return make_hpcc_320();
+  if (kind == "hpcc-testbed") return make_hpcc_testbed();
+  return Error{Code::invalid_argument,
+               "kind must be csv, star, dumbbell, leaf-spine, fat-tree, torus, hpcc-320 or "
+               "hpcc-testbed"};
+}
+
+Result<fabric::Topology> read_network(Reader& reader, const toml::table& root) {
+  const toml::table* const table = root["network"].as_table();
+  if (table == nullptr) return Error{Code::invalid_argument, reader.file + ": has no [network]"};
+  Section section(reader, *table, "network");
+  Result<fabric::Topology> topology = build_network(reader.file, section);
+  if (!topology) section.fail("kind", topology.error().message);
+  if (const std::string degraded = section.text("degraded"); topology && !degraded.empty()) {
+    Result<void> done = read_degraded(beside(reader.file, degraded), *topology);
+    if (!done) section.fail("degraded", done.error().message);
+  }
+  for (const char* const key :
+       {"file", "hosts", "gbps", "fabric_gbps", "delay_ns", "k", "leaves", "spines", "dimensions"})
+    (void)section.node(key);
+  section.finish();
+  if (reader.failed()) return reader.error;
+  return topology;
+}
+
+// "websearch" is a shipped distribution, everything else a file.
+Result<std::vector<SizePoint>> sizes_of(const std::string& file, const std::string& name) {
+  if (name.find('.') != std::string::npos) return read_sizes(beside(file, name));
+  return read_sizes(beside(file, "workloads/cdf_" + name + ".csv"));
+}
+
+// One [[flows]] table.
+FlowList make_flows(Reader& reader, Section& section, const fabric::Topology& topology,
+                    base::Random& random) {
+  const std::string kind = section.text("kind");
+  const std::string source = section.text("file");
+  const std::string sizes = section.text("sizes");
+  const double load = section.number("load", 0, 0, 10);
+  const int64_t until = section.time_ns("until", 0);
+  const int64_t start = section.time_ns("start", 0);
+  const auto bytes = static_cast<uint64_t>(section.number("bytes", 0, 1));
+  const uint32_t senders = section.count("senders", 0);
+  const uint32_t receiver = section.count("receiver", 0);
+  section.finish();
+  if (reader.failed()) return {};
+  if (kind == "csv") {
+    Result<FlowList> flows = read_flows(beside(reader.file, source));
+    if (!flows) section.fail("file", flows.error().message);
+    return flows ? *flows : FlowList();
+  }
+  if (kind == "poisson") {
+    Result<std::vector<SizePoint>> points = sizes_of(reader.file, sizes);
+    if (!points) section.fail("sizes", points.error().message);
+    if (load <= 0) section.fail("load", "must be more than 0");
+    if (until <= 0) section.fail("until", "must say when arrivals end");
+    if (reader.failed()) return {};
+    return poisson(topology, SizeDistribution(*points), load, until, random);
+  }
+  if (bytes == 0) section.fail("bytes", "must be the size of each flow");
+  if (reader.failed()) return {};
+  if (kind == "permutation") return permutation(topology, bytes, start, random);
+  if (kind == "all-to-all") return all_to_all(topology, bytes, start);
+  if (kind != "incast")
+    section.fail("kind", "must be csv, poisson, incast, permutation or all-to-all");
+  if (senders == 0) section.fail("senders", "must be 1 or more");
+  if (receiver >= topology.node_count() || !topology.is_host(receiver))
+    section.fail("receiver", "is no host of this network");
+  if (reader.failed()) return {};
+  if (load > 0) return incasts(topology, senders, bytes, load, until, random);
+  return incast(topology, senders, receiver, bytes, start, random);
+}
+
+void read_flow_tables(Reader& reader, const toml::table& root, uint64_t seed, Scenario& scenario) {
+  const toml::array* const tables = root["flows"].as_array();
+  if (tables == nullptr || tables->empty()) return reader.fail(nullptr, "", "has no [[flows]]");
+  base::Random random(seed);
+  for (const toml::node& node : *tables) {
+    const toml::table* const table = node.as_table();
+    if (table == nullptr) return reader.fail(&node, "flows", "must be tables: [[flows]]");
+    Section section(reader, *table, "flows");
+    const FlowList more = make_flows(reader, section, scenario.topology, random);
+    scenario.flows.insert(scenario.flows.end(), more.begin(), more.end());
+  }
+  sort_by_start(scenario.flows);
+}
+
+void read_run(Reader& reader, const toml::table& root, Scenario& scenario) {
+  const toml::table* const table = root["run"].as_table();
+  if (table == nullptr) return;
+  Section section(reader, *table, "run");
+  if (section.has("until")) scenario.until_ns = section.time_ns("until", 0);
+  if (const toml::node* const node = section.node("controllers"); node != nullptr) {
+    const toml::array* const list = node->as_array();
+    if (list == nullptr) return section.fail("controllers", "must be a list of names");
+    for (const toml::node& name : *list)
+      scenario.controllers.push_back(name.value<std::string>().value_or(""));
+  }
+  if (const toml::node* const node = section.node("buckets"); node != nullptr) {
+    const toml::array* const list = node->as_array();
+    if (list == nullptr) return section.fail("buckets", "must be a list of sizes in bytes");
+    for (const toml::node& size : *list)
+      scenario.buckets.push_back(size.value<double>().value_or(0));
+  }
+  section.finish();
+}
+
+// [set]: "switch.buffer_mb" = 32, checked against the keys here, so that the line can be told.
+void read_settings(Reader& reader, const toml::table& root, Scenario& scenario) {
+  const toml::table* const table = root["set"].as_table();
+  if (table == nullptr) return;
+  flow::Parameters trial;
+  for (const auto& [key, node] : *table) {
+    const std::string name(key.str());
+    std::string text = node.value<std::string>().value_or("");
+    if (text.empty() && node.is_number()) {
+      char number[40];
+      std::snprintf(number, sizeof number, "%.17g", node.value<double>().value_or(0));
+      text = number;
+    }
+    const Result<void> set = trial.set(name, text);
+    if (!set) return reader.fail(&node, "set", set.error().message);
+    scenario.settings.emplace_back(name, text);
+  }
+}
+
+}  // namespace
+
+Result<Scenario> read_scenario(const std::string& file, uint64_t seed) {
+  Reader reader{.file = file};
+  const toml::parse_result parsed = toml::parse_file(file);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    return Error{Code::invalid_argument, file + ":" + std::to_string(error.source().begin.line) +
+                                             ": " + std::string(error.description())};
+  }
+  const toml::table& root = parsed.table();
+  Result<fabric::Topology> topology = read_network(reader, root);
+  if (!topology) return topology.error();
+  Scenario scenario{.topology = std::move(*topology)};
+  Section section(reader, root, "");
+  scenario.title = section.text("title");
+  for (const char* const key : {"network", "flows", "run", "set"}) (void)section.node(key);
+  section.finish();
+  read_run(reader, root, scenario);
+  read_settings(reader, root, scenario);
+  if (!reader.failed()) read_flow_tables(reader, root, seed, scenario);
+  if (reader.failed()) return reader.error;
+  if (scenario.controllers.empty()) scenario.controllers = {"hpcc"};
+  return scenario;
+}
+
+}  // namespace weft::sim::scenario
+
+#else
+
+namespace weft::sim::scenario {
+
+Result<Scenario> read_scenario(const std::string& file, uint64_t) {
+  return Error{Code::not_supported,
+               file +
+                   ": this build reads no TOML: apt-get install libtomlplusplus-dev and "
+                   "configure again, or use --topology and --flows"};
+}
+
+}  // namespace weft::sim::scenario
+
+#endif

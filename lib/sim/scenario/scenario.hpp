@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A scenario: network, flows, controllers and parameters, complete. From a TOML file (the shipped
+// ones are in scenarios/, scenarios/README.md describes every field) or put together by the caller.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/sim/flow/parameters.hpp"
+#include "lib/sim/scenario/workload.hpp"
+#include "weft/result.hpp"
+
+namespace weft::sim::scenario {
+
+struct Scenario {
+  std::string title;
+  fabric::Topology topology;
+  FlowList flows;
+  std::vector<std::string> controllers;
+  std::vector<std::pair<std::string, std::string>> settings;  // key, value
+  std::optional<int64_t> until_ns;
+  std::vector<double> buckets;  // upper ends of the size buckets
+};
+
+// Random flows are drawn with `seed`: the same file and seed give the same scenario. An error names
+// the file, the line, the key and the reason.
+Result<Scenario> read_scenario(const std::string& file, uint64_t seed);
+
+}  // namespace weft::sim::scenario
