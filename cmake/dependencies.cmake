@@ -35,12 +35,3 @@ else()
   message(NOTICE "weft: no CLI11 or nlohmann-json (apt-get install libcli11-dev "
                  "nlohmann-json3-dev): the programs of bench/ are not built")
 endif()
-
-# Scenario files of the simulator: toml++, header-only. Without it weft_sim takes CSV files.
-find_path(TOML_INCLUDE toml++/toml.h)
-if(TOML_INCLUDE)
-  set(WEFT_HAVE_TOML 1)
-else()
-  set(WEFT_HAVE_TOML 0)
-  message(NOTICE "weft: no toml++ (apt-get install libtomlplusplus-dev): weft_sim reads no TOML")
-endif()

@@ -48,9 +48,3 @@ if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")
   target_include_directories(weft_wire PRIVATE ${ISAL_INCLUDE})
   target_link_libraries(weft_wire PUBLIC ${ISAL_LIBRARY})
 endif()
-
-set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/sim/scenario/scenario.cpp PROPERTIES
-                            COMPILE_DEFINITIONS WEFT_HAVE_TOML=${WEFT_HAVE_TOML})
-if(WEFT_HAVE_TOML)
-  target_include_directories(weft_sim SYSTEM PRIVATE ${TOML_INCLUDE})
-endif()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads a scenario from TOML. The only file that knows toml++. Each table is read by a Section,
 // which remembers the first error and, at its end, refuses keys that nobody asked for: a misspelt
-// key is told, not ignored.
+// key is told, not ignored. Without toml++ (libtomlplusplus-dev) it reads nothing and says so.
 #include "lib/sim/scenario/scenario.hpp"
 
-#if WEFT_HAVE_TOML
+#if __has_include(<toml++/toml.h>)
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
