@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails when ctest skipped a test that tests/permitted_skips.txt does not permit.
+"""Fails when ctest skipped a test that tests/permitted_skips.txt does not permit, and prints how
+many packets the swarm sent.
 
 A skip is how a suite goes quiet: each one is listed by name, with its reason. Usage:
 skips.py JUNIT_XML [PERMITTED_LIST], where JUNIT_XML is what `ctest --output-junit` wrote.
@@ -31,6 +32,13 @@ def skipped(path):
             yield case.get("name"), reason.group(1) if reason else "did not run"
 
 
+def swarm_packets(path):
+    """The packets of all parts of the swarm, as they say themselves."""
+    return sum(int(count) for case in xml.parse(path).iter("testcase")
+               for count in re.findall(r"^(\d+) packets, seeds ", case.findtext("system-out") or "",
+                                       re.M))
+
+
 def main():
     permitted = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else PERMITTED
     patterns = list(permitted_patterns(permitted))
@@ -39,6 +47,9 @@ def main():
         known = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
         print(f"skipped: {name} ({reason}){'' if known else ': NOT PERMITTED'}")
         new += not known
+    packets = swarm_packets(sys.argv[1])
+    if packets:
+        print(f"swarm: {packets} packets under faults")
     if new:
         print(f"{new} tests were skipped that tests/permitted_skips.txt does not list")
     return 1 if new else 0
