@@ -7,10 +7,9 @@
 #include <cstdio>
 #include <string>
 
-#define WEFT_SKIP(name, reason)                                                    \
-  do {                                                                             \
-    std::printf("SKIPPED: %s: %s\n", std::string(name).c_str(),                    \
-                std::string(reason).c_str());                                      \
-    std::fflush(stdout);                                                           \
-    return;                                                                        \
+#define WEFT_SKIP(name, reason)                                                               \
+  do {                                                                                        \
+    std::printf("SKIPPED: %s: %s\n", std::string(name).c_str(), std::string(reason).c_str()); \
+    std::fflush(stdout);                                                                      \
+    return;                                                                                   \
   } while (false)

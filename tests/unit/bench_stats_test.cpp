@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The figures that the measuring programs print, against slow and obvious computations of the same.
-#include "bench/lib/stats.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "bench/lib/stats.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::bench {
@@ -98,8 +97,8 @@ TEST_CASE("the peak rate is that of the best stretch") {
     double best = 0;
     for (size_t i = 0; i < n; ++i)
       for (size_t j = i; j < n; ++j)
-        best = std::max(best, static_cast<double>(j - i + 1) /
-                                  static_cast<double>(completed[j] - posted[i]));
+        best = std::max(
+            best, static_cast<double>(j - i + 1) / static_cast<double>(completed[j] - posted[i]));
     INFO("seed " << seed << " round " << round);
     CHECK(peak_rate(posted, completed) == Approx(best));
   }

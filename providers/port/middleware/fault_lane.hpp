@@ -14,11 +14,13 @@
 
 namespace weft::middleware {
 
-#define WEFT_FAULTS(X)                                                                        \
-  X(loss)                                                                                     \
-  X(burst)                                                                                    \
-  X(ack_loss) X(dup) X(reorder) X(delay) X(corrupt_header) X(corrupt_payload) X(corrupt_icrc) \
-      X(truncate) X(pad) X(merge) X(blackhole) X(ecn) X(overflow)
+// It has no stable layout for this.
+// clang-format off
+#define WEFT_FAULTS(X) \
+  X(loss) X(burst) X(ack_loss) X(dup) X(reorder) X(delay) \
+  X(corrupt_header) X(corrupt_payload) X(corrupt_icrc) X(truncate) X(pad) X(merge) \
+  X(blackhole) X(ecn) X(overflow)
+// clang-format on
 
 enum class Fault : uint8_t {
 #define X(name) name,
