@@ -8,12 +8,12 @@
 // rate. The paper's maxStage of 5 is an erratum for its simulations, which ran with 0.
 #include <algorithm>
 
+#include "lib/congestion/hpcc_reaction.hpp"
 #include "lib/congestion/kinds.hpp"
 
 namespace weft::congestion {
 namespace {
 
-enum : size_t { kEta = 1, kMaxStage, kAdditive };
 constexpr Parameter kParameters[] = {
     {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
     {"eta", "share of the link", 0.95, "HPCC section 4; the authors' site recommends 0.99"},
@@ -28,16 +28,14 @@ struct Record {
 };
 
 struct Hpcc {
-  double reference;      // Rc, bits per second
-  double utilisation;    // U
-  uint64_t last_update;  // what had been sent at the last move of the reference; 0: no ack yet
+  HpccReference reference;
+  double utilisation;  // U
   Record hops[kMaxHops];
   uint8_t hop_count;
-  uint8_t stage;  // increases in a row
 };
 
 void start(State& state, const Preset& preset) {
-  own<Hpcc>(state) = {.reference = preset.line_rate, .utilisation = 1};
+  own<Hpcc>(state) = {.reference = {.rate = preset.line_rate}, .utilisation = 1};
 }
 
 void remember(Hpcc& hpcc, std::span<const IntHop> hops) {
@@ -79,28 +77,14 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   Hpcc& hpcc = own<Hpcc>(state);
   const std::span<const IntHop> hops = ack.hops.first(std::min(ack.hops.size(), kMaxHops));
   if (hops.empty()) return;
-  if (hpcc.last_update == 0 || hops.size() != hpcc.hop_count) {
+  if (hpcc.reference.last_update == 0 || hops.size() != hpcc.hop_count) {
     // The first acknowledgement, or another path: nothing to compare with yet.
-    if (hpcc.last_update == 0) hpcc.last_update = ack.sent;
-    remember(hpcc, hops);
-    return;
+    if (hpcc.reference.last_update == 0) hpcc.reference.last_update = ack.sent;
+    return remember(hpcc, hops);
   }
   const bool measured = measure(hpcc, preset, hops);
   remember(hpcc, hops);
-  if (!measured) return;
-
-  const bool decreases = hpcc.utilisation >= preset[kEta] || hpcc.stage >= preset[kMaxStage];
-  const double additive = preset[kAdditive] * 1e6;
-  double rate = hpcc.reference + additive;
-  // U = 0 on an idle path gives infinity, which clamp() takes for line rate.
-  if (decreases) rate = hpcc.reference / (hpcc.utilisation / preset[kEta]) + additive;
-  rate = preset.clamp(rate);
-  state.decision.rate = rate;
-  if (ack.acked > hpcc.last_update) {
-    hpcc.reference = rate;
-    hpcc.stage = decreases ? 0 : static_cast<uint8_t>(std::min(hpcc.stage + 1, 255));
-    hpcc.last_update = std::max(hpcc.last_update, ack.sent);
-  }
+  if (measured) state.decision.rate = react(hpcc.reference, preset, hpcc.utilisation, ack);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ extern const Kind kDcqcnPaper;    // dcqcn.cpp
 extern const Kind kDcqcnNic;      // dcqcn.cpp
 extern const Kind kDcqcnHpccsim;  // dcqcn.cpp
 extern const Kind kHpcc;
+extern const Kind kHpccPint;
 extern const Kind kTimely;
 extern const Kind kDctcp;
 

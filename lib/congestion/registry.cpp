@@ -11,7 +11,7 @@ namespace weft::congestion {
 namespace {
 
 constexpr const Kind* kKinds[] = {&kNone, &kDcqcnPaper, &kDcqcnNic, &kDcqcnHpccsim,
-                                  &kHpcc, &kTimely,     &kDctcp};
+                                  &kHpcc, &kHpccPint,   &kTimely,   &kDctcp};
 constexpr std::string_view kSuffix = "+win";
 
 std::string list_of_names() {

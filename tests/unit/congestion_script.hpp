@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "lib/congestion/digest.hpp"
 #include "lib/congestion/registry.hpp"
 
 namespace weft::congestion {
@@ -37,6 +38,10 @@ class ScriptedFlow {
     ack.packet_bytes = 1000;
     ack.marked = step.marked;
     ack.hops = {&hop, 1};
+    // The bottleneck's utilisation as hpcc would see it.
+    const double rate = step.sent_bytes * 8.0 / static_cast<double>(step.gap_ns) / 100;
+    const double full = rate + step.queue_bytes * 8.0 / 100 / preset_.base_rtt_ns;
+    ack.digest = encode_digest(full, 0.5);
     if (step.marked) controller_.on_cnp(preset_, ack.now);
     controller_.on_ack(preset_, ack);
     controller_.on_sent(preset_, 1000, ack.now);

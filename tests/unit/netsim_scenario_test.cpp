@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "lib/sim/scenario/logarithm.hpp"
+#include "lib/sim/logarithm.hpp"
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/scenario.hpp"
 #include "tests/unit/netsim_support.hpp"

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lib/base/check.hpp"
+#include "lib/congestion/digest.hpp"
 
 namespace weft::sim::fabric {
 namespace {
@@ -172,8 +173,13 @@ void Fabric::depart(Port& out, Packet& packet) {
 void Fabric::transmit(uint32_t number, const Packet& packet) {
   Port& port = ports_[number];
   const Event event = packet.tag.event;
-  if (settings_.telemetry.mode != Telemetry::none && event == Event::data && !port.at_host)
-    stamp(port, packet);
+  uint32_t stamped = packet.stamp;
+  if (settings_.telemetry.mode != Telemetry::none && !port.at_host) {
+    if (settings_.telemetry.mode == Telemetry::digest)
+      stamped = digest(port, packet);
+    else if (event == Event::data)
+      stamp(port, packet);
+  }
   port.free_at = wheel_.now() + port.time_of[packet.bytes];
   port.sent_bytes += packet.bytes;
   const uint32_t hop = packet.hop + 1u;
@@ -190,7 +196,7 @@ void Fabric::transmit(uint32_t number, const Packet& packet) {
   sent.ingress = number ^ 1;
   sent.flow = packet.flow;
   sent.number = packet.number;
-  sent.stamp = packet.stamp;
+  sent.stamp = stamped;
   sent.bytes = packet.bytes;
   sent.tag = packet.tag;
   sent.tag.at_host = port.to_host;
@@ -200,7 +206,6 @@ void Fabric::transmit(uint32_t number, const Packet& packet) {
 // What INT says of a port (facts 6.1 e): time = start of serialisation, queue = bytes of all
 // classes left behind, sent = bytes that the port has sent before this packet. Only switches stamp.
 void Fabric::stamp(Port& port, const Packet& packet) {
-  if (settings_.telemetry.mode != Telemetry::records) return;
   TelemetryBlock& block = telemetry_[packet.stamp];
   if (block.count == congestion::kMaxHops) return;
   const TelemetrySettings& steps = settings_.telemetry;
@@ -208,6 +213,29 @@ void Fabric::stamp(Port& port, const Packet& packet) {
   const auto sent = static_cast<uint32_t>(port.sent_bytes / steps.sent_step * steps.sent_step);
   block.hops[block.count++] = {port.mbps, static_cast<uint32_t>(wheel_.now() / 1000), sent,
                                queue / steps.queue_step * steps.queue_step};
+}
+
+// hpcc-pint (facts 6.1 d): the port's average u, with the queue term only from 256 B on. Every
+// packet moves the time and the size that the next one looks back to; only data folds them into u
+// and carries the code on if it is the largest so far.
+uint32_t Fabric::digest(Port& port, const Packet& packet) {
+  DigestPort& state = port.digest;
+  const int64_t now = wheel_.now();
+  uint32_t code = packet.stamp;
+  if (packet.tag.event == Event::data) {
+    const double rtt = settings_.telemetry.base_rtt_ns;
+    const double dt = std::min(rtt, static_cast<double>((now - state.last_at) / 1000));
+    const double bytes_per_ns = port.mbps / 8000.0;
+    const uint32_t queue = port.queue_bytes + port.control_bytes;
+    double u = (rtt - dt) / rtt * state.utilisation + state.last_bytes / (bytes_per_ns * rtt);
+    if (queue >= 256) u += dt * queue / (bytes_per_ns * rtt * rtt);
+    state.utilisation = u;
+    const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
+    code = std::max<uint32_t>(code, congestion::encode_digest(u, draw));
+  }
+  state.last_at = now;
+  state.last_bytes = packet.bytes;
+  return code;
 }
 
 bool Fabric::empty() const noexcept {

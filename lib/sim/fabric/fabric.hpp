@@ -118,6 +118,7 @@ class Fabric {
   void depart(Port& out, Packet& packet);
   void serve(uint32_t number);
   void stamp(Port& port, const Packet& packet);
+  uint32_t digest(Port& port, const Packet& packet);
   void schedule(uint32_t number, Port& port);
   bool idle(const Port& port) const noexcept {
     return !port.scheduled && port.free_at <= wheel_.now();

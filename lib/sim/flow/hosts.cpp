@@ -133,10 +133,11 @@ void Hosts::tell_controller(FlowState& flow, const Packet& packet, uint32_t newl
     const fabric::TelemetryBlock& block = telemetry_[packet.stamp];
     ack.hops = {block.hops.data(), block.count};
     stamp = block.stamp_ns;
-  } else if (rules.kind->signal == congestion::Signal::digest) {
-    ack.digest = static_cast<uint8_t>(packet.stamp);
   }
-  ack.rtt = Duration::from_ns(static_cast<uint32_t>(wheel_.now() / 1000) - stamp);
+  if (rules.kind->signal == congestion::Signal::digest)
+    ack.digest = static_cast<uint8_t>(packet.stamp);  // in the place of the time: no RTT
+  else
+    ack.rtt = Duration::from_ns(static_cast<uint32_t>(wheel_.now() / 1000) - stamp);
   const double before = flow.controller.rate();
   flow.controller.on_ack(rules, ack);
   if (has_records_) telemetry_.give(packet.stamp);

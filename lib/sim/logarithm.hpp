@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace weft::sim::scenario {
+namespace weft::sim {
 
 // ln(x) of a normal, positive x, to about 15 digits: x = m x 2^e with m in [0.75, 1.5), and
 // ln(m) = 2 atanh((m - 1) / (m + 1)) as a series.
@@ -25,4 +25,4 @@ constexpr double natural_log(double x) noexcept {
   return 2 * z * sum + exponent * 0.693147180559945309417;
 }
 
-}  // namespace weft::sim::scenario
+}  // namespace weft::sim

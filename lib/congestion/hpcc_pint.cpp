@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HPCC over PINT (SIGCOMM'20, section 4.3 and 6.1): each switch averages its own utilisation, and a
+// packet carries one byte, the code of the largest on its way. The sender decodes it and reacts as
+// hpcc does, without an average of its own.
+#include "lib/congestion/digest.hpp"
+#include "lib/congestion/hpcc_reaction.hpp"
+#include "lib/congestion/kinds.hpp"
+
+namespace weft::congestion {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {"min_rate_mbps", "Mb/s", 1000, "HPCC simulator, MIN_RATE"},
+    {"eta", "share of the link", 0.95, "HPCC section 4"},
+    {"max_stage", "RTTs", 0, "PINT repeats the erratum"},
+    {"r_ai_mbps", "Mb/s", 50, "HPCC simulator, RATE_AI"},
+};
+
+void start(State& state, const Preset& preset) {
+  own<HpccReference>(state) = {.rate = preset.line_rate};
+}
+
+void on_ack(State& state, const Preset& preset, const Ack& ack) {
+  HpccReference& reference = own<HpccReference>(state);
+  if (ack.digest == 0) return;  // no switch on the path writes digests
+  if (reference.last_update == 0) {
+    reference.last_update = ack.sent;
+    return;
+  }
+  state.decision.rate = react(reference, preset, decode_digest(ack.digest), ack);
+}
+
+}  // namespace
+
+const Kind kHpccPint = {.name = "hpcc-pint",
+                        .what = "HPCC with a one-byte digest of the fullest link",
+                        .signal = Signal::digest,
+                        .windowed = true,
+                        .moves_pending = true,
+                        .parameters = kParameters,
+                        .start = start,
+                        .on_ack = on_ack};
+
+}  // namespace weft::congestion

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What HPCC does with a utilisation, however that was learned: a rate for now, computed from a
+// reference rate that moves once per RTT (HPCC section 3.3). hpcc learns it from per-hop records,
+// hpcc-pint from one byte.
+#pragma once
+
+#include <algorithm>
+
+#include "lib/congestion/controller.hpp"
+
+namespace weft::congestion {
+
+// Parameters of both kinds, in this order.
+enum HpccParameter : size_t { kEta = 1, kMaxStage, kAdditive };
+
+struct HpccReference {
+  double rate;           // Rc, bits per second
+  uint64_t last_update;  // what had been sent when it moved last; 0: no acknowledgement yet
+  uint8_t stage;         // increases in a row
+};
+
+inline double react(HpccReference& reference, const Preset& preset, double utilisation,
+                    const Ack& ack) {
+  const bool multiplies = utilisation >= preset[kEta] || reference.stage >= preset[kMaxStage];
+  const double additive = preset[kAdditive] * 1e6;
+  double rate = reference.rate + additive;
+  // U = 0 on an idle path gives infinity, which clamp() takes for line rate.
+  if (multiplies) rate = reference.rate / (utilisation / preset[kEta]) + additive;
+  rate = preset.clamp(rate);
+  if (ack.acked > reference.last_update) {
+    reference.rate = rate;
+    reference.stage = multiplies ? 0 : static_cast<uint8_t>(std::min(reference.stage + 1, 255));
+    reference.last_update = std::max(reference.last_update, ack.sent);
+  }
+  return rate;
+}
+
+}  // namespace weft::congestion
