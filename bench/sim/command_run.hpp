@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `weft_sim run`: the same flows through the same network under each controller, in parallel, and
-// what is written and printed of it.
+// what is written and printed of it. plan.cpp reads the input, batch.cpp runs it, output.cpp and
+// page.cpp write the files, table.cpp prints.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/scenario/scenario.hpp"
 
 namespace weft::bench {
 
@@ -18,46 +20,53 @@ struct RunCommand {
   std::string flows;
   std::vector<std::string> controllers;  // empty: the scenario's, else hpcc
   std::vector<std::string> settings;     // key=value
+  std::vector<std::string> sweeps;       // key=value,value...
   std::string until;
   uint64_t seed = 1;
+  std::string seeds;  // "1..5"; empty: `seed` alone
   unsigned jobs = 0;  // 0: one per core
   std::string out;
   std::vector<double> buckets;  // upper ends, bytes
 };
 
-// A controller's run.
+// One run: a controller, perhaps with a swept value.
 struct Outcome {
+  std::string label;  // "hpcc", "hpcc[hpcc.eta=0.9]"
   sim::flow::Scheme scheme;
   sim::flow::RunResult result;
   double seconds = 0;  // of processor time
 };
 
-// All of a command's input and output, for the writers.
+// All runs of one seed: the same network and flows.
 struct Comparison {
   RunCommand command;
-  std::string title;
-  sim::flow::Parameters parameters;
-  std::vector<sim::flow::FlowSpec> flows;
-  std::vector<double> buckets;  // upper ends
+  uint64_t seed = 1;
+  sim::scenario::Scenario scenario;
+  sim::flow::Parameters parameters;  // without swept values
+  sim::flow::RunOptions options;
   std::vector<Outcome> outcomes;
 };
 
 // Returns the program's exit code; says on stderr what is wrong.
 int command_run(const RunCommand& command);
 
-// output.cpp
-Result<void> write_results(const Comparison& comparison);
-// table.cpp
-void print_table(const Comparison& comparison);
+Result<std::vector<Comparison>> plan(const RunCommand& command);
+Result<void> run_batch(std::vector<Comparison>& comparisons, unsigned jobs);
+Result<void> write_results(const Comparison& comparison, const std::string& folder);
+Result<void> write_page(const std::vector<Comparison>& comparisons, const std::string& folder);
+void print_tables(const std::vector<Comparison>& comparisons);
 
-// Slowdowns of one controller's finished flows, by size bucket (facts 6.1 a: lo < bytes <= hi).
+// Slowdowns of the finished flows, by size bucket (facts 6.1 a: lo < bytes <= hi); the last bucket
+// is all of them. Flows that start within metrics.warm_up_ns do not count.
 struct Bucket {
   double low = 0;
   double high = 0;                // infinity in the last
   std::vector<double> slowdowns;  // sorted
   // Element floor(n p), at most the last; 0 if there is none.
   double percentile(double share) const;
+  std::string name() const;
 };
 std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outcome);
+size_t finished(const Outcome& outcome);
 
 }  // namespace weft::bench

@@ -22,10 +22,10 @@ Error cannot_write(const std::filesystem::path& path) {
 Result<void> write_flows(const Comparison& comparison, const std::filesystem::path& path) {
   std::ofstream out(path);
   out << "src,dst,bytes,start_ns,ideal_ns";
-  for (const Outcome& outcome : comparison.outcomes) out << ",fct_" << outcome.scheme.name << "_ns";
+  for (const Outcome& outcome : comparison.outcomes) out << ",fct_" << outcome.label << "_ns";
   out << '\n';
-  for (size_t i = 0; i < comparison.flows.size(); ++i) {
-    const sim::flow::FlowSpec& flow = comparison.flows[i];
+  for (size_t i = 0; i < comparison.scenario.flows.size(); ++i) {
+    const sim::flow::FlowSpec& flow = comparison.scenario.flows[i];
     out << flow.src << ',' << flow.dst << ',' << flow.bytes << ',' << flow.start_ns << ','
         << comparison.outcomes[0].result.flows[i].ideal_ns;
     for (const Outcome& outcome : comparison.outcomes) {
@@ -46,13 +46,13 @@ Result<void> write_queues(const Comparison& comparison, const std::filesystem::p
   out << "controller,port,from,to,begin_ns,p50_bytes,p95_bytes,p99_bytes,p999_bytes,max_bytes\n";
   for (const Outcome& outcome : comparison.outcomes) {
     const sim::flow::QueueSamples& queues = outcome.result.queues;
-    out << outcome.scheme.name << ",all,,,0";
+    out << outcome.label << ",all,,,0";
     for (const double share : {0.5, 0.95, 0.99, 0.999})
       out << ',' << queues.percentile_kb(share) * 1000;
     out << ',' << queues.most_kb() * 1000 << '\n';
     for (const sim::flow::QueueSamples::Window& w : queues.windows())
-      out << outcome.scheme.name << ',' << w.port << ',' << w.from << ',' << w.to << ','
-          << w.begin_ns << ',' << w.median_kb * 1000 << ",,,," << w.most_kb * 1000 << '\n';
+      out << outcome.label << ',' << w.port << ',' << w.from << ',' << w.to << ',' << w.begin_ns
+          << ',' << w.median_kb * 1000 << ",,,," << w.most_kb * 1000 << '\n';
   }
   out.flush();
   if (!out) return cannot_write(path);
@@ -97,9 +97,10 @@ double fairness(const Comparison& comparison, const Outcome& outcome) {
   double sum = 0;
   double squares = 0;
   size_t count = 0;
-  for (size_t i = 0; i < comparison.flows.size(); ++i) {
+  for (size_t i = 0; i < comparison.scenario.flows.size(); ++i) {
     if (outcome.result.flows[i].fct_ns <= 0) continue;
-    const double rate = double(comparison.flows[i].bytes) / double(outcome.result.flows[i].fct_ns);
+    const double rate =
+        double(comparison.scenario.flows[i].bytes) / double(outcome.result.flows[i].fct_ns);
     sum += rate;
     squares += rate * rate;
     ++count;
@@ -109,14 +110,12 @@ double fairness(const Comparison& comparison, const Outcome& outcome) {
 
 Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
   const sim::flow::RunResult& r = outcome.result;
-  const auto finished =
-      std::count_if(r.flows.begin(), r.flows.end(), [](const auto& f) { return f.fct_ns >= 0; });
   char digest[20];
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(r.digest));
-  return {{"controller", outcome.scheme.name},
+  return {{"controller", outcome.label},
           {"in_force", describe_controller(outcome)},
           {"flows", r.flows.size()},
-          {"unfinished", r.flows.size() - static_cast<size_t>(finished)},
+          {"unfinished", r.flows.size() - finished(outcome)},
           {"end_ns", r.end_ns},
           {"slowdown", describe_buckets(comparison, outcome)},
           {"jain", fairness(comparison, outcome)},
@@ -150,12 +149,12 @@ Result<void> write_summary(const Comparison& comparison, const std::filesystem::
     const bool is_auto = key.may_be_auto && value == sim::flow::kAuto;
     parameters[std::string(key.name)] = is_auto ? Json("auto") : Json(value);
   }
-  Json summary = {{"title", comparison.title},
+  Json summary = {{"title", comparison.scenario.title},
                   {"scenario", command.scenario.empty() ? Json(nullptr) : Json(command.scenario)},
                   {"topology", command.topology},
                   {"degraded", command.degraded.empty() ? Json(nullptr) : Json(command.degraded)},
                   {"flows", command.flows},
-                  {"seed", command.seed},
+                  {"seed", comparison.seed},
                   {"until", command.until.empty() ? Json(nullptr) : Json(command.until)},
                   {"fidelity", "flow"},
                   {"settings", command.settings},
@@ -172,9 +171,8 @@ Result<void> write_summary(const Comparison& comparison, const std::filesystem::
 
 }  // namespace
 
-Result<void> write_results(const Comparison& comparison) {
-  if (comparison.command.out.empty()) return {};
-  const std::filesystem::path folder = comparison.command.out;
+Result<void> write_results(const Comparison& comparison, const std::string& name) {
+  const std::filesystem::path folder = name;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return Error{Code::io_error, folder.string() + ": " + error.message()};

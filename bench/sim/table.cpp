@@ -25,34 +25,61 @@ std::string size_text(double bytes) {
 
 void print_outcome(const Comparison& comparison, const Outcome& outcome) {
   const sim::flow::RunResult& r = outcome.result;
-  const auto finished =
-      std::count_if(r.flows.begin(), r.flows.end(), [](const auto& f) { return f.fct_ns >= 0; });
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   const double rate = outcome.seconds > 0 ? double(r.data_delivered) / outcome.seconds : 0;
   std::printf(
-      "\n%s: %zd of %zu flows finished, %.3f ms, %.2f M data packets delivered in %.2f CPU s "
+      "\n%s: %zu of %zu flows finished, %.3f ms, %.2f M data packets delivered in %.2f CPU s "
       "(%.2f M/s), %.0f ns per event\n",
-      outcome.scheme.name.c_str(), static_cast<ssize_t>(finished), r.flows.size(),
-      double(r.end_ns) / 1e6, double(r.data_delivered) / 1e6, outcome.seconds, rate / 1e6,
+      outcome.label.c_str(), finished(outcome), r.flows.size(), double(r.end_ns) / 1e6,
+      double(r.data_delivered) / 1e6, outcome.seconds, rate / 1e6,
       r.events > 0 ? outcome.seconds * 1e9 / double(r.events) : 0);
+  const sim::flow::QueueSamples& q = r.queues;
   std::printf(
       "  queue p50/p95/p99/max %llu/%llu/%llu/%llu KB, PFC pauses %llu (%.1f us), drops "
       "%llu, retransmitted %llu, busiest link %.1f %%\n",
-      static_cast<unsigned long long>(r.queues.percentile_kb(0.5)),
-      static_cast<unsigned long long>(r.queues.percentile_kb(0.95)),
-      static_cast<unsigned long long>(r.queues.percentile_kb(0.99)),
-      static_cast<unsigned long long>(r.queues.most_kb()),
-      static_cast<unsigned long long>(r.counters.pauses), double(r.paused_ns) / 1e3,
-      static_cast<unsigned long long>(r.counters.dropped),
-      static_cast<unsigned long long>(r.retransmitted), r.busiest_link * 100);
+      number(q.percentile_kb(0.5)), number(q.percentile_kb(0.95)), number(q.percentile_kb(0.99)),
+      number(q.most_kb()), number(r.counters.pauses), double(r.paused_ns) / 1e3,
+      number(r.counters.dropped), number(r.retransmitted), r.busiest_link * 100);
   if (r.deadlocked) std::printf("  DEADLOCK: PFC pauses in a circle: %s\n", r.deadlock.c_str());
   std::printf("  %-20s %8s %9s %9s %9s %9s\n", "FCT slowdown", "flows", "p50", "p95", "p99",
               "p99.9");
   for (const Bucket& bucket : slowdowns(comparison, outcome)) {
     if (bucket.slowdowns.empty()) continue;
-    const std::string name = size_text(bucket.low) + " .. " + size_text(bucket.high);
-    std::printf("  %-20s %8zu %9.2f %9.2f %9.2f %9.2f\n", name.c_str(), bucket.slowdowns.size(),
-                bucket.percentile(0.5), bucket.percentile(0.95), bucket.percentile(0.99),
-                bucket.percentile(0.999));
+    std::printf("  %-20s %8zu %9.2f %9.2f %9.2f %9.2f\n", bucket.name().c_str(),
+                bucket.slowdowns.size(), bucket.percentile(0.5), bucket.percentile(0.95),
+                bucket.percentile(0.99), bucket.percentile(0.999));
+  }
+}
+
+// Over several seeds: the median of each figure, and from where to where it went.
+void print_bands(const std::vector<Comparison>& comparisons, size_t index) {
+  const Outcome& first = comparisons[0].outcomes[index];
+  size_t unfinished = 0;
+  std::vector<std::pair<std::string, std::vector<double>>> figures;
+  const auto add = [&figures](const std::string& name, double value) {
+    for (auto& [known, values] : figures)
+      if (known == name) return values.push_back(value);
+    figures.push_back({name, {value}});
+  };
+  for (const Comparison& comparison : comparisons) {
+    const Outcome& outcome = comparison.outcomes[index];
+    unfinished += outcome.result.flows.size() - finished(outcome);
+    add("queue p95, KB", double(outcome.result.queues.percentile_kb(0.95)));
+    add("queue p99, KB", double(outcome.result.queues.percentile_kb(0.99)));
+    add("queue max, KB", double(outcome.result.queues.most_kb()));
+    add("PFC pauses", double(outcome.result.counters.pauses));
+    for (const Bucket& bucket : slowdowns(comparison, outcome)) {
+      if (bucket.slowdowns.empty()) continue;
+      add("slowdown p50, " + bucket.name(), bucket.percentile(0.5));
+      add("slowdown p99, " + bucket.name(), bucket.percentile(0.99));
+    }
+  }
+  std::printf("\n%s: %zu seeds, %zu flows unfinished\n", first.label.c_str(), comparisons.size(),
+              unfinished);
+  for (auto& [name, values] : figures) {
+    std::sort(values.begin(), values.end());
+    std::printf("  %-36s %9.2f  (%.2f .. %.2f)\n", name.c_str(), values[values.size() / 2],
+                values.front(), values.back());
   }
 }
 
@@ -64,10 +91,17 @@ double Bucket::percentile(double share) const {
   return slowdowns[std::min(index, slowdowns.size() - 1)];
 }
 
+std::string Bucket::name() const { return size_text(low) + " .. " + size_text(high); }
+
+size_t finished(const Outcome& outcome) {
+  return static_cast<size_t>(std::count_if(outcome.result.flows.begin(), outcome.result.flows.end(),
+                                           [](const auto& flow) { return flow.fct_ns >= 0; }));
+}
+
 // The last bucket of the list is all flows together.
 std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outcome) {
   std::vector<Bucket> buckets;
-  std::vector<double> ends = comparison.buckets;
+  std::vector<double> ends = comparison.scenario.buckets;
   if (ends.empty()) ends = {10'000, 30'000, 80'000, 200'000, 1'000'000, 5'000'000};
   ends.push_back(std::numeric_limits<double>::infinity());
   double low = 0;
@@ -76,11 +110,13 @@ std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outco
     low = high;
   }
   buckets.push_back({.low = 0, .high = ends.back()});
-  for (size_t i = 0; i < comparison.flows.size(); ++i) {
+  const double warm_up = comparison.parameters[sim::flow::Net::warm_up];
+  for (size_t i = 0; i < comparison.scenario.flows.size(); ++i) {
     const sim::flow::FlowResult& flow = outcome.result.flows[i];
     if (flow.fct_ns < 0) continue;
+    if (double(comparison.scenario.flows[i].start_ns) < warm_up) continue;
     const double slowdown = std::max(1.0, double(flow.fct_ns) / double(flow.ideal_ns));
-    const double bytes = double(comparison.flows[i].bytes);
+    const double bytes = double(comparison.scenario.flows[i].bytes);
     for (Bucket& bucket : buckets)
       if (bucket.low < bytes && bytes <= bucket.high) bucket.slowdowns.push_back(slowdown);
   }
@@ -88,9 +124,15 @@ std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outco
   return buckets;
 }
 
-void print_table(const Comparison& comparison) {
-  if (!comparison.title.empty()) std::printf("%s\n", comparison.title.c_str());
-  for (const Outcome& outcome : comparison.outcomes) print_outcome(comparison, outcome);
+void print_tables(const std::vector<Comparison>& comparisons) {
+  const Comparison& first = comparisons.front();
+  if (!first.scenario.title.empty()) std::printf("%s\n", first.scenario.title.c_str());
+  for (size_t i = 0; i < first.outcomes.size(); ++i) {
+    if (comparisons.size() == 1)
+      print_outcome(first, first.outcomes[i]);
+    else
+      print_bands(comparisons, i);
+  }
 }
 
 }  // namespace weft::bench

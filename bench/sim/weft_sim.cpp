@@ -50,8 +50,11 @@ int main(int argc, char** argv) {
   runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
   runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");
   runner->add_option("--seed", run.seed, "Of random flows, ECMP and marking");
+  runner->add_option("--seeds", run.seeds, "A range: 1..5; tables and plots then have bands");
+  runner->add_option("--sweep", run.sweeps, "key=value,value...: a run for each value");
   runner->add_option("--jobs", run.jobs, "Runs at a time; default: one per core");
-  runner->add_option("--out", run.out, "Directory for flows.csv, queues.csv, summary.json");
+  runner->add_option("--out", run.out,
+                     "Directory for flows.csv, queues.csv, summary.json, report.html");
   runner->add_option("--buckets", run.buckets, "Upper ends of the size buckets, in bytes")
       ->delimiter(',');
   runner->add_option("--fidelity", fidelity, "flow: light hosts")->check(CLI::IsMember({"flow"}));

@@ -58,6 +58,7 @@ constexpr Key kKeys[] = {
     {"metrics.queue_until_ns", "ns", kAuto, "end of the queue samples; auto: end of the run", true,
      0},
     {"metrics.queue_window_ns", "ns", 100000, "queue median and maximum per this time", false, 1},
+    {"metrics.warm_up_ns", "ns", 0, "flows that start before do not count in slowdowns", false, 0},
 };
 static_assert(std::size(kKeys) == static_cast<size_t>(Net::count));
 

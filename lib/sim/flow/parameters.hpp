@@ -55,6 +55,7 @@ enum class Net : size_t {
   sample,
   queue_until,
   queue_window,
+  warm_up,
   count
 };
 

@@ -40,6 +40,7 @@ class Run {
   void start_flows(int64_t now);
   void plan_start();
   void sample_until(int64_t at);
+  void add_point();
   void tell_progress();
   void prefetch() const noexcept;
   void check_conservation(RunResult& result);
@@ -60,7 +61,8 @@ class Run {
   size_t started_ = 0;
   QueueSamples queues_;
   int64_t next_sample_ = kNever;  // ps
-  int64_t end_ = 0;               // ps
+  Series series_;
+  int64_t end_ = 0;  // ps
   uint64_t events_ = 0;
 };
 
@@ -193,7 +195,20 @@ void Run::sample_until(int64_t at) {
       return;
     }
     queues_.sample(next_sample_ / 1000, fabric_.ports());
+    if (next_sample_ >= series_.next_ns() * 1000) add_point();
   }
+}
+
+void Run::add_point() {
+  Series::Point point{.at_ns = next_sample_ / 1000, .longest_queue = 0};
+  for (const fabric::Port& port : fabric_.ports())
+    if (!port.at_host) point.longest_queue = std::max(point.longest_queue, port.queue_bytes);
+  for (uint32_t i = 0; i < std::min<size_t>(Series::kFlows, specs_.size()); ++i) {
+    const FlowState& flow = hosts_.flow(i);
+    if (flow.packets > 0 && !flow.done())
+      point.gbps[i] = static_cast<float>(flow.controller.rate() / 1e9);
+  }
+  series_.add(point);
 }
 
 void Run::tell_progress() {
@@ -225,6 +240,7 @@ RunResult Run::result() {
           std::max(result.busiest_link, sent_ns / static_cast<double>(result.end_ns));
   }
   result.queues = queues_;
+  result.series = series_;
   check_conservation(result);
   find_deadlock(result);
   const auto mix = [&result](uint64_t word) {

@@ -17,6 +17,7 @@
 #include "lib/sim/flow/flow.hpp"
 #include "lib/sim/flow/queue_samples.hpp"
 #include "lib/sim/flow/scheme.hpp"
+#include "lib/sim/flow/series.hpp"
 
 namespace weft::sim::flow {
 
@@ -52,6 +53,7 @@ struct RunResult {
   int64_t paused_ns = 0;    // of all ports together
   double busiest_link = 0;  // share of the time that the busiest port sent
   QueueSamples queues;
+  Series series;            // empty without sample_ns
   bool deadlocked = false;  // no event left, packets wait behind ports that are paused
   std::string deadlock;     // the circle of ports
   uint64_t digest = 0;      // of every flow's end and every counter
