@@ -14,6 +14,19 @@ else()
   message(NOTICE "weft: no isa-l (apt-get install libisal-dev): the ICRC uses the portable table")
 endif()
 
+# DPDK: the kernel-bypass port. Its headers are not ours to warn about.
+find_package(PkgConfig QUIET)
+if(PKG_CONFIG_FOUND)
+  pkg_check_modules(DPDK QUIET libdpdk>=22.11)
+endif()
+if(DPDK_FOUND)
+  set(WEFT_HAVE_DPDK 1)
+  set(WEFT_DPDK_LIBRARIES rte_ethdev rte_mbuf rte_mempool rte_eal)  # drivers: loaded at run time
+else()
+  set(WEFT_HAVE_DPDK 0)
+  message(NOTICE "weft: no DPDK (apt-get install libdpdk-dev): the port dpdk is not built")
+endif()
+
 # Tests: Catch2 and rapidcheck.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   find_package(Catch2 QUIET)

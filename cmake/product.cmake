@@ -5,8 +5,11 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(WEFT_PRODUCT_ROOMS base wire memory congestion engine driver port_udp port_shm port_middleware
-                       verbs roce providers)
+set(WEFT_PRODUCT_ROOMS base wire memory congestion engine driver port_udp port_shm port_ethernet
+                       port_middleware verbs roce providers)
+if(WEFT_HAVE_DPDK)
+  list(APPEND WEFT_PRODUCT_ROOMS port_dpdk)
+endif()
 set(OBJECTS)
 set(MISSING)
 foreach(ROOM ${WEFT_PRODUCT_ROOMS})
@@ -36,6 +39,9 @@ function(weft_product TARGET KIND)
   if(WEFT_HAVE_ISAL)
     target_link_libraries(${TARGET} PRIVATE isal)
   endif()
+  if(WEFT_HAVE_DPDK)
+    target_link_libraries(${TARGET} PRIVATE ${WEFT_DPDK_LIBRARIES})
+  endif()
 endfunction()
 
 weft_product(weft SHARED)
@@ -64,6 +70,11 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft-config.cmake
 set(WEFT_PC_PRIVATE "-pthread")
 if(WEFT_HAVE_ISAL)
   string(APPEND WEFT_PC_PRIVATE " -lisal")
+endif()
+if(WEFT_HAVE_DPDK)
+  list(TRANSFORM WEFT_DPDK_LIBRARIES PREPEND " -l" OUTPUT_VARIABLE FLAGS)
+  string(JOIN "" FLAGS ${FLAGS})
+  string(APPEND WEFT_PC_PRIVATE "${FLAGS}")
 endif()
 file(RELATIVE_PATH WEFT_PC_INCLUDE /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig
      /prefix/${CMAKE_INSTALL_INCLUDEDIR})

@@ -27,11 +27,22 @@ weft_room(driver lib/driver base memory engine)
 weft_room(sim lib/sim base wire congestion engine)
 weft_room(port_udp providers/port/udp engine wire memory base)
 weft_room(port_shm providers/port/shm engine wire memory base)
+weft_room(port_ethernet providers/port/ethernet engine wire base)
+if(WEFT_HAVE_DPDK)
+  weft_room(port_dpdk providers/port/dpdk port_ethernet engine wire memory base)
+  target_include_directories(weft_port_dpdk SYSTEM PRIVATE ${DPDK_INCLUDE_DIRS})
+  target_compile_options(weft_port_dpdk PRIVATE ${DPDK_CFLAGS_OTHER})
+  target_link_libraries(weft_port_dpdk PUBLIC ${WEFT_DPDK_LIBRARIES})
+endif()
 weft_room(port_sim providers/port/sim engine wire memory base sim)
 weft_room(port_middleware providers/port/middleware engine wire memory base)
 weft_room(verbs lib/verbs base memory)
 weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
           port_middleware)
+if(WEFT_HAVE_DPDK)
+  target_link_libraries(weft_roce PUBLIC weft_port_dpdk)
+  target_compile_definitions(weft_roce PRIVATE WEFT_HAVE_DPDK=1)
+endif()
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links
 # (not of includes), which static libraries may have.

@@ -7,6 +7,9 @@
 #include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
 #include "providers/port/shm/shm_port.hpp"
+#ifdef WEFT_HAVE_DPDK
+#include "providers/port/dpdk/dpdk_port.hpp"
+#endif
 #include "providers/port/udp/udp_port.hpp"
 
 namespace weft::roce {
@@ -16,6 +19,9 @@ namespace {
 constexpr PortKind kPorts[] = {
     {"udp", "lo", &port::open_udp_port},
     {"shm", "default", &port::open_shm_port},
+#ifdef WEFT_HAVE_DPDK
+    {"dpdk", "net_null", &port::open_dpdk_port},
+#endif
 };
 
 using Options = std::vector<std::pair<std::string, std::string>>;

@@ -41,8 +41,9 @@ struct Captures {
 }  // namespace
 
 std::string_view name(Wire wire) {
-  constexpr std::string_view kNames[] = {"udp",        "shm",          "udp_lossy",   "shm_lossy",
-                                         "shm_copied", "udp_captured", "shm_captured"};
+  constexpr std::string_view kNames[] = {"udp",          "shm",        "udp_lossy",
+                                         "shm_lossy",    "shm_copied", "udp_captured",
+                                         "shm_captured", "dpdk",       "dpdk_lossy"};
   return kNames[static_cast<size_t>(wire)];
 }
 
@@ -62,6 +63,10 @@ std::string device_string(Wire wire) {
       return "roce+udp:lo,pcap=";
     case Wire::shm_captured:
       return "roce+shm:" + new_job() + ",pcap=";
+    case Wire::dpdk:
+      return "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-" + new_job();
+    case Wire::dpdk_lossy:
+      return device_string(Wire::dpdk) + kFaults;
   }
   return {};
 }

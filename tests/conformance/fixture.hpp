@@ -30,9 +30,13 @@ enum class Wire : uint8_t {
   shm_copied,
   udp_captured,
   shm_captured,
+  dpdk,
+  dpdk_lossy,
 };
 std::string_view name(Wire wire);
-inline bool lossy(Wire wire) { return wire == Wire::udp_lossy || wire == Wire::shm_lossy; }
+inline bool lossy(Wire wire) {
+  return wire == Wire::udp_lossy || wire == Wire::shm_lossy || wire == Wire::dpdk_lossy;
+}
 
 // The device string of a wire: both sides of a test open it. Its shared-memory job is of this
 // process and this call, so tests that run at the same time do not meet.
@@ -48,12 +52,18 @@ std::string why_not(Wire wire);
     if (!reason.empty()) WEFT_SKIP(text " @" #wire, reason);                \
     body(weft::test::Wire::wire);                                           \
   }
+// Any number of devices meet on these; a memif has two ends.
+#define WEFT_ON_SHARED_PORTS(body, text) \
+  WEFT_ON_WIRE(body, text, udp)          \
+  WEFT_ON_WIRE(body, text, shm)
 #define WEFT_ON_EACH_PORT(body, text) \
   WEFT_ON_WIRE(body, text, udp)       \
-  WEFT_ON_WIRE(body, text, shm)
+  WEFT_ON_WIRE(body, text, shm)       \
+  WEFT_ON_WIRE(body, text, dpdk)
 #define WEFT_ON_LOSSY_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp_lossy)   \
-  WEFT_ON_WIRE(body, text, shm_lossy)
+  WEFT_ON_WIRE(body, text, shm_lossy)   \
+  WEFT_ON_WIRE(body, text, dpdk_lossy)
 #define WEFT_ON_EACH_WIRE(body, text)    \
   WEFT_ON_EACH_PORT(body, text)          \
   WEFT_ON_LOSSY_PORTS(body, text)        \

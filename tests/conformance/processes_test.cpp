@@ -71,7 +71,7 @@ void ring_of_processes(Wire wire) {
   }
   CHECK(left_behind(before, device).empty());
 }
-WEFT_ON_EACH_PORT(ring_of_processes, "four processes of two devices and one is killed (C-AV-97)")
+WEFT_ON_SHARED_PORTS(ring_of_processes, "four processes of two devices and one is killed (C-AV-97)")
 
 void killed_client(Wire wire) {
   const std::string device = device_string(wire);
@@ -187,7 +187,7 @@ void forked(Wire wire) {
     CHECK(p->next(p->a).status == Status::success);
   }
 }
-WEFT_ON_EACH_PORT(forked, "a child of fork is refused and its parent unharmed (C-EVT-111)")
+WEFT_ON_SHARED_PORTS(forked, "a child of fork is refused and its parent unharmed (C-EVT-111)")
 
 int shell(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str());

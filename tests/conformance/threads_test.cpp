@@ -178,7 +178,7 @@ void opened_and_closed(Wire wire) {
   }
   SUCCEED("no crash, no hang");
 }
-WEFT_ON_EACH_PORT(opened_and_closed, "devices close at work (C-EVT-112)")
+WEFT_ON_SHARED_PORTS(opened_and_closed, "devices close at work (C-EVT-112)")
 
 }  // namespace
 }  // namespace weft

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening and closing an Ethernet device of DPDK. See device.hpp.
+#include "providers/port/dpdk/device.hpp"
+
+#include <rte_alarm.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_interrupts.h>
+#include <rte_mbuf.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <future>
+#include <utility>
+
+namespace weft::port::dpdk {
+namespace {
+
+constexpr unsigned kBuffers = 8191;  // 2^n - 1 suits the pool's ring
+constexpr uint16_t kDescriptors = 1024;
+constexpr uint32_t kHeaders = 40 + 8 + 12 + 16 + 4 + 4;  // IPv6, UDP, BTH, RETH, ImmDt, ICRC
+constexpr uint32_t kLinkHeaders = 18;                    // Ethernet, VLAN
+
+std::atomic<unsigned> instances{0};
+
+// Wires inside this machine that move buffers whatever MTU they claim.
+bool carries_any_length(const std::string& name) {
+  return name.rfind("net_memif", 0) == 0 || name.rfind("net_ring", 0) == 0 ||
+         name.rfind("net_null", 0) == 0;
+}
+
+// A driver's name needs a number that makes it a device of its own.
+std::string numbered(const std::string& device) {
+  const bool is_driver = device.rfind("net_", 0) == 0 || device.rfind("virtio_user", 0) == 0;
+  if (!is_driver || std::isdigit(static_cast<unsigned char>(device.back())) != 0) return device;
+  return device + std::to_string(instances.fetch_add(1));
+}
+
+// Drivers talk to their peers on the EAL's interrupt thread, without a lock that would keep others
+// from closing the device meanwhile: so it is closed there. Without that thread, here.
+template <class Function>
+void on_control_thread(Function function) {
+  struct Call {
+    Function function;
+    std::promise<void> done;
+  } call{std::move(function), {}};
+  const auto run = [](void* argument) {
+    Call& c = *static_cast<Call*>(argument);
+    c.function();
+    c.done.set_value();
+  };
+  if (rte_thread_is_intr() || rte_eal_alarm_set(1, run, &call) != 0) return call.function();
+  call.done.get_future().wait();
+}
+
+std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error); }
+
+}  // namespace
+
+Device::Device(Device&& other) noexcept
+    : name_(std::move(other.name_)),
+      attached_(std::exchange(other.attached_, false)),
+      configured_(std::exchange(other.configured_, false)),
+      process_(other.process_),
+      port_(other.port_),
+      mtu_(other.mtu_),
+      mac_(other.mac_),
+      pool_(std::exchange(other.pool_, nullptr)) {}
+
+Device::~Device() {
+  if (process_ != getpid()) return;
+  if (configured_ || attached_) on_control_thread([this] { detach(); });
+  rte_mempool_free(pool_);
+}
+
+void Device::detach() noexcept {
+  if (configured_) {
+    (void)rte_eth_dev_stop(port_);
+    (void)rte_eth_dev_close(port_);
+  }
+  if (attached_) (void)rte_eal_hotplug_remove("vdev", name_.c_str());
+}
+
+Result<Device> Device::open(const Options& options) {
+  if (const Result<void> started = start_eal(options); !started) return started.error();
+  Device device;
+  if (const Result<void> done = device.attach(options); !done) return done.error();
+  if (const Result<void> done = device.configure(options); !done) return done.error();
+  return device;
+}
+
+Result<void> Device::attach(const Options& options) {
+  process_ = getpid();
+  name_ = numbered(options.device);
+  if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0) return {};  // a PCI device
+  const int result = rte_eal_hotplug_add("vdev", name_.c_str(), options.device_arguments.c_str());
+  if (result != 0)
+    return Error{Code::not_found,
+                 "dpdk: no device \"" + options.device + "\" with arguments \"" +
+                     options.device_arguments + "\": " + text_of(result) +
+                     "; try net_memif, net_tap, net_af_packet (dpdk.iface=NAME), a PCI address"};
+  attached_ = true;
+  if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) != 0)
+    return Error{Code::not_found, "dpdk: \"" + name_ + "\" is not a network device"};
+  return {};
+}
+
+Result<void> Device::configure(const Options& options) {
+  rte_eth_dev_info info{};
+  if (const int result = rte_eth_dev_info_get(port_, &info); result != 0)
+    return Error{Code::io_error, "dpdk: " + name_ + " tells nothing: " + text_of(result)};
+  const uint32_t wanted = options.mtu + kHeaders;
+  uint16_t now = 1500;
+  (void)rte_eth_dev_get_mtu(port_, &now);
+  mtu_ = carries_any_length(name_) ? wanted : std::min<uint32_t>(wanted, info.max_mtu);
+  rte_eth_conf conf{};
+  conf.rxmode.mtu = carries_any_length(name_) ? now : mtu_;
+  int result = rte_eth_dev_configure(port_, 1, 1, &conf);
+  if (result != 0) {
+    conf.rxmode.mtu = mtu_ = now;
+    result = rte_eth_dev_configure(port_, 1, 1, &conf);
+  }
+  if (result != 0)
+    return Error{Code::io_error, "dpdk: " + name_ + " cannot be configured: " + text_of(result)};
+  configured_ = true;
+  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + mtu_ + kLinkHeaders + 64);
+  pool_ =
+      rte_pktmbuf_pool_create(("weft_" + name_).substr(0, 24).c_str(), kBuffers, 0, 0,
+                              std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE), SOCKET_ID_ANY);
+  if (pool_ == nullptr)
+    return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(kBuffers) +
+                                      " packet buffers: " + text_of(rte_errno) +
+                                      "; raise dpdk.memory or free hugepages"};
+  uint16_t rx = kDescriptors, tx = kDescriptors;
+  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_, &rx, &tx);
+  result = rte_eth_rx_queue_setup(port_, 0, rx, SOCKET_ID_ANY, nullptr, pool_);
+  if (result == 0) result = rte_eth_tx_queue_setup(port_, 0, tx, SOCKET_ID_ANY, nullptr);
+  if (result == 0) result = rte_eth_dev_start(port_);
+  if (result != 0)
+    return Error{Code::io_error, "dpdk: " + name_ + " does not start: " + text_of(result)};
+  (void)rte_eth_promiscuous_enable(port_);  // solicited-node groups; drivers without it pass all
+  // Drivers over a kernel interface go by that interface's MTU, whatever was configured.
+  if (!carries_any_length(name_) && rte_eth_dev_get_mtu(port_, &now) == 0 && now < mtu_) mtu_ = now;
+  rte_ether_addr mac{};
+  (void)rte_eth_macaddr_get(port_, &mac);
+  std::copy_n(mac.addr_bytes, mac_.size(), mac_.begin());
+  return {};
+}
+
+bool Device::link_is_up() const noexcept {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(port_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+}  // namespace weft::port::dpdk

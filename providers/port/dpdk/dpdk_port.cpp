@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames in and out of packet buffers. See dpdk_port.hpp.
+#include "providers/port/dpdk/dpdk_port.hpp"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "lib/memory/guarded_copy.hpp"
+
+namespace weft::port {
+namespace {
+
+constexpr uint16_t kRocePort = 4791;
+constexpr uint32_t kHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
+constexpr long kShortestSleepNs = 50'000;
+constexpr long kLongestSleepNs = 500'000;  // a WRITE to a sleeper lands within 1 ms
+
+Instant now() noexcept {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return Instant{} + Duration::from_s(t.tv_sec) + Duration::from_ns(t.tv_nsec);
+}
+
+// RFC 4291: the interface identifier is the MAC address with ff:fe in the middle.
+Gid link_local(const wire::MacAddress& mac) {
+  Gid gid;
+  gid.bytes = {
+      0xFE,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
+      mac[1], mac[2], 0xFF, 0xFE, mac[3], mac[4], mac[5]};
+  return gid;
+}
+
+ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Options& options) {
+  ethernet::Neighbours::Self self;
+  self.mac = device.mac();
+  self.address = options.address == Gid{} ? link_local(device.mac()) : options.address;
+  self.vlan = static_cast<uint16_t>(options.vlan);
+  self.prefix = static_cast<uint8_t>(options.prefix);
+  self.gateway = options.gateway;
+  return self;
+}
+
+engine::Capabilities describe(const dpdk::Device& device, const Gid& address) {
+  engine::Capabilities c;
+  const uint32_t headers = (address.is_ipv4() ? 20 : 40) + kHeaders;
+  c.max_mtu = 4096;
+  c.active_mtu =
+      std::clamp(std::bit_floor(std::max(device.mtu(), headers + 1) - headers), 256u, 4096u);
+  c.burst = 64;
+  c.integrity_bits = 32;
+  c.gather = true;
+  c.ecn = true;
+  c.in_flight_limit = 512 * 1024;  // fits a ring of 1,024 buffers, small frames too
+  c.packet_overhead = 512;
+  return c;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& options) {
+  const Result<dpdk::Options> parsed = dpdk::parse_options(options);
+  if (!parsed) return parsed.error();
+  Result<dpdk::Device> device = dpdk::Device::open(*parsed);
+  if (!device) return device.error();
+  const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (timer < 0)
+    return Error{Code::no_memory, std::string("dpdk: timerfd_create: ") + std::strerror(errno)};
+  return std::unique_ptr<engine::Port>(new DpdkPort(*std::move(device), *parsed, timer));
+}
+
+DpdkPort::DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer)
+    : device_(std::move(device)), neighbours_(self_of(device_, options)), timer_(timer) {
+  capabilities_ = describe(device_, neighbours_.self().address);
+  for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
+  neighbours_.add(neighbours_.self().address, device_.mac());
+  looped_.reserve(kBurst);
+}
+
+DpdkPort::~DpdkPort() {
+  rte_pktmbuf_free_bulk(looped_.data(), static_cast<unsigned>(looped_.size()));
+  close(timer_);
+}
+
+// ---- receiving
+
+size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
+  const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
+  const size_t own = std::min<size_t>(looped_.size(), room);
+  std::copy_n(looped_.begin(), own, received_.begin());
+  looped_.erase(looped_.begin(), looped_.begin() + static_cast<long>(own));
+  const auto got = static_cast<uint16_t>(own + rte_eth_rx_burst(device_.port(), 0, &received_[own],
+                                                                static_cast<uint16_t>(room - own)));
+  size_t count = 0;
+  for (uint16_t i = 0; i < got; ++i) {
+    rte_mbuf* const buffer = received_[i];
+    if (i + 1 < got) __builtin_prefetch(rte_pktmbuf_mtod(received_[i + 1], void*));
+    if (take(buffer, frames[count], paths_[count])) {
+      received_[count++] = buffer;
+    } else {
+      rte_pktmbuf_free(buffer);
+    }
+  }
+  lent_ = count;
+  counters_.rx_frames += count;
+  if (got != 0) sleeps_ = 0;
+  if (got != count) say_neighbours();
+  return count;
+}
+
+// False: it is not a frame for the engine.
+bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) noexcept {
+  if (buffer->nb_segs != 1 && rte_pktmbuf_linearize(buffer) != 0) {
+    ++counters_.rx_malformed;
+    return false;
+  }
+  const auto* const bytes = rte_pktmbuf_mtod(buffer, const std::byte*);
+  wire::Outer outer;
+  wire::Transport transport;
+  const wire::OuterError error = wire::parse_outer(bytes, buffer->data_len, outer, transport);
+  if (error != wire::OuterError::none) {
+    const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
+    if (other && neighbours_.hear(bytes, buffer->data_len)) {
+      ++counters_.rx_neighbour;
+    } else {
+      ++(other ? counters_.rx_foreign : counters_.rx_malformed);
+    }
+    return false;
+  }
+  const ethernet::Neighbours::Self& self = neighbours_.self();
+  if (outer.destination != self.address || outer.vlan != self.vlan ||
+      outer.destination_port != kRocePort) {
+    ++counters_.rx_foreign;
+    return false;
+  }
+  path.source = outer.source;
+  path.destination = outer.destination;
+  path.source_port = outer.source_port;
+  path.destination_port = outer.destination_port;
+  path.traffic_class = outer.traffic_class;
+  path.hop_limit = outer.hop_limit;
+  path.vlan = outer.vlan;
+  frame = {};
+  frame.path = &path;
+  frame.bytes = transport.bytes;
+  frame.length = transport.length;
+  frame.ip_id = outer.ip_id;
+  frame.ecn = outer.traffic_class & 3;
+  return true;
+}
+
+void DpdkPort::release(std::span<const engine::Frame>) noexcept {
+  rte_pktmbuf_free_bulk(received_.data(), static_cast<unsigned>(lent_));
+  lent_ = 0;
+}
+
+// ---- sending
+
+size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  say_neighbours();
+  size_t taken = 0;
+  while (taken < frames.size()) {
+    const size_t most = std::min<size_t>(frames.size() - taken, kBurst);
+    size_t used = 0;
+    const size_t count = prepare(frames.subspan(taken, most), used);
+    const size_t sent = count == 0 ? 0 : send(count);
+    if (sent < count) return taken + frame_of_[sent] - 1u;  // the ring is full
+    taken += used;
+    if (used < most) break;
+  }
+  return taken;
+}
+
+// Fills buffers with the first frames of the span: `used` of them are sent or lost by that. Stops
+// where a frame must wait.
+size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept {
+  if (rte_pktmbuf_alloc_bulk(device_.pool(), outgoing_.data(),
+                             static_cast<unsigned>(frames.size())) != 0) {
+    ++counters_.tx_no_buffer;
+    return 0;
+  }
+  size_t count = 0;
+  wire::MacAddress mac{};
+  const Gid* known = nullptr;
+  for (used = 0; used < frames.size(); ++used) {
+    const engine::TxFrame& frame = frames[used];
+    if (known == nullptr || *known != frame.path->destination) {
+      const auto found = neighbours_.find(frame.path->destination, now(), mac);
+      if (found == ethernet::Neighbours::Found::asked) break;
+      known = found == ethernet::Neighbours::Found::yes ? &frame.path->destination : nullptr;
+      if (known == nullptr) {
+        ++counters_.tx_no_neighbour;
+        continue;
+      }
+    }
+    if (!fill(outgoing_[count], frame, mac)) continue;
+    if (frame.path->destination == address()) {
+      loop_back(outgoing_[count]);
+      continue;
+    }
+    frame_of_[count++] = static_cast<uint16_t>(used + 1);
+  }
+  rte_pktmbuf_free_bulk(&outgoing_[count], static_cast<unsigned>(frames.size() - count));
+  return count;
+}
+
+bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
+                    const wire::MacAddress& to) noexcept {
+  const engine::Path& path = *frame.path;
+  wire::Outer outer;
+  outer.mac_source = device_.mac();
+  outer.mac_destination = to;
+  outer.vlan = neighbours_.self().vlan;
+  outer.traffic_class = static_cast<uint8_t>((path.traffic_class & 0xFC) | frame.ecn);
+  outer.hop_limit = path.hop_limit;
+  outer.ip_id = frame.ip_id;
+  outer.source = path.source;
+  outer.destination = path.destination;
+  outer.source_port = path.source_port;
+  outer.destination_port = path.destination_port;
+  std::byte* const begin = rte_pktmbuf_mtod(buffer, std::byte*);
+  if (frame.length() + wire::kMaxOuterLength > rte_pktmbuf_tailroom(buffer)) {
+    ++counters_.tx_too_long;
+    return false;
+  }
+  std::byte* at = begin + wire::emit_outer(begin, outer, frame.length());
+  std::memcpy(at, frame.head, frame.head_length);
+  at += frame.head_length;
+  for (uint32_t i = 0; i < frame.span_count; ++i) {
+    if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) {
+      ++counters_.tx_unreadable;
+      return false;
+    }
+    at += frame.spans[i].length;
+  }
+  std::memcpy(at, frame.tail, frame.tail_length);
+  at += frame.tail_length;
+  buffer->data_len = static_cast<uint16_t>(at - begin);
+  buffer->pkt_len = buffer->data_len;
+  return true;
+}
+
+// A buffer for ourselves is replaced by a new one, so that the burst stays whole. One that finds no
+// room is lost, as on a wire.
+void DpdkPort::loop_back(rte_mbuf*& buffer) noexcept {
+  rte_mbuf* const other = looped_.size() < kBurst ? rte_pktmbuf_alloc(device_.pool()) : nullptr;
+  if (other == nullptr) return rte_pktmbuf_reset(buffer);
+  looped_.push_back(buffer);
+  buffer = other;
+}
+
+// Hands outgoing_[0, count) to the device, which takes all unless its ring is full. A link that is
+// down loses frames, as a wire does.
+size_t DpdkPort::send(size_t count) noexcept {
+  const uint16_t sent =
+      rte_eth_tx_burst(device_.port(), 0, outgoing_.data(), static_cast<uint16_t>(count));
+  counters_.tx_frames += sent;
+  if (sent == count) return count;
+  rte_pktmbuf_free_bulk(&outgoing_[sent], static_cast<unsigned>(count - sent));
+  if (device_.link_is_up()) return sent;
+  counters_.tx_link_down += count - sent;
+  return count;
+}
+
+void DpdkPort::say_neighbours() noexcept {
+  for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();) {
+    rte_mbuf* buffer = rte_pktmbuf_alloc(device_.pool());
+    if (buffer == nullptr) return;
+    std::memcpy(rte_pktmbuf_append(buffer, static_cast<uint16_t>(bytes.size())), bytes.data(),
+                bytes.size());
+    ++counters_.tx_neighbour;
+    if (rte_eth_tx_burst(device_.port(), 0, &buffer, 1) == 0) rte_pktmbuf_free(buffer);
+  }
+}
+
+// ---- sleeping
+
+// The device is looked at again after a while, which grows while nothing comes.
+bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) noexcept {
+  if (!looped_.empty()) return false;
+  const long ns = std::min(kShortestSleepNs << std::min(sleeps_++, 8u), kLongestSleepNs);
+  const itimerspec once{{}, {0, ns}};
+  if (timerfd_settime(timer_, 0, &once, nullptr) != 0) return false;
+  descriptors.push_back({timer_, POLLIN, 0});
+  return true;
+}
+
+void DpdkPort::finish_wait() noexcept {
+  uint64_t expired;
+  if (read(timer_, &expired, sizeof expired) < 0) return;  // woken by something else
+}
+
+void DpdkPort::append_counters(std::vector<Counter>& counters) const {
+  rte_eth_stats stats{};
+  (void)rte_eth_stats_get(device_.port(), &stats);
+  counters.insert(counters.end(), {{"dpdk_rx_frames", counters_.rx_frames},
+                                   {"dpdk_tx_frames", counters_.tx_frames},
+                                   {"dpdk_rx_foreign", counters_.rx_foreign},
+                                   {"dpdk_rx_malformed", counters_.rx_malformed},
+                                   {"dpdk_rx_neighbour", counters_.rx_neighbour},
+                                   {"dpdk_tx_neighbour", counters_.tx_neighbour},
+                                   {"dpdk_tx_no_neighbour", counters_.tx_no_neighbour},
+                                   {"dpdk_tx_link_down", counters_.tx_link_down},
+                                   {"dpdk_tx_unreadable", counters_.tx_unreadable},
+                                   {"dpdk_tx_too_long", counters_.tx_too_long},
+                                   {"dpdk_tx_no_buffer", counters_.tx_no_buffer},
+                                   {"dpdk_rx_missed", stats.imissed},
+                                   {"dpdk_rx_no_mbuf", stats.rx_nombuf}});
+}
+
+}  // namespace weft::port

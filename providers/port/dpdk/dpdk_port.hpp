@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The dpdk port: RoCEv2 frames through DPDK's drivers, physical and virtual, past the kernel.
+// `where` is a PCI address or a virtual driver: roce+dpdk:net_memif,dpdk.socket=/run/m.sock. The
+// port owns the whole interface: it answers ARP and Neighbour Discovery itself.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "providers/port/dpdk/device.hpp"
+#include "providers/port/ethernet/neighbours.hpp"
+
+struct rte_mbuf;
+
+namespace weft::port {
+
+class DpdkPort final : public engine::Port {
+ public:
+  DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer);
+  ~DpdkPort() override;
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return neighbours_.self().address; }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override;
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  static constexpr uint16_t kBurst = 64;
+
+  struct Counters {
+    uint64_t rx_frames = 0, tx_frames = 0;
+    uint64_t rx_foreign = 0;    // not IP, not for us, not a RoCE port
+    uint64_t rx_malformed = 0;  // outer headers that must not be believed
+    uint64_t rx_neighbour = 0, tx_neighbour = 0;
+    uint64_t tx_no_neighbour = 0;  // nobody answers for the address
+    uint64_t tx_link_down = 0;
+    uint64_t tx_unreadable = 0;  // the memory to send from is gone
+    uint64_t tx_too_long = 0;    // more than a buffer holds
+    uint64_t tx_no_buffer = 0;   // calls that found the pool empty
+  };
+
+  bool take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) noexcept;
+  bool fill(rte_mbuf* buffer, const engine::TxFrame& frame, const wire::MacAddress& to) noexcept;
+  size_t prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept;
+  size_t send(size_t count) noexcept;
+  void loop_back(rte_mbuf*& buffer) noexcept;
+  void say_neighbours() noexcept;
+
+  dpdk::Device device_;
+  engine::Capabilities capabilities_;
+  ethernet::Neighbours neighbours_;
+  int timer_;  // wakes a sleeper: most virtual devices have no descriptor
+  uint32_t sleeps_ = 0;
+  Counters counters_;
+  std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()
+  std::array<rte_mbuf*, kBurst> received_{};
+  std::array<engine::Path, kBurst> paths_{};
+  std::array<rte_mbuf*, kBurst> outgoing_{};
+  std::array<uint16_t, kBurst> frame_of_{};  // which frame outgoing_[i] is, from 1
+  size_t lent_ = 0;
+};
+
+// Errors: invalid_argument, not_found, no_memory, io_error, each saying what to do.
+Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& options);
+
+}  // namespace weft::port

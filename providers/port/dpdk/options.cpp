@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See options.hpp.
+#include "providers/port/dpdk/options.hpp"
+
+#include <charconv>
+#include <cstdio>
+
+namespace weft::port::dpdk {
+namespace {
+
+constexpr const char* kKeys =
+    "; dpdk's own keys are address=IP, prefix=0..128, gateway=IP, vlan=0..4094, "
+    "neighbour=IP@MAC (may be repeated), mtu=256..4096, huge=0|1, memory=32..65536 (MiB), "
+    "eal=ARGUMENTS; all others go to the device";
+
+Error bad(const std::string& key, const std::string& value) {
+  return {Code::invalid_argument, "dpdk." + key + "=" + value + " is not valid" + kKeys};
+}
+
+bool parse_number(const std::string& text, uint32_t smallest, uint32_t largest, uint32_t& number) {
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  return parsed.ec == std::errc() && parsed.ptr == end && number >= smallest && number <= largest;
+}
+
+bool parse_address(const std::string& text, Gid& address) {
+  const Result<Gid> parsed = parse_gid(text);
+  if (parsed) address = *parsed;
+  return static_cast<bool>(parsed);
+}
+
+bool parse_neighbour(const std::string& text, Options& options) {
+  const size_t at = text.find('@');
+  if (at == std::string::npos) return false;
+  Gid address;
+  wire::MacAddress mac{};
+  unsigned parts[6];
+  int used = 0;
+  if (!parse_address(text.substr(0, at), address) ||
+      std::sscanf(text.c_str() + at + 1, "%2x:%2x:%2x:%2x:%2x:%2x%n", &parts[0], &parts[1],
+                  &parts[2], &parts[3], &parts[4], &parts[5], &used) != 6 ||
+      at + 1 + static_cast<size_t>(used) != text.size())
+    return false;
+  for (size_t i = 0; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(parts[i]);
+  options.neighbours.emplace_back(address, mac);
+  return true;
+}
+
+// True if it was one of our keys; `good` says whether its value was.
+bool take_own(const std::string& key, const std::string& value, Options& options, bool& good) {
+  uint32_t flag = 0;
+  if (key == "address") {
+    good = parse_address(value, options.address);
+  } else if (key == "gateway") {
+    good = parse_address(value, options.gateway);
+  } else if (key == "prefix") {
+    good = parse_number(value, 0, 128, options.prefix);
+  } else if (key == "vlan") {
+    good = parse_number(value, 0, 4094, options.vlan);
+  } else if (key == "neighbour") {
+    good = parse_neighbour(value, options);
+  } else if (key == "mtu") {
+    good = parse_number(value, 256, 4096, options.mtu);
+  } else if (key == "huge") {
+    good = parse_number(value, 0, 1, flag);
+    options.huge = flag != 0 ? HugePages::always : HugePages::never;
+  } else if (key == "memory") {
+    good = parse_number(value, 32, 65536, options.memory_mb);
+  } else if (key == "eal") {
+    options.eal_arguments = value;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Does somebody listen at this unix socket? Connecting would disturb, so the kernel's table is
+// read. Names of abstract sockets begin with @ there, and may be padded with more of them.
+bool has_listener(const std::string& path) {
+  FILE* const file = std::fopen("/proc/net/unix", "re");
+  if (file == nullptr) return false;
+  bool found = false;
+  char line[512];
+  while (!found && std::fgets(line, sizeof line, file) != nullptr) {
+    unsigned flags = 0;
+    char name[256] = "";
+    constexpr unsigned kListens = 0x10000;
+    if (std::sscanf(line, "%*x: %*x %*x %x %*x %*x %*u %255s", &flags, name) != 2) continue;
+    std::string text = name;
+    while (text.size() > 1 && text.back() == '@') text.pop_back();
+    found = (flags & kListens) != 0 && (text == path || text == "@" + path);
+  }
+  std::fclose(file);
+  return found;
+}
+
+// Both sides of a memif may be opened with the same string: who comes first serves. Its buffers
+// hold a whole frame.
+void complete_memif(Options& options) {
+  std::string& arguments = options.device_arguments;
+  const auto has = [&](const char* key) {
+    return ("," + arguments).find("," + std::string(key) + "=") != std::string::npos;
+  };
+  const auto add = [&](const std::string& argument) {
+    arguments += (arguments.empty() ? "" : ",") + argument;
+  };
+  if (!has("socket")) add("socket=/run/memif.sock");
+  if (!has("role")) {
+    const size_t begin = ("," + arguments).find(",socket=") + 7;
+    const std::string path = arguments.substr(begin, arguments.find(',', begin) - begin);
+    add(has_listener(path) ? "role=client" : "role=server");
+  }
+  if (!has("bsize")) add("bsize=8192");
+}
+
+}  // namespace
+
+Result<Options> parse_options(const engine::PortOptions& options) {
+  Options result;
+  result.device = options.where;
+  for (const auto& [key, value] : options.options) {
+    bool good = true;
+    if (!take_own(key, value, result, good)) {
+      result.device_arguments += (result.device_arguments.empty() ? "" : ",") + key + "=" + value;
+    } else if (!good) {
+      return bad(key, value);
+    }
+  }
+  if (result.device.rfind("net_memif", 0) == 0) complete_memif(result);
+  return result;
+}
+
+}  // namespace weft::port::dpdk

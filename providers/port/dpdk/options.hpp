@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The keys of the dpdk port, written dpdk.KEY=VALUE in a device string. A key that is none of these
+// is an argument of the DPDK device: dpdk.socket=/run/m.sock gives net_memif its socket.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "lib/wire/encapsulation.hpp"
+
+namespace weft::port::dpdk {
+
+enum class HugePages : uint8_t { automatic, never, always };
+
+struct Options {
+  std::string device;            // "net_memif", "net_tap1", "0000:00:05.0"
+  std::string device_arguments;  // "role=client,socket=/run/m.sock"
+  Gid address;                   // all zero: IPv6 link-local, from the device's MAC address
+  uint32_t prefix = 0;           // bits that the link's addresses share; 0: all are on the link
+  Gid gateway;
+  uint32_t vlan = 0;
+  std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
+  uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
+  HugePages huge = HugePages::automatic;
+  uint32_t memory_mb = 192;   // of the whole process, without hugepages
+  std::string eal_arguments;  // more of them, separated by spaces
+};
+
+// Errors: invalid_argument, naming the key and its valid values.
+Result<Options> parse_options(const engine::PortOptions& options);
+
+}  // namespace weft::port::dpdk

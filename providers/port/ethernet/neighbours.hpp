@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who is where on an Ethernet that has no kernel behind it: answers questions for our address, asks
+// for the addresses that we send to, remembers. No I/O: frames to send are fetched with take().
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/wire/neighbour.hpp"
+#include "weft/units.hpp"
+
+namespace weft::port::ethernet {
+
+class Neighbours {
+ public:
+  struct Self {
+    wire::MacAddress mac{};
+    Gid address;
+    uint16_t vlan = 0;
+    uint8_t prefix = 0;  // bits of the address that the link shares; 0 = everybody is on the link
+    Gid gateway;         // for the others; all zero = none
+  };
+  explicit Neighbours(const Self& self) : self_(self) {}
+
+  // A neighbour that is never asked for.
+  void add(const Gid& address, const wire::MacAddress& mac);
+
+  enum class Found : uint8_t {
+    yes,
+    asked,   // not yet: try again soon
+    absent,  // asked several times without an answer: lose the frame
+  };
+  // Where frames to `address` go.
+  Found find(const Gid& address, Instant now, wire::MacAddress& mac) noexcept;
+
+  // A frame that is no RoCE. True if it was a message between neighbours.
+  bool hear(const std::byte* frame, uint32_t length) noexcept;
+
+  // The next frame to send, valid until the next call; empty = none.
+  std::span<const std::byte> take() noexcept;
+
+  const Self& self() const noexcept { return self_; }
+
+ private:
+  static constexpr size_t kMost = 4096;       // entries; a flood of questions makes no more
+  static constexpr size_t kMostWaiting = 64;  // frames to send
+
+  struct Entry {
+    Gid address;
+    wire::MacAddress mac{};
+    bool known = false;
+    uint32_t asked = 0;  // times without an answer
+    Instant ask_again;
+  };
+  struct Waiting {
+    std::array<std::byte, wire::kMaxNeighbourLength> bytes{};
+    uint32_t length = 0;
+  };
+
+  Entry* look_up(const Gid& address) noexcept;
+  Entry* make(const Gid& address) noexcept;
+  const Gid& hop_to(const Gid& address) const noexcept;
+  void say(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
+
+  Self self_;
+  std::vector<Entry> entries_;
+  Entry* last_ = nullptr;  // the one found last
+  std::vector<Waiting> waiting_;
+  Waiting taken_;
+};
+
+}  // namespace weft::port::ethernet

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ARP and Neighbour Discovery: what is emitted is parsed again, byte layouts are those of the RFCs,
+// damaged or implausible messages are refused. The resolver over them: asks, answers, remembers.
+// link: wire port_ethernet
+#include <rapidcheck.h>
+
+#include <cstring>
+#include <vector>
+
+#include "lib/wire/neighbour.hpp"
+#include "providers/port/ethernet/neighbours.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace weft;
+using port::ethernet::Neighbours;
+using wire::MacAddress;
+using wire::NeighbourMessage;
+
+namespace {
+
+constexpr MacAddress kOurs = {2, 0, 0, 0, 0, 1};
+constexpr MacAddress kTheirs = {2, 0, 0, 0, 0, 2};
+
+NeighbourMessage sample(bool ipv6, bool question, uint16_t vlan = 0) {
+  NeighbourMessage m;
+  m.is_question = question;
+  m.sender_mac = kOurs;
+  m.sender = ipv6 ? *parse_gid("fe80::1") : Gid::from_ipv4(10, 0, 0, 1);
+  m.target = ipv6 ? *parse_gid("fe80::abcd:1234") : Gid::from_ipv4(10, 0, 0, 2);
+  m.vlan = vlan;
+  return m;
+}
+
+std::vector<std::byte> emit(const NeighbourMessage& m) {
+  std::vector<std::byte> frame(wire::kMaxNeighbourLength);
+  frame.resize(wire::emit_neighbour(frame.data(), m, kTheirs));
+  return frame;
+}
+
+bool parse(const std::vector<std::byte>& frame, NeighbourMessage& m) {
+  const std::vector<std::byte> exact(frame);  // no spare capacity to read into
+  return wire::parse_neighbour(exact.data(), static_cast<uint32_t>(exact.size()), m);
+}
+
+Instant at_ms(int64_t ms) { return Instant{} + Duration::from_ms(ms); }
+
+}  // namespace
+
+TEST_CASE("a neighbour message comes back as it was written") {
+  for (const bool ipv6 : {false, true})
+    for (const bool question : {false, true})
+      for (const uint16_t vlan : {0, 7}) {
+        const NeighbourMessage out = sample(ipv6, question, vlan);
+        const auto frame = emit(out);
+        CHECK(frame.size() == (vlan != 0 ? 4u : 0u) + (ipv6 ? 86u : 42u));
+        NeighbourMessage in;
+        REQUIRE(parse(frame, in));
+        CHECK(in.is_question == out.is_question);
+        CHECK(in.sender_mac == out.sender_mac);
+        CHECK(in.sender == out.sender);
+        CHECK(in.target == out.target);
+        CHECK(in.vlan == vlan);
+      }
+}
+
+TEST_CASE("questions go to everybody, or to the target's solicited-node group") {
+  const auto arp = emit(sample(false, true));
+  const uint8_t broadcast[6] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+  CHECK(std::memcmp(arp.data(), broadcast, 6) == 0);
+  const auto nd = emit(sample(true, true));
+  const uint8_t group[6] = {0x33, 0x33, 0xFF, 0xCD, 0x12, 0x34};
+  CHECK(std::memcmp(nd.data(), group, 6) == 0);
+  const uint8_t group_address[16] = {0xFF, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF, 0xCD, 0x12, 0x34};
+  CHECK(std::memcmp(nd.data() + 14 + 24, group_address, 16) == 0);
+  CHECK(std::memcmp(emit(sample(true, false)).data(), kTheirs.data(), 6) == 0);
+}
+
+TEST_CASE("short, damaged and implausible messages are refused") {
+  for (const bool ipv6 : {false, true}) {
+    const auto whole = emit(sample(ipv6, true));
+    for (size_t length = 0; length < whole.size(); ++length) {
+      NeighbourMessage m;
+      CHECK_FALSE(parse({whole.begin(), whole.begin() + static_cast<long>(length)}, m));
+    }
+  }
+  // Every byte of a solicitation is covered by a check: the checksum, or the link's header.
+  const auto nd = emit(sample(true, true));
+  for (size_t i = 14 + 6; i < nd.size(); ++i) {
+    auto bent = nd;
+    bent[i] ^= std::byte{1};
+    NeighbourMessage m;
+    CHECK_FALSE(parse(bent, m));
+  }
+  auto group_sender = sample(false, true);
+  group_sender.sender_mac = {1, 0, 0, 0, 0, 1};
+  NeighbourMessage m;
+  CHECK_FALSE(parse(emit(group_sender), m));
+}
+
+TEST_CASE("random bytes are no neighbour message and harm nobody") {
+  CHECK(rc::check("parse_neighbour", [](std::vector<uint8_t> bytes) {
+    std::vector<std::byte> frame(bytes.size());
+    if (!bytes.empty()) std::memcpy(frame.data(), bytes.data(), bytes.size());
+    NeighbourMessage m;
+    (void)parse(frame, m);
+  }));
+}
+
+TEST_CASE("two resolvers find each other") {
+  for (const bool ipv6 : {false, true}) {
+    const NeighbourMessage names = sample(ipv6, true);
+    Neighbours a({.mac = kOurs, .address = names.sender});
+    Neighbours b({.mac = kTheirs, .address = names.target});
+    MacAddress mac{};
+    CHECK(a.find(names.target, at_ms(0), mac) == Neighbours::Found::asked);
+    CHECK(a.find(names.target, at_ms(1), mac) == Neighbours::Found::asked);
+    const auto question = a.take();
+    REQUIRE_FALSE(question.empty());
+    REQUIRE(b.hear(question.data(), static_cast<uint32_t>(question.size())));
+    CHECK(a.take().empty());  // asked once
+    const auto answer = b.take();
+    REQUIRE_FALSE(answer.empty());
+    REQUIRE(a.hear(answer.data(), static_cast<uint32_t>(answer.size())));
+    REQUIRE(a.find(names.target, at_ms(2), mac) == Neighbours::Found::yes);
+    CHECK(mac == kTheirs);
+    CHECK(b.find(names.sender, at_ms(2), mac) ==
+          Neighbours::Found::yes);  // learned by the question
+    CHECK(mac == kOurs);
+  }
+}
+
+TEST_CASE("an address that nobody answers for is given up, and asked for again later") {
+  const NeighbourMessage names = sample(false, true);
+  Neighbours a({.mac = kOurs, .address = names.sender});
+  MacAddress mac{};
+  int64_t ms = 0;
+  uint32_t questions = 0;
+  Neighbours::Found found = Neighbours::Found::asked;
+  for (; ms < 1000 && found == Neighbours::Found::asked; ++ms) {
+    found = a.find(names.target, at_ms(ms), mac);
+    while (!a.take().empty()) ++questions;
+  }
+  CHECK(found == Neighbours::Found::absent);
+  CHECK(questions > 2);
+  CHECK(questions < 10);
+  CHECK(a.find(names.target, at_ms(ms + 2000), mac) == Neighbours::Found::asked);
+}
+
+TEST_CASE("others' conversations and news that nobody asked for are not believed") {
+  const NeighbourMessage names = sample(false, true);
+  Neighbours a({.mac = kOurs, .address = names.sender});
+  MacAddress mac{};
+  NeighbourMessage news = sample(false, false);
+  news.sender = names.target;
+  news.target = names.sender;
+  news.sender_mac = {2, 0, 0, 0, 0, 66};
+  const auto frame = emit(news);
+  CHECK(a.hear(frame.data(), static_cast<uint32_t>(frame.size())));
+  CHECK(a.find(names.target, at_ms(0), mac) == Neighbours::Found::asked);
+  (void)a.take();
+  NeighbourMessage other = sample(false, true);
+  other.target = Gid::from_ipv4(10, 0, 0, 99);
+  const auto question = emit(other);
+  CHECK(a.hear(question.data(), static_cast<uint32_t>(question.size())));
+  CHECK(a.take().empty());
+}
+
+TEST_CASE("what is not on the link goes to the gateway") {
+  Neighbours a({.mac = kOurs,
+                .address = Gid::from_ipv4(10, 0, 0, 1),
+                .prefix = 24,
+                .gateway = Gid::from_ipv4(10, 0, 0, 254)});
+  a.add(Gid::from_ipv4(10, 0, 0, 254), kTheirs);
+  MacAddress mac{};
+  CHECK(a.find(Gid::from_ipv4(10, 0, 1, 1), at_ms(0), mac) == Neighbours::Found::yes);
+  CHECK(mac == kTheirs);
+  CHECK(a.find(Gid::from_ipv4(10, 0, 0, 9), at_ms(0), mac) == Neighbours::Found::asked);
+}
