@@ -17,6 +17,8 @@ SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 # Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
 # public API and itself. cmake/rooms.cmake has the same permissions for linking.
+SOFTWARE = ("verbs driver engine wire memory base "
+            "port_udp port_shm port_sim port_dpdk port_middleware")
 PORT = "engine wire memory base"
 MAY_INCLUDE = {
     "api": "",
@@ -31,8 +33,8 @@ MAY_INCLUDE = {
     "collective": "",
     "adapters": "",
     "ibverbs": "verbs base memory",
-    "roce": "verbs driver engine wire memory base port_udp port_shm port_sim port_dpdk port_middleware",
-    "srd": "verbs driver engine wire memory base port_udp port_shm port_sim port_dpdk port_middleware",
+    "roce": SOFTWARE,
+    "srd": SOFTWARE,
     "registry": "verbs roce srd ibverbs",
     "port_udp": PORT,
     "port_shm": PORT,
