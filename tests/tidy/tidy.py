@@ -15,11 +15,13 @@ TREES = ("include", "lib", "providers", "bench", "examples", "tests", "cmake")
 ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
-# Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
-# public API and itself. cmake/rooms.cmake has the same permissions for linking.
+# What software providers and ports may include.
 SOFTWARE = ("verbs driver engine wire memory base "
             "port_udp port_shm port_sim port_dpdk port_middleware")
 PORT = "engine wire memory base"
+
+# Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
+# public API and itself. cmake/rooms.cmake has the same permissions for linking.
 MAY_INCLUDE = {
     "api": "",
     "base": "",
