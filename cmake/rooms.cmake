@@ -37,12 +37,13 @@ endif()
 weft_room(port_sim providers/port/sim engine wire memory base sim)
 weft_room(port_middleware providers/port/middleware engine wire memory base)
 weft_room(verbs lib/verbs base memory)
-weft_room(roce providers/roce verbs driver engine wire memory base port_udp port_shm
+weft_room(software providers/software verbs driver engine wire memory base port_udp port_shm
           port_middleware)
 if(WEFT_HAVE_DPDK)
-  target_link_libraries(weft_roce PUBLIC weft_port_dpdk)
-  target_compile_definitions(weft_roce PRIVATE WEFT_HAVE_DPDK=1)
+  target_link_libraries(weft_software PUBLIC weft_port_dpdk)
+  target_compile_definitions(weft_software PRIVATE WEFT_HAVE_DPDK=1)
 endif()
+weft_room(roce providers/roce software verbs driver engine wire memory base)
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links
 # (not of includes), which static libraries may have.

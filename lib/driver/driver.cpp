@@ -39,11 +39,11 @@ CqHandle::~CqHandle() {
   if (event_fd >= 0) close(event_fd);
 }
 
-Driver::Driver(std::unique_ptr<engine::Port> port, const engine::EngineConfig& config,
+Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machine,
                const DriverOptions& options)
     : clock_(base::Clock::process()),
       port_(std::move(port)),
-      engine_(*port_, config, random_),
+      machine_(make_machine(*port_, random_)),
       lock_(!options.single_thread),
       threaded_(!options.single_thread),
       batches_posts_(port_->capabilities().train_frames > 1),
@@ -77,14 +77,14 @@ void Driver::turn() noexcept {
   posts_since_poll_ = 0;
   unflushed_ = 0;
   const size_t received = port_->receive({rx_.get(), kBurst});
-  const bool busy = received != 0 || engine_.wants_transmit() || tx_begin_ != tx_end_;
+  const bool busy = received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_;
   if (!busy && ++idle_turns_ % 16 != 0) return;  // timers are looked at every 16th idle turn
   const Instant now = clock_.now();
   if (received != 0) {
-    engine_.receive({rx_.get(), received}, now);
+    machine_->receive({rx_.get(), received}, now);
     port_->release({rx_.get(), received});
   }
-  if (engine_.next_deadline() <= now) engine_.expire(now);
+  if (machine_->next_deadline() <= now) machine_->expire(now);
   flush(now);
   notify();
 }
@@ -94,20 +94,20 @@ bool Driver::flush(Instant now) noexcept {
   for (int round = 0; round < 8; ++round) {
     if (tx_begin_ == tx_end_) {
       tx_begin_ = 0;
-      tx_end_ = engine_.transmit({tx_.get(), burst}, now);
+      tx_end_ = machine_->transmit({tx_.get(), burst}, now);
       if (tx_end_ == 0) return true;
     }
     tx_begin_ += port_->transmit({tx_.get() + tx_begin_, tx_end_ - tx_begin_});
     if (tx_begin_ != tx_end_) return false;
-    if (!engine_.has_active()) return true;  // a waiting ACK goes with the next turn
+    if (!machine_->has_active()) return true;  // a waiting ACK goes with the next turn
   }
   return true;
 }
 
 // Descriptors of completion queues that fired, and of asynchronous events.
 void Driver::notify() noexcept {
-  if (engine_.has_event()) signal_fd(async_fd_);
-  if (!engine_.take_fired()) return;
+  if (machine_->has_event()) signal_fd(async_fd_);
+  if (!machine_->take_fired()) return;
   for (CqHandle* cq : cqs_) {
     if (cq->ring.take_fired()) signal_fd(cq->event_fd);
   }
@@ -118,7 +118,7 @@ void Driver::after_post(uint32_t requests) noexcept {
   // While the thread watches nobody else may come by soon, so nothing is held back.
   const bool eager =
       posts_since_poll_++ < kEagerPosts || mode_.load(std::memory_order_relaxed) == kThreadWatches;
-  if (batches_posts_ && !eager && unflushed_ < kBatch && !engine_.has_bulk()) return;
+  if (batches_posts_ && !eager && unflushed_ < kBatch && !machine_->has_bulk()) return;
   unflushed_ = 0;
   after_control();
 }
@@ -128,18 +128,18 @@ void Driver::after_control() noexcept {
   notify();
   // The sleeping thread must know of a deadline earlier than its own.
   if (mode_.load(std::memory_order_relaxed) != kThreadWatches) return;
-  if (full || engine_.wants_transmit() || engine_.next_deadline() < sleeps_until_) {
+  if (full || machine_->wants_transmit() || machine_->next_deadline() < sleeps_until_) {
     sleeps_until_ = Instant{};
     signal_fd(kick_fd_);
   }
 }
 
-void Driver::settle(engine::QueuePair& qp) noexcept {
+void Driver::settle(const std::function<bool()>& owes) noexcept {
   // The port may be full, or still looking for the way to a peer that has got nothing from us yet.
   // It is given time, but not again and again.
   const Instant limit = clock_.now() + (stuck_ ? Duration{} : Duration::from_ms(100));
   stuck_ = false;
-  while (engine_.hurry(qp) || tx_begin_ != tx_end_) {
+  while (owes() || tx_begin_ != tx_end_) {
     turn();
     const bool full = tx_begin_ != tx_end_;
     if (full) std::this_thread::yield();
@@ -147,14 +147,6 @@ void Driver::settle(engine::QueuePair& qp) noexcept {
     stuck_ = full;
     return;
   }
-}
-
-void Driver::destroy_qp(engine::QueuePair* qp) noexcept {
-  Holder hold(lock_);
-  settle(*qp);
-  drop_pending_on(qp->path);
-  engine_.destroy_qp(qp);
-  after_control();
 }
 
 size_t Driver::poll(CqHandle& cq, std::span<Completion> out) noexcept {
@@ -204,13 +196,13 @@ Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access,
   }
   Holder hold(lock_);
   port_->attach(base, size);
-  return engine_.keys().insert(static_cast<std::byte*>(base), size, access, domain);
+  return machine_->keys().insert(static_cast<std::byte*>(base), size, access, domain);
 }
 
 void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
   if (forked()) return;
   Holder hold(lock_);
-  engine_.keys().remove(key);
+  machine_->keys().remove(key);
   flush(clock_.now());
   drop_pending_in(base, size);
   port_->detach(base, size);
@@ -244,8 +236,8 @@ void Driver::drop_pending_on(const engine::Path& path) noexcept {
 bool Driver::next_event(AsyncEvent& event) noexcept {
   uint64_t drained;
   Holder hold(lock_);
-  const bool found = engine_.next_event(event);
-  if (!engine_.has_event() && read(async_fd_, &drained, sizeof drained) < 0) return found;
+  const bool found = machine_->next_event(event);
+  if (!machine_->has_event() && read(async_fd_, &drained, sizeof drained) < 0) return found;
   return found;
 }
 

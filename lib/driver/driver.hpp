@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The driver joins an engine to a port: it owns both, the lock over them, the clock and a parked
-// thread. turn() is the whole life of a packet on this machine: frames in, frames out, timers.
+// The driver joins a protocol machine to a port: it owns both, the lock over them, the clock and a
+// parked thread. turn() is the whole life of a packet on this machine: frames in, frames out,
+// timers.
 //
 // Progress (DESIGN.md section 2): whoever polls runs turns. The thread takes over when nobody has
 // polled for a while, or when a completion queue is armed; then it sleeps on the port's
@@ -8,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -15,7 +17,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/driver/lock.hpp"
-#include "lib/engine/engine.hpp"
+#include "lib/engine/machine.hpp"
 
 namespace weft::driver {
 
@@ -32,9 +34,13 @@ struct CqHandle {
   int event_fd = -1;
 };
 
+// Makes the machine of a driver; called once, in the constructor.
+using MakeMachine =
+    std::function<std::unique_ptr<engine::Machine>(engine::Port&, base::SecureRandom&)>;
+
 class Driver {
  public:
-  Driver(std::unique_ptr<engine::Port> port, const engine::EngineConfig& config,
+  Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machine,
          const DriverOptions& options);
   ~Driver();
 
@@ -44,19 +50,22 @@ class Driver {
   // One turn, unless another thread is in one. Never blocks.
   void progress() noexcept;
 
-  // For API calls: hold `lock()` around every use of engine(), call after_post() or after_control()
-  // before it is released.
+  // For API calls: hold `lock()` around every use of machine(), call after_post() or
+  // after_control() before it is released.
   Lock& lock() noexcept { return lock_; }
-  engine::Engine& engine() noexcept { return engine_; }
+  engine::Machine& machine() noexcept { return *machine_; }
   engine::Port& port() noexcept { return *port_; }
   Instant now() const noexcept { return clock_.now(); }
   // Sends what was posted: now, or with the next poll if it can share a train with what follows.
   void after_post(uint32_t requests) noexcept;
   void after_control() noexcept;
-  // Before `qp` is destroyed, reset or put into ERR, under the lock: the peer gets what it is owed,
-  // a waiting acknowledgement above all, so that it does not retry against nobody.
-  void settle(engine::QueuePair& qp) noexcept;
-  void destroy_qp(engine::QueuePair* qp) noexcept;
+  // Before a queue pair is destroyed, reset or put into ERR, under the lock: its peer gets what it
+  // is owed, a waiting acknowledgement above all, so that it does not retry against nobody. `owes`
+  // says whether there is more.
+  void settle(const std::function<bool()>& owes) noexcept;
+  // Frames that the port has not taken and that name `path`, which goes away, are lost.
+  void drop_pending_on(const engine::Path& path) noexcept;
+  // Frames that the port has not taken and that name `path`, which goes away, are lost.
 
   size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
   void arm(CqHandle& cq, Notify notify) noexcept;
@@ -83,7 +92,6 @@ class Driver {
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
-  void drop_pending_on(const engine::Path& path) noexcept;
   void hand_back() noexcept;
   void run_thread(std::vector<pollfd>& descriptors) noexcept;
   void watch(std::vector<pollfd>& descriptors) noexcept;
@@ -91,7 +99,7 @@ class Driver {
   const base::Clock& clock_;
   base::SecureRandom random_;
   std::unique_ptr<engine::Port> port_;
-  engine::Engine engine_;
+  std::unique_ptr<engine::Machine> machine_;
   Lock lock_;
   const bool threaded_;
   const bool batches_posts_;

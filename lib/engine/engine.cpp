@@ -12,11 +12,11 @@
 namespace weft::engine {
 
 namespace {
+constexpr uint16_t kRocePort = 4791;   //= roce:C-HDR-7
 constexpr uint32_t kQuantum = 32;      // packets of one queue pair before the next has its turn
 constexpr uint32_t kCoalesce = 64;     // ACK requests answered by one ACK, at most
 constexpr uint32_t kDialogue = 8;      // the same where requests and answers alternate
 constexpr uint8_t kMostPatience = 16;  // calls of transmit() that an overtaken ACK waits, at most
-constexpr size_t kMaxEvents = 65536;
 
 Count parse_count(wire::ParseError error) noexcept {
   switch (error) {
@@ -35,13 +35,9 @@ Count parse_count(wire::ParseError error) noexcept {
 }  // namespace
 
 Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& random)
-    : port_(port),
+    : Machine(port, random),
       config_(config),
-      capabilities_(port.capabilities()),
-      random_(random),
-      keys_(random),
       wheel_(config.start),
-      builder_(capabilities_),
       number_order_(port.qpn_range().count, random) {}
 
 Engine::~Engine() = default;
@@ -53,14 +49,6 @@ void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
   }
 }
 
-bool Engine::verify_icrc(const Frame& frame) noexcept {
-  const Path& path = *frame.path;
-  wire::OuterHeader outer{&path.source, &path.destination, path.source_port, path.destination_port,
-                          frame.ip_id};
-  if (frame.ip_id_known) return wire::icrc_verify(outer, frame.bytes, frame.length);
-  return wire::icrc_verify_unknown_id(outer, frame.bytes, frame.length);
-}
-
 void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   counters_.add(Count::rx_packets);
   const uint32_t elsewhere = frame.remote_length + frame.more_length;
@@ -70,7 +58,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   const wire::ParseError error = wire::parse(frame.bytes, frame.length, trailer, elsewhere, packet);
   if (error != wire::ParseError::none) return count(parse_count(error));
   //= roce:C-ICRC-15 threat:A12 before any state is touched
-  if (trailer != 0 && !verify_icrc(frame)) return count(Count::rx_icrc_error);
+  if (trailer != 0 && !verify_icrc(frame, kRocePort)) return count(Count::rx_icrc_error);
   QueuePair* qp = qps_.find(packet.dest_qpn);
   if (qp == nullptr) return count(Count::rx_unknown_qp);
   //= roce:C-HDR-9
@@ -232,17 +220,6 @@ void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& comp
     rc::enter_error(*this, qp);
     raise(EventType::qp_fatal, qp.number);
   }
-}
-
-void Engine::raise(EventType type, QpNum qp) noexcept {
-  if (events_.size() < kMaxEvents) events_.push_back({type, qp});
-}
-
-bool Engine::next_event(AsyncEvent& event) noexcept {
-  if (events_.empty()) return false;
-  event = events_.front();
-  events_.pop_front();
-  return true;
 }
 
 bool Engine::invalidate(QueuePair& qp, uint32_t key) noexcept {

@@ -87,6 +87,7 @@ class Port {
 struct PortOptions {
   std::string where;                                         // "lo", "job7", "127.0.0.3"
   std::vector<std::pair<std::string, std::string>> options;  // this port's keys, "udp." cut off
+  uint16_t udp_port = 4791;                                  // where frames of the protocol go
 };
 
 }  // namespace weft::engine

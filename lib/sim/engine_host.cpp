@@ -13,7 +13,7 @@ constexpr Duration kPatience = Duration::from_us(1);  // until a full link or a 
 constexpr int kRounds = 4;                            // bursts sent per turn
 }  // namespace
 
-EngineHost::EngineHost(EventQueue& events, engine::Port& port, engine::Engine& engine,
+EngineHost::EngineHost(EventQueue& events, engine::Port& port, engine::Machine& engine,
                        const EngineHostOptions& options)
     : events_(events),
       port_(port),

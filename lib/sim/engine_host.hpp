@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "lib/engine/engine.hpp"
+#include "lib/engine/machine.hpp"
 #include "lib/sim/event_queue.hpp"
 
 namespace weft::sim {
@@ -19,7 +19,7 @@ struct EngineHostOptions {
 
 class EngineHost final : public EventHandler {
  public:
-  EngineHost(EventQueue& events, engine::Port& port, engine::Engine& engine,
+  EngineHost(EventQueue& events, engine::Port& port, engine::Machine& engine,
              const EngineHostOptions& options);
 
   // Asks for a turn: after a post, or because a frame is here.
@@ -39,7 +39,7 @@ class EngineHost final : public EventHandler {
 
   EventQueue& events_;
   engine::Port& port_;
-  engine::Engine& engine_;
+  engine::Machine& engine_;
   EngineHostOptions options_;
   std::function<void(Instant)> after_turn_;
   std::vector<engine::Frame> received_;

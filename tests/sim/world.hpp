@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/engine/engine.hpp"
 #include "lib/sim/engine_host.hpp"
 #include "lib/sim/network.hpp"
 #include "providers/port/sim/sim_port.hpp"

@@ -82,7 +82,7 @@ class Tidy(unittest.TestCase):
                     "room api may not")
         self.expect("providers/port/udp/a.cpp", include('"providers/port/shm/b.hpp"'),
                     "room port_udp may not")
-        self.expect("providers/roce/a.cpp", include('"providers/port/shm/b.hpp"'))
+        self.expect("providers/software/a.cpp", include('"providers/port/shm/b.hpp"'))
         self.expect("lib/base/a.cpp", include('"bytes.hpp"'), "write the path from the root")
         self.expect("lib/base/a.cpp", include("<iostream>"), "<iostream> in the library")
         self.expect("examples/a.cpp", include('"side.hpp"'), "write the path from the root")

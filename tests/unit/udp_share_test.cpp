@@ -286,7 +286,7 @@ TEST_CASE("udp: a message on the group's socket from another user is refused") {
   if (::geteuid() != 0) WEFT_SKIP("udp foreign forwards", "changing the user needs root");
   if (!has_ipv6_loopback()) WEFT_SKIP("udp foreign forwards", "this machine has no ::1");
   const auto port = open_port("::1");
-  const std::string path = "weft-udp/0/::1/" + std::to_string(slot(*port));
+  const std::string path = "weft-udp/0/::1/4791/" + std::to_string(slot(*port));
   const pid_t stranger = child([&] {
     if (::setuid(65534) != 0) return 1;
     const int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);

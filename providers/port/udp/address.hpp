@@ -47,6 +47,7 @@ struct LocalAddress {
   uint32_t scope = 0;  // interface index, for IPv6 link-local addresses
   uint32_t interface_mtu = 65536;
   bool loopback = true;
+  uint16_t port = kRocePort;  // where frames of the protocol come to
 
   bool ipv4() const { return gid.is_ipv4(); }
 };

@@ -59,7 +59,8 @@ bool from_our_user(msghdr& header) noexcept {
 
 Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& local) {
   std::unique_ptr<AddressGroup> group(new AddressGroup);
-  group->prefix_ = "weft-udp/" + std::to_string(::geteuid()) + "/" + text_of(local.gid) + "/";
+  group->prefix_ = "weft-udp/" + std::to_string(::geteuid()) + "/" + text_of(local.gid) + "/" +
+                   std::to_string(local.port) + "/";
   group->socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = group->fd();
   if (fd < 0)

@@ -32,6 +32,7 @@ Receiver::Receiver(int socket, const LocalAddress& local, uint32_t batch, Addres
     Slot& slot = slots_[i];
     slot.message.bytes = memory_ + i * kBufferBytes;
     slot.message.path.destination = local.gid;
+    slot.message.path.destination_port = local.port;
     slot.message.path.source = local.gid;  // of the right family; the rest is overwritten
     slot.piece = {slot.message.bytes, kBufferBytes};
     msghdr& header = headers_[i].msg_hdr;

@@ -33,38 +33,42 @@ bool bind_to(int fd, const Gid& gid, uint16_t port, uint32_t scope) noexcept {
 }
 
 // Takes the first free address from 127.0.0.2 on. No SO_REUSEPORT: who binds owns it.
-bool bind_any_loopback(int fd, Gid& gid) noexcept {
+bool bind_any_loopback(int fd, Gid& gid, uint16_t port) noexcept {
   for (uint32_t host = 2; host < 0xFFFF; ++host) {
     const auto low = static_cast<uint8_t>(host);
     if (low == 0 || low == 255) continue;
     gid = Gid::from_ipv4(127, 0, static_cast<uint8_t>(host >> 8), low);
-    if (bind_to(fd, gid, kRocePort, 0)) return true;
+    if (bind_to(fd, gid, port, 0)) return true;
     if (errno != EADDRINUSE) return false;
   }
   return false;
 }
 
 Error bind_error(const LocalAddress& local, int error) {
-  const std::string where = "UDP port 4791 of " + text_of(local.gid);
+  const std::string port = std::to_string(local.port);
+  const std::string where = "UDP port " + port + " of " + text_of(local.gid);
   if (error != EADDRINUSE)
     return {Code::io_error, "cannot bind " + where + ": " + std::strerror(error)};
   switch (local.claim) {
     case Claim::any_loopback:
-      return {
-          Code::address_in_use,
-          "UDP port 4791 is taken on every loopback address: a program or the kernel (rdma_rxe) "
-          "holds it on 0.0.0.0; find it with: ss -ulnp sport = :4791"};
+      return {Code::address_in_use,
+              "UDP port " + port +
+                  " is taken on every loopback address: a program or the kernel (rdma_rxe) holds "
+                  "it on 0.0.0.0; find it with: ss -ulnp sport = :" +
+                  port};
     case Claim::exclusive:
       return {Code::address_in_use, where +
                                         " belongs to another device; open udp:lo to get a free "
-                                        "address, or find the holder: ss -ulnp sport = :4791"};
+                                        "address, or find the holder: ss -ulnp sport = :" +
+                                        port};
     case Claim::shared:
       break;
   }
   return {Code::address_in_use,
           where +
               " is held by another user's process or by a program that does not share it "
-              "(ss -ulnp sport = :4791)"};
+              "(ss -ulnp sport = :" +
+              port + ")"};
 }
 
 }  // namespace
@@ -92,8 +96,8 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
   result.buffer = set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
   if (local.claim == Claim::shared) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   const bool bound = local.claim == Claim::any_loopback
-                         ? bind_any_loopback(fd, local.gid)
-                         : bind_to(fd, local.gid, kRocePort, local.scope);
+                         ? bind_any_loopback(fd, local.gid, local.port)
+                         : bind_to(fd, local.gid, local.port, local.scope);
   if (!bound) return bind_error(local, errno);
   return result;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two kinds of socket of the port, ready to use: one that receives everything for UDP 4791 of
-// the address, and those that send from one source port each.
+// The two kinds of socket of the port, ready to use: one that receives everything for the
+// protocol's UDP port of the address, and those that send from one source port each.
 #pragma once
 
 #include "providers/port/udp/address.hpp"
@@ -15,7 +15,7 @@ struct ReceiveSocket {
   uint32_t buffer = 0;  // what the kernel granted: it counts whole socket buffers against it
 };
 
-// Binds UDP 4791 as local.claim says and completes local.gid. Errors: address_in_use with the
+// Binds local.port as local.claim says and completes local.gid. Errors: address_in_use with the
 // likely holder, io_error.
 Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);
 

@@ -85,6 +85,7 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
   if (!parsed) return parsed.error();
   Result<LocalAddress> local = resolve(options.where);
   if (!local) return local.error();
+  local->port = options.udp_port;
 
   std::unique_ptr<AddressGroup> group;
   if (local->claim == Claim::shared) {

@@ -9,7 +9,7 @@
 
 #include "lib/engine/port.hpp"
 
-namespace weft::roce {
+namespace weft::software {
 
 struct PortKind {
   std::string_view name;           // "udp"
@@ -31,4 +31,4 @@ std::string port_names();
 const MiddlewareKind* find_middleware(std::string_view name);
 std::string middleware_keys();
 
-}  // namespace weft::roce
+}  // namespace weft::software

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The tables of ports and middleware. To add one: its folder, and a row here.
-#include "providers/roce/ports.hpp"
+#include "providers/software/ports.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 #endif
 #include "providers/port/udp/udp_port.hpp"
 
-namespace weft::roce {
+namespace weft::software {
 
 namespace {
 
@@ -76,4 +76,4 @@ std::string middleware_keys() {
   return keys;
 }
 
-}  // namespace weft::roce
+}  // namespace weft::software

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of a protocol machine that no protocol changes: events, and the trailer of a frame.
+#include "lib/engine/machine.hpp"
+
+#include "lib/wire/icrc.hpp"
+
+namespace weft::engine {
+
+namespace {
+constexpr size_t kMaxEvents = 65536;
+}  // namespace
+
+Machine::Machine(Port& port, base::SecureRandom& random)
+    : port_(port),
+      capabilities_(port.capabilities()),
+      random_(random),
+      keys_(random),
+      builder_(capabilities_) {}
+
+Machine::~Machine() = default;
+
+bool Machine::verify_icrc(const Frame& frame, uint16_t destination_port) noexcept {
+  const Path& path = *frame.path;
+  wire::OuterHeader outer{&path.source, &path.destination, path.source_port, destination_port,
+                          frame.ip_id};
+  if (frame.ip_id_known) return wire::icrc_verify(outer, frame.bytes, frame.length);
+  return wire::icrc_verify_unknown_id(outer, frame.bytes, frame.length);
+}
+
+void Machine::raise(EventType type, QpNum qp) noexcept {
+  if (events_.size() < kMaxEvents) events_.push_back({type, qp});
+}
+
+bool Machine::next_event(AsyncEvent& event) noexcept {
+  if (events_.empty()) return false;
+  event = events_.front();
+  events_.pop_front();
+  return true;
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Objects of all software providers. Each call takes the driver's lock, moves the machine, and lets
+// the driver send what came of it.
+#include "providers/software/context.hpp"
+
+namespace weft::software {
+
+namespace {
+
+class Region final : public verbs::Region {
+ public:
+  Region(Device device, driver::Driver& driver, uint32_t key, void* at, size_t length)
+      : device_(std::move(device)), driver_(driver) {
+    base = at;
+    size = length;
+    lkey = LKey{key};
+    rkey = RKey{key};
+  }
+  ~Region() override { driver_.deregister_memory(lkey.value, base, size); }
+
+ private:
+  Device device_;
+  driver::Driver& driver_;
+};
+
+}  // namespace
+
+Cq::Cq(Device device, driver::Driver& driver, uint32_t capacity, bool locked)
+    : device_(std::move(device)), driver_(driver), handle_(capacity, locked) {
+  driver_.add_cq(&handle_);
+}
+Cq::~Cq() { driver_.remove_cq(&handle_); }
+
+Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
+                                                               Access access) {
+  if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  const Result<uint32_t> key = driver_.register_memory(base, size, access, id_);
+  if (!key) return key.error();
+  return std::shared_ptr<verbs::Region>(new Region(device_, driver_, *key, base, size));
+}
+
+Result<Domain::Queues> Domain::queues_of(const QueuePairOptions& options) const {
+  auto* const send = dynamic_cast<Cq*>(options.send_cq.impl().get());
+  auto* const recv = dynamic_cast<Cq*>(options.recv_cq.impl().get());
+  if (send == nullptr || recv == nullptr || &send->driver() != &driver_ ||
+      &recv->driver() != &driver_)
+    return Error{Code::invalid_argument,
+                 "send_cq and recv_cq must be completion queues of the same open device"};
+  return Queues{&send->handle().ring, &recv->handle().ring};
+}
+
+Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
+                                                      const CompletionQueueOptions& options) {
+  if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  if (options.capacity == 0 || options.capacity > attributes_.max_cqe)
+    return Error{Code::invalid_argument, "CompletionQueueOptions::capacity must be 1.." +
+                                             std::to_string(attributes_.max_cqe)};
+  std::shared_ptr<Cq> cq(new Cq(device, driver_, options.capacity, !single_thread_));
+  if (cq->fd() < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
+  return std::shared_ptr<verbs::Cq>(std::move(cq));
+}
+
+std::optional<AsyncEvent> Context::next_event() {
+  AsyncEvent event;
+  if (driver_.forked() || !driver_.next_event(event)) return std::nullopt;
+  return event;
+}
+
+std::vector<Counter> Context::counters() const {
+  std::vector<Counter> counters;
+  if (driver_.forked()) return counters;
+  driver::Holder hold(driver_.lock());
+  const engine::Counters& values = driver_.machine().counters();
+  for (size_t i = 0; i < engine::kCountEnd; ++i)
+    counters.push_back({engine::kCountNames[i], values[static_cast<engine::Count>(i)]});
+  driver_.port().append_counters(counters);
+  return counters;
+}
+
+}  // namespace weft::software

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From a device string to a port; see open.hpp.
+#include "providers/software/open.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "providers/software/ports.hpp"
+
+namespace weft::software {
+
+namespace {
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+std::string names_of(const std::vector<OwnKey>& own) {
+  std::string names;
+  for (const OwnKey& key : own) names += std::string(key.name) + ", ";
+  return names;
+}
+
+Result<void> take_own(Options& options, const std::vector<OwnKey>& own) {
+  for (auto it = options.begin(); it != options.end();) {
+    const auto key =
+        std::find_if(own.begin(), own.end(), [&](const OwnKey& k) { return k.name == it->first; });
+    if (key == own.end()) {
+      ++it;
+      continue;
+    }
+    if (const Result<void> taken = key->take(it->second); !taken) return taken;
+    it = options.erase(it);
+  }
+  return {};
+}
+
+// Wraps `port` in what the remaining keys ask for; consecutive keys of one layer belong together.
+Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, Options options,
+                                           const std::vector<OwnKey>& own) {
+  while (!options.empty()) {
+    const std::string layer = options.front().first.substr(0, options.front().first.find('.'));
+    Options mine;
+    while (!options.empty() &&
+           options.front().first.substr(0, options.front().first.find('.')) == layer) {
+      mine.push_back(options.front());
+      options.erase(options.begin());
+    }
+    const MiddlewareKind* const kind = find_middleware(layer);
+    if (kind == nullptr) {
+      return Error{Code::invalid_argument,
+                   "unknown key \"" + mine.front().first + "\"; valid keys: " + names_of(own) +
+                       middleware_keys() + ", and the port's own as PORT.key"};
+    }
+    Result<std::unique_ptr<engine::Port>> wrapped = kind->wrap(std::move(port), mine);
+    if (!wrapped) return wrapped.error();
+    port = std::move(*wrapped);
+  }
+  return port;
+}
+
+}  // namespace
+
+OwnKey flag_key(std::string_view name, bool& target) {
+  return {name, [name, &target](const std::string& value) -> Result<void> {
+            if (value != "0" && value != "1")
+              return Error{Code::invalid_argument,
+                           std::string(name) + "=" + value + ": must be 0 or 1"};
+            target = value == "1";
+            return {};
+          }};
+}
+
+OwnKey number_key(std::string_view name, uint32_t& target, uint32_t smallest, uint32_t largest) {
+  return {name, [=, &target](const std::string& value) -> Result<void> {
+            const char* const end = value.data() + value.size();
+            uint32_t number = 0;
+            const auto [at, error] = std::from_chars(value.data(), end, number);
+            if (error != std::errc() || at != end || number < smallest || number > largest)
+              return Error{Code::invalid_argument, std::string(name) + "=" + value + ": must be " +
+                                                       std::to_string(smallest) + ".." +
+                                                       std::to_string(largest)};
+            target = number;
+            return {};
+          }};
+}
+
+Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
+                             uint16_t udp_port) {
+  const std::string name = spec.port.empty() ? "udp" : spec.port;
+  const PortKind* const kind = find_port(name);
+  if (kind == nullptr)
+    return Error{Code::not_found, "provider " + spec.provider + " has no port \"" + name +
+                                      "\"; it has " + port_names()};
+  Options options = spec.options;
+  if (const Result<void> taken = take_own(options, own); !taken) return taken.error();
+  engine::PortOptions port_options{
+      spec.where.empty() ? std::string(kind->default_where) : spec.where,
+      verbs::take_layer(options, name), udp_port};
+  Result<std::unique_ptr<engine::Port>> port = kind->open(port_options);
+  if (!port) return port.error();
+  port = wrap(std::move(*port), std::move(options), own);
+  if (!port) return port.error();
+  return OpenedPort{std::move(*port), name};
+}
+
+DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,
+                          const engine::Limits& limits) {
+  const engine::Capabilities& c = opened.port->capabilities();
+  DeviceAttributes a;
+  a.spec = spec.text;
+  a.provider = spec.provider;
+  a.port = opened.name;
+  a.gid = opened.port->address();
+  a.max_mtu = c.max_mtu;
+  a.active_mtu = c.active_mtu;
+  a.max_qp = limits.max_qp;
+  a.max_qp_wr = limits.max_qp_wr;
+  a.max_sge = limits.max_sge;
+  a.max_inline = limits.max_inline;
+  a.max_cqe = limits.max_cqe;
+  a.max_rd_atomic = limits.max_rd_atomic;
+  a.max_message = limits.max_message;
+  a.integrity_bits = c.integrity_bits;
+  a.by_reference = c.by_reference;
+  return a;
+}
+
+void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out) {
+  for (const PortKind& kind : ports()) {
+    const Result<std::unique_ptr<engine::Port>> port =
+        kind.open({std::string(kind.default_where), {}, udp_port});
+    DeviceListing entry;
+    entry.spec = provider + "+" + std::string(kind.name) + ":" + std::string(kind.default_where);
+    entry.usable = port.ok();
+    if (!port) entry.reason = port.error().message;
+    out.push_back(std::move(entry));
+  }
+}
+
+}  // namespace weft::software
