@@ -44,15 +44,16 @@ if(WEFT_HAVE_DPDK)
   target_compile_definitions(weft_software PRIVATE WEFT_HAVE_DPDK=1)
 endif()
 weft_room(roce providers/roce software verbs driver engine wire memory base)
+weft_room(srd providers/srd software verbs driver engine wire memory base)
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links
 # (not of includes), which static libraries may have.
-weft_room(providers providers/registry roce verbs)
+weft_room(providers providers/registry roce srd verbs)
 target_link_libraries(weft_verbs PUBLIC weft_providers)
 
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_providers weft_roce weft_port_sim)
+target_link_libraries(weft_all INTERFACE weft_providers weft_roce weft_srd weft_port_sim)
 
 get_target_property(WIRE_KIND weft_wire TYPE)
 if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")

@@ -103,6 +103,9 @@ class Device {
   template <class Predicate>
   bool wait_until(Predicate predicate, Duration limit = Duration::from_s(1'000'000)) const;
 
+  // SRD: the address that Completion::source_peer stands for, while the device is open.
+  std::optional<Gid> peer_address(uint32_t source_peer) const;
+
   // A snapshot of all counters.
   std::vector<Counter> counters() const;
 

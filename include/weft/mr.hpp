@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "weft/ah.hpp"
 #include "weft/device.hpp"
 #include "weft/types.hpp"
 
@@ -44,6 +45,9 @@ class ProtectionDomain {
   // Errors: invalid_argument (remote_write or remote_atomic without local_write), permission_denied
   // (a page is not mapped, or read-only with local_write: the message gives its address).
   Result<MemoryRegion> register_memory(void* address, size_t size, Access access) const;
+
+  // See ah.hpp.
+  AddressHandle address_handle(const AddressVector& path) const;
 
   // See qp.hpp.
   Result<QueuePair> queue_pair(const QueuePairOptions& options) const;

@@ -98,7 +98,8 @@ struct is_flag_set<Access> {
   static constexpr bool value = true;
 };
 
-enum class QpType : uint8_t { rc, uc, ud };
+// `srd`: reliable, connectionless, unordered: see wr.hpp for what is promised.
+enum class QpType : uint8_t { rc, uc, ud, srd };
 enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };
 std::string_view name(QpType type) noexcept;
 std::string_view name(QpState state) noexcept;

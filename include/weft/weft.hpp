@@ -17,6 +17,7 @@
 //   cq.wait({&done, 1});
 #pragma once
 
+#include "weft/ah.hpp"
 #include "weft/connect.hpp"
 #include "weft/cq.hpp"
 #include "weft/device.hpp"

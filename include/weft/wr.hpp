@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Work requests and completions: what is posted, and what comes back for it. Each posted request
 // completes exactly once: with success (if it is signaled), or with the error that says why not.
+//
+// SRD queue pairs (QpType::srd) have no peer: each request names its own. What they promise:
+// - Each request is executed once or not at all. A completion with success means executed: the
+//   bytes of a SEND or WRITE are in the memory of the peer, an atomic or WRITE_ADD has happened,
+//   the bytes of a READ are here.
+// - Nothing about order. Packets take many paths and are placed where they belong as they arrive:
+//   of two requests, and of the bytes of one, either may be seen first. Who needs order waits for
+//   the completion of the first before posting the second. A receive completes when all bytes of
+//   its message are in place; a WRITE_WITH_IMM's when all of its bytes are.
+// - A SEND takes the receive that is first in line when its first packet arrives. If there is none,
+//   that message alone is tried again later (rnr_retry times, 7 = for ever), with a pause that
+//   doubles from 40 us to a second.
+// - An error belongs to its request; the queue pair goes on. After an error of a WRITE or SEND part
+//   of its bytes may have been placed. remote_aborted: the peer has restarted or forgotten us in
+//   the middle, so it is not known whether the request was executed. retry_exceeded: no answer at
+//   all for the device's `patience`.
+// - WRITE_ADD adds elements of 4 or 8 bytes; it needs Access::remote_atomic. Adds of one device at
+//   the peer do not lose each other's updates; the order of fp32 additions is that of arrival.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "weft/ah.hpp"
 #include "weft/types.hpp"
 
 namespace weft {
@@ -26,7 +45,11 @@ enum class Opcode : uint8_t {
   read,
   compare_swap,
   fetch_add,
+  write_add,  // SRD: adds the elements of the source to remote memory, each exactly once
 };
+
+// What a WRITE_ADD adds. Integers wrap.
+enum class Element : uint8_t { int32, int64, fp32 };
 
 enum class SendFlags : uint32_t {
   none = 0,
@@ -53,6 +76,12 @@ struct SendRequest {
   RKey rkey;                    // WRITE, READ, atomics
   uint64_t compare_add = 0;     // compare_swap: expected value; fetch_add: what is added
   uint64_t swap = 0;            // compare_swap: new value
+  // SRD: where the request goes. Without `to` it goes where modify() has said (path, dest_qpn).
+  // The handle need only live during the call.
+  const AddressHandle* to = nullptr;
+  QpNum remote_qpn;
+  Element element = Element::int32;  // write_add
+  uint32_t imm_high = 0;             // SRD: upper half of 64 bits of immediate data
 };
 
 // A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM.
@@ -87,6 +116,7 @@ enum class WorkType : uint8_t {
   read,
   compare_swap,
   fetch_add,
+  write_add,
   recv,
   recv_with_imm,  // a SEND or a WRITE with immediate data arrived; see CompletionFlags
 };
@@ -108,11 +138,13 @@ struct Completion {
   uint32_t byte_count = 0;  // bytes received or read
   uint32_t imm_or_key = 0;  // host byte order
   QpNum qp;                 // the local queue pair
-  QpNum source_qp;          // UD: the sender
+  QpNum source_qp;          // UD, SRD: the sender
   Status status = Status::success;
   WorkType type = WorkType::send;
   uint16_t vendor_error = 0;  // the NAK syndrome, or 0
   CompletionFlags flags = CompletionFlags::none;
+  uint32_t imm_high = 0;     // SRD: upper half of the immediate data
+  uint32_t source_peer = 0;  // SRD: Device::peer_address() says whose address
 };
 
 }  // namespace weft

@@ -52,6 +52,8 @@ std::string_view name(QpType type) noexcept {
       return "uc";
     case QpType::ud:
       return "ud";
+    case QpType::srd:
+      return "srd";
   }
   return "unknown";
 }

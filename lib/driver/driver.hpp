@@ -65,7 +65,6 @@ class Driver {
   void settle(const std::function<bool()>& owes) noexcept;
   // Frames that the port has not taken and that name `path`, which goes away, are lost.
   void drop_pending_on(const engine::Path& path) noexcept;
-  // Frames that the port has not taken and that name `path`, which goes away, are lost.
 
   size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
   void arm(CqHandle& cq, Notify notify) noexcept;

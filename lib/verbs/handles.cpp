@@ -40,6 +40,9 @@ Instant Device::now() const noexcept { return context_->now(); }
 int Device::event_fd() const noexcept { return context_->event_fd(); }
 std::optional<AsyncEvent> Device::next_event() const { return context_->next_event(); }
 std::vector<Counter> Device::counters() const { return context_->counters(); }
+std::optional<Gid> Device::peer_address(uint32_t source_peer) const {
+  return context_->peer_address(source_peer);
+}
 
 Result<ProtectionDomain> Device::protection_domain() const {
   Result<std::shared_ptr<verbs::Domain>> domain = context_->create_domain(*this);
@@ -64,6 +67,10 @@ Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t siz
   MemoryRegion handle;
   handle.region_ = std::move(*region);
   return handle;
+}
+
+AddressHandle ProtectionDomain::address_handle(const AddressVector& path) const {
+  return AddressHandle(path);
 }
 
 Result<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) const {

@@ -71,6 +71,10 @@ class Context {
   virtual int event_fd() const noexcept = 0;
   virtual std::optional<AsyncEvent> next_event() = 0;
   virtual std::vector<Counter> counters() const = 0;
+  // Of a connectionless provider whose completions name peers.
+  virtual std::optional<Gid> peer_address(uint32_t index) const {
+    return (void)index, std::nullopt;
+  }
 };
 
 // One provider: its name, how it opens a device, and what it can list on this machine.

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the sender learns: which packets arrived, how long a path takes, and which packets are lost.
+//
+// Three signs of a loss. A gap: a packet that left later on the same path has arrived (packets of
+// one path seldom overtake each other; how many may is learned from packets that came twice). The
+// tail: nothing has arrived for two round trips, so the oldest packet is sent once more. Time: a
+// packet is older than its path's time-out.
+#include <algorithm>
+#include <bit>
+
+#include "lib/engine/srd/engine.hpp"
+
+namespace weft::engine::srd {
+
+namespace {
+constexpr uint8_t kMostTolerance = 64;
+constexpr uint8_t kMostBackoff = 8;
+constexpr Duration kAskAfter = Duration::from_ms(50);
+}  // namespace
+
+//= threat:A09 what counts is what is newly acknowledged, however many acknowledgements say it
+void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  Sender& tx = peer.tx;
+  count(Count::rx_acks);
+  if (p.epoch != tx.epoch || tx.flight == nullptr || p.sequence < tx.una)
+    return count(Count::rx_duplicate_acks);
+  if (p.sequence > tx.next || p.incarnation == 0) return count(Count::rx_ghost_ack);
+  if (tx.incarnation == 0) tx.incarnation = p.incarnation;
+  if (tx.incarnation != p.incarnation) return count(Count::rx_other_incarnation);
+  tx.confirmed = true;
+  measure(peer, arrival);
+  const uint64_t before = tx.una;
+  bool progress = p.sequence != before;
+  for (uint64_t s = before; s < p.sequence; ++s) acknowledge(peer, s);
+  const auto* words = reinterpret_cast<const base::Be64*>(p.ack + 1);
+  for (uint32_t w = 0; w < p.ack->words; ++w) {
+    for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+      const uint64_t s = p.sequence + 64 * w + static_cast<uint64_t>(std::countr_zero(bits));
+      if (s >= tx.next) break;
+      if ((*tx.flight)[s].state == Record::State::acked) continue;
+      acknowledge(peer, s);
+      progress = true;
+    }
+  }
+  advance(tx);
+  if (progress) {
+    tx.progress_at = arrival.now;
+    tx.backoff = 0;
+    tx.probed = false;
+  }
+  find_losses(peer, arrival.now);
+  if (tx.una == tx.next) {
+    if (tx.awaiting != 0) expect_answer(peer, arrival.now);
+    end_flight(peer);
+  }
+  activate(peer);
+}
+
+// A READ or an atomic was received but its answer may never come, if the peer has lost it: ask.
+void Engine::expect_answer(Peer& peer, Instant now) noexcept {
+  peer.tx.probe_answers_at = now + std::max(kAskAfter, rto_of(peer) * 8);
+  arm(peer, peer.tx.probe_answers_at);
+}
+
+// A packet without content: whoever does not know the stream any more says so.
+void Engine::ask(Peer& peer, Instant now) noexcept {
+  Sender& tx = peer.tx;
+  begin_flight(peer, now);
+  Record& r = (*tx.flight)[tx.next];
+  r = Record{};
+  r.kind = Record::Kind::fill;
+  r.state = Record::State::lost;
+  tx.flight->append(tx.flight->lost, tx.next++);
+  expect_answer(peer, now);
+  activate(peer);
+}
+
+void Engine::advance(Sender& tx) noexcept {
+  while (tx.una != tx.next && (*tx.flight)[tx.una].state == Record::State::acked)
+    (*tx.flight)[tx.una++] = Record{};
+}
+
+// One packet has arrived, whichever copy of it.
+void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
+  Sender& tx = peer.tx;
+  Record& r = (*tx.flight)[sequence];
+  if (r.state == Record::State::acked) return;
+  PathState& path = tx.flight->paths[r.path];
+  if (r.state == Record::State::in_flight) {
+    tx.flight->remove(tx.flight->in_flight, sequence);
+    tx.window.on_acknowledged(cost(r.length));
+    // Of a packet that was sent twice nobody knows which copy this is.
+    if (r.tries == 1) {
+      const auto ahead = static_cast<int16_t>(r.path_sequence - path.acked_sequence);
+      if (ahead > 0 || !path.ever_acked) path.acked_sequence = r.path_sequence;
+      path.ever_acked = true;
+      path.lost = 0;
+      tx.newest_acked = std::max(tx.newest_acked, r.sent);
+    }
+  } else {
+    tx.flight->remove(tx.flight->lost, sequence);
+    count(Count::spurious_retransmits);  // believed lost, and nobody had sent it again yet
+  }
+  r.state = Record::State::acked;
+  Message* const m = r.message;
+  r.message = nullptr;
+  if (m != nullptr && --m->unacked == 0) settle(*m);
+}
+
+// The acknowledgement says which transmission it answers: that gives a round trip, and tells the
+// path policy. //= threat:A27 a round trip is never negative, and one long one does not last
+void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  Sender& tx = peer.tx;
+  const auto news = static_cast<uint16_t>(p.ack->duplicates - tx.duplicates);
+  if (news != 0 && news < 0x8000) {
+    tx.duplicates = p.ack->duplicates;
+    count(Count::spurious_retransmits, news);
+    tx.tolerance = static_cast<uint8_t>(std::min<uint32_t>(tx.tolerance * 2u + 1, kMostTolerance));
+  }
+  const uint64_t sequence = tx.una + static_cast<uint32_t>(p.ack->echo - tx.una);
+  if (sequence >= tx.next) return;
+  Record& r = (*tx.flight)[sequence];
+  if (r.state != Record::State::in_flight || r.path != p.path || r.path_sequence != p.path_sequence)
+    return;
+  tx.flight->paths.on_ack(r.path, (p.ack->flags & 1) != 0);
+  const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
+  if (ns <= 0) return;
+  const Duration sample = Duration::from_ns(ns);
+  PathState& path = tx.flight->paths[r.path];
+  const int64_t old = path.rtt_ns != 0 ? path.rtt_ns : ns;
+  path.rtt_ns = static_cast<uint32_t>(std::clamp<int64_t>(old + (ns - old) / 8, 1, UINT32_MAX));
+  if (tx.rtt.ps == 0) {
+    tx.rtt = sample;
+    tx.rtt_var = sample / 2;
+    return;
+  }
+  const Duration error = sample - tx.rtt;
+  tx.rtt = tx.rtt + error / 8;
+  tx.rtt_var = tx.rtt_var + (Duration{error.ps < 0 ? -error.ps : error.ps} - tx.rtt_var) / 4;
+}
+
+// Gaps on a path. The list is in the order of transmission, so the walk ends at the first packet
+// that left after everything that has been acknowledged.
+void Engine::find_losses(Peer& peer, Instant now) noexcept {
+  Sender& tx = peer.tx;
+  Flight& flight = *tx.flight;
+  bool any = false;
+  for (uint16_t at = flight.in_flight.oldest; at != RecordList::kNone;) {
+    Record& r = flight.at(at);
+    const uint16_t newer = r.newer;
+    const PathState& path = flight.paths[r.path];
+    const int gap = static_cast<int16_t>(path.acked_sequence - r.path_sequence);
+    if (path.ever_acked && gap > tx.tolerance) {
+      flight.paths.on_loss(r.path, now);
+      lose(peer, tx.una + ((at - tx.una) & Flight::kMask));
+      count(Count::path_losses);
+      any = true;
+    } else if (r.sent > tx.newest_acked) {
+      break;
+    }
+    at = newer;
+  }
+  if (any) tx.window.on_loss();
+}
+
+void Engine::lose(Peer& peer, uint64_t sequence) noexcept {
+  Sender& tx = peer.tx;
+  Record& r = (*tx.flight)[sequence];
+  tx.flight->remove(tx.flight->in_flight, sequence);
+  r.state = Record::State::lost;
+  tx.flight->append(tx.flight->lost, sequence);
+  tx.window.forget(cost(r.length));
+  activate(peer);
+}
+
+Duration Engine::rto_of(const Peer& peer) const noexcept {
+  const Sender& tx = peer.tx;
+  if (tx.rtt.ps == 0) return config_.first_rto;
+  return std::max(config_.least_rto, tx.rtt + tx.rtt_var * 4);
+}
+
+void Engine::on_timer(Peer& peer, Instant now) noexcept {
+  Sender& tx = peer.tx;
+  if (tx.resting != 0) wake_resting(peer, now);
+  if (tx.flight != nullptr && tx.una != tx.next) {
+    if (now - tx.progress_at > config_.patience) {
+      count(Count::peers_lost);
+      return fail_peer(peer, Status::retry_exceeded);
+    }
+    on_overdue(peer, now);
+  } else if (tx.awaiting != 0 && now >= tx.probe_answers_at) {
+    ask(peer, now);
+  }
+  rearm(peer, now);
+}
+
+// The tail probe, then the time-out.
+void Engine::on_overdue(Peer& peer, Instant now) noexcept {
+  Sender& tx = peer.tx;
+  Flight& flight = *tx.flight;
+  if (flight.in_flight.empty()) return;
+  const Duration rto = rto_of(peer) * (int64_t{1} << tx.backoff);
+  const auto sequence_of = [&](uint16_t at) { return tx.una + ((at - tx.una) & Flight::kMask); };
+  const uint16_t oldest = flight.in_flight.oldest;
+  if (!tx.probed && tx.rtt.ps != 0) {
+    const Instant quiet = std::max(flight.at(oldest).sent, tx.progress_at);
+    if (now - quiet < std::max(config_.least_rto, tx.rtt * 2)) return;
+    tx.probed = true;
+    count(Count::tail_probes);
+    lose(peer, sequence_of(oldest));
+    return;
+  }
+  bool any = false;
+  while (!flight.in_flight.empty()) {
+    const uint16_t at = flight.in_flight.oldest;
+    if (now - flight.at(at).sent < rto) break;
+    flight.paths.on_timeout(flight.at(at).path, now);
+    lose(peer, sequence_of(at));
+    any = true;
+  }
+  if (!any) return;
+  count(Count::timeouts);
+  tx.window.on_loss();
+  tx.backoff = static_cast<uint8_t>(std::min<int>(tx.backoff + 1, kMostBackoff));
+}
+
+// When this peer has to be looked at next.
+void Engine::rearm(Peer& peer, Instant now) noexcept {
+  Sender& tx = peer.tx;
+  Instant next = Instant::never();
+  if (tx.flight != nullptr && !tx.flight->in_flight.empty()) {
+    const Instant sent = tx.flight->at(tx.flight->in_flight.oldest).sent;
+    if (!tx.probed && tx.rtt.ps != 0)
+      next = std::max(sent, tx.progress_at) + std::max(config_.least_rto, tx.rtt * 2);
+    else
+      next = sent + rto_of(peer) * (int64_t{1} << tx.backoff);
+  } else if (tx.flight != nullptr && tx.una != tx.next) {
+    next = now + config_.least_rto;  // everything is lost and waits for the port
+  } else if (tx.awaiting != 0) {
+    next = std::min(next, tx.probe_answers_at);
+  }
+  if (tx.resting != 0) {
+    for (const Message* m = tx.all; m != nullptr; m = m->next_all)
+      if (m->state == Message::State::resting) next = std::min(next, m->resume_at);
+  }
+  if (!next.is_never()) arm(peer, std::max(next, now + Duration::from_us(1)));
+}
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages that end: because all of them arrived, because the receiver refused them, because a
+// queue pair or a peer is gone.
+//
+// A sequence number that was used must be executed or filled before the stream can go on, so the
+// packets of a message that ends early are sent again as fills. When nothing of it is in flight any
+// more, none of its packets can be executed any more; only then the receiver is told to forget what
+// it had of it, and only then it completes, or rests and begins anew under another name.
+#include <algorithm>
+
+#include "lib/engine/srd/engine.hpp"
+
+namespace weft::engine::srd {
+
+namespace {
+
+constexpr int64_t kLeastRest = 40'000, kRestSpread = 80'000;  // ns: 40 to 120 us, then doubled
+constexpr int kMostDoublings = 13;                            // about a second
+
+Status status_of(wire::SrdReason reason) {
+  switch (reason) {
+    case wire::SrdReason::access:
+      return Status::remote_access_error;
+    case wire::SrdReason::memory:
+      return Status::remote_operation_error;
+    case wire::SrdReason::no_receive:
+    case wire::SrdReason::busy:
+      return Status::rnr_retry_exceeded;
+    default:
+      return Status::remote_invalid_request;
+  }
+}
+
+WorkType work_of(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::write:
+    case Opcode::write_with_imm:
+      return WorkType::write;
+    case Opcode::read:
+      return WorkType::read;
+    case Opcode::compare_swap:
+      return WorkType::compare_swap;
+    case Opcode::fetch_add:
+      return WorkType::fetch_add;
+    case Opcode::write_add:
+      return WorkType::write_add;
+    default:
+      return WorkType::send;
+  }
+}
+
+}  // namespace
+
+//= threat:A20 every refusal costs the sender a rest that doubles, with jitter
+void Engine::on_refusal(Peer& peer, const Arrival& arrival) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  Sender& tx = peer.tx;
+  if (p.epoch != tx.epoch || tx.flight == nullptr) return count(Count::rx_stale_response);
+  if (p.sequence < tx.una || p.sequence >= tx.next) return count(Count::rx_stale_response);
+  Record& r = (*tx.flight)[p.sequence];
+  Message* const m = r.message;
+  if (r.state == Record::State::acked || r.kind != Record::Kind::data || m == nullptr)
+    return count(Count::rx_stale_response);
+  count(Count::rx_naks);
+  tx.progress_at = arrival.now;
+  const auto reason = static_cast<wire::SrdReason>(p.detail);
+  m->reason = p.detail;
+  const bool later = reason == wire::SrdReason::no_receive || reason == wire::SrdReason::busy;
+  const uint8_t limit = m->qp != nullptr ? m->qp->rnr_retry : 7;
+  if (later) count(Count::rx_rnr_naks);
+  if (later && (limit == 7 || m->rests < limit)) {
+    const int64_t ns = kLeastRest + random_.below(kRestSpread);
+    m->resume_at = arrival.now + Duration::from_ns(ns << std::min<int>(m->rests, kMostDoublings));
+    m->rests = static_cast<uint8_t>(std::min(m->rests + 1, 255));
+    m->retry = true;
+  } else {
+    m->status = status_of(reason);
+    if (later) count(Count::rnr_exceeded);
+  }
+  cancel(*m);
+}
+
+void Engine::cancel(Message& m) noexcept {
+  using State = Message::State;
+  if (m.state == State::cancelled || m.state == State::aborting) return;
+  Peer& peer = *m.peer;
+  Sender& tx = peer.tx;
+  if (m.state == State::queued) delist(m);
+  if (m.state == State::resting) --tx.resting;
+  m.state = State::cancelled;
+  for (uint64_t s = tx.una; s != tx.next && m.unacked != 0; ++s) {
+    Record& r = (*tx.flight)[s];
+    if (r.message != &m || r.state == Record::State::acked) continue;
+    if (r.state == Record::State::in_flight) lose(peer, s);
+    r.kind = Record::Kind::fill;
+    r.length = 0;
+  }
+  if (m.unacked == 0) settle(m);
+}
+
+// Nothing of the message is in flight.
+void Engine::settle(Message& m) noexcept {
+  using State = Message::State;
+  switch (m.state) {
+    case State::sent:
+      if (m.wants_answer() && !m.answered) return;
+      return finish(m);
+    case State::cancelled:
+      if (m.answer() && m.kind == wire::SrdOpcode::read_response && m.status != Status::success) {
+        m.kind = wire::SrdOpcode::failure;  // the rest of the READ cannot be had
+        m.detail = static_cast<uint8_t>(wire::SrdReason::access);
+        m.length = m.cursor = 0;
+        m.status = Status::success;
+        m.state = State::queued;
+        m.peer->tx.small.push(m);
+        return activate(*m.peer);
+      }
+      if (m.cursor == 0 || !m.assembled(mtu_)) return finish(m);
+      m.state = State::aborting;
+      m.peer->tx.small.push(m);
+      return activate(*m.peer);
+    case State::aborting:
+      return finish(m);
+    default:
+      return;
+  }
+}
+
+void Engine::finish(Message& m) noexcept {
+  if (m.retry && m.qp != nullptr) {
+    m.retry = false;
+    m.state = Message::State::resting;
+    m.cursor = m.received = 0;
+    m.answered = false;
+    messages_.rename(m);
+    ++m.peer->tx.resting;
+    return arm(*m.peer, m.resume_at);
+  }
+  complete_request(m, m.status);
+  release(m);
+}
+
+void Engine::complete_request(Message& m, Status status) noexcept {
+  if (m.qp == nullptr || (status == Status::success && !m.signaled)) return;
+  Completion c;
+  c.id = m.wr_id;
+  c.qp = m.qp->number;
+  c.status = status;
+  c.type = work_of(m.opcode);
+  c.byte_count = m.wants_answer() ? m.length : 0;
+  c.vendor_error = status == Status::success ? 0 : m.reason;
+  complete(*m.qp, *m.qp->send_cq, c, false);
+}
+
+// The queue pair goes away, or has completed the request already.
+void Engine::orphan(Message& m) noexcept {
+  m.qp->sends.give(m.slot);
+  messages_.adopt();
+  m.qp = nullptr;
+  m.retry = false;
+}
+
+void Engine::release(Message& m) noexcept {
+  Peer& peer = *m.peer;
+  (m.previous_all != nullptr ? m.previous_all->next_all : peer.tx.all) = m.next_all;
+  if (m.next_all != nullptr) m.next_all->previous_all = m.previous_all;
+  if (m.wants_answer()) --peer.tx.awaiting;
+  if (m.answer()) {
+    --peer.rx.answers;
+    return messages_.give_answer(m);
+  }
+  if (m.qp == nullptr) return messages_.give_answer(m);
+  m.qp->sends.give(m.slot);
+  messages_.give_reserved(m);
+}
+
+void Engine::wake_resting(Peer& peer, Instant now) noexcept {
+  for (Message* m = peer.tx.all; m != nullptr; m = m->next_all) {
+    if (m->state != Message::State::resting || m->resume_at > now) continue;
+    --peer.tx.resting;
+    m->state = Message::State::queued;
+    peer.tx.small.push(*m);
+  }
+  activate(peer);
+}
+
+// The peer does not know our stream: it has restarted, or never heard of us, or asks for proof that
+// we are where we say we are.
+void Engine::on_reset(Peer& peer, const Arrival& arrival) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  Sender& tx = peer.tx;
+  if (p.epoch != tx.epoch || p.sequence < tx.una || p.sequence >= tx.next || p.incarnation == 0)
+    return count(Count::rx_stale_response);
+  count(Count::rx_resets);
+  const uint32_t next_epoch = tx.epoch + 1;
+  const bool later = p.message != 0 && static_cast<int32_t>(p.message - next_epoch) > 0;
+  restart_stream(peer, later ? p.message : next_epoch, p.incarnation);
+}
+
+// All that is in flight is forgotten; the next packet begins a new stream.
+void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
+  Sender& tx = peer.tx;
+  drop_flight(peer);
+  tx.una = tx.next = 0;
+  tx.epoch = tx.incarnation = 0;
+  tx.confirmed = tx.probed = false;
+  tx.backoff = 0;
+  tx.duplicates = 0;
+  tx.window.start(config_.control, capabilities_.in_flight_limit);
+  tx.small = tx.turns = tx.bulk = MessageLine{};
+  tx.turns_taken = 0;
+  tx.probe_answers_at = Instant::never();
+  peer.least_epoch = least_epoch != 0 ? least_epoch : 1;
+}
+
+// What nobody has acknowledged goes again in a new stream if no packet of the old one was ever
+// executed; otherwise what was sent may or may not have been executed, and fails.
+void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnation) noexcept {
+  using State = Message::State;
+  const bool again = !peer.tx.confirmed;
+  Message* all = peer.tx.all;
+  while (all != nullptr && all->next_all != nullptr) all = all->next_all;
+  end_stream(peer, least_epoch);
+  peer.tx.incarnation = incarnation;
+  for (Message* m = all; m != nullptr;) {  // oldest first
+    Message* const newer = m->previous_all;
+    const bool untouched = m->state == State::queued && m->cursor == 0 && m->unacked == 0;
+    m->unacked = 0;
+    if (m->state == State::cancelled || m->state == State::aborting) {
+      finish(*m);
+    } else if (m->state == State::resting) {
+      // stays
+    } else if (untouched || again) {
+      m->state = State::queued;
+      m->cursor = m->received = 0;
+      peer.tx.small.push(*m);
+    } else {
+      complete_request(*m, Status::remote_aborted);
+      release(*m);
+    }
+    m = newer;
+  }
+  activate(peer);
+}
+
+void Engine::fail_peer(Peer& peer, Status status) noexcept {
+  end_stream(peer, peer.tx.epoch + 1);
+  peer.tx.resting = 0;
+  while (Message* m = peer.tx.all) {
+    complete_request(*m, status);
+    release(*m);
+  }
+}
+
+}  // namespace weft::engine::srd

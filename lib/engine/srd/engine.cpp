@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The four calls of the packet side, peers, and the lists and timers they are in.
+#include "lib/engine/srd/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::engine::srd {
+
+namespace {
+constexpr size_t kMostReplies = 256;
+constexpr uint32_t kBlockBits = 16;
+
+uint32_t hash_of(const Gid& address, uint32_t block) noexcept {
+  uint64_t words[2];
+  std::memcpy(words, address.bytes.data(), sizeof words);
+  const uint64_t mixed = (words[0] ^ (words[1] + block)) * 0x9E3779B97F4A7C15u;
+  return static_cast<uint32_t>((mixed ^ words[1]) * 0x9E3779B97F4A7C15u >> 32);
+}
+}  // namespace
+
+Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
+    : Machine(port, random),
+      config_(config),
+      mtu_(capabilities_.active_mtu),
+      wheel_(config.start),
+      number_order_(0xFFFF, random),
+      peer_table_(64, 0) {
+  // All our QPNs have the same top 8 bits: with the address they name this device.
+  const Port::QpnRange range = port.qpn_range();
+  block_ = (range.first + (1u << kBlockBits) - 1) >> kBlockBits;
+  incarnation_ = config.epoch != 0 ? config.epoch : 1;
+  for (uint32_t i = 0; i < std::clamp(config.paths, 1u, kMostPaths); ++i) {
+    const auto wanted = static_cast<uint16_t>(0xC000 + (random.next32() & 0x3FFF));
+    const uint16_t got = port.source_port(wanted);
+    if (std::find(source_ports_.begin(), source_ports_.end(), got) == source_ports_.end())
+      source_ports_.push_back(got);
+  }
+  replies_.reserve(kMostReplies);
+  paths_.resize(std::max(64u, capabilities_.burst));
+}
+
+Engine::~Engine() = default;
+
+void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
+  for (size_t i = 0; i < frames.size(); ++i) {
+    if (i + 1 < frames.size()) __builtin_prefetch(frames[i + 1].bytes);
+    receive_one(frames[i], now);
+  }
+}
+
+size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
+  builder_.begin_burst(frames.first(std::min(frames.size(), paths_.size())));
+  paths_used_ = 0;
+  bulk_posted_ = false;
+  send_replies();
+  // One turn for each peer that has something, then again while there is room.
+  while (active_head_ != nullptr && room()) {
+    Peer& peer = *active_head_;
+    active_head_ = peer.next_active;
+    if (active_head_ == nullptr) active_tail_ = nullptr;
+    peer.active = false;
+    send_peer(peer, now);
+  }
+  send_acks(now);
+  for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
+  counters_.add(Count::tx_packets, builder_.count());
+  return builder_.count();
+}
+
+void Engine::expire(Instant now) noexcept {
+  while (base::TimerNode* node = wheel_.pop_expired(now))
+    on_timer(*static_cast<PeerTimer*>(node)->owner, now);
+  next_deadline_ = wheel_.next_deadline();
+}
+
+// May fire early: on_timer looks at what is really due.
+void Engine::arm(Peer& peer, Instant deadline) noexcept {
+  if (deadline.is_never()) return;
+  if (peer.timer.armed()) {
+    if (peer.timer.deadline <= deadline) return;
+    wheel_.remove(peer.timer);
+  }
+  wheel_.insert(peer.timer, deadline);
+  next_deadline_ = std::min(next_deadline_, deadline);
+}
+
+uint32_t Engine::epoch_at(Instant now) const noexcept {
+  const uint32_t epoch = incarnation_ + static_cast<uint32_t>((now - config_.start).ms());
+  return epoch != 0 ? epoch : 1;
+}
+
+Peer* Engine::find_peer(const Gid& address, uint32_t block) noexcept {
+  if (last_peer_ != nullptr && last_peer_->address == address && last_peer_->block == block)
+    return last_peer_;
+  const size_t mask = peer_table_.size() - 1;
+  for (size_t at = hash_of(address, block) & mask; peer_table_[at] != 0; at = (at + 1) & mask) {
+    Peer* const peer = peers_[peer_table_[at] - 1].get();
+    if (peer->address == address && peer->block == block) return last_peer_ = peer;
+  }
+  return nullptr;
+}
+
+// Null when there are as many as may be.
+Peer* Engine::add_peer(const Gid& address, uint32_t block) {
+  if (peers_.size() >= config_.max_peers) return nullptr;
+  const auto put = [this](const Peer& peer) {
+    const size_t mask = peer_table_.size() - 1;
+    size_t at = hash_of(peer.address, peer.block) & mask;
+    while (peer_table_[at] != 0) at = (at + 1) & mask;
+    peer_table_[at] = peer.index + 1;
+  };
+  if ((peers_.size() + 1) * 2 > peer_table_.size()) {
+    peer_table_.assign(peer_table_.size() * 2, 0);
+    for (const auto& peer : peers_) put(*peer);
+  }
+  std::unique_ptr<Peer> peer(new Peer);
+  peer->address = address;
+  peer->block = block;
+  peer->index = static_cast<uint32_t>(peers_.size());
+  peer->timer.owner = peer.get();
+  peer->tx.window.start(config_.control, capabilities_.in_flight_limit);
+  peers_.push_back(std::move(peer));
+  put(*peers_.back());
+  return last_peer_ = peers_.back().get();
+}
+
+void Engine::activate(Peer& peer) noexcept {
+  if (peer.active) return;
+  peer.active = true;
+  peer.next_active = nullptr;
+  (active_tail_ != nullptr ? active_tail_->next_active : active_head_) = &peer;
+  active_tail_ = &peer;
+}
+
+void Engine::queue_ack(Peer& peer) noexcept {
+  if (peer.ack_listed) return;
+  peer.ack_listed = true;
+  peer.next_ack = nullptr;
+  (ack_tail_ != nullptr ? ack_tail_->next_ack : ack_head_) = &peer;
+  ack_tail_ = &peer;
+}
+
+void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
+                      bool solicited) noexcept {
+  const bool overrun_before = cq.overrun();
+  if (!overrun_before && cq.push(completion, solicited)) {
+    fired_ = fired_ || cq.fired();
+    return;
+  }
+  count(Count::cq_overruns);  //= threat:A18
+  if (!overrun_before) raise(EventType::cq_error, qp.number);
+  if (qp.state != QpState::err) {
+    qp.state = QpState::err;
+    raise(EventType::qp_fatal, qp.number);
+  }
+}
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The SRD engine: a protocol machine beside the RoCE one. It shares the key table, completion
+// queues, the frame builder and the ports with it, and no transport state. lib/wire/SRD.md has the
+// rules; README.md in this folder follows a message through these files.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/permutation.hpp"
+#include "lib/engine/machine.hpp"
+#include "lib/engine/srd/assembly.hpp"
+#include "lib/engine/srd/peer.hpp"
+#include "lib/engine/srd/queue_pair.hpp"
+#include "lib/wire/srd_parse.hpp"
+
+namespace weft::engine::srd {
+
+struct Config {
+  Limits limits;
+  Instant start;
+  uint32_t epoch = 1;  // of streams that begin at `start`; grows by one each millisecond, also from
+                       // one process to the next: wall-clock time
+  uint32_t paths = 64;
+  PathPolicy policy = PathPolicy::reps;
+  Control control = Control::halved;
+  Duration least_rto = Duration::from_us(100);
+  Duration first_rto = Duration::from_ms(10);  // while no round trip has been measured
+  Duration patience = Duration::from_s(5);     // without any answer, until a peer counts as dead
+  uint32_t max_peers = 65536;
+};
+
+struct QpConfig {
+  uint32_t domain = 0;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  uint32_t max_send_wr = 128;
+  uint32_t max_recv_wr = 128;
+  uint32_t max_send_sge = 4;
+  uint32_t max_recv_sge = 4;
+  uint32_t max_inline = 64;
+  bool signal_all = false;
+};
+
+class Engine final : public Machine {
+ public:
+  Engine(Port& port, const Config& config, base::SecureRandom& random);
+  ~Engine() override;
+
+  void receive(std::span<const Frame> frames, Instant now) noexcept override;
+  size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
+  void expire(Instant now) noexcept override;
+  bool wants_transmit() const noexcept override {
+    return active_head_ != nullptr || ack_head_ != nullptr || !replies_.empty();
+  }
+  bool has_active() const noexcept override { return active_head_ != nullptr; }
+  // Something that a peer waits for leaves with the next transmit(): acknowledgements, answers.
+  bool owes_replies() const noexcept { return ack_head_ != nullptr || !replies_.empty(); }
+
+  // The verbs side. Pointers stay valid until destroy_qp.
+  Result<QueuePair*> create_qp(const QpConfig& config);
+  void destroy_qp(QueuePair* qp) noexcept;
+  Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
+  PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
+  PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
+
+  const Config& config() const noexcept { return config_; }
+  uint32_t mtu() const noexcept { return mtu_; }
+  uint32_t path_count() const noexcept { return static_cast<uint32_t>(source_ports_.size()); }
+  size_t peer_count() const noexcept { return peers_.size(); }
+  // The peer of Completion::source_peer; null if there is none.
+  const Peer* peer(uint32_t index) const noexcept {
+    return index < peers_.size() ? peers_[index].get() : nullptr;
+  }
+
+ private:
+  enum class Outcome : uint8_t { executed, refused, dropped };
+  struct Arrival {  // a packet with what belongs to it
+    const wire::SrdPacket& packet;
+    const Frame& frame;
+    Instant now;
+  };
+  struct Reply {  // a refusal or a reset that waits to leave
+    Gid to;
+    uint16_t source_port;
+    wire::SrdPacket packet;
+  };
+
+  // engine.cpp: peers, lists, timers
+  Peer* find_peer(const Gid& address, uint32_t block) noexcept;
+  Peer* add_peer(const Gid& address, uint32_t block);
+  void activate(Peer& peer) noexcept;
+  void queue_ack(Peer& peer) noexcept;
+  void arm(Peer& peer, Instant deadline) noexcept;
+  void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
+                bool solicited) noexcept;
+  uint32_t epoch_at(Instant now) const noexcept;
+
+  // verbs.cpp
+  QueuePair* find_qp(QpNum number) noexcept;
+  void reset_qp(QueuePair& qp, bool flush) noexcept;
+
+  // post.cpp
+  const char* objection(const QueuePair& qp, const SendRequest& r, uint32_t& length) const noexcept;
+  void append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept;
+  void enlist(Message& m) noexcept;
+
+  // send.cpp: packets of a peer's stream
+  void send_peer(Peer& peer, Instant now) noexcept;
+  bool send_next(Peer& peer, Instant now) noexcept;
+  void send_record(Peer& peer, uint64_t sequence, uint8_t path, Instant now) noexcept;
+  bool build(Peer& peer, Record& r, uint64_t sequence) noexcept;
+  bool add_payload(const Message& m, uint32_t offset, uint32_t length, bool first) noexcept;
+  Message* next_message(Sender& tx) noexcept;
+  void delist(Message& m) noexcept;
+  void describe(const Message& m, const Record& r, wire::SrdPacket& p) const noexcept;
+  void begin_flight(Peer& peer, Instant now) noexcept;
+  void end_flight(Peer& peer) noexcept;
+  void drop_flight(Peer& peer) noexcept;
+  uint8_t choose_path(Peer& peer, Instant now) noexcept;
+  const Path& path_of(const Gid& to, uint16_t source_port, uint8_t traffic_class) noexcept;
+  bool room() const noexcept { return builder_.has_room() && paths_used_ < paths_.size(); }
+  uint64_t cost(uint32_t length) const noexcept { return length + capabilities_.packet_overhead; }
+  // send_ack.cpp: what is not sequenced
+  void send_replies() noexcept;
+  void send_acks(Instant now) noexcept;
+  void send_ack(Peer& peer, Instant now) noexcept;
+
+  // acknowledge.cpp: the sender learns
+  void on_acknowledge(Peer& peer, const Arrival& arrival) noexcept;
+  void acknowledge(Peer& peer, uint64_t sequence) noexcept;
+  void advance(Sender& tx) noexcept;
+  void measure(Peer& peer, const Arrival& arrival) noexcept;
+  void find_losses(Peer& peer, Instant now) noexcept;
+  void lose(Peer& peer, uint64_t sequence) noexcept;
+  Duration rto_of(const Peer& peer) const noexcept;
+  void expect_answer(Peer& peer, Instant now) noexcept;
+  void ask(Peer& peer, Instant now) noexcept;
+  void on_timer(Peer& peer, Instant now) noexcept;
+  void on_overdue(Peer& peer, Instant now) noexcept;
+  void rearm(Peer& peer, Instant now) noexcept;
+
+  // cancel.cpp: messages that end early
+  void on_refusal(Peer& peer, const Arrival& arrival) noexcept;
+  void on_reset(Peer& peer, const Arrival& arrival) noexcept;
+  void cancel(Message& m) noexcept;
+  void settle(Message& m) noexcept;  // nothing of it is in flight any more
+  void finish(Message& m) noexcept;
+  void complete_request(Message& m, Status status) noexcept;
+  void orphan(Message& m) noexcept;
+  void release(Message& m) noexcept;
+  void fail_peer(Peer& peer, Status status) noexcept;
+  void restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnation) noexcept;
+  void end_stream(Peer& peer, uint32_t least_epoch) noexcept;
+  void wake_resting(Peer& peer, Instant now) noexcept;
+
+  // receive.cpp
+  void receive_one(const Frame& frame, Instant now) noexcept;
+  void on_sequenced(Peer* peer, const Arrival& arrival) noexcept;
+  Peer* admit(Peer* peer, const Arrival& arrival) noexcept;
+  void forget_stream(Peer& peer) noexcept;
+  void refuse(const Arrival& arrival, wire::SrdReason reason) noexcept;
+  void reset(const Arrival& arrival, uint32_t least_epoch) noexcept;
+
+  // execute.cpp: one function per operation; `why` says why one is refused
+  Outcome execute(Peer& peer, const Arrival& a, wire::SrdReason& why) noexcept;
+  Outcome execute_send(Peer& peer, QueuePair& qp, const Arrival& a, wire::SrdReason& why) noexcept;
+  Outcome execute_write(Peer& peer, QueuePair& qp, const Arrival& a, wire::SrdReason& why) noexcept;
+  Outcome execute_add(QueuePair& qp, const Arrival& a, wire::SrdReason& why) noexcept;
+  Outcome execute_read(Peer& peer, QueuePair& qp, const Arrival& a, wire::SrdReason& why) noexcept;
+  Outcome execute_atomic(Peer& peer, QueuePair& qp, const Arrival& a,
+                         wire::SrdReason& why) noexcept;
+  Outcome execute_answer(Peer& peer, const Arrival& a) noexcept;
+  void abort_assembly(Peer& peer, uint32_t message) noexcept;
+  void give_back(Assembly& assembly) noexcept;
+  Message* new_answer(Peer& peer, const QueuePair& qp, const Arrival& a,
+                      wire::SrdOpcode kind) noexcept;
+  Outcome place(const Sge* sges, uint32_t count, uint32_t domain, uint32_t offset, const Arrival& a,
+                wire::SrdReason& why) noexcept;
+  Outcome copy(std::byte* to, const Arrival& a, uint32_t offset, uint32_t length,
+               wire::SrdReason& why) noexcept;
+  void complete_receive(Peer& peer, QueuePair& qp, uint32_t slot, const Arrival& a,
+                        uint32_t bytes) noexcept;
+
+  Config config_;
+  uint32_t block_ = 0;        // top 8 bits of our QPNs
+  uint32_t incarnation_ = 0;  // of this engine
+  uint32_t mtu_ = 0;
+  std::vector<uint16_t> source_ports_;  // one per path
+  base::TimerWheel wheel_;
+  std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> qps_;
+  base::Permutation number_order_;  // of queue pairs: the low 16 bits of their numbers
+  uint32_t numbers_drawn_ = 0;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<uint32_t> peer_table_;  // open addressing: index + 1 into peers_
+  Peer* last_peer_ = nullptr;
+  MessagePool messages_;
+  AssemblyTable assemblies_;
+  FlightPool flights_;
+  uint32_t flights_out_ = 0;
+  Peer* active_head_ = nullptr;
+  Peer* active_tail_ = nullptr;
+  Peer* ack_head_ = nullptr;
+  Peer* ack_tail_ = nullptr;
+  std::vector<Reply> replies_;
+  std::vector<Path> paths_;  // of the burst's frames
+  size_t paths_used_ = 0;
+  std::vector<std::byte> scratch_;  // payload that is added, not placed
+};
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is on the way to one peer: a record per packet from the oldest unacknowledged one on, and
+// the state of the paths. It exists only while something is on the way; a pool lends it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/engine/srd/message.hpp"
+#include "lib/engine/srd/path_policy.hpp"
+#include "weft/units.hpp"
+
+namespace weft::engine::srd {
+
+// Sequence numbers that may be in use at once: what the receiver's bitmap holds.
+inline constexpr uint32_t kWindow = 1024;
+
+struct Record {
+  enum class State : uint8_t { free, in_flight, lost, acked };
+  enum class Kind : uint8_t { data, fill, abort };
+  State state = State::free;
+  Kind kind = Kind::data;
+  uint8_t path = 0;
+  uint8_t tries = 0;
+  uint16_t path_sequence = 0;
+  uint16_t older = 0, newer = 0;  // in the order of transmission, or of loss: kNone or an index
+  uint32_t offset = 0;            // of its payload in the message
+  uint32_t length = 0;
+  Message* message = nullptr;  // null: a fill that nobody waits for
+  Instant sent;
+};
+
+// A list through Record::older and Record::newer.
+struct RecordList {
+  static constexpr uint16_t kNone = 0xFFFF;
+  uint16_t oldest = kNone, newest = kNone;
+  bool empty() const { return oldest == kNone; }
+};
+
+class Flight {
+ public:
+  static constexpr uint32_t kMask = kWindow - 1;
+  Record& operator[](uint64_t sequence) { return records_[sequence & kMask]; }
+  Record& at(uint16_t index) { return records_[index]; }
+
+  void append(RecordList& list, uint64_t sequence) {
+    const auto index = static_cast<uint16_t>(sequence & kMask);
+    Record& r = records_[index];
+    r.older = list.newest;
+    r.newer = RecordList::kNone;
+    (list.newest != RecordList::kNone ? records_[list.newest].newer : list.oldest) = index;
+    list.newest = index;
+  }
+  void remove(RecordList& list, uint64_t sequence) {
+    Record& r = records_[sequence & kMask];
+    (r.older != RecordList::kNone ? records_[r.older].newer : list.oldest) = r.newer;
+    (r.newer != RecordList::kNone ? records_[r.newer].older : list.newest) = r.older;
+  }
+  void clear() {
+    in_flight = lost = RecordList{};
+    for (Record& r : records_) r = Record{};
+  }
+
+  RecordList in_flight;  // oldest transmission first
+  RecordList lost;       // to be sent again, first lost first
+  PathSet paths;
+
+ private:
+  Record records_[kWindow];
+};
+
+// Flights that nobody has now. Keeps a few: memory follows the number of peers that are active.
+class FlightPool {
+ public:
+  std::unique_ptr<Flight> take() {
+    if (free_.empty()) return std::unique_ptr<Flight>(new Flight);
+    std::unique_ptr<Flight> flight = std::move(free_.back());
+    free_.pop_back();
+    return flight;
+  }
+  void give(std::unique_ptr<Flight> flight) {
+    if (free_.size() >= kKeep) return;
+    flight->clear();
+    free_.push_back(std::move(flight));
+  }
+
+ private:
+  static constexpr size_t kKeep = 16;
+  std::vector<std::unique_ptr<Flight>> free_;
+};
+
+}  // namespace weft::engine::srd

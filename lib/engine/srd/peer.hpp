@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// All state towards one other endpoint (an open device: an address and the top 8 bits of its QPNs),
+// whatever the number of queue pairs on both sides. Two halves that share only the address: a
+// stream of packets to it, and one from it.
+#pragma once
+
+#include <memory>
+
+#include "lib/base/timer_wheel.hpp"
+#include "lib/engine/srd/flight.hpp"
+#include "lib/engine/srd/message.hpp"
+#include "lib/engine/srd/receive_window.hpp"
+#include "lib/engine/srd/window.hpp"
+#include "weft/types.hpp"
+
+namespace weft::engine::srd {
+
+struct Sender {
+  uint32_t epoch = 0;              // of our stream; grows with time
+  uint32_t incarnation = 0;        // of the peer, 0 = not known yet
+  bool confirmed = false;          // something of this stream was acknowledged
+  uint64_t next = 0;               // sequence of the next new packet
+  uint64_t una = 0;                // oldest not acknowledged
+  std::unique_ptr<Flight> flight;  // null: nothing is on the way
+  Window window;
+  MessageLine small;  // messages of a few packets, in order
+  MessageLine turns;  // a few long messages that take turns
+  MessageLine bulk;   // long messages that wait for that
+  uint32_t turns_taken = 0;
+  uint32_t turn_packets = 0;  // of the long message whose turn it is
+  uint32_t small_run = 0;     // packets of short messages since the last turn
+  Message* all = nullptr;
+  uint32_t resting = 0;     // messages that wait for the peer to have a receive
+  uint32_t awaiting = 0;    // READs and atomics without their answer
+  Duration rtt, rtt_var;    // over all paths
+  uint16_t duplicates = 0;  // that the peer has told of
+  uint8_t tolerance = 0;    // packets that may overtake on one path before a gap is a loss
+  uint8_t backoff = 0;      // time-outs in a row
+  bool probed = false;      // the tail was probed since the last progress
+  uint32_t train_left = 0;  // packets that still go on `train_path`
+  uint8_t train_path = 0;
+  Instant newest_acked;  // when the youngest packet left that is known to have arrived
+  Instant progress_at;   // last acknowledgement of something new, or the start of a flight
+  Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
+};
+
+struct Receiver {
+  bool known = false;  // a stream has begun
+  uint32_t epoch = 0;
+  ReceiveWindow window;
+  uint64_t received_bytes = 0;
+  uint16_t duplicates = 0;
+  uint32_t assemblies = 0;
+  uint32_t answers = 0;  // being sent
+  // The packet that the next acknowledgement echoes.
+  bool ack_pending = false;
+  bool ecn = false;
+  uint8_t path = 0;
+  uint16_t path_sequence = 0;
+  uint32_t echo = 0;
+  Instant arrived;
+};
+
+struct Peer;
+
+// What the timer wheel gives back leads to its owner.
+struct PeerTimer : base::TimerNode {
+  Peer* owner = nullptr;
+};
+
+struct Peer {
+  Gid address;
+  uint32_t block = 0;  // top 8 bits of its QPNs
+  uint32_t index = 0;
+  uint32_t least_epoch = 0;  // of our next stream
+  bool active = false;       // in the line of peers with something to send
+  bool ack_listed = false;
+  Sender tx;
+  Receiver rx;
+  Peer* next_active = nullptr;
+  Peer* next_ack = nullptr;
+  PeerTimer timer;
+
+  QpNum endpoint() const { return QpNum{block << 16}; }
+};
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An SRD queue pair: two sets of slots for what is posted, completion queues, and rights. It has no
+// peer and no sequence numbers; those belong to peers (peer.hpp). Work completes in any order, so
+// slots come from a free list, not from a ring.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lib/engine/completion_queue.hpp"
+#include "weft/qp.hpp"
+
+namespace weft::engine::srd {
+
+// Scatter/gather entries and inline bytes of `count` requests.
+class Slots {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  void create(uint32_t count, uint32_t max_sge, uint32_t max_inline) {
+    count_ = free_count_ = count;
+    max_sge_ = max_sge;
+    inline_stride_ = (max_inline + 7) & ~7u;
+    sges_.reset(new Sge[size_t{count} * max_sge]);
+    free_.reset(new uint32_t[count]);
+    if (inline_stride_ != 0) inline_.reset(new std::byte[size_t{count} * inline_stride_]);
+    for (uint32_t i = 0; i < count; ++i) free_[i] = count - 1 - i;
+  }
+  bool full() const { return free_count_ == 0; }
+  uint32_t take() { return free_[--free_count_]; }
+  void give(uint32_t slot) { free_[free_count_++] = slot; }
+  uint32_t count() const { return count_; }
+  uint32_t max_sge() const { return max_sge_; }
+  Sge* sges(uint32_t slot) { return &sges_[size_t{slot} * max_sge_]; }
+  std::byte* inline_data(uint32_t slot) { return &inline_[size_t{slot} * inline_stride_]; }
+
+ private:
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<std::byte[]> inline_;
+  std::unique_ptr<uint32_t[]> free_;
+  uint32_t count_ = 0, free_count_ = 0, max_sge_ = 0, inline_stride_ = 0;
+};
+
+struct Receive {
+  uint64_t id = 0;
+  uint32_t length = 0;
+  uint32_t sge_count = 0;
+};
+
+// Posted receives, first in first out; one that a message had and gave back is the first again.
+class ReceiveQueue {
+ public:
+  void create(uint32_t count, uint32_t max_sge) {
+    slots.create(count, max_sge, 0);
+    receives_.reset(new Receive[count]);
+    line_.reset(new uint32_t[count]);
+  }
+  bool full() const { return slots.full(); }
+  bool empty() const { return size_ == 0; }
+  Receive& operator[](uint32_t slot) { return receives_[slot]; }
+  uint32_t front() const { return line_[head_]; }
+  void push(uint32_t slot) {
+    line_[(head_ + size_) % slots.count()] = slot;
+    ++size_;
+  }
+  uint32_t pop() {
+    const uint32_t slot = line_[head_];
+    head_ = (head_ + 1) % slots.count();
+    --size_;
+    return slot;
+  }
+  void give_back(uint32_t slot) {
+    head_ = (head_ + slots.count() - 1) % slots.count();
+    line_[head_] = slot;
+    ++size_;
+  }
+
+  Slots slots;
+
+ private:
+  std::unique_ptr<Receive[]> receives_;
+  std::unique_ptr<uint32_t[]> line_;
+  uint32_t head_ = 0, size_ = 0;
+};
+
+struct QueuePair {
+  QpNum number;
+  QpState state = QpState::reset;
+  bool signal_all = false;
+  Access access = Access::none;
+  uint32_t domain = 0;
+  uint32_t max_inline = 0;
+  uint8_t rnr_retry = 7;  // 7 = for ever
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  Slots sends;
+  ReceiveQueue receives;
+  QueuePairAttributes attributes;  // as set by modify()
+
+  bool can_receive() const {
+    return state == QpState::rtr || state == QpState::rts || state == QpState::sqd;
+  }
+};
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A packet arrives: parse, trailer, endpoint, stream, place in the stream, execution. Each "no" is
+// a counter; until the packet is known to be fresh nothing changes.
+#include <algorithm>
+
+#include "lib/engine/srd/engine.hpp"
+#include "lib/wire/opcode.hpp"
+
+namespace weft::engine::srd {
+
+namespace {
+
+constexpr size_t kMostReplies = 256;  // that wait to leave; more are lost, as on a wire
+
+Count parse_count(wire::SrdError error) {
+  switch (error) {
+    case wire::SrdError::too_short:
+      return Count::rx_too_short;
+    case wire::SrdError::bad_version:
+      return Count::rx_bad_version;
+    case wire::SrdError::bad_opcode:
+      return Count::rx_bad_opcode;
+    default:
+      return Count::rx_bad_payload;
+  }
+}
+
+bool newer(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
+
+}  // namespace
+
+void Engine::receive_one(const Frame& frame, Instant now) noexcept {
+  count(Count::rx_packets);
+  const uint32_t elsewhere = frame.remote_length + frame.more_length;
+  count(Count::rx_bytes, frame.length + elsewhere);
+  wire::SrdPacket packet;
+  const uint32_t trailer = checks_icrc() ? wire::kIcrcLength : 0;
+  const wire::SrdError error =
+      wire::srd_parse(frame.bytes, frame.length, trailer, elsewhere, packet);
+  if (error != wire::SrdError::none) return count(parse_count(error));
+  //= threat:A12 before any state is touched
+  if (trailer != 0 && !verify_icrc(frame, wire::kSrdUdpPort)) return count(Count::rx_icrc_error);
+  if (packet.dest.value >> 16 != block_) return count(Count::rx_bad_dest_qpn);
+  if (frame.ecn == 3) count(Count::rx_ecn_marked);
+  const Arrival arrival{packet, frame, now};
+  Peer* const peer = find_peer(frame.path->source, packet.source.value >> 16);
+  if (wire::is_sequenced(packet.opcode)) return on_sequenced(peer, arrival);
+  if (peer == nullptr) return count(Count::rx_unknown_peer);
+  if (packet.opcode == wire::SrdOpcode::acknowledge) {
+    on_acknowledge(*peer, arrival);
+  } else if (packet.opcode == wire::SrdOpcode::refusal) {
+    on_refusal(*peer, arrival);
+  } else {
+    on_reset(*peer, arrival);
+  }
+}
+
+void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
+  peer = admit(peer, arrival);
+  if (peer == nullptr) return;
+  const wire::SrdPacket& p = arrival.packet;
+  Receiver& rx = peer->rx;
+  switch (rx.window.place_of(p.sequence)) {
+    case ReceiveWindow::Place::beyond:
+      return count(Count::rx_out_of_window);
+    case ReceiveWindow::Place::duplicate:
+      count(Count::rx_duplicates);
+      ++rx.duplicates;
+      break;
+    case ReceiveWindow::Place::fresh: {
+      wire::SrdReason why = wire::SrdReason::none;
+      const Outcome outcome = execute(*peer, arrival, why);
+      if (outcome == Outcome::refused) return refuse(arrival, why);
+      if (outcome == Outcome::dropped) return;
+      if (rx.window.holes() || p.sequence != rx.window.next()) count(Count::rx_out_of_sequence);
+      rx.window.accept(p.sequence);
+      rx.received_bytes += p.payload_length;
+      break;
+    }
+  }
+  rx.ack_pending = true;
+  rx.ecn = arrival.frame.ecn == 3;
+  rx.path = p.path;
+  rx.path_sequence = p.path_sequence;
+  rx.echo = static_cast<uint32_t>(p.sequence);
+  rx.arrived = arrival.now;
+  queue_ack(*peer);
+}
+
+// The peer whose live stream this packet belongs to, perhaps a new one; null: to none.
+//
+// A stream of ours is known by its epoch. A packet that names another incarnation was meant for a
+// process that is dead. A newer epoch replaces the stream that we have, and loses what is half
+// done, so it is believed only from one who has got an answer from us: our incarnation is the
+// proof. //= threat:A25
+Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  const bool introduced = p.incarnation == incarnation_;
+  if (p.incarnation != 0 && !introduced) {
+    count(Count::rx_other_incarnation);
+    return reset(arrival, 0), nullptr;
+  }
+  if (p.epoch == 0) return count(Count::rx_stale_stream), nullptr;
+  if (peer == nullptr) {
+    peer = add_peer(arrival.frame.path->source, p.source.value >> 16);
+    if (peer == nullptr) return count(Count::rx_unknown_peer), nullptr;
+  }
+  Receiver& rx = peer->rx;
+  if (rx.known && rx.epoch == p.epoch) return peer;
+  if (!rx.known) {
+    // A peer that we never heard before.
+  } else if (!newer(p.epoch, rx.epoch)) {
+    count(Count::rx_stale_stream);
+    return reset(arrival, rx.epoch + 1), nullptr;
+  } else if (!introduced) {
+    return reset(arrival, p.epoch), nullptr;
+  } else {
+    count(Count::streams_replaced);
+    forget_stream(*peer);
+  }
+  rx.known = true;
+  rx.epoch = p.epoch;
+  return peer;
+}
+
+// The peer's old stream is over: what it sent in part goes, and its requests get no answers; ours
+// get none either.
+void Engine::forget_stream(Peer& peer) noexcept {
+  const auto theirs = [&peer](const Assembly& a) { return a.name >> 32 == peer.index + 1; };
+  assemblies_.drain(theirs, [this](Assembly& a) {
+    give_back(a);
+    assemblies_.remove(&a);
+  });
+  for (Message* m = peer.tx.all; m != nullptr;) {
+    Message* const next = m->next_all;
+    const bool sent = m->cursor != 0 || m->unacked != 0 || m->state == Message::State::sent;
+    if (m->answer()) {
+      cancel(*m);
+    } else if (m->wants_answer() && sent) {
+      m->status = Status::remote_aborted;
+      m->retry = false;
+      cancel(*m);
+    }
+    m = next;
+  }
+  const uint32_t answers = peer.rx.answers;
+  peer.rx = Receiver{};
+  peer.rx.answers = answers;
+}
+
+void Engine::refuse(const Arrival& arrival, wire::SrdReason reason) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  count(reason == wire::SrdReason::no_receive ? Count::tx_rnr_naks : Count::tx_naks);
+  if (reason == wire::SrdReason::access) count(Count::access_errors);
+  if (replies_.size() >= kMostReplies) return;
+  Reply reply{arrival.frame.path->source, source_ports_[p.path % source_ports_.size()], {}};
+  reply.packet.opcode = wire::SrdOpcode::refusal;
+  reply.packet.path = p.path;
+  reply.packet.path_sequence = p.path_sequence;
+  reply.packet.dest = QpNum{p.source.value & 0xFF0000};
+  reply.packet.source = QpNum{block_ << 16};
+  reply.packet.epoch = p.epoch;
+  reply.packet.incarnation = incarnation_;
+  reply.packet.sequence = p.sequence;
+  reply.packet.detail = static_cast<uint8_t>(reason);
+  replies_.push_back(reply);
+}
+
+void Engine::reset(const Arrival& arrival, uint32_t least_epoch) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  count(Count::tx_resets);
+  if (replies_.size() >= kMostReplies) return;
+  Reply reply{arrival.frame.path->source, source_ports_[p.path % source_ports_.size()], {}};
+  reply.packet.opcode = wire::SrdOpcode::reset;
+  reply.packet.path = p.path;
+  reply.packet.path_sequence = p.path_sequence;
+  reply.packet.dest = QpNum{p.source.value & 0xFF0000};
+  reply.packet.source = QpNum{block_ << 16};
+  reply.packet.epoch = p.epoch;
+  reply.packet.incarnation = incarnation_;
+  reply.packet.sequence = p.sequence;
+  reply.packet.message = least_epoch;
+  replies_.push_back(reply);
+}
+
+}  // namespace weft::engine::srd

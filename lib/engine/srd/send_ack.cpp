@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What leaves without a sequence number: acknowledgements (one per peer and burst, for all that has
+// come), and one-packet replies to packets that were not executed.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/engine/srd/engine.hpp"
+
+namespace weft::engine::srd {
+
+void Engine::send_replies() noexcept {
+  size_t sent = 0;
+  for (; sent < replies_.size() && room(); ++sent) {
+    const Reply& reply = replies_[sent];
+    const Path& path = path_of(reply.to, reply.source_port, 0);
+    std::byte* at = builder_.start(path, wire::srd_emit_length(reply.packet), 0);
+    wire::srd_emit(at, reply.packet, 0);
+    builder_.finish();
+  }
+  replies_.erase(replies_.begin(), replies_.begin() + static_cast<ptrdiff_t>(sent));
+}
+
+void Engine::send_acks(Instant now) noexcept {
+  while (ack_head_ != nullptr && room()) {
+    Peer& peer = *ack_head_;
+    ack_head_ = peer.next_ack;
+    if (ack_head_ == nullptr) ack_tail_ = nullptr;
+    peer.ack_listed = false;
+    if (peer.rx.ack_pending) send_ack(peer, now);
+  }
+}
+
+// It travels on the path that the echoed packet took.
+void Engine::send_ack(Peer& peer, Instant now) noexcept {
+  Receiver& rx = peer.rx;
+  rx.ack_pending = false;
+  wire::SrdPacket p;
+  p.opcode = wire::SrdOpcode::acknowledge;
+  p.path = rx.path;
+  p.path_sequence = rx.path_sequence;
+  p.epoch = rx.epoch;
+  p.incarnation = incarnation_;
+  p.sequence = rx.window.next();
+  p.dest = peer.endpoint();
+  p.source = QpNum{block_ << 16};
+  wire::SrdAck ack;
+  ack.echo = rx.echo;
+  ack.received_bytes = rx.received_bytes;
+  ack.delay_ns =
+      static_cast<uint32_t>(std::clamp<int64_t>((now - rx.arrived).ns(), 0, int64_t{UINT32_MAX}));
+  ack.duplicates = rx.duplicates;
+  ack.flags = rx.ecn ? 1 : 0;
+  const uint32_t words = std::min(rx.window.words(), wire::kSrdMostWords);
+  ack.words = static_cast<uint8_t>(words);
+  const uint16_t source_port = source_ports_[rx.path % source_ports_.size()];
+  const Path& path = path_of(peer.address, source_port, capabilities_.ecn ? 2 : 0);
+  const uint32_t length = static_cast<uint32_t>(sizeof ack) + 8 * words;
+  std::byte* at = builder_.start(path, wire::srd_emit_length(p) + length, 0);
+  at = wire::srd_emit(at, p, 0);
+  std::memcpy(at, &ack, sizeof ack);
+  at += sizeof ack;
+  for (uint32_t w = 0; w < words; ++w, at += 8) {
+    const base::Be64 word = rx.window.word(w);
+    std::memcpy(at, &word, sizeof word);
+  }
+  builder_.finish();
+  count(Count::tx_acks);
+}
+
+}  // namespace weft::engine::srd

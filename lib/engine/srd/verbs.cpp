@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Life of an SRD queue pair. It needs no connection: the walk through the states is there because
+// verbs programs make it, and may name a default destination on the way.
+#include <algorithm>
+
+#include "lib/engine/srd/engine.hpp"
+
+namespace weft::engine::srd {
+
+namespace {
+
+Result<void> check_config(const QpConfig& c, const Limits& limits) {
+  if (c.send_cq == nullptr || c.recv_cq == nullptr)
+    return Error{Code::invalid_argument,
+                 "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
+  if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
+    return Error{
+        Code::invalid_argument,
+        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
+  if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
+  if (c.max_inline > limits.max_inline)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
+  return {};
+}
+
+bool may_follow(QpState from, QpState to) {
+  if (to == QpState::reset) return true;
+  if (to == QpState::err) return from != QpState::reset;
+  if (from == to) return true;
+  return (from == QpState::reset && to == QpState::init) ||
+         (from == QpState::init && to == QpState::rtr) ||
+         (from == QpState::rtr && to == QpState::rts) ||
+         (from == QpState::rts && to == QpState::sqd) ||
+         (from == QpState::sqd && to == QpState::rts);
+}
+
+template <class T>
+void take(std::optional<T>& to, const std::optional<T>& from) {
+  if (from) to = from;
+}
+
+}  // namespace
+
+QueuePair* Engine::find_qp(QpNum number) noexcept {
+  const auto found = qps_.find(number.value);
+  return found != qps_.end() ? found->second.get() : nullptr;
+}
+
+Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
+  if (const Result<void> ok = check_config(config, config_.limits); !ok) return ok.error();
+  if (qps_.size() >= std::min(config_.limits.max_qp, 32768u))
+    return Error{Code::no_memory, "the device has all its queue pairs in use"};
+  QpNum number;
+  do {  //= threat:A03
+    number = QpNum{block_ << 16 | (1 + number_order_(numbers_drawn_++ % number_order_.count()))};
+  } while (find_qp(number) != nullptr);
+  std::unique_ptr<QueuePair> qp(new QueuePair);
+  qp->number = number;
+  qp->domain = config.domain;
+  qp->send_cq = config.send_cq;
+  qp->recv_cq = config.recv_cq;
+  qp->max_inline = config.max_inline;
+  qp->signal_all = config.signal_all;
+  qp->sends.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
+  qp->receives.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge));
+  messages_.reserve(config.max_send_wr);
+  QueuePair* const raw = qp.get();
+  qps_[number.value] = std::move(qp);
+  return raw;
+}
+
+// Takes everything off the queue pair. Requests that are under way go on without it, so that their
+// peer is not left with half a message; they complete nowhere.
+void Engine::reset_qp(QueuePair& qp, bool flush) noexcept {
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    for (Message* m = peer->tx.all; m != nullptr;) {
+      Message* const next = m->next_all;
+      if (m->qp == &qp) {
+        if (flush) complete_request(*m, Status::flushed);
+        orphan(*m);
+        cancel(*m);
+      }
+      m = next;
+    }
+  }
+  const auto ours = [&qp](const Assembly& a) { return a.qp == qp.number; };
+  assemblies_.drain(ours, [this](Assembly& a) {
+    peers_[static_cast<size_t>((a.name >> 32) - 1)]->rx.assemblies -= 1;
+    give_back(a);
+    assemblies_.remove(&a);
+  });
+  while (!qp.receives.empty()) {
+    const uint32_t slot = qp.receives.pop();
+    if (flush)
+      complete(qp, *qp.recv_cq,
+               {.id = qp.receives[slot].id,
+                .qp = qp.number,
+                .status = Status::flushed,
+                .type = WorkType::recv},
+               false);
+    qp.receives.slots.give(slot);
+  }
+}
+
+void Engine::destroy_qp(QueuePair* qp) noexcept {
+  reset_qp(*qp, false);
+  messages_.unreserve(qp->sends.count());
+  qps_.erase(qp->number.value);
+}
+
+Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change) {
+  const QpState to = change.state.value_or(qp.state);
+  if (change.current_state && *change.current_state != qp.state)
+    return Error{Code::bad_state, "current_state is not the state that the queue pair is in"};
+  if (!may_follow(qp.state, to))
+    return Error{Code::bad_state,
+                 "an SRD queue pair goes RESET, INIT, RTR, RTS; it cannot go from " +
+                     std::string(name(qp.state)) + " to " + std::string(name(to))};
+  if (change.path_mtu && (*change.path_mtu == 0 || *change.path_mtu > capabilities_.max_mtu))
+    return Error{Code::invalid_argument,
+                 "path_mtu must be 1.." + std::to_string(capabilities_.max_mtu)};
+  if (change.rnr_retry && *change.rnr_retry > 7)
+    return Error{Code::invalid_argument, "rnr_retry must be 0..7"};
+  QueuePairAttributes& a = qp.attributes;
+  take(a.access, change.access);
+  take(a.path, change.path);
+  take(a.path_mtu, change.path_mtu);
+  take(a.dest_qpn, change.dest_qpn);
+  take(a.rnr_retry, change.rnr_retry);
+  take(a.qkey, change.qkey);
+  if (change.access) qp.access = *change.access;
+  if (change.rnr_retry) qp.rnr_retry = *change.rnr_retry;
+  if (to == QpState::reset) {
+    reset_qp(qp, false);
+    qp.attributes = {};
+    qp.access = Access::none;
+  }
+  const bool to_error = to == QpState::err && qp.state != QpState::err;
+  qp.state = to;
+  if (to_error) reset_qp(qp, true);
+  return {};
+}
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The headers of SRD, our own multipath reliable datagram, as plain structs of big-endian integers.
+// SRD.md in this folder documents every byte and what it means; this file is its translation.
+#pragma once
+
+#include <cstddef>
+
+#include "lib/base/bytes.hpp"
+#include "weft/types.hpp"
+
+namespace weft::wire {
+
+// Frames go to this UDP port.
+inline constexpr uint16_t kSrdUdpPort = 4795;
+inline constexpr uint8_t kSrdVersion = 1;
+
+enum class SrdOpcode : uint8_t {
+  // Sequenced: delivered once, acknowledged, repaired when lost.
+  send = 1,
+  write = 2,
+  read_request = 3,
+  read_response = 4,
+  compare_swap = 5,
+  fetch_add = 6,
+  atomic_response = 7,
+  write_add = 8,
+  failure = 9,  // a READ could not be answered to its end; `detail` says why
+  fill = 10,    // holds the place of a packet that will never be sent again
+  abort = 11,   // the receiver forgets a message that was sent in part
+  // Not sequenced: lost without harm.
+  acknowledge = 16,
+  refusal = 17,  // this packet was not executed; `detail` says why
+  reset = 18,    // this stream is not known here (any more)
+};
+
+// Why a request was refused, or a response ended early: `detail` of refusal and failure.
+enum class SrdReason : uint8_t {
+  none = 0,
+  no_receive = 1,     // no receive is posted: later
+  busy = 2,           // too much is in progress: later
+  no_queue_pair = 3,  // no such queue pair, or it is in no state to receive
+  access = 4,         // key, domain, bounds or permission
+  invalid = 5,        // the request makes no sense
+  length = 6,         // longer than the receive
+  memory = 7,         // a page is gone
+};
+
+// What a WRITE_ADD adds: `detail` of write_add.
+enum class SrdElement : uint8_t { int32 = 0, int64 = 1, fp32 = 2 };
+
+namespace srd_flag {
+inline constexpr uint8_t kAckRequest = 0x80;  // acknowledge at once
+inline constexpr uint8_t kSolicited = 0x40;   // wakes who waits for solicited completions
+inline constexpr uint8_t kRetransmission = 0x20;
+inline constexpr uint8_t kFragment = 0x10;   // SrdFragment follows: the message has more packets
+inline constexpr uint8_t kImmediate = 0x08;  // SrdImmediate follows
+inline constexpr uint8_t kProtected = 0x04;  // reserved for authenticated encryption: refused now
+}  // namespace srd_flag
+
+using Be48 = base::BigEndian<uint64_t, 6>;
+
+// Opens every packet.
+struct SrdBase {
+  uint8_t opcode = 0;
+  uint8_t version_pad = kSrdVersion << 4;  // version:4 pad:2 reserved:2
+  uint8_t flags = 0;
+  uint8_t path = 0;
+  uint8_t masked = 0;      // not covered by the trailer; zero
+  base::Be24 dest = 0u;    // queue pair, or endpoint (low 16 bits zero)
+  base::Be32 epoch;        // of the stream
+  base::Be32 incarnation;  // of the stream's receiver, 0 = not known yet
+  base::Be16 path_sequence;
+  Be48 sequence;
+  uint8_t detail = 0;
+  base::Be24 source = 0u;
+
+  uint8_t version() const { return version_pad >> 4; }
+  uint8_t pad() const { return (version_pad >> 2) & 3; }
+};
+static_assert(sizeof(SrdBase) == 28 && alignof(SrdBase) == 1);
+
+// Names a message of the sender, in packets that belong together or are answered.
+struct SrdMessage {
+  base::Be32 id;
+};
+
+struct SrdFragment {
+  base::Be32 length;  // of the whole message
+  base::Be32 offset;  // of this packet's payload
+};
+static_assert(sizeof(SrdFragment) == 8);
+
+struct SrdRemote {
+  base::Be64 address;  // of this packet's first byte
+  base::Be32 rkey;
+};
+static_assert(sizeof(SrdRemote) == 12);
+
+struct SrdImmediate {
+  base::Be64 value;
+};
+
+// Behind the base header of an acknowledgement, with `words` 64-bit words of bitmap behind it.
+struct SrdAck {
+  base::Be32 echo;        // low half of the sequence of the packet that is echoed
+  Be48 received_bytes;    // of this stream, wrapping
+  base::Be32 delay_ns;    // from the arrival of that packet to this acknowledgement
+  base::Be16 duplicates;  // packets that came twice, wrapping
+  uint8_t flags = 0;      // bit 0: the echoed packet was ECN-marked
+  uint8_t words = 0;      // of bitmap, at most kSrdMostWords
+  base::Be16 reserved;
+};
+static_assert(sizeof(SrdAck) == 20);
+inline constexpr uint32_t kSrdMostWords = 16;
+
+// The operands of compare_swap and fetch_add.
+struct SrdOperands {
+  base::Be64 add_or_compare;
+  base::Be64 swap;
+};
+static_assert(sizeof(SrdOperands) == 16);
+
+// The longest headers: base, message, fragment, remote, immediate.
+inline constexpr size_t kSrdLargestHeader = sizeof(SrdBase) + sizeof(SrdMessage) +
+                                            sizeof(SrdFragment) + sizeof(SrdRemote) +
+                                            sizeof(SrdImmediate);
+static_assert(kSrdLargestHeader == 60);
+
+constexpr bool is_sequenced(SrdOpcode opcode) {
+  return opcode >= SrdOpcode::send && opcode <= SrdOpcode::abort;
+}
+constexpr bool has_remote(SrdOpcode opcode) {
+  return opcode == SrdOpcode::write || opcode == SrdOpcode::read_request ||
+         opcode == SrdOpcode::compare_swap || opcode == SrdOpcode::fetch_add ||
+         opcode == SrdOpcode::write_add;
+}
+// Has SrdMessage.
+constexpr bool names_message(SrdOpcode opcode, uint8_t flags) {
+  switch (opcode) {
+    case SrdOpcode::send:
+    case SrdOpcode::write:
+    case SrdOpcode::write_add:
+      return (flags & srd_flag::kFragment) != 0;
+    case SrdOpcode::fill:
+    case SrdOpcode::acknowledge:
+      return false;
+    default:
+      return true;
+  }
+}
+// Operands and values are read where they lie, so they count as headers.
+constexpr uint32_t operand_bytes(SrdOpcode opcode) {
+  if (opcode == SrdOpcode::atomic_response) return 8;
+  const bool atomic = opcode == SrdOpcode::compare_swap || opcode == SrdOpcode::fetch_add;
+  return atomic ? sizeof(SrdOperands) : 0;
+}
+constexpr bool may_carry_payload(SrdOpcode opcode) {
+  return opcode == SrdOpcode::send || opcode == SrdOpcode::write ||
+         opcode == SrdOpcode::write_add || opcode == SrdOpcode::read_response;
+}
+
+}  // namespace weft::wire

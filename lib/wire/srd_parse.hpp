@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SRD from bytes to a parsed packet, checked once, and back. Nothing past the end of a frame is
+// ever read; what a packet of its opcode must have is there when parse says none.
+#pragma once
+
+#include <cstring>
+
+#include "lib/wire/srd_headers.hpp"
+
+namespace weft::wire {
+
+enum class SrdError : uint8_t { none, too_short, bad_version, bad_opcode, bad_payload };
+
+struct SrdPacket {
+  SrdOpcode opcode{};
+  uint8_t flags = 0;
+  uint8_t path = 0;
+  uint8_t detail = 0;
+  uint16_t path_sequence = 0;
+  QpNum dest, source;
+  uint32_t epoch = 0;
+  uint32_t incarnation = 0;
+  uint32_t message = 0;
+  uint64_t sequence = 0;
+  // Fragment; of a packet that is a whole message: offset 0 and length = payload_length.
+  uint32_t length = 0;
+  uint32_t offset = 0;
+  uint64_t address = 0;  // remote
+  uint32_t rkey = 0;
+  uint64_t immediate = 0;
+  const SrdAck* ack = nullptr;
+  const std::byte* operands = nullptr;
+  const std::byte* payload = nullptr;
+  uint32_t payload_length = 0;  // pad excluded; what lies elsewhere included
+
+  bool has(uint8_t flag) const { return (flags & flag) != 0; }
+  // Of compare_swap and fetch_add.
+  const SrdOperands& two_operands() const {
+    return *reinterpret_cast<const SrdOperands*>(operands);
+  }
+  // Of atomic_response.
+  uint64_t value() const { return *reinterpret_cast<const base::Be64*>(operands); }
+};
+
+namespace detail {
+
+// Bytes of the headers of a packet, the words of an acknowledgement left out; 0 for an opcode that
+// does not exist.
+constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
+  uint32_t length = sizeof(SrdBase);
+  if (names_message(opcode, flags)) length += sizeof(SrdMessage);
+  if (opcode == SrdOpcode::acknowledge) return length + sizeof(SrdAck);
+  if (opcode == SrdOpcode::refusal || opcode == SrdOpcode::reset) return length;
+  if (!is_sequenced(opcode)) return 0;
+  if (flags & srd_flag::kFragment) length += sizeof(SrdFragment);
+  if (has_remote(opcode)) length += sizeof(SrdRemote);
+  if (flags & srd_flag::kImmediate) length += sizeof(SrdImmediate);
+  return length + operand_bytes(opcode);
+}
+
+}  // namespace detail
+
+// Parses `length` bytes at `bytes`, of which the last `trailer` are the CRC (4, or 0 on ports that
+// carry none). `elsewhere`: payload bytes that lie apart; then there must be none here, and no pad.
+inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
+                          uint32_t elsewhere, SrdPacket& out) {
+  if (length < sizeof(SrdBase) + trailer) return SrdError::too_short;
+  const auto& base = *reinterpret_cast<const SrdBase*>(bytes);
+  if (base.version() != kSrdVersion) return SrdError::bad_version;
+  out.opcode = static_cast<SrdOpcode>(base.opcode);
+  out.flags = base.flags;
+  if (out.has(srd_flag::kProtected)) return SrdError::bad_version;
+  uint32_t headers = detail::srd_header_length(out.opcode, base.flags);
+  if (headers == 0) return SrdError::bad_opcode;
+  if (length < headers + base.pad() + trailer) return SrdError::too_short;
+  const std::byte* at = bytes + sizeof(SrdBase);
+  if (out.opcode == SrdOpcode::acknowledge) {
+    out.ack = reinterpret_cast<const SrdAck*>(at);
+    if (out.ack->words > kSrdMostWords) return SrdError::bad_payload;
+    headers += out.ack->words * 8u;
+  }
+  const uint32_t fixed = headers + base.pad() + trailer;
+  if (length < fixed) return SrdError::too_short;
+  out.path = base.path;
+  out.detail = base.detail;
+  out.path_sequence = base.path_sequence;
+  out.dest = QpNum{base.dest};
+  out.source = QpNum{base.source};
+  out.epoch = base.epoch;
+  out.incarnation = base.incarnation;
+  out.sequence = base.sequence;
+  out.payload = bytes + headers;
+  out.payload_length = length - fixed + elsewhere;
+  out.message = 0;
+  out.length = out.payload_length;
+  out.offset = 0;
+  if (out.payload_length != 0 && !may_carry_payload(out.opcode)) return SrdError::bad_payload;
+  if (base.pad() != 0 && !may_carry_payload(out.opcode)) return SrdError::bad_payload;
+  if (elsewhere != 0 && length != fixed) return SrdError::bad_payload;
+  if (names_message(out.opcode, out.flags)) {
+    out.message = reinterpret_cast<const SrdMessage*>(at)->id;
+    at += sizeof(SrdMessage);
+  }
+  if (!is_sequenced(out.opcode)) return SrdError::none;
+  if (out.has(srd_flag::kFragment)) {
+    const auto& fragment = *reinterpret_cast<const SrdFragment*>(at);
+    out.length = fragment.length;
+    out.offset = fragment.offset;
+    at += sizeof(SrdFragment);
+  }
+  if (has_remote(out.opcode)) {
+    const auto& remote = *reinterpret_cast<const SrdRemote*>(at);
+    out.address = remote.address;
+    out.rkey = remote.rkey;
+    at += sizeof(SrdRemote);
+  }
+  if (out.has(srd_flag::kImmediate)) {
+    out.immediate = reinterpret_cast<const SrdImmediate*>(at)->value;
+    at += sizeof(SrdImmediate);
+  }
+  out.operands = at;
+  const bool asks_length = out.opcode == SrdOpcode::read_request;
+  return asks_length && !out.has(srd_flag::kFragment) ? SrdError::bad_payload : SrdError::none;
+}
+
+// Bytes that srd_emit writes for `p`; operands and words follow them, and belong to the headers.
+constexpr uint32_t srd_emit_length(const SrdPacket& p) {
+  return detail::srd_header_length(p.opcode, p.flags) - operand_bytes(p.opcode) -
+         (p.opcode == SrdOpcode::acknowledge ? uint32_t{sizeof(SrdAck)} : 0);
+}
+
+// Writes the headers of `p` at `at` and returns the address behind them. `pad`: bytes behind the
+// payload.
+inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexcept {
+  SrdBase base;
+  base.opcode = static_cast<uint8_t>(p.opcode);
+  base.version_pad = static_cast<uint8_t>(kSrdVersion << 4 | pad << 2);
+  base.flags = p.flags;
+  base.path = p.path;
+  base.dest = p.dest.value;
+  base.epoch = p.epoch;
+  base.incarnation = p.incarnation;
+  base.path_sequence = p.path_sequence;
+  base.sequence = p.sequence;
+  base.detail = p.detail;
+  base.source = p.source.value;
+  const auto put = [&at](const auto& header) {
+    std::memcpy(at, &header, sizeof header);
+    at += sizeof header;
+  };
+  put(base);
+  if (names_message(p.opcode, p.flags)) put(SrdMessage{p.message});
+  if (!is_sequenced(p.opcode)) return at;
+  if (p.has(srd_flag::kFragment)) put(SrdFragment{p.length, p.offset});
+  if (has_remote(p.opcode)) put(SrdRemote{p.address, p.rkey});
+  if (p.has(srd_flag::kImmediate)) put(SrdImmediate{p.immediate});
+  return at;
+}
+
+}  // namespace weft::wire

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opening an `srd` device: its own keys, its port, its engine.
+#include "providers/software/open.hpp"
+
+#include <time.h>
+
+#include "lib/base/clock.hpp"
+#include "providers/srd/srd_context.hpp"
+
+namespace weft::srd {
+
+namespace {
+
+// An OwnKey of one of a few words.
+template <class Enum, size_t kCount>
+software::OwnKey word_key(std::string_view key, Enum& target,
+                          const std::string_view (&words)[kCount]) {
+  return {key, [key, &target, &words](const std::string& value) -> Result<void> {
+            std::string valid;
+            for (size_t i = 0; i < kCount; ++i) {
+              valid += (i == 0 ? "" : ", ") + std::string(words[i]);
+              if (words[i] != value) continue;
+              target = static_cast<Enum>(i);
+              return {};
+            }
+            return Error{Code::invalid_argument,
+                         std::string(key) + "=" + value + ": must be one of " + valid};
+          }};
+}
+
+// Milliseconds of the wall clock, so that the streams of the next process are newer than ours.
+uint32_t wall_clock_epoch() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const auto ms =
+      static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
+  const auto epoch = static_cast<uint32_t>(ms);
+  return epoch != 0 ? epoch : 1;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
+  bool single_thread = false;
+  engine::srd::Config config;
+  uint32_t paths = 0;
+  uint32_t patience_ms = static_cast<uint32_t>(config.patience.ms());
+  uint32_t least_rto_us = 1000;
+  Result<software::OpenedPort> opened =
+      software::open_port(spec,
+                          {software::flag_key("single_thread", single_thread),
+                           software::number_key("paths", paths, 1, engine::srd::kMostPaths),
+                           word_key("path_policy", config.policy, engine::srd::kPathPolicyNames),
+                           word_key("cc", config.control, engine::srd::kControlNames),
+                           software::number_key("patience_ms", patience_ms, 10, 3'600'000),
+                           software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)},
+                          wire::kSrdUdpPort);
+  if (!opened) return opened.error();
+  // Memory has one path; a network perhaps many.
+  const engine::Capabilities& c = opened->port->capabilities();
+  config.paths = paths != 0 ? paths : c.lossless ? 1 : 64;
+  config.patience = Duration::from_ms(patience_ms);
+  config.least_rto = Duration::from_us(least_rto_us);
+  config.start = base::Clock::process().now();
+  config.epoch = wall_clock_epoch();
+  DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
+  std::shared_ptr<SrdContext> context(new SrdContext(
+      std::move(opened->port), config, {.single_thread = single_thread}, std::move(attributes)));
+  if (const Result<void> ok = context->start(); !ok) return ok.error();
+  return std::shared_ptr<verbs::Context>(std::move(context));
+}
+
+void list(std::vector<DeviceListing>& out) { software::list_ports("srd", wire::kSrdUdpPort, out); }
+
+}  // namespace weft::srd
