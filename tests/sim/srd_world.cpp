@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See srd_world.hpp.
+#include "tests/sim/srd_world.hpp"
+
+#include <algorithm>
+
+#include "lib/base/check.hpp"
+
+namespace weft::test {
+
+SrdLife::SrdLife(sim::Network& network, sim::Host& host, const engine::srd::Config& config,
+                 uint64_t seed, const middleware::FaultOptions& faults,
+                 const engine::Capabilities& capabilities)
+    : random(seed), network_(network), received_(64), sending_(64) {
+  auto faulty =
+      std::make_unique<middleware::FaultPort>(std::make_unique<port::SimPort>(host, capabilities),
+                                              faults, [&network] { return network.now(); });
+  fault = faulty.get();
+  tap = std::make_unique<TapPort>(std::move(faulty));
+  engine = std::make_unique<engine::srd::Engine>(*tap, config, random);
+  host.notify(this, 0);
+}
+
+void SrdLife::wake(Instant at) {
+  if (!alive_ || at >= wakes_at_) return;
+  wakes_at_ = at;
+  network_.events().schedule(at, *this, ++ticket_);
+}
+
+void SrdLife::on_event(Instant now, uint64_t argument) {
+  if (argument == 0) return wake(now + Duration::from_ns(100));  // an arrival
+  if (!alive_ || argument != ticket_) return;
+  wakes_at_ = Instant::never();
+  turn(now);
+}
+
+void SrdLife::turn(Instant now) {
+  const size_t n = tap->receive(received_);
+  if (n != 0) {
+    engine->receive({received_.data(), n}, now);
+    tap->release({received_.data(), n});
+  }
+  if (engine->next_deadline() <= now) engine->expire(now);
+  const bool all_sent = send(now);
+  if (after_turn) after_turn();
+  std::vector<pollfd> none;
+  const Instant soon = now + Duration::from_us(1);
+  if (!all_sent || n == received_.size() || engine->wants_transmit() ||
+      !tap->prepare_wait(none, !all_sent))
+    wake(soon);
+  const Instant deadline = engine->next_deadline();
+  if (!deadline.is_never()) wake(std::max(deadline, soon));
+}
+
+bool SrdLife::send(Instant now) {
+  for (int round = 0; round < 4; ++round) {
+    if (begin_ == end_) {
+      begin_ = 0;
+      end_ = engine->transmit(sending_, now);
+      if (end_ == 0) return true;
+    }
+    begin_ += tap->transmit({sending_.data() + begin_, end_ - begin_});
+    if (begin_ != end_) return false;
+  }
+  return true;
+}
+
+SrdStation::SrdStation(sim::Network& network, uint32_t index, const SrdOptions& options)
+    : network_(network),
+      host_(network.add_host(sim::host_address(index))),
+      options_(options),
+      index_(index),
+      memory_(index, options.memory) {
+  live(0);
+}
+
+void SrdStation::live(uint32_t life) {
+  engine::srd::Config config = options_.config;
+  config.start = network_.now();
+  config.epoch += static_cast<uint32_t>(network_.now().ps / Duration::from_ms(1).ps) + life;
+  middleware::FaultOptions faults = options_.faults;
+  faults.seed = options_.seed * 1000 + index_;
+  all_lives_.push_back(std::make_unique<SrdLife>(network_, host_, config,
+                                                 options_.seed * 64 + index_ + life * 8, faults,
+                                                 options_.capabilities));
+  life_ = all_lives_.back().get();
+  send_cq_ = std::make_unique<engine::CompletionQueue>(65536);
+  recv_cq_ = std::make_unique<engine::CompletionQueue>(65536);
+  key_ = engine().keys().insert(memory_.data(), memory_.size(), Access::all, kDomain);
+  engine::srd::QpConfig qp = options_.qp;
+  qp.domain = kDomain;
+  qp.send_cq = send_cq_.get();
+  qp.recv_cq = recv_cq_.get();
+  for (qp_ = nullptr;;) {  // numbers come in a secret order, each once
+    if (qp_ != nullptr) engine().destroy_qp(qp_);
+    const Result<engine::srd::QueuePair*> made = engine().create_qp(qp);
+    WEFT_CHECK(made);
+    qp_ = *made;
+    if (number_.value == 0 || qp_->number == number_) break;
+  }
+  number_ = qp_->number;
+  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+    QueuePairAttributes change;
+    change.state = state;
+    if (state == QpState::init) change.access = Access::all;
+    WEFT_CHECK(engine().modify_qp(*qp_, change));
+  }
+}
+
+void SrdStation::restart(bool same_number) {
+  life_->kill();
+  if (!same_number) number_ = QpNum{};
+  while (!host_.received().empty()) network_.pool().give(host_.received().pop());
+  live(++lives_);
+}
+
+PostStatus SrdStation::recv(uint64_t id, const Sge& sge) {
+  const RecvRequest request{id, {&sge, 1}};
+  return engine().post_recv(*qp_, {&request, 1});
+}
+
+PostStatus SrdStation::post(SrdStation& to, SendRequest request) {
+  QueuePairAttributes change;
+  change.path = AddressVector{.destination = to.host().address()};
+  change.dest_qpn = to.number();
+  WEFT_CHECK(engine().modify_qp(*qp_, change));
+  const PostStatus status = engine().post_send(*qp_, {&request, 1}, network_.now());
+  life_->kick();
+  return status;
+}
+
+std::vector<Completion> SrdStation::drain(engine::CompletionQueue& queue) {
+  std::vector<Completion> all;
+  Completion c;
+  while (queue.pop({&c, 1}) != 0) all.push_back(c);
+  return all;
+}
+
+SrdWorld::SrdWorld(const SrdOptions& options) {
+  for (uint32_t i = 0; i < options.stations; ++i)
+    stations.push_back(std::make_unique<SrdStation>(network, i, options));
+  for (size_t i = 0; i < stations.size(); ++i)
+    for (size_t j = i; j < stations.size(); ++j)
+      network.connect(stations[i]->host(), stations[j]->host(), options.link);
+}
+
+bool SrdWorld::run_until(const std::function<bool()>& done, Duration limit) {
+  const Instant end = network.now() + limit;
+  while (!done()) {
+    if (network.now() > end || !network.events().step()) return done();
+  }
+  return true;
+}
+
+}  // namespace weft::test

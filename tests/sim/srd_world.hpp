@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SRD engines in a simulated network, for tests: stations that are all connected to each other,
+// each with a fault port, an engine, registered memory and one queue pair. A station can die and
+// come back as another incarnation. All in virtual time, from a seed.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/engine/srd/engine.hpp"
+#include "lib/sim/network.hpp"
+#include "providers/port/middleware/fault_port.hpp"
+#include "providers/port/sim/sim_port.hpp"
+#include "tests/sim/memory.hpp"
+#include "tests/sim/tap_port.hpp"
+
+namespace weft::test {
+
+// What the driver is in real time. One life of a station: nothing happens after kill().
+class SrdLife final : public sim::EventHandler {
+ public:
+  SrdLife(sim::Network& network, sim::Host& host, const engine::srd::Config& config, uint64_t seed,
+          const middleware::FaultOptions& faults, const engine::Capabilities& capabilities);
+
+  void kick() { wake(network_.now()); }
+  void kill() { alive_ = false; }
+  void on_event(Instant now, uint64_t argument) override;
+
+  middleware::FaultPort* fault = nullptr;  // the tap's
+  std::unique_ptr<TapPort> tap;
+  base::SecureRandom random;
+  std::unique_ptr<engine::srd::Engine> engine;
+  std::function<void()> after_turn;
+
+ private:
+  void wake(Instant at);
+  void turn(Instant now);
+  bool send(Instant now);
+
+  sim::Network& network_;
+  bool alive_ = true;
+  Instant wakes_at_ = Instant::never();
+  uint64_t ticket_ = 0;
+  std::vector<engine::Frame> received_;
+  std::vector<engine::TxFrame> sending_;
+  size_t begin_ = 0, end_ = 0;
+};
+
+struct SrdOptions {
+  engine::srd::Config config;
+  engine::srd::QpConfig qp;
+  middleware::FaultOptions faults;
+  engine::Capabilities capabilities = port::sim_capabilities();
+  sim::LinkOptions link;
+  size_t memory = 1u << 20;
+  uint32_t stations = 2;
+  uint64_t seed = 1;
+};
+
+class SrdStation {
+ public:
+  static constexpr uint32_t kDomain = 1;
+  SrdStation(sim::Network& network, uint32_t index, const SrdOptions& options);
+
+  // The process dies and another takes its address; with `same_number` also its QPN. Its memory
+  // stays, its keys do not.
+  void restart(bool same_number = true);
+
+  engine::srd::Engine& engine() { return *life_->engine; }
+  engine::srd::QueuePair& qp() { return *qp_; }
+  SrdLife& life() { return *life_; }
+  sim::Host& host() { return host_; }
+  QpNum number() const { return number_; }
+  std::byte* at(size_t offset) const { return memory_.data() + offset; }
+  uint64_t address_of(size_t offset) const { return reinterpret_cast<uint64_t>(at(offset)); }
+  uint64_t& word(size_t offset) const { return *reinterpret_cast<uint64_t*>(at(offset)); }
+  Sge sge(size_t offset, uint32_t length) const { return {at(offset), length, LKey{key_}}; }
+  uint32_t key() const { return key_; }
+  uint64_t count(engine::Count c) { return engine().counters()[c]; }
+
+  PostStatus recv(uint64_t id, const Sge& sge);
+  // `request` to the queue pair of `to`; remote_address and rkey are the caller's.
+  PostStatus post(SrdStation& to, SendRequest request);
+  std::vector<Completion> sent() { return drain(*send_cq_); }
+  std::vector<Completion> received() { return drain(*recv_cq_); }
+
+ private:
+  void live(uint32_t life);
+  static std::vector<Completion> drain(engine::CompletionQueue& queue);
+
+  sim::Network& network_;
+  sim::Host& host_;
+  SrdOptions options_;
+  uint32_t index_;
+  uint32_t lives_ = 0;
+  std::vector<std::unique_ptr<SrdLife>> all_lives_;
+  SrdLife* life_ = nullptr;
+  Memory memory_;
+  uint32_t key_ = 0;
+  std::unique_ptr<engine::CompletionQueue> send_cq_, recv_cq_;
+  engine::srd::QueuePair* qp_ = nullptr;
+  QpNum number_;
+};
+
+// Stations, each connected to each.
+struct SrdWorld {
+  explicit SrdWorld(const SrdOptions& options = {});
+  SrdStation& operator[](size_t i) { return *stations[i]; }
+  void run_for(Duration d) { network.events().run_until(network.now() + d); }
+  // Runs until `done` holds. False: not within `limit`.
+  bool run_until(const std::function<bool()>& done, Duration limit = Duration::from_s(10));
+
+  sim::Network network;
+  std::vector<std::unique_ptr<SrdStation>> stations;
+};
+
+}  // namespace weft::test
