@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of the SRD engine that are values by themselves: the receiver's bitmap against a plain
+// set, the table of half-arrived messages against a map, and what each path policy does.
+#include <array>
+#include <map>
+#include <set>
+
+#include "lib/base/random.hpp"
+#include "lib/engine/srd/assembly.hpp"
+#include "lib/engine/srd/path_policy.hpp"
+#include "lib/engine/srd/receive_window.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace weft;
+using namespace weft::engine::srd;
+
+TEST_CASE("the receive window agrees with a set, threat:A10 threat:A26") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    base::Random random(seed);
+    ReceiveWindow window;
+    std::set<uint64_t> have;
+    uint64_t next = 0;
+    for (int step = 0; step < 5000; ++step) {
+      const uint64_t reach = random.below(3) == 0 ? 2000 : 20;
+      const uint64_t back = std::min<uint64_t>(next, random.below(10));
+      const uint64_t s = next - back + random.below(reach);
+      const auto place = window.place_of(s);
+      const bool old = s < next || have.count(s) != 0;
+      const bool far = s >= next + kWindow;
+      REQUIRE(place == (old   ? ReceiveWindow::Place::duplicate
+                        : far ? ReceiveWindow::Place::beyond
+                              : ReceiveWindow::Place::fresh));
+      if (place != ReceiveWindow::Place::fresh) continue;
+      window.accept(s);
+      have.insert(s);
+      while (have.count(next) != 0) have.erase(next++);
+      REQUIRE(window.next() == next);
+      const uint64_t span = have.empty() ? 0 : *have.rbegin() + 1 - next;
+      REQUIRE(window.words() == (span + 63) / 64);
+      for (uint32_t w = 0; w < window.words(); ++w)
+        for (uint32_t i = 0; i < 64; ++i)
+          REQUIRE(((window.word(w) >> i) & 1) == have.count(next + 64 * w + i));
+    }
+  }
+}
+
+TEST_CASE("the assembly table agrees with a map") {
+  base::Random random(3);
+  AssemblyTable table;
+  std::map<uint64_t, uint32_t> have;
+  for (uint32_t step = 0; step < 200'000; ++step) {
+    const uint64_t name = AssemblyTable::name_of(static_cast<uint32_t>(random.below(3)),
+                                                 static_cast<uint32_t>(random.below(300)));
+    Assembly* const found = table.find(name);
+    REQUIRE((found != nullptr) == (have.count(name) != 0));
+    if (found == nullptr) {
+      table.insert(name)->length = step;
+      have[name] = step;
+    } else {
+      REQUIRE(found->length == have[name]);
+      table.remove(found);
+      have.erase(name);
+    }
+    REQUIRE(table.size() == have.size());
+    if (step % 5000 != 0) continue;
+    const uint64_t peer = random.below(3) + 1;
+    table.drain([&](const Assembly& a) { return a.name >> 32 == peer; },
+                [&](Assembly& a) {
+                  have.erase(a.name);
+                  table.remove(&a);
+                });
+    for (const auto& [n, length] : have) REQUIRE((n >> 32 != peer && table.find(n) != nullptr));
+    REQUIRE(table.size() == have.size());
+  }
+}
+
+namespace {
+std::map<uint8_t, int> shares(PathSet& paths, int count) {
+  std::map<uint8_t, int> result;
+  for (int i = 0; i < count; ++i) ++result[paths.choose(Instant{})];
+  return result;
+}
+}  // namespace
+
+TEST_CASE("single keeps one path, oblivious takes every path equally often") {
+  PathSet paths;
+  paths.start(PathPolicy::single, 16, 5);
+  CHECK(shares(paths, 100).size() == 1);
+  paths.start(PathPolicy::oblivious, 16, 5);
+  for (const auto& [path, count] : shares(paths, 1600)) CHECK(count == 100);
+}
+
+TEST_CASE("bitmap passes over a path with a penalty until that wears off") {
+  PathSet paths;
+  paths.start(PathPolicy::bitmap, 8, 5);
+  paths.on_timeout(3, Instant{});
+  paths[3].lost = 0;  // the penalty alone
+  CHECK(shares(paths, 8 * 8).count(3) == 0);
+  (void)shares(paths, 8 * 8 * 15);
+  CHECK(shares(paths, 8 * 8)[3] > 0);
+}
+
+TEST_CASE("reps uses paths again that did well, each once") {
+  PathSet paths;
+  paths.start(PathPolicy::reps, 64, 5);
+  for (uint8_t path : {9, 11, 13}) paths.on_ack(path, false);
+  paths.on_ack(15, true);  // marked: not again
+  CHECK(paths.choose(Instant{}) == 9);
+  CHECK(paths.choose(Instant{}) == 11);
+  CHECK(paths.choose(Instant{}) == 13);
+  CHECK(shares(paths, 1000).size() > 50);
+}
+
+TEST_CASE("a dead path is left alone, tried now and then, and comes back") {
+  for (const PathPolicy policy : {PathPolicy::oblivious, PathPolicy::bitmap, PathPolicy::reps}) {
+    PathSet paths;
+    paths.start(policy, 8, 5);
+    paths.on_timeout(2, Instant{});
+    CHECK(paths.dead() == 1);
+    int used = 0;
+    for (int us = 0; us < 5000; ++us) used += paths.choose(Instant{} + Duration::from_us(us)) == 2;
+    CHECK(used >= 1);
+    CHECK(used <= 6);
+    paths.on_ack(2, false);
+    CHECK(paths.dead() == 0);
+  }
+}
+
+TEST_CASE("what was lost goes another way, if there is one") {
+  for (const PathPolicy policy : {PathPolicy::oblivious, PathPolicy::bitmap, PathPolicy::reps}) {
+    PathSet paths;
+    paths.start(policy, 4, 9);
+    for (int i = 0; i < 1000; ++i) CHECK(paths.choose_other(1, Instant{}) != 1);
+    paths.start(policy, 1, 9);
+    CHECK(paths.choose_other(0, Instant{}) == 0);
+  }
+}

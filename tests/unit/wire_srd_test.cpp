@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The SRD header: emit and parse agree for every opcode and flag, the bytes are where SRD.md says,
+// and no prefix or mutation of a packet is read past its end or taken for something it is not.
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "lib/base/random.hpp"
+#include "lib/wire/srd_parse.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace weft;
+using namespace weft::wire;
+
+namespace {
+
+SrdPacket sample(SrdOpcode opcode, uint8_t flags) {
+  SrdPacket p;
+  p.opcode = opcode;
+  p.flags = flags;
+  p.path = 0x21;
+  p.detail = 0x32;
+  p.path_sequence = 0x4354;
+  p.dest = QpNum{0x0A0B0C};
+  p.source = QpNum{0x1A1B1C};
+  p.epoch = 0x51525354;
+  p.incarnation = 0x61626364;
+  p.message = 0x71727374;
+  p.sequence = 0x818283848586;
+  p.length = 0x0000F000;
+  p.offset = 0x00001000;
+  p.address = 0x9192939495969798;
+  p.rkey = 0xA1A2A3A4;
+  p.immediate = 0xB1B2B3B4B5B6B7B8;
+  return p;
+}
+
+std::vector<std::byte> bytes_of(const SrdPacket& p, uint32_t payload) {
+  const uint8_t pad = (0u - payload) & 3;
+  if (srd_emit_length(p) == 0) {  // there is no such opcode: a bare base header
+    std::vector<std::byte> bare(sizeof(SrdBase), std::byte{0});
+    bare[0] = static_cast<std::byte>(p.opcode);
+    bare[1] = std::byte{kSrdVersion << 4};
+    return bare;
+  }
+  const uint32_t operands = operand_bytes(p.opcode);
+  const uint32_t extra = p.opcode == SrdOpcode::acknowledge ? sizeof(SrdAck) : operands;
+  std::vector<std::byte> bytes(srd_emit_length(p) + extra + payload + pad, std::byte{0});
+  const std::byte* const end = srd_emit(bytes.data(), p, pad);
+  REQUIRE(end == bytes.data() + srd_emit_length(p));
+  return bytes;
+}
+
+// In a buffer of exactly its size, for the sanitizers.
+SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPacket& out) {
+  static std::unique_ptr<std::byte[]> copy;
+  copy.reset(new std::byte[length]);
+  if (length != 0) std::memcpy(copy.get(), bytes.data(), length);
+  return srd_parse(copy.get(), static_cast<uint32_t>(length), 0, 0, out);
+}
+
+}  // namespace
+
+TEST_CASE("an SRD packet is parsed as it was emitted") {
+  for (uint8_t opcode = 1; opcode <= 18; ++opcode) {
+    for (uint32_t flags = 0; flags < 256; flags += 8) {
+      SrdPacket p = sample(static_cast<SrdOpcode>(opcode), static_cast<uint8_t>(flags));
+      if (p.opcode == SrdOpcode::read_request) p.flags |= srd_flag::kFragment;
+      const uint32_t payload = may_carry_payload(p.opcode) ? 13 : 0;
+      const bool exists = opcode <= 11 || opcode >= 16;
+      const std::vector<std::byte> bytes = bytes_of(p, payload);
+      SrdPacket q;
+      INFO(int{opcode} << " " << flags);
+      REQUIRE((parse_exact(bytes, bytes.size(), q) == SrdError::none) == exists);
+      if (!exists) continue;
+      CHECK(q.path == p.path);
+      CHECK(q.detail == p.detail);
+      CHECK(q.path_sequence == p.path_sequence);
+      CHECK(q.dest == p.dest);
+      CHECK(q.source == p.source);
+      CHECK(q.epoch == p.epoch);
+      CHECK(q.incarnation == p.incarnation);
+      CHECK(q.sequence == p.sequence);
+      CHECK(q.payload_length == payload);
+      CHECK(q.message == (names_message(p.opcode, p.flags) ? p.message : 0));
+      const bool cut = is_sequenced(p.opcode) && p.has(srd_flag::kFragment);
+      CHECK(q.length == (cut ? p.length : payload));
+      CHECK(q.offset == (cut ? p.offset : 0));
+      if (has_remote(p.opcode)) {
+        CHECK(q.address == p.address);
+        CHECK(q.rkey == p.rkey);
+      }
+      if (is_sequenced(p.opcode) && p.has(srd_flag::kImmediate)) CHECK(q.immediate == p.immediate);
+    }
+  }
+}
+
+TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
+  SrdPacket p = sample(SrdOpcode::write, srd_flag::kFragment | srd_flag::kImmediate);
+  const std::vector<std::byte> bytes = bytes_of(p, 0);
+  const uint8_t wanted[] = {
+      0x02, 0x10, 0x18, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
+      0x61, 0x62, 0x63, 0x64, 0x43, 0x54, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86,
+      0x32, 0x1A, 0x1B, 0x1C, 0x71, 0x72, 0x73, 0x74,                          // message
+      0x00, 0x00, 0xF0, 0x00, 0x00, 0x00, 0x10, 0x00,                          // fragment
+      0x91, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0xA1, 0xA2, 0xA3, 0xA4,  // remote
+      0xB1, 0xB2, 0xB3, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8};                         // immediate
+  REQUIRE(bytes.size() == sizeof wanted);
+  CHECK(std::memcmp(bytes.data(), wanted, sizeof wanted) == 0);
+}
+
+TEST_CASE("an acknowledgement carries as many words as it says, and no more than allowed") {
+  SrdPacket p = sample(SrdOpcode::acknowledge, 0);
+  std::vector<std::byte> bytes = bytes_of(p, 0);
+  SrdAck ack;
+  ack.echo = 0xC1C2C3C4;
+  ack.words = 2;
+  std::memcpy(&bytes[sizeof(SrdBase)], &ack, sizeof ack);
+  SrdPacket q;
+  CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::too_short);
+  bytes.resize(bytes.size() + 16);
+  REQUIRE(parse_exact(bytes, bytes.size(), q) == SrdError::none);
+  CHECK(q.ack->echo == 0xC1C2C3C4);
+  bytes.resize(bytes.size() + 8);
+  CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
+  ack.words = kSrdMostWords + 1;
+  std::memcpy(&bytes[sizeof(SrdBase)], &ack, sizeof ack);
+  bytes.resize(sizeof(SrdBase) + sizeof(SrdAck) + 8 * ack.words);
+  CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
+}
+
+TEST_CASE("prefixes and mutations of SRD packets are never read past their end") {
+  base::Random random(4);
+  for (int round = 0; round < 20'000; ++round) {
+    SrdPacket p =
+        sample(static_cast<SrdOpcode>(1 + random.below(18)), static_cast<uint8_t>(random.next()));
+    std::vector<std::byte> bytes = bytes_of(p, may_carry_payload(p.opcode) ? 5 : 0);
+    for (uint64_t i = random.below(4); i-- > 0;)
+      bytes[random.below(bytes.size())] = static_cast<std::byte>(random.next());
+    const size_t length = random.below(bytes.size() + 1);
+    SrdPacket q;
+    if (parse_exact(bytes, length, q) != SrdError::none) continue;
+    CHECK(length >= sizeof(SrdBase));
+    CHECK(q.payload_length <= length);
+    CHECK_FALSE(q.has(srd_flag::kProtected));
+  }
+}
