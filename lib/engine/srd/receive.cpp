@@ -68,9 +68,14 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
       ++rx.duplicates;
       break;
     case ReceiveWindow::Place::fresh: {
+      if (rx.window.refused(p.sequence) && p.opcode != wire::SrdOpcode::fill)
+        return refuse(arrival, wire::SrdReason::busy);
       wire::SrdReason why = wire::SrdReason::none;
       const Outcome outcome = execute(*peer, arrival, why);
-      if (outcome == Outcome::refused) return refuse(arrival, why);
+      if (outcome == Outcome::refused) {
+        rx.window.refuse(p.sequence);
+        return refuse(arrival, why);
+      }
       if (outcome == Outcome::dropped) return;
       if (rx.window.holes() || p.sequence != rx.window.next()) count(Count::rx_out_of_sequence);
       rx.window.accept(p.sequence);

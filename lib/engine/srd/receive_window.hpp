@@ -25,8 +25,16 @@ class ReceiveWindow {
     return bit(sequence) ? Place::duplicate : Place::fresh;
   }
 
+  // A refusal is final: another copy of the packet may not be executed later, because the sender
+  // takes the refusal's word that it was not. Only a fill may take its number.
+  void refuse(uint64_t sequence) { refused_[index(sequence)] |= mask(sequence); }
+  bool refused(uint64_t sequence) const {
+    return (refused_[index(sequence)] & mask(sequence)) != 0;
+  }
+
   // A fresh packet was executed.
   void accept(uint64_t sequence) {
+    refused_[index(sequence)] &= ~mask(sequence);
     words_[index(sequence)] |= mask(sequence);
     if (sequence >= end_) end_ = sequence + 1;
     if (sequence != next_) return;
@@ -58,6 +66,7 @@ class ReceiveWindow {
   uint64_t next_ = 0;
   uint64_t end_ = 0;  // one past the highest accepted
   uint64_t words_[kWords] = {};
+  uint64_t refused_[kWords] = {};  // fresh numbers whose packet was refused
 };
 
 }  // namespace weft::engine::srd
