@@ -35,10 +35,11 @@ Packet& EventWheel::place_far(int64_t at) {
   return far_[place].packet;
 }
 
-// The tick of the first slot that is not empty, after tick_; INT64_MAX if there is none.
-int64_t EventWheel::next_slot_tick() const noexcept {
+// The tick of the first slot that is not empty, after `tick`; INT64_MAX if there is none. (Around
+// the wheel: if the only one is that of `tick` itself, it looks a turn away.)
+int64_t EventWheel::next_slot_tick(int64_t tick) const noexcept {
   if (summary_ == 0) return INT64_MAX;
-  const auto begin = static_cast<uint64_t>(tick_ + 1) & (kSlots - 1);
+  const auto begin = static_cast<uint64_t>(tick + 1) & (kSlots - 1);
   const uint64_t word = begin / 64;
   uint64_t slot = 0;
   if (const uint64_t rest = words_[word] >> (begin % 64); rest != 0) {
@@ -49,13 +50,13 @@ int64_t EventWheel::next_slot_tick() const noexcept {
     const uint64_t found = (word + 1 + static_cast<uint64_t>(std::countr_zero(turned))) & 63;
     slot = found * 64 + static_cast<uint64_t>(std::countr_zero(words_[found]));
   }
-  return tick_ + 1 + static_cast<int64_t>((slot - begin) & (kSlots - 1));
+  return tick + 1 + static_cast<int64_t>((slot - begin) & (kSlots - 1));
 }
 
 bool EventWheel::advance() {
   current_.clear();
   at_ = 0;
-  const int64_t near = next_slot_tick();
+  const int64_t near = next_slot_tick(tick_);
   const int64_t far = far_.empty() ? INT64_MAX : far_.front().packet.at / kTick;
   if (near == INT64_MAX && far == INT64_MAX) return false;
   tick_ = std::min(near, far);
@@ -69,7 +70,6 @@ bool EventWheel::advance() {
     slots_[index].drain(current_, pool_);
     words_[index / 64] &= ~(uint64_t{1} << (index % 64));
     if (words_[index / 64] == 0) summary_ &= ~(uint64_t{1} << (index / 64));
-    slots_[(index + 1) & (kSlots - 1)].prefetch();
   }
   int64_t last = 0;
   bool sorted = true;

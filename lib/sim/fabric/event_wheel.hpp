@@ -56,10 +56,17 @@ class EventWheel {
     now_ = packet.at;
     return packet;
   }
-  // The event that will be popped `ahead` events after the next one, if it is of the same
-  // nanosecond: a hint what to load into the cache.
-  const Packet* peek(size_t ahead) const noexcept {
-    return at_ + ahead < current_.size() ? &current_[at_ + ahead] : nullptr;
+  // True if the next event is the first of its nanosecond: the time to look ahead.
+  bool turned() const noexcept { return at_ == 0; }
+  // Visits the events that are known of the next nanosecond that has any: hints what to load into
+  // the cache while this one's events happen. Loads the slot behind that one itself.
+  template <class Visit>
+  void look_ahead(Visit visit) const {
+    const int64_t next = next_slot_tick(tick_);
+    if (next == INT64_MAX) return;
+    slots_[static_cast<size_t>(next) & (kSlots - 1)].each(visit);
+    const int64_t behind = next_slot_tick(next);
+    if (behind - tick_ < kSlots) slots_[static_cast<size_t>(behind) & (kSlots - 1)].prefetch();
   }
   template <class Visit>
   void each(Visit visit) const {
@@ -85,7 +92,7 @@ class EventWheel {
   Packet& place_current(int64_t at);
   Packet& place_far(int64_t at);
   bool advance();
-  int64_t next_slot_tick() const noexcept;
+  int64_t next_slot_tick(int64_t tick) const noexcept;
 
   ChunkPool& pool_;
   std::vector<Packet> current_;  // the events of tick_, sorted; those before at_ have happened

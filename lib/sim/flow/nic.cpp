@@ -11,10 +11,13 @@ namespace weft::sim::flow {
 using fabric::Event;
 using fabric::Packet;
 
-// The time that a packet takes at `rate`: until the next one may leave.
+// The time that a packet takes at `rate`: until the next one may leave. In whole nanoseconds it is
+// cut, and a whole number loses one, like serialisation (fabric.cpp).
 int64_t Hosts::gap(const FlowState& flow, double rate) const noexcept {
   const double ns = flow.last_bytes * 8e9 / rate;
-  return scheme_.whole_ns ? static_cast<int64_t>(ns) * 1000 : static_cast<int64_t>(ns * 1000);
+  if (!scheme_.whole_ns) return static_cast<int64_t>(ns * 1000);
+  const auto whole = static_cast<int64_t>(ns);
+  return (static_cast<double>(whole) == ns && whole > 0 ? whole - 1 : whole) * 1000;
 }
 
 void Hosts::wake(const Packet& event) {

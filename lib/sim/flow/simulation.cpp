@@ -135,8 +135,8 @@ void Run::loop() {
     const int64_t at = wheel_.next();
     if (at >= next_sample_) sample_until(std::min(at, until));
     if (at > until) break;
+    if (wheel_.turned()) prefetch();
     Packet packet = wheel_.pop();
-    prefetch();
     if ((++events_ & 0xFFFF) == 0) {
       tell_progress();
       if (options_.progress != nullptr && options_.progress->stop) break;
@@ -152,16 +152,17 @@ void Run::loop() {
   tell_progress();
 }
 
-// Loads what an event four places ahead will touch: the port that it leaves through, and the
-// account of the one that it comes in through.
+// Loads what the events of the next nanosecond will touch: the port that each leaves through, and
+// the account of the one that it comes in through.
 void Run::prefetch() const noexcept {
-  const Packet* const ahead = wheel_.peek(3);
-  if (ahead == nullptr || ahead->target >= fabric_.ports().size()) return;
-  const fabric::Port* const ports = fabric_.ports().data();
-  const auto* const port = reinterpret_cast<const char*>(&ports[ahead->target]);
-  __builtin_prefetch(port, 1);
-  __builtin_prefetch(port + 64, 1);
-  __builtin_prefetch(&ports[ahead->ingress].ingress_bytes, 1);
+  const std::vector<fabric::Port>& ports = fabric_.ports();
+  wheel_.look_ahead([&ports](const Packet& packet) {
+    if (packet.target >= ports.size()) return;
+    const auto* const port = reinterpret_cast<const char*>(&ports[packet.target]);
+    __builtin_prefetch(port, 1);
+    __builtin_prefetch(port + 64, 1);
+    __builtin_prefetch(&ports[packet.ingress].ingress_bytes, 1);
+  });
 }
 
 void Run::dispatch(Packet& packet) {
