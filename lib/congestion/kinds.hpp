@@ -12,7 +12,11 @@ extern const Kind kDcqcnNic;      // dcqcn.cpp
 extern const Kind kDcqcnHpccsim;  // dcqcn.cpp
 extern const Kind kHpcc;
 extern const Kind kHpccPint;
+extern const Kind kPowerTcp;
+extern const Kind kThetaPowerTcp;  // powertcp.cpp
+extern const Kind kSwift;
 extern const Kind kTimely;
+extern const Kind kTimelyPatched;
 extern const Kind kDctcp;
 
 }  // namespace weft::congestion

@@ -10,8 +10,9 @@
 namespace weft::congestion {
 namespace {
 
-constexpr const Kind* kKinds[] = {&kNone, &kDcqcnPaper, &kDcqcnNic, &kDcqcnHpccsim,
-                                  &kHpcc, &kHpccPint,   &kTimely,   &kDctcp};
+constexpr const Kind* kKinds[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic,      &kDcqcnHpccsim,
+                                  &kHpcc,  &kHpccPint,   &kTimely,        &kTimelyPatched,
+                                  &kSwift, &kPowerTcp,   &kThetaPowerTcp, &kDctcp};
 constexpr std::string_view kSuffix = "+win";
 
 std::string list_of_names() {

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PowerTCP (NSDI'22): reacts to power, the product of a link's current (what passes it and what
+// joins its queue) and its voltage (queue plus BDP), which sees both how long a queue is and how
+// fast it grows. theta-powertcp needs no telemetry: it takes the RTT and its gradient for them.
+//
+// In rate form, as facts 2.4 has it. An acknowledgement moves the rate towards
+// eta x (the rate of one RTT ago) / power + additive, by the weight gamma.
+#include <algorithm>
+
+#include "lib/congestion/kinds.hpp"
+
+namespace weft::congestion {
+namespace {
+
+enum : size_t { kGamma = 1, kAdditive };
+constexpr Parameter kParameters[] = {
+    {"min_rate_mbps", "Mb/s", 1000, "as hpcc"},
+    {"gamma", "weight of the newest", 0.9, "PowerTCP section 3.3"},
+    {"r_ai_mbps", "Mb/s", 50, "as hpcc: beta = W_init x (1 - eta) / N"},
+};
+
+struct Record {
+  uint32_t time_ns;
+  uint32_t sent_bytes;
+  uint32_t queue_bytes;
+};
+
+struct PowerTcp {
+  double previous;       // the rate of one RTT ago
+  double power;          // smoothed, 1 is a link just full
+  uint64_t last_update;  // what had been sent when `previous` was taken; 0: no ack yet
+  int64_t last_rtt_ps;   // theta
+  int64_t last_at_ps;    // theta
+  Record hops[kMaxHops];
+  uint8_t hop_count;
+};
+
+void start(State& state, const Preset& preset) {
+  own<PowerTcp>(state) = {.previous = preset.line_rate, .power = 1};
+}
+
+// Folds one measurement over `dt` into the average over T.
+void smooth(PowerTcp& flow, const Preset& preset, double power, double dt_ns) {
+  const double dt = std::min(dt_ns, preset.base_rtt_ns);
+  flow.power = (flow.power * (preset.base_rtt_ns - dt) + power * dt) / preset.base_rtt_ns;
+  // Never 0, so that a division by it stays finite.
+  flow.power = std::max(flow.power, 1e-6);
+}
+
+void react(State& state, PowerTcp& flow, const Preset& preset, const Ack& ack) {
+  const double wanted = flow.previous / flow.power + preset[kAdditive] * 1e6;
+  const double gamma = std::min(preset[kGamma], 1.0);
+  state.decision.rate = preset.clamp(gamma * wanted + (1 - gamma) * state.decision.rate);
+  if (ack.acked <= flow.last_update) return;
+  flow.previous = state.decision.rate;
+  flow.last_update = std::max(flow.last_update, ack.sent);
+}
+
+void remember(PowerTcp& flow, std::span<const IntHop> hops) {
+  flow.hop_count = static_cast<uint8_t>(hops.size());
+  for (size_t i = 0; i < hops.size(); ++i)
+    flow.hops[i] = {hops[i].time_ns, hops[i].sent_bytes, hops[i].queue_bytes};
+}
+
+void on_ack(State& state, const Preset& preset, const Ack& ack) {
+  PowerTcp& flow = own<PowerTcp>(state);
+  const std::span<const IntHop> hops = ack.hops.first(std::min(ack.hops.size(), kMaxHops));
+  if (hops.empty()) return;
+  if (flow.last_update == 0 || hops.size() != flow.hop_count) {
+    if (flow.last_update == 0) flow.last_update = ack.sent;
+    return remember(flow, hops);
+  }
+  double most = -1;
+  double most_dt = 0;
+  for (size_t i = 0; i < hops.size(); ++i) {
+    const Record& before = flow.hops[i];
+    const uint32_t dt = hops[i].time_ns - before.time_ns;
+    if (dt == 0 || dt > UINT32_MAX / 2 || hops[i].rate_mbps == 0) continue;
+    const double bytes_per_ns = hops[i].rate_mbps / 8000.0;
+    const double bdp = bytes_per_ns * preset.base_rtt_ns;
+    const double growth = double(hops[i].queue_bytes) - double(before.queue_bytes);
+    const double sent = hops[i].sent_bytes - before.sent_bytes;
+    const double current = std::max(0.0, growth + sent) / dt;
+    const double voltage = double(hops[i].queue_bytes) + bdp;
+    const double power = current * voltage / (bytes_per_ns * bdp);
+    if (power > most) {
+      most = power;
+      most_dt = dt;
+    }
+  }
+  remember(flow, hops);
+  if (most < 0) return;
+  smooth(flow, preset, most, most_dt);
+  react(state, flow, preset, ack);
+}
+
+// Power from the RTT: (1 + dRTT/dt) x RTT / T, with 5 % above T for what is no queue (facts 2.4).
+void on_ack_theta(State& state, const Preset& preset, const Ack& ack) {
+  PowerTcp& flow = own<PowerTcp>(state);
+  if (ack.rtt.ps <= 0 || ack.rtt.ps > INT64_MAX / 4) return;
+  const int64_t dt = ack.now.ps - flow.last_at_ps;
+  if (flow.last_update == 0 || dt <= 0) {
+    if (flow.last_update == 0) flow.last_update = std::max<uint64_t>(ack.sent, 1);
+  } else {
+    const double gradient = double(ack.rtt.ps - flow.last_rtt_ps) / double(dt);
+    const double rtt_ns = double(ack.rtt.ps) / 1000;
+    const double power = std::max(0.0, 1 + gradient) * rtt_ns / (1.05 * preset.base_rtt_ns);
+    smooth(flow, preset, power, double(dt) / 1000);
+    react(state, flow, preset, ack);
+  }
+  flow.last_rtt_ps = ack.rtt.ps;
+  flow.last_at_ps = ack.now.ps;
+}
+
+}  // namespace
+
+const Kind kPowerTcp = {.name = "powertcp",
+                        .what = "PowerTCP: telemetry, queue and its growth as one number",
+                        .signal = Signal::telemetry,
+                        .windowed = true,
+                        .moves_pending = true,
+                        .parameters = kParameters,
+                        .start = start,
+                        .on_ack = on_ack};
+const Kind kThetaPowerTcp = {.name = "theta-powertcp",
+                             .what = "PowerTCP from the RTT alone",
+                             .signal = Signal::delay,
+                             .windowed = true,
+                             .moves_pending = true,
+                             .parameters = kParameters,
+                             .start = start,
+                             .on_ack = on_ack_theta};
+
+}  // namespace weft::congestion

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Swift (SIGCOMM'20): a window that holds the delay at a target. The target is the base RTT, plus
+// something per hop, plus more for a flow with a small window, so that many flows share a queue
+// that grows with the square root of their number. Below the target the window grows by one packet
+// per RTT; above, it shrinks in proportion, at most once per RTT. A window below one packet becomes
+// a pace.
+//
+// The structure and constants are those of facts 2.3: taken from a simulator that calls its own
+// constants guesses, and not checked against the paper's text.
+#include <algorithm>
+#include <cmath>
+
+#include "lib/congestion/kinds.hpp"
+
+namespace weft::congestion {
+namespace {
+
+enum : size_t { kBeta = 1, kMaxCut, kAdditive, kHopUs, kRange, kLeastFs, kMostFs };
+constexpr Parameter kParameters[] = {
+    {"min_rate_mbps", "Mb/s", 100, "one packet of 1000 B in 80 us"},
+    {"beta", "factor", 0.8, "Swift: multiplicative decrease (facts 2.3)"},
+    {"max_cut", "share of the window", 0.5, "Swift: max decrease (facts 2.3)"},
+    {"additive", "packets per RTT", 1, "Swift: AI (facts 2.3)"},
+    {"hop_us", "us", 1, "added to the base RTT for what hosts and hops wait; ours"},
+    {"range", "x base RTT", 1, "flow scaling; 5 in facts 2.3, where the base is 20 us"},
+    {"fs_least_packets", "packets", 0.1, "flow scaling (facts 2.3)"},
+    {"fs_most_packets", "packets", 100, "flow scaling (facts 2.3)"},
+};
+
+struct Swift {
+  double window;  // packets
+  int64_t last_cut_ps;
+  int64_t rtt_ps;  // of the last acknowledgement
+  uint32_t packet_bytes;
+};
+
+void start(State& state, const Preset& preset) {
+  own<Swift>(state) = {.window = preset.window_bytes / 1000, .packet_bytes = 1000};
+  state.decision.window = std::max<uint64_t>(1, static_cast<uint64_t>(preset.window_bytes));
+}
+
+// clamp(alpha / sqrt(window) + beta, 0, range): range at the least window, 0 at the most.
+double flow_scaling_ns(const Preset& preset, double window) {
+  const double range = preset[kRange] * preset.base_rtt_ns;
+  const double at_most = 1 / std::sqrt(std::max(preset[kMostFs], 1e-3));
+  const double at_least = 1 / std::sqrt(std::max(preset[kLeastFs], 1e-3));
+  if (at_least <= at_most) return 0;
+  const double alpha = range / (at_least - at_most);
+  return std::clamp(alpha * (1 / std::sqrt(window) - at_most), 0.0, range);
+}
+
+void on_ack(State& state, const Preset& preset, const Ack& ack) {
+  Swift& swift = own<Swift>(state);
+  if (ack.rtt.ps <= 0 || ack.rtt.ps > INT64_MAX / 4) return;
+  swift.packet_bytes = std::clamp<uint32_t>(ack.packet_bytes, 64, 65536);
+  swift.rtt_ps = ack.rtt.ps;
+  const double delay =
+      double(ack.rtt.ps - std::clamp<int64_t>(ack.service.ps, 0, ack.rtt.ps)) / 1e3;
+  const double target =
+      preset.base_rtt_ns + preset[kHopUs] * 1000 + flow_scaling_ns(preset, swift.window);
+  const double acked = std::min(double(ack.newly_acked) / swift.packet_bytes, 1e3);
+  if (delay < target) {
+    swift.window += preset[kAdditive] * acked / std::max(swift.window, 1.0);
+  } else if (ack.now.ps - swift.last_cut_ps >= ack.rtt.ps) {
+    const double cut =
+        std::max(1 - preset[kBeta] * (delay - target) / delay, 1 - std::min(preset[kMaxCut], 1.0));
+    swift.window *= std::clamp(cut, 0.0, 1.0);
+    swift.last_cut_ps = ack.now.ps;
+  }
+  const double most = preset.window_bytes / swift.packet_bytes;
+  const double least = preset.min_rate / preset.line_rate * most;
+  swift.window = std::clamp(swift.window, std::min(least, most), most);
+  // A window of less than a packet paces one packet per rtt / window.
+  const double bits = swift.window * swift.packet_bytes * 8;
+  state.decision.rate =
+      swift.window >= 1 ? preset.line_rate : preset.clamp(bits * 1e12 / double(ack.rtt.ps));
+  state.decision.window = std::max<uint64_t>(
+      1, static_cast<uint64_t>(std::max(swift.window, 1.0) * swift.packet_bytes));
+}
+
+}  // namespace
+
+const Kind kSwift = {.name = "swift",
+                     .what = "Swift: a window that holds the delay at a target",
+                     .signal = Signal::delay,
+                     .parameters = kParameters,
+                     .start = start,
+                     .on_ack = on_ack};
+
+}  // namespace weft::congestion
