@@ -44,6 +44,7 @@ const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_me
 void copy_inline(QueuePair& qp, const SendRequest& r) noexcept {
   std::byte* to = qp.sq.inline_data(qp.sq.tail());
   for (const Sge& sge : r.sges) {
+    if (sge.length == 0) continue;  // then there may be no memory on either side
     std::memcpy(to, sge.address, sge.length);
     to += sge.length;
   }

@@ -76,7 +76,7 @@ class WorkRing {
   const Entry& operator[](uint32_t index) const { return entries_[index & mask_]; }
   Sge* sges(uint32_t index) { return &sges_[size_t{index & mask_} * max_sge_]; }
   std::byte* inline_data(uint32_t index) {
-    return &inline_[size_t{index & mask_} * inline_stride_];
+    return inline_.get() + size_t{index & mask_} * inline_stride_;
   }
 
   Entry& tail_entry() { return (*this)[tail_]; }
