@@ -8,7 +8,6 @@
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
 #include <rte_mbuf.h>
-
 #include <unistd.h>
 
 #include <algorithm>
