@@ -27,7 +27,10 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
       {"device", a.spec, "the device string, defaults filled in"},
       {"provider", a.provider, ""},
       {"port", a.port, "what carries the packets"},
-      {"transport", "InfiniBand verbs over RoCEv2", ""},
+      {"transport",
+       a.qp_type == weft::QpType::srd ? "SRD: reliable, connectionless, many paths"
+                                      : "InfiniBand verbs over RoCEv2",
+       ""},
       {"gid", weft::to_string(a.gid), "its address"},
       {"active_mtu", a.active_mtu, "path MTU that connect() chooses"},
       {"max_mtu", a.max_mtu, ""},

@@ -48,8 +48,11 @@ Result<void> Control::prepare(const ProtectionDomain& pd) {
   Result<MemoryRegion> region = pd.register_memory(memory_.data(), sizeof memory_, Access::all);
   if (!region) return region.error();
   region_ = std::move(*region);
-  Result<QueuePair> qp = pd.queue_pair(
-      {.send_cq = cq_, .recv_cq = cq_, .max_send_wr = 2 * kSlots, .max_recv_wr = kSlots});
+  Result<QueuePair> qp = pd.queue_pair({.type = pd.device().attributes().qp_type,
+                                        .send_cq = cq_,
+                                        .recv_cq = cq_,
+                                        .max_send_wr = 2 * kSlots,
+                                        .max_recv_wr = kSlots});
   if (!qp) return qp.error();
   qp_ = std::move(*qp);
   const Result<void> init = qp_.modify({.state = QpState::init,

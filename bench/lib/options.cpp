@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 
 namespace weft::bench {
 namespace {
@@ -18,7 +19,8 @@ struct Raw {
   bool all = false;
   std::vector<uint64_t> sizes;
   std::string atomic;
-  std::string connection = "RC";
+  std::string connection;
+  uint32_t paths = 0;
   uint32_t service_level = 0;
   uint32_t ignored_number = 0;
   bool ignored = false;
@@ -71,7 +73,9 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
       ->check(CLI::Range(0, 15));
   app.add_option("-T,--tos", o.traffic_class, "IP traffic class: DSCP * 4 + ECN")
       ->check(CLI::Range(0, 255));
-  app.add_option("-c,--connection", raw.connection, "Connection type: RC");
+  app.add_option("-c,--connection", raw.connection, "Connection type: RC, or SRD (-d srd+...)");
+  app.add_option("--paths", raw.paths, "SRD: spread packets over so many paths")
+      ->check(CLI::Range(1, 256));
   app.add_option("-x,--gid-index", raw.ignored_number, "(no effect)");
   app.add_option("-i,--ib-port", raw.ignored_number, "(no effect)");
   app.add_flag("-F,--CPU-freq", raw.ignored, "(no effect)");
@@ -106,11 +110,26 @@ std::string fill_sizes(Options& o, const Raw& raw) {
   return {};
 }
 
+// -c and --paths speak about the device. The text of the error, or nothing.
+std::string choose_device(Options& o, const Raw& raw) {
+  const char* const fallback = std::getenv("WEFT_DEVICE");
+  if (o.device.empty() && fallback != nullptr) o.device = fallback;
+  if (o.device.empty() && raw.connection == "SRD") o.device = "srd+udp:lo";
+  const bool srd = o.device.starts_with("srd");
+  if (!raw.connection.empty() && raw.connection != (srd ? "SRD" : "RC"))
+    return "-c " + raw.connection + ": a " + (srd ? "srd" : "roce") + " device has " +
+           (srd ? "SRD" : "RC") + " queue pairs (-d names the device)";
+  if (raw.paths == 0) return {};
+  if (!srd) return "--paths is for srd devices: -d srd+udp:lo";
+  o.device += ",paths=" + std::to_string(raw.paths);
+  return {};
+}
+
 // What no single option can tell. The text of the error, or nothing.
 std::string complete(Options& o, const Raw& raw) {
   if (raw.cm)
     return "-R: connections through RDMA CM come later; without -R a TCP connection does it";
-  if (raw.connection != "RC") return "-c " + raw.connection + ": only RC so far";
+  if (const std::string wrong = choose_device(o, raw); !wrong.empty()) return wrong;
   if (o.iterations != 0 && o.duration_s > 0) return "-n and -D exclude each other";
   if (o.measure == Measure::latency && o.bidirectional) return "-b is for bandwidth";
   if (o.measure == Measure::latency && o.qps != 1) return "-q is for bandwidth";

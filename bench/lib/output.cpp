@@ -50,7 +50,8 @@ void print_head(const Session& s) {
   std::printf("                    %s\n", title(o).c_str());
   std::printf(" Dual-port       : OFF          Device         : %s\n", device.spec.c_str());
   std::printf(" Number of qps   : %-12u Transport type : IB\n", o.qps);
-  std::printf(" Connection type : RC           Using SRQ      : OFF\n");
+  std::printf(" Connection type : %-12s Using SRQ      : OFF\n",
+              device.qp_type == QpType::srd ? "SRD" : "RC");
   std::printf(" TX depth        : %u\n", o.tx_depth);
   if (o.operation == Operation::send) std::printf(" RX depth        : %u\n", o.rx_depth);
   if (o.measure == Measure::bandwidth) {

@@ -145,7 +145,8 @@ Result<void> Session::make_queues() {
   if (!recv) return recv.error();
   recv_cq = std::move(*recv);
   for (uint32_t i = 0; i < options.qps; ++i) {
-    Result<QueuePair> qp = pd.queue_pair({.send_cq = send_cq,
+    Result<QueuePair> qp = pd.queue_pair({.type = device.attributes().qp_type,
+                                          .send_cq = send_cq,
                                           .recv_cq = recv_cq,
                                           .max_send_wr = options.tx_depth,
                                           .max_recv_wr = receives ? options.rx_depth : 1,

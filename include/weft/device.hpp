@@ -47,7 +47,8 @@ struct DeviceAttributes {
   uint32_t max_inline = 0;
   uint32_t max_cqe = 0;
   uint32_t max_rd_atomic = 0;
-  uint64_t max_message = 0;  // bytes
+  uint64_t max_message = 0;     // bytes
+  QpType qp_type = QpType::rc;  // of its queue pairs, unless a program has other wishes
   uint8_t integrity_bits =
       0;  // bits of the ICRC that this port can check: 32, 16, or 0 = memory bus
   bool by_reference = false;  // large payload is pulled once from the sender's memory

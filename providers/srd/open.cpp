@@ -64,6 +64,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   config.start = base::Clock::process().now();
   config.epoch = wall_clock_epoch();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
+  attributes.qp_type = QpType::srd;
   std::shared_ptr<SrdContext> context(new SrdContext(
       std::move(opened->port), config, {.single_thread = single_thread}, std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();

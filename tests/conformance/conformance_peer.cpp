@@ -63,7 +63,11 @@ struct Context {
         listener(must(Listener::listen(":0"), "listen")) {}
 
   QueuePair queue_pair(const CompletionQueue& on) const {
-    return must(pd.queue_pair({.send_cq = on, .recv_cq = on, .max_send_wr = 8, .max_recv_wr = 8}),
+    return must(pd.queue_pair({.type = device.attributes().qp_type,
+                               .send_cq = on,
+                               .recv_cq = on,
+                               .max_send_wr = 8,
+                               .max_recv_wr = 8}),
                 "queue pair");
   }
 

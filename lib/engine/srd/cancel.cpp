@@ -214,10 +214,13 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
 }
 
 // What nobody has acknowledged goes again in a new stream if no packet of the old one was ever
-// executed; otherwise what was sent may or may not have been executed, and fails.
+// executed; otherwise what was sent may or may not have been executed, and fails. Answers go again
+// too if the process that asked is the one that wants the new stream: it was opened before its
+// stream of requests began.
 void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnation) noexcept {
   using State = Message::State;
   const bool again = !peer.tx.confirmed;
+  const bool asked = peer.rx.known && static_cast<int32_t>(incarnation - peer.rx.epoch) <= 0;
   Message* all = peer.tx.all;
   while (all != nullptr && all->next_all != nullptr) all = all->next_all;
   end_stream(peer, least_epoch);
@@ -230,7 +233,7 @@ void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnati
       finish(*m);
     } else if (m->state == State::resting) {
       // stays
-    } else if (untouched || again) {
+    } else if (m->answer() ? asked : untouched || again) {
       m->state = State::queued;
       m->cursor = m->received = 0;
       peer.tx.small.push(*m);

@@ -25,7 +25,8 @@ Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
       mtu_(capabilities_.active_mtu),
       wheel_(config.start),
       number_order_(0xFFFF, random),
-      peer_table_(64, 0) {
+      peer_table_(64, 0),
+      messages_(random.next32()) {
   // All our QPNs have the same top 8 bits: with the address they name this device.
   const Port::QpnRange range = port.qpn_range();
   block_ = (range.first + (1u << kBlockBits) - 1) >> kBlockBits;

@@ -112,6 +112,9 @@ struct MessageLine {
 // are created (reserve), for answers when more are under way than ever before, up to a bound.
 class MessagePool {
  public:
+  // `seed`: names of one process are not those of the next.
+  explicit MessagePool(uint32_t seed) : first_name_(seed & ~kIndexMask) {}
+
   // Room for `n` more that are certain to be there.
   void reserve(uint32_t n) {
     reserved_ += n;
@@ -162,7 +165,7 @@ class MessagePool {
     chunks_.emplace_back(new Message[kChunk]);
     for (uint32_t i = kChunk; i-- > 0;) {
       Message& m = chunks_.back()[i];
-      m.id = first + i;
+      m.id = first_name_ + first + i;
       m.next = free_;
       free_ = &m;
     }
@@ -182,6 +185,7 @@ class MessagePool {
     free_ = &m;
   }
 
+  const uint32_t first_name_;
   std::vector<std::unique_ptr<Message[]>> chunks_;
   Message* free_ = nullptr;
   uint32_t reserved_ = 0;

@@ -128,9 +128,11 @@ Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
   return peer;
 }
 
-// The peer's old stream is over: what it sent in part goes, and its requests get no answers; ours
-// get none either.
+// The peer's old stream is over: what it sent in part goes, and its requests get no answers. Ours
+// get none either, unless our stream goes to a process that was opened after the old stream began:
+// then they are answered in the new one.
 void Engine::forget_stream(Peer& peer) noexcept {
+  const bool answered = newer(peer.tx.incarnation, peer.rx.epoch) && peer.tx.incarnation != 0;
   const auto theirs = [&peer](const Assembly& a) { return a.name >> 32 == peer.index + 1; };
   assemblies_.drain(theirs, [this](Assembly& a) {
     give_back(a);
@@ -141,7 +143,7 @@ void Engine::forget_stream(Peer& peer) noexcept {
     const bool sent = m->cursor != 0 || m->unacked != 0 || m->state == Message::State::sent;
     if (m->answer()) {
       cancel(*m);
-    } else if (m->wants_answer() && sent) {
+    } else if (m->wants_answer() && sent && !answered) {
       m->status = Status::remote_aborted;
       m->retry = false;
       cancel(*m);
