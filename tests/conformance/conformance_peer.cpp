@@ -150,7 +150,7 @@ class Link {
     list[1].opcode = Opcode::read;
     list[1].sges = {&in, 1};
     // SRD keeps no order: there the READ waits for the end of the WRITE.
-    const bool ordered = context_.device.attributes().qp_type != QpType::srd;
+    const bool ordered = peers_[i].qp.device().attributes().qp_type != QpType::srd;
     for (size_t done = 0; done < 2; ++done) {
       const std::span<const SendRequest> now = ordered
                                                    ? std::span<const SendRequest>(list)
