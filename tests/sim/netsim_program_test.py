@@ -89,8 +89,9 @@ class Program(unittest.TestCase):
 
     def test_seeds_and_sweeps(self):
         out = self.path / "sweep"
-        done = run("run", ROOT / "scenarios/incast-16.toml", "--cc", "hpcc,dctcp", "--sweep",
-                   "hpcc.eta=0.9,0.95", "--seeds", "1..2", "--out", out)
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "hpcc,dctcp",
+                   "--sweep", "hpcc.eta=0.9,0.95", "--seeds", "1..2", "--until", "1ms", "--out",
+                   out)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("hpcc[hpcc.eta=0.9]: 2 seeds", done.stdout)
         for seed in (1, 2):
