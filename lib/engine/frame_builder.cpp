@@ -13,13 +13,22 @@
 
 namespace weft::engine {
 
+namespace {
+constexpr uint32_t kLargestInline = 1024;  // Limits::max_inline: staged on every port
+
+// Staged bytes of most frames: a burst of larger ones ends early (has_room).
+uint32_t usual_payload(const Capabilities& c) noexcept {
+  return (c.integrity_bits != 0 || !c.gather ? std::min(c.max_mtu, 4096u) : 256u) + 16;
+}
+}  // namespace
+
 FrameBuilder::FrameBuilder(const Capabilities& capabilities)
     : signs_(capabilities.integrity_bits != 0),
       gathers_(capabilities.gather),
       train_frames_(std::max(1u, capabilities.train_frames)),
       train_bytes_(capabilities.train_bytes),
-      max_payload_((signs_ || !capabilities.gather ? capabilities.max_mtu : kStageBelow) + 16),
-      arena_size_(size_t{capabilities.burst} * (kLargestHead + std::min(max_payload_, 4112u)) +
+      max_payload_((signs_ || !capabilities.gather ? capabilities.max_mtu : kLargestInline) + 16),
+      arena_size_(size_t{capabilities.burst} * (kLargestHead + usual_payload(capabilities)) +
                   kLargestHead + max_payload_),
       arena_(new std::byte[arena_size_]),
       spans_(new Span[kSpanPool]) {}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A burst of the largest inline payloads stays inside the builder's arena, on ports that stage
+// everything and on ports that gather.
+#include <vector>
+
+#include "lib/engine/frame_builder.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace weft;
+using namespace weft::engine;
+
+TEST_CASE("a burst ends before its arena does") {
+  const bool gathers = GENERATE(false, true);
+  const uint8_t integrity = GENERATE(uint8_t{0}, uint8_t{32});
+  Capabilities c;
+  c.gather = gathers;
+  c.integrity_bits = integrity;
+  FrameBuilder builder(c);
+  std::vector<TxFrame> frames(c.burst);
+  const std::vector<std::byte> payload(1024, std::byte{7});
+  Path path;
+  builder.begin_burst(frames);
+  while (builder.has_room()) {
+    std::byte* const head = builder.start(path, 40, 1024);
+    for (int i = 0; i < 40; ++i) head[i] = std::byte{1};
+    builder.add_safe_payload(payload.data(), 1024);
+    builder.finish();
+  }
+  REQUIRE(builder.count() > 0);
+  const TxFrame& first = frames[0];
+  const TxFrame& last = frames[builder.count() - 1];
+  const auto used = static_cast<size_t>(last.head + last.head_length - first.head);
+  const uint32_t usual = gathers && integrity == 0 ? 256 : 4096;
+  // The arena: the usual frame of a burst, and one of the largest.
+  const size_t largest = gathers && integrity == 0 ? 1024 : 4096;
+  CHECK(used <= size_t{c.burst} * (64 + usual + 16) + 64 + largest + 16);
+}
