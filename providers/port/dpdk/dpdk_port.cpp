@@ -18,7 +18,6 @@
 namespace weft::port {
 namespace {
 
-constexpr uint16_t kRocePort = 4791;
 constexpr uint32_t kHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
 constexpr long kShortestSleepNs = 50'000;
 constexpr long kLongestSleepNs = 500'000;  // a WRITE to a sleeper lands within 1 ms
@@ -77,7 +76,10 @@ Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& 
 }
 
 DpdkPort::DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer)
-    : device_(std::move(device)), neighbours_(self_of(device_, options)), timer_(timer) {
+    : device_(std::move(device)),
+      neighbours_(self_of(device_, options)),
+      udp_port_(options.udp_port),
+      timer_(timer) {
   capabilities_ = describe(device_, neighbours_.self().address);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_.mac());
@@ -136,7 +138,7 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
   }
   const ethernet::Neighbours::Self& self = neighbours_.self();
   if (outer.destination != self.address || outer.vlan != self.vlan ||
-      outer.destination_port != kRocePort) {
+      outer.destination_port != udp_port_) {
     ++counters_.rx_foreign;
     return false;
   }

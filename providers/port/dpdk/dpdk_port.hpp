@@ -55,7 +55,8 @@ class DpdkPort final : public engine::Port {
   dpdk::Device device_;
   engine::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;
-  int timer_;  // wakes a sleeper: most virtual devices have no descriptor
+  const uint16_t udp_port_;  // where frames of the protocol come to
+  int timer_;                // wakes a sleeper: most virtual devices have no descriptor
   uint32_t sleeps_ = 0;
   Counters counters_;
   std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()

@@ -118,6 +118,7 @@ void complete_memif(Options& options) {
 Result<Options> parse_options(const engine::PortOptions& options) {
   Options result;
   result.device = options.where;
+  result.udp_port = options.udp_port;
   for (const auto& [key, value] : options.options) {
     bool good = true;
     if (!take_own(key, value, result, good)) {
