@@ -22,7 +22,7 @@ struct Options {
   uint32_t prefix = 0;           // bits that the link's addresses share; 0: all are on the link
   Gid gateway;
   uint32_t vlan = 0;
-  uint16_t udp_port = 4791;  // where frames of the protocol come to
+  uint16_t udp_port = 4791;                                  // where frames of the protocol come to
   std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
   HugePages huge = HugePages::automatic;
