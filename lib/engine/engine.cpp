@@ -84,12 +84,8 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   builder_.begin_burst(frames);
   bulk_posted_ = false;
   // Round robin until nobody has anything to send, or there is no room.
-  while (active_head_ != nullptr && builder_.has_room()) {
-    QueuePair& qp = *active_head_;
-    active_head_ = qp.next_active;
-    if (active_head_ == nullptr) active_tail_ = nullptr;
-    qp.next_active = nullptr;
-    qp.active = false;
+  while (!active_.empty() && builder_.has_room()) {
+    QueuePair& qp = active_.pop();
     const size_t before = builder_.count();
     const rc::Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
     const rc::Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
@@ -97,7 +93,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     if (replies == rc::Served::more || requests == rc::Served::more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
-  transmit_acks(now);
+  transmit_acks();
   ++turn_;
   for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
   counters_.add(Count::tx_packets, builder_.count());
@@ -117,33 +113,29 @@ void Engine::ack_behind(QueuePair& qp, size_t frames) noexcept {
   res.ack_overtaken = true;
 }
 
-// Acknowledgements that have waited for a call, or stand for many requests. //= roce:C-ACK-36
-void Engine::transmit_acks(Instant now) noexcept {
-  (void)now;
-  QueuePair* const stop = ack_tail_;
-  while (ack_head_ != nullptr && builder_.has_room()) {
-    QueuePair& qp = *ack_head_;
-    const bool last = &qp == stop;
-    const bool due =
-        static_cast<int32_t>(turn_ - qp.res.ack_due) >= 0 || qp.res.coalesced >= kCoalesce;
-    // Waited in vain: the peer may be waiting for this acknowledgement.
-    if (due && qp.res.ack_overtaken) qp.res.ack_patience = (qp.res.ack_patience + 1) / 2;
-    ack_head_ = qp.next_ack;
-    if (ack_head_ == nullptr) ack_tail_ = nullptr;
-    qp.next_ack = nullptr;
-    qp.ack_listed = false;
-    if (qp.res.ack_queued && (!due || !rc::send_ack(*this, qp, builder_))) {
-      qp.ack_listed = true;
-      (ack_tail_ != nullptr ? ack_tail_->next_ack : ack_head_) = &qp;
-      ack_tail_ = &qp;
-    }
-    if (last) break;
+// Acknowledgements whose time has come, or that stand for many requests. //= roce:C-ACK-36
+void Engine::transmit_acks() noexcept {
+  QueuePair* const stop = acks_.back();
+  while (!acks_.empty() && builder_.has_room()) {
+    QueuePair& qp = acks_.pop();
+    if (qp.res.ack_queued && !transmit_ack(qp)) acks_.push(qp);
+    if (&qp == stop) break;
   }
 }
 
-// The next transmit() sends it, or with what the burst still brings. A peer that sends more though
-// our last word has not been acknowledged yet does not wait for that: its acknowledgements get more
-// time, so that in a dialogue one stands for several requests.
+// False: not yet.
+bool Engine::transmit_ack(QueuePair& qp) noexcept {
+  Responder& res = qp.res;
+  const bool due = static_cast<int32_t>(turn_ - res.ack_due) >= 0 || res.coalesced >= kCoalesce;
+  if (!due || !rc::send_ack(*this, qp, builder_)) return false;
+  // Waited in vain: the peer may have waited for it.
+  if (res.ack_overtaken) res.ack_patience = (res.ack_patience + 1) / 2;
+  return true;
+}
+
+// It stays behind for one call of transmit(), so that the application can answer first. A peer that
+// sends more though our last word has not been acknowledged yet does not wait for that: its
+// acknowledgements get more time, so that in a dialogue one stands for several requests.
 void Engine::queue_ack(QueuePair& qp) noexcept {
   Responder& res = qp.res;
   ++res.coalesced;
@@ -155,40 +147,17 @@ void Engine::queue_ack(QueuePair& qp) noexcept {
   res.ack_queued = true;
   res.ack_overtaken = false;
   res.ack_due = turn_ + 1;
-  if (qp.ack_listed) return;
-  qp.ack_listed = true;
-  qp.next_ack = nullptr;
-  (ack_tail_ != nullptr ? ack_tail_->next_ack : ack_head_) = &qp;
-  ack_tail_ = &qp;
+  acks_.push(qp);
 }
 
-void Engine::activate(QueuePair& qp) noexcept {
-  if (qp.active) return;
-  qp.active = true;
-  qp.next_active = nullptr;
-  (active_tail_ != nullptr ? active_tail_->next_active : active_head_) = &qp;
-  active_tail_ = &qp;
-}
+void Engine::activate(QueuePair& qp) noexcept { active_.push(qp); }
 
-void Engine::wait_for_window(QueuePair& qp) noexcept {
-  if (qp.waiting) return;
-  Destination& d = *qp.destination;
-  qp.waiting = true;
-  qp.next_waiting = nullptr;
-  (d.waiting_tail != nullptr ? d.waiting_tail->next_waiting : d.waiting_head) = &qp;
-  d.waiting_tail = &qp;
-}
+void Engine::wait_for_window(QueuePair& qp) noexcept { qp.destination->line.push(qp); }
 
 // Lets the first in line in. transmit() calls this again when it has been served, so that a
 // thousand queue pairs are not all woken for room that one of them takes.
 void Engine::wake_waiting(Destination& d) noexcept {
-  if (d.waiting_head == nullptr || !d.open()) return;
-  QueuePair& qp = *d.waiting_head;
-  d.waiting_head = qp.next_waiting;
-  if (d.waiting_head == nullptr) d.waiting_tail = nullptr;
-  qp.waiting = false;
-  qp.next_waiting = nullptr;
-  activate(qp);
+  if (!d.line.empty() && d.window.open()) activate(d.line.pop());
 }
 
 void Engine::expire(Instant now) noexcept {
@@ -208,18 +177,9 @@ void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
 
 void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {
-  const bool overrun_before = cq.overrun();
-  if (!overrun_before && cq.push(completion, solicited)) {
-    fired_ = fired_ || cq.fired();
-    return;
-  }
-  //= roce:C-OPS-91 threat:A18
-  count(Count::cq_overruns);
-  if (!overrun_before) raise(EventType::cq_error, qp.number);
-  if (qp.state != QpState::err) {
-    rc::enter_error(*this, qp);
-    raise(EventType::qp_fatal, qp.number);
-  }
+  if (deliver(qp.number, cq, completion, solicited) || qp.state == QpState::err) return;
+  rc::enter_error(*this, qp);
+  raise(EventType::qp_fatal, qp.number);
 }
 
 bool Engine::invalidate(QueuePair& qp, uint32_t key) noexcept {

@@ -13,9 +13,10 @@
 
 #include "lib/base/permutation.hpp"
 #include "lib/base/timer_wheel.hpp"
-#include "lib/engine/machine.hpp"
+#include "lib/engine/destination.hpp"
 #include "lib/engine/qp_table.hpp"
 #include "lib/engine/queue_pair.hpp"
+#include "lib/engine/verbs_common.hpp"
 #include "lib/wire/parse.hpp"
 
 namespace weft::engine {
@@ -24,19 +25,6 @@ struct EngineConfig {
   Limits limits;
   Instant start;
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
-};
-
-struct QpConfig {
-  QpType type = QpType::rc;
-  uint32_t domain = 0;
-  CompletionQueue* send_cq = nullptr;
-  CompletionQueue* recv_cq = nullptr;
-  uint32_t max_send_wr = 128;
-  uint32_t max_recv_wr = 128;
-  uint32_t max_send_sge = 4;
-  uint32_t max_recv_sge = 4;
-  uint32_t max_inline = 64;
-  bool signal_all = false;
 };
 
 class Engine final : public Machine {
@@ -49,10 +37,8 @@ class Engine final : public Machine {
   void receive(std::span<const Frame> frames, Instant now) noexcept override;
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
   void expire(Instant now) noexcept override;
-  bool wants_transmit() const noexcept override {
-    return active_head_ != nullptr || ack_head_ != nullptr;
-  }
-  bool has_active() const noexcept override { return active_head_ != nullptr; }
+  bool wants_transmit() const noexcept override { return !active_.empty() || !acks_.empty(); }
+  bool has_active() const noexcept override { return !active_.empty(); }
 
   // The verbs side. Pointers stay valid until destroy_qp.
   Result<QueuePair*> create_qp(const QpConfig& config);
@@ -83,7 +69,8 @@ class Engine final : public Machine {
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
   void ack_behind(QueuePair& qp, size_t frames) noexcept;
-  void transmit_acks(Instant now) noexcept;
+  void transmit_acks() noexcept;
+  bool transmit_ack(QueuePair& qp) noexcept;
   QpNum choose_number() noexcept;
   Result<void> enter_rtr(QueuePair& qp);
   void enter_rts(QueuePair& qp);
@@ -95,10 +82,8 @@ class Engine final : public Machine {
   EngineConfig config_;
   base::TimerWheel wheel_;
   QpTable qps_;
-  QueuePair* active_head_ = nullptr;  // round robin of queue pairs with something to send
-  QueuePair* active_tail_ = nullptr;
-  QueuePair* ack_head_ = nullptr;  // queue pairs whose acknowledgement waits
-  QueuePair* ack_tail_ = nullptr;
+  base::Line<QueuePair, &QueuePair::active> active_;  // round robin
+  base::Line<QueuePair, &QueuePair::ack_line> acks_;
   uint32_t turn_ = 0;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   base::Permutation number_order_;  // of queue pairs

@@ -12,28 +12,13 @@ namespace weft::engine {
 
 namespace {
 
-constexpr uint32_t kBulk = 4096;
-
-bool is_atomic(Opcode opcode) {
-  return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
-}
-
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
 const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_message,
                       uint32_t& length) noexcept {
   if (r.opcode > Opcode::fetch_add) return "this provider has no such opcode";
-  if (r.sges.size() > qp.sq.max_sge())
-    return "more scatter/gather entries than QueuePairOptions::max_send_sge";
-  uint64_t sum = 0;
-  for (const Sge& sge : r.sges) sum += sge.length;
-  if (sum > max_message) return "longer than 2^31 bytes";  //= roce:C-OPS-77 roce:C-OPS-79
-  length = static_cast<uint32_t>(sum);
-  const bool is_inline = has(r.flags, SendFlags::inline_data);
-  if (is_inline && sum > qp.max_inline)
-    return "inline data longer than QueuePairOptions::max_inline";
-  if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
-    return "READ and atomics have no inline data";
-  if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
+  if (const char* const reason =
+          engine::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
+    return reason;
   if ((is_atomic(r.opcode) || r.opcode == Opcode::read) &&
       qp.attributes.max_rd_atomic.value_or(1) == 0)
     return "READ and atomics need max_rd_atomic > 0";
@@ -127,11 +112,11 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
   if (qp.state == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   for (const RecvRequest& r : requests) {
-    uint64_t length = 0;
-    for (const Sge& sge : r.sges) length += sge.length;
-    if (r.sges.size() > qp.rq.max_sge() || length > config_.limits.max_message) {
+    uint32_t length = 0;
+    if (const char* reason =
+            objection(r, {qp.rq.max_sge(), 0, config_.limits.max_message}, length)) {
       status.code = Code::invalid_argument;
-      status.reason = "more scatter/gather entries than max_recv_sge, or longer than 2^31 bytes";
+      status.reason = reason;
       break;
     }
     if (qp.rq.full()) {
@@ -141,7 +126,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     }
     RecvEntry& entry = qp.rq.tail_entry();
     entry.id = r.id;
-    entry.length = static_cast<uint32_t>(length);
+    entry.length = length;
     entry.sge_count = static_cast<uint32_t>(r.sges.size());
     std::copy(r.sges.begin(), r.sges.end(), qp.rq.sges(qp.rq.tail()));
     qp.rq.push();

@@ -10,55 +10,10 @@
 
 namespace weft::engine {
 
-namespace {
-
-Result<void> check_config(const QpConfig& c, const Limits& limits) {
-  if (c.type != QpType::rc)  //= roce:C-OPS-93
-    return Error{Code::not_supported, "this provider has RC queue pairs only so far"};
-  if (c.send_cq == nullptr || c.recv_cq == nullptr)
-    return Error{Code::invalid_argument,
-                 "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
-  if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
-    return Error{
-        Code::invalid_argument,
-        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
-  if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
-  if (c.max_inline > limits.max_inline)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
-  return {};
-}
-
-// Takes over every attribute that is set.
-template <class T>
-void take(std::optional<T>& to, const std::optional<T>& from) {
-  if (from) to = from;
-}
-
-void take_all(QueuePairAttributes& to, const QueuePairAttributes& from) {
-  take(to.pkey_index, from.pkey_index);
-  take(to.port, from.port);
-  take(to.access, from.access);
-  take(to.qkey, from.qkey);
-  take(to.path, from.path);
-  take(to.path_mtu, from.path_mtu);
-  take(to.dest_qpn, from.dest_qpn);
-  take(to.rq_psn, from.rq_psn);
-  take(to.sq_psn, from.sq_psn);
-  take(to.max_dest_rd_atomic, from.max_dest_rd_atomic);
-  take(to.max_rd_atomic, from.max_rd_atomic);
-  take(to.min_rnr_timer, from.min_rnr_timer);
-  take(to.timeout, from.timeout);
-  take(to.retry_count, from.retry_count);
-  take(to.rnr_retry, from.rnr_retry);
-}
-
-}  // namespace
-
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
-  if (const Result<void> ok = check_config(config, config_.limits); !ok) return ok.error();
+  if (config.type != QpType::rc)  //= roce:C-OPS-93
+    return Error{Code::not_supported, "this provider has RC queue pairs only so far"};
+  if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
   if (owned_.size() >= std::min(config_.limits.max_qp, number_order_.count() - 1))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
   const QpNum number = choose_number();
@@ -108,27 +63,15 @@ bool Engine::hurry(QueuePair& qp) noexcept {
 }
 
 void Engine::remove_from_lists(QueuePair& qp) noexcept {
-  const auto unlink = [&qp](QueuePair*& head, QueuePair*& tail, QueuePair* QueuePair::*next) {
-    QueuePair* before = nullptr;
-    for (QueuePair* at = head; at != nullptr; before = at, at = at->*next) {
-      if (at != &qp) continue;
-      (before != nullptr ? before->*next : head) = qp.*next;
-      if (tail == &qp) tail = before;
-      qp.*next = nullptr;
-      return;
-    }
-  };
-  if (qp.active) unlink(active_head_, active_tail_, &QueuePair::next_active);
-  if (qp.ack_listed) unlink(ack_head_, ack_tail_, &QueuePair::next_ack);
-  if (qp.waiting)
-    unlink(qp.destination->waiting_head, qp.destination->waiting_tail, &QueuePair::next_waiting);
-  qp.active = qp.ack_listed = qp.waiting = false;
+  active_.remove(qp);
+  acks_.remove(qp);
+  if (qp.destination != nullptr) qp.destination->line.remove(qp);
   wheel_.remove(qp.timer);
 }
 
 //= roce:C-STATE-66 no completion for what is cleared, the number stays
 void Engine::reset_qp(QueuePair& qp) noexcept {
-  if (qp.destination != nullptr) qp.destination->forget(qp.req.in_flight);
+  if (qp.destination != nullptr) qp.destination->window.forget(qp.req.in_flight);
   remove_from_lists(qp);
   if (qp.destination != nullptr) wake_waiting(*qp.destination);
   qp.sq.clear();
@@ -150,8 +93,7 @@ Destination* Engine::acquire_destination(const Gid& address) {
   d->address = address;
   d->users = 1;
   d->packet_overhead = capabilities_.packet_overhead;
-  d->limit = d->window = std::max<uint64_t>(capabilities_.in_flight_limit, 16384);
-  d->floor = std::min<uint64_t>(d->limit, 16384);
+  d->window = Window::of(capabilities_.in_flight_limit);
   destinations_.push_back(std::move(d));
   return destinations_.back().get();
 }
@@ -226,7 +168,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
     rc::enter_error(*this, qp);
     return {};
   }
-  take_all(qp.attributes, change);
+  merge(qp.attributes, change);
   if (qp.attributes.access) qp.access = *qp.attributes.access;
   if (to == QpState::rtr && from == QpState::init) {
     if (const Result<void> ok = enter_rtr(qp); !ok) return ok;

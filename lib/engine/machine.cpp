@@ -27,6 +27,18 @@ bool Machine::verify_icrc(const Frame& frame, uint16_t destination_port) noexcep
   return wire::icrc_verify_unknown_id(outer, frame.bytes, frame.length);
 }
 
+bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
+                      bool solicited) noexcept {
+  const bool overrun_before = cq.overrun();
+  if (!overrun_before && cq.push(completion, solicited)) {
+    fired_ = fired_ || cq.fired();
+    return true;
+  }
+  count(Count::cq_overruns);
+  if (!overrun_before) raise(EventType::cq_error, qp);
+  return false;
+}
+
 void Machine::raise(EventType type, QpNum qp) noexcept {
   if (events_.size() < kMaxEvents) events_.push_back({type, qp});
 }

@@ -61,6 +61,10 @@ class Machine {
   // For the handlers, which are functions over an engine and a piece of its state.
   void raise(EventType type, QpNum qp) noexcept;
   void count(Count c, uint64_t n = 1) noexcept { counters_.add(c, n); }
+  // Hands a completion to the application. False: its queue has overrun, which is counted and was
+  // told once; the queue pair must not go on. //= roce:C-OPS-91 threat:A18
+  bool deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
+               bool solicited) noexcept;
   bool checks_icrc() const noexcept { return capabilities_.integrity_bits != 0; }
 
  protected:

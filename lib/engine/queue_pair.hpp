@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/line.hpp"
 #include "lib/base/timer_wheel.hpp"
 #include "lib/engine/completion_queue.hpp"
-#include "lib/engine/destination.hpp"
 #include "lib/engine/frame.hpp"
 #include "lib/engine/work_queue.hpp"
 #include "weft/qp.hpp"
@@ -100,15 +100,14 @@ struct QpTimer : base::TimerNode {
   QueuePair* owner = nullptr;
 };
 
+struct Destination;
+
 struct QueuePair {
   QpNum number;
   QpNum peer;
   QpState state = QpState::reset;
   QpType type = QpType::rc;
   uint8_t mtu_shift = 12;
-  bool active = false;   // in the list of queue pairs with something to send
-  bool waiting = false;  // in its destination's line
-  bool ack_listed = false;
   bool signal_all = false;
   bool established = false;  // the COMM_EST event was given
   Access access = Access::none;
@@ -123,9 +122,9 @@ struct QueuePair {
 
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  QueuePair* next_active = nullptr;
-  QueuePair* next_waiting = nullptr;
-  QueuePair* next_ack = nullptr;
+  base::LineLink<QueuePair> active;    // of those with something to send
+  base::LineLink<QueuePair> ack_line;  // of those whose acknowledgement waits
+  base::LineLink<QueuePair> waiting;   // for its destination's window
   QpTimer timer{{}, this};
 
   uint32_t max_inline = 0;

@@ -3,19 +3,16 @@
 #pragma once
 
 #include "lib/engine/srd/engine.hpp"
-#include "providers/software/context.hpp"
+#include "providers/software/machine_context.hpp"
 
 namespace weft::srd {
 
-class SrdContext final : public software::Context {
+class SrdContext final
+    : public software::MachineContext<engine::srd::Engine, engine::srd::QueuePair,
+                                      engine::srd::Config> {
  public:
-  SrdContext(std::unique_ptr<engine::Port> port, const engine::srd::Config& config,
-             const driver::DriverOptions& options, DeviceAttributes attributes);
-  Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
+  using MachineContext::MachineContext;
   std::optional<Gid> peer_address(uint32_t index) const override;
-
- private:
-  engine::srd::Engine& engine_;  // the driver's
 };
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);

@@ -87,7 +87,8 @@ void SrdStation::live(uint32_t life) {
   send_cq_ = std::make_unique<engine::CompletionQueue>(65536);
   recv_cq_ = std::make_unique<engine::CompletionQueue>(65536);
   key_ = engine().keys().insert(memory_.data(), memory_.size(), Access::all, kDomain);
-  engine::srd::QpConfig qp = options_.qp;
+  engine::QpConfig qp = options_.qp;
+  qp.type = QpType::srd;
   qp.domain = kDomain;
   qp.send_cq = send_cq_.get();
   qp.recv_cq = recv_cq_.get();

@@ -50,7 +50,7 @@ class SrdLife final : public sim::EventHandler {
 
 struct SrdOptions {
   engine::srd::Config config;
-  engine::srd::QpConfig qp;
+  engine::QpConfig qp;
   middleware::FaultOptions faults;
   engine::Capabilities capabilities = port::sim_capabilities();
   sim::LinkOptions link;

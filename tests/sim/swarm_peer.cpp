@@ -278,11 +278,11 @@ std::string SwarmPeer::describe() const {
          std::to_string(receives_.size()) + " receives, una " + std::to_string(req.una) + " next " +
          std::to_string(req.next) + " sent " + std::to_string(req.sent_end) + " posted " +
          std::to_string(req.post_end) + " expected " + std::to_string(qp.res.expected.value) +
-         (qp.active ? " active" : "") + (qp.waiting ? " waiting" : "") +
+         (qp.active.listed ? " active" : "") + (qp.waiting.listed ? " waiting" : "") +
          (qp.timer.armed() ? " armed" : "") + (req.rnr_until.is_never() ? "" : " rnr") +
          " in flight " + std::to_string(req.in_flight) + " of " +
-         (qp.destination != nullptr ? std::to_string(qp.destination->in_flight) + "/" +
-                                          std::to_string(qp.destination->window)
+         (qp.destination != nullptr ? std::to_string(qp.destination->window.in_flight) + "/" +
+                                          std::to_string(qp.destination->window.size)
                                     : "-") +
          " retries " + std::to_string(req.retries_left) + " ssn limit " +
          std::to_string(req.ssn_limit) + (req.credits_unlimited ? " unlimited" : "");

@@ -6,26 +6,6 @@
 
 namespace weft::engine::rc {
 
-namespace {
-
-WorkType work_type(Opcode opcode) noexcept {
-  switch (opcode) {
-    case Opcode::write:
-    case Opcode::write_with_imm:
-      return WorkType::write;
-    case Opcode::read:
-      return WorkType::read;
-    case Opcode::compare_swap:
-      return WorkType::compare_swap;
-    case Opcode::fetch_add:
-      return WorkType::fetch_add;
-    default:
-      return WorkType::send;
-  }
-}
-
-}  // namespace
-
 void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
                       uint16_t syndrome) noexcept {
   if (status == Status::success && !entry.signaled) return;
@@ -84,7 +64,7 @@ void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   qp.state = QpState::err;
   Requester& req = qp.req;
   if (qp.destination != nullptr) {
-    qp.destination->forget(req.in_flight);
+    qp.destination->window.forget(req.in_flight);
     engine.wake_waiting(*qp.destination);
   }
   req.in_flight = 0;

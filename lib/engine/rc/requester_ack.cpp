@@ -70,7 +70,7 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   while (req.reads_head != req.reads_tail && req.reads[req.reads_head & req.reads_mask] <= req.una)
     ++req.reads_head;
   req.in_flight -= freed;
-  qp.destination->on_acknowledged(freed);
+  qp.destination->window.on_acknowledged(freed);
   engine.wake_waiting(*qp.destination);
   req.retries_left = *qp.attributes.retry_count;  //= roce:C-RETRY-49
   req.rnr_left = *qp.attributes.rnr_retry;        //= roce:C-RETRY-48

@@ -73,7 +73,7 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
   while (req.reads_tail != req.reads_head && req.reads[(req.reads_tail - 1) & req.reads_mask] > psn)
     --req.reads_tail;
   req.in_flight -= freed;
-  qp.destination->forget(freed);
+  qp.destination->window.forget(freed);
   engine.count(Count::tx_rewinds);
   engine.wake_waiting(*qp.destination);
   engine.activate(qp);
@@ -82,7 +82,7 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
 void on_loss(Engine& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
   if (req.next == req.una) return;  // gone back already: one event, one retry
-  qp.destination->on_loss();
+  qp.destination->window.on_loss();
   if (req.retries_left == 0) {
     engine.count(Count::retry_exceeded);
     return fail_request(engine, qp, Status::retry_exceeded, 0);

@@ -89,7 +89,7 @@ bool add_payload(Engine& engine, QueuePair& qp, const SendEntry& entry, uint64_t
 
 bool asks_for_ack(QueuePair& qp, const SendEntry& entry, bool last, uint64_t cost) noexcept {
   const bool wanted = last || ++qp.req.since_ack_request >= kAckRequestEvery ||
-                      qp.destination->in_flight + 2 * cost >= qp.destination->window ||
+                      qp.destination->window.in_flight + 2 * cost >= qp.destination->window.size ||
                       (entry.consumes_receive() && !qp.req.credits_unlimited);
   if (wanted) qp.req.since_ack_request = 0;  //= roce:C-ACK-30
   return wanted;
@@ -172,7 +172,7 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   }
   const uint64_t bytes = (req.next - from) * packet_cost(qp, entry);
   req.in_flight += bytes;
-  qp.destination->in_flight += bytes;
+  qp.destination->window.on_sent(bytes);
   if (from < req.sent_end) engine.count(Count::tx_retransmits);
   req.sent_end = std::max(req.sent_end, req.next);
   if (req.next == entry.end_psn()) ++req.next_index;
@@ -210,7 +210,7 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
       if (entry.failed) fail_at_cursor(engine, qp);
       break;
     }
-    if (!qp.destination->open()) {
+    if (!qp.destination->window.open()) {
       engine.wait_for_window(qp);
       break;
     }

@@ -162,7 +162,7 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
     }
     at = newer;
   }
-  if (any) tx.window.on_loss();
+  if (any && config_.control == Control::halved) tx.window.on_loss();
 }
 
 void Engine::lose(Peer& peer, uint64_t sequence) noexcept {
@@ -222,7 +222,7 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
   }
   if (!any) return;
   count(Count::timeouts);
-  tx.window.on_loss();
+  if (config_.control == Control::halved) tx.window.on_loss();
   tx.backoff = static_cast<uint8_t>(std::min<int>(tx.backoff + 1, kMostBackoff));
 }
 

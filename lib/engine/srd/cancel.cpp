@@ -31,24 +31,6 @@ Status status_of(wire::SrdReason reason) {
   }
 }
 
-WorkType work_of(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::write:
-    case Opcode::write_with_imm:
-      return WorkType::write;
-    case Opcode::read:
-      return WorkType::read;
-    case Opcode::compare_swap:
-      return WorkType::compare_swap;
-    case Opcode::fetch_add:
-      return WorkType::fetch_add;
-    case Opcode::write_add:
-      return WorkType::write_add;
-    default:
-      return WorkType::send;
-  }
-}
-
 }  // namespace
 
 //= threat:A20 every refusal costs the sender a rest that doubles, with jitter
@@ -146,7 +128,7 @@ void Engine::complete_request(Message& m, Status status) noexcept {
   c.id = m.wr_id;
   c.qp = m.qp->number;
   c.status = status;
-  c.type = work_of(m.opcode);
+  c.type = work_type(m.opcode);
   c.byte_count = m.wants_answer() ? m.length : 0;
   c.vendor_error = status == Status::success ? 0 : m.reason;
   complete(*m.qp, *m.qp->send_cq, c, false);
@@ -206,8 +188,10 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   tx.confirmed = tx.probed = false;
   tx.backoff = 0;
   tx.duplicates = 0;
-  tx.window.start(config_.control, capabilities_.in_flight_limit);
-  tx.small = tx.turns = tx.bulk = MessageLine{};
+  tx.window = Window::of(capabilities_.in_flight_limit);
+  tx.small.clear();
+  tx.turns.clear();
+  tx.bulk.clear();
   tx.turns_taken = 0;
   tx.probe_answers_at = Instant::never();
   peer.least_epoch = least_epoch != 0 ? least_epoch : 1;

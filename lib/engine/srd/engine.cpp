@@ -56,13 +56,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   bulk_posted_ = false;
   send_replies();
   // One turn for each peer that has something, then again while there is room.
-  while (active_head_ != nullptr && room()) {
-    Peer& peer = *active_head_;
-    active_head_ = peer.next_active;
-    if (active_head_ == nullptr) active_tail_ = nullptr;
-    peer.active = false;
-    send_peer(peer, now);
-  }
+  while (!active_.empty() && room()) send_peer(active_.pop(), now);
   send_acks(now);
   for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
   counters_.add(Count::tx_packets, builder_.count());
@@ -120,41 +114,21 @@ Peer* Engine::add_peer(const Gid& address, uint32_t block) {
   peer->block = block;
   peer->index = static_cast<uint32_t>(peers_.size());
   peer->timer.owner = peer.get();
-  peer->tx.window.start(config_.control, capabilities_.in_flight_limit);
+  peer->tx.window = Window::of(capabilities_.in_flight_limit);
   peers_.push_back(std::move(peer));
   put(*peers_.back());
   return last_peer_ = peers_.back().get();
 }
 
-void Engine::activate(Peer& peer) noexcept {
-  if (peer.active) return;
-  peer.active = true;
-  peer.next_active = nullptr;
-  (active_tail_ != nullptr ? active_tail_->next_active : active_head_) = &peer;
-  active_tail_ = &peer;
-}
+void Engine::activate(Peer& peer) noexcept { active_.push(peer); }
 
-void Engine::queue_ack(Peer& peer) noexcept {
-  if (peer.ack_listed) return;
-  peer.ack_listed = true;
-  peer.next_ack = nullptr;
-  (ack_tail_ != nullptr ? ack_tail_->next_ack : ack_head_) = &peer;
-  ack_tail_ = &peer;
-}
+void Engine::queue_ack(Peer& peer) noexcept { acks_.push(peer); }
 
 void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {
-  const bool overrun_before = cq.overrun();
-  if (!overrun_before && cq.push(completion, solicited)) {
-    fired_ = fired_ || cq.fired();
-    return;
-  }
-  count(Count::cq_overruns);  //= threat:A18
-  if (!overrun_before) raise(EventType::cq_error, qp.number);
-  if (qp.state != QpState::err) {
-    qp.state = QpState::err;
-    raise(EventType::qp_fatal, qp.number);
-  }
+  if (deliver(qp.number, cq, completion, solicited) || qp.state == QpState::err) return;
+  qp.state = QpState::err;
+  raise(EventType::qp_fatal, qp.number);
 }
 
 }  // namespace weft::engine::srd

@@ -9,13 +9,17 @@
 #include <vector>
 
 #include "lib/base/permutation.hpp"
-#include "lib/engine/machine.hpp"
 #include "lib/engine/srd/assembly.hpp"
 #include "lib/engine/srd/peer.hpp"
 #include "lib/engine/srd/queue_pair.hpp"
+#include "lib/engine/verbs_common.hpp"
 #include "lib/wire/srd_parse.hpp"
 
 namespace weft::engine::srd {
+
+// How the window of a peer moves: not at all, or as window.hpp says.
+enum class Control : uint8_t { none, halved };
+inline constexpr std::string_view kControlNames[] = {"none", "halved"};
 
 struct Config {
   Limits limits;
@@ -31,18 +35,6 @@ struct Config {
   uint32_t max_peers = 65536;
 };
 
-struct QpConfig {
-  uint32_t domain = 0;
-  CompletionQueue* send_cq = nullptr;
-  CompletionQueue* recv_cq = nullptr;
-  uint32_t max_send_wr = 128;
-  uint32_t max_recv_wr = 128;
-  uint32_t max_send_sge = 4;
-  uint32_t max_recv_sge = 4;
-  uint32_t max_inline = 64;
-  bool signal_all = false;
-};
-
 class Engine final : public Machine {
  public:
   Engine(Port& port, const Config& config, base::SecureRandom& random);
@@ -52,15 +44,16 @@ class Engine final : public Machine {
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
   void expire(Instant now) noexcept override;
   bool wants_transmit() const noexcept override {
-    return active_head_ != nullptr || ack_head_ != nullptr || !replies_.empty();
+    return !active_.empty() || !acks_.empty() || !replies_.empty();
   }
-  bool has_active() const noexcept override { return active_head_ != nullptr; }
-  // Something that a peer waits for leaves with the next transmit(): acknowledgements, answers.
-  bool owes_replies() const noexcept { return ack_head_ != nullptr || !replies_.empty(); }
+  bool has_active() const noexcept override { return !active_.empty(); }
 
   // The verbs side. Pointers stay valid until destroy_qp.
   Result<QueuePair*> create_qp(const QpConfig& config);
   void destroy_qp(QueuePair* qp) noexcept;
+  // Something that a peer waits for leaves with the next transmit(): acknowledgements, answers.
+  // They are owed by the device, not by one of its queue pairs.
+  bool hurry(QueuePair&) noexcept { return !acks_.empty() || !replies_.empty(); }
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
@@ -199,10 +192,8 @@ class Engine final : public Machine {
   AssemblyTable assemblies_;
   FlightPool flights_;
   uint32_t flights_out_ = 0;
-  Peer* active_head_ = nullptr;
-  Peer* active_tail_ = nullptr;
-  Peer* ack_head_ = nullptr;
-  Peer* ack_tail_ = nullptr;
+  base::Line<Peer, &Peer::active> active_;
+  base::Line<Peer, &Peer::ack_line> acks_;
   std::vector<Reply> replies_;
   std::vector<Path> paths_;  // of the burst's frames
   size_t paths_used_ = 0;

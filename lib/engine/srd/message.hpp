@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/line.hpp"
 #include "lib/wire/srd_headers.hpp"
 #include "weft/wr.hpp"
 
@@ -60,7 +61,8 @@ struct Message {
   const Sge* sges = nullptr;
   std::byte* inline_data = nullptr;
   Instant resume_at;
-  Message* next = nullptr;      // in its peer's line
+  base::LineLink<Message> line;  // of its peer's
+  Message* next_free = nullptr;
   Message* next_all = nullptr;  // of all that the peer has
   Message* previous_all = nullptr;
 
@@ -81,32 +83,7 @@ struct Message {
   }
 };
 
-// A first-in first-out line of messages.
-struct MessageLine {
-  Message* head = nullptr;
-  Message* tail = nullptr;
-  bool empty() const { return head == nullptr; }
-  void push(Message& m) {
-    m.next = nullptr;
-    (tail != nullptr ? tail->next : head) = &m;
-    tail = &m;
-  }
-  void pop() {
-    head = head->next;
-    if (head == nullptr) tail = nullptr;
-  }
-  // False: it is not here.
-  bool remove(Message& m) {
-    Message* before = nullptr;
-    for (Message* at = head; at != nullptr; before = at, at = at->next) {
-      if (at != &m) continue;
-      (before != nullptr ? before->next : head) = m.next;
-      if (tail == &m) tail = before;
-      return true;
-    }
-    return false;
-  }
-};
+using MessageLine = base::Line<Message, &Message::line>;
 
 // Messages by name, at addresses that do not change. Grows in chunks: for requests when queue pairs
 // are created (reserve), for answers when more are under way than ever before, up to a bound.
@@ -166,13 +143,13 @@ class MessagePool {
     for (uint32_t i = kChunk; i-- > 0;) {
       Message& m = chunks_.back()[i];
       m.id = first_name_ + first + i;
-      m.next = free_;
+      m.next_free = free_;
       free_ = &m;
     }
   }
   Message& take() {
     Message& m = *free_;
-    free_ = m.next;
+    free_ = m.next_free;
     const uint32_t id = m.id + kGeneration;
     m = Message{};
     m.id = id;
@@ -181,7 +158,7 @@ class MessagePool {
   }
   void give(Message& m) {
     m.state = Message::State::free;
-    m.next = free_;
+    m.next_free = free_;
     free_ = &m;
   }
 

@@ -10,7 +10,7 @@
 #include "lib/engine/srd/flight.hpp"
 #include "lib/engine/srd/message.hpp"
 #include "lib/engine/srd/receive_window.hpp"
-#include "lib/engine/srd/window.hpp"
+#include "lib/engine/window.hpp"
 #include "weft/types.hpp"
 
 namespace weft::engine::srd {
@@ -73,12 +73,10 @@ struct Peer {
   uint32_t block = 0;  // top 8 bits of its QPNs
   uint32_t index = 0;
   uint32_t least_epoch = 0;  // of our next stream
-  bool active = false;       // in the line of peers with something to send
-  bool ack_listed = false;
   Sender tx;
   Receiver rx;
-  Peer* next_active = nullptr;
-  Peer* next_ack = nullptr;
+  base::LineLink<Peer> active;    // of those with something to send
+  base::LineLink<Peer> ack_line;  // of those whose acknowledgement waits
   PeerTimer timer;
 
   QpNum endpoint() const { return QpNum{block << 16}; }

@@ -10,12 +10,7 @@ namespace weft::engine::srd {
 
 namespace {
 
-constexpr uint32_t kBulk = 4096;
 constexpr uint32_t kSmallPackets = 16;  // a message of more takes turns with others
-
-bool is_atomic(Opcode opcode) {
-  return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
-}
 
 bool has_immediate(Opcode opcode) {
   return opcode == Opcode::send_with_imm || opcode == Opcode::write_with_imm;
@@ -46,20 +41,11 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
                               uint32_t& length) const noexcept {
   if (r.opcode > Opcode::write_add) return "this provider has no such opcode";
   if (r.opcode == Opcode::send_with_invalidate) return "SRD has no SEND with invalidate";
-  if (r.sges.size() > qp.sends.max_sge())
-    return "more scatter/gather entries than QueuePairOptions::max_send_sge";
-  uint64_t sum = 0;
-  for (const Sge& sge : r.sges) sum += sge.length;
-  if (sum > config_.limits.max_message) return "longer than 2^31 bytes";
-  length = static_cast<uint32_t>(sum);
-  const bool is_inline = has(r.flags, SendFlags::inline_data);
-  if (is_inline && sum > qp.max_inline)
-    return "inline data longer than QueuePairOptions::max_inline";
-  if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
-    return "READ and atomics have no inline data";
-  if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
+  if (const char* const reason = engine::objection(
+          r, {qp.sends.max_sge(), qp.max_inline, config_.limits.max_message}, length))
+    return reason;
   if (has(r.flags, SendFlags::fence)) return "SRD has no fence: wait for completions";
-  if (r.opcode == Opcode::write_add && sum % (r.element == Element::int64 ? 8 : 4) != 0)
+  if (r.opcode == Opcode::write_add && length % (r.element == Element::int64 ? 8 : 4) != 0)
     return "WRITE_ADD needs whole elements";
   if (r.to == nullptr && !(qp.attributes.path && qp.attributes.dest_qpn))
     return "no destination: set SendRequest::to and remote_qpn";
@@ -129,12 +115,10 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     uint32_t length = 0;
     if (const char* reason = objection(qp, r, length)) return stop(Code::invalid_argument, reason);
     if (qp.state == QpState::err) {
-      complete(qp, *qp.send_cq,
-               {.id = r.id,
-                .qp = qp.number,
-                .status = Status::flushed,
-                .type = r.opcode == Opcode::read ? WorkType::read : WorkType::send},
-               false);
+      complete(
+          qp, *qp.send_cq,
+          {.id = r.id, .qp = qp.number, .status = Status::flushed, .type = work_type(r.opcode)},
+          false);
       ++status.accepted;
       continue;
     }
@@ -158,11 +142,11 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
   if (qp.state == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   for (const RecvRequest& r : requests) {
-    uint64_t length = 0;
-    for (const Sge& sge : r.sges) length += sge.length;
-    if (r.sges.size() > qp.receives.slots.max_sge() || length > config_.limits.max_message) {
+    uint32_t length = 0;
+    if (const char* reason = engine::objection(
+            r, {qp.receives.slots.max_sge(), 0, config_.limits.max_message}, length)) {
       status.code = Code::invalid_argument;
-      status.reason = "more scatter/gather entries than max_recv_sge, or longer than 2^31 bytes";
+      status.reason = reason;
       break;
     }
     if (qp.state == QpState::err) {
@@ -178,7 +162,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
       break;
     }
     const uint32_t slot = qp.receives.slots.take();
-    qp.receives[slot] = {r.id, static_cast<uint32_t>(length), static_cast<uint32_t>(r.sges.size())};
+    qp.receives[slot] = {r.id, length, static_cast<uint32_t>(r.sges.size())};
     std::copy(r.sges.begin(), r.sges.end(), qp.receives.slots.sges(slot));
     qp.receives.push(slot);
     ++status.accepted;

@@ -71,25 +71,21 @@ void Engine::send_peer(Peer& peer, Instant now) noexcept {
 // short ones, so that neither waits for the end of the other.
 Message* Engine::next_message(Sender& tx) noexcept {
   while (tx.turns_taken < kMostTurns && !tx.bulk.empty()) {
-    Message& m = *tx.bulk.head;
-    tx.bulk.pop();
-    tx.turns.push(m);
+    tx.turns.push(tx.bulk.pop());
     ++tx.turns_taken;
   }
   const bool bulk_first = tx.small_run >= kBulkTurn;
   if (!tx.small.empty() && (tx.turns.empty() || !bulk_first)) {
     ++tx.small_run;
-    return tx.small.head;
+    return tx.small.front();
   }
   if (tx.turns.empty()) return nullptr;
   if (++tx.turn_packets >= kBulkTurn) {
     tx.turn_packets = 0;
     tx.small_run = 0;
-    Message& m = *tx.turns.head;
-    tx.turns.pop();
-    tx.turns.push(m);
+    tx.turns.push(tx.turns.pop());
   }
-  return tx.turns.head;
+  return tx.turns.front();
 }
 
 // One new packet. False: there is none, or it may not go now.
@@ -125,13 +121,11 @@ bool Engine::send_next(Peer& peer, Instant now) noexcept {
 // Takes a message out of the line that it stands in.
 void Engine::delist(Message& m) noexcept {
   Sender& tx = m.peer->tx;
-  if (tx.small.head == &m) return tx.small.pop();
-  if (tx.turns.head == &m) {
+  if (tx.small.remove(m)) return;
+  if (tx.turns.remove(m)) {
     --tx.turns_taken;
-    return tx.turns.pop();
+    return;
   }
-  tx.small.remove(m);
-  if (tx.turns.remove(m)) --tx.turns_taken;
   tx.bulk.remove(m);
 }
 

@@ -21,11 +21,8 @@ void Engine::send_replies() noexcept {
 }
 
 void Engine::send_acks(Instant now) noexcept {
-  while (ack_head_ != nullptr && room()) {
-    Peer& peer = *ack_head_;
-    ack_head_ = peer.next_ack;
-    if (ack_head_ == nullptr) ack_tail_ = nullptr;
-    peer.ack_listed = false;
+  while (!acks_.empty() && room()) {
+    Peer& peer = acks_.pop();
     if (peer.rx.ack_pending) send_ack(peer, now);
   }
 }

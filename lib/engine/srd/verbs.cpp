@@ -9,23 +9,6 @@ namespace weft::engine::srd {
 
 namespace {
 
-Result<void> check_config(const QpConfig& c, const Limits& limits) {
-  if (c.send_cq == nullptr || c.recv_cq == nullptr)
-    return Error{Code::invalid_argument,
-                 "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
-  if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
-    return Error{
-        Code::invalid_argument,
-        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
-  if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
-  if (c.max_inline > limits.max_inline)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
-  return {};
-}
-
 bool may_follow(QpState from, QpState to) {
   if (to == QpState::reset) return true;
   if (to == QpState::err) return from != QpState::reset;
@@ -37,11 +20,6 @@ bool may_follow(QpState from, QpState to) {
          (from == QpState::sqd && to == QpState::rts);
 }
 
-template <class T>
-void take(std::optional<T>& to, const std::optional<T>& from) {
-  if (from) to = from;
-}
-
 }  // namespace
 
 QueuePair* Engine::find_qp(QpNum number) noexcept {
@@ -50,7 +28,11 @@ QueuePair* Engine::find_qp(QpNum number) noexcept {
 }
 
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
-  if (const Result<void> ok = check_config(config, config_.limits); !ok) return ok.error();
+  if (config.type != QpType::srd)
+    return Error{Code::not_supported,
+                 "provider srd has SRD queue pairs only: set QueuePairOptions::type to "
+                 "QpType::srd, or open a roce device"};
+  if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
   if (qps_.size() >= std::min(config_.limits.max_qp, 32768u))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
   QpNum number;
@@ -124,13 +106,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
                  "path_mtu must be 1.." + std::to_string(capabilities_.max_mtu)};
   if (change.rnr_retry && *change.rnr_retry > 7)
     return Error{Code::invalid_argument, "rnr_retry must be 0..7"};
-  QueuePairAttributes& a = qp.attributes;
-  take(a.access, change.access);
-  take(a.path, change.path);
-  take(a.path_mtu, change.path_mtu);
-  take(a.dest_qpn, change.dest_qpn);
-  take(a.rnr_retry, change.rnr_retry);
-  take(a.qkey, change.qkey);
+  merge(qp.attributes, change);
   if (change.access) qp.access = *change.access;
   if (change.rnr_retry) qp.rnr_retry = *change.rnr_retry;
   if (to == QpState::reset) {

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue pairs of the `roce` provider. Each call takes the driver's lock, moves the engine, and lets
-// the driver send what came of it.
-#include "providers/roce/roce_context.hpp"
+// Queue pairs, domains and the context of one protocol machine behind the provider seam. Each call
+// takes the driver's lock, moves the machine, and lets the driver send what came of it. `Machine`
+// is engine::Engine or engine::srd::Engine, `Pair` its queue pair, `Config` what it is made with.
+#pragma once
 
-namespace weft::roce {
+#include "lib/engine/verbs_common.hpp"
+#include "providers/software/context.hpp"
 
-namespace {
+namespace weft::software {
 
-using software::kForked;
-
-class RoceQp : public verbs::Qp {
+template <class Machine, class Pair>
+class MachineQp final : public verbs::Qp {
  public:
-  RoceQp(Device device, driver::Driver& driver, engine::Engine& engine,
-         const QueuePairOptions& options, engine::QueuePair* qp)
+  MachineQp(Device device, driver::Driver& driver, Machine& machine,
+            const QueuePairOptions& options, Pair* qp)
       : device_(std::move(device)),
         driver_(driver),
-        engine_(engine),
+        machine_(machine),
         send_cq_(options.send_cq),
         recv_cq_(options.recv_cq),
         qp_(qp),
         number_(qp->number) {}
-  ~RoceQp() override {
+  ~MachineQp() override {
     if (driver_.forked()) return;
     driver::Holder hold(driver_.lock());
     settle();
-    driver_.drop_pending_on(qp_->path);
-    engine_.destroy_qp(qp_);
+    if constexpr (requires { qp_->path; }) driver_.drop_pending_on(qp_->path);
+    machine_.destroy_qp(qp_);
     driver_.after_control();
   }
 
@@ -40,7 +41,7 @@ class RoceQp : public verbs::Qp {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     driver::Holder hold(driver_.lock());
     if (change.state == QpState::err || change.state == QpState::reset) settle();
-    Result<void> result = engine_.modify_qp(*qp_, change);
+    Result<void> result = machine_.modify_qp(*qp_, change);
     driver_.after_control();
     return result;
   }
@@ -54,35 +55,37 @@ class RoceQp : public verbs::Qp {
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
-    const PostStatus status = engine_.post_send(*qp_, requests, Instant{});
+    const PostStatus status = machine_.post_send(*qp_, requests, Instant{});
     driver_.after_post(status.accepted);
     return status;
   }
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
-    const PostStatus status = engine_.post_recv(*qp_, requests);
+    const PostStatus status = machine_.post_recv(*qp_, requests);
     if (qp_->state == QpState::err) driver_.after_control();  // flushed: wake who sleeps on it
     return status;
   }
 
  private:
+  // What has come is acknowledged before the queue pair goes.
   void settle() noexcept {
-    driver_.settle([this] { return engine_.hurry(*qp_); });
+    driver_.settle([this] { return machine_.hurry(*qp_); });
   }
 
   Device device_;
   driver::Driver& driver_;
-  engine::Engine& engine_;
+  Machine& machine_;
   CompletionQueue send_cq_, recv_cq_;  // kept alive
-  engine::QueuePair* const qp_;
+  Pair* const qp_;
   const QpNum number_;
 };
 
-class RoceDomain final : public software::Domain {
+template <class Machine, class Pair>
+class MachineDomain final : public Domain {
  public:
-  RoceDomain(Device device, driver::Driver& driver, engine::Engine& engine, uint32_t id)
-      : Domain(std::move(device), driver, id), engine_(engine) {}
+  MachineDomain(Device device, driver::Driver& driver, Machine& machine, uint32_t id)
+      : Domain(std::move(device), driver, id), machine_(machine) {}
 
   Result<std::shared_ptr<verbs::Qp>> create_qp(const QueuePairOptions& options) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
@@ -99,29 +102,36 @@ class RoceDomain final : public software::Domain {
                                   .max_inline = options.max_inline,
                                   .signal_all = options.signal_all};
     driver::Holder hold(driver_.lock());
-    const Result<engine::QueuePair*> qp = engine_.create_qp(config);
+    const Result<Pair*> qp = machine_.create_qp(config);
     if (!qp) return qp.error();
-    return std::shared_ptr<verbs::Qp>(new RoceQp(device_, driver_, engine_, options, *qp));
+    return std::shared_ptr<verbs::Qp>(
+        new MachineQp<Machine, Pair>(device_, driver_, machine_, options, *qp));
   }
 
  private:
-  engine::Engine& engine_;
+  Machine& machine_;
 };
 
-}  // namespace
+template <class Machine, class Pair, class Config>
+class MachineContext : public Context {
+ public:
+  MachineContext(std::unique_ptr<engine::Port> port, const Config& config,
+                 const driver::DriverOptions& options, DeviceAttributes attributes)
+      : Context(
+            std::move(port),
+            [&config](engine::Port& p, base::SecureRandom& random) {
+              return std::make_unique<Machine>(p, config, random);
+            },
+            options, std::move(attributes)),
+        machine_(static_cast<Machine&>(driver_.machine())) {}
 
-RoceContext::RoceContext(std::unique_ptr<engine::Port> port, const engine::EngineConfig& config,
-                         const driver::DriverOptions& options, DeviceAttributes attributes)
-    : Context(
-          std::move(port),
-          [&config](engine::Port& p, base::SecureRandom& random) {
-            return std::make_unique<engine::Engine>(p, config, random);
-          },
-          options, std::move(attributes)),
-      engine_(static_cast<engine::Engine&>(driver_.machine())) {}
+  Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override {
+    return std::shared_ptr<verbs::Domain>(
+        new MachineDomain<Machine, Pair>(device, driver_, machine_, next_domain_++));
+  }
 
-Result<std::shared_ptr<verbs::Domain>> RoceContext::create_domain(const Device& device) {
-  return std::shared_ptr<verbs::Domain>(new RoceDomain(device, driver_, engine_, next_domain_++));
-}
+ protected:
+  Machine& machine_;  // the driver's
+};
 
-}  // namespace weft::roce
+}  // namespace weft::software

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See verbs_common.hpp.
+#include "lib/engine/verbs_common.hpp"
+
+#include <string>
+
+namespace weft::engine {
+
+namespace {
+
+template <class T>
+void take(std::optional<T>& to, const std::optional<T>& from) {
+  if (from) to = from;
+}
+
+uint64_t sum_of(std::span<const Sge> sges) noexcept {
+  uint64_t sum = 0;
+  for (const Sge& sge : sges) sum += sge.length;
+  return sum;
+}
+
+}  // namespace
+
+Result<void> check(const QpConfig& c, const Limits& limits) {
+  if (c.send_cq == nullptr || c.recv_cq == nullptr)
+    return Error{Code::invalid_argument,
+                 "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
+  if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
+    return Error{
+        Code::invalid_argument,
+        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
+  if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
+  if (c.max_inline > limits.max_inline)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
+  return {};
+}
+
+void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change) {
+  take(attributes.pkey_index, change.pkey_index);
+  take(attributes.port, change.port);
+  take(attributes.access, change.access);
+  take(attributes.qkey, change.qkey);
+  take(attributes.path, change.path);
+  take(attributes.path_mtu, change.path_mtu);
+  take(attributes.dest_qpn, change.dest_qpn);
+  take(attributes.rq_psn, change.rq_psn);
+  take(attributes.sq_psn, change.sq_psn);
+  take(attributes.max_dest_rd_atomic, change.max_dest_rd_atomic);
+  take(attributes.max_rd_atomic, change.max_rd_atomic);
+  take(attributes.min_rnr_timer, change.min_rnr_timer);
+  take(attributes.timeout, change.timeout);
+  take(attributes.retry_count, change.retry_count);
+  take(attributes.rnr_retry, change.rnr_retry);
+}
+
+WorkType work_type(Opcode opcode) noexcept {
+  switch (opcode) {
+    case Opcode::write:
+    case Opcode::write_with_imm:
+      return WorkType::write;
+    case Opcode::read:
+      return WorkType::read;
+    case Opcode::compare_swap:
+      return WorkType::compare_swap;
+    case Opcode::fetch_add:
+      return WorkType::fetch_add;
+    case Opcode::write_add:
+      return WorkType::write_add;
+    default:
+      return WorkType::send;
+  }
+}
+
+const char* objection(const SendRequest& r, const RequestLimits& limits,
+                      uint32_t& length) noexcept {
+  if (r.sges.size() > limits.max_sge)
+    return "more scatter/gather entries than QueuePairOptions::max_send_sge";
+  const uint64_t sum = sum_of(r.sges);
+  if (sum > limits.max_message) return "longer than 2^31 bytes";  //= roce:C-OPS-77 roce:C-OPS-79
+  length = static_cast<uint32_t>(sum);
+  const bool is_inline = has(r.flags, SendFlags::inline_data);
+  if (is_inline && sum > limits.max_inline)
+    return "inline data longer than QueuePairOptions::max_inline";
+  if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
+    return "READ and atomics have no inline data";
+  if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
+  return nullptr;
+}
+
+const char* objection(const RecvRequest& r, const RequestLimits& limits,
+                      uint32_t& length) noexcept {
+  if (r.sges.size() > limits.max_sge)
+    return "more scatter/gather entries than QueuePairOptions::max_recv_sge";
+  const uint64_t sum = sum_of(r.sges);
+  if (sum > limits.max_message) return "longer than 2^31 bytes";
+  length = static_cast<uint32_t>(sum);
+  return nullptr;
+}
+
+}  // namespace weft::engine

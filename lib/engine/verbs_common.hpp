@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of the verbs side that no protocol changes: what a queue pair is created with, what is
+// wrong with a posted request whatever carries it, what its completion is called.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/engine/completion_queue.hpp"
+#include "lib/engine/machine.hpp"
+#include "weft/qp.hpp"
+
+namespace weft::engine {
+
+struct QpConfig {
+  QpType type = QpType::rc;
+  uint32_t domain = 0;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  uint32_t max_send_wr = 128;
+  uint32_t max_recv_wr = 128;
+  uint32_t max_send_sge = 4;
+  uint32_t max_recv_sge = 4;
+  uint32_t max_inline = 64;
+  bool signal_all = false;
+};
+// Errors: invalid_argument, naming what is missing or beyond the device's limits.
+Result<void> check(const QpConfig& config, const Limits& limits);
+
+// Takes over every attribute that is set in `change`, but the state.
+void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change);
+
+// What the completion of a request is called.
+WorkType work_type(Opcode opcode) noexcept;
+
+constexpr bool is_atomic(Opcode opcode) noexcept {
+  return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
+}
+
+// Requests of more bytes fill trains by themselves (Machine::has_bulk).
+inline constexpr uint32_t kBulk = 4096;
+
+// What a queue pair can take in one request.
+struct RequestLimits {
+  uint32_t max_sge = 0;
+  uint32_t max_inline = 0;
+  uint64_t max_message = 0;
+};
+// Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
+const char* objection(const SendRequest& request, const RequestLimits& limits,
+                      uint32_t& length) noexcept;
+const char* objection(const RecvRequest& request, const RequestLimits& limits,
+                      uint32_t& length) noexcept;
+
+}  // namespace weft::engine

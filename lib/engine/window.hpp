@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How many bytes may be on the way to one receiver. The window starts at what the port says the
+// receiver absorbs, halves at a loss (at most once per window of data) and grows back additively.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weft::engine {
+
+struct Window {
+  uint64_t in_flight = 0;  // bytes sent or asked for, neither acknowledged nor given up
+  uint64_t size = 0;
+  uint64_t limit = 0;         // largest size
+  uint64_t floor = 0;         // smallest
+  uint64_t until_growth = 0;  // bytes to be acknowledged before the next growth
+  uint64_t until_cut = 0;     // bytes to be acknowledged before the next cut may happen
+
+  static Window of(uint64_t absorbed) {
+    constexpr uint64_t kLeast = 16384;
+    Window window;
+    window.limit = window.size = std::max(absorbed, kLeast);
+    window.floor = kLeast;
+    return window;
+  }
+
+  bool open() const { return in_flight < size; }
+  void on_sent(uint64_t bytes) { in_flight += bytes; }
+  // Bytes that will never be acknowledged: rewound, flushed or believed lost.
+  void forget(uint64_t bytes) { in_flight -= std::min(in_flight, bytes); }
+
+  void on_acknowledged(uint64_t bytes) {
+    forget(bytes);
+    until_cut -= std::min(until_cut, bytes);
+    if (size >= limit) return;
+    if (bytes < until_growth) {
+      until_growth -= bytes;
+      return;
+    }
+    size = std::min(limit, size + limit / 16);
+    until_growth = size;
+  }
+
+  void on_loss() {
+    if (until_cut != 0) return;
+    until_cut = std::max<uint64_t>(in_flight, 1);
+    size = std::max(floor, size / 2);
+    until_growth = size;
+  }
+};
+
+}  // namespace weft::engine
