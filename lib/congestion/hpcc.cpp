@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "lib/congestion/hpcc_reaction.hpp"
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/telemetry.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -21,69 +21,44 @@ constexpr Parameter kParameters[] = {
     {"r_ai_mbps", "Mb/s", 50, "HPCC simulator, RATE_AI: W_AI = 80 B per 12.8 us"},
 };
 
-struct Record {
-  uint32_t time_ns;
-  uint32_t sent_bytes;
-  uint32_t queue_bytes;
-};
-
 struct Hpcc {
   HpccReference reference;
   double utilisation;  // U
-  Record hops[kMaxHops];
-  uint8_t hop_count;
+  HopRecords before;
 };
 
 void start(State& state, const Preset& preset) {
   own<Hpcc>(state) = {.reference = {.rate = preset.line_rate}, .utilisation = 1};
 }
 
-void remember(Hpcc& hpcc, std::span<const IntHop> hops) {
-  hpcc.hop_count = static_cast<uint8_t>(hops.size());
-  for (size_t i = 0; i < hops.size(); ++i)
-    hpcc.hops[i] = {hops[i].time_ns, hops[i].sent_bytes, hops[i].queue_bytes};
-}
-
 // The fullest link's u with its own tau, folded into U: an average over T without a parameter.
 // False if there is nothing to compare with.
 bool measure(Hpcc& hpcc, const Preset& preset, std::span<const IntHop> hops) {
   const double rtt = preset.base_rtt_ns;
-  double most = -1;
-  double most_tau = 0;
-  for (size_t i = 0; i < hops.size(); ++i) {
-    const IntHop& hop = hops[i];
-    const Record& before = hpcc.hops[i];
-    const uint32_t tau_ns = hop.time_ns - before.time_ns;
-    // A port stamps two packets at two times, and no port has rate 0: an impossible record is a
-    // liar's, and says nothing.
-    if (tau_ns == 0 || tau_ns > UINT32_MAX / 2 || hop.rate_mbps == 0) continue;
-    const double tau = tau_ns;
-    const double sent = hop.sent_bytes - before.sent_bytes;
-    const double queue = std::min(hop.queue_bytes, before.queue_bytes);
-    // txRate / B + queue / (B T), as one fraction; bytes x 8000 / ns is Mb/s.
-    const double u = (sent * rtt + queue * tau) * 8000 / (tau * rtt * hop.rate_mbps);
-    if (u > most) {
-      most = u;
-      most_tau = tau;
-    }
-  }
-  if (most < 0) return false;
-  const double tau = std::min(most_tau, rtt);
-  hpcc.utilisation = (hpcc.utilisation * (rtt - tau) + most * tau) / rtt;
+  const Fullest most =
+      fullest(hpcc.before, hops, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
+        const double sent = hop.sent_bytes - before.sent_bytes;
+        const double queue = std::min(hop.queue_bytes, before.queue_bytes);
+        // txRate / B + queue / (B T), as one fraction; bytes x 8000 / ns is Mb/s.
+        return (sent * rtt + queue * tau) * 8000 / (tau * rtt * hop.rate_mbps);
+      });
+  if (most.fullness < 0) return false;
+  const double tau = std::min(most.tau_ns, rtt);
+  hpcc.utilisation = (hpcc.utilisation * (rtt - tau) + most.fullness * tau) / rtt;
   return true;
 }
 
 void on_ack(State& state, const Preset& preset, const Ack& ack) {
   Hpcc& hpcc = own<Hpcc>(state);
-  const std::span<const IntHop> hops = ack.hops.first(std::min(ack.hops.size(), kMaxHops));
+  const std::span<const IntHop> hops = hops_of(ack);
   if (hops.empty()) return;
-  if (hpcc.reference.last_update == 0 || hops.size() != hpcc.hop_count) {
+  if (hpcc.reference.last_update == 0 || hops.size() != hpcc.before.count) {
     // The first acknowledgement, or another path: nothing to compare with yet.
     if (hpcc.reference.last_update == 0) hpcc.reference.last_update = ack.sent;
-    return remember(hpcc, hops);
+    return hpcc.before.remember(hops);
   }
   const bool measured = measure(hpcc, preset, hops);
-  remember(hpcc, hops);
+  hpcc.before.remember(hops);
   if (measured) state.decision.rate = react(hpcc.reference, preset, hpcc.utilisation, ack);
 }
 

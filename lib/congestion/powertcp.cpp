@@ -7,7 +7,7 @@
 // eta x (the rate of one RTT ago) / power + additive, by the weight gamma.
 #include <algorithm>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/telemetry.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -19,20 +19,13 @@ constexpr Parameter kParameters[] = {
     {"r_ai_mbps", "Mb/s", 50, "as hpcc: beta = W_init x (1 - eta) / N"},
 };
 
-struct Record {
-  uint32_t time_ns;
-  uint32_t sent_bytes;
-  uint32_t queue_bytes;
-};
-
 struct PowerTcp {
   double previous;       // the rate of one RTT ago
   double power;          // smoothed, 1 is a link just full
   uint64_t last_update;  // what had been sent when `previous` was taken; 0: no ack yet
   int64_t last_rtt_ps;   // theta
   int64_t last_at_ps;    // theta
-  Record hops[kMaxHops];
-  uint8_t hop_count;
+  HopRecords before;
 };
 
 void start(State& state, const Preset& preset) {
@@ -56,41 +49,28 @@ void react(State& state, PowerTcp& flow, const Preset& preset, const Ack& ack) {
   flow.last_update = std::max(flow.last_update, ack.sent);
 }
 
-void remember(PowerTcp& flow, std::span<const IntHop> hops) {
-  flow.hop_count = static_cast<uint8_t>(hops.size());
-  for (size_t i = 0; i < hops.size(); ++i)
-    flow.hops[i] = {hops[i].time_ns, hops[i].sent_bytes, hops[i].queue_bytes};
-}
-
 void on_ack(State& state, const Preset& preset, const Ack& ack) {
   PowerTcp& flow = own<PowerTcp>(state);
-  const std::span<const IntHop> hops = ack.hops.first(std::min(ack.hops.size(), kMaxHops));
+  const std::span<const IntHop> hops = hops_of(ack);
   if (hops.empty()) return;
-  if (flow.last_update == 0 || hops.size() != flow.hop_count) {
+  if (flow.last_update == 0 || hops.size() != flow.before.count) {
     if (flow.last_update == 0) flow.last_update = ack.sent;
-    return remember(flow, hops);
+    return flow.before.remember(hops);
   }
-  double most = -1;
-  double most_dt = 0;
-  for (size_t i = 0; i < hops.size(); ++i) {
-    const Record& before = flow.hops[i];
-    const uint32_t dt = hops[i].time_ns - before.time_ns;
-    if (dt == 0 || dt > UINT32_MAX / 2 || hops[i].rate_mbps == 0) continue;
-    const double bytes_per_ns = hops[i].rate_mbps / 8000.0;
-    const double bdp = bytes_per_ns * preset.base_rtt_ns;
-    const double growth = double(hops[i].queue_bytes) - double(before.queue_bytes);
-    const double sent = hops[i].sent_bytes - before.sent_bytes;
-    const double current = std::max(0.0, growth + sent) / dt;
-    const double voltage = double(hops[i].queue_bytes) + bdp;
-    const double power = current * voltage / (bytes_per_ns * bdp);
-    if (power > most) {
-      most = power;
-      most_dt = dt;
-    }
-  }
-  remember(flow, hops);
-  if (most < 0) return;
-  smooth(flow, preset, most, most_dt);
+  const double rtt = preset.base_rtt_ns;
+  const Fullest most =
+      fullest(flow.before, hops, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
+        const double bytes_per_ns = hop.rate_mbps / 8000.0;
+        const double bdp = bytes_per_ns * rtt;
+        const double growth = double(hop.queue_bytes) - double(before.queue_bytes);
+        const double sent = hop.sent_bytes - before.sent_bytes;
+        const double current = std::max(0.0, growth + sent) / tau;
+        const double voltage = double(hop.queue_bytes) + bdp;
+        return current * voltage / (bytes_per_ns * bdp);
+      });
+  flow.before.remember(hops);
+  if (most.fullness < 0) return;
+  smooth(flow, preset, most.fullness, most.tau_ns);
   react(state, flow, preset, ack);
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a path's telemetry was at the acknowledgement before, and the fullest of its hops since
+// then: the first step of HPCC and of PowerTCP, which differ in what they take for full.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "lib/congestion/kinds.hpp"
+
+namespace weft::congestion {
+
+struct HopRecord {
+  uint32_t time_ns;
+  uint32_t sent_bytes;
+  uint32_t queue_bytes;
+};
+
+// The hops of the acknowledgement before. Plain data: it lives in a controller's State.
+struct HopRecords {
+  HopRecord hops[kMaxHops];
+  uint8_t count;
+
+  void remember(std::span<const IntHop> now) noexcept {
+    count = static_cast<uint8_t>(now.size());
+    for (size_t i = 0; i < now.size(); ++i)
+      hops[i] = {now[i].time_ns, now[i].sent_bytes, now[i].queue_bytes};
+  }
+};
+
+inline std::span<const IntHop> hops_of(const Ack& ack) noexcept {
+  return ack.hops.first(std::min(ack.hops.size(), kMaxHops));
+}
+
+struct Fullest {
+  double fullness = -1;  // negative: there is nothing to compare with
+  double tau_ns = 0;     // between that hop's two stamps
+};
+
+// The hop with the greatest measure(hop, before, tau_ns), of as many hops as were remembered.
+template <class Measure>
+Fullest fullest(const HopRecords& records, std::span<const IntHop> hops, Measure measure) noexcept {
+  Fullest most;
+  for (size_t i = 0; i < hops.size(); ++i) {
+    const HopRecord& before = records.hops[i];
+    const uint32_t tau_ns = hops[i].time_ns - before.time_ns;
+    // A port stamps two packets at two times, and no port has rate 0: an impossible record is a
+    // liar's, and says nothing.
+    if (tau_ns == 0 || tau_ns > UINT32_MAX / 2 || hops[i].rate_mbps == 0) continue;
+    const double tau = tau_ns;
+    const double fullness = measure(hops[i], before, tau);
+    if (fullness > most.fullness) most = {fullness, tau};
+  }
+  return most;
+}
+
+}  // namespace weft::congestion
