@@ -41,7 +41,7 @@ inline bool lossy(Wire wire) {
 // The device string of a wire: both sides of a test open it. Its shared-memory job is of this
 // process and this call, so tests that run at the same time do not meet.
 std::string device_string(Wire wire);
-// Why this build or machine cannot open the wire; empty if it can.
+// Why this build does not have the wire; empty if it has. That it cannot be opened is a failure.
 std::string why_not(Wire wire);
 
 // One Catch2 case of `body`, a function of a Wire, for each wire of a set. A case whose wire this

@@ -127,7 +127,7 @@ void idle(Wire wire) {
     CHECK(ms < 50);
   }
 }
-WEFT_ON_SHARED_PORTS(idle, "an idle device uses less than 1 percent of a core")
+WEFT_ON_EACH_PORT(idle, "an idle device uses less than 1 percent of a core")
 
 }  // namespace
 }  // namespace weft

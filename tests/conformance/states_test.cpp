@@ -308,7 +308,7 @@ void last_word(Wire wire) {
     REQUIRE(a.got[0].status == Status::success);
   }
 }
-WEFT_ON_SHARED_PORTS(last_word, "a target that closes at once has acknowledged")
+WEFT_ON_EACH_PORT(last_word, "a target that closes at once has acknowledged")
 
 void first_packet(Wire wire) {
   const std::string spec = device_string(wire);

@@ -111,9 +111,9 @@ TEST_CASE("two resolvers find each other") {
     const NeighbourMessage names = sample(ipv6, true);
     Neighbours a({.mac = kOurs, .address = names.sender});
     Neighbours b({.mac = kTheirs, .address = names.target});
-    MacAddress mac{};
-    CHECK(a.find(names.target, at_ms(0), mac) == Neighbours::Found::asked);
-    CHECK(a.find(names.target, at_ms(1), mac) == Neighbours::Found::asked);
+    CHECK(a.find(names.target) == nullptr);
+    CHECK(a.ask(names.target, at_ms(0)) == Neighbours::Asked::waiting);
+    CHECK(a.ask(names.target, at_ms(1)) == Neighbours::Asked::waiting);
     const auto question = a.take();
     REQUIRE_FALSE(question.empty());
     REQUIRE(b.hear(question.data(), static_cast<uint32_t>(question.size())));
@@ -121,43 +121,39 @@ TEST_CASE("two resolvers find each other") {
     const auto answer = b.take();
     REQUIRE_FALSE(answer.empty());
     REQUIRE(a.hear(answer.data(), static_cast<uint32_t>(answer.size())));
-    REQUIRE(a.find(names.target, at_ms(2), mac) == Neighbours::Found::yes);
-    CHECK(mac == kTheirs);
-    CHECK(b.find(names.sender, at_ms(2), mac) ==
-          Neighbours::Found::yes);  // learned by the question
-    CHECK(mac == kOurs);
+    REQUIRE(a.find(names.target) != nullptr);
+    CHECK(*a.find(names.target) == kTheirs);
+    REQUIRE(b.find(names.sender) != nullptr);  // learned by the question
+    CHECK(*b.find(names.sender) == kOurs);
   }
 }
 
 TEST_CASE("an address that nobody answers for is given up, and asked for again later") {
   const NeighbourMessage names = sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
-  MacAddress mac{};
   int64_t ms = 0;
   uint32_t questions = 0;
-  Neighbours::Found found = Neighbours::Found::asked;
-  for (; ms < 1000 && found == Neighbours::Found::asked; ++ms) {
-    found = a.find(names.target, at_ms(ms), mac);
+  Neighbours::Asked asked = Neighbours::Asked::waiting;
+  for (; ms < 1000 && asked == Neighbours::Asked::waiting; ++ms) {
+    asked = a.ask(names.target, at_ms(ms));
     while (!a.take().empty()) ++questions;
   }
-  CHECK(found == Neighbours::Found::absent);
+  CHECK(asked == Neighbours::Asked::absent);
   CHECK(questions > 2);
   CHECK(questions < 10);
-  CHECK(a.find(names.target, at_ms(ms + 2000), mac) == Neighbours::Found::asked);
+  CHECK(a.ask(names.target, at_ms(ms + 2000)) == Neighbours::Asked::waiting);
 }
 
 TEST_CASE("others' conversations and news that nobody asked for are not believed") {
   const NeighbourMessage names = sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
-  MacAddress mac{};
   NeighbourMessage news = sample(false, false);
   news.sender = names.target;
   news.target = names.sender;
   news.sender_mac = {2, 0, 0, 0, 0, 66};
   const auto frame = emit(news);
   CHECK(a.hear(frame.data(), static_cast<uint32_t>(frame.size())));
-  CHECK(a.find(names.target, at_ms(0), mac) == Neighbours::Found::asked);
-  (void)a.take();
+  CHECK(a.find(names.target) == nullptr);
   NeighbourMessage other = sample(false, true);
   other.target = Gid::from_ipv4(10, 0, 0, 99);
   const auto question = emit(other);
@@ -171,8 +167,7 @@ TEST_CASE("what is not on the link goes to the gateway") {
                 .prefix = 24,
                 .gateway = Gid::from_ipv4(10, 0, 0, 254)});
   a.add(Gid::from_ipv4(10, 0, 0, 254), kTheirs);
-  MacAddress mac{};
-  CHECK(a.find(Gid::from_ipv4(10, 0, 1, 1), at_ms(0), mac) == Neighbours::Found::yes);
-  CHECK(mac == kTheirs);
-  CHECK(a.find(Gid::from_ipv4(10, 0, 0, 9), at_ms(0), mac) == Neighbours::Found::asked);
+  REQUIRE(a.find(Gid::from_ipv4(10, 0, 1, 1)) != nullptr);
+  CHECK(*a.find(Gid::from_ipv4(10, 0, 1, 1)) == kTheirs);
+  CHECK(a.find(Gid::from_ipv4(10, 0, 0, 9)) == nullptr);
 }

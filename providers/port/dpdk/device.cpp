@@ -16,6 +16,8 @@
 #include <future>
 #include <utility>
 
+#include "providers/port/dpdk/memif.hpp"
+
 namespace weft::port::dpdk {
 namespace {
 
@@ -68,6 +70,7 @@ Device::Device(Device&& other) noexcept
       port_(other.port_),
       mtu_(other.mtu_),
       mac_(other.mac_),
+      listens_at_(std::exchange(other.listens_at_, {})),
       pool_(std::exchange(other.pool_, nullptr)) {}
 
 Device::~Device() {
@@ -82,6 +85,7 @@ void Device::detach() noexcept {
     (void)rte_eth_dev_close(port_);
   }
   if (attached_) (void)rte_eal_hotplug_remove("vdev", name_.c_str());
+  if (!listens_at_.empty()) memif_closed(listens_at_);
 }
 
 Result<Device> Device::open(const Options& options) {
@@ -103,6 +107,8 @@ Result<void> Device::attach(const Options& options) {
                      options.device_arguments + "\": " + text_of(result) +
                      "; try net_memif, net_tap, net_af_packet (dpdk.iface=NAME), a PCI address"};
   attached_ = true;
+  listens_at_ = memif_listens_at(options);
+  if (!listens_at_.empty()) memif_opened(listens_at_);
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) != 0)
     return Error{Code::not_found, "dpdk: \"" + name_ + "\" is not a network device"};
   return {};

@@ -44,6 +44,7 @@ class Device {
   uint16_t port_ = 0;
   uint32_t mtu_ = 1500;
   wire::MacAddress mac_{};
+  std::string listens_at_;  // the socket of a memif server
   rte_mempool* pool_ = nullptr;
 };
 

@@ -13,20 +13,15 @@
 #include <cstring>
 #include <ctime>
 
+#include "lib/base/clock.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 namespace weft::port {
 namespace {
 
 constexpr uint32_t kHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
-constexpr long kShortestSleepNs = 50'000;
-constexpr long kLongestSleepNs = 500'000;  // a WRITE to a sleeper lands within 1 ms
-
-Instant now() noexcept {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return Instant{} + Duration::from_s(t.tv_sec) + Duration::from_ns(t.tv_nsec);
-}
+constexpr int64_t kShortestSleepNs = 50'000;
+constexpr int64_t kLongestSleepNs = 10'000'000;
 
 // RFC 4291: the interface identifier is the MAC address with ff:fe in the middle.
 Gid link_local(const wire::MacAddress& mac) {
@@ -112,7 +107,7 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
   }
   lent_ = count;
   counters_.rx_frames += count;
-  if (got != 0) sleeps_ = 0;
+  if (got != 0) slept_ns_ = 0;
   if (got != count) say_neighbours();
   return count;
 }
@@ -189,20 +184,21 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
     return 0;
   }
   size_t count = 0;
-  wire::MacAddress mac{};
-  const Gid* known = nullptr;
+  const wire::MacAddress* to = nullptr;
+  const Gid* destination = nullptr;
   for (used = 0; used < frames.size(); ++used) {
     const engine::TxFrame& frame = frames[used];
-    if (known == nullptr || *known != frame.path->destination) {
-      const auto found = neighbours_.find(frame.path->destination, now(), mac);
-      if (found == ethernet::Neighbours::Found::asked) break;
-      known = found == ethernet::Neighbours::Found::yes ? &frame.path->destination : nullptr;
-      if (known == nullptr) {
-        ++counters_.tx_no_neighbour;
-        continue;
-      }
+    if (destination == nullptr || *destination != frame.path->destination) {
+      destination = &frame.path->destination;
+      to = neighbours_.find(*destination);
     }
-    if (!fill(outgoing_[count], frame, mac)) continue;
+    if (to == nullptr) {
+      const auto asked = neighbours_.ask(*destination, base::Clock::process().now());
+      if (asked == ethernet::Neighbours::Asked::waiting) break;
+      ++counters_.tx_no_neighbour;
+      continue;
+    }
+    if (!fill(outgoing_[count], frame, *to)) continue;
     if (frame.path->destination == address()) {
       loop_back(outgoing_[count]);
       continue;
@@ -284,10 +280,12 @@ void DpdkPort::say_neighbours() noexcept {
 
 // ---- sleeping
 
-// The device is looked at again after a while, which grows while nothing comes.
+// Most virtual devices cannot wake anybody: the device is looked at again after a while, which is
+// a part of the time that nothing has come. A busy sleeper is woken soon, an idle one costs little.
 bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) noexcept {
   if (!looped_.empty()) return false;
-  const long ns = std::min(kShortestSleepNs << std::min(sleeps_++, 8u), kLongestSleepNs);
+  const int64_t ns = std::clamp(slept_ns_ / 32, kShortestSleepNs, kLongestSleepNs);
+  slept_ns_ += ns;
   const itimerspec once{{}, {0, ns}};
   if (timerfd_settime(timer_, 0, &once, nullptr) != 0) return false;
   descriptors.push_back({timer_, POLLIN, 0});

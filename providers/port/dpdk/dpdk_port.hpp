@@ -57,7 +57,7 @@ class DpdkPort final : public engine::Port {
   ethernet::Neighbours neighbours_;
   const uint16_t udp_port_;  // where frames of the protocol come to
   int timer_;                // wakes a sleeper: most virtual devices have no descriptor
-  uint32_t sleeps_ = 0;
+  int64_t slept_ns_ = 0;     // since the last frame came
   Counters counters_;
   std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()
   std::array<rte_mbuf*, kBurst> received_{};

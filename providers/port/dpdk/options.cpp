@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "providers/port/dpdk/memif.hpp"
+
 namespace weft::port::dpdk {
 namespace {
 
@@ -74,45 +76,6 @@ bool take_own(const std::string& key, const std::string& value, Options& options
   return true;
 }
 
-// Does somebody listen at this unix socket? Connecting would disturb, so the kernel's table is
-// read. Names of abstract sockets begin with @ there, and may be padded with more of them.
-bool has_listener(const std::string& path) {
-  FILE* const file = std::fopen("/proc/net/unix", "re");
-  if (file == nullptr) return false;
-  bool found = false;
-  char line[512];
-  while (!found && std::fgets(line, sizeof line, file) != nullptr) {
-    unsigned flags = 0;
-    char name[256] = "";
-    constexpr unsigned kListens = 0x10000;
-    if (std::sscanf(line, "%*x: %*x %*x %x %*x %*x %*u %255s", &flags, name) != 2) continue;
-    std::string text = name;
-    while (text.size() > 1 && text.back() == '@') text.pop_back();
-    found = (flags & kListens) != 0 && (text == path || text == "@" + path);
-  }
-  std::fclose(file);
-  return found;
-}
-
-// Both sides of a memif may be opened with the same string: who comes first serves. Its buffers
-// hold a whole frame.
-void complete_memif(Options& options) {
-  std::string& arguments = options.device_arguments;
-  const auto has = [&](const char* key) {
-    return ("," + arguments).find("," + std::string(key) + "=") != std::string::npos;
-  };
-  const auto add = [&](const std::string& argument) {
-    arguments += (arguments.empty() ? "" : ",") + argument;
-  };
-  if (!has("socket")) add("socket=/run/memif.sock");
-  if (!has("role")) {
-    const size_t begin = ("," + arguments).find(",socket=") + 7;
-    const std::string path = arguments.substr(begin, arguments.find(',', begin) - begin);
-    add(has_listener(path) ? "role=client" : "role=server");
-  }
-  if (!has("bsize")) add("bsize=8192");
-}
-
 }  // namespace
 
 Result<Options> parse_options(const engine::PortOptions& options) {
@@ -127,7 +90,7 @@ Result<Options> parse_options(const engine::PortOptions& options) {
       return bad(key, value);
     }
   }
-  if (result.device.rfind("net_memif", 0) == 0) complete_memif(result);
+  if (is_memif(result)) complete_memif(result);
   return result;
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See neighbours.hpp. A link has few neighbours that we talk to, so the table is searched in order;
-// the last one found is tried first.
+// See neighbours.hpp.
 #include "providers/port/ethernet/neighbours.hpp"
 
-#include <algorithm>
 #include <new>
+#include <string_view>
 
 namespace weft::port::ethernet {
 namespace {
@@ -24,22 +23,24 @@ bool same_prefix(const Gid& a, const Gid& b, unsigned bits) noexcept {
 
 }  // namespace
 
+size_t Neighbours::GidHash::operator()(const Gid& gid) const noexcept {
+  return std::hash<std::string_view>()(
+      {reinterpret_cast<const char*>(gid.bytes.data()), gid.bytes.size()});
+}
+
 Neighbours::Entry* Neighbours::look_up(const Gid& address) noexcept {
-  if (last_ != nullptr && last_->address == address) return last_;
-  for (Entry& entry : entries_)
-    if (entry.address == address) return last_ = &entry;
-  return nullptr;
+  const auto found = entries_.find(address);
+  return found != entries_.end() ? &found->second : nullptr;
 }
 
 Neighbours::Entry* Neighbours::make(const Gid& address) noexcept {
   if (Entry* const entry = look_up(address)) return entry;
   if (entries_.size() == kMost) return nullptr;
   try {
-    entries_.push_back({.address = address});
+    return &entries_[address];
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  return last_ = &entries_.back();
 }
 
 const Gid& Neighbours::hop_to(const Gid& address) const noexcept {
@@ -54,17 +55,17 @@ void Neighbours::add(const Gid& address, const wire::MacAddress& mac) {
   }
 }
 
-Neighbours::Found Neighbours::find(const Gid& address, Instant now,
-                                   wire::MacAddress& mac) noexcept {
+const wire::MacAddress* Neighbours::find(const Gid& address) const noexcept {
+  const auto found = entries_.find(hop_to(address));
+  return found != entries_.end() && found->second.known ? &found->second.mac : nullptr;
+}
+
+Neighbours::Asked Neighbours::ask(const Gid& address, Instant now) noexcept {
   const Gid& hop = hop_to(address);
   Entry* const entry = make(hop);
-  if (entry == nullptr) return Found::absent;
-  if (entry->known) {
-    mac = entry->mac;
-    return Found::yes;
-  }
+  if (entry == nullptr) return Asked::absent;
   if (entry->asked != 0 && now < entry->ask_again)
-    return entry->asked > kMostAsked ? Found::absent : Found::asked;
+    return entry->asked > kMostAsked ? Asked::absent : Asked::waiting;
   if (entry->asked > kMostAsked) entry->asked = 0;  // long ago: begin anew
   ++entry->asked;
   entry->ask_again = now + (entry->asked > kMostAsked ? kGiveUpFor : kAskAgain);
@@ -74,7 +75,7 @@ Neighbours::Found Neighbours::find(const Gid& address, Instant now,
        .target = hop,
        .vlan = self_.vlan},
       {});
-  return Found::asked;
+  return Asked::waiting;
 }
 
 bool Neighbours::hear(const std::byte* frame, uint32_t length) noexcept {
@@ -113,7 +114,7 @@ void Neighbours::say(const wire::NeighbourMessage& message, const wire::MacAddre
 std::span<const std::byte> Neighbours::take() noexcept {
   if (waiting_.empty()) return {};
   taken_ = waiting_.front();
-  waiting_.erase(waiting_.begin());
+  waiting_.pop_front();
   return {taken_.bytes.data(), taken_.length};
 }
 

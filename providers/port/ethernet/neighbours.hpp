@@ -6,8 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
-#include <vector>
+#include <unordered_map>
 
 #include "lib/wire/neighbour.hpp"
 #include "weft/units.hpp"
@@ -28,13 +29,15 @@ class Neighbours {
   // A neighbour that is never asked for.
   void add(const Gid& address, const wire::MacAddress& mac);
 
-  enum class Found : uint8_t {
-    yes,
-    asked,   // not yet: try again soon
-    absent,  // asked several times without an answer: lose the frame
+  // Where frames to `address` go; nullptr: not known, ask().
+  const wire::MacAddress* find(const Gid& address) const noexcept;
+
+  enum class Asked : uint8_t {
+    waiting,  // try again soon
+    absent,   // asked several times without an answer: lose the frame
   };
-  // Where frames to `address` go.
-  Found find(const Gid& address, Instant now, wire::MacAddress& mac) noexcept;
+  // Asks who has an address that find() does not know, unless it was asked a moment ago.
+  Asked ask(const Gid& address, Instant now) noexcept;
 
   // A frame that is no RoCE. True if it was a message between neighbours.
   bool hear(const std::byte* frame, uint32_t length) noexcept;
@@ -49,7 +52,6 @@ class Neighbours {
   static constexpr size_t kMostWaiting = 64;  // frames to send
 
   struct Entry {
-    Gid address;
     wire::MacAddress mac{};
     bool known = false;
     uint32_t asked = 0;  // times without an answer
@@ -60,15 +62,18 @@ class Neighbours {
     uint32_t length = 0;
   };
 
+  struct GidHash {
+    size_t operator()(const Gid& gid) const noexcept;
+  };
+
   Entry* look_up(const Gid& address) noexcept;
   Entry* make(const Gid& address) noexcept;
   const Gid& hop_to(const Gid& address) const noexcept;
   void say(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
 
   Self self_;
-  std::vector<Entry> entries_;
-  Entry* last_ = nullptr;  // the one found last
-  std::vector<Waiting> waiting_;
+  std::unordered_map<Gid, Entry, GidHash> entries_;
+  std::deque<Waiting> waiting_;
   Waiting taken_;
 };
 

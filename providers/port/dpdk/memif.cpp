@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See memif.hpp.
+#include "providers/port/dpdk/memif.hpp"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <map>
+#include <mutex>
+
+namespace weft::port::dpdk {
+namespace {
+
+// The value of a device argument, or an empty string.
+std::string argument(const Options& options, const std::string& key) {
+  const std::string all = "," + options.device_arguments;
+  const size_t at = all.find("," + key + "=");
+  if (at == std::string::npos) return {};
+  const size_t begin = at + key.size() + 2;
+  return all.substr(begin, all.find(',', begin) - begin);
+}
+
+// Does somebody listen at this unix socket? Connecting would disturb, so the kernel's table is
+// read. Names of abstract sockets begin with @ there, and may be padded with more of them.
+bool has_listener(const std::string& path) {
+  FILE* const file = std::fopen("/proc/net/unix", "re");
+  if (file == nullptr) return false;
+  bool found = false;
+  char line[512];
+  while (!found && std::fgets(line, sizeof line, file) != nullptr) {
+    unsigned flags = 0;
+    char name[256] = "";
+    constexpr unsigned kListens = 0x10000;
+    if (std::sscanf(line, "%*x: %*x %*x %x %*x %*x %*u %255s", &flags, name) != 2) continue;
+    std::string text = name;
+    while (text.size() > 1 && text.back() == '@') text.pop_back();
+    found = (flags & kListens) != 0 && (text == path || text == "@" + path);
+  }
+  std::fclose(file);
+  return found;
+}
+
+// Is it a listening unix socket of this name, as a path or abstract?
+bool listens_at(int fd, const std::string& name) {
+  int listens = 0;
+  socklen_t length = sizeof listens;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0)
+    return false;
+  sockaddr_un address{};
+  length = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+      address.sun_family != AF_UNIX || length <= offsetof(sockaddr_un, sun_path) + 1)
+    return false;
+  const char* const path = address.sun_path + (address.sun_path[0] == 0 ? 1 : 0);
+  const auto room = static_cast<size_t>(reinterpret_cast<const char*>(&address + 1) - path);
+  return name.size() < room && name.compare(0, name.size(), path, name.size()) == 0 &&
+         path[name.size()] == 0;
+}
+
+struct Servers {
+  std::mutex mutex;
+  std::map<std::string, unsigned> at;  // a socket
+};
+Servers& servers() {
+  static Servers* const all = new Servers;  // devices may be closed by static destructors
+  return *all;
+}
+
+}  // namespace
+
+bool is_memif(const Options& options) { return options.device.rfind("net_memif", 0) == 0; }
+
+void complete_memif(Options& options) {
+  const auto add = [&](const std::string& key, const std::string& value) {
+    if (!argument(options, key).empty()) return;
+    options.device_arguments += (options.device_arguments.empty() ? "" : ",") + key + "=" + value;
+  };
+  add("socket", "/run/memif.sock");
+  add("role", has_listener(argument(options, "socket")) ? "client" : "server");
+  add("bsize", "8192");
+}
+
+std::string memif_listens_at(const Options& options) {
+  if (!is_memif(options)) return {};
+  const std::string role = argument(options, "role");
+  return role == "server" || role == "master" ? argument(options, "socket") : std::string();
+}
+
+void memif_opened(const std::string& socket) {
+  const std::lock_guard<std::mutex> lock(servers().mutex);
+  ++servers().at[socket];
+}
+
+void memif_closed(const std::string& socket) noexcept {
+  const std::lock_guard<std::mutex> lock(servers().mutex);
+  const auto entry = servers().at.find(socket);
+  if (entry == servers().at.end() || --entry->second != 0) return;
+  servers().at.erase(entry);
+  const int never_readable = eventfd(0, EFD_CLOEXEC);
+  if (never_readable < 0) return;
+  for (int fd = 0, end = static_cast<int>(sysconf(_SC_OPEN_MAX)); fd < end; ++fd)
+    if (listens_at(fd, socket)) (void)dup3(never_readable, fd, O_CLOEXEC);
+  (void)close(never_readable);
+}
+
+}  // namespace weft::port::dpdk
