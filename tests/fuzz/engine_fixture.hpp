@@ -4,63 +4,27 @@
 // thrown away. Around the registered memory lie canaries, and each posted request is accounted for.
 #pragma once
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <vector>
 
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/no_port.hpp"
 #include "tests/sim/forge.hpp"
 
 namespace weft::fuzz {
 
-inline void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "fuzz: %s\n", what);
-  std::abort();
+inline engine::Capabilities small_bursts() {
+  engine::Capabilities c;
+  c.burst = 16;
+  return c;
 }
-
-// Numbers from the input; zeroes when it is used up.
-struct Input {
-  const uint8_t* at;
-  size_t left;
-  template <class T>
-  T take() {
-    T value{};
-    const size_t n = std::min(left, sizeof value);
-    if (n != 0) std::memcpy(&value, at, n);
-    at += n;
-    left -= n;
-    return value;
-  }
-};
-
-// A port that only says what it can do.
-class NoPort final : public engine::Port {
- public:
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Gid address() const noexcept override { return sim::host_address(0); }
-  size_t receive(std::span<engine::Frame>) noexcept override { return 0; }
-  void release(std::span<const engine::Frame>) noexcept override {}
-  size_t transmit(std::span<const engine::TxFrame> f) noexcept override { return f.size(); }
-  bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return true; }
-
- private:
-  engine::Capabilities capabilities_ = port_capabilities();
-  static engine::Capabilities port_capabilities() {
-    engine::Capabilities c;
-    c.burst = 16;
-    return c;
-  }
-};
 
 class Fixture {
  public:
   static constexpr uint32_t kRegion = 4096, kCanary = 4096, kDomain = 1, kMtu = 256;
   static constexpr std::byte kMark{0xC5};
 
-  NoPort port;
+  NoPort port{sim::host_address(0), small_bursts()};
   base::SecureRandom random{uint64_t{1}};
   engine::Engine engine{port, {}, random};
   engine::CompletionQueue send_cq{256}, recv_cq{256};

@@ -5,16 +5,17 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <vector>
 
 #include "lib/base/check.hpp"
 #include "lib/memory/key_table.hpp"
+#include "tests/fuzz/input.hpp"
 
 namespace {
 
 using weft::Access;
+using weft::fuzz::Input;
 using weft::memory::KeyTable;
 using weft::memory::Verdict;
 
@@ -23,21 +24,6 @@ __extension__ using Wide = __int128;
 struct Entry {
   uint64_t base, length;
   uint32_t domain, access;
-};
-
-// Takes numbers from the input; zeroes when it is used up.
-struct Input {
-  const uint8_t* at;
-  size_t left;
-  template <class T>
-  T take() {
-    T value{};
-    const size_t n = std::min(left, sizeof value);
-    std::memcpy(&value, at, n);
-    at += n;
-    left -= n;
-    return value;
-  }
 };
 
 class Program {

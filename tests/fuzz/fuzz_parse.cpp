@@ -5,8 +5,6 @@
 // a packet from the BTH on, bit 1 no ICRC, bit 2 payload that lies elsewhere.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -14,18 +12,13 @@
 #include "lib/wire/encapsulation.hpp"
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/parse.hpp"
+#include "tests/fuzz/input.hpp"
 
 using namespace weft;
 using namespace weft::wire;
+using fuzz::require;
 
 namespace {
-
-// assert() is off in release builds.
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "fuzz_parse: %s\n", what);
-  std::abort();
-}
 
 std::unique_ptr<std::byte[]> exact_copy(const void* data, size_t size) {
   std::unique_ptr<std::byte[]> copy(new std::byte[size]);

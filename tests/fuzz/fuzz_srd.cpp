@@ -3,59 +3,34 @@
 // (the right stream, sequence, key and message, each sometimes wrong), while it also sends requests
 // of its own that the peer may acknowledge, refuse, answer or reset. Nothing outside of the open
 // region changes, every request completes at most once, every call returns.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "lib/engine/srd/engine.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/no_port.hpp"
 
 namespace {
 
 using namespace weft;
 using wire::SrdOpcode;
 
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "fuzz_srd: %s\n", what);
-  std::abort();
+using fuzz::Input;
+using fuzz::require;
+
+// Frames are known by memory, so there is no CRC to guess.
+engine::Capabilities no_integrity() {
+  engine::Capabilities c;
+  c.integrity_bits = 0;
+  return c;
 }
-
-// A port whose frames go nowhere; they are known by memory, so there is no CRC to guess.
-class VoidPort final : public engine::Port {
- public:
-  VoidPort() { capabilities_.integrity_bits = 0; }
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Gid address() const noexcept override { return Gid::from_ipv4(127, 0, 0, 2); }
-  size_t receive(std::span<engine::Frame>) noexcept override { return 0; }
-  void release(std::span<const engine::Frame>) noexcept override {}
-  size_t transmit(std::span<const engine::TxFrame> f) noexcept override { return f.size(); }
-  bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return true; }
-
- private:
-  engine::Capabilities capabilities_;
-};
-
-struct Input {
-  const uint8_t* at;
-  size_t left;
-  template <class T>
-  T take() {
-    T value{};
-    const size_t n = std::min(left, sizeof value);
-    std::memcpy(&value, at, n);
-    at += n;
-    left -= n;
-    return value;
-  }
-};
 
 constexpr size_t kGuard = 4096, kOpen = 8192;
 constexpr uint32_t kDomain = 1, kPeerBlock = 7;
 
 struct Fixture {
-  VoidPort port;
+  fuzz::NoPort port{Gid::from_ipv4(127, 0, 0, 2), no_integrity()};
   base::SecureRandom random{1};
   engine::srd::Config config;
   engine::srd::Engine engine;
@@ -72,7 +47,8 @@ struct Fixture {
 
   Fixture() : engine(port, config, random) {
     key = engine.keys().insert(open(), kOpen, Access::all, kDomain);
-    qp = *engine.create_qp({.domain = kDomain, .send_cq = &cq, .recv_cq = &cq});
+    qp =
+        *engine.create_qp({.type = QpType::srd, .domain = kDomain, .send_cq = &cq, .recv_cq = &cq});
     for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
       QueuePairAttributes change;
       change.state = state;

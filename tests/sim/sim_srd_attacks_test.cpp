@@ -6,7 +6,7 @@
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/srd_parse.hpp"
 #include "tests/sim/pair.hpp"
-#include "tests/sim/srd_world.hpp"
+#include "tests/sim/srd_two.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
@@ -15,29 +15,15 @@ using engine::Count;
 
 namespace {
 
-struct Two {
-  SrdWorld world;
-  SrdStation& a;
-  SrdStation& b;
+struct Two : SrdTwo {
   std::vector<SentFrame> recorded;  // what a sent
 
-  explicit Two(const SrdOptions& options = {}) : world(options), a(world[0]), b(world[1]) {
-    record();
-  }
+  explicit Two(const SrdOptions& options = {}) : SrdTwo(options) { record(); }
   void record() {
     a.life().tap->judge = [this](const SentFrame& frame) {
       recorded.push_back(frame);
       return true;
     };
-  }
-  SendRequest request(Opcode opcode, uint64_t id, std::span<const Sge> sges, size_t remote = 0) {
-    SendRequest r;
-    r.id = id;
-    r.opcode = opcode;
-    r.sges = sges;
-    r.remote_address = b.address_of(remote);
-    r.rkey = RKey{b.key()};
-    return r;
   }
   std::vector<Completion> wait(size_t count, Duration limit = Duration::from_s(10)) {
     std::vector<Completion> all;

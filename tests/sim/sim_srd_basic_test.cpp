@@ -2,7 +2,7 @@
 // Each SRD operation alone in a quiet network, in all sizes around the MTU, and each of its errors:
 // an error belongs to its request, the queue pair goes on.
 #include "tests/sim/pair.hpp"
-#include "tests/sim/srd_world.hpp"
+#include "tests/sim/srd_two.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
@@ -11,24 +11,11 @@ using engine::Count;
 
 namespace {
 
-struct Two {
-  SrdWorld world;
-  SrdStation& a;
-  SrdStation& b;
-  explicit Two(SrdOptions options = {}) : world(with_memory(options)), a(world[0]), b(world[1]) {}
+struct Two : SrdTwo {
+  explicit Two(const SrdOptions& options = {}) : SrdTwo(with_memory(options)) {}
   static SrdOptions with_memory(SrdOptions o) {
     o.memory = 8u << 20;
     return o;
-  }
-
-  SendRequest request(Opcode opcode, uint64_t id, std::span<const Sge> sges, size_t remote = 0) {
-    SendRequest r;
-    r.id = id;
-    r.opcode = opcode;
-    r.sges = sges;
-    r.remote_address = b.address_of(remote);
-    r.rkey = RKey{b.key()};
-    return r;
   }
   // The only completion of a's send queue.
   Completion finish(const SendRequest& r) {

@@ -35,3 +35,33 @@ TEST_CASE("a burst ends before its arena does") {
   const size_t largest = gathers && integrity == 0 ? 1024 : 4096;
   CHECK(used <= size_t{c.burst} * (64 + usual + 16) + 64 + largest + 16);
 }
+
+// The IP ids of a burst of equal frames: each train counts from 0.
+std::vector<uint16_t> train_ids(FrameBuilder& builder, size_t count) {
+  std::vector<TxFrame> frames(count);
+  Path path;
+  builder.begin_burst(frames);
+  for (size_t i = 0; i < count; ++i) {
+    std::byte* const head = builder.start(path, 40, 0);
+    for (int byte = 0; byte < 40; ++byte) head[byte] = std::byte{1};
+    builder.finish();
+  }
+  std::vector<uint16_t> ids;
+  for (const TxFrame& frame : frames) ids.push_back(frame.ip_id);
+  return ids;
+}
+
+TEST_CASE("a port that finds out late what trains it can send gets no longer ones") {
+  Capabilities c;
+  c.integrity_bits = 32;
+  c.train_frames = 8;
+  c.train_bytes = 65000;
+  FrameBuilder builder(c);
+  CHECK(train_ids(builder, 10) == std::vector<uint16_t>{0, 1, 2, 3, 4, 5, 6, 7, 0, 1});
+  builder.limit_trains(3);
+  CHECK(train_ids(builder, 7) == std::vector<uint16_t>{0, 1, 2, 0, 1, 2, 0});
+  builder.limit_trains(64);  // what failed once is not tried again
+  CHECK(train_ids(builder, 4) == std::vector<uint16_t>{0, 1, 2, 0});
+  builder.limit_trains(1);
+  CHECK(train_ids(builder, 3) == std::vector<uint16_t>{0, 0, 0});
+}

@@ -86,10 +86,11 @@ std::unique_ptr<Port> try_open(const std::string& where) {
   return port ? std::move(*port) : nullptr;
 }
 
-// Echoes `count` frames for our QPNs back to where they came from; 0 = all done.
-int echo(Port& port, int count, uint32_t back_to) {
+// Echoes frames for our QPNs back to where they came from until the pipe `end` closes: a member
+// that left earlier could take frames of the others with it. 0 = they were `count`.
+int echo(Port& port, int count, uint32_t back_to, int end) {
   Frame frames[32];
-  for (int idle = 0; count > 0 && idle < 5;) {
+  for (int idle = 0; idle < 5;) {
     const size_t n = port.receive(frames);
     for (size_t i = 0; i < n; ++i) {
       if (port::udp::AddressGroup::slot_of(frames[i].bytes, frames[i].length) != slot(port))
@@ -107,8 +108,10 @@ int echo(Port& port, int count, uint32_t back_to) {
     port.release({frames, n});
     std::vector<pollfd> waits;
     if (n > 0 || !port.prepare_wait(waits, false)) continue;
+    waits.push_back({end, POLLIN, 0});
     if (::poll(waits.data(), waits.size(), 1000) == 0) ++idle;
     port.finish_wait();
+    if (waits.back().revents != 0) break;
   }
   return count == 0 ? 0 : 5;
 }
@@ -221,17 +224,18 @@ TEST_CASE("udp: two processes share one address of a veth") {
   const bool made = run("ip link add weftv0 type veth peer name weftv1") &&
                     run("ip addr add 10.8.0.1/24 dev weftv0") && run("ip link set weftv0 up");
   if (!made) WEFT_SKIP(name, "no ip command or no veth here");
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
+  int ready[2], end[2];
+  REQUIRE((::pipe(ready) == 0 && ::pipe(end) == 0));
   // Two members on the host's address ...
   pid_t members[2];
   for (pid_t& member : members) {
     member = child([&] {
+      ::close(end[1]);
       const auto port = try_open("weftv0");
       if (!port) return 2;
       const uint8_t mine = slot(*port);
       if (::write(ready[1], &mine, 1) != 1) return 1;
-      return echo(*port, 200, 0x010000);
+      return echo(*port, 200, 0x010000, end[0]);
     });
   }
   uint8_t slots[2] = {};
@@ -253,6 +257,7 @@ TEST_CASE("udp: two processes share one address of a veth") {
     REQUIRE(::setns(peer_namespace, CLONE_NEWNET) == 0);
     ::close(peer_namespace);
     if (!moved || !run("ip addr add 10.8.0.2/24 dev weftv1") || !run("ip link set weftv1 up")) {
+      ::close(end[1]);
       for (const pid_t member : members) result_of(member);
       ::close(host_namespace);
       WEFT_SKIP(name, "cannot move a veth into another namespace");
@@ -278,7 +283,7 @@ TEST_CASE("udp: two processes share one address of a veth") {
     CHECK(answers[slots[0]] == 200);
     CHECK(answers[slots[1]] == 200);
   }
-  ::close(host_namespace);
+  for (const int fd : {host_namespace, end[0], end[1]}) ::close(fd);
   for (const pid_t member : members) CHECK(result_of(member) == 0);
 }
 

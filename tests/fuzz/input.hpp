@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What every fuzz target starts with: numbers from the input, and the way to say that a rule broke.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace weft::fuzz {
+
+inline void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "fuzz: %s\n", what);
+  std::abort();
+}
+
+// Numbers from the input; zeroes when it is used up.
+struct Input {
+  const uint8_t* at;
+  size_t left;
+  template <class T>
+  T take() {
+    T value{};
+    const size_t n = std::min(left, sizeof value);
+    if (n != 0) std::memcpy(&value, at, n);
+    at += n;
+    left -= n;
+    return value;
+  }
+};
+
+}  // namespace weft::fuzz

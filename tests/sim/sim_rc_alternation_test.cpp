@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requests that answer each other: each side's word leaves before its acknowledgement of the other
+// side's, and one acknowledgement stands for several words. Both engines are moved by hand, so that
+// each call of transmit() is counted.
+#include "tests/sim/forge.hpp"
+#include "tests/sim/rc_pair.hpp"
+
+namespace weft::test {
+namespace {
+
+struct Talk : Pair {
+  std::vector<SentFrame> in_flight;
+  uint32_t acks = 0;  // that came in frames of their own, from either side
+
+  Talk() {
+    const auto keep = [this](const SentFrame& f) {
+      acks += f.opcode() == wire::kRcAcknowledge;
+      in_flight.push_back(f);
+      return false;
+    };
+    station_a.tap().judge = station_b.tap().judge = keep;
+  }
+
+  Endpoint& other(Endpoint& e) { return &e == &a ? b : a; }
+  bool owes(Endpoint& e) { return e.station().engine().wants_transmit(); }
+
+  // One call of transmit(); what left arrives at once. Returns the number of frames.
+  size_t turn(Endpoint& from) {
+    engine::TxFrame frames[64];
+    Station& station = from.station();
+    const size_t count = station.engine().transmit(frames, world.now());
+    station.tap().transmit({frames, count});
+    for (const SentFrame& f : in_flight)
+      give(other(from).station().engine(), f.path, f.bytes, world.now());
+    in_flight.clear();
+    return count;
+  }
+
+  void post(Endpoint& from) {
+    const Sge sge = from.station().sge(0, 8);
+    Station& peer = other(from).station();
+    SendRequest r;
+    r.opcode = Opcode::write;
+    r.sges = {&sge, 1};
+    r.remote_address = peer.address_of(64);
+    r.rkey = RKey{peer.key()};
+    REQUIRE(from.send(r));
+  }
+
+  // a speaks, b answers, `rounds` times; who has spoken turns `idle` times more meanwhile.
+  void alternate(int rounds, int idle = 0) {
+    for (int i = 0; i < rounds; ++i) {
+      for (Endpoint* const speaker : {&a, &b}) {
+        post(*speaker);
+        for (int turns = 0; turns <= idle; ++turns) turn(*speaker);
+      }
+    }
+  }
+
+  // Calls of transmit() until `from` has nothing left to say.
+  int turns_until_silent(Endpoint& from) {
+    int turns = 0;
+    for (; owes(from) && turns < 1000; ++turns) turn(from);
+    return turns;
+  }
+};
+
+size_t successes(const std::vector<Completion>& completions) {
+  size_t n = 0;
+  for (const Completion& c : completions) n += c.status == Status::success;
+  return n;
+}
+
+TEST_CASE("in a dialogue one acknowledgement stands for several words, roce:C-ACK-36") {
+  Talk talk;
+  constexpr int kRounds = 200;
+  talk.alternate(kRounds);
+  CHECK(talk.acks < 2 * kRounds / 4);
+  talk.turns_until_silent(talk.a);
+  talk.turns_until_silent(talk.b);
+  CHECK(successes(talk.a.sent()) == kRounds);
+  CHECK(successes(talk.b.sent()) == kRounds);
+  check_quiet(talk.station_a);
+  check_quiet(talk.station_b);
+}
+
+TEST_CASE("an acknowledgement has learned to wait while the peer thinks") {
+  Talk talk;
+  talk.alternate(20);
+  talk.acks = 0;
+  constexpr int kRounds = 50;
+  talk.alternate(kRounds, 8);
+  CHECK(talk.acks < 2 * kRounds / 4);
+}
+
+TEST_CASE("a word in a dialogue leaves alone, before the acknowledgement") {
+  Talk talk;
+  talk.post(talk.a);
+  CHECK(talk.turn(talk.a) == 1);
+  talk.post(talk.b);
+  CHECK(talk.turn(talk.b) == 1);
+  CHECK(talk.acks == 0);
+  CHECK(talk.owes(talk.b));
+}
+
+TEST_CASE("who waits for its acknowledgement gets it in fewer and fewer turns") {
+  Talk talk;
+  talk.alternate(100);  // acknowledgements have become patient
+  talk.turns_until_silent(talk.a);
+  talk.turns_until_silent(talk.b);
+  int before = 1000;
+  for (int round = 0; round < 6; ++round) {
+    talk.post(talk.a);
+    talk.turn(talk.a);
+    talk.post(talk.b);
+    const int turns = talk.turns_until_silent(talk.b);  // a says nothing until it has all
+    CHECK(turns <= before);
+    CHECK(turns <= 17);
+    before = turns;
+    talk.turns_until_silent(talk.a);
+  }
+  CHECK(before == 2);  // the word, then the acknowledgement
+}
+
+TEST_CASE("an acknowledgement that nothing overtakes waits one turn for a word to go first") {
+  Talk talk;
+  talk.alternate(100);
+  talk.turns_until_silent(talk.a);
+  talk.turns_until_silent(talk.b);
+  for (int round = 0; round < 6; ++round) {
+    talk.post(talk.a);
+    talk.turn(talk.a);
+    CHECK(talk.turns_until_silent(talk.b) == 2);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
