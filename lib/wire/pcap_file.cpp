@@ -47,7 +47,7 @@ uint32_t maybe_swap(uint32_t value, bool swapped) noexcept {
 }
 
 bool put(std::FILE* file, const void* data, size_t size) noexcept {
-  return std::fwrite(data, 1, size, file) == size;
+  return size == 0 || std::fwrite(data, 1, size, file) == size;
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST_CASE("inline data is taken at post, roce:C-OPS-76") {
   std::memset(local, 0, sizeof local);
   REQUIRE(p.world.run());
   CHECK(p.a.only_sent().status == Status::success);
-  CHECK(std::memcmp(p.station_b.at(0), copy.data(), size) == 0);
+  CHECK((size == 0 || std::memcmp(p.station_b.at(0), copy.data(), size) == 0));
 }
 }  // namespace
 }  // namespace weft::test
