@@ -51,9 +51,13 @@ weft_room(srd providers/srd software verbs driver engine wire memory base)
 weft_room(providers providers/registry roce srd verbs)
 target_link_libraries(weft_verbs PUBLIC weft_providers)
 
+# Above the public API, which weft_verbs implements.
+weft_room(collective lib/collective base verbs)
+
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_providers weft_roce weft_srd weft_port_sim)
+target_link_libraries(weft_all INTERFACE weft_collective weft_providers weft_roce weft_srd
+                                         weft_port_sim)
 
 get_target_property(WIRE_KIND weft_wire TYPE)
 if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")

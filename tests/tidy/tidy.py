@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "driver": "base memory engine",
     "sim": "base wire congestion engine",
     "verbs": "base memory",
-    "collective": "",
+    "collective": "base",
     "adapters": "",
     "ibverbs": "verbs base memory",
     "software": SOFTWARE,

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The words of collective operations: which operation, of which elements, reduced how. Counts are
+// in elements and mean what they mean in MPI and NCCL:
+//   all_reduce, broadcast, reduce    `count` elements in each buffer
+//   reduce_scatter                   `count` elements per rank are received, ranks * count given
+//   all_gather                       `count` elements per rank are given, ranks * count received
+//   all_to_all                       `count` elements for each rank in both buffers
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weft {
+
+enum class Collective : uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  exchange,  // sends and receives between any pairs
+  barrier,
+};
+std::string_view name(Collective collective) noexcept;
+
+// fp16 is IEEE binary16, bf16 the upper half of fp32.
+enum class DataType : uint8_t { uint8, int32, int64, fp16, bf16, fp32, fp64 };
+std::string_view name(DataType type) noexcept;
+size_t size_of(DataType type) noexcept;
+
+// Integers wrap; an average of integers is the wrapped sum divided, rounded towards zero. fp16 and
+// bf16 are reduced in fp32 and rounded once, to nearest even. min and max of a NaN and a number
+// are the NaN.
+enum class ReduceOp : uint8_t { sum, prod, min, max, avg };
+std::string_view name(ReduceOp op) noexcept;
+
+}  // namespace weft

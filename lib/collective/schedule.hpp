@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A schedule is data: for each rank a program, a list of steps over three spaces of memory. The
+// same object is executed over verbs, checked by verify(), printed and costed; nothing in it knows
+// a transport, a pointer or a time.
+//
+// What a program means:
+// - A step starts when all its dependencies are done. Nothing else orders steps of one rank, so
+//   steps that touch the same memory depend on each other (Builder sees to it, verify() proves it),
+//   and the result does not depend on timing: the same bits in every run.
+// - Puts from one rank to another and receives there meet in program order: the k-th put meets the
+//   k-th receive. The receiver says where the elements go.
+// - A put is done when its source may be overwritten.
+//
+// Reductions of small types are computed in a wider accumulator type. `input` and `output` hold
+// elements, `work` holds accumulators; `finish` rounds an accumulator to an element, once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/collective_types.hpp"
+
+namespace weft::collective {
+
+enum class Space : uint8_t { input, output, work };
+
+// A range of elements.
+struct Range {
+  Space space = Space::input;
+  uint64_t offset = 0;
+  uint64_t count = 0;
+  bool operator==(const Range&) const = default;
+  uint64_t end() const { return offset + count; }
+  Range part(uint64_t from, uint64_t length) const { return {space, offset + from, length}; }
+};
+
+enum class StepKind : uint8_t {
+  put,             // source -> the peer
+  receive,         // the peer -> target
+  receive_reduce,  // target = what the peer put, reduced with source
+  copy,            // target = source
+  reduce,          // target = target reduced with source
+  finish,          // target = source, divided if the operation is an average, and rounded
+};
+
+struct Step {
+  StepKind kind = StepKind::copy;
+  bool wide = false;  // receive, receive_reduce: the peer puts accumulators, not elements
+  uint32_t peer = 0;
+  Range source;
+  Range target;
+};
+
+// The steps of one rank. Dependencies are indices of earlier steps.
+struct Program {
+  std::vector<Step> steps;
+  std::vector<uint32_t> dependencies;      // of all steps, one after the other
+  std::vector<uint32_t> first_dependency;  // steps.size() + 1 entries
+  uint64_t work = 0;                       // elements of the work space
+
+  std::span<const uint32_t> dependencies_of(size_t step) const {
+    return std::span(dependencies)
+        .subspan(first_dependency[step], first_dependency[step + 1] - first_dependency[step]);
+  }
+};
+
+// What is to be done: the call's arguments as far as they shape the schedule.
+struct Shape {
+  Collective collective = Collective::all_reduce;
+  uint32_t ranks = 1;
+  uint32_t root = 0;
+  uint64_t count = 0;  // elements, as in the call
+  bool in_place =
+      false;          // the smaller buffer lies where its elements have their place in the other
+  bool exact = true;  // accumulators are elements: no rounding
+  bool average = false;
+  uint64_t piece = 0;  // transfers are cut into so many elements, to overlap; 0: not at all
+
+  bool operator==(const Shape&) const = default;
+};
+
+bool reduces(Collective collective) noexcept;
+uint64_t input_size(const Shape& shape, uint32_t rank) noexcept;
+uint64_t output_size(const Shape& shape, uint32_t rank) noexcept;
+
+// Where a range really lies: in place, two spaces are one.
+Range resolve(const Shape& shape, uint32_t rank, Range range) noexcept;
+// True if a put of this range carries accumulators.
+inline bool is_wide(const Shape& shape, const Range& range) noexcept {
+  return !shape.exact && range.space == Space::work;
+}
+
+std::string to_string(const Range& range);
+std::string to_string(const Step& step);
+
+}  // namespace weft::collective

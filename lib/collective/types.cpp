@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Names and sizes of collective_types.hpp.
+#include "weft/collective_types.hpp"
+
+namespace weft {
+
+std::string_view name(Collective collective) noexcept {
+  switch (collective) {
+    case Collective::all_reduce:
+      return "all_reduce";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::all_gather:
+      return "all_gather";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::reduce:
+      return "reduce";
+    case Collective::all_to_all:
+      return "all_to_all";
+    case Collective::exchange:
+      return "exchange";
+    case Collective::barrier:
+      return "barrier";
+  }
+  return "?";
+}
+
+std::string_view name(DataType type) noexcept {
+  static constexpr std::string_view kNames[] = {"uint8", "int32", "int64", "fp16",
+                                                "bf16",  "fp32",  "fp64"};
+  return kNames[static_cast<int>(type)];
+}
+
+size_t size_of(DataType type) noexcept {
+  static constexpr size_t kSizes[] = {1, 4, 8, 2, 2, 4, 8};
+  return kSizes[static_cast<int>(type)];
+}
+
+std::string_view name(ReduceOp op) noexcept {
+  static constexpr std::string_view kNames[] = {"sum", "prod", "min", "max", "avg"};
+  return kNames[static_cast<int>(op)];
+}
+
+}  // namespace weft
