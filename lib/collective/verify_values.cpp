@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The symbolic execution of single steps for verify().
+#include "lib/collective/verify_values.hpp"
+
+namespace weft::collective {
+
+SymbolicMemory::SymbolicMemory(const Shape& shape, uint32_t rank, uint64_t work)
+    : shape_(shape), rank_(rank) {
+  spaces_[static_cast<int>(Space::input)].resize(input_size(shape, rank));
+  spaces_[static_cast<int>(Space::output)].resize(output_size(shape, rank));
+  spaces_[static_cast<int>(Space::work)].resize(work);
+  for (uint64_t i = 0; i < input_size(shape, rank); ++i) {
+    const Range place = resolve(shape, rank, {Space::input, i, 1});
+    Value& value = spaces_[static_cast<int>(place.space)][place.offset];
+    value.ranks.set(rank);
+    value.index = i;
+  }
+}
+
+std::string SymbolicMemory::read(const Range& range, std::vector<Value>& values) const {
+  values.clear();
+  for (uint64_t i = 0; i < range.count; ++i) {
+    const Value& value = at(range, i);
+    if (value.ranks.none())
+      return "reads element " + std::to_string(range.offset + i) + " before it is written";
+    values.push_back(value);
+  }
+  return "";
+}
+
+std::string SymbolicMemory::execute(const Step& step, const std::vector<Value>& incoming) {
+  std::vector<Value> source = incoming, old, result;
+  std::string wrong;
+  if (step.kind != StepKind::receive) wrong = read(step.source, source);
+  switch (step.kind) {
+    case StepKind::receive:
+    case StepKind::copy:
+      result = source;
+      break;
+    case StepKind::receive_reduce:
+      if (wrong.empty()) wrong = combine(incoming, source, result);
+      break;
+    case StepKind::reduce:
+      if (wrong.empty()) wrong = read(step.target, old);
+      if (wrong.empty()) wrong = combine(old, source, result);
+      break;
+    case StepKind::finish:
+      result = source;
+      if (wrong.empty()) wrong = finish(result);
+      break;
+    case StepKind::put:
+      return "is a put";
+  }
+  if (!wrong.empty()) return wrong;
+  std::vector<Value>& space = spaces_[static_cast<int>(step.target.space)];
+  for (uint64_t i = 0; i < step.target.count; ++i) space[step.target.offset + i] = result[i];
+  return "";
+}
+
+const Value& SymbolicMemory::at(const Range& range, uint64_t i) const {
+  return spaces_[static_cast<int>(range.space)][range.offset + i];
+}
+
+std::string SymbolicMemory::combine(const std::vector<Value>& a, const std::vector<Value>& b,
+                                    std::vector<Value>& sum) const {
+  sum = a;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].index != b[i].index)
+      return "reduces element " + std::to_string(a[i].index) + " with element " +
+             std::to_string(b[i].index);
+    if ((a[i].ranks & b[i].ranks).any())
+      return "counts a contribution to element " + std::to_string(a[i].index) + " twice";
+    if (a[i].finished || b[i].finished) return "reduces an element that is already rounded";
+    sum[i].ranks |= b[i].ranks;
+  }
+  return "";
+}
+
+std::string SymbolicMemory::finish(std::vector<Value>& values) const {
+  for (Value& value : values) {
+    if (value.ranks.count() != shape_.ranks) return "rounds before all contributions are in";
+    if (value.finished) return "rounds twice";
+    value.finished = true;
+  }
+  return "";
+}
+
+std::string SymbolicMemory::check_output() const {
+  for (uint64_t i = 0; i < output_size(shape_, rank_); ++i) {
+    const Range place = resolve(shape_, rank_, {Space::output, i, 1});
+    const Value& value = at(place, 0);
+    if (value == expected(i)) continue;
+    const std::string element = "output element " + std::to_string(i);
+    if (value.ranks.none()) return element + " is never written";
+    if (value.ranks.count() < expected(i).ranks.count()) return element + " lacks contributions";
+    return element + " holds what belongs elsewhere";
+  }
+  return "";
+}
+
+Value SymbolicMemory::expected(uint64_t i) const {
+  Value value;
+  value.index = i;
+  const uint64_t block = shape_.count == 0 ? 0 : i / shape_.count;
+  const uint64_t in_block = shape_.count == 0 ? 0 : i % shape_.count;
+  if (reduces(shape_.collective)) {
+    for (uint32_t r = 0; r < shape_.ranks; ++r) value.ranks.set(r);
+    if (shape_.collective == Collective::reduce_scatter) value.index += shape_.count * rank_;
+    value.finished = shape_.average || !shape_.exact;
+  } else if (shape_.collective == Collective::broadcast) {
+    value.ranks.set(shape_.root);
+  } else {  // all_gather, all_to_all
+    value.ranks.set(block);
+    value.index = in_block;
+    if (shape_.collective == Collective::all_to_all) value.index += shape_.count * rank_;
+  }
+  return value;
+}
+
+}  // namespace weft::collective
