@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of algorithms.
+#include "lib/collective/algorithm.hpp"
+
+#include <bit>
+
+namespace weft::collective {
+namespace {
+
+constexpr Algorithm kAlgorithms[] = {
+    {"ring", Collective::all_reduce, ring_all_reduce},
+    {"doubling", Collective::all_reduce, doubling_all_reduce},
+    {"halving_doubling", Collective::all_reduce, halving_doubling_all_reduce},
+    {"single_step", Collective::all_reduce, single_step_all_reduce},
+    {"direct", Collective::all_reduce, direct_all_reduce},
+    {"double_tree", Collective::all_reduce, double_tree_all_reduce},
+    {"ring", Collective::reduce_scatter, ring_reduce_scatter},
+    {"halving", Collective::reduce_scatter, halving_reduce_scatter, true},
+    {"direct", Collective::reduce_scatter, direct_reduce_scatter},
+    {"ring", Collective::all_gather, ring_all_gather},
+    {"doubling", Collective::all_gather, doubling_all_gather, true},
+    {"bruck", Collective::all_gather, bruck_all_gather},
+    {"direct", Collective::all_gather, direct_all_gather},
+    {"ring", Collective::broadcast, ring_broadcast},
+    {"binomial", Collective::broadcast, binomial_broadcast},
+    {"direct", Collective::broadcast, direct_broadcast},
+    {"ring", Collective::reduce, ring_reduce},
+    {"binomial", Collective::reduce, binomial_reduce},
+    {"direct", Collective::reduce, direct_reduce},
+    {"pairwise", Collective::all_to_all, pairwise_all_to_all},
+    {"bruck", Collective::all_to_all, bruck_all_to_all},
+    {"direct", Collective::all_to_all, direct_all_to_all},
+};
+
+}  // namespace
+
+std::span<const Algorithm> algorithms() noexcept { return kAlgorithms; }
+
+Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective collective,
+                                        uint32_t ranks) {
+  std::string known;
+  for (const Algorithm& algorithm : kAlgorithms) {
+    if (algorithm.collective != collective) continue;
+    if (algorithm.name == wanted) {
+      if (!algorithm.power_of_two || std::has_single_bit(ranks)) return &algorithm;
+      return Error{Code::not_supported, std::string(wanted) + " " + std::string(name(collective)) +
+                                            " needs a power of two of ranks, there are " +
+                                            std::to_string(ranks)};
+    }
+    known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  return Error{Code::not_found, "no algorithm '" + std::string(wanted) + "' for " +
+                                    std::string(name(collective)) + "; there are: " + known};
+}
+
+Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank) {
+  Builder builder(shape, rank);
+  algorithm.emit(builder);
+  return builder.take();
+}
+
+std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape) {
+  std::vector<Program> programs;
+  for (uint32_t rank = 0; rank < shape.ranks; ++rank)
+    programs.push_back(program_of(algorithm, shape, rank));
+  return programs;
+}
+
+}  // namespace weft::collective

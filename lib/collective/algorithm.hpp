@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Algorithms: each is one file in algorithm/ that emits the program of one rank, and one row of the
+// table in algorithm.cpp. To add one, write the file, its row, and run collective_verify_test,
+// which proves every row over many shapes.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/collective/builder.hpp"
+#include "lib/collective/schedule.hpp"
+#include "weft/result.hpp"
+
+namespace weft::collective {
+
+struct Algorithm {
+  std::string_view name;
+  Collective collective = Collective::all_reduce;
+  void (*emit)(Builder& builder) = nullptr;
+  bool power_of_two = false;  // only for such numbers of ranks
+};
+
+std::span<const Algorithm> algorithms() noexcept;
+// Errors: not_found (lists the names there are), not_supported (for this number of ranks).
+Result<const Algorithm*> find_algorithm(std::string_view name, Collective collective,
+                                        uint32_t ranks);
+
+Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank);
+std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape);
+
+// Block b of n of a buffer: sizes differ by at most one element.
+inline Range block(Range whole, uint32_t b, uint32_t n) {
+  const uint64_t from = whole.count * b / n;
+  return whole.part(from, whole.count * (b + 1) / n - from);
+}
+
+inline Range input(uint64_t offset, uint64_t count) { return {Space::input, offset, count}; }
+inline Range output(uint64_t offset, uint64_t count) { return {Space::output, offset, count}; }
+inline Range work(uint64_t offset, uint64_t count) { return {Space::work, offset, count}; }
+
+// ring.cpp
+void ring_all_reduce(Builder& b);
+void ring_reduce_scatter(Builder& b);
+void ring_all_gather(Builder& b);
+void ring_broadcast(Builder& b);
+void ring_reduce(Builder& b);
+// halving_doubling.cpp
+void doubling_all_reduce(Builder& b);
+void halving_doubling_all_reduce(Builder& b);
+void halving_reduce_scatter(Builder& b);
+void doubling_all_gather(Builder& b);
+// direct.cpp
+void single_step_all_reduce(Builder& b);
+void direct_all_reduce(Builder& b);
+void direct_reduce_scatter(Builder& b);
+void direct_all_gather(Builder& b);
+void direct_broadcast(Builder& b);
+void direct_reduce(Builder& b);
+void direct_all_to_all(Builder& b);
+// tree.cpp
+void binomial_broadcast(Builder& b);
+void binomial_reduce(Builder& b);
+void double_tree_all_reduce(Builder& b);
+// pairwise.cpp, bruck.cpp
+void pairwise_all_to_all(Builder& b);
+void bruck_all_to_all(Builder& b);
+void bruck_all_gather(Builder& b);
+
+}  // namespace weft::collective

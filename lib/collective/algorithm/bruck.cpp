@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Bruck's algorithms for any number of ranks: log2(n) steps. All-gather doubles the blocks a rank
+// has. All-to-all moves, in step k, all blocks whose distance still to go has bit k set; a block
+// crosses up to log2(n) times, which pays while latency counts more than bytes.
+// After Bruck, Ho, Kipnis, Upfal, Weathersby (1997), "Efficient algorithms for all-to-all
+// communications in multiport message-passing systems".
+#include "lib/collective/algorithm.hpp"
+
+namespace weft::collective {
+
+void bruck_all_gather(Builder& b) {
+  const uint32_t n = b.shape().ranks;
+  const uint64_t count = b.shape().count;
+  b.copy(input(0, count), work(0, count));  // block i of `work` is that of rank + i
+  for (uint32_t distance = 1; distance < n; distance *= 2) {
+    const uint64_t blocks = std::min(distance, n - distance);
+    b.put((b.rank() + n - distance) % n, work(0, blocks * count));
+    b.receive((b.rank() + distance) % n, work(distance * count, blocks * count));
+  }
+  for (uint32_t i = 0; i < n; ++i)
+    b.copy(work(i * count, count), output((b.rank() + i) % n * count, count));
+}
+
+void bruck_all_to_all(Builder& b) {
+  const uint32_t n = b.shape().ranks;
+  const uint64_t count = b.shape().count;
+  const uint64_t packed = n * count;  // where blocks are packed, behind those under way
+  for (uint32_t i = 0; i < n; ++i)    // block i of `work` has i ranks to go
+    b.copy(input((b.rank() + i) % n * count, count), work(i * count, count));
+  for (uint32_t distance = 1; distance < n; distance *= 2) {
+    uint64_t end = packed;
+    for (uint32_t i = distance; i < n; ++i)
+      if ((i & distance) != 0) {
+        b.copy(work(i * count, count), work(end, count));
+        end += count;
+      }
+    b.put((b.rank() + distance) % n, work(packed, end - packed));
+    const uint64_t arrived = packed + n * count;
+    b.receive((b.rank() + n - distance) % n, work(arrived, end - packed));
+    uint64_t next = arrived;
+    for (uint32_t i = distance; i < n; ++i)
+      if ((i & distance) != 0) {
+        b.copy(work(next, count), work(i * count, count));
+        next += count;
+      }
+  }
+  for (uint32_t i = 0; i < n; ++i)
+    b.copy(work(i * count, count), output((b.rank() + n - i) % n * count, count));
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Direct: every rank talks to every other at once. One step of latency (two for the large
+// all-reduce), each byte crosses once; it wants a network without a narrow place. Contributions are
+// added in the order of ranks, so all reductions of this file give the same bits for an element
+// whatever the size of the buffers: what Numerics::any promises.
+#include "lib/collective/algorithm.hpp"
+#include "lib/collective/algorithm/parts.hpp"
+
+namespace weft::collective {
+namespace {
+
+// Calls with every other rank, the next one first, so that not all begin with the same.
+template <class Call>
+void for_others(const Builder& b, Call call) {
+  const uint32_t n = b.shape().ranks;
+  for (uint32_t i = 1; i < n; ++i) call((b.rank() + i) % n);
+}
+
+// In place, the sum may not grow over a contribution that is still to be given.
+Range sum_range(const Builder& b, Range out, uint64_t count) {
+  return b.shape().exact && !b.shape().in_place ? out : work(0, count);
+}
+
+}  // namespace
+
+void fold_in_rank_order(Builder& b, Range own, Range target) {
+  for (uint32_t rank = 0; rank < b.shape().ranks; ++rank) {
+    if (rank == b.rank()) {
+      if (rank == 0) b.copy(own, target);
+      if (rank != 0) b.reduce(own, target);
+    } else {
+      if (rank == 0) b.receive(rank, target);
+      if (rank != 0) b.receive_reduce(rank, target, target, Space::input);
+    }
+  }
+}
+
+void single_step_all_reduce(Builder& b) {
+  const uint64_t count = b.shape().count;
+  for_others(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
+  const Range sum = sum_range(b, output(0, count), count);
+  fold_in_rank_order(b, input(0, count), sum);
+  b.finish(sum, output(0, count));
+}
+
+void direct_all_reduce(Builder& b) {
+  const uint64_t count = b.shape().count;
+  const uint32_t n = b.shape().ranks;
+  for_others(b, [&](uint32_t peer) { b.put(peer, block(input(0, count), peer, n)); });
+  const Range own = block(input(0, count), b.rank(), n);
+  const Range out = block(output(0, count), b.rank(), n);
+  const Range sum = sum_range(b, out, own.count);
+  fold_in_rank_order(b, own, sum);
+  b.finish(sum, out);
+  for_others(b, [&](uint32_t peer) { b.put(peer, out); });
+  for_others(b, [&](uint32_t peer) { b.receive(peer, block(output(0, count), peer, n)); });
+}
+
+void direct_reduce_scatter(Builder& b) {
+  const uint64_t count = b.shape().count;
+  for_others(b, [&](uint32_t peer) { b.put(peer, input(peer * count, count)); });
+  const Range sum = sum_range(b, output(0, count), count);
+  fold_in_rank_order(b, input(b.rank() * count, count), sum);
+  b.finish(sum, output(0, count));
+}
+
+void direct_all_gather(Builder& b) {
+  const uint64_t count = b.shape().count;
+  for_others(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
+  b.copy(input(0, count), output(b.rank() * count, count));
+  for_others(b, [&](uint32_t peer) { b.receive(peer, output(peer * count, count)); });
+}
+
+void direct_broadcast(Builder& b) {
+  const uint64_t count = b.shape().count;
+  if (b.rank() != b.shape().root) return b.receive(b.shape().root, output(0, count));
+  for_others(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
+  b.copy(input(0, count), output(0, count));
+}
+
+void direct_reduce(Builder& b) {
+  const uint64_t count = b.shape().count;
+  if (b.rank() != b.shape().root) return b.put(b.shape().root, input(0, count));
+  const Range sum = sum_range(b, output(0, count), count);
+  fold_in_rank_order(b, input(0, count), sum);
+  b.finish(sum, output(0, count));
+}
+
+void direct_all_to_all(Builder& b) {
+  const uint64_t count = b.shape().count;
+  for_others(b, [&](uint32_t peer) { b.put(peer, input(peer * count, count)); });
+  b.copy(input(b.rank() * count, count), output(b.rank() * count, count));
+  for_others(b, [&](uint32_t peer) { b.receive(peer, output(peer * count, count)); });
+}
+
+}  // namespace weft::collective

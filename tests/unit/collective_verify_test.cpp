@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every algorithm's schedule is proven right by verify() over many shapes; and verify() itself is
+// proven to see what can be wrong with a schedule, by breaking good ones.
+#include <rapidcheck.h>
+
+#include <bit>
+
+#include "lib/collective/algorithm.hpp"
+#include "lib/collective/verify.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::collective {
+namespace {
+
+std::string describe(const Algorithm& algorithm, const Shape& shape) {
+  return std::string(algorithm.name) + " " + std::string(name(shape.collective)) + " of " +
+         std::to_string(shape.ranks) + " ranks, count " + std::to_string(shape.count) + ", root " +
+         std::to_string(shape.root) + (shape.in_place ? ", in place" : "") +
+         (shape.exact ? "" : ", wide") + (shape.average ? ", average" : "") + ", piece " +
+         std::to_string(shape.piece);
+}
+
+// "" or what is wrong.
+std::string proof(const Algorithm& algorithm, const Shape& shape) {
+  const Result<void> verified = verify(shape, programs_of(algorithm, shape));
+  return verified ? "" : describe(algorithm, shape) + ": " + verified.error().message;
+}
+
+bool runs_with(const Algorithm& algorithm, uint32_t ranks) {
+  return !algorithm.power_of_two || std::has_single_bit(ranks);
+}
+
+TEST_CASE("every algorithm is right for 1 to 17 ranks, in place and not, wide and not") {
+  for (const Algorithm& algorithm : algorithms())
+    for (uint32_t ranks = 1; ranks <= 17; ++ranks)
+      for (const uint64_t count : {0, 1, 7, 18})
+        for (int variant = 0; variant < 8; ++variant) {
+          if (!runs_with(algorithm, ranks)) continue;
+          const bool reduction = reduces(algorithm.collective);
+          if (!reduction && variant >= 2) continue;
+          const Shape shape{.collective = algorithm.collective,
+                            .ranks = ranks,
+                            .root = ranks / 2,
+                            .count = count,
+                            .in_place = (variant & 1) != 0,
+                            .exact = (variant & 2) == 0,
+                            .average = (variant & 4) != 0,
+                            .piece = 5};
+          const std::string wrong = proof(algorithm, shape);
+          if (!wrong.empty()) FAIL(wrong);
+        }
+}
+
+TEST_CASE("every algorithm is right for random shapes") {
+  CHECK(rc::check("schedules verify", [] {
+    const Algorithm& algorithm = algorithms()[*rc::gen::inRange<size_t>(0, algorithms().size())];
+    uint32_t ranks = *rc::gen::inRange<uint32_t>(1, 18);
+    if (algorithm.power_of_two) ranks = std::bit_floor(ranks);
+    const bool reduction = reduces(algorithm.collective);
+    const Shape shape{.collective = algorithm.collective,
+                      .ranks = ranks,
+                      .root = *rc::gen::inRange<uint32_t>(0, ranks),
+                      .count = *rc::gen::inRange<uint64_t>(0, 40),
+                      .in_place = *rc::gen::arbitrary<bool>(),
+                      .exact = !reduction || *rc::gen::arbitrary<bool>(),
+                      .average = reduction && *rc::gen::arbitrary<bool>(),
+                      .piece = *rc::gen::inRange<uint64_t>(0, 12)};
+    RC_ASSERT(proof(algorithm, shape) == "");
+  }));
+}
+
+TEST_CASE("ring, halving and direct all-reduce send the least there can be") {
+  for (const std::string_view algorithm : {"ring", "direct", "halving_doubling"})
+    for (const uint32_t ranks : {2U, 4U, 8U, 16U}) {
+      const Shape shape{.ranks = ranks, .count = 16 * 16, .piece = 0};
+      const Algorithm& found = **find_algorithm(algorithm, Collective::all_reduce, ranks);
+      for (const Program& program : programs_of(found, shape)) {
+        uint64_t sent = 0;
+        for (const Step& step : program.steps)
+          if (step.kind == StepKind::put) sent += step.source.count;
+        CHECK(sent == 2 * shape.count * (ranks - 1) / ranks);
+      }
+    }
+}
+
+TEST_CASE("an unknown algorithm, and one for other numbers of ranks, are refused by name") {
+  const Result<const Algorithm*> unknown = find_algorithm("rign", Collective::all_to_all, 4);
+  REQUIRE(!unknown);
+  CHECK(unknown.error().code == Code::not_found);
+  CHECK(unknown.error().message.find("pairwise, bruck, direct") != std::string::npos);
+  const Result<const Algorithm*> odd = find_algorithm("halving", Collective::reduce_scatter, 6);
+  REQUIRE(!odd);
+  CHECK(odd.error().code == Code::not_supported);
+}
+
+// ---- broken schedules
+// ----------------------------------------------------------------------------
+
+// Rebuilds a program with one step changed, or left out (`change` returns false): then the steps
+// that depended on it wait for what it waited for.
+template <class Change>
+Program changed(const Program& program, size_t at, Change change) {
+  Program result;
+  result.work = program.work;
+  std::vector<uint32_t> inherited;
+  bool dropped = false;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    Step step = program.steps[i];
+    std::vector<uint32_t> dependencies(program.dependencies_of(i).begin(),
+                                       program.dependencies_of(i).end());
+    if (i == at && !change(step, dependencies)) {
+      inherited = dependencies;
+      dropped = true;
+      continue;
+    }
+    result.first_dependency.push_back(static_cast<uint32_t>(result.dependencies.size()));
+    for (const uint32_t earlier : dependencies) {
+      if (dropped && earlier == at)
+        result.dependencies.insert(result.dependencies.end(), inherited.begin(), inherited.end());
+      else
+        result.dependencies.push_back(dropped && earlier > at ? earlier - 1 : earlier);
+    }
+    result.steps.push_back(step);
+  }
+  result.first_dependency.push_back(static_cast<uint32_t>(result.dependencies.size()));
+  return result;
+}
+
+// The error for ring all-reduce of 4 ranks after the change of the first step that `pick` accepts.
+template <class Pick, class Change>
+std::string broken(Pick pick, Change change) {
+  const Shape shape{.ranks = 4, .count = 8, .exact = false};
+  std::vector<Program> programs =
+      programs_of(**find_algorithm("ring", Collective::all_reduce, 4), shape);
+  REQUIRE(verify(shape, programs));
+  size_t at = 0;
+  while (!pick(programs[1].steps[at])) ++at;
+  programs[1] = changed(programs[1], at, change);
+  const Result<void> verified = verify(shape, programs);
+  return verified ? "" : verified.error().message;
+}
+
+TEST_CASE("verify() refuses schedules with one thing wrong, and says what") {
+  using Dependencies = std::vector<uint32_t>;
+  const auto is = [](StepKind kind) { return [kind](const Step& s) { return s.kind == kind; }; };
+  const auto has = [](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  const auto drop = [](Step&, Dependencies&) { return false; };
+  has(broken(is(StepKind::put), drop), "differ in the type");  // the next put meets the receive
+  has(broken(is(StepKind::receive), drop), "before it is written");
+  has(broken(is(StepKind::receive_reduce),
+             [](Step& s, Dependencies&) {
+               s.kind = StepKind::receive;
+               return true;
+             }),
+      "before all contributions are in");
+  has(broken(is(StepKind::put),
+             [](Step& s, Dependencies&) {
+               s.peer = 3;
+               return true;
+             }),
+      "differ in the type");
+  has(broken(is(StepKind::put),
+             [](Step& s, Dependencies&) {
+               s.source.count -= 1;
+               return true;
+             }),
+      "the peer puts 1");
+  has(broken(is(StepKind::finish),
+             [](Step&, Dependencies& d) {
+               d.clear();
+               return true;
+             }),
+      "without waiting for it");
+  has(broken(is(StepKind::finish),
+             [](Step& s, Dependencies&) {
+               s.kind = StepKind::copy;
+               return true;
+             }),
+      "stores accumulators as elements");
+  has(broken(is(StepKind::receive),
+             [](Step& s, Dependencies&) {
+               s.target.offset += 100;
+               return true;
+             }),
+      "writes out of bounds");
+  has(broken(is(StepKind::receive),
+             [](Step& s, Dependencies&) {
+               s.target.space = Space::input;
+               return true;
+             }),
+      "writes the input");
+  has(broken(is(StepKind::receive_reduce),
+             [](Step& s, Dependencies&) {
+               s.source.offset ^= 2;
+               return true;
+             }),
+      "reduces element");
+  has(broken(is(StepKind::receive_reduce),
+             [](Step& s, Dependencies&) {
+               s.wide = !s.wide;
+               return true;
+             }),
+      "differ in the type");
+}
+
+TEST_CASE("verify() finds a contribution that counts twice") {
+  const Shape shape{.ranks = 2, .count = 1, .exact = false};
+  std::vector<Program> programs;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    Builder b(shape, rank);
+    b.put(1 - rank, input(0, 1));
+    b.receive_reduce(1 - rank, input(0, 1), work(0, 1), Space::input);
+    b.reduce(input(0, 1), work(0, 1));
+    b.finish(work(0, 1), output(0, 1));
+    programs.push_back(b.take());
+  }
+  const Result<void> verified = verify(shape, programs);
+  REQUIRE(!verified);
+  CHECK(verified.error().message.find("twice") != std::string::npos);
+}
+
+TEST_CASE("verify() finds two ranks that wait for each other") {
+  const Shape shape{.collective = Collective::all_to_all, .ranks = 2, .count = 1, .piece = 0};
+  std::vector<Program> programs;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    Builder b(shape, rank);
+    b.copy(input(rank, 1), output(rank, 1));
+    b.receive(1 - rank, output(1 - rank, 1));
+    b.next_round();
+    b.put(1 - rank, input(1 - rank, 1));
+    programs.push_back(b.take());
+  }
+  const Result<void> verified = verify(shape, programs);
+  REQUIRE(!verified);
+  CHECK(verified.error().message.find("never gets to run") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::collective
