@@ -9,14 +9,14 @@
 #include <sstream>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {
 
 std::filesystem::path snapshot_of(std::string_view name) {
-  return std::filesystem::path(__FILE__).parent_path().parent_path() / "snapshot" /
-         ("congestion_" + std::string(name) + ".txt");
+  return test::source_root() / "tests" / "snapshot" / ("congestion_" + std::string(name) + ".txt");
 }
 
 void note(std::string& text, const char* phase, const ScriptedFlow& flow) {

@@ -19,6 +19,7 @@
 #include "lib/wire/parse.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace weft;
@@ -180,7 +181,7 @@ std::string run(const std::string& command, int& status) {
 }
 
 std::string oracle() {
-  const auto tests = std::filesystem::path(__FILE__).parent_path().parent_path();
+  const auto tests = test::source_root() / "tests";
   // The system's python3 first: it has scapy if anything has.
   const char* python = access("/usr/bin/python3", X_OK) == 0 ? "/usr/bin/python3" : "python3";
   return std::string(python) + " '" + (tests / "oracle" / "roce_oracle.py").string() + "' ";

@@ -12,12 +12,13 @@
 
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/workload.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/netsim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {
 
-const std::filesystem::path kTests = std::filesystem::path(__FILE__).parent_path().parent_path();
+const std::filesystem::path kTests = test::source_root() / "tests";
 
 // FB_Hadoop at 60 % and a 12-to-1 incast in a fat tree whose fabric is half as fast as its hosts.
 std::vector<FlowSpec> mixed_flows(const fabric::Topology& topology) {

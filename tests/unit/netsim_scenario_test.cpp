@@ -13,13 +13,13 @@
 #include "lib/sim/logarithm.hpp"
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/scenario.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/unit/netsim_support.hpp"
 
 namespace weft::sim::scenario {
 namespace {
 
-const std::filesystem::path kScenarios =
-    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "scenarios";
+const std::filesystem::path kScenarios = test::source_root() / "scenarios";
 
 TEST_CASE("built networks have the hosts, links and distances of their kind") {
   const auto hosts = [](const Result<fabric::Topology>& t) {

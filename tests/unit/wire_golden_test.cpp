@@ -13,6 +13,7 @@
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/parse.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace weft;
 using namespace weft::wire;
@@ -41,7 +42,7 @@ Bytes from_hex(const std::string& text) {
 }
 
 std::vector<Golden> read_golden() {
-  const auto tests = std::filesystem::path(__FILE__).parent_path().parent_path();
+  const auto tests = test::source_root() / "tests";
   std::ifstream file(tests / "oracle" / "golden.txt");
   std::vector<Golden> all;
   for (std::string line; std::getline(file, line);) {
