@@ -214,7 +214,7 @@ void gone_after_deregistration(Wire wire) {
     p.settle(Duration::from_ms(10));
     const auto untouched = [](std::byte byte) { return byte == std::byte{0x5A}; };
     REQUIRE(std::all_of(far->memory.at, far->memory.at + kSize, untouched));
-    REQUIRE(munmap(far->memory.at, kSize) == 0);
+    far->memory.unmap(0, kSize / kPage);
     bool refused = false;
     for (const Completion& c : p.wait(p.a, 8)) {
       INFO("round " << i << " request " << c.id << ": " << name(c.status));

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 
@@ -23,12 +25,24 @@ struct Pages {
   }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  ~Pages() { munmap(at, size); }
+  ~Pages() {
+    for (size_t page = 0; page < size / kPage; ++page)
+      if (std::find(holes_.begin(), holes_.end(), page) == holes_.end())
+        munmap(at + page * kPage, kPage);
+  }
+  // Takes pages away. What is mapped in their place later is not ours to unmap.
+  void unmap(size_t first, size_t count = 1) {
+    REQUIRE(munmap(at + first * kPage, count * kPage) == 0);
+    for (size_t page = first; page < first + count; ++page) holes_.push_back(page);
+  }
   void protect(size_t page, int protection) const {
     REQUIRE(mprotect(at + page * kPage, kPage, protection) == 0);
   }
   std::byte* at;
   size_t size;
+
+ private:
+  std::vector<size_t> holes_;
 };
 
 // A file of the given length without a name.

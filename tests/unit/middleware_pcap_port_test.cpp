@@ -365,7 +365,6 @@ TEST_CASE("only what the inner port took is written, with the ECN bits that it c
   }
   CHECK_FALSE(reader->next(record));
 }
-
 TEST_CASE("scapy computes the same ICRC C-ICRC-11") {
   Setup s("pcap_scapy");
   exchange(s, true);

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cctype>
 #include <future>
+#include <mutex>
 #include <utility>
 
 #include "providers/port/dpdk/memif.hpp"
@@ -49,7 +50,11 @@ void on_control_thread(Function function) {
     Function function;
     std::promise<void> done;
   } call{std::move(function), {}};
+  // DPDK hands the call over under a lock of its own, which a thread sanitizer does not see.
+  static std::mutex handover;
+  { const std::lock_guard<std::mutex> give(handover); }
   const auto run = [](void* argument) {
+    { const std::lock_guard<std::mutex> take(handover); }
     Call& c = *static_cast<Call*>(argument);
     c.function();
     c.done.set_value();
