@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A store in a directory: one file per key, which appears complete because it is renamed into
+// place.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "lib/base/clock.hpp"
+#include "lib/collective/store.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr useconds_t kLookAgain_us = 1000;
+
+class FileStore : public Store {
+ public:
+  explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
+
+  Result<void> set(std::string_view key, std::string_view value) override {
+    const std::string path = path_of(key);
+    const std::string fresh = path + "." + std::to_string(getpid()) + "~";
+    std::ofstream file(fresh, std::ios::binary);
+    file.write(value.data(), static_cast<std::streamsize>(value.size()));
+    file.close();
+    if (!file) return system_error("cannot write " + fresh);
+    if (std::rename(fresh.c_str(), path.c_str()) != 0)
+      return system_error("cannot rename " + fresh);
+    return {};
+  }
+
+  Result<std::string> get(std::string_view key, Duration limit) override {
+    const base::Clock& clock = base::Clock::process();
+    const Instant deadline = clock.now() + limit;
+    while (true) {
+      std::ifstream file(path_of(key), std::ios::binary);
+      if (file) return std::string(std::istreambuf_iterator<char>(file), {});
+      if (clock.now() > deadline)
+        return Error{Code::timed_out, "nobody has set '" + std::string(key) + "' in " + directory_ +
+                                          " in time: are all processes started?"};
+      usleep(kLookAgain_us);
+    }
+  }
+
+ private:
+  // Keys may hold anything; file names may not.
+  std::string path_of(std::string_view key) const {
+    std::string path = directory_ + "/";
+    for (const char c : key) {
+      const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+      char code[4];
+      std::snprintf(code, sizeof code, "%%%02X", static_cast<unsigned char>(c));
+      path += plain ? std::string(1, c) : std::string(code);
+    }
+    return path;
+  }
+
+  std::string directory_;
+};
+
+}  // namespace
+
+Error system_error(const std::string& what) {
+  return {Code::io_error, what + ": " + std::strerror(errno)};
+}
+
+Result<std::unique_ptr<Store>> open_file_store(std::string_view directory) {
+  const std::string path(directory);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_error("cannot make the directory " + path);
+  return std::unique_ptr<Store>(std::make_unique<FileStore>(path));
+}
+
+}  // namespace weft::collective
+
+namespace weft {
+
+Result<std::unique_ptr<Store>> Store::open(std::string_view address, bool serve, Duration limit) {
+  const size_t colon = address.find(':');
+  const std::string_view kind = address.substr(0, colon);
+  if (colon != std::string_view::npos && colon + 1 < address.size()) {
+    const std::string_view where = address.substr(colon + 1);
+    if (kind == "file") return collective::open_file_store(where);
+    if (kind == "tcp") return collective::open_tcp_store(where, serve, limit);
+  }
+  return Error{Code::invalid_argument, "store address '" + std::string(address) +
+                                           "': write file:DIRECTORY or tcp:HOST:PORT"};
+}
+
+}  // namespace weft

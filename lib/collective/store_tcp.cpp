@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A store over TCP: a thread in one process keeps the map, all processes (that one too) are its
+// clients. A request is a letter ('s'et or 'g'et), two lengths of 32 bits in host order, the key
+// and the value; the answer to a get is a length and the value, sent when the key is there. It is
+// meant for jobs of one administrator's machines, as the rendezvous of other collective libraries
+// is: whoever reaches the port may write.
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.hpp"
+#include "lib/collective/store.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr uint32_t kMaxBytes = 1 << 20;  // of a key or a value
+constexpr useconds_t kTryAgain_us = 10'000;
+
+struct RequestHead {
+  char what = 'g';
+  char unused[3] = {};
+  uint32_t number = 0;  // an answer to a get that was given up is known by its number
+  uint32_t key_bytes = 0;
+  uint32_t value_bytes = 0;
+};
+
+struct AnswerHead {
+  uint32_t number = 0;
+  uint32_t value_bytes = 0;
+};
+
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+  bool send_all(const void* data, size_t size) const {
+    for (const char* at = static_cast<const char*>(data); size > 0;) {
+      const ssize_t n = ::send(fd_, at, size, MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += n;
+      size -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+  bool receive_all(void* data, size_t size) const {
+    for (char* at = static_cast<char*>(data); size > 0;) {
+      const ssize_t n = recv(fd_, at, size, 0);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += n;
+      size -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+};
+
+// ---- the server
+// ----------------------------------------------------------------------------------
+
+struct Client {
+  Socket socket;
+  std::string received;
+  std::string waits_for;  // a key; clients have one get under way
+  uint32_t number = 0;
+  bool waits = false;
+};
+
+class Server {
+ public:
+  explicit Server(Socket listener)
+      : listener_(std::move(listener)),
+        stop_(eventfd(0, EFD_CLOEXEC)),
+        thread_([this] { run(); }) {}
+  ~Server() {
+    const uint64_t one = 1;
+    (void)!write(stop_.fd(), &one, sizeof one);
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    while (true) {
+      std::vector<pollfd> wanted = {{stop_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+      for (const Client& client : clients_) wanted.push_back({client.socket.fd(), POLLIN, 0});
+      if (poll(wanted.data(), wanted.size(), -1) < 0) continue;
+      if (wanted[0].revents != 0) return;
+      for (size_t i = clients_.size(); i-- > 0;)
+        if (wanted[i + 2].revents != 0 && !serve(clients_[i]))
+          clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
+      if (wanted[1].revents == 0) continue;
+      const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) clients_.push_back({Socket(fd), "", "", 0, false});
+    }
+  }
+
+  // Takes what has come. False: the client is gone or talks nonsense.
+  bool serve(Client& client) {
+    char buffer[4096];
+    const ssize_t n = recv(client.socket.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (n <= 0) return false;
+    client.received.append(buffer, static_cast<size_t>(n));
+    RequestHead head;
+    while (client.received.size() >= sizeof head) {
+      std::memcpy(&head, client.received.data(), sizeof head);
+      if (head.key_bytes > kMaxBytes || head.value_bytes > kMaxBytes) return false;
+      const size_t size = sizeof head + head.key_bytes + head.value_bytes;
+      if (client.received.size() < size) return true;
+      const std::string key = client.received.substr(sizeof head, head.key_bytes);
+      const std::string value =
+          client.received.substr(sizeof head + head.key_bytes, head.value_bytes);
+      client.received.erase(0, size);
+      if (head.what == 's') set(key, value);
+      client.waits = head.what == 'g';
+      client.waits_for = key;
+      client.number = head.number;
+      if (client.waits && !answer(client)) return false;
+    }
+    return true;
+  }
+
+  void set(const std::string& key, const std::string& value) {
+    values_[key] = value;
+    for (Client& client : clients_)
+      if (client.waits && client.waits_for == key) (void)answer(client);
+  }
+
+  bool answer(Client& client) {
+    const std::map<std::string, std::string>::iterator found = values_.find(client.waits_for);
+    if (found == values_.end()) return true;
+    client.waits = false;
+    const AnswerHead head{client.number, static_cast<uint32_t>(found->second.size())};
+    return client.socket.send_all(&head, sizeof head) &&
+           client.socket.send_all(found->second.data(), head.value_bytes);
+  }
+
+  Socket listener_;
+  Socket stop_;
+  std::vector<Client> clients_;
+  std::map<std::string, std::string> values_;
+  std::thread thread_;
+};
+
+// ---- the clients
+// ---------------------------------------------------------------------------------
+
+class TcpStore : public Store {
+ public:
+  TcpStore(Socket socket, std::unique_ptr<Server> server)
+      : socket_(std::move(socket)), server_(std::move(server)) {}
+
+  Result<void> set(std::string_view key, std::string_view value) override {
+    return request('s', key, value);
+  }
+
+  Result<std::string> get(std::string_view key, Duration limit) override {
+    if (Result<void> asked = request('g', key, ""); !asked) return asked.error();
+    while (true) {
+      pollfd wanted{socket_.fd(), POLLIN, 0};
+      if (poll(&wanted, 1, static_cast<int>(limit.ms())) == 0)
+        return Error{Code::timed_out, "nobody has set '" + std::string(key) +
+                                          "' in time: are all processes started?"};
+      AnswerHead head;
+      if (!socket_.receive_all(&head, sizeof head) || head.value_bytes > kMaxBytes) return gone();
+      std::string value(head.value_bytes, '\0');
+      if (!socket_.receive_all(value.data(), value.size())) return gone();
+      if (head.number == number_) return value;
+    }
+  }
+
+ private:
+  Result<void> request(char what, std::string_view key, std::string_view value) {
+    if (key.size() > kMaxBytes || value.size() > kMaxBytes)
+      return Error{Code::invalid_argument, "keys and values of a store are at most 1 MiB"};
+    const RequestHead head{what,
+                           {},
+                           ++number_,
+                           static_cast<uint32_t>(key.size()),
+                           static_cast<uint32_t>(value.size())};
+    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
+    bytes.append(key).append(value);
+    if (!socket_.send_all(bytes.data(), bytes.size())) return gone();
+    return {};
+  }
+  static Error gone() { return {Code::disconnected, "the process that serves the store is gone"}; }
+
+  Socket socket_;
+  std::unique_ptr<Server> server_;
+  uint32_t number_ = 0;  // of the last request
+};
+
+struct AddressList {
+  addrinfo* first = nullptr;
+  ~AddressList() {
+    if (first != nullptr) freeaddrinfo(first);
+  }
+};
+
+Result<void> look_up(std::string_view address, AddressList& found) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos)
+    return Error{Code::invalid_argument, "store address 'tcp:" + std::string(address) +
+                                             "' has no port: write tcp:HOST:PORT"};
+  std::string host(address.substr(0, colon));
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  const std::string port(address.substr(colon + 1));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found.first);
+  if (code == 0) return {};
+  return Error{Code::invalid_argument,
+               "store address 'tcp:" + std::string(address) + "': " + gai_strerror(code)};
+}
+
+Result<Socket> listen_at(const addrinfo& at) {
+  Socket socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && listen(socket.fd(), 128) == 0)
+    return socket;
+  Error error = system_error("cannot serve a store at this address");
+  if (errno == EADDRINUSE) error.code = Code::address_in_use;
+  return error;
+}
+
+Result<Socket> connect_to(const addrinfo& to, Duration limit) {
+  const base::Clock& clock = base::Clock::process();
+  const Instant deadline = clock.now() + limit;
+  while (true) {
+    Socket socket(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0) return socket;
+    if (clock.now() > deadline) {
+      Error error = system_error("cannot reach the store; is rank 0 started?");
+      error.code = Code::timed_out;
+      return error;
+    }
+    usleep(kTryAgain_us);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_tcp_store(std::string_view address, bool serve,
+                                              Duration limit) {
+  AddressList found;
+  if (Result<void> looked = look_up(address, found); !looked) return looked.error();
+  std::unique_ptr<Server> server;
+  if (serve) {
+    Result<Socket> listener = listen_at(*found.first);
+    if (!listener) return listener.error();
+    server = std::make_unique<Server>(std::move(*listener));
+  }
+  Result<Socket> socket = connect_to(*found.first, limit);
+  if (!socket) return socket.error();
+  return std::unique_ptr<Store>(std::make_unique<TcpStore>(std::move(*socket), std::move(server)));
+}
+
+}  // namespace weft::collective
