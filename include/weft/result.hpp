@@ -29,6 +29,8 @@ enum class Code : uint8_t {
   queue_full,         // the send or receive queue has no free entry
   bad_state,          // the queue pair is in a state that forbids the call
   io_error,           // a system call failed: the message carries errno's text
+  peer_failed,        // a rank of the communicator died or left: the message names it
+  mismatch,           // ranks of a communicator called different operations
 };
 
 // The name of a code as it is spelled above, for logs and JSON.

@@ -40,6 +40,10 @@ std::string_view name(Code code) noexcept {
       return "bad_state";
     case Code::io_error:
       return "io_error";
+    case Code::peer_failed:
+      return "peer_failed";
+    case Code::mismatch:
+      return "mismatch";
   }
   return "unknown";
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a call is written in messages to people.
+#include "lib/collective/call.hpp"
+
+#include "lib/collective/algorithm.hpp"
+
+namespace weft::collective {
+
+std::string describe(const Call& call) {
+  std::string text = std::string(name(call.collective)) + " #" + std::to_string(call.sequence);
+  if (call.collective == Collective::barrier) return text;
+  text += " (" + std::to_string(call.count) + " ";
+  if (call.collective == Collective::exchange) return text + "bytes)";
+  text += name(call.type);
+  if (reduces(call.collective)) text += ", " + std::string(name(call.op));
+  if (call.collective == Collective::broadcast || call.collective == Collective::reduce)
+    text += ", root " + std::to_string(call.root);
+  if (call.algorithm < algorithms().size())
+    text += ", " + std::string(algorithms()[call.algorithm].name);
+  return text + ")";
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One call of a collective as the ranks compare it: it travels in front of every piece of data, so
+// ranks that called different things find out instead of waiting for each other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "weft/collective_types.hpp"
+
+namespace weft::collective {
+
+struct Call {
+  uint64_t sequence = 0;  // of the collective calls of a communicator, from 1
+  uint64_t count = 0;
+  uint32_t root = 0;
+  Collective collective = Collective::barrier;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  uint8_t algorithm = 0;  // row of algorithms()
+  bool operator==(const Call&) const = default;
+};
+static_assert(sizeof(Call) == 24);
+
+// "all_reduce #5 (1024 bf16, sum, ring)"
+std::string describe(const Call& call);
+
+}  // namespace weft::collective

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The executor: receives as data arrive, local steps as they become ready, puts as slots are free.
+#include "lib/collective/executor.hpp"
+
+#include <cstring>
+
+#include "lib/base/check.hpp"
+
+namespace weft::collective {
+
+void Executor::start(const Execution& execution) {
+  execution_ = execution;
+  const Plan& plan = *execution_.plan;
+  waits_ = plan.waits;
+  local_ = plan.local;
+  next_put_.assign(plan.puts.size(), 0);
+  next_receive_.assign(plan.receives.size(), 0);
+  left_ = plan.program.steps.size();
+}
+
+bool Executor::advance() {
+  if (!running()) return false;
+  const Plan& plan = *execution_.plan;
+  for (bool moved = true; moved && !mismatch_;) {
+    moved = false;
+    for (size_t i = 0; i < plan.receives.size(); ++i) moved |= receive_all(i);
+    moved |= run_local();
+    for (size_t i = 0; i < plan.puts.size(); ++i) moved |= put_all(i);
+  }
+  if (left_ > 0 || mismatch_) return false;
+  stop();
+  return true;
+}
+
+// Takes the pieces that have arrived from one peer, as far as their steps are ready.
+bool Executor::receive_all(size_t i) {
+  const PeerSteps& of_peer = execution_.plan->receives[i];
+  Link& link = *links_[of_peer.peer];
+  bool moved = false;
+  while (next_receive_[i] < of_peer.steps.size() && ready(of_peer.steps[next_receive_[i]])) {
+    const PieceHeader* const header = link.head();
+    if (header == nullptr) break;
+    const uint32_t index = of_peer.steps[next_receive_[i]];
+    const Step& step = execution_.plan->program.steps[index];
+    const uint64_t expected = step.target.count * (step.wide ? execution_.arithmetic.accumulator
+                                                             : execution_.arithmetic.element);
+    if (header->call != execution_.call || header->bytes != expected) {
+      mismatch_ = {of_peer.peer, header->call};
+      return false;
+    }
+    receive_piece(step, link.head_payload());
+    link.consume();
+    ++next_receive_[i];
+    finish(index);
+    moved = true;
+  }
+  return moved;
+}
+
+void Executor::receive_piece(const Step& step, const std::byte* payload) {
+  std::byte* const target = at(step.target);
+  if (step.kind == StepKind::receive_reduce)
+    return execution_.arithmetic.reduce[step.wide][wide(step.source)](
+        target, payload, at(step.source), step.target.count);
+  if (step.wide == wide(step.target)) {
+    std::memcpy(target, payload, bytes(step.target));
+  } else {
+    execution_.arithmetic.widen(target, payload, step.target.count);
+  }
+}
+
+bool Executor::run_local() {
+  const bool moved = !local_.empty();
+  while (!local_.empty()) {
+    const uint32_t index = local_.back();
+    local_.pop_back();
+    run(execution_.plan->program.steps[index]);
+    finish(index);
+  }
+  return moved;
+}
+
+void Executor::run(const Step& step) {
+  const Arithmetic& arithmetic = execution_.arithmetic;
+  std::byte *const target = at(step.target), *const source = at(step.source);
+  switch (step.kind) {
+    case StepKind::reduce:
+      return arithmetic.reduce[wide(step.target)][wide(step.source)](target, target, source,
+                                                                     step.target.count);
+    case StepKind::finish: {
+      const Shape& shape = execution_.plan->shape;
+      return arithmetic.finish(target, source, step.target.count, shape.average ? shape.ranks : 1);
+    }
+    default:
+      if (wide(step.target) && !wide(step.source))
+        return arithmetic.widen(target, source, step.target.count);
+      std::memmove(target, source, bytes(step.target));
+  }
+}
+
+bool Executor::put_all(size_t i) {
+  const PeerSteps& of_peer = execution_.plan->puts[i];
+  Link& link = *links_[of_peer.peer];
+  bool moved = false;
+  while (next_put_[i] < of_peer.steps.size() && ready(of_peer.steps[next_put_[i]]) &&
+         link.can_send() && !link.gone) {
+    const uint32_t index = of_peer.steps[next_put_[i]];
+    const Range& source = execution_.plan->program.steps[index].source;
+    const std::span<const std::byte> payload(at(source), bytes(source));
+    const MemoryRegion* const region =
+        payload.size() <= kCopiedBytes ? nullptr : region_of(payload.data(), payload.size());
+    WEFT_CHECK(region != nullptr || payload.size() <= kCopiedBytes);
+    const LKey key = region != nullptr ? region->lkey() : LKey{};
+    if (!link.send(execution_.call, payload, region != nullptr ? &key : nullptr, index)) break;
+    ++next_put_[i];
+    if (region == nullptr) finish(index);
+    moved = true;
+  }
+  return moved;
+}
+
+void Executor::finish(uint32_t step) {
+  if (!running()) return;
+  const Plan& plan = *execution_.plan;
+  for (uint32_t i = plan.first_follower[step]; i < plan.first_follower[step + 1]; ++i) {
+    const uint32_t follower = plan.followers[i];
+    if (--waits_[follower] == 0 && is_local(plan.program.steps[follower].kind))
+      local_.push_back(follower);
+  }
+  --left_;
+  ++moved_;
+}
+
+size_t Executor::width(const Range& range) const {
+  return range.space == Space::work ? execution_.arithmetic.accumulator
+                                    : execution_.arithmetic.element;
+}
+
+uint64_t Executor::bytes(const Range& range) const { return range.count * width(range); }
+
+// By number, not by pointer: the spaces of an exchange begin at address 0.
+std::byte* Executor::at(const Range& range) const {
+  const uintptr_t base =
+      reinterpret_cast<uintptr_t>(execution_.spaces[static_cast<int>(range.space)]);
+  return reinterpret_cast<std::byte*>(base + range.offset * width(range));
+}
+
+const MemoryRegion* Executor::region_of(const std::byte* memory, uint64_t bytes) const {
+  for (const MemoryRegion* const region : execution_.regions) {
+    const std::byte* const begin = static_cast<const std::byte*>(region->address());
+    if (memory >= begin && memory + bytes <= begin + region->size()) return region;
+  }
+  return nullptr;
+}
+
+std::vector<uint32_t> Executor::awaited() const {
+  std::vector<uint32_t> ranks;
+  if (!running()) return ranks;
+  for (uint32_t rank = 0; rank < links_.size(); ++rank)
+    if (needs(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+bool Executor::needs(uint32_t rank) const {
+  if (!running() || links_[rank] == nullptr) return false;
+  const Plan& plan = *execution_.plan;
+  for (size_t i = 0; i < plan.receives.size(); ++i)
+    if (plan.receives[i].peer == rank &&
+        plan.receives[i].steps.size() - next_receive_[i] > links_[rank]->waiting())
+      return true;
+  for (size_t i = 0; i < plan.puts.size(); ++i)
+    if (plan.puts[i].peer == rank && next_put_[i] < plan.puts[i].steps.size()) return true;
+  return false;
+}
+
+}  // namespace weft::collective

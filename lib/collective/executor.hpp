@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The executor runs one plan at a time over the links: it starts every step whose turn has come,
+// and never blocks. It knows no time; failures of links are its owner's business.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/link.hpp"
+#include "lib/collective/plan.hpp"
+
+namespace weft::collective {
+
+// What a plan runs on. Puts of memory that `regions` cover go by reference.
+struct Execution {
+  const Plan* plan = nullptr;
+  Arithmetic arithmetic;
+  Call call;
+  std::byte* spaces[3] = {};  // input, output, work
+  std::vector<const MemoryRegion*> regions;
+};
+
+// A piece of data that belongs to another call than ours.
+struct Mismatch {
+  uint32_t rank = 0;
+  Call theirs;
+};
+
+class Executor {
+ public:
+  explicit Executor(std::span<Link* const> by_rank) : links_(by_rank) {}
+
+  void start(const Execution& execution);
+  bool running() const { return execution_.plan != nullptr; }
+  // Does what can be done now. True if the plan is finished.
+  bool advance();
+  // A put by reference is done.
+  void finish_put(uint32_t step) { finish(step); }
+  void stop() { execution_.plan = nullptr; }
+
+  const std::optional<Mismatch>& mismatch() const { return mismatch_; }
+  uint64_t moved() const { return moved_; }  // steps done since the beginning
+  // Ranks that have still to send us something, or to take something.
+  std::vector<uint32_t> awaited() const;
+  bool needs(uint32_t rank) const;
+
+ private:
+  bool receive_all(size_t i);
+  bool put_all(size_t i);
+  bool run_local();
+  void receive_piece(const Step& step, const std::byte* payload);
+  void run(const Step& step);
+  void finish(uint32_t step);
+  bool ready(uint32_t step) const { return waits_[step] == 0; }
+  std::byte* at(const Range& range) const;
+  uint64_t bytes(const Range& range) const;
+  size_t width(const Range& range) const;
+  bool wide(const Range& range) const {
+    return range.space == Space::work && !execution_.plan->shape.exact;
+  }
+  const MemoryRegion* region_of(const std::byte* memory, uint64_t bytes) const;
+
+  std::span<Link* const> links_;
+  Execution execution_;
+  std::vector<uint32_t> waits_;
+  std::vector<uint32_t> local_;                  // ready
+  std::vector<size_t> next_put_, next_receive_;  // per entry of the plan
+  size_t left_ = 0;
+  uint64_t moved_ = 0;
+  std::optional<Mismatch> mismatch_;
+};
+
+}  // namespace weft::collective

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Links: slots, credits and control messages over one queue pair.
+#include "lib/collective/link.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/base/check.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr uint32_t kInlineBytes = 192;
+constexpr uint32_t kSpareReceives = 8;  // for bursts of control messages
+enum IdKind : uint32_t { kReceive = 0, kPiece = 1, kControl = 2 };
+
+uint64_t id_of(uint32_t index, IdKind kind, uint32_t number) {
+  return uint64_t{index} << 32 | uint64_t{kind} << 24 | number;
+}
+
+}  // namespace
+
+void Link::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Link::Memory Link::allocate(size_t bytes) {
+  constexpr size_t kPage = 4096;
+  return Memory(
+      static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage)));
+}
+
+Result<std::unique_ptr<Link>> Link::create(const ProtectionDomain& pd, const CompletionQueue& cq,
+                                           const LinkShape& shape, uint32_t index) {
+  std::unique_ptr<Link> link(new Link(shape, index));
+  if (Result<void> prepared = link->prepare(pd, cq); !prepared) return prepared.error();
+  return link;
+}
+
+Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq) {
+  const uint32_t receives = shape_.slots + kControls;
+  const size_t landing = shape_.slots * stride(), sending = shape_.slots * copy_stride();
+  const size_t control = receives * sizeof(ControlMessage);
+  landing_ = allocate(landing);
+  sending_ = allocate(sending);
+  control_ = allocate(control);
+  if (!landing_ || !sending_ || !control_)
+    return Error{Code::no_memory, "no memory for the landing slots of a peer: ask for fewer"};
+  std::memset(landing_.get(), 0, landing);
+  std::memset(sending_.get(), 0, sending);
+  std::memset(control_.get(), 0, control);
+  steps_.assign(shape_.slots, kNoStep);
+
+  Result<MemoryRegion> region =
+      pd.register_memory(landing_.get(), landing, Access::local_write | Access::remote_write);
+  if (!region) return region.error();
+  landing_region_ = std::move(*region);
+  region = pd.register_memory(sending_.get(), sending, Access::none);
+  if (!region) return region.error();
+  sending_region_ = std::move(*region);
+  region = pd.register_memory(control_.get(), control, Access::local_write);
+  if (!region) return region.error();
+  control_region_ = std::move(*region);
+
+  Result<QueuePair> qp = pd.queue_pair({.send_cq = cq,
+                                        .recv_cq = cq,
+                                        .max_send_wr = shape_.slots + kControls,
+                                        .max_recv_wr = receives,
+                                        .max_send_sge = 2,
+                                        .max_recv_sge = 1,
+                                        .max_inline = kInlineBytes});
+  if (!qp) return qp.error();
+  qp_ = std::move(*qp);
+  Result<void> init = qp_.modify({.state = QpState::init,
+                                  .pkey_index = uint16_t{0},
+                                  .port = uint8_t{1},
+                                  .access = Access::remote_write});
+  if (!init) return init;
+  for (uint32_t i = 0; i < receives; ++i)
+    if (!post_receive(i)) return Error{Code::bad_state, "cannot post receives on a new link"};
+  return {};
+}
+
+bool Link::post_receive(uint32_t buffer) {
+  const Sge sge = control_region_.sge(buffer * sizeof(ControlMessage), sizeof(ControlMessage));
+  return static_cast<bool>(
+      qp_.post_recv({.id = id_of(index_, kReceive, buffer), .sges = {&sge, 1}}));
+}
+
+LinkAddress Link::address() const {
+  return {reinterpret_cast<uintptr_t>(landing_.get()), landing_region_.rkey().value};
+}
+
+void Link::set_peer(uint32_t rank, const LinkAddress& address) {
+  peer_ = rank;
+  remote_ = address;
+}
+
+bool Link::send(const Call& call, std::span<const std::byte> payload, const LKey* key,
+                uint32_t step) {
+  WEFT_DCHECK(can_send() && payload.size() <= shape_.payload);
+  const uint32_t slot = static_cast<uint32_t>(posted_ % shape_.slots);
+  std::byte* const copy = sending_.get() + slot * copy_stride();
+  const PieceHeader header{call, consumed_, static_cast<uint32_t>(payload.size())};
+  std::memcpy(copy, &header, sizeof header);
+  Sge sges[2] = {sending_region_.sge(slot * copy_stride(), sizeof header), {}};
+  size_t pieces = 1;
+  if (key != nullptr) {
+    sges[pieces++] = {const_cast<std::byte*>(payload.data()), header.bytes, *key};
+  } else {
+    if (!payload.empty()) std::memcpy(copy + sizeof header, payload.data(), payload.size());
+    sges[0].length += header.bytes;
+  }
+  const bool fits = key == nullptr && sges[0].length <= kInlineBytes;
+  const PostStatus posted = qp_.post_send(
+      {.id = id_of(index_, kPiece, slot),
+       .opcode = Opcode::write_with_imm,
+       .flags = fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled,
+       .imm = static_cast<uint32_t>(posted_),
+       .sges = {sges, pieces},
+       .remote_address = remote_.landing + slot * stride(),
+       .rkey = {remote_.rkey}});
+  if (!posted) return false;
+  steps_[slot] = key != nullptr ? step : kNoStep;
+  told_ = consumed_;
+  ++posted_;
+  return true;
+}
+
+const PieceHeader* Link::head() const {
+  if (arrived_ == consumed_) return nullptr;
+  return reinterpret_cast<const PieceHeader*>(landing_.get() + consumed_ % shape_.slots * stride());
+}
+
+const std::byte* Link::head_payload() const {
+  return landing_.get() + consumed_ % shape_.slots * stride() + sizeof(PieceHeader);
+}
+
+void Link::consume() {
+  ++consumed_;
+  return_credit();
+}
+
+// Half a ring that the peer does not know of is worth a message.
+void Link::return_credit() {
+  if (consumed_ - told_ < shape_.slots / 2) return;
+  send_control({.kind = ControlKind::credit});
+}
+
+void Link::send_control(ControlMessage message) {
+  if (gone || controls_ >= kSpareReceives) return;  // credit goes with the next one
+  message.consumed = consumed_;
+  Sge sge{&message, sizeof message, {}};
+  const PostStatus posted = qp_.post_send({.id = id_of(index_, kControl, 0),
+                                           .opcode = Opcode::send,
+                                           .flags = SendFlags::signaled | SendFlags::inline_data,
+                                           .sges = {&sge, 1}});
+  if (!posted) return;
+  told_ = consumed_;
+  ++controls_;
+}
+
+void Link::ping() {
+  if (gone || controls_ >= kSpareReceives) return;
+  const PostStatus posted = qp_.post_send({.id = id_of(index_, kControl, 0),
+                                           .opcode = Opcode::write,
+                                           .flags = SendFlags::signaled,
+                                           .remote_address = remote_.landing,
+                                           .rkey = {remote_.rkey}});
+  if (posted) ++controls_;
+}
+
+void Link::note_credit(uint64_t consumed) {
+  if (consumed > credit_ && consumed <= posted_) credit_ = consumed;
+}
+
+Link::Event Link::handle(const Completion& completion) {
+  Event event;
+  if (completion.status != Status::success) {
+    event.error = completion.status;
+    return event;
+  }
+  const IdKind kind = static_cast<IdKind>(completion.id >> 24 & 0xFF);
+  const uint32_t number = static_cast<uint32_t>(completion.id & 0xFFFFFF);
+  if (kind == kPiece) {
+    ++acknowledged_;
+    event.finished_step = steps_[number];
+  } else if (kind == kControl) {
+    --controls_;
+    return_credit();
+  } else if (has(completion.flags, CompletionFlags::rdma_write)) {
+    event.arrived =
+        reinterpret_cast<const PieceHeader*>(landing_.get() + arrived_ % shape_.slots * stride());
+    ++arrived_;
+    note_credit(event.arrived->consumed);
+    post_receive(number);
+  } else {
+    event.message.emplace();
+    std::memcpy(&*event.message, control_.get() + number * sizeof(ControlMessage),
+                sizeof(ControlMessage));
+    note_credit(event.message->consumed);
+    post_receive(number);
+  }
+  return event;
+}
+
+}  // namespace weft::collective

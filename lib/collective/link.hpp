@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A link to one other rank: an RC queue pair and a ring of landing slots on each side. A piece of
+// data is one WRITE_WITH_IMM of {header, payload} into the next slot of the peer; how many slots
+// the receiver has consumed comes back in the headers of the other direction, or in a message of
+// its own when nothing goes that way. Control messages are SENDs into buffers of their own, so they
+// get through when all slots are full.
+//
+// Memory of the payload: small pieces are copied into a registered slot of this side and are done
+// at once; others go by reference and are done when their completion says so.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/collective/call.hpp"
+#include "weft/weft.hpp"
+
+namespace weft::collective {
+
+// What both sides must agree on.
+struct LinkShape {
+  uint32_t slots = 16;
+  uint32_t payload = 64 * 1024;  // bytes of one slot; a multiple of 64
+  bool operator==(const LinkShape&) const = default;
+};
+
+struct alignas(64) PieceHeader {
+  Call call;
+  uint64_t consumed = 0;  // slots of the other direction, since the beginning
+  uint32_t bytes = 0;     // of payload
+};
+static_assert(sizeof(PieceHeader) == 64);
+
+enum class ControlKind : uint8_t { credit, probe, abort, leave };
+
+struct ControlMessage {
+  ControlKind kind = ControlKind::credit;
+  Code code = Code::ok;   // abort: why
+  uint32_t rank = 0;      // abort: who failed
+  uint64_t consumed = 0;  // as in PieceHeader
+  Call call;              // probe, abort: what the sender is doing
+  char reason[84] = {};   // abort: for people
+};
+static_assert(sizeof(ControlMessage) == 128);
+
+// How the peer reaches our landing slots.
+struct LinkAddress {
+  uint64_t landing = 0;
+  uint32_t rkey = 0;
+};
+
+inline constexpr uint32_t kNoStep = UINT32_MAX;
+inline constexpr uint32_t kCopiedBytes = 8 * 1024;  // pieces up to here are copied
+
+class Link {
+ public:
+  // `index` comes back in the ids of completions.
+  static Result<std::unique_ptr<Link>> create(const ProtectionDomain& pd, const CompletionQueue& cq,
+                                              const LinkShape& shape, uint32_t index);
+  static uint32_t index_of(const Completion& completion) {
+    return static_cast<uint32_t>(completion.id >> 32);
+  }
+  // Completions that a link may have outstanding.
+  static uint32_t completions(const LinkShape& shape) { return 2 * (shape.slots + kControls); }
+
+  const QueuePair& qp() const { return qp_; }
+  LinkAddress address() const;
+  // After connecting.
+  void set_peer(uint32_t rank, const LinkAddress& address);
+  uint32_t peer() const { return peer_; }
+
+  bool can_send() const {
+    return posted_ - acknowledged_ < shape_.slots && posted_ - credit_ < shape_.slots;
+  }
+  // Sends a piece of at most shape.payload bytes. With a key the payload is sent from where it is,
+  // and `step` is returned by handle() when it may be overwritten; without, it is copied and at
+  // most kCopiedBytes long. False: the queue pair is broken.
+  bool send(const Call& call, std::span<const std::byte> payload, const LKey* key, uint32_t step);
+
+  // The oldest piece that has arrived and is not consumed.
+  const PieceHeader* head() const;
+  const std::byte* head_payload() const;
+  void consume();
+  uint64_t waiting() const { return arrived_ - consumed_; }
+
+  // Dropped if many are under way: none of them is needed for progress but credit, which is sent
+  // again.
+  void send_control(ControlMessage message);
+  // Asks the peer's transport, not its program, whether it is alive: an empty WRITE.
+  void ping();
+
+  // What a completion of this link means.
+  struct Event {
+    uint32_t finished_step = kNoStep;       // a put whose memory is free
+    const PieceHeader* arrived = nullptr;   // a piece; valid until it is consumed
+    std::optional<ControlMessage> message;  // of the peer
+    std::optional<Status> error;            // the link is broken
+  };
+  Event handle(const Completion& completion);
+
+  bool idle() const { return posted_ == acknowledged_ && controls_ == 0; }
+  bool gone = false;  // the peer has left or is dead: nothing is sent any more
+
+ private:
+  Link(const LinkShape& shape, uint32_t index) : shape_(shape), index_(index) {}
+  Result<void> prepare(const ProtectionDomain& pd, const CompletionQueue& cq);
+  bool post_receive(uint32_t buffer);
+  void note_credit(uint64_t consumed);
+  void return_credit();
+
+  static constexpr uint32_t kControls = 16;
+  size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
+  size_t copy_stride() const { return sizeof(PieceHeader) + kCopiedBytes; }
+
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  using Memory = std::unique_ptr<std::byte, Free>;
+  static Memory allocate(size_t bytes);
+
+  LinkShape shape_;
+  uint32_t index_;
+  uint32_t peer_ = 0;
+  LinkAddress remote_;
+  QueuePair qp_;
+  Memory landing_, sending_, control_;
+  MemoryRegion landing_region_, sending_region_, control_region_;
+  std::vector<uint32_t> steps_;  // of the pieces under way, by slot
+  uint64_t posted_ = 0;          // pieces sent
+  uint64_t acknowledged_ = 0;    // whose send has completed
+  uint64_t credit_ = 0;          // that the peer has consumed
+  uint64_t arrived_ = 0;
+  uint64_t consumed_ = 0;
+  uint64_t told_ = 0;      // the last `consumed_` that the peer was told
+  uint32_t controls_ = 0;  // control messages under way
+};
+
+}  // namespace weft::collective
