@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Collectives: operations that all processes of a group call together, above the verbs of this
+// library. Every process opens the same store and creates a communicator with its rank:
+//
+//   auto store = *weft::Store::open("tcp:127.0.0.1:5000", rank == 0);
+//   auto group = *weft::Communicator::create(*store, rank, ranks, {.device = "roce+udp:lo"});
+//   auto sum = group.all_reduce(mine.data(), total.data(), mine.size(), weft::DataType::fp32);
+//   ... compute ...
+//   if (auto done = sum.wait(); !done) std::puts(done.error().message.c_str());
+//
+// Every call is non-blocking and returns an Operation. Operations of one communicator run one after
+// the other in the order of the calls, which is to be the same on all ranks. They make progress in
+// progress(), test() and wait(). Buffers belong to the operation until it is done.
+//
+// Results are the same bits in every run of the same communicator, size and call; with
+// Numerics::any also for every size of the buffers and every algorithm.
+//
+// When a rank dies, leaves, or calls something else, no call hangs and nothing aborts: all
+// operations under way and all later ones fail, on every surviving rank, with an error that names
+// the rank, the operation and its sequence number (failure() has the same as data). The buffers of
+// failed operations hold anything. Then the communicator is of no more use.
+//
+// Threads: a communicator and its operations belong to one thread at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "weft/collective_types.hpp"
+#include "weft/result.hpp"
+#include "weft/store.hpp"
+#include "weft/units.hpp"
+
+namespace weft {
+
+namespace collective {
+class Team;
+struct Task;
+}  // namespace collective
+
+enum class Numerics : uint8_t {
+  run,  // same bits in every run
+  any,  // contributions are added in the order of ranks, whatever the size
+};
+
+struct CommunicatorOptions {
+  std::string device;      // as for Device::open; empty: WEFT_DEVICE, or roce+udp:lo
+  std::string name = "0";  // tells apart communicators that share a store
+  Numerics numerics = Numerics::run;
+  Duration limit = Duration::from_s(300);         // for each operation
+  Duration connect_limit = Duration::from_s(30);  // for create()
+  uint32_t slots = 16;              // pieces under way to each peer; the same on all ranks
+  uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
+};
+
+struct CallOptions {
+  std::string_view algorithm = {};  // empty: chosen by size; the same on all ranks
+  Duration limit = {};              // zero: CommunicatorOptions::limit
+};
+
+// Why a communicator has failed.
+struct Failure {
+  Code code = Code::peer_failed;  // or mismatch, timed_out, io_error
+  uint32_t rank = 0;              // which rank died, or called something else
+  Collective collective = Collective::barrier;
+  uint64_t sequence = 0;  // of the operation that was under way, from 1
+  std::string text;       // one sentence with all of this
+};
+
+// A call under way. Copies name the same call. It goes on if all of them are destroyed.
+class Operation {
+ public:
+  // Makes progress; true when done. Errors: peer_failed, mismatch, timed_out, and those of a call
+  // with wrong arguments: invalid_argument, not_found, not_supported.
+  Result<bool> test();
+  // Makes progress until the operation is done. Sleeps if nothing happens for long.
+  Result<void> wait();
+  // The name of the chosen algorithm; empty if the call was wrong.
+  std::string_view algorithm() const noexcept;
+
+ private:
+  friend class Communicator;
+  Operation(std::shared_ptr<collective::Team> team, std::shared_ptr<collective::Task> task)
+      : team_(std::move(team)), task_(std::move(task)) {}
+  std::shared_ptr<collective::Team> team_;
+  std::shared_ptr<collective::Task> task_;
+};
+
+// One send, one receive, or both, of exchange(). Sizes in bytes.
+struct Transfer {
+  uint32_t peer = 0;
+  const void* send = nullptr;
+  size_t send_bytes = 0;
+  void* receive = nullptr;
+  size_t receive_bytes = 0;
+};
+
+class Communicator {
+ public:
+  // Blocks until all ranks have called it. Errors: invalid_argument, timed_out (some rank did not
+  // come), and those of Device::open and connect.
+  static Result<Communicator> create(Store& store, uint32_t rank, uint32_t ranks,
+                                     const CommunicatorOptions& options = {});
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  // Waits until the other ranks have received what was sent, at most two seconds.
+  ~Communicator();
+
+  uint32_t rank() const noexcept;
+  uint32_t size() const noexcept;
+
+  // Counts are those of collective_types.hpp. In place: `input` is where this rank's elements have
+  // their place in `output`, or the other way round for reduce_scatter; other overlaps are errors.
+  // Buffers that only the root reads or writes may be null elsewhere.
+  Operation all_reduce(const void* input, void* output, size_t count, DataType type,
+                       ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+  Operation reduce_scatter(const void* input, void* output, size_t count, DataType type,
+                           ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+  Operation all_gather(const void* input, void* output, size_t count, DataType type,
+                       const CallOptions& options = {});
+  Operation broadcast(const void* input, void* output, size_t count, DataType type, uint32_t root,
+                      const CallOptions& options = {});
+  Operation reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op,
+                   uint32_t root, const CallOptions& options = {});
+  Operation all_to_all(const void* input, void* output, size_t count, DataType type,
+                       const CallOptions& options = {});
+  Operation barrier(const CallOptions& options = {});
+
+  // Any sends and receives at once, which may wait for each other. Between two ranks they meet in
+  // order. Only the ranks that are named take part. A transfer with this rank itself is an error.
+  Operation exchange(std::span<const Transfer> transfers, const CallOptions& options = {});
+  Operation send(const void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
+  Operation receive(void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
+
+  // One bounded turn for all operations under way.
+  void progress() noexcept;
+  std::optional<Failure> failure() const;
+
+ private:
+  explicit Communicator(std::shared_ptr<collective::Team> team);
+  std::shared_ptr<collective::Team> team_;
+};
+
+}  // namespace weft

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which algorithm a call gets if it does not say. A function of the call alone, so that all ranks
+// choose the same.
+#pragma once
+
+#include "lib/collective/algorithm.hpp"
+#include "weft/collective.hpp"
+
+namespace weft::collective {
+
+// `bytes` is the size of the larger buffer.
+const Algorithm& choose(Collective collective, uint32_t ranks, uint64_t bytes, Numerics numerics);
+
+// Those that add in the order of ranks whatever the size: what Numerics::any may use.
+bool adds_in_rank_order(const Algorithm& algorithm) noexcept;
+
+}  // namespace weft::collective

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Teams: tasks one after the other, completions, memory.
+#include "lib/collective/team.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "lib/base/clock.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr size_t kRegistrations = 16;
+constexpr Duration kLeaveLimit = Duration::from_s(2);
+constexpr Duration kGoodbyeLimit = Duration::from_ms(500);
+constexpr int kNap_ms = 10;  // at most: a ping or a deadline may be due
+
+Instant now() { return base::Clock::process().now(); }
+
+}  // namespace
+
+Team::Team(Mesh mesh, const CommunicatorOptions& options)
+    : mesh_(std::move(mesh)), options_(options), executor_(mesh_.by_rank) {}
+
+Team::~Team() = default;
+
+Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes) {
+  if (bytes <= kCopiedBytes) return RegisteredPtr();
+  std::byte* const begin = static_cast<std::byte*>(const_cast<void*>(memory));
+  for (const RegisteredPtr& old : registered_)
+    if (begin >= old->memory && begin + bytes <= old->memory + old->bytes) return old;
+  Result<MemoryRegion> region = mesh_.pd.register_memory(begin, bytes, Access::none);
+  if (!region) return region.error();
+  registered_.push_front(
+      std::make_shared<const Registered>(Registered{begin, bytes, std::move(*region), nullptr}));
+  if (registered_.size() > kRegistrations) registered_.pop_back();
+  return registered_.front();
+}
+
+Result<RegisteredPtr> Team::work_space(size_t bytes) {
+  if (bytes == 0) return RegisteredPtr();
+  if (work_ && work_->bytes >= bytes) return work_;
+  const size_t size = std::max<size_t>(2 * bytes, 64 * 1024);
+  std::unique_ptr<std::byte[]> owned(new (std::nothrow) std::byte[size]());
+  if (!owned)
+    return Error{Code::no_memory,
+                 "no memory for a work space of " + std::to_string(size) + " bytes"};
+  Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, Access::none);
+  if (!region) return region.error();
+  std::byte* const begin = owned.get();
+  work_ = std::make_shared<const Registered>(
+      Registered{begin, size, std::move(*region), std::move(owned)});
+  return work_;
+}
+
+void Team::issue(const TaskPtr& task) {
+  if (failure_) {
+    task->error = Error{failure_->code, failure_->text};
+    task->done = true;
+    return;
+  }
+  if (task->call.sequence != 0) {
+    sequence_ = task->call.sequence;
+    history_[sequence_ % kHistory] = task->call;
+  }
+  tasks_.push_back(task);
+  run_tasks();
+}
+
+// Runs the first task as far as it goes, then the next.
+void Team::run_tasks() {
+  while (!tasks_.empty() && !failure_) {
+    Task& task = *tasks_.front();
+    if (!executor_.running()) start(task);
+    const bool finished = executor_.advance();
+    if (const std::optional<Mismatch>& mismatch = executor_.mismatch())
+      return fail_mismatch(mismatch->rank, mismatch->theirs, task.call);
+    if (!finished) return;
+    task.done = true;
+    task.registered.clear();
+    tasks_.pop_front();
+  }
+}
+
+void Team::start(Task& task) {
+  Execution execution{
+      task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}};
+  if (task.work) {
+    execution.spaces[static_cast<int>(Space::work)] = task.work->memory;
+    execution.regions.push_back(&task.work->region);
+  }
+  for (const RegisteredPtr& registered : task.registered)
+    if (registered) execution.regions.push_back(&registered->region);
+  executor_.start(execution);
+  task.deadline = now() + task.limit;
+  moved_ = executor_.moved() - 1;  // watch() begins afresh
+  check_leavers();
+}
+
+void Team::progress() noexcept {
+  Completion completions[32];
+  const size_t n = mesh_.cq.poll(completions);
+  if (n > 0) handle({completions, n});
+  run_tasks();
+  watch();
+}
+
+void Team::handle(std::span<const Completion> completions) {
+  for (const Completion& completion : completions) {
+    Link& link = *mesh_.links[Link::index_of(completion)];
+    const Link::Event event = link.handle(completion);
+    if (event.error) {
+      if (!link.gone)
+        fail({.code = Code::peer_failed, .rank = link.peer()}, current_call(),
+             std::string(weft::name(*event.error)), -1);
+      link.gone = true;
+    }
+    if (event.finished_step != kNoStep) executor_.finish_put(event.finished_step);
+    if (event.arrived != nullptr) check_call(link.peer(), event.arrived->call);
+    if (event.message) handle_message(link, *event.message);
+  }
+}
+
+// Spinning has not helped: let the library's thread poll, and wait for it to wake us.
+void Team::sleep() noexcept {
+  mesh_.cq.arm();
+  Completion completions[32];
+  const size_t n = mesh_.cq.poll(completions);
+  if (n > 0) {
+    handle({completions, n});
+  } else {
+    pollfd wanted{mesh_.cq.fd(), POLLIN, 0};
+    ::poll(&wanted, 1, kNap_ms);
+  }
+  mesh_.cq.acknowledge();
+}
+
+bool Team::links_idle() const {
+  return std::all_of(mesh_.links.begin(), mesh_.links.end(),
+                     [](const std::unique_ptr<Link>& link) { return link->gone || link->idle(); });
+}
+
+void Team::settle(Duration limit, const std::function<bool()>& until) {
+  const Instant deadline = now() + limit;
+  while (!until() && now() < deadline) {
+    progress();
+    if (!until()) sleep();
+  }
+}
+
+void Team::leave() noexcept {
+  settle(kLeaveLimit, [this] { return failure_ || (tasks_.empty() && links_idle()); });
+  for (const std::unique_ptr<Link>& link : mesh_.links)
+    link->send_control({.kind = ControlKind::leave});
+  settle(kGoodbyeLimit, [this] { return links_idle(); });
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What stands behind a communicator: the mesh, the executor, the queue of tasks, and what to do
+// when something goes wrong. One failure ends all tasks, here and, through an abort message, on
+// every other rank.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+
+#include "lib/collective/executor.hpp"
+#include "lib/collective/mesh.hpp"
+#include "weft/collective.hpp"
+
+namespace weft::collective {
+
+// Memory of this process that puts may read by reference.
+struct Registered {
+  std::byte* memory = nullptr;
+  size_t bytes = 0;
+  MemoryRegion region;
+  std::unique_ptr<std::byte[]> owned;  // for the work space
+};
+using RegisteredPtr = std::shared_ptr<const Registered>;
+
+// One call.
+struct Task {
+  Call call;
+  std::shared_ptr<const Plan> plan;
+  Arithmetic arithmetic;
+  std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::vector<RegisteredPtr> registered;
+  RegisteredPtr work;
+  Duration limit;
+  Instant deadline = Instant::never();  // once it runs
+  std::string_view algorithm;
+  bool done = false;
+  std::optional<Error> error;
+};
+using TaskPtr = std::shared_ptr<Task>;
+
+class Team {
+ public:
+  Team(Mesh mesh, const CommunicatorOptions& options);
+  ~Team();
+
+  const Mesh& mesh() const { return mesh_; }
+  const CommunicatorOptions& options() const { return options_; }
+  PlanCache& plans() { return plans_; }
+  const std::optional<Failure>& failure() const { return failure_; }
+
+  // The next sequence number; used up by issue() of a collective.
+  uint64_t next_sequence() const { return sequence_ + 1; }
+  // Registers memory if pieces of it may go by reference. Errors: those of register_memory.
+  Result<RegisteredPtr> register_memory(const void* memory, size_t bytes);
+  Result<RegisteredPtr> work_space(size_t bytes);
+
+  void issue(const TaskPtr& task);
+  void progress() noexcept;
+  // Sleeps until something may have happened, at most a few milliseconds.
+  void sleep() noexcept;
+  // Finishes what was sent and tells the others that we go.
+  void leave() noexcept;
+
+ private:
+  void handle(std::span<const Completion> completions);
+  void handle_message(Link& link, const ControlMessage& message);
+  void run_tasks();
+  void start(Task& task);
+  void watch();
+  void check_call(uint32_t rank, const Call& theirs);
+  void check_leavers();
+  void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
+  void fail_mismatch(uint32_t rank, const Call& theirs, const Call& ours);
+  Call current_call() const;
+  bool links_idle() const;
+  void settle(Duration limit, const std::function<bool()>& until);
+
+  static constexpr size_t kHistory = 64;
+  Mesh mesh_;
+  CommunicatorOptions options_;
+  PlanCache plans_;
+  Executor executor_;
+  std::deque<TaskPtr> tasks_;             // the first one runs
+  std::array<Call, kHistory> history_{};  // by sequence
+  std::deque<RegisteredPtr> registered_;  // used lately
+  RegisteredPtr work_;
+  uint64_t sequence_ = 0;
+  std::optional<Failure> failure_;
+  uint64_t moved_ = 0;                    // at the last look of watch()
+  Instant next_ping_ = Instant::never();  // while the running task does not move
+  Instant next_probe_ = Instant::never();
+  Duration probe_pause_;
+};
+
+}  // namespace weft::collective

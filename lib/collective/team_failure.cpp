@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Teams: how failures are noticed and told. A task that does not move makes its rank ping the ranks
+// it waits for (their transport answers, whatever their program does) and tell them what it is
+// doing, so that both death and a different call are found while nobody has data to send.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/clock.hpp"
+#include "lib/collective/team.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr Duration kPingPause = Duration::from_ms(100);
+constexpr Duration kLongestProbePause = Duration::from_s(10);
+
+Instant now() { return base::Clock::process().now(); }
+
+std::string ranks_text(const std::vector<uint32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+Call Team::current_call() const { return tasks_.empty() ? Call{} : tasks_.front()->call; }
+
+// Looks at the running task: has it moved, is it late.
+void Team::watch() {
+  if (!executor_.running()) return;
+  const Instant time = now();
+  if (moved_ != executor_.moved()) {
+    moved_ = executor_.moved();
+    probe_pause_ = kPingPause;
+    next_ping_ = next_probe_ = time + kPingPause;
+    return;
+  }
+  const Task& task = *tasks_.front();
+  if (time > task.deadline) {
+    const std::vector<uint32_t> awaited = executor_.awaited();
+    return fail({.code = Code::timed_out, .rank = awaited.empty() ? mesh_.rank : awaited.front()},
+                task.call,
+                "not finished after " + std::to_string(task.limit.ms()) + " ms, waiting for " +
+                    ranks_text(awaited),
+                -1);
+  }
+  if (time < next_ping_) return;
+  for (const uint32_t rank : executor_.awaited()) {
+    if (time >= next_probe_)
+      mesh_.by_rank[rank]->send_control({.kind = ControlKind::probe, .call = task.call});
+    else
+      mesh_.by_rank[rank]->ping();
+  }
+  next_ping_ = time + kPingPause;
+  if (time < next_probe_) return;
+  next_probe_ = time + probe_pause_;
+  probe_pause_ = std::min(probe_pause_ * 2, kLongestProbePause);
+}
+
+void Team::handle_message(Link& link, const ControlMessage& message) {
+  switch (message.kind) {
+    case ControlKind::credit:
+      return;
+    case ControlKind::probe:
+      return check_call(link.peer(), message.call);
+    case ControlKind::leave:
+      link.gone = true;
+      return check_leavers();
+    case ControlKind::abort: {
+      const std::string reason(message.reason, strnlen(message.reason, sizeof message.reason));
+      return fail({.code = message.code, .rank = message.rank}, message.call, reason, link.peer());
+    }
+  }
+}
+
+// A rank that has left sends no more; what it sent before has arrived before.
+void Team::check_leavers() {
+  for (const std::unique_ptr<Link>& link : mesh_.links)
+    if (link->gone && executor_.needs(link->peer()))
+      return fail({.code = Code::peer_failed, .rank = link->peer()}, current_call(),
+                  "it has left the communicator", -1);
+}
+
+// Another rank says that it is at `theirs`: have we, at that number, called the same?
+void Team::check_call(uint32_t rank, const Call& theirs) {
+  if (theirs.sequence == 0) return;
+  const Call& ours = history_[theirs.sequence % kHistory];
+  if (ours.sequence == theirs.sequence && ours != theirs) fail_mismatch(rank, theirs, ours);
+}
+
+void Team::fail_mismatch(uint32_t rank, const Call& theirs, const Call& ours) {
+  fail({.code = Code::mismatch, .rank = rank}, ours,
+       "rank " + std::to_string(rank) + " called " + describe(theirs) + ", rank " +
+           std::to_string(mesh_.rank) + " called " + describe(ours),
+       -1);
+}
+
+// Ends everything. `reporter` is the rank that told us, or -1 if we found out ourselves: then the
+// others are told.
+void Team::fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter) {
+  if (failure_) return;
+  const std::string who = "rank " + std::to_string(failure.rank);
+  switch (failure.code) {
+    case Code::peer_failed:
+      failure.text = "PEER_FAILED: " + who + " failed during " + describe(call) + ": " + reason;
+      break;
+    case Code::mismatch:
+      failure.text = "MISMATCH: " + reason;
+      break;
+    default:
+      failure.text = describe(call) + ": " + reason;
+  }
+  if (reporter >= 0) failure.text += " (reported by rank " + std::to_string(reporter) + ")";
+  failure.collective = call.collective;
+  failure.sequence = call.sequence;
+  failure_ = failure;
+  executor_.stop();
+  for (const TaskPtr& task : tasks_) {
+    task->error = Error{failure.code, failure.text};
+    task->done = true;
+    task->registered.clear();
+  }
+  tasks_.clear();
+  if (reporter >= 0) return;
+  ControlMessage message{.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
+  message.call = call;
+  std::memcpy(message.reason, reason.data(), std::min(reason.size(), sizeof message.reason));
+  for (const std::unique_ptr<Link>& link : mesh_.links)
+    if (link->peer() != failure.rank || failure.code != Code::peer_failed)
+      link->send_control(message);
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Communicators over shared memory and UDP sockets: random programs of collectives, every result
+// compared with what plain arithmetic says. WEFT_TEST_SEED=N replays a seed that failed.
+#include <cstdlib>
+
+#include "lib/base/random.hpp"
+#include "lib/collective/algorithm.hpp"
+#include "tests/support/scale.hpp"
+#include "tests/unit/collective_ranks.hpp"
+
+namespace weft::test {
+namespace {
+
+uint64_t base_seed() {
+  const char* const text = std::getenv("WEFT_TEST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : 20261121;
+}
+
+// A random call, the same on all ranks of a seed.
+struct RandomCall {
+  uint64_t seed = 0;
+  Collective collective = Collective::all_reduce;
+  DataType type = DataType::fp32;
+  ReduceOp op = ReduceOp::sum;
+  uint32_t root = 0;
+  size_t count = 0;
+  bool in_place = false;
+  size_t misaligned = 0;  // bytes
+  std::string_view algorithm;
+
+  std::string describe() const {
+    return std::string(name(collective)) + " " + std::to_string(count) + " " +
+           std::string(name(type)) + " " + std::string(name(op)) + " root " + std::to_string(root) +
+           (in_place ? " in place" : "") + " algorithm '" + std::string(algorithm) +
+           "' misaligned " + std::to_string(misaligned);
+  }
+};
+
+RandomCall random_call(base::Random& random, uint32_t ranks) {
+  const auto& all = collective::algorithms();
+  RandomCall call;
+  call.seed = random.next();
+  const collective::Algorithm& algorithm = all[random.below(all.size())];
+  call.collective = algorithm.collective;
+  if (random.below(4) != 0 && collective::find_algorithm(algorithm.name, call.collective, ranks))
+    call.algorithm = algorithm.name;
+  call.type = static_cast<DataType>(random.below(7));
+  call.op = static_cast<ReduceOp>(random.below(5));
+  call.root = static_cast<uint32_t>(random.below(ranks));
+  const size_t limits[] = {1, 3, 200, 3000, 40'000, 150'000};
+  call.count = random.below(limits[random.below(6)] + 1);
+  call.in_place = random.below(3) == 0;
+  call.misaligned = random.below(2) * random.below(9);
+  return call;
+}
+
+// Element i of a rank's input: small, so that sums and products are exact in every type.
+double element(const RandomCall& call, uint32_t rank, size_t i) {
+  const uint64_t bits = (call.seed ^ (i * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F)) >> 7;
+  if (call.op == ReduceOp::prod) return bits % 5 == 0 ? 2 : 1;
+  return static_cast<double>(bits % 9) - (call.type == DataType::uint8 ? 0 : 4);
+}
+
+double reduced(const RandomCall& call, uint32_t ranks, size_t i) {
+  double value = element(call, 0, i);
+  for (uint32_t rank = 1; rank < ranks; ++rank) {
+    const double next = element(call, rank, i);
+    if (call.op == ReduceOp::prod)
+      value *= next;
+    else if (call.op == ReduceOp::min)
+      value = std::min(value, next);
+    else if (call.op == ReduceOp::max)
+      value = std::max(value, next);
+    else
+      value += next;
+  }
+  if (call.op != ReduceOp::avg) return value;
+  if (call.type <= DataType::int64) return std::trunc(value / ranks);
+  if (call.type == DataType::fp64) return value / ranks;
+  return static_cast<float>(value) / static_cast<float>(ranks);
+}
+
+// What element i of a rank's output is to be.
+double expected(const RandomCall& call, uint32_t ranks, uint32_t rank, size_t i) {
+  switch (call.collective) {
+    case Collective::reduce_scatter:
+      return reduced(call, ranks, rank * call.count + i);
+    case Collective::all_gather:
+      return element(call, static_cast<uint32_t>(i / call.count), i % call.count);
+    case Collective::broadcast:
+      return element(call, call.root, i);
+    case Collective::all_to_all:
+      return element(call, static_cast<uint32_t>(i / call.count),
+                     rank * call.count + i % call.count);
+    default:
+      return reduced(call, ranks, i);
+  }
+}
+
+class Buffers {
+ public:
+  Buffers(const RandomCall& call, uint32_t ranks, uint32_t rank)
+      : call_(call), ranks_(ranks), rank_(rank), width_(size_of(call.type)) {
+    const collective::Shape shape{
+        .collective = call.collective, .ranks = ranks, .root = call.root, .count = call.count};
+    in_count_ = collective::input_size(shape, rank);
+    out_count_ = collective::output_size(shape, rank);
+    const size_t bytes = (ranks * call.count + 1) * width_ + call.misaligned;
+    in_.resize(bytes, std::byte{0xAA});
+    out_.resize(bytes, std::byte{0xAA});
+    size_t shift = 0;
+    if (call.in_place && call.collective == Collective::all_gather)
+      shift = rank * call.count * width_;
+    std::vector<std::byte>& from =
+        call.in_place && call.collective != Collective::reduce_scatter ? out_ : in_;
+    input = from.data() + call.misaligned + shift;
+    output = out_.data() + call.misaligned;
+    if (call.in_place && call.collective == Collective::reduce_scatter)
+      output = in_.data() + call.misaligned + rank * call.count * width_;
+    for (size_t i = 0; i < in_count_; ++i)
+      encode(call.type, input + i * width_, element(call, rank, i));
+  }
+
+  std::string check() const {
+    for (size_t i = 0; i < out_count_; ++i) {
+      std::byte wanted[8];
+      encode(call_.type, wanted, expected(call_, ranks_, rank_, i));
+      if (std::memcmp(wanted, output + i * width_, width_) != 0)
+        return call_.describe() + ": element " + std::to_string(i) + " is " +
+               std::to_string(decode(call_.type, output + i * width_)) + ", not " +
+               std::to_string(decode(call_.type, wanted));
+    }
+    return "";
+  }
+
+  std::byte* input = nullptr;
+  std::byte* output = nullptr;
+
+ private:
+  const RandomCall& call_;
+  uint32_t ranks_, rank_;
+  size_t width_, in_count_, out_count_;
+  std::vector<std::byte> in_, out_;
+};
+
+Operation start(Communicator& group, const RandomCall& c, const Buffers& b) {
+  const CallOptions options{.algorithm = c.algorithm};
+  switch (c.collective) {
+    case Collective::reduce_scatter:
+      return group.reduce_scatter(b.input, b.output, c.count, c.type, c.op, options);
+    case Collective::all_gather:
+      return group.all_gather(b.input, b.output, c.count, c.type, options);
+    case Collective::broadcast:
+      return group.broadcast(b.input, b.output, c.count, c.type, c.root, options);
+    case Collective::reduce:
+      return group.reduce(b.input, b.output, c.count, c.type, c.op, c.root, options);
+    case Collective::all_to_all:
+      return group.all_to_all(b.input, b.output, c.count, c.type, options);
+    default:
+      return group.all_reduce(b.input, b.output, c.count, c.type, c.op, options);
+  }
+}
+
+// `calls` random calls, up to three of them under way at a time.
+std::string random_program(Communicator& group, uint64_t seed, uint64_t calls) {
+  base::Random random(seed);
+  for (uint64_t done = 0; done < calls;) {
+    const uint64_t together = std::min(calls - done, 1 + random.below(3));
+    std::vector<RandomCall> batch;
+    for (uint64_t i = 0; i < together; ++i) batch.push_back(random_call(random, group.size()));
+    std::vector<std::unique_ptr<Buffers>> buffers;
+    std::vector<Operation> operations;
+    for (const RandomCall& call : batch) {
+      buffers.push_back(std::make_unique<Buffers>(call, group.size(), group.rank()));
+      operations.push_back(start(group, call, *buffers.back()));
+    }
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (const Result<void> finished = operations[i].wait(); !finished)
+        return batch[i].describe() + ": " + finished.error().message;
+      const std::string wrong = buffers[i]->check();
+      if (!wrong.empty()) return wrong;
+    }
+    done += together;
+  }
+  return "";
+}
+
+TEST_CASE("random programs of collectives are right over shared memory") {
+  for (uint32_t ranks = 1; ranks <= 5; ++ranks) {
+    const uint64_t seed = base_seed() + ranks;
+    INFO(ranks << " ranks, WEFT_TEST_SEED=" << base_seed());
+    check_ranks(ranks, {.device = shm_device()},
+                [&](Communicator& group) { return random_program(group, seed, scaled(60)); });
+  }
+}
+
+TEST_CASE("random programs of collectives are right over UDP sockets") {
+  for (const uint32_t ranks : {2U, 4U}) {
+    const uint64_t seed = base_seed() + 100 + ranks;
+    INFO(ranks << " ranks, WEFT_TEST_SEED=" << base_seed());
+    check_ranks(ranks, {.device = "roce+udp:lo"},
+                [&](Communicator& group) { return random_program(group, seed, scaled(30)); });
+  }
+}
+
+TEST_CASE("two small slots are enough for every program") {
+  const uint64_t seed = base_seed() + 200;
+  INFO("WEFT_TEST_SEED=" << base_seed());
+  check_ranks(3, {.device = shm_device(), .slots = 2, .slot_bytes = 64},
+              [&](Communicator& group) { return random_program(group, seed, scaled(6)); });
+}
+
+TEST_CASE("every algorithm has the right result on four ranks") {
+  check_ranks(4, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+    for (const collective::Algorithm& algorithm : collective::algorithms())
+      for (const DataType type : {DataType::bf16, DataType::fp32}) {
+        const RandomCall call{.seed = 7,
+                              .collective = algorithm.collective,
+                              .type = type,
+                              .op = ReduceOp::avg,
+                              .root = 2,
+                              .count = 50'001,
+                              .algorithm = algorithm.name};
+        const Buffers buffers(call, group.size(), group.rank());
+        Operation operation = start(group, call, buffers);
+        if (operation.algorithm() != algorithm.name) return "ran " + call.describe();
+        if (const Result<void> done = operation.wait(); !done) return done.error().message;
+        if (const std::string wrong = buffers.check(); !wrong.empty()) return wrong;
+      }
+    return "";
+  });
+}
+
+TEST_CASE("sends and receives meet in order, in both directions at once, of any size") {
+  check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+    const uint32_t to = (group.rank() + 1) % 3, from = (group.rank() + 2) % 3;
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{70'000}, size_t{3'000'000}}) {
+      std::vector<uint8_t> given(bytes, static_cast<uint8_t>(group.rank() + 1)), got(bytes);
+      const Transfer both[] = {{.peer = to, .send = given.data(), .send_bytes = bytes},
+                               {.peer = from, .receive = got.data(), .receive_bytes = bytes}};
+      if (const Result<void> done = group.exchange(both).wait(); !done) return done.error().message;
+      if (got != std::vector<uint8_t>(bytes, static_cast<uint8_t>(from + 1)))
+        return std::to_string(bytes) + " wrong bytes";
+    }
+    if (const Result<void> done = group.barrier().wait(); !done) return done.error().message;
+    uint64_t word = group.rank();
+    if (group.rank() == 0) (void)group.send(&word, sizeof word, 2).wait();
+    if (group.rank() == 2) (void)group.receive(&word, sizeof word, 0).wait();
+    return group.rank() != 2 || word == 0 ? "" : "the word did not come";
+  });
+}
+
+TEST_CASE("the same bits whatever the algorithm, where the order of ranks is promised") {
+  check_ranks(4, {.device = shm_device(), .numerics = Numerics::any},
+              [&](Communicator& group) -> std::string {
+                base::Random random(group.rank() + 1);
+                constexpr size_t kCount = 100'000;
+                std::vector<float> input(kCount), large(kCount), small(kCount);
+                for (float& x : input)
+                  x = std::ldexp(static_cast<float>(random.below(1 << 24)),
+                                 static_cast<int>(random.below(60)) - 50);
+                (void)group.all_reduce(input.data(), large.data(), kCount, DataType::fp32).wait();
+                for (size_t at = 0; at < kCount; at += 10'000)
+                  (void)group
+                      .all_reduce(&input[at], &small[at], at % 20'000 == 0 ? 10'000 : 7,
+                                  DataType::fp32, ReduceOp::sum,
+                                  {.algorithm = at % 20'000 == 0 ? "single_step" : "direct"})
+                      .wait();
+                for (size_t i = 0; i < kCount; ++i)
+                  if ((i % 20'000 < 10'000 || i % 10'000 < 7) &&
+                      std::memcmp(&small[i], &large[i], sizeof(float)) != 0)
+                    return "element " + std::to_string(i) + " differs";
+                Operation ring = group.all_reduce(input.data(), large.data(), 1, DataType::fp32,
+                                                  ReduceOp::sum, {.algorithm = "ring"});
+                const Result<void> refused = ring.wait();
+                return refused ? "ring was not refused" : "";
+              });
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ranks as threads of the test, each with a device and a communicator of its own, and elements of
+// any type as small numbers, so that results can be computed plainly.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/collective/float16.hpp"
+#include "tests/support/catch.hpp"
+#include "weft/collective.hpp"
+
+namespace weft::test {
+
+// A device string of its own for each test.
+inline std::string shm_device() {
+  static std::atomic<int> number{0};
+  return "roce+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+}
+
+// Runs `body` on `count` ranks. What it returns, if anything, is a complaint.
+inline std::vector<std::string> run_ranks(uint32_t count, const CommunicatorOptions& options,
+                                          const std::function<std::string(Communicator&)>& body) {
+  char directory[] = "/tmp/weft-ranks-XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  std::vector<std::string> complaints(count);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+      Result<Communicator> communicator = Communicator::create(*store, rank, count, options);
+      complaints[rank] = communicator ? body(*communicator) : communicator.error().message;
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::filesystem::remove_all(directory);
+  return complaints;
+}
+
+inline void check_ranks(uint32_t count, const CommunicatorOptions& options,
+                        const std::function<std::string(Communicator&)>& body) {
+  const std::vector<std::string> complaints = run_ranks(count, options, body);
+  for (uint32_t rank = 0; rank < count; ++rank)
+    if (!complaints[rank].empty()) FAIL_CHECK("rank " << rank << ": " << complaints[rank]);
+}
+
+template <class T>
+void store_as(std::byte* at, double value) {
+  const T typed = static_cast<T>(value);
+  std::memcpy(at, &typed, sizeof typed);
+}
+template <class T>
+double load_as(const std::byte* at) {
+  T typed;
+  std::memcpy(&typed, at, sizeof typed);
+  return static_cast<double>(typed);
+}
+
+inline void encode(DataType type, std::byte* at, double value) {
+  switch (type) {
+    case DataType::uint8:
+      return store_as<uint8_t>(at, value);
+    case DataType::int32:
+      return store_as<int32_t>(at, value);
+    case DataType::int64:
+      return store_as<int64_t>(at, value);
+    case DataType::fp16: {
+      const collective::Fp16 half = collective::narrow_to_fp16(static_cast<float>(value));
+      std::memcpy(at, &half, sizeof half);
+      return;
+    }
+    case DataType::bf16: {
+      const collective::Bf16 brain = collective::narrow_to_bf16(static_cast<float>(value));
+      std::memcpy(at, &brain, sizeof brain);
+      return;
+    }
+    case DataType::fp32:
+      return store_as<float>(at, value);
+    case DataType::fp64:
+      return store_as<double>(at, value);
+  }
+}
+
+inline double decode(DataType type, const std::byte* at) {
+  collective::Fp16 half;
+  collective::Bf16 brain;
+  switch (type) {
+    case DataType::uint8:
+      return load_as<uint8_t>(at);
+    case DataType::int32:
+      return load_as<int32_t>(at);
+    case DataType::int64:
+      return load_as<int64_t>(at);
+    case DataType::fp16:
+      std::memcpy(&half, at, sizeof half);
+      return collective::widen(half);
+    case DataType::bf16:
+      std::memcpy(&brain, at, sizeof brain);
+      return collective::widen(brain);
+    case DataType::fp32:
+      return load_as<float>(at);
+    default:
+      return load_as<double>(at);
+  }
+}
+
+}  // namespace weft::test
