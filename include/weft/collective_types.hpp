@@ -28,7 +28,10 @@ std::string_view name(Collective collective) noexcept;
 // fp16 is IEEE binary16, bf16 the upper half of fp32.
 enum class DataType : uint8_t { uint8, int32, int64, fp16, bf16, fp32, fp64 };
 std::string_view name(DataType type) noexcept;
-size_t size_of(DataType type) noexcept;
+constexpr size_t size_of(DataType type) noexcept {
+  constexpr size_t kSizes[] = {1, 4, 8, 2, 2, 4, 8};
+  return kSizes[static_cast<int>(type)];
+}
 
 // Integers wrap; an average of integers is the wrapped sum divided, rounded towards zero. fp16 and
 // bf16 are reduced in fp32 and rounded once, to nearest even. min and max of a NaN and a number

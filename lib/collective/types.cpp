@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names and sizes of collective_types.hpp.
+// Names of collective_types.hpp.
 #include "weft/collective_types.hpp"
 
 namespace weft {
@@ -30,11 +30,6 @@ std::string_view name(DataType type) noexcept {
   static constexpr std::string_view kNames[] = {"uint8", "int32", "int64", "fp16",
                                                 "bf16",  "fp32",  "fp64"};
   return kNames[static_cast<int>(type)];
-}
-
-size_t size_of(DataType type) noexcept {
-  static constexpr size_t kSizes[] = {1, 4, 8, 2, 2, 4, 8};
-  return kSizes[static_cast<int>(type)];
 }
 
 std::string_view name(ReduceOp op) noexcept {
