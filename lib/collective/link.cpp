@@ -10,7 +10,7 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kInlineBytes = 192;
+constexpr uint32_t kInlineBytes = sizeof(ControlMessage);
 constexpr uint32_t kSpareReceives = 8;  // for bursts of control messages
 enum IdKind : uint32_t { kReceive = 0, kPiece = 1, kControl = 2 };
 

@@ -41,9 +41,9 @@ struct ControlMessage {
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
   Call call;              // probe, abort: what the sender is doing
-  char reason[84] = {};   // abort: for people
+  char reason[212] = {};  // abort: for people
 };
-static_assert(sizeof(ControlMessage) == 128);
+static_assert(sizeof(ControlMessage) == 256);
 
 // How the peer reaches our landing slots.
 struct LinkAddress {

@@ -72,7 +72,7 @@ class Team {
   void check_call(uint32_t rank, const Call& theirs);
   void check_leavers();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
-  void fail_mismatch(uint32_t rank, const Call& theirs, const Call& ours);
+  void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
   Call current_call() const;
   bool links_idle() const;
   void settle(Duration limit, const std::function<bool()>& until);

@@ -68,6 +68,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       link.gone = true;
       return check_leavers();
     case ControlKind::abort: {
+      run_tasks();  // what has arrived before counts
       const std::string reason(message.reason, strnlen(message.reason, sizeof message.reason));
       return fail({.code = message.code, .rank = message.rank}, message.call, reason, link.peer());
     }
@@ -89,15 +90,18 @@ void Team::check_call(uint32_t rank, const Call& theirs) {
   if (ours.sequence == theirs.sequence && ours != theirs) fail_mismatch(rank, theirs, ours);
 }
 
-void Team::fail_mismatch(uint32_t rank, const Call& theirs, const Call& ours) {
+// `ours` is what we are doing; what we did at the same number says more.
+void Team::fail_mismatch(uint32_t rank, const Call& theirs, Call ours) {
+  const Call& then = history_[theirs.sequence % kHistory];
+  if (theirs.sequence != 0 && then.sequence == theirs.sequence) ours = then;
   fail({.code = Code::mismatch, .rank = rank}, ours,
        "rank " + std::to_string(rank) + " called " + describe(theirs) + ", rank " +
            std::to_string(mesh_.rank) + " called " + describe(ours),
        -1);
 }
 
-// Ends everything. `reporter` is the rank that told us, or -1 if we found out ourselves: then the
-// others are told.
+// Ends everything. `reporter` is the rank that told us, or -1 if we found out ourselves. All others
+// are told in either case: who hears from us first that we leave shall know why.
 void Team::fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter) {
   if (failure_) return;
   const std::string who = "rank " + std::to_string(failure.rank);
@@ -122,7 +126,6 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
     task->registered.clear();
   }
   tasks_.clear();
-  if (reporter >= 0) return;
   ControlMessage message{.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
   message.call = call;
   std::memcpy(message.reason, reason.data(), std::min(reason.size(), sizeof message.reason));

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What goes wrong in groups: a rank is killed, leaves, is late, or calls something else. No call
+// hangs, and every rank that is left has an error that says who, in which operation. Ranks that are
+// killed are processes of their own.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "tests/unit/collective_ranks.hpp"
+
+namespace weft::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Runs `body` on ranks that are processes; it returns a complaint. Entry r of the result is
+// "killed" or what rank r complained of.
+std::vector<std::string> run_processes(uint32_t count, const CommunicatorOptions& options,
+                                       const std::function<std::string(Communicator&)>& body) {
+  char directory[] = "/tmp/weft-ranks-XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  std::vector<pid_t> children;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    children.push_back(child);
+    if (child != 0) continue;
+    alarm(60);  // a hang is a complaint too
+    const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+    std::string complaint;
+    {
+      Result<Communicator> group = Communicator::create(*store, rank, count, options);
+      complaint = group ? body(*group) : group.error().message;
+    }
+    (void)store->set("complaint" + std::to_string(rank), complaint);
+    _exit(0);
+  }
+  const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+  std::vector<std::string> complaints;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    int status = 0;
+    waitpid(children[rank], &status, 0);
+    complaints.push_back(WIFSIGNALED(status) ? "killed by " + std::to_string(WTERMSIG(status))
+                                             : *store->get("complaint" + std::to_string(rank),
+                                                           Duration::from_ms(1)));
+  }
+  std::filesystem::remove_all(directory);
+  return complaints;
+}
+
+// All-reduces until something fails; rank `victim` is killed in the middle of one.
+std::string reduce_until_death(Communicator& group, uint32_t victim, std::string_view algorithm) {
+  std::vector<float> data(1 << 20);
+  for (int i = 1;; ++i) {
+    Operation operation = group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32,
+                                           ReduceOp::max, {.algorithm = algorithm});
+    if (group.rank() == victim && i == 5) {
+      (void)operation.test();
+      kill(getpid(), SIGKILL);
+    }
+    const Result<void> done = operation.wait();
+    if (done) continue;
+    const std::string text = done.error().message;
+    const std::optional<Failure> failure = group.failure();
+    if (!failure || failure->code != Code::peer_failed || done.error().code != Code::peer_failed)
+      return "another error: " + text;
+    if (failure->rank != victim || failure->sequence != 5 ||
+        failure->collective != Collective::all_reduce)
+      return "another failure: " + text;
+    if (!contains(text, "PEER_FAILED: rank 2 failed during all_reduce #5")) return text;
+    // Later calls fail at once and say the same.
+    const Result<void> later = group.barrier().wait();
+    return !later && later.error().message == text ? "" : "a later call says something else";
+  }
+}
+
+TEST_CASE("a killed rank fails the operation of every survivor, by name") {
+  for (const std::string_view algorithm : {"ring", "direct", "double_tree"})
+    for (const std::string& device : {shm_device(), std::string("roce+udp:lo")}) {
+      const std::vector<std::string> complaints = run_processes(
+          4, {.device = device},
+          [&](Communicator& group) { return reduce_until_death(group, 2, algorithm); });
+      INFO(device << " " << algorithm);
+      CHECK(complaints == std::vector<std::string>{"", "", "killed by 9", ""});
+    }
+}
+
+TEST_CASE("a rank that leaves fails the operations that need it") {
+  check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int32_t value = 1;
+    if (Result<void> done = group.all_reduce(&value, &value, 1, DataType::int32).wait(); !done)
+      return done.error().message;
+    if (group.rank() == 1) return value == 3 ? "" : "wrong sum";  // and leaves
+    const Result<void> failed = group.all_reduce(&value, &value, 1, DataType::int32).wait();
+    if (failed) return "it worked without rank 1";
+    const bool right = failed.error().code == Code::peer_failed &&
+                       contains(failed.error().message, "rank 1 failed during all_reduce #2") &&
+                       contains(failed.error().message, "left");
+    return right ? "" : failed.error().message;
+  });
+}
+
+// One rank of three calls something else than the others.
+void check_mismatch(const std::function<Operation(Communicator&, bool odd, std::byte*)>& call,
+                    const std::vector<std::string>& parts) {
+  check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+    std::vector<std::byte> buffer(1 << 20);
+    Result<void> result = group.barrier().wait();
+    // A fast rank's failure may end this rank's barrier too.
+    if (result) result = call(group, group.rank() == 1, buffer.data()).wait();
+    // Who only gives may be done before it can know; the next call tells it.
+    if (result) result = group.barrier().wait();
+    if (result) return "nobody noticed";
+    if (result.error().code != Code::mismatch) return result.error().message;
+    for (const std::string& part : parts)
+      if (!contains(result.error().message, part)) return result.error().message;
+    return "";
+  });
+}
+
+TEST_CASE("ranks that call different things all hear of it") {
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return group.all_reduce(b, b, odd ? 1000 : 2000, DataType::fp32);
+      },
+      {"MISMATCH", "rank 1 called all_reduce #2 (1000 fp32", "all_reduce #2 (2000 fp32"});
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return group.all_reduce(b, b, 100, odd ? DataType::int32 : DataType::fp32);
+      },
+      {"100 int32", "100 fp32"});
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return group.all_reduce(b, b, 100'000, DataType::fp32, odd ? ReduceOp::min : ReduceOp::avg);
+      },
+      {"min", "avg"});
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return odd ? group.all_to_all(b, b, 100, DataType::fp32)
+                   : group.broadcast(b, b, 100, DataType::fp32, 0);
+      },
+      {"all_to_all #2", "broadcast #2"});
+}
+
+TEST_CASE("ranks that wait for each other's data because of different roots hear of it") {
+  const auto body = [](Communicator& group) -> std::string {
+    int32_t value = 0;
+    const Result<void> done =
+        group.broadcast(&value, &value, 1, DataType::int32, 1 - group.rank()).wait();
+    if (done) return "it worked";
+    return done.error().code == Code::mismatch && contains(done.error().message, "root 1")
+               ? ""
+               : done.error().message;
+  };
+  check_ranks(2, {.device = shm_device()}, body);
+}
+
+TEST_CASE("sizes of sends and receives that differ are a mismatch") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    uint8_t data[32] = {};
+    const Result<void> done =
+        group.rank() == 0 ? group.send(data, 32, 1).wait() : group.receive(data, 16, 0).wait();
+    if (group.rank() == 0) return "";  // it was sent
+    return !done && done.error().code == Code::mismatch ? "" : "it worked";
+  });
+}
+
+TEST_CASE("a rank that does not come makes the others time out, and say for whom they waited") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int32_t value = 0;
+    if (group.rank() == 1) {
+      usleep(600'000);
+      // Rank 0's contribution is here, so this may succeed; what follows cannot.
+      Result<void> late = group.all_reduce(&value, &value, 1, DataType::int32).wait();
+      if (late) late = group.barrier().wait();
+      return !late && late.error().code == Code::timed_out &&
+                     contains(late.error().message, "reported by rank 0")
+                 ? ""
+                 : "it did not hear of the failure";
+    }
+    const Result<void> done = group
+                                  .all_reduce(&value, &value, 1, DataType::int32, ReduceOp::sum,
+                                              {.limit = Duration::from_ms(300)})
+                                  .wait();
+    if (done) return "it worked";
+    return done.error().code == Code::timed_out && contains(done.error().message, "rank 1")
+               ? ""
+               : done.error().message;
+  });
+}
+
+TEST_CASE("wrong arguments are told, and harm nothing") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    std::vector<float> data(16);
+    const auto refused = [](Operation operation, const std::string& part) {
+      const Result<void> done = operation.wait();
+      return !done && contains(done.error().message, part);
+    };
+    if (!refused(group.all_reduce(nullptr, data.data(), 4, DataType::fp32), "input is null") ||
+        !refused(group.all_reduce(data.data(), nullptr, 4, DataType::fp32), "output is null") ||
+        !refused(group.all_reduce(data.data(), &data[1], 4, DataType::fp32), "overlap") ||
+        !refused(group.broadcast(data.data(), data.data(), 4, DataType::fp32, 2), "root 2") ||
+        !refused(group.all_reduce(data.data(), data.data(), 4, DataType::fp32, ReduceOp::sum,
+                                  {.algorithm = "rign"}),
+                 "ring") ||
+        !refused(group.send(data.data(), 4, group.rank()), "no such peer"))
+      return "something was not refused";
+    const Result<void> fine = group.barrier().wait();
+    return fine ? "" : fine.error().message;
+  });
+}
+
+TEST_CASE("communicators are not made from nonsense") {
+  const auto store =
+      std::move(*Store::open("file:/tmp/weft-nonsense-" + std::to_string(getpid()), false));
+  CHECK(!Communicator::create(*store, 2, 2, {.device = shm_device()}));
+  CHECK(!Communicator::create(*store, 0, 2, {.device = "rocee+udp:lo"}));
+  CHECK(!Communicator::create(*store, 0, 2, {.device = "srd+udp:lo"}));
+  CHECK(!Communicator::create(*store, 0, 2, {.device = shm_device(), .slots = 1}));
+  const Result<Communicator> alone = Communicator::create(
+      *store, 0, 2, {.device = shm_device(), .connect_limit = Duration::from_ms(50)});
+  REQUIRE(!alone);
+  CHECK(alone.error().code == Code::timed_out);
+  CHECK(contains(alone.error().message, "are all processes started?"));
+  std::filesystem::remove_all("/tmp/weft-nonsense-" + std::to_string(getpid()));
+}
+
+}  // namespace
+}  // namespace weft::test
