@@ -48,6 +48,7 @@ MAY_INCLUDE = {
     "examples": "",
     "bench": "base",
     "simulator": "base congestion sim",  # bench/sim: the program weft_sim
+    "coll": "base collective",  # bench/coll: the program weft_coll
     "floors": "base port_udp port_shm engine wire memory",  # bench/raw_*: what lies below the API
     "tests": None,  # everything
 }
@@ -73,6 +74,8 @@ def room_of(path):
         return "floors"
     if parts[:2] == ["bench", "sim"] and len(parts) > 2:
         return "simulator"
+    if parts[:2] == ["bench", "coll"] and len(parts) > 2:
+        return "coll"
     if parts[0] in ("bench", "examples", "tests"):
         return parts[0]
     return None

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Figures of schedules: puts, elements, and the longest chain of messages, which is the latency.
+#include "bench/coll/explain.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "lib/collective/algorithm.hpp"
+#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/verify.hpp"
+
+namespace weft::bench {
+namespace {
+
+using collective::Algorithm;
+using collective::Program;
+using collective::Shape;
+using collective::Step;
+using collective::StepKind;
+
+// The longest chain of puts that wait for each other, over all ranks. Puts meet receives in order,
+// so repeating over the ranks until nothing changes finds all.
+size_t longest_chain(const std::vector<Program>& programs) {
+  const size_t ranks = programs.size();
+  std::vector<std::vector<size_t>> depth(ranks);
+  for (size_t r = 0; r < ranks; ++r) depth[r].assign(programs[r].steps.size(), 0);
+  size_t longest = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::vector<std::vector<size_t>> sent(ranks * ranks);
+    for (size_t r = 0; r < ranks; ++r)
+      for (size_t s = 0; s < programs[r].steps.size(); ++s)
+        if (programs[r].steps[s].kind == StepKind::put)
+          sent[r * ranks + programs[r].steps[s].peer].push_back(depth[r][s] + 1);
+    std::vector<size_t> taken(ranks * ranks);
+    for (size_t r = 0; r < ranks; ++r)
+      for (size_t s = 0; s < programs[r].steps.size(); ++s) {
+        const Step& step = programs[r].steps[s];
+        size_t now = 0;
+        for (const uint32_t earlier : programs[r].dependencies_of(s))
+          now = std::max(now, depth[r][earlier]);
+        if (step.kind == StepKind::receive || step.kind == StepKind::receive_reduce) {
+          const size_t link = step.peer * ranks + r;
+          now = std::max(now, sent[link][taken[link]++]);
+        }
+        longest = std::max(longest, now);
+        changed |= now != depth[r][s];
+        depth[r][s] = now;
+      }
+  }
+  return longest;
+}
+
+void print_summary(const Algorithm& algorithm, const Shape& shape,
+                   const std::vector<Program>& programs) {
+  uint64_t most = 0, work = 0;
+  size_t puts = 0;
+  for (const Program& program : programs) {
+    uint64_t elements = 0;
+    size_t own_puts = 0;
+    for (const Step& step : program.steps) {
+      if (step.kind != StepKind::put) continue;
+      elements += step.source.count;
+      ++own_puts;
+    }
+    most = std::max(most, elements);
+    puts = std::max(puts, own_puts);
+    work = std::max(work, program.work);
+  }
+  const Result<void> proof = collective::verify(shape, programs);
+  std::printf("%-18s %8zu %10zu %12lu %12lu  %s\n", std::string(algorithm.name).c_str(),
+              longest_chain(programs), puts, static_cast<unsigned long>(most),
+              static_cast<unsigned long>(work), proof ? "proven" : proof.error().message.c_str());
+}
+
+void print_steps(const Program& program) {
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    std::string after;
+    for (const uint32_t earlier : program.dependencies_of(s))
+      after += (after.empty() ? "  after " : ", ") + std::to_string(earlier);
+    std::printf("%5zu  %s%s\n", s, collective::to_string(program.steps[s]).c_str(), after.c_str());
+  }
+}
+
+}  // namespace
+
+int explain(const CollOptions& o, const ExplainOptions& explained) {
+  const uint32_t ranks = o.ranks.value_or(4);
+  const bool reduces = collective::reduces(o.collective);
+  const Shape shape{.collective = o.collective,
+                    .ranks = ranks,
+                    .root = o.root,
+                    .count = explained.count != 0 ? explained.count : 4 * uint64_t{ranks},
+                    .exact = !reduces || collective::arithmetic_of(o.type, o.op).exact,
+                    .average = reduces && o.op == ReduceOp::avg};
+  if (ranks == 0 || ranks > collective::kMaxVerifiedRanks || o.root >= ranks) {
+    std::fprintf(stderr, "1 to %u ranks, and a root among them\n", collective::kMaxVerifiedRanks);
+    return 2;
+  }
+  std::printf("%s of %lu %s, %u ranks; per rank, at most:\n",
+              std::string(name(o.collective)).c_str(), static_cast<unsigned long>(shape.count),
+              std::string(name(o.type)).c_str(), ranks);
+  std::printf("%-18s %8s %10s %12s %12s\n", "algorithm", "chain", "puts", "elements sent", "work");
+  bool found = false;
+  for (const Algorithm& algorithm : collective::algorithms()) {
+    if (algorithm.collective != o.collective) continue;
+    if (!o.algorithm.empty() && algorithm.name != o.algorithm) continue;
+    if (algorithm.power_of_two && !std::has_single_bit(ranks)) continue;
+    found = true;
+    const std::vector<Program> programs = collective::programs_of(algorithm, shape);
+    print_summary(algorithm, shape, programs);
+    if (explained.rank && *explained.rank < ranks) print_steps(programs[*explained.rank]);
+  }
+  if (found) return 0;
+  const Result<const Algorithm*> why = collective::find_algorithm(o.algorithm, o.collective, ranks);
+  std::fprintf(stderr, "%s\n", why ? "nothing to explain" : why.error().message.c_str());
+  return 2;
+}
+
+}  // namespace weft::bench

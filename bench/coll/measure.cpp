@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs the calls and takes the times.
+#include "bench/coll/measure.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "bench/coll/reference.hpp"
+#include "lib/base/clock.hpp"
+
+namespace weft::bench {
+namespace {
+
+class Measurement {
+ public:
+  Measurement(const CollOptions& options, Communicator& group)
+      : options_(options), group_(group), ranks_(group.size()), rank_(group.rank()) {}
+
+  // The first error ends the run: the communicator is of no more use then.
+  Result<CollRow> run(uint64_t bytes, uint64_t number) {
+    CollRow row;
+    row.count = count_for(options_, ranks_, bytes);
+    row.bytes = bytes_for(options_, ranks_, row.count);
+    kills_ = options_.kill == rank_ && number == 1;
+    in_.resize(row.bytes + 8);
+    out_.resize(row.bytes + 8);
+    for (const bool in_place : {false, true}) {
+      Result<CollFigure> figure = measure(row.count, in_place);
+      if (!figure) return figure.error();
+      (in_place ? row.in_place : row.out_of_place) = *figure;
+    }
+    return row;
+  }
+
+ private:
+  void place_buffers(uint64_t count, bool in_place) {
+    const uint64_t own = rank_ * count * size_of(options_.type);
+    input_ = in_.data();
+    output_ = out_.data();
+    if (!in_place) return;
+    if (options_.collective == Collective::reduce_scatter) {
+      output_ = input_ + own;
+    } else {
+      input_ = output_ + (options_.collective == Collective::all_gather ? own : 0);
+    }
+  }
+
+  Operation start(uint64_t count) {
+    const CollOptions& o = options_;
+    const CallOptions call{.algorithm = o.algorithm};
+    switch (o.collective) {
+      case Collective::reduce_scatter:
+        return group_.reduce_scatter(input_, output_, count, o.type, o.op, call);
+      case Collective::all_gather:
+        return group_.all_gather(input_, output_, count, o.type, call);
+      case Collective::broadcast:
+        return group_.broadcast(input_, output_, count, o.type, o.root, call);
+      case Collective::reduce:
+        return group_.reduce(input_, output_, count, o.type, o.op, o.root, call);
+      case Collective::all_to_all:
+        return group_.all_to_all(input_, output_, count, o.type, call);
+      default:
+        return group_.all_reduce(input_, output_, count, o.type, o.op, call);
+    }
+  }
+
+  Result<CollFigure> measure(uint64_t count, bool in_place) {
+    place_buffers(count, in_place);
+    CollFigure figure;
+    if (options_.check) {
+      Result<uint64_t> wrong = verify(count);
+      if (!wrong) return wrong.error();
+      figure.wrong = *wrong;
+    }
+    std::memset(in_.data(), 0, in_.size());  // sums of sums would overflow
+    std::memset(out_.data(), 0, out_.size());
+    std::vector<double> times(options_.iterations);
+    const base::Clock& clock = base::Clock::process();
+    for (uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
+      if (i == options_.warmup)
+        if (Result<void> met = group_.barrier().wait(); !met) return met.error();
+      const Instant begin = clock.now();
+      Operation operation = start(count);
+      if (kills_ && i == options_.warmup) die(operation);
+      if (Result<void> done = operation.wait(); !done) return done.error();
+      figure.algorithm = operation.algorithm();
+      if (i >= options_.warmup)
+        times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
+    }
+    Result<void> slowest =
+        group_.all_reduce(times.data(), times.data(), times.size(), DataType::fp64, ReduceOp::max)
+            .wait();
+    if (!slowest) return slowest.error();
+    std::sort(times.begin(), times.end());
+    for (const double time : times) figure.average_us += time / static_cast<double>(times.size());
+    figure.p50_us = times[(times.size() - 1) / 2];
+    figure.p99_us = times[(times.size() * 99 + 99) / 100 - 1];
+    return figure;
+  }
+
+  // One call with known data. The sum of wrong elements over all ranks.
+  Result<uint64_t> verify(uint64_t count) {
+    std::memset(in_.data(), 0xAA, in_.size());
+    std::memset(out_.data(), 0xAA, out_.size());
+    fill_input(options_, ranks_, rank_, count, input_);
+    if (Result<void> done = start(count).wait(); !done) return done.error();
+    int64_t wrong = static_cast<int64_t>(count_wrong(options_, ranks_, rank_, count, output_));
+    Result<void> summed = group_.all_reduce(&wrong, &wrong, 1, DataType::int64).wait();
+    if (!summed) return summed.error();
+    return static_cast<uint64_t>(wrong);
+  }
+
+  void die(Operation& operation) {
+    (void)operation.test();
+    std::fprintf(stderr, "rank %u kills itself\n", rank_);
+    kill(getpid(), SIGKILL);
+  }
+
+  const CollOptions& options_;
+  Communicator& group_;
+  uint32_t ranks_, rank_;
+  bool kills_ = false;
+  std::vector<std::byte> in_, out_;
+  std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+};
+
+int complain(uint32_t rank, const Error& error) {
+  std::fprintf(stderr, "rank %u: %s\n", rank, error.message.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int measure_collective(const CollOptions& options, const Placement& placement) {
+  const bool first = placement.rank == 0;
+  Result<std::unique_ptr<Store>> store =
+      placement.ranks > 1 ? Store::open(placement.store, first) : Store::open("file:/tmp", first);
+  if (!store) return complain(placement.rank, store.error());
+  Result<Communicator> group =
+      Communicator::create(**store, placement.rank, placement.ranks, options.communicator);
+  if (!group) return complain(placement.rank, group.error());
+  if (first) print_coll_head(options, placement, options.communicator.device);
+  Measurement measurement(options, *group);
+  std::vector<CollRow> rows;
+  uint64_t wrong = 0;
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+    Result<CollRow> row = measurement.run(bytes, rows.size());
+    if (!row) return complain(placement.rank, row.error());
+    wrong += row->out_of_place.wrong + row->in_place.wrong;
+    if (first) print_coll_row(options, placement.ranks, *row);
+    rows.push_back(*row);
+    if (bytes == 0) break;
+  }
+  if (first) print_coll_foot(options, placement.ranks, rows);
+  if (first && !options.json_file.empty())
+    if (Result<void> written = write_coll_json(options, placement.ranks, rows); !written)
+      return complain(placement.rank, written.error());
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace weft::bench

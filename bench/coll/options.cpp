@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parsing weft_coll's command line.
+#include "bench/coll/options.hpp"
+
+#include <cstdlib>
+
+namespace weft::bench {
+namespace {
+
+template <class E>
+Result<E> parse_word(const std::string& word, E last, const char* what) {
+  std::string known;
+  for (int i = 0; i <= static_cast<int>(last); ++i) {
+    const std::string_view candidate = name(static_cast<E>(i));
+    if (candidate == word) return static_cast<E>(i);
+    known += (i == 0 ? "" : ", ") + std::string(candidate);
+  }
+  return Error{Code::invalid_argument,
+               std::string("no ") + what + " '" + word + "'; there are: " + known};
+}
+
+// Whether `count` elements per rank make up a buffer of ranks * count.
+bool is_per_rank(Collective collective) {
+  return collective == Collective::all_gather || collective == Collective::reduce_scatter ||
+         collective == Collective::all_to_all;
+}
+
+}  // namespace
+
+void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
+  app.add_option("operation", words.collective,
+                 "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all");
+  app.add_option("--type", words.type, "uint8, int32, int64, fp16, bf16, fp32, fp64");
+  app.add_option("--op", words.op, "sum, prod, min, max, avg");
+  app.add_option("--root", o.root, "Of broadcast and reduce");
+  app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
+  app.add_option("-r,--ranks", o.ranks, "Number of ranks, as processes of this host");
+}
+
+void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
+  app.add_option("-d,--device", o.communicator.device, "As WEFT_DEVICE: roce+udp:lo, roce+shm:job");
+  app.add_option("-b,--minbytes", words.min_bytes,
+                 "Smallest size of the larger buffer: 8, 64K, 1M");
+  app.add_option("-e,--maxbytes", words.max_bytes, "Largest size");
+  app.add_option("-f,--stepfactor", o.factor, "Sizes grow by this factor")
+      ->check(CLI::Range(2, 1024));
+  app.add_option("-n,--iters", o.iterations, "Measured calls of each size")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("-w,--warmup_iters", o.warmup, "Calls of each size before")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("-c,--check", words.check, "random: compare every result; none: do not");
+  app.add_option("--seed", o.seed, "Of the random data");
+  app.add_option("--stats", o.stats, "Further columns: p50 p99")
+      ->check(CLI::IsMember({"p50", "p99"}));
+  app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
+  app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
+  app.add_option("--numerics", words.numerics,
+                 "run: the same bits in every run; any: whatever the "
+                 "size and algorithm");
+  app.add_option("--limit", o.limit_s, "Seconds after which an operation fails");
+  app.add_option("--kill", o.kill,
+                 "This rank kills itself during the second size: a demonstration");
+  app.add_option("--store", o.store, "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT");
+  app.add_option("--slots", o.communicator.slots, "Pieces under way to each peer");
+  app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes of a piece");
+}
+
+Result<uint64_t> parse_bytes(const std::string& text) {
+  char* end = nullptr;
+  uint64_t value = std::strtoull(text.c_str(), &end, 10);
+  const std::string unit = end;
+  int shift = 0;
+  for (const auto& [letter, bits] : {std::pair('K', 10), std::pair('M', 20), std::pair('G', 30)})
+    if (!unit.empty() && std::toupper(unit[0]) == letter) shift = bits;
+  const std::string rest = shift != 0 ? unit.substr(1) : unit;
+  const bool fits = end != text.c_str() && value <= (uint64_t{1} << 40 >> shift);
+  if (fits && (rest.empty() || rest == "B" || rest == "iB")) return value << shift;
+  return Error{Code::invalid_argument, "'" + text + "' is no size: write 64, 64K, 1M or 1G"};
+}
+
+Result<void> finish_options(CollOptions& o, const CollWords& words) {
+  Result<Collective> collective = parse_word(words.collective, Collective::all_to_all, "operation");
+  if (!collective) return collective.error();
+  Result<DataType> type = parse_word(words.type, DataType::fp64, "type");
+  if (!type) return type.error();
+  Result<ReduceOp> op = parse_word(words.op, ReduceOp::avg, "reduction");
+  if (!op) return op.error();
+  Result<uint64_t> low = parse_bytes(words.min_bytes), high = parse_bytes(words.max_bytes);
+  if (!low) return low.error();
+  if (!high) return high.error();
+  if (words.check != "random" && words.check != "none" && words.check != "0" && words.check != "1")
+    return Error{Code::invalid_argument, "--check takes random or none"};
+  if (words.numerics != "run" && words.numerics != "any")
+    return Error{Code::invalid_argument, "--numerics takes run or any"};
+  o.collective = *collective;
+  o.type = *type;
+  o.op = *op;
+  o.min_bytes = *low;
+  o.max_bytes = std::max(*low, *high);
+  o.check = words.check == "random" || words.check == "1";
+  o.communicator.numerics = words.numerics == "any" ? Numerics::any : Numerics::run;
+  o.communicator.limit = Duration::from_ms(static_cast<int64_t>(o.limit_s * 1000));
+  return {};
+}
+
+uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes) {
+  return bytes / size_of(options.type) / (is_per_rank(options.collective) ? ranks : 1);
+}
+
+uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count) {
+  return count * size_of(options.type) * (is_per_rank(options.collective) ? ranks : 1);
+}
+
+double bus_factor(Collective collective, uint32_t ranks) {
+  const double others = (ranks - 1.0) / ranks;
+  if (collective == Collective::all_reduce) return 2 * others;
+  return is_per_rank(collective) ? others : 1;
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command line of weft_coll: nccl-tests' and nccom-test's options where they have one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/collective.hpp"
+
+namespace weft::bench {
+
+struct CollOptions {
+  Collective collective = Collective::all_reduce;
+  DataType type = DataType::fp32;
+  ReduceOp op = ReduceOp::sum;
+  uint32_t root = 0;
+  uint64_t min_bytes = 8, max_bytes = 64 << 20;
+  uint64_t factor = 2;
+  uint32_t iterations = 20, warmup = 5;
+  bool check = true;
+  uint64_t seed = 1;
+  std::string algorithm;
+  bool show_algorithm = false;
+  std::vector<std::string> stats;  // "p50", "p99"
+  std::string json_file;
+  double limit_s = 30;           // for each operation
+  std::optional<uint32_t> kill;  // a rank that dies in the middle, for demonstrations
+
+  // How the ranks come to be.
+  std::optional<uint32_t> ranks;  // so many processes of this host, or as the environment says
+  std::string store;
+  CommunicatorOptions communicator;
+};
+
+// Words of the command line, which the options below are parsed into.
+struct CollWords {
+  std::string collective = "all_reduce", type = "fp32", op = "sum", check = "random",
+              numerics = "run", min_bytes = "8", max_bytes = "64M";
+};
+
+void add_call_options(CLI::App& app, CollOptions& options, CollWords& words);
+void add_run_options(CLI::App& app, CollOptions& options, CollWords& words);
+// Errors: invalid_argument, with the words that there are.
+Result<void> finish_options(CollOptions& options, const CollWords& words);
+
+// 64, 64K, 64KiB, 1M, 1G: binary units. Errors: invalid_argument.
+Result<uint64_t> parse_bytes(const std::string& text);
+// Elements as the call counts them, for buffers of (at most) so many bytes: the larger buffer.
+uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes);
+// The larger buffer's size for this count.
+uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count);
+// What algorithm bandwidth is multiplied with to get what a link carries.
+double bus_factor(Collective collective, uint32_t ranks);
+
+}  // namespace weft::bench

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who we are among the ranks: one of the processes that weft_coll starts itself, or what mpirun,
+// srun or torchrun says in the environment.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bench/coll/options.hpp"
+
+namespace weft::bench {
+
+struct Placement {
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  std::string store;
+};
+
+// The rank that a launcher gave this process, if one did. Errors: invalid_argument (there is no
+// place to meet: say --store).
+Result<std::optional<Placement>> placement_from_environment(const CollOptions& options);
+
+// Forks options.ranks processes (default 2) that run `body` and exit with what it returns; the
+// result is 0 if all did.
+int run_local_ranks(const CollOptions& options, const std::function<int(const Placement&)>& body);
+
+}  // namespace weft::bench

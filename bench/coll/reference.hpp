@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Data whose collectives are known: element i of a rank is a small integer made from the seed, so
+// sums, products and averages are exact in every type, and a single wrong bit shows.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "bench/coll/options.hpp"
+
+namespace weft::bench {
+
+void fill_input(const CollOptions& options, uint32_t ranks, uint32_t rank, uint64_t count,
+                std::byte* input);
+// The number of wrong elements in a rank's output.
+uint64_t count_wrong(const CollOptions& options, uint32_t ranks, uint32_t rank, uint64_t count,
+                     const std::byte* output);
+// Elements of a rank's buffers for calls of `count`.
+uint64_t input_elements(const CollOptions& options, uint32_t ranks, uint32_t rank, uint64_t count);
+uint64_t output_elements(const CollOptions& options, uint32_t ranks, uint32_t rank, uint64_t count);
+
+}  // namespace weft::bench

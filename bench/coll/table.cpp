@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What weft_coll prints: nccl-tests' columns, and the same figures as JSON.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/coll/measure.hpp"
+
+namespace weft::bench {
+namespace {
+
+bool wants(const CollOptions& options, const char* column) {
+  return std::find(options.stats.begin(), options.stats.end(), column) != options.stats.end();
+}
+
+double algorithm_bandwidth(const CollRow& row, const CollFigure& figure) {
+  return figure.average_us > 0 ? static_cast<double>(row.bytes) / figure.average_us / 1e3 : 0;
+}
+
+void print_figure(const CollOptions& options, uint32_t ranks, const CollRow& row,
+                  const CollFigure& figure) {
+  const double bandwidth = algorithm_bandwidth(row, figure);
+  std::printf("  %9.2f", figure.average_us);
+  if (wants(options, "p50")) std::printf(" %9.2f", figure.p50_us);
+  if (wants(options, "p99")) std::printf(" %9.2f", figure.p99_us);
+  std::printf(" %7.3f %7.3f", bandwidth, bandwidth * bus_factor(options.collective, ranks));
+  if (options.check)
+    std::printf(" %6lu", static_cast<unsigned long>(figure.wrong));
+  else
+    std::printf(" %6s", "N/A");
+}
+
+void print_titles(const CollOptions& options) {
+  std::printf("  %9s", "time");
+  if (wants(options, "p50")) std::printf(" %9s", "p50");
+  if (wants(options, "p99")) std::printf(" %9s", "p99");
+  std::printf(" %7s %7s %6s", "algbw", "busbw", "#wrong");
+}
+
+nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow& row,
+                       const CollFigure& figure) {
+  const double bandwidth = algorithm_bandwidth(row, figure);
+  nlohmann::json json = {{"time_us", figure.average_us},
+                         {"p50_us", figure.p50_us},
+                         {"p99_us", figure.p99_us},
+                         {"algbw_GBps", bandwidth},
+                         {"busbw_GBps", bandwidth * bus_factor(options.collective, ranks)},
+                         {"algorithm", figure.algorithm}};
+  if (options.check) json["wrong"] = figure.wrong;
+  return json;
+}
+
+}  // namespace
+
+void print_coll_head(const CollOptions& options, const Placement& placement,
+                     const std::string& device) {
+  std::printf("# weft_coll %s: %u ranks, %s, %s", std::string(name(options.collective)).c_str(),
+              placement.ranks, device.empty() ? "default device" : device.c_str(),
+              std::string(name(options.type)).c_str());
+  std::printf(", %s, root %u, %u calls after %u\n", std::string(name(options.op)).c_str(),
+              options.root, options.iterations, options.warmup);
+  std::printf("# times in us, of the slowest rank in each call; GB/s are 10^9 bytes\n");
+  std::printf("#%11s %12s", "size", "count");
+  print_titles(options);
+  print_titles(options);
+  std::printf("%s\n", options.show_algorithm ? "  algorithm" : "");
+  std::printf("#%11s %12s  %s\n", "(bytes)", "(elements)", "out of place, then in place");
+  std::fflush(stdout);
+}
+
+void print_coll_row(const CollOptions& options, uint32_t ranks, const CollRow& row) {
+  std::printf(" %11lu %12lu", static_cast<unsigned long>(row.bytes),
+              static_cast<unsigned long>(row.count));
+  print_figure(options, ranks, row, row.out_of_place);
+  print_figure(options, ranks, row, row.in_place);
+  if (options.show_algorithm) std::printf("  %s", row.in_place.algorithm.c_str());
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vector<CollRow>& rows) {
+  double sum = 0;
+  uint64_t wrong = 0;
+  for (const CollRow& row : rows) {
+    sum += algorithm_bandwidth(row, row.out_of_place) + algorithm_bandwidth(row, row.in_place);
+    wrong += row.out_of_place.wrong + row.in_place.wrong;
+  }
+  const double average = rows.empty() ? 0 : sum / 2 / static_cast<double>(rows.size());
+  if (options.check)
+    std::printf("# Wrong elements: %lu %s\n", static_cast<unsigned long>(wrong),
+                wrong == 0 ? "OK" : "FAILED");
+  else
+    std::printf("# Results were not checked\n");
+  std::printf("# Avg bus bandwidth: %.3f GB/s\n", average * bus_factor(options.collective, ranks));
+}
+
+Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
+                             const std::vector<CollRow>& rows) {
+  nlohmann::json json = {{"operation", name(options.collective)},
+                         {"ranks", ranks},
+                         {"device", options.communicator.device},
+                         {"type", name(options.type)},
+                         {"op", name(options.op)},
+                         {"root", options.root},
+                         {"iterations", options.iterations},
+                         {"warmup", options.warmup},
+                         {"results", nlohmann::json::array()}};
+  for (const CollRow& row : rows)
+    json["results"].push_back({{"size", row.bytes},
+                               {"count", row.count},
+                               {"out_of_place", json_of(options, ranks, row, row.out_of_place)},
+                               {"in_place", json_of(options, ranks, row, row.in_place)}});
+  std::ofstream file(options.json_file);
+  file << json.dump(2) << "\n";
+  if (file) return {};
+  return Error{Code::io_error, "cannot write " + options.json_file};
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Collectives as a program: `weft_coll OPERATION` measures one over a range of sizes, between
+// processes that it starts itself or that a launcher started; `weft_coll explain OPERATION` prints
+// schedules.
+#include <cstdio>
+
+#include "bench/coll/explain.hpp"
+#include "bench/coll/measure.hpp"
+#include "bench/coll/options.hpp"
+#include "bench/coll/placement.hpp"
+
+namespace {
+
+using namespace weft;
+
+int run(const bench::CollOptions& options) {
+  Result<std::optional<bench::Placement>> placement = bench::placement_from_environment(options);
+  if (!placement) {
+    std::fprintf(stderr, "%s\n", placement.error().message.c_str());
+    return 2;
+  }
+  if (*placement) return bench::measure_collective(options, **placement);
+  return bench::run_local_ranks(options, [&](const bench::Placement& local) {
+    return bench::measure_collective(options, local);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::CollOptions options;
+  bench::CollWords words;
+  bench::ExplainOptions explained;
+  CLI::App app("weft_coll: collective operations, measured and explained.");
+  bench::add_call_options(app, options, words);
+  bench::add_run_options(app, options, words);
+  CLI::App* const explainer = app.add_subcommand("explain", "Print schedules and prove them");
+  bench::add_call_options(*explainer, options, words);
+  explainer->add_option("--count", explained.count, "Elements, as in the call");
+  explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
+  CLI11_PARSE(app, argc, argv);
+  if (Result<void> finished = bench::finish_options(options, words); !finished) {
+    std::fprintf(stderr, "%s\n", finished.error().message.c_str());
+    return 2;
+  }
+  return explainer->parsed() ? bench::explain(options, explained) : run(options);
+}
