@@ -233,7 +233,8 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
                                 {.device = options.device,
                                  .name = options.name,
                                  .shape = {options.slots, options.slot_bytes},
-                                 .connect_limit = options.connect_limit});
+                                 .connect_limit = options.connect_limit,
+                                 .patience = options.patience});
   if (!mesh) return mesh.error();
   return Communicator(std::make_shared<Team>(std::move(*mesh), options));
 }

@@ -17,6 +17,14 @@ struct Greeting {
   LinkAddress address;
 };
 
+// The least timeout code (4.096 us * 2^code) whose eight tries of RC take at least `patience`.
+uint8_t timeout_for(Duration patience) {
+  constexpr uint8_t kLeast = 8, kMost = 31;
+  uint8_t code = kLeast;
+  while (code < kMost && Duration::from_ns(4096) * (int64_t{8} << code) < patience) ++code;
+  return code;
+}
+
 class Joining {
  public:
   Joining(Mesh& mesh, Store& store, const MeshOptions& options)
@@ -62,7 +70,7 @@ class Joining {
     options.private_data.resize(sizeof greeting);
     std::memcpy(options.private_data.data(), &greeting, sizeof greeting);
     options.access = Access::remote_write;
-    options.timeout = options_.timeout;
+    options.timeout = timeout_for(options_.patience);
     options.limit = options_.connect_limit;
     return options;
   }

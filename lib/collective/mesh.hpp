@@ -17,7 +17,7 @@ struct MeshOptions {
   std::string name;    // tells apart communicators that share a store
   LinkShape shape;
   Duration connect_limit = Duration::from_s(30);
-  uint8_t timeout = 13;  // of the queue pairs, see ConnectOptions
+  Duration patience = Duration::from_ms(1000);  // with a silent transport
 };
 
 struct Mesh {

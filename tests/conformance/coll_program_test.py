@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""weft_coll as a user starts it: every operation with its data compared, ranks by itself and from
+launchers' variables, a rank that is killed, JSON that parses, and refusals that say why."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin/weft_coll"
+LIMIT = 120
+QUICK = ("-b", "4", "-e", "300K", "-f", "64", "-n", "2", "-w", "1")
+
+
+def run(*words, **variables):
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    done = subprocess.run([str(PROGRAM), *words], capture_output=True, text=True, timeout=LIMIT,
+                          env={**environment, **variables}, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Coll(unittest.TestCase):
+    devices = ("roce+udp:lo", f"roce+shm:coll{os.getpid()}")
+
+    def test_every_operation_is_right(self):
+        for device in self.devices:
+            for operation in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                              "all_to_all"):
+                code, out, err = run(operation, "-r", "3", "-d", device, "--type", "bf16", *QUICK)
+                self.assertEqual(code, 0, (device, operation, out, err))
+                self.assertIn("# Wrong elements: 0 OK", out)
+
+    def test_json_has_every_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "out.json"
+            code, out, err = run("all_to_all", "-r", "2", "-d", self.devices[1], *QUICK,
+                                 "--algorithm", "bruck", "--show-algorithm", "--stats", "p50",
+                                 "--report-to-json-file", str(file))
+            self.assertEqual(code, 0, (out, err))
+            report = json.loads(file.read_text(encoding="utf-8"))
+        self.assertEqual(report["ranks"], 2)
+        self.assertEqual([row["size"] for row in report["results"]], [0, 256, 16384])
+        for row in report["results"]:
+            self.assertEqual(row["in_place"]["wrong"], 0)
+            self.assertEqual(row["in_place"]["algorithm"], "bruck")
+            self.assertGreaterEqual(row["in_place"]["p99_us"], row["in_place"]["p50_us"])
+
+    def test_ranks_of_a_launcher(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [subprocess.Popen([str(PROGRAM), "all_gather", "-d", self.devices[1], *QUICK,
+                                       "--store", f"file:{folder}/meet"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      env={**os.environ, "OMPI_COMM_WORLD_RANK": str(rank),
+                                           "OMPI_COMM_WORLD_SIZE": "2"}) for rank in range(2)]
+            outputs = [process.communicate(timeout=LIMIT)[0] for process in ranks]
+        self.assertEqual([process.returncode for process in ranks], [0, 0], outputs)
+        self.assertIn("2 ranks", outputs[0])
+        self.assertIn("# Wrong elements: 0 OK", outputs[0])
+        self.assertEqual(outputs[1], "")
+
+    def test_a_launcher_without_a_meeting_place(self):
+        code, _, err = run("all_reduce", RANK="0", WORLD_SIZE="2")
+        self.assertEqual(code, 2)
+        self.assertIn("--store", err)
+
+    def test_a_killed_rank_is_named_by_every_survivor(self):
+        code, _, err = run("all_reduce", "-r", "3", "-d", self.devices[0], "--kill", "1",
+                           "-b", "64K", "-e", "16M", "-f", "16", "-n", "3", "--check", "none")
+        self.assertEqual(code, 1)
+        for survivor in (0, 2):
+            self.assertIn(f"rank {survivor}: PEER_FAILED: rank 1 failed during all_reduce #", err)
+
+    def test_explain_proves_what_it_prints(self):
+        code, out, _ = run("explain", "all_reduce", "-r", "6", "--type", "bf16")
+        self.assertEqual(code, 0)
+        lines = [line for line in out.splitlines() if line.endswith("proven")]
+        self.assertEqual([line.split()[0] for line in lines],
+                         ["ring", "doubling", "halving_doubling", "single_step", "direct",
+                          "double_tree"])
+        self.assertEqual(lines[0].split()[1], "10")  # a ring of six takes ten steps
+        code, out, _ = run("explain", "broadcast", "-r", "4", "--algorithm", "binomial", "--rank",
+                           "2")
+        self.assertEqual(code, 0)
+        self.assertIn("receive output[0..16) from 0", out)
+        self.assertIn("put output[0..16) to 3  after 0", out)
+
+    def test_wrong_words_are_told_the_right_ones(self):
+        for words, hint in ((("all_redcue",), "all_reduce"), (("all_reduce", "--type", "f32"), "bf16"),
+                            (("reduce", "--op", "add"), "sum"), (("reduce", "-b", "1X"), "64K"),
+                            (("explain", "reduce", "--algorithm", "tree"), "binomial")):
+            code, _, err = run(*words)
+            self.assertEqual(code, 2, words)
+            self.assertIn(hint, err)
+
+
+if __name__ == "__main__":
+    unittest.main()
