@@ -88,7 +88,8 @@ class Coll(unittest.TestCase):
         self.assertIn("put output[0..16) to 3  after 0", out)
 
     def test_wrong_words_are_told_the_right_ones(self):
-        for words, hint in ((("all_redcue",), "all_reduce"), (("all_reduce", "--type", "f32"), "bf16"),
+        for words, hint in ((("all_redcue",), "all_reduce"),
+                            (("all_reduce", "--type", "f32"), "bf16"),
                             (("reduce", "--op", "add"), "sum"), (("reduce", "-b", "1X"), "64K"),
                             (("explain", "reduce", "--algorithm", "tree"), "binomial")):
             code, _, err = run(*words)
