@@ -87,10 +87,10 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   while (!active_.empty() && builder_.has_room()) {
     QueuePair& qp = active_.pop();
     const size_t before = builder_.count();
-    const rc::Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
-    const rc::Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
+    const Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
+    const Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
     if (qp.res.ack_queued) ack_behind(qp, builder_.count() - before);
-    if (replies == rc::Served::more || requests == rc::Served::more) activate(qp);
+    if (replies == Served::more || requests == Served::more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
   transmit_acks();
@@ -178,7 +178,7 @@ void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
 void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {
   if (deliver(qp.number, cq, completion, solicited) || qp.state == QpState::err) return;
-  rc::enter_error(*this, qp);
+  enter_error(*this, qp);
   raise(EventType::qp_fatal, qp.number);
 }
 

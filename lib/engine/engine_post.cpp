@@ -90,7 +90,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
       SendEntry flushed;
       flushed.id = r.id;
       flushed.opcode = r.opcode;
-      rc::complete_request(*this, qp, flushed, Status::flushed, 0);
+      complete_request(*this, qp, flushed, Status::flushed, 0);
       ++status.accepted;
       continue;
     }
@@ -130,7 +130,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     entry.sge_count = static_cast<uint32_t>(r.sges.size());
     std::copy(r.sges.begin(), r.sges.end(), qp.rq.sges(qp.rq.tail()));
     qp.rq.push();
-    if (qp.state == QpState::err) rc::complete_receive(*this, qp, Status::flushed, 0, nullptr);
+    if (qp.state == QpState::err) complete_receive(*this, qp, Status::flushed, 0, nullptr);
     ++status.accepted;
   }
   // The peer was told that there is no receive: tell it that there is (//= roce:C-ACK-34).

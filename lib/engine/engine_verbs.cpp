@@ -165,7 +165,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
     return {};
   }
   if (to == QpState::err) {
-    rc::enter_error(*this, qp);
+    enter_error(*this, qp);
     return {};
   }
   merge(qp.attributes, change);

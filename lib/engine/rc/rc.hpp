@@ -6,16 +6,11 @@
 
 #include "lib/engine/engine.hpp"
 #include "lib/engine/frame_builder.hpp"
+#include "lib/engine/message.hpp"
 #include "lib/engine/queue_pair.hpp"
 #include "lib/wire/parse.hpp"
 
 namespace weft::engine::rc {
-
-// What serving a queue pair ended with.
-enum class Served : uint8_t {
-  idle,  // nothing (more) to send until something happens
-  more,  // stopped at the quantum or for lack of room: serve it again
-};
 
 // requester_send.cpp: what one packet of `entry` costs of the window.
 uint64_t cost_of(const QueuePair& qp, const SendEntry& entry) noexcept;
@@ -45,17 +40,6 @@ void restart_retry_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
 // responder.cpp: a request packet.
 void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
                 Instant now) noexcept;
-// responder_place.cpp
-enum class Placed : uint8_t { ok, too_long, local_error, access_error, not_pulled };
-// The payload of a SEND into the current receive entry, at offset res.received.
-Placed place_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                  const Frame& frame) noexcept;
-// The payload of a WRITE at offset res.received of the current WRITE.
-Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                   const Frame& frame) noexcept;
-// Copies a payload to `to`, which `engine` has checked; wherever it lies.
-Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet, const Frame& frame,
-                    uint32_t offset, uint32_t length) noexcept;
 
 // responder_resources.cpp: READs and atomics at the responder.
 // Executes a new READ or atomic; returns the NAK syndrome, or 0.
@@ -69,19 +53,5 @@ Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t q
 // Sends the waiting acknowledgement of `qp`, if nothing must go before it; true if it left.
 bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept;
 bool has_replies(const QueuePair& qp) noexcept;
-
-// errors.cpp
-// The request at una fails with `status`; the queue pair goes to ERR and flushes.
-void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept;
-// Moves to ERR and completes everything that is posted. //= roce:C-STATE-61
-// `send` lets the answers to requests that were executed leave all the same.
-enum class Replies : uint8_t { drop, send };
-void enter_error(Engine& engine, QueuePair& qp, Replies replies = Replies::drop) noexcept;
-void drop_replies(QueuePair& qp) noexcept;
-// Completes the request `entry` with success or `status`.
-void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
-                      uint16_t syndrome) noexcept;
-void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t bytes,
-                      const wire::Packet* packet) noexcept;
 
 }  // namespace weft::engine::rc

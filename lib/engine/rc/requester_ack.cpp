@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/engine/payload.hpp"
 #include "lib/engine/rc/rc.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
@@ -127,30 +128,18 @@ void on_acknowledge(Engine& engine, QueuePair& qp, const wire::Packet& packet, u
   fail_request(engine, qp, status_of(syndrome), syndrome);  //= roce:C-NAK-45
 }
 
-// Copies `length` bytes of a response to offset `offset` of the READ at the head.
+// The payload of a response at offset `offset` of the READ at the head.
 Status place_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
-                      uint64_t offset, uint32_t length) noexcept {
-  const Sge* sges = qp.sq.sges(qp.sq.head());
-  uint32_t done = 0;
-  for (uint32_t i = 0; done != length; ++i) {
-    if (offset >= sges[i].length) {
-      offset -= sges[i].length;
-      continue;
-    }
-    const uint32_t piece =
-        static_cast<uint32_t>(std::min<uint64_t>(length - done, sges[i].length - offset));
-    std::byte* where;
-    if (engine.keys().check(sges[i].lkey.value, qp.domain,
-                            reinterpret_cast<uint64_t>(sges[i].address) + offset, piece,
-                            Access::local_write, &where) != memory::Verdict::ok)
+                      uint64_t offset) noexcept {
+  const Sge* const sges = qp.sq.sges(qp.sq.head());
+  switch (scatter_payload(engine, qp.domain, sges, offset, packet, frame)) {
+    case Placed::ok:
+      return Status::success;
+    case Placed::not_pulled:
+      return Status::retry_exceeded;
+    default:
       return Status::local_protection_error;
-    const Placed placed = copy_payload(engine, where, packet, frame, done, piece);
-    if (placed == Placed::not_pulled) return Status::retry_exceeded;
-    if (placed != Placed::ok) return Status::local_protection_error;
-    done += piece;
-    offset = 0;
   }
-  return Status::success;
 }
 
 // Is this response packet what the READ at the head can get at `psn`? Its length must be that of
@@ -174,7 +163,7 @@ void on_read_response(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     return fail_request(engine, qp, Status::bad_response, 0);
   }
   const uint64_t offset = (psn - entry.first_psn) << qp.mtu_shift;
-  const Status status = place_response(engine, qp, packet, frame, offset, packet.payload_length);
+  const Status status = place_response(engine, qp, packet, frame, offset);
   if (status == Status::retry_exceeded) return on_loss(engine, qp, now);  // the memory did not come
   if (status != Status::success) return fail_request(engine, qp, status, 0);
   acknowledge(engine, qp, psn + 1, true, now);
@@ -191,19 +180,11 @@ void on_atomic_response(Engine& engine, QueuePair& qp, const wire::Packet& packe
   const uint64_t original = packet.atomic_ack_eth().original;
   std::byte bytes[8];
   std::memcpy(bytes, &original, 8);
-  uint32_t done = 0;
-  const Sge* sges = qp.sq.sges(head);
-  for (uint32_t i = 0; done < 8 && i < entry.sge_count; ++i) {
-    const uint32_t piece = std::min(8 - done, sges[i].length);
-    if (piece == 0) continue;
-    std::byte* where;
-    if (engine.keys().check(sges[i].lkey.value, qp.domain,
-                            reinterpret_cast<uint64_t>(sges[i].address), piece, Access::local_write,
-                            &where) != memory::Verdict::ok ||
-        !memory::copy_in(where, bytes + done, piece))
-      return fail_request(engine, qp, Status::local_protection_error, 0);
-    done += piece;
-  }
+  const auto copy = [&bytes](std::byte* where, uint32_t done, uint32_t piece) {
+    return memory::copy_in(where, bytes + done, piece) ? Placed::ok : Placed::local_error;
+  };
+  if (scatter(engine, qp.domain, qp.sq.sges(head), 0, 8, copy) != Placed::ok)
+    return fail_request(engine, qp, Status::local_protection_error, 0);
   acknowledge(engine, qp, psn + 1, true, now);
 }
 

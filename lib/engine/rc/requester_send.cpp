@@ -36,90 +36,14 @@ bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
   return true;
 }
 
-struct Shape {
-  uint8_t opcode;
-  uint32_t header_length;
-};
-
-// The opcode of packet `index` of a SEND or WRITE (IBTA table 38).
-Shape shape(const SendEntry& entry, uint32_t index) noexcept {
-  const bool first = index == 0, last = index + 1 == entry.packets;
-  const bool is_write = entry.opcode == Opcode::write || entry.opcode == Opcode::write_with_imm;
-  const bool imm = entry.opcode == Opcode::send_with_imm || entry.opcode == Opcode::write_with_imm;
-  uint8_t opcode = is_write ? wire::kRcWriteFirst : wire::kRcSendFirst;
-  if (first && last) {
-    opcode += imm ? 5 : 4;
-  } else if (last) {
-    opcode += imm ? 3 : 2;
-  } else if (!first) {
-    opcode += 1;
-  }
-  if (entry.opcode == Opcode::send_with_invalidate && last)
-    opcode = first ? wire::kRcSendOnlyInv : wire::kRcSendLastInv;
-  return {opcode, wire::opcode_info(opcode).header_length};
-}
-
-// Adds `length` payload bytes of `entry` from `offset` on. False: a key, a bound or a page is
-// wrong.
-bool add_payload(Engine& engine, QueuePair& qp, const SendEntry& entry, uint64_t offset,
-                 uint32_t length, FrameBuilder& out) noexcept {
-  if (entry.is_inline) {
-    out.add_safe_payload(qp.sq.inline_data(qp.req.next_index) + offset, length);
-    return true;
-  }
-  const Sge* sges = qp.sq.sges(qp.req.next_index);
-  for (uint32_t i = 0; length != 0; ++i) {
-    if (offset >= sges[i].length) {
-      offset -= sges[i].length;
-      continue;
-    }
-    const uint32_t piece =
-        static_cast<uint32_t>(std::min<uint64_t>(length, sges[i].length - offset));
-    const uint64_t address = reinterpret_cast<uint64_t>(sges[i].address) + offset;
-    std::byte* where;
-    if (engine.keys().check(sges[i].lkey.value, qp.domain, address, piece, Access::none, &where) !=
-        memory::Verdict::ok)
-      return false;
-    if (!out.add_payload(where, piece, true)) return false;
-    length -= piece;
-    offset = 0;
-  }
-  return true;
-}
-
-bool asks_for_ack(QueuePair& qp, const SendEntry& entry, bool last, uint64_t cost) noexcept {
+bool asks_for_ack(QueuePair& qp, const SendEntry& entry) noexcept {
+  const bool last = qp.req.next + 1 == entry.end_psn();
+  const uint64_t cost = packet_cost(qp, entry);
   const bool wanted = last || ++qp.req.since_ack_request >= kAckRequestEvery ||
                       qp.destination->window.in_flight + 2 * cost >= qp.destination->window.size ||
                       (entry.consumes_receive() && !qp.req.credits_unlimited);
   if (wanted) qp.req.since_ack_request = 0;  //= roce:C-ACK-30
   return wanted;
-}
-
-// One SEND or WRITE packet. False: local error.
-bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
-                         FrameBuilder& out) noexcept {
-  const uint32_t index = static_cast<uint32_t>(qp.req.next - entry.first_psn);
-  const bool last = index + 1 == entry.packets;
-  const uint64_t offset = uint64_t{index} << qp.mtu_shift;
-  const uint32_t length = last ? static_cast<uint32_t>(entry.length - offset) : qp.mtu();
-  const Shape s = shape(entry, index);
-  const wire::OpcodeInfo& info = wire::opcode_info(s.opcode);
-  std::byte* at = out.start(qp.path, s.header_length, length);
-  at = wire::emit_bth(at, {.opcode = s.opcode,
-                           .solicited = entry.solicited && last,
-                           .ack_request = asks_for_ack(qp, entry, last, packet_cost(qp, entry)),
-                           .pad = out.pad_for(length),
-                           .dest = qp.peer,
-                           .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}});
-  if (info.reth) at = wire::emit_reth(at, entry.remote_address, RKey{entry.rkey}, entry.length);
-  if (info.imm || info.ieth) wire::emit_imm(at, entry.imm_or_key);
-  if (length != 0 && !add_payload(engine, qp, entry, offset, length, out)) {
-    out.cancel();
-    return false;
-  }
-  out.finish();
-  qp.req.next += 1;
-  return true;
 }
 
 // One READ request for the rest of the chunk at the cursor. Long READs are split into chunks, so
@@ -167,8 +91,9 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
     send_read_request(qp, entry, out);
   } else if (entry.atomic()) {
     send_atomic_request(qp, entry, out);
-  } else if (!send_message_packet(engine, qp, entry, out)) {
-    return false;
+  } else {
+    const MessagePacket how{wire::OpClass::rc, asks_for_ack(qp, entry), true};
+    if (!send_message_packet(engine, qp, how, out)) return false;
   }
   const uint64_t bytes = (req.next - from) * packet_cost(qp, entry);
   req.in_flight += bytes;

@@ -9,109 +9,6 @@ namespace weft::engine::rc {
 
 namespace {
 
-using Message = Responder::Message;
-
-struct Verdict {
-  enum class Kind : uint8_t { accept, nak, rnr, drop } kind = Kind::accept;
-  uint8_t syndrome = 0;
-  Status receive_status = Status::success;  // nak: the receive in use ends with this
-  static Verdict nak(uint8_t syndrome, Status status = Status::success) {
-    return {Kind::nak, syndrome, status};
-  }
-};
-
-// FIRST/MIDDLE/LAST/ONLY must follow each other, within one operation. //= roce:C-OPS-69
-bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept {
-  const wire::OpcodeInfo& info = *packet.info;
-  if (info.starts_message()) return qp.res.message == Message::none;
-  return qp.res.message ==
-         (info.operation == wire::Operation::send ? Message::send : Message::write);
-}
-
-// FIRST and MIDDLE carry the path MTU, LAST 1..MTU, ONLY 0..MTU. //= roce:C-OPS-70 roce:C-OPS-71
-bool length_fits(const Engine& engine, const QueuePair& qp, const wire::Packet& packet) noexcept {
-  if (!packet.info->ends_message()) return packet.payload_length == qp.mtu() && packet.pad == 0;
-  if (packet.payload_length > qp.mtu()) return false;
-  if (packet.info->place == wire::Place::last && packet.payload_length == 0) return false;
-  //= roce:C-HDR-3 frames without an ICRC have no pad either
-  return !packet.info->payload || !engine.checks_icrc() ||
-         ((packet.payload_length + packet.pad) & 3) == 0;
-}
-
-Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                     const Frame& frame) noexcept {
-  Responder& res = qp.res;
-  const bool invalidates = packet.info->ieth;
-  if (packet.info->starts_message()) {
-    if (qp.rq.empty()) return {Verdict::Kind::rnr};
-    res.received = 0;
-  }
-  switch (place_send(engine, qp, packet, frame)) {
-    case Placed::ok:
-      break;
-    case Placed::too_long:  //= roce:C-OPS-82
-      return Verdict::nak(wire::kNakInvalidRequest, Status::local_length_error);
-    case Placed::not_pulled:
-      return {Verdict::Kind::drop};
-    default:  //= roce:C-NAK-40
-      return Verdict::nak(wire::kNakRemoteOperation, Status::local_protection_error);
-  }
-  res.received += packet.payload_length;
-  res.message = packet.info->ends_message() ? Message::none : Message::send;
-  if (!packet.info->ends_message()) return {};
-  //= roce:C-OPS-73 the key is dead before the completion can be seen
-  if (invalidates && !engine.invalidate(qp, packet.imm_or_key()))
-    return Verdict::nak(wire::kNakRemoteAccess, Status::local_access_error);
-  complete_receive(engine, qp, Status::success, static_cast<uint32_t>(res.received), &packet);
-  return {};
-}
-
-Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
-  Responder& res = qp.res;
-  const wire::Reth& reth = packet.reth();
-  res.write_key = reth.rkey;
-  res.write_address = reth.address;
-  res.write_length = reth.length;
-  res.received = 0;
-  if (res.write_length > engine.config().limits.max_message)
-    return Verdict::nak(wire::kNakInvalidRequest);
-  if (res.write_length == 0) return {};  //= roce:C-OPS-78
-  std::byte* where;
-  if (!has(qp.access, Access::remote_write) ||  //= roce:C-NAK-39
-      engine.keys().check(res.write_key, qp.domain, res.write_address, res.write_length,
-                          Access::remote_write, &where) != memory::Verdict::ok)
-    return Verdict::nak(wire::kNakRemoteAccess);
-  return {};
-}
-
-Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                      const Frame& frame) noexcept {
-  Responder& res = qp.res;
-  const bool last = packet.info->ends_message();
-  //= roce:C-OPS-72
-  if (last && packet.info->imm && qp.rq.empty()) return {Verdict::Kind::rnr};
-  if (packet.info->starts_message()) {
-    const Verdict begun = begin_write(engine, qp, packet);
-    if (begun.kind != Verdict::Kind::accept) return begun;
-  }
-  const uint64_t after = res.received + packet.payload_length;
-  if (last ? after != res.write_length : after >= res.write_length)
-    return Verdict::nak(wire::kNakInvalidRequest);
-  switch (place_write(engine, qp, packet, frame)) {
-    case Placed::ok:
-      break;
-    case Placed::not_pulled:
-      return {Verdict::Kind::drop};
-    default:
-      return Verdict::nak(wire::kNakRemoteAccess);
-  }
-  res.received = after;
-  res.message = last ? Message::none : Message::write;
-  if (last && packet.info->imm)
-    complete_receive(engine, qp, Status::success, res.write_length, &packet);
-  return {};
-}
-
 Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                 const Frame& frame) noexcept {
   if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
@@ -119,9 +16,8 @@ Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   uint8_t syndrome = 0;
   switch (packet.info->operation) {
     case wire::Operation::send:
-      return execute_send(engine, qp, packet, frame);
     case wire::Operation::write:
-      return execute_write(engine, qp, packet, frame);
+      return execute_message(engine, qp, packet, frame);
     case wire::Operation::read_request:
       syndrome = execute_read(engine, qp, packet);
       break;

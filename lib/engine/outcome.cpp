@@ -2,9 +2,11 @@
 // Ends of requests: completions, and the way into ERR. Every posted request completes exactly once;
 // the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and
 // a failure is reported even if the request was not signaled (//= roce:C-STATE-63).
-#include "lib/engine/rc/rc.hpp"
+#include "lib/engine/outcome.hpp"
 
-namespace weft::engine::rc {
+#include "lib/engine/engine.hpp"
+
+namespace weft::engine {
 
 void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
                       uint16_t syndrome) noexcept {
@@ -80,4 +82,4 @@ void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   qp.res.ack_queued = false;
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::engine

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SEND and WRITE messages, cut into packets of the path MTU and put together again: what RC and UC
+// share. What a wrong packet leads to is the service's business: each check ends in a Verdict.
+#pragma once
+
+#include "lib/engine/engine.hpp"
+#include "lib/engine/frame_builder.hpp"
+#include "lib/engine/outcome.hpp"
+
+namespace weft::engine {
+
+// What serving a queue pair ended with.
+enum class Served : uint8_t {
+  idle,  // nothing (more) to send until something happens
+  more,  // stopped at the quantum or for lack of room: serve it again
+};
+
+// message_send.cpp: how the next packet of the request at the cursor leaves.
+struct MessagePacket {
+  wire::OpClass service = wire::OpClass::rc;
+  bool ack_request = false;
+  bool stable = false;  // the memory stays as it is until the peer has it: may go by reference
+};
+// Sends it and moves the cursor. False: a local error, nothing was sent.
+bool send_message_packet(Engine& engine, QueuePair& qp, const MessagePacket& how,
+                         FrameBuilder& out) noexcept;
+
+// message_receive.cpp
+struct Verdict {
+  enum class Kind : uint8_t {
+    accept,
+    nak,   // refused: `syndrome` says why
+    rnr,   // no receive is posted
+    drop,  // the payload could not be pulled
+  } kind = Kind::accept;
+  uint8_t syndrome = 0;
+  Status receive_status = Status::success;  // nak: the receive in use ends with this
+  static Verdict nak(uint8_t syndrome, Status status = Status::success) {
+    return {Kind::nak, syndrome, status};
+  }
+};
+// May this packet follow the ones before it, and is it as long as its place asks for?
+bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept;
+bool length_fits(const Engine& engine, const QueuePair& qp, const wire::Packet& packet) noexcept;
+// Executes a packet of a SEND or WRITE that is in order.
+Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                        const Frame& frame) noexcept;
+
+}  // namespace weft::engine

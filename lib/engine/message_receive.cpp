@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets of SENDs and WRITEs at the receiver (IBTA 9.7.4): legality, then resources, then
+// execution. Each check names what is wrong as a Verdict.
+#include "lib/engine/message.hpp"
+#include "lib/engine/payload.hpp"
+
+namespace weft::engine {
+
+namespace {
+
+using Message = Responder::Message;
+
+// The payload of a SEND into the oldest receive, at offset res.received.
+Placed place_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                  const Frame& frame) noexcept {
+  const uint32_t index = qp.rq.head();
+  if (qp.res.received + packet.payload_length > qp.rq[index].length) return Placed::too_long;
+  return scatter_payload(engine, qp.domain, qp.rq.sges(index), qp.res.received, packet, frame);
+}
+
+Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                     const Frame& frame) noexcept {
+  Responder& res = qp.res;
+  const bool invalidates = packet.info->ieth;
+  if (packet.info->starts_message()) {
+    if (qp.rq.empty()) return {Verdict::Kind::rnr};
+    res.received = 0;
+  }
+  switch (place_send(engine, qp, packet, frame)) {
+    case Placed::ok:
+      break;
+    case Placed::too_long:  //= roce:C-OPS-82
+      return Verdict::nak(wire::kNakInvalidRequest, Status::local_length_error);
+    case Placed::not_pulled:
+      return {Verdict::Kind::drop};
+    default:  //= roce:C-NAK-40
+      return Verdict::nak(wire::kNakRemoteOperation, Status::local_protection_error);
+  }
+  res.received += packet.payload_length;
+  res.message = packet.info->ends_message() ? Message::none : Message::send;
+  if (!packet.info->ends_message()) return {};
+  //= roce:C-OPS-73 the key is dead before the completion can be seen
+  if (invalidates && !engine.invalidate(qp, packet.imm_or_key()))
+    return Verdict::nak(wire::kNakRemoteAccess, Status::local_access_error);
+  complete_receive(engine, qp, Status::success, static_cast<uint32_t>(res.received), &packet);
+  return {};
+}
+
+Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+  Responder& res = qp.res;
+  const wire::Reth& reth = packet.reth();
+  res.write_key = reth.rkey;
+  res.write_address = reth.address;
+  res.write_length = reth.length;
+  res.received = 0;
+  if (res.write_length > engine.config().limits.max_message)
+    return Verdict::nak(wire::kNakInvalidRequest);
+  if (res.write_length == 0) return {};  //= roce:C-OPS-78
+  std::byte* where;
+  if (!has(qp.access, Access::remote_write) ||  //= roce:C-NAK-39
+      engine.keys().check(res.write_key, qp.domain, res.write_address, res.write_length,
+                          Access::remote_write, &where) != memory::Verdict::ok)
+    return Verdict::nak(wire::kNakRemoteAccess);
+  return {};
+}
+
+Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                      const Frame& frame) noexcept {
+  Responder& res = qp.res;
+  const bool last = packet.info->ends_message();
+  //= roce:C-OPS-72
+  if (last && packet.info->imm && qp.rq.empty()) return {Verdict::Kind::rnr};
+  if (packet.info->starts_message()) {
+    const Verdict begun = begin_write(engine, qp, packet);
+    if (begun.kind != Verdict::Kind::accept) return begun;
+  }
+  const uint64_t after = res.received + packet.payload_length;
+  if (last ? after != res.write_length : after >= res.write_length)
+    return Verdict::nak(wire::kNakInvalidRequest);
+  switch (place_write(engine, qp, packet, frame)) {
+    case Placed::ok:
+      break;
+    case Placed::not_pulled:
+      return {Verdict::Kind::drop};
+    default:
+      return Verdict::nak(wire::kNakRemoteAccess);
+  }
+  res.received = after;
+  res.message = last ? Message::none : Message::write;
+  if (last && packet.info->imm)
+    complete_receive(engine, qp, Status::success, res.write_length, &packet);
+  return {};
+}
+
+}  // namespace
+
+// FIRST/MIDDLE/LAST/ONLY must follow each other, within one operation. //= roce:C-OPS-69
+bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept {
+  const wire::OpcodeInfo& info = *packet.info;
+  if (info.starts_message()) return qp.res.message == Message::none;
+  return qp.res.message ==
+         (info.operation == wire::Operation::send ? Message::send : Message::write);
+}
+
+// FIRST and MIDDLE carry the path MTU, LAST 1..MTU, ONLY 0..MTU. //= roce:C-OPS-70 roce:C-OPS-71
+bool length_fits(const Engine& engine, const QueuePair& qp, const wire::Packet& packet) noexcept {
+  if (!packet.info->ends_message()) return packet.payload_length == qp.mtu() && packet.pad == 0;
+  if (packet.payload_length > qp.mtu()) return false;
+  if (packet.info->place == wire::Place::last && packet.payload_length == 0) return false;
+  //= roce:C-HDR-3 frames without an ICRC have no pad either
+  return !packet.info->payload || !engine.checks_icrc() ||
+         ((packet.payload_length + packet.pad) & 3) == 0;
+}
+
+Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                        const Frame& frame) noexcept {
+  return packet.info->operation == wire::Operation::send ? execute_send(engine, qp, packet, frame)
+                                                         : execute_write(engine, qp, packet, frame);
+}
+
+}  // namespace weft::engine

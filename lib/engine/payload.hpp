@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Payload between frames and the memory that scatter/gather entries and RETHs name. The key is
+// checked for every packet, so a region that was revoked in the middle of a message is not touched
+// any more.
+#pragma once
+
+#include <algorithm>
+
+#include "lib/engine/engine.hpp"
+#include "lib/engine/frame_builder.hpp"
+
+namespace weft::engine {
+
+enum class Placed : uint8_t { ok, too_long, local_error, access_error, not_pulled };
+
+// The pieces of memory for `length` bytes from `offset` on of a list of entries that has them,
+// each given to copy(where, bytes before it, its length). Ends at the first that is not ok.
+template <class Copy>
+Placed scatter(Engine& engine, uint32_t domain, const Sge* sges, uint64_t offset, uint32_t length,
+               Copy copy) noexcept {
+  uint32_t done = 0;
+  for (uint32_t i = 0; done != length; ++i) {
+    if (offset >= sges[i].length) {
+      offset -= sges[i].length;
+      continue;
+    }
+    const uint32_t piece =
+        static_cast<uint32_t>(std::min<uint64_t>(length - done, sges[i].length - offset));
+    std::byte* where;
+    if (engine.keys().check(sges[i].lkey.value, domain,
+                            reinterpret_cast<uint64_t>(sges[i].address) + offset, piece,
+                            Access::local_write, &where) != memory::Verdict::ok)
+      return Placed::local_error;
+    const Placed placed = copy(where, done, piece);
+    if (placed != Placed::ok) return placed;
+    done += piece;
+    offset = 0;
+  }
+  return Placed::ok;
+}
+
+// Copies a part of a payload to `to`, which has been checked; wherever it lies.
+Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet, const Frame& frame,
+                    uint32_t offset, uint32_t length) noexcept;
+// The payload of a packet, at `offset` of a list of entries that has room for it.
+Placed scatter_payload(Engine& engine, uint32_t domain, const Sge* sges, uint64_t offset,
+                       const wire::Packet& packet, const Frame& frame) noexcept;
+// The payload of a WRITE packet at offset res.received of the current WRITE.
+Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                   const Frame& frame) noexcept;
+
+// Adds `length` payload bytes of the request at the cursor, from `offset` on, to the frame under
+// construction. `stable` as in TxFrame. False: a key, a bound or a page is wrong.
+bool gather_payload(Engine& engine, QueuePair& qp, uint64_t offset, uint32_t length, bool stable,
+                    FrameBuilder& out) noexcept;
+
+}  // namespace weft::engine
