@@ -4,6 +4,9 @@
 // sends nothing; any number of requests and threads may use one at the same time.
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "weft/types.hpp"
 
 namespace weft {
@@ -11,12 +14,17 @@ namespace weft {
 class AddressHandle {
  public:
   AddressHandle() = default;
+  explicit AddressHandle(const AddressVector& path) : path_(path) {}
   const AddressVector& path() const noexcept { return path_; }
 
  private:
-  friend class ProtectionDomain;
-  explicit AddressHandle(const AddressVector& path) : path_(path) {}
   AddressVector path_;
 };
+
+// What a UD receive begins with: an IPv6 header, or 20 zero bytes and an IPv4 header.
+inline constexpr size_t kNetworkHeaderLength = 40;
+// Who sent a datagram, from the first bytes of the receive: the path of an address handle for the
+// answer, which goes to Completion::source_qp there.
+AddressVector sender_of(std::span<const std::byte, kNetworkHeaderLength> network_header) noexcept;
 
 }  // namespace weft

@@ -19,6 +19,14 @@
 //   all for the device's `patience`.
 // - WRITE_ADD adds elements of 4 or 8 bytes; it needs Access::remote_atomic. Adds of one device at
 //   the peer do not lose each other's updates; the order of fp32 additions is that of arrival.
+//
+// UD queue pairs (QpType::ud) have no peer either; each request is one SEND of at most
+// DeviceAttributes::active_mtu bytes. UC queue pairs have one; they SEND and WRITE messages of any
+// length. Both promise little: a request succeeds when it has left, a message may be lost without a
+// word, and one of UC whose packets do not all come in order is dropped. The bytes of a dropped
+// WRITE, and of a dropped SEND in the buffer it was meant for, may have been placed. A request that
+// cannot be sent (a wrong lkey) puts the queue pair into SQE: it still receives, later requests are
+// flushed, and modify() to RTS lets it go on.
 #pragma once
 
 #include <cstdint>
@@ -76,15 +84,18 @@ struct SendRequest {
   RKey rkey;                    // WRITE, READ, atomics
   uint64_t compare_add = 0;     // compare_swap: expected value; fetch_add: what is added
   uint64_t swap = 0;            // compare_swap: new value
-  // SRD: where the request goes. Without `to` it goes where modify() has said (path, dest_qpn).
-  // The handle need only live during the call.
+  // UD, SRD: where the request goes. Without `to` an SRD request goes where modify() has said
+  // (path, dest_qpn). The handle need only live during the call.
   const AddressHandle* to = nullptr;
   QpNum remote_qpn;
   Element element = Element::int32;  // write_add
   uint32_t imm_high = 0;             // SRD: upper half of 64 bits of immediate data
+  // UD: the key of the receiving queue pair. With the high bit set: our own queue pair's key.
+  uint32_t remote_qkey = 0;
 };
 
-// A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM.
+// A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM. UD: the first
+// kNetworkHeaderLength bytes are for the network header (sender_of), the payload follows.
 struct RecvRequest {
   uint64_t id = 0;
   std::span<const Sge> sges;

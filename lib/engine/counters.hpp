@@ -21,7 +21,8 @@ namespace weft::engine {
   X(rx_ecn_marked) \
   X(rx_too_short) X(rx_bad_version) X(rx_bad_opcode) X(rx_bad_payload) X(rx_bad_dest_qpn) \
   X(rx_icrc_error) \
-  X(rx_unknown_qp) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) X(rx_wrong_state) \
+  X(rx_unknown_qp) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) X(rx_bad_qkey) \
+  X(rx_wrong_state) X(rx_no_receive) X(rx_too_long) X(rx_message_lost) X(rx_message_rest) \
   X(rx_ghost_ack) \
   X(rx_bad_response) X(rx_stale_response) X(rx_lost_resource) X(rx_after_nak) \
   X(rx_unsupported) X(rx_pull_failed) \

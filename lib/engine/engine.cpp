@@ -7,6 +7,9 @@
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
+#include "lib/engine/uc/uc.hpp"
+#include "lib/engine/ud/ud.hpp"
+#include "lib/engine/unreliable.hpp"
 #include "lib/wire/icrc.hpp"
 
 namespace weft::engine {
@@ -31,6 +34,11 @@ Count parse_count(wire::ParseError error) noexcept {
     default:
       return Count::rx_bad_payload;
   }
+}
+wire::OpClass service_of(QpType type) noexcept {
+  constexpr wire::OpClass kServices[] = {wire::OpClass::rc, wire::OpClass::uc, wire::OpClass::ud,
+                                         wire::OpClass::unknown};
+  return kServices[static_cast<size_t>(type)];
 }
 }  // namespace
 
@@ -62,20 +70,23 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   QueuePair* qp = qps_.find(packet.dest_qpn);
   if (qp == nullptr) return count(Count::rx_unknown_qp);
   //= roce:C-HDR-9
-  if (packet.info->op_class != wire::OpClass::rc || qp->type != QpType::rc)
-    return count(Count::rx_wrong_service);
+  const wire::OpClass service = packet.info->op_class;
+  if (service != service_of(qp->type)) return count(Count::rx_wrong_service);
   //= roce:C-STATE-60
   const bool response = packet.info->response();
   if (response ? !qp->can_request() : !qp->can_respond()) return count(Count::rx_wrong_state);
   //= roce:C-AV-97 threat:A01
-  if (frame.path->source != qp->path.destination) return count(Count::rx_bad_source);
+  if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
+    return count(Count::rx_bad_source);
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
   if (frame.ecn == 3) count(Count::rx_ecn_marked);
+  if (service == wire::OpClass::ud) return ud::on_datagram(*this, *qp, packet, frame);
   if (response) return rc::on_response(*this, *qp, packet, frame, now);
   if (!qp->established && qp->state == QpState::rtr) {
     qp->established = true;
     raise(EventType::comm_established, qp->number);
   }
+  if (service == wire::OpClass::uc) return uc::on_request(*this, *qp, packet, frame);
   rc::on_request(*this, *qp, packet, frame, now);
 }
 
@@ -83,9 +94,18 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   if (capabilities_.train_frames > 1) builder_.limit_trains(port_.capabilities().train_frames);
   builder_.begin_burst(frames);
   bulk_posted_ = false;
+  for (QueuePair* const stop = handed_.back(); !handed_.empty();) {
+    QueuePair& qp = handed_.pop();
+    complete_handed(*this, qp);
+    if (&qp == stop) break;
+  }
   // Round robin until nobody has anything to send, or there is no room.
   while (!active_.empty() && builder_.has_room()) {
     QueuePair& qp = active_.pop();
+    if (qp.type != QpType::rc) {
+      if (send_unreliable(*this, qp, builder_, kQuantum) == Served::more) activate(qp);
+      continue;
+    }
     const size_t before = builder_.count();
     const Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
     const Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);

@@ -37,8 +37,8 @@ class Engine final : public Machine {
   void receive(std::span<const Frame> frames, Instant now) noexcept override;
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
   void expire(Instant now) noexcept override;
-  bool wants_transmit() const noexcept override { return !active_.empty() || !acks_.empty(); }
-  bool has_active() const noexcept override { return !active_.empty(); }
+  bool wants_transmit() const noexcept override { return has_active() || !acks_.empty(); }
+  bool has_active() const noexcept override { return !active_.empty() || !handed_.empty(); }
 
   // The verbs side. Pointers stay valid until destroy_qp.
   Result<QueuePair*> create_qp(const QpConfig& config);
@@ -53,9 +53,11 @@ class Engine final : public Machine {
 
   const EngineConfig& config() const noexcept { return config_; }
 
-  // For the handlers in rc/, which are functions over (Engine, QueuePair, ...).
+  // For the handlers in rc/, uc/ and ud/, which are functions over (Engine, QueuePair, ...).
   void activate(QueuePair& qp) noexcept;
   void queue_ack(QueuePair& qp) noexcept;
+  // Requests of UC and UD are done when the port has taken their frames: at the next transmit().
+  void hand_over(QueuePair& qp) noexcept { handed_.push(qp); }
   void arm_timer(QueuePair& qp, Instant deadline) noexcept;
   void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                 bool solicited) noexcept;
@@ -84,6 +86,7 @@ class Engine final : public Machine {
   QpTable qps_;
   base::Line<QueuePair, &QueuePair::active> active_;  // round robin
   base::Line<QueuePair, &QueuePair::ack_line> acks_;
+  base::Line<QueuePair, &QueuePair::handed> handed_;
   uint32_t turn_ = 0;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   base::Permutation number_order_;  // of queue pairs

@@ -5,12 +5,15 @@
 #include <cstring>
 
 #include "lib/engine/engine.hpp"
-#include "lib/engine/rc/rc.hpp"
+#include "lib/engine/outcome.hpp"
+#include "lib/engine/ud/ud.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 namespace weft::engine {
 
 namespace {
+
+constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
 
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
 const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_message,
@@ -19,6 +22,9 @@ const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_me
   if (const char* const reason =
           engine::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
     return reason;
+  if (qp.type == QpType::ud) return ud::objection(qp, r, length);
+  if (qp.type == QpType::uc && (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
+    return "UC queue pairs only SEND and WRITE, with or without immediate data";
   if ((is_atomic(r.opcode) || r.opcode == Opcode::read) &&
       qp.attributes.max_rd_atomic.value_or(1) == 0)
     return "READ and atomics need max_rd_atomic > 0";
@@ -49,7 +55,7 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
                       : static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift);
   if (is_atomic(r.opcode)) entry.packets = 1;
   entry.rkey = r.rkey.value;
-  entry.imm_or_key = r.opcode == Opcode::send_with_invalidate ? r.invalidate.value : r.imm;
+  entry.imm_or_key = r.opcode == kInvalidates ? r.invalidate.value : r.imm;
   entry.opcode = r.opcode;
   entry.signaled = qp.signal_all || has(r.flags, SendFlags::signaled);
   entry.fence = has(r.flags, SendFlags::fence);
@@ -76,9 +82,9 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
                              Instant now) noexcept {
   (void)now;
   PostStatus status;
-  if (!qp.can_request() && qp.state != QpState::err) {  //= roce:C-STATE-59
-    return {Code::bad_state, 0, "sends can be posted in RTS, SQD and ERR only"};
-  }
+  const bool flushes = qp.state == QpState::err || qp.state == QpState::sqe;
+  if (!qp.can_request() && !flushes)  //= roce:C-STATE-59
+    return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
   for (const SendRequest& r : requests) {
     uint32_t length = 0;
     if (const char* reason = objection(qp, r, config_.limits.max_message, length)) {
@@ -86,7 +92,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
       status.reason = reason;
       break;
     }
-    if (qp.state == QpState::err) {  //= roce:C-STATE-61
+    if (flushes) {  //= roce:C-STATE-61
       SendEntry flushed;
       flushed.id = r.id;
       flushed.opcode = r.opcode;
@@ -99,11 +105,12 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
       status.reason = "the send queue is full: poll completions, or raise max_send_wr";
       break;
     }
+    if (qp.type == QpType::ud) qp.datagrams[qp.sq.slot(qp.sq.tail())] = ud::datagram(qp, r, port_);
     append(qp, r, length);
     bulk_posted_ = bulk_posted_ || length > kBulk;
     ++status.accepted;
   }
-  if (status.accepted != 0 && qp.state != QpState::err) activate(qp);
+  if (status.accepted != 0 && !flushes) activate(qp);
   return status;
 }
 

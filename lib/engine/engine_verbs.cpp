@@ -11,8 +11,10 @@
 namespace weft::engine {
 
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
-  if (config.type != QpType::rc)  //= roce:C-OPS-93
-    return Error{Code::not_supported, "this provider has RC queue pairs only so far"};
+  if (config.type == QpType::srd)  //= roce:C-OPS-93
+    return Error{Code::not_supported,
+                 "provider roce has RC, UC and UD queue pairs: set QueuePairOptions::type to one "
+                 "of them, or open an srd device"};
   if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
   if (owned_.size() >= std::min(config_.limits.max_qp, number_order_.count() - 1))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
@@ -27,6 +29,7 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   qp->signal_all = config.signal_all;
   qp->sq.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
   qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
+  if (config.type == QpType::ud) qp->datagrams.reset(new Datagram[qp->sq.slots()]);
   QueuePair* const raw = qp.get();
   owned_[number.value] = std::move(qp);
   qps_.insert(number, raw);
@@ -65,6 +68,7 @@ bool Engine::hurry(QueuePair& qp) noexcept {
 void Engine::remove_from_lists(QueuePair& qp) noexcept {
   active_.remove(qp);
   acks_.remove(qp);
+  handed_.remove(qp);
   if (qp.destination != nullptr) qp.destination->line.remove(qp);
   wheel_.remove(qp.timer);
 }
@@ -109,20 +113,22 @@ void Engine::release_destination(QueuePair& qp) noexcept {
 // INIT -> RTR: the responder is set up. //= roce:C-AV-95
 Result<void> Engine::enter_rtr(QueuePair& qp) {
   const QueuePairAttributes& a = qp.attributes;
-  qp.peer = *a.dest_qpn;
-  qp.mtu_shift = static_cast<uint8_t>(std::countr_zero(*a.path_mtu));
+  const AddressVector to = a.path.value_or(AddressVector{});  // none: UD
+  qp.peer = a.dest_qpn.value_or(QpNum{});
+  const uint32_t mtu = a.path_mtu.value_or(capabilities_.active_mtu);
+  qp.mtu_shift = static_cast<uint8_t>(std::countr_zero(mtu));
   qp.path = Path{};
   qp.path.source = port_.address();
-  qp.path.destination = a.path->destination;
-  qp.path.traffic_class = a.path->traffic_class;
-  qp.path.hop_limit = a.path->hop_limit;
+  qp.path.destination = to.destination;
+  qp.path.traffic_class = to.traffic_class;
+  qp.path.hop_limit = to.hop_limit;
   //= roce:C-AV-96 stable per queue pair, spread over the ports
-  const uint32_t entropy =
-      a.path->flow_label != 0 ? a.path->flow_label : qp.number.value * 2654435761u >> 8;
+  const uint32_t entropy = to.flow_label != 0 ? to.flow_label : qp.number.value * 2654435761u >> 8;
   qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)));
+  qp.res.expected = a.rq_psn.value_or(Psn{});
+  if (qp.type != QpType::rc) return {};
   release_destination(qp);
   qp.destination = acquire_destination(qp.path.destination);
-  qp.res.expected = *a.rq_psn;
   qp.res.resource_count = *a.max_dest_rd_atomic;
   if (qp.res.resource_count != 0) {
     qp.res.resources.reset(new Resource[qp.res.resource_count]);
@@ -138,6 +144,7 @@ void Engine::enter_rts(QueuePair& qp) {
   // Wide PSNs start one wrap up, so that none ever falls below zero.
   req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
   req.next_index = qp.sq.tail();
+  if (qp.type != QpType::rc) return;
   req.retries_left = *a.retry_count;
   req.rnr_left = *a.rnr_retry;
   const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));
@@ -153,7 +160,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
                             .max_rd_atomic = config_.limits.max_rd_atomic};
   if (const Result<void> ok = check_modify(qp.type, qp.state, change, limits); !ok) return ok;
   const QpState from = qp.state, to = change.state.value_or(qp.state);
-  if (from == QpState::sqd) {  // the rings for them are in use
+  if (from == QpState::sqd && qp.type == QpType::rc) {  // the rings for them are in use
     if (change.max_rd_atomic.value_or(0) > qp.req.reads_mask + 1 ||
         change.max_dest_rd_atomic.value_or(0) > qp.res.resource_count)
       return Error{Code::invalid_argument,
@@ -170,6 +177,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   }
   merge(qp.attributes, change);
   if (qp.attributes.access) qp.access = *qp.attributes.access;
+  if (qp.attributes.qkey) qp.qkey = *qp.attributes.qkey;
   if (to == QpState::rtr && from == QpState::init) {
     if (const Result<void> ok = enter_rtr(qp); !ok) return ok;
   }

@@ -22,6 +22,8 @@ struct Path {
   uint8_t hop_limit = 64;
   uint16_t vlan = 0;     // 0 = none
   uint32_t ingress = 0;  // interface or queue it came from, 0 = unknown
+
+  bool operator==(const Path&) const = default;
 };
 
 // Payload that stayed in the sender's memory (ports with Capabilities::by_reference).

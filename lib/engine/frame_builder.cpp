@@ -31,14 +31,24 @@ FrameBuilder::FrameBuilder(const Capabilities& capabilities)
       arena_size_(size_t{capabilities.burst} * (kLargestHead + usual_payload(capabilities)) +
                   kLargestHead + max_payload_),
       arena_(new std::byte[arena_size_]),
-      spans_(new Span[kSpanPool]) {}
+      spans_(new Span[kSpanPool]),
+      paths_(new Path[kKeptPaths]) {}
 
 void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
   frames_ = frames;
   count_ = 0;
   arena_used_ = 0;
   spans_used_ = 0;
+  kept_ = 0;
   train_next_ = 0;
+}
+
+const Path& FrameBuilder::keep(const Path& path) noexcept {
+  if (kept_ == 0 || paths_[kept_ - 1] != path) {
+    WEFT_DCHECK(kept_ < kKeptPaths);
+    paths_[kept_++] = path;
+  }
+  return paths_[kept_ - 1];
 }
 
 std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,

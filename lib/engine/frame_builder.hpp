@@ -29,8 +29,12 @@ class FrameBuilder {
   // Room for one more frame of any size?
   bool has_room() const noexcept {
     return count_ < frames_.size() && arena_used_ + kLargestHead + max_payload_ <= arena_size_ &&
-           spans_used_ + kMaxSpans <= kSpanPool;
+           spans_used_ + kMaxSpans <= kSpanPool && kept_ < kKeptPaths;
   }
+
+  // A copy of `path` that lives as long as the frames of this burst; those alike in succession
+  // share one, so that their frames can form a train.
+  const Path& keep(const Path& path) noexcept;
 
   // One frame: start, then header bytes are written at the returned address (header_length of them,
   // BTH first), then add_payload for each piece, then finish. `payload_length` is the exact sum.
@@ -53,6 +57,7 @@ class FrameBuilder {
   static constexpr uint32_t kLargestHead = 64;
   static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
   static constexpr uint32_t kSpanPool = 512;
+  static constexpr uint32_t kKeptPaths = 64;
   void join_train(const Path& path, uint32_t total) noexcept;
   void sum_staged() noexcept;
 
@@ -64,10 +69,12 @@ class FrameBuilder {
   size_t arena_size_;
   std::unique_ptr<std::byte[]> arena_;
   std::unique_ptr<Span[]> spans_;
+  std::unique_ptr<Path[]> paths_;
   std::span<TxFrame> frames_;
   size_t count_ = 0;
   size_t arena_used_ = 0;
   size_t spans_used_ = 0;
+  uint32_t kept_ = 0;
 
   // The frame under construction.
   TxFrame* frame_ = nullptr;

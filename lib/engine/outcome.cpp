@@ -41,6 +41,10 @@ void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t byt
     }
     if (packet->info->operation == wire::Operation::write)
       c.flags = c.flags | CompletionFlags::rdma_write;
+    if (packet->info->deth) {
+      c.source_qp = QpNum{packet->deth().source_qpn};
+      c.flags = c.flags | CompletionFlags::grh;
+    }
     solicited = packet->solicited;
   }
   qp.rq.pop();

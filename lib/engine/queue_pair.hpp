@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of one RC queue pair: a value with two halves that share only the address. The
-// requester sends our requests and believes answers; the responder executes the peer's requests and
-// answers them. The functions that move it are in rc/. First the fields that every packet touches.
+// The state of one RC, UC or UD queue pair: a value with two halves that share only the address.
+// The requester sends our requests and believes answers; the responder executes the peer's requests
+// and answers them. The functions that move it are in rc/, uc/ and ud/, where nothing is answered.
+// First the fields that every packet touches.
 #pragma once
 
 #include <cstdint>
@@ -102,6 +103,13 @@ struct QpTimer : base::TimerNode {
 
 struct Destination;
 
+// Where a UD request goes.
+struct Datagram {
+  Path path;
+  QpNum dest;
+  uint32_t qkey = 0;
+};
+
 struct QueuePair {
   QpNum number;
   QpNum peer;
@@ -112,8 +120,9 @@ struct QueuePair {
   bool established = false;  // the COMM_EST event was given
   Access access = Access::none;
   uint32_t domain = 0;
-  Path path;
-  Destination* destination = nullptr;
+  uint32_t qkey = 0;                   // UD
+  Path path;                           // UD: what all its datagrams have in common
+  Destination* destination = nullptr;  // RC
 
   Requester req;
   WorkRing<SendEntry> sq;
@@ -122,9 +131,11 @@ struct QueuePair {
 
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  base::LineLink<QueuePair> active;    // of those with something to send
-  base::LineLink<QueuePair> ack_line;  // of those whose acknowledgement waits
-  base::LineLink<QueuePair> waiting;   // for its destination's window
+  base::LineLink<QueuePair> active;       // of those with something to send
+  base::LineLink<QueuePair> ack_line;     // of those whose acknowledgement waits
+  base::LineLink<QueuePair> waiting;      // for its destination's window
+  base::LineLink<QueuePair> handed;       // UC, UD: of those whose frames the port takes now
+  std::unique_ptr<Datagram[]> datagrams;  // UD: where each entry of `sq` goes
   QpTimer timer{{}, this};
 
   uint32_t max_inline = 0;
@@ -132,7 +143,8 @@ struct QueuePair {
 
   uint32_t mtu() const { return 1u << mtu_shift; }
   bool can_respond() const {
-    return state == QpState::rtr || state == QpState::rts || state == QpState::sqd;
+    return state == QpState::rtr || state == QpState::rts || state == QpState::sqd ||
+           state == QpState::sqe;
   }
   bool can_request() const { return state == QpState::rts || state == QpState::sqd; }
   // All that was sent is acknowledged, and no message is half sent. //= roce:C-STATE-64

@@ -70,6 +70,8 @@ class WorkRing {
   bool full() const { return tail_ - head_ >= capacity_; }
   uint32_t size() const { return tail_ - head_; }
   uint32_t capacity() const { return capacity_; }
+  uint32_t slots() const { return mask_ + 1; }
+  uint32_t slot(uint32_t index) const { return index & mask_; }
   uint32_t max_sge() const { return max_sge_; }
 
   Entry& operator[](uint32_t index) { return entries_[index & mask_]; }

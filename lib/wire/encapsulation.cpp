@@ -148,6 +148,30 @@ OuterError parse_ipv6(const Below& below, Outer& outer, Transport& udp) noexcept
   return OuterError::none;
 }
 
+Ipv4 ipv4_header(const Outer& outer, uint16_t udp_length) noexcept {
+  Ipv4 ip{0x45,        outer.traffic_class, static_cast<uint16_t>(udp_length + sizeof(Ipv4)),
+          outer.ip_id, kDontFragment,       outer.hop_limit,
+          kUdp,        uint16_t{0},         {},
+          {}};
+  std::memcpy(ip.source, outer.source.bytes.data() + 12, 4);
+  std::memcpy(ip.destination, outer.destination.bytes.data() + 12, 4);
+  ip.checksum = static_cast<uint16_t>(~fold(sum_words(0, &ip, sizeof ip)));
+  return ip;
+}
+
+Ipv6 ipv6_header(const Outer& outer, uint16_t udp_length) noexcept {
+  Ipv6 ip{
+      6u << 28 | static_cast<uint32_t>(outer.traffic_class) << 20 | (outer.flow_label & 0xFFFFF),
+      udp_length,
+      kUdp,
+      outer.hop_limit,
+      {},
+      {}};
+  std::memcpy(ip.source, outer.source.bytes.data(), 16);
+  std::memcpy(ip.destination, outer.destination.bytes.data(), 16);
+  return ip;
+}
+
 // The sum over what a UDP checksum covers, the checksum field taken as zero.
 uint64_t udp_sum(const Outer& outer, const std::byte* transport, uint32_t length) noexcept {
   const uint32_t udp_length = length + static_cast<uint32_t>(sizeof(Udp));
@@ -187,28 +211,24 @@ uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length
     put(VlanTag{static_cast<uint16_t>(outer.vlan_priority << 13 | (outer.vlan & 0xFFF)), type});
   const auto udp_length = static_cast<uint16_t>(transport_length + sizeof(Udp));
   if (ipv4) {
-    Ipv4 ip{0x45,        outer.traffic_class, static_cast<uint16_t>(udp_length + sizeof(Ipv4)),
-            outer.ip_id, kDontFragment,       outer.hop_limit,
-            kUdp,        uint16_t{0},         {},
-            {}};
-    std::memcpy(ip.source, outer.source.bytes.data() + 12, 4);
-    std::memcpy(ip.destination, outer.destination.bytes.data() + 12, 4);
-    ip.checksum = static_cast<uint16_t>(~fold(sum_words(0, &ip, sizeof ip)));
-    put(ip);
+    put(ipv4_header(outer, udp_length));
   } else {
-    Ipv6 ip{
-        6u << 28 | static_cast<uint32_t>(outer.traffic_class) << 20 | (outer.flow_label & 0xFFFFF),
-        udp_length,
-        kUdp,
-        outer.hop_limit,
-        {},
-        {}};
-    std::memcpy(ip.source, outer.source.bytes.data(), 16);
-    std::memcpy(ip.destination, outer.destination.bytes.data(), 16);
-    put(ip);
+    put(ipv6_header(outer, udp_length));
   }
   put(Udp{outer.source_port, outer.destination_port, udp_length, outer.udp_checksum});
   return static_cast<uint32_t>(at - start);
+}
+
+void emit_network_header(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept {
+  const auto udp_length = static_cast<uint16_t>(transport_length + sizeof(Udp));
+  if (!outer.is_ipv4()) {
+    const Ipv6 ip = ipv6_header(outer, udp_length);
+    std::memcpy(at, &ip, sizeof ip);
+    return;
+  }
+  const Ipv4 ip = ipv4_header(outer, udp_length);
+  std::memset(at, 0, sizeof(Ipv6) - sizeof ip);
+  std::memcpy(at + sizeof(Ipv6) - sizeof ip, &ip, sizeof ip);
 }
 
 uint16_t udp_checksum(const Outer& outer, const std::byte* transport, uint32_t length) noexcept {

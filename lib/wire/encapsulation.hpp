@@ -46,6 +46,10 @@ uint32_t outer_length(const Outer& outer) noexcept;
 // Returns the bytes written. IPv4 carries DF and its header checksum.
 uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept;
 
+// The network header alone, as receives of UD show it: 40 bytes, an IPv6 header or 20 zero bytes
+// and an IPv4 header (//= roce:C-OPS-84).
+void emit_network_header(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept;
+
 // The UDP checksum of the packet, never 0. For receivers that insist on one over IPv6.
 uint16_t udp_checksum(const Outer& outer, const std::byte* transport, uint32_t length) noexcept;
 

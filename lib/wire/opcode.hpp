@@ -74,6 +74,8 @@ enum RcOpcode : uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInv = 0x16,
   kRcSendOnlyInv = 0x17,
+  kUdSendOnly = 0x64,
+  kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
 };
 

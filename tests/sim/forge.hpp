@@ -26,6 +26,8 @@ struct Forgery {
   uint64_t first = 0;  // swap or add; the original value of an atomic response
   uint64_t compare = 0;
   uint32_t imm = 0;  // or the key to invalidate
+  uint32_t qkey = 0;
+  QpNum source_qp;
   std::span<const std::byte> payload;
   std::optional<uint8_t> pad;  // not the right one
 };
@@ -52,6 +54,7 @@ inline std::vector<std::byte> forge(const engine::Path& path, const Forgery& f) 
   if (info.aeth) at = wire::emit_aeth(at, f.syndrome, f.msn);
   if (info.atomic_eth) at = wire::emit_atomic_eth(at, f.address, f.rkey, f.first, f.compare);
   if (info.atomic_ack_eth) at = wire::emit_atomic_ack_eth(at, f.first);
+  if (info.deth) at = wire::emit_deth(at, f.qkey, f.source_qp);
   if (info.imm || info.ieth) at = wire::emit_imm(at, f.imm);
   if (!f.payload.empty()) std::memcpy(at, f.payload.data(), f.payload.size());
   sign(path, frame);

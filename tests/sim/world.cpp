@@ -91,25 +91,36 @@ void World::cable(Station& a, Station& b, const sim::LinkOptions& options) {
 void World::to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,
                    const ConnectOptions& o) {
   engine::Engine& engine = e.station().engine();
-  must(engine.modify_qp(
-      e.qp(),
-      {.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .access = o.access}));
-  must(engine.modify_qp(e.qp(), {.state = QpState::rtr,
-                                 .path = AddressVector{.destination = peer},
-                                 .path_mtu = o.mtu,
-                                 .dest_qpn = peer_qpn,
-                                 .rq_psn = expected,
-                                 .max_dest_rd_atomic = o.max_dest_rd_atomic,
-                                 .min_rnr_timer = o.min_rnr_timer}));
+  const QpType type = e.qp().type;
+  QueuePairAttributes init{
+      .state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .access = o.access};
+  QueuePairAttributes rtr{.state = QpState::rtr};
+  if (type == QpType::ud) {
+    init.access.reset();
+    init.qkey = o.qkey;
+  } else {
+    rtr.path = AddressVector{.destination = peer};
+    rtr.path_mtu = o.mtu;
+    rtr.dest_qpn = peer_qpn;
+    rtr.rq_psn = expected;
+  }
+  if (type == QpType::rc) {
+    rtr.max_dest_rd_atomic = o.max_dest_rd_atomic;
+    rtr.min_rnr_timer = o.min_rnr_timer;
+  }
+  must(engine.modify_qp(e.qp(), init));
+  must(engine.modify_qp(e.qp(), rtr));
 }
 
 void World::to_rts(Endpoint& e, Psn first, const ConnectOptions& o) {
-  must(e.station().engine().modify_qp(e.qp(), {.state = QpState::rts,
-                                               .sq_psn = first,
-                                               .max_rd_atomic = o.max_rd_atomic,
-                                               .timeout = o.timeout,
-                                               .retry_count = o.retry_count,
-                                               .rnr_retry = o.rnr_retry}));
+  QueuePairAttributes rts{.state = QpState::rts, .sq_psn = first};
+  if (e.qp().type == QpType::rc) {
+    rts.max_rd_atomic = o.max_rd_atomic;
+    rts.timeout = o.timeout;
+    rts.retry_count = o.retry_count;
+    rts.rnr_retry = o.rnr_retry;
+  }
+  must(e.station().engine().modify_qp(e.qp(), rts));
 }
 
 void World::connect(Endpoint& a, Endpoint& b, const ConnectOptions& o) {

@@ -73,6 +73,7 @@ struct ConnectOptions {
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
   Access access = Access::all;
+  uint32_t qkey = 0x11223344;  // UD, both ends
 };
 
 class Endpoint {
@@ -114,7 +115,7 @@ class World {
   void cable(Station& a, Station& b, const sim::LinkOptions& options = {});
   // Walks both to RTS. Both must be in RESET.
   void connect(Endpoint& a, Endpoint& b, const ConnectOptions& options = {});
-  // RESET to RTR, and from there to RTS, of one end.
+  // RESET to RTR, and from there to RTS, of one end: with the attributes that its service takes.
   void to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,
               const ConnectOptions& options);
   void to_rts(Endpoint& e, Psn first, const ConnectOptions& options);

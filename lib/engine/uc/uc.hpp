@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The unreliable-connection service: SENDs and WRITEs of any length, in order or not at all. What
+// leaves is message_send.cpp and unreliable.cpp; here is what arrives.
+#pragma once
+
+#include "lib/engine/engine.hpp"
+
+namespace weft::engine::uc {
+
+void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                const Frame& frame) noexcept;
+
+}  // namespace weft::engine::uc

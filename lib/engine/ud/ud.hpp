@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The unreliable-datagram service: each request is one packet to the queue pair that it names, and
+// each packet that finds a receive is one message. No order, no answer.
+#pragma once
+
+#include "lib/engine/engine.hpp"
+#include "lib/engine/frame_builder.hpp"
+
+namespace weft::engine::ud {
+
+// send.cpp: why a request cannot be posted, or nullptr.
+const char* objection(const QueuePair& qp, const SendRequest& request, uint32_t length) noexcept;
+// Where a request goes, with the Q_Key that it carries. `source_port` for a path that asks for one.
+Datagram datagram(const QueuePair& qp, const SendRequest& request, Port& port) noexcept;
+// Sends the request at the cursor. False: a local error.
+bool send_datagram(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept;
+
+// receive.cpp: a SEND.
+void on_datagram(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                 const Frame& frame) noexcept;
+
+}  // namespace weft::engine::ud

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See unreliable.hpp. There is no window: nobody says what has arrived. A port that can take no
+// more holds the sender back.
+#include "lib/engine/unreliable.hpp"
+
+#include "lib/engine/ud/ud.hpp"
+
+namespace weft::engine {
+
+namespace {
+
+// The next packet of the entry at the cursor. False: a local error.
+bool send_next(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
+  if (qp.type == QpType::ud) return ud::send_datagram(engine, qp, out);
+  return send_message_packet(engine, qp, {.service = wire::OpClass::uc}, out);
+}
+
+// The oldest request could not be sent. //= roce:C-STATE-65
+void enter_sqe(Engine& engine, QueuePair& qp) noexcept {
+  Status status = Status::local_protection_error;
+  while (!qp.sq.empty() && qp.state != QpState::err) {
+    const SendEntry& entry = qp.sq[qp.sq.head()];
+    qp.sq.pop();  // first: if its CQ overruns, the rest is flushed in there
+    complete_request(engine, qp, entry, status, 0);
+    status = Status::flushed;
+  }
+  if (qp.state == QpState::err) return;
+  Requester& req = qp.req;
+  req.una = req.next = req.sent_end = req.post_end;
+  req.next_index = qp.sq.tail();
+  qp.state = QpState::sqe;
+}
+
+}  // namespace
+
+Served send_unreliable(Engine& engine, QueuePair& qp, FrameBuilder& out,
+                       uint32_t quantum) noexcept {
+  Requester& req = qp.req;
+  if (!qp.can_request()) return Served::idle;
+  for (uint32_t sent = 0; req.next_index != qp.sq.tail(); ++sent) {
+    if (!out.has_room() || sent == quantum) return Served::more;
+    SendEntry& entry = qp.sq[req.next_index];
+    if (entry.failed) break;
+    if (qp.state == QpState::sqd && req.next == entry.first_psn) break;  //= roce:C-STATE-64
+    entry.failed = !send_next(engine, qp, out);
+    engine.hand_over(qp);
+    if (entry.failed) break;
+    req.sent_end = req.next;
+    if (req.next == entry.end_psn()) ++req.next_index;
+  }
+  return Served::idle;
+}
+
+void complete_handed(Engine& engine, QueuePair& qp) noexcept {
+  Requester& req = qp.req;
+  while (qp.sq.head() != req.next_index) {
+    const SendEntry& entry = qp.sq[qp.sq.head()];
+    req.una = entry.end_psn();
+    qp.sq.pop();
+    complete_request(engine, qp, entry, Status::success, 0);
+    if (qp.state == QpState::err) return;  // its CQ overran
+  }
+  if (!qp.sq.empty() && qp.sq[qp.sq.head()].failed) return enter_sqe(engine, qp);
+  if (req.drain_event && qp.drained()) {
+    req.drain_event = false;
+    engine.raise(EventType::sq_drained, qp.number);
+  }
+}
+
+void fail_receive(Engine& engine, QueuePair& qp) noexcept {
+  complete_receive(engine, qp, Status::local_protection_error, 0, nullptr);
+  enter_error(engine, qp);
+}
+
+}  // namespace weft::engine
