@@ -2,7 +2,8 @@
 // One-call connection set-up over TCP: both sides exchange QP number, PSN, address and MTU, and up
 // to 4 KiB of the application's own data (addresses and keys of its regions, say), and walk their
 // queue pair to RTS. `connect` and `Listener::accept` block; Connector and Listener are the same as
-// state machines with a pollable descriptor.
+// state machines with a pollable descriptor. Both queue pairs are of one type; a UD queue pair is
+// only made ready: its requests name an AddressHandle of peer_gid, peer_qpn and the peer's Q_Key.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ struct ConnectOptions {
   uint8_t min_rnr_timer = 12;  // 0.64 ms
   std::optional<Psn> sq_psn;   // unset: random
   uint8_t traffic_class = 0;
+  uint32_t qkey = 0x11111111;             // UD: of our queue pair; datagrams to it carry it
   Duration limit = Duration::from_s(30);  // for the whole exchange
 };
 

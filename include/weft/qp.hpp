@@ -64,6 +64,7 @@ class QueuePair {
   explicit operator bool() const noexcept { return qp_ != nullptr; }
 
   QpNum number() const noexcept;
+  QpType type() const noexcept;
   QpState state() const noexcept;
   const Device& device() const noexcept;
 

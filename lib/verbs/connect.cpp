@@ -61,12 +61,18 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
   hello.path_mtu = mtu;
   hello.max_rd_atomic =
       static_cast<uint8_t>(std::min<uint32_t>(options.max_rd_atomic, device.max_rd_atomic));
+  hello.service = qp.type();
   hello.transport = device.provider + "+" + device.port;
   hello.private_data = options.private_data;
   return hello;
 }
 
 Result<void> check_peer(const Hello& ours, const Hello& peer) {
+  if (ours.service != peer.service)
+    return Error{Code::invalid_argument,
+                 "one side has a queue pair of type " + std::string(name(ours.service)) +
+                     ", the other of type " + std::string(name(peer.service)) +
+                     ": create both with the same QueuePairOptions::type"};
   if (transports_match(ours.transport, peer.transport)) return {};
   return Error{Code::not_supported, "one side is on " + ours.transport + ", the other on " +
                                         peer.transport + ": open both with the same device string"};
@@ -76,33 +82,48 @@ namespace {
 
 using Step = Handshake::Step;
 
+// The attributes of each step: those that the service takes. //= roce:C-STATE-55 roce:C-STATE-56
+QueuePairAttributes init_attributes(const Handshake& s) {
+  QueuePairAttributes a{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
+  if (s.ours.service == QpType::ud)
+    a.qkey = s.options.qkey;
+  else
+    a.access = s.options.access;
+  return a;
+}
+
+QueuePairAttributes rtr_attributes(const Handshake& s) {
+  QueuePairAttributes a{.state = QpState::rtr};
+  if (s.ours.service == QpType::ud) return a;
+  a.path = AddressVector{.destination = s.peer.gid, .traffic_class = s.options.traffic_class};
+  a.path_mtu = std::min(s.ours.path_mtu, s.peer.path_mtu);
+  a.dest_qpn = s.peer.qpn;
+  a.rq_psn = s.peer.psn;
+  if (s.ours.service == QpType::uc) return a;
+  a.max_dest_rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
+  a.min_rnr_timer = s.options.min_rnr_timer;
+  return a;
+}
+
+QueuePairAttributes rts_attributes(const Handshake& s) {
+  QueuePairAttributes a{.state = QpState::rts, .sq_psn = s.ours.psn};
+  if (s.ours.service == QpType::ud || s.ours.service == QpType::uc) return a;
+  a.max_rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
+  a.timeout = s.options.timeout;
+  a.retry_count = s.options.retry_count;
+  a.rnr_retry = s.options.rnr_retry;
+  return a;
+}
+
 Result<void> walk(Handshake& s) {
   s.walking = true;
-  const uint8_t rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
   if (s.qp.state() == QpState::reset) {
-    const Result<void> init = s.qp.modify({.state = QpState::init,
-                                           .pkey_index = uint16_t{0},
-                                           .port = uint8_t{1},
-                                           .access = s.options.access});
+    const Result<void> init = s.qp.modify(init_attributes(s));
     if (!init) return init;
   }
-  AddressVector path;
-  path.destination = s.peer.gid;
-  path.traffic_class = s.options.traffic_class;
-  const Result<void> rtr = s.qp.modify({.state = QpState::rtr,
-                                        .path = path,
-                                        .path_mtu = std::min(s.ours.path_mtu, s.peer.path_mtu),
-                                        .dest_qpn = s.peer.qpn,
-                                        .rq_psn = s.peer.psn,
-                                        .max_dest_rd_atomic = rd_atomic,
-                                        .min_rnr_timer = s.options.min_rnr_timer});
+  const Result<void> rtr = s.qp.modify(rtr_attributes(s));
   if (!rtr) return rtr;
-  return s.qp.modify({.state = QpState::rts,
-                      .sq_psn = s.ours.psn,
-                      .max_rd_atomic = rd_atomic,
-                      .timeout = s.options.timeout,
-                      .retry_count = s.options.retry_count,
-                      .rnr_retry = s.options.rnr_retry});
+  return s.qp.modify(rts_attributes(s));
 }
 
 // Starts TCP to the next address that takes it.

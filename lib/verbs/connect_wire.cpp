@@ -40,6 +40,7 @@ std::vector<std::byte> emit_hello(const Hello& hello) {
   body.psn = hello.psn.value;
   body.path_mtu = hello.path_mtu;
   body.max_rd_atomic = hello.max_rd_atomic;
+  body.service = static_cast<uint8_t>(hello.service);
   const size_t name_size = std::min(hello.transport.size(), body.transport.size());
   std::copy_n(hello.transport.data(), name_size, body.transport.data());
   return emit(MessageKind::hello, &body, sizeof body, hello.private_data.data(),
@@ -97,8 +98,10 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   // RoCEv2 ends at 4096; ports over memory carry more.
   if (hello.path_mtu < 256 || !std::has_single_bit(hello.path_mtu))
     return bad("the peer's hello has a path MTU that is not a power of two from 256 on");
-  if (body.zero[0] != 0 || body.zero[1] != 0 || body.zero[2] != 0)
-    return bad("the peer's hello sets reserved bytes");
+  if (body.service > static_cast<uint8_t>(QpType::srd))
+    return bad("the peer's hello names a transport service that there is not");
+  hello.service = static_cast<QpType>(body.service);
+  if (body.zero[0] != 0 || body.zero[1] != 0) return bad("the peer's hello sets reserved bytes");
   const auto end = std::find(body.transport.begin(), body.transport.end(), '\0');
   const auto is_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '_';

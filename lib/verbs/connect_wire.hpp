@@ -50,7 +50,8 @@ struct HelloBody {
   base::Be32 psn;
   base::Be32 path_mtu;
   uint8_t max_rd_atomic = 0;
-  uint8_t zero[3]{};
+  uint8_t service = 0;  // QpType: 0 RC, 1 UC, 2 UD, 3 SRD
+  uint8_t zero[2]{};
   std::array<char, 16> transport{};  // "roce+udp", zero padded
 };
 static_assert(sizeof(HelloBody) == 48);
@@ -64,6 +65,7 @@ struct Hello {
   Psn psn;
   uint32_t path_mtu = 0;
   uint8_t max_rd_atomic = 0;
+  QpType service = QpType::rc;
   std::string transport;  // provider+port
   std::vector<std::byte> private_data;
 };

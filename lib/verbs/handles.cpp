@@ -116,6 +116,7 @@ size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) 
 }
 
 QpNum QueuePair::number() const noexcept { return qp_->number(); }
+QpType QueuePair::type() const noexcept { return qp_->type(); }
 QpState QueuePair::state() const noexcept { return qp_->state(); }
 const Device& QueuePair::device() const noexcept { return qp_->device(); }
 Result<void> QueuePair::modify(const QueuePairAttributes& change) const {

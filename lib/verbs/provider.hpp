@@ -32,6 +32,7 @@ class Qp {
  public:
   virtual ~Qp() = default;
   virtual QpNum number() const noexcept = 0;
+  virtual QpType type() const noexcept = 0;
   virtual QpState state() const noexcept = 0;
   virtual const Device& device() const noexcept = 0;
   virtual Result<void> modify(const QueuePairAttributes& change) = 0;

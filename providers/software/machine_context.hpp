@@ -20,7 +20,8 @@ class MachineQp final : public verbs::Qp {
         send_cq_(options.send_cq),
         recv_cq_(options.recv_cq),
         qp_(qp),
-        number_(qp->number) {}
+        number_(qp->number),
+        type_(options.type) {}
   ~MachineQp() override {
     if (driver_.forked()) return;
     driver::Holder hold(driver_.lock());
@@ -31,6 +32,7 @@ class MachineQp final : public verbs::Qp {
   }
 
   QpNum number() const noexcept override { return number_; }
+  QpType type() const noexcept override { return type_; }
   const Device& device() const noexcept override { return device_; }
   QpState state() const noexcept override {
     if (driver_.forked()) return QpState::err;
@@ -79,6 +81,7 @@ class MachineQp final : public verbs::Qp {
   CompletionQueue send_cq_, recv_cq_;  // kept alive
   Pair* const qp_;
   const QpNum number_;
+  const QpType type_;
 };
 
 template <class Machine, class Pair>

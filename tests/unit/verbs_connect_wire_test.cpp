@@ -17,6 +17,7 @@ Hello sample() {
   hello.psn = {0xABCDEF};
   hello.path_mtu = 4096;
   hello.max_rd_atomic = 16;
+  hello.service = QpType::ud;
   hello.transport = "roce+udp";
   hello.private_data = {std::byte{1}, std::byte{2}, std::byte{3}};
   return hello;
@@ -51,6 +52,7 @@ TEST_CASE("a hello parses back") {
   CHECK(hello->psn == sample().psn);
   CHECK(hello->path_mtu == 4096);
   CHECK(hello->max_rd_atomic == 16);
+  CHECK(hello->service == QpType::ud);
   CHECK(hello->transport == "roce+udp");
   CHECK(hello->private_data == sample().private_data);
 }
@@ -61,7 +63,7 @@ TEST_CASE("a hello has exactly these bytes") {
   const uint8_t expected[] = {
       'W', 'E',  'F',  'T',  0, 1, 1,    0,    0,   0, 0, 51, 0,   0,    0,    0,
       0,   0,    0,    0,    0, 0, 0xFF, 0xFF, 127, 0, 0, 2,  0,   0x12, 0x34, 0x56,
-      0,   0xAB, 0xCD, 0xEF, 0, 0, 16,   0,    16,  0, 0, 0,  'r', 'o',  'c',  'e',
+      0,   0xAB, 0xCD, 0xEF, 0, 0, 16,   0,    16,  2, 0, 0,  'r', 'o',  'c',  'e',
       '+', 'u',  'd',  'p',  0, 0, 0,    0,    0,   0, 0, 0,  1,   2,    3};
   REQUIRE(message.size() == sizeof expected);
   CHECK(std::memcmp(message.data(), expected, sizeof expected) == 0);
@@ -106,7 +108,9 @@ TEST_CASE("every field of a hello is checked") {
   CHECK_FALSE(with_byte(26, 17));   // MTU 4352
   CHECK(with_byte(26, 32));         // MTU 8192: ports over memory
   CHECK_FALSE(with_byte(24, 1));    // MTU 16 MiB and some
-  CHECK_FALSE(with_byte(29, 1));    // reserved
+  CHECK(with_byte(29, 3));          // SRD
+  CHECK_FALSE(with_byte(29, 4));    // no such service
+  CHECK_FALSE(with_byte(30, 1));    // reserved
   CHECK_FALSE(with_byte(32, 0));    // no transport
   CHECK_FALSE(with_byte(33, '"'));  // not a name
   Hello hello = sample();
