@@ -307,6 +307,21 @@ TEST_CASE("a receive with a wrong key fails, and the queue pair with it") {
   CHECK(t.b.qp().state == QpState::err);
 }
 
+TEST_CASE("a request completes when the port has its frame, not before") {
+  UdPair t;
+  engine::Engine& engine = t.station_a.engine();
+  const Sge sge = t.station_a.sge(0, 8);
+  const SendRequest r = t.datagram(1, {&sge, 1});
+  REQUIRE(engine.post_send(t.a.qp(), {&r, 1}, t.world.now()));
+  engine::TxFrame frames[4];
+  CHECK(engine.transmit(frames, t.world.now()) == 1);
+  CHECK(t.a.sent().empty());
+  CHECK(engine.has_active());  // so the driver calls again
+  CHECK(engine.transmit(frames, t.world.now()) == 0);
+  CHECK(t.a.only_sent().status == Status::success);
+  CHECK(!engine.has_active());
+}
+
 TEST_CASE("SQD lets what has begun finish, and holds the rest, roce:C-STATE-64") {
   UdPair t;
   for (uint64_t id = 1; id <= 3; ++id) t.expect(id, 0, 100);
