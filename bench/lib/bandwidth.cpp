@@ -44,7 +44,26 @@ struct Run {
   Receiver* receiver = nullptr;  // null: nothing to receive
   uint64_t expected = 0;         // messages to receive; kEndless: until the peer says stop
   uint64_t deadline_ns = 0;      // of a timed run, for the sender
+  uint64_t seen = 0;             // unreliable: messages that were here `quiet_ns` ago
+  uint64_t quiet_ns = 0;
+  uint64_t lost = 0;
 };
+
+// Of an unreliable service not all messages come: when all were sent and none has come for a while,
+// the rest is lost.
+void give_up_rest(Run& run) noexcept {
+  constexpr uint64_t kQuiet = 50'000'000;
+  const uint64_t now = monotonic_ns();
+  const uint64_t received = run.receiver->received();
+  if (received >= run.expected) return;
+  if (run.quiet_ns == 0 || received != run.seen) {
+    run.seen = received;
+    run.quiet_ns = now;
+  } else if (now - run.quiet_ns > kQuiet) {
+    run.lost = run.expected - received;
+    run.expected = received;
+  }
+}
 
 // One look at what happens rarely: the clock, the peer, Ctrl-C.
 Result<void> look_around(Session& session, Run& run, bool& told) {
@@ -53,17 +72,20 @@ Result<void> look_around(Session& session, Run& run, bool& told) {
     run.sender->finish();
     run.deadline_ns = 0;
   }
-  const bool timed = session.options.duration_s > 0;
-  if (timed && !told && run.deadline_ns == 0 && run.sender != nullptr && run.sender->done()) {
+  // The receiver does not know how many will come: of a timed run, or of a service that loses some.
+  const bool tells = session.options.duration_s > 0 || session.options.unreliable();
+  if (tells && !told && run.deadline_ns == 0 && run.sender != nullptr && run.sender->done()) {
     session.control->stop(run.sender->completed());
     told = true;
   }
   if (run.expected == Sender::kEndless)
     if (const auto count = session.control->take_stop()) run.expected = *count;
+  if (session.options.unreliable() && run.expected != Sender::kEndless && run.receiver != nullptr)
+    give_up_rest(run);
   return {};
 }
 
-Result<void> pump(Session& session, Run run, Progress* progress) {
+Result<void> pump(Session& session, Run& run, Progress* progress) {
   const bool events = session.options.events;
   bool told = false;
   const auto turn = [&] {
@@ -97,21 +119,25 @@ BandwidthSummary in_bytes(BandwidthSummary s, uint64_t size) {
   return s;
 }
 
-Result<void> run_once(Session& session, uint64_t per_lane, Sender* sender, Receiver* receiver,
-                      bool timed, uint64_t size) {
+// Returns how many messages to this side were lost.
+Result<uint64_t> run_once(Session& session, uint64_t per_lane, Sender* sender, Receiver* receiver,
+                          bool timed, uint64_t size) {
   const Options& o = session.options;
   if (sender != nullptr) sender->start(timed ? Sender::kEndless : per_lane, !o.no_peak && !timed);
   if (receiver != nullptr) receiver->start(size, true);
   if (const auto met = session.control->barrier({}); !met) return met.error();
-  if (sender == nullptr && receiver == nullptr) return {};  // the barrier after it is our wait
+  if (sender == nullptr && receiver == nullptr)
+    return uint64_t{0};  // the barrier after it is our wait
   Run run;
   run.sender = sender;
   run.receiver = receiver;
-  if (receiver != nullptr) run.expected = timed ? Sender::kEndless : per_lane * o.qps;
+  const bool told = timed || o.unreliable();
+  if (receiver != nullptr) run.expected = told ? Sender::kEndless : per_lane * o.qps;
   if (timed && sender != nullptr)
     run.deadline_ns = monotonic_ns() + static_cast<uint64_t>(o.duration_s * 1e9);
   Progress progress(size, o);
-  return pump(session, run, &progress);
+  if (const Result<void> ran = pump(session, run, &progress); !ran) return ran.error();
+  return run.lost;
 }
 
 }  // namespace
@@ -126,8 +152,8 @@ Result<SizeResult> run_bandwidth(Session& session, uint64_t size, Receiver* rece
     if (const auto warm = run_once(session, 100, active, passive, false, size); !warm)
       return warm.error();
   const bool timed = o.duration_s > 0;
-  if (const auto ran = run_once(session, o.iterations, active, passive, timed, size); !ran)
-    return ran.error();
+  const Result<uint64_t> lost = run_once(session, o.iterations, active, passive, timed, size);
+  if (!lost) return lost.error();
 
   SizeResult result;
   result.size = size;
@@ -136,11 +162,13 @@ Result<SizeResult> run_bandwidth(Session& session, uint64_t size, Receiver* rece
   if (active == nullptr && passive != nullptr)
     result.bandwidth = in_bytes(passive->summary(), size);
   ControlMessage ours;
+  ours.count = *lost;
   ours.average = result.bandwidth.average;
   ours.peak = result.bandwidth.peak;
   ours.message_rate = result.bandwidth.message_rate;
   const Result<ControlMessage> theirs = session.control->barrier(ours);
   if (!theirs) return theirs.error();
+  result.lost = *lost + theirs->count;
   if (o.bidirectional) {  // both directions together, as perftest reports it
     result.bandwidth.average += theirs->average;
     result.bandwidth.peak += theirs->peak;

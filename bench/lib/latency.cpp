@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kSamples = size_t{1} << 22;  // kept for percentiles: 32 MiB
 constexpr uint64_t kWarmUp = 100;
+constexpr double kPatienceUs = 5e6;  // for a message of an unreliable service
 
 // Posts requests one by one; every half queue one is signaled.
 class Poster {
@@ -160,9 +161,14 @@ void LatencyRun::wait_a_while(uint64_t index) noexcept {
 
 // True when message `index` has arrived, false when there will be none.
 Result<bool> LatencyRun::await(uint64_t index) {
+  const Ticks begun = o_.unreliable() ? ticks() : 0;
   for (;;) {
     wait_a_while(index);
     if (arrived(index)) return true;
+    if (begun != 0 && static_cast<double>(ticks() - begun) > kPatienceUs * ticks_per_us())
+      return Error{Code::timed_out,
+                   "a message was lost, and this service does not send it again: "
+                   "run it again, or use -c RC"};
     // Nothing for a while: is the other side there, does the run go on?
     (void)poster_.reap();
     if (const Result<void> fine = poster_.failure(); !fine) return fine.error();

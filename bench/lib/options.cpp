@@ -13,6 +13,7 @@ namespace weft::bench {
 namespace {
 
 constexpr uint64_t kLargest = (uint64_t{1} << 31) - 1;  // of one message
+constexpr uint64_t kDatagram = 1024;                    // of UD, unless -s says otherwise
 
 struct Raw {
   uint64_t size = 0;
@@ -73,7 +74,8 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
       ->check(CLI::Range(0, 15));
   app.add_option("-T,--tos", o.traffic_class, "IP traffic class: DSCP * 4 + ECN")
       ->check(CLI::Range(0, 255));
-  app.add_option("-c,--connection", raw.connection, "Connection type: RC, or SRD (-d srd+...)");
+  app.add_option("-c,--connection", raw.connection,
+                 "Connection type: RC, UC, UD, or SRD (-d srd+...)");
   app.add_option("--paths", raw.paths, "SRD: spread packets over so many paths")
       ->check(CLI::Range(1, 256));
   app.add_option("-x,--gid-index", raw.ignored_number, "(no effect)");
@@ -99,14 +101,32 @@ std::string fill_sizes(Options& o, const Raw& raw) {
     if (raw.all || (raw.size != 0 && raw.size != 8)) return "atomics have 8 bytes: no -a, no -s";
     o.sizes = {8};
   } else if (raw.all) {
-    for (uint32_t bit = 1; bit <= 23; ++bit) o.sizes.push_back(uint64_t{1} << bit);
+    const uint32_t last = o.service == QpType::ud ? 12 : 23;  // UD: one packet
+    for (uint32_t bit = 1; bit <= last; ++bit) o.sizes.push_back(uint64_t{1} << bit);
   } else if (!raw.sizes.empty()) {
     o.sizes = raw.sizes;
   } else {
-    o.sizes = {raw.size != 0 ? raw.size : o.measure == Measure::latency ? 2 : 65536};
+    const uint64_t stream = o.service == QpType::ud ? kDatagram : 65536;
+    o.sizes = {raw.size != 0 ? raw.size : o.measure == Measure::latency ? 2 : stream};
   }
   for (const uint64_t size : o.sizes)
     if (size < 1 || size > kLargest) return "a size is not in 1 .. 2147483647";
+  return {};
+}
+
+// -c: what carries the messages, and what it can carry. The text of the error, or nothing.
+std::string choose_service(Options& o, const std::string& connection, bool srd) {
+  if (connection.empty() || connection == (srd ? "SRD" : "RC")) return {};
+  if (connection == "UC") o.service = QpType::uc;
+  if (connection == "UD") o.service = QpType::ud;
+  if (srd || !o.service)
+    return "-c " + connection + ": a " + (srd ? "srd" : "roce") + " device has " +
+           (srd ? "SRD" : "RC, UC and UD") + " queue pairs (-d names the device)";
+  if (o.one_sided()) return "-c " + connection + ": READ and atomics need RC";
+  if (o.service == QpType::ud && o.operation != Operation::send)
+    return "-c UD: datagrams are for weft_send_bw and weft_send_lat";
+  if (o.validate && o.measure == Measure::bandwidth)
+    return "--data_validation of a stream needs a service that loses nothing: not -c " + connection;
   return {};
 }
 
@@ -116,9 +136,8 @@ std::string choose_device(Options& o, const Raw& raw) {
   if (o.device.empty() && fallback != nullptr) o.device = fallback;
   if (o.device.empty() && raw.connection == "SRD") o.device = "srd+udp:lo";
   const bool srd = o.device.starts_with("srd");
-  if (!raw.connection.empty() && raw.connection != (srd ? "SRD" : "RC"))
-    return "-c " + raw.connection + ": a " + (srd ? "srd" : "roce") + " device has " +
-           (srd ? "SRD" : "RC") + " queue pairs (-d names the device)";
+  if (const std::string wrong = choose_service(o, raw.connection, srd); !wrong.empty())
+    return wrong;
   if (raw.paths == 0) return {};
   if (!srd) return "--paths is for srd devices: -d srd+udp:lo";
   o.device += ",paths=" + std::to_string(raw.paths);

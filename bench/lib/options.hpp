@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/types.hpp"
+
 namespace weft::bench {
 
 enum class Operation : uint8_t { send, write, read, atomic };
@@ -19,8 +21,9 @@ struct Options {
   Operation operation = Operation::send;
   Measure measure = Measure::bandwidth;
   AtomicType atomic = AtomicType::fetch_add;
-  std::string device;  // empty: WEFT_DEVICE or roce+udp:lo
-  std::string host;    // empty: this is the server
+  std::string device;             // empty: WEFT_DEVICE or roce+udp:lo
+  std::optional<QpType> service;  // of the measured queue pairs; unset: the device's own
+  std::string host;               // empty: this is the server
   uint16_t port = 18515;
   std::vector<uint64_t> sizes;
   uint64_t iterations = 0;
@@ -52,6 +55,8 @@ struct Options {
 
   bool is_server() const { return host.empty(); }
   bool one_sided() const { return operation == Operation::read || operation == Operation::atomic; }
+  // Messages may be lost without an error.
+  bool unreliable() const { return service == QpType::ud || service == QpType::uc; }
   uint64_t max_size() const;
 };
 

@@ -41,6 +41,12 @@ double rate(const Options& o, double bytes_per_second) {
   return bytes_per_second / (o.gbits ? kGbit : kMiB);
 }
 
+std::string connection_type(const Session& s) {
+  std::string text(name(s.options.service.value_or(s.device.attributes().qp_type)));
+  for (char& c : text) c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
 }  // namespace
 
 void print_head(const Session& s) {
@@ -50,8 +56,7 @@ void print_head(const Session& s) {
   std::printf("                    %s\n", title(o).c_str());
   std::printf(" Dual-port       : OFF          Device         : %s\n", device.spec.c_str());
   std::printf(" Number of qps   : %-12u Transport type : IB\n", o.qps);
-  std::printf(" Connection type : %-12s Using SRQ      : OFF\n",
-              device.qp_type == QpType::srd ? "SRD" : "RC");
+  std::printf(" Connection type : %-12s Using SRQ      : OFF\n", connection_type(s).c_str());
   std::printf(" TX depth        : %u\n", o.tx_depth);
   if (o.operation == Operation::send) std::printf(" RX depth        : %u\n", o.rx_depth);
   if (o.measure == Measure::bandwidth) {
@@ -110,6 +115,7 @@ void print_result(const Options& o, const SizeResult& r) {
                 static_cast<ull>(r.size), static_cast<ull>(b.iterations), rate(o, b.peak), average,
                 b.message_rate / 1e6);
   }
+  if (r.lost != 0) std::printf("   %llu messages were lost\n", static_cast<ull>(r.lost));
   std::fflush(stdout);
 }
 
@@ -130,7 +136,7 @@ Result<void> write_json(const Session& s, const std::vector<SizeResult>& results
   info["Device"] = s.device.attributes().spec;
   info["Number_of_qps"] = o.qps;
   info["Transport_type"] = "IB";
-  info["Connection_type"] = "RC";
+  info["Connection_type"] = connection_type(s);
   info["Link_type"] = "Ethernet";
   info["TX_depth"] = o.tx_depth;
   info["RX_depth"] = o.rx_depth;
@@ -161,6 +167,7 @@ Result<void> write_json(const Session& s, const std::vector<SizeResult>& results
       record["BW_average"] = rate(o, r.bandwidth.average);
       record["MsgRate"] = r.bandwidth.message_rate / 1e6;
     }
+    if (o.unreliable()) record["lost"] = r.lost;
     if (o.validate) {
       record["verified_bytes"] = r.verified_bytes;
       record["mismatched_bytes"] = r.mismatches;

@@ -16,6 +16,7 @@ struct SizeResult {
   bool measured = false;  // this side has figures to show
   BandwidthSummary bandwidth;
   LatencySummary latency;
+  uint64_t lost = 0;            // UD, UC: messages that did not arrive, in both directions
   uint64_t verified_bytes = 0;  // with --data_validation, by either side
   uint64_t mismatches = 0;      // bytes, of both sides
 };

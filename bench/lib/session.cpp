@@ -31,6 +31,7 @@ Json agreement(const Options& o) {
   j["-D"] = o.duration_s > 0;
   j["-q"] = o.qps;
   j["-t"] = o.tx_depth;
+  j["-c"] = o.service ? std::string(name(*o.service)) : "device";
   j["-b"] = o.bidirectional;
   j["-A"] = o.atomic == AtomicType::fetch_add ? "FETCH_AND_ADD" : "CMP_AND_SWAP";
   j["--buffers"] = o.buffers;
@@ -108,7 +109,15 @@ Result<Pages> Pages::map(size_t size) {
   return pages;
 }
 
+Result<void> Session::check_sizes() const {
+  const uint32_t mtu = device.attributes().active_mtu;
+  if (options.service != QpType::ud || options.max_size() <= mtu) return {};
+  return Error{Code::invalid_argument, "-c UD: a datagram on this device has at most " +
+                                           std::to_string(mtu) + " bytes, use -s or --sizes"};
+}
+
 Result<void> Session::make_memory() {
+  header = options.service == QpType::ud ? kNetworkHeaderLength : 0;
   const size_t one = stride(std::max<uint64_t>(options.max_size(), 8));
   area = one * options.buffers;
   if (options.validate) {
@@ -145,19 +154,20 @@ Result<void> Session::make_queues() {
   if (!recv) return recv.error();
   recv_cq = std::move(*recv);
   for (uint32_t i = 0; i < options.qps; ++i) {
-    Result<QueuePair> qp = pd.queue_pair({.type = device.attributes().qp_type,
-                                          .send_cq = send_cq,
-                                          .recv_cq = recv_cq,
-                                          .max_send_wr = options.tx_depth,
-                                          .max_recv_wr = receives ? options.rx_depth : 1,
-                                          .max_send_sge = 1,
-                                          .max_recv_sge = 1,
-                                          .max_inline = inline_limit});
+    Result<QueuePair> qp =
+        pd.queue_pair({.type = options.service.value_or(device.attributes().qp_type),
+                       .send_cq = send_cq,
+                       .recv_cq = recv_cq,
+                       .max_send_wr = options.tx_depth,
+                       .max_recv_wr = receives ? options.rx_depth : 1,
+                       .max_send_sge = 1,
+                       .max_recv_sge = 1,
+                       .max_inline = inline_limit});
     if (!qp) return qp.error();
     Lane lane;
     lane.qp = std::move(*qp);
     lane.source = pages.data() + 2 * i * area;
-    lane.target = lane.source + area;
+    lane.target = lane.source + area + header;
     lanes.push_back(std::move(lane));
   }
   Result<std::unique_ptr<Control>> made = Control::create(device, pd, options.events);
@@ -193,7 +203,7 @@ Result<void> Session::accept_introduction(const Connection& connection) {
   path_mtu = connection.path_mtu;
   for (size_t i = 0; i < lanes.size(); ++i) {
     lanes[i].peer_source = base + 2 * i * area;
-    lanes[i].peer_target = lanes[i].peer_source + area;
+    lanes[i].peer_target = lanes[i].peer_source + area + header;
   }
   return {};
 }
@@ -225,7 +235,12 @@ Result<void> Session::connect_all() {
                                               ? accept(*listener, qp, how)
                                               : dial(address, qp, how, options.connect_wait_s);
     if (!connection) return connection.error();
-    if (i != 0) continue;
+    if (i != 0) {
+      lanes[i - 1].to = pd.address_handle(
+          {.destination = connection->peer_gid, .traffic_class = how.traffic_class});
+      lanes[i - 1].peer_qpn = connection->peer_qpn;
+      continue;
+    }
     if (const Result<void> agreed = accept_introduction(*connection); !agreed) return agreed;
     how.private_data.clear();
   }
@@ -238,6 +253,7 @@ Result<Session> Session::open(const Options& options) {
   Result<ProtectionDomain> pd = device->protection_domain();
   if (!pd) return pd.error();
   Session session(options, std::move(*device), std::move(*pd));
+  if (const Result<void> fit = session.check_sizes(); !fit) return fit.error();
   if (const Result<void> done = session.make_memory(); !done) return done.error();
   if (const Result<void> done = session.make_queues(); !done) return done.error();
   if (const Result<void> done = session.connect_all(); !done) return done.error();

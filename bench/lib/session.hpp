@@ -36,6 +36,8 @@ struct Lane {
   QueuePair qp;
   std::byte* source = nullptr;
   std::byte* target = nullptr;
+  AddressHandle to;  // UD, with peer_qpn: where the other queue pair is
+  QpNum peer_qpn;
   uint64_t peer_source = 0;
   uint64_t peer_target = 0;
 };
@@ -50,7 +52,8 @@ struct Session {
   MemoryRegion region;
   std::vector<Lane> lanes;
   std::unique_ptr<Control> control;
-  size_t area = 0;  // bytes of a lane's source, and of its target
+  size_t area = 0;    // bytes of a lane's source, and of its target
+  size_t header = 0;  // UD: bytes of the network header, before each message that arrives
   uint32_t inline_limit = 0;
   RKey peer_rkey;
   Gid peer_gid;
@@ -62,11 +65,15 @@ struct Session {
   static Result<Session> open(const Options& options);
 
   // Messages of `size` start at multiples of this.
-  static uint64_t stride(uint64_t size) { return (size + 63) / 64 * 64; }
+  uint64_t stride(uint64_t size) const { return (size + header + 63) / 64 * 64; }
   // How many messages of `size` have their own buffer at once.
   uint64_t slots(uint64_t size) const { return area / stride(size); }
   Sge sge(const std::byte* at, uint64_t size) const {
     return region.sge(static_cast<size_t>(at - pages.data()), static_cast<uint32_t>(size));
+  }
+  // What a receive at `at` of a lane's target needs for a message of `size`.
+  Sge receive_sge(const std::byte* at, uint64_t size) const {
+    return sge(at - header, size + header);
   }
   bool is_active() const { return !options.is_server() || options.bidirectional; }
   bool is_passive() const { return options.is_server() || options.bidirectional; }
@@ -74,6 +81,7 @@ struct Session {
  private:
   Session(Options o, Device d, ProtectionDomain p)
       : options(std::move(o)), device(std::move(d)), pd(std::move(p)) {}
+  Result<void> check_sizes() const;
   Result<void> make_memory();
   Result<void> make_queues();
   Result<void> connect_all();

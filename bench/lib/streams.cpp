@@ -33,7 +33,7 @@ Error completion_error(Status status, bool sending) {
 SendRequest make_request(const Session& session, const Lane& lane, uint64_t size, uint64_t slot,
                          Sge& sge) {
   const Options& o = session.options;
-  const uint64_t offset = slot * Session::stride(size);
+  const uint64_t offset = slot * session.stride(size);
   SendRequest r;
   r.flags = SendFlags::none;
   r.rkey = session.peer_rkey;
@@ -57,6 +57,11 @@ SendRequest make_request(const Session& session, const Lane& lane, uint64_t size
       r.compare_add = o.atomic == AtomicType::fetch_add ? 1 : 0;
       local = lane.target + offset;
       break;
+  }
+  if (o.service == QpType::ud) {
+    r.to = &lane.to;
+    r.remote_qpn = lane.peer_qpn;
+    r.remote_qkey = ConnectOptions{}.qkey;
   }
   if (!o.one_sided() && size <= session.inline_limit) r.flags = SendFlags::inline_data;
   sge = session.sge(local, size);
@@ -198,7 +203,7 @@ BandwidthSummary Sender::summary() const {
 
 Receiver::Receiver(Session& session)
     : session_(session), batch_(std::clamp<size_t>(session.options.rx_depth / 4, 1, 64)) {
-  const uint64_t room = Session::stride(session.options.max_size());
+  const uint64_t room = session.stride(session.options.max_size());
   const uint64_t slots = std::min<uint64_t>(session.options.buffers, session.area / room);
   streams_.resize(session.lanes.size());
   for (size_t i = 0; i < streams_.size(); ++i) {
@@ -208,7 +213,8 @@ Receiver::Receiver(Session& session)
     stream.ring.resize(session.options.rx_depth);
     for (size_t k = 0; k < stream.ring.size(); ++k) {
       const std::byte* at = session.lanes[i].target + k % slots * room;
-      stream.sges[k] = session.sge(at, std::min<uint64_t>(room, UINT32_MAX / 2));
+      const uint64_t size = std::min<uint64_t>(room - session.header, UINT32_MAX / 2);
+      stream.sges[k] = session.receive_sge(at, size);
       stream.ring[k] = {.id = i, .sges = {&stream.sges[k], 1}};
     }
   }
@@ -239,7 +245,7 @@ bool Receiver::turn() noexcept {
   }
   for (size_t i = 0; i < n; ++i) {
     const Completion& c = completions[i];
-    if (c.status != Status::success || c.byte_count != size_) {
+    if (c.status != Status::success || c.byte_count != size_ + session_.header) {
       status_ = c.status == Status::success ? Status::local_length_error : c.status;
       failure_ = true;
       return true;

@@ -45,7 +45,7 @@ class Validator {
   void check_total(uint64_t total);
   bool post(size_t lane, const Round& round);
   std::byte* at(std::byte* area, uint64_t slot) const {
-    return area + slot * Session::stride(size_);
+    return area + slot * session_.stride(size_);
   }
   void wrong(uint64_t bytes, size_t lane, uint64_t message);
 

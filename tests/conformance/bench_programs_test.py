@@ -97,6 +97,25 @@ class Programs(unittest.TestCase):
                         lanes = 4 if "4" in words else 2 if "2" in words else 1
                         self.assertEqual(record["n_iterations"], 500 * lanes)
 
+    def test_services_that_lose_messages(self):
+        for device in self.devices:
+            for service, operation, sizes in (("UD", "send", (1, 64, 1024)),
+                                              ("UC", "send", (1, 1024, 20000)),
+                                              ("UC", "write", (1, 1024, 20000))):
+                words = ("-d", device, "-c", service, "--sizes", ",".join(map(str, sizes)))
+                with self.subTest(device=device, service=service, operation=operation):
+                    out, _ = self.good_pair(f"weft_{operation}_lat", *words, "-n", "200",
+                                            "--data_validation")
+                    self.assertEqual([r["n_iterations"] for r in out["results"]], [200] * 3)
+                    self.assertEqual([r["mismatched_bytes"] for r in out["results"]], [0] * 3)
+                    for more in (("-n", "2000"), ("-n", "500", "-b", "-q", "2"), ("-D", "0.2"),
+                                 ("-n", "500", "-e", "--perform_warm_up")):
+                        out, text = self.good_pair(f"weft_{operation}_bw", *words, *more)
+                        self.assertEqual(out["test_info"]["Connection_type"], service)
+                        for r in out["results"]:
+                            self.assertGreater(r["MsgRate"], 0)
+                            self.assertLess(r["lost"], 4 * r["n_iterations"], text)
+
     def test_latency_is_consistent(self):
         for words in (("-n", "400"), ("-D", "0.2")):
             with self.subTest(words=words):
@@ -109,7 +128,9 @@ class Programs(unittest.TestCase):
                 self.assertGreater(r["t_min"], 0)
 
     def test_refusals_say_why(self):
-        for words, text in ((("-R",), "RDMA CM"), (("-c", "UD"), "RC"), (("-s", "8", "-a"), "-a"),
+        for words, text in ((("-R",), "RDMA CM"), (("-c", "UD"), "weft_send_bw"),
+                            (("-c", "XRC"), "RC, UC and UD"),
+                            (("-c", "UC", "--data_validation"), "loses nothing"), (("-s", "8", "-a"), "-a"),
                             (("-n", "100", "-D", "1"), "exclude")):
             done = subprocess.run([str(BIN / "weft_write_bw"), *words], capture_output=True,
                                   text=True, timeout=LIMIT, check=False)
