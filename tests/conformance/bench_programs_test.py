@@ -130,7 +130,8 @@ class Programs(unittest.TestCase):
     def test_refusals_say_why(self):
         for words, text in ((("-R",), "RDMA CM"), (("-c", "UD"), "weft_send_bw"),
                             (("-c", "XRC"), "RC, UC and UD"),
-                            (("-c", "UC", "--data_validation"), "loses nothing"), (("-s", "8", "-a"), "-a"),
+                            (("-c", "UC", "--data_validation"), "loses nothing"),
+                            (("-s", "8", "-a"), "-a"),
                             (("-n", "100", "-D", "1"), "exclude")):
             done = subprocess.run([str(BIN / "weft_write_bw"), *words], capture_output=True,
                                   text=True, timeout=LIMIT, check=False)
