@@ -82,6 +82,7 @@ void Control::take(const Completion& c) noexcept {
     broken_ = true;
     return;
   }
+  if (c.id == kSendId) ++acknowledged_;
   if (c.type != WorkType::recv || c.id >= kSlots) return;
   const ControlMessage message = memory_[c.id];
   if (!post_receive(c.id)) broken_ = true;
@@ -129,8 +130,10 @@ Result<ControlMessage> Control::barrier(ControlMessage message) {
   std::optional<ControlMessage>& theirs = at_barrier_[phase_ % 2];
   uint64_t next_probe = monotonic_ns() + 1'000'000'000;
   for (uint32_t turn = 1;; ++turn) {
-    if (const Result<void> fine = check(); !fine) return fine.error();
-    if (theirs) break;
+    const Result<void> fine = check();
+    // An error now: the peer went on, and only its acknowledgement was lost.
+    if (theirs && (acknowledged_ == sent_ || !fine)) break;
+    if (!fine) return fine.error();
     if (events_) {
       Completion completion;
       if (cq_.wait({&completion, 1}, Duration::from_ms(100)) != 0) take(completion);

@@ -35,7 +35,8 @@ class Control {
                                                  bool events);
   const QueuePair& qp() const noexcept { return qp_; }
 
-  // Waits until the peer is at the same barrier; returns its message. The engine runs meanwhile.
+  // Waits until the peer is at the same barrier and has our message too, so that either side may
+  // end after it; returns the peer's. The engine runs meanwhile.
   // Errors: disconnected (the peer died or gave up), bad_state (interrupted).
   Result<ControlMessage> barrier(ControlMessage message);
   // Tells the peer that a timed run has ended after `count` messages, or that we give up.
@@ -60,6 +61,7 @@ class Control {
   MemoryRegion region_;
   bool events_;
   uint64_t sent_ = 0;
+  uint64_t acknowledged_ = 0;  // of those, by the peer
   uint32_t phase_ = 0;
   bool broken_ = false;   // the peer is gone
   bool aborted_ = false;  // the peer gave up

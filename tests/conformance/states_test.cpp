@@ -67,12 +67,11 @@ WEFT_ON_EACH_PORT(wrong_values, "wrong values and transitions are refused (C-STA
 
 void not_supported(Wire wire) {
   const Side side(device_string(wire));
-  for (const QpType type : {QpType::uc, QpType::ud}) {
-    const Result<QueuePair> qp =
-        side.pd.queue_pair({.type = type, .send_cq = side.cq, .recv_cq = side.cq});
-    REQUIRE_FALSE(qp);
-    CHECK(qp.error().code == Code::not_supported);
-  }
+  const Result<QueuePair> qp =
+      side.pd.queue_pair({.type = QpType::srd, .send_cq = side.cq, .recv_cq = side.cq});
+  REQUIRE_FALSE(qp);
+  CHECK(qp.error().code == Code::not_supported);
+  CHECK(qp.error().message.find("srd device") != std::string::npos);
 }
 WEFT_ON_EACH_PORT(not_supported, "a service that is not there is said so (C-OPS-93)")
 
