@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr size_t kValidationArea = size_t{64} << 20;
+// Nothing holds a sender of UD or UC back: while its flood lasts, what others send is lost too.
+constexpr uint32_t kPatientTimeout = 18;  // of the control queue pair: 1 s, eight times
 constexpr uint32_t kLatencyInline = 236;  // perftest's default for latency tests
 
 // What both sides must have said alike, under the name of the option.
@@ -215,7 +217,6 @@ Result<void> Session::connect_all() {
   how.private_data.assign(data, data + text.size());
   how.path_mtu = options.mtu;
   how.max_rd_atomic = static_cast<uint8_t>(options.outstanding);
-  how.timeout = static_cast<uint8_t>(options.timeout);
   how.retry_count = static_cast<uint8_t>(options.retry_count);
   how.traffic_class = static_cast<uint8_t>(options.traffic_class);
 
@@ -231,6 +232,8 @@ Result<void> Session::connect_all() {
   // The control queue pair first, then the measured ones in order.
   for (size_t i = 0; i <= lanes.size(); ++i) {
     const QueuePair& qp = i == 0 ? control->qp() : lanes[i - 1].qp;
+    const uint32_t timeout = i == 0 && options.unreliable() ? kPatientTimeout : options.timeout;
+    how.timeout = static_cast<uint8_t>(timeout);
     const Result<Connection> connection = options.is_server()
                                               ? accept(*listener, qp, how)
                                               : dial(address, qp, how, options.connect_wait_s);
