@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What any two ends of a wire must be able to do with each other, and a proof that they did it.
+
+Both ends are asked in the same words (puppet/puppet.hpp), so neither judges itself: the bytes at both
+are compared by digest. WEFT_SEED repeats a run.
+"""
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import time
+
+BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
+SEED = int(os.environ.get("WEFT_SEED", "0")) or random.randrange(1, 1 << 32)
+MEMORY = 8 << 20
+MTU = 1024
+SIZES = (1, 3, 4, 255, MTU - 1, MTU, MTU + 1, 2 * MTU, 2 * MTU + 1, 4099, 65536, 1 << 20)
+MOVES = ("send", "send_with_imm", "write", "write_with_imm", "read")
+CONNECT_LIMIT_S = 30
+
+
+class Refused(Exception):
+    """What a puppet answered to a command that it cannot carry out."""
+
+
+class Puppet:
+    """One end. Each method is one command of puppet.hpp: its keys are arguments, its answer a dict.
+    `begin` and `end` are its halves, so that both ends can be at work at the same time."""
+
+    def __init__(self, name, address, port):
+        self.name = name
+        deadline = time.monotonic() + CONNECT_LIMIT_S
+        while True:
+            try:
+                self.connection = socket.create_connection((address, port), timeout=2)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        self.connection.settimeout(300)
+        self.lines = self.connection.makefile("r")
+
+    def begin(self, command, /, **keys):
+        words = " ".join([command] + [f"{key}={value}" for key, value in keys.items()])
+        self.connection.sendall((words + "\n").encode())
+
+    def end(self):
+        answer = self.lines.readline().rstrip("\n")
+        if not answer.startswith("ok "):
+            raise Refused(f"{self.name}: {answer or 'gone'}")
+        if answer.startswith("ok output="):
+            return answer[len("ok output="):]
+        return dict(word.split("=", 1) for word in answer.split()[1:])
+
+    def __getattr__(self, command):
+        def call(**keys):
+            self.begin(command, **keys)
+            return self.end()
+        return call
+
+
+def start_weft(case, name):
+    """Weft's end, as a process that ends with the test case."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([str(BIN / "weft_puppet"), str(port)])
+    case.addClassCleanup(process.wait)
+    case.addClassCleanup(process.kill)
+    return Puppet(name, "127.0.0.1", port)
+
+
+class Wire:
+    """Two puppets with an open device each, and connections between them."""
+
+    def __init__(self, devices):
+        """`devices`: the device string of each puppet."""
+        self.random = random.Random(SEED)
+        self.open = {end: end.open(device=device, memory=MEMORY)
+                     for end, device in devices.items()}
+
+    def connect(self, **options):
+        """New queue pairs on both ends. Options as those of the command connect."""
+        qpn = {end: end.qp()["qpn"] for end in self.open}
+        psn = {end: self.random.randrange(1 << 24) for end in self.open}
+        for end, peer in self.directions():
+            end.connect(gid=self.open[peer]["gid"], qpn=qpn[peer], psn=psn[end],
+                        peer_psn=psn[peer], mtu=MTU, **options)
+
+    def directions(self):
+        """(requester, target), both ways."""
+        one, other = self.open
+        return (one, other), (other, one)
+
+
+class Move:
+    """`count` messages of one operation from `offset` on at both ends, and what must come of it."""
+
+    def __init__(self, wire, direction, operation, count, size, offset=0):
+        self.source, self.target = direction
+        self.operation, self.count, self.size, self.offset = operation, count, size, offset
+        self.memory = wire.open[self.target]
+        self.seed = wire.random.randrange(1 << 32)
+        self.receives = operation.startswith("send") or operation.endswith("imm")
+
+    def part(self):
+        return {"offset": self.offset, "length": self.count * self.size}
+
+    def prepare(self):
+        giver, taker = self.source, self.target
+        if self.operation == "read":
+            giver, taker = taker, giver
+        giver.fill(seed=self.seed, **self.part())
+        taker.fill(seed=0, **self.part())
+        if self.receives:
+            self.target.receive(count=self.count, size=self.size, offset=self.offset)
+
+    def begin(self):
+        self.source.begin("run", op=self.operation, count=self.count, size=self.size,
+                          offset=self.offset, rkey=self.memory["rkey"],
+                          address=int(self.memory["address"]) + self.offset)
+
+    def end(self, test):
+        test.assertEqual(self.source.end(), {"status": "success", "done": str(self.count)},
+                         (self.operation, self.size))
+
+    def check(self, test):
+        if self.receives:
+            got = self.target.collect(count=self.count)
+            test.assertEqual((got["status"], got["received"], got["bytes"]),
+                             ("success", str(self.count), str(self.count * self.size)))
+            test.assertTrue(self.operation == "send" or got["in_order"] == "1")
+        test.assertEqual(self.source.digest(**self.part()), self.target.digest(**self.part()),
+                         (self.operation, self.size))
+
+
+class Exchanges:
+    """The tests; a class that is also a unittest.TestCase has their `wire`."""
+
+    wire = None
+
+    def setUp(self):
+        self.wire.connect()
+
+    def each_direction(self):
+        for direction in self.wire.directions():
+            with self.subTest(requester=direction[0].name, seed=SEED):
+                yield direction
+
+    def carry_out(self, *moves):
+        """All at the same time."""
+        for move in moves:
+            move.prepare()
+        for move in moves:
+            move.begin()
+        for move in moves:
+            move.end(self)
+        for move in moves:
+            move.check(self)
+
+    def test_operations_around_the_path_mtu(self):
+        for direction in self.each_direction():
+            for operation in MOVES:
+                for size in SIZES:
+                    count = min(20, MEMORY // 2 // size)
+                    self.carry_out(Move(self.wire, direction, operation, count, size))
+
+    def test_atomics(self):
+        count = 500
+        for source, target in self.each_direction():
+            for operation, step in (("fetch_add", 3), ("compare_swap", 1)):
+                target.ramp(count=1)  # the target word: 0
+                memory = self.wire.open[target]
+                answer = source.run(op=operation, count=count, add=step,
+                                    address=memory["address"], rkey=memory["rkey"])
+                self.assertEqual(answer, {"status": "success", "done": str(count)}, operation)
+                fetched, last = source.digest(length=8 * count), target.digest(length=8)
+                source.ramp(count=count + 1, step=step)  # what they must have fetched
+                self.assertEqual(fetched, source.digest(length=8 * count))
+                self.assertEqual(last, source.digest(offset=8 * count, length=8))
+
+    def test_both_directions_at_once(self):
+        for operation in MOVES:
+            with self.subTest(operation=operation, seed=SEED):
+                self.carry_out(*(Move(self.wire, direction, operation, 100, 5000, offset)
+                                 for direction, offset in zip(self.wire.directions(),
+                                                              (0, MEMORY // 2))))

@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The first process of the guest, whose root is this machine's, read only. It makes an rxe device on
+# the wire to the host and then is told what to do. The kernel command line sets the variables.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mount -t tmpfs tmpfs /run
+ip link set lo up
+ip link set vec0 address 02:00:00:00:00:02 mtu "$weft_mtu"
+ip addr add 10.77.0.2/24 dev vec0
+ip link set vec0 up
+rdma link add rxe0 type rxe netdev vec0 || echo "guest: no rxe device"
+"$weft_puppet" "$weft_port"
+echo "guest: $weft_puppet ended"
+while :; do sleep 1000; done

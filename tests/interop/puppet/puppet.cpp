@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interpreter of puppet.hpp's lines, the same on both ends: what is filled, digested, counted
+// and posted does not depend on whose verbs carry it.
+#include "tests/interop/puppet/puppet.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+namespace interop {
+
+namespace {
+
+constexpr int kPatience_ms = 20'000;  // without a completion, an operation counts as stuck
+constexpr size_t kAlignment = 4096;
+
+constexpr std::array<std::string_view, 7> kOperations = {
+    "send", "send_with_imm", "write", "write_with_imm", "read", "compare_swap", "fetch_add"};
+
+Operation operation(std::string_view name) {
+  for (size_t i = 0; i < kOperations.size(); ++i)
+    if (kOperations[i] == name) return static_cast<Operation>(i);
+  throw std::runtime_error("no operation " + std::string(name));
+}
+
+bool is_atomic(Operation operation) {
+  return operation == Operation::compare_swap || operation == Operation::fetch_add;
+}
+
+// FNV-1a, 64 bits.
+uint64_t digest_of(std::span<const std::byte> bytes) {
+  uint64_t value = 0xCBF29CE484222325;
+  for (const std::byte byte : bytes) value = (value ^ static_cast<uint64_t>(byte)) * 0x100000001B3;
+  return value;
+}
+
+// splitmix64 of the place and the seed.
+std::byte pattern(uint64_t place, uint64_t seed) {
+  uint64_t x = (seed << 32) + place / 8 + 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return static_cast<std::byte>((x ^ (x >> 31)) >> (place % 8 * 8));
+}
+
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>&1").c_str(), "r"), pclose);
+  std::string text;
+  for (int c; pipe && (c = std::fgetc(pipe.get())) != EOF;)
+    text += c == '\n' ? ' ' : static_cast<char>(c);
+  return text;
+}
+
+class Puppet {
+ public:
+  explicit Puppet(Endpoint& endpoint) : endpoint_(endpoint) {}
+  std::string obey(const std::string& line);
+
+ private:
+  std::span<std::byte> part(uint64_t offset, uint64_t length);
+  Request request(const Words& words, Operation operation, uint64_t index);
+  void note_receive(const Done& done);
+  std::string open(const Words& words);
+  std::string connect(const Words& words);
+  std::string receive(const Words& words);
+  std::string run(const Words& words);
+  std::string collect(const Words& words);
+
+  Endpoint& endpoint_;
+  std::unique_ptr<std::byte[], void (*)(void*)> memory_{nullptr, std::free};
+  size_t size_ = 0;
+  uint64_t received_ = 0, received_bytes_ = 0;
+  bool in_order_ = true;
+  std::string receive_status_ = "success";
+};
+
+std::span<std::byte> Puppet::part(uint64_t offset, uint64_t length) {
+  if (offset > size_ || length > size_ - offset)
+    throw std::runtime_error("the memory ends at " + std::to_string(size_));
+  return {memory_.get() + offset, length};
+}
+
+std::string Puppet::open(const Words& words) {
+  size_ = (words.number("memory") + kAlignment - 1) / kAlignment * kAlignment;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)));
+  std::memset(memory_.get(), 0, size_);
+  const Target target = endpoint_.open(words.text("device"), {memory_.get(), size_});
+  return "gid=" + target.gid +
+         " address=" + std::to_string(reinterpret_cast<uintptr_t>(memory_.get())) +
+         " rkey=" + std::to_string(target.rkey);
+}
+
+std::string Puppet::connect(const Words& words) {
+  Route route;
+  route.gid = words.text("gid");
+  route.qpn = static_cast<uint32_t>(words.number("qpn"));
+  route.psn = static_cast<uint32_t>(words.number("psn"));
+  route.peer_psn = static_cast<uint32_t>(words.number("peer_psn"));
+  route.mtu = static_cast<uint32_t>(words.number("mtu", route.mtu));
+  route.timeout = static_cast<uint8_t>(words.number("timeout", route.timeout));
+  route.retry = static_cast<uint8_t>(words.number("retry", route.retry));
+  route.rnr_retry = static_cast<uint8_t>(words.number("rnr_retry", route.rnr_retry));
+  route.max_rd = static_cast<uint8_t>(words.number("max_rd", route.max_rd));
+  endpoint_.connect(route);
+  return "";
+}
+
+std::string Puppet::receive(const Words& words) {
+  const uint64_t size = words.number("size");
+  for (uint64_t i = 0; i < words.number("count"); ++i) {
+    const std::span<std::byte> slice = part(words.number("offset", 0) + i * size, size);
+    endpoint_.receive(slice.data(), static_cast<uint32_t>(size));
+  }
+  received_ = received_bytes_ = 0;
+  in_order_ = true;
+  receive_status_ = "success";
+  return "";
+}
+
+// Messages with immediate data carry their index.
+void Puppet::note_receive(const Done& done) {
+  if (receive_status_ == "success") receive_status_ = done.status;
+  in_order_ = in_order_ && done.imm == static_cast<uint32_t>(received_);
+  ++received_;
+  received_bytes_ += done.bytes;
+}
+
+Request Puppet::request(const Words& words, Operation operation, uint64_t index) {
+  const uint64_t size = is_atomic(operation) ? 8 : words.number("size");
+  const std::span<std::byte> data = part(words.number("offset", 0) + index * size, size);
+  Request request;
+  request.operation = operation;
+  request.id = index;
+  request.data = data.data();
+  request.length = static_cast<uint32_t>(size);
+  request.remote_address = words.number("address", 0) + (is_atomic(operation) ? 0 : index * size);
+  request.rkey = static_cast<uint32_t>(words.number("rkey", 0));
+  request.imm = static_cast<uint32_t>(index);
+  const bool swaps = operation == Operation::compare_swap;
+  request.compare_add = swaps ? index : words.number("add", 1);
+  request.swap = index + 1;
+  return request;
+}
+
+std::string Puppet::run(const Words& words) {
+  const Operation what = operation(words.text("op"));
+  const uint64_t count = words.number("count"), depth = words.number("depth", 16);
+  uint64_t posted = 0, completed = 0;
+  std::string status = "success";
+  while (completed < count && status == "success") {
+    for (; posted < count && posted - completed < depth; ++posted)
+      endpoint_.post(request(words, what, posted));
+    const std::optional<Done> done = endpoint_.next(kPatience_ms);
+    if (!done)
+      status = "nothing_happened";
+    else if (done->receive)
+      note_receive(*done);
+    else if (done->status == "success")
+      ++completed;
+    else
+      status = done->status;
+  }
+  return "status=" + status + " done=" + std::to_string(completed);
+}
+
+std::string Puppet::collect(const Words& words) {
+  while (received_ < words.number("count") && receive_status_ == "success") {
+    const std::optional<Done> done = endpoint_.next(kPatience_ms);
+    if (!done) receive_status_ = "nothing_happened";
+    if (done && done->receive) note_receive(*done);
+  }
+  return "status=" + receive_status_ + " received=" + std::to_string(received_) +
+         " bytes=" + std::to_string(received_bytes_) + " in_order=" + (in_order_ ? "1" : "0");
+}
+
+std::string Puppet::obey(const std::string& line) {
+  const std::string name = line.substr(0, line.find(' '));
+  if (name == "shell") return "output=" + output_of(line.substr(line.find('=') + 1));
+  const Words words(line);
+  if (name == "open") return open(words);
+  if (name == "connect") return connect(words);
+  if (name == "receive") return receive(words);
+  if (name == "run") return run(words);
+  if (name == "collect") return collect(words);
+  if (name == "qp")
+    return "qpn=" +
+           std::to_string(endpoint_.make_qp(static_cast<uint32_t>(words.number("depth", 256)),
+                                            static_cast<uint8_t>(words.number("max_rd", 16))));
+  if (name == "ramp") {
+    const std::span<std::byte> bytes = part(words.number("offset", 0), words.number("count") * 8);
+    for (uint64_t i = 0; i < bytes.size() / 8; ++i) {
+      const uint64_t word = i * words.number("step", 1);
+      std::memcpy(&bytes[i * 8], &word, 8);
+    }
+    return "";
+  }
+  const uint64_t offset = words.number("offset", 0);
+  const std::span<std::byte> bytes = part(offset, words.number("length"));
+  if (name == "digest") return "digest=" + std::to_string(digest_of(bytes));
+  if (name != "fill") throw std::runtime_error("no command " + name);
+  const uint64_t seed = words.number("seed");
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(offset + i, seed);
+  return "";
+}
+
+}  // namespace
+
+Words::Words(std::string_view line) {
+  std::istringstream stream{std::string(line)};
+  for (std::string word; stream >> word;) {
+    const size_t equals = word.find('=');
+    if (equals != std::string::npos) values_[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+}
+
+std::string Words::text(const std::string& key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) throw std::runtime_error("no " + key + "=");
+  return found->second;
+}
+
+uint64_t Words::number(const std::string& key, std::optional<uint64_t> otherwise) const {
+  if (otherwise && !values_.contains(key)) return *otherwise;
+  return std::stoull(text(key));
+}
+
+int serve(uint16_t port, Endpoint& endpoint) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listener, 1) != 0) {
+    std::perror("the port to be driven through");
+    return 1;
+  }
+  const int client = accept(listener, nullptr, nullptr);
+  close(listener);
+  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  Puppet puppet(endpoint);
+  std::string line;
+  for (char c; read(client, &c, 1) == 1;) {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    std::string answer;
+    try {
+      answer = "ok " + puppet.obey(line) + "\n";
+    } catch (const std::exception& error) {
+      answer = std::string("error ") + error.what() + "\n";
+    }
+    if (write(client, answer.data(), answer.size()) < 0) break;
+    line.clear();
+  }
+  close(client);
+  return 0;
+}
+
+}  // namespace interop

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One end of an RDMA connection that does what lines of text tell it. The interop tests drive two
+// of them, one on weft and one on the kernel's verbs, with the same words and compare the answers,
+// so what a test asks for stands in one place and no implementation judges itself.
+//
+// A line is `NAME key=value ...`, the answer `ok key=value ...` or `error TEXT`:
+//   open device= memory=          a device and registered memory of so many bytes: gid address rkey
+//   qp depth= max_rd=             a new queue pair instead of the last one: qpn
+//   connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd=
+//   fill offset= length= seed=    bytes that depend on their place and the seed
+//   ramp offset= count= step=     64-bit words 0, step, 2 step ...
+//   digest offset= length=        of these bytes
+//   receive count= size= offset=  posts receives, each into its own slice of the memory
+//   run op= count= size= offset= address= rkey= depth= add=
+//       message i is slice i of the memory here and there; atomics have one target and keep what
+//       they fetch as word i; a compare_swap makes i to i + 1. Ends with the last completion:
+//       status done
+//   collect count=                waits for so many receives in all: status received bytes in_order
+//   shell command=...             to the end of the line: output, newlines as spaces
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace interop {
+
+enum class Operation : uint8_t {
+  send,
+  send_with_imm,
+  write,
+  write_with_imm,
+  read,
+  compare_swap,
+  fetch_add,
+};
+
+// The key=value pairs of a line.
+class Words {
+ public:
+  explicit Words(std::string_view line);
+  std::string text(const std::string& key) const;
+  uint64_t number(const std::string& key, std::optional<uint64_t> otherwise = {}) const;
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+// What the peer needs to know about open memory.
+struct Target {
+  std::string gid;  // as inet_ntop writes it
+  uint32_t rkey = 0;
+};
+
+struct Route {
+  std::string gid;
+  uint32_t qpn = 0;
+  uint32_t psn = 0;       // of our first packet
+  uint32_t peer_psn = 0;  // of the peer's
+  uint32_t mtu = 1024;    // bytes
+  uint8_t timeout = 14;
+  uint8_t retry = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t max_rd = 16;
+};
+
+struct Request {
+  Operation operation = Operation::send;
+  uint64_t id = 0;
+  std::byte* data = nullptr;
+  uint32_t length = 0;
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  uint32_t imm = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+};
+
+struct Done {
+  bool receive = false;
+  std::string status;  // as weft::name spells it
+  uint32_t bytes = 0;
+  uint32_t imm = 0;
+};
+
+// The verbs of one implementation. Whatever cannot be done throws std::runtime_error.
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+  virtual Target open(const std::string& device, std::span<std::byte> memory) = 0;
+  virtual uint32_t make_qp(uint32_t depth, uint8_t max_rd) = 0;  // the queue pair's number
+  virtual void connect(const Route& route) = 0;
+  virtual void post(const Request& request) = 0;
+  virtual void receive(std::byte* data, uint32_t length) = 0;
+  // The next completion, if there is one within the time.
+  virtual std::optional<Done> next(int limit_ms) = 0;
+};
+
+// Serves one client of this TCP port to its end.
+int serve(uint16_t port, Endpoint& endpoint);
+
+}  // namespace interop

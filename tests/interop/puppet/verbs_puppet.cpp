@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end that is the kernel: `verbs_puppet TCP_PORT`, any device of libibverbs, rxe0 say. It runs
+// in the guest and sleeps while it waits, for the guest has one processor.
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+#include "tests/interop/puppet/puppet.hpp"
+
+namespace {
+
+using namespace interop;
+
+[[noreturn]] void fail(const std::string& what, int error = errno) {
+  throw std::runtime_error(what + ": " + std::strerror(error));
+}
+
+template <class T>
+T* need(T* pointer, const char* what) {
+  if (pointer == nullptr) fail(what);
+  return pointer;
+}
+
+constexpr int kAllRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+ibv_wr_opcode opcode(Operation operation) {
+  switch (operation) {
+    case Operation::send:
+      return IBV_WR_SEND;
+    case Operation::send_with_imm:
+      return IBV_WR_SEND_WITH_IMM;
+    case Operation::write:
+      return IBV_WR_RDMA_WRITE;
+    case Operation::write_with_imm:
+      return IBV_WR_RDMA_WRITE_WITH_IMM;
+    case Operation::read:
+      return IBV_WR_RDMA_READ;
+    case Operation::compare_swap:
+      return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Operation::fetch_add:
+      return IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  std::abort();
+}
+
+// As weft::name spells them.
+std::string status_name(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_SUCCESS:
+      return "success";
+    case IBV_WC_LOC_LEN_ERR:
+      return "local_length_error";
+    case IBV_WC_LOC_QP_OP_ERR:
+      return "local_qp_operation_error";
+    case IBV_WC_LOC_PROT_ERR:
+      return "local_protection_error";
+    case IBV_WC_WR_FLUSH_ERR:
+      return "flushed";
+    case IBV_WC_BAD_RESP_ERR:
+      return "bad_response";
+    case IBV_WC_LOC_ACCESS_ERR:
+      return "local_access_error";
+    case IBV_WC_REM_INV_REQ_ERR:
+      return "remote_invalid_request";
+    case IBV_WC_REM_ACCESS_ERR:
+      return "remote_access_error";
+    case IBV_WC_REM_OP_ERR:
+      return "remote_operation_error";
+    case IBV_WC_RETRY_EXC_ERR:
+      return "retry_exceeded";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return "rnr_retry_exceeded";
+    default:
+      return "status_" + std::to_string(status);
+  }
+}
+
+ibv_mtu mtu_code(uint32_t bytes) {
+  int code = IBV_MTU_256;
+  for (uint32_t size = 256; size < bytes; size *= 2) ++code;
+  return static_cast<ibv_mtu>(code);
+}
+
+class VerbsEndpoint final : public Endpoint {
+ public:
+  Target open(const std::string& device, std::span<std::byte> memory) override {
+    ibv_device** devices = need(ibv_get_device_list(nullptr), "no RDMA devices");
+    for (ibv_device** each = devices; *each != nullptr && context_ == nullptr; ++each)
+      if (device == ibv_get_device_name(*each)) context_ = ibv_open_device(*each);
+    ibv_free_device_list(devices);
+    need(context_, device.c_str());
+    domain_ = need(ibv_alloc_pd(context_), "protection domain");
+    region_ = need(ibv_reg_mr(domain_, memory.data(), memory.size(), kAllRights), "memory region");
+    channel_ = need(ibv_create_comp_channel(context_), "completion channel");
+    cq_ = need(ibv_create_cq(context_, 16384, nullptr, channel_, 0), "completion queue");
+    return {find_gid(), region_->rkey};
+  }
+
+  uint32_t make_qp(uint32_t depth, uint8_t) override {
+    if (qp_ != nullptr) ibv_destroy_qp(qp_);
+    while (next(0)) {
+    }
+    ibv_qp_init_attr init{};
+    init.qp_type = IBV_QPT_RC;
+    init.send_cq = init.recv_cq = cq_;
+    init.cap = {depth, depth, 1, 1, 0};
+    init.sq_sig_all = 1;
+    qp_ = need(ibv_create_qp(domain_, &init), "queue pair");
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = 1;
+    attributes.qp_access_flags = kAllRights;
+    modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return qp_->qp_num;
+  }
+
+  void connect(const Route& route) override {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTR;
+    attributes.path_mtu = mtu_code(route.mtu);
+    attributes.dest_qp_num = route.qpn;
+    attributes.rq_psn = route.peer_psn;
+    attributes.max_dest_rd_atomic = route.max_rd;
+    attributes.min_rnr_timer = 12;
+    attributes.ah_attr.is_global = 1;
+    attributes.ah_attr.port_num = 1;
+    attributes.ah_attr.grh.sgid_index = gid_index_;
+    attributes.ah_attr.grh.hop_limit = 64;
+    const std::string v6 =
+        route.gid.find(':') == std::string::npos ? "::ffff:" + route.gid : route.gid;
+    if (inet_pton(AF_INET6, v6.c_str(), attributes.ah_attr.grh.dgid.raw) != 1)
+      throw std::runtime_error("gid " + route.gid + "?");
+    modify(attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.sq_psn = route.psn;
+    attributes.timeout = route.timeout;
+    attributes.retry_cnt = route.retry;
+    attributes.rnr_retry = route.rnr_retry;
+    attributes.max_rd_atomic = route.max_rd;
+    modify(attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                           IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  }
+
+  void post(const Request& request) override {
+    ibv_sge piece = sge(request.data, request.length);
+    ibv_send_wr work{};
+    work.wr_id = request.id;
+    work.sg_list = &piece;
+    work.num_sge = 1;
+    work.opcode = opcode(request.operation);
+    work.send_flags = IBV_SEND_SIGNALED;
+    work.imm_data = htonl(request.imm);
+    if (work.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+      work.wr.atomic = {request.remote_address, request.compare_add, request.swap, request.rkey};
+    } else {
+      work.wr.rdma.remote_addr = request.remote_address;
+      work.wr.rdma.rkey = request.rkey;
+    }
+    ibv_send_wr* bad = nullptr;
+    if (const int error = ibv_post_send(qp_, &work, &bad)) fail("post_send", error);
+  }
+
+  void receive(std::byte* data, uint32_t length) override {
+    ibv_sge piece = sge(data, length);
+    ibv_recv_wr work{0, nullptr, &piece, 1};
+    ibv_recv_wr* bad = nullptr;
+    if (const int error = ibv_post_recv(qp_, &work, &bad)) fail("post_recv", error);
+  }
+
+  std::optional<Done> next(int limit_ms) override {
+    ibv_wc done;
+    if (ibv_poll_cq(cq_, 1, &done) == 0) {
+      ibv_req_notify_cq(cq_, 0);
+      if (ibv_poll_cq(cq_, 1, &done) == 0 && !sleep_and_poll(done, limit_ms)) return {};
+    }
+    const bool receive = (done.opcode & IBV_WC_RECV) != 0;
+    return Done{receive, status_name(done.status), done.byte_len, ntohl(done.imm_data)};
+  }
+
+ private:
+  bool sleep_and_poll(ibv_wc& done, int limit_ms) {
+    pollfd wait = {channel_->fd, POLLIN, 0};
+    while (poll(&wait, 1, limit_ms) == 1) {
+      ibv_cq* cq = nullptr;
+      void* context = nullptr;
+      if (ibv_get_cq_event(channel_, &cq, &context) == 0) ibv_ack_cq_events(cq, 1);
+      ibv_req_notify_cq(cq_, 0);
+      if (ibv_poll_cq(cq_, 1, &done) == 1) return true;
+    }
+    return false;
+  }
+
+  // The IPv4 address of the port; its index goes into every address.
+  std::string find_gid() {
+    ibv_gid gid;
+    for (gid_index_ = 0; ibv_query_gid(context_, 1, gid_index_, &gid) == 0; ++gid_index_) {
+      char text[INET6_ADDRSTRLEN] = {};
+      inet_ntop(AF_INET6, gid.raw, text, sizeof text);
+      if (std::strncmp(text, "::ffff:", 7) == 0) return text + 7;
+    }
+    throw std::runtime_error("the port has no IPv4 address");
+  }
+
+  void modify(ibv_qp_attr& attributes, int mask) {
+    if (const int error = ibv_modify_qp(qp_, &attributes, mask)) fail("modify_qp", error);
+  }
+
+  ibv_sge sge(std::byte* data, uint32_t length) const {
+    return {reinterpret_cast<uintptr_t>(data), length, region_->lkey};
+  }
+
+  ibv_context* context_ = nullptr;
+  ibv_pd* domain_ = nullptr;
+  ibv_mr* region_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+  uint8_t gid_index_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: verbs_puppet TCP_PORT   (puppet.hpp says what it can be told)\n");
+    return 2;
+  }
+  VerbsEndpoint endpoint;
+  return serve(static_cast<uint16_t>(std::atoi(argv[1])), endpoint);
+}

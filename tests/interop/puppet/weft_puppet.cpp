@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end that is weft: `weft_puppet TCP_PORT` on any device string.
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "tests/interop/puppet/puppet.hpp"
+#include "weft/weft.hpp"
+
+namespace {
+
+using namespace interop;
+
+template <class T>
+T need(weft::Result<T> result) {
+  if (result) return std::move(*result);
+  throw std::runtime_error(result.error().message);
+}
+
+void need(const weft::Result<void>& result) {
+  if (!result) throw std::runtime_error(result.error().message);
+}
+
+void need(const weft::PostStatus& status) {
+  if (!status) throw std::runtime_error(status.reason);
+}
+
+weft::Opcode opcode(Operation operation) {
+  switch (operation) {
+    case Operation::send:
+      return weft::Opcode::send;
+    case Operation::send_with_imm:
+      return weft::Opcode::send_with_imm;
+    case Operation::write:
+      return weft::Opcode::write;
+    case Operation::write_with_imm:
+      return weft::Opcode::write_with_imm;
+    case Operation::read:
+      return weft::Opcode::read;
+    case Operation::compare_swap:
+      return weft::Opcode::compare_swap;
+    case Operation::fetch_add:
+      return weft::Opcode::fetch_add;
+  }
+  std::abort();
+}
+
+struct Opened {
+  weft::Device device;
+  weft::ProtectionDomain domain;
+  weft::MemoryRegion region;
+  weft::CompletionQueue cq;
+};
+
+class WeftEndpoint final : public Endpoint {
+ public:
+  Target open(const std::string& device, std::span<std::byte> memory) override {
+    qp_ = {};
+    opened_.reset();
+    weft::Device opened = need(weft::Device::open(device));
+    weft::ProtectionDomain domain = need(opened.protection_domain());
+    weft::MemoryRegion region =
+        need(domain.register_memory(memory.data(), memory.size(), weft::Access::all));
+    weft::CompletionQueue cq = need(opened.completion_queue({.capacity = 16384}));
+    opened_.emplace(Opened{opened, domain, std::move(region), cq});
+    return {weft::to_string(opened.attributes().gid), opened_->region.rkey().value};
+  }
+
+  uint32_t make_qp(uint32_t depth, uint8_t) override {
+    qp_ = need(domain().queue_pair({.send_cq = opened_->cq,
+                                    .recv_cq = opened_->cq,
+                                    .max_send_wr = depth,
+                                    .max_recv_wr = depth}));
+    need(qp_.modify({.state = weft::QpState::init,
+                     .pkey_index = uint16_t{0},
+                     .port = uint8_t{1},
+                     .access = weft::Access::all}));
+    return qp_.number().value;
+  }
+
+  void connect(const Route& route) override {
+    const weft::AddressVector path = {.destination = need(weft::parse_gid(route.gid))};
+    need(qp_.modify({.state = weft::QpState::rtr,
+                     .path = path,
+                     .path_mtu = route.mtu,
+                     .dest_qpn = weft::QpNum{route.qpn},
+                     .rq_psn = weft::Psn{route.peer_psn},
+                     .max_dest_rd_atomic = route.max_rd,
+                     .min_rnr_timer = uint8_t{12}}));
+    need(qp_.modify({.state = weft::QpState::rts,
+                     .sq_psn = weft::Psn{route.psn},
+                     .max_rd_atomic = route.max_rd,
+                     .timeout = route.timeout,
+                     .retry_count = route.retry,
+                     .rnr_retry = route.rnr_retry}));
+  }
+
+  void post(const Request& request) override {
+    const weft::Sge piece = sge(request.data, request.length);
+    need(qp_.post_send({.id = request.id,
+                        .opcode = opcode(request.operation),
+                        .imm = request.imm,
+                        .sges = {&piece, 1},
+                        .remote_address = request.remote_address,
+                        .rkey = {request.rkey},
+                        .compare_add = request.compare_add,
+                        .swap = request.swap}));
+  }
+
+  void receive(std::byte* data, uint32_t length) override {
+    const weft::Sge piece = sge(data, length);
+    need(qp_.post_recv({.id = 0, .sges = {&piece, 1}}));
+  }
+
+  std::optional<Done> next(int limit_ms) override {
+    weft::Completion done;
+    if (opened_->cq.wait({&done, 1}, weft::Duration::from_us(1000 * limit_ms)) == 0) return {};
+    const bool receive =
+        done.type == weft::WorkType::recv || done.type == weft::WorkType::recv_with_imm;
+    return Done{receive, std::string(weft::name(done.status)), done.byte_count, done.imm_or_key};
+  }
+
+ private:
+  weft::ProtectionDomain& domain() {
+    if (!opened_) throw std::runtime_error("open a device first");
+    return opened_->domain;
+  }
+
+  weft::Sge sge(std::byte* data, uint32_t length) const {
+    return {data, length, opened_->region.lkey()};
+  }
+
+  std::optional<Opened> opened_;
+  weft::QueuePair qp_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: weft_puppet TCP_PORT   (puppet.hpp says what it can be told)\n");
+    return 2;
+  }
+  WeftEndpoint endpoint;
+  return serve(static_cast<uint16_t>(std::atoi(argv[1])), endpoint);
+}
