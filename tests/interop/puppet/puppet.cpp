@@ -194,7 +194,7 @@ std::string Puppet::obey(const std::string& line) {
   if (name == "qp")
     return "qpn=" +
            std::to_string(endpoint_.make_qp(static_cast<uint32_t>(words.number("depth", 256)),
-                                            static_cast<uint8_t>(words.number("max_rd", 16))));
+                                            static_cast<uint32_t>(words.number("access", 15))));
   if (name == "ramp") {
     const std::span<std::byte> bytes = part(words.number("offset", 0), words.number("count") * 8);
     for (uint64_t i = 0; i < bytes.size() / 8; ++i) {

@@ -104,7 +104,7 @@ class VerbsEndpoint final : public Endpoint {
     return {find_gid(), region_->rkey};
   }
 
-  uint32_t make_qp(uint32_t depth, uint8_t) override {
+  uint32_t make_qp(uint32_t depth, uint32_t access) override {
     if (qp_ != nullptr) ibv_destroy_qp(qp_);
     while (next(0)) {
     }
@@ -117,7 +117,7 @@ class VerbsEndpoint final : public Endpoint {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = 1;
-    attributes.qp_access_flags = kAllRights;
+    attributes.qp_access_flags = access;  // the numbers are those of weft::Access
     modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     return qp_->qp_num;
   }

@@ -66,7 +66,7 @@ class WeftEndpoint final : public Endpoint {
     return {weft::to_string(opened.attributes().gid), opened_->region.rkey().value};
   }
 
-  uint32_t make_qp(uint32_t depth, uint8_t) override {
+  uint32_t make_qp(uint32_t depth, uint32_t access) override {
     qp_ = need(domain().queue_pair({.send_cq = opened_->cq,
                                     .recv_cq = opened_->cq,
                                     .max_send_wr = depth,
@@ -74,7 +74,7 @@ class WeftEndpoint final : public Endpoint {
     need(qp_.modify({.state = weft::QpState::init,
                      .pkey_index = uint16_t{0},
                      .port = uint8_t{1},
-                     .access = weft::Access::all}));
+                     .access = static_cast<weft::Access>(access)}));
     return qp_.number().value;
   }
 
