@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Short dialogues of a raw peer with one end, and what the end does: the material of the table of
 differences in README.md. A dialogue returns its observation as text and judges nothing."""
+import pathlib
 import select
 
 import raw_peer
 from raw_peer import (ACK, COMPARE_SWAP, FETCH_ADD, READ, SEND_FIRST, SEND_LAST, SEND_MIDDLE,
                       SEND_ONLY, UD_SEND, WRITE_FIRST, WRITE_LAST, WRITE_ONLY, aeth, atomic, reth)
 
+README = pathlib.Path(__file__).with_name("README.md")
 DIALOGUES = []
 
 
@@ -114,13 +116,13 @@ def beyond_region(peer):
 
 @dialogue("C-NAK-39", "WRITE to a queue pair without that right")
 def write_without_right(peer):
-    peer.connect(peer.wire, peer.end, access=1)
+    peer.connect(peer.end, access=1)
     return said(peer.ask(WRITE_ONLY, peer.target(4) + b"data"))
 
 
 @dialogue("C-NAK-39", "READ from a queue pair without that right")
 def read_without_right(peer):
-    peer.connect(peer.wire, peer.end, access=1)
+    peer.connect(peer.end, access=1)
     return said(peer.ask(READ, peer.target(4)))
 
 
@@ -191,7 +193,7 @@ def ghost_ack(peer):
     peer.end.begin("run", op="write", count=1, size=8, address=memory["address"], rkey=1)
     request = peer.receive()
     peer.send(ACK, aeth(0x1F, 1), psn=request.psn + 1000)
-    believed = bool(select.select([peer.end.connection], [], [], 0.3)[0])
+    believed = bool(select.select([peer.end.connection], [], [], peer.patience_s)[0])
     peer.send(ACK, aeth(0x1F, 1), psn=request.psn)
     status = peer.end.end()["status"]
     return f"{'completes the request' if believed else 'ignored'} ({status})"
@@ -212,7 +214,7 @@ def ack_past_read(peer):
 def nak_status(peer):
     found = []
     for code in (0x61, 0x62, 0x63):
-        peer.connect(peer.wire, peer.end)
+        peer.connect(peer.end)
         peer.end.begin("run", op="write", count=1, size=8, address=0, rkey=1)
         request = peer.receive()
         peer.send(ACK, aeth(code, 0), psn=request.psn)
@@ -222,10 +224,10 @@ def nak_status(peer):
 
 @dialogue("C-RETRY-47", "transmissions of a request that nobody answers, retry_cnt 3")
 def count_retries(peer):
-    peer.connect(peer.wire, peer.end, retry=3, timeout=12)
+    peer.connect(peer.end, retry=3, timeout=12)
     peer.end.begin("run", op="write", count=1, size=8, address=0, rkey=1)
     transmissions = 0
-    while peer.receive(1):
+    while peer.receive(4 * peer.patience_s):
         transmissions += 1
     return f"{transmissions} ({peer.end.end()['status']})"
 
@@ -246,15 +248,37 @@ def compare_swap(peer):
     return f"{'kept' if before else 'changed'}, {'swapped' if word_of(peer.end, 7) else 'kept'}"
 
 
-def observe(wire, end, address):
-    """{(rule, text): what the end did}."""
-    peer = raw_peer.RawPeer(address)
-    peer.wire = wire
-    seen = {}
+def observe(peer, end, function):
+    """What the end does in a dialogue with the raw peer."""
+    peer.connect(end)
+    try:
+        return function(peer)
+    except AttributeError:  # of None: the dialogue needs an answer that did not come
+        return "no answer"
+
+
+def table():
+    """{dialogue: {"weft": what it does, "rxe": what it does}} as README.md has it."""
+    rows = {}
+    for line in README.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0].startswith("C-"):
+            rows[cells[1]] = {"weft": cells[2], "rxe": cells[3] if cells[3] != "=" else cells[2]}
+    return rows
+
+
+def check(test, wire, end, column, address):
+    """Each dialogue must end as the table says. One that does not is given ten times the patience
+    before that counts: the machine may be busy."""
+    expected = table()
+    peer = raw_peer.RawPeer(wire, address)
+    test.addCleanup(peer.close)
     for rule, text, function in DIALOGUES:
-        peer.connect(wire, end)
-        try:
-            seen[rule, text] = function(peer)
-        except AttributeError:  # an answer that did not come
-            seen[rule, text] = "no answer"
-    return seen
+        with test.subTest(rule=rule, dialogue=text):
+            peer.patience_s = 0.3
+            known = expected.get(text, {}).get(column, "not in the table")
+            seen = observe(peer, end, function)
+            if seen != known:
+                peer.patience_s = 3
+                seen = observe(peer, end, function)
+            test.assertEqual(seen, known)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-HOST, GUEST = "10.77.0.1", "10.77.0.2"
+HOST, GUEST, RAW_PEER = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 GUEST_PORT = 7002
 
 
@@ -42,13 +42,14 @@ def run(*words):
 
 
 class Guest:
-    """A booted kernel with rxe0 at GUEST, and a tap whose end in this namespace is HOST."""
+    """A booted kernel with rxe0 at GUEST, and a tap; this namespace has the other addresses."""
 
     def __init__(self, kernel, puppet, mtu=1500):
         self.folder = tempfile.TemporaryDirectory()
         run("ip", "tuntap", "add", "dev", "weft0", "mode", "tap")
         run("ip", "link", "set", "weft0", "address", "02:00:00:00:00:01", "mtu", str(mtu), "up")
-        run("ip", "addr", "add", f"{HOST}/24", "dev", "weft0")
+        for address in (HOST, RAW_PEER):
+            run("ip", "addr", "add", f"{address}/24", "dev", "weft0")
         self.console = open(pathlib.Path(self.folder.name) / "console", "w+", encoding="utf-8",
                             errors="replace")
         self.process = subprocess.Popen(

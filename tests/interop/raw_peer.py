@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A peer that says what a test wants it to say: single RoCEv2 packets through an ordinary socket.
 
-An unconnected IPv4 socket with IP_MTU_DISCOVER=DO sends identification 0 and DF, so the ICRC of what
-leaves is known here. Packets are laid out and summed apart from lib/wire (tests/oracle).
+An unconnected IPv4 socket with IP_MTU_DISCOVER=DO sends identification 0 and DF, so the ICRC of
+what leaves is known here. Packets are laid out and summed apart from lib/wire (tests/oracle).
 """
 import pathlib
 import socket
@@ -49,17 +49,21 @@ class Packet:
 class RawPeer:
     """Its address is one more of this namespace's. `psn` is that of its next request."""
 
-    def __init__(self, address):
-        self.address = address
+    def __init__(self, wire, address):
+        self.wire, self.address = wire, address
+        self.patience_s = 0.3  # how long "nothing" takes
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         self.socket.bind((address, PORT))
         self.end = self.memory = None
         self.remote = self.qpn = self.psn = 0
 
-    def connect(self, wire, end, access=15, **options):
+    def close(self):
+        self.socket.close()
+
+    def connect(self, end, access=15, **options):
         """A new queue pair of `end`, that takes this for its peer. Both count from PSN 1000."""
-        self.end, self.memory = end, wire.open[end]
+        self.end, self.memory = end, self.wire.open[end]
         self.remote = self.memory["gid"]
         self.qpn = int(end.qp(access=access)["qpn"])
         self.psn = 1000
@@ -89,9 +93,9 @@ class RawPeer:
             icrc = bytes([icrc[0] ^ 1]) + icrc[1:]
         self.socket.sendto(packet + icrc, (self.remote, PORT))
 
-    def receive(self, limit=0.3):
+    def receive(self, limit_s=None):
         """The next packet, or None."""
-        self.socket.settimeout(limit or 1e-6)
+        self.socket.settimeout(self.patience_s if limit_s is None else limit_s or 1e-6)
         try:
             return Packet(self.socket.recv(9000))
         except (TimeoutError, BlockingIOError):

@@ -2,15 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Weft against the kernel's rdma_rxe, on a wire between this machine and a guest.
 
-Every operation in both directions, and every byte compared (exchanges.py). ./dev interop builds the
-guest's kernel (kernel.py); without it the test is skipped, aloud.
+Every operation in both directions, and every byte compared (exchanges.py); the same under loss,
+duplication and reordering that the guest's kernel makes; single questions whose answers README.md
+tabulates (dialogues.py). ./dev interop builds the guest's kernel (kernel.py); without it the test
+is skipped, aloud. WEFT_INTEROP_PACKETS: how many packets of data at least, 100,000 if unset.
 """
+import os
 import pathlib
+import re
 import unittest
 
+import dialogues
 import exchanges
 import guest
 import kernel
+
+PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
+COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
+# What tc netem does to both directions. The last lets 1 % of packets be overtaken.
+IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
 
 
 def why_not():
@@ -34,9 +44,62 @@ class Rxe(exchanges.Exchanges, unittest.TestCase):
     def setUpClass(cls):
         cls.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet")
         cls.addClassCleanup(cls.guest.close)
-        weft = exchanges.start_weft(cls, "weft")
-        rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
-        cls.wire = exchanges.Wire({weft: f"roce+udp:{guest.HOST}", rxe: "rxe0"})
+        cls.weft = exchanges.start_weft(cls, "weft")
+        try:
+            cls.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
+        except OSError:
+            print(cls.guest.said())
+            raise
+        cls.wire = exchanges.Wire({cls.weft: f"roce+udp:{guest.HOST}", cls.rxe: "rxe0"})
+
+    def shell(self, *commands):
+        return self.rxe.shell(command="; ".join(commands))
+
+    def packets_of_rxe(self):
+        return sum(int(n) for n in self.shell(f"cat {COUNTERS}/sent_pkts {COUNTERS}/rcvd_pkts"
+                                              ).split())
+
+    def test_many_packets(self):
+        before = self.packets_of_rxe()
+        while self.packets_of_rxe() - before < PACKETS:
+            for operation in exchanges.MOVES:
+                self.carry_out(*(exchanges.Move(self.wire, direction, operation, 64, 64000, offset)
+                                 for direction, offset in zip(self.wire.directions(),
+                                                              (0, exchanges.MEMORY // 2))))
+        print(f"{self.packets_of_rxe() - before} packets between weft and rxe")
+
+    def impair(self, netem):
+        """On what the guest sends, and, by way of ifb0, on what it receives."""
+        told = self.shell(
+            f"tc qdisc add dev vec0 root netem {netem}", "ip link set ifb0 up",
+            f"tc qdisc add dev ifb0 root netem {netem}", "tc qdisc add dev vec0 ingress",
+            "tc filter add dev vec0 ingress matchall action mirred egress redirect dev ifb0")
+        self.assertEqual(told.strip(), "")
+        self.addCleanup(self.shell, "tc qdisc del dev vec0 root", "tc qdisc del dev ifb0 root",
+                        "tc qdisc del dev vec0 ingress")
+
+    def under(self, netem):
+        self.impair(netem)
+        for direction in self.each_direction():
+            for operation in exchanges.MOVES:
+                self.carry_out(exchanges.Move(self.wire, direction, operation, 100, 5000))
+        self.test_atomics()
+        sent = self.shell("tc -s qdisc show dev vec0", "tc -s qdisc show dev ifb0")
+        counts = [int(n) for n in re.findall(r"Sent \d+ bytes (\d+) pkt", sent)]
+        self.assertGreater(min(counts), 1000, sent)  # both directions really went that way
+        if "loss" in netem:
+            self.assertTrue(all(int(n) for n in re.findall(r"netem.*?dropped (\d+)", sent)), sent)
+
+    def test_dialogues(self):
+        dialogues.check(self, self.wire, self.rxe, "rxe", guest.RAW_PEER)
+
+
+def under(netem):
+    return lambda self: self.under(netem)
+
+
+for impairment in IMPAIRMENTS:
+    setattr(Rxe, "test_under_" + re.sub(r"\W+", "_", impairment), under(impairment))
 
 
 def main():

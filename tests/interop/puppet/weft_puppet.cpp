@@ -67,6 +67,9 @@ class WeftEndpoint final : public Endpoint {
   }
 
   uint32_t make_qp(uint32_t depth, uint32_t access) override {
+    qp_ = {};
+    while (opened_ && next(0)) {
+    }
     qp_ = need(domain().queue_pair({.send_cq = opened_->cq,
                                     .recv_cq = opened_->cq,
                                     .max_send_wr = depth,
