@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "providers/port/af_packet/af_packet_port.hpp"
 #include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
 #include "providers/port/shm/shm_port.hpp"
@@ -19,6 +20,7 @@ namespace {
 constexpr PortKind kPorts[] = {
     {"udp", "lo", &port::open_udp_port},
     {"shm", "default", &port::open_shm_port},
+    {"af_packet", "eth0", &port::open_af_packet_port},
 #ifdef WEFT_HAVE_DPDK
     {"dpdk", "net_null", &port::open_dpdk_port},
 #endif

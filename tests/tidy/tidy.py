@@ -17,7 +17,7 @@ SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 # What software providers and ports may include.
 SOFTWARE = ("verbs driver engine wire memory base "
-            "port_udp port_shm port_sim port_dpdk port_middleware")
+            "port_udp port_shm port_sim port_dpdk port_af_packet port_middleware")
 PORT = "engine wire memory base"
 
 # Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
@@ -45,6 +45,7 @@ MAY_INCLUDE = {
     "port_middleware": PORT,
     "port_ethernet": PORT,
     "port_dpdk": PORT + " port_ethernet",
+    "port_af_packet": PORT + " port_ethernet",
     "examples": "",
     "bench": "base",
     "simulator": "base congestion sim",  # bench/sim: the program weft_sim

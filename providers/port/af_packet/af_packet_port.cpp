@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames out of the ring and into a raw socket. See af_packet_port.hpp.
+#include "providers/port/af_packet/af_packet_port.hpp"
+
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "lib/base/clock.hpp"
+#include "providers/port/ethernet/framing.hpp"
+
+namespace weft::port {
+namespace {
+
+using af_packet::Arrival;
+using af_packet::Interface;
+
+constexpr uint32_t kTransportHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
+constexpr size_t kPieces = 2 + engine::kMaxSpans + 1;        // outer headers, head, spans, tail
+
+engine::Capabilities describe(const Interface& interface) {
+  engine::Capabilities c;
+  const uint32_t headers = (interface.address.is_ipv4() ? 20 : 40) + kTransportHeaders;
+  c.active_mtu =
+      std::clamp(std::bit_floor(std::max(interface.mtu, headers + 1) - headers), 256u, 4096u);
+  c.integrity_bits = 32;
+  c.gather = true;
+  c.ecn = true;
+  c.in_flight_limit = 1u << 20;  // fits the ring, small frames too
+  c.packet_overhead = 512;
+  return c;
+}
+
+ethernet::Neighbours::Self self_of(const Interface& interface) {
+  ethernet::Neighbours::Self self;
+  self.mac = interface.mac;
+  self.address = interface.address;
+  self.prefix = interface.prefix;
+  self.gateway = interface.gateway;
+  return self;
+}
+
+Error failed(Code code, const std::string& what) {
+  return {code, "af_packet: " + what + ": " + std::strerror(errno)};
+}
+
+Result<int> open_sender(const Interface& interface) {
+  const int socket = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_ll where{};
+  where.sll_family = AF_PACKET;
+  where.sll_ifindex = interface.index;
+  if (socket >= 0 && ::bind(socket, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0)
+    return socket;
+  if (socket >= 0) ::close(socket);
+  return failed(Code::io_error, "a socket to send through");
+}
+
+// Takes the UDP port and never reads: its filter drops everything. An address that the kernel does
+// not have needs none; the descriptor is -1 then.
+Result<int> hold_udp_port(const Gid& address, int scope, uint16_t udp_port) {
+  const bool v4 = address.is_ipv4();
+  const int socket = ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in v4_address{};
+  v4_address.sin_family = AF_INET;
+  v4_address.sin_port = htons(udp_port);
+  std::memcpy(&v4_address.sin_addr, &address.bytes[12], 4);
+  sockaddr_in6 v6_address{};
+  v6_address.sin6_family = AF_INET6;
+  v6_address.sin6_port = htons(udp_port);
+  v6_address.sin6_scope_id = static_cast<uint32_t>(scope);
+  std::memcpy(&v6_address.sin6_addr, address.bytes.data(), 16);
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog filter = {1, &nothing};
+  if (socket < 0 || ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
+    return failed(Code::io_error, "a socket to hold the UDP port");
+  const auto* const where = v4 ? reinterpret_cast<const sockaddr*>(&v4_address)
+                               : reinterpret_cast<const sockaddr*>(&v6_address);
+  if (::bind(socket, where, v4 ? sizeof v4_address : sizeof v6_address) == 0) return socket;
+  const int error = errno;
+  ::close(socket);
+  if (error == EADDRNOTAVAIL) return -1;
+  return Error{Code::address_in_use, "af_packet: UDP port " + std::to_string(udp_port) + " of " +
+                                         to_string(address) + " is taken (" + std::strerror(error) +
+                                         "): another device, or roce+udp, has it"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOptions& options) {
+  Result<Interface> interface = af_packet::find_interface(options.where);
+  if (!interface) return interface.error();
+  for (const auto& [key, value] : options.options) {
+    const Result<Gid> address = parse_gid(value);
+    if (key != "address" || !address)
+      return Error{Code::invalid_argument, "af_packet." + key + "=" + value +
+                                               " is not valid; af_packet has one key: address=IP"};
+    interface->address = *address;
+  }
+  if (interface->address == Gid{})
+    return Error{Code::not_found, "af_packet: " + options.where +
+                                      " has no address: ip addr add, or say af_packet.address=IP"};
+  Result<af_packet::Ring> ring = af_packet::Ring::open(*interface, options.udp_port);
+  if (!ring) return ring.error();
+  const Result<int> placeholder =
+      hold_udp_port(interface->address, interface->index, options.udp_port);
+  if (!placeholder) return placeholder.error();
+  const Result<int> sender = open_sender(*interface);
+  if (!sender) {
+    if (*placeholder >= 0) ::close(*placeholder);
+    return sender.error();
+  }
+  return std::unique_ptr<engine::Port>(
+      new AfPacketPort(*interface, *std::move(ring), *sender, *placeholder, options.udp_port));
+}
+
+AfPacketPort::AfPacketPort(const Interface& interface, af_packet::Ring ring, int sender,
+                           int placeholder, uint16_t udp_port)
+    : ring_(std::move(ring)),
+      neighbours_(self_of(interface)),
+      capabilities_(describe(interface)),
+      udp_port_(udp_port),
+      sender_(sender),
+      placeholder_(placeholder),
+      messages_(kBurst),
+      pieces_(kBurst * kPieces),
+      headers_(kBurst) {
+  neighbours_.add(interface.address, interface.mac);
+}
+
+AfPacketPort::~AfPacketPort() {
+  ::close(sender_);
+  if (placeholder_ >= 0) ::close(placeholder_);
+}
+
+// ---- receiving
+
+size_t AfPacketPort::receive(std::span<engine::Frame> frames) noexcept {
+  if (!looped_.empty()) return receive_looped(frames);
+  const size_t room = std::min(frames.size(), kBurst);
+  size_t count = 0;
+  while (count < room && used_up_ < kBurst) {
+    if (train_.left == 0 && !begin_train()) {
+      if (ring_.waits() && used_up_ < kBurst) continue;
+      break;
+    }
+    paths_[count] = train_.path;
+    frames[count].path = &paths_[count];
+    take_segment(frames[count++]);
+    if (train_.left == 0) ++used_up_;
+  }
+  counters_.rx_frames += count;
+  if (count == 0) release({});
+  return count;
+}
+
+// Takes the next arrival; false: there is none, or it is none of ours.
+bool AfPacketPort::begin_train() noexcept {
+  Arrival arrival;
+  if (!ring_.next(arrival)) return false;
+  if (accept(arrival)) return true;
+  ++used_up_;
+  return false;
+}
+
+// A UDP checksum that a device was to fill in means nothing: the frame counts as one without.
+void clear_checksum(const Arrival& arrival) noexcept {
+  const bool v4 = arrival.length > 13 && arrival.bytes[12] == std::byte{0x08};
+  const size_t at = 14 + (v4 ? 20 : 40) + 6;
+  if (arrival.length >= at + 2) arrival.bytes[at] = arrival.bytes[at + 1] = std::byte{0};
+}
+
+bool AfPacketPort::accept(const Arrival& arrival) noexcept {
+  if (arrival.checksum_to_come) clear_checksum(arrival);
+  wire::Outer outer;
+  wire::Transport transport;
+  const wire::OuterError error = wire::parse_outer(arrival.bytes, arrival.length, outer, transport);
+  if (error != wire::OuterError::none) {
+    const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
+    const bool heard = other && neighbours_.hear(arrival.bytes, arrival.length);
+    ++(heard ? counters_.rx_neighbour : other ? counters_.rx_foreign : counters_.rx_malformed);
+    if (heard) say_neighbours();
+    return false;
+  }
+  if (outer.destination != address() || outer.destination_port != udp_port_) {
+    ++counters_.rx_foreign;
+    return false;
+  }
+  if (transport.length == 0) return false;
+  counters_.rx_trains += arrival.segment != 0;
+  const uint32_t segment = arrival.segment != 0 ? arrival.segment : transport.length;
+  train_ = {ethernet::path_of(outer), transport.bytes, transport.length, segment, outer.ip_id};
+  return true;
+}
+
+// Segment k of a train leaves a device with identification k more than the train's.
+void AfPacketPort::take_segment(engine::Frame& frame) noexcept {
+  const engine::Path* const path = frame.path;
+  frame = {};
+  frame.path = path;
+  frame.bytes = train_.bytes;
+  frame.length = std::min(train_.segment, train_.left);
+  frame.ip_id = train_.ip_id++;
+  frame.ecn = path->traffic_class & 3;
+  train_.bytes += frame.length;
+  train_.left -= frame.length;
+}
+
+size_t AfPacketPort::receive_looped(std::span<engine::Frame> frames) noexcept {
+  lent_looped_.swap(looped_);
+  const size_t count = std::min(frames.size(), lent_looped_.size());
+  for (size_t i = 0; i < count; ++i) {
+    const Looped& one = lent_looped_[i];
+    frames[i] = {};
+    frames[i].path = &one.path;
+    frames[i].bytes = one.bytes.data();
+    frames[i].length = static_cast<uint32_t>(one.bytes.size());
+    frames[i].ip_id = one.ip_id;
+    frames[i].ecn = one.ecn;
+  }
+  counters_.rx_frames += count;
+  return count;
+}
+
+void AfPacketPort::release(std::span<const engine::Frame>) noexcept {
+  ring_.release(used_up_);
+  used_up_ = 0;
+  lent_looped_.clear();
+}
+
+// ---- sending
+
+size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  say_neighbours();
+  size_t taken = 0;
+  while (taken < frames.size()) {
+    const Gid& destination = frames[taken].path->destination;
+    size_t run = 1;
+    while (taken + run < frames.size() && run < kBurst &&
+           frames[taken + run].path->destination == destination)
+      ++run;
+    const wire::MacAddress* const to = neighbours_.find(destination);
+    if (to == nullptr) {
+      const auto asked = neighbours_.ask(destination, base::Clock::process().now());
+      say_neighbours();
+      if (asked == ethernet::Neighbours::Asked::waiting) return taken;
+      counters_.tx_no_neighbour += run;
+    } else if (destination == address()) {
+      for (size_t i = 0; i < run; ++i) loop_back(frames[taken + i]);
+    } else {
+      const size_t sent = send(frames.subspan(taken, run), *to);
+      if (sent < run) return taken + sent;
+    }
+    taken += run;
+  }
+  return taken;
+}
+
+// One that finds no room is lost, as on a wire.
+void AfPacketPort::loop_back(const engine::TxFrame& frame) noexcept {
+  if (looped_.size() == kMostLooped) return;
+  Looped one{*frame.path, {}, frame.ip_id, frame.ecn};
+  const auto add = [&](const std::byte* data, size_t size) {
+    one.bytes.insert(one.bytes.end(), data, data + size);
+  };
+  add(frame.head, frame.head_length);
+  for (uint32_t i = 0; i < frame.span_count; ++i) add(frame.spans[i].data, frame.spans[i].length);
+  add(frame.tail, frame.tail_length);
+  looped_.push_back(std::move(one));
+}
+
+// Returns how many frames are sent, or lost because the kernel refuses them for good.
+size_t AfPacketPort::send(std::span<const engine::TxFrame> frames,
+                          const wire::MacAddress& to) noexcept {
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const engine::TxFrame& frame = frames[i];
+    iovec* const first = &pieces_[i * kPieces];
+    iovec* piece = first;
+    const auto add = [&](const std::byte* data, size_t size) {
+      *piece++ = {const_cast<std::byte*>(data), size};
+    };
+    const wire::Outer outer = ethernet::outer_of(frame, neighbours_.self(), to);
+    add(headers_[i].data(), wire::emit_outer(headers_[i].data(), outer, frame.length()));
+    add(frame.head, frame.head_length);
+    for (uint32_t k = 0; k < frame.span_count; ++k) add(frame.spans[k].data, frame.spans[k].length);
+    if (frame.tail_length != 0) add(frame.tail, frame.tail_length);
+    messages_[i] = {};
+    messages_[i].msg_hdr.msg_iov = first;
+    messages_[i].msg_hdr.msg_iovlen = static_cast<size_t>(piece - first);
+  }
+  size_t done = 0;
+  while (done < frames.size()) {
+    const int sent = ::sendmmsg(sender_, &messages_[done],
+                                static_cast<unsigned>(frames.size() - done), MSG_DONTWAIT);
+    if (sent > 0) {
+      done += static_cast<size_t>(sent);
+      counters_.tx_frames += static_cast<uint64_t>(sent);
+    } else if (errno == EAGAIN) {
+      return done;
+    } else if (errno != EINTR) {
+      ++done;
+      ++counters_.tx_errors;
+    }
+  }
+  return done;
+}
+
+void AfPacketPort::say_neighbours() noexcept {
+  for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();)
+    counters_.tx_neighbour += ::send(sender_, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
+}
+
+// ---- sleeping and counting
+
+bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+  if (!looped_.empty() || train_.left != 0 || ring_.waits()) return false;
+  descriptors.push_back({ring_.fd(), POLLIN, 0});
+  if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});
+  return true;
+}
+
+void AfPacketPort::append_counters(std::vector<Counter>& counters) const {
+  ring_drops_ += ring_.take_drops();
+  counters.insert(counters.end(), {{"af_packet_rx_frames", counters_.rx_frames},
+                                   {"af_packet_rx_trains", counters_.rx_trains},
+                                   {"af_packet_rx_foreign", counters_.rx_foreign},
+                                   {"af_packet_rx_malformed", counters_.rx_malformed},
+                                   {"af_packet_rx_neighbour", counters_.rx_neighbour},
+                                   {"af_packet_rx_ring_drops", ring_drops_},
+                                   {"af_packet_tx_frames", counters_.tx_frames},
+                                   {"af_packet_tx_neighbour", counters_.tx_neighbour},
+                                   {"af_packet_tx_no_neighbour", counters_.tx_no_neighbour},
+                                   {"af_packet_tx_errors", counters_.tx_errors}});
+}
+
+}  // namespace weft::port

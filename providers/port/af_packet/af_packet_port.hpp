@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The af_packet port: RoCEv2 as raw frames on a network interface, every header as it is meant:
+// roce+af_packet:eth0. Needs CAP_NET_RAW. The kernel keeps the interface and its addresses; a
+// socket of this port holds UDP port 4791, so that the kernel does not answer "port unreachable".
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "providers/port/af_packet/ring.hpp"
+#include "providers/port/ethernet/neighbours.hpp"
+
+namespace weft::port {
+
+class AfPacketPort final : public engine::Port {
+ public:
+  // `sender`: a raw socket that sends on the interface. `placeholder`: what holds the UDP port.
+  AfPacketPort(const af_packet::Interface& interface, af_packet::Ring ring, int sender,
+               int placeholder, uint16_t udp_port);
+  ~AfPacketPort() override;
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return neighbours_.self().address; }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  static constexpr size_t kBurst = 64;
+  static constexpr size_t kMostLooped = kBurst;
+
+  struct Counters {
+    uint64_t rx_frames = 0, tx_frames = 0;
+    uint64_t rx_trains = 0;     // that came uncut
+    uint64_t rx_foreign = 0;    // not for our address
+    uint64_t rx_malformed = 0;  // outer headers that must not be believed
+    uint64_t rx_neighbour = 0, tx_neighbour = 0;
+    uint64_t tx_no_neighbour = 0;  // nobody answers for the address
+    uint64_t tx_errors = 0;        // refused by the kernel: too long, memory gone, link down
+  };
+  // What is left of the arrival at hand: one frame, or the segments of a train.
+  struct Train {
+    engine::Path path;
+    const std::byte* bytes = nullptr;
+    uint32_t left = 0;
+    uint32_t segment = 0;
+    uint16_t ip_id = 0;
+  };
+  // A frame to our own address, which no wire brings back.
+  struct Looped {
+    engine::Path path;
+    std::vector<std::byte> bytes;
+    uint16_t ip_id = 0;
+    uint8_t ecn = 0;
+  };
+
+  bool begin_train() noexcept;
+  bool accept(const af_packet::Arrival& arrival) noexcept;
+  void take_segment(engine::Frame& frame) noexcept;
+  size_t receive_looped(std::span<engine::Frame> frames) noexcept;
+  void loop_back(const engine::TxFrame& frame) noexcept;
+  size_t send(std::span<const engine::TxFrame> frames, const wire::MacAddress& to) noexcept;
+  void say_neighbours() noexcept;
+
+  af_packet::Ring ring_;
+  ethernet::Neighbours neighbours_;
+  engine::Capabilities capabilities_;
+  const uint16_t udp_port_;
+  int sender_, placeholder_;
+  Counters counters_;
+  mutable uint64_t ring_drops_ = 0;
+  Train train_;
+  size_t used_up_ = 0;  // arrivals that the frames lent now were cut from, the one at hand apart
+  std::array<engine::Path, kBurst> paths_{};
+  std::vector<Looped> looped_, lent_looped_;
+  std::vector<mmsghdr> messages_;
+  std::vector<iovec> pieces_;
+  std::vector<std::array<std::byte, wire::kMaxOuterLength>> headers_;
+};
+
+// Errors: invalid_argument, not_found, permission_denied, address_in_use, io_error, no_memory.
+Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOptions& options);
+
+}  // namespace weft::port

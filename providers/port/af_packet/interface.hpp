@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A network interface of this machine as the kernel describes it: what a port that speaks raw
+// frames on it must know to be one of its hosts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/wire/encapsulation.hpp"
+#include "weft/result.hpp"
+
+namespace weft::port::af_packet {
+
+struct Interface {
+  int index = 0;
+  wire::MacAddress mac{};
+  uint32_t mtu = 0;
+  Gid address;         // the first IPv4 address, else the first IPv6 address; all zero: none
+  uint8_t prefix = 0;  // bits that the link's addresses share
+  Gid gateway;         // of the interface's default route (IPv4); all zero: none
+};
+
+// Errors: not_found (no such interface, or it is down), not_supported (no Ethernet).
+Result<Interface> find_interface(const std::string& name);
+
+}  // namespace weft::port::af_packet
