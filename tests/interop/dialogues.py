@@ -130,7 +130,8 @@ def read_without_right(peer):
 def long_send(peer):
     peer.end.receive(count=1, size=16)
     answer = said(peer.ask(SEND_ONLY, bytes(64)))
-    return f"{answer}, receiver {peer.end.collect(count=1)['status']}"
+    limit_ms = int(3000 * peer.patience_s)
+    return f"{answer}, receiver {peer.end.collect(count=1, limit_ms=limit_ms)['status']}"
 
 
 @dialogue("C-OPS-70", "SEND FIRST of less than the path MTU")

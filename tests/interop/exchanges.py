@@ -61,15 +61,16 @@ class Puppet:
         return call
 
 
-def start_weft(case, name):
-    """Weft's end, as a process that ends with the test case."""
+def start_weft(case, name, within=(), address="127.0.0.1"):
+    """Weft's end, as a process that ends with the test case. `within`: the command that starts it
+    where it has `address`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([str(BIN / "weft_puppet"), str(port)])
+    process = subprocess.Popen([*within, str(BIN / "weft_puppet"), str(port)])
     case.addClassCleanup(process.wait)
     case.addClassCleanup(process.kill)
-    return Puppet(name, "127.0.0.1", port)
+    return Puppet(name, address, port)
 
 
 class Wire:

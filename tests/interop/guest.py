@@ -65,6 +65,7 @@ class Guest:
         return self.console.read()
 
     def close(self):
+        run("ip", "link", "del", "weft0")
         self.process.terminate()
         try:
             self.process.wait(10)

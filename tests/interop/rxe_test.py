@@ -39,7 +39,11 @@ def why_not():
     return None
 
 
-class Rxe(exchanges.Exchanges, unittest.TestCase):
+class Rxe(exchanges.Exchanges):
+    """With `device` at our end of the wire."""
+
+    device = None
+
     @classmethod
     def setUpClass(cls):
         cls.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet")
@@ -50,7 +54,7 @@ class Rxe(exchanges.Exchanges, unittest.TestCase):
         except OSError:
             print(cls.guest.said())
             raise
-        cls.wire = exchanges.Wire({cls.weft: f"roce+udp:{guest.HOST}", cls.rxe: "rxe0"})
+        cls.wire = exchanges.Wire({cls.weft: cls.device, cls.rxe: "rxe0"})
 
     def shell(self, *commands):
         return self.rxe.shell(command="; ".join(commands))
@@ -90,9 +94,6 @@ class Rxe(exchanges.Exchanges, unittest.TestCase):
         if "loss" in netem:
             self.assertTrue(all(int(n) for n in re.findall(r"netem.*?dropped (\d+)", sent)), sent)
 
-    def test_dialogues(self):
-        dialogues.check(self, self.wire, self.rxe, "rxe", guest.RAW_PEER)
-
 
 def under(netem):
     return lambda self: self.under(netem)
@@ -100,6 +101,17 @@ def under(netem):
 
 for impairment in IMPAIRMENTS:
     setattr(Rxe, "test_under_" + re.sub(r"\W+", "_", impairment), under(impairment))
+
+
+class OverUdp(Rxe, unittest.TestCase):
+    device = f"roce+udp:{guest.HOST}"
+
+    def test_dialogues(self):
+        dialogues.check(self, self.wire, self.rxe, "rxe", guest.RAW_PEER)
+
+
+class OverAfPacket(Rxe, unittest.TestCase):
+    device = "roce+af_packet:weft0"
 
 
 def main():

@@ -174,7 +174,8 @@ std::string Puppet::run(const Words& words) {
 
 std::string Puppet::collect(const Words& words) {
   while (received_ < words.number("count") && receive_status_ == "success") {
-    const std::optional<Done> done = endpoint_.next(kPatience_ms);
+    const std::optional<Done> done =
+        endpoint_.next(static_cast<int>(words.number("limit_ms", kPatience_ms)));
     if (!done) receive_status_ = "nothing_happened";
     if (done && done->receive) note_receive(*done);
   }

@@ -14,7 +14,7 @@
 //       message i is slice i of the memory here and there; atomics have one target and keep what
 //       they fetch as word i; a compare_swap makes i to i + 1. Ends with the last completion:
 //       status done
-//   collect count=                waits for so many receives in all: status received bytes in_order
+//   collect count= limit_ms=      waits for so many receives in all: status received bytes in_order
 //   shell command=...             to the end of the line: output, newlines as spaces
 #pragma once
 
