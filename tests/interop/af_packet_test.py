@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The exchanges over raw frames on a veth pair: af_packet at both ends, and af_packet with udp,
-whose trains a veth hands over uncut."""
+whose trains a veth hands over uncut.
+
+Other ends of the wire: rxe_test.py."""
 import os
 import subprocess
 import unittest
@@ -52,6 +54,10 @@ class BothAfPacket(Veth, unittest.TestCase):
 
 class WithUdp(Veth, unittest.TestCase):
     far_device = "roce+udp:w1"
+
+
+class WithUdpAndNoTrains(Veth, unittest.TestCase):
+    far_device = "roce+udp:w1,udp.gso=0"
 
 
 def main():

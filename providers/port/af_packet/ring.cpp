@@ -141,8 +141,10 @@ std::atomic_ref<uint32_t> status_of(std::byte* slot) {
 }  // namespace
 
 bool Ring::waits() const noexcept {
-  return lent_ < kSlots &&
-         (status_of(slot(next_)).load(std::memory_order_acquire) & TP_STATUS_USER) != 0;
+  if (lent_ == kSlots) return false;
+  const uint32_t status = status_of(slot(next_)).load(std::memory_order_acquire);
+  const bool needs_long = (status & TP_STATUS_COPY) != 0;
+  return (status & TP_STATUS_USER) != 0 && !(needs_long && long_slot_ != kSlots);
 }
 
 bool Ring::next(Arrival& arrival) noexcept {
@@ -153,7 +155,6 @@ bool Ring::next(Arrival& arrival) noexcept {
   arrival = {at + header.tp_mac, header.tp_snaplen, 0,
              (header.tp_status & TP_STATUS_CSUMNOTREADY) != 0};
   if ((header.tp_status & TP_STATUS_COPY) != 0) {
-    if (long_slot_ != kSlots) return false;
     const ssize_t got = ::recv(socket_, long_.data(), long_.size(), 0);
     arrival.bytes = long_.data() + sizeof net;
     arrival.length = static_cast<uint32_t>(std::max<ssize_t>(got, sizeof net) - sizeof net);

@@ -34,14 +34,15 @@ class Ring {
   // Errors: permission_denied (CAP_NET_RAW), io_error, no_memory.
   static Result<Ring> open(const Interface& interface, uint16_t udp_port);
 
-  // The next frame, if there is one. False too when it needs the buffer that a frame that is not
-  // released yet lies in.
+  // The next frame, if there is one.
   bool next(Arrival& arrival) noexcept;
   // Gives the oldest `count` frames back to the kernel.
   void release(size_t count) noexcept;
 
   int fd() const noexcept { return socket_; }
-  bool waits() const noexcept;           // next() would find a frame
+  // next() would find a frame. False too when that frame is long and the one before it that was
+  // long is not released yet: they share a buffer.
+  bool waits() const noexcept;
   uint64_t take_drops() const noexcept;  // frames that found the ring full, since the last call
 
  private:
