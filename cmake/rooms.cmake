@@ -44,7 +44,7 @@ if(WEFT_HAVE_DPDK)
   target_link_libraries(weft_software PUBLIC weft_port_dpdk)
   target_compile_definitions(weft_software PRIVATE WEFT_HAVE_DPDK=1)
 endif()
-weft_room(roce providers/roce software verbs driver engine wire memory base)
+weft_room(roce providers/roce software verbs driver engine congestion wire memory base)
 weft_room(srd providers/srd software verbs driver engine wire memory base)
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links

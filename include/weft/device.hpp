@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Opening a device. A device is named by a string, PROVIDER[+PORT[:WHERE]][,key=value...]:
-//   roce+udp:lo              RoCEv2 over UDP sockets; on lo every device claims its own 127/8
-//   address roce+udp:eth0            the same on a real interface roce+shm:job7 processes of one
-//   host that name the same job roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order
-//   it is written
+//
+//   roce+udp:lo      RoCEv2 over UDP sockets; on lo every device claims its own 127/8 address
+//   roce+udp:eth0    the same on a real interface
+//   roce+shm:job7    processes of one host that name the same job
+//   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order in which it is written
+//
 // An unknown key is an error that lists the valid ones. An empty string means the environment
 // variable WEFT_DEVICE, or roce+udp:lo.
+//
+// Congestion control of `roce` (RC SENDs and WRITEs; READ responses are not paced): cc=NAME, a
+// controller of lib/congestion that lives on ECN or delay, say swift or dcqcn-nic+win;
+// cc_line_mbps=N, the rate it starts at (10000); cc_rtt_us=N, a bit above the unloaded round trip
+// (50); cnp_interval_us=N, the least time between two CNPs to one queue pair (50; every device
+// answers marks with CNPs). Without cc a loss halves what may be on the way to one address.
 //
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order

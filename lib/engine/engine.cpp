@@ -5,11 +5,13 @@
 #include "lib/engine/engine.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "lib/engine/rc/rc.hpp"
 #include "lib/engine/uc/uc.hpp"
 #include "lib/engine/ud/ud.hpp"
 #include "lib/engine/unreliable.hpp"
+#include "lib/wire/emit.hpp"
 #include "lib/wire/icrc.hpp"
 
 namespace weft::engine {
@@ -71,7 +73,8 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   if (qp == nullptr) return count(Count::rx_unknown_qp);
   //= roce:C-HDR-9
   const wire::OpClass service = packet.info->op_class;
-  if (service != service_of(qp->type)) return count(Count::rx_wrong_service);
+  const bool is_cnp = service == wire::OpClass::cnp;
+  if (service != service_of(qp->type) && !is_cnp) return count(Count::rx_wrong_service);
   //= roce:C-STATE-60
   const bool response = packet.info->response();
   if (response ? !qp->can_request() : !qp->can_respond()) return count(Count::rx_wrong_state);
@@ -79,7 +82,15 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
-  if (frame.ecn == 3) count(Count::rx_ecn_marked);
+  if (is_cnp) {
+    count(Count::rx_cnps);
+    return rc::on_cnp(*this, *qp, now);
+  }
+  if (frame.ecn == 3) {
+    count(Count::rx_ecn_marked);
+    if (qp->type != QpType::ud && packet.info->operation != wire::Operation::acknowledge)
+      note_mark(*qp, now);
+  }
   if (service == wire::OpClass::ud) return ud::on_datagram(*this, *qp, packet, frame);
   if (response) return rc::on_response(*this, *qp, packet, frame, now);
   if (!qp->established && qp->state == QpState::rtr) {
@@ -94,6 +105,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   if (capabilities_.train_frames > 1) builder_.limit_trains(port_.capabilities().train_frames);
   builder_.begin_burst(frames);
   bulk_posted_ = false;
+  transmit_cnps();
   for (QueuePair* const stop = handed_.back(); !handed_.empty();) {
     QueuePair& qp = handed_.pop();
     complete_handed(*this, qp);
@@ -118,6 +130,27 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
   counters_.add(Count::tx_packets, builder_.count());
   return builder_.count();
+}
+
+// What came was marked on its way: the peer is to know, not too often. //= roce:C-CC-101
+void Engine::note_mark(QueuePair& qp, Instant now) noexcept {
+  if (now < qp.cnp_quiet_until) return;
+  qp.cnp_quiet_until = now + config_.cnp_interval;
+  marked_.push(qp);
+}
+
+//= roce:C-CC-102
+void Engine::transmit_cnps() noexcept {
+  while (!marked_.empty() && builder_.has_room()) {
+    QueuePair& qp = marked_.pop();
+    const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
+    std::byte* const at = builder_.start(qp.path, length, 0);
+    std::byte* const pad =
+        wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .becn = true});
+    std::memset(pad, 0, length - wire::kBthLength);
+    builder_.finish();
+    count(Count::tx_cnps);
+  }
 }
 
 // An acknowledgement rides behind data: in a train it is the short last frame. A lone frame is a

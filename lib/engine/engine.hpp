@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -24,6 +25,9 @@ namespace weft::engine {
 struct EngineConfig {
   Limits limits;
   Instant start;
+  // Congestion control of RC requesters; none: as fast as the destination's window lets them.
+  std::optional<congestion::Preset> congestion;
+  Duration cnp_interval = Duration::from_us(50);  // between CNPs of one queue pair; 0: one a mark
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 
@@ -37,7 +41,9 @@ class Engine final : public Machine {
   void receive(std::span<const Frame> frames, Instant now) noexcept override;
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
   void expire(Instant now) noexcept override;
-  bool wants_transmit() const noexcept override { return has_active() || !acks_.empty(); }
+  bool wants_transmit() const noexcept override {
+    return has_active() || !acks_.empty() || !marked_.empty();
+  }
   bool has_active() const noexcept override { return !active_.empty() || !handed_.empty(); }
 
   // The verbs side. Pointers stay valid until destroy_qp.
@@ -70,6 +76,8 @@ class Engine final : public Machine {
 
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
+  void note_mark(QueuePair& qp, Instant now) noexcept;
+  void transmit_cnps() noexcept;
   void ack_behind(QueuePair& qp, size_t frames) noexcept;
   void transmit_acks() noexcept;
   bool transmit_ack(QueuePair& qp) noexcept;
@@ -86,6 +94,7 @@ class Engine final : public Machine {
   QpTable qps_;
   base::Line<QueuePair, &QueuePair::active> active_;  // round robin
   base::Line<QueuePair, &QueuePair::ack_line> acks_;
+  base::Line<QueuePair, &QueuePair::marked> marked_;  // they owe a CNP
   base::Line<QueuePair, &QueuePair::handed> handed_;
   uint32_t turn_ = 0;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;

@@ -68,6 +68,7 @@ bool Engine::hurry(QueuePair& qp) noexcept {
 void Engine::remove_from_lists(QueuePair& qp) noexcept {
   active_.remove(qp);
   acks_.remove(qp);
+  marked_.remove(qp);
   handed_.remove(qp);
   if (qp.destination != nullptr) qp.destination->line.remove(qp);
   wheel_.remove(qp.timer);
@@ -145,6 +146,10 @@ void Engine::enter_rts(QueuePair& qp) {
   req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
   req.next_index = qp.sq.tail();
   if (qp.type != QpType::rc) return;
+  if (config_.congestion) {
+    req.pacer = std::make_unique<rc::Pacer>(*config_.congestion);
+    if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
+  }
   req.retries_left = *a.retry_count;
   req.rnr_left = *a.rnr_retry;
   const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));

@@ -12,6 +12,7 @@
 #include "lib/base/timer_wheel.hpp"
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/frame.hpp"
+#include "lib/engine/rc/pacer.hpp"
 #include "lib/engine/work_queue.hpp"
 #include "weft/qp.hpp"
 
@@ -40,11 +41,12 @@ struct Resource {
 };
 
 struct Requester {
-  uint64_t una = 0;         // oldest PSN not acknowledged
-  uint64_t next = 0;        // next PSN to send; less than `sent_end` after a rewind
-  uint64_t sent_end = 0;    // highest PSN ever sent, plus one
-  uint64_t post_end = 0;    // first PSN of the next request to be posted
-  uint32_t next_index = 0;  // entry that holds `next`, or the tail
+  std::unique_ptr<rc::Pacer> pacer;  // congestion control; null: none
+  uint64_t una = 0;                  // oldest PSN not acknowledged
+  uint64_t next = 0;                 // next PSN to send; less than `sent_end` after a rewind
+  uint64_t sent_end = 0;             // highest PSN ever sent, plus one
+  uint64_t post_end = 0;             // first PSN of the next request to be posted
+  uint32_t next_index = 0;           // entry that holds `next`, or the tail
   uint32_t post_ssn = 1;
   uint64_t in_flight = 0;          // bytes charged to the destination
   uint32_t since_ack_request = 0;  // packets
@@ -134,9 +136,11 @@ struct QueuePair {
   base::LineLink<QueuePair> active;       // of those with something to send
   base::LineLink<QueuePair> ack_line;     // of those whose acknowledgement waits
   base::LineLink<QueuePair> waiting;      // for its destination's window
+  base::LineLink<QueuePair> marked;       // of those that owe their peer a CNP
   base::LineLink<QueuePair> handed;       // UC, UD: of those whose frames the port takes now
   std::unique_ptr<Datagram[]> datagrams;  // UD: where each entry of `sq` goes
   QpTimer timer{{}, this};
+  Instant cnp_quiet_until;  // no CNP to the peer before
 
   uint32_t max_inline = 0;
   QueuePairAttributes attributes;  // as set by modify(), for query()

@@ -20,6 +20,7 @@ Link::Link(EventQueue& events, PacketPool& pool, Node& end, const LinkOptions& o
   const int64_t rate = options.rate.bits_per_second;
   ps_per_byte_ = kBitPicoseconds % rate == 0 ? kBitPicoseconds / rate : 0;
   full_after_ = options.rate.time_for(static_cast<int64_t>(options.queue_bytes));
+  mark_after_ = options.rate.time_for(static_cast<int64_t>(options.mark_bytes));
 }
 
 bool Link::send(Packet* packet) {
@@ -30,6 +31,10 @@ bool Link::send(Packet* packet) {
     pool_.give(packet);
     return true;
   }
+  const Duration wait = std::max(free_at_, now) - now;
+  longest_wait_ = std::max(longest_wait_, wait);
+  const bool capable = packet->ecn == 1 || packet->ecn == 2;
+  if (capable && mark_after_.ps != 0 && wait >= mark_after_) packet->ecn = 3;
   free_at_ = std::max(free_at_, now) + time_for(packet->length + kWireOverhead);
   events_.schedule(free_at_ + options_.delay, *this, reinterpret_cast<uint64_t>(packet));
   return true;
@@ -45,13 +50,15 @@ Host& Network::add_host(const Gid& address) {
   return *hosts_.back();
 }
 
-void Network::connect(Host& a, Host& b, const LinkOptions& options) {
+Link& Network::connect(Host& a, Host& b, const LinkOptions& options) {
+  const size_t first = links_.size();
   for (Host* const from : {&a, &b}) {
     Host& to = from == &a ? b : a;
     links_.push_back(std::make_unique<Link>(events_, pool_, to, options));
     from->routes_.push_back({to.address_, links_.back().get()});
     if (&a == &b) break;
   }
+  return *links_[first];
 }
 
 Host::Sent Host::send(Packet* packet) {

@@ -22,6 +22,7 @@ struct LinkOptions {
   Duration delay = Duration::from_us(1);
   uint64_t queue_bytes = 1u << 20;  // what may wait to be sent
   bool drops = false;               // a full queue drops; otherwise the sender is told to wait
+  uint64_t mark_bytes = 0;          // ECN marks what finds as much waiting; 0: never
 };
 
 // What a RoCEv2 frame has around it on Ethernet: preamble, MAC header, IPv4 and UDP headers, FCS,
@@ -46,6 +47,8 @@ class Link final : public EventHandler {
   // When `send` may be called again.
   Instant room_at() const noexcept { return free_at_ - full_after_; }
   uint64_t dropped() const noexcept { return dropped_; }
+  // The longest that anything has waited here.
+  Duration longest_wait() const noexcept { return longest_wait_; }
   const LinkOptions& options() const noexcept { return options_; }
 
   void on_event(Instant now, uint64_t argument) override;
@@ -60,6 +63,8 @@ class Link final : public EventHandler {
   Node& end_;
   LinkOptions options_;
   int64_t ps_per_byte_;  // 0: not a whole number
+  Duration mark_after_;  // how long what calls for a mark takes to drain; 0: no marks
+  Duration longest_wait_;
   Duration full_after_;  // how long a full queue takes to drain
   Instant free_at_;      // when everything taken so far has left
   uint64_t dropped_ = 0;
@@ -74,8 +79,8 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   Host& add_host(const Gid& address);
-  // A cable between two hosts.
-  void connect(Host& a, Host& b, const LinkOptions& options);
+  // A cable between two hosts. Returns the direction from `a` to `b`.
+  Link& connect(Host& a, Host& b, const LinkOptions& options);
 
   EventQueue& events() noexcept { return events_; }
   PacketPool& pool() noexcept { return pool_; }

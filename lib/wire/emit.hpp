@@ -30,7 +30,7 @@ inline std::byte* store_be64(std::byte* at, uint64_t value) noexcept {
 
 }  // namespace detail
 
-// What varies in a BTH. TVer, F, B and the reserved bits are zero. MigReq is zero as kernel rxe
+// What varies in a BTH. TVer, F and the reserved bits are zero. MigReq is zero as kernel rxe
 // sends it; a NIC that compares it with its migration state sets it, hence a field.
 struct BthFields {
   uint8_t opcode = 0;
@@ -41,6 +41,7 @@ struct BthFields {
   Psn psn;
   uint16_t pkey = 0xFFFF;
   bool mig_req = false;
+  bool becn = false;  // of a CNP
 };
 
 //= roce:C-HDR-1
@@ -48,7 +49,7 @@ inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
   const uint32_t flags = static_cast<uint32_t>(f.solicited) << 23 |
                          static_cast<uint32_t>(f.mig_req) << 22 | (f.pad & 3u) << 20;
   at = detail::store_be32(at, static_cast<uint32_t>(f.opcode) << 24 | flags | f.pkey);
-  at = detail::store_be32(at, f.dest.value & 0xFFFFFF);
+  at = detail::store_be32(at, static_cast<uint32_t>(f.becn) << 30 | (f.dest.value & 0xFFFFFF));
   return detail::store_be32(
       at, static_cast<uint32_t>(f.ack_request) << 31 | (f.psn.value & Psn::kMask));
 }

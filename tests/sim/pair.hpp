@@ -24,14 +24,15 @@ struct Pair {
   Station& station_a;
   Station& station_b;
   Endpoint a, b;
+  sim::Link& link;  // from a to b
 
   explicit Pair(const PairOptions& o = {})
       : world(o.seed),
         station_a(world.add_station(o.station_a)),
         station_b(world.add_station(o.station_b)),
         a(station_a, o.qp_a, o.cq_capacity),
-        b(station_b, o.qp_b, o.cq_capacity) {
-    world.cable(station_a, station_b, o.link);
+        b(station_b, o.qp_b, o.cq_capacity),
+        link(world.cable(station_a, station_b, o.link)) {
     if (o.connected) world.connect(a, b, o.connect);
   }
 

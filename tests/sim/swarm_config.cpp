@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/random.hpp"
+#include "lib/congestion/registry.hpp"
 
 namespace weft::test {
 
@@ -53,6 +54,15 @@ FaultOptions draw_faults(Random& r) {
   return f;
 }
 
+congestion::Preset draw_congestion(Random& r) {
+  constexpr const char* kNames[] = {"none",   "dcqcn-paper",    "dcqcn-nic", "dcqcn-hpccsim+win",
+                                    "timely", "timely-patched", "swift",     "theta-powertcp"};
+  return *congestion::make_preset(kNames[r.below(std::size(kNames))],
+                                  {.line = Rate::from_gbps(around(r, 10, 200)),
+                                   .rtt = Duration::from_us(around(r, 2, 50)),
+                                   .network = {}});
+}
+
 StationOptions draw_station(Random& r, uint32_t index, bool ipv4) {
   StationOptions s;
   if (ipv4) s.address = Gid::from_ipv4(10, 0, 0, static_cast<uint8_t>(index + 1));
@@ -63,6 +73,8 @@ StationOptions draw_station(Random& r, uint32_t index, bool ipv4) {
     s.capabilities.train_bytes = 65000;
   }
   s.engine.credits = coin(r, 70);
+  if (coin(r, 40)) s.engine.congestion = draw_congestion(r);
+  s.engine.cnp_interval = Duration::from_us(between(r, 0, 60));
   s.turns.turn = Duration::from_ns(around(r, 100, 4000));
   s.turns.burst = around(r, 1, 64);
   s.memory = size_t{1} << 30;

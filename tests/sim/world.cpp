@@ -84,8 +84,8 @@ Station& World::add_station(const StationOptions& options) {
   return *stations_.back();
 }
 
-void World::cable(Station& a, Station& b, const sim::LinkOptions& options) {
-  network_.connect(a.host(), b.host(), options);
+sim::Link& World::cable(Station& a, Station& b, const sim::LinkOptions& options) {
+  return network_.connect(a.host(), b.host(), options);
 }
 
 void World::to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,

@@ -112,7 +112,7 @@ class World {
 
   // All stations before the first connect().
   Station& add_station(const StationOptions& options = {});
-  void cable(Station& a, Station& b, const sim::LinkOptions& options = {});
+  sim::Link& cable(Station& a, Station& b, const sim::LinkOptions& options = {});
   // Walks both to RTS. Both must be in RESET.
   void connect(Endpoint& a, Endpoint& b, const ConnectOptions& options = {});
   // RESET to RTR, and from there to RTS, of one end: with the attributes that its service takes.

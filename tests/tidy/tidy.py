@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     "adapters": "",
     "ibverbs": "verbs base memory",
     "software": SOFTWARE,
-    "roce": "software verbs driver engine wire memory base",
+    "roce": "software verbs driver engine congestion wire memory base",
     "srd": "software verbs driver engine wire memory base",
     "registry": "verbs roce srd ibverbs",
     "port_udp": PORT,

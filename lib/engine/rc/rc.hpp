@@ -27,10 +27,14 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
 void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept;
 // The timer of `qp` fired: retransmission time-out, end of an RNR wait, or too early.
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
+void heed_pacer(Engine& engine, QueuePair& qp) noexcept;
+// The peer's network marked what this queue pair sends.
+void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept;
 // An RNR NAK for `psn` (already the oldest outstanding).
 void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept;
 // A NAK sequence error, or a lost response, at una. Costs one retry per event.
-void on_loss(Engine& engine, QueuePair& qp, Instant now) noexcept;
+void on_loss(Engine& engine, QueuePair& qp, Instant now,
+             congestion::Loss::Reason reason = congestion::Loss::Reason::gap) noexcept;
 // The time of an RNR timer code. //= roce:C-NAK-42
 Duration rnr_delay(uint8_t code) noexcept;
 // The retransmission time-out of a queue pair, 0 = never. //= roce:C-RETRY-46

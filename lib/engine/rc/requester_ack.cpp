@@ -68,6 +68,10 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   }
   if (req.una == before) return complete;
   if (req.next < req.una) req.next = req.una;
+  if (req.pacer) {
+    req.pacer->on_acknowledged(now, req.una, qp.mtu());
+    heed_pacer(engine, qp);
+  }
   while (req.reads_head != req.reads_tail && req.reads[req.reads_head & req.reads_mask] <= req.una)
     ++req.reads_head;
   req.in_flight -= freed;

@@ -70,6 +70,7 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
   req.next = psn;
   req.next_index = first;
   req.since_ack_request = 0;
+  if (req.pacer) req.pacer->on_rewind(psn);
   while (req.reads_tail != req.reads_head && req.reads[(req.reads_tail - 1) & req.reads_mask] > psn)
     --req.reads_tail;
   req.in_flight -= freed;
@@ -79,10 +80,14 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
   engine.activate(qp);
 }
 
-void on_loss(Engine& engine, QueuePair& qp, Instant now) noexcept {
+void on_loss(Engine& engine, QueuePair& qp, Instant now, congestion::Loss::Reason reason) noexcept {
   Requester& req = qp.req;
   if (req.next == req.una) return;  // gone back already: one event, one retry
   qp.destination->window.on_loss();
+  if (req.pacer) {
+    req.pacer->on_loss(now, reason);
+    heed_pacer(engine, qp);
+  }
   if (req.retries_left == 0) {
     engine.count(Count::retry_exceeded);
     return fail_request(engine, qp, Status::retry_exceeded, 0);
@@ -90,7 +95,6 @@ void on_loss(Engine& engine, QueuePair& qp, Instant now) noexcept {
   --req.retries_left;
   rewind(engine, qp, req.una);
   req.retry_at = Instant::never();
-  (void)now;
 }
 
 void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept {
@@ -107,16 +111,33 @@ void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept 
   engine.arm_timer(qp, req.rnr_until);
 }
 
+// The controller's time to act may have changed. A queue pair that is idle needs none.
+void heed_pacer(Engine& engine, QueuePair& qp) noexcept {
+  const Instant deadline = qp.req.pacer->deadline();
+  if (!deadline.is_never() && qp.req.una != qp.req.post_end) engine.arm_timer(qp, deadline);
+}
+
+void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  if (!qp.can_request() || !qp.req.pacer) return;  //= roce:C-CC-103
+  qp.req.pacer->on_cnp(now);
+  heed_pacer(engine, qp);
+}
+
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
   if (!qp.can_request()) return;
+  if (req.pacer) {
+    req.pacer->on_deadline(now);
+    heed_pacer(engine, qp);
+    if (req.next_index != qp.sq.tail()) engine.activate(qp);
+  }
   if (req.rnr_until <= now) {
     req.rnr_until = Instant::never();
     engine.activate(qp);
   } else if (req.retry_at <= now) {
     engine.count(Count::timeouts);
     req.response_gap = false;
-    on_loss(engine, qp, now);  //= roce:C-RETRY-47
+    on_loss(engine, qp, now, congestion::Loss::Reason::timeout);  //= roce:C-RETRY-47
     if (!qp.can_request()) return;
   }
   const Instant next = std::min(req.rnr_until, req.retry_at);

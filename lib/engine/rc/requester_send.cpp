@@ -39,7 +39,8 @@ bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
 bool asks_for_ack(QueuePair& qp, const SendEntry& entry) noexcept {
   const bool last = qp.req.next + 1 == entry.end_psn();
   const uint64_t cost = packet_cost(qp, entry);
-  const bool wanted = last || ++qp.req.since_ack_request >= kAckRequestEvery ||
+  const bool wanted = last || qp.req.pacer != nullptr ||
+                      ++qp.req.since_ack_request >= kAckRequestEvery ||
                       qp.destination->window.in_flight + 2 * cost >= qp.destination->window.size ||
                       (entry.consumes_receive() && !qp.req.credits_unlimited);
   if (wanted) qp.req.since_ack_request = 0;  //= roce:C-ACK-30
@@ -84,7 +85,8 @@ void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& ou
 }
 
 // The next packet (or READ request) of the entry at the cursor. False: local error.
-bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
+bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
+               Instant now) noexcept {
   Requester& req = qp.req;
   const uint64_t from = req.next;
   if (entry.opcode == Opcode::read) {
@@ -93,7 +95,12 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
     send_atomic_request(qp, entry, out);
   } else {
     const MessagePacket how{wire::OpClass::rc, asks_for_ack(qp, entry), true};
+    const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
     if (!send_message_packet(engine, qp, how, out)) return false;
+    if (req.pacer)
+      req.pacer->on_sent(now, req.next,
+                         static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset)),
+                         from < req.sent_end);
   }
   const uint64_t bytes = (req.next - from) * packet_cost(qp, entry);
   req.in_flight += bytes;
@@ -123,6 +130,10 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
   Requester& req = qp.req;
   if (!qp.can_request() || !req.rnr_until.is_never()) return Served::idle;
   const bool was_idle = req.una == req.next;
+  if (req.pacer && was_idle && req.next != req.post_end) {
+    req.pacer->on_restart(now);
+    heed_pacer(engine, qp);
+  }
   uint32_t sent = 0;
   Served result = Served::idle;
   while (req.next_index != qp.sq.tail()) {
@@ -139,7 +150,11 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
       engine.wait_for_window(qp);
       break;
     }
-    if (!send_next(engine, qp, entry, out)) {
+    if (req.pacer && !entry.needs_response() && !req.pacer->open(now)) {
+      if (req.pacer->wake_at() > now) engine.arm_timer(qp, req.pacer->wake_at());
+      break;
+    }
+    if (!send_next(engine, qp, entry, out, now)) {
       fail_at_cursor(engine, qp);
       break;
     }

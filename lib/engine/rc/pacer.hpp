@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Congestion control of one requester: tells the controller of lib/congestion what happened to its
+// SENDs and WRITEs, and says when the next packet may leave. A queue pair without `cc` has none.
+//
+// Positions are payload bytes since the start. Each packet asks for an acknowledgement, which may
+// stand for many; it is compared with the marks: when packets left, and what had been sent by then.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "lib/congestion/controller.hpp"
+#include "weft/units.hpp"
+
+namespace weft::engine::rc {
+
+class Pacer {
+ public:
+  // `preset` outlives the pacer.
+  explicit Pacer(const congestion::Preset& preset);
+
+  // May a packet leave now? Else look again at wake_at(), or when an acknowledgement has come.
+  bool open(Instant now) const noexcept {
+    return next_ <= now && sent_ - acked_ < controller_.window();
+  }
+  Instant wake_at() const noexcept { return next_; }
+  // The controller's own time to act; never() if it has none.
+  Instant deadline() const noexcept { return controller_.next_deadline(); }
+
+  // A packet with `payload` bytes left whose successor has the PSN `end`.
+  void on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept;
+  // Everything before PSN `una` has arrived.
+  void on_acknowledged(Instant now, uint64_t una, uint32_t packet_bytes) noexcept;
+  // Everything from PSN `psn` on will be sent again.
+  void on_rewind(uint64_t psn) noexcept;
+  void on_loss(Instant now, congestion::Loss::Reason reason) noexcept;
+  void on_cnp(Instant now) noexcept;
+  void on_deadline(Instant now) noexcept;
+  // The first packet after a pause: deadlines that passed meanwhile are made up for. After a long
+  // pause the flow starts anew.
+  void on_restart(Instant now) noexcept;
+
+  double rate() const noexcept { return controller_.rate(); }  // bits per second
+  uint64_t window() const noexcept { return controller_.window(); }
+
+ private:
+  static constexpr uint32_t kMarks = 256;  // power of two
+  struct Mark {
+    uint64_t end = 0;   // PSN behind the packet
+    uint64_t sent = 0;  // position behind the packet
+    Instant at;
+    bool again = false;  // sent before: its time tells nothing
+  };
+  Mark& mark(uint32_t index) noexcept { return marks_[index & (kMarks - 1)]; }
+  void changed_rate(double before, Instant now) noexcept;
+
+  const congestion::Preset& preset_;
+  congestion::Controller controller_;
+  Instant next_;        // when the next packet may leave
+  uint64_t sent_ = 0;   // goes back at a rewind
+  uint64_t acked_ = 0;  // at the last mark that was acknowledged
+  uint32_t head_ = 0, tail_ = 0;
+  std::array<Mark, kMarks> marks_;
+};
+
+}  // namespace weft::engine::rc
