@@ -14,6 +14,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"single_step", Collective::all_reduce, single_step_all_reduce},
     {"direct", Collective::all_reduce, direct_all_reduce},
     {"double_tree", Collective::all_reduce, double_tree_all_reduce},
+    {"bucket", Collective::all_reduce, bucket_all_reduce},
     {"ring", Collective::reduce_scatter, ring_reduce_scatter},
     {"halving", Collective::reduce_scatter, halving_reduce_scatter, true},
     {"direct", Collective::reduce_scatter, direct_reduce_scatter},

@@ -50,6 +50,8 @@ void doubling_all_reduce(Builder& b);
 void halving_doubling_all_reduce(Builder& b);
 void halving_reduce_scatter(Builder& b);
 void doubling_all_gather(Builder& b);
+// bucket.cpp
+void bucket_all_reduce(Builder& b);
 // direct.cpp
 void single_step_all_reduce(Builder& b);
 void direct_all_reduce(Builder& b);

@@ -66,6 +66,15 @@ struct Program {
   }
 };
 
+// How ranks are arranged, for algorithms that care: rank = ((a * size_b) + b) * size_c + c, for
+// dimensions a, b, c. Their product is the number of ranks.
+struct Dimension {
+  uint32_t size = 1;
+  double rate = 1;   // relative, of one rank's links in this dimension
+  bool ring = true;  // neighbours only; otherwise any two of a line are as near
+  bool operator==(const Dimension&) const = default;
+};
+
 // What is to be done: the call's arguments as far as they shape the schedule.
 struct Shape {
   Collective collective = Collective::all_reduce;
@@ -76,6 +85,7 @@ struct Shape {
       false;          // the smaller buffer lies where its elements have their place in the other
   bool exact = true;  // accumulators are elements: no rounding
   bool average = false;
+  std::vector<Dimension> dimensions = {};  // none: ranks are all alike
   uint64_t piece = 0;  // transfers are cut into so many elements, to overlap; 0: not at all
 
   bool operator==(const Shape&) const = default;
