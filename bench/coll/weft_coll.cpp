@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collectives as a program: `weft_coll OPERATION` measures one over a range of sizes, between
 // processes that it starts itself or that a launcher started; `weft_coll explain OPERATION` prints
-// schedules.
+// schedules; `weft_coll sim OPERATION` says what they take on a given network.
 #include <cstdio>
 
 #include "bench/coll/explain.hpp"
 #include "bench/coll/measure.hpp"
 #include "bench/coll/options.hpp"
 #include "bench/coll/placement.hpp"
+#include "bench/coll/simulate.hpp"
 
 namespace {
 
@@ -38,10 +39,22 @@ int main(int argc, char** argv) {
   bench::add_call_options(*explainer, options, words);
   explainer->add_option("--count", explained.count, "Elements, as in the call");
   explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
+  bench::SimulateOptions simulated;
+  CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
+  bench::add_call_options(*simulator, options, words);
+  simulator
+      ->add_option("--topology", simulated.topologies,
+                   "Files, or names of scenarios/collectives, separated by commas")
+      ->delimiter(',')
+      ->required();
+  simulator->add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")
+      ->delimiter(',');
+  simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
   CLI11_PARSE(app, argc, argv);
   if (Result<void> finished = bench::finish_options(options, words); !finished) {
     std::fprintf(stderr, "%s\n", finished.error().message.c_str());
     return 2;
   }
+  if (simulator->parsed()) return bench::simulate(options, simulated);
   return explainer->parsed() ? bench::explain(options, explained) : run(options);
 }

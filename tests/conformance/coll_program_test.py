@@ -79,13 +79,26 @@ class Coll(unittest.TestCase):
         lines = [line for line in out.splitlines() if line.endswith("proven")]
         self.assertEqual([line.split()[0] for line in lines],
                          ["ring", "doubling", "halving_doubling", "single_step", "direct",
-                          "double_tree"])
+                          "double_tree", "bucket"])
         self.assertEqual(lines[0].split()[1], "10")  # a ring of six takes ten steps
         code, out, _ = run("explain", "broadcast", "-r", "4", "--algorithm", "binomial", "--rank",
                            "2")
         self.assertEqual(code, 0)
         self.assertIn("receive output[0..16) from 0", out)
         self.assertIn("put output[0..16) to 3  after 0", out)
+
+    def test_sim_prints_time_bound_and_bottleneck(self):
+        folder = pathlib.Path(__file__).resolve().parents[2] / "scenarios/collectives"
+        code, out, err = run("sim", "all_to_all", "--topology", f"{folder}/trn3-nl32x2-gen3.toml",
+                             "--size", "1GiB", "--best")
+        self.assertEqual(code, 0, err)
+        row = out.splitlines()[-1].split()
+        self.assertEqual(row[:2], ["1GiB", "direct"])
+        self.assertGreaterEqual(float(row[2]), float(row[3]))  # time, bound
+        self.assertIn("cross-rack", out.splitlines()[-1])
+        code, _, err = run("sim", "all_to_all", "--topology", "trn9")
+        self.assertEqual(code, 2)
+        self.assertIn("scenarios/collectives", err)
 
     def test_wrong_words_are_told_the_right_ones(self):
         for words, hint in ((("all_redcue",), "all_reduce"),

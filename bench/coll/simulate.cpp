@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every algorithm that fits, over the flow model; time, bound, and the link that had most to carry.
+#include "bench/coll/simulate.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "lib/collective/algorithm.hpp"
+#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/model/topology_file.hpp"
+
+namespace weft::bench {
+namespace {
+
+using collective::Algorithm;
+using collective::Bound;
+using collective::Prediction;
+using collective::Topology;
+
+struct Outcome {
+  const Algorithm* algorithm = nullptr;
+  double seconds = 0;
+  std::string bottleneck;
+};
+
+constexpr uint64_t kChainPieces = 64;  // chains and trees pass data on piece by piece
+
+bool is_chain(const Algorithm& algorithm) {
+  return algorithm.name == "double_tree" || algorithm.name == "binomial" ||
+         (algorithm.name == "ring" && (algorithm.collective == Collective::broadcast ||
+                                       algorithm.collective == Collective::reduce));
+}
+
+std::string busiest_link(const Topology& topology, const Prediction& prediction) {
+  size_t busiest = 0;
+  const auto busy_s = [&](size_t link) {
+    return prediction.link_bytes[link] / topology.links[link].bytes_per_s;
+  };
+  for (size_t link = 1; link < topology.links.size(); ++link)
+    if (busy_s(link) > busy_s(busiest)) busiest = link;
+  const collective::NetworkLink& link = topology.links[busiest];
+  char text[96];
+  std::snprintf(text, sizeof text, "%s %u>%u, busy %.0f %%", link.medium.c_str(), link.from,
+                link.to, 100 * busy_s(busiest) / prediction.seconds);
+  return text;
+}
+
+class Simulation {
+ public:
+  Simulation(const CollOptions& options, const Topology& topology)
+      : options_(options), topology_(topology), routes_(topology) {}
+
+  void print_head() {
+    uint64_t hops = 0, most = 0;
+    for (uint32_t chip = 1; chip < topology_.chips; ++chip) {
+      hops += routes_.hops(0, chip);
+      most = std::max<uint64_t>(most, routes_.hops(0, chip));
+    }
+    std::printf("\n%s: %u chips, %zu links; from chip 0 %.2f hops on average, at most %lu\n",
+                topology_.name.c_str(), topology_.chips, topology_.links.size(),
+                static_cast<double>(hops) / (topology_.chips - 1),
+                static_cast<unsigned long>(most));
+    for (const collective::Cut& cut : topology_.cuts)
+      std::printf("  cut '%s' carries %.0f GB/s\n", cut.name.c_str(),
+                  capacity(topology_, cut) / 1e9);
+    std::printf("%10s  %-18s %12s %12s %7s  %-14s %s\n", "size", "algorithm", "time us", "bound us",
+                "ratio", "bound by", "busiest link");
+  }
+
+  // False if the model is wrong.
+  bool run(uint64_t bytes, const std::string& size, bool best_only) {
+    std::vector<Outcome> outcomes;
+    for (const Algorithm& algorithm : collective::algorithms()) {
+      const bool fits = !algorithm.power_of_two || std::has_single_bit(topology_.chips);
+      if (algorithm.collective != options_.collective || !fits) continue;
+      if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
+      outcomes.push_back(predict_one(algorithm, bytes));
+    }
+    std::sort(outcomes.begin(), outcomes.end(),
+              [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
+    if (best_only && outcomes.size() > 1) outcomes.resize(1);
+    const Bound bound = lower_bound(options_.collective, static_cast<double>(bytes), topology_);
+    bool sound = true;
+    for (const Outcome& outcome : outcomes) {
+      std::printf("%10s  %-18s %12.1f %12.1f %7.2f  %-14s %s\n", size.c_str(),
+                  std::string(outcome.algorithm->name).c_str(), outcome.seconds * 1e6,
+                  bound.seconds * 1e6, outcome.seconds / bound.seconds, bound.cut.c_str(),
+                  outcome.bottleneck.c_str());
+      sound &= outcome.seconds >= bound.seconds * (1 - 1e-6);
+    }
+    if (!sound) std::printf("# a prediction beats its bound: the model is wrong\n");
+    return sound && !outcomes.empty();
+  }
+
+ private:
+  Outcome predict_one(const Algorithm& algorithm, uint64_t bytes) {
+    const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
+    const bool reduces = collective::reduces(options_.collective);
+    collective::Shape shape{.collective = options_.collective,
+                            .ranks = topology_.chips,
+                            .root = options_.root,
+                            .count = count_for(options_, topology_.chips, bytes),
+                            .exact = !reduces || arithmetic.exact,
+                            .average = reduces && options_.op == ReduceOp::avg,
+                            .dimensions = topology_.dimensions};
+    if (is_chain(algorithm)) shape.piece = std::max<uint64_t>(1, shape.count / kChainPieces);
+    const Prediction prediction = collective::predict(
+        shape, programs_of(algorithm, shape), static_cast<double>(arithmetic.element),
+        static_cast<double>(arithmetic.accumulator), topology_, routes_);
+    return {&algorithm, prediction.seconds, busiest_link(topology_, prediction)};
+  }
+
+  const CollOptions& options_;
+  const Topology& topology_;
+  collective::Routes routes_;
+};
+
+int complain(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.message.c_str());
+  return 2;
+}
+
+}  // namespace
+
+int simulate(const CollOptions& options, const SimulateOptions& simulated) {
+  if (!options.algorithm.empty()) {
+    const Result<const Algorithm*> known =
+        collective::find_algorithm(options.algorithm, options.collective, 2);
+    if (!known) return complain(known.error());
+  }
+  std::printf("%s of %s, max-min fair flows over minimal paths, reductions for free\n",
+              std::string(name(options.collective)).c_str(),
+              std::string(name(options.type)).c_str());
+  bool sound = true;
+  for (const std::string& file : simulated.topologies) {
+    const Result<Topology> topology = collective::read_topology(file);
+    if (!topology) return complain(topology.error());
+    Simulation simulation(options, *topology);
+    simulation.print_head();
+    for (const std::string& size : simulated.sizes) {
+      const Result<uint64_t> bytes = parse_bytes(size);
+      if (!bytes) return complain(bytes.error());
+      sound &= simulation.run(*bytes, size, simulated.best_only);
+    }
+  }
+  return sound ? 0 : 1;
+}
+
+}  // namespace weft::bench

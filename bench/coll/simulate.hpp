@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `weft_coll sim`: what an operation takes on a network that is not here, beside what no schedule
+// can beat.
+#pragma once
+
+#include "bench/coll/options.hpp"
+
+namespace weft::bench {
+
+struct SimulateOptions {
+  std::vector<std::string> topologies;
+  std::vector<std::string> sizes = {"1MiB", "16MiB", "256MiB", "1GiB"};
+  bool best_only = false;
+};
+
+// Exit code 1 if a prediction beats a bound: then the model is wrong.
+int simulate(const CollOptions& options, const SimulateOptions& simulated);
+
+}  // namespace weft::bench

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The time of a schedule on a network, without running it. Every put is a flow over its route; at
+// any moment the flows under way share the links max-min fairly; a message is there when its flow
+// has ended and the latency of its links has passed. Steps wait for each other as they do when they
+// are executed. Local steps and the reduction itself take no time.
+#pragma once
+
+#include <vector>
+
+#include "lib/collective/model/topology.hpp"
+#include "lib/collective/schedule.hpp"
+
+namespace weft::collective {
+
+struct Prediction {
+  double seconds = 0;
+  std::vector<double> link_bytes;  // that crossed each link
+};
+
+// Rank r is chip r. `element` and `accumulator` in bytes.
+Prediction predict(const Shape& shape, const std::vector<Program>& programs, double element,
+                   double accumulator, const Topology& topology, Routes& routes);
+
+// What no schedule can beat, by arithmetic alone: the bytes that a cut must carry, over what it
+// can.
+struct Bound {
+  double seconds = 0;
+  std::string cut;
+};
+// `bytes` is the larger buffer of a rank. The largest bound of all the topology's cuts.
+Bound lower_bound(Collective collective, double bytes, const Topology& topology);
+
+}  // namespace weft::collective

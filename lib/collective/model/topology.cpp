@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Building networks, routing in them, and what their cuts carry.
+#include "lib/collective/model/topology.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+namespace weft::collective {
+namespace {
+
+constexpr uint32_t kFar = UINT32_MAX;
+
+void add_single_chip_cut(Topology& topology) {
+  Cut cut{"one chip", std::vector<bool>(topology.chips)};
+  cut.inside[0] = true;
+  topology.cuts.push_back(cut);
+}
+
+}  // namespace
+
+void Topology::join(uint32_t a, uint32_t b, double bytes_per_s, const std::string& medium) {
+  if (bytes_per_s <= 0) return;
+  links.push_back({a, b, bytes_per_s, medium});
+  links.push_back({b, a, bytes_per_s, medium});
+}
+
+Topology make_torus(const std::vector<TorusDimension>& dimensions, double link_s) {
+  Topology topology;
+  topology.link_s = link_s;
+  topology.chips = 1;
+  for (const TorusDimension& dimension : dimensions) topology.chips *= dimension.size;
+  topology.nodes = topology.chips;
+  add_single_chip_cut(topology);
+  uint32_t stride = topology.chips;
+  for (const TorusDimension& dimension : dimensions) {
+    stride /= dimension.size;
+    topology.dimensions.push_back({dimension.size, dimension.bytes_per_s, true});
+    Cut half{"half of " + dimension.name, std::vector<bool>(topology.chips)};
+    for (uint32_t chip = 0; chip < topology.chips; ++chip) {
+      const uint32_t place = chip / stride % dimension.size;
+      half.inside[chip] = place < dimension.size / 2;
+      if (dimension.size == 1) continue;
+      const uint32_t next = chip - place * stride + (place + 1) % dimension.size * stride;
+      topology.join(chip, next, dimension.bytes_per_s, dimension.name);
+    }
+    if (dimension.size > 1) topology.cuts.push_back(half);
+  }
+  return topology;
+}
+
+Topology make_switched_racks(const SwitchedRacks& r, double link_s) {
+  Topology topology;
+  topology.link_s = link_s;
+  topology.chips = topology.nodes = r.racks * r.trays * r.chips_per_tray;
+  add_single_chip_cut(topology);
+  topology.dimensions = {{r.racks, r.cross_rack, false},
+                         {r.trays, r.backplane, false},
+                         {r.chips_per_tray, r.tray, false}};
+  const uint32_t per_rack = r.trays * r.chips_per_tray;
+  for (uint32_t rack = 0; rack < r.racks; ++rack) {
+    std::vector<uint32_t> planes;
+    for (uint32_t plane = 0; plane < r.planes; ++plane) planes.push_back(topology.add_node());
+    for (uint32_t tray = 0; tray < r.trays; ++tray) {
+      const uint32_t first = rack * per_rack + tray * r.chips_per_tray;
+      const uint32_t tray_switch = r.tray_switch ? topology.add_node() : 0;
+      for (uint32_t i = 0; i < r.chips_per_tray; ++i) {
+        topology.join(first + i, planes[i % r.planes], r.backplane, "backplane");
+        if (r.tray_switch) topology.join(first + i, tray_switch, r.tray, "tray");
+        for (uint32_t j = 0; j < i && !r.tray_switch; ++j)
+          topology.join(first + i, first + j, r.tray / (r.chips_per_tray - 1), "tray");
+      }
+    }
+  }
+  if (r.racks < 2) return topology;
+  Cut half{"first rack", std::vector<bool>(topology.chips)};
+  for (uint32_t chip = 0; chip < per_rack; ++chip) {
+    half.inside[chip] = true;
+    for (uint32_t rack = 0; rack + 1 < r.racks; ++rack)
+      topology.join(rack * per_rack + chip, (rack + 1) * per_rack + chip, r.cross_rack,
+                    "cross-rack");
+  }
+  topology.cuts.push_back(half);
+  return topology;
+}
+
+// ---- routes
+// --------------------------------------------------------------------------------------
+
+Routes::Routes(const Topology& topology)
+    : topology_(topology),
+      out_(topology.nodes),
+      in_(topology.nodes),
+      distance_(topology.chips),
+      routes_(size_t{topology.chips} * topology.chips) {
+  for (uint32_t link = 0; link < topology.links.size(); ++link) {
+    out_[topology.links[link].from].push_back(link);
+    in_[topology.links[link].to].push_back(link);
+  }
+}
+
+const std::vector<uint32_t>& Routes::distances_to(uint32_t target) {
+  std::vector<uint32_t>& distance = distance_[target];
+  if (!distance.empty()) return distance;
+  distance.assign(topology_.nodes, kFar);
+  distance[target] = 0;
+  std::deque<uint32_t> queue = {target};
+  for (; !queue.empty(); queue.pop_front())
+    for (const uint32_t link : in_[queue.front()]) {
+      const uint32_t node = topology_.links[link].from;
+      if (distance[node] != kFar) continue;
+      distance[node] = distance[queue.front()] + 1;
+      queue.push_back(node);
+    }
+  return distance;
+}
+
+const Route& Routes::between(uint32_t from, uint32_t to) {
+  Route& route = routes_[size_t{from} * topology_.chips + to];
+  if (!route.shares.empty() || from == to) return route;
+  const std::vector<uint32_t>& distance = distances_to(to);
+  route.links = distance[from];
+  // Nodes in the order of their distance, each passing on what has come to it.
+  std::vector<std::pair<uint32_t, double>> here = {{from, 1.0}};
+  for (uint32_t left = distance[from]; left > 0; --left) {
+    std::vector<std::pair<uint32_t, double>> next;
+    for (const auto& [node, share] : here) {
+      std::vector<uint32_t> ways;
+      for (const uint32_t link : out_[node])
+        if (distance[topology_.links[link].to] == left - 1) ways.push_back(link);
+      const double part = share / static_cast<double>(ways.size());
+      for (const uint32_t link : ways) {
+        route.shares.push_back({link, part});
+        const uint32_t reached = topology_.links[link].to;
+        const auto known = std::find_if(next.begin(), next.end(),
+                                        [&](const auto& n) { return n.first == reached; });
+        if (known == next.end())
+          next.push_back({reached, part});
+        else
+          known->second += part;
+      }
+    }
+    here.swap(next);
+  }
+  return route;
+}
+
+// ---- cuts
+// ----------------------------------------------------------------------------------------
+
+// Maximum flow by shortest augmenting paths (Edmonds, Karp). Graphs here are small.
+double capacity(const Topology& topology, const Cut& cut) {
+  const uint32_t source = topology.nodes, target = topology.nodes + 1;
+  struct Edge {
+    uint32_t to;
+    double left;
+    size_t back;
+  };
+  std::vector<std::vector<Edge>> edges(topology.nodes + 2);
+  const auto add = [&](uint32_t a, uint32_t b, double bytes_per_s) {
+    edges[a].push_back({b, bytes_per_s, edges[b].size()});
+    edges[b].push_back({a, 0, edges[a].size() - 1});
+  };
+  double total = 0;
+  for (const NetworkLink& link : topology.links) {
+    add(link.from, link.to, link.bytes_per_s);
+    total += link.bytes_per_s;
+  }
+  for (uint32_t chip = 0; chip < topology.chips; ++chip)
+    cut.inside[chip] ? add(source, chip, total) : add(chip, target, total);
+  double flow = 0;
+  while (true) {
+    std::vector<Edge*> came(edges.size(), nullptr);
+    std::deque<uint32_t> queue = {source};
+    for (; !queue.empty() && came[target] == nullptr; queue.pop_front())
+      for (Edge& edge : edges[queue.front()])
+        if (edge.left > total * 1e-12 && edge.to != source && came[edge.to] == nullptr) {
+          came[edge.to] = &edge;
+          queue.push_back(edge.to);
+        }
+    if (came[target] == nullptr) return flow;
+    const auto before = [&](uint32_t node) { return edges[node][came[node]->back].to; };
+    double step = std::numeric_limits<double>::infinity();
+    for (uint32_t node = target; node != source; node = before(node))
+      step = std::min(step, came[node]->left);
+    for (uint32_t node = target; node != source;) {
+      const uint32_t previous = before(node);
+      came[node]->left -= step;
+      edges[node][came[node]->back].left += step;
+      node = previous;
+    }
+    flow += step;
+  }
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A network of chips as data: nodes (the chips first, then switches) and directed links. Routes,
+// hop counts and the capacities of cuts are computed from it; nothing here knows a product's name.
+// Traffic between two chips is split over all paths of fewest links, evenly at every node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/collective/schedule.hpp"
+
+namespace weft::collective {
+
+struct NetworkLink {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  double bytes_per_s = 0;
+  std::string medium;  // "backplane", "x"
+};
+
+// A part of the chips, against all others.
+struct Cut {
+  std::string name;
+  std::vector<bool> inside;  // per chip
+};
+
+struct Topology {
+  std::string name;
+  uint32_t chips = 0;
+  uint32_t nodes = 0;
+  double link_s = 0;  // latency of each link that is crossed
+  std::vector<NetworkLink> links;
+  std::vector<Cut> cuts;
+  std::vector<Dimension> dimensions;  // how the chips are numbered
+
+  uint32_t add_node() { return nodes++; }
+  void join(uint32_t a, uint32_t b, double bytes_per_s, const std::string& medium);  // both ways
+};
+
+// A torus; every dimension has its own rate per link and direction (a dimension of two has two
+// links between its two chips). Chips are numbered with the last dimension running fastest. Its
+// cuts are the halves of each dimension.
+struct TorusDimension {
+  std::string name;
+  uint32_t size = 0;
+  double bytes_per_s = 0;
+};
+Topology make_torus(const std::vector<TorusDimension>& dimensions, double link_s);
+
+// Racks of trays of chips. Chip i of a tray is on switch plane i % planes of its rack; chips of a
+// tray are joined directly or by a tray switch; a cable goes to the same chip of the other rack.
+struct SwitchedRacks {
+  uint32_t racks = 2;
+  uint32_t trays = 16;  // per rack
+  uint32_t chips_per_tray = 2;
+  uint32_t planes = 2;
+  double backplane = 0;  // bytes/s per chip and direction
+  double tray = 0;
+  double cross_rack = 0;
+  bool tray_switch = false;
+};
+Topology make_switched_racks(const SwitchedRacks& racks, double link_s);
+
+// How much of the traffic from one chip to another crosses a link.
+struct RouteShare {
+  uint32_t link = 0;
+  double share = 0;
+};
+struct Route {
+  std::vector<RouteShare> shares;
+  uint32_t links = 0;  // crossed by every path
+};
+
+class Routes {
+ public:
+  explicit Routes(const Topology& topology);
+  // Made when first asked for.
+  const Route& between(uint32_t from, uint32_t to);
+  // Switches and chips between two chips.
+  uint32_t hops(uint32_t from, uint32_t to) { return between(from, to).links - 1; }
+
+ private:
+  const std::vector<uint32_t>& distances_to(uint32_t target);
+
+  const Topology& topology_;
+  std::vector<std::vector<uint32_t>> out_, in_;  // links per node
+  std::vector<std::vector<uint32_t>> distance_;  // per target chip: of every node
+  std::vector<Route> routes_;
+};
+
+// The most that can flow from the chips inside to those outside, over all paths, in bytes/s.
+double capacity(const Topology& topology, const Cut& cut);
+
+}  // namespace weft::collective

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads a topology. Keys that are missing, misspelt or out of range are told with their line.
+// Without toml++ (libtomlplusplus-dev) it reads nothing and says so.
+#include "lib/collective/model/topology_file.hpp"
+
+#if __has_include(<toml++/toml.h>)
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace weft::collective {
+namespace {
+
+constexpr uint32_t kMaxChips = 4096;
+
+class Table {
+ public:
+  Table(const toml::table& table, std::string file, Error& error)
+      : table_(table), file_(std::move(file)), error_(error) {}
+
+  double number(const char* key, double least, double most) {
+    known_.insert(key);
+    const toml::node* const node = table_.get(key);
+    const std::optional<double> value =
+        node != nullptr ? node->value<double>() : std::optional<double>();
+    if (value && *value >= least && *value <= most) return *value;
+    char range[96];
+    std::snprintf(range, sizeof range, "%s must be a number from %g to %g", key, least, most);
+    fail(node, range);
+    return least;
+  }
+  uint32_t count(const char* key, uint32_t most) {
+    return static_cast<uint32_t>(number(key, 1, most));
+  }
+  bool flag(const char* key) {
+    known_.insert(key);
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr) return false;
+    if (!node->is_boolean()) fail(node, std::string(key) + " must be true or false");
+    return node->value_or(false);
+  }
+  const toml::array& list(const char* key) {
+    static const toml::array kNone;
+    known_.insert(key);
+    const toml::node* const node = table_.get(key);
+    if (node != nullptr && node->is_array()) return *node->as_array();
+    fail(node, std::string(key) + " must be a list");
+    return kNone;
+  }
+  const toml::table* table(const char* key) {
+    known_.insert(key);
+    return table_.get_as<toml::table>(key);
+  }
+  void refuse_others() {
+    for (const auto& [key, node] : table_)
+      if (known_.count(std::string(key.str())) == 0)
+        fail(&node, "no such key: " + std::string(key.str()));
+  }
+  void fail(const toml::node* node, const std::string& text) {
+    if (!error_.message.empty()) return;
+    const toml::node& at = node != nullptr ? *node : table_;
+    error_.message = file_ + ":" + std::to_string(at.source().begin.line) + ": " + text;
+  }
+
+ private:
+  const toml::table& table_;
+  std::string file_;
+  Error& error_;
+  std::set<std::string> known_;
+};
+
+constexpr double kGiga = 1e9, kMostGigabytes = 1e6;
+
+Topology read_torus(Table& table, double link_s) {
+  const toml::array &names = table.list("names"), &sizes = table.list("sizes"),
+                    &rates = table.list("gigabytes_per_s");
+  std::vector<TorusDimension> dimensions;
+  uint64_t chips = 1;
+  for (size_t i = 0; i < sizes.size() && i < names.size() && i < rates.size(); ++i) {
+    const int64_t size = sizes[i].value_or<int64_t>(0);
+    const double rate = rates[i].value_or<double>(0);
+    chips *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
+    if (size < 1 || size > kMaxChips || rate <= 0 || chips > kMaxChips)
+      table.fail(&sizes, "sizes and rates must be positive, for at most 4096 chips");
+    dimensions.push_back({names[i].value_or<std::string>(""),
+                          static_cast<uint32_t>(std::clamp<int64_t>(size, 1, kMaxChips)),
+                          rate * kGiga});
+  }
+  if (dimensions.empty() || names.size() != sizes.size() || rates.size() != sizes.size())
+    table.fail(&sizes, "names, sizes and gigabytes_per_s must be lists of the same length");
+  table.refuse_others();
+  if (chips > kMaxChips) return {};
+  return make_torus(dimensions, link_s);
+}
+
+Topology read_switched(Table& table, double link_s) {
+  SwitchedRacks racks;
+  racks.racks = table.count("racks", 16);
+  racks.trays = table.count("trays", 64);
+  racks.chips_per_tray = table.count("chips_per_tray", 16);
+  racks.planes = table.count("planes", 16);
+  racks.backplane = kGiga * table.number("backplane_gigabytes_per_s", 0, kMostGigabytes);
+  racks.tray = kGiga * table.number("tray_gigabytes_per_s", 0, kMostGigabytes);
+  racks.cross_rack = kGiga * table.number("cross_rack_gigabytes_per_s", 0, kMostGigabytes);
+  racks.tray_switch = table.flag("tray_switch");
+  table.refuse_others();
+  return make_switched_racks(racks, link_s);
+}
+
+}  // namespace
+
+Result<Topology> read_topology(const std::string& name) {
+  std::string file = name;
+  if (!std::filesystem::is_regular_file(file)) file = "scenarios/collectives/" + name + ".toml";
+  if (!std::filesystem::is_regular_file(file))
+    return Error{Code::not_found, "no topology '" + name + "': name a TOML file, or one of " +
+                                      "scenarios/collectives from the root of the sources"};
+  const toml::parse_result parsed = toml::parse_file(file);
+  if (!parsed)
+    return Error{Code::invalid_argument, file + ":" +
+                                             std::to_string(parsed.error().source().begin.line) +
+                                             ": " + std::string(parsed.error().description())};
+  Error error;
+  Table table(parsed.table(), file, error);
+  const double link_s = 1e-6 * table.number("link_latency_us", 0, 1e6);
+  const toml::table *const torus = table.table("torus"), *const switched = table.table("switched");
+  table.refuse_others();
+  if ((torus == nullptr) == (switched == nullptr))
+    table.fail(nullptr, "there must be a table [torus] or a table [switched]");
+  if (!error.message.empty()) return error;
+  Table inner(torus != nullptr ? *torus : *switched, file, error);
+  Topology topology = torus != nullptr ? read_torus(inner, link_s) : read_switched(inner, link_s);
+  if (!error.message.empty()) return error;
+  topology.name = std::filesystem::path(file).stem().string();
+  return topology;
+}
+
+}  // namespace weft::collective
+
+#else
+
+namespace weft::collective {
+
+Result<Topology> read_topology(const std::string& name) {
+  return Error{Code::not_supported,
+               "cannot read " + name + ": weft was built without toml++ (libtomlplusplus-dev)"};
+}
+
+}  // namespace weft::collective
+
+#endif

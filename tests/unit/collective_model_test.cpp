@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The networks that are described, against the hop counts and closed formulas that are published
+// for them; and the flow model against what can be computed by hand and against every bound.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/random.hpp"
+#include "lib/collective/algorithm.hpp"
+#include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/model/topology_file.hpp"
+#include "lib/collective/verify.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace weft::collective {
+namespace {
+
+Topology known(const std::string& name) {
+  Result<Topology> topology =
+      read_topology((test::source_root() / "scenarios/collectives" / (name + ".toml")).string());
+  if (!topology) FAIL(topology.error().message);
+  return *topology;
+}
+
+double predicted(const Topology& topology, Collective collective, const std::string& algorithm,
+                 uint64_t count) {
+  const Shape shape{.collective = collective,
+                    .ranks = topology.chips,
+                    .count = count,
+                    .dimensions = topology.dimensions};
+  const Algorithm& found = **find_algorithm(algorithm, collective, topology.chips);
+  Routes routes(topology);
+  return predict(shape, programs_of(found, shape), 1, 1, topology, routes).seconds;
+}
+
+// Chips of one switch.
+Topology star(uint32_t chips, double bytes_per_s, double link_s) {
+  Topology topology = make_switched_racks(
+      {.racks = 1, .trays = chips, .chips_per_tray = 1, .planes = 1, .backplane = bytes_per_s},
+      link_s);
+  return topology;
+}
+
+TEST_CASE("hop counts are those of the published table") {
+  // Chips 0 and 1 share a tray; a rack has 32 chips here, 72 there.
+  struct Row {
+    const char* name;
+    uint32_t same_plane, other_plane, other_plane_other_rack;
+  };
+  for (const Row& row : {Row{"trn3-nl32x2-gen1", 1, 2, 3}, Row{"trn3-nl32x2-gen3", 1, 1, 2},
+                         Row{"trn3-nl72x2-gen1", 1, 3, 4}, Row{"trn3-nl72x2-gen3", 1, 1, 2}}) {
+    const Topology topology = known(row.name);
+    Routes routes(topology);
+    const uint32_t tray = topology.chips == 64 ? 2 : 4, rack = topology.chips / 2;
+    INFO(row.name);
+    CHECK(routes.hops(0, tray) == row.same_plane);
+    CHECK(routes.hops(0, tray + 1) == row.other_plane);
+    CHECK(routes.hops(0, rack + tray + 1) == row.other_plane_other_rack);
+    CHECK(routes.hops(0, rack) == 0);  // the mirror chip: a cable
+  }
+}
+
+TEST_CASE("cuts carry what their links carry") {
+  const auto cut_named = [](const Topology& topology, const std::string& name) {
+    for (const Cut& cut : topology.cuts)
+      if (cut.name == name) return capacity(topology, cut) / 1e9;
+    return 0.0;
+  };
+  const Topology ultra = known("trn2-ultraserver-4x4x4");
+  CHECK(cut_named(ultra, "one chip") == Approx(640));
+  CHECK(cut_named(ultra, "half of z") == Approx(2 * 16 * 64));
+  const Topology racks = known("trn3-nl72x2-gen1");
+  CHECK(racks.chips == 144);
+  CHECK(cut_named(racks, "one chip") == Approx(1152));
+  CHECK(cut_named(racks, "first rack") == Approx(72 * 128));
+  CHECK(cut_named(known("trn3-nl72x2-gen2-awsdoc"), "one chip") == Approx(704));
+}
+
+TEST_CASE("traffic is split over all shortest paths, and none is lost") {
+  for (const char* name : {"trn2-ultraserver-4x4x4", "trn3-nl72x2-gen1"}) {
+    const Topology topology = known(name);
+    Routes routes(topology);
+    base::Random random(5);
+    for (int i = 0; i < 200; ++i) {
+      const uint32_t from = static_cast<uint32_t>(random.below(topology.chips));
+      const uint32_t to = static_cast<uint32_t>(random.below(topology.chips));
+      if (from == to) continue;
+      const Route& route = routes.between(from, to);
+      double crossed = 0, reached = 0;
+      for (const RouteShare& part : route.shares) {
+        crossed += part.share;
+        if (topology.links[part.link].to == to) reached += part.share;
+      }
+      CHECK(reached == Approx(1));
+      CHECK(crossed == Approx(route.links));
+    }
+  }
+}
+
+TEST_CASE("on one switch the model is the textbook's formula") {
+  constexpr double kRate = 1e9, kLatency = 1e-6;  // two links to cross
+  const Topology topology = star(8, kRate, kLatency);
+  constexpr uint64_t kCount = 8'000'000;
+  const double whole = kCount / kRate, block = whole / 8;
+  CHECK(predicted(topology, Collective::all_reduce, "ring", kCount) ==
+        Approx(14 * (block + 2 * kLatency)));
+  CHECK(predicted(topology, Collective::all_reduce, "halving_doubling", kCount) ==
+        Approx(14 * block + 6 * 2 * kLatency));
+  CHECK(predicted(topology, Collective::all_reduce, "doubling", kCount) ==
+        Approx(3 * (whole + 2 * kLatency)));
+  CHECK(predicted(topology, Collective::all_reduce, "direct", kCount) ==
+        Approx(14 * block + 2 * 2 * kLatency));
+  CHECK(predicted(topology, Collective::all_to_all, "direct", kCount / 8) ==
+        Approx(7 * block + 2 * kLatency));
+  CHECK(predicted(topology, Collective::all_to_all, "pairwise", kCount / 8) ==
+        Approx(7 * (block + 2 * kLatency)));
+}
+
+TEST_CASE("all-to-all of chips takes what the narrowest cut takes") {
+  constexpr double kBytes = 1 << 30;
+  struct Row {
+    const char* name;
+    double seconds;
+  };
+  // S k / (8 b) of the slowest dimension; (S / 2) / c of the cable between racks.
+  for (const Row& row :
+       {Row{"trn2-torus-4x4", kBytes * 4 / (8 * 128e9)},
+        Row{"trn2-ultraserver-4x4x4", kBytes * 4 / (8 * 64e9)},
+        Row{"trn3-nl32x2-gen1", kBytes / 2 / 128e9}, Row{"trn3-nl32x2-gen3", kBytes / 2 / 128e9}}) {
+    const Topology topology = known(row.name);
+    INFO(row.name);
+    CHECK(lower_bound(Collective::all_to_all, kBytes, topology).seconds == Approx(row.seconds));
+    const double time = predicted(topology, Collective::all_to_all, "direct",
+                                  static_cast<uint64_t>(kBytes) / topology.chips);
+    CHECK(time >= row.seconds * (1 - 1e-6));
+    CHECK(time <= row.seconds * 1.01);
+  }
+}
+
+TEST_CASE("no prediction beats its bound") {
+  for (const char* name : {"trn1-torus-4x4", "trn2-torus-4x4", "trn3-nl32x2-gen1"}) {
+    const Topology topology = known(name);
+    for (const Algorithm& algorithm : algorithms())
+      for (const uint64_t count : {uint64_t{64}, uint64_t{1} << 20}) {
+        const double time =
+            predicted(topology, algorithm.collective, std::string(algorithm.name), count);
+        const bool per_rank = algorithm.collective == Collective::all_gather ||
+                              algorithm.collective == Collective::reduce_scatter ||
+                              algorithm.collective == Collective::all_to_all;
+        const double bytes = static_cast<double>(count) * (per_rank ? topology.chips : 1);
+        const Bound bound = lower_bound(algorithm.collective, bytes, topology);
+        INFO(name << " " << algorithm.name << " " << weft::name(algorithm.collective));
+        CHECK(time >= bound.seconds * (1 - 1e-6));
+      }
+  }
+}
+
+TEST_CASE("bucket all-reduce comes near the bound of the network it is laid out for") {
+  for (const char* name : {"trn2-torus-4x4", "trn3-nl32x2-gen1", "trn3-nl72x2-gen1"}) {
+    const Topology topology = known(name);
+    constexpr uint64_t kCount = uint64_t{256} << 20;
+    const double bound =
+        lower_bound(Collective::all_reduce, static_cast<double>(kCount), topology).seconds;
+    INFO(name);
+    CHECK(predicted(topology, Collective::all_reduce, "bucket", kCount) <= 1.15 * bound);
+  }
+}
+
+TEST_CASE("bucket all-reduce is right on grids of all kinds") {
+  const std::vector<std::vector<Dimension>> grids = {
+      {{4}, {4}},
+      {{2, 1, false}, {3, 4, true}},
+      {{2, 1, false}, {3, 4, false}, {2, 4, false}},
+      {{4, 1}, {2, 2}, {2, 2}},
+      {{1}, {5}},
+      {{3, 1, false}, {1}, {3, 5}},
+  };
+  for (const std::vector<Dimension>& grid : grids)
+    for (const uint64_t count : {uint64_t{0}, uint64_t{3}, uint64_t{100}})
+      for (const bool exact : {true, false}) {
+        Shape shape{.count = count, .exact = exact, .dimensions = grid};
+        for (const Dimension& dimension : grid) shape.ranks *= dimension.size;
+        const Algorithm& bucket = **find_algorithm("bucket", Collective::all_reduce, shape.ranks);
+        const Result<void> verified = verify(shape, programs_of(bucket, shape));
+        INFO(shape.ranks << " ranks, count " << count);
+        CHECK((verified ? "" : verified.error().message) == "");
+      }
+}
+
+TEST_CASE("topology files that are wrong are told, with the line") {
+  const std::string file = "/tmp/weft-topology-" + std::to_string(getpid()) + ".toml";
+  const auto message = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    const Result<Topology> topology = read_topology(file);
+    return topology ? "" : topology.error().message;
+  };
+  const std::string torus = "link_latency_us = 1\n[torus]\nnames = [\"x\"]\n";
+  CHECK(message(torus + "sizes = [4]\ngigabytes_per_s = [1]\n") == "");
+  CHECK(message(torus + "sizes = [4, 4]\ngigabytes_per_s = [1]\n").find("same length") !=
+        std::string::npos);
+  CHECK(message(torus + "sizes = [0]\ngigabytes_per_s = [1]\n").find(":4: ") != std::string::npos);
+  CHECK(message(torus + "sizes = [100000]\ngigabytes_per_s = [1]\n").find("4096") !=
+        std::string::npos);
+  CHECK(message(torus + "sizes = [4]\ngigabytes_per_s = [1]\nspeed = 3\n").find("speed") !=
+        std::string::npos);
+  CHECK(message("link_latency_us = 1\n").find("[switched]") != std::string::npos);
+  CHECK(message("link_latency_us = \n") != "");
+  std::remove(file.c_str());
+  CHECK(read_topology("trn9").error().message.find("scenarios/collectives") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::collective
