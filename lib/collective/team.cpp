@@ -151,6 +151,9 @@ void Team::settle(Duration limit, const std::function<bool()>& until) {
 
 void Team::leave() noexcept {
   settle(kLeaveLimit, [this] { return failure_ || (tasks_.empty() && links_idle()); });
+  if (!tasks_.empty())
+    fail({.code = Code::bad_state, .rank = mesh_.rank}, current_call(),
+         "rank " + std::to_string(mesh_.rank) + " has destroyed its communicator", -1);
   for (const std::unique_ptr<Link>& link : mesh_.links)
     link->send_control({.kind = ControlKind::leave});
   settle(kGoodbyeLimit, [this] { return links_idle(); });

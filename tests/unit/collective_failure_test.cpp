@@ -190,6 +190,23 @@ TEST_CASE("a rank that does not come makes the others time out, and say for whom
   });
 }
 
+TEST_CASE("an operation outlives its communicator, and says so") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int32_t value = 0;
+    if (group.rank() == 1) {
+      const Result<void> failed =
+          group.receive(&value, sizeof value, 0, {.limit = Duration::from_s(20)}).wait();
+      return !failed && contains(failed.error().message, "rank 0") ? "" : "it worked";
+    }
+    Operation pending = [&] {
+      Communicator dying = std::move(group);
+      return dying.receive(&value, sizeof value, 1);
+    }();
+    const Result<void> done = pending.wait();
+    return !done && contains(done.error().message, "destroyed") ? "" : "it is still pending";
+  });
+}
+
 TEST_CASE("wrong arguments are told, and harm nothing") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<float> data(16);
