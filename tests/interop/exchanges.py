@@ -15,7 +15,7 @@ BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "b
 SEED = int(os.environ.get("WEFT_SEED", "0")) or random.randrange(1, 1 << 32)
 MEMORY = 8 << 20
 MTU = 1024
-SIZES = (1, 3, 4, 255, MTU - 1, MTU, MTU + 1, 2 * MTU, 2 * MTU + 1, 4099, 65536, 1 << 20)
+SIZES = (0, 1, 3, 4, 255, MTU - 1, MTU, MTU + 1, 2 * MTU, 2 * MTU + 1, 4099, 65536, 1 << 20)
 MOVES = ("send", "send_with_imm", "write", "write_with_imm", "read")
 CONNECT_LIMIT_S = 30
 
@@ -82,13 +82,14 @@ class Wire:
         self.open = {end: end.open(device=device, memory=MEMORY)
                      for end, device in devices.items()}
 
-    def connect(self, **options):
-        """New queue pairs on both ends. Options as those of the command connect."""
-        qpn = {end: end.qp()["qpn"] for end in self.open}
-        psn = {end: self.random.randrange(1 << 24) for end in self.open}
+    def connect(self, service="rc", first_psn=0, **options):
+        """New queue pairs on both ends, whose PSNs begin at random from `first_psn` on. Options as
+        those of the command connect."""
+        qpn = {end: end.qp(type=service)["qpn"] for end in self.open}
+        psn = {end: self.random.randrange(first_psn, 1 << 24) for end in self.open}
         for end, peer in self.directions():
             end.connect(gid=self.open[peer]["gid"], qpn=qpn[peer], psn=psn[end],
-                        peer_psn=psn[peer], mtu=MTU, **options)
+                        peer_psn=psn[peer], **{"mtu": MTU, **options})
 
     def directions(self):
         """(requester, target), both ways."""
@@ -141,14 +142,13 @@ class Exchanges:
     """The tests; a class that is also a unittest.TestCase has their `wire`."""
 
     wire = None
+    mtus = (256, 512)  # besides MTU
 
     def setUp(self):
         self.wire.connect()
 
-    def each_direction(self):
-        for direction in self.wire.directions():
-            with self.subTest(requester=direction[0].name, seed=SEED):
-                yield direction
+    def this_way(self, direction):
+        return self.subTest(requester=direction[0].name, seed=SEED)
 
     def carry_out(self, *moves):
         """All at the same time."""
@@ -161,26 +161,49 @@ class Exchanges:
         for move in moves:
             move.check(self)
 
+    def one_way_and_the_other(self, operations, sizes, count):
+        for direction in self.wire.directions():
+            with self.this_way(direction):
+                for operation in operations:
+                    for size in sizes:
+                        self.carry_out(Move(self.wire, direction, operation, count, size))
+
     def test_operations_around_the_path_mtu(self):
-        for direction in self.each_direction():
-            for operation in MOVES:
-                for size in SIZES:
-                    count = min(20, MEMORY // 2 // size)
-                    self.carry_out(Move(self.wire, direction, operation, count, size))
+        self.one_way_and_the_other(MOVES, SIZES, 7)
+
+    def test_psn_wrap(self):  # C-PSN-18
+        for operation in MOVES:
+            self.wire.connect(first_psn=0xFFFFF0)
+            self.one_way_and_the_other([operation], [3 * MTU + 1], 20)
+        self.wire.connect(first_psn=0xFFFFF0)
+        self.test_atomics()
+
+    def test_other_path_mtus(self):  # C-OPS-71
+        for mtu in self.mtus:
+            self.wire.connect(mtu=mtu)
+            self.one_way_and_the_other(MOVES, (mtu - 1, mtu, 3 * mtu + 1), 20)
+
+    def test_unreliable_connected(self):
+        """Few packets at a time: what is lost is lost. Receives show that all has come."""
+        self.wire.connect(service="uc")
+        self.one_way_and_the_other(("send", "send_with_imm", "write_with_imm"), SIZES[:-2], 4)
 
     def test_atomics(self):
-        count = 500
-        for source, target in self.each_direction():
+        for direction in self.wire.directions():
             for operation, step in (("fetch_add", 3), ("compare_swap", 1)):
-                target.ramp(count=1)  # the target word: 0
-                memory = self.wire.open[target]
-                answer = source.run(op=operation, count=count, add=step,
-                                    address=memory["address"], rkey=memory["rkey"])
-                self.assertEqual(answer, {"status": "success", "done": str(count)}, operation)
-                fetched, last = source.digest(length=8 * count), target.digest(length=8)
-                source.ramp(count=count + 1, step=step)  # what they must have fetched
-                self.assertEqual(fetched, source.digest(length=8 * count))
-                self.assertEqual(last, source.digest(offset=8 * count, length=8))
+                with self.this_way(direction):
+                    self.atomics(*direction, operation, step)
+
+    def atomics(self, source, target, operation, step, count=500):
+        target.ramp(count=1)  # the target word: 0
+        memory = self.wire.open[target]
+        answer = source.run(op=operation, count=count, add=step, address=memory["address"],
+                            rkey=memory["rkey"])
+        self.assertEqual(answer, {"status": "success", "done": str(count)}, operation)
+        fetched, last = source.digest(length=8 * count), target.digest(length=8)
+        source.ramp(count=count + 1, step=step)  # what they must have fetched
+        self.assertEqual(fetched, source.digest(length=8 * count))
+        self.assertEqual(last, source.digest(offset=8 * count, length=8))
 
     def test_both_directions_at_once(self):
         for operation in MOVES:

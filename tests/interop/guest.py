@@ -55,7 +55,8 @@ class Guest:
         self.process = subprocess.Popen(
             [str(kernel), "mem=512M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
              "con0=null,fd:1", "con=null", "ssl=null", f"uml_dir={self.folder.name}", "umid=guest",
-             "vec0:transport=tap,ifname=weft0,depth=128,gro=0", f"init={FOLDER}/guest_init.sh",
+             f"vec0:transport=tap,ifname=weft0,depth=128,gro=0,mtu={mtu}",
+             f"init={FOLDER}/guest_init.sh",
              f"weft_puppet={puppet}", f"weft_port={GUEST_PORT}", f"weft_mtu={mtu}"],
             stdin=subprocess.DEVNULL, stdout=self.console, stderr=subprocess.STDOUT,
             env={**os.environ, "TMPDIR": self.folder.name})

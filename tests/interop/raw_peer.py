@@ -65,7 +65,7 @@ class RawPeer:
         """A new queue pair of `end`, that takes this for its peer. Both count from PSN 1000."""
         self.end, self.memory = end, self.wire.open[end]
         self.remote = self.memory["gid"]
-        self.qpn = int(end.qp(access=access)["qpn"])
+        self.qpn = int(end.qp(type="rc", access=access)["qpn"])
         self.psn = 1000
         end.connect(gid=self.address, qpn=QPN, psn=1000, peer_psn=1000, mtu=1024, **options)
         while self.receive(0):

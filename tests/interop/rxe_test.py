@@ -43,10 +43,11 @@ class Rxe(exchanges.Exchanges):
     """With `device` at our end of the wire."""
 
     device = None
+    link_mtu = 1500
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet")
+        cls.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet", cls.link_mtu)
         cls.addClassCleanup(cls.guest.close)
         cls.weft = exchanges.start_weft(cls, "weft")
         try:
@@ -84,9 +85,7 @@ class Rxe(exchanges.Exchanges):
 
     def under(self, netem):
         self.impair(netem)
-        for direction in self.each_direction():
-            for operation in exchanges.MOVES:
-                self.carry_out(exchanges.Move(self.wire, direction, operation, 100, 5000))
+        self.one_way_and_the_other(exchanges.MOVES, [5000], 100)
         self.test_atomics()
         sent = self.shell("tc -s qdisc show dev vec0", "tc -s qdisc show dev ifb0")
         counts = [int(n) for n in re.findall(r"Sent \d+ bytes (\d+) pkt", sent)]
@@ -112,6 +111,8 @@ class OverUdp(Rxe, unittest.TestCase):
 
 class OverAfPacket(Rxe, unittest.TestCase):
     device = "roce+af_packet:weft0"
+    link_mtu = 4200
+    mtus = (256, 512, 2048, 4096)
 
 
 def main():

@@ -194,7 +194,8 @@ std::string Puppet::obey(const std::string& line) {
   if (name == "collect") return collect(words);
   if (name == "qp")
     return "qpn=" +
-           std::to_string(endpoint_.make_qp(static_cast<uint32_t>(words.number("depth", 256)),
+           std::to_string(endpoint_.make_qp(words.text("type") == "uc",
+                                            static_cast<uint32_t>(words.number("depth", 256)),
                                             static_cast<uint32_t>(words.number("access", 15))));
   if (name == "ramp") {
     const std::span<std::byte> bytes = part(words.number("offset", 0), words.number("count") * 8);

@@ -4,18 +4,28 @@
 // so what a test asks for stands in one place and no implementation judges itself.
 //
 // A line is `NAME key=value ...`, the answer `ok key=value ...` or `error TEXT`:
-//   open device= memory=          a device and registered memory of so many bytes: gid address rkey
-//   qp depth= access=             a new queue pair instead of the last one: qpn. Rights as
-//   weft::Access connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd= fill
-//   offset= length= seed=    bytes that depend on their place and the seed ramp offset= count=
-//   step=     64-bit words 0, step, 2 step ... digest offset= length=        of these bytes receive
-//   count= size= offset=  posts receives, each into its own slice of the memory run op= count=
-//   size= offset= address= rkey= depth= add=
+// clang-format off
+//   open device= memory=
+//       a device and registered memory of so many bytes: gid address rkey
+//   qp type= depth= access=
+//       a new queue pair, rc or uc, instead of the last one: qpn. Rights as weft::Access
+//   connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd=
+//   fill offset= length= seed=
+//       bytes that depend on their place and the seed
+//   ramp offset= count= step=
+//       64-bit words 0, step, 2 step ...
+//   digest offset= length=
+//   receive count= size= offset=
+//       posts receives, each into its own slice of the memory
+//   run op= count= size= offset= address= rkey= depth= add=
 //       message i is slice i of the memory here and there; atomics have one target and keep what
 //       they fetch as word i; a compare_swap makes i to i + 1. Ends with the last completion:
 //       status done
-//   collect count= limit_ms=      waits for so many receives in all: status received bytes in_order
-//   shell command=...             to the end of the line: output, newlines as spaces
+//   collect count= limit_ms=
+//       waits for so many receives in all: status received bytes in_order
+//   shell command=...
+//       to the end of the line: output, newlines as spaces
+// clang-format on
 #pragma once
 
 #include <cstddef>
@@ -91,7 +101,8 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
   virtual Target open(const std::string& device, std::span<std::byte> memory) = 0;
-  virtual uint32_t make_qp(uint32_t depth, uint32_t access) = 0;  // the queue pair's number
+  // Returns the queue pair's number. Unreliable: UC instead of RC.
+  virtual uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) = 0;
   virtual void connect(const Route& route) = 0;
   virtual void post(const Request& request) = 0;
   virtual void receive(std::byte* data, uint32_t length) = 0;

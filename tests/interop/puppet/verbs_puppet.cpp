@@ -104,12 +104,12 @@ class VerbsEndpoint final : public Endpoint {
     return {find_gid(), region_->rkey};
   }
 
-  uint32_t make_qp(uint32_t depth, uint32_t access) override {
+  uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) override {
     if (qp_ != nullptr) ibv_destroy_qp(qp_);
     while (next(0)) {
     }
     ibv_qp_init_attr init{};
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = unreliable ? IBV_QPT_UC : IBV_QPT_RC;
     init.send_cq = init.recv_cq = cq_;
     init.cap = {depth, depth, 1, 1, 0};
     init.sq_sig_all = 1;
@@ -138,16 +138,20 @@ class VerbsEndpoint final : public Endpoint {
         route.gid.find(':') == std::string::npos ? "::ffff:" + route.gid : route.gid;
     if (inet_pton(AF_INET6, v6.c_str(), attributes.ah_attr.grh.dgid.raw) != 1)
       throw std::runtime_error("gid " + route.gid + "?");
+    const bool reliable = qp_->qp_type == IBV_QPT_RC;
     modify(attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                           IBV_QP_RQ_PSN |
+                           (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = route.psn;
     attributes.timeout = route.timeout;
     attributes.retry_cnt = route.retry;
     attributes.rnr_retry = route.rnr_retry;
     attributes.max_rd_atomic = route.max_rd;
-    modify(attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                           IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    modify(attributes, IBV_QP_STATE | IBV_QP_SQ_PSN |
+                           (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                           IBV_QP_MAX_QP_RD_ATOMIC
+                                     : 0));
   }
 
   void post(const Request& request) override {

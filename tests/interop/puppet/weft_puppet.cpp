@@ -11,6 +11,8 @@ namespace {
 
 using namespace interop;
 
+constexpr uint8_t kRnrTimer = 12;  // 0.64 ms
+
 template <class T>
 T need(weft::Result<T> result) {
   if (result) return std::move(*result);
@@ -66,11 +68,12 @@ class WeftEndpoint final : public Endpoint {
     return {weft::to_string(opened.attributes().gid), opened_->region.rkey().value};
   }
 
-  uint32_t make_qp(uint32_t depth, uint32_t access) override {
+  uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) override {
     qp_ = {};
     while (opened_ && next(0)) {
     }
-    qp_ = need(domain().queue_pair({.send_cq = opened_->cq,
+    qp_ = need(domain().queue_pair({.type = unreliable ? weft::QpType::uc : weft::QpType::rc,
+                                    .send_cq = opened_->cq,
                                     .recv_cq = opened_->cq,
                                     .max_send_wr = depth,
                                     .max_recv_wr = depth}));
@@ -82,20 +85,23 @@ class WeftEndpoint final : public Endpoint {
   }
 
   void connect(const Route& route) override {
-    const weft::AddressVector path = {.destination = need(weft::parse_gid(route.gid))};
-    need(qp_.modify({.state = weft::QpState::rtr,
-                     .path = path,
-                     .path_mtu = route.mtu,
-                     .dest_qpn = weft::QpNum{route.qpn},
-                     .rq_psn = weft::Psn{route.peer_psn},
-                     .max_dest_rd_atomic = route.max_rd,
-                     .min_rnr_timer = uint8_t{12}}));
-    need(qp_.modify({.state = weft::QpState::rts,
-                     .sq_psn = weft::Psn{route.psn},
-                     .max_rd_atomic = route.max_rd,
-                     .timeout = route.timeout,
-                     .retry_count = route.retry,
-                     .rnr_retry = route.rnr_retry}));
+    weft::QueuePairAttributes to_rtr, to_rts;
+    to_rtr.state = weft::QpState::rtr;
+    to_rtr.path = weft::AddressVector{.destination = need(weft::parse_gid(route.gid))};
+    to_rtr.path_mtu = route.mtu;
+    to_rtr.dest_qpn = weft::QpNum{route.qpn};
+    to_rtr.rq_psn = weft::Psn{route.peer_psn};
+    to_rts.state = weft::QpState::rts;
+    to_rts.sq_psn = weft::Psn{route.psn};
+    if (qp_.type() == weft::QpType::rc) {
+      to_rtr.max_dest_rd_atomic = to_rts.max_rd_atomic = route.max_rd;
+      to_rtr.min_rnr_timer = kRnrTimer;
+      to_rts.timeout = route.timeout;
+      to_rts.retry_count = route.retry;
+      to_rts.rnr_retry = route.rnr_retry;
+    }
+    need(qp_.modify(to_rtr));
+    need(qp_.modify(to_rts));
   }
 
   void post(const Request& request) override {
