@@ -102,6 +102,7 @@ class Link {
 
   bool idle() const { return posted_ == acknowledged_ && controls_ == 0; }
   bool gone = false;  // the peer has left or is dead: nothing is sent any more
+  const char* why_gone = "it has left the communicator";
 
  private:
   Link(const LinkShape& shape, uint32_t index) : shape_(shape), index_(index) {}

@@ -15,6 +15,7 @@ struct Greeting {
   uint32_t ranks = 0;
   LinkShape shape;
   LinkAddress address;
+  uint16_t lifeline = 0;  // the TCP port
 };
 
 // The least timeout code (4.096 us * 2^code) whose eight tries of RC take at least `patience`.
@@ -33,12 +34,16 @@ class Joining {
   Result<void> run() {
     Result<Listener> listener = Listener::listen(host() + ":0");
     if (!listener) return listener.error();
+    Result<Lifelines> lifelines = Lifelines::listen(host());
+    if (!lifelines) return lifelines.error();
+    mesh_.lifelines = std::move(*lifelines);
     Result<void> done =
         store_.set(key(mesh_.rank), host() + ":" + std::to_string(listener->port()));
     for (uint32_t peer = 0; done && peer < mesh_.rank; ++peer) done = connect_to(peer);
     for (uint32_t peer = mesh_.rank + 1; done && peer < mesh_.ranks; ++peer)
       done = accept(*listener);
-    return done;
+    if (!done) return done;
+    return mesh_.lifelines.accept(mesh_.ranks - 1 - mesh_.rank, options_.connect_limit);
   }
 
  private:
@@ -66,6 +71,7 @@ class Joining {
     greeting.ranks = mesh_.ranks;
     greeting.shape = options_.shape;
     greeting.address = link.address();
+    greeting.lifeline = mesh_.lifelines.port();
     ConnectOptions options;
     options.private_data.resize(sizeof greeting);
     std::memcpy(options.private_data.data(), &greeting, sizeof greeting);
@@ -85,7 +91,11 @@ class Joining {
       return Error{connection.error().code, "cannot connect to rank " + std::to_string(peer) +
                                                 " at " + *address + ": " +
                                                 connection.error().message};
-    return welcome(**link, *connection);
+    if (Result<void> welcomed = welcome(**link, *connection); !welcomed) return welcomed;
+    Greeting greeting;
+    std::memcpy(&greeting, connection->peer_data.data(), sizeof greeting);
+    return mesh_.lifelines.connect(peer, address->substr(0, address->rfind(':')), greeting.lifeline,
+                                   mesh_.rank);
   }
 
   Result<void> accept(Listener& listener) {
@@ -141,7 +151,7 @@ Result<Mesh> Mesh::connect(Store& store, uint32_t rank, uint32_t ranks,
   if (!cq) return cq.error();
   Result<ProtectionDomain> pd = device->protection_domain();
   if (!pd) return pd.error();
-  Mesh mesh{*device, *cq, *pd, rank, ranks, {}, std::vector<Link*>(ranks)};
+  Mesh mesh{*device, *cq, *pd, rank, ranks, {}, std::vector<Link*>(ranks), {}};
   if (ranks == 1) return mesh;
   if (Result<void> joined = Joining(mesh, store, options).run(); !joined) return joined.error();
   return mesh;

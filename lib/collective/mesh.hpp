@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/collective/lifelines.hpp"
 #include "lib/collective/link.hpp"
 #include "weft/store.hpp"
 
@@ -28,6 +29,7 @@ struct Mesh {
   uint32_t ranks = 1;
   std::vector<std::unique_ptr<Link>> links;  // in the order of their index
   std::vector<Link*> by_rank;                // null for ourselves
+  Lifelines lifelines;
 
   static Result<Mesh> connect(Store& store, uint32_t rank, uint32_t ranks,
                               const MeshOptions& options);

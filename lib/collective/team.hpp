@@ -71,6 +71,7 @@ class Team {
   void watch();
   void check_call(uint32_t rank, const Call& theirs);
   void check_leavers();
+  void check_lifelines();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
   void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
   Call current_call() const;
@@ -89,6 +90,7 @@ class Team {
   uint64_t sequence_ = 0;
   std::optional<Failure> failure_;
   uint64_t moved_ = 0;                    // at the last look of watch()
+  Instant next_look_ = Instant::never();  // at lifelines, while the running task does not move
   Instant next_ping_ = Instant::never();  // while the running task does not move
   Instant next_probe_ = Instant::never();
   Duration probe_pause_;

@@ -11,6 +11,7 @@
 namespace weft::collective {
 namespace {
 
+constexpr Duration kLookPause = Duration::from_ms(2);
 constexpr Duration kPingPause = Duration::from_ms(100);
 constexpr Duration kLongestProbePause = Duration::from_s(10);
 
@@ -34,7 +35,13 @@ void Team::watch() {
     moved_ = executor_.moved();
     probe_pause_ = kPingPause;
     next_ping_ = next_probe_ = time + kPingPause;
+    next_look_ = time + kLookPause;
     return;
+  }
+  if (time >= next_look_) {
+    next_look_ = time + kLookPause;
+    check_lifelines();
+    if (!executor_.running()) return;
   }
   const Task& task = *tasks_.front();
   if (time > task.deadline) {
@@ -79,8 +86,27 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
 void Team::check_leavers() {
   for (const std::unique_ptr<Link>& link : mesh_.links)
     if (link->gone && executor_.needs(link->peer()))
-      return fail({.code = Code::peer_failed, .rank = link->peer()}, current_call(),
-                  "it has left the communicator", -1);
+      return fail({.code = Code::peer_failed, .rank = link->peer()}, current_call(), link->why_gone,
+                  -1);
+}
+
+// Processes that have ended may have sent all that we need: what has come is counted first.
+void Team::check_lifelines() {
+  const std::vector<uint32_t> ended = mesh_.lifelines.ended();
+  if (ended.empty()) return;
+  Completion completions[32];
+  for (size_t n = 1; n > 0;) {
+    n = mesh_.cq.poll(completions);
+    handle({completions, n});
+  }
+  for (const uint32_t rank : ended) {
+    Link* const link = rank < mesh_.ranks ? mesh_.by_rank[rank] : nullptr;
+    if (link == nullptr || link->gone) continue;
+    link->gone = true;
+    link->why_gone = "its process has ended";
+  }
+  run_tasks();
+  check_leavers();
 }
 
 // Another rank says that it is at `theirs`: have we, at that number, called the same?

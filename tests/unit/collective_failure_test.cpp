@@ -68,7 +68,9 @@ std::string reduce_until_death(Communicator& group, uint32_t victim, std::string
     if (failure->rank != victim || failure->sequence != 5 ||
         failure->collective != Collective::all_reduce)
       return "another failure: " + text;
-    if (!contains(text, "PEER_FAILED: rank 2 failed during all_reduce #5")) return text;
+    if (!contains(text, "PEER_FAILED: rank 2 failed during all_reduce #5") ||
+        !contains(text, "its process has ended"))
+      return text;
     // Later calls fail at once and say the same.
     const Result<void> later = group.barrier().wait();
     return !later && later.error().message == text ? "" : "a later call says something else";
@@ -84,6 +86,22 @@ TEST_CASE("a killed rank fails the operation of every survivor, by name") {
       INFO(device << " " << algorithm);
       CHECK(complaints == std::vector<std::string>{"", "", "killed by 9", ""});
     }
+}
+
+TEST_CASE("a rank whose packets are lost is taken for dead after the patience") {
+  check_ranks(2, {.device = "roce+udp:lo,fault.loss=1", .patience = Duration::from_ms(100)},
+              [](Communicator& group) -> std::string {
+                int32_t value = 1;
+                const Result<void> failed =
+                    group.all_reduce(&value, &value, 1, DataType::int32).wait();
+                const std::string peer = std::to_string(1 - group.rank());
+                if (failed) return "it worked";
+                return failed.error().code == Code::peer_failed &&
+                               contains(failed.error().message, "rank " + peer + " failed") &&
+                               contains(failed.error().message, "retry_exceeded")
+                           ? ""
+                           : failed.error().message;
+              });
 }
 
 TEST_CASE("a rank that leaves fails the operations that need it") {
