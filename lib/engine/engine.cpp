@@ -37,11 +37,6 @@ Count parse_count(wire::ParseError error) noexcept {
       return Count::rx_bad_payload;
   }
 }
-wire::OpClass service_of(QpType type) noexcept {
-  constexpr wire::OpClass kServices[] = {wire::OpClass::rc, wire::OpClass::uc, wire::OpClass::ud,
-                                         wire::OpClass::unknown};
-  return kServices[static_cast<size_t>(type)];
-}
 }  // namespace
 
 Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& random)
@@ -74,7 +69,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   //= roce:C-HDR-9
   const wire::OpClass service = packet.info->op_class;
   const bool is_cnp = service == wire::OpClass::cnp;
-  if (service != service_of(qp->type) && !is_cnp) return count(Count::rx_wrong_service);
+  if (service != qp->service && !is_cnp) return count(Count::rx_wrong_service);
   //= roce:C-STATE-60
   const bool response = packet.info->response();
   if (response ? !qp->can_request() : !qp->can_respond()) return count(Count::rx_wrong_state);
@@ -91,14 +86,14 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
     if (qp->type != QpType::ud && packet.info->operation != wire::Operation::acknowledge)
       note_mark(*qp, now);
   }
-  if (service == wire::OpClass::ud) return ud::on_datagram(*this, *qp, packet, frame);
   if (response) return rc::on_response(*this, *qp, packet, frame, now);
   if (!qp->established && qp->state == QpState::rtr) {
     qp->established = true;
     raise(EventType::comm_established, qp->number);
   }
+  if (service == wire::OpClass::rc) return rc::on_request(*this, *qp, packet, frame, now);
   if (service == wire::OpClass::uc) return uc::on_request(*this, *qp, packet, frame);
-  rc::on_request(*this, *qp, packet, frame, now);
+  ud::on_datagram(*this, *qp, packet, frame);
 }
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {

@@ -10,6 +10,14 @@
 
 namespace weft::engine {
 
+namespace {
+wire::OpClass service_of(QpType type) noexcept {
+  constexpr wire::OpClass kServices[] = {wire::OpClass::rc, wire::OpClass::uc, wire::OpClass::ud,
+                                         wire::OpClass::unknown};
+  return kServices[static_cast<size_t>(type)];
+}
+}  // namespace
+
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   if (config.type == QpType::srd)  //= roce:C-OPS-93
     return Error{Code::not_supported,
@@ -22,6 +30,8 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   std::unique_ptr<QueuePair> qp(new QueuePair);
   qp->number = number;
   qp->type = config.type;
+  qp->service = service_of(config.type);
+  qp->established = config.type == QpType::ud;
   qp->domain = config.domain;
   qp->send_cq = config.send_cq;
   qp->recv_cq = config.recv_cq;
@@ -84,7 +94,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.req = Requester{};
   qp.res = Responder{};
   qp.req.next_index = qp.sq.tail();
-  qp.established = false;
+  qp.established = qp.type == QpType::ud;
   qp.access = Access::none;
   qp.attributes = {};
   qp.state = QpState::reset;

@@ -15,15 +15,15 @@ enum class Served : uint8_t {
   more,  // stopped at the quantum or for lack of room: serve it again
 };
 
-// message_send.cpp: how the next packet of the request at the cursor leaves.
+// message_send.cpp: how the next packet of `entry`, the request at the cursor, leaves.
 struct MessagePacket {
   wire::OpClass service = wire::OpClass::rc;
   bool ack_request = false;
   bool stable = false;  // the memory stays as it is until the peer has it: may go by reference
 };
 // Sends it and moves the cursor. False: a local error, nothing was sent.
-bool send_message_packet(Engine& engine, QueuePair& qp, const MessagePacket& how,
-                         FrameBuilder& out) noexcept;
+bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
+                         const MessagePacket& how, FrameBuilder& out) noexcept;
 
 // message_receive.cpp
 struct Verdict {
@@ -39,9 +39,25 @@ struct Verdict {
     return {Kind::nak, syndrome, status};
   }
 };
-// May this packet follow the ones before it, and is it as long as its place asks for?
-bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept;
-bool length_fits(const Engine& engine, const QueuePair& qp, const wire::Packet& packet) noexcept;
+// FIRST/MIDDLE/LAST/ONLY must follow each other, within one operation. //= roce:C-OPS-69
+inline bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept {
+  const wire::OpcodeInfo& info = *packet.info;
+  if (info.starts_message()) return qp.res.message == Responder::Message::none;
+  return qp.res.message == (info.operation == wire::Operation::send ? Responder::Message::send
+                                                                    : Responder::Message::write);
+}
+
+// FIRST and MIDDLE carry the path MTU, LAST 1..MTU, ONLY 0..MTU. //= roce:C-OPS-70 roce:C-OPS-71
+inline bool length_fits(const Engine& engine, const QueuePair& qp,
+                        const wire::Packet& packet) noexcept {
+  if (!packet.info->ends_message()) return packet.payload_length == qp.mtu() && packet.pad == 0;
+  if (packet.payload_length > qp.mtu()) return false;
+  if (packet.info->place == wire::Place::last && packet.payload_length == 0) return false;
+  //= roce:C-HDR-3 frames without an ICRC have no pad either
+  return !packet.info->payload || !engine.checks_icrc() ||
+         ((packet.payload_length + packet.pad) & 3) == 0;
+}
+
 // Executes a packet of a SEND or WRITE that is in order.
 Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                         const Frame& frame) noexcept;

@@ -94,24 +94,6 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 
 }  // namespace
 
-// FIRST/MIDDLE/LAST/ONLY must follow each other, within one operation. //= roce:C-OPS-69
-bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept {
-  const wire::OpcodeInfo& info = *packet.info;
-  if (info.starts_message()) return qp.res.message == Message::none;
-  return qp.res.message ==
-         (info.operation == wire::Operation::send ? Message::send : Message::write);
-}
-
-// FIRST and MIDDLE carry the path MTU, LAST 1..MTU, ONLY 0..MTU. //= roce:C-OPS-70 roce:C-OPS-71
-bool length_fits(const Engine& engine, const QueuePair& qp, const wire::Packet& packet) noexcept {
-  if (!packet.info->ends_message()) return packet.payload_length == qp.mtu() && packet.pad == 0;
-  if (packet.payload_length > qp.mtu()) return false;
-  if (packet.info->place == wire::Place::last && packet.payload_length == 0) return false;
-  //= roce:C-HDR-3 frames without an ICRC have no pad either
-  return !packet.info->payload || !engine.checks_icrc() ||
-         ((packet.payload_length + packet.pad) & 3) == 0;
-}
-
 Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                         const Frame& frame) noexcept {
   return packet.info->operation == wire::Operation::send ? execute_send(engine, qp, packet, frame)

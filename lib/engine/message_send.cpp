@@ -34,9 +34,8 @@ Shape shape(const SendEntry& entry, wire::OpClass service, uint32_t index) noexc
 
 }  // namespace
 
-bool send_message_packet(Engine& engine, QueuePair& qp, const MessagePacket& how,
-                         FrameBuilder& out) noexcept {
-  const SendEntry& entry = qp.sq[qp.req.next_index];
+bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
+                         const MessagePacket& how, FrameBuilder& out) noexcept {
   const uint32_t index = static_cast<uint32_t>(qp.req.next - entry.first_psn);
   const bool last = index + 1 == entry.packets;
   const uint64_t offset = uint64_t{index} << qp.mtu_shift;

@@ -14,6 +14,7 @@
 #include "lib/engine/frame.hpp"
 #include "lib/engine/rc/pacer.hpp"
 #include "lib/engine/work_queue.hpp"
+#include "lib/wire/opcode.hpp"
 #include "weft/qp.hpp"
 
 namespace weft::engine {
@@ -117,9 +118,10 @@ struct QueuePair {
   QpNum peer;
   QpState state = QpState::reset;
   QpType type = QpType::rc;
+  wire::OpClass service = wire::OpClass::rc;  // of the packets that it takes
   uint8_t mtu_shift = 12;
   bool signal_all = false;
-  bool established = false;  // the COMM_EST event was given
+  bool established = false;  // the COMM_EST event was given, or the service has none
   Access access = Access::none;
   uint32_t domain = 0;
   uint32_t qkey = 0;                   // UD

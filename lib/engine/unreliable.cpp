@@ -10,9 +10,9 @@ namespace weft::engine {
 namespace {
 
 // The next packet of the entry at the cursor. False: a local error.
-bool send_next(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
+bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
   if (qp.type == QpType::ud) return ud::send_datagram(engine, qp, out);
-  return send_message_packet(engine, qp, {.service = wire::OpClass::uc}, out);
+  return send_message_packet(engine, qp, entry, {.service = wire::OpClass::uc}, out);
 }
 
 // The oldest request could not be sent. //= roce:C-STATE-65
@@ -42,7 +42,7 @@ Served send_unreliable(Engine& engine, QueuePair& qp, FrameBuilder& out,
     SendEntry& entry = qp.sq[req.next_index];
     if (entry.failed) break;
     if (qp.state == QpState::sqd && req.next == entry.first_psn) break;  //= roce:C-STATE-64
-    entry.failed = !send_next(engine, qp, out);
+    entry.failed = !send_next(engine, qp, entry, out);
     engine.hand_over(qp);
     if (entry.failed) break;
     req.sent_end = req.next;

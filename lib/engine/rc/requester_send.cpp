@@ -96,7 +96,7 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   } else {
     const MessagePacket how{wire::OpClass::rc, asks_for_ack(qp, entry), true};
     const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
-    if (!send_message_packet(engine, qp, how, out)) return false;
+    if (!send_message_packet(engine, qp, entry, how, out)) return false;
     if (req.pacer)
       req.pacer->on_sent(now, req.next,
                          static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset)),
