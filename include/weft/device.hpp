@@ -68,7 +68,9 @@ enum class EventType : uint8_t {
   qp_access_error,   // the peer violated a memory right; the QP is in ERR
   comm_established,  // first packet arrived in RTR
   sq_drained,
-  cq_error,  // overrun: completions of this CQ are lost, its QPs go to ERR
+  last_wqe_reached,   // a QP with a shared receive queue is in ERR: it takes no more receives of it
+  srq_limit_reached,  // a shared receive queue has fewer receives than arm_limit() said
+  cq_error,           // overrun: completions of this CQ are lost, its QPs go to ERR
   port_active,
   port_error,
   device_fatal,
@@ -77,7 +79,8 @@ std::string_view name(EventType type) noexcept;
 
 struct AsyncEvent {
   EventType type = EventType::device_fatal;
-  QpNum qp;  // for qp_* and comm_established
+  QpNum qp;                   // for qp_*, comm_established, sq_drained and last_wqe_reached
+  uint32_t shared_queue = 0;  // for srq_limit_reached: SharedReceiveQueue::number()
 };
 
 // One named counter of a device: packets, bytes, and one per drop reason.

@@ -20,6 +20,8 @@ class Domain;
 
 class QueuePair;
 struct QueuePairOptions;
+class SharedReceiveQueue;
+struct SharedReceiveQueueOptions;
 
 // A registered range of this process's memory. Move-only. Deregistration (the destructor) returns
 // only when no packet in flight can touch the memory any more.
@@ -48,6 +50,9 @@ class ProtectionDomain {
 
   // See ah.hpp.
   AddressHandle address_handle(const AddressVector& path) const;
+
+  // See srq.hpp. Errors: invalid_argument, not_supported (srd devices).
+  Result<SharedReceiveQueue> shared_receive_queue(const SharedReceiveQueueOptions& options) const;
 
   // See qp.hpp.
   Result<QueuePair> queue_pair(const QueuePairOptions& options) const;

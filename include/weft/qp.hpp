@@ -13,6 +13,7 @@
 
 #include "weft/cq.hpp"
 #include "weft/mr.hpp"
+#include "weft/srq.hpp"
 #include "weft/types.hpp"
 #include "weft/wr.hpp"
 
@@ -32,6 +33,8 @@ struct QueuePairOptions {
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;  // bytes
   bool signal_all = false;   // every send request is signaled
+  // Where receives come from; then max_recv_wr and max_recv_sge are its own. Of the same domain.
+  SharedReceiveQueue shared_receive_queue;
 };
 
 // The attributes of modify(): those that are set are changed. Which a transition needs, and which

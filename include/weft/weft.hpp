@@ -24,6 +24,7 @@
 #include "weft/mr.hpp"
 #include "weft/qp.hpp"
 #include "weft/result.hpp"
+#include "weft/srq.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 #include "weft/wr.hpp"

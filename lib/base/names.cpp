@@ -136,6 +136,10 @@ std::string_view name(EventType type) noexcept {
       return "port_active";
     case EventType::port_error:
       return "port_error";
+    case EventType::last_wqe_reached:
+      return "last_wqe_reached";
+    case EventType::srq_limit_reached:
+      return "srq_limit_reached";
     case EventType::device_fatal:
       return "device_fatal";
   }

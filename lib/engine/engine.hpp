@@ -17,6 +17,7 @@
 #include "lib/engine/destination.hpp"
 #include "lib/engine/qp_table.hpp"
 #include "lib/engine/queue_pair.hpp"
+#include "lib/engine/shared_receives.hpp"
 #include "lib/engine/verbs_common.hpp"
 #include "lib/wire/parse.hpp"
 
@@ -56,6 +57,10 @@ class Engine final : public Machine {
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
+  // Lives as long as the queue pairs that were created with it.
+  Result<std::unique_ptr<SharedReceives>> create_shared_receives(
+      uint32_t domain, const SharedReceiveQueueOptions& options);
+  PostStatus post_recv(SharedReceives& pool, std::span<const RecvRequest> requests) noexcept;
 
   const EngineConfig& config() const noexcept { return config_; }
 
@@ -100,6 +105,7 @@ class Engine final : public Machine {
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   base::Permutation number_order_;  // of queue pairs
   uint32_t numbers_drawn_ = 0;
+  uint32_t pools_made_ = 0;  // of shared receives
   std::vector<std::unique_ptr<Destination>> destinations_;
 };
 

@@ -115,34 +115,29 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
 }
 
 PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept {
-  PostStatus status;
   if (qp.state == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
-  for (const RecvRequest& r : requests) {
-    uint32_t length = 0;
-    if (const char* reason =
-            objection(r, {qp.rq.max_sge(), 0, config_.limits.max_message}, length)) {
-      status.code = Code::invalid_argument;
-      status.reason = reason;
-      break;
+  if (qp.shared != nullptr)
+    return {Code::invalid_argument, 0,
+            "this queue pair takes its receives from a shared receive queue: post there"};
+  PostStatus status;
+  if (qp.state == QpState::err) {  // one at a time: each is flushed
+    for (const RecvRequest& r : requests) {
+      const PostStatus one = append_receives(qp.rq, {&r, 1}, config_.limits.max_message);
+      if (!one) return {one.code, status.accepted, one.reason};
+      complete_receive(*this, qp, Status::flushed, 0, nullptr);
+      ++status.accepted;
     }
-    if (qp.rq.full()) {
-      status.code = Code::queue_full;
-      status.reason = "the receive queue is full: poll completions, or raise max_recv_wr";
-      break;
-    }
-    RecvEntry& entry = qp.rq.tail_entry();
-    entry.id = r.id;
-    entry.length = length;
-    entry.sge_count = static_cast<uint32_t>(r.sges.size());
-    std::copy(r.sges.begin(), r.sges.end(), qp.rq.sges(qp.rq.tail()));
-    qp.rq.push();
-    if (qp.state == QpState::err) complete_receive(*this, qp, Status::flushed, 0, nullptr);
-    ++status.accepted;
+    return status;
   }
+  status = append_receives(qp.rq, requests, config_.limits.max_message);
   // The peer was told that there is no receive: tell it that there is (//= roce:C-ACK-34).
   if (status.accepted != 0 && qp.can_respond() && qp.res.advertised == 0) queue_ack(qp);
   return status;
+}
+
+PostStatus Engine::post_recv(SharedReceives& pool, std::span<const RecvRequest> requests) noexcept {
+  return append_receives(pool.ring, requests, config_.limits.max_message);
 }
 
 }  // namespace weft::engine

@@ -38,12 +38,31 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   qp->max_inline = config.max_inline;
   qp->signal_all = config.signal_all;
   qp->sq.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
-  qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
+  qp->shared = config.shared;
+  if (qp->shared != nullptr)
+    qp->rq.create(1, qp->shared->ring.max_sge(), 0);
+  else
+    qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
   if (config.type == QpType::ud) qp->datagrams.reset(new Datagram[qp->sq.slots()]);
   QueuePair* const raw = qp.get();
   owned_[number.value] = std::move(qp);
   qps_.insert(number, raw);
   return raw;
+}
+
+Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
+    uint32_t domain, const SharedReceiveQueueOptions& o) {
+  const Limits& limits = config_.limits;
+  if (o.max_recv_wr == 0 || o.max_recv_wr > limits.max_qp_wr || o.max_recv_sge > limits.max_sge)
+    return Error{Code::invalid_argument, "SharedReceiveQueueOptions::max_recv_wr must be 1.." +
+                                             std::to_string(limits.max_qp_wr) +
+                                             " and max_recv_sge at most " +
+                                             std::to_string(limits.max_sge)};
+  std::unique_ptr<SharedReceives> pool(new SharedReceives);
+  pool->number = ++pools_made_;
+  pool->domain = domain;
+  pool->ring.create(o.max_recv_wr, std::max(1u, o.max_recv_sge), 0);
+  return pool;
 }
 
 // Numbers come in a secret order of the whole range, so none can be guessed from others and none
@@ -89,6 +108,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   if (qp.destination != nullptr) qp.destination->window.forget(qp.req.in_flight);
   remove_from_lists(qp);
   if (qp.destination != nullptr) wake_waiting(*qp.destination);
+  if (qp.shared != nullptr) return_receive(qp);
   qp.sq.clear();
   qp.rq.clear();
   qp.req = Requester{};

@@ -39,8 +39,8 @@ bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completio
   return false;
 }
 
-void Machine::raise(EventType type, QpNum qp) noexcept {
-  if (events_.size() < kMaxEvents) events_.push_back({type, qp});
+void Machine::raise(const AsyncEvent& event) noexcept {
+  if (events_.size() < kMaxEvents) events_.push_back(event);
 }
 
 bool Machine::next_event(AsyncEvent& event) noexcept {

@@ -59,7 +59,8 @@ class Machine {
   bool has_event() const noexcept { return !events_.empty(); }
 
   // For the handlers, which are functions over an engine and a piece of its state.
-  void raise(EventType type, QpNum qp) noexcept;
+  void raise(const AsyncEvent& event) noexcept;
+  void raise(EventType type, QpNum qp) noexcept { raise({.type = type, .qp = qp}); }
   void count(Count c, uint64_t n = 1) noexcept { counters_.add(c, n); }
   // Hands a completion to the application. False: its queue has overrun, which is counted and was
   // told once; the queue pair must not go on. //= roce:C-OPS-91 threat:A18

@@ -23,7 +23,7 @@ Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   Responder& res = qp.res;
   const bool invalidates = packet.info->ieth;
   if (packet.info->starts_message()) {
-    if (qp.rq.empty()) return {Verdict::Kind::rnr};
+    if (!find_receive(engine, qp)) return {Verdict::Kind::rnr};
     res.received = 0;
   }
   switch (place_send(engine, qp, packet, frame)) {
@@ -69,7 +69,7 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   Responder& res = qp.res;
   const bool last = packet.info->ends_message();
   //= roce:C-OPS-72
-  if (last && packet.info->imm && qp.rq.empty()) return {Verdict::Kind::rnr};
+  if (last && packet.info->imm && !find_receive(engine, qp)) return {Verdict::Kind::rnr};
   if (packet.info->starts_message()) {
     const Verdict begun = begin_write(engine, qp, packet);
     if (begun.kind != Verdict::Kind::accept) return begun;

@@ -105,6 +105,7 @@ struct QpTimer : base::TimerNode {
 };
 
 struct Destination;
+struct SharedReceives;
 
 // Where a UD request goes.
 struct Datagram {
@@ -144,6 +145,7 @@ struct QueuePair {
   QpTimer timer{{}, this};
   Instant cnp_quiet_until;  // no CNP to the peer before
 
+  SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message under way
   uint32_t max_inline = 0;
   QueuePairAttributes attributes;  // as set by modify(), for query()
 

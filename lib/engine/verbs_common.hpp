@@ -11,6 +11,8 @@
 
 namespace weft::engine {
 
+struct SharedReceives;
+
 struct QpConfig {
   QpType type = QpType::rc;
   uint32_t domain = 0;
@@ -22,6 +24,7 @@ struct QpConfig {
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;
   bool signal_all = false;
+  SharedReceives* shared = nullptr;  // RoCE: receives come from here
 };
 // Errors: invalid_argument, naming what is missing or beyond the device's limits.
 Result<void> check(const QpConfig& config, const Limits& limits);

@@ -73,6 +73,15 @@ AddressHandle ProtectionDomain::address_handle(const AddressVector& path) const 
   return AddressHandle(path);
 }
 
+Result<SharedReceiveQueue> ProtectionDomain::shared_receive_queue(
+    const SharedReceiveQueueOptions& options) const {
+  Result<std::shared_ptr<verbs::Srq>> srq = domain_->create_srq(options);
+  if (!srq) return srq.error();
+  SharedReceiveQueue handle;
+  handle.srq_ = std::move(*srq);
+  return handle;
+}
+
 Result<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) const {
   Result<std::shared_ptr<verbs::Qp>> qp = domain_->create_qp(options);
   if (!qp) return qp.error();
@@ -114,6 +123,12 @@ size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) 
     acknowledge();
   }
 }
+
+uint32_t SharedReceiveQueue::number() const noexcept { return srq_->number(); }
+PostStatus SharedReceiveQueue::post_recv(std::span<const RecvRequest> requests) const noexcept {
+  return srq_->post_recv(requests);
+}
+Result<void> SharedReceiveQueue::arm_limit(uint32_t limit) const { return srq_->arm_limit(limit); }
 
 QpNum QueuePair::number() const noexcept { return qp_->number(); }
 QpType QueuePair::type() const noexcept { return qp_->type(); }

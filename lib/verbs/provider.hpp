@@ -41,6 +41,14 @@ class Qp {
   virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
 };
 
+class Srq {
+ public:
+  virtual ~Srq() = default;
+  virtual uint32_t number() const noexcept = 0;
+  virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
+  virtual Result<void> arm_limit(uint32_t limit) = 0;
+};
+
 class Cq {
  public:
   virtual ~Cq() = default;
@@ -56,6 +64,7 @@ class Domain {
   virtual const Device& device() const noexcept = 0;
   virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
                                                           Access access) = 0;
+  virtual Result<std::shared_ptr<Srq>> create_srq(const SharedReceiveQueueOptions& options) = 0;
   virtual Result<std::shared_ptr<Qp>> create_qp(const QueuePairOptions& options) = 0;
 };
 

@@ -4,10 +4,46 @@
 // is engine::Engine or engine::srd::Engine, `Pair` its queue pair, `Config` what it is made with.
 #pragma once
 
+#include "lib/engine/shared_receives.hpp"
 #include "lib/engine/verbs_common.hpp"
 #include "providers/software/context.hpp"
 
 namespace weft::software {
+
+// A machine without shared receives has none of this.
+template <class Machine>
+class MachineSrq final : public verbs::Srq {
+ public:
+  using Pool = std::unique_ptr<engine::SharedReceives>;
+  MachineSrq(Device device, driver::Driver& driver, Machine& machine, Pool pool)
+      : device_(std::move(device)), driver_(driver), machine_(machine), pool_(std::move(pool)) {}
+
+  uint32_t number() const noexcept override { return pool_->number; }
+  PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
+    if (driver_.forked()) return {Code::permission_denied, 0, kForked};
+    driver::Holder hold(driver_.lock());
+    return machine_.post_recv(*pool_, requests);
+  }
+  Result<void> arm_limit(uint32_t limit) override {
+    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    if (limit > pool_->ring.capacity())
+      return Error{Code::invalid_argument, "arm_limit takes 0.." +
+                                               std::to_string(pool_->ring.capacity()) +
+                                               ", SharedReceiveQueueOptions::max_recv_wr"};
+    driver::Holder hold(driver_.lock());
+    pool_->limit = limit;
+    return {};
+  }
+
+  engine::SharedReceives& pool() noexcept { return *pool_; }
+  const driver::Driver& driver() const noexcept { return driver_; }
+
+ private:
+  Device device_;
+  driver::Driver& driver_;
+  Machine& machine_;
+  const Pool pool_;
+};
 
 template <class Machine, class Pair>
 class MachineQp final : public verbs::Qp {
@@ -19,6 +55,7 @@ class MachineQp final : public verbs::Qp {
         machine_(machine),
         send_cq_(options.send_cq),
         recv_cq_(options.recv_cq),
+        srq_(options.shared_receive_queue),
         qp_(qp),
         number_(qp->number),
         type_(options.type) {}
@@ -79,6 +116,7 @@ class MachineQp final : public verbs::Qp {
   driver::Driver& driver_;
   Machine& machine_;
   CompletionQueue send_cq_, recv_cq_;  // kept alive
+  SharedReceiveQueue srq_;
   Pair* const qp_;
   const QpNum number_;
   const QpType type_;
@@ -94,6 +132,8 @@ class MachineDomain final : public Domain {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     const Result<Queues> queues = queues_of(options);
     if (!queues) return queues.error();
+    const Result<engine::SharedReceives*> shared = shared_of(options);
+    if (!shared) return shared.error();
     const engine::QpConfig config{.type = options.type,
                                   .domain = id_,
                                   .send_cq = queues->send,
@@ -103,7 +143,8 @@ class MachineDomain final : public Domain {
                                   .max_send_sge = options.max_send_sge,
                                   .max_recv_sge = options.max_recv_sge,
                                   .max_inline = options.max_inline,
-                                  .signal_all = options.signal_all};
+                                  .signal_all = options.signal_all,
+                                  .shared = *shared};
     driver::Holder hold(driver_.lock());
     const Result<Pair*> qp = machine_.create_qp(config);
     if (!qp) return qp.error();
@@ -111,7 +152,39 @@ class MachineDomain final : public Domain {
         new MachineQp<Machine, Pair>(device_, driver_, machine_, options, *qp));
   }
 
+  Result<std::shared_ptr<verbs::Srq>> create_srq(
+      const SharedReceiveQueueOptions& options) override {
+    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    if constexpr (kHasPools) {
+      driver::Holder hold(driver_.lock());
+      auto pool = machine_.create_shared_receives(id_, options);
+      if (!pool) return pool.error();
+      return std::shared_ptr<verbs::Srq>(
+          new MachineSrq<Machine>(device_, driver_, machine_, std::move(*pool)));
+    } else {
+      (void)options;
+      return Error{Code::not_supported, "this provider has no shared receive queues"};
+    }
+  }
+
  private:
+  static constexpr bool kHasPools = requires(Machine m) { m.create_shared_receives(0, {}); };
+
+  // The pool of a queue pair's shared receive queue, which must be of this domain: nullptr if it
+  // has none. //= threat:A05
+  Result<engine::SharedReceives*> shared_of(const QueuePairOptions& options) const {
+    engine::SharedReceives* const none = nullptr;
+    if (!options.shared_receive_queue) return none;
+    if constexpr (kHasPools) {
+      auto* const srq =
+          dynamic_cast<MachineSrq<Machine>*>(options.shared_receive_queue.impl().get());
+      if (srq != nullptr && &srq->driver() == &driver_ && srq->pool().domain == id_)
+        return &srq->pool();
+    }
+    return Error{Code::invalid_argument,
+                 "shared_receive_queue must be of the same protection domain as the queue pair"};
+  }
+
   Machine& machine_;
 };
 

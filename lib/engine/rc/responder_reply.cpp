@@ -22,7 +22,9 @@ uint8_t credit_code(uint32_t free) noexcept {
 }
 
 uint8_t ack_syndrome(Engine& engine, QueuePair& qp) noexcept {
-  if (!engine.config().credits) return wire::kSyndromeAck | wire::kCreditUnlimited;
+  //= roce:C-OPS-92 nobody knows whose a shared receive will be
+  if (!engine.config().credits || qp.shared != nullptr)
+    return wire::kSyndromeAck | wire::kCreditUnlimited;
   // A receive that a half-arrived SEND occupies is not free; its message is not in the MSN yet.
   qp.res.advertised = credit_code(qp.rq.size());
   return wire::kSyndromeAck | qp.res.advertised;

@@ -45,7 +45,7 @@ void on_datagram(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   //= roce:C-OPS-85
   if (packet.deth().qkey != qp.qkey) return engine.count(Count::rx_bad_qkey);
   if (!length_fits(engine, qp, packet)) return engine.count(Count::rx_bad_payload);
-  if (qp.rq.empty()) return engine.count(Count::rx_no_receive);
+  if (!find_receive(engine, qp)) return engine.count(Count::rx_no_receive);
   const uint32_t bytes = kNetworkHeaderLength + packet.payload_length;
   if (bytes > qp.rq[qp.rq.head()].length) return engine.count(Count::rx_too_long);
   switch (place(engine, qp, packet, frame)) {

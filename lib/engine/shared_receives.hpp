@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receives that many queue pairs share. A queue pair that has such a pool takes one receive out of
+// it when a message begins, into its own ring of one, and goes on as any other.
+#pragma once
+
+#include <span>
+
+#include "lib/engine/queue_pair.hpp"
+
+namespace weft::engine {
+
+class Engine;
+
+struct SharedReceives {
+  uint32_t number = 0;
+  uint32_t domain = 0;
+  uint32_t limit = 0;  // armed: tell when fewer are left
+  WorkRing<RecvEntry> ring;
+};
+
+// Appends receives to a ring as far as they are good and there is room.
+PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvRequest> requests,
+                           uint64_t max_message) noexcept;
+
+// Takes the oldest receive of the pool into qp.rq, which is empty. False: there is none.
+bool borrow_receive(Engine& engine, QueuePair& qp) noexcept;
+
+// Gives what qp.rq holds back to the pool, if there is room: `qp` goes away without completing it.
+void return_receive(QueuePair& qp) noexcept;
+
+// Is there a receive for a message that begins?
+inline bool find_receive(Engine& engine, QueuePair& qp) noexcept {
+  return !qp.rq.empty() || (qp.shared != nullptr && borrow_receive(engine, qp));
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared receive queues through the public API: one pool for the queue pairs of several clients,
+// its limit event, and whose it may be.
+#include "tests/conformance/fixture.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+// Clients stream messages to a server with one pool that is smaller than what they send.
+void clients(Wire wire) {
+  constexpr uint32_t kClients = 4, kReceives = 16, kEach = 200, kSlot = 4096;
+  const std::string spec = device_string(wire);
+  Side server(spec);
+  Buffer target(server, kReceives * kSlot);
+  const Result<SharedReceiveQueue> srq = server.pd.shared_receive_queue({.max_recv_wr = kReceives});
+  REQUIRE(srq);
+  const auto post = [&](uint64_t id) {
+    const Sge sge = target.sge(id * kSlot, kSlot);
+    REQUIRE(srq->post_recv({.id = id, .sges = {&sge, 1}}));
+  };
+  for (uint64_t id = 0; id < kReceives; ++id) post(id);
+  std::vector<std::unique_ptr<Side>> sides;
+  std::vector<std::unique_ptr<Buffer>> sources;
+  std::vector<QueuePair> from, to;
+  for (uint32_t i = 0; i < kClients; ++i) {
+    sides.push_back(std::make_unique<Side>(spec));
+    sources.push_back(std::make_unique<Buffer>(*sides[i], kSlot));
+    from.push_back(sides[i]->queue_pair({.max_send_wr = kEach}));
+    to.push_back(server.queue_pair({.shared_receive_queue = *srq}));
+    connect(from[i], to[i]);
+    fill(sources[i]->bytes(), i);
+  }
+  std::vector<uint32_t> sent(kClients), got(kClients);
+  const Deadline deadline;
+  while (!deadline.passed() && got != std::vector<uint32_t>(kClients, kEach)) {
+    for (uint32_t i = 0; i < kClients; ++i) {
+      const Sge sge = sources[i]->sge(0, 10 + i * 1000);
+      if (sent[i] < kEach && from[i].post_send({.sges = {&sge, 1}})) ++sent[i];
+      sides[i]->poll();
+      for (const Completion& c : sides[i]->got) REQUIRE(c.status == Status::success);
+      sides[i]->got.clear();
+    }
+    server.poll();
+    for (const Completion& c : server.got) {
+      REQUIRE(c.status == Status::success);
+      const auto whose = std::find_if(to.begin(), to.end(),
+                                      [&c](const QueuePair& qp) { return qp.number() == c.qp; });
+      REQUIRE(whose != to.end());
+      const auto i = static_cast<uint32_t>(whose - to.begin());
+      REQUIRE(c.byte_count == 10 + i * 1000);
+      REQUIRE(equal(sources[i]->bytes(0, c.byte_count), target.bytes(c.id * kSlot, c.byte_count)));
+      ++got[i];
+      post(c.id);
+    }
+    server.got.clear();
+  }
+  CHECK(got == std::vector<uint32_t>(kClients, kEach));
+}
+WEFT_ON_SHARED_PORTS(clients, "a server's queue pairs share its receives, roce:C-OPS-92")
+
+TEST_CASE("a shared receive queue tells when it runs low, roce:C-OPS-92") {
+  Side a("roce+udp:lo"), b("roce+udp:lo");
+  Buffer source(a, 4096), target(b, 4096);
+  const Result<SharedReceiveQueue> srq = b.pd.shared_receive_queue({.max_recv_wr = 4});
+  REQUIRE(srq);
+  const QueuePair from = a.queue_pair(), to = b.queue_pair({.shared_receive_queue = *srq});
+  connect(from, to);
+  const Sge in = target.sge(0, 64), out = source.sge(0, 8);
+  for (uint64_t id = 0; id < 2; ++id) REQUIRE(srq->post_recv({.id = id, .sges = {&in, 1}}));
+  REQUIRE(srq->arm_limit(2));
+  CHECK(srq->arm_limit(5).error().code == Code::invalid_argument);
+  REQUIRE(from.post_send({.sges = {&out, 1}}));
+  REQUIRE(pump_until({&a, &b}, [&] { return b.got.size() == 1; }));
+  std::optional<AsyncEvent> event;
+  while ((event = b.device.next_event()) && event->type != EventType::srq_limit_reached) {
+  }
+  REQUIRE(event);
+  CHECK(event->shared_queue == srq->number());
+  CHECK(to.post_recv({.id = 1, .sges = {&in, 1}}).code == Code::invalid_argument);
+}
+
+TEST_CASE("a shared receive queue belongs to one domain, threat:A05") {
+  Side a("roce+udp:lo"), other("roce+udp:lo");
+  const Result<SharedReceiveQueue> srq = a.pd.shared_receive_queue({});
+  REQUIRE(srq);
+  const Result<ProtectionDomain> second = a.device.protection_domain();
+  REQUIRE(second);
+  CHECK(second->queue_pair({.send_cq = a.cq, .recv_cq = a.cq, .shared_receive_queue = *srq})
+            .error()
+            .code == Code::invalid_argument);
+  CHECK(
+      other.pd.queue_pair({.send_cq = other.cq, .recv_cq = other.cq, .shared_receive_queue = *srq})
+          .error()
+          .code == Code::invalid_argument);
+  Side srd("srd+udp:lo");
+  CHECK(srd.pd.shared_receive_queue({}).error().code == Code::not_supported);
+}
+
+}  // namespace
