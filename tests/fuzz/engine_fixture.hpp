@@ -29,6 +29,8 @@ class Fixture {
   engine::Engine engine{port, {}, random};
   engine::CompletionQueue send_cq{256}, recv_cq{256};
   engine::QueuePair* qp = nullptr;
+  const QpType type;
+  static constexpr uint32_t kQKey = 0x1234;  // UD
   std::vector<std::byte> memory = std::vector<std::byte>(3 * kCanary + 2 * kRegion, kMark);
   std::byte* const open = memory.data() + kCanary;     // all rights
   std::byte* const closed = open + kRegion + kCanary;  // local rights only
@@ -42,7 +44,7 @@ class Fixture {
   std::deque<uint64_t> receives;
   uint64_t next_id = 1;
 
-  Fixture() {
+  explicit Fixture(QpType service = QpType::rc) : type(service) {
     open_key = engine.keys().insert(open, kRegion, Access::all, kDomain);
     closed_key = engine.keys().insert(closed, kRegion, Access::local_write, kDomain);
     connect();
@@ -54,28 +56,31 @@ class Fixture {
     receives.clear();
     drain();
     engine::QpConfig config;
+    config.type = type;
     config.domain = kDomain;
     config.send_cq = &send_cq;
     config.recv_cq = &recv_cq;
     config.max_send_wr = config.max_recv_wr = 16;
     qp = *engine.create_qp(config);
-    modify({.state = QpState::init,
-            .pkey_index = uint16_t{0},
-            .port = uint8_t{1},
-            .access = Access::all});
-    modify({.state = QpState::rtr,
-            .path = AddressVector{.destination = sim::host_address(1)},
-            .path_mtu = kMtu,
-            .dest_qpn = QpNum{77},
-            .rq_psn = Psn{0xFFFFF8},
-            .max_dest_rd_atomic = uint8_t{3},
-            .min_rnr_timer = uint8_t{1}});
-    modify({.state = QpState::rts,
-            .sq_psn = Psn{0xFFFFFA},
-            .max_rd_atomic = uint8_t{3},
-            .timeout = uint8_t{4},
-            .retry_count = uint8_t{3},
-            .rnr_retry = uint8_t{3}});
+    QueuePairAttributes init{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
+    QueuePairAttributes rtr{.state = QpState::rtr};
+    QueuePairAttributes rts{.state = QpState::rts, .sq_psn = Psn{0xFFFFFA}};
+    if (type == QpType::ud) {
+      init.qkey = kQKey;
+    } else {
+      init.access = Access::all;
+      rtr.path = AddressVector{.destination = sim::host_address(1)};
+      rtr.path_mtu = kMtu;
+      rtr.dest_qpn = QpNum{77};
+      rtr.rq_psn = Psn{0xFFFFF8};
+    }
+    if (type == QpType::rc) {
+      rtr.max_dest_rd_atomic = rts.max_rd_atomic = uint8_t{3};
+      rtr.min_rnr_timer = uint8_t{1};
+      rts.timeout = uint8_t{4};
+      rts.retry_count = rts.rnr_retry = uint8_t{3};
+    }
+    for (const QueuePairAttributes& step : {init, rtr, rts}) modify(step);
   }
   void modify(const QueuePairAttributes& change) {
     require(engine.modify_qp(*qp, change).ok(), "modify_qp failed");

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// UC and UD against a malicious sender, while they send themselves: messages and datagrams with any
+// opcode, order, address, length, key and pad; between them receives and requests are posted, good
+// ones and bad, and keys revoked. Never a write outside of what a key or a receive allows, each
+// request completes once, and nothing is ever answered. See engine_fixture.hpp.
+#include "tests/fuzz/engine_fixture.hpp"
+
+namespace {
+
+using namespace weft;
+using fuzz::Fixture;
+using fuzz::Input;
+using fuzz::require;
+
+void give_packet(Fixture& f, Input& in) {
+  static const std::vector<std::byte> payload(2 * Fixture::kMtu, std::byte{0x11});
+  const bool ud = f.type == QpType::ud;
+  test::Forgery p;
+  const auto opcode = in.take<uint8_t>();
+  const auto bits = in.take<uint8_t>();
+  p.bth.opcode = static_cast<uint8_t>(ud ? 0x64 + opcode % 2 : 0x20 + opcode % 12);
+  if (opcode >= 248) p.bth.opcode = in.take<uint8_t>();
+  p.bth.solicited = bits & 1;
+  p.bth.dest = f.qp->number;
+  p.bth.psn = f.qp->res.expected + ((bits & 0x0E) != 0 ? 0u : in.take<uint8_t>());
+  p.qkey = (bits & 0x70) != 0 ? Fixture::kQKey : in.take<uint32_t>();
+  p.source_qp = QpNum{in.take<uint16_t>()};
+  const auto to_open = in.take<uint8_t>() % 8 != 0;
+  p.address = reinterpret_cast<uint64_t>(to_open ? f.open : f.closed) + in.take<uint16_t>() % 4200;
+  p.rkey = RKey{to_open ? f.open_key : f.closed_key};
+  const uint32_t lengths[] = {0, 8, Fixture::kMtu, Fixture::kMtu + 1, 3 * Fixture::kMtu, 4097};
+  p.length = lengths[in.take<uint8_t>() % std::size(lengths)];
+  const wire::OpcodeInfo& info = wire::opcode_info(p.bth.opcode);
+  const auto twist = in.take<uint8_t>();
+  if (info.payload) {
+    const uint32_t whole = info.ends_message() ? p.length % (Fixture::kMtu + 1) : Fixture::kMtu;
+    p.payload = std::span(payload).first(twist < 224 ? whole : (whole + twist) % 512);
+  }
+  if (twist == 7) p.pad = bits & 3;
+  engine::Path path = f.path();
+  if (twist == 8) path.source = sim::host_address(9);
+  std::vector<std::byte> frame = test::forge(path, p);
+  if (twist == 9) frame[in.take<uint16_t>() % frame.size()] ^= std::byte{1};
+  if (twist == 10) frame.resize(in.take<uint16_t>() % (frame.size() + 1));
+  const uint64_t answers = f.engine.counters()[engine::Count::tx_packets];
+  f.give(path, frame);
+  require(f.engine.counters()[engine::Count::tx_packets] == answers, "a packet was answered");
+}
+
+void post_receive(Fixture& f, Input& in) {
+  const uint32_t first = in.take<uint8_t>() * 2u, second = in.take<uint8_t>() * 4u;
+  const bool bad = in.take<uint8_t>() == 1;
+  const Sge sges[] = {{f.open, first, LKey{bad ? 1 : f.open_key}},
+                      {f.open + 1024, second, LKey{f.open_key}}};
+  const RecvRequest r{f.next_id, sges};
+  if (f.engine.post_recv(*f.qp, {&r, 1})) f.receives.push_back(f.next_id++);
+}
+
+void post_send(Fixture& f, Input& in) {
+  const AddressHandle to(AddressVector{.destination = sim::host_address(in.take<uint8_t>() % 4)});
+  const auto bits = in.take<uint8_t>();
+  const Sge sge{f.open, in.take<uint16_t>() % 2000u, LKey{bits & 0x0F ? f.open_key : 1}};
+  SendRequest r;
+  r.id = f.next_id;
+  r.opcode = static_cast<Opcode>(in.take<uint8_t>() % 9);
+  if (bits & 0x20) r.opcode = Opcode::send;
+  r.flags = bits & 0x40 ? SendFlags::signaled : SendFlags::none;
+  r.sges = {&sge, 1};
+  r.to = bits & 0x80 ? nullptr : &to;
+  r.remote_qpn = QpNum{5};
+  r.remote_qkey = in.take<uint32_t>();
+  if (f.engine.post_send(*f.qp, {&r, 1}, f.now))
+    f.sends.push_back({f.next_id++, has(r.flags, SendFlags::signaled)});
+}
+
+void recover(Fixture& f) {
+  f.transmit();
+  f.drain();
+  if (f.qp->state == QpState::sqe) f.modify({.state = QpState::rts});
+  if (f.qp->state != QpState::err) return;
+  require(f.all_completed(), "a request survived ERR");
+  f.connect();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Input in{data, size};
+  Fixture f(in.take<uint8_t>() % 2 == 0 ? QpType::uc : QpType::ud);
+  for (int step = 0; step < 400 && in.left != 0; ++step) {
+    switch (in.take<uint8_t>() % 16) {
+      case 0:
+      case 1:
+        post_receive(f, in);
+        break;
+      case 2:
+        f.transmit();
+        break;
+      case 3:  // the key dies, also in the middle of a message
+        f.engine.keys().remove(f.open_key);
+        f.open_key =
+            f.engine.keys().insert(f.open, Fixture::kRegion, Access::all, Fixture::kDomain);
+        break;
+      case 4:
+        recover(f);
+        break;
+      case 5:
+        post_send(f, in);
+        break;
+      default:
+        give_packet(f, in);
+        break;
+    }
+    f.drain();
+    require(Fixture::marked(f.closed, Fixture::kRegion),
+            "memory without remote rights was written");
+  }
+  f.transmit();
+  f.finish();
+  return 0;
+}
