@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SEND and WRITE messages, cut into packets of the path MTU and put together again: what RC and UC
-// share. What a wrong packet leads to is the service's business: each check ends in a Verdict.
+// share. What a wrong packet leads to is the service's business: each check ends in a Verdict. How
+// a message is sent is message_send.hpp.
 #pragma once
 
 #include "lib/engine/engine.hpp"
@@ -14,16 +15,6 @@ enum class Served : uint8_t {
   idle,  // nothing (more) to send until something happens
   more,  // stopped at the quantum or for lack of room: serve it again
 };
-
-// message_send.cpp: how the next packet of `entry`, the request at the cursor, leaves.
-struct MessagePacket {
-  wire::OpClass service = wire::OpClass::rc;
-  bool ack_request = false;
-  bool stable = false;  // the memory stays as it is until the peer has it: may go by reference
-};
-// Sends it and moves the cursor. False: a local error, nothing was sent.
-bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
-                         const MessagePacket& how, FrameBuilder& out) noexcept;
 
 // message_receive.cpp
 struct Verdict {

@@ -39,31 +39,4 @@ Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   return copy_payload(engine, where, packet, frame, 0, packet.payload_length);
 }
 
-bool gather_payload(Engine& engine, QueuePair& qp, uint64_t offset, uint32_t length, bool stable,
-                    FrameBuilder& out) noexcept {
-  const uint32_t index = qp.req.next_index;
-  if (qp.sq[index].is_inline) {
-    out.add_safe_payload(qp.sq.inline_data(index) + offset, length);
-    return true;
-  }
-  const Sge* sges = qp.sq.sges(index);
-  for (uint32_t i = 0; length != 0; ++i) {
-    if (offset >= sges[i].length) {
-      offset -= sges[i].length;
-      continue;
-    }
-    const uint32_t piece =
-        static_cast<uint32_t>(std::min<uint64_t>(length, sges[i].length - offset));
-    const uint64_t address = reinterpret_cast<uint64_t>(sges[i].address) + offset;
-    std::byte* where;
-    if (engine.keys().check(sges[i].lkey.value, qp.domain, address, piece, Access::none, &where) !=
-        memory::Verdict::ok)
-      return false;
-    if (!out.add_payload(where, piece, stable)) return false;
-    length -= piece;
-    offset = 0;
-  }
-  return true;
-}
-
 }  // namespace weft::engine

@@ -3,6 +3,7 @@
 // more holds the sender back.
 #include "lib/engine/unreliable.hpp"
 
+#include "lib/engine/message_send.hpp"
 #include "lib/engine/ud/ud.hpp"
 
 namespace weft::engine {

@@ -4,6 +4,7 @@
 // the same code sends the same packets again (//= roce:C-RETRY-50).
 #include <algorithm>
 
+#include "lib/engine/message_send.hpp"
 #include "lib/engine/rc/rc.hpp"
 #include "lib/wire/emit.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The unreliable-connection service: SENDs and WRITEs of any length, in order or not at all. What
-// leaves is message_send.cpp and unreliable.cpp; here is what arrives.
+// leaves is message_send.hpp and unreliable.cpp; here is what arrives.
 #pragma once
 
 #include "lib/engine/engine.hpp"

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cutting a SEND or WRITE into packets: the opcode of each, its headers and its part of the data.
+// Inline: it runs once per packet, and each service has its own copy with its opcodes in it.
+#pragma once
+
 #include "lib/engine/message.hpp"
 #include "lib/engine/payload.hpp"
 #include "lib/wire/emit.hpp"
 
 namespace weft::engine {
 
-namespace {
-
-struct Shape {
+struct MessageShape {
   uint8_t opcode;
   uint32_t header_length;
 };
 
 // The opcode of packet `index` of a SEND or WRITE (IBTA table 38).
-Shape shape(const SendEntry& entry, wire::OpClass service, uint32_t index) noexcept {
+inline MessageShape message_shape(const SendEntry& entry, wire::OpClass service,
+                                  uint32_t index) noexcept {
   const bool first = index == 0, last = index + 1 == entry.packets;
   const bool is_write = entry.opcode == Opcode::write || entry.opcode == Opcode::write_with_imm;
   const bool imm = entry.opcode == Opcode::send_with_imm || entry.opcode == Opcode::write_with_imm;
@@ -32,15 +34,22 @@ Shape shape(const SendEntry& entry, wire::OpClass service, uint32_t index) noexc
   return {opcode, wire::opcode_info(opcode).header_length};
 }
 
-}  // namespace
+// How a packet leaves.
+struct MessagePacket {
+  wire::OpClass service = wire::OpClass::rc;
+  bool ack_request = false;
+  bool stable = false;  // the memory stays as it is until the peer has it: may go by reference
+};
 
-bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
-                         const MessagePacket& how, FrameBuilder& out) noexcept {
+// Sends the next packet of `entry`, the request at the cursor, and moves the cursor. False: a local
+// error, nothing was sent.
+inline bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& entry,
+                                const MessagePacket& how, FrameBuilder& out) noexcept {
   const uint32_t index = static_cast<uint32_t>(qp.req.next - entry.first_psn);
   const bool last = index + 1 == entry.packets;
   const uint64_t offset = uint64_t{index} << qp.mtu_shift;
   const uint32_t length = last ? static_cast<uint32_t>(entry.length - offset) : qp.mtu();
-  const Shape s = shape(entry, how.service, index);
+  const MessageShape s = message_shape(entry, how.service, index);
   const wire::OpcodeInfo& info = wire::opcode_info(s.opcode);
   std::byte* at = out.start(qp.path, s.header_length, length);
   at = wire::emit_bth(at, {.opcode = s.opcode,
