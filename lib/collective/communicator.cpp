@@ -197,15 +197,20 @@ Result<bool> Operation::test() {
   return task_->done;
 }
 
+// Spins while steps get done and a little longer, then lets others have the processor, then sleeps.
 Result<void> Operation::wait() {
   constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
   const base::Clock& clock = base::Clock::process();
-  const Instant start = clock.now();
-  while (!task_->done) {
+  Instant moved = clock.now();
+  for (uint64_t steps = team_->steps_done(); !task_->done;) {
     team_->progress();
-    const Duration waited = clock.now() - start;
-    if (task_->done || waited < kSpin) continue;
-    if (waited < kYield)
+    if (task_->done) break;
+    const Instant now = clock.now();
+    if (steps != team_->steps_done()) moved = now;
+    steps = team_->steps_done();
+    const Duration idle = now - moved;
+    if (idle < kSpin) continue;
+    if (idle < kYield)
       sched_yield();
     else
       team_->sleep();

@@ -57,6 +57,7 @@ class Team {
   Result<RegisteredPtr> work_space(size_t bytes);
 
   void issue(const TaskPtr& task);
+  uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
   void progress() noexcept;
   // Sleeps until something may have happened, at most a few milliseconds.
   void sleep() noexcept;
