@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The af_packet port on a veth pair in a namespace: what it writes is what the other end reads,
+// trains that nobody has cut are cut as a device would have, and what it cannot open it explains.
+// Whole protocols over it: tests/interop.
+#include "providers/port/af_packet/af_packet_port.hpp"
+
+#include <cstdlib>
+
+#include "tests/unit/udp_frames.hpp"
+
+using namespace udp_test;
+
+namespace {
+
+Result<std::unique_ptr<Port>> open_raw(const std::string& where, const std::string& address = {}) {
+  Keys keys;
+  if (!address.empty()) keys.emplace_back("address", address);
+  return port::open_af_packet_port({where, keys});
+}
+
+// Two interfaces, w0 and w1, joined by a wire.
+struct Veth {
+  Namespace own;
+  bool there = own && std::system(
+                          "ip link add w0 type veth peer name w1 && ip link set w0 up && "
+                          "ip link set w1 up && ip addr add 10.79.0.9/24 dev w0") == 0;
+};
+
+// Two ports that know each other's MAC address.
+struct Ends {
+  std::unique_ptr<Port> a = std::move(*open_raw("w0", "10.79.0.1"));
+  std::unique_ptr<Port> b = std::move(*open_raw("w1", "10.79.0.2"));
+
+  Ends() {
+    const Path path = path_between(*a, *b);
+    const Bytes bytes = frame_bytes(0, 32);
+    const TxFrame frame[1] = {whole_frame(path, bytes)};
+    while (a->transmit(frame) == 0) {  // the first asks who has the address
+      (void)drain(*b, 0);
+      engine::Frame none[1];
+      b->release({none, b->receive(none)});
+      a->release({none, a->receive(none)});
+    }
+    REQUIRE(drain(*b, 1).size() == 1);
+  }
+};
+
+}  // namespace
+
+#define WEFT_NEEDS_VETH(name) \
+  const Veth veth;            \
+  if (!veth.there) WEFT_SKIP(name, "a network namespace needs root")
+
+TEST_CASE("af_packet: frames arrive with every header as sent (C-AV-95, C-HDR-8)") {
+  WEFT_NEEDS_VETH("af_packet: frames arrive with every header as sent (C-AV-95, C-HDR-8)");
+  const Ends ends;
+  CHECK(ends.a->capabilities().integrity_bits == 32);
+  CHECK(ends.a->capabilities().active_mtu == 1024);
+  Path path = path_between(*ends.a, *ends.b, 0xDEAF);
+  path.traffic_class = 0x68;
+  path.hop_limit = 33;
+  std::vector<Bytes> bytes;
+  std::vector<TxFrame> frames;
+  for (uint32_t i = 0; i < 60; ++i) bytes.push_back(frame_bytes(i, 16 + i * 17));
+  for (uint32_t i = 0; i < 60; ++i) {
+    frames.push_back(whole_frame(path, bytes[i], static_cast<uint16_t>(i)));
+    frames.back().ecn = i % 4;
+  }
+  REQUIRE(ends.a->transmit(frames) == 60);
+  const std::vector<Got> got = drain(*ends.b, 60);
+  REQUIRE(got.size() == 60);
+  for (uint32_t i = 0; i < 60; ++i) {
+    CHECK(got[i].bytes == bytes[i]);
+    CHECK((got[i].ip_id_known && got[i].ip_id == i));
+    CHECK(got[i].ecn == i % 4);
+    CHECK(got[i].path.source == ends.a->address());
+    CHECK(got[i].path.source_port == 0xDEAF);
+    CHECK(got[i].path.hop_limit == 33);
+    CHECK(got[i].path.traffic_class == (0x68 | i % 4));
+  }
+}
+
+TEST_CASE("af_packet: trains of the udp port are cut, however few frames are asked for") {
+  WEFT_NEEDS_VETH("af_packet: trains of the udp port are cut, however few frames are asked for");
+  const auto raw = std::move(*open_raw("w1", "10.79.0.2"));
+  const auto udp = open_port("10.79.0.9");
+  const uint32_t most = udp->capabilities().train_frames;
+  if (most < 20) WEFT_SKIP("af_packet: trains", "this kernel has no UDP_SEGMENT");
+  const Path path = path_between(*udp, *raw);
+  std::vector<Bytes> bytes;  // of three trains
+  std::vector<TxFrame> frames;
+  for (uint32_t i = 0; i < 60; ++i) bytes.push_back(frame_bytes(i, i % 20 == 19 ? 36 : 1040));
+  for (uint32_t i = 0; i < 60; ++i)
+    frames.push_back(whole_frame(path, bytes[i], static_cast<uint16_t>(i % 20)));
+  for (const size_t at_once : {1u, 7u, 64u}) {
+    REQUIRE(udp->transmit(frames) == 60);
+    const std::vector<Got> got = drain(*raw, 60, at_once);
+    REQUIRE(got.size() == 60);
+    for (uint32_t i = 0; i < 60; ++i) {
+      CHECK(got[i].bytes == bytes[i]);
+      CHECK(got[i].ip_id == i % 20);
+    }
+  }
+  CHECK(counter(*raw, "af_packet_rx_trains") > 0);
+  CHECK(counter(*raw, "af_packet_rx_malformed") == 0);
+}
+
+TEST_CASE("af_packet: a frame to its own address comes back") {
+  WEFT_NEEDS_VETH("af_packet: a frame to its own address comes back");
+  const auto port = std::move(*open_raw("w0"));
+  const Path path = path_between(*port, *port);
+  const Bytes bytes = frame_bytes(3, 500);
+  const TxFrame frame[1] = {whole_frame(path, bytes, 7)};
+  REQUIRE(port->transmit(frame) == 1);
+  const std::vector<Got> got = drain(*port, 1);
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].bytes == bytes);
+  CHECK(got[0].ip_id == 7);
+}
+
+TEST_CASE("af_packet: says what is wrong with an interface") {
+  WEFT_NEEDS_VETH("af_packet: says what is wrong with an interface");
+  CHECK(open_raw("nothing").error().code == Code::not_found);
+  CHECK(open_raw("").error().code == Code::invalid_argument);
+  CHECK(open_raw("w0", "no address").error().code == Code::invalid_argument);
+  CHECK(open_raw("lo").error().code == Code::not_supported);
+  REQUIRE(std::system("ip link set w1 down") == 0);
+  CHECK(open_raw("w1", "10.79.0.2").error().code == Code::not_found);
+  const auto first = open_raw("w0");
+  REQUIRE(first.ok());
+  const auto second = open_raw("w0");  // the same address
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().code == Code::address_in_use);
+}
