@@ -15,6 +15,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port {
 namespace {
@@ -137,13 +138,7 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
     ++counters_.rx_foreign;
     return false;
   }
-  path.source = outer.source;
-  path.destination = outer.destination;
-  path.source_port = outer.source_port;
-  path.destination_port = outer.destination_port;
-  path.traffic_class = outer.traffic_class;
-  path.hop_limit = outer.hop_limit;
-  path.vlan = outer.vlan;
+  path = ethernet::path_of(outer);
   frame = {};
   frame.path = &path;
   frame.bytes = transport.bytes;
@@ -211,18 +206,7 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
 
 bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
                     const wire::MacAddress& to) noexcept {
-  const engine::Path& path = *frame.path;
-  wire::Outer outer;
-  outer.mac_source = device_.mac();
-  outer.mac_destination = to;
-  outer.vlan = neighbours_.self().vlan;
-  outer.traffic_class = static_cast<uint8_t>((path.traffic_class & 0xFC) | frame.ecn);
-  outer.hop_limit = path.hop_limit;
-  outer.ip_id = frame.ip_id;
-  outer.source = path.source;
-  outer.destination = path.destination;
-  outer.source_port = path.source_port;
-  outer.destination_port = path.destination_port;
+  const wire::Outer outer = ethernet::outer_of(frame, neighbours_.self(), to);
   std::byte* const begin = rte_pktmbuf_mtod(buffer, std::byte*);
   if (frame.length() + wire::kMaxOuterLength > rte_pktmbuf_tailroom(buffer)) {
     ++counters_.tx_too_long;
