@@ -203,6 +203,13 @@ TEST_CASE("random programs of collectives are right over UDP sockets") {
   }
 }
 
+TEST_CASE("random programs of collectives are right while packets are lost") {
+  const uint64_t seed = base_seed() + 300;
+  INFO("WEFT_TEST_SEED=" << base_seed());
+  check_ranks(3, {.device = "roce+udp:lo,fault.loss=0.01", .patience = Duration::from_ms(4000)},
+              [&](Communicator& group) { return random_program(group, seed, scaled(20)); });
+}
+
 TEST_CASE("two small slots are enough for every program") {
   const uint64_t seed = base_seed() + 200;
   INFO("WEFT_TEST_SEED=" << base_seed());
