@@ -2,6 +2,7 @@
 // A user's program, built against the installed library only: it connects two queue pairs of its
 // own over loopback and writes eight bytes. It also names every free function of the API, so that
 // one that libweft.so does not export fails to link.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -35,6 +36,8 @@ void show_names(const weft::Device& device) {
               weft::name(weft::Status::success).data(),
               weft::name(weft::EventType::qp_fatal).data(), weft::list_devices().size());
   must(weft::parse_gid("127.0.0.1"), "parse_gid");
+  const std::array<std::byte, weft::kNetworkHeaderLength> header{};
+  std::printf("a datagram from %s\n", weft::to_string(weft::sender_of(header).destination).c_str());
 }
 
 }  // namespace
