@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+HOST6, GUEST6 = "fd77::1", "fd77::2"
 HOST, GUEST, RAW_PEER = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 GUEST_PORT = 7002
 
@@ -50,6 +51,8 @@ class Guest:
         run("ip", "link", "set", "weft0", "address", "02:00:00:00:00:01", "mtu", str(mtu), "up")
         for address in (HOST, RAW_PEER):
             run("ip", "addr", "add", f"{address}/24", "dev", "weft0")
+        # Where the kernel has no IPv6 the test of it says so.
+        subprocess.run(["ip", "addr", "add", f"{HOST6}/64", "dev", "weft0", "nodad"], check=False)
         self.console = open(pathlib.Path(self.folder.name) / "console", "w+", encoding="utf-8",
                             errors="replace")
         self.process = subprocess.Popen(

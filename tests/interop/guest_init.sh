@@ -11,6 +11,7 @@ ip link set lo up
 ip link set vec0 address 02:00:00:00:00:02 mtu "$weft_mtu"
 ip addr add 10.77.0.2/24 dev vec0
 ip link set vec0 up
+ip addr add fd77::2/64 dev vec0 nodad
 rdma link add rxe0 type rxe netdev vec0 || echo "guest: no rxe device"
 "$weft_puppet" "$weft_port"
 echo "guest: $weft_puppet ended"

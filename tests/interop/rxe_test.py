@@ -39,6 +39,19 @@ def why_not():
     return None
 
 
+def start(case, weft_device, rxe_device, link_mtu):
+    """The guest and both ends, for the tests of one class."""
+    case.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet", link_mtu)
+    case.addClassCleanup(case.guest.close)
+    case.weft = exchanges.start_weft(case, "weft")
+    try:
+        case.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
+    except OSError:
+        print(case.guest.said())
+        raise
+    case.wire = exchanges.Wire({case.weft: weft_device, case.rxe: rxe_device})
+
+
 class Rxe(exchanges.Exchanges):
     """With `device` at our end of the wire."""
 
@@ -47,15 +60,7 @@ class Rxe(exchanges.Exchanges):
 
     @classmethod
     def setUpClass(cls):
-        cls.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet", cls.link_mtu)
-        cls.addClassCleanup(cls.guest.close)
-        cls.weft = exchanges.start_weft(cls, "weft")
-        try:
-            cls.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
-        except OSError:
-            print(cls.guest.said())
-            raise
-        cls.wire = exchanges.Wire({cls.weft: cls.device, cls.rxe: "rxe0"})
+        start(cls, cls.device, "rxe0", cls.link_mtu)
 
     def shell(self, *commands):
         return self.rxe.shell(command="; ".join(commands))
@@ -113,6 +118,16 @@ class OverAfPacket(Rxe, unittest.TestCase):
     device = "roce+af_packet:weft0"
     link_mtu = 4200
     mtus = (256, 512, 2048, 4096)
+
+
+class OverUdpAndIpv6(exchanges.Exchanges, unittest.TestCase):
+    """Undisturbed only: what impairments do does not depend on the network header."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not pathlib.Path("/proc/net/if_inet6").exists():
+            raise unittest.SkipTest("no IPv6 here")
+        start(cls, f"roce+udp:[{guest.HOST6}]", f"rxe0@{guest.GUEST6}", 1500)
 
 
 def main():

@@ -6,7 +6,8 @@
 // A line is `NAME key=value ...`, the answer `ok key=value ...` or `error TEXT`:
 // clang-format off
 //   open device= memory=
-//       a device and registered memory of so many bytes: gid address rkey
+//       a device and registered memory of so many bytes: gid address rkey. libibverbs: NAME, or
+//       NAME@ADDRESS to use another address than the first IPv4 one
 //   qp type= depth= access=
 //       a new queue pair, rc or uc, instead of the last one: qpn. Rights as weft::Access
 //   connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd=

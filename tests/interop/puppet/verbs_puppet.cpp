@@ -92,16 +92,18 @@ ibv_mtu mtu_code(uint32_t bytes) {
 class VerbsEndpoint final : public Endpoint {
  public:
   Target open(const std::string& device, std::span<std::byte> memory) override {
+    const size_t at = device.find('@');
+    const std::string name = device.substr(0, at);
     ibv_device** devices = need(ibv_get_device_list(nullptr), "no RDMA devices");
     for (ibv_device** each = devices; *each != nullptr && context_ == nullptr; ++each)
-      if (device == ibv_get_device_name(*each)) context_ = ibv_open_device(*each);
+      if (name == ibv_get_device_name(*each)) context_ = ibv_open_device(*each);
     ibv_free_device_list(devices);
-    need(context_, device.c_str());
+    need(context_, name.c_str());
     domain_ = need(ibv_alloc_pd(context_), "protection domain");
     region_ = need(ibv_reg_mr(domain_, memory.data(), memory.size(), kAllRights), "memory region");
     channel_ = need(ibv_create_comp_channel(context_), "completion channel");
     cq_ = need(ibv_create_cq(context_, 16384, nullptr, channel_, 0), "completion queue");
-    return {find_gid(), region_->rkey};
+    return {find_gid(at == std::string::npos ? "" : device.substr(at + 1)), region_->rkey};
   }
 
   uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) override {
@@ -203,15 +205,16 @@ class VerbsEndpoint final : public Endpoint {
     return false;
   }
 
-  // The IPv4 address of the port; its index goes into every address.
-  std::string find_gid() {
+  // An address of the port; its index goes into every address vector.
+  std::string find_gid(const std::string& wanted) {
     ibv_gid gid;
     for (gid_index_ = 0; ibv_query_gid(context_, 1, gid_index_, &gid) == 0; ++gid_index_) {
       char text[INET6_ADDRSTRLEN] = {};
       inet_ntop(AF_INET6, gid.raw, text, sizeof text);
-      if (std::strncmp(text, "::ffff:", 7) == 0) return text + 7;
+      if (wanted == text) return text;
+      if (wanted.empty() && std::strncmp(text, "::ffff:", 7) == 0) return text + 7;
     }
-    throw std::runtime_error("the port has no IPv4 address");
+    throw std::runtime_error("the port has no address " + wanted);
   }
 
   void modify(ibv_qp_attr& attributes, int mask) {
