@@ -4,8 +4,8 @@
 
 Such a kernel is an ordinary program that boots in a tenth of a second, needs no privilege, and
 runs the very rxe that a host with the module runs. The build takes three to six minutes of two
-idle cores and 1.6 GB of disk, of which 10 MB are kept in ${XDG_CACHE_HOME:-~/.cache}/weft, under a name made
-from all that goes into it.
+idle cores and 1.6 GB of disk; 10 MB are kept in ${XDG_CACHE_HOME:-~/.cache}/weft, under a name
+made from all that goes into it.
 
   tests/interop/kernel.py           builds it unless it is there, prints its path
   tests/interop/kernel.py --path    prints its path; exit code 1 if it is not built
