@@ -53,7 +53,7 @@ const Path& FrameBuilder::keep(const Path& path) noexcept {
 
 std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
                                uint32_t payload_length) noexcept {
-  WEFT_DCHECK(frame_ == nullptr && has_room());
+  WEFT_DCHECK(frame_ == nullptr && fits());
   frame_ = &frames_[count_];
   head_ = at_ = &arena_[arena_used_];
   header_length_ = header_length;

@@ -27,10 +27,7 @@ class FrameBuilder {
     if (frames < train_frames_) train_frames_ = frames;
   }
   // Room for one more frame of any size?
-  bool has_room() const noexcept {
-    return count_ < frames_.size() && arena_used_ + kLargestHead + max_payload_ <= arena_size_ &&
-           spans_used_ + kMaxSpans <= kSpanPool && kept_ < kKeptPaths;
-  }
+  bool has_room() const noexcept { return kept_ < kKeptPaths && fits(); }
 
   // A copy of `path` that lives as long as the frames of this burst; those alike in succession
   // share one, so that their frames can form a train.
@@ -54,6 +51,10 @@ class FrameBuilder {
   }
 
  private:
+  bool fits() const noexcept {  // the path of this frame may be kept already
+    return count_ < frames_.size() && arena_used_ + kLargestHead + max_payload_ <= arena_size_ &&
+           spans_used_ + kMaxSpans <= kSpanPool;
+  }
   static constexpr uint32_t kLargestHead = 64;
   static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
   static constexpr uint32_t kSpanPool = 512;
