@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/conformance/fixture.hpp"
+#include "tests/conformance/node.hpp"
 #include "tests/conformance/peer_process.hpp"
 
 using namespace weft;
@@ -25,9 +25,9 @@ std::string spec_of(Wire wire) {
   return spec.replace(0, 4, "srd");
 }
 
-struct Node {
-  explicit Node(const std::string& spec, size_t size = 1u << 20)
-      : side(spec), qp(side.queue_pair({.type = QpType::srd})), memory(side, size) {
+struct SrdNode : Node {
+  explicit SrdNode(const std::string& spec, size_t size = 1u << 20)
+      : Node(spec, QpType::srd, size) {
     for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
       QueuePairAttributes change;
       change.state = state;
@@ -35,43 +35,21 @@ struct Node {
       REQUIRE(qp.modify(change));
     }
   }
-  AddressHandle handle() const {
-    return side.pd.address_handle({.destination = side.device.attributes().gid});
-  }
-  void expect(uint64_t id, size_t offset, size_t length) const {
-    const Sge sge = memory.sge(offset, length);
-    REQUIRE(qp.post_recv({.id = id, .sges = {&sge, 1}}));
-  }
-
-  Side side;
-  QueuePair qp;
-  Buffer memory;
 };
 
 struct Two {
-  Node a, b;
+  SrdNode a, b;
   AddressHandle to;
   explicit Two(const std::string& spec) : a(spec), b(spec), to(b.handle()) {}
   explicit Two(Wire wire) : Two(spec_of(wire)) {}
 
   SendRequest request(Opcode opcode, uint64_t id, std::span<const Sge> sges, size_t remote) const {
-    SendRequest r;
-    r.id = id;
-    r.opcode = opcode;
-    r.sges = sges;
-    r.remote_address = b.memory.address(remote);
-    r.rkey = b.memory.region.rkey();
+    SendRequest r = b.request(opcode, id, sges, remote);
     r.to = &to;
     r.remote_qpn = b.qp.number();
     return r;
   }
-  Completion wait(Node& node) {
-    if (!pump_until({&a.side, &b.side}, [&] { return !node.side.got.empty(); }))
-      FAIL("no completion after half a minute");
-    const Completion c = node.side.got.front();
-    node.side.got.erase(node.side.got.begin());
-    return c;
-  }
+  Completion wait(Node& node) { return next_of(node, &node == &a ? b : a); }
   Completion finish(const SendRequest& r) {
     REQUIRE(a.qp.post_send(r));
     return wait(a);
@@ -129,10 +107,10 @@ WEFT_ON_WIRE(every_operation, "SRD: every operation, every size", udp_captured)
 
 void one_to_many(Wire wire) {
   const std::string spec = spec_of(wire);
-  Node hub(spec);
-  std::vector<std::unique_ptr<Node>> nodes;
+  SrdNode hub(spec);
+  std::vector<std::unique_ptr<SrdNode>> nodes;
   constexpr uint64_t kNodes = 8, kEach = 50;
-  for (uint64_t i = 0; i < kNodes; ++i) nodes.push_back(std::make_unique<Node>(spec, 4096));
+  for (uint64_t i = 0; i < kNodes; ++i) nodes.push_back(std::make_unique<SrdNode>(spec, 4096));
   const auto turn = [&] {
     hub.side.poll();
     for (auto& node : nodes) node->side.poll();

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/conformance/fixture.hpp"
+#include "tests/conformance/node.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -14,19 +14,6 @@ namespace {
 
 constexpr size_t kHeader = kNetworkHeaderLength;
 constexpr uint32_t kQKey = 0x1234;
-
-struct Node {
-  Node(const std::string& spec, QpType type, size_t size = 1u << 20)
-      : side(spec), qp(side.queue_pair({.type = type})), memory(side, size) {}
-  void expect(uint64_t id, size_t offset, size_t length) const {
-    const Sge sge = memory.sge(offset, length);
-    REQUIRE(qp.post_recv({.id = id, .sges = {&sge, 1}}));
-  }
-
-  Side side;
-  QueuePair qp;
-  Buffer memory;
-};
 
 // a sends, b receives.
 struct Two {
@@ -58,12 +45,7 @@ struct Two {
     REQUIRE(node.qp.modify({.state = QpState::rts, .sq_psn = Psn{0xFFFFFE}}));
   }
   SendRequest request(Opcode opcode, uint64_t id, std::span<const Sge> sges, size_t remote = 0) {
-    SendRequest r;
-    r.id = id;
-    r.opcode = opcode;
-    r.sges = sges;
-    r.remote_address = b.memory.address(remote);
-    r.rkey = b.memory.region.rkey();
+    SendRequest r = b.request(opcode, id, sges, remote);
     if (a.qp.type() == QpType::ud) {
       r.to = &to_b;
       r.remote_qpn = b.qp.number();
@@ -71,13 +53,7 @@ struct Two {
     }
     return r;
   }
-  Completion wait(Node& node) {
-    if (!pump_until({&a.side, &b.side}, [&] { return !node.side.got.empty(); }))
-      FAIL("no completion after half a minute");
-    const Completion c = node.side.got.front();
-    node.side.got.erase(node.side.got.begin());
-    return c;
-  }
+  Completion wait(Node& node) { return next_of(node, &node == &a ? b : a); }
 };
 
 void datagrams(Wire wire) {

@@ -102,6 +102,24 @@ class Fixture {
     engine::TxFrame frames[16];
     for (int i = 0; i < 4 && engine.wants_transmit(); ++i) engine.transmit(frames, now);
   }
+  // The open region's key dies, perhaps in the middle of a message, and another one comes.
+  void change_key() {
+    engine.keys().remove(open_key);
+    open_key = engine.keys().insert(open, kRegion, Access::all, kDomain);
+  }
+  // After an error: everything has completed, and a new queue pair comes.
+  void recover() {
+    transmit();
+    drain();
+    if (qp->state == QpState::sqe) modify({.state = QpState::rts});
+    if (qp->state != QpState::err) return;
+    require(all_completed(), "a request survived ERR");
+    connect();
+  }
+  // The other region has no remote rights.
+  void check_closed() const {
+    require(marked(closed, kRegion), "memory without remote rights was written");
+  }
   void pass_time(Duration d) {
     now = now + d;
     engine.expire(now);

@@ -92,11 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         f.pass_time(Duration::from_us(in.take<uint8_t>()));
         break;
       case 4:
-        if (f.qp->state == QpState::err) {
-          f.drain();
-          require(f.all_completed(), "a request survived ERR");
-          f.connect();
-        }
+        f.recover();
         break;
       default:
         answer(f, in);

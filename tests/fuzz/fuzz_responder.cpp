@@ -89,26 +89,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 2:
         f.pass_time(Duration::from_us(in.take<uint16_t>()));
         break;
-      case 3:  // the key dies, also in the middle of a message or of an answer
-        f.engine.keys().remove(f.open_key);
-        f.open_key =
-            f.engine.keys().insert(f.open, Fixture::kRegion, Access::all, Fixture::kDomain);
+      case 3:
+        f.change_key();
         break;
       case 4:
-        if (f.qp->state == QpState::err) {
-          f.transmit();
-          f.drain();
-          require(f.all_completed(), "a receive survived ERR");
-          f.connect();
-        }
+        f.recover();
         break;
       default:
         send_packet(f, in);
         break;
     }
     f.drain();
-    require(Fixture::marked(f.closed, Fixture::kRegion),
-            "memory without remote rights was written");
+    f.check_closed();
   }
   f.transmit();
   f.finish();

@@ -73,15 +73,6 @@ void post_send(Fixture& f, Input& in) {
     f.sends.push_back({f.next_id++, has(r.flags, SendFlags::signaled)});
 }
 
-void recover(Fixture& f) {
-  f.transmit();
-  f.drain();
-  if (f.qp->state == QpState::sqe) f.modify({.state = QpState::rts});
-  if (f.qp->state != QpState::err) return;
-  require(f.all_completed(), "a request survived ERR");
-  f.connect();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -96,13 +87,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 2:
         f.transmit();
         break;
-      case 3:  // the key dies, also in the middle of a message
-        f.engine.keys().remove(f.open_key);
-        f.open_key =
-            f.engine.keys().insert(f.open, Fixture::kRegion, Access::all, Fixture::kDomain);
+      case 3:
+        f.change_key();
         break;
       case 4:
-        recover(f);
+        f.recover();
         break;
       case 5:
         post_send(f, in);
@@ -112,8 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
     }
     f.drain();
-    require(Fixture::marked(f.closed, Fixture::kRegion),
-            "memory without remote rights was written");
+    f.check_closed();
   }
   f.transmit();
   f.finish();

@@ -2,6 +2,7 @@
 // See memif.hpp.
 #include "providers/port/dpdk/memif.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -103,8 +105,13 @@ void memif_closed(const std::string& socket) noexcept {
   servers().at.erase(entry);
   const int never_readable = eventfd(0, EFD_CLOEXEC);
   if (never_readable < 0) return;
-  for (int fd = 0, end = static_cast<int>(sysconf(_SC_OPEN_MAX)); fd < end; ++fd)
-    if (listens_at(fd, socket)) (void)dup3(never_readable, fd, O_CLOEXEC);
+  if (DIR* const open = opendir("/proc/self/fd")) {
+    while (const dirent* entry = readdir(open)) {
+      const int fd = std::atoi(entry->d_name);
+      if (listens_at(fd, socket)) (void)dup3(never_readable, fd, O_CLOEXEC);
+    }
+    closedir(open);
+  }
   (void)close(never_readable);
 }
 

@@ -3,7 +3,6 @@
 #include "providers/port/ethernet/neighbours.hpp"
 
 #include <new>
-#include <string_view>
 
 namespace weft::port::ethernet {
 namespace {
@@ -22,11 +21,6 @@ bool same_prefix(const Gid& a, const Gid& b, unsigned bits) noexcept {
 }
 
 }  // namespace
-
-size_t Neighbours::GidHash::operator()(const Gid& gid) const noexcept {
-  return std::hash<std::string_view>()(
-      {reinterpret_cast<const char*>(gid.bytes.data()), gid.bytes.size()});
-}
 
 Neighbours::Entry* Neighbours::look_up(const Gid& address) noexcept {
   const auto found = entries_.find(address);

@@ -10,6 +10,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "lib/base/gid_hash.hpp"
 #include "lib/wire/neighbour.hpp"
 #include "weft/units.hpp"
 
@@ -62,17 +63,13 @@ class Neighbours {
     uint32_t length = 0;
   };
 
-  struct GidHash {
-    size_t operator()(const Gid& gid) const noexcept;
-  };
-
   Entry* look_up(const Gid& address) noexcept;
   Entry* make(const Gid& address) noexcept;
   const Gid& hop_to(const Gid& address) const noexcept;
   void say(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
 
   Self self_;
-  std::unordered_map<Gid, Entry, GidHash> entries_;
+  std::unordered_map<Gid, Entry, base::GidHash> entries_;
   std::deque<Waiting> waiting_;
   Waiting taken_;
 };

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/base/gid_hash.hpp"
 #include "lib/base/random.hpp"
 #include "lib/engine/port.hpp"
 #include "providers/port/shm/link.hpp"
@@ -56,10 +57,6 @@ class ShmPort final : public engine::Port {
     uint64_t pulls_denied = 0;
     uint64_t peers_lost = 0;
     uint64_t detach_cuts = 0;  // peers cut because they held on to memory being detached
-  };
-
-  struct GidHash {
-    size_t operator()(const Gid& gid) const noexcept;
   };
 
   explicit ShmPort(shm::Options options) : options_(std::move(options)) {}
@@ -121,7 +118,7 @@ class ShmPort final : public engine::Port {
   shm::Endpoint listener_endpoint_{shm::Endpoint::Kind::listener};
   std::vector<std::unique_ptr<shm::Greeting>> greetings_;
   std::vector<std::unique_ptr<shm::InLink>> in_;
-  std::unordered_map<Gid, std::unique_ptr<shm::OutLink>, GidHash> out_;
+  std::unordered_map<Gid, std::unique_ptr<shm::OutLink>, base::GidHash> out_;
 };
 
 // Errors: invalid_argument (lists the valid keys), permission_denied (by_reference=1 and the kernel

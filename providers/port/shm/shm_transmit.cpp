@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sched.h>
 
-#include <cstring>
 #include <new>
 
 #include "providers/port/shm/shm_port.hpp"
@@ -20,12 +19,6 @@ constexpr int64_t kStallLimit = 50 * kMillisecond;    // full for so long: drop 
 constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory being detached
 
 }  // namespace
-
-size_t ShmPort::GidHash::operator()(const Gid& gid) const noexcept {
-  uint64_t id;  // random by construction
-  std::memcpy(&id, gid.bytes.data() + 8, sizeof id);
-  return id;
-}
 
 size_t ShmPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
   size_t count = 0;
