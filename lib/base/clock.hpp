@@ -38,4 +38,7 @@ class Clock {
   int64_t start_ns_ = 0;
 };
 
+// The time to reckon deadlines by outside of the data path.
+inline Instant wall_now() noexcept { return Clock::process().now(); }
+
 }  // namespace weft::base

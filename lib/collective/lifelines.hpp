@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/tcp.hpp"
 #include "weft/result.hpp"
 #include "weft/units.hpp"
 
@@ -14,17 +15,13 @@ namespace weft::collective {
 
 class Lifelines {
  public:
-  Lifelines() = default;
-  Lifelines(Lifelines&& other) noexcept;
-  Lifelines& operator=(Lifelines&& other) noexcept;
-  ~Lifelines();
-
   // Listens at `host`, an address as in "127.0.0.1" or "[::1]". Errors: io_error.
   static Result<Lifelines> listen(const std::string& host);
   uint16_t port() const { return port_; }
 
-  // To a rank that listens at host:port; tells it our rank.
-  Result<void> connect(uint32_t peer, const std::string& host, uint16_t port, uint32_t rank);
+  // To a rank that listens at host:port; tells it our rank. Errors: timed_out, not_found.
+  Result<void> connect(uint32_t peer, const std::string& host, uint16_t port, uint32_t rank,
+                       Duration limit);
   // From `count` ranks. Errors: timed_out.
   Result<void> accept(uint32_t count, Duration limit);
 
@@ -33,10 +30,10 @@ class Lifelines {
 
  private:
   struct Line {
-    int fd = -1;
+    base::Socket socket;
     uint32_t peer = 0;
   };
-  int listener_ = -1;
+  base::Socket listener_;
   uint16_t port_ = 0;
   std::vector<Line> lines_;
 };

@@ -95,7 +95,7 @@ class Joining {
     Greeting greeting;
     std::memcpy(&greeting, connection->peer_data.data(), sizeof greeting);
     return mesh_.lifelines.connect(peer, address->substr(0, address->rfind(':')), greeting.lifeline,
-                                   mesh_.rank);
+                                   mesh_.rank, options_.connect_limit);
   }
 
   Result<void> accept(Listener& listener) {

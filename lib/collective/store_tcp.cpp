@@ -4,9 +4,6 @@
 // and the value; the answer to a get is a length and the value, sent when the key is there. It is
 // meant for jobs of one administrator's machines, as the rendezvous of other collective libraries
 // is: whoever reaches the port may write.
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -19,6 +16,7 @@
 #include <vector>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/tcp.hpp"
 #include "lib/collective/store.hpp"
 
 namespace weft::collective {
@@ -40,49 +38,32 @@ struct AnswerHead {
   uint32_t value_bytes = 0;
 };
 
-class Socket {
- public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
+bool send_all(const base::Socket& socket, const void* data, size_t size) {
+  for (const char* at = static_cast<const char*>(data); size > 0;) {
+    const ssize_t n = ::send(socket.fd(), at, size, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += n;
+    size -= static_cast<size_t>(n);
   }
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
+  return true;
+}
 
-  bool send_all(const void* data, size_t size) const {
-    for (const char* at = static_cast<const char*>(data); size > 0;) {
-      const ssize_t n = ::send(fd_, at, size, MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      at += n;
-      size -= static_cast<size_t>(n);
-    }
-    return true;
+bool receive_all(const base::Socket& socket, void* data, size_t size) {
+  for (char* at = static_cast<char*>(data); size > 0;) {
+    const ssize_t n = recv(socket.fd(), at, size, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += n;
+    size -= static_cast<size_t>(n);
   }
-  bool receive_all(void* data, size_t size) const {
-    for (char* at = static_cast<char*>(data); size > 0;) {
-      const ssize_t n = recv(fd_, at, size, 0);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      at += n;
-      size -= static_cast<size_t>(n);
-    }
-    return true;
-  }
+  return true;
+}
 
- private:
-  int fd_;
-};
-
-// ---- the server
-// ----------------------------------------------------------------------------------
+// ---- the server ---------------------------------------------------------------------------------
 
 struct Client {
-  Socket socket;
+  base::Socket socket;
   std::string received;
   std::string waits_for;  // a key; clients have one get under way
   uint32_t number = 0;
@@ -91,7 +72,7 @@ struct Client {
 
 class Server {
  public:
-  explicit Server(Socket listener)
+  explicit Server(base::Socket listener)
       : listener_(std::move(listener)),
         stop_(eventfd(0, EFD_CLOEXEC)),
         thread_([this] { run(); }) {}
@@ -113,7 +94,7 @@ class Server {
           clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
       if (wanted[1].revents == 0) continue;
       const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
-      if (fd >= 0) clients_.push_back({Socket(fd), "", "", 0, false});
+      if (fd >= 0) clients_.push_back({base::Socket(fd), "", "", 0, false});
     }
   }
 
@@ -154,23 +135,22 @@ class Server {
     if (found == values_.end()) return true;
     client.waits = false;
     const AnswerHead head{client.number, static_cast<uint32_t>(found->second.size())};
-    return client.socket.send_all(&head, sizeof head) &&
-           client.socket.send_all(found->second.data(), head.value_bytes);
+    return send_all(client.socket, &head, sizeof head) &&
+           send_all(client.socket, found->second.data(), head.value_bytes);
   }
 
-  Socket listener_;
-  Socket stop_;
+  base::Socket listener_;
+  base::Socket stop_;
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
   std::thread thread_;
 };
 
-// ---- the clients
-// ---------------------------------------------------------------------------------
+// ---- the clients --------------------------------------------------------------------------------
 
 class TcpStore : public Store {
  public:
-  TcpStore(Socket socket, std::unique_ptr<Server> server)
+  TcpStore(base::Socket socket, std::unique_ptr<Server> server)
       : socket_(std::move(socket)), server_(std::move(server)) {}
 
   Result<void> set(std::string_view key, std::string_view value) override {
@@ -185,9 +165,9 @@ class TcpStore : public Store {
         return Error{Code::timed_out, "nobody has set '" + std::string(key) +
                                           "' in time: are all processes started?"};
       AnswerHead head;
-      if (!socket_.receive_all(&head, sizeof head) || head.value_bytes > kMaxBytes) return gone();
+      if (!receive_all(socket_, &head, sizeof head) || head.value_bytes > kMaxBytes) return gone();
       std::string value(head.value_bytes, '\0');
-      if (!socket_.receive_all(value.data(), value.size())) return gone();
+      if (!receive_all(socket_, value.data(), value.size())) return gone();
       if (head.number == number_) return value;
     }
   }
@@ -203,62 +183,40 @@ class TcpStore : public Store {
                            static_cast<uint32_t>(value.size())};
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
     bytes.append(key).append(value);
-    if (!socket_.send_all(bytes.data(), bytes.size())) return gone();
+    if (!send_all(socket_, bytes.data(), bytes.size())) return gone();
     return {};
   }
   static Error gone() { return {Code::disconnected, "the process that serves the store is gone"}; }
 
-  Socket socket_;
+  base::Socket socket_;
   std::unique_ptr<Server> server_;
   uint32_t number_ = 0;  // of the last request
 };
 
-struct AddressList {
-  addrinfo* first = nullptr;
-  ~AddressList() {
-    if (first != nullptr) freeaddrinfo(first);
-  }
-};
-
-Result<void> look_up(std::string_view address, AddressList& found) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos)
+Result<std::vector<base::SocketAddress>> look_up(std::string_view address, bool serve) {
+  Result<base::HostPort> where = base::parse_host_port(address, 0);
+  if (where && where->port == 0)
     return Error{Code::invalid_argument, "store address 'tcp:" + std::string(address) +
                                              "' has no port: write tcp:HOST:PORT"};
-  std::string host(address.substr(0, colon));
-  if (host.size() > 1 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  const std::string port(address.substr(colon + 1));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found.first);
-  if (code == 0) return {};
-  return Error{Code::invalid_argument,
-               "store address 'tcp:" + std::string(address) + "': " + gai_strerror(code)};
+  if (!where) return where.error();
+  return base::resolve(*where, serve && where->host.empty());
 }
 
-Result<Socket> listen_at(const addrinfo& at) {
-  Socket socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int one = 1;
-  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && listen(socket.fd(), 128) == 0)
-    return socket;
-  Error error = system_error("cannot serve a store at this address");
-  if (errno == EADDRINUSE) error.code = Code::address_in_use;
-  return error;
+Result<base::Socket> listen_at(const base::SocketAddress& at) {
+  Result<base::Socket> socket = base::start_listen(at);
+  if (socket) return socket;
+  return Error{socket.error().code, "cannot serve a store: " + socket.error().message};
 }
 
-Result<Socket> connect_to(const addrinfo& to, Duration limit) {
-  const base::Clock& clock = base::Clock::process();
-  const Instant deadline = clock.now() + limit;
+// Rank 0 may be started later.
+Result<base::Socket> connect_to(const base::SocketAddress& to, Duration limit) {
+  const Instant deadline = base::wall_now() + limit;
   while (true) {
-    Socket socket(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0) return socket;
-    if (clock.now() > deadline) {
-      Error error = system_error("cannot reach the store; is rank 0 started?");
-      error.code = Code::timed_out;
-      return error;
-    }
+    Result<base::Socket> socket = base::connect_by(to, deadline);
+    if (socket) return socket;
+    if (base::wall_now() > deadline)
+      return Error{Code::timed_out,
+                   "cannot reach the store; is rank 0 started? (" + socket.error().message + ")"};
     usleep(kTryAgain_us);
   }
 }
@@ -267,15 +225,15 @@ Result<Socket> connect_to(const addrinfo& to, Duration limit) {
 
 Result<std::unique_ptr<Store>> open_tcp_store(std::string_view address, bool serve,
                                               Duration limit) {
-  AddressList found;
-  if (Result<void> looked = look_up(address, found); !looked) return looked.error();
+  Result<std::vector<base::SocketAddress>> found = look_up(address, serve);
+  if (!found) return found.error();
   std::unique_ptr<Server> server;
   if (serve) {
-    Result<Socket> listener = listen_at(*found.first);
+    Result<base::Socket> listener = listen_at(found->front());
     if (!listener) return listener.error();
     server = std::make_unique<Server>(std::move(*listener));
   }
-  Result<Socket> socket = connect_to(*found.first, limit);
+  Result<base::Socket> socket = connect_to(found->front(), limit);
   if (!socket) return socket.error();
   return std::unique_ptr<Store>(std::make_unique<TcpStore>(std::move(*socket), std::move(server)));
 }

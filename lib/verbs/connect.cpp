@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/clock.hpp"
 #include "lib/verbs/connect_state.hpp"
 
 namespace weft {
@@ -130,7 +131,7 @@ Result<void> walk(Handshake& s) {
 Result<void> dial_next(Handshake& s) {
   Error last{Code::not_found, "the host has no address"};
   while (s.next_address < s.addresses.size()) {
-    Result<Socket> socket = start_connect(s.addresses[s.next_address++]);
+    Result<base::Socket> socket = base::start_connect(s.addresses[s.next_address++]);
     if (socket) {
       s.channel = Channel(std::move(*socket));
       return {};
@@ -156,7 +157,7 @@ Result<void> dial(Handshake& s) {
   if (error == ECONNREFUSED)
     return Error{Code::not_found,
                  "nobody listens at " + s.target + ": start the server first, check host and port"};
-  return socket_error(error, "cannot connect to " + s.target);
+  return base::socket_error(error, "cannot connect to " + s.target);
 }
 
 Result<void> greet(Handshake& s) {
@@ -258,7 +259,7 @@ Connector::~Connector() = default;
 
 Result<Connector> Connector::start(std::string_view address, QueuePair qp,
                                    const ConnectOptions& options) {
-  Result<verbs::HostPort> where = verbs::parse_host_port(address);
+  Result<base::HostPort> where = base::parse_host_port(address, kDefaultTcpPort);
   if (!where) return where.error();
   if (where->host.empty() || where->port == 0)
     return Error{
@@ -266,7 +267,7 @@ Result<Connector> Connector::start(std::string_view address, QueuePair qp,
         "connect needs host and port, like 127.0.0.1:18515; not '" + std::string(address) + "'"};
   Result<verbs::Hello> ours = verbs::describe(qp, options);
   if (!ours) return ours.error();
-  Result<std::vector<verbs::SocketAddress>> addresses = verbs::resolve(*where, false);
+  Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, false);
   if (!addresses) return addresses.error();
 
   auto state = std::make_unique<State>();
@@ -274,7 +275,7 @@ Result<Connector> Connector::start(std::string_view address, QueuePair qp,
   state->options = options;
   const bool v6 = where->host.find(':') != std::string::npos;
   state->target = (v6 ? "[" + where->host + "]" : where->host) + ":" + std::to_string(where->port);
-  state->deadline = verbs::wall_now() + options.limit;
+  state->deadline = base::wall_now() + options.limit;
   state->addresses = std::move(*addresses);
   state->ours = std::move(*ours);
   if (const Result<void> dialed = verbs::dial_next(*state); !dialed) return dialed.error();
@@ -298,7 +299,7 @@ Result<Connection> Connector::advance() {
   do {
     if (const Result<void> moved = verbs::one_step(s); !moved) {
       const bool waits = moved.error().code == Code::would_block;
-      if (waits && verbs::wall_now() < s.deadline) return moved.error();
+      if (waits && base::wall_now() < s.deadline) return moved.error();
       verbs::fail(s, waits ? verbs::too_late(s) : moved.error());
       return s.error;
     }
@@ -315,13 +316,13 @@ Result<Connection> Connector::advance() {
 }
 
 Result<Connection> connect(std::string_view address, QueuePair qp, const ConnectOptions& options) {
-  const Instant deadline = verbs::wall_now() + options.limit;
+  const Instant deadline = base::wall_now() + options.limit;
   Result<Connector> connector = Connector::start(address, std::move(qp), options);
   if (!connector) return connector.error();
   for (;;) {
     Result<Connection> connection = connector->advance();
     if (connection || connection.error().code != Code::would_block) return connection;
-    (void)verbs::wait_for(connector->fd(), connector->poll_events(), deadline);
+    (void)base::wait_for(connector->fd(), connector->poll_events(), deadline);
   }
 }
 

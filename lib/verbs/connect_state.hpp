@@ -32,7 +32,7 @@ struct Handshake {
   ConnectOptions options;
   std::string target;  // for messages: "host:port" or "the peer"
   Instant deadline;
-  std::vector<SocketAddress> addresses;
+  std::vector<base::SocketAddress> addresses;
   size_t next_address = 0;
   Channel channel;
   Hello ours;

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "lib/base/clock.hpp"
 #include "lib/verbs/connect_state.hpp"
 #include "weft/connect.hpp"
 
@@ -34,9 +35,9 @@ struct Waiting {
 
 struct Listener::State {
   std::mutex mutex;
-  verbs::Socket socket;
-  verbs::Socket epoll;
-  verbs::Socket timer;
+  base::Socket socket;
+  base::Socket epoll;
+  base::Socket timer;
   uint16_t port = 0;
   bool full = false;             // the listening socket is out of the epoll set, the timer runs
   std::vector<Waiting> waiting;  // by arrival; never grows beyond its first capacity
@@ -54,10 +55,10 @@ struct Listener::State {
       const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (fd < 0) break;
-      verbs::Socket peer(fd);
-      verbs::tune(peer);
+      base::Socket peer(fd);
+      base::tune(peer);
       if (!watch(fd)) continue;
-      waiting.push_back({verbs::Channel(std::move(peer)), verbs::wall_now()});
+      waiting.push_back({verbs::Channel(std::move(peer)), base::wall_now()});
       any = true;
     }
     return any;
@@ -65,7 +66,7 @@ struct Listener::State {
 
   // Drops peers that stayed silent for too long.
   void expire() {
-    const Instant now = verbs::wall_now();
+    const Instant now = base::wall_now();
     while (!waiting.empty()) {
       const Duration age = now - waiting.front().since;
       if (age < (waiting.size() == kSlots ? kSilenceLimit : kHelloLimit)) return;
@@ -127,15 +128,15 @@ Listener& Listener::operator=(Listener&&) noexcept = default;
 Listener::~Listener() = default;
 
 Result<Listener> Listener::listen(std::string_view address) {
-  Result<verbs::HostPort> where = verbs::parse_host_port(address);
+  Result<base::HostPort> where = base::parse_host_port(address, kDefaultTcpPort);
   if (!where) return where.error();
-  Result<std::vector<verbs::SocketAddress>> addresses = verbs::resolve(*where, true);
+  Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, true);
   if (!addresses) return addresses.error();
 
   auto state = std::make_unique<State>();
   Error last{Code::not_found, "the host has no address"};
-  for (const verbs::SocketAddress& at : *addresses) {
-    Result<verbs::Socket> socket = verbs::start_listen(at);
+  for (const base::SocketAddress& at : *addresses) {
+    Result<base::Socket> socket = base::start_listen(at);
     if (socket) {
       state->socket = std::move(*socket);
       break;
@@ -147,11 +148,11 @@ Result<Listener> Listener::listen(std::string_view address) {
                     "): choose another port, or the address of this machine";
     return last;
   }
-  state->port = verbs::bound_port(state->socket);
-  state->epoll = verbs::Socket(epoll_create1(EPOLL_CLOEXEC));
-  state->timer = verbs::Socket(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  state->port = base::bound_port(state->socket);
+  state->epoll = base::Socket(epoll_create1(EPOLL_CLOEXEC));
+  state->timer = base::Socket(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!state->epoll || !state->timer || !state->watch(state->socket.fd()))
-    return verbs::socket_error(errno, "cannot make the listener's descriptors");
+    return base::socket_error(errno, "cannot make the listener's descriptors");
   state->waiting.reserve(kSlots);
   return Listener(std::move(state));
 }
@@ -179,7 +180,7 @@ Result<Connector> Listener::try_accept(QueuePair qp, const ConnectOptions& optio
   state->qp = std::move(qp);
   state->options = options;
   state->target = "the peer";
-  state->deadline = verbs::wall_now() + options.limit;
+  state->deadline = base::wall_now() + options.limit;
   state->channel = std::move(peer->first);
   state->peer = std::move(peer->second);
   state->ours = std::move(*ours);
@@ -188,18 +189,18 @@ Result<Connector> Listener::try_accept(QueuePair qp, const ConnectOptions& optio
 }
 
 Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options) {
-  const Instant deadline = verbs::wall_now() + options.limit;
+  const Instant deadline = base::wall_now() + options.limit;
   for (;;) {
     ConnectOptions left = options;
-    left.limit = deadline - verbs::wall_now();
+    left.limit = deadline - base::wall_now();
     Result<Connector> connector = try_accept(qp, left);
     if (!connector) {
       if (connector.error().code != Code::would_block) return connector.error();
-      if (verbs::wait_for(fd(), POLLIN, deadline)) continue;
+      if (base::wait_for(fd(), POLLIN, deadline)) continue;
       return Error{Code::timed_out, "no peer connected within the time limit"};
     }
     // A peer that stalls now keeps others waiting, so it may do so only while there are none.
-    const Instant patience = verbs::wall_now() + kSilenceLimit;
+    const Instant patience = base::wall_now() + kSilenceLimit;
     for (bool kept = true; kept;) {
       Result<Connection> connection = connector->advance();
       if (connection) return connection;
@@ -207,14 +208,14 @@ Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options)
       // An error before the queue pair was touched is the peer's problem: the next one is tried.
       if (!stalls && connector->state_->walking) return connection;
       if (stalls) {
-        const Instant until = std::min(deadline, verbs::wall_now() + Duration::from_ms(100));
-        const bool moved = verbs::wait_for(connector->fd(), connector->poll_events(), until);
-        kept = moved || verbs::wall_now() < patience || !verbs::wait_for(fd(), POLLIN, Instant{});
+        const Instant until = std::min(deadline, base::wall_now() + Duration::from_ms(100));
+        const bool moved = base::wait_for(connector->fd(), connector->poll_events(), until);
+        kept = moved || base::wall_now() < patience || !base::wait_for(fd(), POLLIN, Instant{});
       } else {
         kept = false;
       }
     }
-    if (verbs::wall_now() >= deadline)
+    if (base::wall_now() >= deadline)
       return Error{Code::timed_out, "no peer completed a connection within the time limit"};
   }
 }

@@ -3,7 +3,6 @@
 // is refused.
 #include <cstring>
 
-#include "lib/verbs/connect_tcp.hpp"
 #include "lib/verbs/connect_wire.hpp"
 #include "tests/support/catch.hpp"
 
@@ -141,27 +140,6 @@ TEST_CASE("ports of one host match only their own kind") {
   CHECK(transports_match("roce+shm", "roce+shm"));
   CHECK_FALSE(transports_match("roce+shm", "roce+udp"));
   CHECK_FALSE(transports_match("roce+udp", "roce+sim"));
-}
-
-TEST_CASE("addresses are split into host and port") {
-  const auto is = [](std::string_view address, std::string_view host, uint16_t port) {
-    const Result<HostPort> where = parse_host_port(address);
-    INFO(address);
-    REQUIRE(where);
-    CHECK(where->host == host);
-    CHECK(where->port == port);
-  };
-  is("127.0.0.1:5", "127.0.0.1", 5);
-  is("host", "host", 18515);
-  is("[::1]:7", "::1", 7);
-  is("[::1]", "::1", 18515);
-  is("fe80::1", "fe80::1", 18515);
-  is("", "", 18515);
-  is(":9", "", 9);
-  is("host:0", "host", 0);
-  for (const char* wrong :
-       {"host:", "host:x", "host:65536", "host:-1", "[::1", "[::1]x", "host:1 "})
-    CHECK(parse_host_port(wrong).error().code == Code::invalid_argument);
 }
 
 }  // namespace
