@@ -120,6 +120,7 @@ bool Link::send(const Call& call, std::span<const std::byte> payload, const LKey
        .rkey = {remote_.rkey}});
   if (!posted) return false;
   steps_[slot] = key != nullptr ? step : kNoStep;
+  lent_ += key != nullptr;
   told_ = consumed_;
   ++posted_;
   return true;
@@ -168,6 +169,11 @@ void Link::ping() {
   if (posted) ++controls_;
 }
 
+void Link::break_off() {
+  if (!broken_) (void)qp_.modify({.state = QpState::err});
+  broken_ = true;
+}
+
 void Link::note_credit(uint64_t consumed) {
   if (consumed > credit_ && consumed <= posted_) credit_ = consumed;
 }
@@ -175,6 +181,7 @@ void Link::note_credit(uint64_t consumed) {
 Link::Event Link::handle(const Completion& completion) {
   Event event;
   if (completion.status != Status::success) {
+    broken_ = true;
     event.error = completion.status;
     return event;
   }
@@ -183,6 +190,7 @@ Link::Event Link::handle(const Completion& completion) {
   if (kind == kPiece) {
     ++acknowledged_;
     event.finished_step = steps_[number];
+    lent_ -= steps_[number] != kNoStep;
   } else if (kind == kControl) {
     --controls_;
     return_credit();

@@ -100,6 +100,11 @@ class Link {
   };
   Event handle(const Completion& completion);
 
+  // Whether memory of payloads that went by reference may still be read.
+  bool lends() const { return !broken_ && lent_ > 0; }
+  // Ends the queue pair: nothing is read or sent any more.
+  void break_off();
+
   bool idle() const { return posted_ == acknowledged_ && controls_ == 0; }
   bool gone = false;  // the peer has left or is dead: nothing is sent any more
   const char* why_gone = "it has left the communicator";
@@ -134,6 +139,8 @@ class Link {
   uint64_t credit_ = 0;          // that the peer has consumed
   uint64_t arrived_ = 0;
   uint64_t consumed_ = 0;
+  uint32_t lent_ = 0;      // pieces under way by reference
+  bool broken_ = false;    // the queue pair has failed
   uint64_t told_ = 0;      // the last `consumed_` that the peer was told
   uint32_t controls_ = 0;  // control messages under way
 };

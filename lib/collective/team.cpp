@@ -104,6 +104,7 @@ void Team::progress() noexcept {
   if (n > 0) handle({completions, n});
   run_tasks();
   watch();
+  end_failed_tasks();
 }
 
 void Team::handle(std::span<const Completion> completions) {
@@ -150,13 +151,13 @@ void Team::settle(Duration limit, const std::function<bool()>& until) {
 }
 
 void Team::leave() noexcept {
-  settle(kLeaveLimit, [this] { return failure_ || (tasks_.empty() && links_idle()); });
+  settle(kLeaveLimit, [this] { return tasks_.empty() && (failure_ || links_idle()); });
   if (!tasks_.empty())
     fail({.code = Code::bad_state, .rank = mesh_.rank}, current_call(),
          "rank " + std::to_string(mesh_.rank) + " has destroyed its communicator", -1);
   for (const std::unique_ptr<Link>& link : mesh_.links)
     link->send_control({.kind = ControlKind::leave});
-  settle(kGoodbyeLimit, [this] { return links_idle(); });
+  settle(kGoodbyeLimit, [this] { return tasks_.empty() && links_idle(); });
 }
 
 }  // namespace weft::collective

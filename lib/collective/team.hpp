@@ -73,6 +73,7 @@ class Team {
   void check_call(uint32_t rank, const Call& theirs);
   void check_leavers();
   void check_lifelines();
+  void end_failed_tasks();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
   void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
   Call current_call() const;
@@ -90,7 +91,8 @@ class Team {
   RegisteredPtr work_;
   uint64_t sequence_ = 0;
   std::optional<Failure> failure_;
-  uint64_t moved_ = 0;                    // at the last look of watch()
+  uint64_t moved_ = 0;  // at the last look of watch()
+  Instant give_back_;   // when links that still read buffers of failed tasks are broken off
   Instant next_look_ = Instant::never();  // at lifelines, while the running task does not move
   Instant next_ping_ = Instant::never();  // while the running task does not move
   Instant next_probe_ = Instant::never();

@@ -11,6 +11,7 @@
 namespace weft::collective {
 namespace {
 
+constexpr Duration kGiveBackLimit = Duration::from_ms(40);
 constexpr Duration kLookPause = Duration::from_ms(2);
 constexpr Duration kPingPause = Duration::from_ms(100);
 constexpr Duration kLongestProbePause = Duration::from_s(10);
@@ -146,18 +147,34 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   failure.sequence = call.sequence;
   failure_ = failure;
   executor_.stop();
-  for (const TaskPtr& task : tasks_) {
-    task->error = Error{failure.code, failure.text};
-    task->done = true;
-    task->registered.clear();
-  }
-  tasks_.clear();
   ControlMessage message{.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
   message.call = call;
   std::memcpy(message.reason, reason.data(), std::min(reason.size(), sizeof message.reason));
   for (const std::unique_ptr<Link>& link : mesh_.links)
     if (link->peer() != failure.rank || failure.code != Code::peer_failed)
       link->send_control(message);
+    else
+      link->break_off();
+  give_back_ = now() + kGiveBackLimit;
+  end_failed_tasks();
+}
+
+// The tasks of a failed team are over when nobody reads their buffers any more: pieces may still be
+// on their way to ranks that live, and their owner may free the buffers as soon as he is told.
+void Team::end_failed_tasks() {
+  if (!failure_ || tasks_.empty()) return;
+  const bool late = now() > give_back_;
+  for (const std::unique_ptr<Link>& link : mesh_.links) {
+    if (!link->lends()) continue;
+    if (!late && !link->gone) return;
+    link->break_off();
+  }
+  for (const TaskPtr& task : tasks_) {
+    task->error = Error{failure_->code, failure_->text};
+    task->done = true;
+    task->registered.clear();
+  }
+  tasks_.clear();
 }
 
 }  // namespace weft::collective
