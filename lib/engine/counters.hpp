@@ -17,7 +17,7 @@ namespace weft::engine {
   X(rx_packets) X(rx_bytes) X(rx_by_reference) X(rx_acks) X(rx_naks) X(rx_rnr_naks) \
   X(timeouts) X(retry_exceeded) X(rnr_exceeded) \
   X(rx_duplicates) X(rx_duplicate_acks) X(rx_replayed_reads) X(rx_replayed_atomics) \
-  X(rx_out_of_sequence) \
+  X(rx_out_of_sequence) X(rx_early) \
   X(rx_ecn_marked) X(rx_cnps) X(tx_cnps) \
   X(rx_too_short) X(rx_bad_version) X(rx_bad_opcode) X(rx_bad_payload) X(rx_bad_dest_qpn) \
   X(rx_icrc_error) \

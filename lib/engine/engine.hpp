@@ -78,6 +78,7 @@ class Engine final : public Machine {
   void wake_waiting(Destination& destination) noexcept;
   void wait_for_window(QueuePair& qp) noexcept;
   uint32_t transmit_turn() const noexcept { return turn_; }
+  rc::EarlyPackets& early() noexcept { return early_; }
 
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
@@ -102,6 +103,7 @@ class Engine final : public Machine {
   base::Line<QueuePair, &QueuePair::marked> marked_;  // they owe a CNP
   base::Line<QueuePair, &QueuePair::handed> handed_;
   uint32_t turn_ = 0;
+  rc::EarlyPackets early_;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   base::Permutation number_order_;  // of queue pairs
   uint32_t numbers_drawn_ = 0;

@@ -111,6 +111,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   if (qp.shared != nullptr) return_receive(qp);
   qp.sq.clear();
   qp.rq.clear();
+  early_.clear(qp.res.gap.early);
   qp.req = Requester{};
   qp.res = Responder{};
   qp.req.next_index = qp.sq.tail();

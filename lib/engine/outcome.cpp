@@ -82,6 +82,7 @@ void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   req.una = req.next = req.sent_end = req.post_end;
   req.next_index = qp.sq.tail();
   qp.res.message = Responder::Message::none;
+  engine.early().clear(qp.res.gap.early);
   if (replies == Replies::drop) drop_replies(qp);
   qp.res.ack_queued = false;
   //= roce:C-STATE-68

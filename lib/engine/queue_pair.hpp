@@ -12,6 +12,7 @@
 #include "lib/base/timer_wheel.hpp"
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/frame.hpp"
+#include "lib/engine/rc/early.hpp"
 #include "lib/engine/rc/pacer.hpp"
 #include "lib/engine/work_queue.hpp"
 #include "lib/wire/opcode.hpp"
@@ -70,6 +71,7 @@ struct Requester {
 struct Responder {
   enum class Message : uint8_t { none, send, write };
   Psn expected;
+  rc::Gap gap;  // before `expected`, if requests came early
   Psn far_expected;
   uint32_t msn = 0;
   Message message = Message::none;

@@ -44,6 +44,13 @@ struct Dialogue : Pair {
     f.first = addend;
     return f;
   }
+  // What b says while time passes.
+  const std::vector<SentFrame>& wait(Duration d) {
+    heard.clear();
+    station_b.driver().kick();
+    world.run_for(d);
+    return heard;
+  }
   // What b answers.
   const std::vector<SentFrame>& say(const Forgery& f) {
     const engine::Path path = path_of(a);

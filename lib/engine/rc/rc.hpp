@@ -45,6 +45,9 @@ void restart_retry_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
 void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
                 Instant now) noexcept;
 
+// The timer of `qp` fired: a packet that is still missing counts as lost.
+void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
+
 // responder_resources.cpp: READs and atomics at the responder.
 // Executes a new READ or atomic; returns the NAK syndrome, or 0.
 uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;

@@ -125,6 +125,7 @@ void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
 
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
+  if (qp.can_respond()) on_gap_timer(engine, qp, now);
   if (!qp.can_request()) return;
   if (req.pacer) {
     req.pacer->on_deadline(now);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Requests at the responder, one packet at a time: sequence, then legality, then resources, then
 // execution (IBTA 9.7.4). Each check names what is wrong as a Verdict; one switch at the end acts.
+// Packets behind a gap wait (early.hpp) and take the same way when it has closed.
 #include <algorithm>
 
 #include "lib/engine/rc/rc.hpp"
@@ -70,6 +71,7 @@ bool calls_for_nak(Responder& res, int32_t ahead, Instant now) noexcept {
 
 void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
   engine.count(Count::rx_duplicates);
+  qp.res.gap.on_duplicate(packet.psn);
   const wire::Operation operation = packet.info->operation;
   if (operation == wire::Operation::send || operation == wire::Operation::write) {
     if (now < qp.res.duplicates_quiet_until) return;
@@ -79,6 +81,106 @@ void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet, Ins
   replay(engine, qp, packet);
 }
 
+uint32_t psns_of(const QueuePair& qp, const wire::Packet& packet) noexcept {
+  if (packet.info->operation != wire::Operation::read_request) return 1;
+  const uint64_t length = uint32_t{packet.reth().length};
+  return std::max<uint32_t>(1, static_cast<uint32_t>((length + qp.mtu() - 1) >> qp.mtu_shift));
+}
+
+// The packet at `expected`. False: it was not executed, or the queue pair is not to go on.
+bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame) noexcept {
+  Responder& res = qp.res;
+  const uint32_t packets = psns_of(qp, packet);
+  if (res.nak_queued) engine.queue_ack(qp);  // the NAK that did not leave stood for an ACK too
+  res.nak_sent = res.nak_queued = false;
+  const Verdict verdict = execute(engine, qp, packet, frame);
+  if (qp.state == QpState::err) return false;  // its CQ overran
+  switch (verdict.kind) {
+    case Verdict::Kind::accept:
+      break;
+    case Verdict::Kind::drop:
+      engine.count(Count::rx_pull_failed);
+      return false;
+    case Verdict::Kind::rnr:
+      queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
+      return false;
+    case Verdict::Kind::nak:
+      refuse(engine, qp, verdict);
+      return false;
+  }
+  res.expected = res.expected + packets;
+  const bool answered = packet.info->operation != wire::Operation::send &&
+                        packet.info->operation != wire::Operation::write;
+  if (packet.info->ends_message() && !answered) res.msn = (res.msn + 1) & Psn::kMask;
+  if (packet.ack_request && !answered) engine.queue_ack(qp);  //= roce:C-ACK-30
+  return true;
+}
+
+void open_gap(Engine& engine, QueuePair& qp, bool doubt, Instant now) noexcept {
+  qp.res.gap.open(now, doubt);
+  engine.arm_timer(qp, qp.res.gap.nak_at);
+}
+
+constexpr int32_t kWitnesses = 4;  // one of these behind an early packet speaks for it
+
+// Executes early packets whose turn has come, up to the next gap, or to one that nothing confirms:
+// `arrived` has come just now, so it needs no confirmation.
+void take_early(Engine& engine, QueuePair& qp, Psn arrived, Instant now) noexcept {
+  EarlyPackets& early = engine.early();
+  EarlyLine& line = qp.res.gap.early;
+  const uint32_t trailer = engine.checks_icrc() ? wire::kIcrcLength : 0;
+  while (!line.empty()) {
+    const Psn psn = early.first_psn(line);
+    const int32_t ahead = psn - qp.res.expected;
+    if (ahead > 0) {
+      if (!qp.res.nak_sent && qp.res.gap.since.is_never()) open_gap(engine, qp, false, now);
+      return;
+    }
+    if (ahead == 0) {
+      wire::Packet packet;
+      const Frame frame = early.first(line);
+      (void)wire::parse(frame.bytes, frame.length, trailer, frame.more_length, packet);
+      if (psn != arrived && !early.second_within(line, psn + psns_of(qp, packet), kWitnesses)) {
+        if (!qp.res.nak_sent && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
+        return;
+      }
+      qp.res.gap.close(psn, qp.res.nak_sent, now);
+      const bool taken = take(engine, qp, packet, frame);
+      if (!taken) {
+        if (!line.empty()) early.drop_first(line);
+        return;
+      }
+    }
+    early.drop_first(line);
+  }
+}
+
+// A packet behind a gap: it is kept, and the NAK waits while the missing one may only be late. What
+// cannot be kept must be sent again, so the peer hears of it at once. //= roce:C-PSN-19
+void on_early(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+              int32_t ahead, Instant now) noexcept {
+  Responder& res = qp.res;
+  engine.count(Count::rx_out_of_sequence);
+  const EarlyPackets::Kept kept = ahead < kEarlyWindow
+                                      ? engine.early().keep(res.gap.early, packet.psn, frame)
+                                      : EarlyPackets::Kept::no;
+  switch (kept) {
+    case EarlyPackets::Kept::yes:
+      engine.count(Count::rx_early);
+      if (res.gap.since.is_never()) open_gap(engine, qp, false, now);
+      break;
+    case EarlyPackets::Kept::already:
+      engine.count(Count::rx_duplicates);
+      break;
+    case EarlyPackets::Kept::doubtful:
+      return;
+    case EarlyPackets::Kept::no:
+      if (calls_for_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
+      return;
+  }
+  take_early(engine, qp, packet.psn, now);
+}
+
 }  // namespace
 
 void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
@@ -86,35 +188,21 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const
   Responder& res = qp.res;
   const int32_t ahead = packet.psn - res.expected;
   if (ahead < 0) return on_duplicate(engine, qp, packet, now);
-  if (ahead > 0) {  //= roce:C-PSN-19
-    engine.count(Count::rx_out_of_sequence);
-    if (calls_for_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
+  if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
+  const bool asked_for = res.nak_sent;
+  if (!take(engine, qp, packet, frame) || res.gap.closed()) return;
+  res.gap.close(packet.psn, asked_for, now);
+  take_early(engine, qp, packet.psn, now);
+}
+
+void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  Responder& res = qp.res;
+  if (res.gap.nak_at > now) {
+    if (!res.gap.nak_at.is_never()) engine.arm_timer(qp, res.gap.nak_at);
     return;
   }
-  const uint32_t packets =
-      packet.info->operation == wire::Operation::read_request
-          ? std::max<uint32_t>(
-                1, (uint32_t{packet.reth().length} + uint64_t{qp.mtu()} - 1) >> qp.mtu_shift)
-          : 1;
-  if (res.nak_queued) engine.queue_ack(qp);  // the NAK that did not leave stood for an ACK too
-  res.nak_sent = res.nak_queued = false;
-  const Verdict verdict = execute(engine, qp, packet, frame);
-  if (qp.state == QpState::err) return;  // its CQ overran
-  switch (verdict.kind) {
-    case Verdict::Kind::accept:
-      break;
-    case Verdict::Kind::drop:
-      return engine.count(Count::rx_pull_failed);
-    case Verdict::Kind::rnr:
-      return queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
-    case Verdict::Kind::nak:
-      return refuse(engine, qp, verdict);
-  }
-  res.expected = res.expected + packets;
-  const bool answered = packet.info->operation != wire::Operation::send &&
-                        packet.info->operation != wire::Operation::write;
-  if (packet.info->ends_message() && !answered) res.msn = (res.msn + 1) & Psn::kMask;
-  if (packet.ack_request && !answered) engine.queue_ack(qp);  //= roce:C-ACK-30
+  res.gap.nak_at = Instant::never();
+  if (!res.nak_sent && !res.gap.since.is_never()) queue_nak(engine, qp, wire::kNakSequence);
 }
 
 }  // namespace weft::engine::rc

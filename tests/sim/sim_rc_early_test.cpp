@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requests that come before their turn: kept, executed in PSN order, seen by nobody before; what is
+// late costs nothing, what is lost costs little, and memory has bounds.
+#include "providers/port/middleware/fault_port.hpp"
+#include "tests/sim/dialogue.hpp"
+
+namespace weft::test {
+namespace {
+
+using engine::Count;
+
+struct Outcome {
+  double seconds = 0;
+  uint64_t rewinds = 0, early = 0;
+};
+
+// 48 MiB of WRITEs over a cable of 10 Gb/s, through faults of the sender's port.
+Outcome transfer(const middleware::FaultOptions& faults) {
+  constexpr uint32_t kBytes = 1u << 20, kTimes = 48;
+  PairOptions o = options_with(Psn{0xFFFFF0}, 4096, kBytes);
+  o.link = {.rate = Rate::from_gbps(10), .delay = Duration::from_us(2)};
+  o.connect.timeout = 12;  // 17 ms
+  World* world = nullptr;
+  o.station_a.wrap = [&](std::unique_ptr<engine::Port> inner) {
+    return std::make_unique<middleware::FaultPort>(std::move(inner), faults,
+                                                   [&world] { return world->now(); });
+  };
+  Pair p(o);
+  world = &p.world;
+  fill(p.station_a.at(0), kBytes, 7);
+  for (uint64_t i = 0; i < kTimes; ++i) {
+    const Sge sge = p.station_a.sge(0, kBytes);
+    REQUIRE(p.a.send(p.request(Opcode::write, i, {&sge, 1})));
+  }
+  const Instant begin = p.world.now();
+  Instant end;
+  p.station_b.tap().judge = [&](const SentFrame&) { return end = p.world.now(), true; };
+  REQUIRE(p.world.run());
+  const std::vector<Completion> done = p.a.sent();
+  REQUIRE(done.size() == kTimes);
+  for (const Completion& c : done) CHECK(c.status == Status::success);
+  CHECK(std::memcmp(p.station_a.at(0), p.station_b.at(0), kBytes) == 0);
+  CHECK(p.b.qp().res.gap.early.empty());
+  return {static_cast<double>((end - begin).ps) / 1e12, p.station_a.count(Count::tx_rewinds),
+          p.station_b.count(Count::rx_early)};
+}
+
+TEST_CASE("packets that are late by many round trips cost next to nothing") {
+  const Outcome calm = transfer({});
+  CHECK(calm.early == 0);
+  const Outcome late =
+      transfer({.reorder = 10'000, .reorder_time = Duration::from_us(200), .seed = 3});
+  INFO("calm " << calm.seconds << " s, late " << late.seconds << " s, " << late.rewinds
+               << " rewinds");
+  CHECK(late.early > 100);
+  CHECK(calm.seconds / late.seconds >= 0.9);
+  CHECK(late.rewinds <= 6);  // until the patience was learned
+}
+
+TEST_CASE("a loss costs little, heavy reordering ends") {
+  const Outcome calm = transfer({});
+  const Outcome loss = transfer({.loss = 10'000, .seed = 4});
+  INFO("calm " << calm.seconds << " s, loss " << loss.seconds << " s");
+  CHECK(calm.seconds / loss.seconds >= 0.6);
+  const Outcome mess =
+      transfer({.reorder = 500'000, .reorder_time = Duration::from_us(100), .seed = 5});
+  INFO("mess " << mess.seconds << " s, " << mess.rewinds << " rewinds");
+  CHECK(calm.seconds / mess.seconds >= 0.6);
+}
+
+struct Early : Dialogue {
+  std::vector<std::byte> data;
+  explicit Early(uint32_t mtu = 1024) : Dialogue(options_with(Psn{0xFFFFFE}, mtu)), data(64) {
+    fill(data.data(), data.size(), 9);
+  }
+  bool untouched(size_t offset) { return all_are(station_b.at(offset), 64, std::byte{}); }
+  bool has_data(size_t offset) {
+    return std::memcmp(station_b.at(offset), data.data(), data.size()) == 0;
+  }
+};
+
+TEST_CASE("nothing of an early packet is seen before its turn, roce:C-PSN-19") {
+  Early e;
+  const Psn first = e.expected();
+  for (const uint32_t i : {3u, 1u, 2u, 2u})
+    CHECK(e.say(e.write(first + i, e.data, 128 * i)).empty());
+  for (const uint32_t i : {1u, 2u, 3u}) CHECK(e.untouched(128 * i));
+  CHECK(e.count(Count::rx_early) == 3);
+  CHECK(e.count(Count::rx_duplicates) == 1);
+  REQUIRE(e.say(e.write(first, e.data)).size() == 1);
+  CHECK(e.heard[0].bth().psn == (first + 2).value);
+  CHECK((e.heard[0].aeth().syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck);
+  for (const uint32_t i : {0u, 1u, 2u}) CHECK(e.has_data(128 * i));
+  CHECK(e.untouched(128 * 3));  // nothing speaks for the last one, until its successor comes
+  REQUIRE(e.say(e.write(first + 4, e.data, 128 * 4)).size() == 1);
+  CHECK(e.heard[0].bth().psn == (first + 4).value);
+  for (const uint32_t i : {3u, 4u}) CHECK(e.has_data(128 * i));
+  REQUIRE(e.say(e.write(first + 5, e.data)).size() == 1);  // all is as it was
+  CHECK(e.wait(Duration::from_us(5000)).empty());             // and no NAK comes after
+}
+
+TEST_CASE("a packet that stays away is asked for once, after a while") {
+  Early e;
+  const Psn first = e.expected();
+  CHECK(e.say(e.write(first + 1, e.data)).empty());
+  CHECK(e.wait(Duration::from_us(30)).empty());
+  REQUIRE(e.wait(Duration::from_us(20)).size() == 1);
+  CHECK(e.heard[0].bth().psn == first.value);
+  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.say(e.write(first + 2, e.data)).empty());
+  CHECK(e.wait(Duration::from_us(5000)).empty());
+}
+
+TEST_CASE("the patience grows when a packet that was asked for comes twice, and shrinks slowly") {
+  engine::rc::Gap gap;
+  const Duration before = gap.patience;
+  Instant now = Instant{} + Duration::from_us(1);
+  gap.open(now);
+  gap.close(Psn{7}, true, now = now + Duration::from_us(150));
+  CHECK(gap.patience == before);
+  gap.on_duplicate(Psn{6});
+  CHECK(gap.patience == before);
+  gap.on_duplicate(Psn{7});
+  CHECK(gap.patience == Duration::from_us(300));
+  gap.on_duplicate(Psn{7});
+  CHECK(gap.patience == Duration::from_us(300));
+  for (int i = 0; i < 100; ++i) {
+    gap.open(now);
+    gap.close(Psn{8}, true, now = now + Duration::from_us(1));
+  }
+  CHECK(gap.patience == engine::rc::Gap::kLeastPatience);
+  gap.open(now);
+  gap.close(Psn{9}, false, now = now + Duration::from_s(1));
+  CHECK(gap.patience == engine::rc::Gap::kMostPatience);
+}
+
+TEST_CASE("READs and atomics wait for their turn too, in order") {
+  Early e;
+  const Psn first = e.expected();
+  fill(e.station_b.at(4096), 3000, 3);
+  CHECK(e.say(e.fetch_add(first + 4, 5, 8192)).empty());
+  CHECK(e.say(e.read(first + 1, 3000, 4096)).empty());  // three PSNs
+  CHECK(e.say(e.write(first + 5, e.data)).empty());
+  CHECK(all_are(e.station_b.at(8192), 8, std::byte{}));
+  REQUIRE(e.say(e.write(first, e.data, 4096)).size() >= 4);
+  int responses = 0;
+  for (const SentFrame& f : e.heard) {
+    responses += f.info().operation == wire::Operation::read_response;
+    if (f.info().operation == wire::Operation::atomic_acknowledge) CHECK(responses == 3);
+  }
+  CHECK(responses == 3);
+  CHECK(e.station_b.at(8192)[7] == std::byte{});  // host order: the low byte comes first
+  CHECK(e.station_b.at(8192)[0] == std::byte{5});
+  CHECK(e.expected() == first + 5);
+}
+
+TEST_CASE("a lone early packet is not believed, nor one of two that differ, threat:A02") {
+  Early e;
+  const Psn first = e.expected();
+  std::vector<std::byte> forged(64, std::byte{0xEE});
+  CHECK(e.say(e.write(first + 2, forged, 256)).empty());
+  REQUIRE(e.say(e.write(first, e.data)).size() == 1);
+  REQUIRE(e.say(e.write(first + 1, e.data, 128)).size() == 1);
+  CHECK(e.untouched(256));
+  REQUIRE(e.say(e.write(first + 2, e.data, 256)).size() == 1);  // the true one, in its turn
+  CHECK(e.has_data(256));
+  // Behind a gap: the forged one, then the true one; neither is kept, the true one comes again.
+  const Psn next = e.expected();
+  CHECK(e.say(e.write(next + 1, forged, 512)).empty());
+  CHECK(e.say(e.write(next + 1, e.data, 512)).empty());
+  CHECK(e.say(e.write(next + 2, e.data, 1024)).empty());
+  CHECK(e.say(e.write(next + 3, e.data, 1024)).empty());
+  REQUIRE(e.say(e.write(next, e.data)).size() == 1);
+  CHECK(e.untouched(512));
+  REQUIRE(e.wait(Duration::from_us(60)).size() == 1);
+  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.heard[0].bth().psn == (next + 1).value);
+  REQUIRE(e.say(e.write(next + 1, e.data, 512)).size() == 1);
+  CHECK(e.has_data(512));
+  CHECK(e.has_data(1024));
+}
+
+TEST_CASE("a last packet that was early is asked for again soon") {
+  Early e;
+  const Psn first = e.expected();
+  CHECK(e.say(e.write(first + 1, e.data, 128)).empty());
+  REQUIRE(e.say(e.write(first, e.data)).size() == 1);
+  REQUIRE(e.wait(Duration::from_us(30)).size() == 1);
+  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.heard[0].bth().psn == (first + 1).value);
+  REQUIRE(e.say(e.write(first + 1, e.data, 128)).size() == 1);
+  CHECK(e.has_data(128));
+  CHECK(e.b.qp().res.gap.closed());
+}
+
+TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
+  Early e;
+  const Psn first = e.expected();
+  // Outside of the window: asked for at once, as without any keeping.
+  REQUIRE(e.say(e.write(first + engine::rc::kEarlyWindow, e.data)).size() == 1);
+  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.count(Count::rx_early) == 0);
+  engine::rc::EarlyPackets pool;
+  engine::rc::EarlyLine line;
+  std::vector<std::byte> bytes(4096 + 64);
+  engine::Frame frame{.bytes = bytes.data(), .length = 64};
+  uint32_t kept = 0;
+  while (pool.keep(line, Psn{1000} + kept, frame) == engine::rc::EarlyPackets::Kept::yes) ++kept;
+  CHECK(kept == 2048);
+  pool.clear(line);
+  CHECK(line.empty());
+  frame.length = 4096 + 65;
+  CHECK(pool.keep(line, Psn{1}, frame) == engine::rc::EarlyPackets::Kept::no);
+  frame.length = 4096 + 64;
+  for (uint32_t i = 0; i < 2048; ++i)
+    CHECK(pool.keep(line, Psn{2048 - i}, frame) == engine::rc::EarlyPackets::Kept::yes);
+  CHECK(pool.first_psn(line) == Psn{1});
+}
+
+TEST_CASE("a queue pair that is reset or fails gives back what it kept") {
+  Early e;
+  for (int round = 0; round < 10; ++round) {
+    const Psn first = e.expected();
+    for (uint32_t i = 1; i < 400; ++i) CHECK(e.say(e.write(first + i, e.data)).empty());
+    engine::Engine& engine = e.station_b.engine();
+    if (round % 2 == 0) REQUIRE(engine.modify_qp(e.b.qp(), {.state = QpState::err}));
+    CHECK(e.b.qp().res.gap.early.empty() == (round % 2 == 0));
+    REQUIRE(engine.modify_qp(e.b.qp(), {.state = QpState::reset}));
+    CHECK(e.b.qp().res.gap.early.empty());
+    e.world.to_rtr(e.b, e.station_a.address(), e.a.qp().number, first, {});
+  }
+  CHECK(e.count(Count::rx_early) == 10 * 399);
+}
+
+}  // namespace
+}  // namespace weft::test
