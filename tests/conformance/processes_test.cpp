@@ -137,6 +137,10 @@ const char* in_the_child(Wire wire, Pair& p, const Buffer& near) try {
   (void)p.qa.query();
   (void)p.a.device.counters();
   if (p.a.device.next_event()) return "next_event";
+#if defined(__SANITIZE_THREAD__)  // knows the parent's threads still, and takes a new one for one
+  (void)wire;
+  return nullptr;
+#endif
   Pair own(wire);  // a device of its own works
   const Buffer from(own.a, 64), to(own.b, 64);
   const Sge out = from.sge(0, 64);
