@@ -91,7 +91,16 @@ void Control::take(const Completion& c) noexcept {
   if (message.kind == ControlMessage::Kind::abort) aborted_ = true;
 }
 
+// Who only waits has no request whose failure would tell that the peer is dead.
+void Control::probe() noexcept {
+  const uint64_t now = monotonic_ns();
+  if (now < next_probe_) return;
+  next_probe_ = now + 1'000'000'000;
+  if (!qp_.post_send({.id = kProbeId, .opcode = Opcode::write})) broken_ = true;
+}
+
 Result<void> Control::check() noexcept {
+  probe();
   Completion completions[8];
   const size_t n = cq_.poll(completions);
   for (size_t i = 0; i < n; ++i) take(completions[i]);
@@ -128,8 +137,7 @@ Result<ControlMessage> Control::barrier(ControlMessage message) {
   message.phase = ++phase_;
   if (!send(message)) return gone();
   std::optional<ControlMessage>& theirs = at_barrier_[phase_ % 2];
-  uint64_t next_probe = monotonic_ns() + 1'000'000'000;
-  for (uint32_t turn = 1;; ++turn) {
+  for (;;) {
     const Result<void> fine = check();
     // An error now: the peer went on, and only its acknowledgement was lost.
     if (theirs && (acknowledged_ == sent_ || !fine)) break;
@@ -138,10 +146,6 @@ Result<ControlMessage> Control::barrier(ControlMessage message) {
       Completion completion;
       if (cq_.wait({&completion, 1}, Duration::from_ms(100)) != 0) take(completion);
     }
-    if (!events_ && turn % 4096 != 0) continue;
-    if (monotonic_ns() < next_probe) continue;
-    next_probe = monotonic_ns() + 1'000'000'000;
-    if (!qp_.post_send({.id = kProbeId, .opcode = Opcode::write})) return gone();
   }
   const ControlMessage peer = *theirs;
   theirs.reset();

@@ -42,7 +42,8 @@ class Control {
   // Tells the peer that a timed run has ended after `count` messages, or that we give up.
   void stop(uint64_t count) noexcept;
   void abort() noexcept;
-  // Looks for a message without waiting: whether the run has to end with an error.
+  // Looks for a message without waiting, and now and then whether the peer is there at all: whether
+  // the run has to end with an error.
   Result<void> check() noexcept;
   // The count of a stop message, once it came.
   std::optional<uint64_t> take_stop() noexcept;
@@ -52,6 +53,7 @@ class Control {
   Result<void> prepare(const ProtectionDomain& pd);
   bool post_receive(uint64_t slot) noexcept;
   bool send(const ControlMessage& message) noexcept;
+  void probe() noexcept;
   void take(const Completion& completion) noexcept;
 
   static constexpr size_t kSlots = 8;
@@ -63,6 +65,7 @@ class Control {
   uint64_t sent_ = 0;
   uint64_t acknowledged_ = 0;  // of those, by the peer
   uint32_t phase_ = 0;
+  uint64_t next_probe_ = 0;
   bool broken_ = false;   // the peer is gone
   bool aborted_ = false;  // the peer gave up
   // The peer can be one barrier ahead, so two are kept, by the last bit of their phase.

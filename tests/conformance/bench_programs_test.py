@@ -154,12 +154,13 @@ class Programs(unittest.TestCase):
         self.assertIn("sizes is [128] here, [64] there", client_err)
         self.assertIn("sizes is [64] here, [128] there", server_err)
 
-    def end_by(self, number, victim, survivor_codes):
+    def end_by(self, number, victim, survivor_codes, program="weft_write_bw",
+               device="roce+udp:lo"):
         """Both sides run for long; one gets a signal; the other must end by itself."""
         port = free_port()
-        words = ("-p", port, "-D", "100", "-s", "4096")
-        server = start("weft_write_bw", *words)
-        client = start("weft_write_bw", *words, "--connect_wait", "20", "127.0.0.1")
+        words = ("-d", device, "-p", port, "-D", "100", "-s", "4096")
+        server = start(program, *words)
+        client = start(program, *words, "--connect_wait", "20", "127.0.0.1")
         sides = {"server": server, "client": client}
         try:
             time.sleep(2)
@@ -185,6 +186,11 @@ class Programs(unittest.TestCase):
     def test_a_killed_side_is_noticed(self):
         self.end_by(signal.SIGKILL, "server", (1,))
         self.end_by(signal.SIGKILL, "client", (1,))
+        # One that only waits for the peer's next message has no request that could fail.
+        for device in self.devices:
+            for victim in ("server", "client"):
+                with self.subTest(device=device, victim=victim):
+                    self.end_by(signal.SIGKILL, victim, (1,), "weft_send_lat", device)
 
     def test_info_lists_the_devices(self):
         done = subprocess.run([str(BIN / "weft_info"), "--json"], capture_output=True, text=True,
