@@ -43,12 +43,14 @@ void talk(Store& first, Store& second) {
   CHECK(*second.get("key/0", Duration::from_s(5)) == odd);
   REQUIRE(first.set("empty", ""));
   CHECK(second.get("empty", Duration::from_s(5))->empty());
+  Result<void> set;
   std::thread later([&] {
     usleep(20'000);
-    CHECK(first.set("later", std::string(10'000, 'x')));
+    set = first.set("later", std::string(10'000, 'x'));
   });
   CHECK(second.get("later", Duration::from_s(10))->size() == 10'000);
   later.join();
+  CHECK(set);
   const Result<std::string> never = first.get("never", Duration::from_ms(10));
   REQUIRE(!never);
   CHECK(never.error().code == Code::timed_out);
