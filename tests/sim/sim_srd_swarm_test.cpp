@@ -51,7 +51,7 @@ struct Swarm {
     o.stations = 2 + static_cast<uint32_t>(r.below(3));
     o.memory = kMemory;
     o.config.paths = uint32_t{1} << r.below(7);
-    o.config.policy = static_cast<engine::srd::PathPolicy>(r.below(4));
+    o.config.policy = static_cast<engine::srd::PathChoice>(r.below(6));
     o.config.control = static_cast<engine::srd::Control>(r.below(2));
     o.config.patience = Duration::from_s(60);
     o.capabilities.active_mtu = o.capabilities.max_mtu = 256u << r.below(5);

@@ -7,7 +7,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/engine/srd/assembly.hpp"
-#include "lib/engine/srd/path_policy.hpp"
+#include "lib/engine/srd/path_set.hpp"
 #include "lib/engine/srd/receive_window.hpp"
 #include "tests/support/catch.hpp"
 
@@ -84,15 +84,15 @@ std::map<uint8_t, int> shares(PathSet& paths, int count) {
 
 TEST_CASE("single keeps one path, oblivious takes every path equally often") {
   PathSet paths;
-  paths.start(PathPolicy::single, 16, 5);
+  paths.start(PathChoice::single, 16, 64, 5);
   CHECK(shares(paths, 100).size() == 1);
-  paths.start(PathPolicy::oblivious, 16, 5);
+  paths.start(PathChoice::oblivious, 16, 64, 5);
   for (const auto& [path, count] : shares(paths, 1600)) CHECK(count == 100);
 }
 
 TEST_CASE("bitmap passes over a path with a penalty until that wears off") {
   PathSet paths;
-  paths.start(PathPolicy::bitmap, 8, 5);
+  paths.start(PathChoice::bitmap, 8, 64, 5);
   paths.on_timeout(3, Instant{});
   paths[3].lost = 0;  // the penalty alone
   CHECK(shares(paths, 8 * 8).count(3) == 0);
@@ -102,9 +102,9 @@ TEST_CASE("bitmap passes over a path with a penalty until that wears off") {
 
 TEST_CASE("reps uses paths again that did well, each once") {
   PathSet paths;
-  paths.start(PathPolicy::reps, 64, 5);
-  for (uint8_t path : {9, 11, 13}) paths.on_ack(path, false);
-  paths.on_ack(15, true);  // marked: not again
+  paths.start(PathChoice::reps, 64, 64, 5);
+  for (uint8_t path : {9, 11, 13}) paths.on_ack(path, false, Instant{});
+  paths.on_ack(15, true, Instant{});  // marked: not again
   CHECK(paths.choose(Instant{}) == 9);
   CHECK(paths.choose(Instant{}) == 11);
   CHECK(paths.choose(Instant{}) == 13);
@@ -112,26 +112,26 @@ TEST_CASE("reps uses paths again that did well, each once") {
 }
 
 TEST_CASE("a dead path is left alone, tried now and then, and comes back") {
-  for (const PathPolicy policy : {PathPolicy::oblivious, PathPolicy::bitmap, PathPolicy::reps}) {
+  for (const PathChoice policy : {PathChoice::oblivious, PathChoice::bitmap, PathChoice::reps}) {
     PathSet paths;
-    paths.start(policy, 8, 5);
+    paths.start(policy, 8, 64, 5);
     paths.on_timeout(2, Instant{});
     CHECK(paths.dead() == 1);
     int used = 0;
     for (int us = 0; us < 5000; ++us) used += paths.choose(Instant{} + Duration::from_us(us)) == 2;
     CHECK(used >= 1);
     CHECK(used <= 6);
-    paths.on_ack(2, false);
+    paths.on_ack(2, false, Instant{});
     CHECK(paths.dead() == 0);
   }
 }
 
 TEST_CASE("what was lost goes another way, if there is one") {
-  for (const PathPolicy policy : {PathPolicy::oblivious, PathPolicy::bitmap, PathPolicy::reps}) {
+  for (const PathChoice policy : {PathChoice::oblivious, PathChoice::bitmap, PathChoice::reps}) {
     PathSet paths;
-    paths.start(policy, 4, 9);
+    paths.start(policy, 4, 64, 9);
     for (int i = 0; i < 1000; ++i) CHECK(paths.choose_other(1, Instant{}) != 1);
-    paths.start(policy, 1, 9);
+    paths.start(policy, 1, 64, 9);
     CHECK(paths.choose_other(0, Instant{}) == 0);
   }
 }

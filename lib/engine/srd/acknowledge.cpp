@@ -124,7 +124,7 @@ void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   Record& r = (*tx.flight)[sequence];
   if (r.state != Record::State::in_flight || r.path != p.path || r.path_sequence != p.path_sequence)
     return;
-  tx.flight->paths.on_ack(r.path, (p.ack->flags & 1) != 0);
+  tx.flight->paths.on_ack(r.path, (p.ack->flags & 1) != 0, arrival.now);
   const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
   if (ns <= 0) return;
   const Duration sample = Duration::from_ns(ns);
@@ -138,6 +138,7 @@ void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   }
   const Duration error = sample - tx.rtt;
   tx.rtt = tx.rtt + error / 8;
+  tx.flight->paths.set_rtt(tx.rtt);
   tx.rtt_var = tx.rtt_var + (Duration{error.ps < 0 ? -error.ps : error.ps} - tx.rtt_var) / 4;
 }
 

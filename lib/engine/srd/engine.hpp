@@ -27,7 +27,7 @@ struct Config {
   uint32_t epoch = 1;  // of streams that begin at `start`; grows by one each millisecond, also from
                        // one process to the next: wall-clock time
   uint32_t paths = 64;
-  PathPolicy policy = PathPolicy::reps;
+  PathChoice policy = PathChoice::reps;
   Control control = Control::halved;
   Duration least_rto = Duration::from_us(100);
   Duration first_rto = Duration::from_ms(10);  // while no round trip has been measured

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/engine/srd/message.hpp"
-#include "lib/engine/srd/path_policy.hpp"
+#include "lib/engine/srd/path_set.hpp"
 #include "weft/units.hpp"
 
 namespace weft::engine::srd {

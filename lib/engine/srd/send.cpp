@@ -33,7 +33,7 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
   if (tx.flight != nullptr) return;
   ++flights_out_;
   tx.flight = flights_.take();
-  tx.flight->paths.start(config_.policy, path_count(), random_.next64());
+  tx.flight->paths.start(config_.policy, path_count(), kWindow, random_.next64());
   tx.train_left = 0;
 }
 
