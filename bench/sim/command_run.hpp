@@ -69,4 +69,13 @@ struct Bucket {
 std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outcome);
 size_t finished(const Outcome& outcome);
 
+// Completion times of the finished flows in us; zeros without any.
+struct Times {
+  double first = 0;
+  double p50 = 0;
+  double p99 = 0;
+  double last = 0;
+};
+Times completion_times(const Outcome& outcome);
+
 }  // namespace weft::bench

@@ -66,7 +66,17 @@ Json describe_controller(const Outcome& outcome) {
   for (size_t i = 0; i < scheme.kind->parameters.size(); ++i)
     parameters[std::string(scheme.kind->parameters[i].name)] = preset[i];
   const sim::fabric::Settings& fabric = scheme.fabric;
+  Json spraying = nullptr;
+  if (scheme.sprayed())
+    spraying = {{"policy", congestion::kPathChoiceNames[static_cast<size_t>(scheme.paths.choice)]},
+                {"evs", scheme.paths.count},
+                {"ack_every_bytes", scheme.ack_every_bytes},
+                {"timeout_us", double(scheme.timeout_ps) / 1e6},
+                {"trims", fabric.trims},
+                {"queue_bytes_per_gbps", fabric.queue_bytes_per_gbps},
+                {"marks_last_hop", fabric.marks_last_hop}};
   return {{"parameters", parameters},
+          {"spraying", spraying},
           {"window_bytes", preset.windowed ? Json(preset.window_bytes) : Json(nullptr)},
           {"base_rtt_ns", scheme.base_rtt_ns},
           {"data_packet_bytes", scheme.payload + scheme.data_overhead},
@@ -90,6 +100,11 @@ Json describe_buckets(const Comparison& comparison, const Outcome& outcome) {
                     {"p99", bucket.percentile(0.99)},
                     {"p999", bucket.percentile(0.999)}});
   return list;
+}
+
+Json describe_times(const Outcome& outcome) {
+  const Times times = completion_times(outcome);
+  return {{"first", times.first}, {"p50", times.p50}, {"p99", times.p99}, {"last", times.last}};
 }
 
 // Jain's index of the finished flows' goodput: 1 if all got the same.
@@ -118,6 +133,7 @@ Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
           {"unfinished", r.flows.size() - finished(outcome)},
           {"end_ns", r.end_ns},
           {"slowdown", describe_buckets(comparison, outcome)},
+          {"fct_us", describe_times(outcome)},
           {"jain", fairness(comparison, outcome)},
           {"queue_samples", r.queues.count()},
           {"queue_p50_bytes", r.queues.percentile_kb(0.5) * 1000},
@@ -129,6 +145,7 @@ Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
           {"packets_sent", r.counters.sent},
           {"packets_delivered", r.counters.delivered},
           {"packets_dropped", r.counters.dropped},
+          {"packets_trimmed", r.counters.trimmed},
           {"packets_in_flight_at_the_end", r.in_flight},
           {"data_packets_delivered", r.data_delivered},
           {"data_packets_retransmitted", r.retransmitted},
@@ -146,8 +163,9 @@ Result<void> write_summary(const Comparison& comparison, const std::filesystem::
   for (size_t i = 0; i < sim::flow::Parameters::keys().size(); ++i) {
     const sim::flow::Key& key = sim::flow::Parameters::keys()[i];
     const double value = comparison.parameters[static_cast<sim::flow::Net>(i)];
-    const bool is_auto = key.may_be_auto && value == sim::flow::kAuto;
-    parameters[std::string(key.name)] = is_auto ? Json("auto") : Json(value);
+    const bool is_text = !key.words.empty() || (key.may_be_auto && value == sim::flow::kAuto);
+    parameters[std::string(key.name)] =
+        is_text ? Json(sim::flow::Parameters::text(key, value)) : Json(value);
   }
   Json summary = {{"title", comparison.scenario.title},
                   {"scenario", command.scenario.empty() ? Json(nullptr) : Json(command.scenario)},

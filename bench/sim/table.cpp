@@ -40,6 +40,9 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
       number(q.percentile_kb(0.5)), number(q.percentile_kb(0.95)), number(q.percentile_kb(0.99)),
       number(q.most_kb()), number(r.counters.pauses), double(r.paused_ns) / 1e3,
       number(r.counters.dropped), number(r.retransmitted), r.busiest_link * 100);
+  const Times times = completion_times(outcome);
+  std::printf("  FCT first/p50/p99/last %.2f/%.2f/%.2f/%.2f us, trimmed %llu\n", times.first,
+              times.p50, times.p99, times.last, number(r.counters.trimmed));
   if (r.deadlocked) std::printf("  DEADLOCK: PFC pauses in a circle: %s\n", r.deadlock.c_str());
   std::printf("  %-20s %8s %9s %9s %9s %9s\n", "FCT slowdown", "flows", "p50", "p95", "p99",
               "p99.9");
@@ -68,6 +71,10 @@ void print_bands(const std::vector<Comparison>& comparisons, size_t index) {
     add("queue p99, KB", double(outcome.result.queues.percentile_kb(0.99)));
     add("queue max, KB", double(outcome.result.queues.most_kb()));
     add("PFC pauses", double(outcome.result.counters.pauses));
+    const Times times = completion_times(outcome);
+    add("first FCT, us", times.first);
+    add("p99 FCT, us", times.p99);
+    add("last FCT, us", times.last);
     for (const Bucket& bucket : slowdowns(comparison, outcome)) {
       if (bucket.slowdowns.empty()) continue;
       add("slowdown p50, " + bucket.name(), bucket.percentile(0.5));
@@ -96,6 +103,18 @@ std::string Bucket::name() const { return size_text(low) + " .. " + size_text(hi
 size_t finished(const Outcome& outcome) {
   return static_cast<size_t>(std::count_if(outcome.result.flows.begin(), outcome.result.flows.end(),
                                            [](const auto& flow) { return flow.fct_ns >= 0; }));
+}
+
+Times completion_times(const Outcome& outcome) {
+  std::vector<double> us;
+  for (const sim::flow::FlowResult& flow : outcome.result.flows)
+    if (flow.fct_ns >= 0) us.push_back(double(flow.fct_ns) / 1e3);
+  if (us.empty()) return {};
+  std::sort(us.begin(), us.end());
+  const auto at = [&us](double share) {
+    return us[std::min(static_cast<size_t>(double(us.size()) * share), us.size() - 1)];
+  };
+  return {us.front(), at(0.5), at(0.99), us.back()};
 }
 
 // The last bucket of the list is all flows together.

@@ -11,25 +11,26 @@ namespace {
 
 using namespace weft;
 
-void print_key(const std::string& name, double value, bool is_auto, std::string_view unit,
+void print_key(const std::string& name, const std::string& value, std::string_view unit,
                std::string_view what) {
-  char number[32] = "auto";
-  if (!is_auto) std::snprintf(number, sizeof number, "%g", value);
-  std::printf("%-34s %-12s %-22.*s %.*s\n", name.c_str(), number, static_cast<int>(unit.size()),
-              unit.data(), static_cast<int>(what.size()), what.data());
+  std::printf("%-34s %-12s %-22.*s %.*s\n", name.c_str(), value.c_str(),
+              static_cast<int>(unit.size()), unit.data(), static_cast<int>(what.size()),
+              what.data());
 }
 
 int command_keys() {
   std::printf("%-34s %-12s %-22s %s\n", "key", "default", "unit", "what, or where it comes from");
   for (const sim::flow::Key& key : sim::flow::Parameters::keys())
-    print_key(std::string(key.name), key.value, key.may_be_auto && key.value == sim::flow::kAuto,
-              key.unit, key.what);
+    print_key(std::string(key.name), sim::flow::Parameters::text(key, key.value), key.unit,
+              key.what);
   for (const congestion::Kind* kind : congestion::kinds()) {
     std::printf("\n%.*s: %.*s\n", static_cast<int>(kind->name.size()), kind->name.data(),
                 static_cast<int>(kind->what.size()), kind->what.data());
-    for (const congestion::Parameter& p : kind->parameters)
-      print_key(std::string(kind->name) + "." + std::string(p.name), p.value, false, p.unit,
-                p.source);
+    for (const congestion::Parameter& p : kind->parameters) {
+      char number[32];
+      std::snprintf(number, sizeof number, "%g", p.value);
+      print_key(std::string(kind->name) + "." + std::string(p.name), number, p.unit, p.source);
+    }
   }
   return 0;
 }
@@ -45,7 +46,8 @@ int main(int argc, char** argv) {
   runner->add_option("scenario", run.scenario, "A TOML file; those of scenarios/ to begin with");
   runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns");
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
-  runner->add_option("--flows", run.flows, "CSV of flows: start_ns,src,dst,bytes[,sport][,path]");
+  runner->add_option("--flows", run.flows,
+                     "CSV of flows: start_ns,src,dst,bytes[,sport][,path]");
   runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');
   runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
   runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");

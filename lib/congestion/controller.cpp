@@ -34,6 +34,12 @@ void Controller::on_loss(const Preset& preset, const Loss& loss) noexcept {
   settle(preset);
 }
 
+void Controller::on_credit(const Preset& preset, const Credit& credit) noexcept {
+  if (preset.kind->on_credit == nullptr) return;
+  preset.kind->on_credit(state_, preset, credit);
+  settle(preset);
+}
+
 void Controller::on_sent(const Preset& preset, uint32_t bytes, Instant now) noexcept {
   if (preset.kind->on_sent == nullptr) return;
   preset.kind->on_sent(state_, preset, bytes, now);

@@ -38,6 +38,7 @@ struct Ack {
   Duration service;           // the part of it that the receiver took
   uint64_t acked = 0;         // payload bytes acknowledged since the start of the flow
   uint64_t sent = 0;          // payload bytes sent since the start of the flow
+  uint64_t in_flight = 0;     // bytes on their way, where they may arrive in any order
   uint32_t newly_acked = 0;   // payload bytes that this one adds
   uint32_t packet_bytes = 0;  // payload of a full packet
   bool marked = false;        // the packet met ECN
@@ -52,12 +53,22 @@ struct Loss {
   Instant now;
   uint64_t acked = 0;
   uint64_t sent = 0;
+  uint64_t in_flight = 0;  // as in Ack, the lost packet included
+  Duration rtt;            // trimmed: until it was told; 0 if unknown
   uint32_t bytes = 0;
   Reason reason = Reason::gap;
+  bool last_hop = false;  // trimmed at the receiver's own link: the paths are not to blame
   uint16_t path = 0;
 };
 
+// The receiver's leave to send more.
+struct Credit {
+  Instant now;
+  uint32_t bytes = 0;
+};
+
 inline constexpr uint64_t kNoWindow = UINT64_MAX;
+inline constexpr int64_t kNoCreditNeeded = INT64_MAX;
 
 // What a controller decides. Sender's rules: leave at `rate`, and only while the payload in flight
 // is less than `window`; call on_deadline() at `deadline`.
@@ -83,7 +94,7 @@ struct Parameter {
 };
 
 // What a controller must be fed with. A path that cannot is not for it.
-enum class Signal : uint8_t { none, ecn, delay, telemetry, digest };
+enum class Signal : uint8_t { none, ecn, delay, telemetry, digest, credit };
 
 inline constexpr size_t kMaxParameters = 20;
 struct Preset;
@@ -96,13 +107,16 @@ struct Kind {
   Signal signal = Signal::none;
   bool windowed = false;       // has the BDP window by definition, as with the suffix +win
   bool moves_pending = false;  // a new rate also moves the time of the next packet
+  bool sprayed = false;        // one window over many paths; bytes are those on the wire
   std::span<const Parameter> parameters{};  // the first one is always min_rate_mbps
   void (*start)(State&, const Preset&) = nullptr;
   void (*on_ack)(State&, const Preset&, const Ack&) = nullptr;
   void (*on_cnp)(State&, const Preset&, Instant) = nullptr;
   void (*on_loss)(State&, const Preset&, const Loss&) = nullptr;
+  void (*on_credit)(State&, const Preset&, const Credit&) = nullptr;
   void (*on_sent)(State&, const Preset&, uint32_t bytes, Instant) = nullptr;
   void (*on_deadline)(State&, const Preset&, Instant) = nullptr;
+  int64_t (*credit)(const State&) = nullptr;  // null: it needs no leave of the receiver
 };
 
 inline constexpr size_t kMinRate = 0;  // the index of min_rate_mbps in every kind's parameters
@@ -132,12 +146,17 @@ class Controller {
   void on_ack(const Preset& preset, const Ack& ack) noexcept;
   void on_cnp(const Preset& preset, Instant now) noexcept;
   void on_loss(const Preset& preset, const Loss& loss) noexcept;
+  void on_credit(const Preset& preset, const Credit& credit) noexcept;
   void on_sent(const Preset& preset, uint32_t bytes, Instant now) noexcept;
   // Call at or after next_deadline(); earlier it does nothing.
   void on_deadline(const Preset& preset, Instant now) noexcept;
 
   double rate() const noexcept { return state_.decision.rate; }
   uint64_t window() const noexcept { return state_.decision.window; }
+  // Bytes that the receiver lets it send; a packet may leave while it is more than 0.
+  int64_t credit(const Preset& preset) const noexcept {
+    return preset.kind->credit != nullptr ? preset.kind->credit(state_) : kNoCreditNeeded;
+  }
   Instant next_deadline() const noexcept { return state_.decision.deadline; }
 
  private:
@@ -152,6 +171,10 @@ Own& own(State& state) noexcept {
   static_assert(sizeof(Own) <= sizeof(State::own) && alignof(Own) <= 8);
   static_assert(std::is_trivially_copyable_v<Own>);
   return *reinterpret_cast<Own*>(state.own.data());
+}
+template <class Own>
+const Own& own(const State& state) noexcept {
+  return own<Own>(const_cast<State&>(state));
 }
 
 }  // namespace weft::congestion

@@ -18,5 +18,8 @@ extern const Kind kSwift;
 extern const Kind kTimely;
 extern const Kind kTimelyPatched;
 extern const Kind kDctcp;
+extern const Kind kNscc;
+extern const Kind kRccc;
+extern const Kind kNsccRccc;  // rccc.cpp
 
 }  // namespace weft::congestion

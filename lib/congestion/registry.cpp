@@ -12,7 +12,8 @@ namespace {
 
 constexpr const Kind* kKinds[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic,      &kDcqcnHpccsim,
                                   &kHpcc,  &kHpccPint,   &kTimely,        &kTimelyPatched,
-                                  &kSwift, &kPowerTcp,   &kThetaPowerTcp, &kDctcp};
+                                  &kSwift, &kPowerTcp,   &kThetaPowerTcp, &kDctcp,
+                                  &kNscc,  &kRccc,       &kNsccRccc};
 constexpr std::string_view kSuffix = "+win";
 
 std::string list_of_names() {

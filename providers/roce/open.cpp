@@ -26,6 +26,11 @@ struct CongestionKeys {
               using congestion::Signal;
               const bool telemetry =
                   (*kind)->signal == Signal::telemetry || (*kind)->signal == Signal::digest;
+              if ((*kind)->sprayed)
+                return Error{Code::not_supported,
+                             "cc=" + value +
+                                 " is for packets over many paths, which RoCEv2 does not have; "
+                                 "try swift, dcqcn-nic+win or theta-powertcp"};
               if (telemetry || (*kind)->name == "dctcp")
                 return Error{Code::not_supported,
                              "cc=" + value + " needs " +

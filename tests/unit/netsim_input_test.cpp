@@ -38,7 +38,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("keys are set by name, within their range") {
   Parameters parameters;
-  CHECK(parameters[Net::payload] == 1000);
+  CHECK(parameters[Net::int_bytes] == 42);
+  CHECK(parameters.is_auto(Net::payload));
   CHECK(parameters.is_auto(Net::base_rtt));
   REQUIRE(parameters.set("switch.buffer_mb", "0.5"));
   REQUIRE(parameters.set("net.base_rtt_ns", "13us"));
@@ -54,7 +55,7 @@ TEST_CASE("keys are set by name, within their range") {
   CHECK(contains(message_of(parameters.set("payload", "1")), "weft_sim keys"));
   CHECK(contains(message_of(parameters.set("net.payload", "many")), "'many' is not a number"));
   CHECK(contains(message_of(parameters.set("net.payload", "0")), "within 1 and 9000"));
-  CHECK(contains(message_of(parameters.set("net.payload", "auto")), "cannot be auto"));
+  CHECK(contains(message_of(parameters.set("net.int_bytes", "auto")), "cannot be auto"));
   CHECK(contains(message_of(parameters.set("hpcc.etta", "1")), "max_stage"));
   CHECK(contains(message_of(parameters.set("hpc.eta", "1")), "dcqcn-paper"));
   CHECK(contains(message_of(parameters.set("hpcc+win.eta", "1")), "with and without +win"));

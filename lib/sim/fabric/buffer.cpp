@@ -12,6 +12,7 @@
 namespace weft::sim::fabric {
 
 int64_t Fabric::threshold(const Port& in) const noexcept {
+  if (settings_.pause_at != 0) return settings_.pause_at;
   const Switch& node = switches_[in.node];
   return std::max<int64_t>(0, node.pool - node.shared_used) >> in.pause_shift;
 }
@@ -70,6 +71,11 @@ void Fabric::send_pfc(uint32_t number, Event event) {
   frame.tag.control = true;
   frame.bytes = static_cast<uint16_t>(settings_.pause_bytes);
   ++counters_.pfc_sent;
+  if (frame.bytes == 0) {
+    frame.at = wheel_.now() + port.delay;
+    frame.target = number ^ 1;
+    return wheel_.push(frame);
+  }
   if (idle(port)) return transmit(number, frame);
   port.control_bytes += frame.bytes;
   port.control.push(frame, pool_);

@@ -33,13 +33,15 @@ uint32_t count_doublings(uint32_t mbps, uint32_t nic_mbps) {
 }  // namespace
 
 Fabric::Fabric(const Topology& topology, const Settings& settings, EventWheel& wheel,
-               ChunkPool& pool, RouteTable& routes, TelemetryPool& telemetry, base::Random& random)
+               ChunkPool& pool, RouteTable& routes, TelemetryPool& telemetry, Spray& spray,
+               base::Random& random)
     : topology_(topology),
       settings_(settings),
       wheel_(wheel),
       pool_(pool),
       routes_(routes),
       telemetry_(telemetry),
+      spray_(spray),
       random_(random) {
   make_ports();
   make_switches();
@@ -65,6 +67,7 @@ void Fabric::make_ports() {
     const double gbps = port.mbps / 1000.0;
     port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
     port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
+    port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
   }
 }
 
@@ -80,8 +83,8 @@ void Fabric::make_switches() {
       const double bits_per_ns = port.mbps / 1000.0;
       const double delay_ns = static_cast<double>(topology_.cable(number).delay_ns);
       if (settings_.pfc)
-        port.headroom =
-            static_cast<uint32_t>(settings_.headroom_factor * bits_per_ns * delay_ns / 8);
+        port.headroom = static_cast<uint32_t>(
+            std::min(settings_.headroom_factor * bits_per_ns * delay_ns / 8, 2e9));
       const uint32_t doublings = count_doublings(port.mbps, topology_.nic_mbps());
       port.pause_shift = static_cast<uint8_t>(
           settings_.pause_shift > doublings ? settings_.pause_shift - doublings : 0);
@@ -93,6 +96,7 @@ void Fabric::make_switches() {
 
 void Fabric::forward(Packet& packet) {
   ++counters_.hops;
+  if (settings_.sprayed) return forward_sprayed(packet);
   Port& out = ports_[packet.target];
   if (!packet.tag.control) return forward_data(out, packet);
   if (idle(out)) return transmit(packet.target, packet);
@@ -131,7 +135,7 @@ void Fabric::schedule(uint32_t number, Port& port) {
 
 void Fabric::port_free(uint32_t number) {
   ports_[number].scheduled = false;
-  serve(number);
+  settings_.sprayed ? end_service(number) : serve(number);
 }
 
 // Sends the next packet of an idle port, and comes back for the one behind it.
@@ -155,19 +159,22 @@ void Fabric::serve(uint32_t number) {
 void Fabric::depart(Port& out, Packet& packet) {
   release(ports_[packet.ingress], packet.bytes);
   out.queue_bytes -= packet.bytes;
-  if (out.queue_bytes > out.kmin && packet.tag.event == Event::data && settings_.pmax > 0) {
-    const double over = double(out.queue_bytes - out.kmin);
-    const double chance =
-        out.queue_bytes > out.kmax ? 1 : settings_.pmax * over / (out.kmax - out.kmin);
-    if (chance >= 1 || static_cast<double>(random_.next() >> 11) * 0x1p-53 < chance) {
-      counters_.marked += !packet.tag.marked;
-      packet.tag.marked = true;
-    }
-  }
+  if (packet.tag.event == Event::data) mark(out, packet);
   const uint32_t ingress = packet.ingress;
   const uint32_t number = packet.target;
   transmit(number, packet);
   resume_if_possible(ingress);
+}
+
+// ECN, on the data left behind: never up to kmin, always above kmax, in proportion between.
+void Fabric::mark(const Port& port, Packet& packet) {
+  if (port.queue_bytes <= port.kmin || settings_.pmax <= 0) return;
+  const double over = double(port.queue_bytes - port.kmin);
+  const double chance =
+      port.queue_bytes > port.kmax ? 1 : settings_.pmax * over / (port.kmax - port.kmin);
+  if (chance < 1 && static_cast<double>(random_.next() >> 11) * 0x1p-53 >= chance) return;
+  counters_.marked += !packet.tag.marked;
+  packet.tag.marked = true;
 }
 
 void Fabric::transmit(uint32_t number, const Packet& packet) {

@@ -4,9 +4,12 @@
 // packet is at the next node, whole, after its serialisation and the link's delay. A hop through an
 // idle port is one event, its arrival; a port only gets an event of its own while packets wait.
 //
+// Or, for sprayed packets: each egress port has a queue of its own, and a packet that does not fit
+// is cut to its header, which goes on strictly first (trim.cpp).
+//
 // What a host does with a packet is not known here: the run loop gives packets that are at_host to
-// the hosts, which send with transmit(). Definitions follow facts section 6.1 e and f (HPCC
-// authors' simulator), with the parameters in Settings.
+// the hosts, which send with transmit() or spray(). Definitions follow facts section 6.1 e and f
+// (HPCC authors' simulator) and 6.2 d and f (UEC simulator), with the parameters in Settings.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +20,7 @@
 #include "lib/sim/fabric/event_wheel.hpp"
 #include "lib/sim/fabric/packet.hpp"
 #include "lib/sim/fabric/routes.hpp"
+#include "lib/sim/fabric/spray.hpp"
 #include "lib/sim/fabric/telemetry.hpp"
 #include "lib/sim/fabric/topology.hpp"
 
@@ -31,12 +35,19 @@ struct Settings {
   double headroom_factor = 3;  // headroom = this x rate x delay
   uint32_t pause_shift = 3;    // threshold = free shared buffer >> this, at NIC rate and below
   uint32_t resume_offset = 0;
-  uint32_t pause_bytes = 0;  // a PFC frame
+  uint32_t pause_bytes = 0;  // a PFC frame; 0: out of band
+  uint32_t pause_at = 0;     // a threshold that does not move; 0: pause_shift's
   bool pfc = true;
   double kmin_bytes_per_gbps = 0;
   double kmax_bytes_per_gbps = 0;
   double pmax = 0;
   TelemetrySettings telemetry;
+  // Of fabrics for sprayed packets.
+  bool sprayed = false;
+  bool trims = true;  // else what does not fit is dropped
+  uint32_t trimmed_bytes = 0;
+  double queue_bytes_per_gbps = 0;  // data that an egress port holds; twice that of control
+  bool marks_last_hop = true;       // the link to the receiver marks too
 };
 
 struct alignas(64) Port {
@@ -54,6 +65,11 @@ struct alignas(64) Port {
   bool at_host = false;    // this end is a host
   bool to_host = false;    // the other end is one
   uint32_t mbps = 0;
+  // In fabrics for sprayed packets.
+  enum class Serving : uint8_t { nothing, data, control };
+  Serving serving = Serving::nothing;  // which queue's first packet is being sent
+  uint32_t serving_bytes = 0;          // of data, until free_at: no longer in queue_bytes
+  uint32_t limit = 0;                  // data, with the packet being sent
   // While packets wait.
   Fifo data;
   Fifo control;
@@ -77,6 +93,7 @@ struct Counters {
   uint64_t sent = 0;       // packets that hosts gave to the network
   uint64_t delivered = 0;  // packets that reached their host
   uint64_t dropped = 0;
+  uint64_t trimmed = 0;
   uint64_t marked = 0;
   uint64_t pauses = 0;  // PAUSE frames that arrived at a host or a switch
   uint64_t resumes = 0;
@@ -87,7 +104,7 @@ struct Counters {
 class Fabric {
  public:
   Fabric(const Topology& topology, const Settings& settings, EventWheel& wheel, ChunkPool& pool,
-         RouteTable& routes, TelemetryPool& telemetry, base::Random& random);
+         RouteTable& routes, TelemetryPool& telemetry, Spray& spray, base::Random& random);
 
   // A packet is at a switch and wants to leave through packet.target.
   void forward(Packet& packet);
@@ -97,6 +114,8 @@ class Fabric {
   bool pfc_arrived(const Packet& frame);
   // Sends a packet through an idle port. The caller keeps the rules of its queues.
   void transmit(uint32_t port, const Packet& packet);
+  // The same in a fabric for sprayed packets.
+  void spray(uint32_t port, const Packet& packet);
 
   Port& port(uint32_t number) noexcept { return ports_[number]; }
   const std::vector<Port>& ports() const noexcept { return ports_; }
@@ -124,6 +143,16 @@ class Fabric {
     return !port.scheduled && port.free_at <= wheel_.now();
   }
 
+  // Sprayed packets (trim.cpp).
+  void forward_sprayed(Packet& packet);
+  bool make_room(Port& out, Packet& packet);
+  bool cut(Port& out, Packet& packet);
+  void drop(const Packet& packet);
+  void end_service(uint32_t number);
+  void begin_service(uint32_t number, Port& port);
+  void launch(const Port& port, const Packet& packet, int64_t left_at);
+  void mark(const Port& port, Packet& packet);
+
   // The shared buffer (buffer.cpp).
   int64_t threshold(const Port& in) const noexcept;
   bool admit(Port& in, uint32_t bytes) noexcept;
@@ -141,6 +170,7 @@ class Fabric {
   ChunkPool& pool_;
   RouteTable& routes_;
   TelemetryPool& telemetry_;
+  Spray& spray_;
   base::Random& random_;
   std::vector<std::vector<int64_t>> times_;  // serialisation tables, one per rate
   std::vector<Port> ports_;

@@ -16,21 +16,33 @@ enum class Event : uint8_t {
   data,
   ack,
   nak,
-  pause,  // PFC frames: `target` is the port that they stop or start
+  trimmed,  // what a full queue left of a data packet
+  grant,    // the receiver's credit
+  ask,      // a sender without credit asks for it
+  pause,    // PFC frames: `target` is the port that they stop or start
   resume,
   port_free,   // `target`: a switch's port that may send the next packet
   nic_wake,    // `target`: a host's port
   flow_start,  // the next flows of the list
   flow_timer,  // `flow`: its controller's deadline or its retransmission time-out
+  host_timer,  // `target`: a host that may grant credit
 };
 
+constexpr bool is_packet(Event event) { return event <= Event::ask; }
+constexpr bool is_forward(Event event) {  // from the flow's source to its destination
+  return event == Event::data || event == Event::trimmed || event == Event::ask;
+}
+
 struct Packet {
-  int64_t at;        // ps: when it is at `target`, whole
-  uint32_t target;   // the port that it will leave through; at its end, the host's node
-  uint32_t ingress;  // the port (of the same cable) that it came in through
+  int64_t at;       // ps: when it is at `target`, whole
+  uint32_t target;  // the port that it will leave through; at its end, the host's node
+  union {
+    uint32_t ingress;  // the port (of the same cable) that it came in through
+    uint32_t entropy;  // of a sprayed packet: its entropy value, and flags (spray.hpp)
+  };
   uint32_t flow;
   uint32_t number;  // data: which packet of the flow; ack, nak: how many arrived in order
-  uint32_t stamp;   // time of sending in ns, or the index of the telemetry block
+  uint32_t stamp;   // time of sending in ns, or the index of the telemetry or acknowledgement block
   uint16_t bytes;   // on the wire
   struct Tag {
     Event event : 4;
@@ -95,6 +107,7 @@ class Fifo {
     return tail_->packets[end_++];
   }
   const Packet& front() const noexcept { return head_->packets[begin_]; }
+  Packet& back() noexcept { return tail_->packets[end_ - 1]; }
   // Not when empty.
   Packet pop(ChunkPool& pool) noexcept {
     const Packet packet = head_->packets[begin_++];

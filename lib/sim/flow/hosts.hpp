@@ -40,7 +40,11 @@ class Hosts {
   size_t finished() const noexcept { return finished_; }
   uint64_t data_delivered() const noexcept { return data_delivered_; }
   uint64_t retransmitted() const noexcept { return retransmitted_; }
-  const FlowState& flow(uint32_t number) const noexcept { return flows_[number]; }
+  // What the controller allows now; 0 if the flow has not started, or is done.
+  double rate(uint32_t number) const noexcept {
+    const FlowState& flow = flows_[number];
+    return flow.packets > 0 && !flow.done() ? flow.controller.rate() : 0;
+  }
 
  private:
   // The flows of a host that are not finished, in the order of their start. Parallel arrays: the

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
+#include "lib/congestion/path_policy.hpp"
 #include "lib/congestion/registry.hpp"
 
 namespace weft::sim::flow {
@@ -13,10 +15,12 @@ namespace {
 
 // In the order of Net.
 constexpr Key kKeys[] = {
-    {"net.payload", "B", 1000, "payload of a full packet", false, 1, 9000},
-    {"net.header", "B", 48, "data header: 14 link, 20 IP, 8 UDP, 6 sequence and class", false, 0,
+    {"net.payload", "B", kAuto, "payload of a full packet; auto: 1000, sprayed 4086", true, 1,
+     9000},
+    {"net.header", "B", kAuto,
+     "data header; auto: 48 (14 link, 20 IP, 8 UDP, 6 sequence and class), sprayed 64", true, 0,
      1000},
-    {"net.ack", "B", 60, "an acknowledgement", false, 1, 1000},
+    {"net.ack", "B", kAuto, "an acknowledgement; auto: 60, sprayed 64", true, 1, 1000},
     {"net.int_bytes", "B", 42, "telemetry in each data packet, from the source on: hpcc", false, 0,
      1000},
     {"net.int_ack_bytes", "B", 28, "what the echoed telemetry adds to an acknowledgement: hpcc",
@@ -28,9 +32,10 @@ constexpr Key kKeys[] = {
      "class of acknowledgements; auto: 0 (strictly first, never paused), 3 for hpcc, hpcc-pint, "
      "dctcp and dcqcn with a window",
      true, 0, 3},
-    {"net.floor_ns", "0 or 1", 1,
-     "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact", false,
-     0, 1},
+    {"net.floor_ns", "0 or 1", kAuto,
+     "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact; auto: "
+     "1, sprayed 0",
+     true, 0, 1},
     {"net.base_rtt_ns", "ns", kAuto, "T of the whole network; auto: its largest unloaded RTT", true,
      1},
     {"switch.buffer_mb", "MiB", 32, "shared buffer of a switch", false, 0.01, 1e6},
@@ -42,18 +47,45 @@ constexpr Key kKeys[] = {
      "pause above free shared buffer >> this; one less per doubling of the rate above the NICs'",
      false, 0, 31},
     {"switch.resume", "B", 3072, "resume this far below the threshold", false, 0, 1e9},
-    {"switch.pause_bytes", "B", 43, "a PFC frame", false, 1, 1000},
-    {"switch.kmin", "B per Gb/s", kAuto, "no mark below; auto: 4000 (400 KB at 100G), dctcp 3000",
+    {"switch.pause_bytes", "B", 43, "a PFC frame; 0: it waits for nothing and takes no time", false,
+     0, 1000},
+    {"switch.pause_at", "B", kAuto,
+     "pause above so much of one ingress; auto: as switch.pause_shift says", true, 1, 1e9},
+    {"switch.kmin", "B per Gb/s", kAuto,
+     "no mark below; auto: 4000 (400 KB at 100G), dctcp 3000, sprayed 0.2 BDP in whole packets",
      true, 0, 1e9},
-    {"switch.kmax", "B per Gb/s", kAuto, "all marked above; auto: 16000, dctcp 3000", true, 0, 1e9},
-    {"switch.pmax", "share", kAuto, "marked at kmax; auto: 0.2, dctcp 1", true, 0, 1},
+    {"switch.kmax", "B per Gb/s", kAuto,
+     "all marked above; auto: 16000, dctcp 3000, sprayed 0.8 BDP in whole packets", true, 0, 1e9},
+    {"switch.pmax", "share", kAuto, "marked at kmax; auto: 0.2, dctcp and sprayed 1", true, 0, 1},
+    {"switch.mark_last_hop", "0 or 1", kAuto,
+     "sprayed: the link to the receiver marks too; auto: 0 with rccc", true, 0, 1},
+    {"switch.trim", "0 or 1", 1, "sprayed: what does not fit is cut to its header; 0: dropped",
+     false, 0, 1},
+    {"switch.trim_bytes", "B", 64, "sprayed: a packet that was cut", false, 1, 1000},
+    {"switch.queue", "packets", kAuto,
+     "sprayed: data queue of a port at NIC rate, in proportion at others; auto: 1 BDP, 5 without "
+     "trimming",
+     true, 1, 1e6},
     {"switch.int_sent_step", "B", 128, "step of the telemetry's byte counter, times int_scale",
      false, 1, 1e6},
     {"switch.int_queue_step", "B", 80, "step of the telemetry's queue, times int_scale", false, 1,
      1e6},
     {"switch.int_scale", "factor", kAuto, "auto: NIC Gb/s / 25; 0: exact telemetry", true, 0, 1e4},
-    {"host.timeout_us", "us", 500, "retransmission time-out, where packets may be dropped", false,
-     1},
+    {"host.timeout_us", "us", kAuto,
+     "retransmission time-out, where packets may be dropped; auto: 500, sprayed 15 and six queues "
+     "at NIC rate",
+     true, 1},
+    {"path.policy", "name", static_cast<double>(congestion::PathChoice::mixed),
+     "sprayed: single, oblivious, bitmap, reps, mixed or plb", false, 0, 5,
+     congestion::kPathChoiceNames},
+    {"path.evs", "values", 64, "sprayed: entropy values of a flow, a power of two", false, 1,
+     65536},
+    {"path.nack_penalty", "turns", 4,
+     "sprayed, bitmap and mixed: a path whose packet was cut is passed over so often", false, 0,
+     15},
+    {"ack.bytes", "B", 16384,
+     "sprayed: an acknowledgement for so many bytes on the wire; 4000: for every packet", false, 1,
+     1e9},
     {"metrics.sample_ns", "ns", 100, "queue samples of every switch port; 0: none", false, 0},
     {"metrics.queue_until_ns", "ns", kAuto, "end of the queue samples; auto: end of the run", true,
      0},
@@ -64,7 +96,18 @@ static_assert(std::size(kKeys) == static_cast<size_t>(Net::count));
 
 Error invalid(std::string text) { return Error{Code::invalid_argument, std::move(text)}; }
 
+Result<double> parse_word(const Key& key, std::string_view text) {
+  const auto found = std::find(key.words.begin(), key.words.end(), text);
+  if (found != key.words.end()) return static_cast<double>(found - key.words.begin());
+  std::string valid;
+  for (const std::string_view word : key.words)
+    valid += (valid.empty() ? "" : ", ") + std::string(word);
+  return invalid(std::string(key.name) + " must be one of " + valid + ", not '" +
+                 std::string(text) + "'");
+}
+
 Result<double> parse_value(const Key& key, std::string_view text) {
+  if (!key.words.empty()) return parse_word(key, text);
   if (text == "auto") {
     if (key.may_be_auto) return kAuto;
     return invalid(std::string(key.name) + " cannot be auto");
@@ -102,12 +145,21 @@ Result<void> check_controller(std::string_view kind_name, std::string_view param
 }
 
 bool is_group(std::string_view name) {
-  return name == "net" || name == "switch" || name == "host" || name == "metrics";
+  return name == "net" || name == "switch" || name == "host" || name == "path" || name == "ack" ||
+         name == "metrics";
 }
 
 }  // namespace
 
 std::span<const Key> Parameters::keys() noexcept { return kKeys; }
+
+std::string Parameters::text(const Key& key, double value) {
+  if (key.may_be_auto && value == kAuto) return "auto";
+  if (!key.words.empty()) return std::string(key.words[static_cast<size_t>(value)]);
+  char number[40];
+  std::snprintf(number, sizeof number, "%g", value);
+  return number;
+}
 
 Parameters::Parameters() {
   for (const Key& key : kKeys) values_.push_back(key.value);

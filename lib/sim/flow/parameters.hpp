@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every number of a simulation that is not its network or its flows, by a key: net.*, switch.*,
-// host.*, metrics.*, and CONTROLLER.PARAMETER. The defaults are those of the reference runs (facts
-// section 6.1), so that a topology and a flow list alone reproduce them.
+// host.*, path.*, ack.*, metrics.*, and CONTROLLER.PARAMETER. The defaults are those of the
+// reference runs (facts section 6.1; 6.2 for controllers that spray), so that a topology and a flow
+// list alone reproduce them.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct Key {
   bool may_be_auto = false;
   double least = 0;
   double most = 1e18;
+  std::span<const std::string_view> words{};  // the value is one of these; its index is kept
 };
 
 enum class Net : size_t {
@@ -45,13 +47,22 @@ enum class Net : size_t {
   pause_shift,
   resume,
   pause_bytes,
+  pause_at,
   kmin,
   kmax,
   pmax,
+  mark_last_hop,
+  trim,
+  trim_bytes,
+  queue,
   int_sent_step,
   int_queue_step,
   int_scale,
   timeout,
+  path_policy,
+  path_count,
+  nack_penalty,
+  ack_every,
   sample,
   queue_until,
   queue_window,
@@ -65,7 +76,8 @@ class Parameters {
   double operator[](Net key) const noexcept { return values_[static_cast<size_t>(key)]; }
   bool is_auto(Net key) const noexcept { return (*this)[key] == kAuto; }
 
-  // "switch.buffer_mb" "32", "hpcc.eta" "0.95". Fails with what is wrong and what is valid.
+  // "switch.buffer_mb" "32", "path.policy" "reps", "hpcc.eta" "0.95". Fails with what is wrong and
+  // what is valid.
   Result<void> set(std::string_view key, std::string_view value);
 
   // What was set of one controller's parameters, in order.
@@ -77,6 +89,8 @@ class Parameters {
   std::span<const ControllerSetting> controllers() const noexcept { return controllers_; }
 
   static std::span<const Key> keys() noexcept;
+  // A key's value as it is written: "auto", "reps", "32".
+  static std::string text(const Key& key, double value);
 
  private:
   std::vector<double> values_;

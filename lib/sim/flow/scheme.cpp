@@ -3,22 +3,32 @@
 #include "lib/sim/flow/scheme.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weft::sim::flow {
 namespace {
 
 using congestion::Signal;
 
+// What "auto" is: one thing for controllers of one path, another for those that spray.
+double value(const Parameters& parameters, const congestion::Kind& kind, Net key, double usual,
+             double sprayed) {
+  if (!parameters.is_auto(key)) return parameters[key];
+  return kind.sprayed ? sprayed : usual;
+}
+
 // Acknowledgements in class 0 (strictly first, never paused) or in class 3 beside data: as the
 // reference runs had it, by controller (facts 6.1 c).
 bool acks_in_control(const congestion::Kind& kind, bool windowed, const Parameters& parameters) {
+  if (kind.sprayed) return true;
   if (!parameters.is_auto(Net::ack_class)) return parameters[Net::ack_class] == 0;
   if (kind.signal == Signal::delay) return true;
   return !windowed || kind.name == "none";
 }
 
-uint32_t telemetry_bytes(Signal signal, const Parameters& parameters) {
-  switch (signal) {
+uint32_t telemetry_bytes(const congestion::Kind& kind, const Parameters& parameters) {
+  if (kind.sprayed) return 0;  // the sender remembers when it sent what
+  switch (kind.signal) {
     case Signal::telemetry:
       return static_cast<uint32_t>(parameters[Net::int_bytes]);
     case Signal::delay:
@@ -27,6 +37,7 @@ uint32_t telemetry_bytes(Signal signal, const Parameters& parameters) {
       return static_cast<uint32_t>(parameters[Net::digest_bytes]);
     case Signal::none:
     case Signal::ecn:
+    case Signal::credit:
       return 0;
   }
   return 0;
@@ -37,12 +48,12 @@ uint32_t telemetry_bytes(Signal signal, const Parameters& parameters) {
 void set_marking(fabric::Settings& fabric, const congestion::Kind& kind,
                  const Parameters& parameters) {
   const bool step = kind.name == "dctcp";
-  const auto value = [&](Net key, double usual, double stepped) {
+  const auto choose = [&](Net key, double usual, double stepped) {
     return parameters.is_auto(key) ? (step ? stepped : usual) : parameters[key];
   };
-  fabric.kmin_bytes_per_gbps = value(Net::kmin, 4000, 3000);
-  fabric.kmax_bytes_per_gbps = value(Net::kmax, 16000, 3000);
-  fabric.pmax = value(Net::pmax, 0.2, 1);
+  fabric.kmin_bytes_per_gbps = choose(Net::kmin, 4000, 3000);
+  fabric.kmax_bytes_per_gbps = choose(Net::kmax, 16000, 3000);
+  fabric.pmax = choose(Net::pmax, 0.2, 1);
 }
 
 fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
@@ -56,8 +67,15 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
   fabric.pause_shift = static_cast<uint32_t>(parameters[Net::pause_shift]);
   fabric.resume_offset = static_cast<uint32_t>(parameters[Net::resume]);
   fabric.pause_bytes = static_cast<uint32_t>(parameters[Net::pause_bytes]);
+  if (!parameters.is_auto(Net::pause_at)) {
+    // One threshold of the whole ingress, and room for whatever comes after the pause.
+    fabric.pause_at = static_cast<uint32_t>(parameters[Net::pause_at]);
+    fabric.reserve = 0;
+    fabric.headroom_factor = 1e9;
+  }
   fabric.largest_packet =
-      std::max({scheme.payload + scheme.data_overhead, scheme.ack_bytes, fabric.pause_bytes});
+      std::max({scheme.payload + scheme.data_overhead, scheme.ack_bytes, fabric.pause_bytes,
+                static_cast<uint32_t>(parameters[Net::trim_bytes])});
   set_marking(fabric, *scheme.kind, parameters);
   fabric::TelemetrySettings& telemetry = fabric.telemetry;
   telemetry.base_rtt_ns = scheme.base_rtt_ns;
@@ -71,12 +89,65 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
   return fabric;
 }
 
+// Queues and thresholds of a fabric for sprayed packets, in whole packets at NIC rate (facts 6.2
+// d), the time-out that follows from them (6.2 e), and the choice of paths.
+void describe_spraying(Scheme& scheme, const Parameters& parameters,
+                       const fabric::Topology& topology) {
+  fabric::Settings& fabric = scheme.fabric;
+  const double packet = scheme.payload + scheme.header;
+  const double gbps = topology.nic_mbps() / 1000.0;
+  const double bdp_packets = std::ceil(scheme.base_rtt_ns * gbps / 8 / packet);
+  const auto choose = [&](Net key, double otherwise) {
+    return parameters.is_auto(key) ? otherwise : parameters[key];
+  };
+  fabric.sprayed = true;
+  fabric.pfc = false;
+  fabric.trims = parameters[Net::trim] != 0;
+  fabric.trimmed_bytes = static_cast<uint32_t>(parameters[Net::trim_bytes]);
+  const double queue = choose(Net::queue, bdp_packets * (fabric.trims ? 1 : 5)) * packet;
+  fabric.queue_bytes_per_gbps = queue / gbps;
+  fabric.kmin_bytes_per_gbps = choose(Net::kmin, std::ceil(0.2 * bdp_packets) * packet / gbps);
+  fabric.kmax_bytes_per_gbps = choose(Net::kmax, std::ceil(0.8 * bdp_packets) * packet / gbps);
+  fabric.pmax = choose(Net::pmax, 1);
+  fabric.marks_last_hop = choose(Net::mark_last_hop, scheme.kind->credit == nullptr) != 0;
+  scheme.timeout_ps =
+      static_cast<int64_t>(choose(Net::timeout, 15 + 6 * queue * 8 / gbps / 1000) * 1e6);
+  scheme.ack_every_bytes = static_cast<uint32_t>(parameters[Net::ack_every]);
+  scheme.paths = {.choice = static_cast<congestion::PathChoice>(parameters[Net::path_policy]),
+                  .count = static_cast<uint32_t>(parameters[Net::path_count]),
+                  .upper_bits = true,
+                  .not_arrived = static_cast<uint8_t>(parameters[Net::nack_penalty]),
+                  .freezes = fabric.trims,
+                  .rtt = Duration{static_cast<int64_t>(scheme.base_rtt_ns * 1000)}};
+}
+
+// What the network says of a controller's parameters; what the user says goes before.
+void add_network_settings(std::vector<congestion::Setting>& settings, const Scheme& scheme) {
+  for (const congestion::Parameter& parameter : scheme.kind->parameters) {
+    if (parameter.name == "mtu_bytes")
+      settings.push_back({"mtu_bytes", double(scheme.payload + scheme.header)});
+    if (parameter.name == "mss_bytes") settings.push_back({"mss_bytes", double(scheme.payload)});
+    if (parameter.name == "target" && !scheme.fabric.trims) settings.push_back({"target", 1});
+  }
+}
+
+// A parameter of one of the controllers that `name` is made of: of nscc for nscc+rccc too.
+bool concerns(const Parameters::ControllerSetting& setting, const congestion::Kind& kind) {
+  if (setting.kind == kind.name) return true;
+  const size_t plus = kind.name.find('+');
+  const bool part = plus != std::string_view::npos && (kind.name.substr(0, plus) == setting.kind ||
+                                                       kind.name.substr(plus + 1) == setting.kind);
+  return part && std::any_of(kind.parameters.begin(), kind.parameters.end(),
+                             [&](const auto& p) { return p.name == setting.parameter; });
+}
+
 // One preset per NIC rate; every host knows its own.
 Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
                           const fabric::Topology& topology) {
   std::vector<congestion::Setting> settings;
+  add_network_settings(settings, scheme);
   for (const Parameters::ControllerSetting& s : parameters.controllers())
-    if (s.kind == scheme.kind->name) settings.push_back({s.parameter, s.value});
+    if (concerns(s, *scheme.kind)) settings.push_back({s.parameter, s.value});
   std::vector<uint32_t> rates;
   scheme.preset_of_node.assign(topology.node_count(), 0);
   for (const uint32_t host : topology.hosts()) {
@@ -87,7 +158,7 @@ Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
     rates.push_back(mbps);
     const congestion::Conditions conditions{
         .line = Rate{int64_t{mbps} * 1'000'000},
-        .rtt = Duration{static_cast<int64_t>(scheme.base_rtt_ns * 1000)},
+        .rtt = Duration{static_cast<int64_t>(scheme.base_rtt_ns * 1000 + 0.5)},
         .network = Rate{int64_t{topology.nic_mbps()} * 1'000'000}};
     Result<congestion::Preset> preset = congestion::make_preset(scheme.name, conditions, settings);
     if (!preset) return preset.error();
@@ -113,35 +184,59 @@ int64_t unloaded_rtt_ns(const fabric::Topology& topology, std::span<const uint32
   return rtt;
 }
 
-// Every leaf against every other: hosts of one leaf differ only in their own link, so the slowest
-// one stands for all.
-int64_t largest_rtt_ns(const fabric::Topology& topology, uint32_t payload) {
+std::vector<uint32_t> some_path(const fabric::Topology& topology, uint32_t src, uint32_t dst) {
+  std::vector<uint32_t> path;
+  for (uint32_t node = src; node != dst; node = topology.to(path.back()))
+    path.push_back(topology.next_ports(node, dst)[0]);
+  return path;
+}
+
+namespace {
+
+// The path with the largest unloaded RTT. Every leaf against every other: hosts of one leaf differ
+// only in their own link, so the slowest one stands for all.
+std::vector<uint32_t> longest_path(const fabric::Topology& topology, uint32_t payload) {
   std::vector<uint32_t> slowest(topology.node_count(), fabric::Topology::kNone);
-  const auto cost = [&](uint32_t host) {
-    return unloaded_rtt_ns(topology, topology.ports_of(host), payload);
+  const auto cost = [&](std::span<const uint32_t> path) {
+    return unloaded_rtt_ns(topology, path, payload);
   };
   std::vector<uint32_t> leaves;
-  int64_t largest = 0;
+  std::vector<uint32_t> longest;
+  const auto compare = [&](uint32_t src, uint32_t dst) {
+    std::vector<uint32_t> path = some_path(topology, src, dst);
+    if (longest.empty() || cost(path) > cost(longest)) longest = std::move(path);
+  };
   for (const uint32_t host : topology.hosts()) {
-    uint32_t& best = slowest[topology.to(topology.ports_of(host)[0])];
+    const uint32_t leaf = topology.to(topology.ports_of(host)[0]);
+    uint32_t& best = slowest[leaf];
     if (best == fabric::Topology::kNone)
-      leaves.push_back(topology.to(topology.ports_of(host)[0]));
-    else  // two hosts of one leaf
-      largest = std::max(largest, cost(host) + cost(best));
-    if (best == fabric::Topology::kNone || cost(host) > cost(best)) best = host;
+      leaves.push_back(leaf);
+    else
+      compare(host, best);
+    if (best == fabric::Topology::kNone ||
+        cost(topology.ports_of(host)) > cost(topology.ports_of(best)))
+      best = host;
   }
-  for (const uint32_t from : leaves) {
-    for (const uint32_t to : leaves) {
-      const uint32_t src = slowest[from];
-      const uint32_t dst = slowest[to];
-      if (src == dst) continue;
-      std::vector<uint32_t> path;
-      for (uint32_t node = src; node != dst; node = topology.to(path.back()))
-        path.push_back(topology.next_ports(node, dst)[0]);
-      largest = std::max(largest, unloaded_rtt_ns(topology, path, payload));
-    }
-  }
-  return largest;
+  for (const uint32_t from : leaves)
+    for (const uint32_t to : leaves)
+      if (from != to && slowest[from] != slowest[to]) compare(slowest[from], slowest[to]);
+  return longest;
+}
+
+// A packet there and an acknowledgement back, exactly (facts 6.2 a).
+double exact_rtt_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
+                    uint32_t bytes) {
+  double rtt = 0;
+  for (const uint32_t port : path)
+    rtt += 2 * static_cast<double>(topology.cable(port).delay_ns) +
+           bytes * 8000.0 / topology.cable(port).mbps;
+  return rtt;
+}
+
+}  // namespace
+
+int64_t largest_rtt_ns(const fabric::Topology& topology, uint32_t payload) {
+  return unloaded_rtt_ns(topology, longest_path(topology, payload), payload);
 }
 
 Result<Scheme> make_scheme(std::string_view controller, const Parameters& parameters,
@@ -152,20 +247,25 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
   Result<const congestion::Kind*> kind = congestion::find_kind(controller, &with_window);
   if (!kind) return kind.error();
   scheme.kind = *kind;
-  scheme.payload = static_cast<uint32_t>(parameters[Net::payload]);
-  scheme.header = static_cast<uint32_t>(parameters[Net::header]);
-  scheme.data_overhead = scheme.header + telemetry_bytes(scheme.kind->signal, parameters);
-  scheme.ack_bytes = static_cast<uint32_t>(parameters[Net::ack]);
+  const auto number = [&](Net key, double usual, double sprayed) {
+    return value(parameters, *scheme.kind, key, usual, sprayed);
+  };
+  scheme.payload = static_cast<uint32_t>(number(Net::payload, 1000, 4086));
+  scheme.header = static_cast<uint32_t>(number(Net::header, 48, 64));
+  scheme.data_overhead = scheme.header + telemetry_bytes(*scheme.kind, parameters);
+  scheme.ack_bytes = static_cast<uint32_t>(number(Net::ack, 60, 64));
   if (scheme.kind->signal == Signal::telemetry)
     scheme.ack_bytes += static_cast<uint32_t>(parameters[Net::int_ack_bytes]);
   scheme.ack_control =
       acks_in_control(*scheme.kind, with_window || scheme.kind->windowed, parameters);
-  scheme.timeout_ps = static_cast<int64_t>(parameters[Net::timeout] * 1e6);
-  scheme.whole_ns = parameters[Net::whole_ns] != 0;
-  scheme.base_rtt_ns = parameters.is_auto(Net::base_rtt)
-                           ? static_cast<double>(largest_rtt_ns(topology, scheme.payload))
-                           : parameters[Net::base_rtt];
+  scheme.timeout_ps = static_cast<int64_t>(number(Net::timeout, 500, 0) * 1e6);
+  scheme.whole_ns = number(Net::whole_ns, 1, 0) != 0;
+  const std::vector<uint32_t> longest = longest_path(topology, scheme.payload);
+  scheme.base_rtt_ns =
+      number(Net::base_rtt, static_cast<double>(unloaded_rtt_ns(topology, longest, scheme.payload)),
+             exact_rtt_ns(topology, longest, scheme.payload + scheme.header + scheme.ack_bytes));
   scheme.fabric = make_fabric(scheme, parameters, topology);
+  if (scheme.sprayed()) describe_spraying(scheme, parameters, topology);
   Result<void> made = make_presets(scheme, parameters, topology);
   if (!made) return made.error();
   scheme.cnp_interval_ps = cnp_interval_ps(scheme.presets.front());

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/congestion/path_policy.hpp"
 #include "lib/congestion/registry.hpp"
 #include "lib/sim/fabric/fabric.hpp"
 #include "lib/sim/flow/parameters.hpp"
@@ -24,12 +25,17 @@ struct Scheme {
   uint32_t header = 0;         // of a data packet, without telemetry
   uint32_t data_overhead = 0;  // header and telemetry
   uint32_t ack_bytes = 0;
-  bool ack_control = false;     // acknowledgements in class 0
-  int64_t cnp_interval_ps = 0;  // 0: in the acknowledgement of each marked packet
-  int64_t timeout_ps = 0;       // retransmission, for networks that drop
+  bool ack_control = false;      // acknowledgements in class 0
+  int64_t cnp_interval_ps = 0;   // 0: in the acknowledgement of each marked packet
+  int64_t timeout_ps = 0;        // retransmission, for networks that drop
+  uint32_t ack_every_bytes = 0;  // sprayed: an acknowledgement for so many bytes on the wire
+  congestion::PathRules paths;   // sprayed
   bool whole_ns = true;
   double base_rtt_ns = 0;  // T
   fabric::Settings fabric;
+
+  // Each packet of a flow takes a path of its own: the hosts of lib/sim/spray.
+  bool sprayed() const noexcept { return kind->sprayed; }
 };
 
 // Fails on an unknown controller, or on parameters that do not fit together.
@@ -42,5 +48,7 @@ int64_t unloaded_rtt_ns(const fabric::Topology& topology, std::span<const uint32
                         uint32_t payload);
 // T: the largest unloaded RTT of the network.
 int64_t largest_rtt_ns(const fabric::Topology& topology, uint32_t payload);
+// A shortest path between two hosts, as ports.
+std::vector<uint32_t> some_path(const fabric::Topology& topology, uint32_t src, uint32_t dst);
 
 }  // namespace weft::sim::flow

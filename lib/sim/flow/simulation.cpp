@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "lib/base/check.hpp"
 #include "lib/sim/flow/hosts.hpp"
+#include "lib/sim/spray/hosts.hpp"
 
 namespace weft::sim::flow {
 namespace {
@@ -27,8 +29,14 @@ class Run {
         random_(options.seed),
         wheel_(pool_),
         routes_(topology, options.seed),
-        fabric_(topology, scheme.fabric, wheel_, pool_, routes_, telemetry_, random_),
-        hosts_(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows.size()) {}
+        spray_{fabric::SprayRoutes(topology, options.seed), {}},
+        fabric_(topology, scheme.fabric, wheel_, pool_, routes_, telemetry_, spray_, random_) {
+    if (scheme.sprayed())
+      sprayers_.emplace(topology, scheme, wheel_, pool_, fabric_, spray_, flows.size(),
+                        options.seed);
+    else
+      hosts_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows.size());
+  }
 
   Result<void> prepare();
   void loop();
@@ -36,13 +44,27 @@ class Run {
 
  private:
   Result<void> check(const FlowSpec& spec) const;
+  Result<void> choose_paths();
   void dispatch(Packet& packet);
+  // The hosts of this run, of either kind.
+  template <class Do>
+  auto with_hosts(Do what) const {
+    return sprayers_ ? what(*sprayers_) : what(*hosts_);
+  }
+  template <class Do>
+  auto with_hosts(Do what) {
+    return sprayers_ ? what(*sprayers_) : what(*hosts_);
+  }
   void start_flows(int64_t now);
   void plan_start();
   void sample_until(int64_t at);
   void add_point();
   void tell_progress();
   void prefetch() const noexcept;
+  size_t finished() const noexcept {
+    return sprayers_ ? sprayers_->finished() : hosts_->finished();
+  }
+  int64_t ideal(uint32_t flow) const;
   void check_conservation(RunResult& result);
   void find_deadlock(RunResult& result) const;
 
@@ -55,8 +77,10 @@ class Run {
   fabric::EventWheel wheel_;
   fabric::RouteTable routes_;
   fabric::TelemetryPool telemetry_;
+  fabric::Spray spray_;
   fabric::Fabric fabric_;
-  Hosts hosts_;
+  std::optional<Hosts> hosts_;
+  std::optional<spray::Hosts> sprayers_;
   std::vector<uint32_t> order_;  // flows by start
   size_t started_ = 0;
   QueueSamples queues_;
@@ -84,15 +108,11 @@ Result<void> Run::check(const FlowSpec& spec) const {
 }
 
 // Paths for all flows: ports count up per pair of hosts in the order of the list (facts 6.1 c).
-Result<void> Run::prepare() {
+Result<void> Run::choose_paths() {
   routes_.resize(specs_.size());
   std::map<uint64_t, uint32_t> pairs;
-  order_.resize(specs_.size());
   for (uint32_t i = 0; i < specs_.size(); ++i) {
     const FlowSpec& spec = specs_[i];
-    order_[i] = i;
-    Result<void> good = check(spec);
-    if (!good) return row_error(i, good.error().message);
     const uint32_t before = pairs[uint64_t{spec.src} << 32 | spec.dst]++;
     const auto src_port =
         static_cast<uint16_t>(spec.src_port >= 0 ? uint32_t(spec.src_port) : 10000 + before);
@@ -104,6 +124,20 @@ Result<void> Run::prepare() {
     Result<void> set = routes_.set(i, tuple, spec.path);
     if (!set) return row_error(i, set.error().message);
   }
+  return {};
+}
+
+Result<void> Run::prepare() {
+  for (uint32_t i = 0; i < specs_.size(); ++i) {
+    order_.push_back(i);
+    Result<void> good = check(specs_[i]);
+    if (good && scheme_.sprayed() && !specs_[i].path.empty())
+      good = Error{Code::invalid_argument, "a path is given, but " + scheme_.name +
+                                               " sends each packet over one of its own"};
+    if (!good) return row_error(i, good.error().message);
+  }
+  if (Result<void> chosen = scheme_.sprayed() ? Result<void>() : choose_paths(); !chosen)
+    return chosen;
   std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
     return specs_[a].start_ns < specs_[b].start_ns;
   });
@@ -124,14 +158,14 @@ void Run::plan_start() {
 void Run::start_flows(int64_t now) {
   while (started_ < order_.size() && specs_[order_[started_]].start_ns * 1000 <= now) {
     const uint32_t flow = order_[started_++];
-    hosts_.start(flow, specs_[flow]);
+    with_hosts([&](auto& hosts) { hosts.start(flow, specs_[flow]); });
   }
   plan_start();
 }
 
 void Run::loop() {
   const int64_t until = options_.until_ns > kNever / 1000 ? kNever : options_.until_ns * 1000;
-  while (hosts_.finished() < specs_.size() && wheel_.ready()) {
+  while (finished() < specs_.size() && wheel_.ready()) {
     const int64_t at = wheel_.next();
     if (at >= next_sample_) sample_until(std::min(at, until));
     if (at > until) break;
@@ -156,12 +190,13 @@ void Run::loop() {
 // the account of the one that it comes in through.
 void Run::prefetch() const noexcept {
   const std::vector<fabric::Port>& ports = fabric_.ports();
-  wheel_.look_ahead([&ports](const Packet& packet) {
+  const bool accounts = !scheme_.sprayed();
+  wheel_.look_ahead([&ports, accounts](const Packet& packet) {
     if (packet.target >= ports.size()) return;
     const auto* const port = reinterpret_cast<const char*>(&ports[packet.target]);
     __builtin_prefetch(port, 1);
     __builtin_prefetch(port + 64, 1);
-    __builtin_prefetch(&ports[packet.ingress].ingress_bytes, 1);
+    if (accounts) __builtin_prefetch(&ports[packet.ingress].ingress_bytes, 1);
   });
 }
 
@@ -170,18 +205,24 @@ void Run::dispatch(Packet& packet) {
     case Event::data:
     case Event::ack:
     case Event::nak:
-      return packet.tag.at_host ? hosts_.deliver(packet) : fabric_.forward(packet);
+    case Event::trimmed:
+    case Event::grant:
+    case Event::ask:
+      if (!packet.tag.at_host) return fabric_.forward(packet);
+      return with_hosts([&](auto& hosts) { hosts.deliver(packet); });
     case Event::port_free:
       return fabric_.port_free(packet.target);
     case Event::nic_wake:
-      return hosts_.wake(packet);
+      return with_hosts([&](auto& hosts) { hosts.wake(packet); });
     case Event::flow_timer:
-      return hosts_.timer(packet);
+      return with_hosts([&](auto& hosts) { hosts.timer(packet); });
+    case Event::host_timer:
+      return sprayers_->host_timer(packet);
     case Event::flow_start:
       return start_flows(packet.at);
     case Event::pause:
     case Event::resume:
-      if (fabric_.pfc_arrived(packet)) hosts_.resume(packet.target);
+      if (fabric_.pfc_arrived(packet)) hosts_->resume(packet.target);
       return;
   }
 }
@@ -204,33 +245,42 @@ void Run::add_point() {
   Series::Point point{.at_ns = next_sample_ / 1000, .longest_queue = 0};
   for (const fabric::Port& port : fabric_.ports())
     if (!port.at_host) point.longest_queue = std::max(point.longest_queue, port.queue_bytes);
-  for (uint32_t i = 0; i < std::min<size_t>(Series::kFlows, specs_.size()); ++i) {
-    const FlowState& flow = hosts_.flow(i);
-    if (flow.packets > 0 && !flow.done())
-      point.gbps[i] = static_cast<float>(flow.controller.rate() / 1e9);
-  }
+  for (uint32_t i = 0; i < std::min<size_t>(Series::kFlows, specs_.size()); ++i)
+    point.gbps[i] =
+        static_cast<float>(with_hosts([i](const auto& hosts) { return hosts.rate(i); }) / 1e9);
   series_.add(point);
 }
 
 void Run::tell_progress() {
   if (options_.progress == nullptr) return;
-  options_.progress->delivered.store(hosts_.data_delivered(), std::memory_order_relaxed);
+  const uint64_t delivered = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
+  options_.progress->delivered.store(delivered, std::memory_order_relaxed);
   options_.progress->now_ns.store(wheel_.now() / 1000, std::memory_order_relaxed);
+}
+
+int64_t Run::ideal(uint32_t flow) const {
+  const FlowSpec& spec = specs_[flow];
+  if (!scheme_.sprayed())
+    return ideal_fct_ns(topology_, routes_.forward_path(flow), spec.bytes, scheme_.payload,
+                        scheme_.header);
+  return ideal_sprayed_fct_ns(topology_, some_path(topology_, spec.src, spec.dst), spec.bytes,
+                              scheme_);
 }
 
 RunResult Run::result() {
   RunResult result;
   result.flows.resize(specs_.size());
   for (uint32_t i = 0; i < specs_.size(); ++i) {
-    const int64_t end = hosts_.finished_at()[i];
-    result.flows[i].ideal_ns = ideal_fct_ns(topology_, routes_.forward_path(i), specs_[i].bytes,
-                                            scheme_.payload, scheme_.header);
+    const int64_t end = with_hosts([i](const auto& hosts) { return hosts.finished_at()[i]; });
+    result.flows[i].ideal_ns = ideal(i);
     if (end != kNever) result.flows[i].fct_ns = end / 1000 - specs_[i].start_ns;
   }
   result.end_ns = end_ / 1000;
   result.events = events_;
-  result.data_delivered = hosts_.data_delivered();
-  result.retransmitted = hosts_.retransmitted();
+  with_hosts([&result](const auto& hosts) {
+    result.data_delivered = hosts.data_delivered();
+    result.retransmitted = hosts.retransmitted();
+  });
   result.counters = fabric_.counters();
   for (const fabric::Port& port : fabric_.ports()) {
     result.paused_ns += port.paused_time / 1000;
@@ -252,6 +302,7 @@ RunResult Run::result() {
   for (const uint64_t word : {result.counters.sent, result.counters.delivered,
                               result.counters.marked, result.counters.pauses, result.events})
     mix(word);
+  if (scheme_.sprayed()) mix(result.counters.trimmed);
   return result;
 }
 
@@ -259,7 +310,7 @@ void Run::check_conservation(RunResult& result) {
   uint64_t there = fabric_.waiting();
   uint64_t frames = 0;
   const auto count = [&](const Packet& packet) {
-    there += packet.tag.event <= Event::nak;
+    there += fabric::is_packet(packet.tag.event);
     frames += packet.tag.event == Event::pause || packet.tag.event == Event::resume;
   };
   wheel_.each(count);
@@ -273,7 +324,7 @@ void Run::check_conservation(RunResult& result) {
   result.in_flight = there;
   WEFT_CHECK(c.sent == c.delivered + c.dropped + there);
   WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + frames);
-  if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0);
+  if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0 && spray_.acks.lent() == 0);
 }
 
 // With no event left, packets that stand in queues stand behind paused ports. Each waits for room
@@ -309,15 +360,6 @@ Result<RunResult> run(const fabric::Topology& topology, const Scheme& scheme,
   if (!prepared) return prepared.error();
   run->loop();
   return run->result();
-}
-
-int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
-                     uint64_t bytes, uint32_t payload, uint32_t header) {
-  uint32_t slowest = UINT32_MAX;
-  for (const uint32_t port : path) slowest = std::min(slowest, topology.cable(port).mbps);
-  const uint64_t packets = (bytes + payload - 1) / payload;
-  const uint64_t wire = bytes + packets * header;
-  return unloaded_rtt_ns(topology, path, payload) + static_cast<int64_t>(wire * 8000 / slowest);
 }
 
 }  // namespace weft::sim::flow

@@ -67,5 +67,9 @@ Result<RunResult> run(const fabric::Topology& topology, const Scheme& scheme,
 // the slowest link of the path.
 int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                      uint64_t bytes, uint32_t payload, uint32_t header);
+// That of a scheme that sprays (facts 6.2 i): every byte on the wire, and the last packet's way
+// there and back, exactly.
+int64_t ideal_sprayed_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
+                             uint64_t bytes, const Scheme& scheme);
 
 }  // namespace weft::sim::flow

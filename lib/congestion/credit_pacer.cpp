@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiver of RCCC: turns among the senders that wish for credit, slow grants to the others.
+#include <algorithm>
+
+#include "lib/congestion/rccc.hpp"
+
+namespace weft::congestion {
+namespace {
+
+constexpr uint32_t kIdleTurn = 1024 / kCreditUnit;  // what a turn that grants nothing costs
+
+}  // namespace
+
+uint32_t CreditPacer::add() {
+  senders_.emplace_back();
+  return static_cast<uint32_t>(senders_.size() - 1);
+}
+
+void CreditPacer::wish(uint32_t number, uint32_t total) {
+  Sender& sender = senders_[number];
+  if (total <= sender.wished) return;
+  sender.wished = total;
+  ask(number);
+}
+
+void CreditPacer::ask(uint32_t number) {
+  Sender& sender = senders_[number];
+  if (sender.waiting || sender.done) return;
+  sender.waiting = true;
+  waiting_.push(number);
+}
+
+void CreditPacer::remove(uint32_t number) { senders_[number].done = true; }
+
+Duration CreditPacer::time_for(uint32_t units) const {
+  const double bits = double(std::max(units, 1u)) * kCreditUnit * 8;
+  return {std::max<int64_t>(1, static_cast<int64_t>(bits * 1e12 / rules_.bits_per_second))};
+}
+
+// An idle sender is granted ahead of its wishes, up to a window.
+bool CreditPacer::idles(const Sender& sender) const {
+  return sender.granted >= sender.wished &&
+         sender.granted - sender.wished < rules_.most_bytes / kCreditUnit;
+}
+
+std::optional<CreditPacer::Grant> CreditPacer::grant() {
+  while (!waiting_.empty()) {
+    const uint32_t number = waiting_.pop();
+    Sender& sender = senders_[number];
+    if (sender.done) continue;
+    const uint32_t missing = sender.wished - std::min(sender.wished, sender.granted);
+    const uint32_t units = std::min(missing, units_per_grant());
+    sender.granted += units;
+    sender.waiting = missing > units;
+    (sender.waiting ? waiting_ : idle_).push(number);
+    return Grant{number, sender.granted, time_for(units != 0 ? units : kIdleTurn)};
+  }
+  while (!idle_.empty()) {
+    const uint32_t number = idle_.pop();
+    Sender& sender = senders_[number];
+    if (sender.done) continue;
+    sender.granted += units_per_grant();
+    if (idles(sender)) idle_.push(number);
+    return Grant{number, sender.granted, time_for(units_per_grant())};
+  }
+  return std::nullopt;
+}
+
+}  // namespace weft::congestion

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sender of RCCC, alone and beside NSCC's window: credit that is spent by sending and refilled
+// by grants.
+#include "lib/congestion/rccc.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/nscc.hpp"
+
+namespace weft::congestion {
+namespace {
+
+constexpr std::array<Parameter, kRcccParameters> kRows = {{
+    {"min_rate_mbps", "Mb/s", 1000, "not used"},
+    {"first_rtts", "BDP", 1.5, "speculative credit at the start; also the most to hold"},
+    {"grant_bytes", "B", 16384, "one grant"},
+    {"grant_share", "share of the link", 0.99, "all grants of a host together"},
+}};
+// Those of nscc, then those of rccc without its min_rate_mbps.
+constexpr size_t kBehind = kNsccRows.size() - 1;
+constexpr size_t kBothRows = kBehind + kRows.size();
+static_assert(kBothRows <= kMaxParameters);
+
+constexpr std::array<Parameter, kBothRows> both_rows() {
+  std::array<Parameter, kBothRows> rows{};
+  for (size_t i = 0; i < kNsccRows.size(); ++i) rows[i] = kNsccRows[i];
+  for (size_t i = 1; i < kRows.size(); ++i) rows[kBehind + i] = kRows[i];
+  return rows;
+}
+constexpr std::array<Parameter, kBothRows> kBoth = both_rows();
+
+double parameter(const Preset& preset, RcccParameter which) {
+  return preset[which + (preset.kind == &kNsccRccc ? kBehind : 0)];
+}
+
+constexpr int64_t kLeast = int64_t{1} << 40;  // far below what any window owes
+
+struct Rccc {
+  int64_t credit;
+  bool heard;  // the receiver has said something: the speculation is over
+};
+
+// At the receiver's first word what is left of the speculative credit is dropped.
+void hear(Rccc& rccc) {
+  if (!rccc.heard) rccc.credit = std::min<int64_t>(rccc.credit, 0);
+  rccc.heard = true;
+}
+
+void spend(Rccc& rccc, uint32_t bytes) { rccc.credit = std::max(rccc.credit - bytes, -kLeast); }
+
+void refill(Rccc& rccc, const Preset& preset, const Credit& credit) {
+  hear(rccc);
+  rccc.credit = std::min(rccc.credit + credit.bytes, most_credit(preset));
+}
+
+void start(State& state, const Preset& preset) {
+  own<Rccc>(state) = {.credit = most_credit(preset), .heard = false};
+}
+void on_ack(State& state, const Preset&, const Ack&) { hear(own<Rccc>(state)); }
+void on_loss(State& state, const Preset&, const Loss& loss) {
+  if (loss.reason != Loss::Reason::timeout) hear(own<Rccc>(state));
+}
+void on_credit(State& state, const Preset& preset, const Credit& credit) {
+  refill(own<Rccc>(state), preset, credit);
+}
+void on_sent(State& state, const Preset&, uint32_t bytes, Instant) {
+  spend(own<Rccc>(state), bytes);
+}
+int64_t credit(const State& state) { return own<Rccc>(state).credit; }
+
+struct Both {
+  Nscc nscc;
+  Rccc rccc;
+};
+
+void both_start(State& state, const Preset& preset) {
+  nscc_start(own<Both>(state).nscc, state, preset);
+  own<Both>(state).rccc = {.credit = most_credit(preset), .heard = false};
+}
+void both_on_ack(State& state, const Preset& preset, const Ack& ack) {
+  nscc_on_ack(own<Both>(state).nscc, state, preset, ack);
+  hear(own<Both>(state).rccc);
+}
+void both_on_loss(State& state, const Preset& preset, const Loss& loss) {
+  nscc_on_loss(own<Both>(state).nscc, state, preset, loss, true);
+  if (loss.reason != Loss::Reason::timeout) hear(own<Both>(state).rccc);
+}
+void both_on_credit(State& state, const Preset& preset, const Credit& credit) {
+  refill(own<Both>(state).rccc, preset, credit);
+}
+void both_on_sent(State& state, const Preset&, uint32_t bytes, Instant) {
+  spend(own<Both>(state).rccc, bytes);
+}
+int64_t both_credit(const State& state) { return own<Both>(state).rccc.credit; }
+
+}  // namespace
+
+int64_t most_credit(const Preset& preset) {
+  const double bdp = preset.base_rtt_ns * preset.line_rate / 8e9;
+  return static_cast<int64_t>(std::min(parameter(preset, kFirstRtts) * bdp, 1e15));
+}
+
+CreditPacer::Rules credit_rules(const Preset& preset) {
+  return {.bits_per_second = preset.line_rate * parameter(preset, kGrantShare),
+          .grant_bytes = static_cast<uint32_t>(
+              std::clamp(parameter(preset, kGrantBytes), double(kCreditUnit), 1e9)),
+          .most_bytes = static_cast<uint32_t>(std::min<int64_t>(most_credit(preset), 1 << 30))};
+}
+
+const Kind kRccc = {.name = "rccc",
+                    .what = "Ultra Ethernet: credit from the receiver",
+                    .signal = Signal::credit,
+                    .sprayed = true,
+                    .parameters = kRows,
+                    .start = start,
+                    .on_ack = on_ack,
+                    .on_loss = on_loss,
+                    .on_credit = on_credit,
+                    .on_sent = on_sent,
+                    .credit = credit};
+
+const Kind kNsccRccc = {.name = "nscc+rccc",
+                        .what = "Ultra Ethernet: nscc's window and rccc's credit",
+                        .signal = Signal::delay,
+                        .sprayed = true,
+                        .parameters = kBoth,
+                        .start = both_start,
+                        .on_ack = both_on_ack,
+                        .on_loss = both_on_loss,
+                        .on_credit = both_on_credit,
+                        .on_sent = both_on_sent,
+                        .credit = both_credit};
+
+}  // namespace weft::congestion

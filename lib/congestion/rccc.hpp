@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RCCC, the receiver's control of Ultra Ethernet 1.0 (a descendant of NDP and EQDS): a sender
+// begins with a window of speculative credit, says with each packet how much it would like to send,
+// and from the receiver's first word on sends only what it is granted. The sender is a controller
+// (rccc.cpp, kinds rccc and nscc+rccc); the receiver is one CreditPacer per host, which grants
+// credit at just under the rate of the host's link, in turns, so that an incast's packets arrive
+// one after the other whatever the number of senders.
+//
+// Structure and constants: facts 2.6 and 6.2 k, read in the UEC simulator.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/base/ring_queue.hpp"
+#include "lib/congestion/controller.hpp"
+
+namespace weft::congestion {
+
+// Credit is counted in units of 256 B on the wire.
+inline constexpr uint32_t kCreditUnit = 256;
+
+// All times are the caller's: it calls grant() and comes back after Grant::next.
+class CreditPacer {
+ public:
+  struct Rules {
+    double bits_per_second = 0;  // of all grants together
+    uint32_t grant_bytes = 0;    // of one grant
+    uint32_t most_bytes = 0;     // granted ahead of the wish of an idle sender
+  };
+  // `total`: what was granted to `sender` so far, in units; the wire carries this, so that a lost
+  // grant is made up by the next.
+  struct Grant {
+    uint32_t sender = 0;
+    uint32_t total = 0;
+    Duration next;  // until the next grant may be made
+  };
+
+  explicit CreditPacer(const Rules& rules) : rules_(rules) {}
+
+  // A new sender's number.
+  uint32_t add();
+  // The sender wishes to have been granted `total` units in all; it never goes back.
+  void wish(uint32_t sender, uint32_t total);
+  // A packet was trimmed: its sender gets a turn though it may not have wished for more.
+  void ask(uint32_t sender);
+  // The sender is done: no more grants.
+  void remove(uint32_t sender);
+  // The next grant; nothing if nobody wants any, until wish() or ask().
+  std::optional<Grant> grant();
+
+ private:
+  struct Sender {
+    uint32_t wished = 0;   // units, in all
+    uint32_t granted = 0;  // units, in all
+    bool waiting = false;  // has a place in waiting_
+    bool done = false;
+  };
+  Duration time_for(uint32_t units) const;
+  bool idles(const Sender& sender) const;
+  uint32_t units_per_grant() const { return rules_.grant_bytes / kCreditUnit; }
+
+  Rules rules_;
+  std::vector<Sender> senders_;
+  base::RingQueue<uint32_t> waiting_;  // have wishes, in turns
+  base::RingQueue<uint32_t> idle_;     // had theirs: slow grants while nobody waits
+};
+
+// Parameters of rccc; in nscc+rccc they lie behind those of nscc.
+enum RcccParameter : size_t { kFirstRtts = 1, kGrantBytes, kGrantShare, kRcccParameters };
+
+// The receiver's rules for a preset of a credited kind.
+CreditPacer::Rules credit_rules(const Preset& preset);
+// What a sender may hold: its first, speculative credit, and the largest.
+int64_t most_credit(const Preset& preset);
+
+}  // namespace weft::congestion

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets of one flow over many paths: every switch hashes the flow's number, the packet's entropy
+// value and a salt of its own over the equal ways up; there is one way down. And the blocks in
+// which acknowledgements say which packets have arrived, out of order as they do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/sim/fabric/packet.hpp"
+#include "lib/sim/fabric/topology.hpp"
+
+namespace weft::sim::fabric {
+
+// Packet::entropy: the value in the lower bits, and what else a sprayed packet says.
+inline constexpr uint32_t kEntropyBits = 0xFFFF;
+inline constexpr uint32_t kAsksForAck = 1u << 16;  // data
+inline constexpr uint32_t kSentAgain = 1u << 17;   // data
+inline constexpr uint32_t kLastHop = 1u << 18;     // trimmed, nak: by the receiver's own link
+
+class SprayRoutes {
+ public:
+  SprayRoutes(const Topology& topology, uint64_t seed);
+
+  void resize(size_t flows) { ends_.resize(flows); }
+  void set(uint32_t flow, uint32_t src, uint32_t dst);
+  // The port that `packet` leaves `node`, a switch, through.
+  uint32_t next(uint32_t node, const Packet& packet) const noexcept;
+
+ private:
+  struct End {
+    uint32_t host;
+    uint32_t leaf;  // the switch that it hangs on
+    uint32_t port;  // of that switch
+  };
+  struct Ends {
+    End src;
+    End dst;
+  };
+  End end_of(uint32_t host) const;
+
+  const Topology& topology_;
+  std::vector<uint64_t> salts_;  // by node
+  std::vector<Ends> ends_;       // by flow
+};
+
+// What the receiver says in an acknowledgement beside Packet::number, the packets in order.
+struct AckBlock {
+  uint64_t received;  // bytes on the wire, of the whole flow
+  uint64_t arrived;   // a bit per packet from `base` on
+  uint32_t base;
+  uint32_t cause;  // the packet that it answers
+  bool again;      // which was a retransmission
+};
+
+class AckPool {
+ public:
+  static constexpr uint32_t kNoPacket = UINT32_MAX;  // AckBlock::cause of an answer to an ask
+
+  uint32_t take() {
+    if (free_.empty()) {
+      free_.push_back(static_cast<uint32_t>(blocks_.size()));
+      blocks_.emplace_back();
+    }
+    const uint32_t index = free_.back();
+    free_.pop_back();
+    return index;
+  }
+  void give(uint32_t index) { free_.push_back(index); }
+  AckBlock& operator[](uint32_t index) noexcept { return blocks_[index]; }
+  size_t lent() const noexcept { return blocks_.size() - free_.size(); }
+
+ private:
+  std::vector<AckBlock> blocks_;
+  std::vector<uint32_t> free_;
+};
+
+// What a fabric of sprayed packets has beside ports.
+struct Spray {
+  SprayRoutes routes;
+  AckPool acks;
+};
+
+}  // namespace weft::sim::fabric

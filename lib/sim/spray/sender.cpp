@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sender of a sprayed flow. What it knows of each packet is one of: never sent, on its way,
+// lost and to be sent again (before anything new), arrived.
+#include <algorithm>
+
+#include "lib/sim/spray/hosts.hpp"
+
+namespace weft::sim::spray {
+
+using congestion::PathFeedback;
+using fabric::AckBlock;
+using fabric::Event;
+using fabric::Packet;
+
+void Hosts::start(uint32_t number, const flow::FlowSpec& spec) {
+  Flow& flow = flows_[number];
+  flow.packets = static_cast<uint32_t>((spec.bytes + scheme_.payload - 1) / scheme_.payload);
+  const uint64_t before = uint64_t{flow.packets - 1} * scheme_.payload;
+  flow.last_bytes = static_cast<uint32_t>(spec.bytes - before) + scheme_.header;
+  flow.src = spec.src;
+  flow.dst = spec.dst;
+  spray_.routes.set(number, spec.src, spec.dst);
+  flow.sender.controller.start(preset(flow.src));
+  flow.sender.paths.start(scheme_.paths, seed_ + number);
+  if (credited_) {
+    Nic& nic = nics_[flow.dst];
+    if (!nic.pacer) nic.pacer.emplace(congestion::credit_rules(preset(flow.dst)));
+    flow.receiver.credit = nic.pacer->add();
+    nic.credited.push_back(number);
+  }
+  try_to_send(number);
+}
+
+bool Hosts::may_send(const Flow& flow) const noexcept {
+  const Sender& sender = flow.sender;
+  if (!flow.has_work()) return false;
+  if (credited_ && sender.controller.credit(preset(flow.src)) <= 0) return false;
+  const uint32_t number = sender.lost > 0 ? sender.to_repeat.first(sender.cumulative) : sender.next;
+  const int64_t after = sender.in_flight + bytes_of(flow, number);
+  return after <= 0 || sender.controller.window() >= static_cast<uint64_t>(after);
+}
+
+// Room for the records of one packet more.
+void Hosts::make_room(Sender& sender) const {
+  const uint32_t high = sender.next + 1;
+  sender.outstanding.cover(sender.cumulative, high);
+  sender.to_repeat.cover(sender.cumulative, high);
+  if (sender.sent.size() >= high - sender.cumulative) return;
+  std::vector<Sent> larger(std::max<size_t>(64, 2 * sender.sent.size()));
+  for (uint32_t i = sender.cumulative; i < sender.next; ++i)
+    larger[i & (larger.size() - 1)] = sender.sent_of(i);
+  sender.sent.swap(larger);
+}
+
+void Hosts::send_packet(uint32_t number, uint32_t port) {
+  Flow& flow = flows_[number];
+  Sender& sender = flow.sender;
+  const bool again = sender.lost > 0;
+  if (!again) make_room(sender);
+  const uint32_t which = again ? sender.to_repeat.first(sender.cumulative) : sender.next++;
+  const uint32_t bytes = bytes_of(flow, which);
+  Sent& record = sender.sent_of(which);
+  record = {wheel_.now(), again ? record.times + 1 : 1};
+  sender.departures.push({which, record.times});
+  sender.outstanding.set(which);
+  ++sender.on_way;
+  sender.in_flight += bytes;
+  sender.controller.on_sent(preset(flow.src), bytes, now());
+  if (again) {
+    sender.to_repeat.clear(which);
+    --sender.lost;
+    ++retransmitted_;
+  }
+  if (credited_) sender.wished = wish(flow);
+  // What the sender cannot go on without asks for an answer at once.
+  const bool asks = again || sender.next == flow.packets ||
+                    (credited_ && sender.controller.credit(preset(flow.src)) <= 0) ||
+                    static_cast<uint64_t>(std::max<int64_t>(sender.in_flight + bytes, 0)) >=
+                        sender.controller.window();
+  Packet packet{};
+  packet.tag.event = Event::data;
+  packet.flow = number;
+  packet.number = which;
+  packet.bytes = static_cast<uint16_t>(bytes);
+  packet.stamp = sender.wished;
+  packet.entropy = sender.paths.next(now());
+  packet.entropy |= (asks ? fabric::kAsksForAck : 0) | (again ? fabric::kSentAgain : 0);
+  ++fabric_.counters().sent;
+  fabric_.spray(port, packet);
+  arm_timer(number);
+}
+
+// How much it would like to have been granted in all, in units.
+uint32_t Hosts::wish(const Flow& flow) const noexcept {
+  const Sender& sender = flow.sender;
+  const congestion::Preset& rules = preset(flow.src);
+  const bool unsent = sender.next < flow.packets;
+  int64_t bytes = int64_t{full_bytes_} * (flow.packets - sender.next + sender.lost);
+  const bool short_one = unsent || (sender.lost > 0 && sender.to_repeat.test(flow.packets - 1));
+  if (short_one) bytes -= full_bytes_ - flow.last_bytes;
+  if (sender.controller.window() != congestion::kNoWindow)
+    bytes = std::min(bytes, static_cast<int64_t>(sender.controller.window()) + full_bytes_);
+  bytes = std::min(bytes, congestion::most_credit(rules)) - sender.controller.credit(rules);
+  if (!sender.heard && unsent) bytes = std::max<int64_t>(bytes, full_bytes_);
+  const size_t flows = nics_[flow.src].flows.size();
+  if (flows > 1) bytes /= static_cast<int64_t>(flows);
+  bytes += int64_t{sender.granted} * congestion::kCreditUnit;
+  if (bytes <= 0) return 0;
+  return static_cast<uint32_t>((bytes + congestion::kCreditUnit - 1) / congestion::kCreditUnit);
+}
+
+// Of the packet that an acknowledgement answers; 0 if it cannot be told which transmission that is.
+Duration Hosts::round_trip(const Sender& sender, const AckBlock& block) const noexcept {
+  if (block.cause < sender.cumulative || block.cause >= sender.next) return {};
+  if (!sender.outstanding.test(block.cause)) return {};
+  const Sent& record = sender.sent_of(block.cause);
+  if (record.times != (block.again ? 2u : 1u)) return {};
+  return Duration{wheel_.now() - record.at};
+}
+
+void Hosts::receive_ack(const Packet& packet) {
+  const AckBlock block = spray_.acks[packet.stamp];
+  spray_.acks.give(packet.stamp);
+  Flow& flow = flows_[packet.flow];
+  if (flow.done()) return;
+  Sender& sender = flow.sender;
+  congestion::Ack ack;
+  ack.now = now();
+  ack.rtt = round_trip(sender, block);
+  if (block.received > sender.received) {
+    ack.newly_acked = static_cast<uint32_t>(block.received - sender.received);
+    sender.received = block.received;
+    sender.in_flight -= ack.newly_acked;
+  }
+  take_cumulative(flow, packet.number);
+  take_selective(flow, block);
+  // A packet that arrived twice was counted once.
+  if (sender.on_way == 0) sender.in_flight = 0;
+  ack.acked = uint64_t{sender.cumulative} * scheme_.payload;
+  ack.sent = uint64_t{sender.next} * scheme_.payload;
+  ack.in_flight = static_cast<uint64_t>(std::max<int64_t>(sender.in_flight, 0));
+  ack.packet_bytes = scheme_.payload;
+  ack.marked = packet.tag.marked;
+  ack.retransmitted = block.again;
+  ack.path = static_cast<uint16_t>(packet.entropy);
+  if (block.cause != fabric::AckPool::kNoPacket)
+    sender.paths.on_feedback(ack.path, ack.marked ? PathFeedback::marked : PathFeedback::good,
+                             now());
+  sender.controller.on_ack(preset(flow.src), ack);
+  sender.heard = true;
+  if (flow.done()) return finish(packet.flow);
+  try_to_send(packet.flow);
+}
+
+void Hosts::take_cumulative(Flow& flow, uint32_t cumulative) {
+  Sender& sender = flow.sender;
+  for (; sender.cumulative < cumulative; ++sender.cumulative) {
+    const uint32_t number = sender.cumulative;
+    if (sender.outstanding.test(number)) {
+      sender.outstanding.clear(number);
+      --sender.on_way;
+    } else if (sender.to_repeat.test(number)) {
+      // It was thought lost and taken out of flight; the receiver has counted it too.
+      sender.to_repeat.clear(number);
+      --sender.lost;
+      sender.in_flight += bytes_of(flow, number);
+    }
+  }
+}
+
+void Hosts::take_selective(Flow& flow, const AckBlock& block) {
+  Sender& sender = flow.sender;
+  uint64_t arrived = block.arrived;
+  uint32_t base = block.base;
+  if (base < sender.cumulative) {
+    const uint32_t below = sender.cumulative - base;
+    arrived = below < 64 ? arrived >> below : 0;
+    base = sender.cumulative;
+  }
+  if (arrived == 0 || base >= sender.next) return;
+  const uint64_t outstanding = arrived & sender.outstanding.word(base);
+  for (uint64_t bits = outstanding; bits != 0; bits &= bits - 1, --sender.on_way)
+    sender.outstanding.clear(base + static_cast<uint32_t>(std::countr_zero(bits)));
+  if (sender.lost == 0) return;
+  for (uint64_t bits = arrived & sender.to_repeat.word(base); bits != 0; bits &= bits - 1) {
+    const uint32_t number = base + static_cast<uint32_t>(std::countr_zero(bits));
+    sender.to_repeat.clear(number);
+    --sender.lost;
+    sender.in_flight += bytes_of(flow, number);
+  }
+}
+
+// Takes a packet out of flight, to be sent again.
+void Hosts::give_up(Flow& flow, uint32_t packet) {
+  Sender& sender = flow.sender;
+  sender.outstanding.clear(packet);
+  --sender.on_way;
+  sender.in_flight -= bytes_of(flow, packet);
+  sender.to_repeat.set(packet);
+  ++sender.lost;
+}
+
+void Hosts::receive_nak(const Packet& packet) {
+  Flow& flow = flows_[packet.flow];
+  Sender& sender = flow.sender;
+  const uint32_t number = packet.number;
+  if (flow.done() || number < sender.cumulative || !sender.outstanding.test(number)) return;
+  const bool last_hop = (packet.entropy & fabric::kLastHop) != 0;
+  const auto path = static_cast<uint16_t>(packet.entropy);
+  sender.controller.on_loss(
+      preset(flow.src), {.now = now(),
+                         .acked = uint64_t{sender.cumulative} * scheme_.payload,
+                         .sent = uint64_t{sender.next} * scheme_.payload,
+                         .in_flight = static_cast<uint64_t>(std::max<int64_t>(sender.in_flight, 0)),
+                         .rtt = Duration{wheel_.now() - sender.sent_of(number).at},
+                         .bytes = bytes_of(flow, number),
+                         .reason = congestion::Loss::Reason::trimmed,
+                         .last_hop = last_hop,
+                         .path = path});
+  sender.heard = true;
+  give_up(flow, number);
+  try_to_send(packet.flow);
+  PathFeedback feedback = PathFeedback::not_arrived;
+  if (last_hop) feedback = packet.tag.marked ? PathFeedback::marked : PathFeedback::good;
+  sender.paths.on_feedback(path, feedback, now());
+}
+
+void Hosts::receive_grant(const Packet& packet) {
+  Flow& flow = flows_[packet.flow];
+  if (flow.done()) return;
+  Sender& sender = flow.sender;
+  congestion::Credit credit{.now = now()};
+  if (packet.number > sender.granted) {
+    credit.bytes = (packet.number - sender.granted) * congestion::kCreditUnit;
+    sender.granted = packet.number;
+  }
+  sender.controller.on_credit(preset(flow.src), credit);
+  sender.heard = true;
+  try_to_send(packet.flow);
+}
+
+void Hosts::finish(uint32_t number) {
+  finished_at_[number] = wheel_.now();
+  ++finished_;
+}
+
+}  // namespace weft::sim::spray

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RCCC: what a sender may do with its credit, and whom a receiver grants how much and when.
+#include "lib/congestion/rccc.hpp"
+#include "lib/congestion/registry.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::congestion {
+namespace {
+
+Preset preset_of(const char* name) {
+  const Result<Preset> preset =
+      make_preset(name, {.line = Rate::from_gbps(100), .rtt = Duration{14'022'720}, .network = {}});
+  REQUIRE(preset);
+  return *preset;
+}
+
+TEST_CASE("a credited sender begins with 1.5 BDP and loses the rest at the receiver's first word") {
+  for (const char* name : {"rccc", "nscc+rccc"}) {
+    INFO(name);
+    const Preset preset = preset_of(name);
+    Controller sender;
+    sender.start(preset);
+    CHECK(sender.credit(preset) == 262'926);
+    sender.on_sent(preset, 4150, Instant{1});
+    CHECK(sender.credit(preset) == 262'926 - 4150);
+    sender.on_ack(preset, {.now = Instant{2}, .newly_acked = 4150, .packet_bytes = 4086});
+    CHECK(sender.credit(preset) == 0);
+    // The last packet may overdraw; what is owed is paid from the next grant.
+    sender.on_credit(preset, {.now = Instant{3}, .bytes = 1024});
+    sender.on_sent(preset, 4150, Instant{4});
+    CHECK(sender.credit(preset) == 1024 - 4150);
+    sender.on_credit(preset, {.now = Instant{5}, .bytes = 16384});
+    CHECK(sender.credit(preset) == 1024 - 4150 + 16384);
+    sender.on_credit(preset, {.now = Instant{6}, .bytes = 1'000'000});
+    CHECK(sender.credit(preset) == 262'926);
+  }
+}
+
+TEST_CASE("a time-out is no word of the receiver, a NACK and a grant are") {
+  const Preset preset = preset_of("rccc");
+  Controller sender;
+  sender.start(preset);
+  sender.on_loss(preset, {.now = Instant{1}, .bytes = 4150, .reason = Loss::Reason::timeout});
+  CHECK(sender.credit(preset) == 262'926);
+  Controller other = sender;
+  sender.on_loss(preset, {.now = Instant{1}, .bytes = 4150, .reason = Loss::Reason::trimmed});
+  CHECK(sender.credit(preset) == 0);
+  other.on_credit(preset, {.now = Instant{1}, .bytes = 256});
+  CHECK(other.credit(preset) == 256);
+}
+
+TEST_CASE("other controllers need no credit") {
+  const Preset preset = preset_of("nscc");
+  Controller sender;
+  sender.start(preset);
+  CHECK(sender.credit(preset) == kNoCreditNeeded);
+}
+
+TEST_CASE("grants go round the senders that wish, no further than they wish") {
+  const CreditPacer::Rules rules = credit_rules(preset_of("rccc"));
+  CHECK(rules.grant_bytes == 16384);
+  CreditPacer pacer(rules);
+  const uint32_t a = pacer.add();
+  const uint32_t b = pacer.add();
+  CHECK(!pacer.grant());
+  pacer.wish(a, 100);
+  pacer.wish(b, 64);
+  pacer.wish(a, 50);  // wishes never go back
+  const auto next = [&](uint32_t sender, uint32_t total, int64_t ps) {
+    const std::optional<CreditPacer::Grant> grant = pacer.grant();
+    REQUIRE(grant);
+    CHECK(grant->sender == sender);
+    CHECK(grant->total == total);
+    CHECK(grant->next.ps == ps);
+  };
+  const auto time_ps = [](int64_t units) {
+    return static_cast<int64_t>(double(units) * 256 * 8 * 1e12 / 99e9);
+  };
+  next(a, 64, time_ps(64));
+  next(b, 64, time_ps(64));
+  next(a, 100, time_ps(36));
+  // Idle senders get more than they wish for, in turns, up to 1.5 BDP ahead.
+  next(b, 128, time_ps(64));
+  next(a, 164, time_ps(64));
+  // A wish goes before; one that was overtaken already costs a short turn.
+  pacer.wish(b, 120);
+  next(b, 128, time_ps(4));
+}
+
+TEST_CASE("idle senders are granted a bounded credit ahead, and those that are done none") {
+  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  const uint32_t idle = pacer.add();
+  const uint32_t done = pacer.add();
+  pacer.wish(idle, 10);
+  pacer.wish(done, 10);
+  uint32_t most = 0;
+  int count = 0;
+  for (; count < 100; ++count) {
+    const std::optional<CreditPacer::Grant> grant = pacer.grant();
+    if (!grant) break;
+    if (grant->sender == done) {
+      CHECK(grant->total == 10);
+      pacer.remove(done);
+    } else {
+      most = grant->total;
+    }
+  }
+  CHECK(count < 100);
+  CHECK(most > 262'926 / kCreditUnit);
+  CHECK(most < 262'926 / kCreditUnit + 10 + 64 + 1);
+}
+
+TEST_CASE("a sender with something to repeat gets a turn without a wish") {
+  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  const uint32_t sender = pacer.add();
+  pacer.ask(sender);
+  pacer.ask(sender);
+  const std::optional<CreditPacer::Grant> grant = pacer.grant();
+  REQUIRE(grant);
+  CHECK(grant->total == 0);
+}
+
+}  // namespace
+}  // namespace weft::congestion
