@@ -47,9 +47,9 @@ Result<std::vector<uint64_t>> parse_seeds(const RunCommand& command) {
 }
 
 // Every combination of one value per sweep.
-Result<std::vector<Settings>> combinations(const RunCommand& command) {
+Result<std::vector<Settings>> combinations(const std::vector<std::string>& sweeps) {
   std::vector<Settings> list = {{}};
-  for (const std::string& sweep : command.sweeps) {
+  for (const std::string& sweep : sweeps) {
     Result<std::pair<std::string, std::string>> parts = halves("--sweep", sweep);
     if (!parts) return parts.error();
     std::vector<Settings> longer;
@@ -71,7 +71,7 @@ Result<std::vector<Settings>> combinations(const RunCommand& command) {
 bool concerns(const std::string& key, const congestion::Kind& kind) {
   const std::string group = key.substr(0, key.find('.'));
   for (const congestion::Kind* other : congestion::kinds())
-    if (other->name == group) return other == &kind;
+    if (other->name == group) return other == &kind || kind.name.find(group) == 0;
   return true;
 }
 
@@ -147,7 +147,8 @@ Result<Comparison> plan_seed(const RunCommand& command, uint64_t seed) {
   if (!done) return done.error();
   if (!command.buckets.empty()) comparison.scenario.buckets = command.buckets;
   if (!command.controllers.empty()) comparison.scenario.controllers = command.controllers;
-  Result<std::vector<Settings>> sweeps = combinations(command);
+  Result<std::vector<Settings>> sweeps =
+      combinations(command.sweeps.empty() ? comparison.scenario.sweeps : command.sweeps);
   if (!sweeps) return sweeps.error();
   for (const std::string& controller : comparison.scenario.controllers) {
     done = add_runs(comparison, controller, *sweeps);

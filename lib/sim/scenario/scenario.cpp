@@ -226,6 +226,14 @@ void read_run(Reader& reader, const toml::table& root, Scenario& scenario) {
   section.finish();
 }
 
+// A value of [set] or [sweep] as the command line would have it.
+std::string value_text(const toml::node& node) {
+  if (!node.is_number()) return node.value<std::string>().value_or("");
+  char number[40];
+  std::snprintf(number, sizeof number, "%.17g", node.value<double>().value_or(0));
+  return number;
+}
+
 // [set]: "switch.buffer_mb" = 32, checked against the keys here, so that the line can be told.
 void read_settings(Reader& reader, const toml::table& root, Scenario& scenario) {
   const toml::table* const table = root["set"].as_table();
@@ -233,15 +241,30 @@ void read_settings(Reader& reader, const toml::table& root, Scenario& scenario) 
   flow::Parameters trial;
   for (const auto& [key, node] : *table) {
     const std::string name(key.str());
-    std::string text = node.value<std::string>().value_or("");
-    if (text.empty() && node.is_number()) {
-      char number[40];
-      std::snprintf(number, sizeof number, "%.17g", node.value<double>().value_or(0));
-      text = number;
-    }
+    const std::string text = value_text(node);
     const Result<void> set = trial.set(name, text);
     if (!set) return reader.fail(&node, "set", set.error().message);
     scenario.settings.emplace_back(name, text);
+  }
+}
+
+// [sweep]: "path.policy" = ["reps", "mixed"]: a run for each value.
+void read_sweeps(Reader& reader, const toml::table& root, Scenario& scenario) {
+  const toml::table* const table = root["sweep"].as_table();
+  if (table == nullptr) return;
+  flow::Parameters trial;
+  for (const auto& [key, list] : *table) {
+    const std::string name(key.str());
+    if (!list.is_array() || list.as_array()->empty())
+      return reader.fail(&list, "sweep", name + " must be a list of values");
+    std::string values;
+    for (const toml::node& node : *list.as_array()) {
+      const std::string text = value_text(node);
+      const Result<void> set = trial.set(name, text);
+      if (!set) return reader.fail(&node, "sweep", set.error().message);
+      values += (values.empty() ? "" : ",") + text;
+    }
+    scenario.sweeps.push_back(name + "=" + values);
   }
 }
 
@@ -261,10 +284,11 @@ Result<Scenario> read_scenario(const std::string& file, uint64_t seed) {
   Scenario scenario{.topology = std::move(*topology)};
   Section section(reader, root, "");
   scenario.title = section.text("title");
-  for (const char* const key : {"network", "flows", "run", "set"}) (void)section.node(key);
+  for (const char* const key : {"network", "flows", "run", "set", "sweep"}) (void)section.node(key);
   section.finish();
   read_run(reader, root, scenario);
   read_settings(reader, root, scenario);
+  read_sweeps(reader, root, scenario);
   if (!reader.failed()) read_flow_tables(reader, root, seed, scenario);
   if (reader.failed()) return reader.error;
   if (scenario.controllers.empty()) scenario.controllers = {"hpcc"};

@@ -20,6 +20,7 @@ struct Scenario {
   FlowList flows;
   std::vector<std::string> controllers;
   std::vector<std::pair<std::string, std::string>> settings;  // key, value
+  std::vector<std::string> sweeps;                            // key=value,value...
   std::optional<int64_t> until_ns;
   std::vector<double> buckets;  // upper ends of the size buckets
 };
