@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns");
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
   runner->add_option("--flows", run.flows,
-                     "CSV of flows: start_ns,src,dst,bytes[,sport][,path]");
+                     "CSV of flows: start_ns,src,dst,bytes[,sport][,dport][,path]");
   runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');
   runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
   runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");

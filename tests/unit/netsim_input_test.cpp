@@ -78,13 +78,16 @@ TEST_CASE("columns are found by name, comments and other columns ignored") {
   CHECK(topology->hosts().size() == 2);
   CHECK(topology->mbps(2) == 2500);
   CHECK(topology->cable(2).delay_ns == 500);
-  const File flows("bytes,dst,src,start_ns,path,sport\r\n1000,1,0,5,0-2-1,7\r\n9,0,1,6,,\r\n");
+  const File flows(
+      "bytes,dst,src,start_ns,path,sport,dport\r\n1000,1,0,5,0-2-1,7,200\r\n9,0,1,6,,,\r\n");
   const Result<std::vector<flow::FlowSpec>> list = read_flows(flows.path);
   REQUIRE(list);
   REQUIRE(list->size() == 2);
   CHECK((*list)[0].path == std::vector<uint32_t>{0, 2, 1});
   CHECK((*list)[0].src_port == 7);
+  CHECK((*list)[0].dst_port == 200);
   CHECK((*list)[1].src_port == -1);
+  CHECK((*list)[1].dst_port == 100);
   CHECK((*list)[1].start_ns == 6);
 }
 

@@ -76,6 +76,8 @@ TEST_CASE("a given path is followed, an impossible one refused") {
   for (const uint32_t spine : {10u, 11u}) {
     REQUIRE(routes.set(0, tuple, std::vector<uint32_t>{0, 8, spine, 9, 5}));
     CHECK(topology.to(routes.forward(0, 1)) == spine);
+    for (uint32_t hop = 0; hop < 4; ++hop)  // back through the same cables
+      CHECK(routes.backward(0, hop) == (routes.forward(0, 3 - hop) ^ 1));
   }
   CHECK(!routes.set(0, tuple, std::vector<uint32_t>{0, 8, 9, 5}));
   CHECK(!routes.set(0, tuple, std::vector<uint32_t>{0, 8, 10, 9, 4}));

@@ -79,7 +79,9 @@ Result<void> RouteTable::set(uint32_t flow, const FiveTuple& tuple,
                                                std::to_string(nodes[i]) + " to node " +
                                                std::to_string(nodes[i + 1])};
   }
-  walk(row + stride_ / 2, {tuple.dst, tuple.src, tuple.dst_port, tuple.src_port});
+  // Each link's other port, last link first.
+  const size_t links = nodes.size() - 1;
+  for (size_t i = 0; i < links; ++i) row[stride_ / 2 + i] = row[links - 1 - i] ^ 1;
   return {};
 }
 

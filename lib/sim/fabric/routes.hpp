@@ -32,7 +32,7 @@ class RouteTable {
   void resize(size_t flows);
   // Both ways by ECMP. An acknowledgement is hashed with its own, swapped, ports.
   void choose(uint32_t flow, const FiveTuple& tuple);
-  // The way there as given: the nodes from source to destination. The way back by ECMP.
+  // As given: the nodes from source to destination, and the same ones back.
   Result<void> set(uint32_t flow, const FiveTuple& tuple, std::span<const uint32_t> nodes);
 
   // The port that a packet leaves its `hop`th node through (0: the NIC).

@@ -14,8 +14,10 @@ struct FlowSpec {
   uint32_t src = 0;
   uint32_t dst = 0;
   uint64_t bytes = 0;
-  int32_t src_port = -1;       // the hash key; -1: 10000 + how many flows src had to dst before
-  std::vector<uint32_t> path;  // node by node; empty: ECMP
+  // The hash key of ECMP. Incasts of the reference runs go to port 200, all else to 100.
+  int32_t src_port = -1;  // -1: 10000 + how many flows src had to dst before
+  uint16_t dst_port = 100;
+  std::vector<uint32_t> path;  // node by node, and the same way back; empty: ECMP
 };
 
 inline constexpr int64_t kNever = INT64_MAX;

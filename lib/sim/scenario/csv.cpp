@@ -180,6 +180,7 @@ Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
   if (!table) return table.error();
   std::vector<flow::FlowSpec> flows;
   const bool has_port = table->has("sport");
+  const bool has_target = table->has("dport");
   const bool has_path = table->has("path");
   while (table->next()) {
     flow::FlowSpec spec;
@@ -190,6 +191,8 @@ Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
     if (spec.src == spec.dst) table->fail("dst", "is src: a flow joins two hosts");
     if (has_port && !table->text("sport").empty())
       spec.src_port = static_cast<int32_t>(table->whole("sport", 0, 65535));
+    if (has_target && !table->text("dport").empty())
+      spec.dst_port = static_cast<uint16_t>(table->whole("dport", 0, 65535));
     if (has_path) {
       Result<std::vector<uint32_t>> path = parse_path(table->text("path"));
       if (!path)

@@ -19,7 +19,8 @@ Result<fabric::Topology> read_topology(const std::string& file);
 // from,to,gbps: one row per direction of a link that runs at that rate instead.
 Result<void> read_degraded(const std::string& file, fabric::Topology& topology);
 
-// start_ns,src,dst,bytes and, if there, sport (the ECMP hash key) and path (node ids joined by -).
+// start_ns,src,dst,bytes and, if there, sport and dport (of the ECMP hash key; dport is 100 if
+// empty) and path (node ids joined by -).
 Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file);
 
 // size_bytes,cdf_percent: a flow-size distribution.

@@ -83,7 +83,11 @@ FlowList incast(const fabric::Topology& topology, uint32_t senders, uint32_t rec
   shuffle(hosts, random);
   FlowList flows;
   for (size_t i = 0; i < std::min<size_t>(senders, hosts.size()); ++i)
-    flows.push_back({.start_ns = start_ns, .src = hosts[i], .dst = receiver, .bytes = bytes});
+    flows.push_back({.start_ns = start_ns,
+                     .src = hosts[i],
+                     .dst = receiver,
+                     .bytes = bytes,
+                     .dst_port = kIncastPort});
   return flows;
 }
 

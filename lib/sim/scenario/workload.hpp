@@ -33,6 +33,8 @@ class SizeDistribution {
 FlowList poisson(const fabric::Topology& topology, const SizeDistribution& sizes, double load,
                  int64_t until_ns, base::Random& random);
 
+inline constexpr uint16_t kIncastPort = 200;  // what incast flows go to (facts 6.1 c)
+
 // `senders` different random hosts to one receiver, `bytes` each, at `start_ns`.
 FlowList incast(const fabric::Topology& topology, uint32_t senders, uint32_t receiver,
                 uint64_t bytes, int64_t start_ns, base::Random& random);
