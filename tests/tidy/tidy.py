@@ -153,7 +153,7 @@ class Checker:
         return sorted(self.found)
 
     def files(self):
-        suffixes = (".cpp", ".hpp", ".h", ".py", ".sh", ".cmake")
+        suffixes = (".cpp", ".hpp", ".h", ".py", ".sh", ".cmake", ".lua", ".pml")
         for tree in TREES:
             for path in sorted((self.root / tree).rglob("*")):
                 wanted = path.suffix in suffixes or path.name == "CMakeLists.txt"

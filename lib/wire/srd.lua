@@ -1,0 +1,191 @@
+-- SPDX-License-Identifier: BSD-3-Clause
+-- SRD for Wireshark: decodes what SRD.md in this folder defines, byte by byte.
+--
+--   weft_write_bw -d srd+udp:lo,pcap=run.pcap ...
+--   tshark -X lua_script:lib/wire/srd.lua -r run.pcap      (or Wireshark, with the same option)
+--
+-- A frame that does not fit its headers gets the expert item srd.malformed.
+local srd = Proto("srd", "Weft SRD")
+
+local opcodes = {
+  [1] = "send", [2] = "write", [3] = "read_request", [4] = "read_response", [5] = "compare_swap",
+  [6] = "fetch_add", [7] = "atomic_response", [8] = "write_add", [9] = "failure", [10] = "fill",
+  [11] = "abort", [16] = "acknowledge", [17] = "refusal", [18] = "reset",
+}
+local reasons = {
+  [0] = "none", [1] = "no receive", [2] = "busy", [3] = "no such queue pair", [4] = "access",
+  [5] = "invalid", [6] = "longer than the receive", [7] = "memory is gone",
+}
+local elements = { [0] = "int32", [1] = "int64", [2] = "fp32" }
+
+local f = {
+  opcode = ProtoField.uint8("srd.opcode", "Opcode", base.DEC, opcodes),
+  version = ProtoField.uint8("srd.version", "Version", base.DEC, nil, 0xF0),
+  pad = ProtoField.uint8("srd.pad", "Pad bytes", base.DEC, nil, 0x0C),
+  flags = ProtoField.uint8("srd.flags", "Flags", base.HEX),
+  ack_request = ProtoField.bool("srd.flags.ack_request", "Acknowledge at once", 8, nil, 0x80),
+  solicited = ProtoField.bool("srd.flags.solicited", "Solicited", 8, nil, 0x40),
+  retransmission = ProtoField.bool("srd.flags.retransmission", "Retransmission", 8, nil, 0x20),
+  fragment = ProtoField.bool("srd.flags.fragment", "Fragment", 8, nil, 0x10),
+  immediate_flag = ProtoField.bool("srd.flags.immediate", "Immediate", 8, nil, 0x08),
+  protected = ProtoField.bool("srd.flags.protected", "Protected", 8, nil, 0x04),
+  path = ProtoField.uint8("srd.path", "Path"),
+  destination = ProtoField.uint24("srd.destination", "Destination", base.HEX),
+  epoch = ProtoField.uint32("srd.epoch", "Epoch"),
+  incarnation = ProtoField.uint32("srd.incarnation", "Incarnation of the receiver"),
+  path_sequence = ProtoField.uint16("srd.path_sequence", "Path sequence"),
+  sequence = ProtoField.uint64("srd.sequence", "Sequence"),
+  detail = ProtoField.uint8("srd.detail", "Detail"),
+  reason = ProtoField.uint8("srd.reason", "Reason", base.DEC, reasons),
+  element = ProtoField.uint8("srd.element", "Element", base.DEC, elements),
+  source = ProtoField.uint24("srd.source", "Source", base.HEX),
+  message = ProtoField.uint32("srd.message", "Message"),
+  length = ProtoField.uint32("srd.message.length", "Length of the message"),
+  offset = ProtoField.uint32("srd.message.offset", "Offset in the message"),
+  address = ProtoField.uint64("srd.address", "Address", base.HEX),
+  rkey = ProtoField.uint32("srd.rkey", "Key", base.HEX),
+  immediate = ProtoField.uint64("srd.immediate", "Immediate data", base.HEX),
+  operand = ProtoField.uint64("srd.operand", "Compare or add", base.HEX),
+  swap = ProtoField.uint64("srd.swap", "Swap", base.HEX),
+  value = ProtoField.uint64("srd.value", "Value before", base.HEX),
+  payload = ProtoField.bytes("srd.payload", "Payload"),
+  trailer = ProtoField.uint32("srd.trailer", "Trailer (ICRC)", base.HEX),
+  echo = ProtoField.uint32("srd.ack.echo", "Echoed sequence, low half"),
+  received = ProtoField.uint64("srd.ack.received", "Payload bytes executed"),
+  delay = ProtoField.uint32("srd.ack.delay", "Delay in ns"),
+  duplicates = ProtoField.uint16("srd.ack.duplicates", "Duplicates"),
+  ecn = ProtoField.bool("srd.ack.ecn", "The echoed packet met ECN", 8, nil, 0x01),
+  words = ProtoField.uint8("srd.ack.words", "Words of bitmap"),
+  bitmap = ProtoField.uint64("srd.ack.bitmap", "Executed", base.HEX),
+}
+for _, field in pairs(f) do table.insert(srd.fields, field) end
+local malformed = ProtoExpert.new("srd.malformed", "Not a valid SRD packet", expert.group.MALFORMED,
+                                  expert.severity.ERROR)
+srd.experts = { malformed }
+
+local BASE, TRAILER, MOST_WORDS = 28, 4, 16
+
+local function set(...)
+  local members = {}
+  for _, opcode in ipairs({ ... }) do members[opcode] = true end
+  return members
+end
+local has_fragments = set(1, 2, 8)
+local has_remote = set(2, 3, 5, 6, 8)
+local has_payload = set(1, 2, 4, 8)
+local has_operands = set(5, 6)
+local gives_reason = set(9, 17)
+
+-- Takes fields off the front of a packet; what does not fit before `limit` makes it malformed.
+local function reader(buffer, tree, at, limit)
+  local self = { at = at, ok = true }
+  function self.take(field, size)
+    if self.at + size > limit then
+      self.ok = false
+      return nil
+    end
+    local range = buffer(self.at, size)
+    tree:add(field, range)
+    self.at = self.at + size
+    return range
+  end
+  return self
+end
+
+local function base_header(buffer, tree, opcode)
+  tree:add(f.opcode, buffer(0, 1))
+  tree:add(f.version, buffer(1, 1))
+  tree:add(f.pad, buffer(1, 1))
+  local flags = tree:add(f.flags, buffer(2, 1))
+  for _, flag in ipairs({ f.ack_request, f.solicited, f.retransmission, f.fragment,
+                          f.immediate_flag, f.protected }) do
+    flags:add(flag, buffer(2, 1))
+  end
+  tree:add(f.path, buffer(3, 1))
+  tree:add(f.destination, buffer(5, 3))
+  tree:add(f.epoch, buffer(8, 4))
+  tree:add(f.incarnation, buffer(12, 4))
+  tree:add(f.path_sequence, buffer(16, 2))
+  tree:add(f.sequence, buffer(18, 6))
+  if gives_reason[opcode] then
+    tree:add(f.reason, buffer(24, 1))
+  elseif opcode == 8 then
+    tree:add(f.element, buffer(24, 1))
+  else
+    tree:add(f.detail, buffer(24, 1))
+  end
+  tree:add(f.source, buffer(25, 3))
+end
+
+local function acknowledgement(buffer, r)
+  r.take(f.echo, 4)
+  r.take(f.received, 6)
+  r.take(f.delay, 4)
+  r.take(f.duplicates, 2)
+  r.take(f.ecn, 1)
+  local words = r.take(f.words, 1)
+  if words == nil or words:uint() > MOST_WORDS then
+    r.ok = false
+    return
+  end
+  r.at = r.at + 2
+  for _ = 1, words:uint() do r.take(f.bitmap, 8) end
+end
+
+local function sequenced(r, opcode, flags)
+  local fragment = flags:bitfield(3, 1) == 1
+  if has_fragments[opcode] then
+    if fragment then r.take(f.message, 4) end
+  elseif opcode ~= 10 then
+    r.take(f.message, 4)
+  end
+  if fragment then
+    r.take(f.length, 4)
+    r.take(f.offset, 4)
+  end
+  if has_remote[opcode] then
+    r.take(f.address, 8)
+    r.take(f.rkey, 4)
+  end
+  if flags:bitfield(4, 1) == 1 then r.take(f.immediate, 8) end
+  if has_operands[opcode] then
+    r.take(f.operand, 8)
+    r.take(f.swap, 8)
+  end
+  if opcode == 7 then r.take(f.value, 8) end
+end
+
+function srd.dissector(buffer, info, root)
+  local size = buffer:len()
+  if size < BASE + TRAILER then return 0 end
+  info.cols.protocol = "SRD"
+  local opcode = buffer(0, 1):uint()
+  local tree = root:add(srd, buffer())
+  base_header(buffer, tree, opcode)
+  local name = opcodes[opcode] or ("opcode " .. opcode)
+  tree:append_text(", " .. name .. ", sequence " .. tostring(buffer(18, 6):uint64()))
+  info.cols.info = string.format("%s path %d sequence %s 0x%06x -> 0x%06x", name,
+                                 buffer(3, 1):uint(), tostring(buffer(18, 6):uint64()),
+                                 buffer(25, 3):uint(), buffer(5, 3):uint())
+  local pad = buffer(1, 1):bitfield(4, 2)
+  local limit = size - TRAILER - pad
+  local r = reader(buffer, tree, BASE, limit)
+  if opcode == 16 then
+    acknowledgement(buffer, r)
+  else
+    sequenced(r, opcode, buffer(2, 1))
+  end
+  if r.ok and limit > r.at then
+    if has_payload[opcode] then
+      tree:add(f.payload, buffer(r.at, limit - r.at))
+    else
+      r.ok = false
+    end
+  end
+  tree:add(f.trailer, buffer(size - TRAILER, TRAILER))
+  local known = opcodes[opcode] ~= nil and buffer(1, 1):bitfield(0, 4) == 1
+  if not (r.ok and known) then tree:add_proto_expert_info(malformed) end
+  return size
+end
+
+DissectorTable.get("udp.port"):add(4795, srd)
