@@ -118,6 +118,41 @@ TEST_CASE("packets of a dead incarnation are not executed by or for the next, th
   }
 }
 
+TEST_CASE("a packet parked since the process before is not executed, threat:A25") {
+  Two t;
+  Sge out = t.a.sge(0, 64);
+  SendRequest send;
+  send.sges = {&out, 1};
+  REQUIRE(t.b.recv(1, t.b.sge(0, 64)));
+  REQUIRE(t.a.post(t.b, send));
+  CHECK(t.wait(1)[0].status == Status::success);
+  REQUIRE(t.b.received().size() == 1);
+  const std::vector<SentFrame> parked = t.recorded;
+  t.world.run_for(Duration::from_ms(5));
+  t.b.restart();
+  REQUIRE(t.b.recv(2, t.b.sge(0, 64)));
+  for (int round = 0; round < 10; ++round)
+    for (const SentFrame& frame : parked) t.inject(t.b, frame);
+  CHECK(t.b.received().empty());
+  CHECK(t.b.count(Count::rx_stale_stream) >= 10);
+  t.a.restart();  // a new stream of a new process is heard at once
+  out = t.a.sge(0, 64);
+  REQUIRE(t.a.post(t.b, send));
+  CHECK(t.wait(1)[0].status == Status::success);
+  CHECK(t.b.received().size() == 1);
+}
+
+TEST_CASE("a sender whose clock is behind is asked to prove itself, and heard") {
+  Two t;
+  t.world.run_for(Duration::from_ms(50));
+  t.b.restart();
+  t.a.restart(true, -40);
+  t.add(1);
+  CHECK(t.wait(1)[0].status == Status::success);
+  CHECK(t.b.word(64) == 1);
+  CHECK(t.b.count(Count::tx_resets) >= 1);
+}
+
 TEST_CASE("who restarts again and again is always heard") {
   Two t;
   for (uint64_t i = 1; i <= 20; ++i) {

@@ -74,10 +74,11 @@ SrdStation::SrdStation(sim::Network& network, uint32_t index, const SrdOptions& 
   live(0);
 }
 
-void SrdStation::live(uint32_t life) {
+void SrdStation::live(uint32_t life, int clock_ms) {
   engine::srd::Config config = options_.config;
   config.start = network_.now();
   config.epoch += static_cast<uint32_t>(network_.now().ps / Duration::from_ms(1).ps) + life;
+  config.epoch += static_cast<uint32_t>(clock_ms);
   middleware::FaultOptions faults = options_.faults;
   faults.seed = options_.seed * 1000 + index_;
   all_lives_.push_back(std::make_unique<SrdLife>(network_, host_, config,
@@ -108,11 +109,11 @@ void SrdStation::live(uint32_t life) {
   }
 }
 
-void SrdStation::restart(bool same_number) {
+void SrdStation::restart(bool same_number, int clock_ms) {
   life_->kill();
   if (!same_number) number_ = QpNum{};
   while (!host_.received().empty()) network_.pool().give(host_.received().pop());
-  live(++lives_);
+  live(++lives_, clock_ms);
 }
 
 PostStatus SrdStation::recv(uint64_t id, const Sge& sge) {

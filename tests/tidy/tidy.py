@@ -191,7 +191,7 @@ class Checker:
             self.say(name, first + 1, "the first line is not the SPDX line")
             return
         opening = lines[first + 1] if len(lines) > first + 1 else ""
-        if not re.match(r"(//|#(?!include|pragma)|\"\"\"| \*)\s*\S", opening):
+        if not re.match(r"(//|--|#(?!include|pragma)|\"\"\"| \*)\s*\S", opening):
             self.say(name, first + 2, "no opening comment that says what the file is and why")
 
     def check_words(self, name, text, lines):

@@ -97,7 +97,8 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
 // A stream of ours is known by its epoch. A packet that names another incarnation was meant for a
 // process that is dead. A newer epoch replaces the stream that we have, and loses what is half
 // done, so it is believed only from one who has got an answer from us: our incarnation is the
-// proof. //= threat:A25
+// proof. The same proof is asked for a first stream that began before we were opened: its packet
+// may have been parked in the network since the time of the process before us. //= threat:A25
 Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   const bool introduced = p.incarnation == incarnation_;
@@ -106,6 +107,11 @@ Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
     return reset(arrival, 0), nullptr;
   }
   if (p.epoch == 0) return count(Count::rx_stale_stream), nullptr;
+  const bool known = peer != nullptr && peer->rx.known;
+  if (!known && !introduced && newer(incarnation_, p.epoch)) {
+    count(Count::rx_stale_stream);
+    return reset(arrival, p.epoch), nullptr;
+  }
   if (peer == nullptr) {
     peer = add_peer(arrival.frame.path->source, p.source.value >> 16);
     if (peer == nullptr) return count(Count::rx_unknown_peer), nullptr;
