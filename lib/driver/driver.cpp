@@ -2,7 +2,6 @@
 // Turns, posts and memory: the part of the driver that runs on the application's threads.
 #include "lib/driver/driver.hpp"
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,15 +12,6 @@
 namespace weft::driver {
 
 namespace {
-
-std::atomic<uint32_t> fork_generation{0};
-
-uint32_t current_fork_generation() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
-  (void)registered;
-  return fork_generation.load(std::memory_order_relaxed);
-}
 
 void signal_fd(int fd) noexcept {
   const uint64_t one = 1;
@@ -47,13 +37,8 @@ Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machi
       lock_(!options.single_thread),
       threaded_(!options.single_thread),
       batches_posts_(port_->capabilities().train_frames > 1),
-      fork_generation_(current_fork_generation()),
       rx_(new engine::Frame[kBurst]),
       tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {}
-
-bool Driver::forked() const noexcept {
-  return fork_generation.load(std::memory_order_relaxed) != fork_generation_;
-}
 
 void Driver::progress() noexcept {
   if (forked()) return;

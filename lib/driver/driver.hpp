@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/fork.hpp"
 #include "lib/driver/lock.hpp"
 #include "lib/engine/machine.hpp"
 
@@ -81,7 +82,7 @@ class Driver {
   bool next_event(AsyncEvent& event) noexcept;
 
   // After fork the child may not touch the parent's device. //= roce:C-EVT-111
-  bool forked() const noexcept;
+  bool forked() const noexcept { return fork_mark_.passed(); }
 
  private:
   static constexpr size_t kBurst = 64;
@@ -102,7 +103,7 @@ class Driver {
   Lock lock_;
   const bool threaded_;
   const bool batches_posts_;
-  const uint32_t fork_generation_;
+  const base::ForkMark fork_mark_;
 
   // Under the lock.
   std::unique_ptr<engine::Frame[]> rx_;

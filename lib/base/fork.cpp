@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See fork.hpp: a handler in the child counts.
+#include "lib/base/fork.hpp"
+
+#include <pthread.h>
+
+namespace weft::base {
+
+ForkMark::ForkMark() noexcept {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1); });
+  (void)registered;
+  born_ = forks_.load(std::memory_order_relaxed);
+}
+
+}  // namespace weft::base
