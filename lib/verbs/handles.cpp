@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public handles: each call goes to the provider's object behind it.
 #include <poll.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
@@ -103,12 +102,8 @@ size_t CompletionQueue::poll(std::span<Completion> completions) const noexcept {
 }
 void CompletionQueue::arm(Notify notify) const noexcept { cq_->arm(notify); }
 int CompletionQueue::fd() const noexcept { return cq_->fd(); }
+void CompletionQueue::acknowledge() const noexcept { cq_->acknowledge(); }
 uint32_t CompletionQueue::capacity() const noexcept { return cq_->capacity(); }
-
-void CompletionQueue::acknowledge() const noexcept {
-  uint64_t count;
-  if (read(cq_->fd(), &count, sizeof count) < 0) return;  // was not readable
-}
 
 size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) const noexcept {
   const int64_t limit_ms = limit.ms();

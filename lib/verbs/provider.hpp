@@ -55,6 +55,7 @@ class Cq {
   virtual size_t poll(std::span<Completion> out) noexcept = 0;
   virtual void arm(Notify notify) noexcept = 0;
   virtual int fd() const noexcept = 0;
+  virtual void acknowledge() noexcept = 0;
   virtual uint32_t capacity() const noexcept = 0;
 };
 

@@ -3,6 +3,8 @@
 // the driver send what came of it.
 #include "providers/software/context.hpp"
 
+#include <unistd.h>
+
 namespace weft::software {
 
 namespace {
@@ -30,6 +32,11 @@ Cq::Cq(Device device, driver::Driver& driver, uint32_t capacity, bool locked)
   driver_.add_cq(&handle_);
 }
 Cq::~Cq() { driver_.remove_cq(&handle_); }
+
+void Cq::acknowledge() noexcept {
+  uint64_t count;
+  if (read(handle_.event_fd, &count, sizeof count) < 0) return;  // was not readable
+}
 
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
                                                                Access access) {

@@ -21,6 +21,7 @@ class Cq final : public verbs::Cq {
   size_t poll(std::span<Completion> out) noexcept override { return driver_.poll(handle_, out); }
   void arm(Notify notify) noexcept override { driver_.arm(handle_, notify); }
   int fd() const noexcept override { return handle_.event_fd; }
+  void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return handle_.ring.capacity(); }
   driver::CqHandle& handle() noexcept { return handle_; }
   driver::Driver& driver() noexcept { return driver_; }
