@@ -27,6 +27,16 @@ else()
   message(NOTICE "weft: no DPDK (apt-get install libdpdk-dev): the port dpdk is not built")
 endif()
 
+# libibverbs: its headers only; the provider loads the library when a device is opened.
+find_path(IBVERBS_INCLUDE infiniband/verbs.h)
+if(IBVERBS_INCLUDE)
+  set(WEFT_HAVE_IBVERBS 1)
+else()
+  set(WEFT_HAVE_IBVERBS 0)
+  message(NOTICE "weft: no libibverbs (apt-get install libibverbs-dev): the provider ibverbs is "
+                 "not built")
+endif()
+
 # Tests: Catch2 and rapidcheck.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   find_package(Catch2 QUIET)

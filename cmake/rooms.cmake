@@ -46,11 +46,20 @@ if(WEFT_HAVE_DPDK)
 endif()
 weft_room(roce providers/roce software verbs driver engine congestion wire memory base)
 weft_room(srd providers/srd software verbs driver engine wire memory base)
+if(WEFT_HAVE_IBVERBS)
+  weft_room(ibverbs providers/ibverbs verbs engine memory base)
+  target_include_directories(weft_ibverbs SYSTEM PRIVATE ${IBVERBS_INCLUDE})
+  target_link_libraries(weft_ibverbs PUBLIC ${CMAKE_DL_LIBS})
+endif()
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links
 # (not of includes), which static libraries may have.
 weft_room(providers providers/registry roce srd verbs)
 target_link_libraries(weft_verbs PUBLIC weft_providers)
+if(WEFT_HAVE_IBVERBS)
+  target_link_libraries(weft_providers PUBLIC weft_ibverbs)
+  target_compile_definitions(weft_providers PRIVATE WEFT_HAVE_IBVERBS=1)
+endif()
 
 # Above the public API, which weft_verbs implements.
 weft_room(collective lib/collective base verbs)

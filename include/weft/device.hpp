@@ -4,6 +4,7 @@
 //   roce+udp:lo      RoCEv2 over UDP sockets; on lo every device claims its own 127/8 address
 //   roce+udp:eth0    the same on a real interface
 //   roce+shm:job7    processes of one host that name the same job
+//   ibverbs:mlx5_0   a device of the kernel; port=N and gid=N choose of its ports and addresses
 //   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order in which it is written
 //
 // An unknown key is an error that lists the valid ones. An empty string means the environment
@@ -60,6 +61,8 @@ struct DeviceAttributes {
   uint8_t integrity_bits =
       0;  // bits of the ICRC that this port can check: 32, 16, or 0 = memory bus
   bool by_reference = false;  // large payload is pulled once from the sender's memory
+  bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
+  bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
 };
 
 enum class EventType : uint8_t {

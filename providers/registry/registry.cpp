@@ -3,12 +3,20 @@
 #include "lib/verbs/provider.hpp"
 #include "providers/roce/roce_context.hpp"
 #include "providers/srd/srd_context.hpp"
+#if WEFT_HAVE_IBVERBS
+#include "providers/ibverbs/provider.hpp"
+#endif
 
 namespace weft::verbs {
 
 std::span<const Provider> providers() {
-  static const Provider kProviders[] = {{"roce", &roce::open, &roce::list},
-                                        {"srd", &srd::open, &srd::list}};
+  static const Provider kProviders[] = {
+      {"roce", &roce::open, &roce::list},
+      {"srd", &srd::open, &srd::list},
+#if WEFT_HAVE_IBVERBS
+      {"ibverbs", &ibverbs::open, &ibverbs::list},
+#endif
+  };
   return kProviders;
 }
 

@@ -34,7 +34,7 @@ MAY_INCLUDE = {
     "verbs": "base memory",
     "collective": "base",
     "adapters": "",
-    "ibverbs": "verbs base memory",
+    "ibverbs": "verbs engine base memory",
     "software": SOFTWARE,
     "roce": "software verbs driver engine congestion wire memory base",
     "srd": "software verbs driver engine wire memory base",

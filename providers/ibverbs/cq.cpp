@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See cq.hpp.
+#include "providers/ibverbs/cq.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "providers/ibverbs/translate.hpp"
+
+namespace weft::ibverbs {
+
+Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Context& context,
+                                              const CompletionQueueOptions& options) {
+  const uint32_t most = context.attributes().max_cqe;
+  if (options.capacity == 0 || options.capacity > most)
+    return Error{Code::invalid_argument,
+                 "CompletionQueueOptions::capacity must be 1.." + std::to_string(most)};
+  const Library& library = context.library();
+  Owned<ibv_comp_channel> channel =
+      own(library.create_comp_channel(context.raw()), library.destroy_comp_channel);
+  if (channel == nullptr) return error_of(errno, "no completion channel");
+  // acknowledge() does not wait.
+  fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+  Owned<ibv_cq> cq = own(library.create_cq(context.raw(), static_cast<int>(options.capacity),
+                                           nullptr, channel.get(), 0),
+                         library.destroy_cq);
+  if (cq == nullptr) return error_of(errno, "no completion queue");
+  return std::shared_ptr<verbs::Cq>(new Cq(device, context, std::move(channel), std::move(cq)));
+}
+
+size_t Cq::poll(std::span<Completion> out) noexcept {
+  constexpr size_t kBatch = 32;
+  if (context_.forked()) return 0;
+  size_t total = 0;
+  while (total < out.size()) {
+    ibv_wc done[kBatch];
+    const size_t wanted = std::min(kBatch, out.size() - total);
+    const int got = ibv_poll_cq(raw(), static_cast<int>(wanted), done);
+    for (int i = 0; i < got; ++i) {
+      Completion& c = out[total++] = from_verbs(done[i]);
+      if (has(c.flags, CompletionFlags::grh) && !has_header(c.qp))
+        c.flags = static_cast<CompletionFlags>(static_cast<uint32_t>(c.flags) &
+                                               ~static_cast<uint32_t>(CompletionFlags::grh));
+    }
+    if (got < static_cast<int>(wanted)) break;
+  }
+  return total;
+}
+
+void Cq::note_datagrams(QpNum number) {
+  const std::lock_guard lock(mutex_);
+  datagrams_.insert(number);
+  datagram_pairs_ = datagrams_.size();
+}
+
+void Cq::forget_datagrams(QpNum number) {
+  const std::lock_guard lock(mutex_);
+  datagrams_.erase(number);
+  datagram_pairs_ = datagrams_.size();
+}
+
+bool Cq::has_header(QpNum number) noexcept {
+  if (datagram_pairs_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return datagrams_.contains(number);
+}
+
+void Cq::arm(Notify notify) noexcept {
+  if (!context_.forked()) ibv_req_notify_cq(raw(), notify == Notify::solicited ? 1 : 0);
+}
+
+// Every event that was read is counted, for a queue goes only when all are.
+void Cq::acknowledge() noexcept {
+  if (context_.forked()) return;
+  ibv_cq* cq = nullptr;
+  void* own_context = nullptr;
+  while (context_.library().get_cq_event(channel_.get(), &cq, &own_context) == 0)
+    context_.library().ack_cq_events(cq, 1);
+}
+
+}  // namespace weft::ibverbs

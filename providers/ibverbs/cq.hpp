@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues of a device, each with a channel of its own for the events of an armed one.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "providers/ibverbs/ibverbs_context.hpp"
+
+namespace weft::ibverbs {
+
+class Cq final : public verbs::Cq {
+ public:
+  static Result<std::shared_ptr<verbs::Cq>> create(const Device& device, const Context& context,
+                                                   const CompletionQueueOptions& options);
+
+  size_t poll(std::span<Completion> out) noexcept override;
+  void arm(Notify notify) noexcept override;
+  int fd() const noexcept override { return channel_->fd; }
+  void acknowledge() noexcept override;
+  uint32_t capacity() const noexcept override { return static_cast<uint32_t>(cq_->cqe); }
+
+  // A queue pair whose receives complete here begins each of them with a network header: datagrams.
+  // Devices say so of other queue pairs too, where it means nothing.
+  void note_datagrams(QpNum number);
+  void forget_datagrams(QpNum number);
+
+  ibv_cq* raw() const noexcept { return cq_.get(); }
+  const Context& context() const noexcept { return context_; }
+
+ private:
+  bool has_header(QpNum number) noexcept;
+  Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
+     Owned<ibv_cq> cq)
+      : device_(device), context_(context), channel_(std::move(channel)), cq_(std::move(cq)) {}
+
+  const Device device_;
+  const Context& context_;  // the device's
+  const Owned<ibv_comp_channel> channel_;
+  const Owned<ibv_cq> cq_;
+  std::atomic<size_t> datagram_pairs_{0};  // size of the set, for polling without the lock
+  std::mutex mutex_;
+  std::set<QpNum> datagrams_;
+};
+
+}  // namespace weft::ibverbs

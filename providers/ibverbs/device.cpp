@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See device.hpp.
+#include "providers/ibverbs/device.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "providers/ibverbs/translate.hpp"
+
+namespace weft::ibverbs {
+
+namespace {
+
+constexpr uint32_t kVendorOfRxe = 0xFFFFFF;
+constexpr const char* kSysfs = "/sys/class/infiniband";
+constexpr const char* kSysfsVerbs = "/sys/class/infiniband_verbs";
+
+std::string device_file(const std::string& name) { return "/dev/infiniband/" + name; }
+
+bool exists(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::exists(path, none);
+}
+
+// Why libibverbs does not show a device that the kernel has: its file is missing (the kernel's list
+// of them says which it would be), or the part of libibverbs that knows such devices.
+Error hidden() {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(kSysfsVerbs, none)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("uverbs") && !exists(device_file(name)))
+      return {Code::not_found, "there is no " + device_file(name) +
+                                   " for a device of this machine: in a container, pass "
+                                   "/dev/infiniband into it"};
+  }
+  return {Code::not_found,
+          "libibverbs has no driver for a device of this machine; install it: apt-get install "
+          "ibverbs-providers, and see that the module ib_uverbs is loaded"};
+}
+
+Error no_device() {
+  std::error_code none;
+  if (!std::filesystem::is_empty(kSysfs, none) && !none) return hidden();
+  return {Code::not_found, std::string("this machine has no RDMA device (") + kSysfs +
+                               " is empty); load the driver of one, or make one of software: "
+                               "rdma link add rxe0 type rxe netdev eth0"};
+}
+
+std::string name_of(const ibv_context& context, uint32_t port) {
+  return "port " + std::to_string(port) + " of " + context.device->name;
+}
+
+Result<void> check_port(const ibv_context& context, uint32_t number, const ibv_port_attr& port) {
+  const std::string name = name_of(context, number);
+  if (context.device->transport_type == IBV_TRANSPORT_IWARP)
+    return Error{Code::not_supported, name +
+                                          " is iWARP, whose connections only a connection manager "
+                                          "can make; weft does not have one yet"};
+  if (port.link_layer != IBV_LINK_LAYER_ETHERNET)
+    return Error{Code::not_supported,
+                 name + " is InfiniBand, where a peer has a LID besides its GID; weft knows RoCE"};
+  if (port.state != IBV_PORT_ACTIVE)
+    return Error{Code::io_error, name +
+                                     " is down: bring the network interface below it up (`rdma "
+                                     "link` names it, ip link set INTERFACE up)"};
+  return {};
+}
+
+Result<GidEntry> pick_gid(const std::vector<GidEntry>& entries, const PortWish& wish,
+                          const std::string& name) {
+  if (!wish.gid_index) {
+    const GidEntry* const best = choose_gid(entries);
+    if (best == nullptr)
+      return Error{Code::not_found,
+                   name +
+                       " has no address: give the network interface below it one (`rdma link` "
+                       "names it, ip addr add ADDRESS/LENGTH dev INTERFACE)"};
+    return *best;
+  }
+  std::string valid;
+  for (const GidEntry& entry : entries) {
+    if (entry.index == *wish.gid_index) return entry;
+    valid += (valid.empty() ? "" : ", ") + std::to_string(entry.index) + " = " +
+             to_string(entry.gid) + (entry.v2 ? " (RoCE v2)" : " (RoCE v1)");
+  }
+  return Error{Code::invalid_argument, "gid=" + std::to_string(*wish.gid_index) + ": " + name +
+                                           " has " + (valid.empty() ? "none" : valid)};
+}
+
+// No call says how much inline data a queue pair can have: the largest that one is made with.
+uint32_t most_inline(const Library& library, ibv_context& context) {
+  const Owned<ibv_pd> pd = own(library.alloc_pd(&context), library.dealloc_pd);
+  const Owned<ibv_cq> cq =
+      own(library.create_cq(&context, 1, nullptr, nullptr, 0), library.destroy_cq);
+  if (pd == nullptr || cq == nullptr) return 0;
+  for (const uint32_t wish : {512u, 256u, 128u, 64u, 32u}) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = wanted.recv_cq = cq.get();
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap = {1, 1, 1, 1, wish};
+    const Owned<ibv_qp> qp = own(library.create_qp(pd.get(), &wanted), library.destroy_qp);
+    if (qp != nullptr) return std::max(wish, wanted.cap.max_inline_data);
+  }
+  return 0;
+}
+
+uint32_t positive(int value) { return static_cast<uint32_t>(std::max(value, 0)); }
+
+DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& device,
+                          const ibv_port_attr& port, const Gid& gid) {
+  DeviceAttributes a;
+  a.provider = "ibverbs";
+  a.port = context.device->name;
+  a.gid = gid;
+  // More than the network interface takes does not arrive, whatever the device could do.
+  a.max_mtu = a.active_mtu = mtu_from_verbs(port.active_mtu);
+  a.max_qp = positive(device.max_qp);
+  a.max_qp_wr = positive(device.max_qp_wr);
+  a.max_sge = positive(device.max_sge);
+  a.max_cqe = positive(device.max_cqe);
+  a.max_rd_atomic = std::min(
+      {positive(device.max_qp_rd_atom), positive(device.max_qp_init_rd_atom), uint32_t{UINT8_MAX}});
+  a.max_message = port.max_msg_sz;
+  a.integrity_bits = 32;
+  a.pins_memory = true;
+  a.invalidates_regions = false;  // verbs revoke keys of memory windows only
+  return a;
+}
+
+}  // namespace
+
+Result<DeviceList> DeviceList::read(const Library& library) {
+  int count = 0;
+  ibv_device** const raw = library.get_device_list(&count);
+  List list(raw, library.free_device_list);
+  if (raw == nullptr || count == 0) return no_device();
+  return DeviceList(std::move(list), count);
+}
+
+std::string DeviceList::names() const {
+  std::string names;
+  for (const ibv_device* device : devices())
+    names += (names.empty() ? "" : ", ") + std::string(device->name);
+  return names;
+}
+
+Result<ibv_device*> DeviceList::find(const std::string& name) const {
+  for (ibv_device* const device : devices())
+    if (name == device->name || (name.empty() && count_ == 1)) return device;
+  if (name.empty())
+    return Error{
+        Code::invalid_argument,
+        "this machine has several RDMA devices: name one, ibverbs:NAME; there are " + names()};
+  if (exists(std::string(kSysfs) + "/" + name)) return hidden();
+  return Error{Code::not_found,
+               "no RDMA device is called \"" + name + "\"; this machine has " + names()};
+}
+
+Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& device) {
+  Owned<ibv_context> context = own(library.open_device(&device), library.close_device);
+  if (context != nullptr) return context;
+  const int error = errno;  // not always that of the file
+  const std::string file = device_file(device.dev_name);
+  if (faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0 && errno == EACCES)
+    return Error{Code::permission_denied,
+                 "no right to open " + file + " of " + device.name +
+                     ": run as root, or let the user read and write that file"};
+  return error_of(error, std::string("cannot open ") + device.name);
+}
+
+Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
+                                const PortWish& wish) {
+  ibv_device_attr device{};
+  if (const int error = library.query_device(&context, &device); error != 0)
+    return error_of(error, std::string("cannot query ") + context.device->name);
+  if (wish.port > device.phys_port_cnt)
+    return Error{Code::invalid_argument, "port=" + std::to_string(wish.port) + ": " +
+                                             context.device->name + " has ports 1.." +
+                                             std::to_string(device.phys_port_cnt)};
+  const auto number = static_cast<uint8_t>(wish.port);
+  ibv_port_attr port{};  // the exported call fills in the part that all versions have
+  if (const int error =
+          library.query_port(&context, number, reinterpret_cast<_compat_ibv_port_attr*>(&port));
+      error != 0)
+    return error_of(error, "cannot query " + name_of(context, wish.port));
+  if (const Result<void> ok = check_port(context, wish.port, port); !ok) return ok.error();
+  const Result<GidEntry> gid = pick_gid(read_gids(library, context, number, port.gid_tbl_len), wish,
+                                        name_of(context, wish.port));
+  if (!gid) return gid.error();
+  const bool is_rxe = device.vendor_id == kVendorOfRxe;
+  UsablePort usable{{number, gid->index, static_cast<uint8_t>(is_rxe ? 6 : 7)},
+                    describe(context, device, port, gid->gid)};
+  usable.attributes.max_inline = most_inline(library, context);
+  return usable;
+}
+
+}  // namespace weft::ibverbs

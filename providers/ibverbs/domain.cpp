@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See domain.hpp.
+#include "providers/ibverbs/domain.hpp"
+
+#include <cerrno>
+
+#include "lib/memory/guarded_copy.hpp"
+#include "providers/ibverbs/qp.hpp"
+#include "providers/ibverbs/srq.hpp"
+#include "providers/ibverbs/translate.hpp"
+
+namespace weft::ibverbs {
+
+namespace {
+
+class Region final : public verbs::Region {
+ public:
+  Region(std::shared_ptr<Domain> domain, Owned<ibv_mr> region, void* at, size_t length)
+      : domain_(std::move(domain)), region_(std::move(region)) {
+    base = at;
+    size = length;
+    lkey = LKey{region_->lkey};
+    rkey = RKey{region_->rkey};
+  }
+
+ private:
+  const std::shared_ptr<Domain> domain_;  // kept alive
+  const Owned<ibv_mr> region_;
+};
+
+// Why a device did not register memory: the kernel only says that it could not, this names the
+// page.
+Error explain(int error, const void* base, size_t size, Access access) {
+  const Result<void> mapped = memory::verify_mapped(base, size, has(access, Access::local_write));
+  if (!mapped) return mapped.error();
+  return error_of(error, "the device did not register " + std::to_string(size) + " bytes");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
+                                                               Access access) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
+    if (!has(access, Access::local_write))  //= roce:C-OPS-89
+      return Error{Code::invalid_argument,
+                   "remote_write and remote_atomic need local_write too (IBTA 10.6.3.3)"};
+  }
+  const Library& library = context_.library();
+  Owned<ibv_mr> region =
+      own(library.reg_mr(raw(), base, size, static_cast<int>(to_verbs(access))), library.dereg_mr);
+  if (region == nullptr) return explain(errno, base, size, access);
+  return std::shared_ptr<verbs::Region>(
+      new Region(shared_from_this(), std::move(region), base, size));
+}
+
+Result<std::shared_ptr<verbs::Srq>> Domain::create_srq(const SharedReceiveQueueOptions& options) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  return Srq::create(shared_from_this(), options);
+}
+
+Result<std::shared_ptr<verbs::Qp>> Domain::create_qp(const QueuePairOptions& options) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  return Qp::create(shared_from_this(), options);
+}
+
+ibv_ah* Domain::address_handle(const AddressVector& path) noexcept {
+  const PathKey key{path.destination, path.flow_label, path.hop_limit, path.traffic_class};
+  const std::lock_guard lock(mutex_);
+  const auto known = handles_.find(key);
+  if (known != handles_.end()) return known->second.get();
+  const PortChoice& choice = context_.choice();
+  ibv_ah_attr attributes = to_verbs(path, choice.port, choice.gid_index);
+  const Library& library = context_.library();
+  Owned<ibv_ah> handle = own(library.create_ah(raw(), &attributes), library.destroy_ah);
+  if (handle == nullptr) return nullptr;
+  return handles_.emplace(key, std::move(handle)).first->second.get();
+}
+
+}  // namespace weft::ibverbs

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Protection domains of a device: memory, shared receive queues, queue pairs, and the address
+// handles of datagrams.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "providers/ibverbs/ibverbs_context.hpp"
+
+namespace weft::ibverbs {
+
+class Domain final : public verbs::Domain, public std::enable_shared_from_this<Domain> {
+ public:
+  Domain(const Device& device, const Context& context, Owned<ibv_pd> pd)
+      : device_(device), context_(context), pd_(std::move(pd)) {}
+
+  const Device& device() const noexcept override { return device_; }
+  Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
+                                                         Access access) override;
+  Result<std::shared_ptr<verbs::Srq>> create_srq(const SharedReceiveQueueOptions& options) override;
+  Result<std::shared_ptr<verbs::Qp>> create_qp(const QueuePairOptions& options) override;
+
+  const Context& context() const noexcept { return context_; }
+  ibv_pd* raw() const noexcept { return pd_.get(); }
+
+  // The device's handle of a path, made with its first datagram and kept as long as the domain: a
+  // public AddressHandle is a value. nullptr (errno says why) if the device has none.
+  ibv_ah* address_handle(const AddressVector& path) noexcept;
+
+ private:
+  using PathKey = std::tuple<Gid, uint32_t, uint8_t, uint8_t>;
+
+  const Device device_;
+  const Context& context_;  // the device's
+  const Owned<ibv_pd> pd_;
+  std::mutex mutex_;
+  std::map<PathKey, Owned<ibv_ah>> handles_;
+};
+
+}  // namespace weft::ibverbs

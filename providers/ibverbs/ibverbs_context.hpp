@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The `ibverbs` provider: one port of a real RDMA device behind the provider seam. The device makes
+// all progress by itself, so there is no thread, no lock and no engine here: calls are translated
+// and handed on. Objects keep what they stand on alive by the Device handle they hold, and are
+// destroyed before it.
+#pragma once
+
+#include "lib/verbs/provider.hpp"
+#include "providers/ibverbs/library.hpp"
+
+namespace weft::ibverbs {
+
+inline constexpr const char* kForked =
+    "this device was opened before fork(): the child must open its own";
+
+// Which part of a device is used, and how.
+struct PortChoice {
+  uint8_t port = 1;
+  uint8_t gid_index = 0;
+  uint8_t most_retries = 7;  // rxe takes 7 for "for ever": a dead peer would never be noticed
+};
+
+class Context final : public verbs::Context {
+ public:
+  Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
+          DeviceAttributes attributes);
+
+  const DeviceAttributes& attributes() const noexcept override { return attributes_; }
+  Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
+  Result<std::shared_ptr<verbs::Cq>> create_cq(const Device& device,
+                                               const CompletionQueueOptions& options) override;
+  void progress() noexcept override {}
+  Instant now() const noexcept override;
+  int event_fd() const noexcept override { return context_->async_fd; }
+  std::optional<AsyncEvent> next_event() override;
+  std::vector<Counter> counters() const override;
+
+  const Library& library() const noexcept { return library_; }
+  ibv_context* raw() const noexcept { return context_.get(); }
+  const PortChoice& choice() const noexcept { return choice_; }
+  bool forked() const noexcept { return mark_.passed(); }
+
+ private:
+  const Library& library_;
+  const Owned<ibv_context> context_;
+  const PortChoice choice_;
+  const DeviceAttributes attributes_;
+  const base::ForkMark mark_;
+  std::vector<std::pair<std::string, std::string>> counters_;  // name, file
+};
+
+}  // namespace weft::ibverbs

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Posting to a queue pair; see post.hpp.
+#include "providers/ibverbs/post.hpp"
+
+#include <arpa/inet.h>
+
+#include "providers/ibverbs/qp.hpp"
+
+namespace weft::ibverbs {
+
+namespace {
+
+constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
+
+const char* objection_of_ud(const SendRequest& r, uint32_t length, uint32_t mtu) noexcept {
+  if (r.opcode != Opcode::send && r.opcode != Opcode::send_with_imm)
+    return "UD queue pairs only SEND, with or without immediate data";
+  if (r.to == nullptr || r.remote_qpn.value == 0 || r.remote_qpn.value > Psn::kMask)
+    return "a datagram needs SendRequest::to, remote_qpn and remote_qkey";
+  if (length > mtu) return "a datagram has at most DeviceAttributes::active_mtu bytes";
+  return nullptr;
+}
+
+}  // namespace
+
+const char* Qp::objection(const SendRequest& r) const noexcept {
+  const DeviceAttributes& device = context().attributes();
+  if (r.opcode > Opcode::fetch_add) return "this provider has no such opcode";
+  const engine::RequestLimits limits{options_.max_send_sge, options_.max_inline,
+                                     device.max_message};
+  uint32_t length = 0;
+  if (const char* const reason = engine::objection(r, limits, length)) return reason;
+  if (options_.type == QpType::ud) return objection_of_ud(r, length, device.active_mtu);
+  if (options_.type == QpType::uc &&
+      (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
+    return "UC queue pairs only SEND and WRITE, with or without immediate data";
+  const bool answered = r.opcode == Opcode::read || engine::is_atomic(r.opcode);
+  if (answered && max_rd_atomic_.load(std::memory_order_relaxed) == 0)
+    return "READ and atomics need max_rd_atomic > 0";
+  return nullptr;
+}
+
+const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
+  if (const char* const reason = objection(r)) return reason;
+  work.wr_id = r.id;
+  work.sg_list = entries(r.sges);
+  work.num_sge = static_cast<int>(r.sges.size());
+  work.opcode = to_verbs(r.opcode);
+  work.send_flags = to_verbs(r.flags);
+  if (r.opcode == kInvalidates)
+    work.invalidate_rkey = r.invalidate.value;
+  else
+    work.imm_data = htonl(r.imm);
+  if (options_.type == QpType::ud) {
+    work.wr.ud.ah = domain_->address_handle(r.to->path());
+    if (work.wr.ud.ah == nullptr)
+      return "the device has no route to the address of SendRequest::to, or no more handles";
+    work.wr.ud.remote_qpn = r.remote_qpn.value;
+    work.wr.ud.remote_qkey = r.remote_qkey;
+  } else if (engine::is_atomic(r.opcode)) {
+    work.wr.atomic.remote_addr = r.remote_address;
+    work.wr.atomic.compare_add = r.compare_add;
+    work.wr.atomic.swap = r.swap;
+    work.wr.atomic.rkey = r.rkey.value;
+  } else {
+    work.wr.rdma.remote_addr = r.remote_address;
+    work.wr.rdma.rkey = r.rkey.value;
+  }
+  return nullptr;
+}
+
+bool Qp::takes_sends() const noexcept {
+  const QpState reached = reached_.load(std::memory_order_relaxed);
+  if (reached == QpState::reset || reached == QpState::init || reached == QpState::rtr)
+    return state() == QpState::err;  // the device may have seen an error since
+  return true;
+}
+
+PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
+  if (context().forked()) return {Code::permission_denied, 0, kForked};
+  if (!takes_sends())
+    return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
+  return post_all<ibv_send_wr>(
+      requests, "the send queue is full: poll completions, or raise max_send_wr",
+      [this](const SendRequest& r, ibv_send_wr& work) { return translate(r, work); },
+      [this](ibv_send_wr* first, ibv_send_wr** bad) {
+        return ibv_post_send(qp_.get(), first, bad);
+      });
+}
+
+PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
+  if (context().forked()) return {Code::permission_denied, 0, kForked};
+  if (reached_.load(std::memory_order_relaxed) == QpState::reset)
+    return {Code::bad_state, 0, "receives can be posted from INIT on"};
+  if (options_.shared_receive_queue)
+    return {Code::invalid_argument, 0,
+            "this queue pair takes its receives from a shared receive queue: post there"};
+  const engine::RequestLimits limits{options_.max_recv_sge, 0, context().attributes().max_message};
+  const PostStatus status =
+      post_receives(requests, limits, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
+        return ibv_post_recv(qp_.get(), first, bad);
+      });
+  if (reached_.load(std::memory_order_relaxed) == QpState::err) flush();
+  return status;
+}
+
+// What was posted in ERR comes back flushed (//= roce:C-STATE-61). rxe looks at a receive only when
+// a packet comes or it is told to go to ERR, so it is told again.
+void Qp::flush() noexcept {
+  ibv_qp_attr to_err{};
+  to_err.qp_state = IBV_QPS_ERR;
+  (void)context().library().modify_qp(qp_.get(), &to_err, IBV_QP_STATE);
+}
+
+}  // namespace weft::ibverbs

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the registry knows of the `ibverbs` provider.
+#pragma once
+
+#include "lib/verbs/provider.hpp"
+
+namespace weft::ibverbs {
+
+Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);
+// A row for each device of this machine, or one that says why there is none.
+void list(std::vector<DeviceListing>& out);
+
+}  // namespace weft::ibverbs

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Creation of queue pairs, and their walk through the states.
+#include "providers/ibverbs/qp.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/engine/qp_attributes.hpp"
+#include "providers/ibverbs/cq.hpp"
+#include "providers/ibverbs/srq.hpp"
+#include "providers/ibverbs/translate.hpp"
+
+namespace weft::ibverbs {
+
+namespace {
+
+// The device's queue behind a handle; nullptr if it is of another open device.
+ibv_cq* queue_of(const CompletionQueue& handle, const Context& context) {
+  const auto* const cq = dynamic_cast<const Cq*>(handle.impl().get());
+  return cq != nullptr && &cq->context() == &context ? cq->raw() : nullptr;
+}
+
+Cq& receives_of(const QueuePairOptions& options) {
+  return static_cast<Cq&>(*options.recv_cq.impl());
+}
+
+Result<void> check_sizes(const QueuePairOptions& o, const DeviceAttributes& limits) {
+  if (o.max_send_wr == 0 || o.max_send_wr > limits.max_qp_wr || o.max_recv_wr > limits.max_qp_wr)
+    return Error{
+        Code::invalid_argument,
+        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
+  if (o.max_send_sge > limits.max_sge || o.max_recv_sge > limits.max_sge)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
+  if (o.max_inline > limits.max_inline)
+    return Error{Code::invalid_argument,
+                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
+  return {};
+}
+
+// What is passed to the device, and which of it.
+struct Change {
+  ibv_qp_attr attributes{};
+  int mask = 0;
+
+  template <class T, class U>
+  void set(T& field, const std::optional<U>& value, int bit) {
+    if (!value) return;
+    field = static_cast<T>(*value);
+    mask |= bit;
+  }
+};
+
+Change change_of(const QueuePairAttributes& c, const PortChoice& choice) {
+  Change change;
+  ibv_qp_attr& a = change.attributes;
+  if (c.state) {
+    a.qp_state = to_verbs(*c.state);
+    change.mask |= IBV_QP_STATE;
+  }
+  if (c.current_state) {
+    a.cur_qp_state = to_verbs(*c.current_state);
+    change.mask |= IBV_QP_CUR_STATE;
+  }
+  if (c.port) {  // a device of weft is one port of a device: its port 1 is that one
+    a.port_num = choice.port;
+    change.mask |= IBV_QP_PORT;
+  }
+  if (c.access) {
+    a.qp_access_flags = to_verbs(*c.access);
+    change.mask |= IBV_QP_ACCESS_FLAGS;
+  }
+  if (c.path) {
+    a.ah_attr = to_verbs(*c.path, choice.port, choice.gid_index);
+    change.mask |= IBV_QP_AV;
+  }
+  if (c.path_mtu) {
+    a.path_mtu = mtu_to_verbs(*c.path_mtu);
+    change.mask |= IBV_QP_PATH_MTU;
+  }
+  change.set(a.pkey_index, c.pkey_index, IBV_QP_PKEY_INDEX);
+  change.set(a.qkey, c.qkey, IBV_QP_QKEY);
+  if (c.dest_qpn) change.set(a.dest_qp_num, std::optional(c.dest_qpn->value), IBV_QP_DEST_QPN);
+  if (c.rq_psn) change.set(a.rq_psn, std::optional(c.rq_psn->value), IBV_QP_RQ_PSN);
+  if (c.sq_psn) change.set(a.sq_psn, std::optional(c.sq_psn->value), IBV_QP_SQ_PSN);
+  change.set(a.max_dest_rd_atomic, c.max_dest_rd_atomic, IBV_QP_MAX_DEST_RD_ATOMIC);
+  change.set(a.max_rd_atomic, c.max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC);
+  change.set(a.min_rnr_timer, c.min_rnr_timer, IBV_QP_MIN_RNR_TIMER);
+  change.set(a.timeout, c.timeout, IBV_QP_TIMEOUT);
+  change.set(a.retry_cnt, c.retry_count, IBV_QP_RETRY_CNT);
+  a.retry_cnt = std::min(a.retry_cnt, choice.most_retries);  //= roce:C-RETRY-47
+  change.set(a.rnr_retry, c.rnr_retry, IBV_QP_RNR_RETRY);
+  change.set(a.en_sqd_async_notify, c.sq_drained_event, IBV_QP_EN_SQD_ASYNC_NOTIFY);
+  return change;
+}
+
+Error refused(int error, const QueuePairAttributes& change, QpState from) {
+  std::string what = "the device did not move the queue pair from " + std::string(name(from)) +
+                     " to " + std::string(name(change.state.value_or(from)));
+  if (change.path)
+    what += "; is there a route to its peer " + to_string(change.path->destination) + "?";
+  return error_of(error, what);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
+                                              const QueuePairOptions& options) {
+  const Context& context = domain->context();
+  if (options.type == QpType::srd)  //= roce:C-OPS-93
+    return Error{Code::not_supported,
+                 "provider ibverbs has RC, UC and UD queue pairs: set QueuePairOptions::type to "
+                 "one of them, or open an srd device"};
+  if (const Result<void> ok = check_sizes(options, context.attributes()); !ok) return ok.error();
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = queue_of(options.send_cq, context);
+  wanted.recv_cq = queue_of(options.recv_cq, context);
+  if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr)
+    return Error{Code::invalid_argument,
+                 "send_cq and recv_cq must be completion queues of the same open device"};
+  if (options.shared_receive_queue) {
+    const auto* const srq = dynamic_cast<Srq*>(options.shared_receive_queue.impl().get());
+    if (srq == nullptr || &srq->domain() != domain.get())
+      return Error{Code::invalid_argument,
+                   "shared_receive_queue must be of the same protection domain as the queue pair"};
+    wanted.srq = srq->raw();
+  }
+  wanted.qp_type = to_verbs(options.type);
+  wanted.sq_sig_all = options.signal_all ? 1 : 0;
+  wanted.cap.max_send_wr = options.max_send_wr;
+  wanted.cap.max_recv_wr = std::max(1u, options.max_recv_wr);
+  wanted.cap.max_send_sge = std::max(1u, options.max_send_sge);
+  wanted.cap.max_recv_sge = std::max(1u, options.max_recv_sge);
+  wanted.cap.max_inline_data = options.max_inline;
+  const Library& library = context.library();
+  Owned<ibv_qp> qp = own(library.create_qp(domain->raw(), &wanted), library.destroy_qp);
+  if (qp == nullptr)
+    return error_of(errno, "no " + std::string(name(options.type)) + " queue pair");
+  return std::shared_ptr<verbs::Qp>(new Qp(std::move(domain), options, std::move(qp)));
+}
+
+Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp)
+    : domain_(std::move(domain)), options_(options), qp_(std::move(qp)) {
+  if (options_.type == QpType::ud) receives_of(options_).note_datagrams(number());
+}
+
+Qp::~Qp() {
+  if (options_.type == QpType::ud) receives_of(options_).forget_datagrams(number());
+}
+
+QpState Qp::state() const noexcept {
+  if (context().forked()) return QpState::err;
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr unused{};
+  const int error = context().library().query_qp(qp_.get(), &attributes, IBV_QP_STATE, &unused);
+  return error == 0 ? from_verbs(attributes.qp_state) : QpState::err;
+}
+
+Result<void> Qp::modify(const QueuePairAttributes& change) {
+  if (context().forked()) return Error{Code::permission_denied, kForked};
+  const std::lock_guard lock(mutex_);
+  const DeviceAttributes& device = context().attributes();
+  const QpState from = state();
+  const Result<void> legal =
+      engine::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
+  if (!legal) return legal;
+  Change translated = change_of(change, context().choice());
+  const int error =
+      context().library().modify_qp(qp_.get(), &translated.attributes, translated.mask);
+  if (error != 0) return refused(error, change, from);
+  if (change.state == QpState::reset) attributes_ = {};
+  engine::merge(attributes_, change);
+  max_rd_atomic_ = attributes_.max_rd_atomic.value_or(0);
+  reached_ = change.state.value_or(from);
+  return {};
+}
+
+QueuePairAttributes Qp::query() const {
+  const std::lock_guard lock(mutex_);
+  QueuePairAttributes attributes = attributes_;
+  attributes.state = state();
+  return attributes;
+}
+
+}  // namespace weft::ibverbs

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs of a device. Legal transitions and what each needs are checked as for every other
+// provider, so that the error names the attribute; the state that is reported is the device's.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "lib/engine/verbs_common.hpp"
+#include "providers/ibverbs/domain.hpp"
+
+namespace weft::ibverbs {
+
+class Qp final : public verbs::Qp {
+ public:
+  static Result<std::shared_ptr<verbs::Qp>> create(std::shared_ptr<Domain> domain,
+                                                   const QueuePairOptions& options);
+
+  ~Qp() override;
+
+  QpNum number() const noexcept override { return QpNum{qp_->qp_num}; }
+  QpType type() const noexcept override { return options_.type; }
+  QpState state() const noexcept override;
+  const Device& device() const noexcept override { return domain_->device(); }
+  Result<void> modify(const QueuePairAttributes& change) override;
+  QueuePairAttributes query() const override;
+  PostStatus post_send(std::span<const SendRequest> requests) noexcept override;
+  PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override;
+
+ private:
+  Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp);
+
+  const Context& context() const noexcept { return domain_->context(); }
+  // Fills in `work`, or says what is wrong with the request.
+  const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
+  const char* objection(const SendRequest& r) const noexcept;
+  bool takes_sends() const noexcept;
+  void flush() noexcept;
+
+  const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
+  const QueuePairOptions options_;
+  const Owned<ibv_qp> qp_;
+  mutable std::mutex mutex_;
+  QueuePairAttributes attributes_;  // under the mutex: what modify() has set
+  // What posting must know, without a lock.
+  std::atomic<QpState> reached_{QpState::reset};  // by modify(); the device may have gone on to ERR
+  std::atomic<uint8_t> max_rd_atomic_{0};
+};
+
+}  // namespace weft::ibverbs

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See srq.hpp.
+#include "providers/ibverbs/srq.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "providers/ibverbs/post.hpp"
+
+namespace weft::ibverbs {
+
+Result<std::shared_ptr<verbs::Srq>> Srq::create(std::shared_ptr<Domain> domain,
+                                                const SharedReceiveQueueOptions& options) {
+  const DeviceAttributes& limits = domain->context().attributes();
+  if (options.max_recv_wr == 0 || options.max_recv_wr > limits.max_qp_wr ||
+      options.max_recv_sge > limits.max_sge)
+    return Error{Code::invalid_argument, "SharedReceiveQueueOptions::max_recv_wr must be 1.." +
+                                             std::to_string(limits.max_qp_wr) +
+                                             " and max_recv_sge at most " +
+                                             std::to_string(limits.max_sge)};
+  ibv_srq_init_attr wanted{};
+  wanted.attr.max_wr = options.max_recv_wr;
+  wanted.attr.max_sge = std::max(1u, options.max_recv_sge);
+  const Library& library = domain->context().library();
+  Owned<ibv_srq> srq = own(library.create_srq(domain->raw(), &wanted), library.destroy_srq);
+  if (srq == nullptr) return error_of(errno, "no shared receive queue");
+  return std::shared_ptr<verbs::Srq>(new Srq(std::move(domain), options, std::move(srq)));
+}
+
+PostStatus Srq::post_recv(std::span<const RecvRequest> requests) noexcept {
+  const Context& context = domain_->context();
+  if (context.forked()) return {Code::permission_denied, 0, kForked};
+  const engine::RequestLimits limits{options_.max_recv_sge, 0, context.attributes().max_message};
+  return post_receives(requests, limits, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
+    return ibv_post_srq_recv(raw(), first, bad);
+  });
+}
+
+Result<void> Srq::arm_limit(uint32_t limit) {
+  if (domain_->context().forked()) return Error{Code::permission_denied, kForked};
+  if (limit > options_.max_recv_wr)
+    return Error{Code::invalid_argument, "arm_limit takes 0.." +
+                                             std::to_string(options_.max_recv_wr) +
+                                             ", SharedReceiveQueueOptions::max_recv_wr"};
+  ibv_srq_attr change{};
+  change.srq_limit = limit;
+  const int error = domain_->context().library().modify_srq(raw(), &change, IBV_SRQ_LIMIT);
+  if (error != 0) return error_of(error, "the device did not arm the limit");
+  return {};
+}
+
+}  // namespace weft::ibverbs
