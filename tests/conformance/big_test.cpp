@@ -29,8 +29,9 @@ struct Mapping {
 
 // More than 2^23 packets when long: the READ must be split, and PSNs wrap.
 void long_read(Wire wire) {
-  const size_t size = long_run() ? (size_t{1} << 31) - 1 : scaled(64) << 20;
   Pair p(wire, {.walk = {.mtu = 256, .psn_a = {0xFFFF00}}});
+  const size_t size = std::min<size_t>(long_run() ? (size_t{1} << 31) - 1 : scaled(64) << 20,
+                                       p.a.device.attributes().max_message);
   const Mapping near(size), far(size);
   for (size_t i = 0; i < size / 8; ++i) far.words()[i] = i * 0x9E3779B97F4A7C15u;
   const MemoryRegion to = *p.a.pd.register_memory(near.at, size, Access::local_write);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of connection set-up share: an open device, and a pair connected by two threads.
+// What the tests of connection set-up share: an open device (of WEFT_TEST_DEVICE where that is
+// set), and a pair connected by two threads.
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -12,8 +14,13 @@
 
 namespace weft::test {
 
+inline const char* device_of_test() {
+  const char* const named = std::getenv("WEFT_TEST_DEVICE");
+  return named != nullptr ? named : "roce+udp:lo";
+}
+
 struct Endpoint {
-  Device device = *Device::open("roce+udp:lo");
+  Device device = *Device::open(device_of_test());
   CompletionQueue cq = *device.completion_queue({.capacity = 64});
   ProtectionDomain pd = *device.protection_domain();
 

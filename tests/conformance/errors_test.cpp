@@ -53,10 +53,10 @@ void require_refused(
   INFO("opcode " << int(opcode) << ": " << name(c.status));
   CHECK(c.status == status);
   CHECK(c.id == 1);
-  CHECK(c.vendor_error != 0);  // the syndrome
+  if (!is_rxe(p.a)) CHECK(c.vendor_error != 0);  // the syndrome
   require_flushed(p, p.a, p.qa, 2, 2);
   require_flushed(p, p.b, p.qb, 50, 3);
-  CHECK(saw_event(p.b.device, event));
+  if (!is_rxe(p.b)) CHECK(saw_event(p.b.device, event));
   p.settle(Duration::from_ms(5));
   CHECK(p.a.got.empty());
   CHECK(p.b.got.empty());
@@ -131,13 +131,17 @@ void queue_pair_rights(Wire wire) {
     const Buffer near(p.a, 64), far(p.b, 64);
     const Sge local = near.sge(0, 8);
     REQUIRE(p.qa.post_send(request_of(kRemote[i], local, far.address(), far.region.rkey())));
-    CHECK(p.next(p.a).status == Status::remote_access_error);
+    const Status refused =
+        is_rxe(p.a) ? Status::remote_invalid_request : Status::remote_access_error;
+    CHECK(p.next(p.a).status == refused);
   }
 }
 WEFT_ON_EACH_PORT(queue_pair_rights,
                   "access that the queue pair does not permit is refused (C-NAK-39)")
 
 void misaligned(Wire wire) {
+  const Side side(device_string(wire));
+  if (is_rxe(side)) return;  // it does not take such a request
   for (const Opcode opcode : {Opcode::compare_swap, Opcode::fetch_add}) {
     require_refused(wire, opcode, Status::remote_invalid_request, EventType::qp_request_error,
                     [&](const Pair&, const Buffer& far, const Sge& local) {
@@ -162,7 +166,9 @@ void local_errors(Wire wire) {
     CHECK(p.next(p.a).status == Status::success);  // those before it are not harmed
     const Completion c = p.next(p.a);
     CHECK(c.id == 2);
-    CHECK(c.status == Status::local_protection_error);
+    const bool sends = opcode == Opcode::send || opcode == Opcode::write;
+    CHECK(c.status == (is_rxe(p.a) && sends ? Status::local_qp_operation_error
+                                            : Status::local_protection_error));
     require_flushed(p, p.a, p.qa, 3, 1);
   }
 }
@@ -186,6 +192,10 @@ void receive_too_small(Wire wire) {
   REQUIRE(p.qb.post_recv({.id = 7, .sges = {&small, 1}}));
   REQUIRE(p.qb.post_recv({.id = 8}));
   REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
+  if (is_rxe(p.a)) {  // its receiver says nothing
+    CHECK(p.next(p.a).status == Status::remote_operation_error);
+    return;
+  }
   CHECK(p.next(p.a).status == Status::remote_invalid_request);
   const Completion c = p.next(p.b);
   CHECK(c.id == 7);
@@ -203,7 +213,8 @@ void receive_with_bad_key(Wire wire) {
   CHECK(p.next(p.a).status == Status::remote_operation_error);
   const Completion c = p.next(p.b);
   CHECK(c.id == 7);
-  CHECK(c.status == Status::local_protection_error);
+  CHECK(c.status ==
+        (is_rxe(p.b) ? Status::local_qp_operation_error : Status::local_protection_error));
 }
 WEFT_ON_EACH_PORT(receive_with_bad_key, "a receive with a wrong key fails on both sides (C-NAK-40)")
 
@@ -217,7 +228,7 @@ void receiver_not_ready(Wire wire) {
   REQUIRE(p.qa.post_send(with_imm));
   p.settle(Duration::from_ms(20));
   REQUIRE(p.a.got.empty());
-  CHECK(p.a.counter("rx_rnr_naks") > 1);
+  if (p.a.counts("rx_rnr_naks")) CHECK(p.a.counter("rx_rnr_naks") > 1);
   for (uint64_t i = 0; i < 2; ++i) REQUIRE(p.qb.post_recv({.id = 10 + i, .sges = {&in, 1}}));
   for (uint64_t i = 0; i < 2; ++i) {
     Completion c = p.next(p.a);
@@ -237,7 +248,8 @@ void never_ready(Wire wire) {
   CHECK(c.id == 1);
   CHECK(c.status == Status::rnr_retry_exceeded);
   require_flushed(p, p.a, p.qa, 2, 2);
-  CHECK(p.a.counter("rx_rnr_naks") == 4);  // the first and three more
+  if (p.a.counts("rx_rnr_naks"))
+    CHECK(p.a.counter("rx_rnr_naks") == 4);  // the first and three more
 }
 WEFT_ON_EACH_PORT(never_ready,
                   "a peer that is never ready ends the retries (C-RETRY-48 C-STATE-61)")
@@ -256,7 +268,7 @@ void peer_gone(Wire wire) {
   CHECK(c.status == Status::retry_exceeded);
   CHECK(ms >= 4 * 1.048);  // four transmissions, each waited for
   std::printf("retries ended after %.1f ms of at least 4.2\n", ms);
-  CHECK(p.a.counter("timeouts") == 4);
+  if (p.a.counts("timeouts")) CHECK(p.a.counter("timeouts") == 4);
   require_flushed(p, p.a, p.qa, 2, 2);
 }
 WEFT_ON_EACH_PORT(peer_gone, "a silent peer ends the retries (C-RETRY-46 C-RETRY-47)")

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -42,9 +43,9 @@ struct Captures {
 }  // namespace
 
 std::string_view name(Wire wire) {
-  constexpr std::string_view kNames[] = {"udp",          "shm",        "udp_lossy",
-                                         "shm_lossy",    "shm_copied", "udp_captured",
-                                         "shm_captured", "dpdk",       "dpdk_lossy"};
+  constexpr std::string_view kNames[] = {"udp",        "shm",          "udp_lossy",    "shm_lossy",
+                                         "shm_copied", "udp_captured", "shm_captured", "dpdk",
+                                         "dpdk_lossy", "ibverbs"};
   return kNames[static_cast<size_t>(wire)];
 }
 
@@ -68,6 +69,10 @@ std::string device_string(Wire wire) {
       return "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-" + new_job();
     case Wire::dpdk_lossy:
       return device_string(Wire::dpdk) + kFaults;
+    case Wire::ibverbs: {
+      const char* const device = std::getenv("WEFT_TEST_DEVICE");
+      return device != nullptr ? device : "ibverbs";
+    }
   }
   return {};
 }
@@ -131,7 +136,8 @@ Device open(const std::string& spec) {
 Side::Side(const std::string& spec, uint32_t cq_capacity)
     : device(open(spec)),
       pd(*device.protection_domain()),
-      cq(*device.completion_queue({.capacity = cq_capacity})) {}
+      cq(*device.completion_queue(
+          {.capacity = std::min(cq_capacity, device.attributes().max_cqe)})) {}
 
 QueuePair Side::queue_pair(QueuePairOptions options) const {
   options.send_cq = options.recv_cq = cq;
@@ -145,6 +151,12 @@ uint64_t Side::counter(std::string_view counter_name) const {
     if (counter.name == counter_name) return counter.value;
   FAIL("no counter " << counter_name);
   return 0;
+}
+
+bool Side::counts(std::string_view counter_name) const {
+  for (const Counter& counter : device.counters())
+    if (counter.name == counter_name) return true;
+  return false;
 }
 
 void Side::poll() {
@@ -280,6 +292,11 @@ void Pair::settle(Duration time) {
     a.poll();
     b.poll();
   }
+}
+
+bool is_rxe(const Side& side) {
+  const DeviceAttributes& a = side.device.attributes();
+  return a.provider == "ibverbs" && a.port.starts_with("rxe");
 }
 
 bool saw_event(const Device& device, EventType type) {

@@ -21,7 +21,9 @@
 namespace weft::test {
 
 // What a test runs over. `lossy` loses, repeats and reorders frames; `captured` writes each to a
-// file; `copied` is shared memory without pulling from the peer.
+// file; `copied` is shared memory without pulling from the peer; `ibverbs` is a device of the
+// kernel with another's engine: what a device lacks it says (DeviceAttributes), and what it does
+// otherwise than ours is written down where a test finds it.
 enum class Wire : uint8_t {
   udp,
   shm,
@@ -32,6 +34,7 @@ enum class Wire : uint8_t {
   shm_captured,
   dpdk,
   dpdk_lossy,
+  ibverbs,
 };
 std::string_view name(Wire wire);
 inline bool lossy(Wire wire) {
@@ -52,24 +55,36 @@ std::string why_not(Wire wire);
     if (!reason.empty()) WEFT_SKIP(text " @" #wire, reason);                \
     body(weft::test::Wire::wire);                                           \
   }
+// On the device that WEFT_TEST_DEVICE names; hidden, for few machines have one. tests/interop runs
+// all of these in its guest: PROGRAM [ibverbs].
+#define WEFT_ON_IBVERBS(body, text) \
+  TEST_CASE(text " @ibverbs", "[.ibverbs]") { body(weft::test::Wire::ibverbs); }
 // Any number of devices meet on these; a memif has two ends.
 #define WEFT_ON_SHARED_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp)          \
-  WEFT_ON_WIRE(body, text, shm)
-#define WEFT_ON_EACH_PORT(body, text) \
+  WEFT_ON_WIRE(body, text, shm)          \
+  WEFT_ON_IBVERBS(body, text)
+// What only our own engine promises.
+#define WEFT_ON_OUR_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp)       \
   WEFT_ON_WIRE(body, text, shm)       \
   WEFT_ON_WIRE(body, text, dpdk)
+#define WEFT_ON_EACH_PORT(body, text) \
+  WEFT_ON_OUR_PORTS(body, text)       \
+  WEFT_ON_IBVERBS(body, text)
 #define WEFT_ON_LOSSY_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp_lossy)   \
   WEFT_ON_WIRE(body, text, shm_lossy)   \
   WEFT_ON_WIRE(body, text, dpdk_lossy)
-#define WEFT_ON_EACH_WIRE(body, text)    \
-  WEFT_ON_EACH_PORT(body, text)          \
+#define WEFT_ON_OUR_WIRES(body, text)    \
+  WEFT_ON_OUR_PORTS(body, text)          \
   WEFT_ON_LOSSY_PORTS(body, text)        \
   WEFT_ON_WIRE(body, text, shm_copied)   \
   WEFT_ON_WIRE(body, text, udp_captured) \
   WEFT_ON_WIRE(body, text, shm_captured)
+#define WEFT_ON_EACH_WIRE(body, text) \
+  WEFT_ON_OUR_WIRES(body, text)       \
+  WEFT_ON_IBVERBS(body, text)
 
 // WEFT_TEST_LONG=1 (./dev test --long): also what takes minutes or gigabytes.
 bool long_run();
@@ -101,6 +116,7 @@ struct Side {
   explicit Side(const std::string& device, uint32_t cq_capacity = 1024);
   QueuePair queue_pair(QueuePairOptions options = {}) const;  // with this side's cq
   uint64_t counter(std::string_view counter_name) const;
+  bool counts(std::string_view counter_name) const;  // there is such a counter
   void poll();
 
   Device device;
@@ -206,6 +222,10 @@ bool pump_until(std::initializer_list<Side*> sides, Predicate predicate) {
   }
   return true;
 }
+
+// The kernel's rxe; the tests allow what it does otherwise than the specification says
+// (tests/interop/README.md).
+bool is_rxe(const Side& side);
 
 // Drains the asynchronous events of a device; true if `type` was among them.
 bool saw_event(const Device& device, EventType type);

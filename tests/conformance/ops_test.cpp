@@ -129,6 +129,7 @@ WEFT_ON_EACH_WIRE(immediate, "SEND and WRITE with immediate data (C-OPS-72 C-OPS
 
 void invalidate(Wire wire) {
   Pair p(wire);
+  if (!p.b.device.attributes().invalidates_regions) return;
   const Buffer near(p.a, 64), far(p.b, 64), other(p.b, 64);
   const Sge out = near.sge(0, 64), in = far.sge(0, 64);
   REQUIRE(p.qa.post_send(write_request(out, other, 0, 1)));  // the key works

@@ -60,8 +60,9 @@ void clients(Wire wire) {
 }
 WEFT_ON_SHARED_PORTS(clients, "a server's queue pairs share its receives, roce:C-OPS-92")
 
-TEST_CASE("a shared receive queue tells when it runs low, roce:C-OPS-92") {
-  Side a("roce+udp:lo"), b("roce+udp:lo");
+void runs_low(Wire wire) {
+  const std::string spec = device_string(wire);
+  Side a(spec), b(spec);
   Buffer source(a, 4096), target(b, 4096);
   const Result<SharedReceiveQueue> srq = b.pd.shared_receive_queue({.max_recv_wr = 4});
   REQUIRE(srq);
@@ -80,9 +81,11 @@ TEST_CASE("a shared receive queue tells when it runs low, roce:C-OPS-92") {
   CHECK(event->shared_queue == srq->number());
   CHECK(to.post_recv({.id = 1, .sges = {&in, 1}}).code == Code::invalid_argument);
 }
+WEFT_ON_SHARED_PORTS(runs_low, "a shared receive queue tells when it runs low, roce:C-OPS-92")
 
-TEST_CASE("a shared receive queue belongs to one domain, threat:A05") {
-  Side a("roce+udp:lo"), other("roce+udp:lo");
+void one_domain(Wire wire) {
+  const std::string spec = device_string(wire);
+  Side a(spec), other(spec);
   const Result<SharedReceiveQueue> srq = a.pd.shared_receive_queue({});
   REQUIRE(srq);
   const Result<ProtectionDomain> second = a.device.protection_domain();
@@ -94,6 +97,10 @@ TEST_CASE("a shared receive queue belongs to one domain, threat:A05") {
       other.pd.queue_pair({.send_cq = other.cq, .recv_cq = other.cq, .shared_receive_queue = *srq})
           .error()
           .code == Code::invalid_argument);
+}
+WEFT_ON_SHARED_PORTS(one_domain, "a shared receive queue belongs to one domain, threat:A05")
+
+TEST_CASE("a device without shared receive queues says so") {
   Side srd("srd+udp:lo");
   CHECK(srd.pd.shared_receive_queue({}).error().code == Code::not_supported);
 }

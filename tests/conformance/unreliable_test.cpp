@@ -184,9 +184,10 @@ void asleep(Wire wire) {
 }
 WEFT_ON_SHARED_PORTS(asleep, "UD: a datagram wakes its receiver")
 
-TEST_CASE("connect() makes queue pairs of each type ready, roce:C-STATE-56") {
+void made_ready(Wire wire) {
   const QpType type = GENERATE(QpType::uc, QpType::ud);
-  Node a("roce+udp:lo", type), b("roce+udp:lo", type);
+  const std::string spec = device_string(wire);
+  Node a(spec, type), b(spec, type);
   Result<Listener> listener = Listener::listen("127.0.0.1:0");
   REQUIRE(listener);
   const std::string address = "127.0.0.1:" + std::to_string(listener->port());
@@ -206,9 +207,11 @@ TEST_CASE("connect() makes queue pairs of each type ready, roce:C-STATE-56") {
   REQUIRE(pump_until({&a.side, &b.side}, [&] { return !b.side.got.empty(); }));
   CHECK(b.side.got[0].status == Status::success);
 }
+WEFT_ON_SHARED_PORTS(made_ready, "connect() makes queue pairs of each type ready, roce:C-STATE-56")
 
-TEST_CASE("connect() refuses queue pairs of two types") {
-  Node a("roce+udp:lo", QpType::uc), b("roce+udp:lo", QpType::ud);
+void two_types(Wire wire) {
+  const std::string spec = device_string(wire);
+  Node a(spec, QpType::uc), b(spec, QpType::ud);
   Result<Listener> listener = Listener::listen("127.0.0.1:0");
   REQUIRE(listener);
   const std::string address = "127.0.0.1:" + std::to_string(listener->port());
@@ -220,5 +223,6 @@ TEST_CASE("connect() refuses queue pairs of two types") {
   server.join();
   CHECK(!there);
 }
+WEFT_ON_SHARED_PORTS(two_types, "connect() refuses queue pairs of two types")
 
 }  // namespace
