@@ -39,9 +39,9 @@ def why_not():
     return None
 
 
-def start(case, weft_device, rxe_device, link_mtu):
+def start(case, weft_device, rxe_device, link_mtu, puppet="verbs_puppet"):
     """The guest and both ends, for the tests of one class."""
-    case.guest = guest.Guest(kernel.path(), exchanges.BIN / "verbs_puppet", link_mtu)
+    case.guest = guest.Guest(kernel.path(), exchanges.BIN / puppet, link_mtu)
     case.addClassCleanup(case.guest.close)
     case.weft = exchanges.start_weft(case, "weft")
     try:
@@ -128,6 +128,14 @@ class OverUdpAndIpv6(exchanges.Exchanges, unittest.TestCase):
         if not pathlib.Path("/proc/net/if_inet6").exists():
             raise unittest.SkipTest("no IPv6 here")
         start(cls, f"roce+udp:[{guest.HOST6}]", f"rxe0@{guest.GUEST6}", 1500)
+
+
+class OverUdpAndIbverbs(exchanges.Exchanges, unittest.TestCase):
+    """Weft at both ends: its own RoCE here, the provider ibverbs on the guest's rxe there."""
+
+    @classmethod
+    def setUpClass(cls):
+        start(cls, f"roce+udp:{guest.HOST}", "ibverbs:rxe0", 1500, "weft_puppet")
 
 
 def main():

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The provider ibverbs on a device of the kernel: rdma_rxe, in a guest.
+
+The conformance suite that was written for `roce`, the measuring programs and the examples, with
+nothing changed but the device string; and what a user is told when a device cannot be used. Each
+test boots a guest of its own (guest_job.py). ./dev interop builds the kernel (kernel.py); without
+it the test is skipped, aloud.
+"""
+import os
+import pathlib
+import re
+import unittest
+
+import guest_job
+import kernel
+
+BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
+DEVICE = "ibverbs:rxe0"
+TAGGED = ("ops", "states", "cq", "errors", "memory", "srq", "unreliable", "progress", "threads",
+          "processes", "big", "allocation")
+
+
+def why_not():
+    """What this machine lacks for the test, or None."""
+    if not list(pathlib.Path("/usr/include/infiniband").glob("verbs.h")):
+        return "libibverbs-dev was missing at build"
+    try:
+        if not kernel.path().exists():
+            return "the guest's kernel is not built: ./dev interop builds it"
+    except kernel.Missing as missing:
+        return str(missing)
+    return None
+
+
+class InGuest(unittest.TestCase):
+    def ask(self, *lines, limit_s=120):
+        """What the lines print, and the exit status of the last."""
+        return guest_job.run(kernel.path(), "\n".join(lines), limit_s)
+
+    def succeed(self, *lines, limit_s=120):
+        told = self.ask(*lines, limit_s=limit_s)
+        self.assertEqual(told.status, 0, told.output)
+        return told.output
+
+
+class Conformance(InGuest):
+    """Every case of the suite that is not about our own engine."""
+
+    def run_program(self, name, selection=""):
+        said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE}", f"{BIN}/{name} {selection}",
+                            limit_s=300)
+        cases = re.search(r"in (\d+) test case", said)
+        self.assertTrue(cases, said)
+        print(f"{name}: {cases.group(1)} cases")
+
+    def test_api_connect(self):
+        self.run_program("api_connect_test")
+
+
+for program in TAGGED:
+    setattr(Conformance, "test_" + program,
+            lambda self, name=program + "_test": self.run_program(name, "'[ibverbs]'"))
+
+
+class Programs(InGuest):
+    """Measuring programs and examples, whose device string is all that changes."""
+
+    def test_measuring(self):
+        for operation in ("write_lat", "write_bw", "send_lat", "send_bw", "read_lat", "read_bw",
+                          "atomic_lat", "atomic_bw"):
+            with self.subTest(operation=operation):
+                program = f"{BIN}/weft_{operation} -d {DEVICE} -n 200"
+                said = self.succeed(f"timeout 60 {program} >/run/server 2>&1 &", "sleep 0.3",
+                                    f"timeout 60 {program} 127.0.0.1 && wait $! || "
+                                    "{ cat /run/server; false; }")
+                print(said)
+
+    def test_examples(self):
+        for example in ("hello_send", "hello_write", "rpc_pingpong"):
+            with self.subTest(example=example):
+                self.succeed(f"export WEFT_DEVICE={DEVICE}", f"timeout 60 {BIN}/{example}")
+
+
+class Messages(InGuest):
+    """What a user is told who cannot use the device, and what to do."""
+
+    def refusal(self, *before, device=DEVICE, program="weft_info", run="", arguments=None):
+        """What the program says, which must fail. It runs from a place that any user may read."""
+        arguments = f"-d {device}" if arguments is None else arguments
+        told = self.ask(f"cp {BIN}/{program} /run", "chmod 755 /run", *before,
+                        f"WEFT_DEVICE={device} timeout 20 {run} /run/{program} {arguments}")
+        self.assertEqual(told.status, 1, told.output)
+        return told.output
+
+    AS_NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+
+    def test_no_right_to_the_device_file(self):
+        said = self.refusal("chmod 600 /dev/infiniband/uverbs0", run=self.AS_NOBODY)
+        self.assertIn("no right to open /dev/infiniband/uverbs0 of rxe0", said)
+
+    def test_device_file_missing(self):
+        said = self.refusal("rm /dev/infiniband/uverbs0")
+        self.assertIn("there is no /dev/infiniband/uverbs0 for a device", said)
+
+    def test_no_memory_may_be_locked(self):
+        said = self.refusal("chmod 666 /dev/infiniband/uverbs0", program="hello_write",
+                            run=f"prlimit --memlock=0 {self.AS_NOBODY}", arguments="")
+        self.assertIn("raise it with `ulimit -l unlimited`", said)
+
+    def test_another_name(self):
+        said = self.refusal(device="ibverbs:mlx5_0")
+        self.assertIn('no RDMA device is called "mlx5_0"; this machine has rxe0', said)
+
+    def test_several_and_no_name(self):
+        said = self.refusal("ip link add weft1 type dummy", "ip link set weft1 up",
+                            "rdma link add rxe1 type rxe netdev weft1", device="ibverbs")
+        self.assertRegex(said, "name one, ibverbs:NAME; there are rxe[01], rxe[01]")
+
+    def test_no_device(self):
+        said = self.refusal("rdma link del rxe0")
+        self.assertIn("this machine has no RDMA device", said)
+
+    def test_port_down(self):
+        said = self.refusal("ip link set weft0 down")
+        self.assertIn("port 1 of rxe0 is down", said)
+
+    def test_other_port(self):
+        self.assertIn("rxe0 has ports 1..1", self.refusal(device=f"{DEVICE},port=2"))
+
+    def test_other_gid(self):
+        said = self.refusal(device=f"{DEVICE},gid=200")
+        self.assertIn(f"1 = {guest_job.ADDRESS} (RoCE v2)", said)
+
+    def test_iwarp(self):
+        said = self.refusal("ip link add weft1 type dummy", "ip link set weft1 up",
+                            "rdma link add siw0 type siw netdev weft1", device="ibverbs:siw0")
+        self.assertIn("port 1 of siw0 is iWARP", said)
+
+    def test_listing(self):
+        said = self.succeed(f"{BIN}/weft_info")
+        self.assertRegex(said, r"ibverbs:rxe0 +usable")
+
+
+def main():
+    reason = why_not()
+    if reason:
+        print(f"SKIPPED: interop/ibverbs_test: {reason}")
+        return
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()
