@@ -23,7 +23,7 @@ struct Raw {
   std::string connection;
   uint32_t paths = 0;
   uint32_t service_level = 0;
-  uint32_t ignored_number = 0;
+  std::optional<uint32_t> gid_index, port;
   bool ignored = false;
   bool cm = false;
 };
@@ -78,8 +78,8 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
                  "Connection type: RC, UC, UD, or SRD (-d srd+...)");
   app.add_option("--paths", raw.paths, "SRD: spread packets over so many paths")
       ->check(CLI::Range(1, 256));
-  app.add_option("-x,--gid-index", raw.ignored_number, "(no effect)");
-  app.add_option("-i,--ib-port", raw.ignored_number, "(no effect)");
+  app.add_option("-x,--gid-index", raw.gid_index, "Index of the address of an ibverbs device");
+  app.add_option("-i,--ib-port", raw.port, "Port of an ibverbs device");
   app.add_flag("-F,--CPU-freq", raw.ignored, "(no effect)");
   app.add_flag("-R,--rdma_cm", raw.cm, "(not yet: RDMA CM)");
   app.add_flag("--report_gbits", o.gbits, "Bandwidth in 10^9 bits per second instead of MiB/s");
@@ -130,11 +130,19 @@ std::string choose_service(Options& o, const std::string& connection, bool srd) 
   return {};
 }
 
-// -c and --paths speak about the device. The text of the error, or nothing.
+// -x and -i: only a device of libibverbs has several addresses and ports to choose from.
+void choose_address(Options& o, const Raw& raw) {
+  if (!o.device.starts_with("ibverbs")) return;
+  if (raw.port) o.device += ",port=" + std::to_string(*raw.port);
+  if (raw.gid_index) o.device += ",gid=" + std::to_string(*raw.gid_index);
+}
+
+// What speaks about the device. The text of the error, or nothing.
 std::string choose_device(Options& o, const Raw& raw) {
   const char* const fallback = std::getenv("WEFT_DEVICE");
   if (o.device.empty() && fallback != nullptr) o.device = fallback;
   if (o.device.empty() && raw.connection == "SRD") o.device = "srd+udp:lo";
+  choose_address(o, raw);
   const bool srd = o.device.starts_with("srd");
   if (const std::string wrong = choose_service(o, raw.connection, srd); !wrong.empty())
     return wrong;

@@ -76,6 +76,12 @@ class Programs(InGuest):
                                     "{ cat /run/server; false; }")
                 print(said)
 
+    def test_options_of_the_device(self):
+        for option, message in (("-x 200", "gid=200"), ("-i 2", "rxe0 has ports 1..1")):
+            told = self.ask(f"timeout 20 {BIN}/weft_write_lat -d {DEVICE} {option}")
+            self.assertNotEqual(told.status, 0)
+            self.assertIn(message, told.output)
+
     def test_examples(self):
         for example in ("hello_send", "hello_write", "rpc_pingpong"):
             with self.subTest(example=example):
