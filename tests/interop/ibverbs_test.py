@@ -18,7 +18,7 @@ import kernel
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 DEVICE = "ibverbs:rxe0"
 TAGGED = ("ops", "states", "cq", "errors", "memory", "srq", "unreliable", "progress", "threads",
-          "processes", "big", "allocation")
+          "processes", "big", "allocation", "ibverbs_device")
 
 
 def why_not():
@@ -48,8 +48,8 @@ class Conformance(InGuest):
     """Every case of the suite that is not about our own engine."""
 
     def run_program(self, name, selection=""):
-        said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE}", f"{BIN}/{name} {selection}",
-                            limit_s=300)
+        said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE} WEFT_TEST_INTERFACE=weft0",
+                            f"{BIN}/{name} {selection}", limit_s=300)
         cases = re.search(r"in (\d+) test case", said)
         self.assertTrue(cases, said)
         print(f"{name}: {cases.group(1)} cases")
