@@ -13,6 +13,23 @@ namespace {
 
 bool earlier(const Packet& a, const Packet& b) { return a.at < b.at; }
 
+// Stable. The few events of one nanosecond are nearly in order, and insertion needs no memory.
+void sort(std::vector<Packet>& events) {
+  if (events.size() > 48) {
+    if (!std::is_sorted(events.begin(), events.end(), earlier))
+      std::stable_sort(events.begin(), events.end(), earlier);
+    return;
+  }
+  for (size_t i = 1; i < events.size(); ++i) {
+    if (!earlier(events[i], events[i - 1])) continue;
+    const Packet packet = events[i];
+    size_t place = i;
+    for (; place > 0 && earlier(packet, events[place - 1]); --place)
+      events[place] = events[place - 1];
+    events[place] = packet;
+  }
+}
+
 }  // namespace
 
 Packet& EventWheel::place_current(int64_t at) {
@@ -71,13 +88,7 @@ bool EventWheel::advance() {
     words_[index / 64] &= ~(uint64_t{1} << (index % 64));
     if (words_[index / 64] == 0) summary_ &= ~(uint64_t{1} << (index / 64));
   }
-  int64_t last = 0;
-  bool sorted = true;
-  for (const Packet& packet : current_) {
-    sorted &= packet.at >= last;
-    last = packet.at;
-  }
-  if (!sorted) std::stable_sort(current_.begin(), current_.end(), earlier);
+  sort(current_);
   return true;
 }
 

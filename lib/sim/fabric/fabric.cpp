@@ -67,7 +67,8 @@ void Fabric::make_ports() {
     const double gbps = port.mbps / 1000.0;
     port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
     port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
-    port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
+    if (settings_.sprayed)
+      port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
   }
 }
 
@@ -76,7 +77,7 @@ void Fabric::make_ports() {
 void Fabric::make_switches() {
   switches_.resize(topology_.node_count());
   for (uint32_t node = 0; node < switches_.size(); ++node) {
-    if (topology_.is_host(node)) continue;
+    if (topology_.is_host(node) || settings_.sprayed) continue;
     switches_[node].pool = static_cast<int64_t>(settings_.buffer);
     for (const uint32_t number : topology_.ports_of(node)) {
       Port& port = ports_[number];
@@ -248,7 +249,7 @@ uint32_t Fabric::digest(Port& port, const Packet& packet) {
 bool Fabric::empty() const noexcept {
   for (const Port& port : ports_)
     if (!port.data.empty() || !port.control.empty() || port.queue_bytes != 0 ||
-        port.ingress_bytes != 0 || port.headroom_used != 0)
+        port.ingress_bytes != 0 || (!settings_.sprayed && port.headroom_used != 0))
       return false;
   return std::all_of(switches_.begin(), switches_.end(),
                      [](const Switch& s) { return s.shared_used == 0; });

@@ -12,6 +12,7 @@
 // (HPCC authors' simulator) and 6.2 d and f (UEC simulator), with the parameters in Settings.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -65,20 +66,25 @@ struct alignas(64) Port {
   bool at_host = false;    // this end is a host
   bool to_host = false;    // the other end is one
   uint32_t mbps = 0;
-  // In fabrics for sprayed packets.
-  enum class Serving : uint8_t { nothing, data, control };
-  Serving serving = Serving::nothing;  // which queue's first packet is being sent
-  uint32_t serving_bytes = 0;          // of data, until free_at: no longer in queue_bytes
-  uint32_t limit = 0;                  // data, with the packet being sent
   // While packets wait.
   Fifo data;
   Fifo control;
-  // As an ingress: what came in through this cable and is still in the switch.
+  // As an ingress: what came in through this cable and is still in the switch. In fabrics for
+  // sprayed packets nothing is accounted so, and the port says what it is sending instead. (Two
+  // cache lines hold all that a packet touches.)
+  enum class Serving : uint8_t { nothing, data, control };
   uint32_t ingress_bytes = 0;  // in the reserve and the shared buffer
-  uint32_t headroom_used = 0;
-  uint32_t headroom = 0;
+  union {
+    uint32_t headroom_used = 0;
+    uint32_t serving_bytes;  // sprayed: of data, until free_at: no longer in queue_bytes
+  };
+  union {
+    uint32_t headroom = 0;
+    uint32_t limit;  // sprayed: data that fits, with the packet being sent
+  };
   uint8_t pause_shift = 0;
-  bool pausing = false;  // the other end has been told to stop
+  bool pausing = false;                // the other end has been told to stop
+  Serving serving = Serving::nothing;  // sprayed: which queue's first packet is being sent
   // Marking.
   uint32_t kmin = 0;
   uint32_t kmax = 0;
@@ -88,6 +94,7 @@ struct alignas(64) Port {
   int64_t paused_time = 0;  // ps
   DigestPort digest;        // hpcc-pint's average
 };
+static_assert(offsetof(Port, most_bytes) <= 128);
 
 struct Counters {
   uint64_t sent = 0;       // packets that hosts gave to the network

@@ -3,6 +3,8 @@
 // distribution of paths there, not the same paths.
 #include "lib/sim/fabric/spray.hpp"
 
+#include <algorithm>
+
 #include "lib/base/random.hpp"
 
 namespace weft::sim::fabric {
@@ -18,12 +20,53 @@ uint64_t mix(uint64_t word) noexcept {
 
 SprayRoutes::SprayRoutes(const Topology& topology, uint64_t seed) : topology_(topology) {
   base::Random random(seed);
-  for (uint32_t node = 0; node < topology.node_count(); ++node) salts_.push_back(random.next());
+  column_.assign(topology.node_count(), 0);
+  std::vector<uint32_t> switches;
+  for (uint32_t node = 0; node < topology.node_count(); ++node) {
+    salts_.push_back(random.next());
+    if (topology.is_host(node)) continue;
+    column_[node] = static_cast<uint32_t>(switches.size());
+    switches.push_back(node);
+  }
+  find_leaves();
+  ways_.resize(some_host_.size() * switches.size());
+  for (const uint32_t node : switches) {
+    for (const uint32_t host : some_host_) {
+      const uint32_t leaf = end_of(host).leaf;
+      const size_t row = leaf_rows_[leaf] * switches.size();
+      if (node != leaf) ways_[row + column_[node]] = way(topology.next_ports(node, host));
+    }
+  }
+  for (uint32_t& row : leaf_rows_) row *= static_cast<uint32_t>(switches.size());
+}
+
+void SprayRoutes::find_leaves() {
+  leaf_rows_.assign(topology_.node_count(), Topology::kNone);
+  for (const uint32_t host : topology_.hosts()) {
+    uint32_t& row = leaf_rows_[end_of(host).leaf];
+    if (row != Topology::kNone) continue;
+    row = static_cast<uint32_t>(some_host_.size());
+    some_host_.push_back(host);
+  }
+}
+
+// The entry of ways_ for these ports. The list made last is used again if it is the same.
+uint32_t SprayRoutes::way(std::span<const uint32_t> ports) {
+  if (ports.size() == 1) return ports[0] | kOne;
+  const size_t length = ports.size() + 1;
+  const size_t last = lists_.size() - std::min(lists_.size(), length);
+  if (lists_.size() < length || lists_[last] != ports.size() ||
+      !std::equal(ports.begin(), ports.end(), lists_.begin() + static_cast<ptrdiff_t>(last) + 1)) {
+    lists_.push_back(static_cast<uint32_t>(ports.size()));
+    lists_.insert(lists_.end(), ports.begin(), ports.end());
+  }
+  return static_cast<uint32_t>(lists_.size() - length);
 }
 
 SprayRoutes::End SprayRoutes::end_of(uint32_t host) const {
   const uint32_t port = topology_.ports_of(host)[0];
-  return {host, topology_.to(port), port ^ 1};
+  const uint32_t leaf = topology_.to(port);
+  return {leaf, port ^ 1, leaf_rows_[leaf]};
 }
 
 void SprayRoutes::set(uint32_t flow, uint32_t src, uint32_t dst) {
@@ -34,10 +77,11 @@ uint32_t SprayRoutes::next(uint32_t node, const Packet& packet) const noexcept {
   const Ends& ends = ends_[packet.flow];
   const End& end = is_forward(packet.tag.event) ? ends.dst : ends.src;
   if (node == end.leaf) return end.port;
-  const std::span<const uint32_t> ports = topology_.next_ports(node, end.host);
-  if (ports.size() == 1) return ports[0];
+  const uint32_t way = ways_[end.row + column_[node]];
+  if ((way & kOne) != 0) return way & ~kOne;
+  const uint32_t* const list = &lists_[way];
   const uint64_t key = uint64_t{packet.flow} << 16 | (packet.entropy & kEntropyBits);
-  return ports[(mix(key ^ salts_[node]) >> 32) * ports.size() >> 32];
+  return list[1 + ((mix(key ^ salts_[node]) >> 32) * list[0] >> 32)];
 }
 
 }  // namespace weft::sim::fabric

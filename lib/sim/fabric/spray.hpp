@@ -30,19 +30,30 @@ class SprayRoutes {
 
  private:
   struct End {
-    uint32_t host;
-    uint32_t leaf;  // the switch that it hangs on
+    uint32_t leaf;  // the switch that the host hangs on
     uint32_t port;  // of that switch
+    uint32_t row;   // of ways_
   };
   struct Ends {
     End src;
     End dst;
   };
   End end_of(uint32_t host) const;
+  void find_leaves();
+  uint32_t way(std::span<const uint32_t> ports);
+
+  static constexpr uint32_t kOne = 1u << 31;  // the only port itself, not where a list begins
 
   const Topology& topology_;
-  std::vector<uint64_t> salts_;  // by node
-  std::vector<Ends> ends_;       // by flow
+  std::vector<uint64_t> salts_;      // by node
+  std::vector<uint32_t> leaf_rows_;  // by node
+  std::vector<uint32_t> some_host_;  // by leaf
+  // For each leaf and switch: the only port, or a list (its length, then the ports). Small, so that
+  // it stays in the cache: a switch has one list for all ways up.
+  std::vector<uint32_t> column_;  // by node: its place in a row
+  std::vector<uint32_t> ways_;
+  std::vector<uint32_t> lists_;
+  std::vector<Ends> ends_;  // by flow
 };
 
 // What the receiver says in an acknowledgement beside Packet::number, the packets in order.

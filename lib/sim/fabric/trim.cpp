@@ -25,12 +25,18 @@ void Fabric::spray(uint32_t number, const Packet& packet) {
 void Fabric::launch(const Port& port, const Packet& packet, int64_t left_at) {
   const int64_t at = left_at + port.delay;
   const uint32_t target = port.to_host ? port.to : spray_.routes.next(port.to, packet);
+  // Field by field, as in transmit().
   Packet& sent = wheel_.place(at);
-  sent = packet;
   sent.at = at;
   sent.target = target;
+  sent.entropy = packet.entropy;
+  sent.flow = packet.flow;
+  sent.number = packet.number;
+  sent.stamp = packet.stamp;
+  sent.bytes = packet.bytes;
+  sent.tag = packet.tag;
   sent.tag.at_host = port.to_host;
-  ++sent.hop;
+  sent.hop = static_cast<uint8_t>(packet.hop + 1);
 }
 
 void Fabric::forward_sprayed(Packet& packet) {

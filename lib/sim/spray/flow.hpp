@@ -59,7 +59,7 @@ struct Receiver {
   SequenceBits arrived;
 };
 
-struct Flow {
+struct alignas(64) Flow {
   uint32_t packets = 0;
   uint32_t last_bytes = 0;  // of its last packet
   uint32_t src = 0;
