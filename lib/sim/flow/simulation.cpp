@@ -309,8 +309,10 @@ RunResult Run::result() {
 void Run::check_conservation(RunResult& result) {
   uint64_t there = fabric_.waiting();
   uint64_t frames = 0;
+  uint64_t acks = 0;
   const auto count = [&](const Packet& packet) {
     there += fabric::is_packet(packet.tag.event);
+    acks += packet.tag.event == Event::ack;
     frames += packet.tag.event == Event::pause || packet.tag.event == Event::resume;
   };
   wheel_.each(count);
@@ -319,12 +321,14 @@ void Run::check_conservation(RunResult& result) {
       const bool frame = packet.tag.event == Event::pause || packet.tag.event == Event::resume;
       frames += frame;
       there -= frame;
+      acks += packet.tag.event == Event::ack;
     });
   const fabric::Counters& c = result.counters;
   result.in_flight = there;
   WEFT_CHECK(c.sent == c.delivered + c.dropped + there);
   WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + frames);
-  if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0 && spray_.acks.lent() == 0);
+  if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
+  if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0);
 }
 
 // With no event left, packets that stand in queues stand behind paused ports. Each waits for room
