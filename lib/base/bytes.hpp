@@ -35,6 +35,7 @@ class BigEndian {
 using Be16 = BigEndian<uint16_t>;
 using Be24 = BigEndian<uint32_t, 3>;
 using Be32 = BigEndian<uint32_t>;
+using Be48 = BigEndian<uint64_t, 6>;
 using Be64 = BigEndian<uint64_t>;
 
 }  // namespace weft::base

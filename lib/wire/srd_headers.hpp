@@ -57,7 +57,7 @@ inline constexpr uint8_t kImmediate = 0x08;  // SrdImmediate follows
 inline constexpr uint8_t kProtected = 0x04;  // reserved for authenticated encryption: refused now
 }  // namespace srd_flag
 
-using Be48 = base::BigEndian<uint64_t, 6>;
+using base::Be48;
 
 // Opens every packet.
 struct SrdBase {
