@@ -41,10 +41,10 @@ struct Ack {
   uint64_t in_flight = 0;     // bytes on their way, where they may arrive in any order
   uint32_t newly_acked = 0;   // payload bytes that this one adds
   uint32_t packet_bytes = 0;  // payload of a full packet
-  bool marked = false;        // the packet met ECN
+  uint32_t marked = 0;        // packets that met ECN, of those it acknowledges
   bool retransmitted = false;
   uint8_t digest = 0;  // hpcc-pint: the code of the worst hop, 0 if none
-  uint16_t path = 0;
+  uint16_t path = 0;   // another number is another way, whose hops are others
   std::span<const IntHop> hops;
 };
 

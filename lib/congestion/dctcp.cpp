@@ -20,7 +20,7 @@ struct Dctcp {
   double alpha;
   uint64_t last_update;  // what had been sent when the window began; 0: no ack yet
   uint64_t recovery;     // no second cut until this is acknowledged
-  uint32_t marked;       // acknowledgements of the window
+  uint32_t marked;       // packets of the window that met ECN
   uint32_t packets;      // of the window, plus one
   bool recovering;
 };
@@ -47,7 +47,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   const bool turns = ack.acked > dctcp.last_update;
   if (turns) turn_window(dctcp, preset, ack);
   if (dctcp.recovering && ack.acked > dctcp.recovery) dctcp.recovering = false;
-  if (ack.marked && !dctcp.recovering) {
+  if (ack.marked != 0 && !dctcp.recovering) {
     state.decision.rate *= 1 - dctcp.alpha / 2;
     dctcp.recovering = true;
     dctcp.recovery = ack.sent;

@@ -52,13 +52,13 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   Hpcc& hpcc = own<Hpcc>(state);
   const std::span<const IntHop> hops = hops_of(ack);
   if (hops.empty()) return;
-  if (hpcc.reference.last_update == 0 || hops.size() != hpcc.before.count) {
+  if (hpcc.reference.last_update == 0 || !hpcc.before.match(ack, hops)) {
     // The first acknowledgement, or another path: nothing to compare with yet.
     if (hpcc.reference.last_update == 0) hpcc.reference.last_update = ack.sent;
-    return hpcc.before.remember(hops);
+    return hpcc.before.remember(ack, hops);
   }
   const bool measured = measure(hpcc, preset, hops);
-  hpcc.before.remember(hops);
+  hpcc.before.remember(ack, hops);
   if (measured) state.decision.rate = react(hpcc.reference, preset, hpcc.utilisation, ack);
 }
 

@@ -53,9 +53,9 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   PowerTcp& flow = own<PowerTcp>(state);
   const std::span<const IntHop> hops = hops_of(ack);
   if (hops.empty()) return;
-  if (flow.last_update == 0 || hops.size() != flow.before.count) {
+  if (flow.last_update == 0 || !flow.before.match(ack, hops)) {
     if (flow.last_update == 0) flow.last_update = ack.sent;
-    return flow.before.remember(hops);
+    return flow.before.remember(ack, hops);
   }
   const double rtt = preset.base_rtt_ns;
   const Fullest most =
@@ -68,7 +68,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
         const double voltage = double(hop.queue_bytes) + bdp;
         return current * voltage / (bytes_per_ns * bdp);
       });
-  flow.before.remember(hops);
+  flow.before.remember(ack, hops);
   if (most.fullness < 0) return;
   smooth(flow, preset, most.fullness, most.tau_ns);
   react(state, flow, preset, ack);

@@ -20,9 +20,15 @@ struct HopRecord {
 struct HopRecords {
   HopRecord hops[kMaxHops];
   uint8_t count;
+  uint16_t path;
 
-  void remember(std::span<const IntHop> now) noexcept {
+  // Are these the same hops?
+  bool match(const Ack& ack, std::span<const IntHop> now) const noexcept {
+    return count == now.size() && path == ack.path;
+  }
+  void remember(const Ack& ack, std::span<const IntHop> now) noexcept {
     count = static_cast<uint8_t>(now.size());
+    path = ack.path;
     for (size_t i = 0; i < now.size(); ++i)
       hops[i] = {now[i].time_ns, now[i].sent_bytes, now[i].queue_bytes};
   }
