@@ -5,7 +5,14 @@
 
 #include <algorithm>
 
+#include "lib/wire/int_block.hpp"
+
 namespace weft::sim {
+
+namespace {
+constexpr uint64_t kBegins = 1;  // in an event's argument, beside the packet's address
+static_assert(alignof(Packet) > kBegins);
+}  // namespace
 
 Gid host_address(uint32_t index) {
   const uint32_t number = index + 1;
@@ -35,13 +42,30 @@ bool Link::send(Packet* packet) {
   longest_wait_ = std::max(longest_wait_, wait);
   const bool capable = packet->ecn == 1 || packet->ecn == 2;
   if (capable && mark_after_.ps != 0 && wait >= mark_after_) packet->ecn = 3;
-  free_at_ = std::max(free_at_, now) + time_for(packet->length + kWireOverhead);
-  events_.schedule(free_at_ + options_.delay, *this, reinterpret_cast<uint64_t>(packet));
+  const Instant begin = now + wait;
+  free_at_ = begin + time_for(packet->length + kWireOverhead);
+  taken_bytes_ += packet->length + kWireOverhead;
+  const auto argument = reinterpret_cast<uint64_t>(packet);
+  if (options_.stamp != 0) events_.schedule(begin, *this, argument | kBegins);
+  events_.schedule(free_at_ + options_.delay, *this, argument);
   return true;
 }
 
 void Link::on_event(Instant now, uint64_t argument) {
-  end_.arrive(reinterpret_cast<Packet*>(argument), now);
+  auto* const packet = reinterpret_cast<Packet*>(argument & ~kBegins);
+  if (argument & kBegins) return stamp(*packet);
+  end_.arrive(packet, now);
+}
+
+// The packet begins to leave: what was taken after it is the queue.
+void Link::stamp(Packet& packet) noexcept {
+  const uint32_t bytes = packet.length + kWireOverhead;
+  if (packet.path.destination_port == wire::kIntUdpPort)
+    wire::stamp_int(packet.bytes, packet.length, options_.stamp,
+                    {static_cast<uint32_t>(options_.rate.bits_per_second / 1'000'000),
+                     static_cast<uint64_t>(events_.now().ps / 1000), sent_bytes_,
+                     static_cast<uint32_t>(taken_bytes_ - sent_bytes_ - bytes)});
+  sent_bytes_ += bytes;
 }
 
 Host& Network::add_host(const Gid& address) {

@@ -4,6 +4,7 @@
 // be nodes too; links know only where they end.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct LinkOptions {
   uint64_t queue_bytes = 1u << 20;  // what may wait to be sent
   bool drops = false;               // a full queue drops; otherwise the sender is told to wait
   uint64_t mark_bytes = 0;          // ECN marks what finds as much waiting; 0: never
+  uint16_t stamp = 0;               // its number in telemetry, that it writes; 0: it does not
 };
 
 // What a RoCEv2 frame has around it on Ethernet: preamble, MAC header, IPv4 and UDP headers, FCS,
@@ -36,7 +38,8 @@ class Node {
   virtual void arrive(Packet* packet, Instant now) = 0;
 };
 
-// One direction of a cable. Serves in order; needs one event per packet, its arrival.
+// One direction of a cable. Serves in order; needs one event per packet, its arrival. A link that
+// stamps needs another, when the packet begins to leave.
 class Link final : public EventHandler {
  public:
   Link(EventQueue& events, PacketPool& pool, Node& end, const LinkOptions& options);
@@ -47,6 +50,14 @@ class Link final : public EventHandler {
   // When `send` may be called again.
   Instant room_at() const noexcept { return free_at_ - full_after_; }
   uint64_t dropped() const noexcept { return dropped_; }
+  // Bytes taken so far, as they count on the wire.
+  uint64_t taken_bytes() const noexcept { return taken_bytes_; }
+  // Bytes that wait or are being sent now.
+  uint64_t waiting_bytes() const noexcept {
+    const Duration left = std::max(free_at_, events_.now()) - events_.now();
+    return static_cast<uint64_t>(static_cast<double>(left.ps) / 8e12 *
+                                 static_cast<double>(options_.rate.bits_per_second));
+  }
   // The longest that anything has waited here.
   Duration longest_wait() const noexcept { return longest_wait_; }
   const LinkOptions& options() const noexcept { return options_; }
@@ -54,6 +65,7 @@ class Link final : public EventHandler {
   void on_event(Instant now, uint64_t argument) override;
 
  private:
+  void stamp(Packet& packet) noexcept;
   Duration time_for(uint32_t bytes) const noexcept {
     return ps_per_byte_ != 0 ? Duration{ps_per_byte_ * bytes} : options_.rate.time_for(bytes);
   }
@@ -68,6 +80,8 @@ class Link final : public EventHandler {
   Duration full_after_;  // how long a full queue takes to drain
   Instant free_at_;      // when everything taken so far has left
   uint64_t dropped_ = 0;
+  uint64_t taken_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;  // of the packets that were stamped
 };
 
 class Host;

@@ -7,6 +7,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/sim/network.hpp"
+#include "lib/wire/int_block.hpp"
 #include "providers/port/sim/sim_port.hpp"
 #include "tests/support/catch.hpp"
 
@@ -99,6 +100,38 @@ TEST_CASE("a full link says wait, or drops if it is one that does") {
     CHECK(taken == (drops ? 4 : 3));
     CHECK(pair.b.received().size() == 3);
     CHECK(pair.network.pool().lent() == 3);
+  }
+}
+
+TEST_CASE("a link that stamps says what it saw when the packet began to leave") {
+  Pair pair;
+  // 80 ps per byte, 80 ns per packet.
+  pair.network.connect(pair.a, pair.b, {.rate = Rate::from_gbps(100), .stamp = 7});
+  const auto send = [&pair] {
+    Packet* const p = pair.packet(1000 - kWireOverhead, 0);
+    p->path.destination_port = wire::kIntUdpPort;
+    const wire::IntBlock block;
+    std::memcpy(p->bytes, &block, sizeof block);
+    CHECK(pair.a.send(p) == Host::Sent::taken);
+  };
+  for (int i = 0; i < 3; ++i) send();
+  pair.network.events().run_until(Instant{100'000});
+  send();
+  while (pair.network.events().step()) {
+  }
+  // The second one leaves when the fourth is not there yet, the third one after it has come.
+  const uint32_t queues[] = {2000, 1000, 1000, 0};
+  for (uint32_t i = 0; i < 4; ++i) {
+    Packet* const p = pair.b.received().pop();
+    const wire::IntBlock* const block = wire::find_int(p->bytes, p->length);
+    REQUIRE(block != nullptr);
+    CHECK(block->hops == 1);
+    CHECK(block->path == 7);
+    CHECK(block->records[0].rate_mbps == 100'000);
+    CHECK(block->records[0].time_ns == 80 * i);
+    CHECK(block->records[0].sent_bytes == 1000 * i);
+    CHECK(block->records[0].queue_bytes == queues[i]);
+    pair.network.pool().give(p);
   }
 }
 
