@@ -11,10 +11,13 @@
 // variable WEFT_DEVICE, or roce+udp:lo.
 //
 // Congestion control of `roce` (RC SENDs and WRITEs; READ responses are not paced): cc=NAME, a
-// controller of lib/congestion that lives on ECN or delay, say swift or dcqcn-nic+win;
-// cc_line_mbps=N, the rate it starts at (10000); cc_rtt_us=N, a bit above the unloaded round trip
-// (50); cnp_interval_us=N, the least time between two CNPs to one queue pair (50; every device
-// answers marks with CNPs). Without cc a loss halves what may be on the way to one address.
+// controller of lib/congestion, say swift, dcqcn-nic+win or hpcc; cc_line_mbps=N, the rate it
+// starts at (10000); cc_rtt_us=N, a bit above the unloaded round trip (50); cnp_interval_us=N, the
+// least time between two CNPs to one queue pair (50; every device answers marks with CNPs).
+// Without cc a loss halves what may be on the way to one address. telemetry=1 lets the device carry
+// what switches say of themselves (lib/wire/INT.md) on connections whose other side has it too;
+// hpcc, powertcp and dctcp imply it. cc.PARAMETER=VALUE sets a parameter of the controller, say
+// cc.min_rate_mbps=10 (`weft_sim keys` lists them).
 //
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order
@@ -63,6 +66,7 @@ struct DeviceAttributes {
   bool by_reference = false;  // large payload is pulled once from the sender's memory
   bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
   bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
+  bool telemetry = false;           // can carry in-band telemetry to peers that can too
 };
 
 enum class EventType : uint8_t {

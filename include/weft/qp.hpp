@@ -59,6 +59,9 @@ struct QueuePairAttributes {
   std::optional<uint8_t> retry_count;    // 0..7, 7 is seven (C-RETRY-47)
   std::optional<uint8_t> rnr_retry;      // 0..7, 7 = for ever (C-RETRY-48)
   std::optional<bool> sq_drained_event;  // RTS -> SQD: ask for EventType::sq_drained
+  // INIT -> RTR of RC: frames carry telemetry (lib/wire/INT.md). Both sides must say the same and
+  // be on devices that have it; connect() sees to that.
+  std::optional<bool> telemetry;
 };
 
 class QueuePair {

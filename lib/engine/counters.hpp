@@ -19,6 +19,7 @@ namespace weft::engine {
   X(rx_duplicates) X(rx_duplicate_acks) X(rx_replayed_reads) X(rx_replayed_atomics) \
   X(rx_out_of_sequence) X(rx_early) \
   X(rx_ecn_marked) X(rx_cnps) X(tx_cnps) \
+  X(rx_bad_telemetry) X(rx_unagreed_telemetry) X(acks_without_telemetry) \
   X(rx_too_short) X(rx_bad_version) X(rx_bad_opcode) X(rx_bad_payload) X(rx_bad_dest_qpn) \
   X(rx_icrc_error) \
   X(rx_unknown_qp) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) X(rx_bad_qkey) \

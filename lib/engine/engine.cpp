@@ -43,7 +43,9 @@ Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& rando
     : Machine(port, random),
       config_(config),
       wheel_(config.start),
-      number_order_(port.qpn_range().count, random) {}
+      number_order_(port.qpn_range().count, random) {
+  if (config_.congestion) host_queue_.emplace(config_.congestion->line_rate);
+}
 
 Engine::~Engine() = default;
 
@@ -56,14 +58,32 @@ void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
 
 void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   counters_.add(Count::rx_packets);
+  counters_.add(Count::rx_bytes, frame.length + frame.remote_length + frame.more_length);
+  if (frame.path->destination_port == wire::kIntUdpPort) return receive_telemetry(frame, now);
+  receive_packet(frame, nullptr, now);
+}
+
+// Takes the block off; what is left is a frame like any other.
+void Engine::receive_telemetry(const Frame& frame, Instant now) noexcept {
+  const wire::IntBlock* const block = wire::find_int(frame.bytes, frame.length);
+  if (block == nullptr) return count(Count::rx_bad_telemetry);
+  Frame rest = frame;
+  rest.bytes += sizeof *block;
+  rest.length -= uint32_t{sizeof *block};
+  receive_packet(rest, block, now);
+}
+
+void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
+                            Instant now) noexcept {
   const uint32_t elsewhere = frame.remote_length + frame.more_length;
-  counters_.add(Count::rx_bytes, frame.length + elsewhere);
   wire::Packet packet;
   const uint32_t trailer = checks_icrc() ? wire::kIcrcLength : 0;
   const wire::ParseError error = wire::parse(frame.bytes, frame.length, trailer, elsewhere, packet);
   if (error != wire::ParseError::none) return count(parse_count(error));
+  packet.telemetry = telemetry;
   //= roce:C-ICRC-15 threat:A12 before any state is touched
-  if (trailer != 0 && !verify_icrc(frame, kRocePort)) return count(Count::rx_icrc_error);
+  const uint16_t udp_port = telemetry != nullptr ? wire::kIntUdpPort : kRocePort;
+  if (trailer != 0 && !verify_icrc(frame, udp_port)) return count(Count::rx_icrc_error);
   QueuePair* qp = qps_.find(packet.dest_qpn);
   if (qp == nullptr) return count(Count::rx_unknown_qp);
   //= roce:C-HDR-9
@@ -77,6 +97,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
+  if ((telemetry != nullptr) != qp->telemetry) return count(Count::rx_unagreed_telemetry);
   if (is_cnp) {
     count(Count::rx_cnps);
     return rc::on_cnp(*this, *qp, now);
@@ -86,6 +107,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
     if (qp->type != QpType::ud && packet.info->operation != wire::Operation::acknowledge)
       note_mark(*qp, now);
   }
+  if (telemetry != nullptr && !response) rc::note_telemetry(*qp, *telemetry, frame.ecn == 3);
   if (response) return rc::on_response(*this, *qp, packet, frame, now);
   if (!qp->established && qp->state == QpState::rtr) {
     qp->established = true;

@@ -82,6 +82,8 @@ class Engine final : public Machine {
 
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
+  void receive_telemetry(const Frame& frame, Instant now) noexcept;
+  void receive_packet(const Frame& frame, const wire::IntBlock* telemetry, Instant now) noexcept;
   void note_mark(QueuePair& qp, Instant now) noexcept;
   void transmit_cnps() noexcept;
   void ack_behind(QueuePair& qp, size_t frames) noexcept;
@@ -96,6 +98,7 @@ class Engine final : public Machine {
   void remove_from_lists(QueuePair& qp) noexcept;
 
   EngineConfig config_;
+  std::optional<rc::HostQueue> host_queue_;
   base::TimerWheel wheel_;
   QpTable qps_;
   base::Line<QueuePair, &QueuePair::active> active_;  // round robin

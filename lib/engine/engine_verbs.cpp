@@ -112,6 +112,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.sq.clear();
   qp.rq.clear();
   early_.clear(qp.res.gap.early);
+  qp.telemetry = false;
   qp.req = Requester{};
   qp.res = Responder{};
   qp.req.next_index = qp.sq.tail();
@@ -159,6 +160,12 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)));
   qp.res.expected = a.rq_psn.value_or(Psn{});
   if (qp.type != QpType::rc) return {};
+  if (a.telemetry.value_or(false)) {
+    qp.telemetry = true;
+    qp.path.destination_port = wire::kIntUdpPort;
+    qp.res.echo = std::make_unique<wire::IntBlock>();
+    qp.res.echo->flags = wire::kIntEcho;
+  }
   release_destination(qp);
   qp.destination = acquire_destination(qp.path.destination);
   qp.res.resource_count = *a.max_dest_rd_atomic;
@@ -178,7 +185,7 @@ void Engine::enter_rts(QueuePair& qp) {
   req.next_index = qp.sq.tail();
   if (qp.type != QpType::rc) return;
   if (config_.congestion) {
-    req.pacer = std::make_unique<rc::Pacer>(*config_.congestion);
+    req.pacer = std::make_unique<rc::Pacer>(*config_.congestion, *host_queue_, qp.telemetry);
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
   req.retries_left = *a.retry_count;
@@ -195,6 +202,9 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   const ModifyLimits limits{.max_mtu = capabilities_.max_mtu,
                             .max_rd_atomic = config_.limits.max_rd_atomic};
   if (const Result<void> ok = check_modify(qp.type, qp.state, change, limits); !ok) return ok;
+  if (change.telemetry.value_or(false) && !capabilities_.telemetry)
+    return Error{Code::not_supported,
+                 "this device carries no telemetry: open it with telemetry=1, on the port udp"};
   const QpState from = qp.state, to = change.state.value_or(qp.state);
   if (from == QpState::sqd && qp.type == QpType::rc) {  // the rings for them are in use
     if (change.max_rd_atomic.value_or(0) > qp.req.reads_mask + 1 ||

@@ -14,6 +14,7 @@
 namespace weft::engine {
 
 namespace {
+constexpr uint32_t kHeaders = 64;          // BTH and all that can follow it
 constexpr uint32_t kLargestInline = 1024;  // Limits::max_inline: staged on every port
 
 // Staged bytes of most frames: a burst of larger ones ends early (has_room).
@@ -27,9 +28,10 @@ FrameBuilder::FrameBuilder(const Capabilities& capabilities)
       gathers_(capabilities.gather),
       train_frames_(std::max(1u, capabilities.train_frames)),
       train_bytes_(capabilities.train_bytes),
+      largest_head_(kHeaders + (capabilities.telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0)),
       max_payload_((signs_ || !capabilities.gather ? capabilities.max_mtu : kLargestInline) + 16),
-      arena_size_(size_t{capabilities.burst} * (kLargestHead + usual_payload(capabilities)) +
-                  kLargestHead + max_payload_),
+      arena_size_(size_t{capabilities.burst} * (largest_head_ + usual_payload(capabilities)) +
+                  largest_head_ + max_payload_),
       arena_(new std::byte[arena_size_]),
       spans_(new Span[kSpanPool]),
       paths_(new Path[kKeptPaths]) {}
@@ -56,13 +58,16 @@ std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   WEFT_DCHECK(frame_ == nullptr && fits());
   frame_ = &frames_[count_];
   head_ = at_ = &arena_[arena_used_];
-  header_length_ = header_length;
+  prefix_ = path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
+  WEFT_DCHECK(prefix_ + header_length <= largest_head_);
+  if (prefix_ != 0) put_telemetry({});
+  header_length_ = prefix_ + header_length;
   pad_ = pad_for(payload_length);
   total_ = header_length + payload_length + pad_ + (signs_ ? wire::kIcrcLength : 0);
   frame_->path = &path;
   frame_->head = head_;
   // A signed frame stays in one piece: its ICRC lies behind the payload.
-  frame_->header_length = signs_ ? 0 : static_cast<uint8_t>(header_length);
+  frame_->header_length = signs_ ? 0 : static_cast<uint8_t>(header_length_);
   frame_->payload_length = 0;
   frame_->span_count = 0;
   frame_->spans = &spans_[spans_used_];
@@ -70,13 +75,17 @@ std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   frame_->stable = false;
   frame_->ecn = path.traffic_class & 3;
   if (train_frames_ > 1) {
-    join_train(path, total_);
+    join_train(path, prefix_ + total_);
   } else {
     frame_->ip_id = 0;
   }
-  at_ += header_length;
+  at_ += header_length_;
   summed_ = nullptr;
-  return head_;
+  return head_ + prefix_;
+}
+
+void FrameBuilder::put_telemetry(const wire::IntBlock& block) noexcept {
+  if (prefix_ != 0) std::memcpy(head_, &block, sizeof block);
 }
 
 // A frame continues the train when it takes the same path and is as long as the first, or shorter:
@@ -95,14 +104,15 @@ void FrameBuilder::join_train(const Path& path, uint32_t total) noexcept {
   train_next_ = 1;
 }
 
-// Brings the sum up to the end of what is staged.
+// Brings the sum up to the end of what is staged. Telemetry is no part of it (lib/wire/INT.md).
 void FrameBuilder::sum_staged() noexcept {
   if (summed_ == nullptr) {
     const Path& path = *frame_->path;
     const wire::OuterHeader outer{&path.source, &path.destination, path.source_port,
                                   path.destination_port, frame_->ip_id};
-    crc_ = wire::icrc_begin(outer, head_, total_);
-    summed_ = head_ + wire::kBthLength;
+    const std::byte* const bth = head_ + prefix_;
+    crc_ = wire::icrc_begin(outer, bth, total_);
+    summed_ = head_ + prefix_ + wire::kBthLength;
   }
   crc_ = wire::crc_continue(crc_, summed_, static_cast<size_t>(at_ - summed_));
   summed_ = at_;
@@ -149,7 +159,7 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
     return true;
   }
   const bool first_span = frame_->span_count == 0;
-  const bool fits = at_ + length <= head_ + kLargestHead + kStageBelow;
+  const bool fits = at_ + length <= head_ + largest_head_ + kStageBelow;
   if (signs_ || !gathers_ || (length < kStageBelow && first_span && fits)) {
     if (!memory::copy_out(at_, data, length)) return false;
     at_ += length;

@@ -11,6 +11,7 @@
 
 #include "lib/engine/frame.hpp"
 #include "lib/engine/port.hpp"
+#include "lib/wire/int_block.hpp"
 
 namespace weft::engine {
 
@@ -35,13 +36,16 @@ class FrameBuilder {
 
   // One frame: start, then header bytes are written at the returned address (header_length of them,
   // BTH first), then add_payload for each piece, then finish. `payload_length` is the exact sum.
-  // Pad bytes of the BTH must be pad_for(payload_length).
+  // Pad bytes of the BTH must be pad_for(payload_length). On a path to wire::kIntUdpPort a block
+  // without hops stands before the BTH.
   std::byte* start(const Path& path, uint32_t header_length, uint32_t payload_length) noexcept;
   // Copies a piece of user memory; false on a fault (then call cancel). Small pieces and all pieces
   // on ports with an ICRC are copied now; else the piece goes as a span, `stable` as in TxFrame.
   bool add_payload(const std::byte* data, uint32_t length, bool stable) noexcept;
   // The same for memory that cannot fault (inline data).
   void add_safe_payload(const std::byte* data, uint32_t length) noexcept;
+  // What stands before the BTH instead, on such a path.
+  void put_telemetry(const wire::IntBlock& block) noexcept;
   void finish() noexcept;
   void cancel() noexcept;
 
@@ -52,10 +56,9 @@ class FrameBuilder {
 
  private:
   bool fits() const noexcept {  // the path of this frame may be kept already
-    return count_ < frames_.size() && arena_used_ + kLargestHead + max_payload_ <= arena_size_ &&
+    return count_ < frames_.size() && arena_used_ + largest_head_ + max_payload_ <= arena_size_ &&
            spans_used_ + kMaxSpans <= kSpanPool;
   }
-  static constexpr uint32_t kLargestHead = 64;
   static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
   static constexpr uint32_t kSpanPool = 512;
   static constexpr uint32_t kKeptPaths = 64;
@@ -66,6 +69,7 @@ class FrameBuilder {
   bool gathers_;
   uint32_t train_frames_;
   uint32_t train_bytes_;
+  uint32_t largest_head_;
   uint32_t max_payload_;  // staged bytes one frame may need
   size_t arena_size_;
   std::unique_ptr<std::byte[]> arena_;
@@ -80,9 +84,10 @@ class FrameBuilder {
   // The frame under construction.
   TxFrame* frame_ = nullptr;
   std::byte* head_ = nullptr;
-  std::byte* at_ = nullptr;  // end of what is staged
-  uint32_t header_length_ = 0;
-  uint32_t total_ = 0;
+  std::byte* at_ = nullptr;     // end of what is staged
+  uint32_t prefix_ = 0;         // bytes before the BTH
+  uint32_t header_length_ = 0;  // with them
+  uint32_t total_ = 0;          // without them
   uint32_t crc_ = 0;
   std::byte* summed_ = nullptr;  // crc_ covers what is staged before this; nullptr: nothing yet
   uint8_t pad_ = 0;

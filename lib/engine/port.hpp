@@ -31,6 +31,8 @@ struct Capabilities {
   uint32_t reference_threshold = 0;  // payload bytes from which by-reference pays off
   bool ecn = false;                  // sets and reads the ECN bits
   bool lossless = false;             // a full receiver pushes back instead of dropping
+  bool telemetry = false;            // carries frames to and from wire::kIntUdpPort too, and
+                                     // active_mtu leaves room for their block
   // Bytes to one destination that the receiver's buffer absorbs, and what a packet takes of it
   // besides its payload.
   uint32_t in_flight_limit = 1u << 20;
@@ -88,6 +90,7 @@ struct PortOptions {
   std::string where;                                         // "lo", "job7", "127.0.0.3"
   std::vector<std::pair<std::string, std::string>> options;  // this port's keys, "udp." cut off
   uint16_t udp_port = 4791;                                  // where frames of the protocol go
+  uint16_t telemetry_port = 0;  // where they go with telemetry; 0: this device has none
 };
 
 }  // namespace weft::engine

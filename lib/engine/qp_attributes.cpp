@@ -43,7 +43,8 @@ constexpr Row kTable[] = {
     {QpState::init,
      QpState::rtr,
      {kConnected | kRcResponder, kConnected, kNone},
-     {A::access | A::pkey_index, A::access | A::pkey_index, A::qkey | A::pkey_index}},
+     {A::access | A::pkey_index | A::telemetry, A::access | A::pkey_index,
+      A::qkey | A::pkey_index}},
     {QpState::init, QpState::reset, kNothing, kNothing},
     {QpState::init, QpState::err, kNothing, kNothing},
     {QpState::rtr, QpState::rts, {A::sq_psn | kRcRequester, A::sq_psn, A::sq_psn}, kResume},
@@ -96,6 +97,7 @@ constexpr Word kWords[] = {
     {A::retry_count, "retry_count", "how often to send again before giving up"},
     {A::rnr_retry, "rnr_retry", "how often to retry when the peer has no receive posted"},
     {A::sq_drained_event, "sq_drained_event", "whether to report that the queue is drained"},
+    {A::telemetry, "telemetry", "whether frames carry telemetry"},
 };
 
 const Row* find_row(QpState from, QpState to) {
@@ -216,6 +218,7 @@ Attribute attributes_set(const QueuePairAttributes& c) noexcept {
   add(c.retry_count.has_value(), A::retry_count);
   add(c.rnr_retry.has_value(), A::rnr_retry);
   add(c.sq_drained_event.has_value(), A::sq_drained_event);
+  add(c.telemetry.has_value(), A::telemetry);
   return set;
 }
 

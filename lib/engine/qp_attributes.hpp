@@ -30,6 +30,7 @@ enum class Attribute : uint32_t {
   retry_count = 1 << 14,
   rnr_retry = 1 << 15,
   sq_drained_event = 1 << 16,
+  telemetry = 1 << 17,
 };
 
 // What a transition needs, and what it takes besides.

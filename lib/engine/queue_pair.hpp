@@ -15,6 +15,7 @@
 #include "lib/engine/rc/early.hpp"
 #include "lib/engine/rc/pacer.hpp"
 #include "lib/engine/work_queue.hpp"
+#include "lib/wire/int_block.hpp"
 #include "lib/wire/opcode.hpp"
 #include "weft/qp.hpp"
 
@@ -79,14 +80,15 @@ struct Responder {
   bool ack_queued = false;  // an ACK waits to leave
   bool nak_queued = false;  // nak_syndrome waits to leave
   uint8_t nak_syndrome = 0;
-  uint8_t advertised = 31;         // last credit code sent
-  bool ack_overtaken = false;      // data of ours left before the waiting ACK
-  uint8_t ack_patience = 1;        // transmit turns that an overtaken ACK waits
-  uint32_t ack_due = 0;            // transmit turn in which it leaves
-  Instant duplicates_quiet_until;  // no answer to duplicate SENDs and WRITEs before
-  Instant far_since;               // a request far ahead found `expected` where it is
-  uint32_t coalesced = 0;          // ACK requests it answers
-  uint32_t write_key = 0;          // current WRITE
+  uint8_t advertised = 31;               // last credit code sent
+  bool ack_overtaken = false;            // data of ours left before the waiting ACK
+  uint8_t ack_patience = 1;              // transmit turns that an overtaken ACK waits
+  std::unique_ptr<wire::IntBlock> echo;  // what the next ACK says of the way here; null: nothing
+  uint32_t ack_due = 0;                  // transmit turn in which it leaves
+  Instant duplicates_quiet_until;        // no answer to duplicate SENDs and WRITEs before
+  Instant far_since;                     // a request far ahead found `expected` where it is
+  uint32_t coalesced = 0;                // ACK requests it answers
+  uint32_t write_key = 0;                // current WRITE
   uint64_t write_address = 0;
   uint64_t received = 0;  // bytes of the current message
   uint32_t write_length = 0;
@@ -124,6 +126,7 @@ struct QueuePair {
   wire::OpClass service = wire::OpClass::rc;  // of the packets that it takes
   uint8_t mtu_shift = 12;
   bool signal_all = false;
+  bool telemetry = false;    // agreed with the peer: each frame has a block before its BTH
   bool established = false;  // the COMM_EST event was given, or the service has none
   Access access = Access::none;
   uint32_t domain = 0;

@@ -54,6 +54,7 @@ void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change) {
   take(attributes.timeout, change.timeout);
   take(attributes.retry_count, change.retry_count);
   take(attributes.rnr_retry, change.rnr_retry);
+  take(attributes.telemetry, change.telemetry);
 }
 
 WorkType work_type(Opcode opcode) noexcept {

@@ -21,6 +21,8 @@ enum class ParseError : uint8_t {
   bad_dest_qpn,  // QPN 0 (//= roce:C-HDR-10)
 };
 
+struct IntBlock;
+
 struct Packet {
   const OpcodeInfo* info = nullptr;
   uint8_t opcode = 0;
@@ -32,7 +34,8 @@ struct Packet {
   Psn psn;
   const std::byte* headers = nullptr;  // the first extended header, behind the BTH
   const std::byte* payload = nullptr;
-  uint32_t payload_length = 0;  // pad excluded
+  uint32_t payload_length = 0;          // pad excluded
+  const IntBlock* telemetry = nullptr;  // what stood before the BTH, if anything did
 
   // Extended headers by their place in the table's order: RETH | AETH | AtomicETH | DETH come
   // first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.

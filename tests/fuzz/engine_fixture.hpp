@@ -16,6 +16,7 @@ namespace weft::fuzz {
 inline engine::Capabilities small_bursts() {
   engine::Capabilities c;
   c.burst = 16;
+  c.telemetry = true;
   return c;
 }
 
@@ -26,10 +27,11 @@ class Fixture {
 
   NoPort port{sim::host_address(0), small_bursts()};
   base::SecureRandom random{uint64_t{1}};
-  engine::Engine engine{port, {}, random};
+  engine::Engine engine;
   engine::CompletionQueue send_cq{256}, recv_cq{256};
   engine::QueuePair* qp = nullptr;
   const QpType type;
+  const bool telemetry;                      // agreed with the peer
   static constexpr uint32_t kQKey = 0x1234;  // UD
   std::vector<std::byte> memory = std::vector<std::byte>(3 * kCanary + 2 * kRegion, kMark);
   std::byte* const open = memory.data() + kCanary;     // all rights
@@ -44,7 +46,9 @@ class Fixture {
   std::deque<uint64_t> receives;
   uint64_t next_id = 1;
 
-  explicit Fixture(QpType service = QpType::rc) : type(service) {
+  explicit Fixture(QpType service = QpType::rc, const engine::EngineConfig& config = {},
+                   bool with_telemetry = false)
+      : engine(port, config, random), type(service), telemetry(with_telemetry) {
     open_key = engine.keys().insert(open, kRegion, Access::all, kDomain);
     closed_key = engine.keys().insert(closed, kRegion, Access::local_write, kDomain);
     connect();
@@ -77,6 +81,7 @@ class Fixture {
     if (type == QpType::rc) {
       rtr.max_dest_rd_atomic = rts.max_rd_atomic = uint8_t{3};
       rtr.min_rnr_timer = uint8_t{1};
+      if (telemetry) rtr.telemetry = true;
       rts.timeout = uint8_t{4};
       rts.retry_count = rts.rnr_retry = uint8_t{3};
     }

@@ -107,6 +107,7 @@ void World::to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,
   if (type == QpType::rc) {
     rtr.max_dest_rd_atomic = o.max_dest_rd_atomic;
     rtr.min_rnr_timer = o.min_rnr_timer;
+    if (o.telemetry) rtr.telemetry = true;
   }
   must(engine.modify_qp(e.qp(), init));
   must(engine.modify_qp(e.qp(), rtr));

@@ -53,6 +53,7 @@ const std::map<Attribute, std::pair<std::string, Setter>> kSetters = {
     {Attribute::retry_count, {"retry_count", [](auto& a) { a.retry_count = 7; }}},
     {Attribute::rnr_retry, {"rnr_retry", [](auto& a) { a.rnr_retry = 7; }}},
     {Attribute::sq_drained_event, {"sq_drained_event", [](auto& a) { a.sq_drained_event = true; }}},
+    {Attribute::telemetry, {"telemetry", [](auto& a) { a.telemetry = true; }}},
 };
 
 QueuePairAttributes change_to(QpState to, Attribute set) {
@@ -104,7 +105,7 @@ const Names kOptional = {
       {QpType::uc, "pkey_index port access"},
       {QpType::ud, "pkey_index port qkey"}}},
     {{QpState::init, QpState::rtr},
-     {{QpType::rc, "pkey_index access"},
+     {{QpType::rc, "pkey_index access telemetry"},
       {QpType::uc, "pkey_index access"},
       {QpType::ud, "pkey_index qkey"}}},
     {{QpState::rtr, QpState::rts}, kResume},

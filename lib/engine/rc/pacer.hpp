@@ -4,20 +4,24 @@
 //
 // Positions are payload bytes since the start. Each packet asks for an acknowledgement, which may
 // stand for many; it is compared with the marks: when packets left, and what had been sent by then.
+// What switches said of the way comes with it where the peer agreed (lib/wire/INT.md). Where nobody
+// says anything, a controller that lives on it gets the queue before our own port.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include "lib/congestion/controller.hpp"
+#include "lib/engine/rc/host_queue.hpp"
+#include "lib/wire/int_block.hpp"
 #include "weft/units.hpp"
 
 namespace weft::engine::rc {
 
 class Pacer {
  public:
-  // `preset` outlives the pacer.
-  explicit Pacer(const congestion::Preset& preset);
+  // `preset` and `own_queue` outlive the pacer. `telemetry`: frames carry it.
+  Pacer(const congestion::Preset& preset, HostQueue& own_queue, bool telemetry);
 
   // May a packet leave now? Else look again at wake_at(), or when an acknowledgement has come.
   bool open(Instant now) const noexcept {
@@ -29,11 +33,15 @@ class Pacer {
 
   // A packet with `payload` bytes left whose successor has the PSN `end`.
   void on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept;
-  // Everything before PSN `una` has arrived.
-  void on_acknowledged(Instant now, uint64_t una, uint32_t packet_bytes) noexcept;
+  // What the acknowledgement that comes now carries of the way; before on_acknowledged().
+  void on_echo(const wire::IntBlock& echo) noexcept;
+  // Everything before PSN `una` has arrived. False: the controller wants telemetry, and there was
+  // none.
+  bool on_acknowledged(Instant now, uint64_t una, uint32_t packet_bytes) noexcept;
   // Everything from PSN `psn` on will be sent again.
   void on_rewind(uint64_t psn) noexcept;
   void on_loss(Instant now, congestion::Loss::Reason reason) noexcept;
+  // Without telemetry it also stands for a packet that met ECN.
   void on_cnp(Instant now) noexcept;
   void on_deadline(Instant now) noexcept;
   // The first packet after a pause: deadlines that passed meanwhile are made up for. After a long
@@ -49,18 +57,32 @@ class Pacer {
     uint64_t end = 0;   // PSN behind the packet
     uint64_t sent = 0;  // position behind the packet
     Instant at;
-    bool again = false;  // sent before: its time tells nothing
+    bool again = false;      // sent before: its time tells nothing
+    congestion::IntHop own;  // our own queue
   };
   Mark& mark(uint32_t index) noexcept { return marks_[index & (kMarks - 1)]; }
+  bool lives_on_telemetry() const noexcept {
+    return preset_.kind->signal == congestion::Signal::telemetry;
+  }
   void changed_rate(double before, Instant now) noexcept;
 
   const congestion::Preset& preset_;
   congestion::Controller controller_;
+  HostQueue& own_queue_;
+  const bool telemetry_;
+  const uint32_t header_bytes_;
   Instant next_;        // when the next packet may leave
+  Instant heard_at_;    // of the last acknowledgement
   uint64_t sent_ = 0;   // goes back at a rewind
   uint64_t acked_ = 0;  // at the last mark that was acknowledged
   uint32_t head_ = 0, tail_ = 0;
   std::array<Mark, kMarks> marks_;
+  uint16_t ecn_seen_ = 0;  // the peer's count of packets that met ECN
+  uint32_t ecn_new_ = 0;   // not told to the controller yet
+  uint16_t path_ = 0;
+  bool echoed_ = false;  // an echo waits for its acknowledgement: path_, hop_count_, hops_
+  size_t hop_count_ = 0;
+  std::array<congestion::IntHop, congestion::kMaxHops> hops_;
 };
 
 }  // namespace weft::engine::rc

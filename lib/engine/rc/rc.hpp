@@ -47,6 +47,8 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const
 
 // The timer of `qp` fired: a packet that is still missing counts as lost.
 void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
+// A request came with telemetry, and perhaps with an ECN mark: what the next ACK will say.
+void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept;
 
 // responder_resources.cpp: READs and atomics at the responder.
 // Executes a new READ or atomic; returns the NAK syndrome, or 0.

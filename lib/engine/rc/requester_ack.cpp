@@ -69,7 +69,8 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   if (req.una == before) return complete;
   if (req.next < req.una) req.next = req.una;
   if (req.pacer) {
-    req.pacer->on_acknowledged(now, req.una, qp.mtu());
+    if (!req.pacer->on_acknowledged(now, req.una, qp.mtu()))
+      engine.count(Count::acks_without_telemetry);
     heed_pacer(engine, qp);
   }
   while (req.reads_head != req.reads_tail && req.reads[req.reads_head & req.reads_mask] <= req.una)
@@ -112,6 +113,7 @@ void on_gap(Engine& engine, QueuePair& qp, Instant now) noexcept {
 
 void on_acknowledge(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
                     Instant now) noexcept {
+  if (packet.telemetry != nullptr && qp.req.pacer) qp.req.pacer->on_echo(*packet.telemetry);
   const uint8_t syndrome = packet.aeth().syndrome;
   const uint8_t kind = syndrome & wire::kSyndromeKindMask;
   if (kind == wire::kSyndromeAck) {

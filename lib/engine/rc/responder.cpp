@@ -205,4 +205,12 @@ void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (!res.nak_sent && !res.gap.since.is_never()) queue_nak(engine, qp, wire::kNakSequence);
 }
 
+void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept {
+  wire::IntBlock& echo = *qp.res.echo;
+  const auto marks = static_cast<uint16_t>(echo.marks + (marked ? 1 : 0));
+  echo = block;
+  echo.flags = wire::kIntEcho;
+  echo.marks = marks;
+}
+
 }  // namespace weft::engine::rc

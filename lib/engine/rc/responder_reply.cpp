@@ -34,6 +34,7 @@ void emit_ack(QueuePair& qp, FrameBuilder& out, Psn psn, uint8_t syndrome) noexc
   std::byte* at = out.start(qp.path, wire::opcode_info(wire::kRcAcknowledge).header_length, 0);
   at = wire::emit_bth(at, {.opcode = wire::kRcAcknowledge, .dest = qp.peer, .psn = psn});
   wire::emit_aeth(at, syndrome, qp.res.msn);
+  if (qp.telemetry) out.put_telemetry(*qp.res.echo);
   out.finish();
 }
 

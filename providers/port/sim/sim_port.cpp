@@ -33,6 +33,7 @@ engine::Capabilities sim_capabilities() {
   engine::Capabilities c;
   c.integrity_bits = 32;
   c.ecn = true;
+  c.telemetry = true;
   return c;
 }
 

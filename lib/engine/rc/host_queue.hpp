@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The queue before our own port, seen as a hop of telemetry: a link of the line rate that all paced
+// queue pairs of a device share. A controller that lives on telemetry gets it where no switch says
+// anything, so that the flows of one host at least share its line without a queue.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lib/congestion/controller.hpp"
+#include "weft/units.hpp"
+
+namespace weft::engine::rc {
+
+class HostQueue {
+ public:
+  // `line_rate` in bits per second.
+  explicit HostQueue(double line_rate) noexcept
+      : rate_mbps_(static_cast<uint32_t>(std::clamp(line_rate / 1e6, 1.0, 4e9))),
+        ps_per_byte_(8e12 / line_rate) {}
+
+  // A packet that takes `bytes` of the link joins the queue: what it finds there.
+  congestion::IntHop pass(Instant now, uint32_t bytes) noexcept {
+    const Instant begin = std::max(now, free_at_);
+    const auto waiting = static_cast<double>((begin - now).ps);
+    const congestion::IntHop hop{rate_mbps_, static_cast<uint32_t>(begin.ps / 1000), sent_bytes_,
+                                 static_cast<uint32_t>(waiting / ps_per_byte_)};
+    free_at_ = begin + Duration{static_cast<int64_t>(bytes * ps_per_byte_)};
+    sent_bytes_ += bytes;
+    return hop;
+  }
+
+ private:
+  uint32_t rate_mbps_;
+  double ps_per_byte_;
+  Instant free_at_;
+  uint32_t sent_bytes_ = 0;  // wraps, as in a packet
+};
+
+}  // namespace weft::engine::rc
