@@ -63,6 +63,7 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
   hello.max_rd_atomic =
       static_cast<uint8_t>(std::min<uint32_t>(options.max_rd_atomic, device.max_rd_atomic));
   hello.service = qp.type();
+  if (device.telemetry) hello.capabilities |= kCanTelemetry;
   hello.transport = device.provider + "+" + device.port;
   hello.private_data = options.private_data;
   return hello;
@@ -101,6 +102,7 @@ QueuePairAttributes rtr_attributes(const Handshake& s) {
   a.dest_qpn = s.peer.qpn;
   a.rq_psn = s.peer.psn;
   if (s.ours.service == QpType::uc) return a;
+  if (s.ours.capabilities & s.peer.capabilities & kCanTelemetry) a.telemetry = true;
   a.max_dest_rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
   a.min_rnr_timer = s.options.min_rnr_timer;
   return a;

@@ -41,6 +41,7 @@ std::vector<std::byte> emit_hello(const Hello& hello) {
   body.path_mtu = hello.path_mtu;
   body.max_rd_atomic = hello.max_rd_atomic;
   body.service = static_cast<uint8_t>(hello.service);
+  body.capabilities = hello.capabilities;
   const size_t name_size = std::min(hello.transport.size(), body.transport.size());
   std::copy_n(hello.transport.data(), name_size, body.transport.data());
   return emit(MessageKind::hello, &body, sizeof body, hello.private_data.data(),
@@ -101,7 +102,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   if (body.service > static_cast<uint8_t>(QpType::srd))
     return bad("the peer's hello names a transport service that there is not");
   hello.service = static_cast<QpType>(body.service);
-  if (body.zero[0] != 0 || body.zero[1] != 0) return bad("the peer's hello sets reserved bytes");
+  hello.capabilities = body.capabilities;
   const auto end = std::find(body.transport.begin(), body.transport.end(), '\0');
   const auto is_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '_';

@@ -28,7 +28,8 @@
 namespace weft::verbs {
 
 inline constexpr uint32_t kConnectMagic = 0x57454654;  // "WEFT"
-inline constexpr uint16_t kConnectVersion = 1;
+inline constexpr uint16_t kConnectVersion = 2;
+inline constexpr uint16_t kCanTelemetry = 1;  // capability: lib/wire/INT.md
 inline constexpr size_t kMaxPrivateData = 4096;
 inline constexpr size_t kMaxRejectText = 160;
 
@@ -50,8 +51,8 @@ struct HelloBody {
   base::Be32 psn;
   base::Be32 path_mtu;
   uint8_t max_rd_atomic = 0;
-  uint8_t service = 0;  // QpType: 0 RC, 1 UC, 2 UD, 3 SRD
-  uint8_t zero[2]{};
+  uint8_t service = 0;               // QpType: 0 RC, 1 UC, 2 UD, 3 SRD
+  base::Be16 capabilities;           // what both state holds; unknown bits mean nothing
   std::array<char, 16> transport{};  // "roce+udp", zero padded
 };
 static_assert(sizeof(HelloBody) == 48);
@@ -66,6 +67,7 @@ struct Hello {
   uint32_t path_mtu = 0;
   uint8_t max_rd_atomic = 0;
   QpType service = QpType::rc;
+  uint16_t capabilities = 0;
   std::string transport;  // provider+port
   std::vector<std::byte> private_data;
 };

@@ -17,6 +17,7 @@ Hello sample() {
   hello.path_mtu = 4096;
   hello.max_rd_atomic = 16;
   hello.service = QpType::ud;
+  hello.capabilities = 0x8001;
   hello.transport = "roce+udp";
   hello.private_data = {std::byte{1}, std::byte{2}, std::byte{3}};
   return hello;
@@ -52,6 +53,7 @@ TEST_CASE("a hello parses back") {
   CHECK(hello->path_mtu == 4096);
   CHECK(hello->max_rd_atomic == 16);
   CHECK(hello->service == QpType::ud);
+  CHECK(hello->capabilities == 0x8001);
   CHECK(hello->transport == "roce+udp");
   CHECK(hello->private_data == sample().private_data);
 }
@@ -60,10 +62,10 @@ TEST_CASE("a hello has exactly these bytes") {
   // The layout is the protocol: a change needs a new version.
   const std::vector<std::byte> message = emit_hello(sample());
   const uint8_t expected[] = {
-      'W', 'E',  'F',  'T',  0, 1, 1,    0,    0,   0, 0, 51, 0,   0,    0,    0,
-      0,   0,    0,    0,    0, 0, 0xFF, 0xFF, 127, 0, 0, 2,  0,   0x12, 0x34, 0x56,
-      0,   0xAB, 0xCD, 0xEF, 0, 0, 16,   0,    16,  2, 0, 0,  'r', 'o',  'c',  'e',
-      '+', 'u',  'd',  'p',  0, 0, 0,    0,    0,   0, 0, 0,  1,   2,    3};
+      'W', 'E',  'F',  'T',  0, 2, 1,    0,    0,   0, 0,    51, 0,   0,    0,    0,
+      0,   0,    0,    0,    0, 0, 0xFF, 0xFF, 127, 0, 0,    2,  0,   0x12, 0x34, 0x56,
+      0,   0xAB, 0xCD, 0xEF, 0, 0, 16,   0,    16,  2, 0x80, 1,  'r', 'o',  'c',  'e',
+      '+', 'u',  'd',  'p',  0, 0, 0,    0,    0,   0, 0,    0,  1,   2,    3};
   REQUIRE(message.size() == sizeof expected);
   CHECK(std::memcmp(message.data(), expected, sizeof expected) == 0);
 }
@@ -74,7 +76,7 @@ TEST_CASE("a wrong header is refused") {
   h.magic = 0x47455420;  // "GET "
   CHECK_FALSE(check_header(h));
   h = good;
-  h.version = 2;
+  h.version = 1;
   CHECK(check_header(h).error().code == Code::not_supported);
   for (const int kind : {0, 4, 255}) {
     h = good;
@@ -109,7 +111,7 @@ TEST_CASE("every field of a hello is checked") {
   CHECK_FALSE(with_byte(24, 1));    // MTU 16 MiB and some
   CHECK(with_byte(29, 3));          // SRD
   CHECK_FALSE(with_byte(29, 4));    // no such service
-  CHECK_FALSE(with_byte(30, 1));    // reserved
+  CHECK(with_byte(30, 0xFF));       // capabilities that we do not know
   CHECK_FALSE(with_byte(32, 0));    // no transport
   CHECK_FALSE(with_byte(33, '"'));  // not a name
   Hello hello = sample();
