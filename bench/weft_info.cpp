@@ -45,6 +45,8 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
       {"by_reference", a.by_reference,
        a.by_reference ? "large payload is pulled once from the sender's memory"
                       : "payload goes through the port's buffers"},
+      {"telemetry", a.telemetry,
+       a.telemetry ? "to peers that have it too" : "hpcc sees its own queue only (telemetry=1)"},
   };
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/wire/int_block.hpp"
 #include "providers/software/ports.hpp"
 
 namespace weft::software {
@@ -84,7 +85,7 @@ OwnKey number_key(std::string_view name, uint32_t& target, uint32_t smallest, ui
 }
 
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
-                             uint16_t udp_port) {
+                             uint16_t udp_port, const bool& telemetry) {
   const std::string name = spec.port.empty() ? "udp" : spec.port;
   const PortKind* const kind = find_port(name);
   if (kind == nullptr)
@@ -94,7 +95,7 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
   if (const Result<void> taken = take_own(options, own); !taken) return taken.error();
   engine::PortOptions port_options{
       spec.where.empty() ? std::string(kind->default_where) : spec.where,
-      verbs::take_layer(options, name), udp_port};
+      verbs::take_layer(options, name), udp_port, telemetry ? wire::kIntUdpPort : uint16_t{0}};
   Result<std::unique_ptr<engine::Port>> port = kind->open(port_options);
   if (!port) return port.error();
   port = wrap(std::move(*port), std::move(options), own);
@@ -121,13 +122,14 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
   a.max_message = limits.max_message;
   a.integrity_bits = c.integrity_bits;
   a.by_reference = c.by_reference;
+  a.telemetry = c.telemetry;
   return a;
 }
 
 void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out) {
   for (const PortKind& kind : ports()) {
     const Result<std::unique_ptr<engine::Port>> port =
-        kind.open({std::string(kind.default_where), {}, udp_port});
+        kind.open({std::string(kind.default_where), {}, udp_port, 0});
     DeviceListing entry;
     entry.spec = provider + "+" + std::string(kind.name) + ":" + std::string(kind.default_where);
     entry.usable = port.ok();

@@ -25,15 +25,18 @@ OwnKey flag_key(std::string_view name, bool& target);
 // An OwnKey of a number from `smallest` to `largest`.
 OwnKey number_key(std::string_view name, uint32_t& target, uint32_t smallest, uint32_t largest);
 
+inline constexpr bool kNoTelemetry = false;
+
 struct OpenedPort {
   std::unique_ptr<engine::Port> port;
   std::string name;  // "udp"
 };
 
 // `own` takes its keys out of the device string; an unknown key is an error that lists the valid
-// ones. `udp_port` is where frames of this protocol go.
+// ones. `udp_port` is where frames of this protocol go. `telemetry`, which a key of `own` may set:
+// whether the port is to carry it.
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
-                             uint16_t udp_port);
+                             uint16_t udp_port, const bool& telemetry = kNoTelemetry);
 
 // What the port and the engine's limits say about the device.
 DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,

@@ -20,7 +20,8 @@ inline const char* device_of_test() {
 }
 
 struct Endpoint {
-  Device device = *Device::open(device_of_test());
+  std::string spec = device_of_test();
+  Device device = *Device::open(spec);
   CompletionQueue cq = *device.completion_queue({.capacity = 64});
   ProtectionDomain pd = *device.protection_domain();
 

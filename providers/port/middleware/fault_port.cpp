@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/wire/int_block.hpp"
 #include "lib/wire/opcode.hpp"
 
 namespace weft::middleware {
@@ -16,8 +17,10 @@ namespace {
 using engine::Frame;
 using engine::TxFrame;
 
-uint8_t opcode_of(const std::byte* bytes, uint32_t length) noexcept {
-  return length == 0 ? 0xFF : static_cast<uint8_t>(bytes[0]);
+// Telemetry may stand before the BTH.
+uint8_t opcode_of(const std::byte* bytes, uint32_t length, const engine::Path& path) noexcept {
+  const size_t bth = path.destination_port == wire::kIntUdpPort ? sizeof(wire::IntBlock) : 0;
+  return length <= bth ? 0xFF : static_cast<uint8_t>(bytes[bth]);
 }
 
 // Puts a frame together in one piece.
@@ -67,7 +70,8 @@ bool assemble(HeldFrame& held, const Frame& frame) noexcept {
   const uint32_t headers =
       apart
           ? std::min<uint32_t>(
-                frame.length, wire::opcode_info(opcode_of(frame.bytes, frame.length)).header_length)
+                frame.length,
+                wire::opcode_info(opcode_of(frame.bytes, frame.length, *frame.path)).header_length)
           : frame.length;
   Assembly whole(held);
   whole.add(frame.bytes, headers);
@@ -182,7 +186,7 @@ size_t FaultPort::transmit(std::span<const TxFrame> frames) noexcept {
   for (size_t i = 0; i < frames.size(); ++i) {
     const TxFrame& frame = frames[i];
     const FaultLane::Fate fate =
-        sent_.decide(options_, opcode_of(frame.head, frame.head_length), now);
+        sent_.decide(options_, opcode_of(frame.head, frame.head_length, *frame.path), now);
     if (fate.plain()) continue;
     const size_t run = i - begin;
     if (run != 0) {
@@ -213,7 +217,7 @@ size_t FaultPort::receive(std::span<Frame> frames) noexcept {
   size_t n = 0;
   for (const Frame& frame : lent_) {
     const FaultLane::Fate fate =
-        received_.decide(options_, opcode_of(frame.bytes, frame.length), now);
+        received_.decide(options_, opcode_of(frame.bytes, frame.length, *frame.path), now);
     hold_received(fate, frame, now);
     if (!fate.pass) continue;
     frames[n] = frame;

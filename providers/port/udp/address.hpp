@@ -48,6 +48,7 @@ struct LocalAddress {
   uint32_t interface_mtu = 65536;
   bool loopback = true;
   uint16_t port = kRocePort;  // where frames of the protocol come to
+  uint16_t shift = 0;         // added to it where we bind: a switch holds `port` itself
 
   bool ipv4() const { return gid.is_ipv4(); }
 };

@@ -22,6 +22,7 @@ constexpr Key kKeys[] = {
     {"gro", &Options::gro, 0, 1},
     {"batch", &Options::batch, 1, 64},
     {"busy_poll", &Options::busy_poll, 0, 1'000'000},
+    {"switched", &Options::switched, 0, 1},
     {"ports", &Options::ports, 1, 16384},
 };
 

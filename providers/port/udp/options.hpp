@@ -16,9 +16,13 @@ struct Options {
   uint32_t gro = 1;        // let the kernel hand over uncut or merged trains
   uint32_t batch = 16;     // datagrams read by one call at most
   uint32_t busy_poll = 0;  // microseconds that the kernel polls the device queue in a receive
+  uint32_t switched = 0;   // frames come through a weft_switch, which holds our UDP ports
   uint32_t ports = 0;  // source ports in use at most, one socket each; 0 = 16 on loopback, where
                        // no path depends on them, else 1024 or a quarter of the file limit
 };
+
+// What is added to the UDP ports of an address whose own are held by a switch.
+inline constexpr uint16_t kSwitchedShift = 1000;
 
 // An unknown key or a value out of range is an error that lists the valid ones.
 Result<Options> parse_options(const engine::PortOptions& options);

@@ -27,8 +27,8 @@ uint32_t set_buffer(int fd, int force, int option, int wanted) noexcept {
   return static_cast<uint32_t>(granted);
 }
 
-bool bind_to(int fd, const Gid& gid, uint16_t port, uint32_t scope) noexcept {
-  const SocketAddress address = to_socket_address(gid, port, scope);
+bool bind_to(int fd, const Gid& gid, uint32_t port, uint32_t scope) noexcept {
+  const SocketAddress address = to_socket_address(gid, static_cast<uint16_t>(port), scope);
   return ::bind(fd, &address.generic, address.length) == 0;
 }
 
@@ -45,7 +45,7 @@ bool bind_any_loopback(int fd, Gid& gid, uint16_t port) noexcept {
 }
 
 Error bind_error(const LocalAddress& local, int error) {
-  const std::string port = std::to_string(local.port);
+  const std::string port = std::to_string(local.port + local.shift);
   const std::string where = "UDP port " + port + " of " + text_of(local.gid);
   if (error != EADDRINUSE)
     return {Code::io_error, "cannot bind " + where + ": " + std::strerror(error)};
@@ -97,7 +97,7 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
   if (local.claim == Claim::shared) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   const bool bound = local.claim == Claim::any_loopback
                          ? bind_any_loopback(fd, local.gid, local.port)
-                         : bind_to(fd, local.gid, local.port, local.scope);
+                         : bind_to(fd, local.gid, local.port + local.shift, local.scope);
   if (!bound) return bind_error(local, errno);
   return result;
 }

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/wire/int_block.hpp"
 
 namespace weft::port {
 
@@ -26,9 +28,9 @@ constexpr uint32_t kInFlightMost = 1 << 20;  // more only leaves the caches
 
 uint32_t ip_header(const LocalAddress& local) { return local.ipv4() ? 20 : 40; }
 
-// The largest RoCE MTU whose longest frame fits the interface.
-uint32_t roce_mtu(const LocalAddress& local) {
-  const uint32_t headers = ip_header(local) + kUdpHeader + kRoceHeaders;
+// The largest RoCE MTU whose longest frame, with `block` bytes before it, fits the interface.
+uint32_t roce_mtu(const LocalAddress& local, uint32_t block = 0) {
+  const uint32_t headers = ip_header(local) + kUdpHeader + block + kRoceHeaders;
   const uint32_t room = local.interface_mtu > headers ? local.interface_mtu - headers : 0;
   return std::clamp(std::bit_floor(room), kMinMtu, kMaxMtu);
 }
@@ -86,6 +88,13 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
   Result<LocalAddress> local = resolve(options.where);
   if (!local) return local.error();
   local->port = options.udp_port;
+  if (parsed->switched != 0) {
+    if (local->claim != Claim::exclusive)
+      return Error{Code::invalid_argument,
+                   "udp.switched=1 needs the loopback address that the switch serves, like "
+                   "udp:127.9.0.1"};
+    local->shift = kSwitchedShift;
+  }
 
   std::unique_ptr<AddressGroup> group;
   if (local->claim == Claim::shared) {
@@ -96,10 +105,21 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
   Result<ReceiveSocket> socket = open_receive_socket(*local, *parsed);
   if (!socket) return socket.error();
   if (group) group->steer(socket->socket.fd());
+  std::optional<ReceiveSocket> extra;
+  LocalAddress beside = *local;
+  // Members of a group forward frames by their first bytes, where telemetry would lie.
+  if (options.telemetry_port != 0 && group == nullptr) {
+    beside.port = options.telemetry_port;
+    beside.claim = Claim::exclusive;
+    Result<ReceiveSocket> opened = open_receive_socket(beside, *parsed);
+    if (!opened) return opened.error();
+    extra = std::move(*opened);
+  }
 
   const uint32_t segments = parsed->gso ? probe_segments(*local) : 1;
   auto port =
       std::make_unique<UdpPort>(*local, *parsed, std::move(*socket), std::move(group), segments);
+  if (extra) port->add_telemetry(beside, std::move(*extra), parsed->batch);
   if (!port->usable())
     return Error{Code::no_memory, "no memory for the receive buffers of udp:" + options.where};
   return std::unique_ptr<engine::Port>(std::move(port));
@@ -119,9 +139,18 @@ engine::Port::QpnRange UdpPort::qpn_range() const noexcept {
   return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
 }
 
+void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uint32_t batch) {
+  const int fd = socket.socket.fd();
+  telemetry_ = std::unique_ptr<TelemetrySide>(
+      new TelemetrySide{std::move(socket), Receiver(fd, local, batch, nullptr)});
+  capabilities_.telemetry = true;
+  capabilities_.active_mtu = roce_mtu(local, sizeof(wire::IntBlock));
+}
+
 size_t UdpPort::receive(std::span<engine::Frame> frames) noexcept {
   WEFT_DCHECK(lent_ == 0);
   lent_ = receiver_.receive(frames);
+  if (telemetry_ != nullptr) lent_ += telemetry_->receiver.receive(frames.subspan(lent_));
   return lent_;
 }
 
@@ -139,8 +168,10 @@ size_t UdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 
 bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
   if (receiver_.pending()) return false;
+  if (telemetry_ != nullptr && telemetry_->receiver.pending()) return false;
   if (want_transmit && sender_.blocked() < 0) return false;
   descriptors.push_back({socket_.socket.fd(), POLLIN, 0});
+  if (telemetry_ != nullptr) descriptors.push_back({telemetry_->socket.socket.fd(), POLLIN, 0});
   if (group_ != nullptr) {
     descriptors.push_back({group_->fd(), POLLIN, 0});
     receiver_.expect_forwarded();
@@ -166,6 +197,11 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"udp_tx_trains", tx.trains},
                                    {"udp_tx_errors", tx.errors},
                                    {"udp_tx_foreign_port", tx.foreign_port}});
+  if (telemetry_ != nullptr) {
+    const Receiver::Counters& more = telemetry_->receiver.counters();
+    counters.push_back({"udp_rx_telemetry_frames", more.frames});
+    counters.push_back({"udp_rx_telemetry_errors", more.errors + more.truncated});
+  }
   if (group_ == nullptr) return;
   const AddressGroup::Counters& forward = group_->counters();
   counters.insert(counters.end(), {{"udp_forwarded", forward.forwarded},

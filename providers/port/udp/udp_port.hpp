@@ -18,6 +18,8 @@ class UdpPort final : public engine::Port {
   // Takes sockets that open_udp_port made.
   UdpPort(const udp::LocalAddress& local, const udp::Options& options, udp::ReceiveSocket socket,
           std::unique_ptr<udp::AddressGroup> group, uint32_t segments);
+  // Frames with telemetry come to a socket of their own.
+  void add_telemetry(const udp::LocalAddress& local, udp::ReceiveSocket socket, uint32_t batch);
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return local_.gid; }
@@ -30,14 +32,22 @@ class UdpPort final : public engine::Port {
   void finish_wait() noexcept override { sender_.unblock(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
-  bool usable() const noexcept { return receiver_.usable(); }
+  bool usable() const noexcept {
+    return receiver_.usable() && (telemetry_ == nullptr || telemetry_->receiver.usable());
+  }
 
  private:
+  struct TelemetrySide {
+    udp::ReceiveSocket socket;
+    udp::Receiver receiver;
+  };
+
   udp::LocalAddress local_;
   udp::ReceiveSocket socket_;
   std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
   engine::Capabilities capabilities_;
   udp::Receiver receiver_;
+  std::unique_ptr<TelemetrySide> telemetry_;  // null: none
   udp::Sender sender_;
   size_t lent_ = 0;
 };

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Telemetry as a user meets it: agreed by connect() when both devices have it, else left out; the
+// keys that ask for it; data crosses either way, and a controller that lives on it says when it
+// gets none.
+#include <algorithm>
+
+#include "tests/conformance/connect_support.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft {
+
+using namespace test;
+
+namespace {
+
+uint64_t counter(const Device& device, std::string_view name) {
+  for (const Counter& c : device.counters())
+    if (c.name == name) return c.value;
+  return 0;
+}
+
+// WRITEs of one MTU and more from a to b, until all are done.
+void transfer(Endpoint& from, const QueuePair& a, Endpoint& to, uint32_t bytes) {
+  std::vector<std::byte> source(bytes), target(bytes);
+  for (uint32_t i = 0; i < bytes; ++i) source[i] = static_cast<std::byte>(i * 7 + i / 256);
+  const MemoryRegion in = *to.pd.register_memory(target.data(), bytes, Access::all);
+  const MemoryRegion out = *from.pd.register_memory(source.data(), bytes, Access::all);
+  const Sge sge = out.sge(0, bytes);
+  REQUIRE(a.post_send({.id = 1,
+                       .opcode = Opcode::write,
+                       .sges = {&sge, 1},
+                       .remote_address = reinterpret_cast<uint64_t>(target.data()),
+                       .rkey = in.rkey()}));
+  Completion done;
+  REQUIRE(from.cq.wait({&done, 1}, Duration::from_s(30)) == 1);
+  CHECK(done.status == Status::success);
+  CHECK(source == target);
+}
+
+struct Connected {
+  Endpoint from, to;
+  QueuePair a = from.queue_pair(), b = to.queue_pair();
+
+  Connected(const char* first, const char* second) : from{.spec = first}, to{.spec = second} {
+    Listener listener = *Listener::listen("127.0.0.1:0");
+    Result<Connection> ra = kNone, rb = kNone;
+    connect_both(listener, a, b, {}, {}, ra, rb);
+    REQUIRE(ra);
+    REQUIRE(rb);
+  }
+};
+
+TEST_CASE("telemetry is agreed when both devices have it") {
+  Connected c("roce+udp:lo,cc=hpcc", "roce+udp:lo,telemetry=1");
+  CHECK(c.from.device.attributes().telemetry);
+  CHECK(c.to.device.attributes().telemetry);
+  CHECK(c.a.query().telemetry == true);
+  transfer(c.from, c.a, c.to, 100'000);
+  CHECK(counter(c.to.device, "udp_rx_telemetry_frames") >= 25);
+  CHECK(counter(c.to.device, "udp_rx_frames") == 0);
+  CHECK(counter(c.from.device, "udp_rx_telemetry_frames") > 0);
+  // Nobody stamps here: hpcc has its own queue, and says so.
+  CHECK(counter(c.from.device, "acks_without_telemetry") > 0);
+}
+
+TEST_CASE("telemetry is left out when one device has none") {
+  const bool first = GENERATE(false, true);
+  Connected c(first ? "roce+udp:lo,cc=hpcc" : "roce+udp:lo",
+              first ? "roce+udp:lo" : "roce+udp:lo,telemetry=1");
+  CHECK_FALSE(c.a.query().telemetry.has_value());
+  transfer(c.from, c.a, c.to, 100'000);
+  CHECK(counter(c.to.device, "udp_rx_telemetry_frames") == 0);
+  CHECK((counter(c.from.device, "acks_without_telemetry") > 0) == first);
+}
+
+TEST_CASE("the port leaves room for the block in its MTU") {
+  const Endpoint e{.spec = "roce+udp:lo,telemetry=1"};
+  CHECK(e.device.attributes().active_mtu == 4096);
+}
+
+TEST_CASE("keys of congestion control that make no sense are refused") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"roce+udp:lo,cc=hpcc-pint", "digest"},
+      {"roce+udp:lo,cc=hpcc,cc.etta=0.9", "eta"},
+      {"roce+udp:lo,cc=hpcc,cc.eta=x", "must be a number"},
+      {"roce+udp:lo,cc.eta=0.9", "add cc=NAME"},
+      {"roce+udp:lo,telemetry=2", "0 or 1"},
+      {"roce+udp:lo,udp.switched=1", "127.9.0.1"}};
+  for (const auto& [spec, words] : cases) {
+    const Result<Device> device = Device::open(spec);
+    INFO(spec);
+    REQUIRE_FALSE(device);
+    CHECK(device.error().message.find(words) != std::string::npos);
+  }
+  CHECK(Device::open("roce+udp:lo,cc=dctcp,cc.min_rate_mbps=10,cc_line_mbps=1000"));
+}
+
+}  // namespace
+}  // namespace weft
