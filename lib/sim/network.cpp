@@ -85,12 +85,19 @@ Link& Network::connect(Host& a, Host& b, const LinkOptions& options) {
   return *links_[first];
 }
 
+Link& Network::uplink(Host& host, Node& node, const LinkOptions& options) {
+  links_.push_back(std::make_unique<Link>(events_, pool_, node, options));
+  host.uplink_ = links_.back().get();
+  return *host.uplink_;
+}
+
 Host::Sent Host::send(Packet* packet) {
   for (const Route& route : routes_) {
     if (route.destination != packet->path.destination) continue;
     return route.link->send(packet) ? Sent::taken : Sent::wait;
   }
-  return Sent::no_route;
+  if (uplink_ == nullptr) return Sent::no_route;
+  return uplink_->send(packet) ? Sent::taken : Sent::wait;
 }
 
 void Host::arrive(Packet* packet, Instant now) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A simulated network: nodes, and links that serialize, delay and bound what waits. A host is a
-// node with an address: what arrives waits there until somebody (a port) fetches it. Switches will
-// be nodes too; links know only where they end.
+// node with an address: what arrives waits there until somebody (a port) fetches it. A switch is a
+// node too (switch_node.hpp); links know only where they end.
 #pragma once
 
 #include <algorithm>
@@ -95,6 +95,8 @@ class Network {
   Host& add_host(const Gid& address);
   // A cable between two hosts. Returns the direction from `a` to `b`.
   Link& connect(Host& a, Host& b, const LinkOptions& options);
+  // The way from `host` to everybody it has no cable to: a link that ends at `node`, a switch.
+  Link& uplink(Host& host, Node& node, const LinkOptions& options);
 
   EventQueue& events() noexcept { return events_; }
   PacketPool& pool() noexcept { return pool_; }
@@ -152,6 +154,7 @@ class Host final : public Node {
   const uint32_t index_;
   const Gid address_;
   std::vector<Route> routes_;
+  Link* uplink_ = nullptr;
   PacketQueue received_;
   EventHandler* handler_ = nullptr;
   uint64_t handler_argument_ = 0;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A Switch in the simulated network: hosts send to it through links, it gives frames to hosts. It
+// is looked at every 100 ns while frames are inside, as a polling program would; what it writes
+// into telemetry is exact.
+#pragma once
+
+#include <vector>
+
+#include "lib/sim/network.hpp"
+#include "lib/sim/switch.hpp"
+
+namespace weft::sim {
+
+class SwitchNode final : public Node, public EventHandler {
+ public:
+  // Host i is on port i.
+  SwitchNode(Network& network, std::unique_ptr<Switch> device, std::vector<Host*> hosts)
+      : events_(network.events()),
+        pool_(network.pool()),
+        device_(std::move(device)),
+        hosts_(std::move(hosts)) {}
+
+  Switch& device() noexcept { return *device_; }
+  uint64_t strays() const noexcept { return strays_; }  // frames from or to nobody here
+
+  void arrive(Packet* packet, Instant now) override {
+    const uint32_t in = port_of(packet->path.source), out = port_of(packet->path.destination);
+    if (in == hosts_.size() || out == hosts_.size()) {
+      ++strays_;
+      return pool_.give(packet);
+    }
+    device_->receive(in, out, packet, now);
+    look_later();
+  }
+
+  void on_event(Instant now, uint64_t) override {
+    looking_ = false;
+    device_->run(now);
+    for (PacketQueue& departed = device_->departed(); !departed.empty();) {
+      Packet* const packet = departed.pop();
+      hosts_[port_of(packet->path.destination)]->arrive(packet, now);
+    }
+    if (device_->inside() != 0) look_later();
+  }
+
+ private:
+  static constexpr Duration kLook = Duration::from_ns(100);
+
+  uint32_t port_of(const Gid& address) const noexcept {
+    uint32_t i = 0;
+    while (i < hosts_.size() && hosts_[i]->address() != address) ++i;
+    return i;
+  }
+  void look_later() {
+    if (looking_) return;
+    looking_ = true;
+    events_.schedule(events_.now() + kLook, *this, 0);
+  }
+
+  EventQueue& events_;
+  PacketPool& pool_;
+  std::unique_ptr<Switch> device_;
+  std::vector<Host*> hosts_;
+  bool looking_ = false;
+  uint64_t strays_ = 0;
+};
+
+}  // namespace weft::sim
