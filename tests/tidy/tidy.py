@@ -50,6 +50,7 @@ MAY_INCLUDE = {
     "bench": "base",
     "simulator": "base congestion sim",  # bench/sim: the program weft_sim
     "coll": "base collective",  # bench/coll: the program weft_coll
+    "switch": "base wire congestion engine sim port_udp",  # bench/switch: the program weft_switch
     "floors": "base port_udp port_shm engine wire memory",  # bench/raw_*: what lies below the API
     "tests": None,  # everything
 }
@@ -75,8 +76,8 @@ def room_of(path):
         return "floors"
     if parts[:2] == ["bench", "sim"] and len(parts) > 2:
         return "simulator"
-    if parts[:2] == ["bench", "coll"] and len(parts) > 2:
-        return "coll"
+    if parts[0] == "bench" and len(parts) > 2 and parts[1] in ("coll", "switch"):
+        return parts[1]
     if parts[0] in ("bench", "examples", "tests"):
         return parts[0]
     return None

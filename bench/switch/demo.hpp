@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `weft_switch demo`: two senders, one bottleneck, controllers side by side, all in this process.
+#pragma once
+
+#include "bench/switch/shape.hpp"
+
+namespace weft::bench {
+
+struct DemoOptions {
+  std::vector<std::string> hosts = Shape().hosts;  // two senders, the receiver
+  std::vector<std::string> controllers = {"hpcc", "dcqcn-paper"};
+  uint32_t mbps = 400;    // of every cable; both senders begin at it
+  double delay_us = 250;  // of every cable, one way
+  double warm_up_s = 1;
+  double seconds = 2;  // measured
+  uint32_t runs = 5;
+  std::vector<std::string> keys;  // more keys of the senders' devices
+};
+
+int demo(const DemoOptions& options);
+
+}  // namespace weft::bench
