@@ -84,15 +84,15 @@ TEST_CASE("what comes into a switch comes out or is counted as lost") {
   sim::SwitchOptions options = star();
   const bool small = GENERATE(false, true);
   if (small) options.buffer = 60'000;
-  Star s(nullptr, options, Duration::from_us(50));
+  Star s("none", options, Duration::from_us(50));
   for (size_t i = 0; i < 2; ++i) {
-    fill(s.stations[i]->at(0), 2u << 20, i + 5);
-    s.write(i, 2u << 20);
+    fill(s.stations[i]->at(0), 1u << 20, i + 5);
+    s.write(i, 1u << 20);
   }
   REQUIRE(s.world.run());
   for (size_t i = 0; i < 2; ++i) {
     CHECK(s.from[i]->only_sent().status == Status::success);
-    CHECK(s.arrived(i, 2u << 20));
+    CHECK(s.arrived(i, 1u << 20));
   }
   const sim::Switch::Counters& c = s.device().counters();
   CHECK(c.frames == c.left + c.dropped + c.faulted);
@@ -150,7 +150,8 @@ TEST_CASE("a switch says what it saw, in the units of the wire") {
     CHECK(block->records[0].rate_mbps == 10'000);
     CHECK(block->records[0].time_ns == 500 + 800 * i);
     CHECK(block->records[0].sent_bytes == 1000 * i);
-    CHECK(block->records[0].queue_bytes == 1000 * (2 - i));
+    // The first one met an empty port: the others came in the same instant, behind it.
+    CHECK(block->records[0].queue_bytes == (i == 1 ? 1000 : 0));
     pool.give(p);
   }
   // An hour later the counters of the model have wrapped; those on the wire have not.
