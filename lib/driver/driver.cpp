@@ -37,6 +37,7 @@ Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machi
       lock_(!options.single_thread),
       threaded_(!options.single_thread),
       batches_posts_(port_->capabilities().train_frames > 1),
+      idle_mask_(options.paces ? 0 : 15),
       rx_(new engine::Frame[kBurst]),
       tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {}
 
@@ -63,7 +64,7 @@ void Driver::turn() noexcept {
   unflushed_ = 0;
   const size_t received = port_->receive({rx_.get(), kBurst});
   const bool busy = received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_;
-  if (!busy && ++idle_turns_ % 16 != 0) return;  // timers are looked at every 16th idle turn
+  if (!busy && (++idle_turns_ & idle_mask_) != 0) return;
   const Instant now = clock_.now();
   if (received != 0) {
     machine_->receive({rx_.get(), received}, now);

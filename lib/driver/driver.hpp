@@ -24,6 +24,7 @@ namespace weft::driver {
 
 struct DriverOptions {
   bool single_thread = false;  // no locks, no thread: the application makes all progress
+  bool paces = false;          // packets wait for their time: timers are looked at in every turn
 };
 
 // A completion queue as the application sees it: the engine's ring, a consumer lock, a descriptor.
@@ -103,6 +104,7 @@ class Driver {
   Lock lock_;
   const bool threaded_;
   const bool batches_posts_;
+  const uint32_t idle_mask_;  // timers are looked at in the idle turns that have none of its bits
   const base::ForkMark fork_mark_;
 
   // Under the lock.

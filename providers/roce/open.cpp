@@ -27,8 +27,10 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (const Result<void> ok = congestion.apply(config); !ok) return ok.error();
   config.start = base::Clock::process().now();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
-  std::shared_ptr<RoceContext> context(new RoceContext(
-      std::move(opened->port), config, {.single_thread = single_thread}, std::move(attributes)));
+  std::shared_ptr<RoceContext> context(
+      new RoceContext(std::move(opened->port), config,
+                      {.single_thread = single_thread, .paces = config.congestion.has_value()},
+                      std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();
   return std::shared_ptr<verbs::Context>(std::move(context));
 }
