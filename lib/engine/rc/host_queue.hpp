@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queue before our own port, seen as a hop of telemetry: a link of the line rate that all paced
-// queue pairs of a device share. A controller that lives on telemetry gets it where no switch says
-// anything, so that the flows of one host at least share its line without a queue.
+// The queue before our own port, seen as a hop of telemetry: what would wait before a link of the
+// line rate that all paced queue pairs of a device share. A controller that lives on telemetry gets
+// it where no switch says anything, so that the flows of one host at least share its line.
+//
+// Nothing really waits here, so nothing would slow a flow down while the queue drains; hence the
+// bytes that count as sent are those that came, not those that such a link would have served.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +26,7 @@ class HostQueue {
   congestion::IntHop pass(Instant now, uint32_t bytes) noexcept {
     const Instant begin = std::max(now, free_at_);
     const auto waiting = static_cast<double>((begin - now).ps);
-    const congestion::IntHop hop{rate_mbps_, static_cast<uint32_t>(begin.ps / 1000), sent_bytes_,
+    const congestion::IntHop hop{rate_mbps_, static_cast<uint32_t>(now.ps / 1000), sent_bytes_,
                                  static_cast<uint32_t>(waiting / ps_per_byte_)};
     free_at_ = begin + Duration{static_cast<int64_t>(bytes * ps_per_byte_)};
     sent_bytes_ += bytes;
