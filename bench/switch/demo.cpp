@@ -15,8 +15,6 @@
 namespace weft::bench {
 namespace {
 
-constexpr double kFrameBits = 4300 * 8;  // of path MTU 4096
-
 // The network that the defaults are for (facts of the papers): dcqcn-paper's, and that of the rest.
 struct Reference {
   double mbps, rtt_us;
@@ -26,7 +24,10 @@ Reference reference_of(std::string_view controller) {
 }
 
 // A bit above the unloaded round trip: four cables, a frame's time on each of two, two looks.
-double rtt_us(const DemoOptions& o) { return 4 * o.delay_us + 2 * kFrameBits / o.mbps + 50; }
+double rtt_us(const DemoOptions& o) {
+  constexpr double kHeaders = 200;  // with telemetry
+  return 4 * o.delay_us + 2 * 8 * (o.mtu + kHeaders) / o.mbps + 100;
+}
 
 struct Keys {
   std::string senders, receiver;
@@ -41,7 +42,8 @@ Result<Keys> keys_of(const std::string& controller, const DemoOptions& o) {
   double cnp_interval = rtt;
   Keys keys;
   keys.senders = "cc=" + controller + ",cc_line_mbps=" + std::to_string(o.mbps) +
-                 ",cc_rtt_us=" + std::to_string(static_cast<uint32_t>(rtt));
+                 ",cc_rtt_us=" + std::to_string(static_cast<uint32_t>(rtt)) +
+                 ",pacing_quantum_us=" + std::to_string(static_cast<uint32_t>(rtt / 20));
   for (const congestion::Parameter& p : (*kind)->parameters) {
     double value = p.value;
     if (p.name.ends_with("_us")) value *= time;
@@ -120,7 +122,7 @@ Result<Seen> run_once(const std::string& controller, uint32_t run, const DemoOpt
   const Result<sim::SwitchOptions> options = shape.options();
   if (!options) return options.error();
   Result<std::unique_ptr<Dumbbell>> dumbbell =
-      Dumbbell::open(shape.hosts, *options, keys->senders, keys->receiver);
+      Dumbbell::open(shape.hosts, *options, keys->senders, keys->receiver, o.mtu);
   if (!dumbbell) return dumbbell.error();
   return (*dumbbell)->run(o.warm_up_s, o.seconds,
                           [&](const Moment& moment) { show(controller, run, moment); });

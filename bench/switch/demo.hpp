@@ -9,10 +9,11 @@ namespace weft::bench {
 struct DemoOptions {
   std::vector<std::string> hosts = Shape().hosts;  // two senders, the receiver
   std::vector<std::string> controllers = {"hpcc", "dcqcn-paper"};
-  uint32_t mbps = 400;    // of every cable; both senders begin at it
-  double delay_us = 250;  // of every cable, one way
-  double warm_up_s = 1;
-  double seconds = 2;  // measured
+  uint32_t mbps = 100;     // of every cable; both senders begin at it
+  double delay_us = 2000;  // of every cable, one way
+  uint32_t mtu = 1024;
+  double warm_up_s = 2;
+  double seconds = 4;  // measured
   uint32_t runs = 5;
   std::vector<std::string> keys;  // more keys of the senders' devices
 };

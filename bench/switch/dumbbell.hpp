@@ -39,7 +39,7 @@ class Dumbbell {
   static Result<std::unique_ptr<Dumbbell>> open(const std::vector<std::string>& hosts,
                                                 const sim::SwitchOptions& options,
                                                 const std::string& senders,
-                                                const std::string& receiver);
+                                                const std::string& receiver, uint32_t mtu);
   using Show = std::function<void(const Moment&)>;
   Result<Seen> run(double warm_up_s, double measured_s, const Show& show);
 
@@ -61,9 +61,9 @@ class Dumbbell {
     uint64_t marked = 0, dropped = 0, retransmitted = 0;
   };
   static Result<std::unique_ptr<Host>> open_host(const std::string& spec);
-  Result<void> connect(size_t sender, Listener& listener);
+  Result<void> connect(size_t sender, Listener& listener, uint32_t mtu);
   Result<void> post(size_t sender);
-  Result<void> turn();
+  Result<bool> turn();
   Result<void> poll_until(Instant end, const Show& show, std::vector<uint32_t>& queue);
   Totals totals() const;
   void summarize(const Totals& before, const Totals& after, std::vector<uint32_t>& queue);

@@ -33,6 +33,8 @@ int main(int argc, char** argv) {
   show->add_option("--mbps", options.mbps, "Rate of every cable")->check(CLI::Range(1, 100'000));
   show->add_option("--delay-us", options.delay_us, "Of each cable, one way")
       ->check(CLI::Range(1.0, 1e5));
+  show->add_option("--mtu", options.mtu, "Path MTU")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
   show->add_option("--warm-up", options.warm_up_s, "Seconds before measuring")
       ->check(CLI::Range(0.0, 1e4));
   show->add_option("--seconds", options.seconds, "Seconds measured")->check(CLI::Range(0.01, 1e4));

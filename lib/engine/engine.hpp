@@ -29,6 +29,8 @@ struct EngineConfig {
   // Congestion control of RC requesters; none: as fast as the destination's window lets them.
   std::optional<congestion::Preset> congestion;
   Duration cnp_interval = Duration::from_us(50);  // between CNPs of one queue pair; 0: one a mark
+  // A paced queue pair that was held up may catch up on this much time: the length of a burst.
+  Duration pacing_quantum = Duration::from_us(10);
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 

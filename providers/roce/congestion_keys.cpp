@@ -41,6 +41,7 @@ void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
   own.push_back(software::number_key("cc_line_mbps", line_mbps_, 1, 1'000'000));
   own.push_back(software::number_key("cc_rtt_us", rtt_us_, 1, 100'000));
   own.push_back(software::number_key("cnp_interval_us", cnp_interval_us_, 0, 1'000'000));
+  own.push_back(software::number_key("pacing_quantum_us", pacing_quantum_us_, 0, 1'000'000));
   own.push_back({"telemetry", [this](const std::string& value) -> Result<void> {
                    bool asked = false;
                    const Result<void> taken = software::flag_key("telemetry", asked).take(value);
@@ -51,6 +52,7 @@ void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
 
 Result<void> CongestionKeys::apply(engine::EngineConfig& config) const {
   config.cnp_interval = Duration::from_us(cnp_interval_us_);
+  config.pacing_quantum = Duration::from_us(pacing_quantum_us_);
   if (name_.empty() && !parameters_.empty())
     return Error{Code::invalid_argument,
                  "cc." + parameters_.front().first + " needs a controller: add cc=NAME"};

@@ -13,7 +13,8 @@ class CongestionKeys {
  public:
   // Takes the keys "cc.PARAMETER" out of `spec`; the others come by append_to().
   Result<void> take_parameters(verbs::DeviceSpec& spec);
-  // cc, cc_line_mbps, cc_rtt_us, cnp_interval_us, telemetry. They write into this object.
+  // cc, cc_line_mbps, cc_rtt_us, cnp_interval_us, pacing_quantum_us, telemetry. They write into
+  // this object.
   void append_to(std::vector<software::OwnKey>& own);
   // Asked for, or needed by the controller.
   const bool& telemetry() const noexcept { return telemetry_; }
@@ -28,6 +29,7 @@ class CongestionKeys {
   uint32_t line_mbps_ = 10'000;
   uint32_t rtt_us_ = 50;
   uint32_t cnp_interval_us_ = 50;
+  uint32_t pacing_quantum_us_ = 10;
 };
 
 }  // namespace weft::roce

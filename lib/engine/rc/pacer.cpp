@@ -12,8 +12,6 @@ namespace {
 // What a packet takes of an Ethernet link besides its payload: preamble, MAC header, IPv4, UDP,
 // BTH, ICRC, FCS and gap.
 constexpr uint32_t kHeaderBytes = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12;
-// A flow that could not send for a while may catch up on this much time: the length of a burst.
-constexpr Duration kQuantum = Duration::from_us(10);
 // What was known of the path after so long a silence is worth nothing; 32-bit counters may have
 // wrapped meanwhile.
 constexpr Duration kForgotten = Duration::from_s(1);
@@ -26,9 +24,11 @@ Duration time_for(uint64_t bytes, double rate) noexcept {
 
 }  // namespace
 
-Pacer::Pacer(const congestion::Preset& preset, HostQueue& own_queue, bool telemetry)
+Pacer::Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum,
+             bool telemetry)
     : preset_(preset),
       own_queue_(own_queue),
+      quantum_(quantum),
       telemetry_(telemetry),
       header_bytes_(kHeaderBytes + (telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0)) {
   controller_.start(preset);
@@ -37,7 +37,7 @@ Pacer::Pacer(const congestion::Preset& preset, HostQueue& own_queue, bool teleme
 void Pacer::on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept {
   sent_ += payload;
   const uint32_t bytes = payload + header_bytes_;
-  next_ = std::max(next_, now - kQuantum) + time_for(bytes, controller_.rate());
+  next_ = std::max(next_, now - quantum_) + time_for(bytes, controller_.rate());
   controller_.on_sent(preset_, bytes, now);
   if (tail_ - head_ == kMarks) --tail_;  // the newest mark stands for more packets
   mark(tail_++) = {end, sent_, now, again,

@@ -20,8 +20,9 @@ namespace weft::engine::rc {
 
 class Pacer {
  public:
-  // `preset` and `own_queue` outlive the pacer. `telemetry`: frames carry it.
-  Pacer(const congestion::Preset& preset, HostQueue& own_queue, bool telemetry);
+  // `preset` and `own_queue` outlive the pacer. A flow that could not send for a while may catch up
+  // on `quantum`. `telemetry`: frames carry it.
+  Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum, bool telemetry);
 
   // May a packet leave now? Else look again at wake_at(), or when an acknowledgement has come.
   bool open(Instant now) const noexcept {
@@ -69,6 +70,7 @@ class Pacer {
   const congestion::Preset& preset_;
   congestion::Controller controller_;
   HostQueue& own_queue_;
+  const Duration quantum_;
   const bool telemetry_;
   const uint32_t header_bytes_;
   Instant next_;        // when the next packet may leave
