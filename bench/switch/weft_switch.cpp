@@ -35,6 +35,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1.0, 1e5));
   show->add_option("--mtu", options.mtu, "Path MTU")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+  show->add_option("--kmin-rtts", options.kmin_rtts, "No ECN mark below this much queue")
+      ->check(CLI::Range(0.0, 1e3));
+  show->add_option("--kmax-rtts", options.kmax_rtts, "All marked above")
+      ->check(CLI::Range(0.0, 1e3));
+  show->add_option("--pmax", options.pmax, "Share marked at kmax")->check(CLI::Range(0.0, 1.0));
   show->add_option("--warm-up", options.warm_up_s, "Seconds before measuring")
       ->check(CLI::Range(0.0, 1e4));
   show->add_option("--seconds", options.seconds, "Seconds measured")->check(CLI::Range(0.01, 1e4));
