@@ -60,8 +60,10 @@ Switch::Switch(const SwitchOptions& options, fabric::Topology topology, PacketPo
       topology_(std::move(topology)),
       wheel_(chunks_),
       routes_(topology_, options.seed),
+      spray_{fabric::SprayRoutes(topology_, options.seed), {}},
       random_(options.seed),
-      fabric_(topology_, settings_of(options_), wheel_, chunks_, routes_, telemetry_, random_),
+      fabric_(topology_, settings_of(options_), wheel_, chunks_, routes_, telemetry_, spray_,
+              random_),
       pool_(pool),
       faults_(options.mbps.size()) {}
 

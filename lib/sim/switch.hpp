@@ -92,6 +92,7 @@ class Switch {
   fabric::EventWheel wheel_;
   fabric::TelemetryPool telemetry_;
   fabric::RouteTable routes_;
+  fabric::Spray spray_;  // unused: one switch has one path
   base::Random random_;
   fabric::Fabric fabric_;
   PacketPool& pool_;
