@@ -23,14 +23,15 @@ congestion::Preset preset(const char* name, int64_t gbps, int64_t rtt_us = 44) {
 }
 
 // NICs of 100 Gb/s, and between them a cable of 10 that stamps.
-PairOptions before_slow_link(const char* controller, size_t memory = 16u << 20) {
-  PairOptions o = options_with(Psn{0xFFFFF0}, kMtu, memory);
-  if (controller != nullptr) o.station_a.engine.congestion = preset(controller, 100);
+PairOptions before_slow_link(const char* controller, int64_t delay_us = 20) {
+  PairOptions o = options_with(Psn{0xFFFFF0}, kMtu, 16u << 20);
+  if (controller != nullptr)
+    o.station_a.engine.congestion = preset(controller, 100, 2 * delay_us + 4);
   o.station_a.capabilities.in_flight_limit = 8u << 20;
   o.connect.timeout = 14;  // 67 ms: longer than any queue here
   o.connect.telemetry = true;
   o.link = {.rate = Rate::from_gbps(10),
-            .delay = Duration::from_us(20),
+            .delay = Duration::from_us(delay_us),
             .queue_bytes = 4u << 20,
             .drops = true,
             .mark_bytes = 30'000,
@@ -197,8 +198,8 @@ Seen watch(Pair& p, Duration warm_up, Duration length) {
   return seen;
 }
 
-Seen run_with(const char* controller) {
-  PairOptions o = before_slow_link(controller);
+Seen run_with(const char* controller, int64_t delay_us = 20) {
+  PairOptions o = before_slow_link(controller, delay_us);
   if (std::string_view(controller).starts_with("dcqcn-hpccsim"))
     o.station_b.engine.cnp_interval = Duration{};
   Pair p(o);
@@ -226,7 +227,7 @@ TEST_CASE("hpcc keeps a shorter queue than dcqcn, and the link busy") {
 }
 
 TEST_CASE("powertcp lives on the same records") {
-  const Seen seen = run_with("powertcp");
+  const Seen seen = run_with("powertcp", 10);
   INFO(seen.utilisation << " of the link, queue " << seen.mean_queue << " B");
   CHECK(seen.utilisation >= 0.9);
   CHECK(seen.p95_queue < 50'000);
