@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The switch spins while frames move and naps when nothing has for a millisecond. Commands come as
-// lines of the standard input; its end is none. A line per second says what each port did.
+// lines of the standard input; its end is none. A line per second, and one at the end, says what
+// each port did.
 #include "bench/switch/serve.hpp"
 
 #include <poll.h>
@@ -44,6 +45,7 @@ class Server {
       tell(now - told);
       told = now;
     }
+    tell(clock.now() - told);
   }
 
  private:
