@@ -82,7 +82,11 @@ DpdkPort::DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer)
   looped_.reserve(kBurst);
 }
 
+// A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our
+// last word, perhaps. An idle peer looks every 10 ms at least.
 DpdkPort::~DpdkPort() {
+  constexpr useconds_t kLinger_us = 12'000;
+  if (counters_.tx_frames != 0) usleep(kLinger_us);
   rte_pktmbuf_free_bulk(looped_.data(), static_cast<unsigned>(looped_.size()));
   close(timer_);
 }
