@@ -22,7 +22,8 @@ def run(kernel, script, limit_s=120):
         (folder / "job").write_text(script + "\n", encoding="utf-8")
         with open(folder / "console", "w", encoding="utf-8") as console:
             guest = subprocess.Popen(
-                [str(kernel), "mem=768M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
+                ["setpriv", "--pdeathsig", "TERM",  # nothing is left behind if this is killed
+                 str(kernel), "mem=768M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
                  "ro", "con0=null,fd:1", "con=null", "ssl=null", f"uml_dir={name}", "umid=guest",
                  f"init={INIT}", f"weft_folder={name}"],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
