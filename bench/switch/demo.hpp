@@ -12,7 +12,7 @@ struct DemoOptions {
   uint32_t mbps = 100;     // of every cable; both senders begin at it
   double delay_us = 2000;  // of every cable, one way
   uint32_t mtu = 1024;
-  double kmin_rtts = 2.5, kmax_rtts = 10, pmax = 0.2;  // ECN, in round trips of queue
+  double kmin_rtts = 0.02, kmax_rtts = 0.8, pmax = 0.01;  // ECN, in round trips of queue
   double warm_up_s = 2;
   double seconds = 4;  // measured
   uint32_t runs = 5;
