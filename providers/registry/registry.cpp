@@ -11,10 +11,10 @@ namespace weft::verbs {
 
 std::span<const Provider> providers() {
   static const Provider kProviders[] = {
-      {"roce", &roce::open, &roce::list},
-      {"srd", &srd::open, &srd::list},
+    {"roce", &roce::open, &roce::list},
+    {"srd", &srd::open, &srd::list},
 #if WEFT_HAVE_IBVERBS
-      {"ibverbs", &ibverbs::open, &ibverbs::list},
+    {"ibverbs", &ibverbs::open, &ibverbs::list},
 #endif
   };
   return kProviders;

@@ -96,7 +96,7 @@ TEST_CASE("nothing of an early packet is seen before its turn, roce:C-PSN-19") {
   CHECK(e.heard[0].bth().psn == (first + 4).value);
   for (const uint32_t i : {3u, 4u}) CHECK(e.has_data(128 * i));
   REQUIRE(e.say(e.write(first + 5, e.data)).size() == 1);  // all is as it was
-  CHECK(e.wait(Duration::from_us(5000)).empty());             // and no NAK comes after
+  CHECK(e.wait(Duration::from_us(5000)).empty());          // and no NAK comes after
 }
 
 TEST_CASE("a packet that stays away is asked for once, after a while") {
