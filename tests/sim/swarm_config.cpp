@@ -57,10 +57,11 @@ FaultOptions draw_faults(Random& r) {
 congestion::Preset draw_congestion(Random& r) {
   constexpr const char* kNames[] = {"none",   "dcqcn-paper",    "dcqcn-nic", "dcqcn-hpccsim+win",
                                     "timely", "timely-patched", "swift",     "theta-powertcp"};
-  return *congestion::make_preset(kNames[r.below(std::size(kNames))],
-                                  {.line = Rate::from_gbps(around(r, 10, 200)),
-                                   .rtt = Duration::from_us(around(r, 2, 50)),
-                                   .network = {}});
+  // One after the other: compilers evaluate arguments in different orders.
+  const char* const name = kNames[r.below(std::size(kNames))];
+  const Rate line = Rate::from_gbps(around(r, 10, 200));
+  const Duration rtt = Duration::from_us(around(r, 2, 50));
+  return *congestion::make_preset(name, {.line = line, .rtt = rtt, .network = {}});
 }
 
 StationOptions draw_station(Random& r, uint32_t index, bool ipv4) {
