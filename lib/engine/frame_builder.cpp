@@ -59,7 +59,8 @@ std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   frame_ = &frames_[count_];
   head_ = at_ = &arena_[arena_used_];
   prefix_ = path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
-  WEFT_DCHECK(prefix_ + header_length <= largest_head_);
+  // A head without payload may be longer: the bitmap of an SRD acknowledgement.
+  WEFT_DCHECK(prefix_ + header_length <= largest_head_ + max_payload_);
   if (prefix_ != 0) put_telemetry({});
   header_length_ = prefix_ + header_length;
   pad_ = pad_for(payload_length);
