@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "lib/base/queue_sizes.hpp"
+
 namespace weft::engine {
 
 namespace {
@@ -25,17 +27,7 @@ Result<void> check(const QpConfig& c, const Limits& limits) {
   if (c.send_cq == nullptr || c.recv_cq == nullptr)
     return Error{Code::invalid_argument,
                  "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
-  if (c.max_send_wr == 0 || c.max_send_wr > limits.max_qp_wr || c.max_recv_wr > limits.max_qp_wr)
-    return Error{
-        Code::invalid_argument,
-        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
-  if (c.max_send_sge > limits.max_sge || c.max_recv_sge > limits.max_sge)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
-  if (c.max_inline > limits.max_inline)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
-  return {};
+  return base::check_queue_sizes(c, limits);
 }
 
 void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change) {

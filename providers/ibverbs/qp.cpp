@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/queue_sizes.hpp"
 #include "lib/engine/qp_attributes.hpp"
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/srq.hpp"
@@ -22,20 +23,6 @@ ibv_cq* queue_of(const CompletionQueue& handle, const Context& context) {
 
 Cq& receives_of(const QueuePairOptions& options) {
   return static_cast<Cq&>(*options.recv_cq.impl());
-}
-
-Result<void> check_sizes(const QueuePairOptions& o, const DeviceAttributes& limits) {
-  if (o.max_send_wr == 0 || o.max_send_wr > limits.max_qp_wr || o.max_recv_wr > limits.max_qp_wr)
-    return Error{
-        Code::invalid_argument,
-        "max_send_wr must be 1.." + std::to_string(limits.max_qp_wr) + " and max_recv_wr no more"};
-  if (o.max_send_sge > limits.max_sge || o.max_recv_sge > limits.max_sge)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_sge) + " scatter/gather entries"};
-  if (o.max_inline > limits.max_inline)
-    return Error{Code::invalid_argument,
-                 "at most " + std::to_string(limits.max_inline) + " bytes inline"};
-  return {};
 }
 
 // What is passed to the device, and which of it.
@@ -111,7 +98,8 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
     return Error{Code::not_supported,
                  "provider ibverbs has RC, UC and UD queue pairs: set QueuePairOptions::type to "
                  "one of them, or open an srd device"};
-  if (const Result<void> ok = check_sizes(options, context.attributes()); !ok) return ok.error();
+  if (const Result<void> ok = base::check_queue_sizes(options, context.attributes()); !ok)
+    return ok.error();
   ibv_qp_init_attr wanted{};
   wanted.send_cq = queue_of(options.send_cq, context);
   wanted.recv_cq = queue_of(options.recv_cq, context);

@@ -21,18 +21,6 @@ TAGGED = ("ops", "states", "cq", "errors", "memory", "srq", "unreliable", "progr
           "processes", "big", "allocation", "ibverbs_device")
 
 
-def why_not():
-    """What this machine lacks for the test, or None."""
-    if not list(pathlib.Path("/usr/include/infiniband").glob("verbs.h")):
-        return "libibverbs-dev was missing at build"
-    try:
-        if not kernel.path().exists():
-            return "the guest's kernel is not built: ./dev interop builds it"
-    except kernel.Missing as missing:
-        return str(missing)
-    return None
-
-
 class InGuest(unittest.TestCase):
     def ask(self, *lines, limit_s=120):
         """What the lines print, and the exit status of the last."""
@@ -149,7 +137,7 @@ class Messages(InGuest):
 
 
 def main():
-    reason = why_not()
+    reason = kernel.why_not()
     if reason:
         print(f"SKIPPED: interop/ibverbs_test: {reason}")
         return

@@ -47,6 +47,18 @@ def path():
     return cache() / f"uml-6.1-{hashlib.sha256(key).hexdigest()[:12]}"
 
 
+def why_not():
+    """Why there is no guest to test with, or None."""
+    if not list(pathlib.Path("/usr/include/infiniband").glob("verbs.h")):
+        return "libibverbs-dev was missing at build"
+    try:
+        if not path().exists():
+            return "the guest's kernel is not built: ./dev interop builds it"
+    except Missing as missing:
+        return str(missing)
+    return None
+
+
 def change(tree):
     for name, old, new, _ in CHANGES:
         file = tree / name

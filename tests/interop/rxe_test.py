@@ -25,18 +25,11 @@ IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
 
 def why_not():
     """What this machine lacks for the test, or None."""
-    if not (exchanges.BIN / "verbs_puppet").exists():
-        return "libibverbs-dev was missing at build"
     if not pathlib.Path("/dev/net/tun").exists():
         return "no /dev/net/tun"
     if not guest.can_enter_namespaces():
         return "a network namespace needs root"
-    try:
-        if not kernel.path().exists():
-            return "the guest's kernel is not built: ./dev interop builds it"
-    except kernel.Missing as missing:
-        return str(missing)
-    return None
+    return kernel.why_not()
 
 
 def start(case, weft_device, rxe_device, link_mtu, puppet="verbs_puppet"):
