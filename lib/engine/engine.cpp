@@ -43,6 +43,7 @@ Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& rando
     : Machine(port, random),
       config_(config),
       wheel_(config.start),
+      early_(checks_icrc() ? wire::kIcrcLength : 0),
       number_order_(port.qpn_range().count, random) {
   if (config_.congestion) host_queue_.emplace(config_.congestion->line_rate);
 }

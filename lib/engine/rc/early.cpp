@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/wire/opcode.hpp"
-
 namespace weft::engine::rc {
 
-EarlyPackets::EarlyPackets()
-    : slots_(new Slot[kSlots]), bytes_(new std::byte[kSlots * size_t{kSlotBytes}]) {
+EarlyPackets::EarlyPackets(uint32_t trailer)
+    : trailer_(trailer),
+      slots_(new Slot[kSlots]),
+      bytes_(new std::byte[kSlots * size_t{kSlotBytes}]) {
   for (uint16_t i = 0; i + 1 < kSlots; ++i) slots_[i].next = static_cast<uint16_t>(i + 1);
 }
 
@@ -56,7 +56,7 @@ bool EarlyPackets::same(uint16_t slot, const Frame& frame) const noexcept {
   const Slot& s = slots_[slot];
   if (s.length != frame.length || s.more_length != frame.more_length) return false;
   const std::byte* const ours = bytes(slot);
-  const uint32_t end = frame.more_length != 0 ? frame.length : frame.length - wire::kIcrcLength;
+  const uint32_t end = frame.length - trailer_;
   return std::memcmp(ours, frame.bytes, kA) == 0 &&
          ((ours[kA] ^ frame.bytes[kA]) & std::byte{0x7F}) == std::byte{} &&
          std::memcmp(ours + kA + 1, frame.bytes + kA + 1, end - kA - 1) == 0 &&

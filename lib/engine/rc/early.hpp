@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Requests that came early: behind a gap in the PSNs. They are kept, as bytes, until what is
-// missing has come, and then executed in PSN order, so that reordering costs nothing and a loss
-// costs one packet; nothing of them is visible before. Memory is bounded: one pool for the engine,
-// made when it is (and touched only as far as it is used), and a window for each queue pair.
+// missing has come, and then executed in PSN order, so that reordering costs next to nothing and
+// the answer to a loss reaches far; nothing of them is visible before. Memory is bounded: one pool
+// for the engine, made when it is (and touched only as far as it is used), and a window for each
+// queue pair.
 //
 // A gap is a packet that is late or one that is lost, and only time tells. The NAK, which makes the
 // peer go back, waits for `patience`; that is learned from the queue pair's own gaps (Gap).
@@ -35,7 +36,8 @@ struct EarlyLine {
 
 class EarlyPackets {
  public:
-  EarlyPackets();
+  // `trailer`: bytes of ICRC at the end of a frame, 0 where ports carry none.
+  explicit EarlyPackets(uint32_t trailer);
 
   // no: it is too long, elsewhere, or there is no place. doubtful: another of this PSN is here,
   // with other bytes; neither is kept.
@@ -68,6 +70,7 @@ class EarlyPackets {
     return bytes_.get() + slot * size_t{kSlotBytes};
   }
 
+  const uint32_t trailer_;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<std::byte[]> bytes_;
   uint16_t free_ = 0;
