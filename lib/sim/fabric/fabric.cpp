@@ -113,18 +113,25 @@ void Fabric::forward_data(Port& out, Packet& packet) {
   const bool goes_on = idle(out) && !out.paused;
   if (goes_on && in.headroom_used == 0 && in.ingress_bytes + packet.bytes <= settings_.reserve)
     return transmit(packet.target, packet);
-  if (!admit(in, packet.bytes)) {
-    ++counters_.dropped;
-    if (settings_.telemetry.mode == Telemetry::records && packet.tag.event != Event::nak)
-      telemetry_.give(packet.stamp);
-    return;
-  }
+  if (!admit(in, packet.bytes)) return drop(packet);
   pause_if_needed(packet.ingress);
   out.queue_bytes += packet.bytes;
   if (goes_on) return depart(out, packet);
   out.most_bytes = std::max(out.most_bytes, out.queue_bytes);
   out.data.push(packet, pool_);
   if (!out.paused) schedule(packet.target, out);
+}
+
+// A packet is lost, and with it what it carried: its telemetry, its acknowledgement block, the frame
+// of an engine.
+void Fabric::drop(const Packet& packet) {
+  ++counters_.dropped;
+  if (settings_.sprayed) {
+    if (packet.tag.event == Event::ack) spray_.acks.give(packet.stamp);
+  } else if (settings_.telemetry.mode == Telemetry::records && packet.tag.event != Event::nak) {
+    telemetry_.give(packet.stamp);
+  }
+  if (on_drop_) on_drop_(packet);
 }
 
 // Asks for a port_free event when the packet being sent has left.

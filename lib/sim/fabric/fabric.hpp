@@ -14,6 +14,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "lib/base/random.hpp"
@@ -119,6 +121,8 @@ class Fabric {
   void port_free(uint32_t port);
   // A PFC frame is here. True if `port` is a host's, which must look for something to send then.
   bool pfc_arrived(const Packet& frame);
+  // Hosts that keep something for each packet hear of those that the network drops.
+  void on_drop(std::function<void(const Packet&)> call) { on_drop_ = std::move(call); }
   // Sends a packet through an idle port. The caller keeps the rules of its queues.
   void transmit(uint32_t port, const Packet& packet);
   // The same in a fabric for sprayed packets.
@@ -146,6 +150,7 @@ class Fabric {
   void stamp(Port& port, const Packet& packet);
   uint32_t digest(Port& port, const Packet& packet);
   void schedule(uint32_t number, Port& port);
+  void drop(const Packet& packet);
   bool idle(const Port& port) const noexcept {
     return !port.scheduled && port.free_at <= wheel_.now();
   }
@@ -154,7 +159,6 @@ class Fabric {
   void forward_sprayed(Packet& packet);
   bool make_room(Port& out, Packet& packet);
   bool cut(Port& out, Packet& packet);
-  void drop(const Packet& packet);
   void end_service(uint32_t number);
   void begin_service(uint32_t number, Port& port);
   void launch(const Port& port, const Packet& packet, int64_t left_at);
@@ -183,6 +187,7 @@ class Fabric {
   std::vector<Port> ports_;
   std::vector<Switch> switches_;  // by node
   Counters counters_;
+  std::function<void(const Packet&)> on_drop_;
 };
 
 }  // namespace weft::sim::fabric

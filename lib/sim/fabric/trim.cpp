@@ -83,11 +83,6 @@ bool Fabric::cut(Port& out, Packet& packet) {
   return true;
 }
 
-void Fabric::drop(const Packet& packet) {
-  ++counters_.dropped;
-  if (packet.tag.event == Event::ack) spray_.acks.give(packet.stamp);
-}
-
 // The packet being sent has left; the next one's turn.
 void Fabric::end_service(uint32_t number) {
   Port& port = ports_[number];
