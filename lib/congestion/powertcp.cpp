@@ -19,6 +19,12 @@ constexpr Parameter kParameters[] = {
     {"r_ai_mbps", "Mb/s", 50, "as hpcc: beta = W_init x (1 - eta) / N"},
 };
 
+// A flow whose window was cut below what it has on the way is silent until that has drained, and an
+// empty current then speaks of its own silence, not of room: taken at its word it gives back the
+// whole window before the queue is gone, and so for ever. The authors' simulator has this bound for
+// theta; a rate at most doubles per RTT.
+constexpr double kLeastCurrent = 0.5;  // of the link
+
 struct PowerTcp {
   double previous;       // the rate of one RTT ago
   double power;          // smoothed, 1 is a link just full
@@ -64,7 +70,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
         const double bdp = bytes_per_ns * rtt;
         const double growth = double(hop.queue_bytes) - double(before.queue_bytes);
         const double sent = hop.sent_bytes - before.sent_bytes;
-        const double current = std::max(0.0, growth + sent) / tau;
+        const double current = std::max(kLeastCurrent * bytes_per_ns, (growth + sent) / tau);
         const double voltage = double(hop.queue_bytes) + bdp;
         return current * voltage / (bytes_per_ns * bdp);
       });
@@ -84,7 +90,8 @@ void on_ack_theta(State& state, const Preset& preset, const Ack& ack) {
   } else {
     const double gradient = double(ack.rtt.ps - flow.last_rtt_ps) / double(dt);
     const double rtt_ns = double(ack.rtt.ps) / 1000;
-    const double power = std::max(0.0, 1 + gradient) * rtt_ns / (1.05 * preset.base_rtt_ns);
+    const double power =
+        std::max(kLeastCurrent, 1 + gradient) * rtt_ns / (1.05 * preset.base_rtt_ns);
     smooth(flow, preset, power, double(dt) / 1000);
     react(state, flow, preset, ack);
   }
