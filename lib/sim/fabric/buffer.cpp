@@ -70,8 +70,10 @@ void Fabric::send_pfc(uint32_t number, Event event) {
   frame.tag.event = event;
   frame.tag.control = true;
   frame.bytes = static_cast<uint16_t>(settings_.pause_bytes);
+  frame.number = port.epoch;
   ++counters_.pfc_sent;
   if (frame.bytes == 0) {
+    if (port.faulty && lost(port, frame)) return;
     frame.at = wheel_.now() + port.delay;
     frame.target = number ^ 1;
     return wheel_.push(frame);
@@ -87,6 +89,7 @@ bool Fabric::pfc_arrived(const Packet& frame) {
   Port& port = ports_[frame.target];
   const bool pauses = frame.tag.event == Event::pause;
   ++(pauses ? counters_.pauses : counters_.resumes);
+  if (frame.number != port.epoch) return false;
   if (pauses && !port.paused) port.paused_since = wheel_.now();
   if (!pauses && port.paused) port.paused_time += wheel_.now() - port.paused_since;
   port.paused = pauses;

@@ -4,7 +4,6 @@
 #include "lib/sim/fabric/fabric.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "lib/base/check.hpp"
 #include "lib/congestion/digest.hpp"
@@ -48,28 +47,29 @@ Fabric::Fabric(const Topology& topology, const Settings& settings, EventWheel& w
 }
 
 void Fabric::make_ports() {
-  std::map<uint32_t, size_t> rates;
-  for (uint32_t i = 0; i < topology_.port_count(); ++i) rates[topology_.mbps(i)];
-  for (auto& [mbps, index] : rates) {
-    index = times_.size();
-    times_.push_back(times_at(mbps, settings_.largest_packet, settings_.whole_ns));
-  }
   ports_.resize(topology_.port_count());
   for (uint32_t i = 0; i < ports_.size(); ++i) {
     Port& port = ports_[i];
-    port.mbps = topology_.mbps(i);
-    port.time_of = times_[rates[port.mbps]].data();
     port.delay = topology_.cable(i).delay_ns * 1000;
     port.node = topology_.from(i);
     port.to = topology_.to(i);
     port.at_host = topology_.is_host(port.node);
     port.to_host = topology_.is_host(port.to);
-    const double gbps = port.mbps / 1000.0;
-    port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
-    port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
-    if (settings_.sprayed)
-      port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
+    set_rate(i, topology_.mbps(i));
   }
+}
+
+// What follows from a port's rate, but for its headroom: that stays as it was laid out.
+void Fabric::set_rate(uint32_t number, uint32_t mbps) {
+  Port& port = ports_[number];
+  port.mbps = mbps;
+  std::vector<int64_t>& times = times_[mbps];
+  if (times.empty()) times = times_at(mbps, settings_.largest_packet, settings_.whole_ns);
+  port.time_of = times.data();
+  const double gbps = mbps / 1000.0;
+  port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
+  port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
+  if (settings_.sprayed) port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
 }
 
 // Headroom: what may still arrive after a PAUSE was sent. The threshold's shift is one less per
@@ -122,10 +122,14 @@ void Fabric::forward_data(Port& out, Packet& packet) {
   if (!out.paused) schedule(packet.target, out);
 }
 
-// A packet is lost, and with it what it carried: its telemetry, its acknowledgement block, the frame
-// of an engine.
 void Fabric::drop(const Packet& packet) {
   ++counters_.dropped;
+  give_back(packet);
+}
+
+// What a packet carried that is no more: its telemetry, its acknowledgement block, the frame of an
+// engine.
+void Fabric::give_back(const Packet& packet) {
   if (settings_.sprayed) {
     if (packet.tag.event == Event::ack) spray_.acks.give(packet.stamp);
   } else if (settings_.telemetry.mode == Telemetry::records && packet.tag.event != Event::nak) {
@@ -197,13 +201,18 @@ void Fabric::transmit(uint32_t number, const Packet& packet) {
   }
   port.free_at = wheel_.now() + port.time_of[packet.bytes];
   port.sent_bytes += packet.bytes;
+  if (port.faulty && lost(port, packet)) return;
   const uint32_t hop = packet.hop + 1u;
   uint32_t target = port.to;
-  if (event == Event::pause || event == Event::resume)
+  if (event == Event::pause || event == Event::resume) {
     target = number ^ 1;
-  else if (!port.to_host)
+  } else if (rerouted_ && !port.to_host) {
+    target = find_way(port, packet);
+    if (target == Topology::kNone) return lose(packet);
+  } else if (!port.to_host) {
     target = event == Event::data ? routes_.forward(packet.flow, hop)
                                   : routes_.backward(packet.flow, hop);
+  }
   const int64_t at = port.free_at + port.delay;
   Packet& sent = wheel_.place(at);
   sent.at = at;

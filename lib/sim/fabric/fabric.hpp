@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,7 @@ struct alignas(64) Port {
   uint8_t pause_shift = 0;
   bool pausing = false;                // the other end has been told to stop
   Serving serving = Serving::nothing;  // sprayed: which queue's first packet is being sent
+  bool faulty = false;                 // down, or loses packets
   // Marking.
   uint32_t kmin = 0;
   uint32_t kmax = 0;
@@ -95,18 +97,24 @@ struct alignas(64) Port {
   int64_t paused_since = 0;
   int64_t paused_time = 0;  // ps
   DigestPort digest;        // hpcc-pint's average
+  // Faults (links.cpp).
+  bool down = false;
+  double loss = 0;     // share of the packets sent
+  uint32_t epoch = 0;  // how often it went down: a PFC frame from before says nothing
 };
 static_assert(offsetof(Port, most_bytes) <= 128);
 
 struct Counters {
   uint64_t sent = 0;       // packets that hosts gave to the network
   uint64_t delivered = 0;  // packets that reached their host
-  uint64_t dropped = 0;
+  uint64_t dropped = 0;    // for want of room
+  uint64_t lost = 0;       // by links that were down or lose packets
   uint64_t trimmed = 0;
   uint64_t marked = 0;
   uint64_t pauses = 0;  // PAUSE frames that arrived at a host or a switch
   uint64_t resumes = 0;
   uint64_t pfc_sent = 0;  // PFC frames of both kinds
+  uint64_t pfc_lost = 0;  // those sent into links that were down
   uint64_t hops = 0;
 };
 
@@ -127,6 +135,14 @@ class Fabric {
   void transmit(uint32_t port, const Packet& packet);
   // The same in a fabric for sprayed packets.
   void spray(uint32_t port, const Packet& packet);
+
+  // Faults, at any time (links.cpp). A link that is down swallows what is sent into it; what is on
+  // the cable still arrives. Both ends forget their pauses: true if a host's port may send again.
+  bool set_down(uint32_t port, bool down);
+  void set_rate(uint32_t port, uint32_t mbps);
+  void set_loss(uint32_t port, double share);
+  // Routes have changed: packets on their way may be where their path no longer leads.
+  void rerouted() noexcept { rerouted_ = true; }
 
   Port& port(uint32_t number) noexcept { return ports_[number]; }
   const std::vector<Port>& ports() const noexcept { return ports_; }
@@ -151,6 +167,7 @@ class Fabric {
   uint32_t digest(Port& port, const Packet& packet);
   void schedule(uint32_t number, Port& port);
   void drop(const Packet& packet);
+  void give_back(const Packet& packet);
   bool idle(const Port& port) const noexcept {
     return !port.scheduled && port.free_at <= wheel_.now();
   }
@@ -163,6 +180,11 @@ class Fabric {
   void begin_service(uint32_t number, Port& port);
   void launch(const Port& port, const Packet& packet, int64_t left_at);
   void mark(const Port& port, Packet& packet);
+
+  // Faults (links.cpp).
+  bool lost(const Port& port, const Packet& packet);
+  void lose(const Packet& packet);
+  uint32_t find_way(const Port& port, const Packet& packet) const;
 
   // The shared buffer (buffer.cpp).
   int64_t threshold(const Port& in) const noexcept;
@@ -183,11 +205,12 @@ class Fabric {
   TelemetryPool& telemetry_;
   Spray& spray_;
   base::Random& random_;
-  std::vector<std::vector<int64_t>> times_;  // serialisation tables, one per rate
+  std::map<uint32_t, std::vector<int64_t>> times_;  // serialisation tables, by rate
   std::vector<Port> ports_;
   std::vector<Switch> switches_;  // by node
   Counters counters_;
   std::function<void(const Packet&)> on_drop_;
+  bool rerouted_ = false;
 };
 
 }  // namespace weft::sim::fabric

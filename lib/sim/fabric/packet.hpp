@@ -21,11 +21,12 @@ enum class Event : uint8_t {
   ask,      // a sender without credit asks for it
   pause,    // PFC frames: `target` is the port that they stop or start
   resume,
-  port_free,   // `target`: a switch's port that may send the next packet
-  nic_wake,    // `target`: a host's port
-  flow_start,  // the next flows of the list
-  flow_timer,  // `flow`: its controller's deadline or its retransmission time-out
-  host_timer,  // `target`: a host that may grant credit
+  port_free,    // `target`: a switch's port that may send the next packet
+  nic_wake,     // `target`: a host's port
+  flow_start,   // the next flows of the list
+  flow_timer,   // `flow`: its controller's deadline or its retransmission time-out
+  host_timer,   // `target`: a host that may grant credit
+  link_change,  // a link fails, changes, or is known to have
 };
 
 constexpr bool is_packet(Event event) { return event <= Event::ask; }

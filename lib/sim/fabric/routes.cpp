@@ -5,6 +5,7 @@
 #include "lib/sim/fabric/routes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "lib/base/check.hpp"
@@ -35,31 +36,68 @@ uint32_t ecmp_hash(const FiveTuple& tuple, uint32_t seed) noexcept {
 }
 
 void RouteTable::resize(size_t flows) {
-  // Rows of whole cache lines.
-  stride_ = std::max(16u, std::bit_ceil(2 * (topology_.diameter() + 1)));
+  set_stride();
   rows_.assign(flows * stride_, Topology::kNone);
+  tuples_.resize(flows);
+  given_.resize(flows);
 }
 
-void RouteTable::walk(uint32_t* row, const FiveTuple& tuple) const {
+// Rows of whole cache lines.
+void RouteTable::set_stride() {
+  stride_ = std::max({stride_, 16u, std::bit_ceil(2 * (topology_->diameter() + 1))});
+}
+
+// kNone: there is no way.
+uint32_t RouteTable::pick(uint32_t node, const FiveTuple& tuple) const noexcept {
+  const std::span<const uint32_t> ports = topology_->next_ports(node, tuple.dst);
+  if (ports.empty()) return Topology::kNone;
+  if (ports.size() == 1) return ports[0];
+  // The switch's number is the seed (facts 6.1 e); another run seed gives other paths.
+  const uint32_t seed = node + static_cast<uint32_t>((seed_ - 1) * 0x9E3779B9u);
+  return ports[ecmp_hash(tuple, seed) % ports.size()];
+}
+
+uint32_t RouteTable::next(uint32_t flow, uint32_t node, bool forward) const noexcept {
+  const FiveTuple& tuple = tuples_[flow];
+  if (forward) return pick(node, tuple);
+  return pick(node, {tuple.dst, tuple.src, tuple.dst_port, tuple.src_port});
+}
+
+// False if there is no way: the row is then as it was.
+bool RouteTable::walk(uint32_t* row, const FiveTuple& tuple) const {
   uint32_t node = tuple.src;
-  for (uint32_t hop = 0; node != tuple.dst; ++hop) {
-    WEFT_CHECK(hop < stride_ / 2);
-    const std::span<const uint32_t> ports = topology_.next_ports(node, tuple.dst);
-    size_t pick = 0;
-    if (ports.size() > 1) {
-      // The switch's number is the seed (facts 6.1 e); another run seed gives other paths.
-      const uint32_t seed = node + static_cast<uint32_t>((seed_ - 1) * 0x9E3779B9u);
-      pick = ecmp_hash(tuple, seed) % ports.size();
-    }
-    row[hop] = ports[pick];
-    node = topology_.to(ports[pick]);
+  uint32_t hops = 0;
+  std::array<uint32_t, UINT8_MAX> path;
+  while (node != tuple.dst) {
+    WEFT_CHECK(hops < stride_ / 2 && hops < path.size());
+    path[hops] = pick(node, tuple);
+    if (path[hops] == Topology::kNone) return false;
+    node = topology_->to(path[hops++]);
   }
+  std::fill(std::copy_n(path.begin(), hops, row), row + stride_ / 2, Topology::kNone);
+  return true;
 }
 
 void RouteTable::choose(uint32_t flow, const FiveTuple& tuple) {
   uint32_t* const row = &rows_[size_t{flow} * stride_];
+  tuples_[flow] = tuple;
   walk(row, tuple);
   walk(row + stride_ / 2, {tuple.dst, tuple.src, tuple.dst_port, tuple.src_port});
+}
+
+void RouteTable::reroute(const Topology& live) {
+  topology_ = &live;
+  const uint32_t before = stride_;
+  const std::vector<uint32_t> old = std::move(rows_);
+  set_stride();
+  rows_.assign(tuples_.size() * stride_, Topology::kNone);
+  for (uint32_t flow = 0; flow < tuples_.size(); ++flow) {
+    const auto from = old.begin() + static_cast<ptrdiff_t>(size_t{flow} * before);
+    uint32_t* const row = &rows_[size_t{flow} * stride_];
+    std::copy_n(from, before / 2, row);
+    std::copy_n(from + before / 2, before / 2, row + stride_ / 2);
+    if (!given_[flow]) choose(flow, tuples_[flow]);
+  }
 }
 
 Result<void> RouteTable::set(uint32_t flow, const FiveTuple& tuple,
@@ -70,11 +108,13 @@ Result<void> RouteTable::set(uint32_t flow, const FiveTuple& tuple,
     return Error{Code::invalid_argument, "the path has " + std::to_string(nodes.size() - 1) +
                                              " links, at most " + std::to_string(stride_ / 2) +
                                              " are possible in this network"};
+  tuples_[flow] = tuple;
+  given_[flow] = true;
   uint32_t* const row = &rows_[size_t{flow} * stride_];
   for (size_t i = 0; i + 1 < nodes.size(); ++i) {
-    const bool known = nodes[i] < topology_.node_count();
-    row[i] = known ? topology_.port_between(nodes[i], nodes[i + 1]) : Topology::kNone;
-    if (row[i] == Topology::kNone || (i > 0 && topology_.is_host(nodes[i])))
+    const bool known = nodes[i] < topology_->node_count();
+    row[i] = known ? topology_->port_between(nodes[i], nodes[i + 1]) : Topology::kNone;
+    if (row[i] == Topology::kNone || (i > 0 && topology_->is_host(nodes[i])))
       return Error{Code::invalid_argument, "the path has no link from node " +
                                                std::to_string(nodes[i]) + " to node " +
                                                std::to_string(nodes[i + 1])};

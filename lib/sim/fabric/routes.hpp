@@ -25,7 +25,7 @@ uint32_t ecmp_hash(const FiveTuple& tuple, uint32_t seed) noexcept;
 
 class RouteTable {
  public:
-  RouteTable(const Topology& topology, uint64_t seed) : topology_(topology), seed_(seed) {}
+  RouteTable(const Topology& topology, uint64_t seed) : topology_(&topology), seed_(seed) {}
   RouteTable(const RouteTable&) = delete;
   RouteTable& operator=(const RouteTable&) = delete;
 
@@ -35,6 +35,10 @@ class RouteTable {
   // As given: the nodes from source to destination, and the same ones back.
   Result<void> set(uint32_t flow, const FiveTuple& tuple, std::span<const uint32_t> nodes);
 
+  // Chooses again for every flow whose path was not given, in the network as it is now. A flow that
+  // has no way any more keeps its path.
+  void reroute(const Topology& live);
+
   // The port that a packet leaves its `hop`th node through (0: the NIC).
   uint32_t forward(uint32_t flow, uint32_t hop) const noexcept {
     return rows_[size_t{flow} * stride_ + hop];
@@ -42,16 +46,24 @@ class RouteTable {
   uint32_t backward(uint32_t flow, uint32_t hop) const noexcept {
     return rows_[size_t{flow} * stride_ + stride_ / 2 + hop];
   }
+  // The port that a packet of the flow leaves `node` through, a switch that is on no path of the
+  // flow; kNone if there is no way from here.
+  uint32_t next(uint32_t flow, uint32_t node, bool forward) const noexcept;
+  uint32_t most_hops() const noexcept { return stride_ / 2; }
   // The ports of the way there.
   std::span<const uint32_t> forward_path(uint32_t flow) const noexcept;
 
  private:
-  void walk(uint32_t* row, const FiveTuple& tuple) const;
+  bool walk(uint32_t* row, const FiveTuple& tuple) const;
+  uint32_t pick(uint32_t node, const FiveTuple& tuple) const noexcept;
+  void set_stride();
 
-  const Topology& topology_;
+  const Topology* topology_;
   const uint64_t seed_;
   uint32_t stride_ = 0;
   std::vector<uint32_t> rows_;
+  std::vector<FiveTuple> tuples_;  // by flow
+  std::vector<bool> given_;        // by flow: the user's path
 };
 
 }  // namespace weft::sim::fabric

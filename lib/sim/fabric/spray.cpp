@@ -18,40 +18,44 @@ uint64_t mix(uint64_t word) noexcept {
 
 }  // namespace
 
-SprayRoutes::SprayRoutes(const Topology& topology, uint64_t seed) : topology_(topology) {
+SprayRoutes::SprayRoutes(const Topology& topology, uint64_t seed) : topology_(&topology) {
   base::Random random(seed);
   column_.assign(topology.node_count(), 0);
-  std::vector<uint32_t> switches;
   for (uint32_t node = 0; node < topology.node_count(); ++node) {
     salts_.push_back(random.next());
     if (topology.is_host(node)) continue;
-    column_[node] = static_cast<uint32_t>(switches.size());
-    switches.push_back(node);
+    column_[node] = static_cast<uint32_t>(switches_.size());
+    switches_.push_back(node);
   }
   find_leaves();
-  ways_.resize(some_host_.size() * switches.size());
-  for (const uint32_t node : switches) {
-    for (const uint32_t host : some_host_) {
-      const uint32_t leaf = end_of(host).leaf;
-      const size_t row = leaf_rows_[leaf] * switches.size();
-      if (node != leaf) ways_[row + column_[node]] = way(topology.next_ports(node, host));
-    }
-  }
-  for (uint32_t& row : leaf_rows_) row *= static_cast<uint32_t>(switches.size());
+  reroute(topology);
 }
 
 void SprayRoutes::find_leaves() {
-  leaf_rows_.assign(topology_.node_count(), Topology::kNone);
-  for (const uint32_t host : topology_.hosts()) {
+  leaf_rows_.assign(topology_->node_count(), Topology::kNone);
+  for (const uint32_t host : topology_->hosts()) {
     uint32_t& row = leaf_rows_[end_of(host).leaf];
     if (row != Topology::kNone) continue;
-    row = static_cast<uint32_t>(some_host_.size());
+    row = static_cast<uint32_t>(some_host_.size() * switches_.size());
     some_host_.push_back(host);
+  }
+}
+
+void SprayRoutes::reroute(const Topology& live) {
+  topology_ = &live;
+  lists_.clear();
+  ways_.assign(some_host_.size() * switches_.size(), 0);
+  for (const uint32_t node : switches_) {
+    for (const uint32_t host : some_host_) {
+      const End end = end_of(host);
+      if (node != end.leaf) ways_[end.row + column_[node]] = way(live.next_ports(node, host));
+    }
   }
 }
 
 // The entry of ways_ for these ports. The list made last is used again if it is the same.
 uint32_t SprayRoutes::way(std::span<const uint32_t> ports) {
+  if (ports.empty()) return Topology::kNone;
   if (ports.size() == 1) return ports[0] | kOne;
   const size_t length = ports.size() + 1;
   const size_t last = lists_.size() - std::min(lists_.size(), length);
@@ -64,8 +68,8 @@ uint32_t SprayRoutes::way(std::span<const uint32_t> ports) {
 }
 
 SprayRoutes::End SprayRoutes::end_of(uint32_t host) const {
-  const uint32_t port = topology_.ports_of(host)[0];
-  const uint32_t leaf = topology_.to(port);
+  const uint32_t port = topology_->ports_of(host)[0];
+  const uint32_t leaf = topology_->to(port);
   return {leaf, port ^ 1, leaf_rows_[leaf]};
 }
 
@@ -78,6 +82,7 @@ uint32_t SprayRoutes::next(uint32_t node, const Packet& packet) const noexcept {
   const End& end = is_forward(packet.tag.event) ? ends.dst : ends.src;
   if (node == end.leaf) return end.port;
   const uint32_t way = ways_[end.row + column_[node]];
+  if (way == Topology::kNone) return way;
   if ((way & kOne) != 0) return way & ~kOne;
   const uint32_t* const list = &lists_[way];
   const uint64_t key = uint64_t{packet.flow} << 16 | (packet.entropy & kEntropyBits);

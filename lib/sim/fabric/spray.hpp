@@ -25,7 +25,9 @@ class SprayRoutes {
 
   void resize(size_t flows) { ends_.resize(flows); }
   void set(uint32_t flow, uint32_t src, uint32_t dst);
-  // The port that `packet` leaves `node`, a switch, through.
+  // From now on by the paths of this network, of the same nodes and links.
+  void reroute(const Topology& live);
+  // The port that `packet` leaves `node`, a switch, through; kNone if there is no way.
   uint32_t next(uint32_t node, const Packet& packet) const noexcept;
 
  private:
@@ -44,9 +46,10 @@ class SprayRoutes {
 
   static constexpr uint32_t kOne = 1u << 31;  // the only port itself, not where a list begins
 
-  const Topology& topology_;
-  std::vector<uint64_t> salts_;      // by node
-  std::vector<uint32_t> leaf_rows_;  // by node
+  const Topology* topology_;
+  std::vector<uint64_t> salts_;  // by node
+  std::vector<uint32_t> switches_;
+  std::vector<uint32_t> leaf_rows_;  // by node: where the row of ways_ begins
   std::vector<uint32_t> some_host_;  // by leaf
   // For each leaf and switch: the only port, or a list (its length, then the ports). Small, so that
   // it stays in the cache: a switch has one list for all ways up.

@@ -29,9 +29,16 @@ Result<Topology> Topology::make(std::vector<Cable> cables) {
   t.cables_ = std::move(cables);
   t.first_port_.assign(nodes + 1, 0);
   t.index_ports();
-  Result<void> found = t.find_paths();
-  if (!found) return found.error();
+  t.find_paths(std::vector<bool>(t.port_count()));
+  Result<void> connected = t.check_connected();
+  if (!connected) return connected.error();
   return t;
+}
+
+Topology Topology::without(const std::vector<bool>& dead) const {
+  Topology live = *this;
+  live.find_paths(dead);
+  return live;
 }
 
 void Topology::index_ports() {
@@ -48,40 +55,53 @@ void Topology::index_ports() {
   }
 }
 
-Result<void> Topology::find_paths() {
+void Topology::find_paths(const std::vector<bool>& dead) {
   const uint32_t nodes = node_count();
   leaf_index_.assign(nodes, kNone);
   leaf_of_.assign(nodes, kNone);
-  std::vector<uint32_t> leaves;
+  leaves_.clear();
+  next_offset_.clear();
+  next_list_.clear();
+  distance_.clear();
+  diameter_ = 0;
   for (const uint32_t host : hosts_) {
     const uint32_t leaf = to(ports_of(host)[0]);
     leaf_of_[host] = leaf;
     if (leaf_index_[leaf] != kNone) continue;
-    leaf_index_[leaf] = static_cast<uint32_t>(leaves.size());
-    leaves.push_back(leaf);
+    leaf_index_[leaf] = static_cast<uint32_t>(leaves_.size());
+    leaves_.push_back(leaf);
   }
   std::vector<uint16_t> distance(nodes);
   next_offset_.push_back(0);
-  for (const uint32_t leaf : leaves) {
-    search_from(leaf, distance);
+  for (const uint32_t leaf : leaves_) {
+    search_from(leaf, dead, distance);
     for (uint32_t node = 0; node < nodes; ++node) {
-      if (distance[node] == kFar && !is_host(node))
-        return invalid("the network is not connected: no path from node " + std::to_string(node) +
-                       " to node " + std::to_string(leaf));
       for (const uint32_t port : ports_of(node))
-        if (node != leaf && distance[to(port)] + 1 == distance[node]) next_list_.push_back(port);
+        if (node != leaf && !dead[port] && distance[to(port)] + 1 == distance[node])
+          next_list_.push_back(port);
       next_offset_.push_back(static_cast<uint32_t>(next_list_.size()));
     }
     distance_.insert(distance_.end(), distance.begin(), distance.end());
   }
-  for (const uint32_t a : leaves)
-    for (const uint32_t b : leaves)
-      diameter_ = std::max<uint32_t>(diameter_, distance_[leaf_index_[a] * nodes + b] + 2u);
+  for (const uint32_t a : leaves_)
+    for (const uint32_t b : leaves_) {
+      const uint16_t links = distance_[size_t{leaf_index_[a]} * nodes + b];
+      if (links != kFar) diameter_ = std::max<uint32_t>(diameter_, links + 2u);
+    }
+}
+
+Result<void> Topology::check_connected() const {
+  for (const uint32_t leaf : leaves_)
+    for (uint32_t node = 0; node < node_count(); ++node)
+      if (distance_[size_t{leaf_index_[leaf]} * node_count() + node] == kFar && !is_host(node))
+        return invalid("the network is not connected: no path from node " + std::to_string(node) +
+                       " to node " + std::to_string(leaf));
   return {};
 }
 
 // Links to `leaf` from every node. Hosts are reached but not passed through.
-void Topology::search_from(uint32_t leaf, std::vector<uint16_t>& distance) const {
+void Topology::search_from(uint32_t leaf, const std::vector<bool>& dead,
+                           std::vector<uint16_t>& distance) const {
   std::fill(distance.begin(), distance.end(), kFar);
   std::vector<uint32_t> reached = {leaf};
   distance[leaf] = 0;
@@ -90,7 +110,7 @@ void Topology::search_from(uint32_t leaf, std::vector<uint16_t>& distance) const
     if (is_host(node) && node != leaf) continue;
     for (const uint32_t port : ports_of(node)) {
       const uint32_t next = to(port);
-      if (distance[next] != kFar) continue;
+      if (dead[port] || distance[next] != kFar) continue;
       distance[next] = static_cast<uint16_t>(distance[node] + 1);
       reached.push_back(next);
     }

@@ -23,8 +23,10 @@ void Fabric::spray(uint32_t number, const Packet& packet) {
 
 // Puts a packet on its way that has left the port at `left_at`.
 void Fabric::launch(const Port& port, const Packet& packet, int64_t left_at) {
+  if (port.faulty && lost(port, packet)) return;
   const int64_t at = left_at + port.delay;
   const uint32_t target = port.to_host ? port.to : spray_.routes.next(port.to, packet);
+  if (target == Topology::kNone) return lose(packet);
   // Field by field, as in transmit().
   Packet& sent = wheel_.place(at);
   sent.at = at;

@@ -13,10 +13,11 @@ using fabric::Packet;
 
 Hosts::Hosts(const fabric::Topology& topology, const Scheme& scheme, fabric::EventWheel& wheel,
              fabric::ChunkPool& pool, fabric::Fabric& fabric, fabric::TelemetryPool& telemetry,
-             size_t flow_count)
+             size_t flow_count, bool lossy)
     : topology_(topology),
       scheme_(scheme),
       has_records_(scheme.fabric.telemetry.mode == fabric::Telemetry::records),
+      lossy_(lossy),
       wheel_(wheel),
       pool_(pool),
       fabric_(fabric),
@@ -177,7 +178,7 @@ void Hosts::timer(const Packet& event) {
   if (flow.done()) return;
   const int64_t now = wheel_.now();
   flow.controller.on_deadline(preset(flow), Instant{now});
-  if (!scheme_.fabric.pfc && now - flow.heard_at >= scheme_.timeout_ps) {
+  if (lossy_ && now - flow.heard_at >= scheme_.timeout_ps) {
     if (flow.next > flow.acked) go_back(event.flow, flow, congestion::Loss::Reason::timeout);
     flow.heard_at = now;
   }
@@ -187,10 +188,10 @@ void Hosts::timer(const Packet& event) {
 }
 
 // Keeps one event on its way at or before the flow's next deadline. One that comes too early only
-// plans the next; without PFC the retransmission time-out is such a deadline too.
+// plans the next; where packets may be lost the retransmission time-out is such a deadline too.
 void Hosts::arm_timer(uint32_t number, FlowState& flow) {
   int64_t at = flow.controller.next_deadline().ps;
-  if (!scheme_.fabric.pfc) at = std::min(at, flow.heard_at + scheme_.timeout_ps);
+  if (lossy_) at = std::min(at, flow.heard_at + scheme_.timeout_ps);
   if (at >= flow.timer_at) return;
   flow.timer_at = std::max(at, wheel_.now());
   wheel_.plan(flow.timer_at, Event::flow_timer, 0, number);

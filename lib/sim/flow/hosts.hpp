@@ -22,7 +22,7 @@ class Hosts {
  public:
   Hosts(const fabric::Topology& topology, const Scheme& scheme, fabric::EventWheel& wheel,
         fabric::ChunkPool& pool, fabric::Fabric& fabric, fabric::TelemetryPool& telemetry,
-        size_t flow_count);
+        size_t flow_count, bool lossy);
 
   // Opens a flow: its first packet may leave at once.
   void start(uint32_t flow, const FlowSpec& spec);
@@ -81,6 +81,7 @@ class Hosts {
   const fabric::Topology& topology_;
   const Scheme& scheme_;
   const bool has_records_;
+  const bool lossy_;  // packets may be lost: there is a retransmission time-out
   fabric::EventWheel& wheel_;
   fabric::ChunkPool& pool_;
   fabric::Fabric& fabric_;

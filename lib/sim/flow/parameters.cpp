@@ -71,6 +71,7 @@ constexpr Key kKeys[] = {
     {"switch.int_queue_step", "B", 80, "step of the telemetry's queue, times int_scale", false, 1,
      1e6},
     {"switch.int_scale", "factor", kAuto, "auto: NIC Gb/s / 25; 0: exact telemetry", true, 0, 1e4},
+    {"switch.detection_ns", "ns", 100'000, "until all routes avoid a link that failed", false, 0},
     {"host.timeout_us", "us", kAuto,
      "retransmission time-out, where packets may be dropped; auto: 500, sprayed 15 and six queues "
      "at NIC rate",

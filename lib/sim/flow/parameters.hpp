@@ -58,6 +58,7 @@ enum class Net : size_t {
   int_sent_step,
   int_queue_step,
   int_scale,
+  detection,
   timeout,
   path_policy,
   path_count,

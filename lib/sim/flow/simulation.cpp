@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/sim/fabric/deadlock.hpp"
 #include "lib/sim/flow/hosts.hpp"
 #include "lib/sim/spray/hosts.hpp"
 
@@ -30,12 +31,15 @@ class Run {
         wheel_(pool_),
         routes_(topology, options.seed),
         spray_{fabric::SprayRoutes(topology, options.seed), {}},
-        fabric_(topology, scheme.fabric, wheel_, pool_, routes_, telemetry_, spray_, random_) {
+        fabric_(topology, scheme.fabric, wheel_, pool_, routes_, telemetry_, spray_, random_),
+        links_(topology, wheel_, fabric_, routes_, spray_.routes, options.link_changes,
+               options.detection_ns) {
     if (scheme.sprayed())
       sprayers_.emplace(topology, scheme, wheel_, pool_, fabric_, spray_, flows.size(),
                         options.seed);
     else
-      hosts_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows.size());
+      hosts_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows.size(),
+                     !scheme.fabric.pfc || !options.link_changes.empty());
   }
 
   Result<void> prepare();
@@ -60,13 +64,13 @@ class Run {
   void sample_until(int64_t at);
   void add_point();
   void tell_progress();
+  bool stalled();
   void prefetch() const noexcept;
   size_t finished() const noexcept {
     return sprayers_ ? sprayers_->finished() : hosts_->finished();
   }
-  int64_t ideal(uint32_t flow) const;
+  int64_t find_ideal(uint32_t flow) const;
   void check_conservation(RunResult& result);
-  void find_deadlock(RunResult& result) const;
 
   const fabric::Topology& topology_;
   const Scheme& scheme_;
@@ -79,15 +83,20 @@ class Run {
   fabric::TelemetryPool telemetry_;
   fabric::Spray spray_;
   fabric::Fabric fabric_;
+  fabric::LinkChanges links_;
   std::optional<Hosts> hosts_;
   std::optional<spray::Hosts> sprayers_;
   std::vector<uint32_t> order_;  // flows by start
+  std::vector<int64_t> ideals_;  // ns by flow, on the paths of the beginning
   size_t started_ = 0;
   QueueSamples queues_;
   int64_t next_sample_ = kNever;  // ps
   Series series_;
   int64_t end_ = 0;  // ps
   uint64_t events_ = 0;
+  uint64_t heard_ = 0;   // data packets delivered, when it was last looked
+  uint64_t silent_ = 0;  // looks since that number changed
+  bool stalled_ = false;
 };
 
 Error row_error(size_t row, const std::string& text) {
@@ -138,6 +147,8 @@ Result<void> Run::prepare() {
   }
   if (Result<void> chosen = scheme_.sprayed() ? Result<void>() : choose_paths(); !chosen)
     return chosen;
+  if (Result<void> known = links_.prepare(); !known) return known;
+  for (uint32_t i = 0; i < specs_.size(); ++i) ideals_.push_back(find_ideal(i));
   std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
     return specs_[a].start_ns < specs_[b].start_ns;
   });
@@ -173,7 +184,7 @@ void Run::loop() {
     Packet packet = wheel_.pop();
     if ((++events_ & 0xFFFF) == 0) {
       tell_progress();
-      if (options_.progress != nullptr && options_.progress->stop) break;
+      if (stalled() || (options_.progress != nullptr && options_.progress->stop)) break;
     }
     dispatch(packet);
   }
@@ -184,6 +195,16 @@ void Run::loop() {
   sample_until(window < kNever / 1000 ? std::max(end_, window * 1000) : end_);
   queues_.finish();
   tell_progress();
+}
+
+// Where links fail for good, flows that have no way any more try again for ever. When nothing has
+// arrived during a million events, and 64 of each flow, nothing will.
+bool Run::stalled() {
+  const uint64_t heard = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
+  silent_ = heard == heard_ ? silent_ + 1 : 0;
+  heard_ = heard;
+  stalled_ = started_ == order_.size() && silent_ > 16 + specs_.size() / 1024;
+  return stalled_;
 }
 
 // Loads what the events of the next nanosecond will touch: the port that each leaves through, and
@@ -220,6 +241,9 @@ void Run::dispatch(Packet& packet) {
       return sprayers_->host_timer(packet);
     case Event::flow_start:
       return start_flows(packet.at);
+    case Event::link_change:
+      for (const uint32_t port : links_.happen()) hosts_->resume(port);
+      return;
     case Event::pause:
     case Event::resume:
       if (fabric_.pfc_arrived(packet)) hosts_->resume(packet.target);
@@ -258,7 +282,7 @@ void Run::tell_progress() {
   options_.progress->now_ns.store(wheel_.now() / 1000, std::memory_order_relaxed);
 }
 
-int64_t Run::ideal(uint32_t flow) const {
+int64_t Run::find_ideal(uint32_t flow) const {
   const FlowSpec& spec = specs_[flow];
   if (!scheme_.sprayed())
     return ideal_fct_ns(topology_, routes_.forward_path(flow), spec.bytes, scheme_.payload,
@@ -272,7 +296,7 @@ RunResult Run::result() {
   result.flows.resize(specs_.size());
   for (uint32_t i = 0; i < specs_.size(); ++i) {
     const int64_t end = with_hosts([i](const auto& hosts) { return hosts.finished_at()[i]; });
-    result.flows[i].ideal_ns = ideal(i);
+    result.flows[i].ideal_ns = ideals_[i];
     if (end != kNever) result.flows[i].fct_ns = end / 1000 - specs_[i].start_ns;
   }
   result.end_ns = end_ / 1000;
@@ -292,8 +316,10 @@ RunResult Run::result() {
   }
   result.queues = queues_;
   result.series = series_;
+  result.stalled = stalled_;
   check_conservation(result);
-  find_deadlock(result);
+  result.deadlock = fabric::find_deadlock(topology_, fabric_, wheel_);
+  result.deadlocked = !result.deadlock.empty();
   const auto mix = [&result](uint64_t word) {
     result.digest = (result.digest ^ word) * 0x9E3779B97F4A7C15;
     result.digest ^= result.digest >> 29;
@@ -325,34 +351,10 @@ void Run::check_conservation(RunResult& result) {
     });
   const fabric::Counters& c = result.counters;
   result.in_flight = there;
-  WEFT_CHECK(c.sent == c.delivered + c.dropped + there);
-  WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + frames);
+  WEFT_CHECK(c.sent == c.delivered + c.dropped + c.lost + there);
+  WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + c.pfc_lost + frames);
   if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
   if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0);
-}
-
-// With no event left, packets that stand in queues stand behind paused ports. Each waits for room
-// at the switch that paused it: walking on ends in a circle.
-void Run::find_deadlock(RunResult& result) const {
-  bool moving = false;
-  wheel_.each([&](const Packet& packet) { moving |= packet.tag.event != Event::flow_timer; });
-  if (moving || result.in_flight == 0) return;
-  const std::vector<fabric::Port>& ports = fabric_.ports();
-  const auto stuck = [&](const fabric::Port& p) { return p.paused && !p.data.empty(); };
-  const auto first = std::find_if(ports.begin(), ports.end(), stuck);
-  if (first == ports.end()) return;
-  result.deadlocked = true;
-  std::vector<uint32_t> walked;
-  uint32_t port = static_cast<uint32_t>(first - ports.begin());
-  while (std::find(walked.begin(), walked.end(), port) == walked.end()) {
-    walked.push_back(port);
-    for (const uint32_t next : topology_.ports_of(topology_.to(port)))
-      if (stuck(ports[next])) port = next;
-  }
-  const auto circle = std::find(walked.begin(), walked.end(), port);
-  for (auto it = circle; it != walked.end(); ++it)
-    result.deadlock += std::to_string(topology_.from(*it)) + " -> ";
-  result.deadlock += std::to_string(topology_.from(*circle));
 }
 
 }  // namespace

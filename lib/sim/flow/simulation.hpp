@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/sim/fabric/link_changes.hpp"
 #include "lib/sim/flow/flow.hpp"
 #include "lib/sim/flow/queue_samples.hpp"
 #include "lib/sim/flow/scheme.hpp"
@@ -34,6 +35,8 @@ struct RunOptions {
   int64_t sample_ns = 100;    // 0: no queue samples
   int64_t queue_until_ns = kNever;
   int64_t queue_window_ns = 100000;
+  std::vector<fabric::LinkChange> link_changes;
+  int64_t detection_ns = 100'000;  // until routes avoid a link that went down
   Progress* progress = nullptr;
 };
 
@@ -56,6 +59,7 @@ struct RunResult {
   Series series;            // empty without sample_ns
   bool deadlocked = false;  // no event left, packets wait behind ports that are paused
   std::string deadlock;     // the circle of ports
+  bool stalled = false;     // flows wait for ever for what no link carries to them
   uint64_t digest = 0;      // of every flow's end and every counter
 };
 

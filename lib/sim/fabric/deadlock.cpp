@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// With no event left but timers, packets that stand in queues stand behind paused ports. Each waits
+// for room at the switch that paused it: walking on ends in a circle.
+#include "lib/sim/fabric/deadlock.hpp"
+
+#include <algorithm>
+
+namespace weft::sim::fabric {
+
+std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel) {
+  bool moving = false;
+  wheel.each([&](const Packet& packet) { moving |= packet.tag.event != Event::flow_timer; });
+  if (moving) return {};
+  const std::vector<Port>& ports = fabric.ports();
+  const auto stuck = [&](const Port& p) { return p.paused && !p.data.empty(); };
+  const auto first = std::find_if(ports.begin(), ports.end(), stuck);
+  if (first == ports.end()) return {};
+  std::vector<uint32_t> walked;
+  auto port = static_cast<uint32_t>(first - ports.begin());
+  while (std::find(walked.begin(), walked.end(), port) == walked.end()) {
+    walked.push_back(port);
+    for (const uint32_t next : topology.ports_of(topology.to(port)))
+      if (stuck(ports[next])) port = next;
+  }
+  std::string circle;
+  for (auto it = std::find(walked.begin(), walked.end(), port); it != walked.end(); ++it)
+    circle += std::to_string(topology.from(*it)) + " -> ";
+  return circle + std::to_string(topology.from(port));
+}
+
+}  // namespace weft::sim::fabric

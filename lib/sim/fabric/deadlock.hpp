@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PFC in a circle: every switch waits for room at the next one, and nothing moves any more.
+#pragma once
+
+#include <string>
+
+#include "lib/sim/fabric/fabric.hpp"
+
+namespace weft::sim::fabric {
+
+// The nodes of such a circle, "4 -> 5 -> 6 -> 4"; empty if something still moves, or nothing waits.
+std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel);
+
+}  // namespace weft::sim::fabric
