@@ -18,6 +18,7 @@ struct RunCommand {
   std::string topology;
   std::string degraded;
   std::string flows;
+  std::string events;                    // of links
   std::vector<std::string> controllers;  // empty: the scenario's, else hpcc
   std::vector<std::string> settings;     // key=value
   std::vector<std::string> sweeps;       // key=value,value...

@@ -145,6 +145,7 @@ Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
           {"packets_sent", r.counters.sent},
           {"packets_delivered", r.counters.delivered},
           {"packets_dropped", r.counters.dropped},
+          {"packets_lost_by_links", r.counters.lost},
           {"packets_trimmed", r.counters.trimmed},
           {"packets_in_flight_at_the_end", r.in_flight},
           {"data_packets_delivered", r.data_delivered},
@@ -152,6 +153,7 @@ Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
           {"data_packets_marked", r.counters.marked},
           {"busiest_link", r.busiest_link},
           {"deadlock", r.deadlocked ? Json(r.deadlock) : Json(nullptr)},
+          {"stalled", r.stalled},
           {"events", r.events},
           {"digest", digest},
           {"seconds", outcome.seconds}};
@@ -172,6 +174,7 @@ Result<void> write_summary(const Comparison& comparison, const std::filesystem::
                   {"topology", command.topology},
                   {"degraded", command.degraded.empty() ? Json(nullptr) : Json(command.degraded)},
                   {"flows", command.flows},
+                  {"events", command.events.empty() ? Json(nullptr) : Json(command.events)},
                   {"seed", comparison.seed},
                   {"until", command.until.empty() ? Json(nullptr) : Json(command.until)},
                   {"fidelity", "flow"},

@@ -95,6 +95,16 @@ Result<sim::scenario::Scenario> load(const RunCommand& command, uint64_t seed) {
       .topology = std::move(*topology), .flows = std::move(*flows), .controllers = {"hpcc"}};
 }
 
+// What the command line says of links comes after what the scenario says.
+Result<void> add_events(const RunCommand& command, sim::scenario::Scenario& scenario) {
+  if (command.events.empty()) return {};
+  Result<std::vector<sim::fabric::LinkChange>> changes =
+      sim::scenario::read_link_changes(command.events);
+  if (!changes) return changes.error();
+  scenario.link_changes.insert(scenario.link_changes.end(), changes->begin(), changes->end());
+  return {};
+}
+
 Result<void> add_runs(Comparison& comparison, const std::string& controller,
                       const std::vector<Settings>& sweeps) {
   for (const Settings& sweep : sweeps) {
@@ -123,6 +133,8 @@ Result<void> set_options(Comparison& comparison) {
   options.queue_window_ns = static_cast<int64_t>(parameters[Net::queue_window]);
   if (!parameters.is_auto(Net::queue_until))
     options.queue_until_ns = static_cast<int64_t>(parameters[Net::queue_until]);
+  options.detection_ns = static_cast<int64_t>(parameters[Net::detection]);
+  options.link_changes = comparison.scenario.link_changes;
   if (comparison.scenario.until_ns) options.until_ns = *comparison.scenario.until_ns;
   if (comparison.command.until.empty()) return {};
   Result<int64_t> until = sim::flow::parse_time_ns(comparison.command.until);
@@ -134,6 +146,7 @@ Result<void> set_options(Comparison& comparison) {
 Result<Comparison> plan_seed(const RunCommand& command, uint64_t seed) {
   Result<sim::scenario::Scenario> scenario = load(command, seed);
   if (!scenario) return scenario.error();
+  if (Result<void> added = add_events(command, *scenario); !added) return added.error();
   Comparison comparison{.command = command, .seed = seed, .scenario = std::move(*scenario)};
   Settings settings;
   for (const std::string& text : command.settings) {

@@ -36,13 +36,15 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
   const sim::flow::QueueSamples& q = r.queues;
   std::printf(
       "  queue p50/p95/p99/max %llu/%llu/%llu/%llu KB, PFC pauses %llu (%.1f us), drops "
-      "%llu, retransmitted %llu, busiest link %.1f %%\n",
+      "%llu, lost by links %llu, retransmitted %llu, busiest link %.1f %%\n",
       number(q.percentile_kb(0.5)), number(q.percentile_kb(0.95)), number(q.percentile_kb(0.99)),
       number(q.most_kb()), number(r.counters.pauses), double(r.paused_ns) / 1e3,
-      number(r.counters.dropped), number(r.retransmitted), r.busiest_link * 100);
+      number(r.counters.dropped), number(r.counters.lost), number(r.retransmitted),
+      r.busiest_link * 100);
   const Times times = completion_times(outcome);
   std::printf("  FCT first/p50/p99/last %.2f/%.2f/%.2f/%.2f us, trimmed %llu\n", times.first,
               times.p50, times.p99, times.last, number(r.counters.trimmed));
+  if (r.stalled) std::printf("  STALLED: flows without a way to their end\n");
   if (r.deadlocked) std::printf("  DEADLOCK: PFC pauses in a circle: %s\n", r.deadlock.c_str());
   std::printf("  %-20s %8s %9s %9s %9s %9s\n", "FCT slowdown", "flows", "p50", "p95", "p99",
               "p99.9");

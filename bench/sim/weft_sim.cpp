@@ -48,6 +48,8 @@ int main(int argc, char** argv) {
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
   runner->add_option("--flows", run.flows,
                      "CSV of flows: start_ns,src,dst,bytes[,sport][,dport][,path]");
+  runner->add_option("--events", run.events,
+                     "CSV of what happens to links: at_ns,from,to[,state][,gbps][,loss][,both]");
   runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');
   runner->add_option("--set", run.settings, "key=value; `weft_sim keys` lists the keys");
   runner->add_option("--until", run.until, "End of the run, say 2ms; default: all flows are done");

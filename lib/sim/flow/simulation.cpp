@@ -182,11 +182,10 @@ void Run::loop() {
     if (at > until) break;
     if (wheel_.turned()) prefetch();
     Packet packet = wheel_.pop();
-    if ((++events_ & 0xFFFF) == 0) {
-      tell_progress();
-      if (stalled() || (options_.progress != nullptr && options_.progress->stop)) break;
-    }
     dispatch(packet);
+    if ((++events_ & 0xFFFF) != 0) continue;
+    tell_progress();
+    if (stalled() || (options_.progress != nullptr && options_.progress->stop)) break;
   }
   end_ = wheel_.now();
   // The samples of the window go on though nothing moves any more.

@@ -174,6 +174,39 @@ Result<void> read_degraded(const std::string& file, fabric::Topology& topology) 
   return {};
 }
 
+namespace {
+
+fabric::LinkChange read_change(Table& table) {
+  const auto given = [&](const char* column) {
+    return table.has(column) && !table.text(column).empty();
+  };
+  fabric::LinkChange change;
+  change.at_ns = std::llround(table.number("at_ns", 0, kMostNs));
+  change.from = static_cast<uint32_t>(table.whole("from", 0, kMostNodes));
+  change.to = static_cast<uint32_t>(table.whole("to", 0, kMostNodes));
+  if (given("both")) change.both = table.whole("both", 0, 1) == 1;
+  if (given("state")) change.up = table.text("state") == "up";
+  if (given("state") && !*change.up && table.text("state") != "down")
+    table.fail("state", "must be up or down, not " + table.text("state"));
+  if (given("gbps")) change.mbps = mbps_of(table);
+  if (given("loss")) change.loss = table.number("loss", 0, 1);
+  if (!change.up && !change.loss && change.mbps == 0)
+    table.fail("", "nothing happens: give state, gbps or loss");
+  return change;
+}
+
+}  // namespace
+
+Result<std::vector<fabric::LinkChange>> read_link_changes(const std::string& file) {
+  constexpr std::string_view kNeeded[] = {"at_ns", "from", "to"};
+  Result<Table> table = Table::open(file, kNeeded);
+  if (!table) return table.error();
+  std::vector<fabric::LinkChange> changes;
+  while (table->next()) changes.push_back(read_change(*table));
+  if (table->failed()) return table->error();
+  return changes;
+}
+
 Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
   constexpr std::string_view kNeeded[] = {"start_ns", "src", "dst", "bytes"};
   Result<Table> table = Table::open(file, kNeeded);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/sim/fabric/link_changes.hpp"
 #include "lib/sim/fabric/topology.hpp"
 #include "lib/sim/flow/flow.hpp"
 #include "weft/result.hpp"
@@ -18,6 +19,10 @@ Result<fabric::Topology> read_topology(const std::string& file);
 
 // from,to,gbps: one row per direction of a link that runs at that rate instead.
 Result<void> read_degraded(const std::string& file, fabric::Topology& topology);
+
+// at_ns,from,to and, if there, state (up or down), gbps, loss (a share) and both (0: rate and loss
+// of this direction only): what happens to links. An empty field leaves that as it is.
+Result<std::vector<fabric::LinkChange>> read_link_changes(const std::string& file);
 
 // start_ns,src,dst,bytes and, if there, sport and dport (of the ECMP hash key; dport is 100 if
 // empty) and path (node ids joined by -).

@@ -53,6 +53,9 @@ class Section {
     return static_cast<uint32_t>(
         number(key, otherwise, 0, static_cast<double>(fabric::Topology::kNone - 1)));
   }
+  bool flag(std::string_view key, bool otherwise) {
+    return value<bool>(key, otherwise, "must be true or false");
+  }
   // "2ms", or a number of ns.
   int64_t time_ns(std::string_view key, int64_t otherwise) {
     used_.insert(std::string(key));
@@ -206,6 +209,43 @@ void read_flow_tables(Reader& reader, const toml::table& root, uint64_t seed, Sc
   sort_by_start(scenario.flows);
 }
 
+// One [[events]] table: what happens to a link, and when.
+fabric::LinkChange make_change(Section& section, const fabric::Topology& topology) {
+  fabric::LinkChange change;
+  change.at_ns = section.time_ns("at", -1);
+  if (change.at_ns < 0) section.fail("at", "must say when");
+  change.from = section.count("from", fabric::Topology::kNone);
+  change.to = section.count("to", fabric::Topology::kNone);
+  if (change.from >= topology.node_count() ||
+      topology.port_between(change.from, change.to) == fabric::Topology::kNone)
+    section.fail("to", "from and to must be two nodes that a link joins");
+  change.both = section.flag("both", true);
+  const std::string state = section.text("state");
+  if (!state.empty() && state != "up" && state != "down")
+    section.fail("state", "must be \"up\" or \"down\"");
+  if (!state.empty()) change.up = state == "up";
+  change.mbps = static_cast<uint32_t>(section.number("gbps", 0, 0.001, 4000) * 1000);
+  if (section.has("loss")) change.loss = section.number("loss", 0, 0, 1);
+  (void)section.node("loss");
+  if (!change.up && !change.loss && change.mbps == 0)
+    section.fail("state", "nothing happens: give state, gbps or loss");
+  section.finish();
+  return change;
+}
+
+void read_events(Reader& reader, const toml::table& root, Scenario& scenario) {
+  if (root["events"].node() == nullptr) return;
+  const toml::array* const tables = root["events"].as_array();
+  if (tables == nullptr)
+    return reader.fail(root["events"].node(), "events", "must be tables: [[events]]");
+  for (const toml::node& node : *tables) {
+    const toml::table* const table = node.as_table();
+    if (table == nullptr) return reader.fail(&node, "events", "must be tables: [[events]]");
+    Section section(reader, *table, "events");
+    scenario.link_changes.push_back(make_change(section, scenario.topology));
+  }
+}
+
 void read_run(Reader& reader, const toml::table& root, Scenario& scenario) {
   const toml::table* const table = root["run"].as_table();
   if (table == nullptr) return;
@@ -284,11 +324,13 @@ Result<Scenario> read_scenario(const std::string& file, uint64_t seed) {
   Scenario scenario{.topology = std::move(*topology)};
   Section section(reader, root, "");
   scenario.title = section.text("title");
-  for (const char* const key : {"network", "flows", "run", "set", "sweep"}) (void)section.node(key);
+  for (const char* const key : {"network", "flows", "events", "run", "set", "sweep"})
+    (void)section.node(key);
   section.finish();
   read_run(reader, root, scenario);
   read_settings(reader, root, scenario);
   read_sweeps(reader, root, scenario);
+  read_events(reader, root, scenario);
   if (!reader.failed()) read_flow_tables(reader, root, seed, scenario);
   if (reader.failed()) return reader.error;
   if (scenario.controllers.empty()) scenario.controllers = {"hpcc"};

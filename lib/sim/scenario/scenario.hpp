@@ -18,6 +18,7 @@ struct Scenario {
   std::string title;
   fabric::Topology topology;
   FlowList flows;
+  std::vector<fabric::LinkChange> link_changes;
   std::vector<std::string> controllers;
   std::vector<std::pair<std::string, std::string>> settings;  // key, value
   std::vector<std::string> sweeps;                            // key=value,value...
