@@ -39,7 +39,7 @@ int command_keys() {
 
 int main(int argc, char** argv) {
   bench::RunCommand run;
-  std::string fidelity = "flow";
+  std::string fidelity;  // empty: the scenario's
   CLI::App app("weft_sim: congestion control in a simulated network.");
   app.require_subcommand(1);
   CLI::App* const runner = app.add_subcommand("run", "Run flows under one or more controllers");
@@ -61,9 +61,13 @@ int main(int argc, char** argv) {
                      "Directory for flows.csv, queues.csv, summary.json, report.html");
   runner->add_option("--buckets", run.buckets, "Upper ends of the size buckets, in bytes")
       ->delimiter(',');
-  runner->add_option("--fidelity", fidelity, "flow: light hosts")->check(CLI::IsMember({"flow"}));
+  runner
+      ->add_option("--fidelity", fidelity,
+                   "flow: light hosts; engine: hosts that run the RoCE engine (host.fidelity)")
+      ->check(CLI::IsMember({"flow", "engine"}));
   CLI::App* const keys = app.add_subcommand("keys", "List every key with its default and unit");
   CLI11_PARSE(app, argc, argv);
   if (keys->parsed()) return command_keys();
+  if (!fidelity.empty()) run.settings.push_back("host.fidelity=" + fidelity);
   return bench::command_run(run);
 }

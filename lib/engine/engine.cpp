@@ -124,6 +124,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   builder_.begin_burst(frames);
   bulk_posted_ = false;
   transmit_cnps();
+  if (acks_first_) transmit_acks();
   for (QueuePair* const stop = handed_.back(); !handed_.empty();) {
     QueuePair& qp = handed_.pop();
     complete_handed(*this, qp);
@@ -144,6 +145,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
   transmit_acks();
+  acks_first_ = !builder_.has_room();  // else data of others could keep them back for ever
   ++turn_;
   for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
   counters_.add(Count::tx_packets, builder_.count());

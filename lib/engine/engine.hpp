@@ -31,6 +31,8 @@ struct EngineConfig {
   Duration cnp_interval = Duration::from_us(50);  // between CNPs of one queue pair; 0: one a mark
   // A paced queue pair that was held up may catch up on this much time: the length of a burst.
   Duration pacing_quantum = Duration::from_us(10);
+  // What a paced packet takes of its link besides payload. None: what it takes of Ethernet.
+  std::optional<uint32_t> frame_overhead;
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 
@@ -108,6 +110,7 @@ class Engine final : public Machine {
   base::Line<QueuePair, &QueuePair::marked> marked_;  // they owe a CNP
   base::Line<QueuePair, &QueuePair::handed> handed_;
   uint32_t turn_ = 0;
+  bool acks_first_ = false;  // the last transmit() had no room for them
   rc::EarlyPackets early_;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   base::Permutation number_order_;  // of queue pairs

@@ -185,8 +185,9 @@ void Engine::enter_rts(QueuePair& qp) {
   req.next_index = qp.sq.tail();
   if (qp.type != QpType::rc) return;
   if (config_.congestion) {
-    req.pacer = std::make_unique<rc::Pacer>(*config_.congestion, *host_queue_,
-                                            config_.pacing_quantum, qp.telemetry);
+    req.pacer =
+        std::make_unique<rc::Pacer>(*config_.congestion, *host_queue_, config_.pacing_quantum,
+                                    config_.frame_overhead, qp.telemetry);
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
   req.retries_left = *a.retry_count;

@@ -25,12 +25,13 @@ Duration time_for(uint64_t bytes, double rate) noexcept {
 }  // namespace
 
 Pacer::Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum,
-             bool telemetry)
+             std::optional<uint32_t> overhead, bool telemetry)
     : preset_(preset),
       own_queue_(own_queue),
       quantum_(quantum),
       telemetry_(telemetry),
-      header_bytes_(kHeaderBytes + (telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0)) {
+      header_bytes_(
+          overhead.value_or(kHeaderBytes + (telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0))) {
   controller_.start(preset);
 }
 

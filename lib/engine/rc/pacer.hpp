@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "lib/congestion/controller.hpp"
 #include "lib/engine/rc/host_queue.hpp"
@@ -21,8 +22,10 @@ namespace weft::engine::rc {
 class Pacer {
  public:
   // `preset` and `own_queue` outlive the pacer. A flow that could not send for a while may catch up
-  // on `quantum`. `telemetry`: frames carry it.
-  Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum, bool telemetry);
+  // on `quantum`. `overhead`: what a packet takes of the link besides its payload; none: what it
+  // takes of Ethernet. `telemetry`: frames carry it.
+  Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum,
+        std::optional<uint32_t> overhead, bool telemetry);
 
   // May a packet leave now? Else look again at wake_at(), or when an acknowledgement has come.
   bool open(Instant now) const noexcept {

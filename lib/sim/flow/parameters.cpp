@@ -13,10 +13,14 @@
 namespace weft::sim::flow {
 namespace {
 
+constexpr std::string_view kFidelities[] = {"flow", "engine"};
+
 // In the order of Net.
 constexpr Key kKeys[] = {
-    {"net.payload", "B", kAuto, "payload of a full packet; auto: 1000, sprayed 4086", true, 1,
-     9000},
+    {"net.payload", "B", kAuto,
+     "payload of a full packet; auto: 1000, sprayed 4086, engines 1024 (theirs is 256, 512, 1024, "
+     "2048 or 4096)",
+     true, 1, 9000},
     {"net.header", "B", kAuto,
      "data header; auto: 48 (14 link, 20 IP, 8 UDP, 6 sequence and class), sprayed 64", true, 0,
      1000},
@@ -32,6 +36,9 @@ constexpr Key kKeys[] = {
      "class of acknowledgements; auto: 0 (strictly first, never paused), 3 for hpcc, hpcc-pint, "
      "dctcp and dcqcn with a window",
      true, 0, 3},
+    {"host.fidelity", "", 0,
+     "hosts are light senders and receivers (flow), or run the RoCE engine (engine)", false, 0, 1,
+     kFidelities},
     {"net.floor_ns", "0 or 1", kAuto,
      "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact; auto: "
      "1, sprayed 0",

@@ -73,9 +73,10 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
     fabric.reserve = 0;
     fabric.headroom_factor = 1e9;
   }
-  fabric.largest_packet =
-      std::max({scheme.payload + scheme.data_overhead, scheme.ack_bytes, fabric.pause_bytes,
-                static_cast<uint32_t>(parameters[Net::trim_bytes])});
+  constexpr uint32_t kReth = 16;  // an engine's first packet has one more header
+  fabric.largest_packet = std::max(
+      {scheme.payload + scheme.data_overhead + (scheme.engines ? kReth : 0), scheme.ack_bytes,
+       fabric.pause_bytes, static_cast<uint32_t>(parameters[Net::trim_bytes])});
   set_marking(fabric, *scheme.kind, parameters);
   fabric::TelemetrySettings& telemetry = fabric.telemetry;
   telemetry.base_rtt_ns = scheme.base_rtt_ns;
@@ -167,6 +168,22 @@ Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
   return {};
 }
 
+// What the engine can do of what the scheme asks for.
+Result<void> check_engines(const Scheme& scheme) {
+  if (!scheme.engines) return {};
+  const auto refuse = [&](const std::string& why) {
+    return Error{Code::not_supported, scheme.name + ": " + why};
+  };
+  if (scheme.sprayed())
+    return refuse("it sprays packets, which the RoCE engine does not: use --fidelity flow");
+  if (scheme.kind->signal == Signal::digest)
+    return refuse("its digest is not on the engine's wire: use --fidelity flow");
+  const uint32_t mtu = scheme.payload;
+  if (mtu < 256 || mtu > 4096 || (mtu & (mtu - 1)) != 0)
+    return refuse("with engines net.payload is a path MTU: 256, 512, 1024, 2048 or 4096");
+  return {};
+}
+
 int64_t cnp_interval_ps(const congestion::Preset& preset) {
   for (size_t i = 0; i < preset.kind->parameters.size(); ++i)
     if (preset.kind->parameters[i].name == "cnp_interval_us")
@@ -250,7 +267,9 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
   const auto number = [&](Net key, double usual, double sprayed) {
     return value(parameters, *scheme.kind, key, usual, sprayed);
   };
-  scheme.payload = static_cast<uint32_t>(number(Net::payload, 1000, 4086));
+  scheme.engines = parameters[Net::fidelity] != 0;
+  scheme.payload = static_cast<uint32_t>(number(Net::payload, scheme.engines ? 1024 : 1000, 4086));
+  if (Result<void> able = check_engines(scheme); !able) return able.error();
   scheme.header = static_cast<uint32_t>(number(Net::header, 48, 64));
   scheme.data_overhead = scheme.header + telemetry_bytes(*scheme.kind, parameters);
   scheme.ack_bytes = static_cast<uint32_t>(number(Net::ack, 60, 64));

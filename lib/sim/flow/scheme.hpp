@@ -36,6 +36,8 @@ struct Scheme {
 
   // Each packet of a flow takes a path of its own: the hosts of lib/sim/spray.
   bool sprayed() const noexcept { return kind->sprayed; }
+  // The hosts run the engine: those of lib/sim/engines.
+  bool engines = false;
 };
 
 // Fails on an unknown controller, or on parameters that do not fit together.

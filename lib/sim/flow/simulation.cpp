@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
+#include "lib/sim/engines/hosts.hpp"
 #include "lib/sim/fabric/deadlock.hpp"
 #include "lib/sim/flow/hosts.hpp"
 #include "lib/sim/spray/hosts.hpp"
@@ -37,6 +38,9 @@ class Run {
     if (scheme.sprayed())
       sprayers_.emplace(topology, scheme, wheel_, pool_, fabric_, spray_, flows.size(),
                         options.seed);
+    else if (scheme.engines)
+      engines_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows,
+                       !scheme.fabric.pfc || !options.link_changes.empty(), options.seed);
     else
       hosts_.emplace(topology, scheme, wheel_, pool_, fabric_, telemetry_, flows.size(),
                      !scheme.fabric.pfc || !options.link_changes.empty());
@@ -53,10 +57,12 @@ class Run {
   // The hosts of this run, of either kind.
   template <class Do>
   auto with_hosts(Do what) const {
+    if (engines_) return what(*engines_);
     return sprayers_ ? what(*sprayers_) : what(*hosts_);
   }
   template <class Do>
   auto with_hosts(Do what) {
+    if (engines_) return what(*engines_);
     return sprayers_ ? what(*sprayers_) : what(*hosts_);
   }
   void start_flows(int64_t now);
@@ -64,10 +70,12 @@ class Run {
   void sample_until(int64_t at);
   void add_point();
   void tell_progress();
+  // The NIC of `port` may send again.
+  void resume(uint32_t port) { engines_ ? engines_->resume(port) : hosts_->resume(port); }
   bool stalled();
   void prefetch() const noexcept;
   size_t finished() const noexcept {
-    return sprayers_ ? sprayers_->finished() : hosts_->finished();
+    return with_hosts([](const auto& hosts) { return hosts.finished(); });
   }
   int64_t find_ideal(uint32_t flow) const;
   void check_conservation(RunResult& result);
@@ -86,6 +94,7 @@ class Run {
   fabric::LinkChanges links_;
   std::optional<Hosts> hosts_;
   std::optional<spray::Hosts> sprayers_;
+  std::optional<engines::Hosts> engines_;
   std::vector<uint32_t> order_;  // flows by start
   std::vector<int64_t> ideals_;  // ns by flow, on the paths of the beginning
   size_t started_ = 0;
@@ -235,17 +244,17 @@ void Run::dispatch(Packet& packet) {
     case Event::nic_wake:
       return with_hosts([&](auto& hosts) { hosts.wake(packet); });
     case Event::flow_timer:
-      return with_hosts([&](auto& hosts) { hosts.timer(packet); });
+      return sprayers_ ? sprayers_->timer(packet) : hosts_->timer(packet);
     case Event::host_timer:
       return sprayers_->host_timer(packet);
     case Event::flow_start:
       return start_flows(packet.at);
     case Event::link_change:
-      for (const uint32_t port : links_.happen()) hosts_->resume(port);
+      for (const uint32_t port : links_.happen()) resume(port);
       return;
     case Event::pause:
     case Event::resume:
-      if (fabric_.pfc_arrived(packet)) hosts_->resume(packet.target);
+      if (fabric_.pfc_arrived(packet)) resume(packet.target);
       return;
   }
 }
@@ -353,6 +362,7 @@ void Run::check_conservation(RunResult& result) {
   WEFT_CHECK(c.sent == c.delivered + c.dropped + c.lost + there);
   WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + c.pfc_lost + frames);
   if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
+  if (engines_) WEFT_CHECK(engines_->frames_lent() == there);
   if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0);
 }
 

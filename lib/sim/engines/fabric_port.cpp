@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See fabric_port.hpp.
+#include "lib/sim/engines/fabric_port.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/check.hpp"
+#include "lib/sim/network.hpp"
+#include "lib/wire/headers.hpp"
+
+namespace weft::sim::engines {
+namespace {
+
+using fabric::Event;
+
+constexpr uint32_t kMostHeld = 64;  // frames of data at a paused NIC
+
+uint32_t prefix_of(const engine::Path& path) noexcept {
+  return path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
+}
+
+}  // namespace
+
+Gid address_of(uint32_t node) noexcept { return host_address(node); }
+
+uint32_t node_of(const Gid& address) noexcept {
+  uint32_t number = 0;
+  for (size_t i = 12; i < 16; ++i) number = number << 8 | address.bytes[i];
+  return number - 1;
+}
+
+FabricPort::FabricPort(Wiring& wiring, uint32_t node, uint32_t number)
+    : wiring_(wiring), number_(number), address_(address_of(node)) {
+  capabilities_.burst = 1;
+  capabilities_.integrity_bits = 0;
+  capabilities_.gather = true;
+  capabilities_.ecn = true;
+  capabilities_.lossless = wiring.scheme.fabric.pfc;
+  capabilities_.telemetry = wiring.scheme.fabric.telemetry.mode == fabric::Telemetry::records;
+  capabilities_.in_flight_limit = 1u << 31;  // windows are the controller's
+  capabilities_.packet_overhead = 0;
+}
+
+bool FabricPort::has_room() const noexcept {
+  const fabric::Port& port = wiring_.fabric.port(number_);
+  return port.free_at <= wiring_.wheel.now() && port.data.size() < kMostHeld &&
+         (port.paused || port.data.empty());
+}
+
+bool FabricPort::has_held() const noexcept {
+  const fabric::Port& port = wiring_.fabric.port(number_);
+  return !port.paused && !port.data.empty();
+}
+
+bool FabricPort::send_held() {
+  fabric::Port& port = wiring_.fabric.port(number_);
+  if (!has_held() || port.free_at > wiring_.wheel.now()) return false;
+  wiring_.fabric.transmit(number_, port.data.pop(wiring_.pool));
+  return true;
+}
+
+size_t FabricPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  size_t n = 0;
+  for (; n < frames.size() && has_room(); ++n) {
+    const fabric::Packet packet = pack(frames[n]);
+    fabric::Port& port = wiring_.fabric.port(number_);
+    ++wiring_.fabric.counters().sent;
+    if (port.paused && !packet.tag.control)
+      port.data.push(packet, wiring_.pool);
+    else
+      wiring_.fabric.transmit(number_, packet);
+  }
+  return n;
+}
+
+// A frame weighs what the scheme says of data and of acknowledgements; a header that only some
+// packets have (the RETH of the first) comes on top.
+fabric::Packet FabricPort::pack(const engine::TxFrame& frame) {
+  const uint32_t prefix = prefix_of(*frame.path);
+  const auto& bth = *reinterpret_cast<const wire::Bth*>(frame.head + prefix);
+  const Wiring::End end =
+      wiring_.ends.at(Wiring::key(node_of(frame.path->destination), QpNum{bth.dest_qpn}));
+  const flow::Scheme& scheme = wiring_.scheme;
+  fabric::Packet packet{};
+  packet.flow = end.flow;
+  packet.number = wiring_.frames.take();
+  StoredFrame& stored = wiring_.frames[packet.number];
+  stored.length = frame.header_length;
+  stored.payload = frame.length() - frame.header_length;
+  WEFT_CHECK(stored.length <= StoredFrame::kMost);
+  std::memcpy(stored.bytes.data(), frame.head, stored.length);
+  if (end.receiver) {
+    packet.tag.event = Event::data;
+    packet.bytes = static_cast<uint16_t>(stored.payload + scheme.data_overhead + stored.length -
+                                         prefix - sizeof(wire::Bth));
+    if (prefix != 0)
+      packet.stamp = wiring_.telemetry.take(static_cast<uint32_t>(wiring_.wheel.now() / 1000));
+  } else {
+    packet.tag.event = Event::nak;  // an answer without a telemetry block of the fabric's own
+    packet.bytes = static_cast<uint16_t>(scheme.ack_bytes);
+    packet.tag.control = scheme.ack_control;
+  }
+  return packet;
+}
+
+bool FabricPort::arrive(const fabric::Packet& packet) {
+  const bool data = packet.tag.event == Event::data;
+  StoredFrame& frame = wiring_.frames[packet.number];
+  const bool stamped = data && capabilities_.telemetry;
+  if (stamped) put_telemetry(packet, frame);
+  const Connection& connection = wiring_.connections[packet.flow];
+  if (connection.sender == nullptr) {
+    wiring_.frames.give(packet.number);
+    return false;
+  }
+  arrived_.push_back(packet);
+  return true;
+}
+
+// What the switches said, in the form of the wire (lib/wire/INT.md).
+void FabricPort::put_telemetry(const fabric::Packet& packet, StoredFrame& frame) {
+  const fabric::TelemetryBlock& said = wiring_.telemetry[packet.stamp];
+  auto& block = *reinterpret_cast<wire::IntBlock*>(frame.bytes.data());
+  block.hops = static_cast<uint8_t>(said.count);
+  for (uint32_t i = 0; i < said.count; ++i) {
+    const congestion::IntHop& hop = said.hops[i];
+    block.records[i] = {hop.rate_mbps, hop.time_ns, hop.sent_bytes, hop.queue_bytes};
+  }
+  wiring_.telemetry.give(packet.stamp);
+}
+
+size_t FabricPort::receive(std::span<engine::Frame> frames) noexcept {
+  const size_t n = std::min(frames.size(), arrived_.size());
+  for (size_t i = 0; i < n; ++i) {
+    const fabric::Packet& packet = arrived_[i];
+    const StoredFrame& stored = wiring_.frames[packet.number];
+    const Connection& connection = wiring_.connections[packet.flow];
+    const bool data = packet.tag.event == Event::data;
+    engine::Frame& frame = frames[i];
+    frame = {};
+    frame.path = data ? &connection.sender->path : &connection.receiver->path;
+    frame.bytes = stored.bytes.data();
+    frame.length = stored.length;
+    frame.ecn = packet.tag.marked ? 3 : 2;
+    frame.cookie = packet.number;
+    if (stored.payload == 0) continue;
+    frame.remote = &nowhere_;
+    frame.remote_length = stored.payload;
+  }
+  arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<ptrdiff_t>(n));
+  return n;
+}
+
+void FabricPort::release(std::span<const engine::Frame> frames) noexcept {
+  for (const engine::Frame& frame : frames) wiring_.frames.give(frame.cookie);
+}
+
+}  // namespace weft::sim::engines

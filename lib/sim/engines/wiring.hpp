@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the ports of all hosts share: the fabric below them, the frames that are on their way, and
+// which flow a frame belongs to. A frame's headers are kept as the engine wrote them; of its
+// payload only the length is.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/engine/queue_pair.hpp"
+#include "lib/sim/fabric/fabric.hpp"
+#include "lib/sim/flow/scheme.hpp"
+#include "lib/wire/int_block.hpp"
+
+namespace weft::sim::engines {
+
+// The headers of a frame on its way.
+struct StoredFrame {
+  // Telemetry, BTH, and the longest that follows it in a WRITE or an acknowledgement.
+  static constexpr size_t kMost = sizeof(wire::IntBlock) + 12 + 16;
+  uint32_t length = 0;   // of the headers
+  uint32_t payload = 0;  // bytes
+  std::array<std::byte, kMost> bytes;
+};
+
+// Stored frames by number; the store only grows.
+class FrameStore {
+ public:
+  uint32_t take() {
+    if (free_.empty()) {
+      free_.push_back(static_cast<uint32_t>(frames_.size()));
+      frames_.emplace_back();
+    }
+    const uint32_t number = free_.back();
+    free_.pop_back();
+    return number;
+  }
+  void give(uint32_t number) { free_.push_back(number); }
+  StoredFrame& operator[](uint32_t number) noexcept { return frames_[number]; }
+  size_t lent() const noexcept { return frames_.size() - free_.size(); }
+
+ private:
+  std::vector<StoredFrame> frames_;
+  std::vector<uint32_t> free_;
+};
+
+// A flow's queue pairs; null before it starts and when it is done.
+struct Connection {
+  engine::QueuePair* sender = nullptr;
+  engine::QueuePair* receiver = nullptr;
+};
+
+struct Wiring {
+  const flow::Scheme& scheme;
+  fabric::EventWheel& wheel;
+  fabric::ChunkPool& pool;
+  fabric::Fabric& fabric;
+  fabric::TelemetryPool& telemetry;
+  FrameStore frames;
+  std::vector<Connection> connections;  // by flow
+
+  // Where a frame to queue pair `number` of `node` belongs.
+  struct End {
+    uint32_t flow;
+    bool receiver;  // of the flow's two ends
+  };
+  std::unordered_map<uint64_t, End> ends;  // by key()
+  static uint64_t key(uint32_t node, QpNum number) noexcept {
+    return uint64_t{node} << 24 | number.value;
+  }
+};
+
+// The address of a host's port, and back.
+Gid address_of(uint32_t node) noexcept;
+uint32_t node_of(const Gid& address) noexcept;
+
+}  // namespace weft::sim::engines
