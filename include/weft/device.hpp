@@ -20,6 +20,12 @@
 // hpcc, powertcp and dctcp imply it. cc.PARAMETER=VALUE sets a parameter of the controller, say
 // cc.min_rate_mbps=10 (`weft_sim keys` lists them).
 //
+// Congestion control of `srd`, one controller per peer over all paths to it: cc=nscc (default where
+// the port can drop), rccc (only what the receiver grants), nscc+rccc, swift, dcqcn-nic and others;
+// cc=halved halves a window at a loss, cc=none keeps it. cc_line_mbps (100000), cc_rtt_us (50) and
+// cc.PARAMETER as above. paths=N: UDP source ports to spread over (64, on memory 1); path_policy=
+// single, oblivious, bitmap, reps, mixed or plb chooses among them.
+//
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order
 // in which they are destroyed does not matter.

@@ -12,13 +12,19 @@ constexpr uint32_t kIdleTurn = 1024 / kCreditUnit;  // what a turn that grants n
 }  // namespace
 
 uint32_t CreditPacer::add() {
+  if (!free_.empty()) {
+    const uint32_t number = free_.back();
+    free_.pop_back();
+    senders_[number] = Sender{};
+    return number;
+  }
   senders_.emplace_back();
   return static_cast<uint32_t>(senders_.size() - 1);
 }
 
 void CreditPacer::wish(uint32_t number, uint32_t total) {
   Sender& sender = senders_[number];
-  if (total <= sender.wished) return;
+  if (static_cast<int32_t>(total - sender.wished) <= 0) return;
   sender.wished = total;
   ask(number);
 }
@@ -32,6 +38,17 @@ void CreditPacer::ask(uint32_t number) {
 
 void CreditPacer::remove(uint32_t number) { senders_[number].done = true; }
 
+void CreditPacer::recycle(uint32_t number) {
+  senders_[number].done = senders_[number].recycled = true;
+  end(number);
+}
+
+// A number is free when it stands in no line any more.
+void CreditPacer::end(uint32_t number) {
+  const Sender& sender = senders_[number];
+  if (sender.recycled && !sender.waiting && !sender.idle) free_.push_back(number);
+}
+
 Duration CreditPacer::time_for(uint32_t units) const {
   const double bits = double(std::max(units, 1u)) * kCreditUnit * 8;
   return {std::max<int64_t>(1, static_cast<int64_t>(bits * 1e12 / rules_.bits_per_second))};
@@ -39,28 +56,42 @@ Duration CreditPacer::time_for(uint32_t units) const {
 
 // An idle sender is granted ahead of its wishes, up to a window.
 bool CreditPacer::idles(const Sender& sender) const {
-  return sender.granted >= sender.wished &&
-         sender.granted - sender.wished < rules_.most_bytes / kCreditUnit;
+  return sender.granted - sender.wished < rules_.most_bytes / kCreditUnit;  // and not behind
 }
 
 std::optional<CreditPacer::Grant> CreditPacer::grant() {
   while (!waiting_.empty()) {
     const uint32_t number = waiting_.pop();
     Sender& sender = senders_[number];
-    if (sender.done) continue;
-    const uint32_t missing = sender.wished - std::min(sender.wished, sender.granted);
+    sender.waiting = false;
+    if (sender.done) {
+      end(number);
+      continue;
+    }
+    const auto missing =
+        static_cast<uint32_t>(std::max(static_cast<int32_t>(sender.wished - sender.granted), 0));
     const uint32_t units = std::min(missing, units_per_grant());
     sender.granted += units;
     sender.waiting = missing > units;
-    (sender.waiting ? waiting_ : idle_).push(number);
+    if (sender.waiting) {
+      waiting_.push(number);
+    } else if (!sender.idle) {
+      sender.idle = true;
+      idle_.push(number);
+    }
     return Grant{number, sender.granted, time_for(units != 0 ? units : kIdleTurn)};
   }
   while (!idle_.empty()) {
     const uint32_t number = idle_.pop();
     Sender& sender = senders_[number];
-    if (sender.done) continue;
+    sender.idle = false;
+    if (sender.done) {
+      end(number);
+      continue;
+    }
     sender.granted += units_per_grant();
-    if (idles(sender)) idle_.push(number);
+    sender.idle = idles(sender);
+    if (sender.idle) idle_.push(number);
     return Grant{number, sender.granted, time_for(units_per_grant())};
   }
   return std::nullopt;

@@ -39,14 +39,16 @@ class CreditPacer {
 
   explicit CreditPacer(const Rules& rules) : rules_(rules) {}
 
-  // A new sender's number.
+  // A new sender's number, the least that is free.
   uint32_t add();
-  // The sender wishes to have been granted `total` units in all; it never goes back.
+  // The sender wishes to have been granted `total` units in all; it never goes back, but wraps.
   void wish(uint32_t sender, uint32_t total);
   // A packet was trimmed: its sender gets a turn though it may not have wished for more.
   void ask(uint32_t sender);
   // The sender is done: no more grants.
   void remove(uint32_t sender);
+  // The same, and its number may become another's: nobody names it any more.
+  void recycle(uint32_t sender);
   // The next grant; nothing if nobody wants any, until wish() or ask().
   std::optional<Grant> grant();
 
@@ -55,14 +57,19 @@ class CreditPacer {
     uint32_t wished = 0;   // units, in all
     uint32_t granted = 0;  // units, in all
     bool waiting = false;  // has a place in waiting_
+    bool idle = false;     // has a place in idle_
     bool done = false;
+    bool recycled = false;
   };
   Duration time_for(uint32_t units) const;
   bool idles(const Sender& sender) const;
   uint32_t units_per_grant() const { return rules_.grant_bytes / kCreditUnit; }
 
   Rules rules_;
+  void end(uint32_t number);
+
   std::vector<Sender> senders_;
+  std::vector<uint32_t> free_;
   base::RingQueue<uint32_t> waiting_;  // have wishes, in turns
   base::RingQueue<uint32_t> idle_;     // had theirs: slow grants while nobody waits
 };

@@ -28,6 +28,7 @@ local f = {
   retransmission = ProtoField.bool("srd.flags.retransmission", "Retransmission", 8, nil, 0x20),
   fragment = ProtoField.bool("srd.flags.fragment", "Fragment", 8, nil, 0x10),
   immediate_flag = ProtoField.bool("srd.flags.immediate", "Immediate", 8, nil, 0x08),
+  wish_flag = ProtoField.bool("srd.flags.wish", "Wish", 8, nil, 0x02),
   protected = ProtoField.bool("srd.flags.protected", "Protected", 8, nil, 0x04),
   path = ProtoField.uint8("srd.path", "Path"),
   destination = ProtoField.uint24("srd.destination", "Destination", base.HEX),
@@ -45,6 +46,7 @@ local f = {
   address = ProtoField.uint64("srd.address", "Address", base.HEX),
   rkey = ProtoField.uint32("srd.rkey", "Key", base.HEX),
   immediate = ProtoField.uint64("srd.immediate", "Immediate data", base.HEX),
+  wish = ProtoField.uint32("srd.wish", "Wished credit in all, units of 256 B"),
   operand = ProtoField.uint64("srd.operand", "Compare or add", base.HEX),
   swap = ProtoField.uint64("srd.swap", "Swap", base.HEX),
   value = ProtoField.uint64("srd.value", "Value before", base.HEX),
@@ -56,6 +58,8 @@ local f = {
   duplicates = ProtoField.uint16("srd.ack.duplicates", "Duplicates"),
   ecn = ProtoField.bool("srd.ack.ecn", "The echoed packet met ECN", 8, nil, 0x01),
   words = ProtoField.uint8("srd.ack.words", "Words of bitmap"),
+  marks = ProtoField.uint16("srd.ack.marks", "Packets that met ECN"),
+  granted = ProtoField.uint32("srd.ack.granted", "Granted credit in all, units of 256 B"),
   bitmap = ProtoField.uint64("srd.ack.bitmap", "Executed", base.HEX),
 }
 for _, field in pairs(f) do table.insert(srd.fields, field) end
@@ -98,7 +102,7 @@ local function base_header(buffer, tree, opcode)
   tree:add(f.pad, buffer(1, 1))
   local flags = tree:add(f.flags, buffer(2, 1))
   for _, flag in ipairs({ f.ack_request, f.solicited, f.retransmission, f.fragment,
-                          f.immediate_flag, f.protected }) do
+                          f.immediate_flag, f.protected, f.wish_flag }) do
     flags:add(flag, buffer(2, 1))
   end
   tree:add(f.path, buffer(3, 1))
@@ -128,7 +132,8 @@ local function acknowledgement(buffer, r)
     r.ok = false
     return
   end
-  r.at = r.at + 2
+  r.take(f.marks, 2)
+  r.take(f.granted, 4)
   for _ = 1, words:uint() do r.take(f.bitmap, 8) end
 end
 
@@ -148,6 +153,7 @@ local function sequenced(r, opcode, flags)
     r.take(f.rkey, 4)
   end
   if flags:bitfield(4, 1) == 1 then r.take(f.immediate, 8) end
+  if flags:bitfield(6, 1) == 1 then r.take(f.wish, 4) end
   if has_operands[opcode] then
     r.take(f.operand, 8)
     r.take(f.swap, 8)

@@ -55,6 +55,7 @@ inline constexpr uint8_t kRetransmission = 0x20;
 inline constexpr uint8_t kFragment = 0x10;   // SrdFragment follows: the message has more packets
 inline constexpr uint8_t kImmediate = 0x08;  // SrdImmediate follows
 inline constexpr uint8_t kProtected = 0x04;  // reserved for authenticated encryption: refused now
+inline constexpr uint8_t kWish = 0x02;       // SrdWish follows
 }  // namespace srd_flag
 
 using base::Be48;
@@ -100,6 +101,11 @@ struct SrdImmediate {
   base::Be64 value;
 };
 
+// Credit that the sender would like to have been granted in all, in units of 256 bytes.
+struct SrdWish {
+  base::Be32 units;
+};
+
 // Behind the base header of an acknowledgement, with `words` 64-bit words of bitmap behind it.
 struct SrdAck {
   base::Be32 echo;        // low half of the sequence of the packet that is echoed
@@ -108,9 +114,10 @@ struct SrdAck {
   base::Be16 duplicates;  // packets that came twice, wrapping
   uint8_t flags = 0;      // bit 0: the echoed packet was ECN-marked
   uint8_t words = 0;      // of bitmap, at most kSrdMostWords
-  base::Be16 reserved;
+  base::Be16 marks;       // packets that came ECN-marked, wrapping
+  base::Be32 granted;     // credit in all, in units of 256 bytes, wrapping
 };
-static_assert(sizeof(SrdAck) == 20);
+static_assert(sizeof(SrdAck) == 24);
 inline constexpr uint32_t kSrdMostWords = 16;
 
 // The operands of compare_swap and fetch_add.
@@ -120,11 +127,11 @@ struct SrdOperands {
 };
 static_assert(sizeof(SrdOperands) == 16);
 
-// The longest headers: base, message, fragment, remote, immediate.
+// The longest headers: base, message, fragment, remote, immediate, wish.
 inline constexpr size_t kSrdLargestHeader = sizeof(SrdBase) + sizeof(SrdMessage) +
                                             sizeof(SrdFragment) + sizeof(SrdRemote) +
-                                            sizeof(SrdImmediate);
-static_assert(kSrdLargestHeader == 60);
+                                            sizeof(SrdImmediate) + sizeof(SrdWish);
+static_assert(kSrdLargestHeader == 64);
 
 constexpr bool is_sequenced(SrdOpcode opcode) {
   return opcode >= SrdOpcode::send && opcode <= SrdOpcode::abort;

@@ -28,6 +28,7 @@ struct SrdPacket {
   uint64_t address = 0;  // remote
   uint32_t rkey = 0;
   uint64_t immediate = 0;
+  uint32_t wish = 0;
   const SrdAck* ack = nullptr;
   const std::byte* operands = nullptr;
   const std::byte* payload = nullptr;
@@ -55,6 +56,7 @@ constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
   if (flags & srd_flag::kFragment) length += sizeof(SrdFragment);
   if (has_remote(opcode)) length += sizeof(SrdRemote);
   if (flags & srd_flag::kImmediate) length += sizeof(SrdImmediate);
+  if (flags & srd_flag::kWish) length += sizeof(SrdWish);
   return length + operand_bytes(opcode);
 }
 
@@ -118,6 +120,10 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
     out.immediate = reinterpret_cast<const SrdImmediate*>(at)->value;
     at += sizeof(SrdImmediate);
   }
+  if (out.has(srd_flag::kWish)) {
+    out.wish = reinterpret_cast<const SrdWish*>(at)->units;
+    at += sizeof(SrdWish);
+  }
   out.operands = at;
   const bool asks_length = out.opcode == SrdOpcode::read_request;
   return asks_length && !out.has(srd_flag::kFragment) ? SrdError::bad_payload : SrdError::none;
@@ -154,6 +160,7 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
   if (p.has(srd_flag::kFragment)) put(SrdFragment{p.length, p.offset});
   if (has_remote(p.opcode)) put(SrdRemote{p.address, p.rkey});
   if (p.has(srd_flag::kImmediate)) put(SrdImmediate{p.immediate});
+  if (p.has(srd_flag::kWish)) put(SrdWish{p.wish});
   return at;
 }
 

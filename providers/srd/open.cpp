@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "lib/base/clock.hpp"
+#include "providers/srd/congestion_keys.hpp"
 #include "providers/srd/srd_context.hpp"
 
 namespace weft::srd {
@@ -40,24 +41,27 @@ uint32_t wall_clock_epoch() {
 
 }  // namespace
 
-Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
+Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
   engine::srd::Config config;
+  verbs::DeviceSpec spec = given;
+  CongestionKeys congestion;
+  if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
   uint32_t paths = 0;
   uint32_t patience_ms = static_cast<uint32_t>(config.patience.ms());
   uint32_t least_rto_us = 1000;
-  Result<software::OpenedPort> opened =
-      software::open_port(spec,
-                          {software::flag_key("single_thread", single_thread),
-                           software::number_key("paths", paths, 1, engine::srd::kMostPaths),
-                           word_key("path_policy", config.policy, engine::srd::kPathPolicyNames),
-                           word_key("cc", config.control, engine::srd::kControlNames),
-                           software::number_key("patience_ms", patience_ms, 10, 3'600'000),
-                           software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)},
-                          wire::kSrdUdpPort);
+  std::vector<software::OwnKey> own = {
+      software::flag_key("single_thread", single_thread),
+      software::number_key("paths", paths, 1, engine::srd::kMostPaths),
+      word_key("path_policy", config.policy, engine::srd::kPathPolicyNames),
+      software::number_key("patience_ms", patience_ms, 10, 3'600'000),
+      software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};
+  congestion.append_to(own);
+  Result<software::OpenedPort> opened = software::open_port(spec, own, wire::kSrdUdpPort);
   if (!opened) return opened.error();
   // Memory has one path; a network perhaps many.
   const engine::Capabilities& c = opened->port->capabilities();
+  if (const Result<void> ok = congestion.apply(config, c); !ok) return ok.error();
   config.paths = paths != 0 ? paths : c.lossless ? 1 : 64;
   config.patience = Duration::from_ms(patience_ms);
   config.least_rto = Duration::from_us(least_rto_us);
@@ -65,8 +69,11 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   config.epoch = wall_clock_epoch();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   attributes.qp_type = QpType::srd;
-  std::shared_ptr<SrdContext> context(new SrdContext(
-      std::move(opened->port), config, {.single_thread = single_thread}, std::move(attributes)));
+  std::shared_ptr<SrdContext> context(
+      new SrdContext(std::move(opened->port), config,
+                     {.single_thread = single_thread,
+                      .paces = config.congestion && !config.congestion->kind->sprayed},
+                     std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();
   return std::shared_ptr<verbs::Context>(std::move(context));
 }

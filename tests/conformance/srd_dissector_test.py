@@ -104,9 +104,9 @@ class Dissector(unittest.TestCase):
     def test_fields_are_where_the_document_says(self):
         write = struct.pack(">III", 0xABC, 4096, 1024) + struct.pack(">QI", 1 << 40, 0xFEED)
         ack = struct.pack(">I", 7) + (1 << 33).to_bytes(6, "big")
-        ack += struct.pack(">IHBBH", 1234, 2, 1, 2, 0) + struct.pack(">QQ", 5, 6)
+        ack += struct.pack(">IHBBHI", 1234, 2, 1, 2, 3, 500) + struct.pack(">QQ", 5, 6)
         raw_capture(self.file, [
-            packet(WRITE, write + struct.pack(">Q", 99) + b"datadata", flags=0x18),
+            packet(WRITE, write + struct.pack(">QI", 99, 44) + b"datadata", flags=0x1A),
             packet(ACKNOWLEDGE, ack),
             packet(REFUSAL, struct.pack(">I", 3)),
         ])
@@ -115,21 +115,22 @@ class Dissector(unittest.TestCase):
             "srd.sequence", "srd.destination", "srd.source", "srd.message", "srd.message.length",
             "srd.message.offset", "srd.address", "srd.rkey", "srd.immediate", "srd.payload",
             "srd.ack.echo", "srd.ack.received", "srd.ack.delay", "srd.ack.duplicates",
-            "srd.ack.bitmap", "srd.malformed")
+            "srd.ack.marks", "srd.ack.granted", "srd.ack.bitmap", "srd.wish", "srd.malformed")
         base = ["77", "88", "3", "5", "9", "0x010002", "0x020001"]
         self.assertEqual(first[:14], base + [str(0xABC), "4096", "1024", "0x0000010000000000",
                                              "0x0000feed", "0x0000000000000063",
                                              b"datadata".hex()])
         self.assertEqual(second[:7], base)
-        self.assertEqual(second[14:], ["7", str(1 << 33), "1234", "2",
-                                       "0x0000000000000005,0x0000000000000006", ""])
+        self.assertEqual(first[-2], "44")
+        self.assertEqual(second[14:], ["7", str(1 << 33), "1234", "2", "3", "500",
+                                       "0x0000000000000005,0x0000000000000006", "", ""])
         self.assertEqual((third[7], third[-1]), ("3", ""))
 
     def test_what_is_not_srd_is_called_malformed(self):
         bad = [packet(WRITE, bytes(11)),                          # its headers do not fit
                packet(SEND, b"data", version=2),
                packet(12),                                        # no such opcode
-               packet(ACKNOWLEDGE, bytes(17) + b"\x11" + bytes(2 + 17 * 8)),  # 17 words
+               packet(ACKNOWLEDGE, bytes(17) + b"\x11" + bytes(6 + 17 * 8)),  # 17 words
                packet(10, b"payload!")]                           # fill carries none
         raw_capture(self.file, [*bad, packet(SEND, b"data")])
         marks = [row[0] for row in decode(self.file, "srd.malformed")]

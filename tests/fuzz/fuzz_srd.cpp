@@ -94,7 +94,7 @@ void packet(Fixture& f, Input& in) {
   wire::SrdPacket p;
   const auto twist = in.take<uint8_t>();
   p.opcode = static_cast<SrdOpcode>(in.take<uint8_t>() % 20);
-  p.flags = in.take<uint8_t>() & 0xF8;
+  p.flags = in.take<uint8_t>() & 0xFA;
   p.detail = in.take<uint8_t>() % 9;
   p.path = in.take<uint8_t>();
   p.path_sequence = in.take<uint8_t>();
@@ -104,6 +104,7 @@ void packet(Fixture& f, Input& in) {
   p.incarnation = (twist & 0x18) == 0x18 ? in.take<uint8_t>() : (twist & 8) != 0 ? 1 : 0;
   p.sequence = f.sequence + ((twist & 0x60) == 0x60 ? in.take<int8_t>() : 0);
   p.message = in.take<uint8_t>();
+  p.wish = in.take<uint8_t>() * 16u;
   p.length = in.take<uint16_t>();
   p.offset = in.take<uint16_t>();
   p.rkey = (twist & 0x80) == 0 ? f.key : in.take<uint32_t>();
@@ -130,6 +131,8 @@ void packet(Fixture& f, Input& in) {
     ack.echo = static_cast<uint32_t>(p.sequence);
     ack.words = in.take<uint8_t>() & 1;
     ack.duplicates = in.take<uint8_t>();
+    ack.marks = in.take<uint8_t>();
+    ack.granted = in.take<uint8_t>();
     bytes.resize(size + sizeof ack + 8 * ack.words);
     std::memcpy(&bytes[size], &ack, sizeof ack);
     if (ack.words != 0) bytes[size + sizeof ack] = static_cast<std::byte>(in.take<uint8_t>());

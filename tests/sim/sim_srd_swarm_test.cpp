@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "lib/congestion/registry.hpp"
 #include "tests/sim/pair.hpp"
 #include "tests/sim/srd_world.hpp"
 #include "tests/sim/swarm_atomics.hpp"
@@ -52,7 +53,14 @@ struct Swarm {
     o.memory = kMemory;
     o.config.paths = uint32_t{1} << r.below(7);
     o.config.policy = static_cast<engine::srd::PathChoice>(r.below(6));
-    o.config.control = static_cast<engine::srd::Control>(r.below(2));
+    constexpr const char* kControllers[] = {"none",      "halved", "nscc",     "rccc",
+                                            "nscc+rccc", "swift",  "dcqcn-nic"};
+    const uint64_t controller = r.below(7);
+    o.config.halves = controller == 1;
+    if (controller >= 2)
+      o.config.congestion = *congestion::make_preset(
+          kControllers[controller],
+          {.line = Rate::from_gbps(100), .rtt = Duration::from_us(10), .network = {}});
     o.config.patience = Duration::from_s(60);
     o.capabilities.active_mtu = o.capabilities.max_mtu = 256u << r.below(5);
     if (r.below(3) == 0) o.capabilities.train_frames = 16, o.capabilities.train_bytes = 60'000;

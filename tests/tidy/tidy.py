@@ -16,7 +16,7 @@ ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 # What software providers and ports may include.
-SOFTWARE = ("verbs driver engine wire memory base "
+SOFTWARE = ("verbs driver engine congestion wire memory base "
             "port_udp port_shm port_sim port_dpdk port_af_packet port_middleware")
 PORT = "engine wire memory base"
 
@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "ibverbs": "verbs engine base memory",
     "software": SOFTWARE,
     "roce": "software verbs driver engine congestion wire memory base",
-    "srd": "software verbs driver engine wire memory base",
+    "srd": "software verbs driver engine congestion wire memory base",
     "registry": "verbs roce srd ibverbs",
     "port_udp": PORT,
     "port_shm": PORT,

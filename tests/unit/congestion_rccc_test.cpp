@@ -110,6 +110,39 @@ TEST_CASE("idle senders are granted a bounded credit ahead, and those that are d
   CHECK(most < 262'926 / kCreditUnit + 10 + 64 + 1);
 }
 
+TEST_CASE("numbers are used again once nobody names them, and lines do not grow") {
+  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  for (uint32_t round = 0; round < 1000; ++round) {
+    const uint32_t sender = pacer.add();
+    CHECK(sender < 3);
+    for (uint32_t total = 10; total < 100; total += 10) {
+      pacer.wish(sender, total);
+      REQUIRE(pacer.grant());
+    }
+    pacer.recycle(sender);
+    pacer.wish(sender, 1000);  // says nothing any more
+    while (pacer.grant()) {
+    }
+  }
+  const uint32_t removed = pacer.add();
+  pacer.remove(removed);
+  CHECK(pacer.add() != removed);
+}
+
+TEST_CASE("a stream of more than 2^32 units goes on") {
+  CreditPacer pacer(credit_rules(preset_of("rccc")));
+  const uint32_t sender = pacer.add();
+  uint32_t granted = 0;
+  for (uint64_t total = 0; total < (uint64_t{3} << 32); total += uint64_t{1} << 29) {
+    pacer.wish(sender, granted + 40);
+    const std::optional<CreditPacer::Grant> grant = pacer.grant();
+    REQUIRE(grant);
+    CHECK(static_cast<int32_t>(grant->total - granted) >= 40);
+    granted = grant->total;
+    for (uint32_t jump = 0; jump < (1u << 29); jump += 1u << 28) pacer.wish(sender, granted + jump);
+  }
+}
+
 TEST_CASE("a sender with something to repeat gets a turn without a wish") {
   CreditPacer pacer(credit_rules(preset_of("rccc")));
   const uint32_t sender = pacer.add();

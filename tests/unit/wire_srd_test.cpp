@@ -32,6 +32,7 @@ SrdPacket sample(SrdOpcode opcode, uint8_t flags) {
   p.address = 0x9192939495969798;
   p.rkey = 0xA1A2A3A4;
   p.immediate = 0xB1B2B3B4B5B6B7B8;
+  p.wish = 0xC1C2C3C4;
   return p;
 }
 
@@ -63,7 +64,8 @@ SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPack
 
 TEST_CASE("an SRD packet is parsed as it was emitted") {
   for (uint8_t opcode = 1; opcode <= 18; ++opcode) {
-    for (uint32_t flags = 0; flags < 256; flags += 8) {
+    for (uint32_t flags = 0; flags < 256; flags += 2) {
+      if ((flags & srd_flag::kProtected) != 0) continue;
       SrdPacket p = sample(static_cast<SrdOpcode>(opcode), static_cast<uint8_t>(flags));
       if (p.opcode == SrdOpcode::read_request) p.flags |= srd_flag::kFragment;
       const uint32_t payload = may_carry_payload(p.opcode) ? 13 : 0;
@@ -91,20 +93,23 @@ TEST_CASE("an SRD packet is parsed as it was emitted") {
         CHECK(q.rkey == p.rkey);
       }
       if (is_sequenced(p.opcode) && p.has(srd_flag::kImmediate)) CHECK(q.immediate == p.immediate);
+      if (is_sequenced(p.opcode) && p.has(srd_flag::kWish)) CHECK(q.wish == p.wish);
     }
   }
 }
 
 TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
-  SrdPacket p = sample(SrdOpcode::write, srd_flag::kFragment | srd_flag::kImmediate);
+  SrdPacket p =
+      sample(SrdOpcode::write, srd_flag::kFragment | srd_flag::kImmediate | srd_flag::kWish);
   const std::vector<std::byte> bytes = bytes_of(p, 0);
   const uint8_t wanted[] = {
-      0x02, 0x10, 0x18, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
+      0x02, 0x10, 0x1A, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
       0x61, 0x62, 0x63, 0x64, 0x43, 0x54, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86,
       0x32, 0x1A, 0x1B, 0x1C, 0x71, 0x72, 0x73, 0x74,                          // message
       0x00, 0x00, 0xF0, 0x00, 0x00, 0x00, 0x10, 0x00,                          // fragment
       0x91, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0xA1, 0xA2, 0xA3, 0xA4,  // remote
-      0xB1, 0xB2, 0xB3, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8};                         // immediate
+      0xB1, 0xB2, 0xB3, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8,                          // immediate
+      0xC1, 0xC2, 0xC3, 0xC4};                                                 // wish
   REQUIRE(bytes.size() == sizeof wanted);
   CHECK(std::memcmp(bytes.data(), wanted, sizeof wanted) == 0);
 }

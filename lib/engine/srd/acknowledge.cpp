@@ -29,7 +29,9 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
   if (tx.incarnation == 0) tx.incarnation = p.incarnation;
   if (tx.incarnation != p.incarnation) return count(Count::rx_other_incarnation);
   tx.confirmed = true;
-  measure(peer, arrival);
+  Flow::Echo echo{.now = arrival.now, .rtt = measure(peer, arrival), .path = p.path};
+  echo.marked = static_cast<uint16_t>(p.ack->marks - tx.marks);
+  tx.marks = p.ack->marks;
   const uint64_t before = tx.una;
   bool progress = p.sequence != before;
   for (uint64_t s = before; s < p.sequence; ++s) acknowledge(peer, s);
@@ -49,6 +51,11 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
     tx.backoff = 0;
     tx.probed = false;
   }
+  if (static_cast<int32_t>(p.ack->granted - tx.granted) > 0) {
+    tx.flight->flow.on_credit(p.ack->granted - tx.granted, arrival.now);
+    tx.granted = p.ack->granted;
+  }
+  tx.flight->flow.on_acknowledgement(echo);
   find_losses(peer, arrival.now);
   if (tx.una == tx.next) {
     if (tx.awaiting != 0) expect_answer(peer, arrival.now);
@@ -89,7 +96,7 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
   PathState& path = tx.flight->paths[r.path];
   if (r.state == Record::State::in_flight) {
     tx.flight->remove(tx.flight->in_flight, sequence);
-    tx.window.on_acknowledged(cost(r.length));
+    tx.flight->flow.on_arrived(r.length);
     // Of a packet that was sent twice nobody knows which copy this is.
     if (r.tries == 1) {
       const auto ahead = static_cast<int16_t>(r.path_sequence - path.acked_sequence);
@@ -109,8 +116,9 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
 }
 
 // The acknowledgement says which transmission it answers: that gives a round trip, and tells the
-// path policy. //= threat:A27 a round trip is never negative, and one long one does not last
-void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
+// path policy. Returns the round trip, 0 if it cannot be known.
+//= threat:A27 a round trip is never negative, and one long one does not last
+Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   Sender& tx = peer.tx;
   const auto news = static_cast<uint16_t>(p.ack->duplicates - tx.duplicates);
@@ -120,13 +128,13 @@ void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
     tx.tolerance = static_cast<uint8_t>(std::min<uint32_t>(tx.tolerance * 2u + 1, kMostTolerance));
   }
   const uint64_t sequence = tx.una + static_cast<uint32_t>(p.ack->echo - tx.una);
-  if (sequence >= tx.next) return;
+  if (sequence >= tx.next) return {};
   Record& r = (*tx.flight)[sequence];
   if (r.state != Record::State::in_flight || r.path != p.path || r.path_sequence != p.path_sequence)
-    return;
+    return {};
   tx.flight->paths.on_ack(r.path, (p.ack->flags & 1) != 0, arrival.now);
   const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
-  if (ns <= 0) return;
+  if (ns <= 0) return {};
   const Duration sample = Duration::from_ns(ns);
   PathState& path = tx.flight->paths[r.path];
   const int64_t old = path.rtt_ns != 0 ? path.rtt_ns : ns;
@@ -134,12 +142,13 @@ void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   if (tx.rtt.ps == 0) {
     tx.rtt = sample;
     tx.rtt_var = sample / 2;
-    return;
+    return sample;
   }
   const Duration error = sample - tx.rtt;
   tx.rtt = tx.rtt + error / 8;
   tx.flight->paths.set_rtt(tx.rtt);
   tx.rtt_var = tx.rtt_var + (Duration{error.ps < 0 ? -error.ps : error.ps} - tx.rtt_var) / 4;
+  return sample;
 }
 
 // Gaps on a path. The list is in the order of transmission, so the walk ends at the first packet
@@ -147,7 +156,6 @@ void Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
 void Engine::find_losses(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   Flight& flight = *tx.flight;
-  bool any = false;
   for (uint16_t at = flight.in_flight.oldest; at != RecordList::kNone;) {
     Record& r = flight.at(at);
     const uint16_t newer = r.newer;
@@ -155,15 +163,20 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
     const int gap = static_cast<int16_t>(path.acked_sequence - r.path_sequence);
     if (path.ever_acked && gap > tx.tolerance) {
       flight.paths.on_loss(r.path, now);
-      lose(peer, tx.una + ((at - tx.una) & Flight::kMask));
+      lose(peer, tx.una + ((at - tx.una) & Flight::kMask), congestion::Loss::Reason::gap, now);
       count(Count::path_losses);
-      any = true;
     } else if (r.sent > tx.newest_acked) {
       break;
     }
     at = newer;
   }
-  if (any && config_.control == Control::halved) tx.window.on_loss();
+}
+
+void Engine::lose(Peer& peer, uint64_t sequence, congestion::Loss::Reason reason,
+                  Instant now) noexcept {
+  const Record& r = (*peer.tx.flight)[sequence];
+  peer.tx.flight->flow.on_lost(r.length, r.path, reason, now);
+  lose(peer, sequence);
 }
 
 void Engine::lose(Peer& peer, uint64_t sequence) noexcept {
@@ -172,7 +185,6 @@ void Engine::lose(Peer& peer, uint64_t sequence) noexcept {
   tx.flight->remove(tx.flight->in_flight, sequence);
   r.state = Record::State::lost;
   tx.flight->append(tx.flight->lost, sequence);
-  tx.window.forget(cost(r.length));
   activate(peer);
 }
 
@@ -185,6 +197,11 @@ Duration Engine::rto_of(const Peer& peer) const noexcept {
 void Engine::on_timer(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   if (tx.resting != 0) wake_resting(peer, now);
+  if (tx.flight != nullptr) {
+    tx.flight->flow.on_deadline(now);
+    if (tx.flight->in_flight.empty()) tx.flight->flow.allow_one();
+    activate(peer);
+  }
   if (tx.flight != nullptr && tx.una != tx.next) {
     if (now - tx.progress_at > config_.patience) {
       count(Count::peers_lost);
@@ -210,6 +227,7 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
     if (now - quiet < std::max(config_.least_rto, tx.rtt * 2)) return;
     tx.probed = true;
     count(Count::tail_probes);
+    flight.flow.forget(flight.at(oldest).length);
     lose(peer, sequence_of(oldest));
     return;
   }
@@ -218,12 +236,11 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
     const uint16_t at = flight.in_flight.oldest;
     if (now - flight.at(at).sent < rto) break;
     flight.paths.on_timeout(flight.at(at).path, now);
-    lose(peer, sequence_of(at));
+    lose(peer, sequence_of(at), congestion::Loss::Reason::timeout, now);
     any = true;
   }
   if (!any) return;
   count(Count::timeouts);
-  if (config_.control == Control::halved) tx.window.on_loss();
   tx.backoff = static_cast<uint8_t>(std::min<int>(tx.backoff + 1, kMostBackoff));
 }
 
@@ -242,6 +259,7 @@ void Engine::rearm(Peer& peer, Instant now) noexcept {
   } else if (tx.awaiting != 0) {
     next = std::min(next, tx.probe_answers_at);
   }
+  if (tx.flight != nullptr && tx.una != tx.next) next = std::min(next, tx.flight->flow.deadline());
   if (tx.resting != 0) {
     for (const Message* m = tx.all; m != nullptr; m = m->next_all)
       if (m->state == Message::State::resting) next = std::min(next, m->resume_at);

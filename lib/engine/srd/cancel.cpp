@@ -73,7 +73,10 @@ void Engine::cancel(Message& m) noexcept {
   for (uint64_t s = tx.una; s != tx.next && m.unacked != 0; ++s) {
     Record& r = (*tx.flight)[s];
     if (r.message != &m || r.state == Record::State::acked) continue;
-    if (r.state == Record::State::in_flight) lose(peer, s);
+    if (r.state == Record::State::in_flight) {
+      tx.flight->flow.forget(r.length);
+      lose(peer, s);
+    }
     r.kind = Record::Kind::fill;
     r.length = 0;
   }
@@ -188,7 +191,8 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   tx.confirmed = tx.probed = false;
   tx.backoff = 0;
   tx.duplicates = 0;
-  tx.window = Window::of(capabilities_.in_flight_limit);
+  tx.granted = 0;
+  tx.marks = 0;
   tx.small.clear();
   tx.turns.clear();
   tx.bulk.clear();

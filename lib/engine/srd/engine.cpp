@@ -26,7 +26,13 @@ Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
       wheel_(config.start),
       number_order_(0xFFFF, random),
       peer_table_(64, 0),
-      messages_(random.next32()) {
+      messages_(random.next32()),
+      flow_rules_{.preset = config_.congestion ? &*config_.congestion : nullptr,
+                  .halves = !config_.congestion && config_.halves,
+                  .absorbed = capabilities_.in_flight_limit,
+                  .packet_overhead = capabilities_.packet_overhead,
+                  .mtu = mtu_},
+      pacer_(config_.credit) {
   // All our QPNs have the same top 8 bits: with the address they name this device.
   const Port::QpnRange range = port.qpn_range();
   block_ = (range.first + (1u << kBlockBits) - 1) >> kBlockBits;
@@ -48,6 +54,7 @@ void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
     if (i + 1 < frames.size()) __builtin_prefetch(frames[i + 1].bytes);
     receive_one(frames[i], now);
   }
+  make_grants(now);
 }
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
@@ -66,7 +73,8 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
 void Engine::expire(Instant now) noexcept {
   while (base::TimerNode* node = wheel_.pop_expired(now))
     on_timer(*static_cast<PeerTimer*>(node)->owner, now);
-  next_deadline_ = wheel_.next_deadline();
+  make_grants(now);
+  next_deadline_ = std::min(wheel_.next_deadline(), grant_at_);
 }
 
 // May fire early: on_timer looks at what is really due.
@@ -114,7 +122,6 @@ Peer* Engine::add_peer(const Gid& address, uint32_t block) {
   peer->block = block;
   peer->index = static_cast<uint32_t>(peers_.size());
   peer->timer.owner = peer.get();
-  peer->tx.window = Window::of(capabilities_.in_flight_limit);
   peers_.push_back(std::move(peer));
   put(*peers_.back());
   return last_peer_ = peers_.back().get();

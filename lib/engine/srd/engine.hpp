@@ -5,10 +5,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "lib/base/permutation.hpp"
+#include "lib/congestion/rccc.hpp"
 #include "lib/engine/srd/assembly.hpp"
 #include "lib/engine/srd/peer.hpp"
 #include "lib/engine/srd/queue_pair.hpp"
@@ -17,10 +19,6 @@
 
 namespace weft::engine::srd {
 
-// How the window of a peer moves: not at all, or as window.hpp says.
-enum class Control : uint8_t { none, halved };
-inline constexpr std::string_view kControlNames[] = {"none", "halved"};
-
 struct Config {
   Limits limits;
   Instant start;
@@ -28,7 +26,11 @@ struct Config {
                        // one process to the next: wall-clock time
   uint32_t paths = 64;
   PathChoice policy = PathChoice::reps;
-  Control control = Control::halved;
+  std::optional<congestion::Preset> congestion;  // what controls each flow; none: the port's window
+  bool halves = true;                            // without a controller: that window, at a loss
+  // For senders that wish for it.
+  congestion::CreditPacer::Rules credit{
+      .bits_per_second = 99e9, .grant_bytes = 16384, .most_bytes = 187'500};
   Duration least_rto = Duration::from_us(100);
   Duration first_rto = Duration::from_ms(10);  // while no round trip has been measured
   Duration patience = Duration::from_s(5);     // without any answer, until a peer counts as dead
@@ -114,7 +116,6 @@ class Engine final : public Machine {
   uint8_t choose_path(Peer& peer, Instant now) noexcept;
   const Path& path_of(const Gid& to, uint16_t source_port, uint8_t traffic_class) noexcept;
   bool room() const noexcept { return builder_.has_room() && paths_used_ < paths_.size(); }
-  uint64_t cost(uint32_t length) const noexcept { return length + capabilities_.packet_overhead; }
   // send_ack.cpp: what is not sequenced
   void send_replies() noexcept;
   void send_acks(Instant now) noexcept;
@@ -124,15 +125,24 @@ class Engine final : public Machine {
   void on_acknowledge(Peer& peer, const Arrival& arrival) noexcept;
   void acknowledge(Peer& peer, uint64_t sequence) noexcept;
   void advance(Sender& tx) noexcept;
-  void measure(Peer& peer, const Arrival& arrival) noexcept;
+  Duration measure(Peer& peer, const Arrival& arrival) noexcept;
   void find_losses(Peer& peer, Instant now) noexcept;
+  // Puts a packet among the lost ones; what that means to the flow, the caller tells it.
   void lose(Peer& peer, uint64_t sequence) noexcept;
+  void lose(Peer& peer, uint64_t sequence, congestion::Loss::Reason reason, Instant now) noexcept;
   Duration rto_of(const Peer& peer) const noexcept;
   void expect_answer(Peer& peer, Instant now) noexcept;
   void ask(Peer& peer, Instant now) noexcept;
   void on_timer(Peer& peer, Instant now) noexcept;
   void on_overdue(Peer& peer, Instant now) noexcept;
   void rearm(Peer& peer, Instant now) noexcept;
+
+  // credit.cpp: who wishes to send, and who may
+  uint32_t wish_of(const Sender& tx) const noexcept;
+  Instant opens_at(const Sender& tx, Instant now) const noexcept;
+  void hear_wish(Peer& peer, const wire::SrdPacket& packet, Instant now) noexcept;
+  void make_grants(Instant now) noexcept;
+  void end_credit(Receiver& rx) noexcept;
 
   // cancel.cpp: messages that end early
   void on_refusal(Peer& peer, const Arrival& arrival) noexcept;
@@ -192,6 +202,11 @@ class Engine final : public Machine {
   AssemblyTable assemblies_;
   FlightPool flights_;
   uint32_t flights_out_ = 0;
+  const FlowRules flow_rules_;
+  congestion::CreditPacer pacer_;
+  std::vector<uint32_t> credited_;       // peers by their numbers there
+  Instant grant_at_ = Instant::never();  // the next one
+  Instant no_grant_before_;
   base::Line<Peer, &Peer::active> active_;
   base::Line<Peer, &Peer::ack_line> acks_;
   std::vector<Reply> replies_;

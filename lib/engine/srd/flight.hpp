@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is on the way to one peer: a record per packet from the oldest unacknowledged one on, and
-// the state of the paths. It exists only while something is on the way; a pool lends it.
+// the state of the paths and of congestion control. It exists only while something is on the way; a
+// pool lends it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "lib/engine/srd/flow.hpp"
 #include "lib/engine/srd/message.hpp"
 #include "lib/engine/srd/path_set.hpp"
 #include "weft/units.hpp"
@@ -65,6 +67,7 @@ class Flight {
   RecordList in_flight;  // oldest transmission first
   RecordList lost;       // to be sent again, first lost first
   PathSet paths;
+  Flow flow;
 
  private:
   Record records_[kWindow];

@@ -10,7 +10,6 @@
 #include "lib/engine/srd/flight.hpp"
 #include "lib/engine/srd/message.hpp"
 #include "lib/engine/srd/receive_window.hpp"
-#include "lib/engine/window.hpp"
 #include "weft/types.hpp"
 
 namespace weft::engine::srd {
@@ -22,10 +21,11 @@ struct Sender {
   uint64_t next = 0;               // sequence of the next new packet
   uint64_t una = 0;                // oldest not acknowledged
   std::unique_ptr<Flight> flight;  // null: nothing is on the way
-  Window window;
-  MessageLine small;  // messages of a few packets, in order
-  MessageLine turns;  // a few long messages that take turns
-  MessageLine bulk;   // long messages that wait for that
+  uint32_t granted = 0;            // units of credit in all, as the peer says
+  uint16_t marks = 0;              // packets that met ECN, as the peer says
+  MessageLine small;               // messages of a few packets, in order
+  MessageLine turns;               // a few long messages that take turns
+  MessageLine bulk;                // long messages that wait for that
   uint32_t turns_taken = 0;
   uint32_t turn_packets = 0;  // of the long message whose turn it is
   uint32_t small_run = 0;     // packets of short messages since the last turn
@@ -51,7 +51,10 @@ struct Receiver {
   uint64_t received_bytes = 0;
   uint16_t duplicates = 0;
   uint32_t assemblies = 0;
-  uint32_t answers = 0;  // being sent
+  uint32_t answers = 0;                 // being sent
+  uint16_t marks = 0;                   // packets that came ECN-marked
+  uint32_t credit_number = UINT32_MAX;  // among those that are granted credit
+  uint32_t granted = 0;                 // units in all
   // The packet that the next acknowledgement echoes.
   bool ack_pending = false;
   bool ecn = false;

@@ -83,8 +83,10 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
       break;
     }
   }
+  if (p.has(wire::srd_flag::kWish)) hear_wish(*peer, p, arrival.now);
   rx.ack_pending = true;
   rx.ecn = arrival.frame.ecn == 3;
+  if (rx.ecn) ++rx.marks;
   rx.path = p.path;
   rx.path_sequence = p.path_sequence;
   rx.echo = static_cast<uint32_t>(p.sequence);
@@ -156,6 +158,7 @@ void Engine::forget_stream(Peer& peer) noexcept {
     }
     m = next;
   }
+  end_credit(peer.rx);
   const uint32_t answers = peer.rx.answers;
   peer.rx = Receiver{};
   peer.rx.answers = answers;

@@ -26,6 +26,7 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
       tx.epoch = peer.least_epoch;
   }
   if (tx.una == tx.next) {
+    if (tx.flight != nullptr) tx.flight->flow.on_deadline(now);
     tx.progress_at = now;
     tx.backoff = 0;
     tx.probed = false;
@@ -34,6 +35,7 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
   ++flights_out_;
   tx.flight = flights_.take();
   tx.flight->paths.start(config_.policy, path_count(), kWindow, random_.next64());
+  tx.flight->flow.start(flow_rules_);
   tx.train_left = 0;
 }
 
@@ -54,12 +56,15 @@ void Engine::send_peer(Peer& peer, Instant now) noexcept {
   for (uint32_t sent = 0;; ++sent) {
     if (sent == kQuantum || !room()) return activate(peer);
     const bool lost = tx.flight != nullptr && !tx.flight->lost.empty();
-    if (!tx.window.open()) return;  // an acknowledgement will activate it
+    const uint16_t index = lost ? tx.flight->lost.oldest : RecordList::kNone;
+    // A fill costs the network nothing worth counting, and others wait for it.
+    const bool fill = lost && tx.flight->at(index).kind == Record::Kind::fill;
+    if (tx.flight != nullptr && !fill && !tx.flight->flow.open(now))
+      return arm(peer, opens_at(tx, now));
     if (!lost) {
       if (!send_next(peer, now)) return;
       continue;
     }
-    const uint16_t index = tx.flight->lost.oldest;
     const uint64_t sequence = tx.una + ((index - tx.una) & Flight::kMask);
     tx.flight->remove(tx.flight->lost, sequence);
     const uint8_t path = tx.flight->paths.choose_other(tx.flight->at(index).path, now);
@@ -150,7 +155,7 @@ void Engine::send_record(Peer& peer, uint64_t sequence, uint8_t path, Instant no
   r.sent = now;
   r.state = Record::State::in_flight;
   tx.flight->append(tx.flight->in_flight, sequence);
-  tx.window.on_sent(cost(r.length));
+  tx.flight->flow.on_sent(r.length, now);
   arm(peer, now + config_.least_rto);
   if (build(peer, r, sequence)) return;
   // Memory of ours is gone or was never there: the message ends, its packets become fills.
@@ -178,6 +183,10 @@ bool Engine::build(Peer& peer, Record& r, uint64_t sequence) noexcept {
     count(Count::tx_aborts);
   } else {
     describe(*m, r, p);
+  }
+  if (peer.tx.flight->flow.credited()) {
+    p.flags |= wire::srd_flag::kWish;
+    p.wish = wish_of(peer.tx);
   }
   const uint32_t operands = wire::operand_bytes(p.opcode);
   const uint16_t source_port = source_ports_[r.path];

@@ -47,6 +47,8 @@ void Engine::send_ack(Peer& peer, Instant now) noexcept {
       static_cast<uint32_t>(std::clamp<int64_t>((now - rx.arrived).ns(), 0, int64_t{UINT32_MAX}));
   ack.duplicates = rx.duplicates;
   ack.flags = rx.ecn ? 1 : 0;
+  ack.marks = rx.marks;
+  ack.granted = rx.granted;
   const uint32_t words = std::min(rx.window.words(), wire::kSrdMostWords);
   ack.words = static_cast<uint8_t>(words);
   const uint16_t source_port = source_ports_[rx.path % source_ports_.size()];

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Credit from the receiver (rccc): a sender says with each packet how much it would like to send,
+// a receiver grants that in turns, at just under the rate of its link. Totals are on the wire, so a
+// grant that is lost is made up by the next acknowledgement. Every device grants; whether a sender
+// waits for it is the sender's own choice (cc=rccc, cc=nscc+rccc).
+#include <algorithm>
+
+#include "lib/engine/srd/engine.hpp"
+
+namespace weft::engine::srd {
+
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+constexpr int kMostCounted = 64;                       // messages, to find what waits
+constexpr Duration kCaughtUp = Duration::from_us(20);  // grants that were due and not made
+
+}  // namespace
+
+// In all, in units. What waits is counted as far as it can matter.
+uint32_t Engine::wish_of(const Sender& tx) const noexcept {
+  const Flow& flow = tx.flight->flow;
+  uint64_t backlog = 0;
+  int counted = 0;
+  for (const MessageLine* line : {&tx.small, &tx.turns, &tx.bulk})
+    for (const Message* m = line->front(); m != nullptr && counted < kMostCounted;
+         m = m->line.next, ++counted)
+      backlog += mtu_ + m->payload() - m->cursor;
+  for (uint16_t at = tx.flight->lost.oldest; at != RecordList::kNone && counted < kMostCounted;
+       at = tx.flight->at(at).newer, ++counted)
+    backlog += mtu_;
+  return tx.granted + (backlog != 0 ? flow.wish(backlog) : 0);
+}
+
+// When a sender that may not send now looks again: at its pace, or when it has heard nothing for so
+// long that it asks for credit again; never() if what is on the way will bring news.
+Instant Engine::opens_at(const Sender& tx, Instant now) const noexcept {
+  if (tx.flight->flow.wake_at() > now) return tx.flight->flow.wake_at();
+  if (!tx.flight->flow.credited() || !tx.flight->in_flight.empty()) return Instant::never();
+  return now + std::max(config_.least_rto, tx.rtt * 2);
+}
+
+// One that asks with an empty packet, or sends again, gets a turn whatever it has: it may not know
+// of its last grant. //= threat:A16 nobody gets more than a turn at a time
+void Engine::hear_wish(Peer& peer, const wire::SrdPacket& packet, Instant now) noexcept {
+  Receiver& rx = peer.rx;
+  if (rx.credit_number == kNone) {
+    rx.credit_number = pacer_.add();
+    if (rx.credit_number >= credited_.size()) credited_.resize(rx.credit_number + 1);
+    credited_[rx.credit_number] = peer.index;
+  }
+  pacer_.wish(rx.credit_number, packet.wish);
+  if (packet.has(wire::srd_flag::kRetransmission) || packet.opcode == wire::SrdOpcode::fill)
+    pacer_.ask(rx.credit_number);
+  if (grant_at_.is_never()) grant_at_ = std::max(now, no_grant_before_);
+}
+
+void Engine::make_grants(Instant now) noexcept {
+  if (grant_at_ > now) return;
+  grant_at_ = std::max(grant_at_, now - kCaughtUp);
+  while (grant_at_ <= now) {
+    const std::optional<congestion::CreditPacer::Grant> grant = pacer_.grant();
+    if (!grant) {
+      no_grant_before_ = grant_at_;
+      grant_at_ = Instant::never();
+      return;
+    }
+    Peer& peer = *peers_[credited_[grant->sender]];
+    peer.rx.granted = grant->total;
+    peer.rx.ack_pending = true;
+    queue_ack(peer);
+    grant_at_ = grant_at_ + grant->next;
+  }
+  next_deadline_ = std::min(next_deadline_, grant_at_);
+}
+
+// The stream ends, and its totals with it.
+void Engine::end_credit(Receiver& rx) noexcept {
+  if (rx.credit_number != kNone) pacer_.recycle(rx.credit_number);
+  rx.credit_number = kNone;
+}
+
+}  // namespace weft::engine::srd

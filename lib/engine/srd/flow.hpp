@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What may be on the way to one peer, over all its paths together: at most what the port says the
+// peer's buffer absorbs, and what a controller of lib/congestion allows: a window, a rate, and the
+// receiver's credit. Lives as long as the flight that it is part of.
+#pragma once
+
+#include "lib/congestion/controller.hpp"
+#include "lib/engine/window.hpp"
+
+namespace weft::engine::srd {
+
+// What all flows of a device have in common.
+struct FlowRules {
+  const congestion::Preset* preset = nullptr;  // null: no controller. Outlives the flows
+  bool halves = false;           // the port's window halves at a loss; for where no controller is
+  uint64_t absorbed = 0;         // by a peer's buffer, in bytes
+  uint32_t packet_overhead = 0;  // what a packet takes of that besides its payload
+  uint32_t mtu = 4096;
+};
+
+class Flow {
+ public:
+  void start(const FlowRules& rules);
+
+  // May a packet leave now? If not, an acknowledgement opens it, or time does at wake_at().
+  bool open(Instant now) const noexcept;
+  Instant wake_at() const noexcept { return next_; }
+  // The controller's own time to act.
+  Instant deadline() const noexcept;
+  void on_deadline(Instant now) noexcept;
+
+  // Of each packet: its payload.
+  void on_sent(uint32_t payload, Instant now) noexcept;
+  void on_arrived(uint32_t payload) noexcept;
+  void on_lost(uint32_t payload, uint16_t path, congestion::Loss::Reason reason,
+               Instant now) noexcept;
+  // A packet will never arrive, and that tells nothing of the network.
+  void forget(uint32_t payload) noexcept;
+
+  struct Echo {
+    Instant now;
+    Duration rtt;  // 0: unknown
+    uint32_t marked = 0;
+    uint16_t path = 0;
+  };
+  // Behind the on_arrived() of all that one acknowledgement brought.
+  void on_acknowledgement(const Echo& echo) noexcept;
+  void on_credit(uint32_t units, Instant now) noexcept;
+  // Nothing is on the way, and no credit comes: the next packet may ask for it.
+  void allow_one() noexcept { allowed_one_ = true; }
+
+  bool credited() const noexcept { return preset_ != nullptr && preset_->kind->credit != nullptr; }
+  // Units of credit that it would like besides what it has, to send `backlog` bytes.
+  uint32_t wish(uint64_t backlog) const noexcept;
+
+  uint64_t in_flight() const noexcept { return in_flight_; }  // on the wire
+  uint64_t window() const noexcept;
+
+ private:
+  uint64_t on_wire(uint32_t payload) const noexcept;
+  bool paced() const noexcept { return preset_ != nullptr && !preset_->kind->sprayed; }
+
+  const congestion::Preset* preset_ = nullptr;
+  bool halves_ = false;
+  uint32_t packet_overhead_ = 0;
+  uint32_t mtu_ = 0;
+  Window window_;  // of the port
+  congestion::Controller controller_;
+  uint64_t sent_ = 0, acked_ = 0;  // bytes on the wire, since the start
+  uint64_t in_flight_ = 0;
+  uint32_t newly_acked_ = 0;
+  bool allowed_one_ = false;
+  Instant next_;       // when the next packet may leave
+  Instant cut_after_;  // marks before then say nothing new
+};
+
+}  // namespace weft::engine::srd

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Congestion control in the SRD engine, in an incast around one switch: every flow ends, the last
+// one soon after what the link allows, the queue is bounded, and little is lost.
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/sim/srd_star.hpp"
+
+namespace weft::test {
+namespace {
+
+constexpr uint32_t kFlowBytes = 500'000;
+
+struct Outcome {
+  double slowdown = 0;      // of the last flow against an ideal sharing of the link
+  uint64_t most_bytes = 0;  // that waited before the receiver's link
+  uint64_t late_bytes = 0;  // the same when the first windows of all have drained
+  uint64_t dropped = 0;
+  uint64_t sent_again = 0;
+};
+
+// `senders` stations WRITE kFlowBytes each to station 0.
+Outcome incast(const std::string& controller, uint32_t senders, uint64_t buffer = 32u << 20) {
+  SrdOptions o = controlled(controller);
+  o.stations = senders + 1;
+  o.memory = kFlowBytes;
+  o.config.paths = 8;
+  SrdStar star(o, buffer);
+  for (uint32_t i = 1; i <= senders; ++i) {
+    const Sge sge = star[i].sge(0, kFlowBytes);
+    SendRequest r;
+    r.opcode = Opcode::write;
+    r.sges = {&sge, 1};
+    r.remote_address = star[0].address_of(0);
+    r.rkey = RKey{star[0].key()};
+    REQUIRE(star[i].post(star[0], r));
+  }
+  Outcome outcome;
+  uint32_t done = 0;
+  Instant last;
+  uint64_t late = 0;
+  REQUIRE(star.run_until(
+      [&] {
+        for (uint32_t i = 1; i <= senders; ++i)
+          for (const Completion& c : star[i].sent()) {
+            REQUIRE(c.status == Status::success);
+            ++done;
+            last = star.network.now();
+          }
+        const uint64_t waiting = star.node->device().queue_bytes(0);
+        if (star.network.now() > Instant{} + Duration::from_us(1200))
+          late = std::max(late, waiting);
+        return done == senders;
+      },
+      Duration::from_s(2)));
+  const double packets = (kFlowBytes + 4095) / 4096;
+  const double wire = senders * (kFlowBytes + packets * 122.0);
+  const double ideal_ps = wire * 8e12 / (kStarMbps * 1e6) + static_cast<double>(kStarRtt.ps);
+  outcome.slowdown = static_cast<double>((last - Instant{}).ps) / ideal_ps;
+  outcome.most_bytes = star.node->device().most_bytes(0);
+  outcome.late_bytes = late;
+  outcome.dropped = star.node->device().counters().dropped;
+  for (uint32_t i = 1; i <= senders; ++i)
+    outcome.sent_again += star[i].count(engine::Count::tx_retransmits);
+  std::printf(
+      "%-10s %2u to 1: last %.3f of ideal, queue %llu kB, later %llu kB, dropped %llu, "
+      "again %llu\n",
+      controller.c_str(), senders, outcome.slowdown,
+      static_cast<unsigned long long>(outcome.most_bytes / 1000),
+      static_cast<unsigned long long>(outcome.late_bytes / 1000),
+      static_cast<unsigned long long>(outcome.dropped),
+      static_cast<unsigned long long>(outcome.sent_again));
+  return outcome;
+}
+
+TEST_CASE("an incast of 60 or 48 to one ends soon, with a bounded queue") {
+  for (const char* controller : {"nscc", "rccc", "nscc+rccc"}) {
+    INFO(controller);
+    for (const uint32_t senders : {48u, 60u}) {
+      const Outcome o = incast(controller, senders);
+      CHECK(o.slowdown < 1.15);
+      // Everybody begins with 1.5 times bandwidth and delay.
+      CHECK(o.most_bytes < senders * 190'000);
+      // Credit keeps what is in the network as it is; marks take it down to a packet of each.
+      if (controller != std::string("rccc")) CHECK(o.late_bytes < senders * 4500);
+      CHECK(o.dropped == 0);
+    }
+  }
+}
+
+TEST_CASE("an incast into a small buffer loses packets and does not collapse") {
+  for (const char* controller : {"nscc", "nscc+rccc", "halved"}) {
+    INFO(controller);
+    const Outcome o = incast(controller, 60, 2u << 20);
+    CHECK(o.dropped > 0);
+    CHECK(o.slowdown < 1.5);
+  }
+}
+
+TEST_CASE("the other controllers end an incast too") {
+  for (const char* controller : {"none", "swift", "dcqcn-nic"}) {
+    INFO(controller);
+    CHECK(incast(controller, 16).slowdown < 2);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

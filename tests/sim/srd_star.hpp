@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SRD stations around one switch with ECN, as incasts want it: many senders, one receiver.
+#pragma once
+
+#include "lib/congestion/registry.hpp"
+#include "lib/sim/switch_node.hpp"
+#include "tests/sim/srd_world.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::test {
+
+inline constexpr uint32_t kStarMbps = 100'000;
+inline constexpr Duration kStarRtt = Duration::from_us(10);
+
+// The options of stations whose flows `controller` controls; "none" and "halved" have none.
+inline SrdOptions controlled(const std::string& controller, SrdOptions o = {}) {
+  const congestion::Conditions network{
+      .line = Rate{int64_t{kStarMbps} * 1'000'000}, .rtt = kStarRtt, .network = {}};
+  o.config.halves = controller == "halved";
+  o.capabilities.in_flight_limit = 8u << 20;
+  const Result<congestion::Preset> credit = congestion::make_preset("rccc", network);
+  REQUIRE(credit);
+  o.config.credit = congestion::credit_rules(*credit);
+  if (controller == "none" || controller == "halved") return o;
+  const Result<congestion::Preset> preset = congestion::make_preset(controller, network);
+  REQUIRE(preset);
+  o.config.congestion = *preset;
+  return o;
+}
+
+// Station 0 is on port 0 of the switch, and so on. Cables take 2 us each way.
+struct SrdStar {
+  explicit SrdStar(const SrdOptions& options, uint64_t buffer = 32u << 20) {
+    std::vector<sim::Host*> hosts;
+    for (uint32_t i = 0; i < options.stations; ++i) {
+      stations.push_back(std::make_unique<SrdStation>(network, i, options));
+      hosts.push_back(&stations.back()->host());
+    }
+    sim::SwitchOptions o;
+    o.mbps.assign(options.stations, kStarMbps);
+    o.delay = Duration::from_us(2);
+    o.buffer = buffer;
+    // UEC's thresholds: 0.2 and 0.8 of the product of bandwidth and delay.
+    o.kmin_us = 2;
+    o.kmax_us = 8;
+    o.pmax = 1;
+    o.telemetry = false;
+    Result<std::unique_ptr<sim::Switch>> made = sim::Switch::make(o, network.pool(), network.now());
+    REQUIRE(made);
+    node = std::make_unique<sim::SwitchNode>(network, std::move(*made), hosts);
+    sim::LinkOptions link;
+    link.rate = Rate{int64_t{kStarMbps} * 1'000'000};
+    link.delay = {};
+    link.queue_bytes = 1u << 16;
+    for (sim::Host* host : hosts) network.uplink(*host, *node, link);
+  }
+  SrdStation& operator[](size_t i) { return *stations[i]; }
+  bool run_until(const std::function<bool()>& done, Duration limit) {
+    const Instant end = network.now() + limit;
+    while (!done())
+      if (network.now() > end || !network.events().step()) return done();
+    return true;
+  }
+
+  sim::Network network;
+  std::vector<std::unique_ptr<SrdStation>> stations;
+  std::unique_ptr<sim::SwitchNode> node;
+};
+
+}  // namespace weft::test
