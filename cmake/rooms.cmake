@@ -38,8 +38,8 @@ endif()
 weft_room(port_sim providers/port/sim engine wire memory base sim)
 weft_room(port_middleware providers/port/middleware engine wire memory base)
 weft_room(verbs lib/verbs base memory)
-weft_room(software providers/software verbs driver engine congestion wire memory base port_udp port_shm
-          port_af_packet port_middleware)
+weft_room(software providers/software verbs driver engine congestion wire memory base port_udp
+          port_shm port_af_packet port_middleware)
 if(WEFT_HAVE_DPDK)
   target_link_libraries(weft_software PUBLIC weft_port_dpdk)
   target_compile_definitions(weft_software PRIVATE WEFT_HAVE_DPDK=1)
