@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   runner->add_option("--topology", run.topology, "CSV of links: node_a,node_b,gbps,delay_ns");
   runner->add_option("--degraded", run.degraded, "CSV of slower directions: from,to,gbps");
   runner->add_option("--flows", run.flows,
-                     "CSV of flows: start_ns,src,dst,bytes[,sport][,dport][,path]");
+                     "CSV of flows: start_ns,src,dst,bytes[,sport][,dport][,class][,path]");
   runner->add_option("--events", run.events,
                      "CSV of what happens to links: at_ns,from,to[,state][,gbps][,loss][,both]");
   runner->add_option("--cc", run.controllers, "Controllers, separated by commas")->delimiter(',');

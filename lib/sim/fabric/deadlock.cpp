@@ -11,16 +11,14 @@ std::string find_deadlock(const Topology& topology, const Fabric& fabric, const 
   bool moving = false;
   wheel.each([&](const Packet& packet) { moving |= packet.tag.event != Event::flow_timer; });
   if (moving) return {};
-  const std::vector<Port>& ports = fabric.ports();
-  const auto stuck = [&](const Port& p) { return p.paused && !p.data.empty(); };
-  const auto first = std::find_if(ports.begin(), ports.end(), stuck);
-  if (first == ports.end()) return {};
+  uint32_t port = 0;
+  while (port < topology.port_count() && !fabric.stuck(port)) ++port;
+  if (port == topology.port_count()) return {};
   std::vector<uint32_t> walked;
-  auto port = static_cast<uint32_t>(first - ports.begin());
   while (std::find(walked.begin(), walked.end(), port) == walked.end()) {
     walked.push_back(port);
     for (const uint32_t next : topology.ports_of(topology.to(port)))
-      if (stuck(ports[next])) port = next;
+      if (fabric.stuck(next)) port = next;
   }
   std::string circle;
   for (auto it = std::find(walked.begin(), walked.end(), port); it != walked.end(); ++it)

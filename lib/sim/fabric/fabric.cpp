@@ -7,6 +7,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/congestion/digest.hpp"
+#include "lib/sim/fabric/buffer.hpp"
 
 namespace weft::sim::fabric {
 namespace {
@@ -99,7 +100,8 @@ void Fabric::forward(Packet& packet) {
   ++counters_.hops;
   if (settings_.sprayed) return forward_sprayed(packet);
   Port& out = ports_[packet.target];
-  if (!packet.tag.control) return forward_data(out, packet);
+  if (!packet.tag.control)
+    return lanes_.empty() ? forward_data(out, packet) : forward_classed(packet);
   if (idle(out)) return transmit(packet.target, packet);
   out.control_bytes += packet.bytes;
   out.control.push(packet, pool_);
@@ -114,7 +116,7 @@ void Fabric::forward_data(Port& out, Packet& packet) {
   if (goes_on && in.headroom_used == 0 && in.ingress_bytes + packet.bytes <= settings_.reserve)
     return transmit(packet.target, packet);
   if (!admit(in, packet.bytes)) return drop(packet);
-  pause_if_needed(packet.ingress);
+  pause_if_needed(in, packet.ingress, 0);
   out.queue_bytes += packet.bytes;
   if (goes_on) return depart(out, packet);
   out.most_bytes = std::max(out.most_bytes, out.queue_bytes);
@@ -152,6 +154,7 @@ void Fabric::port_free(uint32_t number) {
 
 // Sends the next packet of an idle port, and comes back for the one behind it.
 void Fabric::serve(uint32_t number) {
+  if (!lanes_.empty()) return serve_classed(number);
   Port& port = ports_[number];
   if (!port.control.empty()) {
     Packet packet = port.control.pop(pool_);
@@ -169,24 +172,14 @@ void Fabric::serve(uint32_t number) {
 // A packet of class 3 is taken from the queue: it leaves the accounts, meets ECN on what is left
 // behind, and lets its ingress resume.
 void Fabric::depart(Port& out, Packet& packet) {
-  release(ports_[packet.ingress], packet.bytes);
+  Port& in = ports_[packet.ingress];
+  release(in, packet.bytes);
   out.queue_bytes -= packet.bytes;
   if (packet.tag.event == Event::data) mark(out, packet);
   const uint32_t ingress = packet.ingress;
   const uint32_t number = packet.target;
   transmit(number, packet);
-  resume_if_possible(ingress);
-}
-
-// ECN, on the data left behind: never up to kmin, always above kmax, in proportion between.
-void Fabric::mark(const Port& port, Packet& packet) {
-  if (port.queue_bytes <= port.kmin || settings_.pmax <= 0) return;
-  const double over = double(port.queue_bytes - port.kmin);
-  const double chance =
-      port.queue_bytes > port.kmax ? 1 : settings_.pmax * over / (port.kmax - port.kmin);
-  if (chance < 1 && static_cast<double>(random_.next() >> 11) * 0x1p-53 >= chance) return;
-  counters_.marked += !packet.tag.marked;
-  packet.tag.marked = true;
+  resume_if_possible(in, ingress, 0);
 }
 
 void Fabric::transmit(uint32_t number, const Packet& packet) {
@@ -267,6 +260,10 @@ bool Fabric::empty() const noexcept {
     if (!port.data.empty() || !port.control.empty() || port.queue_bytes != 0 ||
         port.ingress_bytes != 0 || (!settings_.sprayed && port.headroom_used != 0))
       return false;
+  for (const Lane& lane : lanes_)
+    if (!lane.data.empty() || lane.queue_bytes != 0 || lane.ingress_bytes != 0 ||
+        lane.headroom_used != 0)
+      return false;
   return std::all_of(switches_.begin(), switches_.end(),
                      [](const Switch& s) { return s.shared_used == 0; });
 }
@@ -274,6 +271,7 @@ bool Fabric::empty() const noexcept {
 uint64_t Fabric::waiting() const noexcept {
   uint64_t count = 0;
   for (const Port& port : ports_) count += port.data.size() + port.control.size();
+  for (const Lane& lane : lanes_) count += lane.data.size();
   return count;
 }
 

@@ -21,6 +21,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/congestion/controller.hpp"
+#include "lib/sim/fabric/classes.hpp"
 #include "lib/sim/fabric/event_wheel.hpp"
 #include "lib/sim/fabric/packet.hpp"
 #include "lib/sim/fabric/routes.hpp"
@@ -46,6 +47,7 @@ struct Settings {
   double kmax_bytes_per_gbps = 0;
   double pmax = 0;
   TelemetrySettings telemetry;
+  ClassWeights class_weights{};  // of several data classes
   // Of fabrics for sprayed packets.
   bool sprayed = false;
   bool trims = true;  // else what does not fit is dropped
@@ -152,6 +154,24 @@ class Fabric {
   bool empty() const noexcept;
   // Packets that stand in queues.
   uint64_t waiting() const noexcept;
+  // ps that data of the port stood still, up to `end`; of several classes, all of them together.
+  int64_t paused_time(uint32_t port, int64_t end) const noexcept;
+  // Packets stand there behind a pause.
+  bool stuck(uint32_t port) const noexcept;
+
+  // Several data classes (classes.cpp): before the first packet.
+  void use_classes(std::vector<uint8_t> class_of_flow);
+  bool classed() const noexcept { return !lanes_.empty(); }
+  uint32_t class_of(uint32_t flow) const noexcept { return class_of_flow_[flow]; }
+  Lane& lane(uint32_t port, uint32_t c) noexcept { return lanes_[size_t{port} * kClasses + c]; }
+  // Classes of which packets wait that may leave.
+  uint32_t classes_waiting(uint32_t port) const noexcept;
+  uint32_t pick_class(uint32_t port, uint32_t eligible) const noexcept {
+    return turns_[port].pick(eligible, settings_.class_weights);
+  }
+  void charge_class(uint32_t port, uint32_t c, uint32_t bytes) noexcept {
+    turns_[port].charge(c, bytes, settings_.class_weights);
+  }
 
  private:
   struct Switch {
@@ -179,23 +199,35 @@ class Fabric {
   void end_service(uint32_t number);
   void begin_service(uint32_t number, Port& port);
   void launch(const Port& port, const Packet& packet, int64_t left_at);
-  void mark(const Port& port, Packet& packet);
+
+  void forward_classed(Packet& packet);
+  void serve_classed(uint32_t number);
 
   // Faults (links.cpp).
   bool lost(const Port& port, const Packet& packet);
   void lose(const Packet& packet);
   uint32_t find_way(const Port& port, const Packet& packet) const;
 
-  // The shared buffer (buffer.cpp).
-  int64_t threshold(const Port& in) const noexcept;
-  bool admit(Port& in, uint32_t bytes) noexcept;
-  void release(Port& in, uint32_t bytes) noexcept;
-  void pause_if_needed(uint32_t ingress);
-  void resume_if_possible(uint32_t ingress);
-  void send_pfc(uint32_t port, Event event);
-  uint32_t above_reserve(const Port& in) const noexcept {
+  // ECN and the shared buffer (buffer.cpp), of a port's one class or of one of several.
+  template <class PortOrLane>
+  void mark(const PortOrLane& port, Packet& packet);
+  template <class PortOrLane>
+  int64_t threshold(const PortOrLane& in) const noexcept;
+  template <class PortOrLane>
+  bool admit(PortOrLane& in, uint32_t bytes) noexcept;
+  template <class PortOrLane>
+  void release(PortOrLane& in, uint32_t bytes) noexcept;
+  template <class PortOrLane>
+  void pause_if_needed(PortOrLane& in, uint32_t ingress, uint32_t c);
+  template <class PortOrLane>
+  void resume_if_possible(PortOrLane& in, uint32_t ingress, uint32_t c);
+  template <class PortOrLane>
+  uint32_t above_reserve(const PortOrLane& in) const noexcept {
     return in.ingress_bytes > settings_.reserve ? in.ingress_bytes - settings_.reserve : 0;
   }
+  void send_pfc(uint32_t port, Event event, uint32_t c);
+  template <class PortOrLane>
+  void set_paused(PortOrLane& port, bool paused) noexcept;
 
   const Topology& topology_;
   const Settings settings_;
@@ -207,7 +239,10 @@ class Fabric {
   base::Random& random_;
   std::map<uint32_t, std::vector<int64_t>> times_;  // serialisation tables, by rate
   std::vector<Port> ports_;
-  std::vector<Switch> switches_;  // by node
+  std::vector<Switch> switches_;   // by node
+  std::vector<Lane> lanes_;        // port x kClasses; empty with one data class
+  std::vector<ClassTurns> turns_;  // by port
+  std::vector<uint8_t> class_of_flow_;
   Counters counters_;
   std::function<void(const Packet&)> on_drop_;
   bool rerouted_ = false;

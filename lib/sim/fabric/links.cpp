@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Links that fail, come back, or lose packets while the simulation runs, and packets whose path was
 // changed under way. When they happen is link_changes.cpp's.
-#include "lib/sim/fabric/fabric.hpp"
+#include "lib/sim/fabric/buffer.hpp"
 
 namespace weft::sim::fabric {
 
@@ -13,11 +13,16 @@ bool Fabric::set_down(uint32_t number, bool down) {
   if (!down) return false;
   ++port.epoch;
   port.pausing = false;
-  if (!port.paused) return false;
-  port.paused = false;
-  port.paused_time += wheel_.now() - port.paused_since;
-  if (!port.at_host && !port.data.empty()) schedule(number, port);
-  return port.at_host;
+  bool released = port.paused;
+  set_paused(port, false);
+  for (uint32_t c = 1; c < kClasses && !lanes_.empty(); ++c) {
+    Lane& lane = this->lane(number, c);
+    lane.pausing = false;
+    released |= lane.paused;
+    set_paused(lane, false);
+  }
+  if (released && !port.at_host && port.queue_bytes != 0) schedule(number, port);
+  return released && port.at_host;
 }
 
 void Fabric::set_loss(uint32_t number, double share) {

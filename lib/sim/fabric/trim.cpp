@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/sim/fabric/fabric.hpp"
+#include "lib/sim/fabric/buffer.hpp"
 
 namespace weft::sim::fabric {
 

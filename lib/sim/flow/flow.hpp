@@ -17,6 +17,7 @@ struct FlowSpec {
   // The hash key of ECMP. Incasts of the reference runs go to port 200, all else to 100.
   int32_t src_port = -1;  // -1: 10000 + how many flows src had to dst before
   uint16_t dst_port = 100;
+  uint8_t data_class = 3;      // 1..7
   std::vector<uint32_t> path;  // node by node, and the same way back; empty: ECMP
 };
 

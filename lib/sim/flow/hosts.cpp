@@ -88,9 +88,14 @@ void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
   fabric::Port& port = fabric_.port(number);
   ++fabric_.counters().sent;
   if (port.free_at <= wheel_.now() && port.control.empty() && port.data.empty() &&
-      (scheme_.ack_control || !port.paused))
+      (scheme_.ack_control || (!port.paused && !fabric_.classed())))
     return fabric_.transmit(number, answer);
-  (scheme_.ack_control ? port.control : port.data).push(answer, pool_);
+  if (scheme_.ack_control)
+    port.control.push(answer, pool_);
+  else if (fabric_.classed())
+    fabric_.lane(number, fabric_.class_of(answer.flow)).data.push(answer, pool_);
+  else
+    port.data.push(answer, pool_);
   kick(number);
 }
 

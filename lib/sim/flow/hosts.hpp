@@ -6,9 +6,10 @@
 // The NIC's rules (facts 6.1 c): one packet at a time; acknowledgements first; then the flows round
 // robin, one packet each, from the one after the last served. A flow may send if it has bytes, its
 // class is not paused, its payload in flight is less than its window, and its next-send time has
-// come.
+// come. With several data classes the switches' rules say which class is next.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -52,8 +53,9 @@ class Hosts {
   struct Nic {
     std::vector<int64_t> ready;  // ps: when the flow may send; kNever while it may not
     std::vector<uint32_t> flows;
-    uint32_t after = 0;  // where the next search begins
-    uint32_t dead = 0;   // finished entries
+    // Where the next search begins: of the only class, and of each of several.
+    std::array<uint32_t, fabric::kClasses> after{};
+    uint32_t dead = 0;  // finished entries
     int64_t wake_at = kNever;
   };
 
@@ -65,8 +67,9 @@ class Hosts {
   void go_back(uint32_t number, FlowState& flow, congestion::Loss::Reason reason);
 
   void kick(uint32_t port);
+  void kick_classed(uint32_t number);
   bool send_answer_waiting(uint32_t number, fabric::Port& port);
-  void send_data(uint32_t port, Nic& nic, uint32_t index);
+  void send_data(uint32_t port, Nic& nic, uint32_t index, uint32_t c = 0);
   void plan_wake(uint32_t port, Nic& nic, int64_t at);
   void refresh(uint32_t number, FlowState& flow);
   void arm_timer(uint32_t number, FlowState& flow);

@@ -2,6 +2,7 @@
 // The NIC: who sends next, and when to look again. A NIC has at most one wake-up that counts; one
 // that was overtaken by an earlier one does nothing.
 #include <algorithm>
+#include <array>
 
 #include "lib/base/check.hpp"
 #include "lib/sim/flow/hosts.hpp"
@@ -35,6 +36,7 @@ void Hosts::plan_wake(uint32_t port, Nic& nic, int64_t at) {
 
 // Sends one packet if the port is idle and somebody may, and plans the next look.
 void Hosts::kick(uint32_t number) {
+  if (fabric_.classed()) return kick_classed(number);
   fabric::Port& port = fabric_.port(number);
   Nic& nic = nics_[port.node];
   const int64_t now = wheel_.now();
@@ -44,13 +46,55 @@ void Hosts::kick(uint32_t number) {
   int64_t earliest = kNever;
   const auto count = static_cast<uint32_t>(nic.ready.size());
   const int64_t* const ready = nic.ready.data();
-  uint32_t index = nic.after < count ? nic.after : 0;
+  uint32_t index = nic.after[0] < count ? nic.after[0] : 0;
   for (uint32_t left = count; left > 0; --left) {
     if (ready[index] <= now) return send_data(number, nic, index);
     earliest = std::min(earliest, ready[index]);
     if (++index == count) index = 0;
   }
   if (earliest != kNever) plan_wake(number, nic, earliest);
+}
+
+// The same with several data classes: each class has its acknowledgements of class data, then its
+// flows round robin; a class that is paused offers nothing.
+void Hosts::kick_classed(uint32_t number) {
+  fabric::Port& port = fabric_.port(number);
+  Nic& nic = nics_[port.node];
+  const int64_t now = wheel_.now();
+  if (port.free_at > now) return plan_wake(number, nic, port.free_at);
+  if (send_answer_waiting(number, port)) return plan_wake(number, nic, port.free_at);
+  const uint32_t answers = fabric_.classes_waiting(number);
+  const auto count = static_cast<uint32_t>(nic.ready.size());
+  std::array<uint32_t, fabric::kClasses> first;
+  first.fill(UINT32_MAX);
+  uint32_t eligible = answers;
+  int64_t earliest = kNever;
+  const auto turn = [&](uint32_t i, uint32_t c) { return i >= nic.after[c] ? i : i + count; };
+  for (uint32_t i = 0; i < count; ++i) {
+    if (nic.ready[i] == kNever) continue;
+    const uint32_t c = fabric_.class_of(nic.flows[i]);
+    if (fabric_.lane(number, c).paused) continue;
+    if (nic.ready[i] > now) {
+      earliest = std::min(earliest, nic.ready[i]);
+      continue;
+    }
+    eligible |= 1u << c;
+    if (first[c] == UINT32_MAX || turn(i, c) < turn(first[c], c)) first[c] = i;
+  }
+  if (eligible == 0) {
+    if (earliest != kNever) plan_wake(number, nic, earliest);
+    return;
+  }
+  const uint32_t c = fabric_.pick_class(number, eligible);
+  if ((answers >> c & 1) != 0) {
+    const Packet answer = fabric_.lane(number, c).data.pop(pool_);
+    fabric_.charge_class(number, c, answer.bytes);
+    fabric_.transmit(number, answer);
+    return plan_wake(number, nic, port.free_at);
+  }
+  const FlowState& flow = flows_[nic.flows[first[c]]];
+  send_data(number, nic, first[c], c);
+  fabric_.charge_class(number, c, flow.last_bytes);
 }
 
 // Acknowledgements go before data; those of class 3 stop at a PAUSE like data does.
@@ -62,10 +106,10 @@ bool Hosts::send_answer_waiting(uint32_t number, fabric::Port& port) {
   return true;
 }
 
-void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index) {
+void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index, uint32_t c) {
   const uint32_t flow_number = nic.flows[index];
   FlowState& flow = flows_[flow_number];
-  nic.after = index + 1;
+  nic.after[c] = index + 1;
   const uint32_t payload = flow.next + 1 == flow.packets ? flow.last_payload : scheme_.payload;
   const auto now_ns = static_cast<uint32_t>(wheel_.now() / 1000);
   Packet packet{};
@@ -85,7 +129,7 @@ void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index) {
   refresh(flow_number, flow);
   // Alone, a flow's next packet is known to the picosecond; among others somebody may go before.
   const int64_t free_at = fabric_.port(number).free_at;
-  const bool alone = nic.ready.size() - nic.dead == 1;
+  const bool alone = nic.ready.size() - nic.dead == 1 && !fabric_.classed();
   const int64_t next = alone ? std::max(free_at, nic.ready[index]) : free_at;
   if (next != kNever) plan_wake(number, nic, next);
 }
@@ -104,16 +148,17 @@ void Hosts::refresh(uint32_t, FlowState& flow) {
 // Takes finished flows out of the list; the others keep their order and the turn its place.
 void Hosts::compact(Nic& nic) {
   uint32_t kept = 0;
-  uint32_t after = 0;
+  std::array<uint32_t, fabric::kClasses> after{};
   for (uint32_t i = 0; i < nic.flows.size(); ++i) {
-    if (i == nic.after) after = kept;
+    for (uint32_t c = 0; c < after.size(); ++c)
+      if (i == nic.after[c]) after[c] = kept;
     const uint32_t number = nic.flows[i];
     if (number == UINT32_MAX) continue;
     flows_[number].slot = kept;
     nic.flows[kept] = number;
     nic.ready[kept++] = nic.ready[i];
   }
-  nic.after = nic.after < nic.flows.size() ? after : 0;
+  nic.after = after;
   nic.flows.resize(kept);
   nic.ready.resize(kept);
   nic.dead = 0;

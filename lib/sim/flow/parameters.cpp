@@ -14,6 +14,8 @@ namespace weft::sim::flow {
 namespace {
 
 constexpr std::string_view kFidelities[] = {"flow", "engine"};
+constexpr std::string_view kClassWhat =
+    "of this data class of flows; 0: strictly before classes of higher number and of any weight";
 
 // In the order of Net.
 constexpr Key kKeys[] = {
@@ -79,6 +81,13 @@ constexpr Key kKeys[] = {
      1e6},
     {"switch.int_scale", "factor", kAuto, "auto: NIC Gb/s / 25; 0: exact telemetry", true, 0, 1e4},
     {"switch.detection_ns", "ns", 100'000, "until all routes avoid a link that failed", false, 0},
+    {"class.1", "weight", 0, kClassWhat, false, 0, 1e6},
+    {"class.2", "weight", 0, kClassWhat, false, 0, 1e6},
+    {"class.3", "weight", 0, kClassWhat, false, 0, 1e6},
+    {"class.4", "weight", 0, kClassWhat, false, 0, 1e6},
+    {"class.5", "weight", 0, kClassWhat, false, 0, 1e6},
+    {"class.6", "weight", 0, kClassWhat, false, 0, 1e6},
+    {"class.7", "weight", 0, kClassWhat, false, 0, 1e6},
     {"host.timeout_us", "us", kAuto,
      "retransmission time-out, where packets may be dropped; auto: 500, sprayed 15 and six queues "
      "at NIC rate",
@@ -154,7 +163,7 @@ Result<void> check_controller(std::string_view kind_name, std::string_view param
 
 bool is_group(std::string_view name) {
   return name == "net" || name == "switch" || name == "host" || name == "path" || name == "ack" ||
-         name == "metrics";
+         name == "class" || name == "metrics";
 }
 
 }  // namespace

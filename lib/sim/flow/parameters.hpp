@@ -60,6 +60,8 @@ enum class Net : size_t {
   int_queue_step,
   int_scale,
   detection,
+  class_1,  // and the other data classes behind it
+  class_7 = class_1 + 6,
   timeout,
   path_policy,
   path_count,

@@ -78,6 +78,9 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
       {scheme.payload + scheme.data_overhead + (scheme.engines ? kReth : 0), scheme.ack_bytes,
        fabric.pause_bytes, static_cast<uint32_t>(parameters[Net::trim_bytes])});
   set_marking(fabric, *scheme.kind, parameters);
+  for (uint32_t c = 1; c < fabric::kClasses; ++c)
+    fabric.class_weights[c] =
+        parameters[static_cast<Net>(static_cast<size_t>(Net::class_1) + c - 1)];
   fabric::TelemetrySettings& telemetry = fabric.telemetry;
   telemetry.base_rtt_ns = scheme.base_rtt_ns;
   if (scheme.kind->signal == Signal::digest) telemetry.mode = fabric::Telemetry::digest;

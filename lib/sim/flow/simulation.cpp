@@ -51,8 +51,8 @@ class Run {
   RunResult result();
 
  private:
-  Result<void> check(const FlowSpec& spec) const;
   Result<void> choose_paths();
+  Result<void> set_classes();
   void dispatch(Packet& packet);
   // The hosts of this run, of either kind.
   template <class Do>
@@ -112,16 +112,17 @@ Error row_error(size_t row, const std::string& text) {
   return Error{Code::invalid_argument, "flow " + std::to_string(row + 1) + ": " + text};
 }
 
-Result<void> Run::check(const FlowSpec& spec) const {
-  for (const uint32_t node : {spec.src, spec.dst})
-    if (node >= topology_.node_count() || !topology_.is_host(node))
-      return Error{Code::invalid_argument,
-                   "node " + std::to_string(node) + " is no host of this network"};
-  if (spec.src == spec.dst) return Error{Code::invalid_argument, "src and dst are the same host"};
-  if (spec.bytes == 0) return Error{Code::invalid_argument, "a flow of 0 bytes"};
-  if (spec.bytes / scheme_.payload >= UINT32_MAX - 1)
-    return Error{Code::invalid_argument, "a flow of so many packets cannot be counted"};
-  if (spec.start_ns < 0) return Error{Code::invalid_argument, "a start before 0"};
+// Only flows of different classes make them matter.
+Result<void> Run::set_classes() {
+  std::vector<uint8_t> classes;
+  for (const FlowSpec& spec : specs_) classes.push_back(spec.data_class);
+  const auto [least, most] = std::minmax_element(classes.begin(), classes.end());
+  if (classes.empty() || *least == *most) return {};
+  if (scheme_.sprayed() || scheme_.engines)
+    return Error{Code::invalid_argument, "flows of several classes are given, but " +
+                                             (scheme_.engines ? "engines" : scheme_.name) +
+                                             " send all data in one"};
+  fabric_.use_classes(std::move(classes));
   return {};
 }
 
@@ -148,15 +149,13 @@ Result<void> Run::choose_paths() {
 Result<void> Run::prepare() {
   for (uint32_t i = 0; i < specs_.size(); ++i) {
     order_.push_back(i);
-    Result<void> good = check(specs_[i]);
-    if (good && scheme_.sprayed() && !specs_[i].path.empty())
-      good = Error{Code::invalid_argument, "a path is given, but " + scheme_.name +
-                                               " sends each packet over one of its own"};
+    const Result<void> good = check_flow(specs_[i], topology_, scheme_);
     if (!good) return row_error(i, good.error().message);
   }
   if (Result<void> chosen = scheme_.sprayed() ? Result<void>() : choose_paths(); !chosen)
     return chosen;
   if (Result<void> known = links_.prepare(); !known) return known;
+  if (Result<void> set = set_classes(); !set) return set;
   for (uint32_t i = 0; i < specs_.size(); ++i) ideals_.push_back(find_ideal(i));
   std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
     return specs_[a].start_ns < specs_[b].start_ns;
@@ -314,9 +313,9 @@ RunResult Run::result() {
     result.retransmitted = hosts.retransmitted();
   });
   result.counters = fabric_.counters();
-  for (const fabric::Port& port : fabric_.ports()) {
-    result.paused_ns += port.paused_time / 1000;
-    if (port.paused) result.paused_ns += (end_ - port.paused_since) / 1000;
+  for (uint32_t number = 0; number < fabric_.ports().size(); ++number) {
+    const fabric::Port& port = fabric_.ports()[number];
+    result.paused_ns += fabric_.paused_time(number, end_) / 1000;
     const double sent_ns = static_cast<double>(port.sent_bytes) * 8000.0 / port.mbps;
     if (result.end_ns > 0)
       result.busiest_link =

@@ -67,6 +67,10 @@ struct RunResult {
 Result<RunResult> run(const fabric::Topology& topology, const Scheme& scheme,
                       std::span<const FlowSpec> flows, const RunOptions& options);
 
+// Fails on a flow that this network or scheme cannot have.
+Result<void> check_flow(const FlowSpec& spec, const fabric::Topology& topology,
+                        const Scheme& scheme);
+
 // The ideal FCT (facts 6.1 a): unloaded RTT and the whole flow with headers, without telemetry, at
 // the slowest link of the path.
 int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,

@@ -214,6 +214,7 @@ Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
   std::vector<flow::FlowSpec> flows;
   const bool has_port = table->has("sport");
   const bool has_target = table->has("dport");
+  const bool has_class = table->has("class");
   const bool has_path = table->has("path");
   while (table->next()) {
     flow::FlowSpec spec;
@@ -226,6 +227,8 @@ Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file) {
       spec.src_port = static_cast<int32_t>(table->whole("sport", 0, 65535));
     if (has_target && !table->text("dport").empty())
       spec.dst_port = static_cast<uint16_t>(table->whole("dport", 0, 65535));
+    if (has_class && !table->text("class").empty())
+      spec.data_class = static_cast<uint8_t>(table->whole("class", 1, 7));
     if (has_path) {
       Result<std::vector<uint32_t>> path = parse_path(table->text("path"));
       if (!path)

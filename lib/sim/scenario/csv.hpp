@@ -25,7 +25,7 @@ Result<void> read_degraded(const std::string& file, fabric::Topology& topology);
 Result<std::vector<fabric::LinkChange>> read_link_changes(const std::string& file);
 
 // start_ns,src,dst,bytes and, if there, sport and dport (of the ECMP hash key; dport is 100 if
-// empty) and path (node ids joined by -).
+// empty), class (1..7; 3 if empty) and path (node ids joined by -).
 Result<std::vector<flow::FlowSpec>> read_flows(const std::string& file);
 
 // size_bytes,cdf_percent: a flow-size distribution.

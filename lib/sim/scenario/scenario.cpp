@@ -203,7 +203,10 @@ void read_flow_tables(Reader& reader, const toml::table& root, uint64_t seed, Sc
     const toml::table* const table = node.as_table();
     if (table == nullptr) return reader.fail(&node, "flows", "must be tables: [[flows]]");
     Section section(reader, *table, "flows");
-    const FlowList more = make_flows(reader, section, scenario.topology, random);
+    const auto data_class = static_cast<uint8_t>(section.number("class", 0, 1, 7));
+    FlowList more = make_flows(reader, section, scenario.topology, random);
+    if (data_class != 0)
+      for (flow::FlowSpec& flow : more) flow.data_class = data_class;
     scenario.flows.insert(scenario.flows.end(), more.begin(), more.end());
   }
   sort_by_start(scenario.flows);

@@ -3,7 +3,12 @@
 // it came in through, from its arrival until its serialisation begins: first in the port's reserve,
 // then in the shared buffer, up to a threshold that shrinks as the shared buffer fills (dynamic
 // threshold), then in the port's headroom, which exists for what is still on the wire after a
-// PAUSE.
+// PAUSE. ECN marks by what is left behind in the queue of departure.
+//
+// Bodies of Fabric's templates, for its own files: a Port has one data class, a Lane is one of
+// several.
+#pragma once
+
 #include <algorithm>
 
 #include "lib/base/check.hpp"
@@ -11,14 +16,16 @@
 
 namespace weft::sim::fabric {
 
-int64_t Fabric::threshold(const Port& in) const noexcept {
+template <class PortOrLane>
+int64_t Fabric::threshold(const PortOrLane& in) const noexcept {
   if (settings_.pause_at != 0) return settings_.pause_at;
   const Switch& node = switches_[in.node];
   return std::max<int64_t>(0, node.pool - node.shared_used) >> in.pause_shift;
 }
 
 // False: no room, the packet is dropped.
-bool Fabric::admit(Port& in, uint32_t bytes) noexcept {
+template <class PortOrLane>
+bool Fabric::admit(PortOrLane& in, uint32_t bytes) noexcept {
   const int64_t limit = threshold(in);
   const uint32_t after = in.ingress_bytes + bytes;
   if (after <= settings_.reserve) {
@@ -36,7 +43,8 @@ bool Fabric::admit(Port& in, uint32_t bytes) noexcept {
   return true;
 }
 
-void Fabric::release(Port& in, uint32_t bytes) noexcept {
+template <class PortOrLane>
+void Fabric::release(PortOrLane& in, uint32_t bytes) noexcept {
   const uint32_t from_headroom = std::min(in.headroom_used, bytes);
   const uint32_t rest = bytes - from_headroom;
   WEFT_DCHECK(rest <= in.ingress_bytes);
@@ -45,60 +53,41 @@ void Fabric::release(Port& in, uint32_t bytes) noexcept {
   in.ingress_bytes -= rest;
 }
 
-void Fabric::pause_if_needed(uint32_t ingress) {
-  Port& in = ports_[ingress];
+template <class PortOrLane>
+void Fabric::pause_if_needed(PortOrLane& in, uint32_t ingress, uint32_t c) {
   if (in.pausing || !settings_.pfc) return;
   if (in.headroom_used == 0 && int64_t{above_reserve(in)} < threshold(in)) return;
   in.pausing = true;
-  send_pfc(ingress, Event::pause);
+  send_pfc(ingress, Event::pause, c);
 }
 
 // Looked at only when a packet of this ingress leaves.
-void Fabric::resume_if_possible(uint32_t ingress) {
-  Port& in = ports_[ingress];
+template <class PortOrLane>
+void Fabric::resume_if_possible(PortOrLane& in, uint32_t ingress, uint32_t c) {
   if (!in.pausing || in.headroom_used != 0) return;
   const int64_t above = above_reserve(in);
   if (above != 0 && above + settings_.resume_offset > threshold(in)) return;
   in.pausing = false;
-  send_pfc(ingress, Event::resume);
+  send_pfc(ingress, Event::resume, c);
 }
 
-// A PFC frame goes back through the port's own cable, in class 0.
-void Fabric::send_pfc(uint32_t number, Event event) {
-  Port& port = ports_[number];
-  Packet frame{};
-  frame.tag.event = event;
-  frame.tag.control = true;
-  frame.bytes = static_cast<uint16_t>(settings_.pause_bytes);
-  frame.number = port.epoch;
-  ++counters_.pfc_sent;
-  if (frame.bytes == 0) {
-    if (port.faulty && lost(port, frame)) return;
-    frame.at = wheel_.now() + port.delay;
-    frame.target = number ^ 1;
-    return wheel_.push(frame);
-  }
-  if (idle(port)) return transmit(number, frame);
-  port.control_bytes += frame.bytes;
-  port.control.push(frame, pool_);
-  schedule(number, port);
+// ECN, on the data left behind: never up to kmin, always above kmax, in proportion between.
+template <class PortOrLane>
+void Fabric::mark(const PortOrLane& port, Packet& packet) {
+  if (port.queue_bytes <= port.kmin || settings_.pmax <= 0) return;
+  const double over = double(port.queue_bytes - port.kmin);
+  const double chance =
+      port.queue_bytes > port.kmax ? 1 : settings_.pmax * over / (port.kmax - port.kmin);
+  if (chance < 1 && static_cast<double>(random_.next() >> 11) * 0x1p-53 >= chance) return;
+  counters_.marked += !packet.tag.marked;
+  packet.tag.marked = true;
 }
 
-// Takes effect after the packet being sent, and lasts until the resume frame.
-bool Fabric::pfc_arrived(const Packet& frame) {
-  Port& port = ports_[frame.target];
-  const bool pauses = frame.tag.event == Event::pause;
-  ++(pauses ? counters_.pauses : counters_.resumes);
-  if (frame.number != port.epoch) return false;
-  if (pauses && !port.paused) port.paused_since = wheel_.now();
-  if (!pauses && port.paused) port.paused_time += wheel_.now() - port.paused_since;
-  port.paused = pauses;
-  if (pauses || port.at_host) return !pauses && port.at_host;
-  if (idle(port))
-    serve(frame.target);
-  else
-    schedule(frame.target, port);
-  return false;
+template <class PortOrLane>
+void Fabric::set_paused(PortOrLane& port, bool paused) noexcept {
+  if (paused && !port.paused) port.paused_since = wheel_.now();
+  if (!paused && port.paused) port.paused_time += wheel_.now() - port.paused_since;
+  port.paused = paused;
 }
 
 }  // namespace weft::sim::fabric
