@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kDomain = 1;
 constexpr uint64_t kLongest = uint64_t{1} << 30;  // of one WRITE
-constexpr uint32_t kCompletions = 4096;
+constexpr uint32_t kCompletions = 64;
 constexpr int kPatience = 64;  // calls of transmit() that an acknowledgement may wait
 
 uint64_t longest_of(std::span<const flow::FlowSpec> flows) {

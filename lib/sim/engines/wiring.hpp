@@ -18,7 +18,7 @@
 namespace weft::sim::engines {
 
 // The headers of a frame on its way.
-struct StoredFrame {
+struct alignas(64) StoredFrame {
   // Telemetry, BTH, and the longest that follows it in a WRITE or an acknowledgement.
   static constexpr size_t kMost = sizeof(wire::IntBlock) + 12 + 16;
   uint32_t length = 0;   // of the headers

@@ -73,7 +73,7 @@ class Run {
   // The NIC of `port` may send again.
   void resume(uint32_t port) { engines_ ? engines_->resume(port) : hosts_->resume(port); }
   bool stalled();
-  void prefetch() const noexcept;
+  void prefetch() noexcept;
   size_t finished() const noexcept {
     return with_hosts([](const auto& hosts) { return hosts.finished(); });
   }
@@ -216,10 +216,11 @@ bool Run::stalled() {
 
 // Loads what the events of the next nanosecond will touch: the port that each leaves through, and
 // the account of the one that it comes in through.
-void Run::prefetch() const noexcept {
+void Run::prefetch() noexcept {
   const std::vector<fabric::Port>& ports = fabric_.ports();
   const bool accounts = !scheme_.sprayed();
-  wheel_.look_ahead([&ports, accounts](const Packet& packet) {
+  wheel_.look_ahead([&, accounts](const Packet& packet) {
+    if (engines_ && packet.tag.at_host) return engines_->prefetch(packet);
     if (packet.target >= ports.size()) return;
     const auto* const port = reinterpret_cast<const char*>(&ports[packet.target]);
     __builtin_prefetch(port, 1);
