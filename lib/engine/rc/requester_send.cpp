@@ -138,10 +138,6 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
   uint32_t sent = 0;
   Served result = Served::idle;
   while (req.next_index != qp.sq.tail()) {
-    if (!out.has_room() || sent == quantum) {
-      result = Served::more;
-      break;
-    }
     const SendEntry& entry = qp.sq[req.next_index];
     if (entry.failed || !allowed(qp, entry)) {
       if (entry.failed) fail_at_cursor(engine, qp);
@@ -153,6 +149,10 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
     }
     if (req.pacer && !entry.needs_response() && !req.pacer->open(now)) {
       if (req.pacer->wake_at() > now) engine.arm_timer(qp, req.pacer->wake_at());
+      break;
+    }
+    if (!out.has_room() || sent == quantum) {  // last: who may not send need not come again
+      result = Served::more;
       break;
     }
     if (!send_next(engine, qp, entry, out, now)) {
