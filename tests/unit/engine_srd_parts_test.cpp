@@ -111,19 +111,50 @@ TEST_CASE("reps uses paths again that did well, each once") {
   CHECK(shares(paths, 1000).size() > 50);
 }
 
-TEST_CASE("a dead path is left alone, tried now and then, and comes back") {
+TEST_CASE("a dead path rests, is tried more and more seldom, and comes back") {
   for (const PathChoice policy : {PathChoice::oblivious, PathChoice::bitmap, PathChoice::reps}) {
     PathSet paths;
     paths.start(policy, 8, 64, 5);
+    CHECK(paths.take_probe(Instant{}) == PathSet::kNone);
+    paths.on_loss(2, Instant{});
+    CHECK(paths.dead() == 0);  // one loss is chance
     paths.on_timeout(2, Instant{});
     CHECK(paths.dead() == 1);
-    int used = 0;
-    for (int us = 0; us < 5000; ++us) used += paths.choose(Instant{} + Duration::from_us(us)) == 2;
-    CHECK(used >= 1);
-    CHECK(used <= 6);
-    paths.on_ack(2, false, Instant{});
+    int used = 0, probes = 0;
+    for (int us = 0; us < 1'000'000; us += 100) {
+      const Instant now = Instant{} + Duration::from_us(us);
+      used += paths.choose(now) == 2;
+      const uint32_t probe = paths.take_probe(now);
+      probes += probe == 2;
+      CHECK((probe == 2 || probe == PathSet::kNone));
+    }
+    CHECK(used == 0);
+    CHECK(probes == 10);  // 1, 2, 4 ... 512 ms
+    paths.on_arrival(2, 1);
     CHECK(paths.dead() == 0);
+    CHECK(shares(paths, 1000)[2] > 0);
   }
+}
+
+TEST_CASE("a path that takes twice as long as the fastest rests until it does not") {
+  PathSet paths;
+  paths.start(PathChoice::oblivious, 8, 64, 5);
+  for (uint8_t round = 0; round < 32; ++round)
+    for (uint8_t path = 0; path < 8; ++path)
+      paths.on_rtt(path, Duration::from_us(path == 6 ? 100 : 10 + path));
+  CHECK(paths.slow() == 1);
+  CHECK(shares(paths, 800).count(6) == 0);
+  CHECK(paths.take_probe(Instant{} + Duration::from_ms(5)) == 6);
+  for (int i = 0; i < 64; ++i) paths.on_rtt(6, Duration::from_us(12));
+  CHECK(paths.slow() == 0);
+  CHECK(shares(paths, 800)[6] > 90);
+}
+
+TEST_CASE("with all paths at rest the policy chooses as if none were") {
+  PathSet paths;
+  paths.start(PathChoice::oblivious, 4, 64, 5);
+  for (uint8_t path = 0; path < 4; ++path) paths.on_timeout(path, Instant{});
+  CHECK(shares(paths, 400).size() == 4);
 }
 
 TEST_CASE("what was lost goes another way, if there is one") {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the sender learns: which packets arrived, how long a path takes, and which packets are lost.
 //
-// Three signs of a loss. A gap: a packet that left later on the same path has arrived (packets of
-// one path seldom overtake each other; how many may is learned from packets that came twice). The
-// tail: nothing has arrived for two round trips, so the oldest packet is sent once more. Time: a
-// packet is older than its path's time-out.
+// Four signs of a loss. A gap: a packet that left later on the same path has arrived (packets of
+// one path seldom overtake each other; how many may is learned from packets that came twice).
+// Overtaken: it takes half again as long as its path usually does, and one that left as much later
+// on another path has arrived (as RACK, RFC 8985, does on one path). The tail: nothing has arrived
+// for two round trips, so the oldest packet is sent once more. Time: it is older than the time-out.
 #include <algorithm>
 #include <bit>
 
@@ -93,16 +94,12 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
   Sender& tx = peer.tx;
   Record& r = (*tx.flight)[sequence];
   if (r.state == Record::State::acked) return;
-  PathState& path = tx.flight->paths[r.path];
   if (r.state == Record::State::in_flight) {
     tx.flight->remove(tx.flight->in_flight, sequence);
     tx.flight->flow.on_arrived(r.length);
     // Of a packet that was sent twice nobody knows which copy this is.
     if (r.tries == 1) {
-      const auto ahead = static_cast<int16_t>(r.path_sequence - path.acked_sequence);
-      if (ahead > 0 || !path.ever_acked) path.acked_sequence = r.path_sequence;
-      path.ever_acked = true;
-      path.lost = 0;
+      tx.flight->paths.on_arrival(r.path, r.path_sequence);
       tx.newest_acked = std::max(tx.newest_acked, r.sent);
     }
   } else {
@@ -136,9 +133,7 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
   if (ns <= 0) return {};
   const Duration sample = Duration::from_ns(ns);
-  PathState& path = tx.flight->paths[r.path];
-  const int64_t old = path.rtt_ns != 0 ? path.rtt_ns : ns;
-  path.rtt_ns = static_cast<uint32_t>(std::clamp<int64_t>(old + (ns - old) / 8, 1, UINT32_MAX));
+  tx.flight->paths.on_rtt(r.path, sample);
   if (tx.rtt.ps == 0) {
     tx.rtt = sample;
     tx.rtt_var = sample / 2;
@@ -151,8 +146,17 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   return sample;
 }
 
-// Gaps on a path. The list is in the order of transmission, so the walk ends at the first packet
-// that left after everything that has been acknowledged.
+// When a packet counts as lost because others have overtaken it; never() if none has by enough.
+Instant Engine::overtaken_at(const Sender& tx, const Record& r) const noexcept {
+  const uint32_t known = tx.flight->paths[r.path].rtt_ns;
+  const int64_t usual = known != 0 ? known : tx.rtt.ns() * 2;
+  const Duration slack = Duration::from_ns(usual / 2 * (1 + std::min<int>(tx.tolerance, 8)));
+  if (tx.newest_acked - r.sent <= slack) return Instant::never();
+  return r.sent + Duration::from_ns(usual) + slack;
+}
+
+// Gaps on a path, and packets that were overtaken. The list is in the order of transmission, so the
+// walk ends at the first packet that left after everything that has been acknowledged.
 void Engine::find_losses(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   Flight& flight = *tx.flight;
@@ -161,7 +165,8 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
     const uint16_t newer = r.newer;
     const PathState& path = flight.paths[r.path];
     const int gap = static_cast<int16_t>(path.acked_sequence - r.path_sequence);
-    if (path.ever_acked && gap > tx.tolerance) {
+    const bool overtaken = now >= overtaken_at(tx, r);
+    if ((path.ever_acked && gap > tx.tolerance) || overtaken) {
       flight.paths.on_loss(r.path, now);
       lose(peer, tx.una + ((at - tx.una) & Flight::kMask), congestion::Loss::Reason::gap, now);
       count(Count::path_losses);
@@ -208,29 +213,19 @@ void Engine::on_timer(Peer& peer, Instant now) noexcept {
       return fail_peer(peer, Status::retry_exceeded);
     }
     on_overdue(peer, now);
+    if (tx.flight != nullptr) find_losses(peer, now);
   } else if (tx.awaiting != 0 && now >= tx.probe_answers_at) {
     ask(peer, now);
   }
   rearm(peer, now);
 }
 
-// The tail probe, then the time-out.
+// Time-outs; and when nothing has come for a while, the tail probe.
 void Engine::on_overdue(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   Flight& flight = *tx.flight;
-  if (flight.in_flight.empty()) return;
   const Duration rto = rto_of(peer) * (int64_t{1} << tx.backoff);
   const auto sequence_of = [&](uint16_t at) { return tx.una + ((at - tx.una) & Flight::kMask); };
-  const uint16_t oldest = flight.in_flight.oldest;
-  if (!tx.probed && tx.rtt.ps != 0) {
-    const Instant quiet = std::max(flight.at(oldest).sent, tx.progress_at);
-    if (now - quiet < std::max(config_.least_rto, tx.rtt * 2)) return;
-    tx.probed = true;
-    count(Count::tail_probes);
-    flight.flow.forget(flight.at(oldest).length);
-    lose(peer, sequence_of(oldest));
-    return;
-  }
   bool any = false;
   while (!flight.in_flight.empty()) {
     const uint16_t at = flight.in_flight.oldest;
@@ -239,9 +234,25 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
     lose(peer, sequence_of(at), congestion::Loss::Reason::timeout, now);
     any = true;
   }
-  if (!any) return;
-  count(Count::timeouts);
-  tx.backoff = static_cast<uint8_t>(std::min<int>(tx.backoff + 1, kMostBackoff));
+  if (any) {
+    count(Count::timeouts);
+    tx.backoff = static_cast<uint8_t>(std::min<int>(tx.backoff + 1, kMostBackoff));
+    return;
+  }
+  if (flight.in_flight.empty() || tx.probed || now < tail_at(tx)) return;
+  tx.probed = true;
+  count(Count::tail_probes);
+  const uint16_t oldest = flight.in_flight.oldest;
+  flight.paths.on_loss(flight.at(oldest).path, now);
+  flight.flow.forget(flight.at(oldest).length);
+  lose(peer, sequence_of(oldest));
+}
+
+// When the oldest packet is sent once more if nothing arrives until then.
+Instant Engine::tail_at(const Sender& tx) const noexcept {
+  if (tx.rtt.ps == 0) return Instant::never();
+  return std::max(tx.flight->at(tx.flight->in_flight.oldest).sent, tx.progress_at) +
+         std::max(config_.least_rto, tx.rtt * 2);
 }
 
 // When this peer has to be looked at next.
@@ -249,11 +260,10 @@ void Engine::rearm(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   Instant next = Instant::never();
   if (tx.flight != nullptr && !tx.flight->in_flight.empty()) {
-    const Instant sent = tx.flight->at(tx.flight->in_flight.oldest).sent;
-    if (!tx.probed && tx.rtt.ps != 0)
-      next = std::max(sent, tx.progress_at) + std::max(config_.least_rto, tx.rtt * 2);
-    else
-      next = sent + rto_of(peer) * (int64_t{1} << tx.backoff);
+    const Record& oldest = tx.flight->at(tx.flight->in_flight.oldest);
+    next = oldest.sent + rto_of(peer) * (int64_t{1} << tx.backoff);
+    if (!tx.probed) next = std::min(next, tail_at(tx));
+    next = std::min(next, overtaken_at(tx, oldest));
   } else if (tx.flight != nullptr && tx.una != tx.next) {
     next = now + config_.least_rto;  // everything is lost and waits for the port
   } else if (tx.awaiting != 0) {

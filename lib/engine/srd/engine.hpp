@@ -114,6 +114,7 @@ class Engine final : public Machine {
   void end_flight(Peer& peer) noexcept;
   void drop_flight(Peer& peer) noexcept;
   uint8_t choose_path(Peer& peer, Instant now) noexcept;
+  void probe_paths(Peer& peer, Instant now) noexcept;
   const Path& path_of(const Gid& to, uint16_t source_port, uint8_t traffic_class) noexcept;
   bool room() const noexcept { return builder_.has_room() && paths_used_ < paths_.size(); }
   // send_ack.cpp: what is not sequenced
@@ -127,6 +128,8 @@ class Engine final : public Machine {
   void advance(Sender& tx) noexcept;
   Duration measure(Peer& peer, const Arrival& arrival) noexcept;
   void find_losses(Peer& peer, Instant now) noexcept;
+  Instant tail_at(const Sender& tx) const noexcept;
+  Instant overtaken_at(const Sender& tx, const Record& r) const noexcept;
   // Puts a packet among the lost ones; what that means to the flow, the caller tells it.
   void lose(Peer& peer, uint64_t sequence) noexcept;
   void lose(Peer& peer, uint64_t sequence, congestion::Loss::Reason reason, Instant now) noexcept;

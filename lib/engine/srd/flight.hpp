@@ -43,6 +43,7 @@ struct RecordList {
 class Flight {
  public:
   static constexpr uint32_t kMask = kWindow - 1;
+  const Record& at(uint16_t index) const { return records_[index]; }
   Record& operator[](uint64_t sequence) { return records_[sequence & kMask]; }
   Record& at(uint16_t index) { return records_[index]; }
 

@@ -53,6 +53,7 @@ void Engine::drop_flight(Peer& peer) noexcept {
 
 void Engine::send_peer(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
+  if (tx.flight != nullptr && tx.una != tx.next) probe_paths(peer, now);
   for (uint32_t sent = 0;; ++sent) {
     if (sent == kQuantum || !room()) return activate(peer);
     const bool lost = tx.flight != nullptr && !tx.flight->lost.empty();
@@ -132,6 +133,20 @@ void Engine::delist(Message& m) noexcept {
     return;
   }
   tx.bulk.remove(m);
+}
+
+// A packet without content finds out whether a resting path is well again; if it is lost, nobody
+// waits for it.
+void Engine::probe_paths(Peer& peer, Instant now) noexcept {
+  Sender& tx = peer.tx;
+  if (!room() || tx.next - tx.una >= kWindow / 2) return;
+  const uint32_t path = tx.flight->paths.take_probe(now);
+  if (path == PathSet::kNone) return;
+  count(Count::path_probes);
+  Record& r = (*tx.flight)[tx.next];
+  r = Record{};
+  r.kind = Record::Kind::fill;
+  send_record(peer, tx.next++, static_cast<uint8_t>(path), now);
 }
 
 uint8_t Engine::choose_path(Peer& peer, Instant now) noexcept {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SRD over eight spines, of which some are cut, slow or lossy: traffic moves within round trips,
+// nobody notices, and nothing is sent twice because it came in another order.
+#include <cstdio>
+
+#include "tests/sim/srd_spines.hpp"
+
+namespace weft::test {
+namespace {
+
+using engine::Count;
+
+SrdOptions options(uint32_t paths = 64) {
+  SrdOptions o = controlled("nscc");
+  o.config.paths = paths;
+  o.memory = 1u << 20;
+  return o;
+}
+
+constexpr Duration kMs = Duration::from_ms(1);
+
+struct Cut {
+  std::vector<double> rerouted;  // us from a packet's loss to its arrival on another way
+  uint64_t healthy = 0, after = 0;
+};
+
+// Spine `spine` is cut while 64 WRITEs are always outstanding.
+void cut_one(congestion::PathChoice policy, uint32_t spine, Cut& result) {
+  SrdOptions o = options();
+  o.config.policy = policy;
+  o.seed = spine + 1;
+  SrdSpines net(o, {});
+  std::map<uint64_t, Instant> lost;
+  net.leaves[0]->on_drop = [&](const sim::Packet& packet, Instant now) {
+    if (Leaf::sequenced(packet)) lost.emplace(Leaf::sequence_of(packet), now);
+  };
+  net.exits[1]->on_arrival = [&](const sim::Packet& packet, Instant now) {
+    const auto found = lost.find(Leaf::sequence_of(packet));
+    if (!Leaf::sequenced(packet) || found == lost.end()) return;
+    result.rerouted.push_back(static_cast<double>((now - found->second).ps) / 1e6);
+    lost.erase(found);
+  };
+  Stream stream(net, 65536, 64);
+  net.run_for(kMs * 2);
+  const uint64_t start = stream.bytes();
+  net.run_for(kMs * 2);
+  result.healthy += stream.bytes() - start;
+  net.cut(spine, true);
+  net.run_for(kMs / 2);
+  const uint64_t recovered = stream.bytes();
+  net.run_for(kMs * 2);
+  result.after += stream.bytes() - recovered;
+  stream.stop();
+  net.run_for(kMs * 5);
+  CHECK(stream.idle());
+  CHECK(lost.empty());
+}
+
+TEST_CASE("one of eight spines is cut: what it held arrives elsewhere within 500 us") {
+  for (const congestion::PathChoice policy :
+       {congestion::PathChoice::oblivious, congestion::PathChoice::reps,
+        congestion::PathChoice::mixed}) {
+    const std::string_view name = congestion::kPathChoiceNames[static_cast<size_t>(policy)];
+    INFO(name);
+    Cut cut;
+    for (uint32_t spine = 0; spine < 8; ++spine) cut_one(policy, spine, cut);
+    std::sort(cut.rerouted.begin(), cut.rerouted.end());
+    REQUIRE(cut.rerouted.size() > 20);
+    const auto at = [&](double p) {
+      return cut.rerouted[static_cast<size_t>(p * static_cast<double>(cut.rerouted.size() - 1))];
+    };
+    std::printf(
+        "cut, %.*s: %zu packets, p50 %.1f us, p99 %.1f us, most %.1f us; %.1f Gb/s before, "
+        "%.1f after\n",
+        static_cast<int>(name.size()), name.data(), cut.rerouted.size(), at(0.5), at(0.99), at(1),
+        static_cast<double>(cut.healthy) / 2e6, static_cast<double>(cut.after) / 2e6);
+    CHECK(at(0.5) <= 50);
+    CHECK(at(0.99) <= 150);
+    CHECK(at(1) <= 500);
+    CHECK(static_cast<double>(cut.after) >= 0.95 * static_cast<double>(cut.healthy));
+  }
+}
+
+TEST_CASE("a spine that was cut is used again when it is back") {
+  SrdSpines net(options(), {});
+  Stream stream(net, 65536, 64);
+  net.run_for(kMs * 2);
+  net.cut(3, true);
+  net.run_for(kMs * 5);
+  net.cut(3, false);
+  net.run_for(kMs * 20);
+  const uint64_t before = net.leaves[0]->sent[3];
+  net.run_for(kMs * 20);
+  CHECK(net.leaves[0]->sent[3] - before > 1000);
+}
+
+double p99_of_messages(const SpineOptions& spines, uint32_t loss_ppm_on_one = 0) {
+  SrdSpines net(options(), spines);
+  net.leaves[0]->loss_ppm[2] = net.leaves[1]->loss_ppm[2] = loss_ppm_on_one;
+  Stream stream(net, 16384, 4);
+  net.run_for(kMs * 5);  // learns
+  stream.latencies.clear();
+  net.run_for(kMs * 40);
+  std::printf("messages: p50 %.1f us, p99 %.1f us\n", stream.percentile(0.5),
+              stream.percentile(0.99));
+  return stream.percentile(0.99);
+}
+
+TEST_CASE("a spine that is slow or loses 1 % leaves the 99th percentile within 1.5x") {
+  const double healthy = p99_of_messages({});
+  CHECK(p99_of_messages({.slow_spine = 2}) <= 1.5 * healthy);
+  CHECK(p99_of_messages({}, 10'000) <= 1.5 * healthy);
+}
+
+TEST_CASE("reordering alone sends nothing twice") {
+  SrdSpines net(options(), {.delays_us = {3, 4, 5, 6, 7, 8, 9, 10}});
+  Stream stream(net, 65536, 32);
+  net.run_for(kMs * 20);
+  CHECK(stream.bytes() > 10'000'000);
+  CHECK(net.b().count(Count::rx_out_of_sequence) > 1000);
+  CHECK(net.a().count(Count::tx_retransmits) == 0);
+  CHECK(net.a().count(Count::spurious_retransmits) == 0);
+}
+
+uint64_t goodput(uint32_t loss_ppm) {
+  SrdSpines net(options(), {});
+  for (auto& leaf : net.leaves)
+    for (uint32_t& each : leaf->loss_ppm) each = loss_ppm;
+  Stream stream(net, 65536, 64);
+  net.run_for(kMs * 40);
+  const uint64_t bytes = stream.bytes();
+  std::printf("loss %.0f %%: %.1f Gb/s\n", loss_ppm / 1e4, static_cast<double>(bytes) * 8 / 40e6);
+  stream.stop();
+  net.run_for(kMs * 500);
+  CHECK(stream.idle());
+  return bytes;
+}
+
+TEST_CASE("1 % loss everywhere leaves 90 % of the goodput, 30 % completes, threat:A22") {
+  const uint64_t none = goodput(0);
+  CHECK(static_cast<double>(goodput(10'000)) >= 0.9 * static_cast<double>(none));
+  CHECK(goodput(300'000) > 0);
+}
+
+TEST_CASE("losses of others leave a message alone, threat:A22") {
+  const auto p99_of_the_lucky = [](uint32_t loss_ppm) {
+    SrdSpines net(options(), {});
+    for (uint32_t& each : net.leaves[0]->loss_ppm) each = loss_ppm;
+    Stream stream(net, 1024, 16);
+    net.run_for(kMs * 20);
+    // One in a hundred packets is lost; the 98th percentile is of messages that were not.
+    return stream.percentile(0.98);
+  };
+  CHECK(p99_of_the_lucky(10'000) <= 1.5 * p99_of_the_lucky(0));
+}
+
+TEST_CASE("every policy moves away from a cut spine") {
+  for (const congestion::PathChoice policy :
+       {congestion::PathChoice::oblivious, congestion::PathChoice::bitmap,
+        congestion::PathChoice::reps, congestion::PathChoice::mixed, congestion::PathChoice::plb}) {
+    INFO(static_cast<int>(policy));
+    SrdOptions o = options();
+    o.config.policy = policy;
+    SrdSpines net(o, {});
+    Stream stream(net, 65536, 16);
+    net.run_for(kMs * 2);
+    net.cut(0, true);
+    net.cut(5, true);
+    net.run_for(kMs * 3);
+    const uint64_t before = net.leaves[0]->sent[0] + net.leaves[0]->sent[5];
+    const uint64_t bytes = stream.bytes();
+    net.run_for(kMs * 5);
+    CHECK(net.leaves[0]->sent[0] + net.leaves[0]->sent[5] - before < 200);
+    CHECK(stream.bytes() - bytes > 1'000'000);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
