@@ -10,9 +10,9 @@
 // An unknown key is an error that lists the valid ones. An empty string means the environment
 // variable WEFT_DEVICE, or roce+udp:lo.
 //
-// Congestion control of `roce` (RC SENDs and WRITEs; READ responses are not paced): cc=NAME, a
-// controller of lib/congestion, say swift, dcqcn-nic+win or hpcc; cc_line_mbps=N, the rate it
-// starts at (10000); cc_rtt_us=N, a bit above the unloaded round trip (50); cnp_interval_us=N, the
+// Congestion control of `roce` (RC SENDs, WRITEs and READ responses): cc=NAME, a controller of
+// lib/congestion, say swift, dcqcn-nic+win or hpcc; cc_line_mbps=N, the rate it starts at (10000);
+// cc_rtt_us=N, a bit above the unloaded round trip (50); cnp_interval_us=N, the
 // least time between two CNPs to one queue pair (50; every device answers marks with CNPs);
 // pacing_quantum_us=N, how much time a flow that was held up may catch up on in one burst (10).
 // Without cc a loss halves what may be on the way to one address. telemetry=1 lets the device carry

@@ -20,6 +20,8 @@ namespace weft::engine {
   X(rx_out_of_sequence) X(rx_early) \
   X(rx_ecn_marked) X(rx_cnps) X(tx_cnps) \
   X(rx_bad_telemetry) X(rx_unagreed_telemetry) X(acks_without_telemetry) \
+  X(tx_reports) X(rx_reports) \
+  X(paced_waits) X(paced_late_ns) X(paced_late_most_ns) \
   X(rx_too_short) X(rx_bad_version) X(rx_bad_opcode) X(rx_bad_payload) X(rx_bad_dest_qpn) \
   X(rx_icrc_error) \
   X(rx_unknown_qp) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) X(rx_bad_qkey) \
@@ -51,6 +53,10 @@ inline constexpr std::array<std::string_view, kCountEnd> kCountNames = {
 class Counters {
  public:
   void add(Count c, uint64_t n = 1) noexcept { values_[static_cast<size_t>(c)] += n; }
+  void raise(Count c, uint64_t n) noexcept {
+    uint64_t& value = values_[static_cast<size_t>(c)];
+    if (value < n) value = n;
+  }
   uint64_t operator[](Count c) const noexcept { return values_[static_cast<size_t>(c)]; }
 
  private:

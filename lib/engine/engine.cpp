@@ -100,6 +100,8 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86
   if ((telemetry != nullptr) != qp->telemetry) return count(Count::rx_unagreed_telemetry);
   if (is_cnp) {
+    // Where telemetry is agreed, one without its bit reports READ responses (lib/wire/INT.md).
+    if (telemetry != nullptr && !packet.becn) return rc::on_report(*this, *qp, packet, now);
     count(Count::rx_cnps);
     return rc::on_cnp(*this, *qp, now);
   }
@@ -108,7 +110,8 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
     if (qp->type != QpType::ud && packet.info->operation != wire::Operation::acknowledge)
       note_mark(*qp, now);
   }
-  if (telemetry != nullptr && !response) rc::note_telemetry(*qp, *telemetry, frame.ecn == 3);
+  if (telemetry != nullptr && !telemetry->is_echo())
+    rc::note_telemetry(*qp, *telemetry, frame.ecn == 3);
   if (response) return rc::on_response(*this, *qp, packet, frame, now);
   if (!qp->established && qp->state == QpState::rtr) {
     qp->established = true;
@@ -123,7 +126,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   if (capabilities_.train_frames > 1) builder_.limit_trains(port_.capabilities().train_frames);
   builder_.begin_burst(frames);
   bulk_posted_ = false;
-  transmit_cnps();
+  transmit_notices();
   if (acks_first_) transmit_acks();
   for (QueuePair* const stop = handed_.back(); !handed_.empty();) {
     QueuePair& qp = handed_.pop();
@@ -138,10 +141,9 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
       continue;
     }
     const size_t before = builder_.count();
-    const Served replies = rc::send_replies(*this, qp, builder_, kQuantum);
-    const Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
+    const bool more = serve(qp, now);
     if (qp.res.ack_queued) ack_behind(qp, builder_.count() - before);
-    if (replies == Served::more || requests == Served::more) activate(qp);
+    if (more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
   transmit_acks();
@@ -152,25 +154,65 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   return builder_.count();
 }
 
+// Answers, then requests. Under a controller both wait for the same time to leave, so that they
+// take turns at being first. True: there is more than fits.
+bool Engine::serve(QueuePair& qp, Instant now) noexcept {
+  const size_t before = builder_.count();
+  const auto reply = [&] { return rc::send_replies(*this, qp, builder_, kQuantum, now); };
+  if (qp.req.pacer && qp.res.replies_last) {
+    const Served requests = rc::send_requests(*this, qp, builder_, kQuantum, now);
+    if (builder_.count() != before) qp.res.replies_last = false;
+    return reply() == Served::more || requests == Served::more;
+  }
+  const Served replies = reply();
+  if (builder_.count() != before) qp.res.replies_last = true;
+  return rc::send_requests(*this, qp, builder_, kQuantum, now) == Served::more ||
+         replies == Served::more;
+}
+
 // What came was marked on its way: the peer is to know, not too often. //= roce:C-CC-101
 void Engine::note_mark(QueuePair& qp, Instant now) noexcept {
   if (now < qp.cnp_quiet_until) return;
   qp.cnp_quiet_until = now + config_.cnp_interval;
-  marked_.push(qp);
+  qp.res.owes_cnp = true;
+  notices_.push(qp);
+}
+
+void Engine::owe_report(QueuePair& qp, Psn psn) noexcept {
+  if (!qp.telemetry) return;
+  qp.res.owes_report = true;
+  qp.res.reported = psn;
+  notices_.push(qp);
+}
+
+void Engine::transmit_notices() noexcept {
+  while (!notices_.empty() && builder_.has_room()) {
+    QueuePair& qp = notices_.pop();
+    if (std::exchange(qp.res.owes_cnp, false)) {
+      emit_cnp(qp);
+    } else if (std::exchange(qp.res.owes_report, false)) {
+      rc::emit_report(qp, builder_);
+      count(Count::tx_reports);
+    }
+    if (qp.res.owes_report) notices_.push(qp);
+  }
 }
 
 //= roce:C-CC-102
-void Engine::transmit_cnps() noexcept {
-  while (!marked_.empty() && builder_.has_room()) {
-    QueuePair& qp = marked_.pop();
-    const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
-    std::byte* const at = builder_.start(qp.path, length, 0);
-    std::byte* const pad =
-        wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .becn = true});
-    std::memset(pad, 0, length - wire::kBthLength);
-    builder_.finish();
-    count(Count::tx_cnps);
-  }
+void Engine::emit_cnp(QueuePair& qp) noexcept {
+  const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
+  std::byte* const at = builder_.start(qp.path, length, 0);
+  std::byte* const pad = wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .becn = true});
+  std::memset(pad, 0, length - wire::kBthLength);
+  builder_.finish();
+  count(Count::tx_cnps);
+}
+
+// In real time a paced packet leaves when somebody looks after its time: by how much.
+void Engine::count_departure(uint64_t late_ns) noexcept {
+  counters_.add(Count::paced_waits);
+  counters_.add(Count::paced_late_ns, late_ns);
+  counters_.raise(Count::paced_late_most_ns, late_ns);
 }
 
 // An acknowledgement rides behind data: in a train it is the short last frame. A lone frame is a
@@ -191,7 +233,8 @@ void Engine::transmit_acks() noexcept {
   QueuePair* const stop = acks_.back();
   while (!acks_.empty() && builder_.has_room()) {
     QueuePair& qp = acks_.pop();
-    if (qp.res.ack_queued && !transmit_ack(qp)) acks_.push(qp);
+    // One behind replies that wait for their time comes back with them (resume_ack).
+    if (qp.res.ack_queued && !transmit_ack(qp) && !rc::has_replies(qp)) acks_.push(qp);
     if (&qp == stop) break;
   }
 }

@@ -47,7 +47,7 @@ class Engine final : public Machine {
   size_t transmit(std::span<TxFrame> frames, Instant now) noexcept override;
   void expire(Instant now) noexcept override;
   bool wants_transmit() const noexcept override {
-    return has_active() || !acks_.empty() || !marked_.empty();
+    return has_active() || !acks_.empty() || !notices_.empty();
   }
   bool has_active() const noexcept override { return !active_.empty() || !handed_.empty(); }
 
@@ -71,6 +71,11 @@ class Engine final : public Machine {
   // For the handlers in rc/, uc/ and ud/, which are functions over (Engine, QueuePair, ...).
   void activate(QueuePair& qp) noexcept;
   void queue_ack(QueuePair& qp) noexcept;
+  // Its acknowledgement, which waits, was behind replies that have left.
+  void resume_ack(QueuePair& qp) noexcept { acks_.push(qp); }
+  // A READ response came, in its turn or not: its sender hears of it, where that is agreed.
+  void owe_report(QueuePair& qp, Psn psn) noexcept;
+  void count_departure(uint64_t late_ns) noexcept;
   // Requests of UC and UD are done when the port has taken their frames: at the next transmit().
   void hand_over(QueuePair& qp) noexcept { handed_.push(qp); }
   void arm_timer(QueuePair& qp, Instant deadline) noexcept;
@@ -86,10 +91,12 @@ class Engine final : public Machine {
 
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
+  bool serve(QueuePair& qp, Instant now) noexcept;
   void receive_telemetry(const Frame& frame, Instant now) noexcept;
   void receive_packet(const Frame& frame, const wire::IntBlock* telemetry, Instant now) noexcept;
   void note_mark(QueuePair& qp, Instant now) noexcept;
-  void transmit_cnps() noexcept;
+  void transmit_notices() noexcept;
+  void emit_cnp(QueuePair& qp) noexcept;
   void ack_behind(QueuePair& qp, size_t frames) noexcept;
   void transmit_acks() noexcept;
   bool transmit_ack(QueuePair& qp) noexcept;
@@ -107,7 +114,7 @@ class Engine final : public Machine {
   QpTable qps_;
   base::Line<QueuePair, &QueuePair::active> active_;  // round robin
   base::Line<QueuePair, &QueuePair::ack_line> acks_;
-  base::Line<QueuePair, &QueuePair::marked> marked_;  // they owe a CNP
+  base::Line<QueuePair, &QueuePair::notices> notices_;  // they owe a CNP or a report
   base::Line<QueuePair, &QueuePair::handed> handed_;
   uint32_t turn_ = 0;
   bool acks_first_ = false;  // the last transmit() had no room for them

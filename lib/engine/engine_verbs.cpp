@@ -97,7 +97,7 @@ bool Engine::hurry(QueuePair& qp) noexcept {
 void Engine::remove_from_lists(QueuePair& qp) noexcept {
   active_.remove(qp);
   acks_.remove(qp);
-  marked_.remove(qp);
+  notices_.remove(qp);
   handed_.remove(qp);
   if (qp.destination != nullptr) qp.destination->line.remove(qp);
   wheel_.remove(qp.timer);
@@ -166,6 +166,12 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     qp.res.echo = std::make_unique<wire::IntBlock>();
     qp.res.echo->flags = wire::kIntEcho;
   }
+  if (config_.congestion) {
+    qp.req.pacer =
+        std::make_unique<rc::Pacer>(*config_.congestion, *host_queue_, config_.pacing_quantum,
+                                    config_.frame_overhead, qp.telemetry);
+    if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
+  }
   release_destination(qp);
   qp.destination = acquire_destination(qp.path.destination);
   qp.res.resource_count = *a.max_dest_rd_atomic;
@@ -184,12 +190,6 @@ void Engine::enter_rts(QueuePair& qp) {
   req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
   req.next_index = qp.sq.tail();
   if (qp.type != QpType::rc) return;
-  if (config_.congestion) {
-    req.pacer =
-        std::make_unique<rc::Pacer>(*config_.congestion, *host_queue_, config_.pacing_quantum,
-                                    config_.frame_overhead, qp.telemetry);
-    if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
-  }
   req.retries_left = *a.retry_count;
   req.rnr_left = *a.rnr_retry;
   const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));

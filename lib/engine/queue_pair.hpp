@@ -83,6 +83,10 @@ struct Responder {
   uint8_t advertised = 31;               // last credit code sent
   bool ack_overtaken = false;            // data of ours left before the waiting ACK
   uint8_t ack_patience = 1;              // transmit turns that an overtaken ACK waits
+  bool owes_cnp = false;                 // a request came marked
+  bool owes_report = false;              // READ responses came, on a connection with telemetry
+  Psn reported;                          // the response that came last
+  bool replies_last = false;             // of a paced queue pair: its requests have their turn
   std::unique_ptr<wire::IntBlock> echo;  // what the next ACK says of the way here; null: nothing
   uint32_t ack_due = 0;                  // transmit turn in which it leaves
   Instant duplicates_quiet_until;        // no answer to duplicate SENDs and WRITEs before
@@ -144,7 +148,7 @@ struct QueuePair {
   base::LineLink<QueuePair> active;       // of those with something to send
   base::LineLink<QueuePair> ack_line;     // of those whose acknowledgement waits
   base::LineLink<QueuePair> waiting;      // for its destination's window
-  base::LineLink<QueuePair> marked;       // of those that owe their peer a CNP
+  base::LineLink<QueuePair> notices;      // of those that owe their peer a CNP or a report
   base::LineLink<QueuePair> handed;       // UC, UD: of those whose frames the port takes now
   std::unique_ptr<Datagram[]> datagrams;  // UD: where each entry of `sq` goes
   QpTimer timer{{}, this};

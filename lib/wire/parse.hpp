@@ -28,6 +28,7 @@ struct Packet {
   uint8_t opcode = 0;
   bool solicited = false;
   bool ack_request = false;
+  bool becn = false;
   uint8_t pad = 0;
   uint16_t pkey = 0;
   QpNum dest_qpn;
@@ -69,6 +70,7 @@ inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t traile
   out.opcode = bth.opcode;
   out.solicited = bth.solicited();
   out.ack_request = bth.ack_request();
+  out.becn = bth.becn();
   out.pad = bth.pad();
   out.pkey = bth.pkey;
   out.dest_qpn = QpNum{bth.dest_qpn};

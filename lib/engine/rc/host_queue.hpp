@@ -27,7 +27,7 @@ class HostQueue {
     const Instant begin = std::max(now, free_at_);
     const auto waiting = static_cast<double>((begin - now).ps);
     const congestion::IntHop hop{rate_mbps_, static_cast<uint32_t>(now.ps / 1000), sent_bytes_,
-                                 static_cast<uint32_t>(waiting / ps_per_byte_)};
+                                 static_cast<uint32_t>(std::min(waiting / ps_per_byte_, 4e9))};
     free_at_ = begin + Duration{static_cast<int64_t>(bytes * ps_per_byte_)};
     sent_bytes_ += bytes;
     return hop;

@@ -35,20 +35,49 @@ Pacer::Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration qu
   controller_.start(preset);
 }
 
-void Pacer::on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept {
-  sent_ += payload;
+Instant Pacer::held(Instant now) noexcept {
+  waiting_ = next_ > now;
+  if (waiting_) return next_;
+  return responses_ && !responses_->empty() ? responses_->oldest().at + patience()
+                                            : Instant::never();
+}
+
+// A packet of `payload` bytes leaves.
+Duration Pacer::leave(Instant now, uint32_t payload) noexcept {
+  const Duration late = std::exchange(waiting_, false) ? now - next_ : Duration{-1};
   const uint32_t bytes = payload + header_bytes_;
   next_ = std::max(next_, now - quantum_) + time_for(bytes, controller_.rate());
   controller_.on_sent(preset_, bytes, now);
-  if (tail_ - head_ == kMarks) --tail_;  // the newest mark stands for more packets
-  mark(tail_++) = {end, sent_, now, again,
-                   lives_on_telemetry() ? own_queue_.pass(now, bytes) : congestion::IntHop{}};
+  return late;
+}
+
+congestion::IntHop Pacer::pass_own_queue(Instant now, uint32_t payload) noexcept {
+  if (!lives_on_telemetry()) return {};
+  return own_queue_.pass(now, payload + header_bytes_);
+}
+
+Duration Pacer::on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept {
+  requests_.add(end, payload, now, again, pass_own_queue(now, payload));
+  return leave(now, payload);
+}
+
+Duration Pacer::on_response_sent(Instant now, Psn end, uint32_t payload) noexcept {
+  if (!responses_) responses_ = std::make_unique<Flight>();
+  const uint64_t wide = responses_->widen(end);
+  responses_->rewind(wide - 1);
+  const bool again = responses_->repeats(wide);
+  responses_->add(wide, payload, now, again, pass_own_queue(now, payload));
+  return leave(now, payload);
 }
 
 void Pacer::on_echo(const wire::IntBlock& echo) noexcept {
   static_assert(wire::kIntHops == congestion::kMaxHops);
-  ecn_new_ += static_cast<uint16_t>(echo.marks - ecn_seen_);
-  ecn_seen_ = echo.marks;
+  // One that was overtaken counts less than is known already.
+  const auto more = static_cast<int16_t>(echo.marks - ecn_seen_);
+  if (more > 0) {
+    ecn_new_ += static_cast<uint16_t>(more);
+    ecn_seen_ = echo.marks;
+  }
   echoed_ = true;
   path_ = echo.path;
   hop_count_ = echo.count();
@@ -60,26 +89,55 @@ void Pacer::on_echo(const wire::IntBlock& echo) noexcept {
 }
 
 bool Pacer::on_acknowledged(Instant now, uint64_t una, uint32_t packet_bytes) noexcept {
+  uint32_t newly = 0;
+  const Flight::Mark* const newest = requests_.acknowledge(una, &newly);
+  if (newest == nullptr) return echoed_ = false, true;
+  return tell(now, *newest, newly, false, packet_bytes);
+}
+
+bool Pacer::on_reported(Instant now, Psn end, uint32_t packet_bytes) noexcept {
+  uint32_t newly = 0;
+  const Flight::Mark* const newest =
+      responses_ ? responses_->acknowledge(responses_->widen(end), &newly) : nullptr;
+  if (newest == nullptr) return echoed_ = false, true;
+  return tell(now, *newest, newly, false, packet_bytes);
+}
+
+// Reports may be lost, the last one too.
+Duration Pacer::patience() const noexcept {
+  const auto rtt_ps = static_cast<int64_t>(preset_.base_rtt_ns * 1000);
+  return Duration{telemetry_ ? 8 * rtt_ps : rtt_ps};
+}
+
+void Pacer::settle(Instant now, uint32_t packet_bytes) noexcept {
+  if (!responses_) return;
+  while (!responses_->empty() && responses_->oldest().at + patience() <= now) {
+    uint32_t newly = 0;
+    const Flight::Mark* const newest = responses_->acknowledge(responses_->oldest().end, &newly);
+    if (newest != nullptr && !telemetry_) tell(now, *newest, newly, true, packet_bytes);
+  }
+}
+
+// The controller hears of what arrived. `guess`: it must have arrived by now.
+bool Pacer::tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool guess,
+                 uint32_t packet_bytes) noexcept {
   const bool echoed = std::exchange(echoed_, false);
-  const Mark* newest = nullptr;
-  for (; head_ != tail_ && mark(head_).end <= una; ++head_) newest = &mark(head_);
-  if (newest == nullptr || newest->sent <= acked_) return true;
-  heard_at_ = now;
   const double before = controller_.rate();
+  heard_at_ = now;
   congestion::Ack ack;
   ack.now = now;
-  ack.rtt = newest->again ? Duration{} : now - newest->at;
-  ack.newly_acked = static_cast<uint32_t>(newest->sent - acked_);
-  ack.acked = acked_ = newest->sent;
-  ack.sent = sent_;
+  ack.rtt = newest.again || guess ? Duration{} : now - newest.at;
+  ack.newly_acked = newly;
+  ack.acked = acked();
+  ack.sent = sent();
   ack.packet_bytes = packet_bytes;
-  ack.retransmitted = newest->again;
+  ack.retransmitted = newest.again;
   ack.marked = std::exchange(ecn_new_, 0);
   // An acknowledgement without a word of the way (by a READ response) is not blind: others tell.
   const bool blind = lives_on_telemetry() && (echoed ? hop_count_ == 0 : !telemetry_);
   ack.path = blind ? kOwnPath : path_;
   if (blind)
-    ack.hops = {&newest->own, 1};
+    ack.hops = {&newest.own, 1};
   else if (echoed)
     ack.hops = {hops_.data(), hop_count_};
   controller_.on_ack(preset_, ack);
@@ -87,14 +145,11 @@ bool Pacer::on_acknowledged(Instant now, uint64_t una, uint32_t packet_bytes) no
   return !blind;
 }
 
-void Pacer::on_rewind(uint64_t psn) noexcept {
-  while (tail_ != head_ && mark(tail_ - 1).end > psn) --tail_;
-  sent_ = tail_ != head_ ? mark(tail_ - 1).sent : acked_;
-}
+void Pacer::on_rewind(uint64_t psn) noexcept { requests_.rewind(psn); }
 
 void Pacer::on_loss(Instant now, congestion::Loss::Reason reason) noexcept {
   const double before = controller_.rate();
-  controller_.on_loss(preset_, {.now = now, .acked = acked_, .sent = sent_, .reason = reason});
+  controller_.on_loss(preset_, {.now = now, .acked = acked(), .sent = sent(), .reason = reason});
   changed_rate(before, now);
 }
 
@@ -113,7 +168,8 @@ void Pacer::on_deadline(Instant now) noexcept {
 }
 
 void Pacer::on_restart(Instant now) noexcept {
-  if (now - heard_at_ > kForgotten) return controller_.start(preset_);
+  const bool idle = requests_.empty() && (!responses_ || responses_->empty());
+  if (idle && now - heard_at_ > kForgotten) return controller_.start(preset_);
   constexpr int kMost = 1000;  // of DCQCN's timers: some 50 ms
   for (int i = 0; i < kMost; ++i) {
     const Instant deadline = controller_.next_deadline();

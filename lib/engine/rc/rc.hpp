@@ -28,6 +28,10 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept;
 // The timer of `qp` fired: retransmission time-out, end of an RNR wait, or too early.
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
 void heed_pacer(Engine& engine, QueuePair& qp) noexcept;
+// A paced packet left, `late` after its time if it waited for that; else negative.
+void note_departure(Engine& engine, Duration late) noexcept;
+// The pacer holds what is next: the queue pair comes back in time.
+void wait_for_pacer(Engine& engine, QueuePair& qp, Instant now) noexcept;
 // The peer's network marked what this queue pair sends.
 void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept;
 // An RNR NAK for `psn` (already the oldest outstanding).
@@ -47,7 +51,7 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const
 
 // The timer of `qp` fired: a packet that is still missing counts as lost.
 void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
-// A request came with telemetry, and perhaps with an ECN mark: what the next ACK will say.
+// A frame came with telemetry, and perhaps with an ECN mark: what the next ACK or report will say.
 void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept;
 
 // responder_resources.cpp: READs and atomics at the responder.
@@ -55,12 +59,17 @@ void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noe
 uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
 uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
 // Answers a duplicate again, or drops it. //= roce:C-DUP-25 roce:C-DUP-26 roce:C-DUP-27
-void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
+void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept;
 
-// responder_reply.cpp: sends queued responses, then a NAK.
-Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum) noexcept;
+// responder_reply.cpp: sends queued responses, as the pacer lets them, then a NAK.
+Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+                    Instant now) noexcept;
 // Sends the waiting acknowledgement of `qp`, if nothing must go before it; true if it left.
 bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept;
 bool has_replies(const QueuePair& qp) noexcept;
+// The peer reports the READ responses that reached it (lib/wire/INT.md).
+void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept;
+// What reports the READ responses that reached us.
+void emit_report(QueuePair& qp, FrameBuilder& out) noexcept;
 
 }  // namespace weft::engine::rc

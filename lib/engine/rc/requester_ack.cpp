@@ -204,6 +204,7 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
     return engine.count(psn >= req.sent_end ? Count::rx_ghost_ack : Count::rx_duplicate_acks);
   }
   const bool plain = packet.info->operation == wire::Operation::acknowledge;
+  if (packet.info->operation == wire::Operation::read_response) engine.owe_report(qp, packet.psn);
   if (psn < req.una) {  //= roce:C-DUP-29 but it may bring credits
     if (plain) note_credits(engine, qp, packet.aeth());
     return engine.count(Count::rx_duplicate_acks);

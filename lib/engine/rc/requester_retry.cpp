@@ -114,11 +114,22 @@ void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept 
 // The controller's time to act may have changed. A queue pair that is idle needs none.
 void heed_pacer(Engine& engine, QueuePair& qp) noexcept {
   const Instant deadline = qp.req.pacer->deadline();
-  if (!deadline.is_never() && qp.req.una != qp.req.post_end) engine.arm_timer(qp, deadline);
+  const bool busy = qp.req.una != qp.req.post_end || has_replies(qp);
+  if (!deadline.is_never() && busy) engine.arm_timer(qp, deadline);
+}
+
+void note_departure(Engine& engine, Duration late) noexcept {
+  if (late.ps < 0) return;
+  engine.count_departure(static_cast<uint64_t>(late.ps / 1000));
+}
+
+void wait_for_pacer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+  const Instant wake = qp.req.pacer->held(now);
+  if (!wake.is_never()) engine.arm_timer(qp, wake);
 }
 
 void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
-  if (!qp.can_request() || !qp.req.pacer) return;  //= roce:C-CC-103
+  if (!qp.req.pacer) return;  //= roce:C-CC-103
   qp.req.pacer->on_cnp(now);
   heed_pacer(engine, qp);
 }
@@ -126,12 +137,13 @@ void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
   if (qp.can_respond()) on_gap_timer(engine, qp, now);
-  if (!qp.can_request()) return;
+  if (has_replies(qp)) engine.activate(qp);
   if (req.pacer) {
     req.pacer->on_deadline(now);
     heed_pacer(engine, qp);
     if (req.next_index != qp.sq.tail()) engine.activate(qp);
   }
+  if (!qp.can_request()) return;
   if (req.rnr_until <= now) {
     req.rnr_until = Instant::never();
     engine.activate(qp);

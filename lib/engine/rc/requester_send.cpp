@@ -98,10 +98,9 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
     const MessagePacket how{wire::OpClass::rc, asks_for_ack(qp, entry), true};
     const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
     if (!send_message_packet(engine, qp, entry, how, out)) return false;
+    const auto payload = static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));
     if (req.pacer)
-      req.pacer->on_sent(now, req.next,
-                         static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset)),
-                         from < req.sent_end);
+      note_departure(engine, req.pacer->on_sent(now, req.next, payload, from < req.sent_end));
   }
   const uint64_t bytes = (req.next - from) * packet_cost(qp, entry);
   req.in_flight += bytes;
@@ -131,6 +130,7 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
   Requester& req = qp.req;
   if (!qp.can_request() || !req.rnr_until.is_never()) return Served::idle;
   const bool was_idle = req.una == req.next;
+  if (req.pacer) req.pacer->settle(now, qp.mtu());
   if (req.pacer && was_idle && req.next != req.post_end) {
     req.pacer->on_restart(now);
     heed_pacer(engine, qp);
@@ -148,7 +148,7 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
       break;
     }
     if (req.pacer && !entry.needs_response() && !req.pacer->open(now)) {
-      if (req.pacer->wake_at() > now) engine.arm_timer(qp, req.pacer->wake_at());
+      wait_for_pacer(engine, qp, now);
       break;
     }
     if (!out.has_room() || sent == quantum) {  // last: who may not send need not come again

@@ -78,7 +78,7 @@ void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet, Ins
     qp.res.duplicates_quiet_until = now + kDuplicateAnswers;
     return engine.queue_ack(qp);  //= roce:C-DUP-24
   }
-  replay(engine, qp, packet);
+  replay(engine, qp, packet, now);
 }
 
 uint32_t psns_of(const QueuePair& qp, const wire::Packet& packet) noexcept {

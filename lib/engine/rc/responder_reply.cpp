@@ -3,6 +3,7 @@
 // a NAK, then the acknowledgement of everything else. An ACK or NAK covers all PSNs before it,
 // except READs and atomics, so it never overtakes their responses.
 #include <algorithm>
+#include <cstring>
 
 #include "lib/engine/rc/rc.hpp"
 #include "lib/wire/emit.hpp"
@@ -54,7 +55,8 @@ uint8_t response_opcode(bool first, bool last) noexcept {
 }
 
 // One READ response packet. False: the memory is not there any more.
-bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out) noexcept {
+bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
+                        Instant now) noexcept {
   const uint32_t length = std::min(r.reply_length - r.reply_sent, qp.mtu());
   const bool first = r.reply_sent == 0, last = r.reply_sent + length == r.reply_length;
   const uint8_t opcode = response_opcode(first, last);
@@ -74,22 +76,32 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
     return false;
   }
   out.finish();
+  if (qp.req.pacer) {
+    const Psn end = r.reply_psn + ((r.reply_sent >> qp.mtu_shift) + 1);
+    note_departure(engine, qp.req.pacer->on_response_sent(now, end, length));
+  }
   r.reply_sent += length;
   engine.count(Count::tx_read_responses);
   return true;
 }
 
-// Sends as much of a queued reply as fits. True when all of it has left.
-bool send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
-                uint32_t& quantum) noexcept {
+enum class Reply : uint8_t { done, no_room, held };
+
+// Sends as much of a queued reply as fits and may leave now.
+Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, uint32_t& quantum,
+                 Instant now) noexcept {
   if (r.kind == Resource::Kind::atomic) {
     emit_atomic_result(engine, qp, r, out);
     --quantum;
-    return true;
+    return Reply::done;
   }
   do {
-    if (quantum == 0 || !out.has_room()) return false;
-    if (!emit_read_response(engine, qp, r, out)) {
+    if (quantum == 0 || !out.has_room()) return Reply::no_room;
+    if (qp.req.pacer && !qp.req.pacer->open(now)) {
+      wait_for_pacer(engine, qp, now);
+      return Reply::held;
+    }
+    if (!emit_read_response(engine, qp, r, out, now)) {
       engine.count(Count::access_errors);
       const Psn failed = r.reply_psn + (r.reply_sent >> qp.mtu_shift);
       enter_error(engine, qp);
@@ -98,11 +110,11 @@ bool send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
       qp.res.nak_queued = true;
       qp.res.nak_syndrome = wire::kNakRemoteAccess;
       engine.raise(EventType::qp_access_error, qp.number);
-      return true;
+      return Reply::done;
     }
     --quantum;
   } while (r.reply_sent < r.reply_length);
-  return true;
+  return Reply::done;
 }
 
 }  // namespace
@@ -111,16 +123,25 @@ bool has_replies(const QueuePair& qp) noexcept {
   return qp.res.reply_head != qp.res.reply_tail || qp.res.nak_queued;
 }
 
-Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum) noexcept {
+Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+                    Instant now) noexcept {
   Responder& res = qp.res;
+  const bool waiting = res.reply_head != res.reply_tail;
+  if (waiting && qp.req.pacer) {
+    qp.req.pacer->settle(now, qp.mtu());
+    qp.req.pacer->on_restart(now);
+    heed_pacer(engine, qp);
+  }
   while (res.reply_head != res.reply_tail) {
     if (!out.has_room() || quantum == 0) return Served::more;
     Resource& r = res.resources[res.reply_order[res.reply_head % res.resource_count]];
-    if (!send_reply(engine, qp, r, out, quantum)) return Served::more;
+    const Reply reply = send_reply(engine, qp, r, out, quantum, now);
+    if (reply != Reply::done) return reply == Reply::held ? Served::idle : Served::more;
     if (res.reply_head == res.reply_tail) break;  // its memory was gone: all are dropped
     r.queued = false;
     ++res.reply_head;
   }
+  if (waiting && res.ack_queued) engine.resume_ack(qp);  // it may go now
   if (!res.nak_queued) return Served::idle;
   if (!out.has_room()) return Served::more;
   res.nak_queued = false;
@@ -128,6 +149,26 @@ Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t q
   engine.count(rnr ? Count::tx_rnr_naks : Count::tx_naks);
   emit_ack(qp, out, res.expected, res.nak_syndrome);
   return Served::idle;
+}
+
+void emit_report(QueuePair& qp, FrameBuilder& out) noexcept {
+  const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
+  std::byte* const at = out.start(qp.path, length, 0);
+  std::byte* const rest =
+      wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .psn = qp.res.reported});
+  std::memset(rest, 0, length - wire::kBthLength);
+  out.put_telemetry(*qp.res.echo);
+  out.finish();
+}
+
+void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
+  engine.count(Count::rx_reports);
+  if (!qp.req.pacer) return;
+  qp.req.pacer->on_echo(*packet.telemetry);
+  if (!qp.req.pacer->on_reported(now, packet.psn + 1, qp.mtu()))
+    engine.count(Count::acks_without_telemetry);
+  heed_pacer(engine, qp);
+  if (has_replies(qp) || qp.req.next_index != qp.sq.tail()) engine.activate(qp);
 }
 
 bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {

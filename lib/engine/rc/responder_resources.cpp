@@ -117,7 +117,7 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
   return 0;
 }
 
-void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
   Resource* r = find(qp, packet.psn);
   if (r == nullptr) return engine.count(Count::rx_lost_resource);  //= roce:C-DUP-26 C-DUP-28
   const bool is_read = packet.info->operation == wire::Operation::read_request;
@@ -135,6 +135,7 @@ void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept 
       length > r->length - (address - r->address) || skipped + packets > r->packets)
     return engine.count(Count::rx_lost_resource);
   engine.count(Count::rx_replayed_reads);
+  if (qp.req.pacer) qp.req.pacer->on_loss(now, congestion::Loss::Reason::gap);
   r->reply_psn = packet.psn;
   r->reply_address = address;
   r->reply_length = static_cast<uint32_t>(length);
