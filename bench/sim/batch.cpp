@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -29,12 +30,23 @@ struct Job {
   Outcome* outcome;
   uint64_t packets = 0;  // data packets of all its flows: what progress is measured against
   sim::flow::Progress progress;
+  std::string pcap;
   std::optional<Error> error;
 };
+
+// trace.pcap of one run alone, else trace-hpcc-seed_2.pcap.
+std::string capture_name(const Comparison& comparison, const Outcome& outcome, bool alone) {
+  const std::filesystem::path path = comparison.command.pcap;
+  if (alone || path.empty()) return path.string();
+  const std::string name = path.stem().string() + "-" + outcome.label + "-seed_" +
+                           std::to_string(comparison.seed) + path.extension().string();
+  return (path.parent_path() / name).string();
+}
 
 void run_job(Job& job) {
   sim::flow::RunOptions options = job.comparison->options;
   options.progress = &job.progress;
+  options.pcap = job.pcap;
   const double begin = processor_seconds();
   Result<sim::flow::RunResult> result =
       sim::flow::run(job.comparison->scenario.topology, job.outcome->scheme,
@@ -80,6 +92,7 @@ Result<void> run_batch(std::vector<Comparison>& comparisons, unsigned job_limit)
       Job& job = jobs[filled++];
       job.comparison = &comparison;
       job.outcome = &outcome;
+      job.pcap = capture_name(comparison, outcome, count == 1);
       const uint64_t payload = outcome.scheme.payload;
       for (const sim::flow::FlowSpec& flow : comparison.scenario.flows)
         job.packets += (flow.bytes + payload - 1) / payload;

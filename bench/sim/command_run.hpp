@@ -28,6 +28,10 @@ struct RunCommand {
   unsigned jobs = 0;  // 0: one per core
   std::string out;
   std::vector<double> buckets;  // upper ends, bytes
+  bool series = false;          // write series.csv
+  std::vector<uint32_t> series_flows;
+  std::string pcap;
+  std::vector<uint32_t> pcap_flows;
 };
 
 // One run: a controller, perhaps with a swept value.
@@ -70,13 +74,26 @@ struct Bucket {
 std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outcome);
 size_t finished(const Outcome& outcome);
 
-// Completion times of the finished flows in us; zeros without any.
+// Completion times of the finished flows that began after the warm-up, in us; zeros without any.
 struct Times {
   double first = 0;
   double p50 = 0;
   double p99 = 0;
   double last = 0;
 };
-Times completion_times(const Outcome& outcome);
+Times completion_times(const Comparison& comparison, const Outcome& outcome);
+
+// Payload of the finished flows, from the first start to the last end of them.
+double goodput_gbps(const Comparison& comparison, const Outcome& outcome);
+
+// Jain's index of the goodput of flows with the same busiest link, 1 if all got the same; over the
+// links that two or more flows share: the mean by flows, and the least. Flows that are not there at
+// the same time count alike, so it says most where they are.
+struct Fairness {
+  double mean = 1;
+  double least = 1;
+  size_t links = 0;
+};
+Fairness fairness(const Comparison& comparison, const Outcome& outcome);
 
 }  // namespace weft::bench

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The files of a run: flows.csv (one row per flow of the input, in its order; an empty FCT is a
-// flow that did not finish), queues.csv, and summary.json, which names every parameter in force.
+// flow that did not finish), queues.csv, links.csv, on request series.csv, and summary.json, which
+// names every parameter in force.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -59,6 +60,38 @@ Result<void> write_queues(const Comparison& comparison, const std::filesystem::p
   return {};
 }
 
+// Every direction of every link, by what it did under each controller.
+Result<void> write_links(const Comparison& comparison, const std::filesystem::path& path) {
+  std::ofstream out(path);
+  out << "controller,from,to,utilisation,sent_bytes,most_queue_bytes,paused_ns\n";
+  for (const Outcome& outcome : comparison.outcomes)
+    for (const sim::flow::PortUse& use : outcome.result.ports)
+      out << outcome.label << ',' << use.from << ',' << use.to << ',' << use.utilisation << ','
+          << use.sent_bytes << ',' << use.most_queue_bytes << ',' << use.paused_ns << '\n';
+  out.flush();
+  if (!out) return cannot_write(path);
+  return {};
+}
+
+// Rates of the chosen flows and the longest queue, over time.
+Result<void> write_series(const Comparison& comparison, const std::filesystem::path& path) {
+  const std::vector<uint32_t> flows =
+      sim::flow::series_flows(comparison.options, comparison.scenario.flows.size());
+  std::ofstream out(path);
+  out << "controller,at_ns,longest_queue_bytes";
+  for (const uint32_t flow : flows) out << ",gbps_of_flow_" << flow;
+  out << '\n';
+  for (const Outcome& outcome : comparison.outcomes)
+    for (const sim::flow::Series::Point& point : outcome.result.series.points()) {
+      out << outcome.label << ',' << point.at_ns << ',' << point.longest_queue;
+      for (size_t i = 0; i < flows.size(); ++i) out << ',' << point.gbps[i];
+      out << '\n';
+    }
+  out.flush();
+  if (!out) return cannot_write(path);
+  return {};
+}
+
 Json describe_controller(const Outcome& outcome) {
   Json parameters = Json::object();
   const sim::flow::Scheme& scheme = outcome.scheme;
@@ -102,29 +135,14 @@ Json describe_buckets(const Comparison& comparison, const Outcome& outcome) {
   return list;
 }
 
-Json describe_times(const Outcome& outcome) {
-  const Times times = completion_times(outcome);
+Json describe_times(const Comparison& comparison, const Outcome& outcome) {
+  const Times times = completion_times(comparison, outcome);
   return {{"first", times.first}, {"p50", times.p50}, {"p99", times.p99}, {"last", times.last}};
-}
-
-// Jain's index of the finished flows' goodput: 1 if all got the same.
-double fairness(const Comparison& comparison, const Outcome& outcome) {
-  double sum = 0;
-  double squares = 0;
-  size_t count = 0;
-  for (size_t i = 0; i < comparison.scenario.flows.size(); ++i) {
-    if (outcome.result.flows[i].fct_ns <= 0) continue;
-    const double rate =
-        double(comparison.scenario.flows[i].bytes) / double(outcome.result.flows[i].fct_ns);
-    sum += rate;
-    squares += rate * rate;
-    ++count;
-  }
-  return count > 0 ? sum * sum / (double(count) * squares) : 0;
 }
 
 Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
   const sim::flow::RunResult& r = outcome.result;
+  const Fairness jain = fairness(comparison, outcome);
   char digest[20];
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(r.digest));
   return {{"controller", outcome.label},
@@ -133,8 +151,9 @@ Json describe_outcome(const Comparison& comparison, const Outcome& outcome) {
           {"unfinished", r.flows.size() - finished(outcome)},
           {"end_ns", r.end_ns},
           {"slowdown", describe_buckets(comparison, outcome)},
-          {"fct_us", describe_times(outcome)},
-          {"jain", fairness(comparison, outcome)},
+          {"fct_us", describe_times(comparison, outcome)},
+          {"goodput_gbps", goodput_gbps(comparison, outcome)},
+          {"jain", {{"mean", jain.mean}, {"least", jain.least}, {"links", jain.links}}},
           {"queue_samples", r.queues.count()},
           {"queue_p50_bytes", r.queues.percentile_kb(0.5) * 1000},
           {"queue_p95_bytes", r.queues.percentile_kb(0.95) * 1000},
@@ -199,6 +218,8 @@ Result<void> write_results(const Comparison& comparison, const std::string& name
   if (error) return Error{Code::io_error, folder.string() + ": " + error.message()};
   Result<void> done = write_flows(comparison, folder / "flows.csv");
   if (done) done = write_queues(comparison, folder / "queues.csv");
+  if (done) done = write_links(comparison, folder / "links.csv");
+  if (done && comparison.command.series) done = write_series(comparison, folder / "series.csv");
   if (done) done = write_summary(comparison, folder / "summary.json");
   return done;
 }

@@ -133,6 +133,8 @@ Result<void> set_options(Comparison& comparison) {
   options.queue_window_ns = static_cast<int64_t>(parameters[Net::queue_window]);
   if (!parameters.is_auto(Net::queue_until))
     options.queue_until_ns = static_cast<int64_t>(parameters[Net::queue_until]);
+  options.series_flows = comparison.command.series_flows;
+  options.pcap_flows = comparison.command.pcap_flows;
   options.detection_ns = static_cast<int64_t>(parameters[Net::detection]);
   options.link_changes = comparison.scenario.link_changes;
   if (comparison.scenario.until_ns) options.until_ns = *comparison.scenario.until_ns;

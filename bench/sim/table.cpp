@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a person reads at the end of a run, and the slowdowns behind it.
+// What a person reads at the end of a run.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "bench/sim/command_run.hpp"
 
@@ -41,7 +40,11 @@ void print_outcome(const Comparison& comparison, const Outcome& outcome) {
       number(q.most_kb()), number(r.counters.pauses), double(r.paused_ns) / 1e3,
       number(r.counters.dropped), number(r.counters.lost), number(r.retransmitted),
       r.busiest_link * 100);
-  const Times times = completion_times(outcome);
+  const Times times = completion_times(comparison, outcome);
+  const Fairness jain = fairness(comparison, outcome);
+  std::printf(
+      "  goodput %.2f Gb/s, Jain of flows that share a bottleneck %.3f (least %.3f of %zu)\n",
+      goodput_gbps(comparison, outcome), jain.mean, jain.least, jain.links);
   std::printf("  FCT first/p50/p99/last %.2f/%.2f/%.2f/%.2f us, trimmed %llu\n", times.first,
               times.p50, times.p99, times.last, number(r.counters.trimmed));
   if (r.stalled) std::printf("  STALLED: flows without a way to their end\n");
@@ -73,7 +76,12 @@ void print_bands(const std::vector<Comparison>& comparisons, size_t index) {
     add("queue p99, KB", double(outcome.result.queues.percentile_kb(0.99)));
     add("queue max, KB", double(outcome.result.queues.most_kb()));
     add("PFC pauses", double(outcome.result.counters.pauses));
-    const Times times = completion_times(outcome);
+    const Times times = completion_times(comparison, outcome);
+    add("PFC paused, us", double(outcome.result.paused_ns) / 1e3);
+    add("retransmitted", double(outcome.result.retransmitted));
+    add("busiest link, %", outcome.result.busiest_link * 100);
+    add("goodput, Gb/s", goodput_gbps(comparison, outcome));
+    add("Jain of shared bottlenecks", fairness(comparison, outcome).mean);
     add("first FCT, us", times.first);
     add("p99 FCT, us", times.p99);
     add("last FCT, us", times.last);
@@ -94,56 +102,7 @@ void print_bands(const std::vector<Comparison>& comparisons, size_t index) {
 
 }  // namespace
 
-double Bucket::percentile(double share) const {
-  if (slowdowns.empty()) return 0;
-  const auto index = static_cast<size_t>(static_cast<double>(slowdowns.size()) * share);
-  return slowdowns[std::min(index, slowdowns.size() - 1)];
-}
-
 std::string Bucket::name() const { return size_text(low) + " .. " + size_text(high); }
-
-size_t finished(const Outcome& outcome) {
-  return static_cast<size_t>(std::count_if(outcome.result.flows.begin(), outcome.result.flows.end(),
-                                           [](const auto& flow) { return flow.fct_ns >= 0; }));
-}
-
-Times completion_times(const Outcome& outcome) {
-  std::vector<double> us;
-  for (const sim::flow::FlowResult& flow : outcome.result.flows)
-    if (flow.fct_ns >= 0) us.push_back(double(flow.fct_ns) / 1e3);
-  if (us.empty()) return {};
-  std::sort(us.begin(), us.end());
-  const auto at = [&us](double share) {
-    return us[std::min(static_cast<size_t>(double(us.size()) * share), us.size() - 1)];
-  };
-  return {us.front(), at(0.5), at(0.99), us.back()};
-}
-
-// The last bucket of the list is all flows together.
-std::vector<Bucket> slowdowns(const Comparison& comparison, const Outcome& outcome) {
-  std::vector<Bucket> buckets;
-  std::vector<double> ends = comparison.scenario.buckets;
-  if (ends.empty()) ends = {10'000, 30'000, 80'000, 200'000, 1'000'000, 5'000'000};
-  ends.push_back(std::numeric_limits<double>::infinity());
-  double low = 0;
-  for (const double high : ends) {
-    buckets.push_back({.low = low, .high = high});
-    low = high;
-  }
-  buckets.push_back({.low = 0, .high = ends.back()});
-  const double warm_up = comparison.parameters[sim::flow::Net::warm_up];
-  for (size_t i = 0; i < comparison.scenario.flows.size(); ++i) {
-    const sim::flow::FlowResult& flow = outcome.result.flows[i];
-    if (flow.fct_ns < 0) continue;
-    if (double(comparison.scenario.flows[i].start_ns) < warm_up) continue;
-    const double slowdown = std::max(1.0, double(flow.fct_ns) / double(flow.ideal_ns));
-    const double bytes = double(comparison.scenario.flows[i].bytes);
-    for (Bucket& bucket : buckets)
-      if (bucket.low < bytes && bytes <= bucket.high) bucket.slowdowns.push_back(slowdown);
-  }
-  for (Bucket& bucket : buckets) std::sort(bucket.slowdowns.begin(), bucket.slowdowns.end());
-  return buckets;
-}
 
 void print_tables(const std::vector<Comparison>& comparisons) {
   const Comparison& first = comparisons.front();

@@ -39,6 +39,12 @@ struct Outer {
 // Ethernet 14 + VLAN 4 + IPv6 40 + UDP 8.
 inline constexpr uint32_t kMaxOuterLength = 66;
 
+// An address for captures of ports that have none: locally administered, 02:00 and the end of the
+// GID, so that addresses differ visibly.
+inline MacAddress mac_of(const Gid& gid) noexcept {
+  return {0x02, 0x00, gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
+}
+
 // Bytes that emit_outer will write.
 uint32_t outer_length(const Outer& outer) noexcept;
 

@@ -67,6 +67,61 @@ class Program(unittest.TestCase):
         self.assertIn("hpcc,all,", queues)
         self.check_page(out / "report.html")
 
+    def test_links_series_and_warm_up(self):
+        out = self.path / "out"
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "hpcc,none",
+                   "--until", "2ms", "--set", "metrics.warm_up_ns=500", "--series", "1,0", "--out",
+                   out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out / "links.csv", newline="") as file:
+            links = list(csv.DictReader(file))
+        self.assertEqual(len(links), 2 * 2 * 4)  # controllers, directions, links
+        into = [row for row in links if row["from"] == "4" and row["to"] == "0"]
+        self.assertEqual([row["controller"] for row in into], ["hpcc", "none"])
+        # 500,001 B and what the last flow had sent, with headers, within 2 ms at 12.5 B/ns.
+        for row in into:
+            self.assertAlmostEqual(float(row["utilisation"]),
+                                   int(row["sent_bytes"]) / (12.5 * 2e6), 3)
+        with open(out / "series.csv", newline="") as file:
+            series = list(csv.DictReader(file))
+        self.assertEqual(list(series[0]), ["controller", "at_ns", "longest_queue_bytes",
+                                           "gbps_of_flow_1", "gbps_of_flow_0"])
+        self.assertEqual(float(series[0]["gbps_of_flow_0"]), 0)  # it starts at 1,000 ns
+        self.assertGreater(float(series[1]["gbps_of_flow_1"]), 0)
+        one = json.loads((out / "summary.json").read_text())["runs"][0]
+        # After the warm-up only flow 0 begins and ends; nobody shares its bottleneck.
+        self.assertEqual(one["slowdown"][-1]["flows"], 1)
+        self.assertEqual(one["jain"]["links"], 0)
+        self.assertEqual(one["unfinished"], 1)
+        self.assertAlmostEqual(one["goodput_gbps"], 200000 * 8 / one["fct_us"]["last"] / 1e3, 5)
+
+    def test_a_capture_is_roce(self):
+        one = self.path / "one.pcap"
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "dcqcn-hpccsim",
+                   "--pcap", one, "--pcap-flows", "0,2", "--until", "1ms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run(
+            ["tshark", "-r", one, "-T", "fields", "-e", "ip.src", "-e", "infiniband.bth.opcode",
+             "-e", "infiniband.bth.psn", "-e", "infiniband.invariant.crc", "-e", "_ws.expert"],
+            capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line.split("\t") for line in done.stdout.splitlines()]
+        data = [row for row in rows if row[0] == "10.0.0.1"]
+        self.assertEqual([int(row[2]) for row in data], list(range(200)))
+        self.assertEqual([row[1] for row in data], ["6"] + ["7"] * 198 + ["8"])
+        self.assertEqual([row[1] for row in rows if row[0] == "10.0.0.3"], ["10"])  # 1 B: only
+        answers = {row[1] for row in rows if row[0] == "10.0.0.0"}
+        self.assertLessEqual(answers, {"17", "129"})
+        self.assertEqual({row[4] for row in rows}, {""}, "tshark complains")
+        # Several runs have a file each; sprayed flows are no queue pairs.
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "none,hpcc",
+                   "--pcap", self.path / "two.pcap", "--until", "1ms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.path / "two-hpcc-seed_1.pcap").exists())
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "nscc",
+                   "--pcap", self.path / "three.pcap")
+        self.assertIn("not nscc", done.stderr)
+
     def check_page(self, path):
         page = path.read_text()
         self.assertNotRegex(page, r"(src|href)\s*=")  # loads nothing
@@ -116,6 +171,8 @@ class Program(unittest.TestCase):
             (["--flows", self.flows, "--until", "soon"], "is no time"),
             (["--flows", self.flows, "--seeds", "5..1"], "write a range like 1..5"),
             (["--flows", self.path / "none.csv"], "cannot be read"),
+            (["--flows", self.flows, "--series", "0,9"], "there is no flow 9"),
+            (["--flows", self.flows, "--pcap-flows", "4"], "there is no flow 4"),
             ([], "give a scenario file"),
         ]
         for arguments, message in cases:

@@ -63,6 +63,8 @@ void Fabric::make_ports() {
 // What follows from a port's rate, but for its headroom: that stays as it was laid out.
 void Fabric::set_rate(uint32_t number, uint32_t mbps) {
   Port& port = ports_[number];
+  if (port.mbps != 0) port.busy_ns = busy_ns(number);
+  port.counted_bytes = port.sent_bytes;
   port.mbps = mbps;
   std::vector<int64_t>& times = times_[mbps];
   if (times.empty()) times = times_at(mbps, settings_.largest_packet, settings_.whole_ns);
@@ -266,6 +268,12 @@ bool Fabric::empty() const noexcept {
       return false;
   return std::all_of(switches_.begin(), switches_.end(),
                      [](const Switch& s) { return s.shared_used == 0; });
+}
+
+double Fabric::busy_ns(uint32_t number) const noexcept {
+  const Port& port = ports_[number];
+  return port.busy_ns +
+         static_cast<double>(port.sent_bytes - port.counted_bytes) * 8000.0 / port.mbps;
 }
 
 uint64_t Fabric::waiting() const noexcept {

@@ -99,6 +99,8 @@ struct alignas(64) Port {
   int64_t paused_since = 0;
   int64_t paused_time = 0;  // ps
   DigestPort digest;        // hpcc-pint's average
+  double busy_ns = 0;       // what counted_bytes took, at the rates of their time
+  uint64_t counted_bytes = 0;
   // Faults (links.cpp).
   bool down = false;
   double loss = 0;     // share of the packets sent
@@ -156,6 +158,8 @@ class Fabric {
   uint64_t waiting() const noexcept;
   // ps that data of the port stood still, up to `end`; of several classes, all of them together.
   int64_t paused_time(uint32_t port, int64_t end) const noexcept;
+  // ns that the port was sending.
+  double busy_ns(uint32_t port) const noexcept;
   // Packets stand there behind a pause.
   bool stuck(uint32_t port) const noexcept;
 

@@ -49,6 +49,7 @@ class RouteTable {
   // The port that a packet of the flow leaves `node` through, a switch that is on no path of the
   // flow; kNone if there is no way from here.
   uint32_t next(uint32_t flow, uint32_t node, bool forward) const noexcept;
+  const FiveTuple& tuple(uint32_t flow) const noexcept { return tuples_[flow]; }
   uint32_t most_hops() const noexcept { return stride_ / 2; }
   // The ports of the way there.
   std::span<const uint32_t> forward_path(uint32_t flow) const noexcept;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a flow list may say.
+// What a flow list may say, and what may be asked of its flows.
+#include <algorithm>
+
 #include "lib/sim/flow/simulation.hpp"
 
 namespace weft::sim::flow {
@@ -21,6 +23,24 @@ Result<void> check_flow(const FlowSpec& spec, const fabric::Topology& topology,
   if (spec.start_ns < 0) return wrong("a start before 0");
   if (scheme.sprayed() && !spec.path.empty())
     return wrong("a path is given, but " + scheme.name + " sends each packet over one of its own");
+  return {};
+}
+
+std::vector<uint32_t> series_flows(const RunOptions& options, size_t flows) {
+  std::vector<uint32_t> list = options.series_flows;
+  for (uint32_t i = 0; options.series_flows.empty() && i < std::min(flows, Series::kFlows); ++i)
+    list.push_back(i);
+  return list;
+}
+
+Result<void> check_outputs(const RunOptions& options, size_t flows) {
+  if (options.series_flows.size() > Series::kFlows)
+    return Error{Code::invalid_argument, "rates over time are kept of 8 flows at most"};
+  for (const std::vector<uint32_t>* list : {&options.series_flows, &options.pcap_flows})
+    for (const uint32_t flow : *list)
+      if (flow >= flows)
+        return Error{Code::invalid_argument, "there is no flow " + std::to_string(flow) +
+                                                 "; flows are numbered from 0 in the list's order"};
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "lib/base/check.hpp"
 #include "lib/sim/engines/hosts.hpp"
 #include "lib/sim/fabric/deadlock.hpp"
+#include "lib/sim/flow/capture.hpp"
 #include "lib/sim/flow/hosts.hpp"
 #include "lib/sim/spray/hosts.hpp"
 
@@ -53,8 +54,9 @@ class Run {
  private:
   Result<void> choose_paths();
   Result<void> set_classes();
+  Result<void> set_outputs();
   void dispatch(Packet& packet);
-  // The hosts of this run, of either kind.
+  // The hosts of this run.
   template <class Do>
   auto with_hosts(Do what) const {
     if (engines_) return what(*engines_);
@@ -101,6 +103,8 @@ class Run {
   QueueSamples queues_;
   int64_t next_sample_ = kNever;  // ps
   Series series_;
+  std::vector<uint32_t> series_flows_;
+  std::optional<Capture> capture_;
   int64_t end_ = 0;  // ps
   uint64_t events_ = 0;
   uint64_t heard_ = 0;   // data packets delivered, when it was last looked
@@ -154,8 +158,9 @@ Result<void> Run::prepare() {
   }
   if (Result<void> chosen = scheme_.sprayed() ? Result<void>() : choose_paths(); !chosen)
     return chosen;
-  if (Result<void> known = links_.prepare(); !known) return known;
-  if (Result<void> set = set_classes(); !set) return set;
+  Result<void> prepared = links_.prepare();
+  if (prepared) prepared = set_classes();
+  if (!prepared) return prepared;
   for (uint32_t i = 0; i < specs_.size(); ++i) ideals_.push_back(find_ideal(i));
   std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
     return specs_[a].start_ns < specs_[b].start_ns;
@@ -165,6 +170,17 @@ Result<void> Run::prepare() {
     next_sample_ = 0;
   }
   plan_start();
+  return set_outputs();
+}
+
+Result<void> Run::set_outputs() {
+  series_flows_ = series_flows(options_, specs_.size());
+  Result<void> good = check_outputs(options_, specs_.size());
+  if (!good || options_.pcap.empty()) return good;
+  Result<Capture> capture =
+      Capture::open(options_.pcap, scheme_, specs_, routes_, options_.pcap_flows);
+  if (!capture) return capture.error();
+  capture_.emplace(std::move(*capture));
   return {};
 }
 
@@ -195,9 +211,8 @@ void Run::loop() {
     tell_progress();
     if (stalled() || (options_.progress != nullptr && options_.progress->stop)) break;
   }
-  end_ = wheel_.now();
   // The samples of the window go on though nothing moves any more.
-  if (until != kNever) end_ = until;
+  end_ = until != kNever ? until : wheel_.now();
   const int64_t window = options_.queue_until_ns;
   sample_until(window < kNever / 1000 ? std::max(end_, window * 1000) : end_);
   queues_.finish();
@@ -238,6 +253,7 @@ void Run::dispatch(Packet& packet) {
     case Event::grant:
     case Event::ask:
       if (!packet.tag.at_host) return fabric_.forward(packet);
+      if (capture_) capture_->arrived(packet);
       return with_hosts([&](auto& hosts) { hosts.deliver(packet); });
     case Event::port_free:
       return fabric_.port_free(packet.target);
@@ -277,9 +293,11 @@ void Run::add_point() {
   Series::Point point{.at_ns = next_sample_ / 1000, .longest_queue = 0};
   for (const fabric::Port& port : fabric_.ports())
     if (!port.at_host) point.longest_queue = std::max(point.longest_queue, port.queue_bytes);
-  for (uint32_t i = 0; i < std::min<size_t>(Series::kFlows, specs_.size()); ++i)
+  for (uint32_t i = 0; i < series_flows_.size(); ++i) {
+    const uint32_t flow = series_flows_[i];
     point.gbps[i] =
-        static_cast<float>(with_hosts([i](const auto& hosts) { return hosts.rate(i); }) / 1e9);
+        static_cast<float>(with_hosts([=](const auto& hosts) { return hosts.rate(flow); }) / 1e9);
+  }
   series_.add(point);
 }
 
@@ -314,13 +332,15 @@ RunResult Run::result() {
     result.retransmitted = hosts.retransmitted();
   });
   result.counters = fabric_.counters();
-  for (uint32_t number = 0; number < fabric_.ports().size(); ++number) {
-    const fabric::Port& port = fabric_.ports()[number];
-    result.paused_ns += fabric_.paused_time(number, end_) / 1000;
-    const double sent_ns = static_cast<double>(port.sent_bytes) * 8000.0 / port.mbps;
-    if (result.end_ns > 0)
-      result.busiest_link =
-          std::max(result.busiest_link, sent_ns / static_cast<double>(result.end_ns));
+  result.ports = port_use(topology_, fabric_, end_);
+  for (const PortUse& use : result.ports) {
+    result.paused_ns += use.paused_ns;
+    result.busiest_link = std::max(result.busiest_link, use.utilisation);
+  }
+  for (uint32_t i = 0; i < specs_.size(); ++i) {
+    const uint32_t last = topology_.ports_of(specs_[i].dst)[0] ^ 1;
+    result.flows[i].bottleneck =
+        scheme_.sprayed() ? last : busiest_port(routes_.forward_path(i), result.ports);
   }
   result.queues = queues_;
   result.series = series_;

@@ -35,6 +35,9 @@ struct RunOptions {
   int64_t sample_ns = 100;    // 0: no queue samples
   int64_t queue_until_ns = kNever;
   int64_t queue_window_ns = 100000;
+  std::vector<uint32_t> series_flows;  // rates over time of these, at most 8; empty: the first
+  std::string pcap;                    // a capture of what arrives at hosts; empty: none
+  std::vector<uint32_t> pcap_flows;    // empty: of all flows
   std::vector<fabric::LinkChange> link_changes;
   int64_t detection_ns = 100'000;  // until routes avoid a link that went down
   Progress* progress = nullptr;
@@ -42,7 +45,18 @@ struct RunOptions {
 
 struct FlowResult {
   int64_t ideal_ns = 0;
-  int64_t fct_ns = -1;  // -1: unfinished
+  int64_t fct_ns = -1;      // -1: unfinished
+  uint32_t bottleneck = 0;  // the busiest port of its path; of a sprayed flow the receiver's
+};
+
+// One direction of a link, over the whole run.
+struct PortUse {
+  uint32_t from = 0;  // nodes
+  uint32_t to = 0;
+  double utilisation = 0;  // share of the time that it was sending
+  uint64_t sent_bytes = 0;
+  uint32_t most_queue_bytes = 0;
+  int64_t paused_ns = 0;
 };
 
 struct RunResult {
@@ -55,6 +69,7 @@ struct RunResult {
   fabric::Counters counters;
   int64_t paused_ns = 0;    // of all ports together
   double busiest_link = 0;  // share of the time that the busiest port sent
+  std::vector<PortUse> ports;
   QueueSamples queues;
   Series series;            // empty without sample_ns
   bool deadlocked = false;  // no event left, packets wait behind ports that are paused
@@ -67,9 +82,20 @@ struct RunResult {
 Result<RunResult> run(const fabric::Topology& topology, const Scheme& scheme,
                       std::span<const FlowSpec> flows, const RunOptions& options);
 
+// By port number, in a run that has ended at `end` ps.
+std::vector<PortUse> port_use(const fabric::Topology& topology, const fabric::Fabric& fabric,
+                              int64_t end);
+
+uint32_t busiest_port(std::span<const uint32_t> path, std::span<const PortUse> ports);
+
 // Fails on a flow that this network or scheme cannot have.
 Result<void> check_flow(const FlowSpec& spec, const fabric::Topology& topology,
                         const Scheme& scheme);
+
+// The flows whose rates the series has: those asked for, else the first.
+std::vector<uint32_t> series_flows(const RunOptions& options, size_t flows);
+// Fails on a flow of series_flows or pcap_flows that is not there.
+Result<void> check_outputs(const RunOptions& options, size_t flows);
 
 // The ideal FCT (facts 6.1 a): unloaded RTT and the whole flow with headers, without telemetry, at
 // the slowest link of the path.

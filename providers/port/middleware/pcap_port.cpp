@@ -23,15 +23,10 @@ constexpr uint32_t kLargestMtu = 4096;
 // The longest packet that IPv4 and UDP can carry, BTH to ICRC, less an ICRC that is added here.
 constexpr uint32_t kLargestPacket = 65535 - 20 - 8 - wire::kIcrcLength;
 
-// Locally administered, so that addresses differ visibly: 02:00 and the end of the GID.
-wire::MacAddress mac_of(const Gid& gid) noexcept {
-  return {0x02, 0x00, gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
-}
-
 wire::Outer outer_of(const Path& path, uint8_t ecn, uint16_t ip_id) noexcept {
   wire::Outer outer;
-  outer.mac_source = mac_of(path.source);
-  outer.mac_destination = mac_of(path.destination);
+  outer.mac_source = wire::mac_of(path.source);
+  outer.mac_destination = wire::mac_of(path.destination);
   outer.vlan = path.vlan;
   outer.traffic_class = static_cast<uint8_t>((path.traffic_class & ~3u) | (ecn & 3u));
   outer.hop_limit = path.hop_limit;
