@@ -79,8 +79,12 @@ class Wire:
     def __init__(self, devices):
         """`devices`: the device string of each puppet."""
         self.random = random.Random(SEED)
-        self.open = {end: end.open(device=device, memory=MEMORY)
-                     for end, device in devices.items()}
+        self.open = {}
+        for end, device in devices.items():
+            self.add(end, device)
+
+    def add(self, end, device):
+        self.open[end] = end.open(device=device, memory=MEMORY)
 
     def connect(self, service="rc", first_psn=0, **options):
         """New queue pairs on both ends, whose PSNs begin at random from `first_psn` on. Options as

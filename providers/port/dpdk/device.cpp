@@ -17,6 +17,7 @@
 #include <mutex>
 #include <utility>
 
+#include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 
 namespace weft::port::dpdk {
@@ -29,10 +30,12 @@ constexpr uint32_t kLinkHeaders = 18;                    // Ethernet, VLAN
 
 std::atomic<unsigned> instances{0};
 
-// Wires inside this machine that move buffers whatever MTU they claim.
+// Drivers that move frames of any length whatever MTU they claim: wires inside this machine, and
+// those that leave it to the kernel's interface.
 bool carries_any_length(const std::string& name) {
-  return name.rfind("net_memif", 0) == 0 || name.rfind("net_ring", 0) == 0 ||
-         name.rfind("net_null", 0) == 0;
+  for (const char* const driver : {"net_memif", "net_ring", "net_null", "net_af_packet"})
+    if (name.rfind(driver, 0) == 0) return true;
+  return false;
 }
 
 // A driver's name needs a number that makes it a device of its own.
@@ -137,7 +140,9 @@ Result<void> Device::configure(const Options& options) {
   if (result != 0)
     return Error{Code::io_error, "dpdk: " + name_ + " cannot be configured: " + text_of(result)};
   configured_ = true;
-  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + mtu_ + kLinkHeaders + 64);
+  if (const uint32_t passes = interface_mtu(options); passes != 0) mtu_ = std::min(mtu_, passes);
+  const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));
+  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + frame);
   pool_ =
       rte_pktmbuf_pool_create(("weft_" + name_).substr(0, 24).c_str(), kBuffers, 0, 0,
                               std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE), SOCKET_ID_ANY);

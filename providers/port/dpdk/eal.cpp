@@ -41,12 +41,15 @@ std::vector<std::string> arguments_of(const Options& options) {
   }
   const bool huge = options.huge == HugePages::always ||
                     (options.huge == HugePages::automatic && free_huge_mb() >= options.memory_mb);
-  // No files that outlive a killed process, no other process to meet.
+  // No files that outlive a killed process, no other process to meet; but net_tap does not start
+  // without a place where others could.
+  const bool is_tap = options.device.rfind("net_tap", 0) == 0;
+  if (is_tap) words.push_back("--file-prefix=weft-" + std::to_string(getpid()));
   if (huge) {
-    words.emplace_back("--in-memory");
+    words.emplace_back(is_tap ? "--huge-unlink" : "--in-memory");
   } else {
-    words.insert(words.end(), {"--no-shconf", "--no-huge", "-m"});
-    words.push_back(std::to_string(options.memory_mb));
+    if (!is_tap) words.emplace_back("--no-shconf");
+    words.insert(words.end(), {"--no-huge", "-m", std::to_string(options.memory_mb)});
   }
   if (is_pci && !huge) words.emplace_back("--iova-mode=va");
   // One "lcore" that is any processor: threads are the application's business.

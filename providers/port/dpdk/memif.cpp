@@ -18,15 +18,6 @@
 namespace weft::port::dpdk {
 namespace {
 
-// The value of a device argument, or an empty string.
-std::string argument(const Options& options, const std::string& key) {
-  const std::string all = "," + options.device_arguments;
-  const size_t at = all.find("," + key + "=");
-  if (at == std::string::npos) return {};
-  const size_t begin = at + key.size() + 2;
-  return all.substr(begin, all.find(',', begin) - begin);
-}
-
 // Does somebody listen at this unix socket? Connecting would disturb, so the kernel's table is
 // read. Names of abstract sockets begin with @ there, and may be padded with more of them.
 bool has_listener(const std::string& path) {
@@ -78,19 +69,16 @@ Servers& servers() {
 bool is_memif(const Options& options) { return options.device.rfind("net_memif", 0) == 0; }
 
 void complete_memif(Options& options) {
-  const auto add = [&](const std::string& key, const std::string& value) {
-    if (!argument(options, key).empty()) return;
-    options.device_arguments += (options.device_arguments.empty() ? "" : ",") + key + "=" + value;
-  };
-  add("socket", "/run/memif.sock");
-  add("role", has_listener(argument(options, "socket")) ? "client" : "server");
-  add("bsize", "8192");
+  add_device_argument(options, "socket", "/run/memif.sock");
+  const bool served = has_listener(device_argument(options, "socket"));
+  add_device_argument(options, "role", served ? "client" : "server");
+  add_device_argument(options, "bsize", "8192");
 }
 
 std::string memif_listens_at(const Options& options) {
   if (!is_memif(options)) return {};
-  const std::string role = argument(options, "role");
-  return role == "server" || role == "master" ? argument(options, "socket") : std::string();
+  const std::string role = device_argument(options, "role");
+  return role == "server" || role == "master" ? device_argument(options, "socket") : std::string();
 }
 
 void memif_opened(const std::string& socket) {

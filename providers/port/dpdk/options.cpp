@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 
 namespace weft::port::dpdk {
@@ -78,6 +79,19 @@ bool take_own(const std::string& key, const std::string& value, Options& options
 
 }  // namespace
 
+std::string device_argument(const Options& options, const std::string& key) {
+  const std::string all = "," + options.device_arguments;
+  const size_t at = all.find("," + key + "=");
+  if (at == std::string::npos) return {};
+  const size_t begin = at + key.size() + 2;
+  return all.substr(begin, all.find(',', begin) - begin);
+}
+
+void add_device_argument(Options& options, const std::string& key, const std::string& value) {
+  if (!device_argument(options, key).empty()) return;
+  options.device_arguments += (options.device_arguments.empty() ? "" : ",") + key + "=" + value;
+}
+
 Result<Options> parse_options(const engine::PortOptions& options) {
   Options result;
   result.device = options.where;
@@ -91,6 +105,7 @@ Result<Options> parse_options(const engine::PortOptions& options) {
     }
   }
   if (is_memif(result)) complete_memif(result);
+  if (is_af_packet(result)) complete_af_packet(result);
   return result;
 }
 

@@ -30,6 +30,11 @@ struct Options {
   std::string eal_arguments;  // more of them, separated by spaces
 };
 
+// The value of an argument of the device; empty without it.
+std::string device_argument(const Options& options, const std::string& key);
+// Gives the device an argument, unless the user has given it another value.
+void add_device_argument(Options& options, const std::string& key, const std::string& value);
+
 // Errors: invalid_argument, naming the key and its valid values.
 Result<Options> parse_options(const engine::PortOptions& options);
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See kernel_interface.hpp.
+#include "providers/port/dpdk/kernel_interface.hpp"
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+namespace weft::port::dpdk {
+namespace {
+
+constexpr uint32_t kAround = 256;  // of a slot: the kernel's header, and ours up to the payload
+constexpr uint32_t kRingBytes = 4u << 20;  // of each direction
+
+}  // namespace
+
+bool is_af_packet(const Options& options) { return options.device.rfind("net_af_packet", 0) == 0; }
+
+void complete_af_packet(Options& options) {
+  const uint32_t slot = std::bit_ceil(options.mtu + kAround);
+  add_device_argument(options, "framesz", std::to_string(slot));
+  add_device_argument(options, "blocksz", std::to_string(std::max(slot, 4096u)));
+  add_device_argument(options, "framecnt", std::to_string(kRingBytes / slot));
+}
+
+uint32_t least_buffer(const Options& options) {
+  if (!is_af_packet(options)) return 0;
+  return static_cast<uint32_t>(std::atoi(device_argument(options, "framesz").c_str()));
+}
+
+uint32_t interface_mtu(const Options& options) {
+  const std::string name = device_argument(options, "iface");
+  if (name.empty() || name.size() >= IFNAMSIZ) return 0;
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  ifreq request{};
+  std::memcpy(request.ifr_name, name.data(), name.size());
+  const bool known = ::ioctl(fd, SIOCGIFMTU, &request) == 0;
+  (void)::close(fd);
+  return known && request.ifr_mtu > 0 ? static_cast<uint32_t>(request.ifr_mtu) : 0;
+}
+
+}  // namespace weft::port::dpdk

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Drivers over an interface of the kernel (net_af_packet, net_af_xdp, net_pcap, net_tap): what they
+// need to carry our frames. What an interface passes is its own MTU, whatever the driver claims.
+#pragma once
+
+#include <cstdint>
+
+#include "providers/port/dpdk/options.hpp"
+
+namespace weft::port::dpdk {
+
+bool is_af_packet(const Options& options);
+// Ring slots (dpdk.framesz, dpdk.blocksz, dpdk.framecnt) that hold a whole frame; the driver's own
+// are for Ethernet's 1,500 bytes.
+void complete_af_packet(Options& options);
+// What a receive buffer must hold for this driver to start.
+uint32_t least_buffer(const Options& options);
+
+// The MTU of the interface dpdk.iface; 0 if the device has none, or it is not there yet.
+uint32_t interface_mtu(const Options& options);
+
+}  // namespace weft::port::dpdk

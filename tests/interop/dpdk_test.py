@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The exchanges between DPDK's drivers over interfaces of the kernel and the port af_packet: on a
+veth pair, and on the tap that net_tap makes.
+
+The kernel has an address of its own on the same interface, and leaves DPDK's alone."""
+import subprocess
+import unittest
+
+import af_packet_test
+import exchanges
+import guest
+
+MINE = "10.78.0.3"  # of the DPDK device, close by
+MTU = 9000
+
+
+def device(driver, **arguments):
+    words = {"address": MINE, "prefix": 24, **arguments}
+    return ",".join([f"roce+dpdk:{driver}"] + [f"dpdk.{key}={words[key]}" for key in words])
+
+
+class Veth(exchanges.Exchanges):
+    """A driver on w0, af_packet on w1."""
+    driver = None
+    link_mtu = MTU
+
+    @classmethod
+    def setUpClass(cls):
+        holder = af_packet_test.add_veth(cls)
+        far = af_packet_test.far(holder)
+        for inside, interface in (((), "w0"), (far, "w1")):
+            guest.run(*inside, "ip", "link", "set", interface, "mtu", str(cls.link_mtu))
+        ends = {exchanges.start_weft(cls, "close"): device(cls.driver, iface="w0"),
+                exchanges.start_weft(cls, "far", far, af_packet_test.FAR): "roce+af_packet:w1"}
+        cls.wire = exchanges.Wire(ends)
+
+
+class AfPacket(Veth, unittest.TestCase):
+    driver = "net_af_packet"
+
+
+class AfPacketAndSmallFrames(Veth, unittest.TestCase):
+    """Frames of 1,500 bytes at most: the path MTU follows the interface's."""
+    driver = "net_af_packet"
+    link_mtu = 1500
+
+
+class Pcap(Veth, unittest.TestCase):
+    driver = "net_pcap"
+
+
+class Tap(exchanges.Exchanges, unittest.TestCase):
+    """The other end of net_tap is this kernel's: af_packet on the interface that the driver made."""
+
+    @classmethod
+    def setUpClass(cls):
+        close = exchanges.start_weft(cls, "close")
+        cls.wire = exchanges.Wire({close: device("net_tap", iface="weft-tap")})
+        guest.run("ip", "addr", "add", f"{af_packet_test.CLOSE}/24", "dev", "weft-tap")
+        guest.run("ip", "link", "set", "weft-tap", "up")
+        kernel = exchanges.start_weft(cls, "kernel")
+        cls.wire.add(kernel, "roce+af_packet:weft-tap")
+
+
+def why_not():
+    if not guest.can_enter_namespaces():
+        return "a network namespace needs root"
+    info = subprocess.run([exchanges.BIN / "weft_info"], capture_output=True, text=True, check=False)
+    return "" if "roce+dpdk" in info.stdout else "built without libdpdk-dev"
+
+
+def main():
+    reason = why_not()
+    if reason:
+        print(f"SKIPPED: interop/dpdk_test: {reason}")
+        return
+    guest.enter_namespaces()
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()
