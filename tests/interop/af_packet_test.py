@@ -14,8 +14,8 @@ import guest
 CLOSE, FAR = "10.78.0.1", "10.78.0.2"
 
 
-def add_veth(case):
-    """A pair w0, w1; w1 lies in another namespace, whose holder this returns."""
+def add_namespace(case):
+    """Another network namespace, whose holder this returns."""
     # pylint: disable=consider-using-with
     holder = subprocess.Popen(["unshare", "--net", "sleep", "600"])
     case.addClassCleanup(holder.wait)
@@ -23,14 +23,21 @@ def add_veth(case):
     here = os.readlink("/proc/self/ns/net")
     while os.readlink(f"/proc/{holder.pid}/ns/net") == here:
         os.sched_yield()
-    guest.run("ip", "link", "add", "w0", "type", "veth", "peer", "name", "w1")
-    case.addClassCleanup(guest.run, "ip", "link", "del", "w0")
-    guest.run("ip", "link", "set", "w1", "netns", str(holder.pid))
-    for inside, device, address in (((), "w0", CLOSE), (far(holder), "w1", FAR)):
-        guest.run(*inside, "ip", "addr", "add", f"{address}/24", "dev", device)
-        guest.run(*inside, "ip", "link", "set", device, "up")
     guest.run(*far(holder), "ip", "link", "set", "lo", "up")
     return holder
+
+
+def add_veth(case, holder, name="w", addresses=(CLOSE, FAR)):
+    """A pair of `name` 0 and 1; the latter lies in the holder's namespace."""
+    queues = ("numrxqueues", "1", "numtxqueues", "1")  # what comes, comes to the one that is read
+    close, there = name + "0", name + "1"
+    guest.run("ip", "link", "add", close, *queues, "type", "veth", "peer", "name", there, *queues)
+    case.addClassCleanup(guest.run, "ip", "link", "del", close)
+    guest.run("ip", "link", "set", there, "netns", str(holder.pid))
+    ends = ((), close), (far(holder), there)
+    for (inside, device), address in zip(ends, addresses):
+        guest.run(*inside, "ip", "addr", "add", f"{address}/24", "dev", device)
+        guest.run(*inside, "ip", "link", "set", device, "up")
 
 
 def far(holder):
@@ -42,7 +49,8 @@ class Veth(exchanges.Exchanges):
 
     @classmethod
     def setUpClass(cls):
-        holder = add_veth(cls)
+        holder = add_namespace(cls)
+        add_veth(cls, holder)
         ends = {exchanges.start_weft(cls, "close"): "roce+af_packet:w0",
                 exchanges.start_weft(cls, "far", far(holder), FAR): cls.far_device}
         cls.wire = exchanges.Wire(ends)

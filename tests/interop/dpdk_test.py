@@ -4,6 +4,7 @@
 veth pair, and on the tap that net_tap makes.
 
 The kernel has an address of its own on the same interface, and leaves DPDK's alone."""
+import pathlib
 import subprocess
 import unittest
 
@@ -12,7 +13,18 @@ import exchanges
 import guest
 
 MINE = "10.78.0.3"  # of the DPDK device, close by
+FAR_CONTROL = "10.79.0.2"
 MTU = 9000
+HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+
+
+def set_huge_pages(count):
+    """How many there are then."""
+    try:
+        HUGE_PAGES.write_text(f"{count}\n", encoding="ascii")
+    except OSError:
+        pass
+    return HUGE_PAGES.read_text(encoding="ascii")
 
 
 def device(driver, **arguments):
@@ -21,18 +33,21 @@ def device(driver, **arguments):
 
 
 class Veth(exchanges.Exchanges):
-    """A driver on w0, af_packet on w1."""
+    """A driver on w0, af_packet on w1. The puppets are asked over wires of their own: net_af_xdp
+    leaves the kernel nothing of w0."""
     driver = None
     link_mtu = MTU
 
     @classmethod
     def setUpClass(cls):
-        holder = af_packet_test.add_veth(cls)
+        holder = af_packet_test.add_namespace(cls)
+        af_packet_test.add_veth(cls, holder)
+        af_packet_test.add_veth(cls, holder, "c", ("10.79.0.1", FAR_CONTROL))
         far = af_packet_test.far(holder)
         for inside, interface in (((), "w0"), (far, "w1")):
             guest.run(*inside, "ip", "link", "set", interface, "mtu", str(cls.link_mtu))
         ends = {exchanges.start_weft(cls, "close"): device(cls.driver, iface="w0"),
-                exchanges.start_weft(cls, "far", far, af_packet_test.FAR): "roce+af_packet:w1"}
+                exchanges.start_weft(cls, "far", far, FAR_CONTROL): "roce+af_packet:w1"}
         cls.wire = exchanges.Wire(ends)
 
 
@@ -48,6 +63,39 @@ class AfPacketAndSmallFrames(Veth, unittest.TestCase):
 
 class Pcap(Veth, unittest.TestCase):
     driver = "net_pcap"
+
+
+class AfXdp(Veth, unittest.TestCase):
+    """In copy mode, the only one that a veth has; a frame lies in one buffer of a page."""
+    driver = "net_af_xdp"
+    link_mtu = 3400
+
+    @classmethod
+    def setUpClass(cls):
+        before = HUGE_PAGES.read_text(encoding="ascii")
+        cls.addClassCleanup(set_huge_pages, before)
+        if int(set_huge_pages(220)) < 220:
+            raise unittest.SkipTest("no huge pages to be had here")
+        super().setUpClass()
+
+
+class Refused(unittest.TestCase):
+    def setUp(self):
+        self.puppet = exchanges.start_weft(type(self), "close")
+
+    def refusal(self, where):
+        with self.assertRaises(exchanges.Refused) as refused:
+            self.puppet.open(device=where, memory=exchanges.MEMORY)
+        return str(refused.exception)
+
+    def test_af_xdp_without_huge_pages(self):
+        self.assertIn("nr_hugepages", self.refusal(device("net_af_xdp", iface="lo", huge=0)))
+
+    def test_an_interface_that_is_not_there(self):
+        self.assertIn("gone0", self.refusal(device("net_af_packet", iface="gone0")))
+
+    def test_a_driver_that_is_not_there(self):
+        self.assertIn("try net_memif", self.refusal(device("net_mistake")))
 
 
 class Tap(exchanges.Exchanges, unittest.TestCase):

@@ -4,6 +4,7 @@
 
 #include <rte_alarm.h>
 #include <rte_dev.h>
+#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
@@ -98,6 +99,12 @@ void Device::detach() noexcept {
 
 Result<Device> Device::open(const Options& options) {
   if (const Result<void> started = start_eal(options); !started) return started.error();
+  if (needs_huge_pages(options) && rte_eal_has_hugepages() == 0)
+    return Error{
+        Code::no_memory,
+        "dpdk: net_af_xdp needs huge pages: the kernel drops frames that cross from one "
+        "page to another elsewhere; as root: echo 220 > /proc/sys/vm/nr_hugepages, or take "
+        "net_af_packet, which needs none"};
   Device device;
   if (const Result<void> done = device.attach(options); !done) return done.error();
   if (const Result<void> done = device.configure(options); !done) return done.error();

@@ -34,6 +34,8 @@ uint32_t least_buffer(const Options& options) {
   return static_cast<uint32_t>(std::atoi(device_argument(options, "framesz").c_str()));
 }
 
+bool needs_huge_pages(const Options& options) { return options.device.rfind("net_af_xdp", 0) == 0; }
+
 uint32_t interface_mtu(const Options& options) {
   const std::string name = device_argument(options, "iface");
   if (name.empty() || name.size() >= IFNAMSIZ) return 0;

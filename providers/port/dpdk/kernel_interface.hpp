@@ -16,6 +16,8 @@ void complete_af_packet(Options& options);
 // What a receive buffer must hold for this driver to start.
 uint32_t least_buffer(const Options& options);
 
+bool needs_huge_pages(const Options& options);
+
 // The MTU of the interface dpdk.iface; 0 if the device has none, or it is not there yet.
 uint32_t interface_mtu(const Options& options);
 
