@@ -99,7 +99,7 @@ class Refused(unittest.TestCase):
 
 
 class Tap(exchanges.Exchanges, unittest.TestCase):
-    """The other end of net_tap is this kernel's: af_packet on the interface that the driver made."""
+    """The other end of net_tap is this kernel: af_packet on the interface that it made."""
 
     @classmethod
     def setUpClass(cls):
@@ -114,7 +114,8 @@ class Tap(exchanges.Exchanges, unittest.TestCase):
 def why_not():
     if not guest.can_enter_namespaces():
         return "a network namespace needs root"
-    info = subprocess.run([exchanges.BIN / "weft_info"], capture_output=True, text=True, check=False)
+    info = subprocess.run([exchanges.BIN / "weft_info"], capture_output=True, text=True,
+                          check=False)
     return "" if "roce+dpdk" in info.stdout else "built without libdpdk-dev"
 
 
