@@ -18,6 +18,7 @@ import guest
 import kernel
 
 PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
+DPDK = "10.77.0.4"
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 # What tc netem does to both directions. The last lets 1 % of packets be overtaken.
 IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
@@ -111,6 +112,21 @@ class OverAfPacket(Rxe, unittest.TestCase):
     device = "roce+af_packet:weft0"
     link_mtu = 4200
     mtus = (256, 512, 2048, 4096)
+
+
+class OverDpdk(exchanges.Exchanges, unittest.TestCase):
+    """DPDK's net_af_packet on the tap, at an address that our kernel does not have. Undisturbed
+    only, too: what impairments do does not depend on who moves the frames."""
+
+    @classmethod
+    def setUpClass(cls):
+        where = f"net_af_packet,dpdk.iface=weft0,dpdk.address={DPDK},dpdk.prefix=24"
+        try:
+            start(cls, f"roce+dpdk:{where}", "rxe0", 4200)
+        except exchanges.Refused as refused:
+            if "has no port" not in str(refused):
+                raise
+            raise unittest.SkipTest("built without libdpdk-dev") from refused
 
 
 class OverUdpAndIpv6(exchanges.Exchanges, unittest.TestCase):
