@@ -59,7 +59,7 @@ uint32_t ports(const OuterHeader& outer) noexcept {
 }
 
 // Two words from the length and the masked checksum of UDP on; resv8a (F, B and six reserved bits)
-// of the BTH is masked.
+// of the BTH is masked. //= roce:C-CC-104
 void put_length_and_bth(uint64_t* to, uint32_t udp_length, const std::byte* bth) noexcept {
   to[0] = word(be32(udp_length << 16 | 0xFFFF), half(bth, 0));
   to[1] = word(half(bth, 4) | be32(0xFF000000), half(bth, 8));

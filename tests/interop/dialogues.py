@@ -5,8 +5,9 @@ import pathlib
 import select
 
 import raw_peer
-from raw_peer import (ACK, COMPARE_SWAP, FETCH_ADD, READ, SEND_FIRST, SEND_LAST, SEND_MIDDLE,
-                      SEND_ONLY, UD_SEND, WRITE_FIRST, WRITE_LAST, WRITE_ONLY, aeth, atomic, reth)
+from raw_peer import (ACK, BECN, CE, CNP, COMPARE_SWAP, FECN, FETCH_ADD, READ, SEND_FIRST,
+                      SEND_LAST, SEND_MIDDLE, SEND_ONLY, UD_SEND, WRITE_FIRST, WRITE_LAST,
+                      WRITE_ONLY, aeth, atomic, reth)
 
 README = pathlib.Path(__file__).with_name("README.md")
 DIALOGUES = []
@@ -176,6 +177,24 @@ def wrong_pad(peer):
 @dialogue("C-ICRC-15", "wrong ICRC")
 def wrong_icrc(peer):
     return said(peer.ask(WRITE_ONLY, peer.target(4) + b"data", break_icrc=True))
+
+
+@dialogue("C-CC-104", "WRITE whose FECN and BECN were set on the way")
+def congestion_bits(peer):
+    return said(peer.ask(WRITE_ONLY, peer.target(4) + b"data", congestion=FECN | BECN))
+
+
+@dialogue("C-CC-105", "CNP, then a WRITE")
+def notification(peer):
+    first = peer.ask(CNP, bytes(16), psn=0, congestion=BECN)
+    return f"{said(first)}, then {said(peer.ask(WRITE_ONLY, peer.target(4) + b'data'))}"
+
+
+@dialogue("C-CC-105", "WRITE whose IP header says congestion")
+def marked(peer):
+    first = peer.ask(WRITE_ONLY, peer.target(4) + b"data", ecn=CE)
+    second = peer.receive()
+    return ", ".join(sorted("CNP" if p.opcode == CNP else said(p) for p in (first, second) if p))
 
 
 @dialogue("C-HDR-10", "queue pair that does not exist")

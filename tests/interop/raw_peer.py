@@ -18,7 +18,9 @@ QPN = 0x77
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_ONLY = 0x00, 0x01, 0x02, 0x04
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
 READ, READ_ONLY, ACK, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD = 0x0C, 0x10, 0x11, 0x12, 0x13, 0x14
-UD_SEND = 0x64
+UD_SEND, CNP = 0x64, 0x81
+FECN, BECN = 0x80, 0x40
+CE = 3  # what a congested switch writes into the IP header
 
 
 def reth(address, rkey, length):
@@ -77,8 +79,9 @@ class RawPeer:
 
     # pylint: disable=too-many-arguments
     def send(self, opcode, body=b"", psn=None, pad=None, version=0, pkey=0xFFFF, qpn=None,
-             break_icrc=False):
-        """Asks for an acknowledgement. Without `psn` it is the next one."""
+             break_icrc=False, congestion=0, ecn=0):
+        """Asks for an acknowledgement. Without `psn` it is the next one. `congestion`: FECN and
+        BECN, set behind the back of the ICRC."""
         if psn is None:
             psn = self.psn
             self.psn += 1
@@ -91,6 +94,8 @@ class RawPeer:
         icrc = roce_oracle.icrc_of(ip + udp + packet)
         if break_icrc:
             icrc = bytes([icrc[0] ^ 1]) + icrc[1:]
+        packet = packet[:4] + bytes([congestion]) + packet[5:]
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ecn)
         self.socket.sendto(packet + icrc, (self.remote, PORT))
 
     def receive(self, limit_s=None):
