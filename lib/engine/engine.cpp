@@ -198,7 +198,7 @@ void Engine::transmit_notices() noexcept {
   }
 }
 
-//= roce:C-CC-102
+//= roce:C-CC-102 roce:C-CC-105 a peer that knows no CNP (rxe) drops it, and nothing else
 void Engine::emit_cnp(QueuePair& qp) noexcept {
   const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
   std::byte* const at = builder_.start(qp.path, length, 0);
