@@ -72,6 +72,7 @@ Shape shape_of(const DemoOptions& o) {
   shape.kmin_us = o.kmin_rtts * rtt_us(o);
   shape.kmax_us = o.kmax_rtts * rtt_us(o);
   shape.pmax = o.pmax;
+  shape.digest_rtt_us = rtt_us(o);
   return shape;
 }
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The switch spins while frames move and naps when nothing has for a millisecond. Commands come as
-// lines of the standard input; its end is none. A line per second, and one at the end, says what
-// each port did.
+// lines of the standard input, whose end is none, and of a FIFO. A line per second, and one at the
+// end, says what each port did.
 #include "bench/switch/serve.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <sstream>
+#include <utility>
 
 #include "bench/switch/udp_hosts.hpp"
 #include "lib/base/clock.hpp"
@@ -18,7 +21,8 @@ namespace weft::bench {
 namespace {
 
 constexpr const char* kCommands =
-    "commands: blackhole HOST | loss HOST SHARE | delay HOST MICROSECONDS | heal HOST | quit\n"
+    "commands: blackhole HOST | loss HOST SHARE | trim HOST SHARE | delay HOST MICROSECONDS | heal "
+    "HOST | quit\n"
     "faults hit what goes to HOST\n";
 
 volatile std::sig_atomic_t stopped = 0;
@@ -27,8 +31,13 @@ void stop(int) { stopped = 1; }
 
 class Server {
  public:
-  Server(const Shape& shape, UdpHosts& hosts, sim::Switch& device)
-      : shape_(shape), hosts_(hosts), device_(device), before_(shape.hosts.size()) {}
+  // `control`: of a file that gives commands beside the standard input; -1: none.
+  Server(const Shape& shape, UdpHosts& hosts, sim::Switch& device, int control)
+      : shape_(shape),
+        hosts_(hosts),
+        device_(device),
+        before_(shape.hosts.size()),
+        sources_{{STDIN_FILENO, {}}, {control, {}}} {}
 
   void run() {
     const base::Clock& clock = base::Clock::process();
@@ -49,17 +58,23 @@ class Server {
   }
 
  private:
+  struct Source {
+    int descriptor = -1;
+    std::string line;  // as far as it has come
+  };
+
   void read_commands() {
-    pollfd in{STDIN_FILENO, POLLIN, 0};
-    while (listening_ && stopped == 0 && ::poll(&in, 1, 0) > 0) {
-      char byte = 0;
-      if (::read(STDIN_FILENO, &byte, 1) <= 0) {
-        listening_ = false;
-      } else if (byte != '\n') {
-        line_ += byte;
-      } else {
-        obey(line_);
-        line_.clear();
+    for (Source& source : sources_) {
+      pollfd in{source.descriptor, POLLIN, 0};
+      while (source.descriptor >= 0 && stopped == 0 && ::poll(&in, 1, 0) > 0) {
+        char byte = 0;
+        if (::read(source.descriptor, &byte, 1) <= 0) {
+          source.descriptor = -1;
+        } else if (byte != '\n') {
+          source.line += byte;
+        } else {
+          obey(std::exchange(source.line, {}));
+        }
       }
     }
   }
@@ -86,7 +101,9 @@ class Server {
       fault = {};
     else if (verb == "loss" && value >= 0 && value <= 1)
       fault.loss_ppm = static_cast<uint32_t>(value * 1e6);
-    else if (verb == "delay" && value >= 0)
+    else if (verb == "trim" && value >= 0 && value <= 1)
+      fault.trim_ppm = static_cast<uint32_t>(value * 1e6);
+    else if (verb == "delay" && value >= 0 && value <= 60e6)
       fault.delay = Duration{static_cast<int64_t>(value * 1e6)};
     else
       std::printf("%s", kCommands);
@@ -103,11 +120,11 @@ class Server {
                   device_.queue_bytes(i) / 1024.0);
     }
     const sim::Switch::Counters& c = device_.counters();
-    std::printf("marked %llu dropped %llu faulted %llu strays %llu\n",
-                static_cast<unsigned long long>(c.marked),
-                static_cast<unsigned long long>(c.dropped),
-                static_cast<unsigned long long>(c.faulted),
-                static_cast<unsigned long long>(hosts_.counters().strays));
+    std::printf(
+        "marked %llu dropped %llu faulted %llu trimmed %llu strays %llu\n",
+        static_cast<unsigned long long>(c.marked), static_cast<unsigned long long>(c.dropped),
+        static_cast<unsigned long long>(c.faulted), static_cast<unsigned long long>(c.trimmed),
+        static_cast<unsigned long long>(hosts_.counters().strays));
     std::fflush(stdout);
   }
 
@@ -115,8 +132,7 @@ class Server {
   UdpHosts& hosts_;
   sim::Switch& device_;
   std::vector<uint64_t> before_;
-  std::string line_;
-  bool listening_ = true;
+  std::vector<Source> sources_;  // of commands
 };
 
 int complain(const Error& error) {
@@ -124,9 +140,24 @@ int complain(const Error& error) {
   return 1;
 }
 
+// A FIFO that anybody may write commands into while the switch runs.
+Result<int> open_control(const std::string& path) {
+  if (path.empty()) return -1;
+  (void)::mkfifo(path.c_str(), 0600);
+  struct stat kind {};
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor >= 0 && ::fstat(descriptor, &kind) == 0 && S_ISFIFO(kind.st_mode))
+    return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return Error{Code::invalid_argument,
+               "--control " + path + ": is no FIFO, or cannot be made: name a new path"};
+}
+
 }  // namespace
 
-int serve(const Shape& shape) {
+int serve(const Shape& shape, const std::string& control) {
+  const Result<int> commands = open_control(control);
+  if (!commands) return complain(commands.error());
   const Result<sim::SwitchOptions> options = shape.options();
   if (!options) return complain(options.error());
   Result<std::unique_ptr<UdpHosts>> hosts = UdpHosts::open(shape.hosts);
@@ -139,7 +170,8 @@ int serve(const Shape& shape) {
   std::printf("open devices as roce+udp:%s,udp.switched=1[,cc=hpcc]\n%s", shape.hosts[0].c_str(),
               kCommands);
   std::fflush(stdout);
-  Server(shape, **hosts, **device).run();
+  Server(shape, **hosts, **device, *commands).run();
+  if (!control.empty()) ::unlink(control.c_str());
   return 0;
 }
 

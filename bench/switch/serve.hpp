@@ -6,6 +6,7 @@
 
 namespace weft::bench {
 
-int serve(const Shape& shape);
+// `control`: a FIFO that gives commands too; "": none.
+int serve(const Shape& shape, const std::string& control);
 
 }  // namespace weft::bench

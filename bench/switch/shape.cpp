@@ -34,6 +34,7 @@ Result<sim::SwitchOptions> Shape::options() const {
   options.kmax_us = kmax_us;
   options.pmax = pmax;
   options.telemetry = telemetry;
+  options.digest_rtt = Duration{static_cast<int64_t>(digest_rtt_us * 1e6)};
   return options;
 }
 

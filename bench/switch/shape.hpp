@@ -17,6 +17,7 @@ struct Shape {
   double buffer_kb = 1024;
   double kmin_us = 100, kmax_us = 1000, pmax = 0.1;
   bool telemetry = true;
+  double digest_rtt_us = 0;
 
   // The number of the host with this address; an error lists the hosts.
   Result<uint32_t> host(std::string_view address) const;

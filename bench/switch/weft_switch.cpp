@@ -24,6 +24,12 @@ int main(int argc, char** argv) {
   server->add_option("--kmax-us", shape.kmax_us, "All marked above")->check(CLI::Range(0.0, 1e6));
   server->add_option("--pmax", shape.pmax, "Share marked at kmax; 0: no marks")
       ->check(CLI::Range(0.0, 1.0));
+  server
+      ->add_option("--digest-rtt-us", shape.digest_rtt_us,
+                   "T of the digests for hpcc-pint; 0: none")
+      ->check(CLI::Range(0.0, 1e6));
+  std::string control;
+  server->add_option("--control", control, "Read commands from this FIFO too; it is made");
   server->add_flag("!--no-telemetry", shape.telemetry, "Do not stamp");
   CLI::App* const show = app.add_subcommand("demo", "Two senders, one bottleneck");
   show->add_option("--hosts", options.hosts, "Loopback addresses: two senders, the receiver")
@@ -46,5 +52,5 @@ int main(int argc, char** argv) {
   show->add_option("--runs", options.runs, "Of each controller")->check(CLI::Range(1, 1000));
   show->add_option("--set", options.keys, "More keys of the senders' devices, like cc.eta=0.9");
   CLI11_PARSE(app, argc, argv);
-  return server->parsed() ? weft::bench::serve(shape) : weft::bench::demo(options);
+  return server->parsed() ? weft::bench::serve(shape, control) : weft::bench::demo(options);
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "weft/cq.hpp"
 #include "weft/mr.hpp"
@@ -33,6 +34,9 @@ struct QueuePairOptions {
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;  // bytes
   bool signal_all = false;   // every send request is signaled
+  // RC on roce: its own congestion controller in place of the device's cc=, by name ("hpcc",
+  // "dcqcn-nic+win", "none"), for the device's cc_line_mbps and cc_rtt_us. Empty: the device's.
+  std::string congestion;
   // Where receives come from; then max_recv_wr and max_recv_sge are its own. Of the same domain.
   SharedReceiveQueue shared_receive_queue;
 };

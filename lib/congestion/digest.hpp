@@ -4,9 +4,12 @@
 // encodes, the sender decodes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+
+#include "lib/congestion/controller.hpp"
 
 namespace weft::congestion {
 
@@ -39,5 +42,28 @@ inline uint8_t encode_digest(double utilisation, double draw) noexcept {
   const size_t code = low + (draw < fraction ? 1 : 0);
   return static_cast<uint8_t>(code < 1 ? 1 : code > 255 ? 255 : code);
 }
+
+// A port's average of its utilisation over `rtt_ns`, which it encodes for each packet that leaves.
+class DigestMeter {
+ public:
+  // `hop`: the port's record of the packet that leaves now.
+  double pass(const IntHop& hop, double rtt_ns) noexcept {
+    const double bytes_per_ns = hop.rate_mbps / 8000.0;
+    const double dt = std::min<double>(rtt_ns, hop.time_ns - time_ns_);
+    const double sent = hop.sent_bytes - sent_bytes_;  // the packet before
+    utilisation_ = (rtt_ns - dt) / rtt_ns * utilisation_ + sent / (bytes_per_ns * rtt_ns);
+    if (hop.queue_bytes >= kLeastQueue)
+      utilisation_ += dt * hop.queue_bytes / (bytes_per_ns * rtt_ns * rtt_ns);
+    time_ns_ = hop.time_ns;
+    sent_bytes_ = hop.sent_bytes;
+    return utilisation_;
+  }
+
+ private:
+  static constexpr uint32_t kLeastQueue = 256;  // as in the authors' simulator (facts 6.1 d)
+  double utilisation_ = 0;
+  uint32_t time_ns_ = 0;
+  uint32_t sent_bytes_ = 0;
+};
 
 }  // namespace weft::congestion

@@ -70,7 +70,13 @@ Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
     if (!applied) return applied.error();
   }
   preset.line_rate = static_cast<double>(conditions.line.bits_per_second);
-  preset.min_rate = std::clamp(preset[kMinRate] * 1e6, 1.0, preset.line_rate);
+  // A default least rate is for fast lines; on a slow one it would leave nothing to control.
+  double least = preset[kMinRate] * 1e6;
+  const bool chosen = std::any_of(settings.begin(), settings.end(), [&preset](const Setting& s) {
+    return s.parameter == preset.kind->parameters[kMinRate].name;
+  });
+  if (!chosen) least = std::min(least, preset.line_rate / 10);
+  preset.min_rate = std::clamp(least, 1.0, preset.line_rate);
   preset.base_rtt_ns = static_cast<double>(conditions.rtt.ps) / 1000;
   const Rate network =
       conditions.network.bits_per_second > 0 ? conditions.network : conditions.line;

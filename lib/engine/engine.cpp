@@ -44,9 +44,7 @@ Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& rando
       config_(config),
       wheel_(config.start),
       early_(checks_icrc() ? wire::kIcrcLength : 0),
-      number_order_(port.qpn_range().count, random) {
-  if (config_.congestion) host_queue_.emplace(config_.congestion->line_rate);
-}
+      number_order_(port.qpn_range().count, random) {}
 
 Engine::~Engine() = default;
 

@@ -14,6 +14,7 @@
 
 #include "lib/base/permutation.hpp"
 #include "lib/base/timer_wheel.hpp"
+#include "lib/congestion/registry.hpp"
 #include "lib/engine/destination.hpp"
 #include "lib/engine/qp_table.hpp"
 #include "lib/engine/queue_pair.hpp"
@@ -28,6 +29,9 @@ struct EngineConfig {
   Instant start;
   // Congestion control of RC requesters; none: as fast as the destination's window lets them.
   std::optional<congestion::Preset> congestion;
+  // For controllers that single queue pairs choose.
+  congestion::Conditions conditions{
+      .line = Rate::from_gbps(10), .rtt = Duration::from_us(50), .network = {}};
   Duration cnp_interval = Duration::from_us(50);  // between CNPs of one queue pair; 0: one a mark
   // A paced queue pair that was held up may catch up on this much time: the length of a burst.
   Duration pacing_quantum = Duration::from_us(10);
@@ -100,6 +104,7 @@ class Engine final : public Machine {
   void ack_behind(QueuePair& qp, size_t frames) noexcept;
   void transmit_acks() noexcept;
   bool transmit_ack(QueuePair& qp) noexcept;
+  Result<void> choose_controller(QueuePair& qp, std::string_view name);
   QpNum choose_number() noexcept;
   Result<void> enter_rtr(QueuePair& qp);
   void enter_rts(QueuePair& qp);

@@ -43,11 +43,27 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
     qp->rq.create(1, qp->shared->ring.max_sge(), 0);
   else
     qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
+  if (!config.congestion.empty())
+    if (const Result<void> ok = choose_controller(*qp, config.congestion); !ok) return ok.error();
   if (config.type == QpType::ud) qp->datagrams.reset(new Datagram[qp->sq.slots()]);
   QueuePair* const raw = qp.get();
   owned_[number.value] = std::move(qp);
   qps_.insert(number, raw);
   return raw;
+}
+
+// The device's preset, with its parameters, if that is of the same name.
+Result<void> Engine::choose_controller(QueuePair& qp, std::string_view name) {
+  const Result<congestion::Preset> preset = congestion::make_preset(name, config_.conditions);
+  if (!preset) return preset.error();
+  if (preset->kind->sprayed)
+    return Error{Code::not_supported, std::string(name) +
+                                          " is for packets over many paths, which "
+                                          "RoCEv2 does not have; try hpcc or swift"};
+  const std::optional<congestion::Preset>& ours = config_.congestion;
+  const bool same = ours && ours->kind == preset->kind && ours->windowed == preset->windowed;
+  qp.preset = std::make_unique<congestion::Preset>(same ? *ours : *preset);
+  return {};
 }
 
 Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
@@ -166,10 +182,13 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     qp.res.echo = std::make_unique<wire::IntBlock>();
     qp.res.echo->flags = wire::kIntEcho;
   }
-  if (config_.congestion) {
-    qp.req.pacer =
-        std::make_unique<rc::Pacer>(*config_.congestion, *host_queue_, config_.pacing_quantum,
-                                    config_.frame_overhead, qp.telemetry);
+  const congestion::Preset* const preset = qp.preset            ? qp.preset.get()
+                                           : config_.congestion ? &*config_.congestion
+                                                                : nullptr;
+  if (preset != nullptr) {
+    if (!host_queue_) host_queue_.emplace(preset->line_rate, preset->base_rtt_ns);
+    qp.req.pacer = std::make_unique<rc::Pacer>(*preset, *host_queue_, config_.pacing_quantum,
+                                               config_.frame_overhead, qp.telemetry);
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
   release_destination(qp);
@@ -206,7 +225,8 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   if (const Result<void> ok = check_modify(qp.type, qp.state, change, limits); !ok) return ok;
   if (change.telemetry.value_or(false) && !capabilities_.telemetry)
     return Error{Code::not_supported,
-                 "this device carries no telemetry: open it with telemetry=1, on the port udp"};
+                 "this device carries no telemetry: open it with telemetry=1, on the port "
+                 "udp or dpdk"};
   const QpState from = qp.state, to = change.state.value_or(qp.state);
   if (from == QpState::sqd && qp.type == QpType::rc) {  // the rings for them are in use
     if (change.max_rd_atomic.value_or(0) > qp.req.reads_mask + 1 ||

@@ -154,6 +154,7 @@ struct QueuePair {
   QpTimer timer{{}, this};
   Instant cnp_quiet_until;  // no CNP to the peer before
 
+  std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
   SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message under way
   uint32_t max_inline = 0;
   QueuePairAttributes attributes;  // as set by modify(), for query()

@@ -27,6 +27,9 @@ Result<void> check(const QpConfig& c, const Limits& limits) {
   if (c.send_cq == nullptr || c.recv_cq == nullptr)
     return Error{Code::invalid_argument,
                  "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
+  if (!c.congestion.empty() && c.type != QpType::rc)
+    return Error{Code::not_supported,
+                 "QueuePairOptions::congestion is for RC queue pairs of roce; leave it empty"};
   return base::check_queue_sizes(c, limits);
 }
 

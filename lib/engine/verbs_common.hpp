@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/machine.hpp"
@@ -24,6 +25,7 @@ struct QpConfig {
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;
   bool signal_all = false;
+  std::string_view congestion{};     // RC of RoCE: a controller by name; empty: the device's
   SharedReceives* shared = nullptr;  // RoCE: receives come from here
 };
 // Errors: invalid_argument, naming what is missing or beyond the device's limits.

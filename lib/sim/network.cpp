@@ -60,11 +60,19 @@ void Link::on_event(Instant now, uint64_t argument) {
 // The packet begins to leave: what was taken after it is the queue.
 void Link::stamp(Packet& packet) noexcept {
   const uint32_t bytes = packet.length + kWireOverhead;
+  const auto rate = static_cast<uint32_t>(options_.rate.bits_per_second / 1'000'000);
+  const auto time_ns = static_cast<uint64_t>(events_.now().ps / 1000);
+  const auto queue = static_cast<uint32_t>(taken_bytes_ - sent_bytes_ - bytes);
+  uint8_t digest = 0;
+  if (options_.digest_rtt.ps > 0) {
+    const double u = meter_.pass(
+        {rate, static_cast<uint32_t>(time_ns), static_cast<uint32_t>(sent_bytes_), queue},
+        static_cast<double>(options_.digest_rtt.ps) / 1000);
+    digest = congestion::encode_digest(u, 0.5);
+  }
   if (packet.path.destination_port == wire::kIntUdpPort)
     wire::stamp_int(packet.bytes, packet.length, options_.stamp,
-                    {static_cast<uint32_t>(options_.rate.bits_per_second / 1'000'000),
-                     static_cast<uint64_t>(events_.now().ps / 1000), sent_bytes_,
-                     static_cast<uint32_t>(taken_bytes_ - sent_bytes_ - bytes)});
+                    {rate, time_ns, sent_bytes_, queue}, digest);
   sent_bytes_ += bytes;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/congestion/digest.hpp"
 #include "lib/sim/event_hash.hpp"
 #include "lib/sim/event_queue.hpp"
 #include "lib/sim/packet_pool.hpp"
@@ -25,6 +26,7 @@ struct LinkOptions {
   bool drops = false;               // a full queue drops; otherwise the sender is told to wait
   uint64_t mark_bytes = 0;          // ECN marks what finds as much waiting; 0: never
   uint16_t stamp = 0;               // its number in telemetry, that it writes; 0: it does not
+  Duration digest_rtt{};            // T of the digest that it writes too; 0: none
 };
 
 // What a RoCEv2 frame has around it on Ethernet: preamble, MAC header, IPv4 and UDP headers, FCS,
@@ -82,6 +84,7 @@ class Link final : public EventHandler {
   uint64_t dropped_ = 0;
   uint64_t taken_bytes_ = 0;
   uint64_t sent_bytes_ = 0;  // of the packets that were stamped
+  congestion::DigestMeter meter_;
 };
 
 class Host;

@@ -65,7 +65,8 @@ Switch::Switch(const SwitchOptions& options, fabric::Topology topology, PacketPo
       fabric_(topology_, settings_of(options_), wheel_, chunks_, routes_, telemetry_, spray_,
               random_),
       pool_(pool),
-      faults_(options.mbps.size()) {}
+      faults_(options.mbps.size()),
+      meters_(options.mbps.size()) {}
 
 int64_t Switch::time_of(Instant now) const noexcept {
   return std::max((now - start_).ps, wheel_.now());
@@ -95,6 +96,10 @@ void Switch::receive(uint32_t in, uint32_t out, Packet* packet, Instant now) {
   if (fault.blackhole || (fault.loss_ppm != 0 && random_.chance_ppm(fault.loss_ppm))) {
     ++counters_.faulted;
     return pool_.give(packet);
+  }
+  if (fault.trim_ppm != 0 && random_.chance_ppm(fault.trim_ppm)) {
+    ++counters_.trimmed;
+    packet->length = std::min(packet->length, kTrimmed);
   }
   const uint32_t slot = keep(packet);
   fabric::Packet& p = wheel_.place(time_of(now) + options_.delay.ps + fault.delay.ps);
@@ -140,20 +145,30 @@ void Switch::leave(const fabric::Packet& packet) {
     ++counters_.marked;
     frame->ecn = 3;
   }
-  if (options_.telemetry) {
-    const fabric::TelemetryBlock& block = telemetry_[packet.stamp];
-    const uint64_t sent = fabric_.port(packet.ingress ^ 1).sent_bytes;
-    const auto now_ns = static_cast<uint64_t>(wheel_.now() / 1000);
-    for (uint32_t i = 0; i < block.count; ++i) {
-      if (frame->path.destination_port != wire::kIntUdpPort) break;
-      const congestion::IntHop& hop = block.hops[i];
-      wire::stamp_int(frame->bytes, frame->length, options_.number,
-                      {hop.rate_mbps, widen(hop.time_ns, now_ns), widen(hop.sent_bytes, sent),
-                       hop.queue_bytes});
-    }
-    telemetry_.give(packet.stamp);
-  }
+  if (options_.telemetry) stamp(*frame, packet);
   departed_.push(frame);
+}
+
+// Frames leave a port in the order in which their records were made.
+void Switch::stamp(Packet& frame, const fabric::Packet& packet) {
+  const fabric::TelemetryBlock& block = telemetry_[packet.stamp];
+  const uint64_t sent = fabric_.port(packet.ingress ^ 1).sent_bytes;
+  const auto now_ns = static_cast<uint64_t>(wheel_.now() / 1000);
+  for (uint32_t i = 0; i < block.count; ++i) {
+    const congestion::IntHop& hop = block.hops[i];
+    uint8_t digest = 0;
+    if (options_.digest_rtt.ps > 0) {
+      const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
+      const double rtt_ns = static_cast<double>(options_.digest_rtt.ps) / 1000;
+      digest = congestion::encode_digest(meters_[packet.ingress / 2].pass(hop, rtt_ns), draw);
+    }
+    if (frame.path.destination_port != wire::kIntUdpPort) continue;
+    wire::stamp_int(
+        frame.bytes, frame.length, options_.number,
+        {hop.rate_mbps, widen(hop.time_ns, now_ns), widen(hop.sent_bytes, sent), hop.queue_bytes},
+        digest);
+  }
+  telemetry_.give(packet.stamp);
 }
 
 }  // namespace weft::sim

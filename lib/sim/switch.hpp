@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
+#include "lib/congestion/digest.hpp"
 #include "lib/sim/fabric/fabric.hpp"
 #include "lib/sim/packet_pool.hpp"
 #include "weft/result.hpp"
@@ -29,6 +30,7 @@ struct SwitchOptions {
   double kmin_us = 0, kmax_us = 0, pmax = 0;  // pmax 0: no marks
   bool telemetry = true;
   uint16_t number = 1;  // in telemetry's path
+  Duration digest_rtt;  // T of the digests that it writes besides records; 0: none
   uint64_t seed = 1;
 };
 
@@ -36,16 +38,22 @@ struct SwitchOptions {
 struct SwitchFault {
   bool blackhole = false;
   uint32_t loss_ppm = 0;
+  uint32_t trim_ppm = 0;  // cut to kTrimmed bytes
   Duration delay;
 };
 
 class Switch {
  public:
+  // What is left of a trimmed frame: its headers. A receiver that does not know of trimming finds
+  // its check wrong, and takes it for lost.
+  static constexpr uint32_t kTrimmed = 64;
+
   struct Counters {
     uint64_t frames = 0;   // that came in
     uint64_t left = 0;     // that reached their host
     uint64_t dropped = 0;  // the buffer was full
     uint64_t faulted = 0;  // lost by a fault
+    uint64_t trimmed = 0;  // cut by a fault
     uint64_t marked = 0;   // left with a new ECN mark
   };
 
@@ -84,6 +92,7 @@ class Switch {
   Packet* take(uint32_t slot);
   void forward(fabric::Packet& packet);
   void leave(const fabric::Packet& packet);
+  void stamp(Packet& frame, const fabric::Packet& packet);
 
   const SwitchOptions options_;
   const Instant start_;
@@ -99,6 +108,7 @@ class Switch {
   std::vector<Packet*> frames_;  // by slot, which the model's packets carry
   std::vector<uint32_t> free_;   // slots
   std::vector<SwitchFault> faults_;
+  std::vector<congestion::DigestMeter> meters_;  // of the ports towards hosts
   PacketQueue departed_;
   Counters counters_;
   uint64_t inside_ = 0;

@@ -29,10 +29,10 @@ static_assert(sizeof(IntRecord) == 20);
 struct IntBlock {
   uint8_t version = kIntVersion;
   uint8_t flags = 0;
-  uint8_t hops = 0;  // that stamped it; those beyond kIntHops have no record
-  uint8_t reserved = 0;
-  base::Be16 path;   // the numbers of all hops, XORed
-  base::Be16 marks;  // of an echo: frames of the queue pair that met ECN so far, wrapping
+  uint8_t hops = 0;    // that stamped it; those beyond kIntHops have no record
+  uint8_t digest = 0;  // the code of the fullest hop's utilisation (PINT); 0: no hop gives one
+  base::Be16 path;     // the numbers of all hops, XORed
+  base::Be16 marks;    // of an echo: frames of the queue pair that met ECN so far, wrapping
   IntRecord records[kIntHops];
 
   bool is_echo() const noexcept { return (flags & kIntEcho) != 0; }
@@ -47,15 +47,17 @@ inline const IntBlock* find_int(const std::byte* bytes, uint32_t length) noexcep
   return block->version == kIntVersion ? block : nullptr;
 }
 
-// What hop number `hop` does to a frame that leaves it. An echo passes unchanged.
-inline void stamp_int(std::byte* bytes, uint32_t length, uint16_t hop,
-                      const IntRecord& record) noexcept {
+// What hop number `hop` does to a frame that leaves it. An echo passes unchanged. `digest`: of its
+// own utilisation; 0: it has none.
+inline void stamp_int(std::byte* bytes, uint32_t length, uint16_t hop, const IntRecord& record,
+                      uint8_t digest = 0) noexcept {
   if (find_int(bytes, length) == nullptr) return;
   IntBlock& block = *reinterpret_cast<IntBlock*>(bytes);
   if (block.is_echo() || block.hops == UINT8_MAX) return;
   if (block.hops < kIntHops) block.records[block.hops] = record;
   ++block.hops;
   block.path = block.path ^ hop;
+  if (digest > block.digest) block.digest = digest;
 }
 
 }  // namespace weft::wire

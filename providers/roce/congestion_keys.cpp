@@ -15,15 +15,13 @@ CongestionKeys::CongestionKeys()
 
 Result<void> CongestionKeys::examine(std::string_view name, const congestion::Kind& kind) {
   using congestion::Signal;
-  if (kind.signal == Signal::digest)
-    return Error{Code::not_supported, "cc=" + std::string(name) +
-                                          " needs a digest, which our packets do not carry; try "
-                                          "hpcc, swift or dcqcn-nic+win"};
   if (kind.sprayed)
     return Error{Code::not_supported, "cc=" + std::string(name) +
                                           " is for packets over many paths, which RoCEv2 does not "
                                           "have; try hpcc, swift or dcqcn-nic+win"};
-  if (kind.signal == Signal::telemetry || kind.name == "dctcp") telemetry_ = true;
+  wants_ =
+      kind.signal == Signal::telemetry || kind.signal == Signal::digest || kind.name == "dctcp";
+  telemetry_ = asked_.value_or(wants_);
   return {};
 }
 
@@ -34,9 +32,22 @@ void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
   own.push_back({"telemetry", [this](const std::string& value) -> Result<void> {
                    bool asked = false;
                    const Result<void> taken = software::flag_key("telemetry", asked).take(value);
-                   telemetry_ = telemetry_ || asked;
+                   asked_ = asked;
+                   telemetry_ = asked;
                    return taken;
                  }});
+}
+
+Result<void> CongestionKeys::check(const engine::Capabilities& port, std::string_view name) const {
+  if (!asked_.value_or(false) || port.telemetry) return {};
+  const std::string_view why =
+      name == "udp" ? "processes that share an address cannot tell whose it is; a loopback address "
+                      "(roce+udp:lo) is of one process"
+                    : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
+                      "they do not listen on its UDP port";
+  return Error{Code::not_supported, "telemetry=1: the port " + std::string(name) +
+                                        " carries none here (" + std::string(why) +
+                                        "). Leave the key out"};
 }
 
 Result<void> CongestionKeys::apply(engine::EngineConfig& config) const {
@@ -45,6 +56,7 @@ Result<void> CongestionKeys::apply(engine::EngineConfig& config) const {
   const Result<std::optional<congestion::Preset>> preset = keys_.preset();
   if (!preset) return preset.error();
   config.congestion = *preset;
+  config.conditions = keys_.conditions();
   return {};
 }
 

@@ -21,12 +21,16 @@ class CongestionKeys {
   void append_to(std::vector<software::OwnKey>& own);
   // Asked for, or needed by the controller.
   const bool& telemetry() const noexcept { return telemetry_; }
+  // Can the port `name` do what was asked for in so many words?
+  Result<void> check(const engine::Capabilities& port, std::string_view name) const;
   Result<void> apply(engine::EngineConfig& config) const;
 
  private:
   Result<void> examine(std::string_view name, const congestion::Kind& kind);
 
   software::ControllerKeys keys_;
+  std::optional<bool> asked_;  // telemetry=
+  bool wants_ = false;         // the controller needs it
   bool telemetry_ = false;
   uint32_t cnp_interval_us_ = 50;
   uint32_t pacing_quantum_us_ = 10;

@@ -24,6 +24,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   Result<software::OpenedPort> opened =
       software::open_port(spec, own, kUdpPort, congestion.telemetry());
   if (!opened) return opened.error();
+  if (const Result<void> ok = congestion.check(opened->port->capabilities(), opened->name); !ok)
+    return ok.error();
   if (const Result<void> ok = congestion.apply(config); !ok) return ok.error();
   config.start = base::Clock::process().now();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);

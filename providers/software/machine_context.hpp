@@ -144,6 +144,7 @@ class MachineDomain final : public Domain {
                                   .max_recv_sge = options.max_recv_sge,
                                   .max_inline = options.max_inline,
                                   .signal_all = options.signal_all,
+                                  .congestion = options.congestion,
                                   .shared = *shared};
     driver::Holder hold(driver_.lock());
     const Result<Pair*> qp = machine_.create_qp(config);

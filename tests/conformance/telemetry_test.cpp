@@ -78,9 +78,35 @@ TEST_CASE("the port leaves room for the block in its MTU") {
   CHECK(e.device.attributes().active_mtu == 4096);
 }
 
+TEST_CASE("telemetry=0 leaves a controller with its own queue, on every port") {
+  const char* const spec =
+      GENERATE("roce+udp:lo,cc=hpcc,telemetry=0", "roce+udp:lo,telemetry=0,cc=hpcc-pint",
+               "roce+shm:telemetry_test,cc=hpcc");
+  INFO(spec);
+  const std::string with = spec;
+  Connected c(spec, with.find("shm") != std::string::npos ? "roce+shm:telemetry_test"
+                                                          : "roce+udp:lo,telemetry=1");
+  CHECK_FALSE(c.from.device.attributes().telemetry);
+  CHECK_FALSE(c.a.query().telemetry.has_value());
+  transfer(c.from, c.a, c.to, 100'000);
+  CHECK(counter(c.from.device, "acks_without_telemetry") > 0);
+}
+
+TEST_CASE("a queue pair has a controller of its own") {
+  const Endpoint e{.spec = "roce+udp:lo"};
+  QueuePairOptions options{.send_cq = e.cq, .recv_cq = e.cq};
+  options.congestion = "swift";
+  CHECK(e.pd.queue_pair(options));
+  options.congestion = "swft";
+  const Result<QueuePair> refused = e.pd.queue_pair(options);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("theta-powertcp") != std::string::npos);
+}
+
 TEST_CASE("keys of congestion control that make no sense are refused") {
   const std::pair<const char*, const char*> cases[] = {
-      {"roce+udp:lo,cc=hpcc-pint", "digest"},
+      {"roce+udp:lo,cc=nscc", "many paths"},
+      {"roce+shm:telemetry_test,telemetry=1", "no switch lies on the way"},
       {"roce+udp:lo,cc=hpcc,cc.etta=0.9", "eta"},
       {"roce+udp:lo,cc=hpcc,cc.eta=x", "must be a number"},
       {"roce+udp:lo,cc.eta=0.9", "add cc=NAME"},

@@ -192,11 +192,6 @@ class Exchanges:
         self.wire.connect(service="uc")
         self.one_way_and_the_other(("send", "send_with_imm", "write_with_imm"), SIZES[:-2], 4)
 
-    def test_datagrams(self):
-        """UD: an address handle, a Q_Key, and 40 bytes of network header before each payload."""
-        self.wire.connect(service="ud")
-        self.one_way_and_the_other(MOVES[:2], [size for size in SIZES if size <= MTU], 4)
-
     def test_atomics(self):
         for direction in self.wire.directions():
             for operation, step in (("fetch_add", 3), ("compare_swap", 1)):

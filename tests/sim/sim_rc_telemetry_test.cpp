@@ -35,7 +35,8 @@ PairOptions before_slow_link(const char* controller, int64_t delay_us = 20) {
             .queue_bytes = 4u << 20,
             .drops = true,
             .mark_bytes = 30'000,
-            .stamp = kLinkNumber};
+            .stamp = kLinkNumber,
+            .digest_rtt = Duration::from_us(2 * delay_us + 4)};
   return o;
 }
 
@@ -236,6 +237,43 @@ TEST_CASE("powertcp lives on the same records, whatever the round trip") {
   CHECK(seen.utilisation >= 0.9);
   const double bdp = static_cast<double>(2 * delay_us + 4) * 1250;
   CHECK(static_cast<double>(seen.p95_queue) < bdp / 2);
+}
+
+TEST_CASE("hpcc-pint lives on one byte of the block") {
+  const Seen seen = run_with("hpcc-pint");
+  INFO(seen.utilisation << " of the link, queue " << seen.mean_queue << " B, p95 "
+                        << seen.p95_queue);
+  CHECK(seen.utilisation >= 0.85);
+  CHECK(seen.p95_queue < 30'000);
+}
+
+TEST_CASE("queue pairs of one device choose their controllers") {
+  PairOptions o = before_slow_link("dcqcn-paper");
+  o.station_a.engine.conditions = {
+      .line = Rate::from_gbps(100), .rtt = Duration::from_us(44), .network = {}};
+  o.qp_a.congestion = "hpcc";
+  Pair p(o);
+  Endpoint device(p.station_a), none(p.station_a, {.congestion = "none+win"});
+  Endpoint b2(p.station_b), b3(p.station_b);
+  p.world.connect(device, b2, o.connect);
+  p.world.connect(none, b3, o.connect);
+  CHECK(p.a.qp().req.pacer->window() == 550'000);
+  CHECK(none.qp().req.pacer->window() == 550'000);
+  CHECK(device.qp().req.pacer->window() == congestion::kNoWindow);
+  const engine::QpConfig wrong{.send_cq = p.a.qp().send_cq, .recv_cq = p.a.qp().recv_cq};
+  for (const char* const name : {"hpc", "nscc"}) {
+    engine::QpConfig config = wrong;
+    config.congestion = name;
+    CHECK_FALSE(p.station_a.engine().create_qp(config));
+  }
+  engine::QpConfig unreliable = wrong;
+  unreliable.type = QpType::uc;
+  unreliable.congestion = "hpcc";
+  CHECK_FALSE(p.station_a.engine().create_qp(unreliable));
+  post_writes(p, 8u << 20, 4);
+  const Seen seen = watch(p, Duration::from_ms(5), Duration::from_ms(10));
+  CHECK(seen.p95_queue < 15'000);
+  finish(p, 8u << 20);
 }
 
 TEST_CASE("dctcp is told each mark, and stays about its threshold") {

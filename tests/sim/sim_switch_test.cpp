@@ -113,7 +113,7 @@ TEST_CASE("faults come and go") {
   s.world.run_for(Duration::from_ms(10));
   CHECK(s.device().counters().left == 0);
   CHECK(s.device().counters().faulted > 0);
-  s.device().set_fault(2, {.loss_ppm = 10'000, .delay = Duration::from_us(30)});
+  s.device().set_fault(2, {.loss_ppm = 10'000, .trim_ppm = 10'000, .delay = Duration::from_us(30)});
   REQUIRE(s.world.run());
   CHECK(s.from[0]->only_sent().status == Status::success);
   CHECK(s.arrived(0, 1u << 20));
@@ -164,6 +164,92 @@ TEST_CASE("a switch says what it saw, in the units of the wire") {
   CHECK(wire::find_int(p->bytes, p->length)->records[0].sent_bytes == 3000);
   pool.give(p);
   CHECK(pool.lent() == 0);
+}
+
+// One frame through a switch of two ports; `change` may do something to it before.
+struct Through {
+  sim::PacketPool pool;
+  std::unique_ptr<sim::Switch> device;
+
+  explicit Through(const sim::SwitchOptions& options)
+      : device(*sim::Switch::make(options, pool, Instant{})) {}
+
+  void send(Instant now, uint8_t ecn = 0, uint16_t udp_port = wire::kIntUdpPort) {
+    sim::Packet* const p = pool.take();
+    *p = {};
+    p->length = 1000 - sim::kWireOverhead;
+    p->path.destination_port = udp_port;
+    p->ecn = ecn;
+    const wire::IntBlock block;
+    std::memcpy(p->bytes, &block, sizeof block);
+    device->receive(0, 1, p, now);
+  }
+  // Those that have left by `now`: their blocks, and their ECN bits.
+  std::vector<std::pair<wire::IntBlock, uint8_t>> left(Instant now) {
+    device->run(now);
+    std::vector<std::pair<wire::IntBlock, uint8_t>> frames;
+    while (!device->departed().empty()) {
+      sim::Packet* const p = device->departed().pop();
+      wire::IntBlock block;
+      std::memcpy(&block, p->bytes, sizeof block);
+      frames.emplace_back(block, p->ecn);
+      pool.give(p);
+    }
+    return frames;
+  }
+};
+
+TEST_CASE("a switch marks and stamps only what may be") {
+  Through t({.mbps = {10'000, 10'000}, .kmin_us = 0.1, .kmax_us = 0.1, .pmax = 1});
+  for (const uint8_t ecn : {0, 1, 2, 3, 0}) t.send(Instant{}, ecn);
+  t.send(Instant{}, 0, 4791);
+  const auto frames = t.left(Instant{} + Duration::from_us(100));
+  REQUIRE(frames.size() == 6);
+  const uint8_t expected[] = {0, 3, 3, 3, 0, 0};
+  for (size_t i = 0; i < 6; ++i) CHECK(frames[i].second == expected[i]);
+  for (size_t i = 0; i < 6; ++i) CHECK(frames[i].first.hops == (i == 5 ? 0 : 1));
+  CHECK(t.device->counters().marked == 2);
+  Through silent({.mbps = {10'000, 10'000}, .telemetry = false});
+  silent.send(Instant{});
+  CHECK(silent.left(Instant{} + Duration::from_us(100)).at(0).first.hops == 0);
+}
+
+TEST_CASE("a fault delays, loses its share, and hits one port") {
+  Through t({.mbps = {10'000, 10'000}, .delay = Duration::from_us(1)});
+  t.device->set_fault(1, {.delay = Duration::from_us(30)});
+  t.send(Instant{});
+  CHECK(t.left(Instant{} + Duration::from_ns(32'700)).empty());
+  CHECK(t.left(Instant{} + Duration::from_ns(32'800)).size() == 1);
+  t.device->set_fault(1, {.loss_ppm = 250'000, .delay = {}});
+  Instant now = Instant{} + Duration::from_us(100);
+  for (int i = 0; i < 1000; ++i) t.send(now = now + Duration::from_us(1));
+  const size_t left = t.left(now + Duration::from_us(100)).size();
+  CHECK(left > 700);
+  CHECK(left < 800);
+  CHECK(t.device->counters().faulted == 1000 - left);
+  t.device->set_fault(1, {.trim_ppm = 1'000'000, .delay = {}});
+  const uint64_t bytes = t.device->sent_bytes(1);
+  t.send(now = now + Duration::from_us(200));
+  CHECK(t.left(now + Duration::from_us(100)).size() == 1);
+  CHECK(t.device->counters().trimmed == 1);
+  CHECK(t.device->sent_bytes(1) - bytes == sim::Switch::kTrimmed + sim::kWireOverhead);
+  t.device->set_fault(0, {.blackhole = true, .delay = {}});
+  t.device->set_fault(1, {});
+  t.send(now = now + Duration::from_us(200));
+  CHECK(t.left(now + Duration::from_us(100)).size() == 1);
+}
+
+TEST_CASE("a switch that was told T writes digests of its utilisation") {
+  Through t({.mbps = {10'000, 10'000}, .digest_rtt = Duration::from_us(8)});
+  Instant now;
+  for (int i = 0; i < 100; ++i) t.send(now = now + Duration::from_ns(1600));  // half full
+  const auto half = t.left(now + Duration::from_us(100));
+  CHECK(congestion::decode_digest(half.back().first.digest) == Approx(0.5).epsilon(0.15));
+  now = now + Duration::from_us(100);
+  for (int i = 0; i < 100; ++i)
+    t.send(now = now + Duration::from_ns(400));  // twice as much as fits
+  const auto full = t.left(now + Duration::from_us(200));
+  CHECK(congestion::decode_digest(full.at(50).first.digest) > 2);
 }
 
 struct Seen {

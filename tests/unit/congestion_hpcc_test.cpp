@@ -76,6 +76,28 @@ TEST_CASE("hpcc: max_stage 0 always multiplies, 5 adds five times first") {
   CHECK(run(erratum, 1) == Approx(cut / (0.5 / 0.95) + 50e6).epsilon(1e-9));
 }
 
+TEST_CASE("hpcc: an impossible record says nothing, one of another path is only stored") {
+  const Preset preset = *make_preset("hpcc", kNetwork);
+  Controller c;
+  c.start(preset);
+  const auto tell = [&](IntHop hop, uint16_t path = 0, size_t hops = 1) {
+    const IntHop both[] = {hop, hop};
+    Ack ack = ack_of(2000, 100'000, {both, hops});
+    ack.path = path;
+    c.on_ack(preset, ack);
+  };
+  tell({100'000, 10'000, 0, 0});
+  tell({100'000, 10'000, 1000, 500'000});        // no time has passed
+  tell({100'000, 9000, 2000, 500'000});          // time went back
+  tell({0, 20'000, 100'000, 500'000});           // a port without a rate
+  tell({100'000, 30'000, 900'000, 500'000}, 1);  // another way
+  CHECK(c.rate() == 100e9);
+  tell({100'000, 40'000, 1'900'000, 500'000}, 1, 2);  // of two hops
+  CHECK(c.rate() == 100e9);
+  tell({100'000, 50'000, 2'900'000, 500'000}, 1, 2);
+  CHECK(c.rate() < 100e9);
+}
+
 TEST_CASE("hpcc: the fullest of five hops counts; a path of another length starts over") {
   const Preset preset = *make_preset("hpcc", kNetwork);
   Controller c;

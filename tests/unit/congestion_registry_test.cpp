@@ -45,6 +45,14 @@ TEST_CASE("the window's base is the network's rate, not the flow's") {
   CHECK(preset->line_rate == 25e9);
 }
 
+TEST_CASE("the default least rate leaves a slow line something to control") {
+  const Conditions slow{.line = Rate{100'000'000}, .rtt = Duration::from_us(100), .network = {}};
+  CHECK(make_preset("hpcc", slow)->min_rate == 10e6);
+  CHECK(make_preset("hpcc", kNetwork)->min_rate == 1e9);
+  const Setting least[] = {{"min_rate_mbps", 50}};
+  CHECK(make_preset("hpcc", slow, least)->min_rate == 50e6);
+}
+
 TEST_CASE("settings replace defaults; bad ones say what is valid") {
   const Setting eta[] = {{"eta", 0.99}};
   Result<Preset> preset = make_preset("hpcc", kNetwork, eta);

@@ -53,7 +53,7 @@ congestion::Kind probe(congestion::Signal signal) {
 struct Bench {
   congestion::Kind kind;
   congestion::Preset preset;
-  HostQueue own{kLine};
+  HostQueue own{kLine, 10'000};
   Pacer pacer;
 
   Bench(congestion::Signal signal, bool telemetry, Duration quantum = {}, bool windowed = false)
@@ -208,6 +208,21 @@ TEST_CASE("where nobody tells, the own queue is the one hop, on a path of its ow
   CHECK(heard[0].hops[0].time_ns == 500);
   CHECK(heard[0].hops[0].sent_bytes == 2 * each);
   CHECK(heard[0].hops[0].queue_bytes == 2 * each - 500);
+}
+
+TEST_CASE("a digest of the way goes on; where there is none, that of the own queue") {
+  Bench b(congestion::Signal::digest, true);
+  for (int i = 0; i < 2; ++i) b.pacer.on_sent(at(0), i + 1, 1000, false);
+  wire::IntBlock block = echo(0);
+  block.digest = 99;
+  b.pacer.on_echo(block);
+  CHECK(b.pacer.on_acknowledged(at(9000), 1, 1024));
+  CHECK(heard[0].ack.digest == 99);
+  block.digest = 0;  // hops that write records only
+  b.pacer.on_echo(block);
+  CHECK_FALSE(b.pacer.on_acknowledged(at(9000), 2, 1024));
+  // The first packet, 1,190 B of a line that carries 10,000 B in T.
+  CHECK(heard[1].ack.digest == congestion::encode_digest(0.119, 0.5));
 }
 
 TEST_CASE("a loss is heard, and a deadline that passed in a pause is made up for") {

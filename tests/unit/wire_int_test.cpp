@@ -49,6 +49,14 @@ TEST_CASE("a block has exactly these bytes") {
   CHECK(kIntUdpPort == 4796);
 }
 
+TEST_CASE("the digest is that of the fullest hop") {
+  std::vector<std::byte> bytes = empty_block();
+  for (const uint8_t code : {uint8_t{7}, uint8_t{200}, uint8_t{0}, uint8_t{9}})
+    stamp_int(bytes.data(), static_cast<uint32_t>(bytes.size()), 1, {1, 2, 3, 4}, code);
+  CHECK(bytes[3] == std::byte{200});
+  CHECK(block_of(bytes).hops == 4);
+}
+
 TEST_CASE("hops beyond the fifth are counted and have no record") {
   std::vector<std::byte> bytes = empty_block();
   bytes.resize(bytes.size() + 16, std::byte{0x5A});  // the frame behind the block

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "lib/congestion/controller.hpp"
+#include "lib/engine/rc/host_queue.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
@@ -22,8 +22,8 @@ class Flight {
     uint64_t end = 0;   // PSN behind the packet
     uint64_t sent = 0;  // payload bytes since the start, this packet included
     Instant at;
-    bool again = false;      // sent before: its time tells nothing
-    congestion::IntHop own;  // our own queue
+    bool again = false;    // sent before: its time tells nothing
+    HostQueue::Found own;  // our own queue
   };
 
   bool empty() const noexcept { return head_ == tail_; }
@@ -32,7 +32,7 @@ class Flight {
   const Mark& oldest() const noexcept { return marks_[head_ % kMarks]; }
 
   void add(uint64_t end, uint32_t payload, Instant at, bool again,
-           const congestion::IntHop& own) noexcept {
+           const HostQueue::Found& own) noexcept {
     sent_ += payload;
     newest_ = end;
     furthest_ = std::max(furthest_, end);

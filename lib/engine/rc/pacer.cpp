@@ -51,7 +51,7 @@ Duration Pacer::leave(Instant now, uint32_t payload) noexcept {
   return late;
 }
 
-congestion::IntHop Pacer::pass_own_queue(Instant now, uint32_t payload) noexcept {
+HostQueue::Found Pacer::pass_own_queue(Instant now, uint32_t payload) noexcept {
   if (!lives_on_telemetry()) return {};
   return own_queue_.pass(now, payload + header_bytes_);
 }
@@ -80,6 +80,7 @@ void Pacer::on_echo(const wire::IntBlock& echo) noexcept {
   }
   echoed_ = true;
   path_ = echo.path;
+  digest_ = echo.digest;
   hop_count_ = echo.count();
   for (size_t i = 0; i < hop_count_; ++i) {
     const wire::IntRecord& r = echo.records[i];
@@ -134,12 +135,17 @@ bool Pacer::tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool g
   ack.retransmitted = newest.again;
   ack.marked = std::exchange(ecn_new_, 0);
   // An acknowledgement without a word of the way (by a READ response) is not blind: others tell.
-  const bool blind = lives_on_telemetry() && (echoed ? hop_count_ == 0 : !telemetry_);
+  const bool nothing =
+      preset_.kind->signal == congestion::Signal::digest ? digest_ == 0 : hop_count_ == 0;
+  const bool blind = lives_on_telemetry() && (echoed ? nothing : !telemetry_);
   ack.path = blind ? kOwnPath : path_;
-  if (blind)
-    ack.hops = {&newest.own, 1};
-  else if (echoed)
+  if (blind) {
+    ack.hops = {&newest.own.hop, 1};
+    ack.digest = newest.own.digest;
+  } else if (echoed) {
     ack.hops = {hops_.data(), hop_count_};
+    ack.digest = digest_;
+  }
   controller_.on_ack(preset_, ack);
   changed_rate(before, now);
   return !blind;

@@ -71,7 +71,8 @@ class Pacer {
 
  private:
   bool lives_on_telemetry() const noexcept {
-    return preset_.kind->signal == congestion::Signal::telemetry;
+    return preset_.kind->signal == congestion::Signal::telemetry ||
+           preset_.kind->signal == congestion::Signal::digest;
   }
   uint64_t sent() const noexcept {
     return requests_.sent() + (responses_ ? responses_->sent() : 0);
@@ -81,7 +82,7 @@ class Pacer {
   }
   Duration patience() const noexcept;
   Duration leave(Instant now, uint32_t payload) noexcept;
-  congestion::IntHop pass_own_queue(Instant now, uint32_t payload) noexcept;
+  HostQueue::Found pass_own_queue(Instant now, uint32_t payload) noexcept;
   bool tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool guess,
             uint32_t packet_bytes) noexcept;
   void changed_rate(double before, Instant now) noexcept;
@@ -100,7 +101,8 @@ class Pacer {
   uint16_t ecn_seen_ = 0;              // the peer's count of packets that met ECN
   uint32_t ecn_new_ = 0;               // not told to the controller yet
   uint16_t path_ = 0;
-  bool echoed_ = false;  // an echo waits for its acknowledgement: path_, hop_count_, hops_
+  bool echoed_ = false;  // an echo waits for its acknowledgement: path_, hop_count_, hops_, digest_
+  uint8_t digest_ = 0;
   size_t hop_count_ = 0;
   std::array<congestion::IntHop, congestion::kMaxHops> hops_;
 };

@@ -15,6 +15,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/wire/int_block.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port {
@@ -43,9 +44,10 @@ ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Optio
   return self;
 }
 
-engine::Capabilities describe(const dpdk::Device& device, const Gid& address) {
+engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bool telemetry) {
   engine::Capabilities c;
-  const uint32_t headers = (address.is_ipv4() ? 20 : 40) + kHeaders;
+  const uint32_t headers =
+      (address.is_ipv4() ? 20 : 40) + kHeaders + (telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0);
   c.max_mtu = 4096;
   c.active_mtu =
       std::clamp(std::bit_floor(std::max(device.mtu(), headers + 1) - headers), 256u, 4096u);
@@ -53,6 +55,7 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address) {
   c.integrity_bits = 32;
   c.gather = true;
   c.ecn = true;
+  c.telemetry = telemetry;
   c.in_flight_limit = 512 * 1024;  // fits a ring of 1,024 buffers, small frames too
   c.packet_overhead = 512;
   return c;
@@ -75,8 +78,9 @@ DpdkPort::DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer)
     : device_(std::move(device)),
       neighbours_(self_of(device_, options)),
       udp_port_(options.udp_port),
+      telemetry_port_(options.telemetry_port),
       timer_(timer) {
-  capabilities_ = describe(device_, neighbours_.self().address);
+  capabilities_ = describe(device_, neighbours_.self().address, telemetry_port_ != 0);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_.mac());
   looped_.reserve(kBurst);
@@ -138,7 +142,8 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
   }
   const ethernet::Neighbours::Self& self = neighbours_.self();
   if (outer.destination != self.address || outer.vlan != self.vlan ||
-      outer.destination_port != udp_port_) {
+      (outer.destination_port != udp_port_ &&
+       (outer.destination_port != telemetry_port_ || telemetry_port_ == 0))) {
     ++counters_.rx_foreign;
     return false;
   }

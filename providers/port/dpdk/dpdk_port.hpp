@@ -55,9 +55,10 @@ class DpdkPort final : public engine::Port {
   dpdk::Device device_;
   engine::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;
-  const uint16_t udp_port_;  // where frames of the protocol come to
-  int timer_;                // wakes a sleeper: most virtual devices have no descriptor
-  int64_t slept_ns_ = 0;     // since the last frame came
+  const uint16_t udp_port_;        // where frames of the protocol come to
+  const uint16_t telemetry_port_;  // and those with telemetry; 0: none
+  int timer_;                      // wakes a sleeper: most virtual devices have no descriptor
+  int64_t slept_ns_ = 0;           // since the last frame came
   Counters counters_;
   std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()
   std::array<rte_mbuf*, kBurst> received_{};

@@ -96,6 +96,7 @@ Result<Options> parse_options(const engine::PortOptions& options) {
   Options result;
   result.device = options.where;
   result.udp_port = options.udp_port;
+  result.telemetry_port = options.telemetry_port;
   for (const auto& [key, value] : options.options) {
     bool good = true;
     if (!take_own(key, value, result, good)) {

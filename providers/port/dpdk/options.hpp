@@ -23,6 +23,7 @@ struct Options {
   Gid gateway;
   uint32_t vlan = 0;
   uint16_t udp_port = 4791;                                  // where frames of the protocol come to
+  uint16_t telemetry_port = 0;                               // and those with telemetry; 0: none
   std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
   HugePages huge = HugePages::automatic;

@@ -33,13 +33,6 @@ Operation operation(std::string_view name) {
   throw std::runtime_error("no operation " + std::string(name));
 }
 
-Service service(std::string_view name) {
-  if (name == "rc") return Service::rc;
-  if (name == "uc") return Service::uc;
-  if (name == "ud") return Service::ud;
-  throw std::runtime_error("no service " + std::string(name));
-}
-
 bool is_atomic(Operation operation) {
   return operation == Operation::compare_swap || operation == Operation::fetch_add;
 }
@@ -98,10 +91,9 @@ std::span<std::byte> Puppet::part(uint64_t offset, uint64_t length) {
 
 std::string Puppet::open(const Words& words) {
   size_ = (words.number("memory") + kAlignment - 1) / kAlignment * kAlignment;
-  const size_t all = size_ + kAlignment;  // with the endpoint's own part
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, all)));
-  std::memset(memory_.get(), 0, all);
-  const Target target = endpoint_.open(words.text("device"), {memory_.get(), all});
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)));
+  std::memset(memory_.get(), 0, size_);
+  const Target target = endpoint_.open(words.text("device"), {memory_.get(), size_});
   return "gid=" + target.gid +
          " address=" + std::to_string(reinterpret_cast<uintptr_t>(memory_.get())) +
          " rkey=" + std::to_string(target.rkey);
@@ -202,7 +194,7 @@ std::string Puppet::obey(const std::string& line) {
   if (name == "collect") return collect(words);
   if (name == "qp")
     return "qpn=" +
-           std::to_string(endpoint_.make_qp(service(words.text("type")),
+           std::to_string(endpoint_.make_qp(words.text("type") == "uc",
                                             static_cast<uint32_t>(words.number("depth", 256)),
                                             static_cast<uint32_t>(words.number("access", 15))));
   if (name == "ramp") {

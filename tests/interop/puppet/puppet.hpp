@@ -9,7 +9,7 @@
 //       a device and registered memory of so many bytes: gid address rkey. libibverbs: NAME, or
 //       NAME@ADDRESS to use another address than the first IPv4 one
 //   qp type= depth= access=
-//       a new queue pair, rc, uc or ud, instead of the last one: qpn. Rights as weft::Access
+//       a new queue pair, rc or uc, instead of the last one: qpn. Rights as weft::Access
 //   connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd=
 //   fill offset= length= seed=
 //       bytes that depend on their place and the seed
@@ -38,11 +38,6 @@
 #include <string_view>
 
 namespace interop {
-
-enum class Service : uint8_t { rc, uc, ud };
-
-inline constexpr uint32_t kQkey = 0x11111111;   // of UD queue pairs, on both ends
-inline constexpr uint32_t kNetworkHeader = 40;  // what UD puts before a received payload
 
 enum class Operation : uint8_t {
   send,
@@ -106,10 +101,9 @@ struct Done {
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
-  // The last kNetworkHeader bytes of the memory are the endpoint's, for headers of datagrams.
   virtual Target open(const std::string& device, std::span<std::byte> memory) = 0;
-  // Returns the queue pair's number. `access` is not for UD.
-  virtual uint32_t make_qp(Service service, uint32_t depth, uint32_t access) = 0;
+  // Returns the queue pair's number. Unreliable: UC instead of RC.
+  virtual uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) = 0;
   virtual void connect(const Route& route) = 0;
   virtual void post(const Request& request) = 0;
   virtual void receive(std::byte* data, uint32_t length) = 0;

@@ -101,30 +101,26 @@ class VerbsEndpoint final : public Endpoint {
     need(context_, name.c_str());
     domain_ = need(ibv_alloc_pd(context_), "protection domain");
     region_ = need(ibv_reg_mr(domain_, memory.data(), memory.size(), kAllRights), "memory region");
-    header_ = memory.data() + memory.size() - kNetworkHeader;
     channel_ = need(ibv_create_comp_channel(context_), "completion channel");
     cq_ = need(ibv_create_cq(context_, 16384, nullptr, channel_, 0), "completion queue");
     return {find_gid(at == std::string::npos ? "" : device.substr(at + 1)), region_->rkey};
   }
 
-  uint32_t make_qp(Service service, uint32_t depth, uint32_t access) override {
-    constexpr ibv_qp_type kTypes[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+  uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) override {
     if (qp_ != nullptr) ibv_destroy_qp(qp_);
     while (next(0)) {
     }
     ibv_qp_init_attr init{};
-    init.qp_type = kTypes[static_cast<size_t>(service)];
+    init.qp_type = unreliable ? IBV_QPT_UC : IBV_QPT_RC;
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {depth, depth, 1, 2, 0};
+    init.cap = {depth, depth, 1, 1, 0};
     init.sq_sig_all = 1;
     qp_ = need(ibv_create_qp(domain_, &init), "queue pair");
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = 1;
     attributes.qp_access_flags = access;  // the numbers are those of weft::Access
-    attributes.qkey = kQkey;
-    modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                           (datagrams() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+    modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     return qp_->qp_num;
   }
 
@@ -145,16 +141,9 @@ class VerbsEndpoint final : public Endpoint {
     if (inet_pton(AF_INET6, v6.c_str(), attributes.ah_attr.grh.dgid.raw) != 1)
       throw std::runtime_error("gid " + route.gid + "?");
     const bool reliable = qp_->qp_type == IBV_QPT_RC;
-    if (datagrams()) {
-      if (peer_ != nullptr) ibv_destroy_ah(peer_);
-      peer_ = need(ibv_create_ah(domain_, &attributes.ah_attr), "address handle");
-      peer_number_ = route.qpn;
-    }
-    modify(attributes, datagrams()
-                           ? IBV_QP_STATE
-                           : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                 IBV_QP_RQ_PSN |
-                                 (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+    modify(attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                           IBV_QP_RQ_PSN |
+                           (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = route.psn;
     attributes.timeout = route.timeout;
@@ -178,8 +167,6 @@ class VerbsEndpoint final : public Endpoint {
     work.imm_data = htonl(request.imm);
     if (work.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
       work.wr.atomic = {request.remote_address, request.compare_add, request.swap, request.rkey};
-    } else if (datagrams()) {
-      work.wr.ud = {peer_, peer_number_, kQkey};
     } else {
       work.wr.rdma.remote_addr = request.remote_address;
       work.wr.rdma.rkey = request.rkey;
@@ -189,8 +176,8 @@ class VerbsEndpoint final : public Endpoint {
   }
 
   void receive(std::byte* data, uint32_t length) override {
-    ibv_sge pieces[] = {sge(header_, kNetworkHeader), sge(data, length)};
-    ibv_recv_wr work{0, nullptr, datagrams() ? pieces : pieces + 1, datagrams() ? 2 : 1};
+    ibv_sge piece = sge(data, length);
+    ibv_recv_wr work{0, nullptr, &piece, 1};
     ibv_recv_wr* bad = nullptr;
     if (const int error = ibv_post_recv(qp_, &work, &bad)) fail("post_recv", error);
   }
@@ -202,13 +189,10 @@ class VerbsEndpoint final : public Endpoint {
       if (ibv_poll_cq(cq_, 1, &done) == 0 && !sleep_and_poll(done, limit_ms)) return {};
     }
     const bool receive = (done.opcode & IBV_WC_RECV) != 0;
-    const uint32_t before = receive && datagrams() ? kNetworkHeader : 0;
-    return Done{receive, status_name(done.status), done.byte_len - before, ntohl(done.imm_data)};
+    return Done{receive, status_name(done.status), done.byte_len, ntohl(done.imm_data)};
   }
 
  private:
-  bool datagrams() const { return qp_ != nullptr && qp_->qp_type == IBV_QPT_UD; }
-
   bool sleep_and_poll(ibv_wc& done, int limit_ms) {
     pollfd wait = {channel_->fd, POLLIN, 0};
     while (poll(&wait, 1, limit_ms) == 1) {
@@ -247,9 +231,6 @@ class VerbsEndpoint final : public Endpoint {
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
-  std::byte* header_ = nullptr;
-  ibv_ah* peer_ = nullptr;  // UD
-  uint32_t peer_number_ = 0;
   uint8_t gid_index_ = 0;
 };
 
