@@ -37,9 +37,13 @@ FabricPort::FabricPort(Wiring& wiring, uint32_t node, uint32_t number)
   capabilities_.gather = true;
   capabilities_.ecn = true;
   capabilities_.lossless = wiring.scheme.fabric.pfc;
-  capabilities_.telemetry = wiring.scheme.fabric.telemetry.mode == fabric::Telemetry::records;
+  capabilities_.telemetry = wiring.scheme.fabric.telemetry.mode != fabric::Telemetry::none;
   capabilities_.in_flight_limit = 1u << 31;  // windows are the controller's
   capabilities_.packet_overhead = 0;
+}
+
+bool FabricPort::records() const noexcept {
+  return wiring_.scheme.fabric.telemetry.mode == fabric::Telemetry::records;
 }
 
 bool FabricPort::has_room() const noexcept {
@@ -94,7 +98,7 @@ fabric::Packet FabricPort::pack(const engine::TxFrame& frame) {
     packet.tag.event = Event::data;
     packet.bytes = static_cast<uint16_t>(stored.payload + scheme.data_overhead + stored.length -
                                          prefix - sizeof(wire::Bth));
-    if (prefix != 0)
+    if (records())
       packet.stamp = wiring_.telemetry.take(static_cast<uint32_t>(wiring_.wheel.now() / 1000));
   } else {
     packet.tag.event = Event::nak;  // an answer without a telemetry block of the fabric's own
@@ -120,8 +124,12 @@ bool FabricPort::arrive(const fabric::Packet& packet) {
 
 // What the switches said, in the form of the wire (lib/wire/INT.md).
 void FabricPort::put_telemetry(const fabric::Packet& packet, StoredFrame& frame) {
-  const fabric::TelemetryBlock& said = wiring_.telemetry[packet.stamp];
   auto& block = *reinterpret_cast<wire::IntBlock*>(frame.bytes.data());
+  if (!records()) {
+    block.digest = static_cast<uint8_t>(packet.stamp);
+    return;
+  }
+  const fabric::TelemetryBlock& said = wiring_.telemetry[packet.stamp];
   block.hops = static_cast<uint8_t>(said.count);
   for (uint32_t i = 0; i < said.count; ++i) {
     const congestion::IntHop& hop = said.hops[i];

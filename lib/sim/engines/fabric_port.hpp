@@ -41,6 +41,7 @@ class FabricPort final : public engine::Port {
   bool has_held() const noexcept;
 
  private:
+  bool records() const noexcept;  // switches write records, not a digest
   fabric::Packet pack(const engine::TxFrame& frame);
   void put_telemetry(const fabric::Packet& packet, StoredFrame& frame);
 

@@ -179,8 +179,6 @@ Result<void> check_engines(const Scheme& scheme) {
   };
   if (scheme.sprayed())
     return refuse("it sprays packets, which the RoCE engine does not: use --fidelity flow");
-  if (scheme.kind->signal == Signal::digest)
-    return refuse("its digest is not on the engine's wire: use --fidelity flow");
   const uint32_t mtu = scheme.payload;
   if (mtu < 256 || mtu > 4096 || (mtu & (mtu - 1)) != 0)
     return refuse("with engines net.payload is a path MTU: 256, 512, 1024, 2048 or 4096");
