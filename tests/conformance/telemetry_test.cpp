@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/conformance/connect_support.hpp"
+#include "tests/conformance/fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft {
@@ -62,6 +63,20 @@ TEST_CASE("telemetry is agreed when both devices have it") {
   // Nobody stamps here: hpcc has its own queue, and says so.
   CHECK(counter(c.from.device, "acks_without_telemetry") > 0);
 }
+
+void agreed_on(Wire wire) {
+  const std::string spec = device_string(wire);
+  Connected c((spec + ",cc=hpcc").c_str(), (spec + ",telemetry=1").c_str());
+  CHECK(c.a.query().telemetry == true);
+  transfer(c.from, c.a, c.to, 100'000);
+  // No frame was refused for its port or its block, and every answer had one.
+  for (const Endpoint* e : {&c.from, &c.to})
+    for (const char* const bad : {"rx_bad_telemetry", "rx_unagreed_telemetry", "rx_icrc_error"})
+      CHECK(counter(e->device, bad) == 0);
+  CHECK(counter(c.from.device, "acks_without_telemetry") > 0);
+}
+WEFT_ON_WIRE(agreed_on, "frames with telemetry cross", udp)
+WEFT_ON_WIRE(agreed_on, "frames with telemetry cross", dpdk)
 
 TEST_CASE("telemetry is left out when one device has none") {
   const bool first = GENERATE(false, true);
