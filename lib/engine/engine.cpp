@@ -155,6 +155,8 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
 // Answers, then requests. Under a controller both wait for the same time to leave, so that they
 // take turns at being first. True: there is more than fits.
 bool Engine::serve(QueuePair& qp, Instant now) noexcept {
+  if (!rc::has_replies(qp))
+    return rc::send_requests(*this, qp, builder_, kQuantum, now) == Served::more;
   const size_t before = builder_.count();
   const auto reply = [&] { return rc::send_replies(*this, qp, builder_, kQuantum, now); };
   if (qp.req.pacer && qp.res.replies_last) {

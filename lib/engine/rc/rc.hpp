@@ -66,7 +66,9 @@ Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t q
                     Instant now) noexcept;
 // Sends the waiting acknowledgement of `qp`, if nothing must go before it; true if it left.
 bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept;
-bool has_replies(const QueuePair& qp) noexcept;
+inline bool has_replies(const QueuePair& qp) noexcept {
+  return qp.res.reply_head != qp.res.reply_tail || qp.res.nak_queued;
+}
 // The peer reports the READ responses that reached it (lib/wire/INT.md).
 void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept;
 // What reports the READ responses that reached us.

@@ -119,10 +119,6 @@ Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, 
 
 }  // namespace
 
-bool has_replies(const QueuePair& qp) noexcept {
-  return qp.res.reply_head != qp.res.reply_tail || qp.res.nak_queued;
-}
-
 Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
                     Instant now) noexcept {
   Responder& res = qp.res;
