@@ -65,7 +65,7 @@ TEST_CASE("an engine's flows take as long as light hosts' do, under each kind of
 }
 
 TEST_CASE("an incast of engines has the queue that light hosts make") {
-  const char* const name = GENERATE("hpcc", "dcqcn-paper", "none+win");
+  const char* const name = GENERATE("hpcc", "hpcc-pint", "dcqcn-paper", "none+win");
   INFO(name);
   const fabric::Topology network = star(9);
   const std::vector<FlowSpec> flows = incast(8, 300'000);
