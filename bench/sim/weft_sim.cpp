@@ -65,16 +65,16 @@ int main(int argc, char** argv) {
       ->add_option("--fidelity", fidelity,
                    "flow: light hosts; engine: hosts that run the RoCE engine (host.fidelity)")
       ->check(CLI::IsMember({"flow", "engine"}));
-  CLI::Option* const series = runner->add_option(
-      "--series", run.series_flows,
-      "Write series.csv too: rates over time of these flows (0,3: numbers in the list; at most 8)");
-  series->delimiter(',')->expected(0, 8);
+  runner->add_flag("--series", run.series, "Write series.csv too: rates and queue over time");
+  runner
+      ->add_option("--series-flows", run.series_flows,
+                   "Rates of these flows: 0,3 (numbers in the list), at most 8; default: the first")
+      ->delimiter(',');
   runner->add_option("--pcap", run.pcap,
                      "Capture of what arrives at hosts, as RoCEv2; of several runs one file each");
   runner->add_option("--pcap-flows", run.pcap_flows, "Of these flows only: 0,3")->delimiter(',');
   CLI::App* const keys = app.add_subcommand("keys", "List every key with its default and unit");
   CLI11_PARSE(app, argc, argv);
-  run.series = series->count() > 0;
   if (keys->parsed()) return command_keys();
   if (!fidelity.empty()) run.settings.push_back("host.fidelity=" + fidelity);
   return bench::command_run(run);

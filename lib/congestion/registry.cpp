@@ -3,22 +3,56 @@
 #include "lib/congestion/registry.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <mutex>
 
 #include "lib/congestion/kinds.hpp"
 
 namespace weft::congestion {
 namespace {
 
-constexpr const Kind* kKinds[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic,      &kDcqcnHpccsim,
-                                  &kHpcc,  &kHpccPint,   &kTimely,        &kTimelyPatched,
-                                  &kSwift, &kPowerTcp,   &kThetaPowerTcp, &kDctcp,
-                                  &kNscc,  &kRccc,       &kNsccRccc};
+constexpr const Kind* kBuiltIn[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic,      &kDcqcnHpccsim,
+                                    &kHpcc,  &kHpccPint,   &kTimely,        &kTimelyPatched,
+                                    &kSwift, &kPowerTcp,   &kThetaPowerTcp, &kDctcp,
+                                    &kNscc,  &kRccc,       &kNsccRccc};
 constexpr std::string_view kSuffix = "+win";
+constexpr size_t kMostKinds = 64;
+
+// The built-in kinds, then those of the user. Only grows; readers see whole rows.
+class Kinds {
+ public:
+  Kinds() { std::copy(std::begin(kBuiltIn), std::end(kBuiltIn), rows_.begin()); }
+
+  std::span<const Kind* const> rows() const noexcept {
+    return {rows_.data(), count_.load(std::memory_order_acquire)};
+  }
+  bool add(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    const size_t count = rows().size();
+    const auto same = [&](const Kind* row) { return row->name == kind.name; };
+    if (count == kMostKinds || std::any_of(rows_.begin(), rows_.begin() + count, same))
+      return false;
+    rows_[count] = &kind;
+    count_.store(count + 1, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<const Kind*, kMostKinds> rows_{};
+  std::atomic<size_t> count_{std::size(kBuiltIn)};
+};
+
+Kinds& all_kinds() {
+  static Kinds kinds;
+  return kinds;
+}
 
 std::string list_of_names() {
   std::string text;
-  for (const Kind* kind : kKinds) text += (text.empty() ? "" : ", ") + std::string(kind->name);
+  for (const Kind* kind : kinds()) text += (text.empty() ? "" : ", ") + std::string(kind->name);
   return text;
 }
 
@@ -42,12 +76,12 @@ Result<void> apply(Preset& preset, const Setting& setting) {
 
 }  // namespace
 
-std::span<const Kind* const> kinds() noexcept { return kKinds; }
+std::span<const Kind* const> kinds() noexcept { return all_kinds().rows(); }
 
 Result<const Kind*> find_kind(std::string_view name, bool* with_window) {
   *with_window = name.ends_with(kSuffix);
   const std::string_view base = *with_window ? name.substr(0, name.size() - kSuffix.size()) : name;
-  for (const Kind* kind : kKinds)
+  for (const Kind* kind : kinds())
     if (kind->name == base) return kind;
   return Error{Code::not_found, "no controller '" + std::string(name) + "'; there are " +
                                     list_of_names() + ", each also with the suffix +win"};
@@ -85,3 +119,26 @@ Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
 }
 
 }  // namespace weft::congestion
+
+namespace weft {
+
+Result<void> add_controller(const congestion::Kind& kind) {
+  const auto wrong = [&](const char* text) {
+    return Error{Code::invalid_argument,
+                 "add_controller: '" + std::string(kind.name) + "' " + text};
+  };
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (kind.name.empty() || !std::all_of(kind.name.begin(), kind.name.end(), plain))
+    return wrong("is no name: use a-z, 0-9 and -");
+  if (kind.parameters.empty() || kind.parameters.size() > congestion::kMaxParameters ||
+      kind.parameters[congestion::kMinRate].name != "min_rate_mbps")
+    return wrong("needs parameters, at most 20, of which min_rate_mbps is the first");
+  if (kind.sprayed || kind.credit != nullptr)
+    return wrong("may not spray or need credit: those are built in");
+  if (!congestion::all_kinds().add(kind)) return wrong("is taken, or there are 64 controllers");
+  return {};
+}
+
+}  // namespace weft

@@ -7,6 +7,7 @@
 #include "providers/port/af_packet/af_packet_port.hpp"
 #include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
+#include "providers/port/middleware/tracer_port.hpp"
 #include "providers/port/shm/shm_port.hpp"
 #ifdef WEFT_HAVE_DPDK
 #include "providers/port/dpdk/dpdk_port.hpp"
@@ -35,6 +36,12 @@ PortResult wrap_pcap(std::unique_ptr<engine::Port> inner, const Options& options
   return middleware::PcapPort::wrap(std::move(inner), options[0].second);
 }
 
+PortResult wrap_tracer(std::unique_ptr<engine::Port> inner, const Options& options) {
+  if (options.size() != 1 || options[0].first != "tracer")
+    return Error{Code::invalid_argument, "tracer has one key: tracer=FILE"};
+  return middleware::TracerPort::wrap(std::move(inner), options[0].second);
+}
+
 // The keys come as written, "fault.loss"; the middleware knows them as "loss".
 PortResult wrap_fault(std::unique_ptr<engine::Port> inner, const Options& options) {
   Options own;
@@ -47,6 +54,7 @@ constexpr MiddlewareKind kMiddleware[] = {
     {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)",
      &wrap_fault},
     {"pcap", "pcap=FILE", &wrap_pcap},
+    {"tracer", "tracer=FILE", &wrap_tracer},
 };
 
 }  // namespace

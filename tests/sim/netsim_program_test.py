@@ -70,8 +70,8 @@ class Program(unittest.TestCase):
     def test_links_series_and_warm_up(self):
         out = self.path / "out"
         done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "hpcc,none",
-                   "--until", "2ms", "--set", "metrics.warm_up_ns=500", "--series", "1,0", "--out",
-                   out)
+                   "--until", "2ms", "--set", "metrics.warm_up_ns=500", "--series",
+                   "--series-flows", "1,0", "--out", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(out / "links.csv", newline="") as file:
             links = list(csv.DictReader(file))
@@ -122,6 +122,34 @@ class Program(unittest.TestCase):
                    "--pcap", self.path / "three.pcap")
         self.assertIn("not nscc", done.stderr)
 
+    def test_a_trace_of_a_real_run_is_replayed(self):
+        example = PROGRAM.parent / "rpc_pingpong"
+        trace = self.path / "trace-%p.csv"  # client and server are two processes
+        done = subprocess.run([example], capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "WEFT_DEVICE": f"roce+udp:lo,tracer={trace}"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        traces = sorted(self.path.glob("trace-*.csv"))
+        self.assertEqual(len(traces), 2)
+        seen = []
+        for trace in traces:
+            with open(trace, newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.assertGreater(len(rows), 1)
+            self.assertEqual({row["direction"] for row in rows}, {"in", "out"})
+            for row in rows:
+                self.assertEqual(row["src"] == "0", row["direction"] == "out")
+            seen.append(sorted((row["source"], row["destination"], row["operation"], row["bytes"])
+                               for row in rows))
+        self.assertEqual(seen[0], seen[1])  # both ends saw the same messages
+        out = self.path / "replayed"
+        done = run("run", "--topology", self.links, "--flows", traces[1], "--cc", "hpcc", "--out",
+                   out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out / "flows.csv", newline="") as file:
+            flows = list(csv.DictReader(file))
+        self.assertEqual(len(flows), len(seen[1]))
+        self.assertTrue(all(flow["fct_hpcc_ns"] for flow in flows))
+
     def check_page(self, path):
         page = path.read_text()
         self.assertNotRegex(page, r"(src|href)\s*=")  # loads nothing
@@ -171,7 +199,7 @@ class Program(unittest.TestCase):
             (["--flows", self.flows, "--until", "soon"], "is no time"),
             (["--flows", self.flows, "--seeds", "5..1"], "write a range like 1..5"),
             (["--flows", self.path / "none.csv"], "cannot be read"),
-            (["--flows", self.flows, "--series", "0,9"], "there is no flow 9"),
+            (["--flows", self.flows, "--series-flows", "0,9"], "there is no flow 9"),
             (["--flows", self.flows, "--pcap-flows", "4"], "there is no flow 4"),
             ([], "give a scenario file"),
         ]

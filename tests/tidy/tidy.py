@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "port_ethernet": PORT,
     "port_dpdk": PORT + " port_ethernet",
     "port_af_packet": PORT + " port_ethernet",
-    "examples": "",
+    "examples": "sim",
     "bench": "base",
     "simulator": "base congestion sim",  # bench/sim: the program weft_sim
     "coll": "base collective",  # bench/coll: the program weft_coll

@@ -74,5 +74,39 @@ TEST_CASE("settings replace defaults; bad ones say what is valid") {
   CHECK(!make_preset("hpcc", {}));
 }
 
+// Halves at each acknowledgement that says of a mark.
+void halve(State& state, const Preset&, const Ack& ack) {
+  if (ack.marked != 0) state.decision.rate /= 2;
+}
+constexpr Parameter kOwnParameters[] = {{"min_rate_mbps", "Mb/s", 1000, "test"},
+                                        {"nothing", "", 1, "test"}};
+constexpr Kind kOwn = {
+    .name = "own-halver", .what = "test", .parameters = kOwnParameters, .on_ack = halve};
+
+TEST_CASE("a user's controller goes by its name, within the bounds of its preset") {
+  Kind wrong = kOwn;
+  wrong.name = "Own";
+  CHECK(add_controller(wrong).error().message.find("is no name") != std::string::npos);
+  wrong.name = "hpcc";
+  CHECK(add_controller(wrong).error().message.find("is taken") != std::string::npos);
+  wrong.name = "other";
+  wrong.parameters = {};
+  CHECK(add_controller(wrong).error().message.find("min_rate_mbps") != std::string::npos);
+  const size_t before = kinds().size();
+  REQUIRE(add_controller(kOwn));
+  CHECK(kinds().size() == before + 1);
+  CHECK(!add_controller(kOwn));
+  const Setting settings[] = {{"nothing", 7}};
+  const Result<Preset> preset = make_preset("own-halver+win", kNetwork, settings);
+  REQUIRE(preset);
+  CHECK((*preset)[1] == 7);
+  Controller controller;
+  controller.start(*preset);
+  CHECK(controller.rate() == 100e9);
+  for (int i = 0; i < 20; ++i) controller.on_ack(*preset, {.marked = 1});
+  CHECK(controller.rate() == 1e9);
+  CHECK(controller.window() < 2000);
+}
+
 }  // namespace
 }  // namespace weft::congestion

@@ -91,6 +91,32 @@ TEST_CASE("a small buffer pauses and loses nothing; without PFC it drops and go-
     for (const FlowResult& flow : r->flows) CHECK(flow.fct_ns > 0);
 }
 
+TEST_CASE("a ring of switches whose buffers are small deadlocks under PFC, and says where") {
+  // Hosts 0..3 at switches 4..7 in a ring; every flow goes three switches on, clockwise.
+  std::vector<fabric::Cable> cables;
+  for (uint32_t i = 0; i < 4; ++i) cables.push_back({i, 4 + i, 100'000, 1000});
+  for (uint32_t i = 0; i < 4; ++i) cables.push_back({4 + i, 4 + (i + 1) % 4, 100'000, 1000});
+  const Result<fabric::Topology> ring = fabric::Topology::make(std::move(cables));
+  REQUIRE(ring);
+  std::vector<FlowSpec> flows;
+  for (uint32_t i = 0; i < 4; ++i)
+    flows.push_back({.src = i,
+                     .dst = (i + 2) % 4,
+                     .bytes = 5'000'000,
+                     .path = {i, 4 + i, 4 + (i + 1) % 4, 4 + (i + 2) % 4, (i + 2) % 4}});
+  const RunResult stuck = simulate(*ring, "none", flows, with({{"switch.buffer_mb", "0.5"}}));
+  CHECK(stuck.deadlocked);
+  CHECK(stuck.counters.dropped == 0);
+  CHECK(stuck.in_flight > 0);
+  // A circle through all four: "4 -> 5 -> 6 -> 7 -> 4" from any of them.
+  CHECK(std::count(stuck.deadlock.begin(), stuck.deadlock.end(), '>') == 4);
+  CHECK(stuck.deadlock.front() == stuck.deadlock.back());
+  // Enough room, or a window that fits, and nothing is ever paused.
+  const RunResult windowed = simulate(*ring, "hpcc", flows);
+  CHECK(!windowed.deadlocked);
+  for (const FlowResult& flow : windowed.flows) CHECK(flow.fct_ns > 0);
+}
+
 TEST_CASE("two flows of one NIC take turns; one NIC's rate bounds them") {
   const RunResult r = simulate(
       star(3), "none",

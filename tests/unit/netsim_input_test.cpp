@@ -109,6 +109,24 @@ TEST_CASE("a wrong file gets the line, the column and the reason") {
       contains(flows("start_ns,src,dst,bytes,path\n0,0,1,9,0-x-1\n"), ":2: path: 'x' is no node"));
   CHECK(contains(message_of(read_flows("/nonexistent/flows.csv")), "cannot be read"));
 
+  CHECK(
+      contains(flows("start_ns,src,dst,bytes,class\n0,0,1,9,8\n"), ":2: class: must be within 1"));
+
+  const auto events = [&](const std::string& text) {
+    const File file("at_ns,from,to,state,gbps,loss,both\n" + text);
+    return message_of(read_link_changes(file.path));
+  };
+  CHECK(contains(events("0,1,2,off,,,\n"), ":2: state: must be up or down"));
+  CHECK(contains(events("0,1,2,,,,\n"), ":2: nothing happens"));
+  CHECK(contains(events("0,1,2,,,1.5,\n"), ":2: loss: must be within 0 and 1"));
+  const File good("from,at_ns,to,loss,both\n4,100,0,0.5,0\n");
+  const Result<std::vector<fabric::LinkChange>> changes = read_link_changes(good.path);
+  REQUIRE(changes);
+  CHECK(changes->at(0).at_ns == 100);
+  CHECK(changes->at(0).loss == 0.5);
+  CHECK(!changes->at(0).both);
+  CHECK(!changes->at(0).up);
+
   const File links("node_a,node_b,gbps,delay_ns\n0,2,100,1000\n1,2,fast,1000\n");
   CHECK(contains(message_of(read_topology(links.path)), ":3: gbps: 'fast'"));
   const File islands("node_a,node_b,gbps,delay_ns\n0,2,1,1\n1,2,1,1\n3,5,1,1\n4,5,1,1\n");

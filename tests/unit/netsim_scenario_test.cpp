@@ -154,6 +154,17 @@ TEST_CASE("a wrong scenario gets the line, the key and the reason") {
   CHECK(complaint(net + "[[flows]]\nkind = \"poisson\"\nsizes = \"nobody\"\nload = 1\nuntil = "
                         "\"1ms\"\n")
             .find(":6: flows.sizes: ") == 0);
+  const std::string event = net + flows + "[[events]]\nfrom = 0\nto = 4\n";
+  CHECK(complaint(event + "state = \"down\"\n").find(":7: events.at: must say when") == 0);
+  CHECK(complaint(event + "at = \"1us\"\n").find(":7: events.state: nothing happens") == 0);
+  CHECK(complaint(event + "at = 1\nstate = \"off\"\n").find(":11: events.state: must be") == 0);
+  CHECK(complaint(event + "at = 1\nloss = 2\n").find(":11: events.loss: must be within 0") == 0);
+  CHECK(complaint(event + "at = 1\nloss = 0.1\nport = 3\n").find(":12: events.port: is no key") ==
+        0);
+  CHECK(complaint(net + flows + "[[events]]\nat = 1\nfrom = 0\nto = 1\nloss = 0.1\n")
+            .find(":10: events.to: from and to must be two nodes") == 0);
+  CHECK(complaint(net + flows + "class = 9\n").find(":7: flows.class: must be within 1 and 7") ==
+        0);
   CHECK(complaint("colour = 1\n" + net + flows).find(":1: colour: is no key here") == 0);
 }
 #endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A port that notes each RoCEv2 message with payload that it passes on: when it began, from whom to
+// whom, how long it was. The file is a flow list that `weft_sim run --flows FILE` replays: its
+// columns start_ns, src, dst and bytes are the simulator's; direction, operation and the addresses
+// are for people. Hosts are numbered as they appear, this one is 0; time begins with the first.
+//
+// A message is a SEND or a WRITE of RC, UC or UD, or the answer to a READ, and is written when its
+// last packet has passed; packets that are sent again do not count.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+#include "weft/result.hpp"
+
+namespace weft::middleware {
+
+using TraceClock = std::function<int64_t()>;  // ns
+int64_t monotonic_clock_ns();
+
+class TracerPort final : public engine::Port {
+ public:
+  // Creates the file; %p in its name stands for the process. Error: io_error with the path and the
+  // system's reason.
+  static Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> inner,
+                                                    const std::string& path,
+                                                    TraceClock clock = monotonic_clock_ns);
+
+  const engine::Capabilities& capabilities() const noexcept override {
+    return inner_->capabilities();
+  }
+  Gid address() const noexcept override { return inner_->address(); }
+  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
+  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override { inner_->release(frames); }
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
+  void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
+  // Going to sleep also writes the file's buffer out.
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override { inner_->finish_wait(); }
+  // The inner port's, and tracer_messages.
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+  // A queue pair as its receiver is called; answers to READs are another row of packet numbers.
+  using Stream = std::tuple<Gid, Gid, uint32_t, bool>;
+  struct Message {
+    int64_t start_ns = 0;
+    uint64_t bytes = 0;
+    Psn next;            // the packet number that comes next
+    bool known = false;  // whether it is
+    bool open = false;   // between first and last packet
+  };
+
+  TracerPort(std::unique_ptr<engine::Port> inner, File file, TraceClock clock);
+  void note(const engine::Path& path, const std::byte* head, uint32_t length, bool sent,
+            int64_t now);
+  void write(const Stream& stream, const Message& message, bool sent, const char* operation);
+  uint32_t number_of(const Gid& host);
+
+  std::unique_ptr<engine::Port> inner_;
+  File file_;
+  TraceClock clock_;
+  int64_t begin_ = -1;
+  std::map<Gid, uint32_t> hosts_;
+  std::map<Stream, Message> streams_;
+  uint64_t messages_ = 0;
+};
+
+}  // namespace weft::middleware
