@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Telemetry from anybody. Bit 0 of the first byte chooses: arbitrary bytes for the reader and the
 // stamping hop (in a heap buffer of exactly their size); or a requester under a controller that
-// lives on telemetry, whose acknowledgements echo arbitrary blocks, which no ICRC protects: rate
-// and window stay within their bounds and every request completes once.
+// lives on telemetry, whose acknowledgements and reports echo arbitrary blocks, which no ICRC
+// protects: rate and window stay within their bounds and every request completes once.
 #include <cmath>
 #include <memory>
 
@@ -36,7 +36,7 @@ void check_stamp(const uint8_t* data, size_t size) {
 }
 
 engine::EngineConfig config_of(uint8_t choice) {
-  constexpr const char* kNames[] = {"hpcc", "powertcp", "dctcp"};
+  constexpr const char* kNames[] = {"hpcc", "powertcp", "dctcp", "hpcc-pint"};
   engine::EngineConfig config;
   config.congestion = *congestion::make_preset(
       kNames[choice % std::size(kNames)],
@@ -56,9 +56,10 @@ void post(Fixture& f, Input& in) {
   if (f.engine.post_send(*f.qp, {&r, 1}, f.now)) f.sends.push_back({f.next_id++, true});
 }
 
-void acknowledge(Fixture& f, Input& in) {
+// An acknowledgement, or a report of READ responses, which nobody sent.
+void acknowledge(Fixture& f, Input& in, bool report) {
   test::Forgery p;
-  p.bth.opcode = wire::kRcAcknowledge;
+  p.bth.opcode = report ? wire::kCnp : wire::kRcAcknowledge;
   p.bth.dest = f.qp->number;
   p.bth.psn = Psn{static_cast<uint32_t>(f.qp->req.una) & Psn::kMask} + in.take<uint8_t>() % 8u;
   engine::Path path = f.path();
@@ -96,11 +97,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 3:
         f.transmit();
         break;
+      case 5:
+        acknowledge(f, in, true);
+        break;
       case 4:
         f.pass_time(Duration::from_us(in.take<uint8_t>()));
         break;
       default:
-        acknowledge(f, in);
+        acknowledge(f, in, false);
         break;
     }
     f.drain();
