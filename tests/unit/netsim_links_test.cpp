@@ -72,6 +72,27 @@ TEST_CASE("a flow keeps a path that was given, dead or not") {
   CHECK(r.flows[1].fct_ns < 200'000);
 }
 
+TEST_CASE("packets on their way when routes change go through cables, not past them") {
+  const fabric::Topology topology = leaf_spine(4, 100'000);
+  std::vector<FlowSpec> flows;
+  for (uint32_t i = 0; i < 4; ++i) flows.push_back({.src = i, .dst = 4 + i, .bytes = 2'000'000});
+  RunOptions options;
+  options.link_changes = {{.at_ns = 0, .from = 8, .to = 10, .up = false},
+                          {.at_ns = 100'000, .from = 8, .to = 10, .up = true}};
+  options.detection_ns = 0;
+  const RunResult r = simulate(topology, "hpcc", flows, Parameters(), options);
+  CHECK(r.counters.lost + r.counters.pauses == 0);
+  for (uint32_t node = 8; node < 12; ++node) {
+    int64_t through = 0;
+    for (const uint32_t port : topology.ports_of(node))
+      through += static_cast<int64_t>(r.ports[port ^ 1].sent_bytes) -
+                 static_cast<int64_t>(r.ports[port].sent_bytes);
+    INFO(node);
+    CHECK(through == 0);
+  }
+  CHECK(r.ports[topology.port_between(8, 10)].sent_bytes > 0);
+}
+
 TEST_CASE("a rate that changes is the bottleneck's from then on, in one direction or both") {
   // 1 MB: 1000 packets, 83 ns each at 100G; at 25G 335 ns each.
   const auto fct = [](bool both, uint32_t from, uint32_t to) {
