@@ -189,6 +189,7 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     if (!host_queue_) host_queue_.emplace(preset->line_rate, preset->base_rtt_ns);
     qp.req.pacer = std::make_unique<rc::Pacer>(*preset, *host_queue_, config_.pacing_quantum,
                                                config_.frame_overhead, qp.telemetry);
+    if (*a.max_dest_rd_atomic != 0) qp.req.pacer->expect_reads();
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
   release_destination(qp);

@@ -98,6 +98,11 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
     return Error{Code::not_supported,
                  "provider ibverbs has RC, UC and UD queue pairs: set QueuePairOptions::type to "
                  "one of them, or open an srd device"};
+  if (!options.congestion.empty())
+    return Error{
+        Code::not_supported,
+        "QueuePairOptions::congestion: a device of provider ibverbs paces by itself; leave "
+        "it empty"};
   if (const Result<void> ok = base::check_queue_sizes(options, context.attributes()); !ok)
     return ok.error();
   ibv_qp_init_attr wanted{};

@@ -62,7 +62,6 @@ Duration Pacer::on_sent(Instant now, uint64_t end, uint32_t payload, bool again)
 }
 
 Duration Pacer::on_response_sent(Instant now, Psn end, uint32_t payload) noexcept {
-  if (!responses_) responses_ = std::make_unique<Flight>();
   const uint64_t wide = responses_->widen(end);
   responses_->rewind(wide - 1);
   const bool again = responses_->repeats(wide);

@@ -32,6 +32,9 @@ class Pacer {
   Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum,
         std::optional<uint32_t> overhead, bool telemetry);
 
+  // The peer may READ: makes room for what is known of responses.
+  void expect_reads() { responses_ = std::make_unique<Flight>(); }
+
   // May a packet leave now?
   bool open(Instant now) const noexcept {
     return next_ <= now && sent() - acked() < controller_.window();
@@ -97,7 +100,7 @@ class Pacer {
   Instant heard_at_;      // of the last acknowledgement
   bool waiting_ = false;  // a packet waits for next_
   Flight requests_;
-  std::unique_ptr<Flight> responses_;  // null: none yet
+  std::unique_ptr<Flight> responses_;  // null: the peer may not READ
   uint16_t ecn_seen_ = 0;              // the peer's count of packets that met ECN
   uint32_t ecn_new_ = 0;               // not told to the controller yet
   uint16_t path_ = 0;

@@ -82,7 +82,8 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   req.rnr_left = *qp.attributes.rnr_retry;        //= roce:C-RETRY-48
   req.response_gap = false;
   restart_retry_timer(engine, qp, now);
-  if (req.next_index != qp.sq.tail()) engine.activate(qp);
+  // Paced READ responses wait for the same window.
+  if (req.next_index != qp.sq.tail() || (req.pacer && has_replies(qp))) engine.activate(qp);
   if (req.drain_event && qp.drained()) {
     req.drain_event = false;
     engine.raise(EventType::sq_drained, qp.number);

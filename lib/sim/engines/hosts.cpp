@@ -115,7 +115,7 @@ void Hosts::connect(Host& host, engine::QueuePair& qp, const Gid& peer, QpNum nu
                           .path_mtu = scheme_.payload,
                           .dest_qpn = number,
                           .rq_psn = Psn{},
-                          .max_dest_rd_atomic = uint8_t{1},
+                          .max_dest_rd_atomic = uint8_t{0},
                           .min_rnr_timer = uint8_t{1}};
   if (host.port.capabilities().telemetry) rtr.telemetry = true;
   const QueuePairAttributes rts{.state = QpState::rts,

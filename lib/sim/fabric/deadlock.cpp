@@ -7,10 +7,11 @@
 
 namespace weft::sim::fabric {
 
-std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel) {
+std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel,
+                          bool stalled) {
   bool moving = false;
   wheel.each([&](const Packet& packet) { moving |= packet.tag.event != Event::flow_timer; });
-  if (moving) return {};
+  if (moving && !stalled) return {};
   uint32_t port = 0;
   while (port < topology.port_count() && !fabric.stuck(port)) ++port;
   if (port == topology.port_count()) return {};

@@ -9,6 +9,8 @@
 namespace weft::sim::fabric {
 
 // The nodes of such a circle, "4 -> 5 -> 6 -> 4"; empty if something still moves, or nothing waits.
-std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel);
+// `stalled`: nothing does, whatever events are planned.
+std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel,
+                          bool stalled);
 
 }  // namespace weft::sim::fabric

@@ -73,6 +73,10 @@ void Fabric::set_rate(uint32_t number, uint32_t mbps) {
   port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
   port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
   if (settings_.sprayed) port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
+  for (uint32_t c = 0; classed() && c < kClasses; ++c) {
+    lane(number, c).kmin = port.kmin;
+    lane(number, c).kmax = port.kmax;
+  }
 }
 
 // Headroom: what may still arrive after a PAUSE was sent. The threshold's shift is one less per

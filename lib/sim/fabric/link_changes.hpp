@@ -32,6 +32,8 @@ class LinkChanges {
   Result<void> prepare();
   // Event::link_change: does what is due now. The hosts' ports that may send again because of it.
   std::span<const uint32_t> happen();
+  // Something will still happen, or become known.
+  bool pending() const noexcept { return known_ < changes_.size(); }
 
  private:
   void apply(const LinkChange& change);

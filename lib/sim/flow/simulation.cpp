@@ -225,7 +225,7 @@ bool Run::stalled() {
   const uint64_t heard = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
   silent_ = heard == heard_ ? silent_ + 1 : 0;
   heard_ = heard;
-  stalled_ = started_ == order_.size() && silent_ > 16 + specs_.size() / 1024;
+  stalled_ = started_ == order_.size() && !links_.pending() && silent_ > 16 + specs_.size() / 1024;
   return stalled_;
 }
 
@@ -346,7 +346,7 @@ RunResult Run::result() {
   result.series = series_;
   result.stalled = stalled_;
   check_conservation(result);
-  result.deadlock = fabric::find_deadlock(topology_, fabric_, wheel_);
+  result.deadlock = fabric::find_deadlock(topology_, fabric_, wheel_, stalled_);
   result.deadlocked = !result.deadlock.empty();
   const auto mix = [&result](uint64_t word) {
     result.digest = (result.digest ^ word) * 0x9E3779B97F4A7C15;
