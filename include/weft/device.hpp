@@ -17,8 +17,8 @@
 // pacing_quantum_us=N, how much time a flow that was held up may catch up on in one burst (10).
 // Without cc a loss halves what may be on the way to one address. telemetry=1 lets the device carry
 // what switches say of themselves (lib/wire/INT.md) on connections whose other side has it too;
-// hpcc, hpcc-pint, powertcp and dctcp imply it, unless telemetry=0 is said. cc.PARAMETER=VALUE sets a parameter of the controller, say
-// cc.min_rate_mbps=10 (`weft_sim keys` lists them).
+// hpcc, hpcc-pint, powertcp and dctcp imply it, unless telemetry=0 is said. cc.PARAMETER=VALUE sets
+// a parameter of the controller, say cc.min_rate_mbps=10 (`weft_sim keys` lists them).
 //
 // Congestion control of `srd`, one controller per peer over all paths to it: cc=nscc (default where
 // the port can drop), rccc (only what the receiver grants), nscc+rccc, swift, dcqcn-nic and others;

@@ -79,9 +79,14 @@ TEST_CASE("a window bounds what is on the way") {
 // A READ that comes when the window is full of a WRITE of our own: its answer goes on with the
 // first acknowledgement, not with a timer.
 TEST_CASE("a READ response that waits for the window leaves when an acknowledgement opens it") {
-  PairOptions o = paced("none+win", 100, 4);  // 50 KB
-  o.link.delay = Duration::from_us(20);       // the READ is there before the first acknowledgement
+  PairOptions o = paced("none+win", 1, 400);  // 50 KB, which take 433 us
+  o.link.delay = Duration::from_us(500);      // acknowledgements come from 1,000 us on
   Pair p(o);
+  Instant first;
+  p.station_a.tap().judge = [&](const SentFrame& f) {
+    if (f.opcode() == wire::kRcReadResponseFirst) first = p.world.now();
+    return true;
+  };
   const Sge out = p.station_a.sge(0, 49 * kMtu), in = p.station_b.sge(1u << 20, 4 * kMtu);
   REQUIRE(p.a.send(p.request(Opcode::write, 1, {&out, 1})));
   REQUIRE(p.b.send({.id = 2,
@@ -89,9 +94,10 @@ TEST_CASE("a READ response that waits for the window leaves when an acknowledgem
                     .sges = {&in, 1},
                     .remote_address = p.station_a.address_of(0),
                     .rkey = RKey{p.station_a.key()}}));
-  p.world.run_for(Duration::from_us(200));
-  CHECK(p.b.only_sent().status == Status::success);
   REQUIRE(p.world.run());
+  CHECK(p.b.only_sent().status == Status::success);
+  CHECK(first.ps > Duration::from_us(1000).ps);
+  CHECK(first.ps < Duration::from_us(1100).ps);
 }
 
 // A cable of 10 Gb/s behind a NIC of 100, as a switch port is.
