@@ -141,13 +141,30 @@ TEST_CASE("a path that takes twice as long as the fastest rests until it does no
   paths.start(PathChoice::oblivious, 8, 64, 5);
   for (uint8_t round = 0; round < 32; ++round)
     for (uint8_t path = 0; path < 8; ++path)
-      paths.on_rtt(path, Duration::from_us(path == 6 ? 100 : 10 + path));
+      paths.on_rtt(path, Duration::from_us(path == 6 ? 100 : 10 + path), Instant{});
   CHECK(paths.slow() == 1);
   CHECK(shares(paths, 800).count(6) == 0);
   CHECK(paths.take_probe(Instant{} + Duration::from_ms(5)) == 6);
-  for (int i = 0; i < 64; ++i) paths.on_rtt(6, Duration::from_us(12));
+  for (int i = 0; i < 64; ++i) paths.on_rtt(6, Duration::from_us(12), Instant{});
   CHECK(paths.slow() == 0);
   CHECK(shares(paths, 800)[6] > 90);
+}
+
+TEST_CASE("a path that stays slow is tried more and more seldom, whatever the clock says") {
+  PathSet paths;
+  paths.start(PathChoice::oblivious, 8, 64, 5);
+  const Instant begin = Instant{} + Duration::from_s(40 * 60);  // half a turn of its microseconds
+  for (uint8_t round = 0; round < 32; ++round)
+    for (uint8_t path = 0; path < 8; ++path)
+      paths.on_rtt(path, Duration::from_us(path == 6 ? 100 : 10 + path), begin);
+  int probes = 0;
+  for (int us = 0; us < 1'000'000; us += 100) {
+    const Instant now = begin + Duration::from_us(us);
+    if (paths.take_probe(now) != 6) continue;
+    paths.on_arrival(6, static_cast<uint16_t>(++probes));
+    paths.on_rtt(6, Duration::from_us(100), now);
+  }
+  CHECK(probes == 10);  // 1, 2, 4 ... 512 ms
 }
 
 TEST_CASE("with all paths at rest the policy chooses as if none were") {

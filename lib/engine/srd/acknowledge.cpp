@@ -31,8 +31,11 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
   if (tx.incarnation != p.incarnation) return count(Count::rx_other_incarnation);
   tx.confirmed = true;
   Flow::Echo echo{.now = arrival.now, .rtt = measure(peer, arrival), .path = p.path};
-  echo.marked = static_cast<uint16_t>(p.ack->marks - tx.marks);
-  tx.marks = p.ack->marks;
+  // One that was overtaken counts less than is known already.
+  if (const auto more = static_cast<int16_t>(p.ack->marks - tx.marks); more > 0) {
+    echo.marked = static_cast<uint16_t>(more);
+    tx.marks = p.ack->marks;
+  }
   const uint64_t before = tx.una;
   bool progress = p.sequence != before;
   for (uint64_t s = before; s < p.sequence; ++s) acknowledge(peer, s);
@@ -133,7 +136,7 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
   if (ns <= 0) return {};
   const Duration sample = Duration::from_ns(ns);
-  tx.flight->paths.on_rtt(r.path, sample);
+  tx.flight->paths.on_rtt(r.path, sample, arrival.now);
   if (tx.rtt.ps == 0) {
     tx.rtt = sample;
     tx.rtt_var = sample / 2;
@@ -150,6 +153,7 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
 Instant Engine::overtaken_at(const Sender& tx, const Record& r) const noexcept {
   const uint32_t known = tx.flight->paths[r.path].rtt_ns;
   const int64_t usual = known != 0 ? known : tx.rtt.ns() * 2;
+  if (usual == 0) return Instant::never();  // nothing is known of any round trip
   const Duration slack = Duration::from_ns(usual / 2 * (1 + std::min<int>(tx.tolerance, 8)));
   if (tx.newest_acked - r.sent <= slack) return Instant::never();
   return r.sent + Duration::from_ns(usual) + slack;
@@ -180,7 +184,11 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
 void Engine::lose(Peer& peer, uint64_t sequence, congestion::Loss::Reason reason,
                   Instant now) noexcept {
   const Record& r = (*peer.tx.flight)[sequence];
-  peer.tx.flight->flow.on_lost(r.length, r.path, reason, now);
+  Flow& flow = peer.tx.flight->flow;
+  if (r.kind == Record::Kind::fill)
+    flow.forget(r.length);  // a probe of a bad path tells nothing of the others
+  else
+    flow.on_lost(r.length, r.path, reason, now);
   lose(peer, sequence);
 }
 

@@ -49,7 +49,10 @@ void Engine::hear_wish(Peer& peer, const wire::SrdPacket& packet, Instant now) n
     if (rx.credit_number >= credited_.size()) credited_.resize(rx.credit_number + 1);
     credited_[rx.credit_number] = peer.index;
   }
-  pacer_.wish(rx.credit_number, packet.wish);
+  // What can be sent in a few round trips, whatever it says.
+  const auto most = static_cast<int32_t>(4 * config_.credit.most_bytes / congestion::kCreditUnit);
+  const auto ahead = static_cast<int32_t>(packet.wish - rx.granted);
+  pacer_.wish(rx.credit_number, rx.granted + static_cast<uint32_t>(std::clamp(ahead, 0, most)));
   if (packet.has(wire::srd_flag::kRetransmission) || packet.opcode == wire::SrdOpcode::fill)
     pacer_.ask(rx.credit_number);
   if (grant_at_.is_never()) grant_at_ = std::max(now, no_grant_before_);

@@ -50,6 +50,7 @@ Instant Flow::deadline() const noexcept {
 void Flow::on_deadline(Instant now) noexcept {
   for (int i = 0; i < kMostDeadlines && deadline() <= now; ++i)
     controller_.on_deadline(*preset_, deadline());
+  if (deadline() <= now) controller_.start(*preset_);  // what it knew is of another time
 }
 
 void Flow::on_sent(uint32_t payload, Instant now) noexcept {
@@ -76,7 +77,9 @@ void Flow::on_arrived(uint32_t payload) noexcept {
 
 void Flow::forget(uint32_t payload) noexcept {
   window_.forget(payload + packet_overhead_);
-  in_flight_ -= std::min(in_flight_, on_wire(payload));
+  const uint64_t bytes = on_wire(payload);
+  sent_ -= bytes;  // or what was lost would stand between `acked` and `sent` for ever
+  in_flight_ -= std::min(in_flight_, bytes);
 }
 
 void Flow::on_lost(uint32_t payload, uint16_t path, congestion::Loss::Reason reason,

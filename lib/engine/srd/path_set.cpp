@@ -43,7 +43,7 @@ uint32_t PathSet::take_probe(Instant now) noexcept {
   const uint32_t us = us_of(now);
   for (uint32_t i = 0; i < count_; ++i) {
     PathState& state = states_[i];
-    if (!rests(i) || static_cast<int32_t>(us - state.probe_at_us) < 0) continue;
+    if (!state.resting || static_cast<int32_t>(us - state.probe_at_us) < 0) continue;
     state.probe_at_us = us + (kProbeUs << state.probes);
     state.probes = static_cast<uint8_t>(std::min<int>(state.probes + 1, kMostDoublings));
     return i;
@@ -64,11 +64,9 @@ void PathSet::on_arrival(uint8_t path, uint16_t path_sequence) noexcept {
   const auto ahead = static_cast<int16_t>(path_sequence - state.acked_sequence);
   if (ahead > 0 || !state.ever_acked) state.acked_sequence = path_sequence;
   state.ever_acked = true;
-  if (is_dead(path)) {
-    --resting_;
-    state.rtt_ns = 0;  // of another time
-  }
-  state.lost = state.probes = 0;
+  if (is_dead(path)) state.rtt_ns = 0;  // of another time
+  state.lost = 0;
+  if (!rests(path)) wake(path);
 }
 
 void PathSet::on_ack(uint8_t path, bool marked, Instant now) noexcept {
@@ -76,22 +74,22 @@ void PathSet::on_ack(uint8_t path, bool marked, Instant now) noexcept {
 }
 
 // Of a slow path only the newest round trip counts: it may be slow no more.
-void PathSet::on_rtt(uint8_t path, Duration rtt) noexcept {
+void PathSet::on_rtt(uint8_t path, Duration rtt, Instant now) noexcept {
   PathState& state = states_[path];
   const int64_t old = state.rtt_ns != 0 && !is_slow(path) ? state.rtt_ns : rtt.ns();
   state.rtt_ns =
       static_cast<uint32_t>(std::clamp<int64_t>(old + (rtt.ns() - old) / 8, 1, UINT32_MAX));
-  if (++looked_ >= kLookEvery) look_for_slow();
+  if (++looked_ >= kLookEvery) look_for_slow(now);
 }
 
-void PathSet::look_for_slow() noexcept {
-  looked_ = resting_ = 0;
+void PathSet::look_for_slow(Instant now) noexcept {
+  looked_ = 0;
   uint32_t fastest = UINT32_MAX;
   for (uint32_t i = 0; i < count_; ++i)
     if (states_[i].rtt_ns != 0 && !is_dead(i)) fastest = std::min(fastest, states_[i].rtt_ns);
   slow_ns_ = static_cast<uint32_t>(
       std::min<uint64_t>(uint64_t{fastest} * kSlowFactor + kSlowNs, UINT32_MAX));
-  for (uint32_t i = 0; i < count_; ++i) resting_ += rests(i);
+  for (uint32_t i = 0; i < count_; ++i) rests(i) ? rest(i, now) : wake(i);
 }
 
 void PathSet::on_loss(uint8_t path, Instant now) noexcept {
@@ -108,10 +106,20 @@ void PathSet::on_timeout(uint8_t path, Instant now) noexcept {
   policy_.on_feedback(path, PathFeedback::timed_out, now);
 }
 
-// It has just died.
-void PathSet::rest(uint8_t path, Instant now) noexcept {
-  resting_ += !is_slow(path);
-  states_[path].probe_at_us = us_of(now) + kProbeUs;
+void PathSet::rest(uint32_t path, Instant now) noexcept {
+  PathState& state = states_[path];
+  if (state.resting) return;
+  state.resting = true;
+  state.probe_at_us = us_of(now) + kProbeUs;
+  ++resting_;
+}
+
+void PathSet::wake(uint32_t path) noexcept {
+  PathState& state = states_[path];
+  state.probes = 0;
+  if (!state.resting) return;
+  state.resting = false;
+  --resting_;
 }
 
 uint32_t PathSet::dead() const noexcept {

@@ -26,8 +26,9 @@ struct PathState {
   uint16_t next_sequence = 0;   // of the next packet sent on it
   uint16_t acked_sequence = 0;  // the highest one that is known to have arrived
   uint8_t lost = 0;             // losses in a row: at kDead the path rests
-  uint8_t probes = 0;           // in vain, since it rests
+  uint8_t probes = 0;           // since it rests
   bool ever_acked = false;
+  bool resting = false;
 };
 static_assert(sizeof(PathState) <= 16);
 
@@ -50,7 +51,7 @@ class PathSet {
   // A packet of the path has arrived that was sent once.
   void on_arrival(uint8_t path, uint16_t path_sequence) noexcept;
   void on_ack(uint8_t path, bool marked, Instant now) noexcept;
-  void on_rtt(uint8_t path, Duration rtt) noexcept;
+  void on_rtt(uint8_t path, Duration rtt, Instant now) noexcept;
   void on_loss(uint8_t path, Instant now) noexcept;
   void on_timeout(uint8_t path, Instant now) noexcept;
   void set_rtt(Duration rtt) noexcept { policy_.set_rtt(rtt); }
@@ -65,13 +66,14 @@ class PathSet {
   bool is_slow(uint32_t path) const noexcept { return states_[path].rtt_ns > slow_ns_; }
   bool rests(uint32_t path) const noexcept { return is_dead(path) || is_slow(path); }
   uint32_t us_of(Instant now) const noexcept { return static_cast<uint32_t>(now.ps / 1'000'000); }
-  void look_for_slow() noexcept;
-  void rest(uint8_t path, Instant now) noexcept;
+  void look_for_slow(Instant now) noexcept;
+  void rest(uint32_t path, Instant now) noexcept;
+  void wake(uint32_t path) noexcept;
 
   PathChoice choice_ = PathChoice::single;
   uint32_t count_ = 1;
   congestion::PathPolicy policy_;
-  uint32_t resting_ = 0;           // dead or slow ones, when last looked
+  uint32_t resting_ = 0;           // how many
   uint32_t slow_ns_ = UINT32_MAX;  // a path that takes longer is slow
   uint32_t looked_ = 0;            // round trips measured since then
   base::Random random_{1};

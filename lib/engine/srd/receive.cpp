@@ -83,7 +83,10 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
       break;
     }
   }
-  if (p.has(wire::srd_flag::kWish)) hear_wish(*peer, p, arrival.now);
+  // Only who has got an answer from us: a forged wish would have us grant to its victim.
+  //= threat:A16
+  if (p.has(wire::srd_flag::kWish) && p.incarnation == incarnation_)
+    hear_wish(*peer, p, arrival.now);
   rx.ack_pending = true;
   rx.ecn = arrival.frame.ecn == 3;
   if (rx.ecn) ++rx.marks;
