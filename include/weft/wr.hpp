@@ -10,6 +10,15 @@
 //   of two requests, and of the bytes of one, either may be seen first. Who needs order waits for
 //   the completion of the first before posting the second. A receive completes when all bytes of
 //   its message are in place; a WRITE_WITH_IMM's when all of its bytes are.
+// - SENDs with SendFlags::ordered, from one device to another, are received in the order in which
+//   they were posted, whatever queue pairs they use: their receives complete in that order. Bytes
+//   are placed as they come, so which of the posted receives a message takes is not promised, only
+//   that none is left without because of a later one. At most 64 of them are on the way to a peer;
+//   more wait at the sender. One that fails is left out, the others go on.
+// - A completion with success means placed: the bytes of a SEND or WRITE can be seen in the peer's
+//   memory. It does not mean that the peer's program has been told; an ordered SEND's receive may
+//   still wait for those before it. A WRITE followed by a SEND says nothing about the WRITE, until
+//   the WRITE has completed; WRITE_WITH_IMM tells both at once.
 // - A SEND takes the receive that is first in line when its first packet arrives. If there is none,
 //   that message alone is tried again later (rnr_retry times, 7 = for ever), with a pause that
 //   doubles from 40 us to a second.
@@ -64,6 +73,7 @@ enum class SendFlags : uint32_t {
   signaled = 1,     // a successful request makes a completion too
   fence = 2,        // starts only after all earlier READs and atomics have finished (C-OPS-80)
   solicited = 4,    // wakes a peer that armed its queue for solicited completions only (C-OPS-90)
+  ordered = 16,     // SRD: a SEND that is received after those before it (below)
   inline_data = 8,  // the data is copied at post: the buffers need no lkey and are free at return
 };
 template <>

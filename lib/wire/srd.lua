@@ -29,6 +29,7 @@ local f = {
   fragment = ProtoField.bool("srd.flags.fragment", "Fragment", 8, nil, 0x10),
   immediate_flag = ProtoField.bool("srd.flags.immediate", "Immediate", 8, nil, 0x08),
   wish_flag = ProtoField.bool("srd.flags.wish", "Wish", 8, nil, 0x02),
+  ordered_flag = ProtoField.bool("srd.flags.ordered", "Ordered", 8, nil, 0x01),
   protected = ProtoField.bool("srd.flags.protected", "Protected", 8, nil, 0x04),
   path = ProtoField.uint8("srd.path", "Path"),
   destination = ProtoField.uint24("srd.destination", "Destination", base.HEX),
@@ -47,6 +48,7 @@ local f = {
   rkey = ProtoField.uint32("srd.rkey", "Key", base.HEX),
   immediate = ProtoField.uint64("srd.immediate", "Immediate data", base.HEX),
   wish = ProtoField.uint32("srd.wish", "Wished credit in all, units of 256 B"),
+  order = ProtoField.uint32("srd.order", "Number among ordered SENDs"),
   operand = ProtoField.uint64("srd.operand", "Compare or add", base.HEX),
   swap = ProtoField.uint64("srd.swap", "Swap", base.HEX),
   value = ProtoField.uint64("srd.value", "Value before", base.HEX),
@@ -102,7 +104,8 @@ local function base_header(buffer, tree, opcode)
   tree:add(f.pad, buffer(1, 1))
   local flags = tree:add(f.flags, buffer(2, 1))
   for _, flag in ipairs({ f.ack_request, f.solicited, f.retransmission, f.fragment,
-                          f.immediate_flag, f.protected, f.wish_flag }) do
+                          f.immediate_flag, f.protected, f.wish_flag,
+                          f.ordered_flag }) do
     flags:add(flag, buffer(2, 1))
   end
   tree:add(f.path, buffer(3, 1))
@@ -154,6 +157,7 @@ local function sequenced(r, opcode, flags)
   end
   if flags:bitfield(4, 1) == 1 then r.take(f.immediate, 8) end
   if flags:bitfield(6, 1) == 1 then r.take(f.wish, 4) end
+  if flags:bitfield(7, 1) == 1 then r.take(f.order, 4) end
   if has_operands[opcode] then
     r.take(f.operand, 8)
     r.take(f.swap, 8)

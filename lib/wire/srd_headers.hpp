@@ -56,6 +56,7 @@ inline constexpr uint8_t kFragment = 0x10;   // SrdFragment follows: the message
 inline constexpr uint8_t kImmediate = 0x08;  // SrdImmediate follows
 inline constexpr uint8_t kProtected = 0x04;  // reserved for authenticated encryption: refused now
 inline constexpr uint8_t kWish = 0x02;       // SrdWish follows
+inline constexpr uint8_t kOrdered = 0x01;    // SrdOrder follows
 }  // namespace srd_flag
 
 using base::Be48;
@@ -106,6 +107,11 @@ struct SrdWish {
   base::Be32 units;
 };
 
+// The place of a SEND among the ordered ones of its stream.
+struct SrdOrder {
+  base::Be32 number;
+};
+
 // Behind the base header of an acknowledgement, with `words` 64-bit words of bitmap behind it.
 struct SrdAck {
   base::Be32 echo;        // low half of the sequence of the packet that is echoed
@@ -127,11 +133,12 @@ struct SrdOperands {
 };
 static_assert(sizeof(SrdOperands) == 16);
 
-// The longest headers: base, message, fragment, remote, immediate, wish.
-inline constexpr size_t kSrdLargestHeader = sizeof(SrdBase) + sizeof(SrdMessage) +
-                                            sizeof(SrdFragment) + sizeof(SrdRemote) +
-                                            sizeof(SrdImmediate) + sizeof(SrdWish);
-static_assert(kSrdLargestHeader == 64);
+// The longest headers: base, message, fragment, remote, immediate, wish,
+// order.
+inline constexpr size_t kSrdLargestHeader =
+    sizeof(SrdBase) + sizeof(SrdMessage) + sizeof(SrdFragment) + sizeof(SrdRemote) +
+    sizeof(SrdImmediate) + sizeof(SrdWish) + sizeof(SrdOrder);
+static_assert(kSrdLargestHeader == 68);
 
 constexpr bool is_sequenced(SrdOpcode opcode) {
   return opcode >= SrdOpcode::send && opcode <= SrdOpcode::abort;

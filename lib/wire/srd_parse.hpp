@@ -29,6 +29,7 @@ struct SrdPacket {
   uint32_t rkey = 0;
   uint64_t immediate = 0;
   uint32_t wish = 0;
+  uint32_t order = 0;
   const SrdAck* ack = nullptr;
   const std::byte* operands = nullptr;
   const std::byte* payload = nullptr;
@@ -57,6 +58,7 @@ constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
   if (has_remote(opcode)) length += sizeof(SrdRemote);
   if (flags & srd_flag::kImmediate) length += sizeof(SrdImmediate);
   if (flags & srd_flag::kWish) length += sizeof(SrdWish);
+  if (flags & srd_flag::kOrdered) length += sizeof(SrdOrder);
   return length + operand_bytes(opcode);
 }
 
@@ -124,6 +126,10 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
     out.wish = reinterpret_cast<const SrdWish*>(at)->units;
     at += sizeof(SrdWish);
   }
+  if (out.has(srd_flag::kOrdered)) {
+    out.order = reinterpret_cast<const SrdOrder*>(at)->number;
+    at += sizeof(SrdOrder);
+  }
   out.operands = at;
   const bool asks_length = out.opcode == SrdOpcode::read_request;
   return asks_length && !out.has(srd_flag::kFragment) ? SrdError::bad_payload : SrdError::none;
@@ -161,6 +167,7 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
   if (has_remote(p.opcode)) put(SrdRemote{p.address, p.rkey});
   if (p.has(srd_flag::kImmediate)) put(SrdImmediate{p.immediate});
   if (p.has(srd_flag::kWish)) put(SrdWish{p.wish});
+  if (p.has(srd_flag::kOrdered)) put(SrdOrder{p.order});
   return at;
 }
 

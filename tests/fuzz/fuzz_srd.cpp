@@ -94,7 +94,7 @@ void packet(Fixture& f, Input& in) {
   wire::SrdPacket p;
   const auto twist = in.take<uint8_t>();
   p.opcode = static_cast<SrdOpcode>(in.take<uint8_t>() % 20);
-  p.flags = in.take<uint8_t>() & 0xFA;
+  p.flags = in.take<uint8_t>() & 0xFB;
   p.detail = in.take<uint8_t>() % 9;
   p.path = in.take<uint8_t>();
   p.path_sequence = in.take<uint8_t>();
@@ -105,6 +105,7 @@ void packet(Fixture& f, Input& in) {
   p.sequence = f.sequence + ((twist & 0x60) == 0x60 ? in.take<int8_t>() : 0);
   p.message = in.take<uint8_t>();
   p.wish = in.take<uint8_t>() * 16u;
+  p.order = in.take<uint8_t>();
   p.length = in.take<uint16_t>();
   p.offset = in.take<uint16_t>();
   p.rkey = (twist & 0x80) == 0 ? f.key : in.take<uint32_t>();

@@ -129,6 +129,7 @@ struct Swarm {
     fill(me.at(at), q.length, q.pattern);
     if (q.opcode == Opcode::send || q.opcode == Opcode::send_with_imm) {
       me.word(at) = q.pattern;  // tells the receiver what to expect
+      if (random.below(2) == 0) r.flags = SendFlags::signaled | SendFlags::ordered;
     } else if (q.opcode == Opcode::read) {
       fill(to.at(there), q.length, q.pattern);  // ours alone
     } else if (q.opcode == Opcode::fetch_add) {

@@ -33,6 +33,7 @@ SrdPacket sample(SrdOpcode opcode, uint8_t flags) {
   p.rkey = 0xA1A2A3A4;
   p.immediate = 0xB1B2B3B4B5B6B7B8;
   p.wish = 0xC1C2C3C4;
+  p.order = 0xD1D2D3D4;
   return p;
 }
 
@@ -64,7 +65,7 @@ SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPack
 
 TEST_CASE("an SRD packet is parsed as it was emitted") {
   for (uint8_t opcode = 1; opcode <= 18; ++opcode) {
-    for (uint32_t flags = 0; flags < 256; flags += 2) {
+    for (uint32_t flags = 0; flags < 256; ++flags) {
       if ((flags & srd_flag::kProtected) != 0) continue;
       SrdPacket p = sample(static_cast<SrdOpcode>(opcode), static_cast<uint8_t>(flags));
       if (p.opcode == SrdOpcode::read_request) p.flags |= srd_flag::kFragment;
@@ -94,6 +95,7 @@ TEST_CASE("an SRD packet is parsed as it was emitted") {
       }
       if (is_sequenced(p.opcode) && p.has(srd_flag::kImmediate)) CHECK(q.immediate == p.immediate);
       if (is_sequenced(p.opcode) && p.has(srd_flag::kWish)) CHECK(q.wish == p.wish);
+      if (is_sequenced(p.opcode) && p.has(srd_flag::kOrdered)) CHECK(q.order == p.order);
     }
   }
 }

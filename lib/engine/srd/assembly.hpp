@@ -18,6 +18,8 @@ struct Assembly {
   uint32_t receive = 0;  // slot of the receive of a SEND
   uint32_t length = 0;
   uint32_t received = 0;
+  uint32_t order = 0;  // of an ordered SEND
+  bool ordered = false;
 };
 
 class AssemblyTable {

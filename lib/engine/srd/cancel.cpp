@@ -67,7 +67,8 @@ void Engine::cancel(Message& m) noexcept {
   if (m.state == State::cancelled || m.state == State::aborting) return;
   Peer& peer = *m.peer;
   Sender& tx = peer.tx;
-  if (m.state == State::queued) delist(m);
+  const bool later = m.ordered && m.line.listed && !tx.order.within(m.order);
+  if (m.state == State::queued && !later) delist(m);
   if (m.state == State::resting) --tx.resting;
   m.state = State::cancelled;
   for (uint64_t s = tx.una; s != tx.next && m.unacked != 0; ++s) {
@@ -100,9 +101,10 @@ void Engine::settle(Message& m) noexcept {
         m.peer->tx.small.push(m);
         return activate(*m.peer);
       }
-      if (m.cursor == 0 || !m.assembled(mtu_)) return finish(m);
+      // An ordered message that will never come has to be passed over.
+      if ((m.cursor == 0 || !m.assembled(mtu_)) && (!m.ordered || m.retry)) return finish(m);
       m.state = State::aborting;
-      m.peer->tx.small.push(m);
+      m.peer->tx.small.push(m);  // unless it stands beyond the window: then when its turn comes
       return activate(*m.peer);
     case State::aborting:
       return finish(m);
@@ -122,6 +124,7 @@ void Engine::finish(Message& m) noexcept {
     return arm(*m.peer, m.resume_at);
   }
   complete_request(m, m.status);
+  end_order(m);
   release(m);
 }
 
@@ -191,6 +194,9 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   tx.confirmed = tx.probed = false;
   tx.backoff = 0;
   tx.duplicates = 0;
+  tx.later.clear();
+  tx.order = OrderSet{};
+  tx.next_order = 0;
   tx.granted = 0;
   tx.marks = 0;
   tx.small.clear();
@@ -218,13 +224,16 @@ void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnati
     const bool untouched = m->state == State::queued && m->cursor == 0 && m->unacked == 0;
     m->unacked = 0;
     if (m->state == State::cancelled || m->state == State::aborting) {
+      m->ordered = m->ordered && m->retry;
+      number(*m);
       finish(*m);
     } else if (m->state == State::resting) {
-      // stays
+      number(*m);
     } else if (m->answer() ? asked : untouched || again) {
       m->state = State::queued;
       m->cursor = m->received = 0;
-      peer.tx.small.push(*m);
+      number(*m);
+      line_up(*m);
     } else {
       complete_request(*m, Status::remote_aborted);
       release(*m);

@@ -100,6 +100,20 @@ class Engine final : public Machine {
   const char* objection(const QueuePair& qp, const SendRequest& r, uint32_t& length) const noexcept;
   void append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept;
   void enlist(Message& m) noexcept;
+  void line_up(Message& m) noexcept;
+
+  // order.cpp: SENDs that are received in order
+  void number(Message& m) noexcept;
+  void end_order(Message& m) noexcept;
+  void start_later(Sender& tx) noexcept;
+  bool may_bind(Peer& peer, const QueuePair& qp, const wire::SrdPacket& p,
+                wire::SrdReason& why) noexcept;
+  void hold(Peer& peer, uint32_t number, const Completion& completion, bool solicited) noexcept;
+  Outcome skip(Peer& peer, const wire::SrdPacket& abort) noexcept;
+  OrderedReceives* ordered_receives(Receiver& rx) noexcept;
+  void release_held(Peer& peer) noexcept;
+  void drop_held(const QueuePair& qp) noexcept;
+  void end_order(Receiver& rx) noexcept;
 
   // send.cpp: packets of a peer's stream
   void send_peer(Peer& peer, Instant now) noexcept;
@@ -178,7 +192,7 @@ class Engine final : public Machine {
   Outcome execute_atomic(Peer& peer, QueuePair& qp, const Arrival& a,
                          wire::SrdReason& why) noexcept;
   Outcome execute_answer(Peer& peer, const Arrival& a) noexcept;
-  void abort_assembly(Peer& peer, uint32_t message) noexcept;
+  bool abort_assembly(Peer& peer, uint32_t message) noexcept;
   void give_back(Assembly& assembly) noexcept;
   Message* new_answer(Peer& peer, const QueuePair& qp, const Arrival& a,
                       wire::SrdOpcode kind) noexcept;
@@ -203,6 +217,7 @@ class Engine final : public Machine {
   Peer* last_peer_ = nullptr;
   MessagePool messages_;
   AssemblyTable assemblies_;
+  uint32_t ordered_streams_ = 0;  // that are received
   FlightPool flights_;
   uint32_t flights_out_ = 0;
   const FlowRules flow_rules_;

@@ -22,8 +22,7 @@ Engine::Outcome Engine::execute(Peer& peer, const Arrival& a, SrdReason& why) no
     case SrdOpcode::fill:
       return Outcome::executed;
     case SrdOpcode::abort:
-      abort_assembly(peer, p.message);
-      return Outcome::executed;
+      return abort_assembly(peer, p.message) || p.detail != 0 ? skip(peer, p) : Outcome::executed;
     case SrdOpcode::read_response:
     case SrdOpcode::atomic_response:
     case SrdOpcode::failure:
@@ -109,6 +108,8 @@ void Engine::complete_receive(Peer& peer, QueuePair& qp, uint32_t slot, const Ar
   }
   if (p.opcode == SrdOpcode::write) c.flags = c.flags | CompletionFlags::rdma_write;
   qp.receives.slots.give(slot);
+  if (p.opcode == SrdOpcode::send && p.has(wire::srd_flag::kOrdered))
+    return hold(peer, p.order, c, p.has(wire::srd_flag::kSolicited));
   complete(qp, *qp.recv_cq, c, p.has(wire::srd_flag::kSolicited));
 }
 
@@ -122,7 +123,9 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
   }
   const uint64_t name = AssemblyTable::name_of(peer.index, p.message);
   Assembly* assembly = whole ? nullptr : assemblies_.find(name);
-  if (assembly != nullptr && (assembly->qp != qp.number || assembly->length != p.length)) {
+  const bool ordered = p.has(wire::srd_flag::kOrdered);
+  if (assembly != nullptr && (assembly->qp != qp.number || assembly->length != p.length ||
+                              assembly->ordered != ordered || assembly->order != p.order)) {
     why = SrdReason::invalid;
     return Outcome::refused;
   }
@@ -130,6 +133,7 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
     why = SrdReason::no_receive;
     return Outcome::refused;
   }
+  if (assembly == nullptr && !may_bind(peer, qp, p, why)) return Outcome::refused;
   const uint32_t slot = assembly != nullptr ? assembly->receive : qp.receives.front();
   const Receive& receive = qp.receives[slot];
   if (p.length > receive.length) {
@@ -144,6 +148,7 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
   const Outcome placed =
       place(qp.receives.slots.sges(slot), receive.sge_count, qp.domain, p.offset, a, why);
   if (placed != Outcome::executed) return placed;
+  if (assembly == nullptr && ordered) peer.rx.order->bound.add(p.order);
   if (whole) {
     qp.receives.pop();
     complete_receive(peer, qp, slot, a, p.length);
@@ -154,6 +159,8 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
     assembly->qp = qp.number;
     assembly->receive = qp.receives.pop();
     assembly->length = p.length;
+    assembly->ordered = ordered;
+    assembly->order = p.order;
     ++peer.rx.assemblies;
   }
   assembly->received += p.payload_length;
@@ -218,12 +225,14 @@ void Engine::give_back(Assembly& assembly) noexcept {
   if (qp != nullptr && assembly.receive != Slots::kNone) qp->receives.give_back(assembly.receive);
 }
 
-void Engine::abort_assembly(Peer& peer, uint32_t message) noexcept {
+// False: there is none.
+bool Engine::abort_assembly(Peer& peer, uint32_t message) noexcept {
   Assembly* const assembly = assemblies_.find(AssemblyTable::name_of(peer.index, message));
-  if (assembly == nullptr) return;
+  if (assembly == nullptr) return false;
   give_back(*assembly);
   assemblies_.remove(assembly);
   --peer.rx.assemblies;
+  return true;
 }
 
 // An answer in the line of the peer, or null when there are too many.

@@ -35,6 +35,7 @@ struct Message {
   bool solicited = false;
   bool has_immediate = false;
   bool is_inline = false;
+  bool ordered = false;
   bool retry = false;     // cancelled to be sent again
   bool answered = false;  // READ and atomics: all of the answer is here
   uint8_t detail = 0;     // element type, or the reason of a failure
@@ -57,6 +58,7 @@ struct Message {
   uint64_t operand = 0;  // compare or add; the value of an atomic's answer
   uint64_t swap = 0;
   uint64_t immediate = 0;
+  uint32_t order = 0;           // of an ordered SEND
   uint64_t first_sequence = 0;  // READ and atomics: of the request
   const Sge* sges = nullptr;
   std::byte* inline_data = nullptr;

@@ -9,6 +9,7 @@
 #include "lib/base/timer_wheel.hpp"
 #include "lib/engine/srd/flight.hpp"
 #include "lib/engine/srd/message.hpp"
+#include "lib/engine/srd/order.hpp"
 #include "lib/engine/srd/receive_window.hpp"
 #include "weft/types.hpp"
 
@@ -26,6 +27,9 @@ struct Sender {
   MessageLine small;               // messages of a few packets, in order
   MessageLine turns;               // a few long messages that take turns
   MessageLine bulk;                // long messages that wait for that
+  MessageLine later;               // ordered messages that are beyond the window
+  OrderSet order;                  // ordered messages that have ended
+  uint32_t next_order = 0;
   uint32_t turns_taken = 0;
   uint32_t turn_packets = 0;  // of the long message whose turn it is
   uint32_t small_run = 0;     // packets of short messages since the last turn
@@ -51,10 +55,11 @@ struct Receiver {
   uint64_t received_bytes = 0;
   uint16_t duplicates = 0;
   uint32_t assemblies = 0;
-  uint32_t answers = 0;                 // being sent
-  uint16_t marks = 0;                   // packets that came ECN-marked
-  uint32_t credit_number = UINT32_MAX;  // among those that are granted credit
-  uint32_t granted = 0;                 // units in all
+  uint32_t answers = 0;                    // being sent
+  uint16_t marks = 0;                      // packets that came ECN-marked
+  std::unique_ptr<OrderedReceives> order;  // null: there are no ordered SENDs
+  uint32_t credit_number = UINT32_MAX;     // among those that are granted credit
+  uint32_t granted = 0;                    // units in all
   // The packet that the next acknowledgement echoes.
   bool ack_pending = false;
   bool ecn = false;

@@ -45,6 +45,8 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
           r, {qp.sends.max_sge(), qp.max_inline, config_.limits.max_message}, length))
     return reason;
   if (has(r.flags, SendFlags::fence)) return "SRD has no fence: wait for completions";
+  if (has(r.flags, SendFlags::ordered) && kind_of(r.opcode) != wire::SrdOpcode::send)
+    return "only SENDs can be ordered";
   if (r.opcode == Opcode::write_add && length % (r.element == Element::int64 ? 8 : 4) != 0)
     return "WRITE_ADD needs whole elements";
   if (r.to == nullptr && !(qp.attributes.path && qp.attributes.dest_qpn))
@@ -60,6 +62,7 @@ void Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t le
   m.solicited = has(r.flags, SendFlags::solicited);
   m.is_inline = has(r.flags, SendFlags::inline_data);
   m.has_immediate = has_immediate(r.opcode);
+  m.ordered = has(r.flags, SendFlags::ordered);
   m.detail = static_cast<uint8_t>(r.element);
   m.length = length;
   m.rkey = r.rkey.value;
@@ -85,6 +88,7 @@ void Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t le
     m.sges = qp.sends.sges(m.slot);
   }
   m.peer = &peer;
+  number(m);
   enlist(m);
 }
 
@@ -96,8 +100,15 @@ void Engine::enlist(Message& m) noexcept {
   m.previous_all = nullptr;
   peer.tx.all = &m;
   if (m.wants_answer()) ++peer.tx.awaiting;
-  (m.payload() <= kSmallPackets * mtu_ ? peer.tx.small : peer.tx.bulk).push(m);
+  line_up(m);
   activate(peer);
+}
+
+// In the line that its length and its place among ordered ones call for.
+void Engine::line_up(Message& m) noexcept {
+  Sender& tx = m.peer->tx;
+  if (m.ordered && !tx.order.within(m.order)) return tx.later.push(m);
+  (m.payload() <= kSmallPackets * mtu_ ? tx.small : tx.bulk).push(m);
 }
 
 PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> requests,

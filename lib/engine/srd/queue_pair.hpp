@@ -57,6 +57,7 @@ class ReceiveQueue {
   }
   bool full() const { return slots.full(); }
   bool empty() const { return size_ == 0; }
+  uint32_t size() const { return size_; }
   Receive& operator[](uint32_t slot) { return receives_[slot]; }
   uint32_t front() const { return line_[head_]; }
   void push(uint32_t slot) {

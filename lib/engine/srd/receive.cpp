@@ -162,6 +162,7 @@ void Engine::forget_stream(Peer& peer) noexcept {
     m = next;
   }
   end_credit(peer.rx);
+  end_order(peer.rx);
   const uint32_t answers = peer.rx.answers;
   peer.rx = Receiver{};
   peer.rx.answers = answers;

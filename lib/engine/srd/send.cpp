@@ -127,7 +127,7 @@ bool Engine::send_next(Peer& peer, Instant now) noexcept {
 // Takes a message out of the line that it stands in.
 void Engine::delist(Message& m) noexcept {
   Sender& tx = m.peer->tx;
-  if (tx.small.remove(m)) return;
+  if (tx.small.remove(m) || tx.later.remove(m)) return;
   if (tx.turns.remove(m)) {
     --tx.turns_taken;
     return;
@@ -195,6 +195,9 @@ bool Engine::build(Peer& peer, Record& r, uint64_t sequence) noexcept {
   } else if (r.kind == Record::Kind::abort) {
     p.opcode = wire::SrdOpcode::abort;
     p.message = m->id;
+    p.order = m->order;
+    if (m->ordered) p.flags |= wire::srd_flag::kOrdered;
+    p.detail = m->retry ? 0 : 1;
     count(Count::tx_aborts);
   } else {
     describe(*m, r, p);
@@ -237,6 +240,8 @@ void Engine::describe(const Message& m, const Record& r, wire::SrdPacket& p) con
   p.immediate = m.immediate;
   if (m.solicited) p.flags |= wire::srd_flag::kSolicited;
   if (m.has_immediate) p.flags |= wire::srd_flag::kImmediate;
+  if (m.ordered) p.flags |= wire::srd_flag::kOrdered;
+  p.order = m.order;
   const bool cut = m.kind == wire::SrdOpcode::read_response && m.length > mtu_;
   if (cut || m.kind == wire::SrdOpcode::read_request || m.assembled(mtu_))
     p.flags |= wire::srd_flag::kFragment;

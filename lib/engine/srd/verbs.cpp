@@ -74,6 +74,7 @@ void Engine::reset_qp(QueuePair& qp, bool flush) noexcept {
     give_back(a);
     assemblies_.remove(&a);
   });
+  drop_held(qp);
   while (!qp.receives.empty()) {
     const uint32_t slot = qp.receives.pop();
     if (flush)

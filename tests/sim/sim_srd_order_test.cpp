@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ordered SENDs: received in the order in which they were posted, over paths that reorder and lose,
+// with few receives, with failures in the middle, and never more of them on the way than the
+// window.
+#include <algorithm>
+#include <set>
+
+#include "lib/wire/srd_parse.hpp"
+#include "tests/sim/pair.hpp"
+#include "tests/sim/srd_two.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace weft;
+using namespace weft::test;
+using engine::Count;
+
+namespace {
+
+constexpr uint32_t kSize = 20'000;
+constexpr uint32_t kReceives = 8;
+
+SrdOptions options(uint64_t seed, bool faulty) {
+  SrdOptions o;
+  o.seed = seed;
+  o.memory = 1u << 20;
+  o.qp.max_send_wr = 512;
+  o.config.patience = Duration::from_s(60);
+  if (!faulty) return o;
+  o.faults.loss = 50'000;
+  o.faults.dup = 20'000;
+  o.faults.reorder = 200'000;
+  o.faults.reorder_time = Duration::from_us(100);
+  return o;
+}
+
+// `a` posts SENDs whose immediate counts them; `b` receives with few receives.
+struct Line : SrdTwo {
+  explicit Line(const SrdOptions& o) : SrdTwo(o), random(o.seed) {
+    for (uint64_t i = 0; i < kReceives; ++i) REQUIRE(b.recv(i, b.sge(i * kSize, kSize)));
+    b.life().after_turn = [this] {
+      for (const Completion& c : b.received()) {
+        REQUIRE(c.status == Status::success);
+        arrived.push_back(c.imm_or_key);
+        if (repost) REQUIRE(b.recv(c.id, b.sge(c.id * kSize, kSize)));
+      }
+    };
+    a.life().after_turn = [this] {
+      for (const Completion& c : a.sent()) done.push_back(c);
+    };
+  }
+  void send(uint32_t number, uint32_t length, SendFlags flags = SendFlags::ordered) {
+    const Sge sge = a.sge(0, length);
+    SendRequest r = request(Opcode::send_with_imm, number, {&sge, 1});
+    r.flags = SendFlags::signaled | flags;
+    r.imm = number;
+    REQUIRE(a.post(b, r));
+  }
+
+  base::Random random;
+  bool repost = true;
+  std::vector<uint32_t> arrived;
+  std::vector<Completion> done;
+};
+
+}  // namespace
+
+TEST_CASE("ordered SENDs are received in order, unordered ones are not") {
+  for (const bool ordered : {true, false}) {
+    bool sorted = true;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      INFO("seed " << seed);
+      Line t(options(seed, true));
+      for (uint32_t i = 0; i < 300; ++i)
+        t.send(i, static_cast<uint32_t>(t.random.below(t.random.below(3) == 0 ? kSize : 200)),
+               ordered ? SendFlags::ordered : SendFlags::none);
+      REQUIRE(t.world.run_until([&] { return t.arrived.size() == 300 && t.done.size() == 300; },
+                                Duration::from_s(20)));
+      sorted = sorted && std::is_sorted(t.arrived.begin(), t.arrived.end());
+      CHECK(std::set<uint32_t>(t.arrived.begin(), t.arrived.end()).size() == 300);
+    }
+    CHECK(sorted == ordered);
+  }
+}
+
+TEST_CASE("no more than 64 ordered SENDs are begun while the first is missing") {
+  Line t(options(3, false));
+  std::set<uint32_t> orders;
+  t.a.life().tap->judge = [&](const SentFrame& frame) {
+    wire::SrdPacket p;
+    REQUIRE(wire::srd_parse(frame.bytes.data(), static_cast<uint32_t>(frame.bytes.size()), 4, 0,
+                            p) == wire::SrdError::none);
+    if (!p.has(wire::srd_flag::kOrdered)) return true;
+    orders.insert(p.order);
+    return p.order != 0;
+  };
+  for (uint32_t i = 0; i < 200; ++i) t.send(i, 100);
+  t.world.run_for(Duration::from_ms(50));
+  CHECK(t.arrived.empty());
+  CHECK(*orders.rbegin() == 63);
+  // Others are not held up.
+  t.send(1000, 100, SendFlags::none);
+  t.world.run_for(Duration::from_ms(5));
+  CHECK(t.arrived == std::vector<uint32_t>{1000});
+  t.a.life().tap->judge = nullptr;
+  // Those that found no receive so often rest up to a second by now.
+  REQUIRE(t.world.run_until([&] { return t.arrived.size() == 201; }, Duration::from_s(60)));
+  CHECK(std::is_sorted(t.arrived.begin() + 1, t.arrived.end()));
+}
+
+TEST_CASE("a later SEND does not take the receive that an earlier one needs") {
+  Line t(options(5, false));
+  t.repost = false;
+  bool blocked = true;
+  t.a.life().tap->judge = [&](const SentFrame& frame) {
+    wire::SrdPacket p;
+    (void)wire::srd_parse(frame.bytes.data(), static_cast<uint32_t>(frame.bytes.size()), 4, 0, p);
+    return !(blocked && p.has(wire::srd_flag::kOrdered) && p.order < 2);
+  };
+  for (uint32_t i = 0; i < 20; ++i) t.send(i, 100);
+  t.world.run_for(Duration::from_ms(20));
+  CHECK(t.b.qp().receives.size() == 2);
+  blocked = false;
+  REQUIRE(t.world.run_until([&] { return t.arrived.size() == kReceives; }));
+  t.world.run_for(Duration::from_ms(5));
+  CHECK(t.arrived == std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST_CASE("an ordered SEND that fails is passed over, one beyond the window too") {
+  Line t(options(7, false));
+  for (uint32_t i = 0; i < 200; ++i) t.send(i, i == 3 || i == 150 ? kSize + 1 : 100);
+  REQUIRE(t.world.run_until([&] { return t.arrived.size() == 198 && t.done.size() == 200; }));
+  CHECK(std::is_sorted(t.arrived.begin(), t.arrived.end()));
+  for (const Completion& c : t.done)
+    CHECK((c.status == Status::success) == (c.id != 3 && c.id != 150));
+}
+
+TEST_CASE("a queue pair that goes leaves no gap to those of the others") {
+  Line t(options(9, false));
+  t.a.life().tap->judge = [](const SentFrame&) { return false; };
+  for (uint32_t i = 0; i < 150; ++i) t.send(i, 100);
+  t.world.run_for(Duration::from_ms(1));
+  QueuePairAttributes change;
+  change.state = QpState::err;
+  REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
+  t.a.life().tap->judge = nullptr;
+  change.state = QpState::reset;
+  REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
+  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+    change.state = state;
+    REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
+  }
+  for (uint32_t i = 1000; i < 1100; ++i) t.send(i, 100);
+  REQUIRE(t.world.run_until([&] { return !t.arrived.empty() && t.arrived.back() == 1099; }));
+  CHECK(std::is_sorted(t.arrived.begin(), t.arrived.end()));
+}
+
+TEST_CASE("order survives a restart of the receiver") {
+  Line t(options(11, false));
+  for (uint32_t i = 0; i < 10; ++i) t.send(i, 100);
+  REQUIRE(t.world.run_until([&] { return t.done.size() == 10; }));
+  t.b.restart();
+  for (uint64_t i = 0; i < kReceives; ++i) REQUIRE(t.b.recv(i, t.b.sge(i * kSize, kSize)));
+  t.send(10, 100);  // nobody knows
+  REQUIRE(t.world.run_until([&] { return t.done.size() == 11; }));
+  for (uint32_t i = 11; i < 11 + kReceives; ++i) t.send(i, 100);
+  REQUIRE(t.world.run_until([&] { return t.done.size() == 11 + kReceives; }));
+  const std::vector<Completion> got = t.b.received();
+  REQUIRE(got.size() == kReceives);
+  for (uint32_t i = 0; i < kReceives; ++i) CHECK(got[i].imm_or_key == 11 + i);
+}
