@@ -129,7 +129,8 @@ class Device {
   template <class Predicate>
   bool wait_until(Predicate predicate, Duration limit = Duration::from_s(1'000'000)) const;
 
-  // SRD: the address that Completion::source_peer stands for, while the device is open.
+  // SRD: the address that Completion::source_peer stands for. A device that hears from more than
+  // 65536 peers forgets those that were silent for longest, and uses their numbers again.
   std::optional<Gid> peer_address(uint32_t source_peer) const;
 
   // A snapshot of all counters.

@@ -32,7 +32,7 @@ namespace weft::engine {
   X(access_errors) X(request_errors) X(cq_overruns) \
   X(tx_fills) X(tx_aborts) X(tx_resets) X(rx_resets) X(tail_probes) X(path_probes) X(path_losses) \
   X(rx_out_of_window) X(rx_other_incarnation) X(rx_stale_stream) X(rx_unknown_peer) \
-  X(streams_replaced) X(peers_lost) X(spurious_retransmits)
+  X(streams_replaced) X(peers_lost) X(peers_forgotten) X(spurious_retransmits)
 // clang-format on
 
 enum class Count : uint8_t {

@@ -250,6 +250,10 @@ void Engine::fail_peer(Peer& peer, Status status) noexcept {
     complete_request(*m, status);
     release(*m);
   }
+  // Its requests will get no answers either, and it has to learn that.
+  if (!peer.rx.known) return;
+  retire(peer.rx.epoch);
+  forget_stream(peer);
 }
 
 }  // namespace weft::engine::srd

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The four calls of the packet side, peers, and the lists and timers they are in.
+// The four calls of the packet side, and the lists and timers they are in.
 #include "lib/engine/srd/engine.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace weft::engine::srd {
 
 namespace {
 constexpr size_t kMostReplies = 256;
 constexpr uint32_t kBlockBits = 16;
-
-uint32_t hash_of(const Gid& address, uint32_t block) noexcept {
-  uint64_t words[2];
-  std::memcpy(words, address.bytes.data(), sizeof words);
-  const uint64_t mixed = (words[0] ^ (words[1] + block)) * 0x9E3779B97F4A7C15u;
-  return static_cast<uint32_t>((mixed ^ words[1]) * 0x9E3779B97F4A7C15u >> 32);
-}
 }  // namespace
 
 Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
@@ -50,6 +42,7 @@ Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
 Engine::~Engine() = default;
 
 void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
+  now_ = now;
   for (size_t i = 0; i < frames.size(); ++i) {
     if (i + 1 < frames.size()) __builtin_prefetch(frames[i + 1].bytes);
     receive_one(frames[i], now);
@@ -58,6 +51,7 @@ void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
 }
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
+  now_ = now;
   builder_.begin_burst(frames.first(std::min(frames.size(), paths_.size())));
   paths_used_ = 0;
   bulk_posted_ = false;
@@ -91,40 +85,6 @@ void Engine::arm(Peer& peer, Instant deadline) noexcept {
 uint32_t Engine::epoch_at(Instant now) const noexcept {
   const uint32_t epoch = incarnation_ + static_cast<uint32_t>((now - config_.start).ms());
   return epoch != 0 ? epoch : 1;
-}
-
-Peer* Engine::find_peer(const Gid& address, uint32_t block) noexcept {
-  if (last_peer_ != nullptr && last_peer_->address == address && last_peer_->block == block)
-    return last_peer_;
-  const size_t mask = peer_table_.size() - 1;
-  for (size_t at = hash_of(address, block) & mask; peer_table_[at] != 0; at = (at + 1) & mask) {
-    Peer* const peer = peers_[peer_table_[at] - 1].get();
-    if (peer->address == address && peer->block == block) return last_peer_ = peer;
-  }
-  return nullptr;
-}
-
-// Null when there are as many as may be.
-Peer* Engine::add_peer(const Gid& address, uint32_t block) {
-  if (peers_.size() >= config_.max_peers) return nullptr;
-  const auto put = [this](const Peer& peer) {
-    const size_t mask = peer_table_.size() - 1;
-    size_t at = hash_of(peer.address, peer.block) & mask;
-    while (peer_table_[at] != 0) at = (at + 1) & mask;
-    peer_table_[at] = peer.index + 1;
-  };
-  if ((peers_.size() + 1) * 2 > peer_table_.size()) {
-    peer_table_.assign(peer_table_.size() * 2, 0);
-    for (const auto& peer : peers_) put(*peer);
-  }
-  std::unique_ptr<Peer> peer(new Peer);
-  peer->address = address;
-  peer->block = block;
-  peer->index = static_cast<uint32_t>(peers_.size());
-  peer->timer.owner = peer.get();
-  peers_.push_back(std::move(peer));
-  put(*peers_.back());
-  return last_peer_ = peers_.back().get();
 }
 
 void Engine::activate(Peer& peer) noexcept { active_.push(peer); }

@@ -82,9 +82,17 @@ class Engine final : public Machine {
     wire::SrdPacket packet;
   };
 
-  // engine.cpp: peers, lists, timers
+  // peers.cpp: who is known, and who is forgotten
   Peer* find_peer(const Gid& address, uint32_t block) noexcept;
   Peer* add_peer(const Gid& address, uint32_t block);
+  size_t home_of(const Peer& peer) const noexcept;
+  void enter(const Peer& peer) noexcept;
+  uint32_t evict() noexcept;
+  void forget(uint32_t index) noexcept;
+  void retire(uint32_t epoch) noexcept;
+  void renew(Peer& peer, Instant now) noexcept;
+
+  // engine.cpp: lists, timers
   void activate(Peer& peer) noexcept;
   void queue_ack(Peer& peer) noexcept;
   void arm(Peer& peer, Instant deadline) noexcept;
@@ -215,6 +223,9 @@ class Engine final : public Machine {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<uint32_t> peer_table_;  // open addressing: index + 1 into peers_
   Peer* last_peer_ = nullptr;
+  uint32_t oldest_hand_ = 0;  // where the search for a peer to forget goes on
+  uint32_t retired_ = 0;      // the newest epoch among streams that were forgotten; 0: none
+  Instant now_;               // of the last call
   MessagePool messages_;
   AssemblyTable assemblies_;
   uint32_t ordered_streams_ = 0;  // that are received

@@ -86,6 +86,7 @@ struct Peer {
   base::LineLink<Peer> active;    // of those with something to send
   base::LineLink<Peer> ack_line;  // of those whose acknowledgement waits
   PeerTimer timer;
+  Instant used_at;  // the last packet either way
 
   QpNum endpoint() const { return QpNum{block << 16}; }
 };

@@ -60,6 +60,7 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
   if (peer == nullptr) return;
   const wire::SrdPacket& p = arrival.packet;
   Receiver& rx = peer->rx;
+  peer->used_at = arrival.now;
   switch (rx.window.place_of(p.sequence)) {
     case ReceiveWindow::Place::beyond:
       return count(Count::rx_out_of_window);
@@ -117,6 +118,11 @@ Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
     count(Count::rx_stale_stream);
     return reset(arrival, p.epoch), nullptr;
   }
+  //= threat:A25 what is forgotten is not heard again
+  if (!known && retired_ != 0 && !newer(p.epoch, retired_)) {
+    count(Count::rx_stale_stream);
+    return reset(arrival, retired_ + 1), nullptr;
+  }
   if (peer == nullptr) {
     peer = add_peer(arrival.frame.path->source, p.source.value >> 16);
     if (peer == nullptr) return count(Count::rx_unknown_peer), nullptr;
@@ -140,10 +146,9 @@ Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
 }
 
 // The peer's old stream is over: what it sent in part goes, and its requests get no answers. Ours
-// get none either, unless our stream goes to a process that was opened after the old stream began:
-// then they are answered in the new one.
+// may still get theirs, in the new one; if the process that had them is dead, it turns out when we
+// ask (expect_answer).
 void Engine::forget_stream(Peer& peer) noexcept {
-  const bool answered = newer(peer.tx.incarnation, peer.rx.epoch) && peer.tx.incarnation != 0;
   const auto theirs = [&peer](const Assembly& a) { return a.name >> 32 == peer.index + 1; };
   assemblies_.drain(theirs, [this](Assembly& a) {
     give_back(a);
@@ -151,14 +156,7 @@ void Engine::forget_stream(Peer& peer) noexcept {
   });
   for (Message* m = peer.tx.all; m != nullptr;) {
     Message* const next = m->next_all;
-    const bool sent = m->cursor != 0 || m->unacked != 0 || m->state == Message::State::sent;
-    if (m->answer()) {
-      cancel(*m);
-    } else if (m->wants_answer() && sent && !answered) {
-      m->status = Status::remote_aborted;
-      m->retry = false;
-      cancel(*m);
-    }
+    if (m->answer()) cancel(*m);
     m = next;
   }
   end_credit(peer.rx);

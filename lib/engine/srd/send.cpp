@@ -53,6 +53,7 @@ void Engine::drop_flight(Peer& peer) noexcept {
 
 void Engine::send_peer(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
+  renew(peer, now);
   if (tx.flight != nullptr && tx.una != tx.next) probe_paths(peer, now);
   for (uint32_t sent = 0;; ++sent) {
     if (sent == kQuantum || !room()) return activate(peer);
