@@ -26,26 +26,7 @@ struct alignas(64) StoredFrame {
   std::array<std::byte, kMost> bytes;
 };
 
-// Stored frames by number; the store only grows.
-class FrameStore {
- public:
-  uint32_t take() {
-    if (free_.empty()) {
-      free_.push_back(static_cast<uint32_t>(frames_.size()));
-      frames_.emplace_back();
-    }
-    const uint32_t number = free_.back();
-    free_.pop_back();
-    return number;
-  }
-  void give(uint32_t number) { free_.push_back(number); }
-  StoredFrame& operator[](uint32_t number) noexcept { return frames_[number]; }
-  size_t lent() const noexcept { return frames_.size() - free_.size(); }
-
- private:
-  std::vector<StoredFrame> frames_;
-  std::vector<uint32_t> free_;
-};
+using FrameStore = fabric::BlockPool<StoredFrame>;
 
 // A flow's queue pairs; null before it starts and when it is done.
 struct Connection {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/sim/fabric/block_pool.hpp"
 #include "lib/sim/fabric/packet.hpp"
 #include "lib/sim/fabric/topology.hpp"
 
@@ -68,26 +69,8 @@ struct AckBlock {
   bool again;      // which was a retransmission
 };
 
-class AckPool {
- public:
+struct AckPool : BlockPool<AckBlock> {
   static constexpr uint32_t kNoPacket = UINT32_MAX;  // AckBlock::cause of an answer to an ask
-
-  uint32_t take() {
-    if (free_.empty()) {
-      free_.push_back(static_cast<uint32_t>(blocks_.size()));
-      blocks_.emplace_back();
-    }
-    const uint32_t index = free_.back();
-    free_.pop_back();
-    return index;
-  }
-  void give(uint32_t index) { free_.push_back(index); }
-  AckBlock& operator[](uint32_t index) noexcept { return blocks_[index]; }
-  size_t lent() const noexcept { return blocks_.size() - free_.size(); }
-
- private:
-  std::vector<AckBlock> blocks_;
-  std::vector<uint32_t> free_;
 };
 
 // What a fabric of sprayed packets has beside ports.

@@ -7,9 +7,9 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "lib/congestion/controller.hpp"
+#include "lib/sim/fabric/block_pool.hpp"
 
 namespace weft::sim::fabric {
 
@@ -30,27 +30,15 @@ struct TelemetryBlock {
   std::array<congestion::IntHop, congestion::kMaxHops> hops;
 };
 
-class TelemetryPool {
+class TelemetryPool : public BlockPool<TelemetryBlock> {
  public:
+  // A block without records.
   uint32_t take(uint32_t stamp_ns) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<uint32_t>(blocks_.size()));
-      blocks_.emplace_back();
-    }
-    const uint32_t index = free_.back();
-    free_.pop_back();
-    blocks_[index].count = 0;
-    blocks_[index].stamp_ns = stamp_ns;
+    const uint32_t index = BlockPool::take();
+    (*this)[index].count = 0;
+    (*this)[index].stamp_ns = stamp_ns;
     return index;
   }
-  void give(uint32_t index) { free_.push_back(index); }
-  TelemetryBlock& operator[](uint32_t index) noexcept { return blocks_[index]; }
-  // Blocks that are lent.
-  size_t lent() const noexcept { return blocks_.size() - free_.size(); }
-
- private:
-  std::vector<TelemetryBlock> blocks_;
-  std::vector<uint32_t> free_;
 };
 
 // A port's average of its utilisation, for the digest.

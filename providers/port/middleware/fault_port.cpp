@@ -124,7 +124,7 @@ Result<std::unique_ptr<engine::Port>> FaultPort::wrap(
 
 FaultPort::FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& options,
                      FaultClock clock)
-    : inner_(std::move(inner)),
+    : WrappingPort(std::move(inner)),
       capabilities_(inner_->capabilities()),
       options_(options),
       clock_(std::move(clock)),

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "lib/engine/port.hpp"
 #include "providers/port/middleware/fault_lane.hpp"
+#include "providers/port/middleware/wrapping_port.hpp"
 
 namespace weft::middleware {
 
@@ -21,7 +21,7 @@ using FaultClock = std::function<Instant()>;
 // The time since some moment that does not change while the process lives.
 Instant monotonic_clock();
 
-class FaultPort final : public engine::Port {
+class FaultPort final : public WrappingPort {
  public:
   // Wraps `inner`. `clock`: for delays, read once per call that needs it.
   FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& options,
@@ -37,17 +37,11 @@ class FaultPort final : public engine::Port {
   uint64_t operator[](Fault fault) const noexcept { return sent_[fault] + received_[fault]; }
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Gid address() const noexcept override { return inner_->address(); }
-  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
-  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
-  void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
-  void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
   // False while a frame is held back: there is no descriptor that tells when it is due.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
-  void finish_wait() noexcept override { inner_->finish_wait(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
@@ -56,7 +50,6 @@ class FaultPort final : public engine::Port {
   void hold_sent(const FaultLane::Fate& fate, const engine::TxFrame& frame, Instant now) noexcept;
   void hold_received(const FaultLane::Fate& fate, const engine::Frame& frame, Instant now) noexcept;
 
-  std::unique_ptr<engine::Port> inner_;
   engine::Capabilities capabilities_;
   FaultOptions options_;
   FaultClock clock_;

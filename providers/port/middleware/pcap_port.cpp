@@ -89,7 +89,7 @@ Result<std::unique_ptr<engine::Port>> PcapPort::wrap(std::unique_ptr<engine::Por
 }
 
 PcapPort::PcapPort(std::unique_ptr<engine::Port> inner, wire::PcapWriter writer, CaptureClock clock)
-    : inner_(std::move(inner)),
+    : WrappingPort(std::move(inner)),
       capabilities_(inner_->capabilities()),
       writer_(std::move(writer)),
       clock_(std::move(clock)),

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/engine/port.hpp"
 #include "lib/wire/encapsulation.hpp"
 #include "lib/wire/pcap_file.hpp"
+#include "providers/port/middleware/wrapping_port.hpp"
 
 namespace weft::middleware {
 
@@ -22,7 +22,7 @@ namespace weft::middleware {
 using CaptureClock = std::function<int64_t()>;
 int64_t wall_clock_ns();
 
-class PcapPort final : public engine::Port {
+class PcapPort final : public WrappingPort {
  public:
   // Creates the file. Errors as PcapWriter::create.
   static Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> inner,
@@ -32,17 +32,11 @@ class PcapPort final : public engine::Port {
   // As the inner port, but frames stay within what IP can carry (MTU 4096) and come with their
   // payload (no by_reference).
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  Gid address() const noexcept override { return inner_->address(); }
-  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
-  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
-  void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
-  void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
   // Going to sleep also writes the file's buffer out.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
-  void finish_wait() noexcept override { inner_->finish_wait(); }
   // The inner port's, and pcap_frames, pcap_lost (frames that are not in the file).
   void append_counters(std::vector<Counter>& counters) const override;
 
@@ -52,7 +46,6 @@ class PcapPort final : public engine::Port {
   void capture_received(const engine::Frame& frame, int64_t time_ns) noexcept;
   void write(wire::Outer& outer, uint32_t length, bool id_known, int64_t time_ns) noexcept;
 
-  std::unique_ptr<engine::Port> inner_;
   engine::Capabilities capabilities_;
   wire::PcapWriter writer_;
   CaptureClock clock_;

@@ -56,7 +56,7 @@ Result<std::unique_ptr<engine::Port>> TracerPort::wrap(std::unique_ptr<engine::P
 }
 
 TracerPort::TracerPort(std::unique_ptr<engine::Port> inner, File file, TraceClock clock)
-    : inner_(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {
+    : WrappingPort(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {
   number_of(inner_->address());
 }
 

@@ -16,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lib/engine/port.hpp"
+#include "providers/port/middleware/wrapping_port.hpp"
 #include "weft/result.hpp"
 
 namespace weft::middleware {
@@ -24,7 +24,7 @@ namespace weft::middleware {
 using TraceClock = std::function<int64_t()>;  // ns
 int64_t monotonic_clock_ns();
 
-class TracerPort final : public engine::Port {
+class TracerPort final : public WrappingPort {
  public:
   // Creates the file; %p in its name stands for the process. Error: io_error with the path and the
   // system's reason.
@@ -32,20 +32,10 @@ class TracerPort final : public engine::Port {
                                                     const std::string& path,
                                                     TraceClock clock = monotonic_clock_ns);
 
-  const engine::Capabilities& capabilities() const noexcept override {
-    return inner_->capabilities();
-  }
-  Gid address() const noexcept override { return inner_->address(); }
-  QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
-  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override { inner_->release(frames); }
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
-  void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
-  void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
   // Going to sleep also writes the file's buffer out.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
-  void finish_wait() noexcept override { inner_->finish_wait(); }
   // The inner port's, and tracer_messages.
   void append_counters(std::vector<Counter>& counters) const override;
 
@@ -70,7 +60,6 @@ class TracerPort final : public engine::Port {
   void write(const Stream& stream, const Message& message, bool sent, const char* operation);
   uint32_t number_of(const Gid& host);
 
-  std::unique_ptr<engine::Port> inner_;
   File file_;
   TraceClock clock_;
   int64_t begin_ = -1;
