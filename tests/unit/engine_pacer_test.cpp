@@ -258,6 +258,7 @@ TEST_CASE("after a second of silence a flow starts anew, but not while packets a
 TEST_CASE("READ responses are paced and windowed with the rest") {
   const bool telemetry = GENERATE(false, true);
   Bench b(congestion::Signal::delay, telemetry, {}, true);
+  b.pacer.expect_reads();
   int64_t now = 0;
   uint32_t psn = 0xFFFFFC;  // it wraps
   const int64_t each = 1000 + kHeaders + (telemetry ? 108 : 0);
@@ -293,6 +294,7 @@ TEST_CASE("READ responses are paced and windowed with the rest") {
 
 TEST_CASE("a response that is sent again takes no more of the window") {
   Bench b(congestion::Signal::delay, true, {}, true);
+  b.pacer.expect_reads();
   int64_t now = 0;
   const auto respond = [&](uint32_t end) {
     b.pacer.on_response_sent(at(now += 1190), Psn{end}, 1000);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/check.hpp"
+
 namespace weft::engine::rc {
 
 namespace {
@@ -62,6 +64,7 @@ Duration Pacer::on_sent(Instant now, uint64_t end, uint32_t payload, bool again)
 }
 
 Duration Pacer::on_response_sent(Instant now, Psn end, uint32_t payload) noexcept {
+  WEFT_DCHECK(responses_ != nullptr);
   const uint64_t wide = responses_->widen(end);
   responses_->rewind(wide - 1);
   const bool again = responses_->repeats(wide);
