@@ -93,19 +93,21 @@ def weft_latency(device, size, operation="write", *words):
     return run
 
 
-FLOW = ("-t", 256, "-l", 16, "-Q", 64, "-N")
+def flow(device):
+    """What keeps the wire busy; on srd no request is without its completion."""
+    return ("-t", 256, "-l", 16, "-N") + (() if device.startswith("srd") else ("-Q", 64))
 
 
 def weft_bandwidth(device, size, operation="write", *words):
     def run(r):
-        found = r.weft(f"weft_{operation}_bw", device, "-s", size, *FLOW, *words)
+        found = r.weft(f"weft_{operation}_bw", device, "-s", size, *flow(device), *words)
         return found and found["BW_average"] * MIB / 1e9
     return run
 
 
 def weft_rate(device, operation="write", *words):
     def run(r):
-        found = r.weft(f"weft_{operation}_bw", device, "-s", 8, *FLOW, *words)
+        found = r.weft(f"weft_{operation}_bw", device, "-s", 8, *flow(device), *words)
         return found and found["MsgRate"]
     return run
 

@@ -95,6 +95,24 @@ def shm_lines():
     return lines
 
 
+def srd_lines():
+    """SRD beside RC on the same port, and beside the peers; goal: ahead of all at every size."""
+    lines = []
+    for port, wire in (("udp:lo", "tcp"), (f"shm:srd{os.getpid()}", "shm")):
+        srd, rc, name = f"srd+{port}", f"roce+{port}", port.split(":", maxsplit=1)[0]
+        lines.append(line(f"srd+{name} 8 B write latency", "us", weft_latency(srd, 8),
+                          {"roce": weft_latency(rc, 8)}, peers_of(wire, 8, "us"),
+                          [("best peer", "<=", 1.0)]))
+        lines.append(line(f"srd+{name} 8 B write rate", "M/s", weft_rate(srd),
+                          {"roce": weft_rate(rc)}, peers_of(wire, 8, "M/s"),
+                          [("best peer", ">=", 1.0)]))
+        for size, text in ((4096, "4 KiB"), (65536, "64 KiB"), (MIB, "1 MiB")):
+            lines.append(line(f"srd+{name} {text} write stream", "GB/s", weft_bandwidth(srd, size),
+                              {"roce": weft_bandwidth(rc, size)}, peers_of(wire, size, "GB/s"),
+                              [("best peer", ">=", 1.0)]))
+    return lines
+
+
 def measure(lines, runner, rounds):
     samples = {}
     for number in range(rounds):
@@ -209,7 +227,7 @@ def main():
     parser.add_argument("--bin", default=str(HERE.parent / "build/release/bin"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each of our figures")
-    parser.add_argument("--only", choices=["udp", "shm"])
+    parser.add_argument("--only", choices=["udp", "shm", "srd"])
     parser.add_argument("--match", default="", help="only lines whose name contains this")
     parser.add_argument("--no-realtime", dest="realtime", action="store_false")
     parser.add_argument("--json", metavar="FILE")
@@ -218,8 +236,9 @@ def main():
     if not (runner.bin / "weft_write_lat").exists():
         sys.exit(f"peers.py: no programs in {runner.bin}: run ./dev build, or give --bin")
     build_libfabric_peer(runner)
-    lines = (udp_lines() if options.only != "shm" else []) + \
-            (shm_lines() if options.only != "udp" else [])
+    groups = {"udp": udp_lines, "shm": shm_lines, "srd": srd_lines}
+    lines = [entry for name, make in groups.items() if options.only in (None, name)
+             for entry in make()]
     lines = [entry for entry in lines if options.match in entry["name"]]
     samples = with_short_slices(lambda: measure(lines, runner, options.rounds))
     if sys.stderr.isatty():

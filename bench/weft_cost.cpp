@@ -5,7 +5,7 @@
 //   valgrind --tool=callgrind --toggle-collect=bounce weft_cost roce+shm:cost 20000
 //
 // Divide by the number of WRITEs that it prints: the figure is both sides together, from post to
-// the flag that the target sees, acknowledgements and completions included.
+// the flag that the target sees, acknowledgements and completions included. srd+shm:cost likewise.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,7 +33,8 @@ struct Side {
       : device(need(Device::open(spec + ",single_thread=1"))),
         pd(need(device.protection_domain())),
         cq(need(device.completion_queue({.capacity = 256}))),
-        qp(need(pd.queue_pair({.send_cq = cq, .recv_cq = cq}))),
+        qp(need(
+            pd.queue_pair({.type = device.attributes().qp_type, .send_cq = cq, .recv_cq = cq}))),
         region(need(pd.register_memory(memory, sizeof memory, Access::all))) {}
 
   Device device;

@@ -23,6 +23,9 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
   const char* integrity = a.integrity_bits == 32   ? "the whole ICRC is checked"
                           : a.integrity_bits == 16 ? "the kernel hides half of what the ICRC covers"
                                                    : "the memory bus is trusted";
+  std::string further;
+  for (const weft::Gid& gid : a.further_gids)
+    further += (further.empty() ? "" : " ") + weft::to_string(gid);
   return {
       {"device", a.spec, "the device string, defaults filled in"},
       {"provider", a.provider, ""},
@@ -32,6 +35,7 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
                                       : "InfiniBand verbs over RoCEv2",
        ""},
       {"gid", weft::to_string(a.gid), "its address"},
+      {"rails", further, further.empty() ? "no further addresses (srd: rails=)" : "its others"},
       {"active_mtu", a.active_mtu, "path MTU that connect() chooses"},
       {"max_mtu", a.max_mtu, ""},
       {"max_msg_sz", a.max_message, "bytes"},
@@ -45,6 +49,7 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
       {"by_reference", a.by_reference,
        a.by_reference ? "large payload is pulled once from the sender's memory"
                       : "payload goes through the port's buffers"},
+      {"paths", a.paths, "UDP source ports that packets to one peer are spread over"},
       {"telemetry", a.telemetry,
        a.telemetry ? "to peers that have it too" : "hpcc sees its own queue only (telemetry=1)"},
   };

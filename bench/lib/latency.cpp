@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Latency. SEND and WRITE bounce one message between the two sides, and half of each round trip is
 // reported; READ and atomics are timed from post to completion. A SEND is awaited by polling, a
-// WRITE by looking at its last byte, which arrives last.
+// WRITE by looking at its last byte, which arrives last; on SRD nothing does, so there a WRITE
+// carries an immediate and is awaited by polling too.
 #include <algorithm>
 #include <cstring>
 
@@ -101,6 +102,9 @@ class LatencyRun {
   void prepare(uint64_t index) noexcept;
   void verify(uint64_t index) noexcept;
   bool is_over(uint64_t index, uint64_t count) noexcept;
+  bool shows_in_memory() const noexcept {
+    return o_.operation == Operation::write && receiver_ == nullptr;
+  }
 
   Session& session_;
   const Options& o_;
@@ -118,13 +122,13 @@ class LatencyRun {
 
 void LatencyRun::prepare(uint64_t index) noexcept {
   if (o_.validate) fill_pattern(lane_.source, size_, index, o_.is_server());
-  if (o_.operation == Operation::write) lane_.source[size_ - 1] = static_cast<std::byte>(index + 1);
+  if (shows_in_memory()) lane_.source[size_ - 1] = static_cast<std::byte>(index + 1);
 }
 
 void LatencyRun::verify(uint64_t index) noexcept {
   if (!o_.validate) return;
   // The last byte of a WRITE is its flag, and has been compared by waiting for it.
-  const uint64_t size = o_.operation == Operation::write ? size_ - 1 : size_;
+  const uint64_t size = shows_in_memory() ? size_ - 1 : size_;
   if (o_.operation == Operation::atomic) {
     uint64_t before = 0;
     std::memcpy(&before, lane_.target, sizeof before);

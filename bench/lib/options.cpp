@@ -76,7 +76,8 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
       ->check(CLI::Range(0, 255));
   app.add_option("-c,--connection", raw.connection,
                  "Connection type: RC, UC, UD, or SRD (-d srd+...)");
-  app.add_option("--paths", raw.paths, "SRD: spread packets over so many paths")
+  app.add_option("--paths", raw.paths,
+                 "SRD: spread packets over so many paths (default: 64, on shm 1)")
       ->check(CLI::Range(1, 256));
   app.add_option("-x,--gid-index", raw.gid_index, "Index of the address of an ibverbs device");
   app.add_option("-i,--ib-port", raw.port, "Port of an ibverbs device");
@@ -88,6 +89,8 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_flag("--spin_memory", o.spin_memory,
                "write_lat: only read memory while waiting, let the library progress by itself");
   app.add_flag("--report-counters", o.counters, "Print the device's counters that are not 0");
+  app.add_flag("--paths-report", o.paths_report,
+               "SRD: print what became of each path to the other side");
   app.add_flag("--out_json", o.json, "Write the results as JSON too");
   app.add_option("--out_json_file", o.json_file, "Name of the JSON file");
   app.add_option("--connect_wait", o.connect_wait_s, "Seconds that the server may take to come up");
@@ -116,6 +119,7 @@ std::string fill_sizes(Options& o, const Raw& raw) {
 
 // -c: what carries the messages, and what it can carry. The text of the error, or nothing.
 std::string choose_service(Options& o, const std::string& connection, bool srd) {
+  if (srd) o.service = QpType::srd;
   if (connection.empty() || connection == (srd ? "SRD" : "RC")) return {};
   if (connection == "UC") o.service = QpType::uc;
   if (connection == "UD") o.service = QpType::ud;
@@ -146,8 +150,16 @@ std::string choose_device(Options& o, const Raw& raw) {
   const bool srd = o.device.starts_with("srd");
   if (const std::string wrong = choose_service(o, raw.connection, srd); !wrong.empty())
     return wrong;
+  if (srd && o.cq_moderation > 1)
+    return "-Q: on SRD a completion says nothing of the requests before it, each has its own";
+  if (srd && o.spin_memory)
+    return "--spin_memory: on SRD no byte of a WRITE is the last one, leave it out";
+  if ((raw.paths != 0 || o.paths_report) && !srd)
+    return "--paths and --paths-report are for srd devices: -d srd+udp:lo";
+  if (o.paths_report) o.device += ",path_counters=1";
   if (raw.paths == 0) return {};
-  if (!srd) return "--paths is for srd devices: -d srd+udp:lo";
+  if (o.device.find(",paths=") != std::string::npos)
+    return "--paths: the device string has paths= already, say it once";
   o.device += ",paths=" + std::to_string(raw.paths);
   return {};
 }

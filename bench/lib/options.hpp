@@ -49,12 +49,18 @@ struct Options {
   bool warm_up = false;
   bool spin_memory = false;
   bool counters = false;
+  bool paths_report = false;
   bool json = false;
   double connect_wait_s = 1;  // how long the server may take to come up
   std::string json_file = "weft_out.json";
 
   bool is_server() const { return host.empty(); }
   bool one_sided() const { return operation == Operation::read || operation == Operation::atomic; }
+  bool takes_receives() const {
+    const bool write_with_imm =
+        operation == Operation::write && measure == Measure::latency && service == QpType::srd;
+    return operation == Operation::send || write_with_imm;
+  }
   // Messages may be lost without an error.
   bool unreliable() const { return service == QpType::ud || service == QpType::uc; }
   uint64_t max_size() const;

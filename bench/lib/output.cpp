@@ -128,6 +128,47 @@ void print_counters(const Device& device) {
                   static_cast<ull>(c.value));
 }
 
+namespace {
+
+std::vector<PathReport> paths_of(const Session& s) {
+  return s.device.paths(s.peer_gid, s.lanes[0].peer_qpn);
+}
+
+Json paths_as_json(const Session& s) {
+  Json all = Json::array();
+  for (const PathReport& path : paths_of(s))
+    all.push_back({{"source_port", path.source_port},
+                   {"source", to_string(path.source)},
+                   {"destination", to_string(path.destination)},
+                   {"state", name(path.health)},
+                   {"rtt_us", static_cast<double>(path.rtt.ns()) / 1e3},
+                   {"sent", path.sent},
+                   {"lost", path.lost},
+                   {"ecn", path.marked}});
+  return all;
+}
+
+}  // namespace
+
+void print_paths(const Session& s) {
+  const std::vector<PathReport> paths = paths_of(s);
+  if (paths.empty()) return;
+  std::printf(" path  source port  state     rtt[usec]        sent        lost         ECN\n");
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const auto same_way = [&](const PathReport& other) {
+      return other.source == paths[i].source && other.destination == paths[i].destination;
+    };
+    if (i == 0 ? !same_way(paths.back()) : !same_way(paths[i - 1]))
+      std::printf(" from %s to %s\n", to_string(paths[i].source).c_str(),
+                  to_string(paths[i].destination).c_str());
+    std::printf(" %4zu  %11u  %-8.*s %10.1f  %10llu  %10llu  %10llu\n", i, paths[i].source_port,
+                static_cast<int>(name(paths[i].health).size()), name(paths[i].health).data(),
+                static_cast<double>(paths[i].rtt.ns()) / 1e3, static_cast<ull>(paths[i].sent),
+                static_cast<ull>(paths[i].lost), static_cast<ull>(paths[i].marked));
+  }
+  print_rule();
+}
+
 Result<void> write_json(const Session& s, const std::vector<SizeResult>& results) {
   const Options& o = s.options;
   Json info;
@@ -175,7 +216,9 @@ Result<void> write_json(const Session& s, const std::vector<SizeResult>& results
     records.push_back(std::move(record));
   }
   std::ofstream file(o.json_file);
-  file << Json{{"test_info", info}, {"results", records}}.dump(2) << "\n";
+  Json all{{"test_info", info}, {"results", records}};
+  if (o.paths_report) all["paths"] = paths_as_json(s);
+  file << all.dump(2) << "\n";
   file.close();
   if (!file) return Error{Code::io_error, "cannot write " + o.json_file};
   return {};

@@ -15,6 +15,8 @@ void print_titles(const Options& options);
 void print_result(const Options& options, const SizeResult& result);
 void print_foot();
 void print_counters(const Device& device);
+// SRD: the paths from here to the other side, if anything was sent.
+void print_paths(const Session& session);
 
 // Writes test_info and one record per size. Errors: io_error.
 Result<void> write_json(const Session& session, const std::vector<SizeResult>& results);

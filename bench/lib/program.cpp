@@ -41,7 +41,7 @@ int measure_all(Session& session) {
   const Options& o = session.options;
   std::optional<Receiver> receiver;
   const bool rounds = o.measure == Measure::bandwidth && o.validate;
-  if (o.operation == Operation::send && !rounds) {
+  if (o.takes_receives() && !rounds) {
     receiver.emplace(session);
     if (const Result<void> primed = receiver->prime(); !primed) return fail(o, primed.error());
   }
@@ -59,6 +59,7 @@ int measure_all(Session& session) {
     results.push_back(*result);
   }
   print_foot();
+  if (o.paths_report) print_paths(session);
   if (o.counters) print_counters(session.device);
   const bool right = !o.validate || report_validation(results);
   if (o.json)

@@ -146,7 +146,7 @@ Result<void> Session::make_queues() {
     return Error{Code::invalid_argument, "-I " + std::to_string(inline_limit) +
                                              ": this device sends at most " +
                                              std::to_string(device_inline) + " bytes inline"};
-  const bool receives = options.operation == Operation::send;
+  const bool receives = options.takes_receives();
   Result<CompletionQueue> send =
       device.completion_queue({.capacity = std::max(64u, options.qps * options.tx_depth + 16)});
   if (!send) return send.error();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sender and Receiver (streams.hpp). A signaled request stands for itself and for the unsignaled
-// ones before it; its id carries the lane and their number.
+// ones before it; its id carries the lane and their number. On SRD all are signaled.
 #include "bench/lib/streams.hpp"
 
 #include <algorithm>
@@ -16,6 +16,7 @@ uint64_t completion_id(size_t lane, uint64_t count) { return lane << 32 | count;
 
 uint32_t moderation_of(const Options& o, uint64_t size) {
   uint32_t wanted = o.cq_moderation;
+  if (o.service == QpType::srd) wanted = 1;  // each completion stands for itself
   if (wanted == 0) wanted = size > kModeratedSize ? 1 : kDefaultModeration;
   return std::min(wanted, o.tx_depth);
 }
@@ -43,7 +44,7 @@ SendRequest make_request(const Session& session, const Lane& lane, uint64_t size
       r.opcode = Opcode::send;
       break;
     case Operation::write:
-      r.opcode = Opcode::write;
+      r.opcode = o.takes_receives() ? Opcode::write_with_imm : Opcode::write;
       r.remote_address = lane.peer_target + offset;
       break;
     case Operation::read:

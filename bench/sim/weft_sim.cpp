@@ -62,8 +62,9 @@ int main(int argc, char** argv) {
   runner->add_option("--buckets", run.buckets, "Upper ends of the size buckets, in bytes")
       ->delimiter(',');
   runner
-      ->add_option("--fidelity", fidelity,
-                   "flow: light hosts; engine: hosts that run the RoCE engine (host.fidelity)")
+      ->add_option(
+          "--fidelity", fidelity,
+          "flow: light hosts; engine: hosts that run the RoCE or the SRD engine (host.fidelity)")
       ->check(CLI::IsMember({"flow", "engine"}));
   runner->add_flag("--series", run.series, "Write series.csv too: rates and queue over time");
   runner

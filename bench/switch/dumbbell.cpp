@@ -28,18 +28,6 @@ Duration seconds(double s) { return Duration{static_cast<int64_t>(s * 1e12)}; }
 
 }  // namespace
 
-Result<std::unique_ptr<Dumbbell::Host>> Dumbbell::open_host(const std::string& spec) {
-  Result<Device> device = Device::open(spec);
-  if (!device) return device.error();
-  Result<CompletionQueue> cq = device->completion_queue({.capacity = 256});
-  Result<ProtectionDomain> pd = device->protection_domain();
-  if (!cq || !pd) return cq ? pd.error() : cq.error();
-  std::vector<std::byte> memory(2 * kMessage);
-  Result<MemoryRegion> region = pd->register_memory(memory.data(), memory.size(), Access::all);
-  if (!region) return region.error();
-  return std::unique_ptr<Host>(new Host{*device, *cq, *pd, std::move(memory), *region});
-}
-
 Result<std::unique_ptr<Dumbbell>> Dumbbell::open(const std::vector<std::string>& hosts,
                                                  const sim::SwitchOptions& options,
                                                  const std::string& senders,
@@ -55,8 +43,8 @@ Result<std::unique_ptr<Dumbbell>> Dumbbell::open(const std::vector<std::string>&
   all->switch_ = std::move(*device);
   for (size_t i = 0; i <= kReceiver; ++i) {
     const std::string& keys = i == kReceiver ? receiver : senders;
-    Result<std::unique_ptr<Host>> host =
-        open_host("roce+udp:" + hosts[i] + ",udp.switched=1,single_thread=1," + keys);
+    Result<std::unique_ptr<Host>> host = Host::open(
+        "roce+udp:" + hosts[i] + ",udp.switched=1,single_thread=1," + keys, 2 * kMessage);
     if (!host) return host.error();
     all->devices_.push_back(std::move(*host));
   }

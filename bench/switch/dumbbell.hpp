@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/switch/host.hpp"
 #include "bench/switch/udp_hosts.hpp"
 #include "weft/weft.hpp"
 
@@ -47,20 +48,12 @@ class Dumbbell {
   static constexpr uint32_t kMessage = 256 * 1024;
   static constexpr uint32_t kPosted = 8;  // messages of each sender
 
-  struct Host {
-    Device device;
-    CompletionQueue cq;
-    ProtectionDomain pd;
-    std::vector<std::byte> memory;
-    MemoryRegion region;
-  };
   struct Totals {
     Instant at;
     uint64_t sent = 0;               // through the bottleneck
     std::array<uint64_t, 2> from{};  // by sender
     uint64_t marked = 0, dropped = 0, retransmitted = 0;
   };
-  static Result<std::unique_ptr<Host>> open_host(const std::string& spec);
   Result<void> connect(size_t sender, Listener& listener, uint32_t mtu);
   Result<void> post(size_t sender);
   Result<bool> turn();

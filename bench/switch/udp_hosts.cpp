@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "lib/sim/network.hpp"
-#include "lib/wire/int_block.hpp"
 #include "providers/port/udp/options.hpp"
 
 namespace weft::bench {
@@ -14,7 +13,8 @@ namespace {
 constexpr uint32_t kBatch = 64;
 }  // namespace
 
-Result<std::unique_ptr<UdpHosts::Side>> UdpHosts::open_side(const std::string& host) {
+Result<std::unique_ptr<UdpHosts::Side>> UdpHosts::open_side(
+    const std::string& host, const std::vector<uint16_t>& udp_ports) {
   Result<port::udp::LocalAddress> local = port::udp::resolve(host);
   if (!local) return local.error();
   if (local->claim != port::udp::Claim::exclusive)
@@ -24,7 +24,7 @@ Result<std::unique_ptr<UdpHosts::Side>> UdpHosts::open_side(const std::string& h
   auto side = std::make_unique<Side>();
   // Frames are to come one by one, each with its own mark.
   const port::udp::Options options{.gso = 0, .gro = 0, .batch = kBatch};
-  for (const uint16_t udp_port : {port::udp::kRocePort, wire::kIntUdpPort}) {
+  for (const uint16_t udp_port : udp_ports) {
     local->port = udp_port;
     Result<port::udp::ReceiveSocket> socket = port::udp::open_receive_socket(*local, options);
     if (!socket) return socket.error();
@@ -40,10 +40,11 @@ Result<std::unique_ptr<UdpHosts::Side>> UdpHosts::open_side(const std::string& h
   return side;
 }
 
-Result<std::unique_ptr<UdpHosts>> UdpHosts::open(const std::vector<std::string>& hosts) {
+Result<std::unique_ptr<UdpHosts>> UdpHosts::open(const std::vector<std::string>& hosts,
+                                                 const std::vector<uint16_t>& udp_ports) {
   std::unique_ptr<UdpHosts> all(new UdpHosts);
   for (const std::string& host : hosts) {
-    Result<std::unique_ptr<Side>> side = open_side(host);
+    Result<std::unique_ptr<Side>> side = open_side(host, udp_ports);
     if (!side) return side.error();
     all->sides_.push_back(std::move(*side));
   }
@@ -56,15 +57,18 @@ size_t UdpHosts::host_of(const Gid& address) const noexcept {
   return i;
 }
 
-bool UdpHosts::turn(sim::Switch& device, Instant now) {
-  const bool came = fetch(device, now);
-  device.run(now);
-  if (device.departed().empty()) return came;
-  send(device);
-  return true;
+bool UdpHosts::turn(std::span<sim::Switch* const> ways, WayOf way_of, Instant now) {
+  bool moved = fetch(ways, way_of, now);
+  for (sim::Switch* const device : ways) {
+    device->run(now);
+    if (device->departed().empty()) continue;
+    send(*device);
+    moved = true;
+  }
+  return moved;
 }
 
-bool UdpHosts::fetch(sim::Switch& device, Instant now) {
+bool UdpHosts::fetch(std::span<sim::Switch* const> ways, WayOf way_of, Instant now) {
   engine::Frame frames[kBatch];
   bool came = false;
   for (size_t to = 0; to < sides_.size(); ++to) {
@@ -85,7 +89,8 @@ bool UdpHosts::fetch(sim::Switch& device, Instant now) {
         packet->ecn = frame.ecn;
         std::memcpy(packet->bytes, frame.bytes, frame.length);
         sides_[from]->bytes += frame.length + sim::kWireOverhead;
-        device.receive(static_cast<uint32_t>(from), static_cast<uint32_t>(to), packet, now);
+        ways[way_of(frame) % ways.size()]->receive(static_cast<uint32_t>(from),
+                                                   static_cast<uint32_t>(to), packet, now);
       }
     }
   }

@@ -8,10 +8,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lib/engine/frame.hpp"
 #include "lib/sim/switch.hpp"
+#include "lib/wire/int_block.hpp"
 #include "providers/port/udp/receiver.hpp"
 #include "providers/port/udp/sender.hpp"
 #include "providers/port/udp/socket.hpp"
@@ -26,11 +28,21 @@ class UdpHosts {
   };
 
   // Host i has hosts[i], an address in 127/8 as text. Errors say which address and who may hold it.
-  static Result<std::unique_ptr<UdpHosts>> open(const std::vector<std::string>& hosts);
+  // `udp_ports`: of the protocol that they speak.
+  static Result<std::unique_ptr<UdpHosts>> open(const std::vector<std::string>& hosts,
+                                                const std::vector<uint16_t>& udp_ports = {
+                                                    port::udp::kRocePort, wire::kIntUdpPort});
 
   // Moves what has arrived into `device`, lets it run, and sends what has left. True if anything
   // moved.
-  bool turn(sim::Switch& device, Instant now);
+  bool turn(sim::Switch& device, Instant now) {
+    sim::Switch* const only[] = {&device};
+    return turn(
+        only, [](const engine::Frame&) { return size_t{0}; }, now);
+  }
+  // The same with several switches side by side: `way_of` says which one a frame goes through.
+  using WayOf = size_t (*)(const engine::Frame& frame);
+  bool turn(std::span<sim::Switch* const> ways, WayOf way_of, Instant now);
 
   sim::PacketPool& pool() noexcept { return pool_; }
   const Counters& counters() const noexcept { return counters_; }
@@ -47,9 +59,10 @@ class UdpHosts {
     uint64_t bytes = 0;
   };
 
-  static Result<std::unique_ptr<Side>> open_side(const std::string& host);
+  static Result<std::unique_ptr<Side>> open_side(const std::string& host,
+                                                 const std::vector<uint16_t>& udp_ports);
   size_t host_of(const Gid& address) const noexcept;
-  bool fetch(sim::Switch& device, Instant now);
+  bool fetch(std::span<sim::Switch* const> ways, WayOf way_of, Instant now);
   void send(sim::Switch& device);
 
   sim::PacketPool pool_;

@@ -21,6 +21,10 @@ class AddressHandle {
   AddressVector path_;
 };
 
+// Where a datagram to a multicast group goes: SendRequest::remote_qpn of a request whose handle
+// names a group. Whoever knows the Q_Key may send there, member or not.
+inline constexpr QpNum kMulticastQpn{0xFFFFFF};
+
 // What a UD receive begins with: an IPv6 header, or 20 zero bytes and an IPv4 header.
 inline constexpr size_t kNetworkHeaderLength = 40;
 // Who sent a datagram, from the first bytes of the receive: the path of an address handle for the

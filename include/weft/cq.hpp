@@ -48,6 +48,10 @@ class CompletionQueue {
               Duration limit = Duration::from_s(1'000'000)) const noexcept;
 
   uint32_t capacity() const noexcept;
+  // Another capacity; completions that wait are kept. A device may give more than was asked for.
+  // Errors: invalid_argument (0, or beyond the device's max_cqe), busy (more completions wait than
+  // that: poll first), no_memory. The queue is as it was then. //= roce:C-OPS-91
+  Result<void> resize(uint32_t capacity) const;
   const std::shared_ptr<verbs::Cq>& impl() const noexcept { return cq_; }
 
  private:

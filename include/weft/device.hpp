@@ -24,7 +24,9 @@
 // the port can drop), rccc (only what the receiver grants), nscc+rccc, swift, dcqcn-nic and others;
 // cc=halved halves a window at a loss, cc=none keeps it. cc_line_mbps (100000), cc_rtt_us (50) and
 // cc.PARAMETER as above. paths=N: UDP source ports to spread over (64, on memory 1); path_policy=
-// single, oblivious, bitmap, reps, mixed or plb chooses among them.
+// single, oblivious, bitmap, reps, mixed or plb chooses among them; path_counters=1 counts packets
+// per path for Device::paths(). police_credit=1: nothing is executed of who sends more than it was
+// granted; all that send there need rccc or nscc+rccc.
 //
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order
@@ -74,7 +76,18 @@ struct DeviceAttributes {
   bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
   bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
   bool telemetry = false;           // can carry in-band telemetry to peers that can too
+  uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
+  std::vector<Gid> further_gids;    // SRD: its other addresses (rails); peers know it by `gid`
 };
+
+// Of one path of SRD. Data goes on good ones; where all others are slow or dead, on those too.
+enum class PathHealth : uint8_t {
+  good,
+  slow,     // takes more than twice as long as the fastest
+  dead,     // loses what is sent on it
+  probing,  // dead, and tried now and then with an empty packet
+};
+std::string_view name(PathHealth health) noexcept;
 
 enum class EventType : uint8_t {
   qp_fatal,          // the queue pair cannot go on
@@ -85,9 +98,12 @@ enum class EventType : uint8_t {
   last_wqe_reached,   // a QP with a shared receive queue is in ERR: it takes no more receives of it
   srq_limit_reached,  // a shared receive queue has fewer receives than arm_limit() said
   cq_error,           // overrun: completions of this CQ are lost, its QPs go to ERR
-  port_active,
-  port_error,
+  port_active,        // the interface below works again
+  port_error,         // it does not: what is sent is lost, and retried as what a network loses
   device_fatal,
+  // The device's address left its interface, or came back: as with port_error. On ibverbs: any
+  // address of the port came or went.
+  gid_change,
 };
 std::string_view name(EventType type) noexcept;
 
@@ -101,6 +117,18 @@ struct AsyncEvent {
 struct Counter {
   std::string_view name;
   uint64_t value = 0;
+};
+
+// SRD: one of the paths to a peer: a UDP source port that switches hash, between two addresses.
+struct PathReport {
+  uint16_t source_port = 0;
+  PathHealth health = PathHealth::good;
+  Duration rtt;  // smoothed; 0: not measured
+  // Packets, where the device was opened with path_counters=1: that went this way, that did not
+  // arrive on it, and that met ECN.
+  uint64_t sent = 0, lost = 0, marked = 0;
+  // Of devices with several addresses (rails).
+  Gid source, destination;
 };
 
 // An open device. Copies name the same device; it closes when the last copy and the last object
@@ -132,6 +160,10 @@ class Device {
   // SRD: the address that Completion::source_peer stands for. A device that hears from more than
   // 65536 peers forgets those that were silent for longest, and uses their numbers again.
   std::optional<Gid> peer_address(uint32_t source_peer) const;
+
+  // SRD: what is known of the paths to the device that has queue pair `number` at `address`. Empty
+  // if nothing was sent there lately: a device keeps this for 64 peers that are at rest.
+  std::vector<PathReport> paths(const Gid& address, QpNum number) const;
 
   // A snapshot of all counters.
   std::vector<Counter> counters() const;

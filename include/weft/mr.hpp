@@ -15,6 +15,7 @@ namespace weft {
 
 namespace verbs {
 class Region;
+class Window;
 class Domain;
 }  // namespace verbs
 
@@ -23,30 +24,74 @@ struct QueuePairOptions;
 class SharedReceiveQueue;
 struct SharedReceiveQueueOptions;
 
-// A registered range of this process's memory. Move-only. Deregistration (the destructor) returns
-// only when no packet in flight can touch the memory any more.
+// A registered range of this process's memory. Copies name the same one; it is deregistered when
+// the last goes, which returns only when no packet in flight can touch the memory any more. A
+// window that is bound to it shows nothing afterwards (on `ibverbs` the window is gone: make a new
+// one).
 class MemoryRegion {
  public:
   MemoryRegion() = default;
   void* address() const noexcept;
   size_t size() const noexcept;
-  LKey lkey() const noexcept;
-  RKey rkey() const noexcept;
+  LKey lkey() const noexcept { return lkey_; }
+  RKey rkey() const noexcept { return rkey_; }
   // An entry for a part of the region: `offset` and `length` in bytes, not checked here.
   struct Sge sge(size_t offset, uint32_t length) const noexcept;
+
+  const std::shared_ptr<verbs::Region>& impl() const noexcept { return region_; }
 
  private:
   friend class ProtectionDomain;
   std::shared_ptr<verbs::Region> region_;
+  LKey lkey_;
+  RKey rkey_;
+};
+
+// Of type 1: bound again and again, each time under a new key that the device chooses; every queue
+// pair of its domain takes requests for it. Of type 2: the program chooses the lower 8 bits of each
+// key, others than those of the key before; only the queue pair that bound it takes requests for
+// it; a peer's SEND, or local_invalidate, or the end (RESET) of the queue pair ends the binding,
+// and must before there is another.
+enum class WindowType : uint8_t { one = 1, two = 2 };
+
+// A view of a part of a region for peers, with rights and a key of its own. Binding it takes one
+// request in a send queue (Opcode::bind_window, WindowBind in wr.hpp) where registering memory
+// takes a system call. With 8 bits to choose from, a key comes again after some bindings: make a
+// new window when a peer must never guess. Copies name the same window; it is freed with the last.
+// After a binding that failed or was flushed, make a new window on `ibverbs`.
+class MemoryWindow {
+ public:
+  MemoryWindow() = default;
+  WindowType type() const noexcept { return type_; }
+  // The key of the binding that was posted last. Before the first: one that nothing can be done
+  // with.
+  RKey rkey() const noexcept;
+  // Type 2: a key for the next binding, SendRequest::rkey.
+  RKey next_key() const noexcept;
+  // The upper 24 bits of all its keys, which are the window's alone on this device.
+  uint32_t number() const noexcept { return number_; }
+
+  const std::shared_ptr<verbs::Window>& impl() const noexcept { return window_; }
+
+ private:
+  friend class ProtectionDomain;
+  std::shared_ptr<verbs::Window> window_;
+  WindowType type_ = WindowType::one;
+  uint32_t number_ = 0;
 };
 
 // Objects of one domain work together; those of different domains do not (IBTA 10.2.3).
 class ProtectionDomain {
  public:
   // Registers `size` bytes at `address`; the memory stays the caller's and must outlive the region.
-  // Errors: invalid_argument (remote_write or remote_atomic without local_write), permission_denied
+  // Errors: invalid_argument (remote_write or remote_atomic without local_write, zero_based, which
+  // is for windows), permission_denied
   // (a page is not mapped, or read-only with local_write: the message gives its address).
   Result<MemoryRegion> register_memory(void* address, size_t size, Access access) const;
+
+  // A window that is not bound. Errors: not_supported (srd, or a device without windows),
+  // no_memory.
+  Result<MemoryWindow> memory_window(WindowType type) const;
 
   // See ah.hpp.
   AddressHandle address_handle(const AddressVector& path) const;

@@ -3,7 +3,8 @@
 //
 // State machine (IBTA 10.3.1, //= roce:C-STATE-54): RESET -> INIT -> RTR -> RTS, ERR from
 // anywhere but RESET, RESET from anywhere. connect() and listen() in connect.hpp do the whole walk;
-// modify() does it step by step as verbs do.
+// modify() does it step by step as verbs do. A queue pair has one path: automatic path migration is
+// not supported, and the migration bit of packets is ignored.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +95,15 @@ class QueuePair {
   PostStatus post_recv(const RecvRequest& request) const noexcept {
     return post_recv({&request, 1});
   }
+
+  // UD: takes part in a multicast group, an address like 239.1.2.3 or ff15::1 of the device's
+  // family: each datagram to the group that carries this queue pair's Q_Key is received here too,
+  // those of other queue pairs of this device included, its own not (a device of the kernel may
+  // bring them back). In any state; joining twice is joining once; the end of the queue pair ends
+  // it. Errors: invalid_argument, not_supported (a port without multicast), io_error; detach of
+  // what is not attached: not_found.
+  Result<void> attach_multicast(const Gid& group) const;
+  Result<void> detach_multicast(const Gid& group) const;
 
   const std::shared_ptr<verbs::Qp>& impl() const noexcept { return qp_; }
 

@@ -53,6 +53,10 @@ struct Gid {
       if (bytes[i] != 0) return false;
     return bytes[10] == 0xFF && bytes[11] == 0xFF;
   }
+  // 224/4 or ff00::/8: a group of queue pairs, not one device.
+  constexpr bool is_multicast() const {
+    return is_ipv4() ? (bytes[12] & 0xF0) == 0xE0 : bytes[0] == 0xFF;
+  }
   static constexpr Gid from_ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
     return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d}};
   }
@@ -92,6 +96,8 @@ enum class Access : uint32_t {
   remote_read = 4,
   remote_atomic = 8,
   all = 15,
+  window_bind = 16,  // of a region: memory windows may be bound to it
+  zero_based = 32,   // of a type 2 window: the peer's addresses begin at 0
 };
 template <>
 struct is_flag_set<Access> {

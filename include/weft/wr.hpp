@@ -20,14 +20,16 @@
 //   still wait for those before it. A WRITE followed by a SEND says nothing about the WRITE, until
 //   the WRITE has completed; WRITE_WITH_IMM tells both at once.
 // - A SEND takes the receive that is first in line when its first packet arrives. If there is none,
-//   that message alone is tried again later (rnr_retry times, 7 = for ever), with a pause that
-//   doubles from 40 us to a second.
+//   that message alone waits, and its device stands in line at the peer's queue pair: each receive
+//   posted there goes to the first device in line. rnr_retry counts the times that it is refused
+//   (7 = for ever); uncalled it asks again after half a second or so.
 // - An error belongs to its request; the queue pair goes on. After an error of a WRITE or SEND part
 //   of its bytes may have been placed. remote_aborted: the peer has restarted or forgotten us in
 //   the middle, so it is not known whether the request was executed. retry_exceeded: no answer at
-//   all for the device's `patience`.
+//   all for the device's `patience`; vendor_error is 1 if there had been one before, 0 if not.
 // - WRITE_ADD adds elements of 4 or 8 bytes; it needs Access::remote_atomic. Adds of one device at
-//   the peer do not lose each other's updates; the order of fp32 additions is that of arrival.
+//   the peer lose no update; fp32 is added as it arrives, or (`ordered`) as it was posted, per
+//   peer.
 //
 // UD queue pairs (QpType::ud) have no peer either; each request is one SEND of at most
 // DeviceAttributes::active_mtu bytes. UC queue pairs have one; they SEND and WRITE messages of any
@@ -62,7 +64,27 @@ enum class Opcode : uint8_t {
   read,
   compare_swap,
   fetch_add,
-  write_add,  // SRD: adds the elements of the source to remote memory, each exactly once
+  write_add,         // SRD: adds the elements of the source to remote memory, each exactly once
+  bind_window,       // RC, UC: see WindowBind
+  local_invalidate,  // RC, UC: revokes `invalidate`, a key of ours: a type 2 window, or for good
+                     // the remote rights of a region; mw_bind_error if it is not ours to revoke
+};
+
+constexpr bool is_local(Opcode opcode) noexcept { return opcode >= Opcode::bind_window; }
+
+// What a memory window shows from now on (IBTA 10.6.7.2, //= roce:C-OPS-88): a part of a region
+// that was registered with Access::window_bind. Requests after it in the send queue find it done.
+// When it fails (another domain, outside the region, a right that the region lacks, a type 2 window
+// that is bound already or has this key already, or size 0 for one) it completes with
+// mw_bind_error, and the queue pair goes to ERR (UC: SQE); `ibverbs` refuses some of it at post.
+// Window and region must stay until it has completed; one that is flushed may have been done.
+// Responses to a READ that are on their way when a binding ends still arrive.
+struct WindowBind {
+  const class MemoryWindow* window = nullptr;
+  const class MemoryRegion* region = nullptr;  // not needed with size 0, but on `ibverbs`
+  void* address = nullptr;
+  size_t size = 0;               // 0: it shows nothing any more (type 1)
+  Access access = Access::none;  // remote_write, remote_read, remote_atomic; type 2: zero_based
 };
 
 // What a WRITE_ADD adds. Integers wrap.
@@ -73,7 +95,7 @@ enum class SendFlags : uint32_t {
   signaled = 1,     // a successful request makes a completion too
   fence = 2,        // starts only after all earlier READs and atomics have finished (C-OPS-80)
   solicited = 4,    // wakes a peer that armed its queue for solicited completions only (C-OPS-90)
-  ordered = 16,     // SRD: a SEND that is received after those before it (below)
+  ordered = 16,     // SRD: a SEND received, or a WRITE_ADD done, after those before (above)
   inline_data = 8,  // the data is copied at post: the buffers need no lkey and are free at return
 };
 template <>
@@ -88,10 +110,10 @@ struct SendRequest {
   Opcode opcode = Opcode::send;
   SendFlags flags = SendFlags::signaled;
   uint32_t imm = 0;             // *_with_imm: host byte order here, big endian on the wire
-  RKey invalidate;              // send_with_invalidate: the peer's key to revoke
+  RKey invalidate;              // send_with_invalidate: the peer's key to revoke; local: ours
   std::span<const Sge> sges;    // source; for READ and atomics the destination (atomics: 8 bytes)
   uint64_t remote_address = 0;  // WRITE, READ, atomics (atomics: a multiple of 8)
-  RKey rkey;                    // WRITE, READ, atomics
+  RKey rkey;                    // WRITE, READ, atomics; bind_window of type 2: its new key
   uint64_t compare_add = 0;     // compare_swap: expected value; fetch_add: what is added
   uint64_t swap = 0;            // compare_swap: new value
   // UD, SRD: where the request goes. Without `to` an SRD request goes where modify() has said
@@ -99,9 +121,10 @@ struct SendRequest {
   const AddressHandle* to = nullptr;
   QpNum remote_qpn;
   Element element = Element::int32;  // write_add
-  uint32_t imm_high = 0;             // SRD: upper half of 64 bits of immediate data
+  uint32_t imm_high = 0;             // SRD: upper half of 64 bits of immediate data; elsewhere 0
   // UD: the key of the receiving queue pair. With the high bit set: our own queue pair's key.
   uint32_t remote_qkey = 0;
+  const WindowBind* bind = nullptr;  // bind_window; need only live during the call
 };
 
 // A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM. UD: the first
@@ -138,6 +161,8 @@ enum class WorkType : uint8_t {
   compare_swap,
   fetch_add,
   write_add,
+  bind_window,
+  local_invalidate,
   recv,
   recv_with_imm,  // a SEND or a WRITE with immediate data arrived; see CompletionFlags
 };
@@ -156,13 +181,13 @@ struct is_flag_set<CompletionFlags> {
 
 struct Completion {
   uint64_t id = 0;          // the request's id
-  uint32_t byte_count = 0;  // bytes received or read
+  uint32_t byte_count = 0;  // of the message, on both sides
   uint32_t imm_or_key = 0;  // host byte order
   QpNum qp;                 // the local queue pair
   QpNum source_qp;          // UD, SRD: the sender
   Status status = Status::success;
   WorkType type = WorkType::send;
-  uint16_t vendor_error = 0;  // the NAK syndrome, or 0
+  uint16_t vendor_error = 0;  // the NAK syndrome, or 0; SRD: a reason of lib/wire/SRD.md
   CompletionFlags flags = CompletionFlags::none;
   uint32_t imm_high = 0;     // SRD: upper half of the immediate data
   uint32_t source_peer = 0;  // SRD: Device::peer_address() says whose address

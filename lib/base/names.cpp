@@ -118,6 +118,20 @@ std::string_view name(Status status) noexcept {
   return "unknown";
 }
 
+std::string_view name(PathHealth health) noexcept {
+  switch (health) {
+    case PathHealth::good:
+      return "good";
+    case PathHealth::slow:
+      return "slow";
+    case PathHealth::dead:
+      return "dead";
+    case PathHealth::probing:
+      return "probing";
+  }
+  return "unknown";
+}
+
 std::string_view name(EventType type) noexcept {
   switch (type) {
     case EventType::qp_fatal:
@@ -142,6 +156,8 @@ std::string_view name(EventType type) noexcept {
       return "srq_limit_reached";
     case EventType::device_fatal:
       return "device_fatal";
+    case EventType::gid_change:
+      return "gid_change";
   }
   return "unknown";
 }

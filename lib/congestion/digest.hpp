@@ -54,9 +54,14 @@ class DigestMeter {
     utilisation_ = (rtt_ns - dt) / rtt_ns * utilisation_ + sent / (bytes_per_ns * rtt_ns);
     if (hop.queue_bytes >= kLeastQueue)
       utilisation_ += dt * hop.queue_bytes / (bytes_per_ns * rtt_ns * rtt_ns);
+    skip(hop);
+    return utilisation_;
+  }
+  // The same of a packet that does not count itself (an acknowledgement): the next one looks back
+  // to it.
+  void skip(const IntHop& hop) noexcept {
     time_ns_ = hop.time_ns;
     sent_bytes_ = hop.sent_bytes;
-    return utilisation_;
   }
 
  private:

@@ -99,6 +99,14 @@ void Driver::notify() noexcept {
   }
 }
 
+// The port's interface went or came: the application hears of it, the queue pairs go on and lose
+// what is sent meanwhile. //= roce:C-AV-99 roce:C-AV-100
+void Driver::hear_news() noexcept {
+  while (const std::optional<EventType> news = port_->next_news())
+    machine_->raise({.type = *news, .qp = {}});
+  notify();
+}
+
 void Driver::after_post(uint32_t requests) noexcept {
   unflushed_ += requests;
   // While the thread watches nobody else may come by soon, so nothing is held back.
@@ -158,6 +166,12 @@ void Driver::arm(CqHandle& cq, Notify notify) noexcept {
   if (mode_.load() != kThreadWatches) signal_fd(kick_fd_);
 }
 
+bool Driver::resize(CqHandle& cq, uint32_t capacity) {
+  Holder producer(lock_);
+  Holder consumer(cq.consumer);
+  return cq.ring.resize(capacity);
+}
+
 void Driver::add_cq(CqHandle* cq) {
   Holder hold(lock_);
   cqs_.push_back(cq);
@@ -171,6 +185,8 @@ void Driver::remove_cq(CqHandle* cq) {
 
 Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access, uint32_t domain) {
   memory::install_fault_guard();
+  if (has(access, Access::zero_based))
+    return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
   if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
     if (!has(access, Access::local_write))  //= roce:C-OPS-89
       return Error{Code::invalid_argument,
@@ -219,9 +235,12 @@ void Driver::drop_pending_on(const engine::Path& path) noexcept {
   tx_end_ = static_cast<size_t>(std::remove_if(first, last, names) - tx_.get());
 }
 
+// An event is a value that is handed over once: it is acknowledged with that, and nothing that goes
+// away waits for it. //= roce:C-EVT-109
 bool Driver::next_event(AsyncEvent& event) noexcept {
   uint64_t drained;
   Holder hold(lock_);
+  if (!threaded_) hear_news();
   const bool found = machine_->next_event(event);
   if (!machine_->has_event() && read(async_fd_, &drained, sizeof drained) < 0) return found;
   return found;

@@ -71,6 +71,8 @@ class Driver {
   size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
   void arm(CqHandle& cq, Notify notify) noexcept;
 
+  // False: it holds more than that.
+  bool resize(CqHandle& cq, uint32_t capacity);
   void add_cq(CqHandle* cq);
   void remove_cq(CqHandle* cq);
 
@@ -92,10 +94,12 @@ class Driver {
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
+  void hear_news() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
   void hand_back() noexcept;
   void run_thread(std::vector<pollfd>& descriptors) noexcept;
   void watch(std::vector<pollfd>& descriptors) noexcept;
+  void wake(const pollfd* wakers) noexcept;
 
   const base::Clock& clock_;
   base::SecureRandom random_;

@@ -61,18 +61,27 @@ void Driver::run_thread(std::vector<pollfd>& descriptors) noexcept {
       watch(descriptors);
       continue;
     }
-    pollfd kick{kick_fd_, POLLIN, 0};
-    if (ppoll(&kick, 1, &glance, nullptr) > 0) drain(kick_fd_);
+    pollfd wakers[] = {{kick_fd_, POLLIN, 0}, {port_->news_fd(), POLLIN, 0}};
+    if (ppoll(wakers, 2, &glance, nullptr) > 0) wake(wakers);
     if (polled_.exchange(false) && !armed_.load()) continue;
     int polls = kApplicationPolls;
     mode_.compare_exchange_strong(polls, kThreadWatches);
   }
 }
 
+// After a sleep on the descriptors of kicks and of news, which come first.
+void Driver::wake(const pollfd* wakers) noexcept {
+  drain(kick_fd_);
+  if (wakers[1].revents == 0) return;
+  Holder hold(lock_);
+  hear_news();
+}
+
 // One turn, then sleep until a packet, a deadline or the application's return.
 void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
   descriptors.clear();
   descriptors.push_back({kick_fd_, POLLIN, 0});
+  descriptors.push_back({port_->news_fd(), POLLIN, 0});  // -1 is passed over
   lock_.lock();
   armed_.store(false);
   turn();
@@ -90,7 +99,7 @@ void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
     wait = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   }
   ppoll(descriptors.data(), descriptors.size(), deadline.is_never() ? nullptr : &wait, nullptr);
-  drain(kick_fd_);
+  wake(descriptors.data());
   lock_.lock();
   port_->finish_wait();
   lock_.unlock();

@@ -19,15 +19,29 @@ inline constexpr size_t kCacheLine = 64;
 
 class CompletionQueue {
  public:
-  explicit CompletionQueue(uint32_t capacity)
-      : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), ring_(new Completion[mask_ + 1]) {}
+  explicit CompletionQueue(uint32_t capacity) { make_ring(capacity); }
+
+  // Producer and consumer: the caller holds the locks of both. False, and nothing has changed:
+  // there are more completions in it than that.
+  bool resize(uint32_t capacity) {
+    const uint32_t head = head_.load(std::memory_order_relaxed);
+    const uint32_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - head > capacity) return false;
+    const uint32_t mask = std::bit_ceil(capacity) - 1;
+    std::unique_ptr<Completion[]> ring(new Completion[mask + 1]);  // may throw: nothing has changed
+    for (uint32_t i = head; i != tail; ++i) ring[i & mask] = ring_[i & mask_];
+    ring_ = std::move(ring);
+    mask_ = mask;
+    capacity_.store(capacity, std::memory_order_relaxed);
+    return true;
+  }
 
   // Producer: false if the queue is full; then it is overrun for good. //= threat:A18
   bool push(const Completion& completion, bool solicited) noexcept {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - cached_head_ >= capacity_) {
+    if (tail - cached_head_ >= capacity()) {
       cached_head_ = head_.load(std::memory_order_acquire);
-      if (tail - cached_head_ >= capacity_) return overrun_ = true, false;
+      if (tail - cached_head_ >= capacity()) return overrun_ = true, false;
     }
     ring_[tail & mask_] = completion;
     tail_.store(tail + 1, std::memory_order_release);
@@ -66,11 +80,18 @@ class CompletionQueue {
     return fired;
   }
   bool overrun() const noexcept { return overrun_; }
-  uint32_t capacity() const noexcept { return capacity_; }
+  // From any thread.
+  uint32_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
 
  private:
-  const uint32_t capacity_;
-  const uint32_t mask_;
+  void make_ring(uint32_t capacity) {
+    mask_ = std::bit_ceil(capacity) - 1;
+    ring_.reset(new Completion[mask_ + 1]);
+    capacity_.store(capacity, std::memory_order_relaxed);
+  }
+
+  std::atomic<uint32_t> capacity_{0};
+  uint32_t mask_ = 0;
   std::unique_ptr<Completion[]> ring_;
 
   alignas(kCacheLine) std::atomic<uint32_t> tail_{0};  // producer

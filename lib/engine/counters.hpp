@@ -13,7 +13,7 @@ namespace weft::engine {
 // clang-format off
 #define WEFT_COUNTERS(X) \
   X(tx_packets) X(tx_bytes) X(tx_retransmits) X(tx_rewinds) X(tx_acks) X(tx_naks) \
-  X(tx_rnr_naks) X(tx_read_responses) \
+  X(tx_rnr_naks) X(tx_calls) X(rx_calls) X(tx_read_responses) \
   X(rx_packets) X(rx_bytes) X(rx_by_reference) X(rx_acks) X(rx_naks) X(rx_rnr_naks) \
   X(timeouts) X(retry_exceeded) X(rnr_exceeded) \
   X(rx_duplicates) X(rx_duplicate_acks) X(rx_replayed_reads) X(rx_replayed_atomics) \
@@ -24,15 +24,19 @@ namespace weft::engine {
   X(paced_waits) X(paced_late_ns) X(paced_late_most_ns) \
   X(rx_too_short) X(rx_bad_version) X(rx_bad_opcode) X(rx_bad_payload) X(rx_bad_dest_qpn) \
   X(rx_icrc_error) \
-  X(rx_unknown_qp) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) X(rx_bad_qkey) \
+  X(rx_unknown_qp) X(rx_no_group) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) \
+  X(rx_bad_qkey) \
   X(rx_wrong_state) X(rx_no_receive) X(rx_too_long) X(rx_message_lost) X(rx_message_rest) \
   X(rx_ghost_ack) \
   X(rx_bad_response) X(rx_stale_response) X(rx_lost_resource) X(rx_after_nak) \
   X(rx_unsupported) X(rx_pull_failed) \
   X(access_errors) X(request_errors) X(cq_overruns) \
   X(tx_fills) X(tx_aborts) X(tx_resets) X(rx_resets) X(tail_probes) X(path_probes) X(path_losses) \
-  X(rx_out_of_window) X(rx_other_incarnation) X(rx_stale_stream) X(rx_unknown_peer) \
-  X(streams_replaced) X(peers_lost) X(peers_forgotten) X(spurious_retransmits)
+  X(rx_out_of_window) X(rx_over_credit) X(rx_trimmed) X(trim_losses) \
+  X(rx_other_incarnation) X(rx_stale_stream) \
+  X(rx_unknown_peer) \
+  X(streams_replaced) X(peers_lost) X(peers_forgotten) X(peers_challenged) X(spurious_retransmits) \
+  X(tx_rail_requests) X(ways_joined)
 // clang-format on
 
 enum class Count : uint8_t {

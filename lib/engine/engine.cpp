@@ -83,6 +83,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   //= roce:C-ICRC-15 threat:A12 before any state is touched
   const uint16_t udp_port = telemetry != nullptr ? wire::kIntUdpPort : kRocePort;
   if (trailer != 0 && !verify_icrc(frame, udp_port)) return count(Count::rx_icrc_error);
+  if (packet.dest_qpn == kMulticastQpn) return receive_multicast(packet, frame);
   QueuePair* qp = qps_.find(packet.dest_qpn);
   if (qp == nullptr) return count(Count::rx_unknown_qp);
   //= roce:C-HDR-9
@@ -118,6 +119,25 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (service == wire::OpClass::rc) return rc::on_request(*this, *qp, packet, frame, now);
   if (service == wire::OpClass::uc) return uc::on_request(*this, *qp, packet, frame);
   ud::on_datagram(*this, *qp, packet, frame);
+}
+
+// To each member of the group as if it were for that one, but not back to its sender.
+//= roce:C-OPS-87 roce:C-HDR-10
+void Engine::receive_multicast(const wire::Packet& packet, const Frame& frame) noexcept {
+  if (packet.info->op_class != wire::OpClass::ud) return count(Count::rx_wrong_service);
+  if (packet.telemetry != nullptr) return count(Count::rx_unagreed_telemetry);
+  if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);
+  const std::span<QueuePair* const> members = groups_.members(frame.path->destination);
+  if (members.empty()) return count(Count::rx_no_group);
+  if (frame.ecn == 3) count(Count::rx_ecn_marked);
+  const bool ours = frame.path->source == port_.address();
+  for (QueuePair* const qp : members) {
+    if (ours && packet.deth().source_qpn == qp->number.value) continue;
+    if (qp->can_respond())
+      ud::on_datagram(*this, *qp, packet, frame);
+    else
+      count(Count::rx_wrong_state);
+  }
 }
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
@@ -299,7 +319,7 @@ void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& comp
 }
 
 bool Engine::invalidate(QueuePair& qp, uint32_t key) noexcept {
-  return keys_.revoke_remote(key, qp.domain);
+  return keys_.revoke(key, qp.visitor());
 }
 
 }  // namespace weft::engine

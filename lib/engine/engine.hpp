@@ -19,6 +19,7 @@
 #include "lib/engine/qp_table.hpp"
 #include "lib/engine/queue_pair.hpp"
 #include "lib/engine/shared_receives.hpp"
+#include "lib/engine/ud/groups.hpp"
 #include "lib/engine/verbs_common.hpp"
 #include "lib/wire/parse.hpp"
 
@@ -63,6 +64,9 @@ class Engine final : public Machine {
   // it owes nothing.
   bool hurry(QueuePair& qp) noexcept;
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
+  // UD. The port joins a group with its first member and leaves it with the last.
+  Result<void> attach_multicast(QueuePair& qp, const Gid& group);
+  Result<void> detach_multicast(QueuePair& qp, const Gid& group);
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
   // Lives as long as the queue pairs that were created with it.
@@ -98,6 +102,7 @@ class Engine final : public Machine {
   bool serve(QueuePair& qp, Instant now) noexcept;
   void receive_telemetry(const Frame& frame, Instant now) noexcept;
   void receive_packet(const Frame& frame, const wire::IntBlock* telemetry, Instant now) noexcept;
+  void receive_multicast(const wire::Packet& packet, const Frame& frame) noexcept;
   void note_mark(QueuePair& qp, Instant now) noexcept;
   void transmit_notices() noexcept;
   void emit_cnp(QueuePair& qp) noexcept;
@@ -117,6 +122,7 @@ class Engine final : public Machine {
   std::optional<rc::HostQueue> host_queue_;
   base::TimerWheel wheel_;
   QpTable qps_;
+  ud::Groups groups_;
   base::Line<QueuePair, &QueuePair::active> active_;  // round robin
   base::Line<QueuePair, &QueuePair::ack_line> acks_;
   base::Line<QueuePair, &QueuePair::notices> notices_;  // they owe a CNP or a report

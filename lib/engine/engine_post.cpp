@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/engine/engine.hpp"
+#include "lib/engine/local_work.hpp"
 #include "lib/engine/outcome.hpp"
 #include "lib/engine/ud/ud.hpp"
 #include "lib/memory/guarded_copy.hpp"
@@ -16,13 +17,17 @@ namespace {
 constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
 
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* objection(const QueuePair& qp, const SendRequest& r, uint64_t max_message,
-                      uint32_t& length) noexcept {
-  if (r.opcode > Opcode::fetch_add) return "this provider has no such opcode";
+const char* objection(const memory::KeyTable& keys, const QueuePair& qp, const SendRequest& r,
+                      uint64_t max_message, uint32_t& length) noexcept {
+  if (r.opcode > Opcode::local_invalidate || r.opcode == Opcode::write_add)
+    return "this provider has no such opcode";
+  if (r.imm_high != 0)
+    return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   if (const char* const reason =
           engine::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
     return reason;
   if (qp.type == QpType::ud) return ud::objection(qp, r, length);
+  if (is_local(r.opcode)) return objection_to_local(keys, r);
   if (qp.type == QpType::uc && (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
     return "UC queue pairs only SEND and WRITE, with or without immediate data";
   if ((is_atomic(r.opcode) || r.opcode == Opcode::read) &&
@@ -54,18 +59,20 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
                       ? 1
                       : static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift);
   if (is_atomic(r.opcode)) entry.packets = 1;
+  if (is_local(r.opcode)) entry.packets = 0;
   entry.rkey = r.rkey.value;
-  entry.imm_or_key = r.opcode == kInvalidates ? r.invalidate.value : r.imm;
+  const bool revokes = r.opcode == kInvalidates || r.opcode == Opcode::local_invalidate;
+  entry.imm_or_key = revokes ? r.invalidate.value : r.imm;
   entry.opcode = r.opcode;
   entry.signaled = qp.signal_all || has(r.flags, SendFlags::signaled);
   entry.fence = has(r.flags, SendFlags::fence);
   entry.solicited = has(r.flags, SendFlags::solicited);
   entry.is_inline = has(r.flags, SendFlags::inline_data);
-  entry.failed = false;
+  entry.failed = entry.done = false;
   entry.ssn = req.post_ssn;
   // A READ is as many messages as it has chunks (requester_send.cpp splits it).
-  req.post_ssn +=
-      r.opcode == Opcode::read ? (entry.packets + req.read_chunk - 1) / req.read_chunk : 1;
+  req.post_ssn += r.opcode == Opcode::read ? (entry.packets + req.read_chunk - 1) / req.read_chunk
+                                           : std::min(entry.packets, 1u);
   req.post_end += entry.packets;
   if (entry.is_inline) {
     copy_inline(qp, r);
@@ -87,7 +94,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
   for (const SendRequest& r : requests) {
     uint32_t length = 0;
-    if (const char* reason = objection(qp, r, config_.limits.max_message, length)) {
+    if (const char* reason = objection(keys_, qp, r, config_.limits.max_message, length)) {
       status.code = Code::invalid_argument;
       status.reason = reason;
       break;
@@ -107,6 +114,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     }
     if (qp.type == QpType::ud) qp.datagrams[qp.sq.slot(qp.sq.tail())] = ud::datagram(qp, r, port_);
     append(qp, r, length);
+    if (r.opcode == Opcode::bind_window) note_binding(keys_, r, qp.sq[qp.sq.tail() - 1]);
     bulk_posted_ = bulk_posted_ || length > kBulk;
     ++status.accepted;
   }

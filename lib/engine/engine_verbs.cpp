@@ -98,10 +98,26 @@ QpNum Engine::choose_number() noexcept {
 //= roce:C-STATE-67 its completions stay, its number does not come again soon
 void Engine::destroy_qp(QueuePair* qp) noexcept {
   const QpNum number = qp->number;
+  for (Gid group; groups_.any_of(*qp, group);) (void)detach_multicast(*qp, group);
   reset_qp(*qp);
   release_destination(*qp);
   qps_.erase(number);
   owned_.erase(number.value);
+}
+
+Result<void> Engine::attach_multicast(QueuePair& qp, const Gid& group) {
+  if (groups_.members(group).empty())
+    if (const Result<void> ok = port_.join(group); !ok) return ok;
+  groups_.add(group, qp);
+  return {};
+}
+
+Result<void> Engine::detach_multicast(QueuePair& qp, const Gid& group) {
+  if (!groups_.remove(group, qp))
+    return Error{Code::not_found,
+                 "the queue pair is not attached to the group " + to_string(group)};
+  if (groups_.members(group).empty()) port_.leave(group);
+  return {};
 }
 
 bool Engine::hurry(QueuePair& qp) noexcept {
@@ -125,6 +141,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   remove_from_lists(qp);
   if (qp.destination != nullptr) wake_waiting(*qp.destination);
   if (qp.shared != nullptr) return_receive(qp);
+  keys_.release(qp.number.value);
   qp.sq.clear();
   qp.rq.clear();
   early_.clear(qp.res.gap.early);
@@ -173,7 +190,7 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   qp.path.hop_limit = to.hop_limit;
   //= roce:C-AV-96 stable per queue pair, spread over the ports
   const uint32_t entropy = to.flow_label != 0 ? to.flow_label : qp.number.value * 2654435761u >> 8;
-  qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)));
+  qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)), 0);
   qp.res.expected = a.rq_psn.value_or(Psn{});
   if (qp.type != QpType::rc) return {};
   if (a.telemetry.value_or(false)) {

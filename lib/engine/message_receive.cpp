@@ -58,7 +58,7 @@ Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet) n
   if (res.write_length == 0) return {};  //= roce:C-OPS-78
   std::byte* where;
   if (!has(qp.access, Access::remote_write) ||  //= roce:C-NAK-39
-      engine.keys().check(res.write_key, qp.domain, res.write_address, res.write_length,
+      engine.keys().check(res.write_key, qp.visitor(), res.write_address, res.write_length,
                           Access::remote_write, &where) != memory::Verdict::ok)
     return Verdict::nak(wire::kNakRemoteAccess);
   return {};

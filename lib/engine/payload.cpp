@@ -32,7 +32,7 @@ Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   if (packet.payload_length == 0) return Placed::ok;
   const Responder& res = qp.res;
   std::byte* where;
-  if (engine.keys().check(res.write_key, qp.domain, res.write_address + res.received,
+  if (engine.keys().check(res.write_key, qp.visitor(), res.write_address + res.received,
                           packet.payload_length, Access::remote_write,
                           &where) != memory::Verdict::ok)
     return Placed::access_error;

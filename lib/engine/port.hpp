@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ class Port {
   virtual const Capabilities& capabilities() const noexcept = 0;
   // The address that paths of this port carry as source.
   virtual Gid address() const noexcept = 0;
+  // Further addresses (rails), any of which a path may carry too. Rail 0 is address().
+  virtual std::span<const Gid> further_addresses() const noexcept { return {}; }
   // QPNs that reach this port: [first, first + count). A port that shares its address with other
   // processes gets a part of the 24-bit space.
   struct QpnRange {
@@ -54,9 +57,21 @@ class Port {
   };
   virtual QpnRange qpn_range() const noexcept { return {}; }
 
-  // The UDP source port that frames of a path asking for `wanted` will really carry. The ICRC
-  // covers it, so the engine asks once when it makes a path, and signs with the answer.
-  virtual uint16_t source_port(uint16_t wanted) noexcept { return wanted; }
+  // The UDP source port that frames of a path asking for `wanted` will really carry, from that
+  // rail. The ICRC covers it, so the engine asks once when it makes a path, and signs with the
+  // answer.
+  virtual uint16_t source_port(uint16_t wanted, uint32_t rail) noexcept {
+    return (void)rail, wanted;
+  }
+
+  // Frames to the multicast group `group` reach this port from now on, those that it sends itself
+  // too, until leave(). Both are called in turns for one group.
+  virtual Result<void> join(const Gid& group) {
+    (void)group;
+    return Error{Code::not_supported,
+                 "this port carries no multicast; roce+udp, roce+af_packet and roce+dpdk do"};
+  }
+  virtual void leave(const Gid& group) noexcept { (void)group; }
 
   // Fills up to frames.size() received frames; they stay valid until release(). Never blocks.
   virtual size_t receive(std::span<Frame> frames) noexcept = 0;
@@ -81,6 +96,11 @@ class Port {
   virtual bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept = 0;
   virtual void finish_wait() noexcept {}
 
+  // News of the interface below: port_error, port_active, gid_change. The descriptor is readable
+  // when there is some; -1: never. Nobody asks on the way of a packet.
+  virtual int news_fd() const noexcept { return -1; }
+  virtual std::optional<EventType> next_news() noexcept { return {}; }
+
   // Named counters of this port, appended to `counters`.
   virtual void append_counters(std::vector<Counter>& counters) const { (void)counters; }
 };
@@ -91,6 +111,8 @@ struct PortOptions {
   std::vector<std::pair<std::string, std::string>> options;  // this port's keys, "udp." cut off
   uint16_t udp_port = 4791;                                  // where frames of the protocol go
   uint16_t telemetry_port = 0;  // where they go with telemetry; 0: this device has none
+  // Of an address that processes share: which parts of the queue pair numbers may be claimed.
+  uint8_t first_slot = 1, last_slot = 254;
 };
 
 }  // namespace weft::engine

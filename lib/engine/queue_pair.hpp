@@ -15,6 +15,7 @@
 #include "lib/engine/rc/early.hpp"
 #include "lib/engine/rc/pacer.hpp"
 #include "lib/engine/work_queue.hpp"
+#include "lib/memory/key_table.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/opcode.hpp"
 #include "weft/qp.hpp"
@@ -159,6 +160,8 @@ struct QueuePair {
   uint32_t max_inline = 0;
   QueuePairAttributes attributes;  // as set by modify(), for query()
 
+  // As whom its peer touches memory.
+  memory::Visitor visitor() const { return {domain, number.value}; }
   uint32_t mtu() const { return 1u << mtu_shift; }
   bool can_respond() const {
     return state == QpState::rtr || state == QpState::rts || state == QpState::sqd ||

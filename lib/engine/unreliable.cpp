@@ -3,6 +3,7 @@
 // more holds the sender back.
 #include "lib/engine/unreliable.hpp"
 
+#include "lib/engine/local_work.hpp"
 #include "lib/engine/message_send.hpp"
 #include "lib/engine/ud/ud.hpp"
 
@@ -18,7 +19,7 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
 
 // The oldest request could not be sent. //= roce:C-STATE-65
 void enter_sqe(Engine& engine, QueuePair& qp) noexcept {
-  Status status = Status::local_protection_error;
+  Status status = local_failure(qp.sq[qp.sq.head()]);
   while (!qp.sq.empty() && qp.state != QpState::err) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
     qp.sq.pop();  // first: if its CQ overruns, the rest is flushed in there
@@ -43,9 +44,11 @@ Served send_unreliable(Engine& engine, QueuePair& qp, FrameBuilder& out,
     SendEntry& entry = qp.sq[req.next_index];
     if (entry.failed) break;
     if (qp.state == QpState::sqd && req.next == entry.first_psn) break;  //= roce:C-STATE-64
-    entry.failed = !send_next(engine, qp, entry, out);
+    const bool local = entry.local();
+    entry.failed = local ? !do_local(engine, qp) : !send_next(engine, qp, entry, out);
     engine.hand_over(qp);
     if (entry.failed) break;
+    if (local) continue;
     req.sent_end = req.next;
     if (req.next == entry.end_psn()) ++req.next_index;
   }

@@ -65,6 +65,10 @@ WorkType work_type(Opcode opcode) noexcept {
       return WorkType::fetch_add;
     case Opcode::write_add:
       return WorkType::write_add;
+    case Opcode::bind_window:
+      return WorkType::bind_window;
+    case Opcode::local_invalidate:
+      return WorkType::local_invalidate;
     default:
       return WorkType::send;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Open addressing with linear probing: the keys are random already, so their low bits are the hash.
+// Open addressing with linear probing: the keys are random already, so the low bits of what stays
+// of them are the hash.
 // The table is at most half full, which keeps a probe sequence short whatever key a peer sends (it
 // cannot choose the keys that are in the table), and a removal shifts back what follows it, so that
 // there are no tombstones and a table that lived long is as fast as a new one.
@@ -14,47 +15,164 @@ namespace weft::memory {
 namespace {
 
 constexpr size_t kFirstSlots = 16;
+constexpr uint32_t kVariant = 0xFF;  // the bits of a window's key that change; no entry has 0 above
+
+constexpr uint32_t number_of(uint32_t key) noexcept { return key >> 8; }
+
+Verdict judge(const Region& region, uint32_t domain, uint64_t address, uint64_t length, Access need,
+              std::byte** where) noexcept {
+  WEFT_DCHECK(length > 0);
+  if (region.domain != domain) return Verdict::wrong_domain;
+  // An address below the base wraps to an offset beyond any length.
+  const uint64_t origin = region.zero_based ? 0 : std::bit_cast<uintptr_t>(region.base);
+  const uint64_t offset = address - origin;
+  if (offset > region.length || length > region.length - offset) return Verdict::out_of_bounds;
+  if (!has(region.access, need)) return Verdict::no_permission;
+  // As a number: a region may begin at address zero, and pointers may not go on from there.
+  *where = std::bit_cast<std::byte*>(std::bit_cast<uintptr_t>(region.base) + offset);
+  return Verdict::ok;
+}
 
 }  // namespace
 
 KeyTable::KeyTable(base::SecureRandom& random) : random_(random), slots_(kFirstSlots) {}
 
-uint32_t KeyTable::insert(std::byte* base, uint64_t length, Access access, uint32_t domain) {
-  // No memory wraps around the end of the address space; check() relies on it.
-  WEFT_CHECK(length == 0 || length - 1 <= ~std::bit_cast<uintptr_t>(base));
-  if (2 * (used_ + 1) > slots_.size()) grow();
+uint32_t KeyTable::new_key() {
   uint32_t key = 0;
-  while (key == 0 || find(key) != nullptr) key = random_.next32();  //= threat:A04
-  const size_t mask = slots_.size() - 1;
-  size_t at = key & mask;
-  while (slots_[at].key != 0) at = (at + 1) & mask;
-  slots_[at] = {base, length, access, domain, key};
-  ++used_;
+  while (number_of(key) == 0 || find_number(key) != nullptr) key = random_.next32();  //= threat:A04
   return key;
 }
 
-bool KeyTable::remove(uint32_t key) {
-  const Region* found = find(key);
-  if (found == nullptr) return false;
+Region& KeyTable::add(uint32_t key) {
+  if (2 * (used_ + 1) > slots_.size()) grow();
   const size_t mask = slots_.size() - 1;
-  auto hole = static_cast<size_t>(found - slots_.data());
+  size_t at = number_of(key) & mask;
+  while (slots_[at].key != 0) at = (at + 1) & mask;
+  ++used_;
+  slots_[at].key = key;
+  return slots_[at];
+}
+
+uint32_t KeyTable::insert(std::byte* base, uint64_t length, Access access, uint32_t domain) {
+  // No memory wraps around the end of the address space; check() relies on it.
+  WEFT_CHECK(length == 0 || length - 1 <= ~std::bit_cast<uintptr_t>(base));
+  Region& region = add(new_key());
+  region.base = base;
+  region.length = length;
+  region.access = access;
+  region.domain = domain;
+  return region.key;
+}
+
+bool KeyTable::remove(uint32_t key) {
+  const Region* const found = find(key);
+  if (found == nullptr || found->kind != KeyKind::region) return false;
+  if (found->windows != 0) {
+    for (Region& entry : slots_)
+      if (entry.key != 0 && entry.parent == key) unbind(entry);
+  }
+  erase(found);
+  return true;
+}
+
+void KeyTable::erase(const Region* entry) {
+  const size_t mask = slots_.size() - 1;
+  auto hole = static_cast<size_t>(entry - slots_.data());
   for (size_t at = (hole + 1) & mask; slots_[at].key != 0; at = (at + 1) & mask) {
     // A region may move into the hole unless its probe sequence begins after the hole.
-    const size_t home = slots_[at].key & mask;
+    const size_t home = number_of(slots_[at].key) & mask;
     if (((at - home) & mask) < ((at - hole) & mask)) continue;
     slots_[hole] = slots_[at];
     hole = at;
   }
   slots_[hole] = Region{};
   --used_;
+}
+
+uint32_t KeyTable::insert_window(KeyKind kind, uint32_t domain) {
+  Region& window = add(new_key());
+  window.kind = kind;
+  window.domain = domain;
+  window.variant = static_cast<uint8_t>(window.key);
+  return window.key;
+}
+
+void KeyTable::remove_window(uint32_t window) {
+  const Region* const found = this->window(window);
+  if (found == nullptr) return;
+  unbind(*mutable_entry(found));
+  erase(found);
+}
+
+const Region* KeyTable::window(uint32_t key) const noexcept {
+  const Region* const found = find_number(key);
+  return found != nullptr && found->kind != KeyKind::region ? found : nullptr;
+}
+
+uint32_t KeyTable::choose_key(uint32_t window, uint32_t wanted) noexcept {
+  Region& entry = *mutable_entry(this->window(window));
+  const bool ours = entry.kind == KeyKind::window_of_domain;
+  if (ours) wanted = entry.variant ^ (1 + random_.next32() % kVariant);  //= threat:A04
+  entry.variant = static_cast<uint8_t>(wanted);
+  return (entry.key & ~kVariant) | entry.variant;
+}
+
+bool KeyTable::bind(const Binding& b, const Visitor& owner) {
+  const Region* const found = window(b.window);
+  if (found == nullptr || found->domain != owner.domain) return false;
+  Region& window = *mutable_entry(found);
+  const bool of_queue = window.kind == KeyKind::window_of_queue;
+  // A type 2 window is bound once, and revoked before it is bound again with another key.
+  if (of_queue && (window.parent != 0 || b.length == 0 || b.key == window.key)) return false;
+  std::byte* where = nullptr;
+  const Access rights = b.access & Access::all;
+  const bool writes = has(rights, Access::remote_write) || has(rights, Access::remote_atomic);
+  const Access need = writes ? Access::window_bind | Access::local_write : Access::window_bind;
+  if (b.length != 0 &&
+      check(b.region, owner.domain, b.address, b.length, need, &where) != Verdict::ok)
+    return false;
+  unbind(window);
+  window.key = b.key;
+  if (b.length == 0) return true;
+  window.base = where;
+  window.length = b.length;
+  window.access = rights;
+  window.zero_based = has(b.access, Access::zero_based);
+  window.parent = b.region;
+  window.qp = of_queue ? owner.qp : 0;
+  bound_to_queues_ += of_queue;
+  ++mutable_entry(find(b.region))->windows;
   return true;
 }
 
-bool KeyTable::revoke_remote(uint32_t key, uint32_t domain) {
-  const Region* found = find(key);
-  if (found == nullptr || found->domain != domain) return false;
-  Region& region = slots_[static_cast<size_t>(found - slots_.data())];
-  region.access = region.access & Access::local_write;
+void KeyTable::unbind(Region& window) noexcept {
+  if (window.parent == 0) return;
+  --mutable_entry(find(window.parent))->windows;
+  bound_to_queues_ -= window.kind == KeyKind::window_of_queue;
+  window.parent = 0;
+  window.length = 0;
+  window.access = Access::none;
+}
+
+void KeyTable::release(uint32_t qp) noexcept {
+  if (bound_to_queues_ == 0) return;
+  for (Region& entry : slots_)
+    if (entry.kind == KeyKind::window_of_queue && entry.parent != 0 && entry.qp == qp)
+      unbind(entry);
+}
+
+bool KeyTable::revoke(uint32_t key, const Visitor& by) {
+  const Region* const found = find(key);
+  if (found == nullptr || found->domain != by.domain) return false;
+  Region& entry = *mutable_entry(found);
+  if (entry.kind == KeyKind::region) {
+    entry.access = entry.access & (Access::local_write | Access::window_bind);
+    return true;
+  }
+  // A type 1 window is only ever bound anew.
+  if (entry.kind != KeyKind::window_of_queue || entry.parent == 0 || entry.qp != by.qp)
+    return false;
+  unbind(entry);
   return true;
 }
 
@@ -62,26 +180,40 @@ bool KeyTable::revoke_remote(uint32_t key, uint32_t domain) {
 //= threat:A06
 Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length,
                         Access need, std::byte** where) const noexcept {
-  WEFT_DCHECK(length > 0);
-  const Region* region = find(key);
+  const Region* const region = find(key);
+  if (region == nullptr || region->kind != KeyKind::region) return Verdict::bad_key;
+  return judge(*region, domain, address, length, need, where);
+}
+
+Verdict KeyTable::check(uint32_t key, const Visitor& visitor, uint64_t address, uint64_t length,
+                        Access need, std::byte** where) const noexcept {
+  const Region* const region = find(key);
   if (region == nullptr) return Verdict::bad_key;
-  if (region->domain != domain) return Verdict::wrong_domain;
-  // An address below the base wraps to an offset beyond any length.
-  const uint64_t offset = address - std::bit_cast<uintptr_t>(region->base);
-  if (offset > region->length || length > region->length - offset) return Verdict::out_of_bounds;
-  if (!has(region->access, need)) return Verdict::no_permission;
-  *where = std::bit_cast<std::byte*>(address);
-  return Verdict::ok;
+  if (region->kind != KeyKind::region) {
+    if (region->parent == 0) return Verdict::bad_key;
+    if (region->kind == KeyKind::window_of_queue && region->qp != visitor.qp)
+      return Verdict::wrong_domain;
+  }
+  return judge(*region, visitor.domain, address, length, need, where);
+}
+
+const Region* KeyTable::find_number(uint32_t key) const noexcept {
+  const uint32_t number = number_of(key);
+  const Region* slots = slots_.data();
+  const size_t mask = slots_.size() - 1;
+  for (size_t at = number & mask;; at = (at + 1) & mask) {
+    if (slots[at].key == 0) return nullptr;  // there is one: the table is at most half full
+    if (number_of(slots[at].key) == number) return slots + at;
+  }
 }
 
 const Region* KeyTable::find(uint32_t key) const noexcept {
-  if (key == 0) return nullptr;
-  const Region* slots = slots_.data();
-  const size_t mask = slots_.size() - 1;
-  for (size_t at = key & mask;; at = (at + 1) & mask) {
-    if (slots[at].key == key) return slots + at;
-    if (slots[at].key == 0) return nullptr;  // there is one: the table is at most half full
-  }
+  const Region* const found = find_number(key);
+  return found != nullptr && found->key == key ? found : nullptr;
+}
+
+Region* KeyTable::mutable_entry(const Region* entry) noexcept {
+  return slots_.data() + (entry - slots_.data());
 }
 
 void KeyTable::grow() {
@@ -89,7 +221,7 @@ void KeyTable::grow() {
   const size_t mask = wider.size() - 1;
   for (const Region& region : slots_) {
     if (region.key == 0) continue;
-    size_t at = region.key & mask;
+    size_t at = number_of(region.key) & mask;
     while (wider[at].key != 0) at = (at + 1) & mask;
     wider[at] = region;
   }

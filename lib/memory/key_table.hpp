@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The key table: the one place that says yes or no to an access. Every lkey and rkey, from an API
 // call or from the wire, is looked up here with its protection domain, bounds and permission. Keys
-// are 32 random bits; the lkey and the rkey of a region are the same number.
+// are 32 random bits; the lkey and the rkey of a region are the same number. A memory window shows
+// a part of a region under a key of its own: the upper 24 bits of it stay, the lower 8 are chosen
+// anew each time that the window is bound. //= roce:C-OPS-88
 #pragma once
 
 #include <cstddef>
@@ -13,12 +15,36 @@
 
 namespace weft::memory {
 
+enum class KeyKind : uint8_t { region, window_of_domain, window_of_queue };  // types 1 and 2
+
 struct Region {
   std::byte* base = nullptr;
   uint64_t length = 0;
   Access access = Access::none;
   uint32_t domain = 0;
   uint32_t key = 0;  // 0 = free slot
+  KeyKind kind = KeyKind::region;
+  bool zero_based = false;  // a window whose addresses begin at 0
+  uint8_t variant = 0;      // a window: the low bits of the key of the last binding that was posted
+  uint32_t parent = 0;      // a window: the key of the region that it shows; 0: it is not bound
+  uint32_t qp = 0;          // a type 2 window: the queue pair that bound it
+  uint32_t windows = 0;     // a region: the windows bound to it
+};
+
+// A window is to show `length` bytes of a region from `address` on, under `key`.
+struct Binding {
+  uint32_t window = 0;  // any of its keys
+  uint32_t region = 0;
+  uint32_t key = 0;
+  uint64_t address = 0;
+  uint64_t length = 0;  // 0: nothing any more (type 1 only)
+  Access access = Access::none;
+};
+
+// Who comes from the wire: a queue pair and its domain.
+struct Visitor {
+  uint32_t domain = 0;
+  uint32_t qp = 0;
 };
 
 enum class Verdict : uint8_t { ok, bad_key, wrong_domain, out_of_bounds, no_permission };
@@ -31,28 +57,56 @@ class KeyTable {
 
   // Adds a region and returns its new key, never 0, never one in use.
   uint32_t insert(std::byte* base, uint64_t length, Access access, uint32_t domain);
-  // Revokes a key. False if there is none.
+  // Revokes a key, and the windows that show the region. False if there is none.
   bool remove(uint32_t key);
 
-  // Takes the remote rights from a region (SEND with invalidate); local use goes on. False if there
-  // is no such key in `domain`. //= roce:C-OPS-73
-  bool revoke_remote(uint32_t key, uint32_t domain);
+  // Adds a window that shows nothing yet; returns its key.
+  uint32_t insert_window(KeyKind kind, uint32_t domain);
+  void remove_window(uint32_t window);
+  // The window that has `key` or had it or will have it, or null.
+  const Region* window(uint32_t key) const noexcept;
+  // A binding of the window is posted, with this key (type 2), or with a new one (type 1), which is
+  // returned. `window` is there.
+  uint32_t choose_key(uint32_t window, uint32_t wanted) noexcept;
+  // Binds a window for a queue pair. False, and nothing has changed, if the window, the region and
+  // the queue pair are not of one domain, or the region does not allow it.
+  bool bind(const Binding& binding, const Visitor& owner);
+
+  // The queue pair goes, or is another one from now on: so do its bindings.
+  void release(uint32_t qp) noexcept;
+
+  // Takes the remote rights from a region, or all from a type 2 window of that queue pair (SEND
+  // with invalidate, local invalidate); local use of a region goes on. False if the key is not
+  // theirs to revoke. //= roce:C-OPS-73
+  bool revoke(uint32_t key, const Visitor& by);
 
   // Says whether [address, address + length) may be used as `need` through `key` by an object of
   // `domain`; on ok `*where` is the memory. length must be > 0 (zero length is exempt from the
   // check, //= roce:C-OPS-78, the caller's business). Overflow-safe. //= threat:A05 threat:A06
+  // Windows have no key for local use, nor for protocols without them.
   Verdict check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length, Access need,
                 std::byte** where) const noexcept;
+  // The same for a request from the wire: `key` may be that of a window.
+  Verdict check(uint32_t key, const Visitor& visitor, uint64_t address, uint64_t length,
+                Access need, std::byte** where) const noexcept;
 
   size_t size() const noexcept { return used_; }
 
  private:
+  // The entry whose key has the same upper 24 bits, or null.
+  const Region* find_number(uint32_t key) const noexcept;
   const Region* find(uint32_t key) const noexcept;
+  Region* mutable_entry(const Region* entry) noexcept;
+  Region& add(uint32_t key);
+  uint32_t new_key();
+  void erase(const Region* entry);
+  void unbind(Region& window) noexcept;
   void grow();
 
   base::SecureRandom& random_;
   std::vector<Region> slots_;
   size_t used_ = 0;
+  size_t bound_to_queues_ = 0;  // type 2 windows
 };
 
 }  // namespace weft::memory

@@ -100,6 +100,7 @@ Link& Network::uplink(Host& host, Node& node, const LinkOptions& options) {
 }
 
 Host::Sent Host::send(Packet* packet) {
+  if (packet->path.destination.is_multicast()) return send_to_group(packet);
   for (const Route& route : routes_) {
     if (route.destination != packet->path.destination) continue;
     return route.link->send(packet) ? Sent::taken : Sent::wait;
@@ -108,7 +109,29 @@ Host::Sent Host::send(Packet* packet) {
   return uplink_->send(packet) ? Sent::taken : Sent::wait;
 }
 
+Host::Sent Host::send_to_group(Packet* packet) {
+  PacketPool& pool = network_.pool();
+  for (const Route& route : routes_) {
+    Packet* const copy = pool.take();
+    *copy = *packet;
+    copy->next = nullptr;
+    if (!route.link->send(copy)) pool.give(copy);
+  }
+  network_.events().schedule(network_.now(), *this, reinterpret_cast<uint64_t>(packet));
+  return Sent::taken;
+}
+
+void Host::on_event(Instant now, uint64_t argument) {
+  arrive(reinterpret_cast<Packet*>(argument), now);
+}
+
+bool Host::wants(const Packet& packet) const noexcept {
+  const Gid& to = packet.path.destination;
+  return !to.is_multicast() || std::find(groups_.begin(), groups_.end(), to) != groups_.end();
+}
+
 void Host::arrive(Packet* packet, Instant now) {
+  if (!wants(*packet)) return network_.pool().give(packet);
   network_.note_arrival(index_, *packet);
   const bool first = received_.empty();
   received_.push(packet);

@@ -126,14 +126,18 @@ class Network {
   std::vector<std::unique_ptr<Link>> links_;
 };
 
-class Host final : public Node {
+class Host final : public Node, public EventHandler {
  public:
   Host(Network& network, uint32_t index, const Gid& address)
       : network_(network), index_(index), address_(address) {}
 
   enum class Sent : uint8_t { taken, wait, no_route };
-  // The packet is the network's if it was taken, otherwise still the caller's.
+  // The packet is the network's if it was taken, otherwise still the caller's. One to a multicast
+  // group goes along every cable and comes back to a member; a full link loses its copy.
   Sent send(Packet* packet);
+  // Packets to the group are received from now on, and no more after leave().
+  void join(const Gid& group) { groups_.push_back(group); }
+  void leave(const Gid& group) noexcept { std::erase(groups_, group); }
 
   PacketQueue& received() noexcept { return received_; }
   const Gid& address() const noexcept { return address_; }
@@ -145,6 +149,7 @@ class Host final : public Node {
     handler_argument_ = argument;
   }
   void arrive(Packet* packet, Instant now) override;
+  void on_event(Instant now, uint64_t argument) override;  // a packet of its own comes back
 
  private:
   friend class Network;
@@ -153,11 +158,15 @@ class Host final : public Node {
     Link* link;
   };
 
+  Sent send_to_group(Packet* packet);
+  bool wants(const Packet& packet) const noexcept;
+
   Network& network_;
   const uint32_t index_;
   const Gid address_;
   std::vector<Route> routes_;
   Link* uplink_ = nullptr;
+  std::vector<Gid> groups_;
   PacketQueue received_;
   EventHandler* handler_ = nullptr;
   uint64_t handler_argument_ = 0;

@@ -9,6 +9,7 @@
 
 #include "lib/sim/network.hpp"
 #include "lib/wire/int_block.hpp"
+#include "lib/wire/srd_headers.hpp"
 
 namespace weft::sim {
 
@@ -90,6 +91,11 @@ Packet* Switch::take(uint32_t slot) {
   return frames_[slot];
 }
 
+void Switch::trim(Packet& packet) noexcept {
+  packet.length = std::min(packet.length, kTrimmed);
+  packet.path.traffic_class = wire::kTrimmedLastHopDscp << 2;
+}
+
 void Switch::receive(uint32_t in, uint32_t out, Packet* packet, Instant now) {
   ++counters_.frames;
   const SwitchFault& fault = faults_[out];
@@ -99,7 +105,7 @@ void Switch::receive(uint32_t in, uint32_t out, Packet* packet, Instant now) {
   }
   if (fault.trim_ppm != 0 && random_.chance_ppm(fault.trim_ppm)) {
     ++counters_.trimmed;
-    packet->length = std::min(packet->length, kTrimmed);
+    trim(*packet);
   }
   const uint32_t slot = keep(packet);
   fabric::Packet& p = wheel_.place(time_of(now) + options_.delay.ps + fault.delay.ps);

@@ -44,8 +44,8 @@ struct SwitchFault {
 
 class Switch {
  public:
-  // What is left of a trimmed frame: its headers. A receiver that does not know of trimming finds
-  // its check wrong, and takes it for lost.
+  // What is left of a trimmed frame: its headers, and a DSCP that says so (lib/wire/SRD.md). A
+  // receiver that does not know of trimming finds its check wrong, and takes it for lost.
   static constexpr uint32_t kTrimmed = 64;
 
   struct Counters {
@@ -88,6 +88,7 @@ class Switch {
     return fabric_.ports()[2 * host + 1];
   }
   int64_t time_of(Instant now) const noexcept;
+  static void trim(Packet& packet) noexcept;
   uint32_t keep(Packet* packet);
   Packet* take(uint32_t slot);
   void forward(fabric::Packet& packet);

@@ -39,6 +39,9 @@ Instant Device::now() const noexcept { return context_->now(); }
 int Device::event_fd() const noexcept { return context_->event_fd(); }
 std::optional<AsyncEvent> Device::next_event() const { return context_->next_event(); }
 std::vector<Counter> Device::counters() const { return context_->counters(); }
+std::vector<PathReport> Device::paths(const Gid& address, QpNum number) const {
+  return context_->paths(address, number);
+}
 std::optional<Gid> Device::peer_address(uint32_t source_peer) const {
   return context_->peer_address(source_peer);
 }
@@ -49,7 +52,15 @@ Result<ProtectionDomain> Device::protection_domain() const {
   return ProtectionDomain(std::move(*domain));
 }
 
+static Result<void> check_capacity(const DeviceAttributes& attributes, uint32_t capacity) {
+  if (capacity != 0 && capacity <= attributes.max_cqe) return {};
+  return Error{Code::invalid_argument, "the capacity of a completion queue must be 1.." +
+                                           std::to_string(attributes.max_cqe)};
+}
+
 Result<CompletionQueue> Device::completion_queue(const CompletionQueueOptions& options) const {
+  const Result<void> ok = check_capacity(attributes(), options.capacity);
+  if (!ok) return ok.error();
   Result<std::shared_ptr<verbs::Cq>> cq = context_->create_cq(*this, options);
   if (!cq) return cq.error();
   CompletionQueue handle;
@@ -64,7 +75,19 @@ Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t siz
   Result<std::shared_ptr<verbs::Region>> region = domain_->register_memory(address, size, access);
   if (!region) return region.error();
   MemoryRegion handle;
+  handle.lkey_ = (*region)->lkey;
+  handle.rkey_ = (*region)->rkey;
   handle.region_ = std::move(*region);
+  return handle;
+}
+
+Result<MemoryWindow> ProtectionDomain::memory_window(WindowType type) const {
+  Result<std::shared_ptr<verbs::Window>> window = domain_->create_window(type);
+  if (!window) return window.error();
+  MemoryWindow handle;
+  handle.type_ = type;
+  handle.number_ = (*window)->number;
+  handle.window_ = std::move(*window);
   return handle;
 }
 
@@ -91,10 +114,13 @@ Result<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) 
 
 void* MemoryRegion::address() const noexcept { return region_->base; }
 size_t MemoryRegion::size() const noexcept { return region_->size; }
-LKey MemoryRegion::lkey() const noexcept { return region_->lkey; }
-RKey MemoryRegion::rkey() const noexcept { return region_->rkey; }
 Sge MemoryRegion::sge(size_t offset, uint32_t length) const noexcept {
   return {static_cast<std::byte*>(region_->base) + offset, length, region_->lkey};
+}
+
+RKey MemoryWindow::rkey() const noexcept { return window_->rkey(); }
+RKey MemoryWindow::next_key() const noexcept {
+  return RKey{number() << 8 | ((rkey().value + 1) & 0xFF)};
 }
 
 size_t CompletionQueue::poll(std::span<Completion> completions) const noexcept {
@@ -104,6 +130,14 @@ void CompletionQueue::arm(Notify notify) const noexcept { cq_->arm(notify); }
 int CompletionQueue::fd() const noexcept { return cq_->fd(); }
 void CompletionQueue::acknowledge() const noexcept { cq_->acknowledge(); }
 uint32_t CompletionQueue::capacity() const noexcept { return cq_->capacity(); }
+Result<void> CompletionQueue::resize(uint32_t capacity) const {
+  const Result<void> ok = check_capacity(cq_->device().attributes(), capacity);
+  if (!ok) return ok;
+  const Result<bool> done = cq_->resize(capacity);
+  if (!done) return done.error();
+  if (*done) return {};
+  return Error{Code::busy, "more completions wait than that: poll() them first"};
+}
 
 size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) const noexcept {
   const int64_t limit_ms = limit.ms();
@@ -133,6 +167,26 @@ Result<void> QueuePair::modify(const QueuePairAttributes& change) const {
   return qp_->modify(change);
 }
 QueuePairAttributes QueuePair::query() const { return qp_->query(); }
+static Result<void> check_group(const QueuePair& qp, const Gid& group) {
+  if (qp.type() != QpType::ud)
+    return Error{Code::invalid_argument, "only UD queue pairs take part in multicast groups"};
+  if (!group.is_multicast())
+    return Error{Code::invalid_argument, to_string(group) +
+                                             " is no multicast group: those are 224.0.0.0 to "
+                                             "239.255.255.255 and ff00::/8"};
+  if (group.is_ipv4() != qp.device().attributes().gid.is_ipv4())
+    return Error{Code::invalid_argument,
+                 "the group " + to_string(group) + " is of another address family than the device"};
+  return {};
+}
+Result<void> QueuePair::attach_multicast(const Gid& group) const {
+  const Result<void> ok = check_group(*this, group);
+  return ok ? qp_->attach_multicast(group) : ok;
+}
+Result<void> QueuePair::detach_multicast(const Gid& group) const {
+  const Result<void> ok = check_group(*this, group);
+  return ok ? qp_->detach_multicast(group) : ok;
+}
 PostStatus QueuePair::post_send(std::span<const SendRequest> requests) const noexcept {
   return qp_->post_send(requests);
 }

@@ -28,6 +28,16 @@ class Region {
   RKey rkey;
 };
 
+// A memory window; destruction frees it.
+class Window {
+ public:
+  Window(WindowType type, uint32_t number) : type(type), number(number) {}
+  virtual ~Window() = default;
+  virtual RKey rkey() const noexcept = 0;
+  const WindowType type;
+  const uint32_t number;
+};
+
 class Qp {
  public:
   virtual ~Qp() = default;
@@ -39,6 +49,12 @@ class Qp {
   virtual QueuePairAttributes query() const = 0;
   virtual PostStatus post_send(std::span<const SendRequest> requests) noexcept = 0;
   virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
+  // Of a UD queue pair, and a group of the device's address family.
+  virtual Result<void> attach_multicast(const Gid& group) {
+    (void)group;
+    return Error{Code::not_supported, "this provider has no multicast"};
+  }
+  virtual Result<void> detach_multicast(const Gid& group) { return attach_multicast(group); }
 };
 
 class Srq {
@@ -52,11 +68,14 @@ class Srq {
 class Cq {
  public:
   virtual ~Cq() = default;
+  virtual const Device& device() const noexcept = 0;
   virtual size_t poll(std::span<Completion> out) noexcept = 0;
   virtual void arm(Notify notify) noexcept = 0;
   virtual int fd() const noexcept = 0;
   virtual void acknowledge() noexcept = 0;
   virtual uint32_t capacity() const noexcept = 0;
+  // `capacity` is one that the device can have. False: more completions wait than that.
+  virtual Result<bool> resize(uint32_t capacity) = 0;
 };
 
 class Domain {
@@ -65,6 +84,10 @@ class Domain {
   virtual const Device& device() const noexcept = 0;
   virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
                                                           Access access) = 0;
+  virtual Result<std::shared_ptr<Window>> create_window(WindowType type) {
+    (void)type;
+    return Error{Code::not_supported, "this provider has no memory windows"};
+  }
   virtual Result<std::shared_ptr<Srq>> create_srq(const SharedReceiveQueueOptions& options) = 0;
   virtual Result<std::shared_ptr<Qp>> create_qp(const QueuePairOptions& options) = 0;
 };
@@ -85,6 +108,10 @@ class Context {
   // Of a connectionless provider whose completions name peers.
   virtual std::optional<Gid> peer_address(uint32_t index) const {
     return (void)index, std::nullopt;
+  }
+  // Of one that spreads packets over paths.
+  virtual std::vector<PathReport> paths(const Gid& address, QpNum number) const {
+    return (void)address, (void)number, std::vector<PathReport>();
   }
 };
 

@@ -11,6 +11,7 @@ local opcodes = {
   [1] = "send", [2] = "write", [3] = "read_request", [4] = "read_response", [5] = "compare_swap",
   [6] = "fetch_add", [7] = "atomic_response", [8] = "write_add", [9] = "failure", [10] = "fill",
   [11] = "abort", [16] = "acknowledge", [17] = "refusal", [18] = "reset",
+  [19] = "ready", [20] = "trimmed", [21] = "rails",
 }
 local reasons = {
   [0] = "none", [1] = "no receive", [2] = "busy", [3] = "no such queue pair", [4] = "access",
@@ -49,6 +50,7 @@ local f = {
   immediate = ProtoField.uint64("srd.immediate", "Immediate data", base.HEX),
   wish = ProtoField.uint32("srd.wish", "Wished credit in all, units of 256 B"),
   order = ProtoField.uint32("srd.order", "Number among ordered SENDs"),
+  opened = ProtoField.uint32("srd.opened", "Epoch in which the receiver was opened"),
   operand = ProtoField.uint64("srd.operand", "Compare or add", base.HEX),
   swap = ProtoField.uint64("srd.swap", "Swap", base.HEX),
   value = ProtoField.uint64("srd.value", "Value before", base.HEX),
@@ -63,13 +65,21 @@ local f = {
   marks = ProtoField.uint16("srd.ack.marks", "Packets that met ECN"),
   granted = ProtoField.uint32("srd.ack.granted", "Granted credit in all, units of 256 B"),
   bitmap = ProtoField.uint64("srd.ack.bitmap", "Executed", base.HEX),
+  primary = ProtoField.ipv6("srd.rails.primary", "Primary address"),
+  challenge = ProtoField.uint32("srd.rails.challenge", "Challenge", base.HEX),
+  rails_version = ProtoField.uint8("srd.rails.version", "Version of the body"),
+  answers = ProtoField.uint8("srd.rails.answers", "Asks or answers", base.DEC,
+                             { [0] = "asks", [1] = "answers" }),
+  rails_count = ProtoField.uint8("srd.rails.count", "Further addresses"),
+  rails_reserved = ProtoField.uint8("srd.rails.reserved", "Reserved"),
+  rail = ProtoField.ipv6("srd.rails.address", "Further address"),
 }
 for _, field in pairs(f) do table.insert(srd.fields, field) end
 local malformed = ProtoExpert.new("srd.malformed", "Not a valid SRD packet", expert.group.MALFORMED,
                                   expert.severity.ERROR)
 srd.experts = { malformed }
 
-local BASE, TRAILER, MOST_WORDS = 28, 4, 16
+local BASE, TRAILER, MOST_WORDS, MOST_RAILS = 28, 4, 16, 7
 
 local function set(...)
   local members = {}
@@ -140,13 +150,28 @@ local function acknowledgement(buffer, r)
   for _ = 1, words:uint() do r.take(f.bitmap, 8) end
 end
 
+local function rails(r)
+  r.take(f.primary, 16)
+  r.take(f.challenge, 4)
+  local version = r.take(f.rails_version, 1)
+  local answers = r.take(f.answers, 1)
+  local count = r.take(f.rails_count, 1)
+  r.take(f.rails_reserved, 1)
+  if not r.ok or version:uint() ~= 1 or answers:uint() > 1 or count:uint() > MOST_RAILS then
+    r.ok = false
+    return
+  end
+  for _ = 1, count:uint() do r.take(f.rail, 16) end
+end
+
 local function sequenced(r, opcode, flags)
   local fragment = flags:bitfield(3, 1) == 1
   if has_fragments[opcode] then
     if fragment then r.take(f.message, 4) end
-  elseif opcode ~= 10 then
+  elseif opcode ~= 10 and opcode ~= 19 and opcode ~= 20 then
     r.take(f.message, 4)
   end
+  if opcode == 18 then r.take(f.opened, 4) end
   if fragment then
     r.take(f.length, 4)
     r.take(f.offset, 4)
@@ -182,6 +207,8 @@ function srd.dissector(buffer, info, root)
   local r = reader(buffer, tree, BASE, limit)
   if opcode == 16 then
     acknowledgement(buffer, r)
+  elseif opcode == 21 then
+    rails(r)
   else
     sequenced(r, opcode, buffer(2, 1))
   end

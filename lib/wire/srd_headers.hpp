@@ -31,12 +31,22 @@ enum class SrdOpcode : uint8_t {
   acknowledge = 16,
   refusal = 17,  // this packet was not executed; `detail` says why
   reset = 18,    // this stream is not known here (any more)
+  ready = 19,    // a queue pair has a receive for one who waits for it
+  trimmed = 20,  // of this packet only the headers came; `detail`: 1 if the last link cut it
+  rails = 21,    // an endpoint has several addresses; asks for a way, or answers
 };
+
+// What a switch that trims writes into a packet's DSCP when it cuts the payload off.
+inline constexpr uint8_t kTrimmedDscp = 60;
+inline constexpr uint8_t kTrimmedLastHopDscp = 61;  // by the link to its host
+constexpr bool is_trimmed(uint8_t traffic_class) {
+  return traffic_class >> 2 == kTrimmedDscp || traffic_class >> 2 == kTrimmedLastHopDscp;
+}
 
 // Why a request was refused, or a response ended early: `detail` of refusal and failure.
 enum class SrdReason : uint8_t {
   none = 0,
-  no_receive = 1,     // no receive is posted: later
+  no_receive = 1,     // no receive is posted: when `ready` comes
   busy = 2,           // too much is in progress: later
   no_queue_pair = 3,  // no such queue pair, or it is in no state to receive
   access = 4,         // key, domain, bounds or permission
@@ -112,6 +122,11 @@ struct SrdOrder {
   base::Be32 number;
 };
 
+// Of a reset: the epoch in which its sender was opened.
+struct SrdOpened {
+  base::Be32 epoch;
+};
+
 // Behind the base header of an acknowledgement, with `words` 64-bit words of bitmap behind it.
 struct SrdAck {
   base::Be32 echo;        // low half of the sequence of the packet that is echoed
@@ -125,6 +140,20 @@ struct SrdAck {
 };
 static_assert(sizeof(SrdAck) == 24);
 inline constexpr uint32_t kSrdMostWords = 16;
+
+// Behind the base header of a packet about rails, with `count` further addresses behind it, 16
+// bytes each.
+struct SrdRails {
+  Gid primary;           // by which the sender is known
+  base::Be32 challenge;  // an answer repeats that of the request; 0: nobody has asked
+  uint8_t version = 1;   // of this body
+  uint8_t answers = 0;   // 0 asks, 1 answers
+  uint8_t count = 0;     // at most kSrdMostRails
+  uint8_t reserved = 0;
+};
+static_assert(sizeof(SrdRails) == 24 && alignof(SrdRails) == 1);
+inline constexpr uint8_t kSrdRailsVersion = 1;
+inline constexpr uint32_t kSrdMostRails = 7;  // besides the primary address
 
 // The operands of compare_swap and fetch_add.
 struct SrdOperands {
@@ -157,6 +186,9 @@ constexpr bool names_message(SrdOpcode opcode, uint8_t flags) {
       return (flags & srd_flag::kFragment) != 0;
     case SrdOpcode::fill:
     case SrdOpcode::acknowledge:
+    case SrdOpcode::ready:
+    case SrdOpcode::trimmed:
+    case SrdOpcode::rails:
       return false;
     default:
       return true;

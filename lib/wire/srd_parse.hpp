@@ -30,7 +30,9 @@ struct SrdPacket {
   uint64_t immediate = 0;
   uint32_t wish = 0;
   uint32_t order = 0;
+  uint32_t opened = 0;  // reset
   const SrdAck* ack = nullptr;
+  const SrdRails* rails = nullptr;  // its addresses follow it
   const std::byte* operands = nullptr;
   const std::byte* payload = nullptr;
   uint32_t payload_length = 0;  // pad excluded; what lies elsewhere included
@@ -46,13 +48,15 @@ struct SrdPacket {
 
 namespace detail {
 
-// Bytes of the headers of a packet, the words of an acknowledgement left out; 0 for an opcode that
-// does not exist.
+// Bytes of the headers of a packet, the words of an acknowledgement and the addresses of rails left
+// out; 0 for an opcode that does not exist.
 constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
   uint32_t length = sizeof(SrdBase);
   if (names_message(opcode, flags)) length += sizeof(SrdMessage);
   if (opcode == SrdOpcode::acknowledge) return length + sizeof(SrdAck);
-  if (opcode == SrdOpcode::refusal || opcode == SrdOpcode::reset) return length;
+  if (opcode == SrdOpcode::rails) return length + sizeof(SrdRails);
+  if (opcode == SrdOpcode::reset) length += sizeof(SrdOpened);
+  if (opcode >= SrdOpcode::refusal && opcode <= SrdOpcode::trimmed) return length;
   if (!is_sequenced(opcode)) return 0;
   if (flags & srd_flag::kFragment) length += sizeof(SrdFragment);
   if (has_remote(opcode)) length += sizeof(SrdRemote);
@@ -62,29 +66,28 @@ constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
   return length + operand_bytes(opcode);
 }
 
-}  // namespace detail
-
-// Parses `length` bytes at `bytes`, of which the last `trailer` are the CRC (4, or 0 on ports that
-// carry none). `elsewhere`: payload bytes that lie apart; then there must be none here, and no pad.
-inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
-                          uint32_t elsewhere, SrdPacket& out) {
-  if (length < sizeof(SrdBase) + trailer) return SrdError::too_short;
-  const auto& base = *reinterpret_cast<const SrdBase*>(bytes);
-  if (base.version() != kSrdVersion) return SrdError::bad_version;
-  out.opcode = static_cast<SrdOpcode>(base.opcode);
-  out.flags = base.flags;
-  if (out.has(srd_flag::kProtected)) return SrdError::bad_version;
-  uint32_t headers = detail::srd_header_length(out.opcode, base.flags);
-  if (headers == 0) return SrdError::bad_opcode;
-  if (length < headers + base.pad() + trailer) return SrdError::too_short;
-  const std::byte* at = bytes + sizeof(SrdBase);
+// The body of an acknowledgement, or of a packet about rails: what its list takes is added to
+// `headers`.
+inline SrdError srd_parse_list(const std::byte* at, SrdPacket& out, uint32_t& headers) {
   if (out.opcode == SrdOpcode::acknowledge) {
     out.ack = reinterpret_cast<const SrdAck*>(at);
     if (out.ack->words > kSrdMostWords) return SrdError::bad_payload;
     headers += out.ack->words * 8u;
+  } else if (out.opcode == SrdOpcode::rails) {
+    out.rails = reinterpret_cast<const SrdRails*>(at);
+    if (out.rails->version != kSrdRailsVersion) return SrdError::bad_version;
+    if (out.rails->count > kSrdMostRails || out.rails->answers > 1) return SrdError::bad_payload;
+    headers += out.rails->count * uint32_t{sizeof(Gid)};
   }
-  const uint32_t fixed = headers + base.pad() + trailer;
-  if (length < fixed) return SrdError::too_short;
+  return SrdError::none;
+}
+
+}  // namespace detail
+
+// What the base header alone says.
+inline void srd_take_base(const SrdBase& base, SrdPacket& out) {
+  out.opcode = static_cast<SrdOpcode>(base.opcode);
+  out.flags = base.flags;
   out.path = base.path;
   out.detail = base.detail;
   out.path_sequence = base.path_sequence;
@@ -93,6 +96,25 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
   out.epoch = base.epoch;
   out.incarnation = base.incarnation;
   out.sequence = base.sequence;
+}
+
+// Parses `length` bytes at `bytes`, of which the last `trailer` are the CRC (4, or 0 on ports that
+// carry none). `elsewhere`: payload bytes that lie apart; then there must be none here, and no pad.
+inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
+                          uint32_t elsewhere, SrdPacket& out) {
+  if (length < sizeof(SrdBase) + trailer) return SrdError::too_short;
+  const auto& base = *reinterpret_cast<const SrdBase*>(bytes);
+  if (base.version() != kSrdVersion) return SrdError::bad_version;
+  srd_take_base(base, out);
+  if (out.has(srd_flag::kProtected)) return SrdError::bad_version;
+  uint32_t headers = detail::srd_header_length(out.opcode, base.flags);
+  if (headers == 0) return SrdError::bad_opcode;
+  if (length < headers + base.pad() + trailer) return SrdError::too_short;
+  const std::byte* at = bytes + sizeof(SrdBase);
+  if (const SrdError error = detail::srd_parse_list(at, out, headers); error != SrdError::none)
+    return error;
+  const uint32_t fixed = headers + base.pad() + trailer;
+  if (length < fixed) return SrdError::too_short;
   out.payload = bytes + headers;
   out.payload_length = length - fixed + elsewhere;
   out.message = 0;
@@ -105,6 +127,7 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
     out.message = reinterpret_cast<const SrdMessage*>(at)->id;
     at += sizeof(SrdMessage);
   }
+  if (out.opcode == SrdOpcode::reset) out.opened = reinterpret_cast<const SrdOpened*>(at)->epoch;
   if (!is_sequenced(out.opcode)) return SrdError::none;
   if (out.has(srd_flag::kFragment)) {
     const auto& fragment = *reinterpret_cast<const SrdFragment*>(at);
@@ -135,10 +158,13 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
   return asks_length && !out.has(srd_flag::kFragment) ? SrdError::bad_payload : SrdError::none;
 }
 
-// Bytes that srd_emit writes for `p`; operands and words follow them, and belong to the headers.
+// Bytes that srd_emit writes for `p`; operands, and the bodies of acknowledgements and of packets
+// about rails, follow them and belong to the headers.
 constexpr uint32_t srd_emit_length(const SrdPacket& p) {
-  return detail::srd_header_length(p.opcode, p.flags) - operand_bytes(p.opcode) -
-         (p.opcode == SrdOpcode::acknowledge ? uint32_t{sizeof(SrdAck)} : 0);
+  const uint32_t body = p.opcode == SrdOpcode::acknowledge ? sizeof(SrdAck)
+                        : p.opcode == SrdOpcode::rails     ? sizeof(SrdRails)
+                                                           : 0;
+  return detail::srd_header_length(p.opcode, p.flags) - operand_bytes(p.opcode) - body;
 }
 
 // Writes the headers of `p` at `at` and returns the address behind them. `pad`: bytes behind the
@@ -162,6 +188,7 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
   };
   put(base);
   if (names_message(p.opcode, p.flags)) put(SrdMessage{p.message});
+  if (p.opcode == SrdOpcode::reset) put(SrdOpened{p.opened});
   if (!is_sequenced(p.opcode)) return at;
   if (p.has(srd_flag::kFragment)) put(SrdFragment{p.length, p.offset});
   if (has_remote(p.opcode)) put(SrdRemote{p.address, p.rkey});

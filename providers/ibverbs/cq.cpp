@@ -13,10 +13,6 @@ namespace weft::ibverbs {
 
 Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Context& context,
                                               const CompletionQueueOptions& options) {
-  const uint32_t most = context.attributes().max_cqe;
-  if (options.capacity == 0 || options.capacity > most)
-    return Error{Code::invalid_argument,
-                 "CompletionQueueOptions::capacity must be 1.." + std::to_string(most)};
   const Library& library = context.library();
   Owned<ibv_comp_channel> channel =
       own(library.create_comp_channel(context.raw()), library.destroy_comp_channel);
@@ -47,6 +43,14 @@ size_t Cq::poll(std::span<Completion> out) noexcept {
     if (got < static_cast<int>(wanted)) break;
   }
   return total;
+}
+
+Result<bool> Cq::resize(uint32_t capacity) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  const int error = context_.library().resize_cq(raw(), static_cast<int>(capacity));
+  if (error == EINVAL || error == EBUSY) return false;
+  if (error != 0) return error_of(error, "the completion queue cannot be resized");
+  return true;
 }
 
 void Cq::note_datagrams(QpNum number) {

@@ -15,11 +15,13 @@ class Cq final : public verbs::Cq {
   static Result<std::shared_ptr<verbs::Cq>> create(const Device& device, const Context& context,
                                                    const CompletionQueueOptions& options);
 
+  const Device& device() const noexcept override { return device_; }
   size_t poll(std::span<Completion> out) noexcept override;
   void arm(Notify notify) noexcept override;
   int fd() const noexcept override { return channel_->fd; }
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return static_cast<uint32_t>(cq_->cqe); }
+  Result<bool> resize(uint32_t capacity) override;
 
   // A queue pair whose receives complete here begins each of them with a network header: datagrams.
   // Devices say so of other queue pairs too, where it means nothing.

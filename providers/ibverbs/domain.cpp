@@ -6,27 +6,13 @@
 
 #include "lib/memory/guarded_copy.hpp"
 #include "providers/ibverbs/qp.hpp"
+#include "providers/ibverbs/region.hpp"
 #include "providers/ibverbs/srq.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
 
 namespace {
-
-class Region final : public verbs::Region {
- public:
-  Region(std::shared_ptr<Domain> domain, Owned<ibv_mr> region, void* at, size_t length)
-      : domain_(std::move(domain)), region_(std::move(region)) {
-    base = at;
-    size = length;
-    lkey = LKey{region_->lkey};
-    rkey = RKey{region_->rkey};
-  }
-
- private:
-  const std::shared_ptr<Domain> domain_;  // kept alive
-  const Owned<ibv_mr> region_;
-};
 
 // Why a device did not register memory: the kernel only says that it could not, this names the
 // page.
@@ -41,6 +27,8 @@ Error explain(int error, const void* base, size_t size, Access access) {
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
                                                                Access access) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
+  if (has(access, Access::zero_based))
+    return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
   if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
     if (!has(access, Access::local_write))  //= roce:C-OPS-89
       return Error{Code::invalid_argument,
@@ -52,6 +40,11 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
   if (region == nullptr) return explain(errno, base, size, access);
   return std::shared_ptr<verbs::Region>(
       new Region(shared_from_this(), std::move(region), base, size));
+}
+
+Result<std::shared_ptr<verbs::Window>> Domain::create_window(WindowType type) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  return Window::create(shared_from_this(), type);
 }
 
 Result<std::shared_ptr<verbs::Srq>> Domain::create_srq(const SharedReceiveQueueOptions& options) {

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Protection domains of a device: memory, shared receive queues, queue pairs, and the address
-// handles of datagrams.
+// Protection domains of a device: memory and windows on it, shared receive queues, queue pairs, and
+// the address handles of datagrams.
 #pragma once
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "providers/ibverbs/ibverbs_context.hpp"
 
 namespace weft::ibverbs {
+
+class Window;
+
+// The windows of a domain that are there. Its mutex is held while one is bound or freed.
+struct Windows {
+  std::mutex mutex;
+  std::set<Window*> all;
+};
 
 class Domain final : public verbs::Domain, public std::enable_shared_from_this<Domain> {
  public:
@@ -19,11 +28,13 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   const Device& device() const noexcept override { return device_; }
   Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
                                                          Access access) override;
+  Result<std::shared_ptr<verbs::Window>> create_window(WindowType type) override;
   Result<std::shared_ptr<verbs::Srq>> create_srq(const SharedReceiveQueueOptions& options) override;
   Result<std::shared_ptr<verbs::Qp>> create_qp(const QueuePairOptions& options) override;
 
   const Context& context() const noexcept { return context_; }
   ibv_pd* raw() const noexcept { return pd_.get(); }
+  Windows& windows() noexcept { return windows_; }
 
   // The device's handle of a path, made with its first datagram and kept as long as the domain: a
   // public AddressHandle is a value. nullptr (errno says why) if the device has none.
@@ -35,6 +46,7 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   const Device device_;
   const Context& context_;  // the device's
   const Owned<ibv_pd> pd_;
+  Windows windows_;
   std::mutex mutex_;
   std::map<PathKey, Owned<ibv_ah>> handles_;
 };

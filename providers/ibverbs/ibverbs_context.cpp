@@ -56,6 +56,8 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
       return AsyncEvent{EventType::port_active, {}, 0};
     case IBV_EVENT_PORT_ERR:
       return AsyncEvent{EventType::port_error, {}, 0};
+    case IBV_EVENT_GID_CHANGE:
+      return AsyncEvent{EventType::gid_change, {}, 0};
     case IBV_EVENT_DEVICE_FATAL:
       return AsyncEvent{EventType::device_fatal, {}, 0};
     default:
@@ -95,6 +97,7 @@ Instant Context::now() const noexcept { return base::Clock::process().now(); }
 std::optional<AsyncEvent> Context::next_event() {
   if (forked()) return std::nullopt;
   ibv_async_event event;
+  //= roce:C-EVT-109 acknowledged at once: destroying an object would wait for it for ever
   while (library_.get_async_event(raw(), &event) == 0) {
     const std::optional<AsyncEvent> translated = translate(event);
     library_.ack_async_event(&event);

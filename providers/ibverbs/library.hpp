@@ -23,10 +23,11 @@ inline constexpr const char* kLibraryName = "libibverbs.so.1";
       each(query_device) each(query_port) each(query_gid) each(get_async_event)             \
           each(ack_async_event) each(alloc_pd) each(dealloc_pd) each(reg_mr) each(dereg_mr) \
               each(create_comp_channel) each(destroy_comp_channel) each(create_cq)          \
-                  each(destroy_cq) each(get_cq_event) each(ack_cq_events) each(create_srq)  \
-                      each(modify_srq) each(destroy_srq) each(create_qp) each(modify_qp)    \
-                          each(query_qp) each(destroy_qp) each(create_ah) each(destroy_ah)  \
-                              each(fork_init)
+                  each(destroy_cq) each(resize_cq) each(get_cq_event) each(ack_cq_events)   \
+                      each(create_srq) each(modify_srq) each(destroy_srq) each(create_qp)   \
+                          each(modify_qp) each(query_qp) each(destroy_qp) each(create_ah)   \
+                              each(destroy_ah) each(attach_mcast) each(detach_mcast)        \
+                                  each(fork_init)
 
 struct Library {
 #define WEFT_IBVERBS_FUNCTION(name) decltype(&::ibv_##name) name = nullptr;

@@ -5,12 +5,17 @@
 #include <arpa/inet.h>
 
 #include "providers/ibverbs/qp.hpp"
+#include "providers/ibverbs/region.hpp"
 
 namespace weft::ibverbs {
 
 namespace {
 
 constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
+constexpr Access kOfWindows =
+    Access::remote_write | Access::remote_read | Access::remote_atomic | Access::zero_based;
+constexpr const char* kSendQueueFull =
+    "the send queue is full: poll completions, or raise max_send_wr";
 
 const char* objection_of_ud(const SendRequest& r, uint32_t length, uint32_t mtu) noexcept {
   if (r.opcode != Opcode::send && r.opcode != Opcode::send_with_imm)
@@ -21,16 +26,49 @@ const char* objection_of_ud(const SendRequest& r, uint32_t length, uint32_t mtu)
   return nullptr;
 }
 
+const Window* window_of(const SendRequest& r) noexcept {
+  if (r.bind == nullptr || r.bind->window == nullptr) return nullptr;
+  return dynamic_cast<const Window*>(r.bind->window->impl().get());
+}
+
+const Region* region_of(const SendRequest& r) noexcept {
+  if (r.bind->region == nullptr) return nullptr;
+  return dynamic_cast<const Region*>(r.bind->region->impl().get());
+}
+
+const char* objection_to_local(const SendRequest& r, const Domain& domain) noexcept {
+  if (!r.sges.empty() || has(r.flags, SendFlags::inline_data))
+    return "binding and invalidating have no scatter/gather entries and no inline data";
+  if (r.opcode == Opcode::local_invalidate) return nullptr;
+  const Window* const window = window_of(r);
+  if (window == nullptr) return "bind_window needs SendRequest::bind with a window of the device";
+  const Region* const region = region_of(r);
+  if (region == nullptr) return "a binding needs a region on this device, also with size 0";
+  if (&window->domain() != &domain || &region->domain() != &domain)
+    return "window, region and queue pair must be of one protection domain";
+  if (window->type == WindowType::one && has(r.bind->access, Access::zero_based))
+    return "only windows of type 2 can be zero_based";
+  if (window->type == WindowType::two && r.rkey.value >> 8 != window->number)
+    return "SendRequest::rkey must be a key of the window: MemoryWindow::next_key()";
+  return nullptr;
+}
+
+bool binds(const SendRequest& r) noexcept { return r.opcode == Opcode::bind_window; }
+
 }  // namespace
 
 const char* Qp::objection(const SendRequest& r) const noexcept {
   const DeviceAttributes& device = context().attributes();
-  if (r.opcode > Opcode::fetch_add) return "this provider has no such opcode";
+  if (r.opcode > Opcode::local_invalidate || r.opcode == Opcode::write_add)
+    return "this provider has no such opcode";
+  if (r.imm_high != 0)
+    return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   const engine::RequestLimits limits{options_.max_send_sge, options_.max_inline,
                                      device.max_message};
   uint32_t length = 0;
   if (const char* const reason = engine::objection(r, limits, length)) return reason;
   if (options_.type == QpType::ud) return objection_of_ud(r, length, device.active_mtu);
+  if (is_local(r.opcode)) return objection_to_local(r, *domain_);
   if (options_.type == QpType::uc &&
       (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
     return "UC queue pairs only SEND and WRITE, with or without immediate data";
@@ -47,7 +85,7 @@ const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
   work.num_sge = static_cast<int>(r.sges.size());
   work.opcode = to_verbs(r.opcode);
   work.send_flags = to_verbs(r.flags);
-  if (r.opcode == kInvalidates)
+  if (r.opcode == kInvalidates || r.opcode == Opcode::local_invalidate)
     work.invalidate_rkey = r.invalidate.value;
   else
     work.imm_data = htonl(r.imm);
@@ -80,12 +118,58 @@ PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
+  PostStatus status;
+  while (status && !requests.empty()) {
+    const auto single = std::find_if(requests.begin(), requests.end(), binds);
+    const size_t before = static_cast<size_t>(single - requests.begin());
+    const PostStatus part =
+        before == 0 ? bind(requests.front()) : post_list(requests.first(before));
+    status = {part.code, status.accepted + part.accepted, part.reason};
+    requests = requests.subspan(part.accepted);
+  }
+  return status;
+}
+
+PostStatus Qp::post_list(std::span<const SendRequest> requests) noexcept {
   return post_all<ibv_send_wr>(
-      requests, "the send queue is full: poll completions, or raise max_send_wr",
+      requests, kSendQueueFull,
       [this](const SendRequest& r, ibv_send_wr& work) { return translate(r, work); },
       [this](ibv_send_wr* first, ibv_send_wr** bad) {
         return ibv_post_send(qp_.get(), first, bad);
       });
+}
+
+// By itself, for the device finds a window by the key that it had: ibv_mw::rkey, which is the
+// program's to change for type 2. A type 1 window has a call of its own, which chooses the key.
+PostStatus Qp::bind(const SendRequest& r) noexcept {
+  if (const char* const reason = objection(r)) return {Code::invalid_argument, 0, reason};
+  const std::lock_guard lock(domain_->windows().mutex);
+  Window& window = *dynamic_cast<Window*>(r.bind->window->impl().get());
+  const Region* const region = region_of(r);
+  ibv_mw* const raw = window.raw();
+  if (raw == nullptr)
+    return {Code::invalid_argument, 0,
+            "the region that the window was bound to was deregistered: make a new window"};
+  const ibv_mw_bind_info info{region->raw(), reinterpret_cast<uint64_t>(r.bind->address),
+                              r.bind->size, to_verbs(r.bind->access & kOfWindows)};
+  int error;
+  if (window.type == WindowType::one) {
+    ibv_mw_bind work{r.id, to_verbs(r.flags), info};
+    error = ibv_bind_mw(qp_.get(), raw, &work);
+  } else {
+    ibv_send_wr work{}, *bad = nullptr;
+    work.wr_id = r.id;
+    work.opcode = IBV_WR_BIND_MW;
+    work.send_flags = to_verbs(r.flags);
+    work.bind_mw = {raw, r.rkey.value, info};
+    error = ibv_post_send(qp_.get(), &work, &bad);
+    if (error == 0) raw->rkey = r.rkey.value;
+  }
+  PostStatus status;
+  if (error != 0) return refuse(status, error, kSendQueueFull), status;
+  window.note(region);
+  status.accepted = 1;
+  return status;
 }
 
 PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {

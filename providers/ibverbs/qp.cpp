@@ -2,9 +2,13 @@
 // Creation of queue pairs, and their walk through the states.
 #include "providers/ibverbs/qp.hpp"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/membership.hpp"
 #include "lib/base/queue_sizes.hpp"
 #include "lib/engine/qp_attributes.hpp"
 #include "providers/ibverbs/cq.hpp"
@@ -138,6 +142,8 @@ Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ib
 }
 
 Qp::~Qp() {
+  if (!context().forked())  // a device keeps a queue pair that is in a group
+    while (!groups_.empty()) (void)detach_multicast(groups_.begin()->first);
   if (options_.type == QpType::ud) receives_of(options_).forget_datagrams(number());
 }
 
@@ -165,6 +171,44 @@ Result<void> Qp::modify(const QueuePairAttributes& change) {
   engine::merge(attributes_, change);
   max_rd_atomic_ = attributes_.max_rd_atomic.value_or(0);
   reached_ = change.state.value_or(from);
+  return {};
+}
+
+// The device takes frames of the group from its interface; the kernel lets them come that far, and
+// switches send them, only if an IP socket has joined too, which rdma_cm would do.
+Result<void> Qp::attach_multicast(const Gid& group) {
+  if (context().forked()) return Error{Code::permission_denied, kForked};
+  const std::lock_guard lock(mutex_);
+  if (groups_.count(group) != 0) return {};
+  const int socket = ::socket(group.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const uint32_t interface = base::interface_of(context().attributes().gid);
+  int error = 0;
+  if (socket < 0 || !base::change_membership(socket, interface, group, true)) {
+    error = errno;
+  } else {
+    const ibv_gid gid = to_verbs(group);
+    error = context().library().attach_mcast(qp_.get(), &gid, 0);
+  }
+  if (error == 0) {
+    groups_[group] = socket;
+    return {};
+  }
+  if (socket >= 0) ::close(socket);
+  return error_of(error, "joining the multicast group " + to_string(group));
+}
+
+Result<void> Qp::detach_multicast(const Gid& group) {
+  if (context().forked()) return Error{Code::permission_denied, kForked};
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group);
+  if (found == groups_.end())
+    return Error{Code::not_found,
+                 "the queue pair is not attached to the group " + to_string(group)};
+  const ibv_gid gid = to_verbs(group);
+  const int error = context().library().detach_mcast(qp_.get(), &gid, 0);
+  ::close(found->second);
+  groups_.erase(found);
+  if (error != 0) return error_of(error, "leaving the multicast group " + to_string(group));
   return {};
 }
 

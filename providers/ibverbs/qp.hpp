@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
 
 #include "lib/engine/verbs_common.hpp"
@@ -26,6 +27,8 @@ class Qp final : public verbs::Qp {
   QueuePairAttributes query() const override;
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override;
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override;
+  Result<void> attach_multicast(const Gid& group) override;
+  Result<void> detach_multicast(const Gid& group) override;
 
  private:
   Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp);
@@ -34,12 +37,15 @@ class Qp final : public verbs::Qp {
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
   const char* objection(const SendRequest& r) const noexcept;
+  PostStatus post_list(std::span<const SendRequest> requests) noexcept;
+  PostStatus bind(const SendRequest& r) noexcept;
   bool takes_sends() const noexcept;
   void flush() noexcept;
 
   const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
   const QueuePairOptions options_;
   const Owned<ibv_qp> qp_;
+  std::map<Gid, int> groups_;  // under the mutex: a socket that has each joined in the kernel
   mutable std::mutex mutex_;
   QueuePairAttributes attributes_;  // under the mutex: what modify() has set
   // What posting must know, without a lock.

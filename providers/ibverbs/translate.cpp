@@ -65,7 +65,9 @@ unsigned to_verbs(Access access) noexcept {
   return picked(access, Access::local_write, IBV_ACCESS_LOCAL_WRITE) |
          picked(access, Access::remote_write, IBV_ACCESS_REMOTE_WRITE) |
          picked(access, Access::remote_read, IBV_ACCESS_REMOTE_READ) |
-         picked(access, Access::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC);
+         picked(access, Access::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC) |
+         picked(access, Access::window_bind, IBV_ACCESS_MW_BIND) |
+         picked(access, Access::zero_based, IBV_ACCESS_ZERO_BASED);
 }
 
 unsigned to_verbs(SendFlags flags) noexcept {
@@ -91,6 +93,10 @@ ibv_wr_opcode to_verbs(Opcode opcode) noexcept {
       return IBV_WR_ATOMIC_CMP_AND_SWP;
     case Opcode::fetch_add:
       return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    case Opcode::bind_window:
+      return IBV_WR_BIND_MW;
+    case Opcode::local_invalidate:
+      return IBV_WR_LOCAL_INV;
     default:
       return IBV_WR_SEND;
   }
@@ -176,6 +182,10 @@ WorkType type_of(const ibv_wc& done) noexcept {
       return WorkType::compare_swap;
     case IBV_WC_FETCH_ADD:
       return WorkType::fetch_add;
+    case IBV_WC_BIND_MW:
+      return WorkType::bind_window;
+    case IBV_WC_LOCAL_INV:
+      return WorkType::local_invalidate;
     case IBV_WC_RECV:
       return (done.wc_flags & IBV_WC_WITH_IMM) != 0 ? WorkType::recv_with_imm : WorkType::recv;
     case IBV_WC_RECV_RDMA_WITH_IMM:

@@ -38,6 +38,11 @@ void Cq::acknowledge() noexcept {
   if (read(handle_.event_fd, &count, sizeof count) < 0) return;  // was not readable
 }
 
+Result<bool> Cq::resize(uint32_t capacity) {
+  if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  return driver_.resize(handle_, capacity);
+}
+
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
                                                                Access access) {
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
@@ -59,9 +64,6 @@ Result<Domain::Queues> Domain::queues_of(const QueuePairOptions& options) const 
 Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
                                                       const CompletionQueueOptions& options) {
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
-  if (options.capacity == 0 || options.capacity > attributes_.max_cqe)
-    return Error{Code::invalid_argument, "CompletionQueueOptions::capacity must be 1.." +
-                                             std::to_string(attributes_.max_cqe)};
   std::shared_ptr<Cq> cq(new Cq(device, driver_, options.capacity, !single_thread_));
   if (cq->fd() < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   return std::shared_ptr<verbs::Cq>(std::move(cq));

@@ -18,11 +18,13 @@ class Cq final : public verbs::Cq {
  public:
   Cq(Device device, driver::Driver& driver, uint32_t capacity, bool locked);
   ~Cq() override;
+  const Device& device() const noexcept override { return device_; }
   size_t poll(std::span<Completion> out) noexcept override { return driver_.poll(handle_, out); }
   void arm(Notify notify) noexcept override { driver_.arm(handle_, notify); }
   int fd() const noexcept override { return handle_.event_fd; }
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return handle_.ring.capacity(); }
+  Result<bool> resize(uint32_t capacity) override;
   driver::CqHandle& handle() noexcept { return handle_; }
   driver::Driver& driver() noexcept { return driver_; }
 

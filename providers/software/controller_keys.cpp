@@ -35,7 +35,7 @@ void ControllerKeys::append_to(std::vector<OwnKey>& own, std::vector<std::string
 }
 
 congestion::Conditions ControllerKeys::conditions() const noexcept {
-  return {.line = Rate{int64_t{line_mbps_} * 1'000'000},
+  return {.line = Rate{int64_t{line_mbps_} * links_ * 1'000'000},
           .rtt = Duration::from_us(rtt_us_),
           .network = {}};
 }

@@ -30,6 +30,8 @@ class ControllerKeys {
   Result<std::optional<congestion::Preset>> preset(
       std::vector<congestion::Setting> settings = {}) const;
   congestion::Conditions conditions() const noexcept;
+  // The device has so many links, each of the line rate that is given.
+  void bundle(uint32_t links) { links_ = links; }
 
  private:
   std::string name_;
@@ -37,6 +39,7 @@ class ControllerKeys {
   std::vector<std::pair<std::string, double>> parameters_;
   uint32_t line_mbps_;
   uint32_t rtt_us_;
+  uint32_t links_ = 1;
   Objection objection_;
 };
 

@@ -7,6 +7,7 @@
 #include "lib/engine/shared_receives.hpp"
 #include "lib/engine/verbs_common.hpp"
 #include "providers/software/context.hpp"
+#include "providers/software/window.hpp"
 
 namespace weft::software {
 
@@ -103,10 +104,27 @@ class MachineQp final : public verbs::Qp {
     driver::Holder hold(driver_.lock());
     const PostStatus status = machine_.post_recv(*qp_, requests);
     if (qp_->state == QpState::err) driver_.after_control();  // flushed: wake who sleeps on it
+    if constexpr (requires { qp_->calling; })
+      if (qp_->calling.listed) driver_.after_control();  // a peer waits for this receive
     return status;
+  }
+  Result<void> attach_multicast(const Gid& group) override {
+    return on_group([&](auto& machine) { return machine.attach_multicast(*qp_, group); });
+  }
+  Result<void> detach_multicast(const Gid& group) override {
+    return on_group([&](auto& machine) { return machine.detach_multicast(*qp_, group); });
   }
 
  private:
+  template <class Change>
+  Result<void> on_group(Change change) {
+    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    driver::Holder hold(driver_.lock());
+    if constexpr (requires(Machine m, Pair p) { m.attach_multicast(p, Gid{}); })
+      return change(machine_);
+    else
+      return Error{Code::not_supported, "this provider has no multicast"};
+  }
   // What has come is acknowledged before the queue pair goes.
   void settle() noexcept {
     driver_.settle([this] { return machine_.hurry(*qp_); });
@@ -153,6 +171,20 @@ class MachineDomain final : public Domain {
         new MachineQp<Machine, Pair>(device_, driver_, machine_, options, *qp));
   }
 
+  Result<std::shared_ptr<verbs::Window>> create_window(WindowType type) override {
+    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    if constexpr (kHasWindows) {
+      driver::Holder hold(driver_.lock());
+      const uint32_t key =
+          machine_.keys().insert_window(type == WindowType::one ? memory::KeyKind::window_of_domain
+                                                                : memory::KeyKind::window_of_queue,
+                                        id_);
+      return std::shared_ptr<verbs::Window>(new Window(device_, driver_, type, key));
+    } else {
+      return Domain::create_window(type);
+    }
+  }
+
   Result<std::shared_ptr<verbs::Srq>> create_srq(
       const SharedReceiveQueueOptions& options) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
@@ -169,6 +201,7 @@ class MachineDomain final : public Domain {
   }
 
  private:
+  static constexpr bool kHasWindows = requires(Pair p) { p.sq; };
   static constexpr bool kHasPools = requires(Machine m) { m.create_shared_receives(0, {}); };
 
   // The pool of a queue pair's shared receive queue, which must be of this domain: nullptr if it

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "lib/wire/int_block.hpp"
+#include "providers/port/middleware/rails_port.hpp"
 #include "providers/software/ports.hpp"
 
 namespace weft::software {
@@ -58,6 +59,52 @@ Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, O
   return port;
 }
 
+using PortResult = Result<std::unique_ptr<engine::Port>>;
+
+// The part of the queue pair numbers that a port which shares its address has; 0: it has all.
+uint8_t slot_of(const engine::Port& port) {
+  const engine::Port::QpnRange range = port.qpn_range();
+  return range.count == 1u << 16 ? static_cast<uint8_t>(range.first >> 16) : 0;
+}
+
+// One port for each of `wheres`, all of them with the same part of the queue pair numbers: the
+// lowest from `options.first_slot` on that is free everywhere.
+PortResult open_rails(const PortKind& kind, engine::PortOptions options,
+                      const std::vector<std::string>& wheres) {
+  std::vector<std::unique_ptr<engine::Port>> ports;
+  uint8_t taken = 0;
+  for (const std::string& where : wheres) {
+    options.where = where;
+    PortResult port = kind.open(options);
+    if (!port && port.error().code == Code::no_memory && taken != 0 && taken < 254) {
+      ports.clear();
+      options.first_slot = static_cast<uint8_t>(taken + 1);
+      options.last_slot = engine::PortOptions{}.last_slot;
+      return open_rails(kind, options, wheres);
+    }
+    if (!port) return Error{port.error().code, "rails: " + where + ": " + port.error().message};
+    if (const uint8_t slot = slot_of(**port); slot != 0)
+      options.first_slot = options.last_slot = taken = slot;
+    ports.push_back(std::move(*port));
+  }
+  return middleware::RailsPort::bundle(std::move(ports));
+}
+
+PortResult open_all(const PortKind& kind, const engine::PortOptions& options,
+                    const std::vector<std::string>& rails) {
+  if (rails.empty()) return kind.open(options);
+  if (!kind.rails) {
+    std::string able;
+    for (const PortKind& each : ports())
+      if (each.rails) able += (able.empty() ? "" : " or ") + std::string(each.name);
+    return Error{Code::not_supported, "port " + std::string(kind.name) +
+                                          " has one address: leave rails= out, or use " + able};
+  }
+  std::vector<std::string> wheres{options.where};
+  wheres.insert(wheres.end(), rails.begin(), rails.end());
+  return open_rails(kind, options, wheres);
+}
+
 }  // namespace
 
 OwnKey flag_key(std::string_view name, bool& target) {
@@ -85,7 +132,8 @@ OwnKey number_key(std::string_view name, uint32_t& target, uint32_t smallest, ui
 }
 
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
-                             uint16_t udp_port, const bool& telemetry) {
+                             uint16_t udp_port, const bool& telemetry,
+                             const std::vector<std::string>& rails) {
   const std::string name = spec.port.empty() ? "udp" : spec.port;
   const PortKind* const kind = find_port(name);
   if (kind == nullptr)
@@ -93,10 +141,12 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
                                       "\"; it has " + port_names()};
   Options options = spec.options;
   if (const Result<void> taken = take_own(options, own); !taken) return taken.error();
-  engine::PortOptions port_options{
-      spec.where.empty() ? std::string(kind->default_where) : spec.where,
-      verbs::take_layer(options, name), udp_port, telemetry ? wire::kIntUdpPort : uint16_t{0}};
-  Result<std::unique_ptr<engine::Port>> port = kind->open(port_options);
+  engine::PortOptions port_options;
+  port_options.where = spec.where.empty() ? std::string(kind->default_where) : spec.where;
+  port_options.options = verbs::take_layer(options, name);
+  port_options.udp_port = udp_port;
+  port_options.telemetry_port = telemetry ? wire::kIntUdpPort : uint16_t{0};
+  Result<std::unique_ptr<engine::Port>> port = open_all(*kind, port_options, rails);
   if (!port) return port.error();
   port = wrap(std::move(*port), std::move(options), own);
   if (!port) return port.error();
@@ -111,6 +161,8 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
   a.provider = spec.provider;
   a.port = opened.name;
   a.gid = opened.port->address();
+  const std::span<const Gid> further = opened.port->further_addresses();
+  a.further_gids.assign(further.begin(), further.end());
   a.max_mtu = c.max_mtu;
   a.active_mtu = c.active_mtu;
   a.max_qp = limits.max_qp;
@@ -128,8 +180,10 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
 
 void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out) {
   for (const PortKind& kind : ports()) {
-    const Result<std::unique_ptr<engine::Port>> port =
-        kind.open({std::string(kind.default_where), {}, udp_port, 0});
+    engine::PortOptions options;
+    options.where = kind.default_where;
+    options.udp_port = udp_port;
+    const Result<std::unique_ptr<engine::Port>> port = kind.open(options);
     DeviceListing entry;
     entry.spec = provider + "+" + std::string(kind.name) + ":" + std::string(kind.default_where);
     entry.usable = port.ok();

@@ -34,9 +34,11 @@ struct OpenedPort {
 
 // `own` takes its keys out of the device string; an unknown key is an error that lists the valid
 // ones. `udp_port` is where frames of this protocol go. `telemetry`, which a key of `own` may set:
-// whether the port is to carry it.
+// whether the port is to carry it. `rails`, likewise: what else stands behind PORT: for a device
+// with several addresses.
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
-                             uint16_t udp_port, const bool& telemetry = kNoTelemetry);
+                             uint16_t udp_port, const bool& telemetry = kNoTelemetry,
+                             const std::vector<std::string>& rails = {});
 
 // What the port and the engine's limits say about the device.
 DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,

@@ -19,11 +19,11 @@ namespace weft::software {
 namespace {
 
 constexpr PortKind kPorts[] = {
-    {"udp", "lo", &port::open_udp_port},
-    {"shm", "default", &port::open_shm_port},
-    {"af_packet", "eth0", &port::open_af_packet_port},
+    {"udp", "lo", &port::open_udp_port, true},
+    {"shm", "default", &port::open_shm_port, false},
+    {"af_packet", "eth0", &port::open_af_packet_port, true},
 #ifdef WEFT_HAVE_DPDK
-    {"dpdk", "net_null", &port::open_dpdk_port},
+    {"dpdk", "net_null", &port::open_dpdk_port, false},
 #endif
 };
 

@@ -15,6 +15,7 @@ struct PortKind {
   std::string_view name;           // "udp"
   std::string_view default_where;  // "lo"
   Result<std::unique_ptr<engine::Port>> (*open)(const engine::PortOptions& options);
+  bool rails;  // several of them can be one device
 };
 
 struct MiddlewareKind {

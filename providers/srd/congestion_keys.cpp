@@ -24,7 +24,9 @@ Result<void> examine(std::string_view name, const congestion::Kind& kind) {
 
 CongestionKeys::CongestionKeys() : keys_(kLineMbps, kRttUs, examine) {}
 
-Result<void> CongestionKeys::apply(engine::srd::Config& config, const engine::Capabilities& port) {
+Result<void> CongestionKeys::apply(engine::srd::Config& config, const engine::Capabilities& port,
+                                   uint32_t links) {
+  keys_.bundle(links);
   if (keys_.name().empty()) keys_.choose(port.lossless ? "none" : "nscc");
   config.halves = keys_.name() == "halved";
   std::vector<congestion::Setting> settings;

@@ -16,7 +16,8 @@ class CongestionKeys {
   // and write into this object.
   Result<void> take_parameters(verbs::DeviceSpec& spec) { return keys_.take_parameters(spec); }
   void append_to(std::vector<software::OwnKey>& own) { keys_.append_to(own, {"none", "halved"}); }
-  Result<void> apply(engine::srd::Config& config, const engine::Capabilities& port);
+  // `links`: of that line rate, one for each address of the device.
+  Result<void> apply(engine::srd::Config& config, const engine::Capabilities& port, uint32_t links);
 
  private:
   software::ControllerKeys keys_;

@@ -4,6 +4,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 #include "lib/base/clock.hpp"
 #include "providers/srd/congestion_keys.hpp"
 #include "providers/srd/srd_context.hpp"
@@ -29,6 +31,26 @@ software::OwnKey word_key(std::string_view key, Enum& target,
           }};
 }
 
+// rails=A+B: what else stands behind PORT:, IPv6 in brackets or not.
+software::OwnKey rails_key(std::vector<std::string>& rails) {
+  return {"rails", [&rails](const std::string& value) -> Result<void> {
+            for (std::string_view rest = value;;) {
+              const size_t plus = rest.find('+');
+              std::string_view each = rest.substr(0, plus);
+              if (each.starts_with('[') && each.ends_with(']'))
+                each = each.substr(1, each.size() - 2);
+              if (each.empty() || rails.size() == wire::kSrdMostRails)
+                return Error{Code::invalid_argument,
+                             "rails=" + value + ": must be 1 to " +
+                                 std::to_string(wire::kSrdMostRails) +
+                                 " addresses or interfaces, like rails=10.1.0.1+10.2.0.1"};
+              rails.emplace_back(each);
+              if (plus == std::string_view::npos) return {};
+              rest = rest.substr(plus + 1);
+            }
+          }};
+}
+
 // Milliseconds of the wall clock, so that the streams of the next process are newer than ours.
 uint32_t wall_clock_epoch() {
   timespec now{};
@@ -42,27 +64,40 @@ uint32_t wall_clock_epoch() {
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
-  bool single_thread = false;
+  bool single_thread = false, path_counters = false, police_credit = false;
   engine::srd::Config config;
   verbs::DeviceSpec spec = given;
   CongestionKeys congestion;
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
   uint32_t paths = 0;
+  std::vector<std::string> rails;
   uint32_t patience_ms = static_cast<uint32_t>(config.patience.ms());
   uint32_t least_rto_us = 1000;
   std::vector<software::OwnKey> own = {
       software::flag_key("single_thread", single_thread),
+      software::flag_key("path_counters", path_counters),
+      software::flag_key("police_credit", police_credit),
       software::number_key("paths", paths, 1, engine::srd::kMostPaths),
       word_key("path_policy", config.policy, engine::srd::kPathPolicyNames),
       software::number_key("patience_ms", patience_ms, 10, 3'600'000),
       software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};
+  own.push_back(rails_key(rails));
   congestion.append_to(own);
-  Result<software::OpenedPort> opened = software::open_port(spec, own, wire::kSrdUdpPort);
+  Result<software::OpenedPort> opened =
+      software::open_port(spec, own, wire::kSrdUdpPort, software::kNoTelemetry, rails);
   if (!opened) return opened.error();
   // Memory has one path; a network perhaps many.
   const engine::Capabilities& c = opened->port->capabilities();
-  if (const Result<void> ok = congestion.apply(config, c); !ok) return ok.error();
-  config.paths = paths != 0 ? paths : c.lossless ? 1 : 64;
+  const auto addresses = static_cast<uint32_t>(rails.size() + 1);
+  if (const Result<void> ok = congestion.apply(config, c, addresses); !ok) return ok.error();
+  const uint32_t most = engine::srd::kMostPaths / addresses;
+  if (paths > most)
+    return Error{Code::invalid_argument, "paths=" + std::to_string(paths) + ": with " +
+                                             std::to_string(addresses) + " addresses at most " +
+                                             std::to_string(most)};
+  config.paths = paths != 0 ? paths : c.lossless ? 1 : std::min(64u, most);
+  config.path_counters = path_counters;
+  config.polices = police_credit;
   config.patience = Duration::from_ms(patience_ms);
   config.least_rto = Duration::from_us(least_rto_us);
   config.start = base::Clock::process().now();

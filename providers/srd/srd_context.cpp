@@ -12,4 +12,10 @@ std::optional<Gid> SrdContext::peer_address(uint32_t index) const {
   return peer->address;
 }
 
+std::vector<PathReport> SrdContext::paths(const Gid& address, QpNum number) const {
+  if (driver_.forked()) return {};
+  driver::Holder hold(driver_.lock());
+  return machine_.paths(address, number);
+}
+
 }  // namespace weft::srd

@@ -11,8 +11,13 @@ class SrdContext final
     : public software::MachineContext<engine::srd::Engine, engine::srd::QueuePair,
                                       engine::srd::Config> {
  public:
-  using MachineContext::MachineContext;
+  SrdContext(std::unique_ptr<engine::Port> port, const engine::srd::Config& config,
+             const driver::DriverOptions& options, DeviceAttributes attributes)
+      : MachineContext(std::move(port), config, options, std::move(attributes)) {
+    attributes_.paths = machine_.path_count();
+  }
   std::optional<Gid> peer_address(uint32_t index) const override;
+  std::vector<PathReport> paths(const Gid& address, QpNum number) const override;
 };
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);

@@ -141,11 +141,12 @@ void no_allocation(Wire wire) {
     INFO("opcode " << int(kind.opcode) << " size " << kind.size);
     CHECK(done == share);
     CHECK(traffic.failed == 0);
-    CHECK(allocations == 0);
+    // SRD's pool of answers grows when more are under way than ever before (MessagePool).
+    CHECK(allocations <= (is_srd(wire) ? 8 : 0));
     print_traces();
   }
 }
-WEFT_ON_EACH_WIRE(no_allocation, "posting and polling allocate nothing")
+WEFT_ON_EACH_WIRE_AND_SRD(no_allocation, "posting and polling allocate nothing")
 
 TEST_CASE("the counter of allocations counts") {
   counting = true;

@@ -46,6 +46,7 @@ def run_pair(program, *words, client_words=()):
 
 class Programs(unittest.TestCase):
     devices = ("roce+udp:lo", f"roce+shm:test{os.getpid()}")
+    srd = ("srd+udp:lo", f"srd+shm:test{os.getpid()}")
 
     def good_pair(self, program, *words):
         with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +58,7 @@ class Programs(unittest.TestCase):
             return json.loads(file.read_text(encoding="utf-8")), client[1]
 
     def test_every_operation_delivers_the_right_bytes(self):
-        for device in self.devices:
+        for device in self.devices + self.srd:
             for operation in ("send", "write", "read"):
                 for measure in ("bw", "lat"):
                     with self.subTest(device=device, operation=operation, measure=measure):
@@ -73,7 +74,7 @@ class Programs(unittest.TestCase):
                                                     100 * record["MsgSize"])
 
     def test_atomics_count(self):
-        for device in self.devices:
+        for device in self.devices + self.srd:
             for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
                 for program in ("weft_atomic_bw", "weft_atomic_lat"):
                     with self.subTest(device=device, kind=kind, program=program):
@@ -116,8 +117,39 @@ class Programs(unittest.TestCase):
                             self.assertGreater(r["MsgRate"], 0)
                             self.assertLess(r["lost"], 4 * r["n_iterations"], text)
 
+    def test_srd(self):
+        out, _ = self.good_pair("weft_send_bw", "-c", "SRD", "-n", "500", "-s", "5000")
+        self.assertEqual(out["test_info"]["Device"], "srd+udp:lo")
+        for device, paths in ((self.srd[0], "1"), (self.srd[0], "7"), (self.srd[1], "4")):
+            for words in (("-n", "500"), ("-D", "0.2", "-b"), ("-n", "300", "-q", "3", "-e"),
+                          ("-n", "500", "-l", "8", "-t", "64", "--data_validation")):
+                for operation in ("send", "write", "read"):
+                    with self.subTest(device=device, paths=paths, words=words, op=operation):
+                        out, _ = self.good_pair(f"weft_{operation}_bw", "-d", device, "-c", "SRD",
+                                                "--paths", paths, "-s", "3000", *words)
+                        info, record = out["test_info"], out["results"][0]
+                        self.assertEqual(info["Connection_type"], "SRD")
+                        self.assertIn(f"paths={paths}", info["Device"])
+                        self.assertGreater(record["MsgRate"], 0)
+                        if "-n" in words:
+                            lanes = 3 if "-q" in words else 1
+                            self.assertEqual(record["n_iterations"], int(words[1]) * lanes)
+
+    def test_paths_are_reported(self):
+        out, text = self.good_pair("weft_write_bw", "-c", "SRD", "--paths", "6", "-s", "20000",
+                                   "-n", "500", "--paths-report", "-d",
+                                   "srd+udp:lo,path_policy=oblivious")
+        paths = out["paths"]
+        self.assertEqual(len({p["source_port"] for p in paths}), len(paths))
+        self.assertIn(len(paths), (5, 6))  # two may have drawn the same port
+        self.assertGreaterEqual(sum(p["sent"] for p in paths), 500 * 20000 / 4096)
+        for path in paths:
+            self.assertGreaterEqual(path["sent"], path["lost"])
+            self.assertIn(path["state"], ("good", "slow", "dead", "probing"))
+            self.assertRegex(text, rf"{path['source_port']}  {path['state']} ")
+
     def test_latency_is_consistent(self):
-        for words in (("-n", "400"), ("-D", "0.2")):
+        for words in (("-n", "400"), ("-D", "0.2"), ("-n", "400", "-c", "SRD")):
             with self.subTest(words=words):
                 out, _ = self.good_pair("weft_write_lat", "-s", "8", *words)
                 r = out["results"][0]
@@ -132,6 +164,13 @@ class Programs(unittest.TestCase):
                             (("-c", "XRC"), "RC, UC and UD"),
                             (("-c", "UC", "--data_validation"), "loses nothing"),
                             (("-s", "8", "-a"), "-a"),
+                            (("-c", "SRD", "-d", "roce+udp:lo"), "RC, UC and UD"),
+                            (("-c", "RC", "-d", "srd+udp:lo"), "has SRD queue pairs"),
+                            (("--paths", "4", "-d", "roce+udp:lo"), "srd devices"),
+                            (("--paths", "4", "-d", "srd+udp:lo,paths=8"), "say it once"),
+                            (("--paths-report", "-d", "roce+udp:lo"), "srd devices"),
+                            (("--paths", "300", "-c", "SRD"), "--paths"),
+                            (("-Q", "10", "-c", "SRD"), "says nothing"),
                             (("-n", "100", "-D", "1"), "exclude")):
             done = subprocess.run([str(BIN / "weft_write_bw"), *words], capture_output=True,
                                   text=True, timeout=LIMIT, check=False)
@@ -187,7 +226,7 @@ class Programs(unittest.TestCase):
         self.end_by(signal.SIGKILL, "server", (1,))
         self.end_by(signal.SIGKILL, "client", (1,))
         # One that only waits for the peer's next message has no request that could fail.
-        for device in self.devices:
+        for device in self.devices + self.srd:
             for victim in ("server", "client"):
                 with self.subTest(device=device, victim=victim):
                     self.end_by(signal.SIGKILL, victim, (1,), "weft_send_lat", device)

@@ -56,7 +56,8 @@ void long_read(Wire wire) {
   std::printf("%zu bytes in packets of 256: %.2f GB/s\n", size,
               static_cast<double>(size) / seconds / 1e9);
 }
-WEFT_ON_EACH_PORT(long_read, "one READ of up to 2^31 - 1 bytes at MTU 256 (C-OPS-79 C-PSN-22)")
+WEFT_ON_EACH_PORT_AND_SRD(long_read,
+                          "one READ of up to 2^31 - 1 bytes at MTU 256 (C-OPS-79 C-PSN-22)")
 
 void thousand_pairs(Wire wire) {
   constexpr size_t kPairs = 1000;
@@ -109,7 +110,7 @@ void thousand_between(Wire wire) {
   server.stop();
   CHECK(server.join() == 0);
 }
-WEFT_ON_EACH_PORT(thousand_between, "a thousand queue pairs between two processes")
+WEFT_ON_EACH_PORT_AND_SRD(thousand_between, "a thousand queue pairs between two processes")
 
 }  // namespace
 }  // namespace weft

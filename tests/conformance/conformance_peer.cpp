@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/conformance/free_end.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::test {
@@ -55,7 +56,7 @@ struct Invitation {
 
 struct Context {
   explicit Context(const std::string& spec)
-      : device(must(Device::open(spec), "open")),
+      : device(must(open_free_end(spec), "open")),
         pd(must(device.protection_domain(), "domain")),
         cq(must(device.completion_queue({.capacity = 16384}), "cq")),
         memory(kSlots * kSlot),

@@ -53,7 +53,7 @@ void ping_pong(Wire wire) {
   const double us = static_cast<double>(clock_ns() - begin) / 1e3;
   std::printf("%.1f us a round trip, both sides sleeping\n", us / static_cast<double>(rounds));
 }
-WEFT_ON_EACH_WIRE(ping_pong, "no wake-up is lost between two sleeping threads (C-OPS-91)")
+WEFT_ON_EACH_WIRE_AND_SRD(ping_pong, "no wake-up is lost between two sleeping threads (C-OPS-91)")
 
 void descriptor(Wire wire) {
   Pair p(wire);
@@ -75,7 +75,76 @@ void descriptor(Wire wire) {
   CHECK_FALSE(readable(p.b.cq.fd(), 50));  // one arming, one wake-up
   CHECK(p.b.cq.poll(c) == 1);
 }
-WEFT_ON_EACH_PORT(descriptor, "an armed queue wakes once (C-OPS-91)")
+WEFT_ON_EACH_PORT_AND_SRD(descriptor, "an armed queue wakes once (C-OPS-91)")
+
+// `count` WRITEs with the ids from `first` on.
+void post_writes(const Pair& p, const Buffer& near, const Buffer& far, uint64_t first,
+                 uint64_t count) {
+  const Sge out = near.sge(0, 8);
+  for (uint64_t id = first; id < first + count; ++id)
+    REQUIRE(p.qa.post_send({.id = id,
+                            .opcode = Opcode::write,
+                            .sges = {&out, 1},
+                            .remote_address = far.address(),
+                            .rkey = far.region.rkey()}));
+}
+
+void reap(const CompletionQueue& cq, uint64_t first, uint64_t count) {
+  for (uint64_t id = first; id < first + count; ++id) {
+    Completion c;
+    REQUIRE(cq.wait({&c, 1}, Duration::from_s(10)) == 1);
+    CHECK(c.id == id);
+    CHECK(c.status == Status::success);
+  }
+}
+
+// Completions that wait go with the queue, in order, into a larger ring and into a smaller one.
+void resized(Wire wire) {
+  Pair p(wire);
+  const Buffer near(p.a, 64), far(p.b, 64);
+  const uint32_t before = p.a.cq.capacity();
+  CHECK(p.a.cq.resize(0).error().code == Code::invalid_argument);
+  CHECK(p.a.cq.resize(UINT32_MAX).error().code == Code::invalid_argument);
+  CHECK(p.a.cq.capacity() == before);
+  for (uint32_t round = 0; round < 10; ++round) {
+    post_writes(p, near, far, 100 * round, 13);
+    reap(p.a.cq, 100 * round, 7);
+    const uint32_t capacity = round % 2 == 0 ? 300 : 16;
+    REQUIRE(p.a.cq.resize(capacity));
+    CHECK(p.a.cq.capacity() >= capacity);
+    reap(p.a.cq, 100 * round + 7, 6);
+  }
+}
+WEFT_ON_EACH_PORT(resized, "a queue is resized with what waits in it (C-OPS-91)")
+
+// The devices move only when they are told to, so nothing completes while the queue is small.
+void too_small(Wire wire) {
+  const std::string spec = device_string(wire) + ",single_thread=1";
+  Side a(spec), b(spec);
+  const Buffer near(a, 64), far(b, 64);
+  const QueuePair from = a.queue_pair(), to = b.queue_pair();
+  connect(from, to);
+  const Sge out = near.sge(0, 8);
+  for (uint64_t id = 0; id < 8; ++id)
+    REQUIRE(from.post_send({.id = id,
+                            .opcode = Opcode::write,
+                            .sges = {&out, 1},
+                            .remote_address = far.address(),
+                            .rkey = far.region.rkey()}));
+  Result<void> shrunk = Result<void>();
+  const Deadline deadline;
+  while ((shrunk = a.cq.resize(2)) && !deadline.passed()) {
+    REQUIRE(a.cq.resize(64));
+    a.device.progress();
+    b.device.progress();
+  }
+  REQUIRE_FALSE(shrunk);
+  CHECK(shrunk.error().code == Code::busy);
+  CHECK(shrunk.error().message.find("poll") != std::string::npos);
+  REQUIRE(pump_until({&a, &b}, [&] { return a.got.size() == 8; }));
+  for (uint64_t id = 0; id < 8; ++id) CHECK(a.got[id].id == id);
+}
+WEFT_ON_OUR_PORTS(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)")
 
 void solicited(Wire wire) {
   Pair p(wire);
@@ -106,8 +175,8 @@ void solicited(Wire wire) {
   CHECK(readable(p.b.cq.fd(), 10'000));
   CHECK(p.b.cq.poll(c) == 2);
 }
-WEFT_ON_EACH_PORT(solicited,
-                  "solicited completions and errors wake a queue armed for them (C-OPS-90)")
+WEFT_ON_EACH_PORT_AND_SRD(solicited,
+                          "solicited completions and errors wake a queue armed for them (C-OPS-90)")
 
 void flush_wakes(Wire wire) {
   Pair p(wire);
@@ -125,8 +194,8 @@ void flush_wakes(Wire wire) {
   REQUIRE(p.qb.post_send({.id = 2, .sges = {&in, 1}}));
   CHECK(readable(p.b.cq.fd(), 5000));
 }
-WEFT_ON_EACH_PORT(flush_wakes,
-                  "a request flushed at post wakes an armed queue (C-OPS-91 C-STATE-61)")
+WEFT_ON_EACH_PORT_AND_SRD(flush_wakes,
+                          "a request flushed at post wakes an armed queue (C-OPS-91 C-STATE-61)")
 
 void limits(Wire wire) {
   const Side side(device_string(wire));
@@ -142,7 +211,7 @@ void limits(Wire wire) {
   CHECK(side.cq.capacity() >= 1024);
   CHECK(side.device.completion_queue({.capacity = 0}).error().code == Code::invalid_argument);
 }
-WEFT_ON_EACH_PORT(limits, "wait ends after its limit")
+WEFT_ON_EACH_PORT_AND_SRD(limits, "wait ends after its limit")
 
 void two_waiters(Wire wire) {
   Pair p(wire, {.qp = {.max_recv_wr = 512}});
@@ -169,8 +238,8 @@ void two_waiters(Wire wire) {
   second.join();
   CHECK(received == total);
 }
-WEFT_ON_EACH_PORT(two_waiters,
-                  "two threads wait on one queue and share its completions (C-EVT-112)")
+WEFT_ON_EACH_PORT_AND_SRD(two_waiters,
+                          "two threads wait on one queue and share its completions (C-EVT-112)")
 
 }  // namespace
 }  // namespace weft

@@ -14,13 +14,12 @@
 #include <new>
 #include <random>
 
+#include "tests/conformance/free_end.hpp"
 #include "tests/support/scale.hpp"
 
 namespace weft::test {
 
 namespace {
-
-constexpr const char* kFaults = ",fault.loss=0.01,fault.dup=0.005,fault.reorder=0.01";
 
 std::string new_job() {
   static std::atomic<int> jobs{0};
@@ -42,46 +41,68 @@ struct Captures {
 
 }  // namespace
 
-std::string_view name(Wire wire) {
-  constexpr std::string_view kNames[] = {"udp",        "shm",          "udp_lossy",    "shm_lossy",
-                                         "shm_copied", "udp_captured", "shm_captured", "dpdk",
-                                         "dpdk_lossy", "ibverbs"};
-  return kNames[static_cast<size_t>(wire)];
-}
+namespace {
+
+// A device string, and what stands behind it. `*`: a name that no other call gets. `?`: of the two
+// ends of a wire the one that is free.
+struct WireRow {
+  std::string_view name, device, more;
+};
+constexpr std::string_view kFaults = ",fault.loss=0.01,fault.dup=0.005,fault.reorder=0.01";
+constexpr WireRow kWires[] = {
+    {"udp", "roce+udp:lo", ""},
+    {"shm", "roce+shm:*", ""},
+    {"udp_lossy", "roce+udp:lo", kFaults},
+    {"shm_lossy", "roce+shm:*", kFaults},
+    {"shm_copied", "roce+shm:*", ",shm.by_reference=0"},
+    {"udp_captured", "roce+udp:lo", ",pcap="},
+    {"shm_captured", "roce+shm:*", ",pcap="},
+    {"dpdk", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ""},
+    {"dpdk_lossy", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", kFaults},
+    {"af_packet", "roce+af_packet:wire?", ""},
+    {"srd_udp", "srd+udp:lo", ""},
+    {"srd_udp_rails", "srd+udp:lo", ",rails=lo"},
+    {"srd_shm", "srd+shm:*", ""},
+    {"srd_udp_lossy", "srd+udp:lo", kFaults},
+    {"srd_shm_lossy", "srd+shm:*", kFaults},
+    {"srd_shm_copied", "srd+shm:*", ",shm.by_reference=0"},
+    {"srd_udp_captured", "srd+udp:lo", ",pcap="},
+    {"srd_shm_captured", "srd+shm:*", ",pcap="},
+    {"srd_dpdk", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ""},
+    {"srd_dpdk_lossy", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", kFaults},
+    {"srd_af_packet", "srd+af_packet:wire?", ""},
+    {"ibverbs", "ibverbs", ""},
+};
+
+const WireRow& row(Wire wire) { return kWires[static_cast<size_t>(wire)]; }
+
+}  // namespace
+
+std::string_view name(Wire wire) { return row(wire).name; }
 
 std::string device_string(Wire wire) {
-  switch (wire) {
-    case Wire::udp:
-      return "roce+udp:lo";
-    case Wire::shm:
-      return "roce+shm:" + new_job();
-    case Wire::udp_lossy:
-      return "roce+udp:lo" + std::string(kFaults);
-    case Wire::shm_lossy:
-      return "roce+shm:" + new_job() + kFaults;
-    case Wire::shm_copied:
-      return "roce+shm:" + new_job() + ",shm.by_reference=0";
-    case Wire::udp_captured:
-      return "roce+udp:lo,pcap=";
-    case Wire::shm_captured:
-      return "roce+shm:" + new_job() + ",pcap=";
-    case Wire::dpdk:
-      return "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-" + new_job();
-    case Wire::dpdk_lossy:
-      return device_string(Wire::dpdk) + kFaults;
-    case Wire::ibverbs: {
-      const char* const device = std::getenv("WEFT_TEST_DEVICE");
-      return device != nullptr ? device : "ibverbs";
-    }
-  }
-  return {};
+  const char* const named = std::getenv("WEFT_TEST_DEVICE");
+  if (wire == Wire::ibverbs && named != nullptr) return named;
+  std::string text(row(wire).device);
+  if (const size_t star = text.find('*'); star != text.npos) text.replace(star, 1, new_job());
+  return text.append(row(wire).more);
 }
 
-std::string why_not(Wire wire) {
-  if (wire != Wire::dpdk && wire != Wire::dpdk_lossy) return {};
-  for (const DeviceListing& device : list_devices())
-    if (device.spec.starts_with("roce+dpdk:")) return {};
-  return "built without libdpdk-dev";
+Ground::Ground(Wire wire) {
+  const std::string_view device = row(wire).device;
+  if (device.find("+dpdk:") != device.npos) {
+    missing_ = "built without libdpdk-dev";
+    for (const DeviceListing& listed : list_devices())
+      if (listed.spec.find("+dpdk:") != listed.spec.npos) missing_.clear();
+  }
+  if (device.find("+af_packet:") == device.npos) return;
+  own_ = std::make_unique<Namespace>();
+  const bool there =
+      *own_ && std::system(
+                   "ip link add wire0 type veth peer name wire1 && "
+                   "ip link set wire0 up && ip addr add 10.80.0.1/24 dev wire0 && "
+                   "ip link set wire1 up && ip addr add 10.80.0.2/24 dev wire1") == 0;
+  if (!there) missing_ = "a network namespace with a veth needs root";
 }
 
 bool long_run() {
@@ -126,7 +147,7 @@ Device open(const std::string& spec) {
   static Captures captures;
   std::string text = spec;
   if (text.ends_with("pcap=")) text += captures.files.emplace_back(capture_file());
-  Result<Device> device = Device::open(text);
+  Result<Device> device = open_free_end(text);
   if (!device) FAIL(device.error().message);
   return std::move(*device);
 }
@@ -141,6 +162,7 @@ Side::Side(const std::string& spec, uint32_t cq_capacity)
 
 QueuePair Side::queue_pair(QueuePairOptions options) const {
   options.send_cq = options.recv_cq = cq;
+  if (options.type == QpType::rc) options.type = device.attributes().qp_type;
   Result<QueuePair> qp = pd.queue_pair(options);
   if (!qp) FAIL(qp.error().message);
   return *qp;

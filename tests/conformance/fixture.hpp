@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/namespace.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/skip.hpp"
 #include "weft/weft.hpp"
@@ -21,9 +22,10 @@
 namespace weft::test {
 
 // What a test runs over. `lossy` loses, repeats and reorders frames; `captured` writes each to a
-// file; `copied` is shared memory without pulling from the peer; `ibverbs` is a device of the
-// kernel with another's engine: what a device lacks it says (DeviceAttributes), and what it does
-// otherwise than ours is written down where a test finds it.
+// file; `copied` is shared memory without pulling from the peer; `srd_` is the provider srd, the
+// others are roce; `ibverbs` is a device of the kernel with another's engine: what a device lacks
+// it says (DeviceAttributes), and what it does otherwise than ours is written down where a test
+// finds it.
 enum class Wire : uint8_t {
   udp,
   shm,
@@ -34,26 +36,49 @@ enum class Wire : uint8_t {
   shm_captured,
   dpdk,
   dpdk_lossy,
+  af_packet,
+  srd_udp,
+  srd_udp_rails,
+  srd_shm,
+  srd_udp_lossy,
+  srd_shm_lossy,
+  srd_shm_copied,
+  srd_udp_captured,
+  srd_shm_captured,
+  srd_dpdk,
+  srd_dpdk_lossy,
+  srd_af_packet,
   ibverbs,
 };
 std::string_view name(Wire wire);
-inline bool lossy(Wire wire) {
-  return wire == Wire::udp_lossy || wire == Wire::shm_lossy || wire == Wire::dpdk_lossy;
-}
+inline bool lossy(Wire wire) { return name(wire).ends_with("_lossy"); }
+inline bool is_srd(Wire wire) { return name(wire).starts_with("srd_"); }
 
 // The device string of a wire: both sides of a test open it. Its shared-memory job is of this
 // process and this call, so tests that run at the same time do not meet.
 std::string device_string(Wire wire);
-// Why this build does not have the wire; empty if it has. That it cannot be opened is a failure.
-std::string why_not(Wire wire);
+
+// What must be there around a test: for af_packet two interfaces joined by a wire, in a network
+// namespace that lasts as long as this.
+class Ground {
+ public:
+  explicit Ground(Wire wire);
+  // Why this build or this user does not have the wire; empty if all is there: that it cannot be
+  // opened is a failure then.
+  const std::string& missing() const { return missing_; }
+
+ private:
+  std::unique_ptr<Namespace> own_;
+  std::string missing_;
+};
 
 // One Catch2 case of `body`, a function of a Wire, for each wire of a set. A case whose wire this
 // machine lacks is skipped by name.
-#define WEFT_ON_WIRE(body, text, wire)                                      \
-  TEST_CASE(text " @" #wire) {                                              \
-    const std::string reason = weft::test::why_not(weft::test::Wire::wire); \
-    if (!reason.empty()) WEFT_SKIP(text " @" #wire, reason);                \
-    body(weft::test::Wire::wire);                                           \
+#define WEFT_ON_WIRE(body, text, wire)                                           \
+  TEST_CASE(text " @" #wire) {                                                   \
+    const weft::test::Ground ground(weft::test::Wire::wire);                     \
+    if (!ground.missing().empty()) WEFT_SKIP(text " @" #wire, ground.missing()); \
+    body(weft::test::Wire::wire);                                                \
   }
 // On the device that WEFT_TEST_DEVICE names; hidden, for few machines have one. tests/interop runs
 // all of these in its guest: PROGRAM [ibverbs].
@@ -86,6 +111,36 @@ std::string why_not(Wire wire);
   WEFT_ON_OUR_WIRES(body, text)       \
   WEFT_ON_IBVERBS(body, text)
 
+// The same of srd.
+#define WEFT_ON_SHARED_SRD(body, text) \
+  WEFT_ON_WIRE(body, text, srd_udp)    \
+  WEFT_ON_WIRE(body, text, srd_shm)
+#define WEFT_ON_SRD_PORTS(body, text)     \
+  WEFT_ON_SHARED_SRD(body, text)          \
+  WEFT_ON_WIRE(body, text, srd_udp_rails) \
+  WEFT_ON_WIRE(body, text, srd_dpdk)      \
+  WEFT_ON_WIRE(body, text, srd_af_packet)
+#define WEFT_ON_LOSSY_SRD(body, text)     \
+  WEFT_ON_WIRE(body, text, srd_udp_lossy) \
+  WEFT_ON_WIRE(body, text, srd_shm_lossy) \
+  WEFT_ON_WIRE(body, text, srd_dpdk_lossy)
+#define WEFT_ON_SRD_WIRES(body, text)        \
+  WEFT_ON_SRD_PORTS(body, text)              \
+  WEFT_ON_LOSSY_SRD(body, text)              \
+  WEFT_ON_WIRE(body, text, srd_shm_copied)   \
+  WEFT_ON_WIRE(body, text, srd_udp_captured) \
+  WEFT_ON_WIRE(body, text, srd_shm_captured)
+// What does not lean on the order of RC, nor on an error that ends a connection.
+#define WEFT_ON_EACH_PORT_AND_SRD(body, text) \
+  WEFT_ON_EACH_PORT(body, text)               \
+  WEFT_ON_SRD_PORTS(body, text)
+#define WEFT_ON_SHARED_PORTS_AND_SRD(body, text) \
+  WEFT_ON_SHARED_PORTS(body, text)               \
+  WEFT_ON_SHARED_SRD(body, text)
+#define WEFT_ON_EACH_WIRE_AND_SRD(body, text) \
+  WEFT_ON_EACH_WIRE(body, text)               \
+  WEFT_ON_SRD_WIRES(body, text)
+
 // WEFT_TEST_LONG=1 (./dev test --long): also what takes minutes or gigabytes.
 bool long_run();
 // A seed from WEFT_TEST_SEED, or a new one; it is printed with how to replay.
@@ -114,7 +169,8 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b);
 // An open device with what hangs on it. `got` holds completions that were polled, oldest first.
 struct Side {
   explicit Side(const std::string& device, uint32_t cq_capacity = 1024);
-  QueuePair queue_pair(QueuePairOptions options = {}) const;  // with this side's cq
+  // With this side's cq. Where an RC queue pair is asked for, it is what the device has.
+  QueuePair queue_pair(QueuePairOptions options = {}) const;
   uint64_t counter(std::string_view counter_name) const;
   bool counts(std::string_view counter_name) const;  // there is such a counter
   void poll();

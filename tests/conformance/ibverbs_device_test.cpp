@@ -57,6 +57,19 @@ void down_and_up(Wire wire) {
 }
 WEFT_ON_IBVERBS(down_and_up, "a port that goes down and up is told, and its connections go on")
 
+// Any address of the port counts, not only the device's own.
+void address_comes(Wire wire) {
+  const Side side(device_string(wire));
+  const char* const interface = std::getenv("WEFT_TEST_INTERFACE");
+  REQUIRE(interface != nullptr);
+  for (const char* const what : {"add", "del"}) {
+    const std::string command = std::string("ip addr ") + what + " 10.99.0.1/24 dev " + interface;
+    REQUIRE(std::system(command.c_str()) == 0);
+    CHECK(wait_for_event(side.device, EventType::gid_change));
+  }
+}
+WEFT_ON_IBVERBS(address_comes, "an address that comes or goes is told (C-AV-99)")
+
 // Many events that nobody has asked for neither block a call nor hold the device back at the end.
 void unread_events(Wire wire) {
   Pair p(wire);

@@ -41,8 +41,10 @@ SendRequest remote(Opcode opcode, const Sge& local, const std::byte* address, RK
           .rkey = key};
 }
 
-// What a refusal looks like: where it may get lost, the retries end instead.
+// What a refusal looks like: where it may get lost, the retries of RC end instead. SRD tells memory
+// that is gone from memory that never was the peer's to touch.
 bool refusal(Wire wire, Status status) {
+  if (is_srd(wire) && status == Status::remote_operation_error) return true;
   return status == Status::remote_access_error || (lossy(wire) && status == Status::retry_exceeded);
 }
 
@@ -81,6 +83,7 @@ void unmapped(Wire wire) {
   }
 }
 WEFT_ON_OUR_WIRES(unmapped, "access to memory that its owner unmapped is an error (C-NAK-39)")
+WEFT_ON_SRD_WIRES(unmapped, "access to memory that its owner unmapped is an error (C-NAK-39)")
 
 void read_only(Wire wire) {
   for (const auto& access : kAccesses) {
@@ -91,6 +94,7 @@ void read_only(Wire wire) {
   }
 }
 WEFT_ON_OUR_WIRES(read_only, "a write to memory made read-only is an error (C-NAK-39)")
+WEFT_ON_SRD_WIRES(read_only, "a write to memory made read-only is an error (C-NAK-39)")
 
 void truncated(Wire wire) {
   for (const auto& access : kAccesses) {
@@ -101,6 +105,7 @@ void truncated(Wire wire) {
   }
 }
 WEFT_ON_OUR_WIRES(truncated, "access to a truncated file is an error (C-NAK-39)")
+WEFT_ON_SRD_WIRES(truncated, "access to a truncated file is an error (C-NAK-39)")
 
 void local_pages(Wire wire) {
   for (const uint32_t size : {64u, 200'000u}) {
@@ -168,7 +173,8 @@ void restless(Wire wire) {
   for (const Side* side : {&p.a, &p.b})
     if (side->counts("rx_icrc_error")) CHECK(side->counter("rx_icrc_error") == 0);
 }
-WEFT_ON_EACH_PORT(restless, "memory that changes all the time never breaks a checksum (C-ICRC-15)")
+WEFT_ON_EACH_PORT_AND_SRD(restless,
+                          "memory that changes all the time never breaks a checksum (C-ICRC-15)")
 
 void gone_after_completion(Wire wire) {
   const uint64_t rounds = scaled(400);
@@ -193,7 +199,8 @@ void gone_after_completion(Wire wire) {
   CHECK(p.qb.state() == QpState::rts);
   CHECK(p.a.got.empty());
 }
-WEFT_ON_EACH_WIRE(gone_after_completion, "memory is not touched after its completion (C-DUP-24)")
+WEFT_ON_EACH_WIRE_AND_SRD(gone_after_completion,
+                          "memory is not touched after its completion (C-DUP-24)")
 
 void gone_after_deregistration(Wire wire) {
   const uint64_t rounds = scaled(40);
@@ -227,8 +234,8 @@ void gone_after_deregistration(Wire wire) {
     CHECK(as_expected);
   }
 }
-WEFT_ON_EACH_WIRE(gone_after_deregistration,
-                  "memory is not touched after deregistration (C-NAK-39)")
+WEFT_ON_EACH_WIRE_AND_SRD(gone_after_deregistration,
+                          "memory is not touched after deregistration (C-NAK-39)")
 
 // Spins until the last byte of [at, at + size) is `round`; then counts bytes that are not.
 WEFT_BY_ANOTHER_MACHINE size_t behind(const std::byte* at, size_t size, uint8_t round,

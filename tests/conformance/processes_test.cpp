@@ -71,7 +71,8 @@ void ring_of_processes(Wire wire) {
   }
   CHECK(left_behind(before, device).empty());
 }
-WEFT_ON_SHARED_PORTS(ring_of_processes, "four processes of two devices and one is killed (C-AV-97)")
+WEFT_ON_SHARED_PORTS_AND_SRD(ring_of_processes,
+                             "four processes of two devices and one is killed (C-AV-97)")
 
 void killed_client(Wire wire) {
   const std::string device = device_string(wire);
@@ -97,7 +98,7 @@ void killed_client(Wire wire) {
   }
   CHECK(left_behind(before, device).empty());
 }
-WEFT_ON_EACH_PORT(killed_client, "a server outlives clients that are killed")
+WEFT_ON_EACH_PORT_AND_SRD(killed_client, "a server outlives clients that are killed")
 
 void all_killed(Wire wire) {
   const std::string device = device_string(wire);
@@ -115,7 +116,7 @@ void all_killed(Wire wire) {
   client.stop();
   CHECK(client.report(0).status == "success");
 }
-WEFT_ON_EACH_PORT(all_killed, "nothing is left when all processes are killed")
+WEFT_ON_EACH_PORT_AND_SRD(all_killed, "nothing is left when all processes are killed")
 
 // What the child of a fork does with its parent's objects; the first thing that is not as it should
 // be.
@@ -191,7 +192,8 @@ void forked(Wire wire) {
     CHECK(p->next(p->a).status == Status::success);
   }
 }
-WEFT_ON_SHARED_PORTS(forked, "a child of fork is refused and its parent unharmed (C-EVT-111)")
+WEFT_ON_SHARED_PORTS_AND_SRD(forked,
+                             "a child of fork is refused and its parent unharmed (C-EVT-111)")
 
 int shell(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str());

@@ -48,11 +48,11 @@ void against_a_sleeper(Wire wire, Opcode opcode) {
 }
 
 void sleeping_target(Wire wire) { against_a_sleeper(wire, Opcode::write); }
-WEFT_ON_EACH_WIRE(sleeping_target, "a WRITE lands while the target's program sleeps")
+WEFT_ON_EACH_WIRE_AND_SRD(sleeping_target, "a WRITE lands while the target's program sleeps")
 void sleeping_source(Wire wire) { against_a_sleeper(wire, Opcode::read); }
-WEFT_ON_EACH_PORT(sleeping_source, "a READ is answered while the target's program sleeps")
+WEFT_ON_EACH_PORT_AND_SRD(sleeping_source, "a READ is answered while the target's program sleeps")
 void sleeping_word(Wire wire) { against_a_sleeper(wire, Opcode::fetch_add); }
-WEFT_ON_EACH_PORT(sleeping_word, "an atomic is executed while the target's program sleeps")
+WEFT_ON_EACH_PORT_AND_SRD(sleeping_word, "an atomic is executed while the target's program sleeps")
 
 void both_asleep(Wire wire) {
   Pair p(wire);
@@ -73,7 +73,7 @@ void both_asleep(Wire wire) {
   REQUIRE(p.a.cq.wait({&c, 1}, Duration::from_s(20)) == 1);
   CHECK(c.status == Status::success);
 }
-WEFT_ON_EACH_PORT(both_asleep, "a megabyte arrives while both programs sleep")
+WEFT_ON_EACH_PORT_AND_SRD(both_asleep, "a megabyte arrives while both programs sleep")
 
 void waiting_on_memory(Wire wire) {
   Pair p(wire);
@@ -88,7 +88,7 @@ void waiting_on_memory(Wire wire) {
   CHECK(p.b.device.wait_until(arrived, Duration::from_s(20)));
   CHECK_FALSE(p.b.device.wait_until([] { return false; }, Duration::from_ms(20)));
 }
-WEFT_ON_EACH_PORT(waiting_on_memory, "wait_until makes progress and ends after its limit")
+WEFT_ON_EACH_PORT_AND_SRD(waiting_on_memory, "wait_until makes progress and ends after its limit")
 
 // CPU time of each of our progress threads, in nanoseconds.
 std::vector<uint64_t> thread_times() {

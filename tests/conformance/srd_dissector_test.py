@@ -15,7 +15,7 @@ BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "b
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "lib/wire/srd.lua"
 LIMIT = 120
 SEND, WRITE, READ_REQUEST, READ_RESPONSE = 1, 2, 3, 4
-FETCH_ADD, ATOMIC_RESPONSE, ACKNOWLEDGE, REFUSAL = 6, 7, 16, 17
+FETCH_ADD, ATOMIC_RESPONSE, ACKNOWLEDGE, REFUSAL, RAILS = 6, 7, 16, 17, 21
 
 
 def free_port():
@@ -126,11 +126,23 @@ class Dissector(unittest.TestCase):
                                        "0x0000000000000005,0x0000000000000006", "", ""])
         self.assertEqual((third[7], third[-1]), ("3", ""))
 
+    def test_addresses_are_where_the_document_says(self):
+        mapped = bytes(10) + b"\xff\xff"
+        raw_capture(self.file, [
+            packet(RAILS, mapped + bytes((10, 0, 0, 1)) + struct.pack(">IBBBB", 0xFEED, 1, 1, 2, 0)
+                   + mapped + bytes((10, 1, 0, 1)) + mapped + bytes((10, 2, 0, 1)))])
+        [row] = decode(self.file, "srd.rails.primary", "srd.rails.challenge", "srd.rails.answers",
+                       "srd.rails.address", "srd.malformed")
+        self.assertEqual(row, ["::ffff:10.0.0.1", "0x0000feed", "1",
+                               "::ffff:10.1.0.1,::ffff:10.2.0.1", ""])
+
     def test_what_is_not_srd_is_called_malformed(self):
         bad = [packet(WRITE, bytes(11)),                          # its headers do not fit
                packet(SEND, b"data", version=2),
                packet(12),                                        # no such opcode
                packet(ACKNOWLEDGE, bytes(17) + b"\x11" + bytes(6 + 17 * 8)),  # 17 words
+               packet(RAILS, bytes(20) + b"\1\0\1\0"),             # an address is missing
+               packet(RAILS, bytes(20) + b"\2\0\0\0"),             # another version
                packet(10, b"payload!")]                           # fill carries none
         raw_capture(self.file, [*bad, packet(SEND, b"data")])
         marks = [row[0] for row in decode(self.file, "srd.malformed")]

@@ -1,60 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SRD through the public API, over sockets and shared memory, also with losses: each operation, one
-// queue pair to many, programs that were written for connected queue pairs, a target that never
-// polls, and two processes.
+// SRD through the public API, over every port, also with losses: each operation, one queue pair to
+// many, a target that never polls, two processes. What goes wrong: srd_errors_test.cpp; what
+// programs for connected queue pairs do with it: the other tests of this folder.
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
-#include "tests/conformance/node.hpp"
 #include "tests/conformance/peer_process.hpp"
+#include "tests/conformance/srd_nodes.hpp"
 
 using namespace weft;
 using namespace weft::test;
 
-#define SRD_ON_EACH_PORT(body, text) \
-  WEFT_ON_WIRE(body, text, udp)      \
-  WEFT_ON_WIRE(body, text, shm)
-#define SRD_ON_LOSSY_PORTS(body, text) \
-  WEFT_ON_WIRE(body, text, udp_lossy)  \
-  WEFT_ON_WIRE(body, text, shm_lossy)
-
 namespace {
-
-std::string spec_of(Wire wire) {
-  std::string spec = device_string(wire);
-  return spec.replace(0, 4, "srd");
-}
-
-struct SrdNode : Node {
-  explicit SrdNode(const std::string& spec, size_t size = 1u << 20)
-      : Node(spec, QpType::srd, size) {
-    for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
-      QueuePairAttributes change;
-      change.state = state;
-      if (state == QpState::init) change.access = Access::all;
-      REQUIRE(qp.modify(change));
-    }
-  }
-};
-
-struct Two {
-  SrdNode a, b;
-  AddressHandle to;
-  explicit Two(const std::string& spec) : a(spec), b(spec), to(b.handle()) {}
-  explicit Two(Wire wire) : Two(spec_of(wire)) {}
-
-  SendRequest request(Opcode opcode, uint64_t id, std::span<const Sge> sges, size_t remote) const {
-    SendRequest r = b.request(opcode, id, sges, remote);
-    r.to = &to;
-    r.remote_qpn = b.qp.number();
-    return r;
-  }
-  Completion wait(Node& node) { return next_of(node, &node == &a ? b : a); }
-  Completion finish(const SendRequest& r) {
-    REQUIRE(a.qp.post_send(r));
-    return wait(a);
-  }
-};
 
 void every_operation(Wire wire) {
   Two t(wire);
@@ -100,13 +58,10 @@ void every_operation(Wire wire) {
   for (int i = 0; i < 3; ++i) REQUIRE(t.finish(sum).status == Status::success);
   for (size_t i = 0; i < 5000; ++i) REQUIRE(t.b.memory.word(8 * i) == 3 * i);
 }
-SRD_ON_EACH_PORT(every_operation, "SRD: every operation, every size")
-SRD_ON_LOSSY_PORTS(every_operation, "SRD: every operation, every size")
-WEFT_ON_WIRE(every_operation, "SRD: every operation, every size", shm_copied)
-WEFT_ON_WIRE(every_operation, "SRD: every operation, every size", udp_captured)
+WEFT_ON_SRD_WIRES(every_operation, "SRD: every operation, every size")
 
 void one_to_many(Wire wire) {
-  const std::string spec = spec_of(wire);
+  const std::string spec = device_string(wire);
   SrdNode hub(spec);
   std::vector<std::unique_ptr<SrdNode>> nodes;
   constexpr uint64_t kNodes = 8, kEach = 50;
@@ -140,8 +95,9 @@ void one_to_many(Wire wire) {
   CHECK(done == kNodes * kEach);
   CHECK(got == kNodes * kEach);
 }
-SRD_ON_EACH_PORT(one_to_many, "SRD: one queue pair reaches many")
-SRD_ON_LOSSY_PORTS(one_to_many, "SRD: one queue pair reaches many")
+WEFT_ON_SHARED_SRD(one_to_many, "SRD: one queue pair reaches many")
+WEFT_ON_WIRE(one_to_many, "SRD: one queue pair reaches many", srd_udp_lossy)
+WEFT_ON_WIRE(one_to_many, "SRD: one queue pair reaches many", srd_shm_lossy)
 
 // The target's thread makes the progress; its application sleeps.
 void sleeping_target(Wire wire) {
@@ -154,27 +110,51 @@ void sleeping_target(Wire wire) {
   CHECK(c.status == Status::success);
   CHECK(equal(t.a.memory.bytes(0, 100'000), t.b.memory.bytes(0, 100'000)));
 }
-SRD_ON_EACH_PORT(sleeping_target, "SRD: a WRITE lands though the target sleeps")
+WEFT_ON_SRD_WIRES(sleeping_target, "SRD: a WRITE lands though the target sleeps")
 
-void errors(Wire wire) {
-  Two t(wire);
-  const Sge out = t.a.memory.sge(0, 10'000);
-  SendRequest bad = t.request(Opcode::write, 1, {&out, 1}, 0);
-  bad.rkey.value ^= 4;
-  CHECK(t.finish(bad).status == Status::remote_access_error);
-  bad = t.request(Opcode::write, 2, {&out, 1}, 0);
-  bad.remote_qpn.value ^= 1;
-  CHECK(t.finish(bad).status == Status::remote_invalid_request);
-  bad = t.request(Opcode::send, 3, {&out, 1}, 0);
-  bad.to = nullptr;
-  CHECK(t.a.qp.post_send(bad).code == Code::invalid_argument);
-  CHECK(t.finish(t.request(Opcode::write, 4, {&out, 1}, 0)).status == Status::success);
-  CHECK(t.a.qp.state() == QpState::rts);
+// What the device says of its paths: none to a stranger, all of them once something went there.
+void paths(Wire wire) {
+  Two t(device_string(wire) + ",paths=5,path_policy=oblivious,path_counters=1");
+  const bool rails = wire == Wire::srd_udp_rails;
+  const size_t count = t.a.side.device.attributes().paths;
+  const bool memory = wire == Wire::srd_shm;  // has one path
+  // Some may have drawn the same port.
+  CHECK((memory ? count == 1 : count >= 3 && count <= (rails ? 10 : 5)));
+  const Gid there = t.b.side.device.attributes().gid;
+  CHECK(t.a.side.device.paths(there, t.b.qp.number()).empty());
+  const Sge out = t.a.memory.sge(0, 100'000);
+  for (int i = 0; i < 40; ++i)
+    REQUIRE(t.finish(t.request(Opcode::write, 1, {&out, 1}, 0)).status == Status::success);
+  const std::vector<PathReport> seen = t.a.side.device.paths(there, t.b.qp.number());
+  if (!rails) REQUIRE(seen.size() == count);
+  // Each address of ours with each of the peer's, those that share none first.
+  const std::vector<Gid> ours = t.a.side.device.attributes().further_gids;
+  const std::vector<Gid> theirs = t.b.side.device.attributes().further_gids;
+  const auto between = [&](const Gid& from, const Gid& to) {
+    return std::any_of(seen.begin(), seen.end(), [&](const PathReport& path) {
+      return path.sent > 0 && path.source == from && path.destination == to;
+    });
+  };
+  CHECK(between(t.a.side.device.attributes().gid, there));
+  if (rails) CHECK(between(ours.at(0), theirs.at(0)));
+  uint64_t sent = 0, lost = 0, used = 0;  // a path that is slow from the first packet on rests
+  for (const PathReport& path : seen) {
+    used += path.sent > 0;
+    sent += path.sent;
+    lost += path.lost;
+  }
+  CHECK(used >= (memory ? 1 : 2));
+  const uint64_t packets = 40 * (100'000 / t.a.side.device.attributes().active_mtu);
+  CHECK(sent >= packets);
+  CHECK(sent <= t.a.side.counter("tx_packets"));
+  CHECK((lost > 0) == (t.a.side.counter("tx_retransmits") > 0));
+  CHECK(t.b.side.device.paths(there, t.b.qp.number()).empty());
 }
-SRD_ON_EACH_PORT(errors, "SRD: an error belongs to its request")
+WEFT_ON_SRD_PORTS(paths, "SRD: a device tells what it knows of its paths")
+WEFT_ON_WIRE(paths, "SRD: a device tells what it knows of its paths", srd_udp_lossy)
 
 void processes(Wire wire) {
-  const std::string spec = spec_of(wire);
+  const std::string spec = device_string(wire);
   PeerProcess a(spec, 1), b(spec, 1);
   a.go(0, "127.0.0.1:" + std::to_string(b.ports[0]), 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -186,7 +166,7 @@ void processes(Wire wire) {
   b.stop();
   CHECK(b.join() == 0);
 }
-SRD_ON_EACH_PORT(processes, "SRD: processes write, read back and verify; connect() works too")
-SRD_ON_LOSSY_PORTS(processes, "SRD: processes write, read back and verify")
+WEFT_ON_SRD_PORTS(processes, "SRD: processes write, read back and verify; connect() works too")
+WEFT_ON_LOSSY_SRD(processes, "SRD: processes write, read back and verify")
 
 }  // namespace

@@ -85,7 +85,8 @@ void rights_that_need_others(Wire wire) {
     CHECK(side.pd.register_memory(memory, sizeof memory, access | Access::local_write));
   }
 }
-WEFT_ON_EACH_PORT(rights_that_need_others, "remote rights to write need local ones (C-OPS-89)")
+WEFT_ON_EACH_PORT_AND_SRD(rights_that_need_others,
+                          "remote rights to write need local ones (C-OPS-89)")
 
 void query(Wire wire) {
   const Walk walk{.mtu = 512,
@@ -117,9 +118,9 @@ void query(Wire wire) {
     return;
   }
   CHECK(p.a.device.attributes().gid != p.b.device.attributes().gid);
-  CHECK(p.a.device.attributes().provider == "roce");
+  CHECK(p.a.device.attributes().provider == (is_srd(wire) ? "srd" : "roce"));
 }
-WEFT_ON_EACH_PORT(query, "query returns what is in force")
+WEFT_ON_EACH_PORT_AND_SRD(query, "query returns what is in force")
 
 void posting_rules(Wire wire) {
   Side a(device_string(wire));
@@ -143,7 +144,8 @@ void posting_rules(Wire wire) {
   for (const Completion& c : a.got) CHECK(c.status == Status::flushed);
   CHECK(a.got.size() == 4);
 }
-WEFT_ON_EACH_PORT(posting_rules, "what may be posted in which state (C-STATE-59 C-STATE-61)")
+WEFT_ON_EACH_PORT_AND_SRD(posting_rules,
+                          "what may be posted in which state (C-STATE-59 C-STATE-61)")
 
 void full_queues(Wire wire) {
   Pair p(wire, {.qp = {.max_send_wr = 10, .max_recv_wr = 5}});
@@ -165,7 +167,7 @@ void full_queues(Wire wire) {
   REQUIRE(p.qa.modify({.state = QpState::err}));
   for (const Completion& c : p.wait(p.a, status.accepted)) CHECK(c.status == Status::flushed);
 }
-WEFT_ON_EACH_PORT(full_queues, "a full queue takes what fits and says so")
+WEFT_ON_EACH_PORT_AND_SRD(full_queues, "a full queue takes what fits and says so")
 
 void overrun(Wire wire) {
   Pair p(wire, {.cq_capacity = 4});
@@ -195,7 +197,7 @@ void overrun(Wire wire) {
   CHECK(p.a.got.size() <= p.a.cq.capacity());
   if (p.a.counts("cq_overruns")) CHECK(p.a.counter("cq_overruns") > 0);
 }
-WEFT_ON_EACH_PORT(overrun, "an overrun completion queue is an event (C-OPS-91 threat:A18)")
+WEFT_ON_EACH_PORT_AND_SRD(overrun, "an overrun completion queue is an event (C-OPS-91 threat:A18)")
 
 void drained(Wire wire) {
   Pair p(wire, {.qp = {.max_send_wr = 128}});
@@ -250,8 +252,8 @@ void reset_and_reuse(Wire wire) {
     connect(p.qa, p.qb, {.psn_a = {100 + static_cast<uint32_t>(round)}, .psn_b = {7}});
   }
 }
-WEFT_ON_EACH_PORT(reset_and_reuse,
-                  "RESET clears a queue pair that then connects again (C-STATE-66)")
+WEFT_ON_EACH_PORT_AND_SRD(reset_and_reuse,
+                          "RESET clears a queue pair that then connects again (C-STATE-66)")
 
 void destroyed(Wire wire) {
   Pair p(wire, {.qp = {.max_send_wr = 64, .max_recv_wr = 64}, .cq_capacity = 4096});
@@ -285,7 +287,8 @@ void destroyed(Wire wire) {
     CHECK(p.next(p.a).qp == p.qa.number());
   }
 }
-WEFT_ON_EACH_PORT(destroyed, "a queue pair destroyed at work leaves no completion (C-STATE-67)")
+WEFT_ON_EACH_PORT_AND_SRD(destroyed,
+                          "a queue pair destroyed at work leaves no completion (C-STATE-67)")
 
 // A target that closes everything as soon as it sees the data: its acknowledgement waited for a
 // ride, and must leave all the same.
@@ -314,7 +317,7 @@ void last_word(Wire wire) {
     REQUIRE(a.got[0].status == Status::success);
   }
 }
-WEFT_ON_EACH_PORT(last_word, "a target that closes at once has acknowledged")
+WEFT_ON_EACH_PORT_AND_SRD(last_word, "a target that closes at once has acknowledged")
 
 void first_packet(Wire wire) {
   const std::string spec = device_string(wire);

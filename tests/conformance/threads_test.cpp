@@ -19,6 +19,7 @@ struct Stage {
   Pair p;
   Buffer near{p.a, 8 * 4096};
   Buffer far{p.b, 8 * 4096};
+  const QpType type = p.a.device.attributes().qp_type;
   const uint64_t per_thread = scaled(4000);
   std::atomic<uint64_t> posted{0}, completed{0}, wrong{0}, received{0};
   std::atomic<bool> stop{false};
@@ -76,7 +77,7 @@ void receive(Stage& s) {
 // Walks a queue pair of its own through its states, again and again.
 void walk(Stage& s) {
   CompletionQueue own = *s.p.a.device.completion_queue({.capacity = 16});
-  const QueuePair qp = *s.p.a.pd.queue_pair({.send_cq = own, .recv_cq = own});
+  const QueuePair qp = *s.p.a.pd.queue_pair({.type = s.type, .send_cq = own, .recv_cq = own});
   while (!s.over()) {
     s.wrong += !qp.modify(to_init());
     s.wrong += !qp.modify(to_rtr({}, s.p.qb, Psn{1}));
@@ -97,7 +98,7 @@ void churn(Stage& s) {
     const ProtectionDomain pd = *s.p.a.device.protection_domain();
     const CompletionQueue own = *s.p.a.device.completion_queue({.capacity = 8});
     const MemoryRegion region = *pd.register_memory(memory.data(), memory.size(), Access::all);
-    const QueuePair qp = *pd.queue_pair({.send_cq = own, .recv_cq = s.p.a.cq});
+    const QueuePair qp = *pd.queue_pair({.type = s.type, .send_cq = own, .recv_cq = s.p.a.cq});
     s.wrong += !qp.modify(to_init());
     s.wrong += qp.number() == s.p.qa.number();
     s.p.a.device.progress();
@@ -129,7 +130,7 @@ void all_at_once(Wire wire) {
   CHECK(s.p.qb.state() == QpState::rts);
   CHECK(s.received > 0);
 }
-WEFT_ON_EACH_PORT(all_at_once, "eight threads make every call at once (C-EVT-112)")
+WEFT_ON_EACH_PORT_AND_SRD(all_at_once, "eight threads make every call at once (C-EVT-112)")
 WEFT_ON_LOSSY_PORTS(all_at_once, "eight threads make every call at once under faults (C-EVT-112)")
 
 // Queue pairs that die while others post on them, and while their completions are polled.
@@ -162,7 +163,8 @@ void destroyed_under_way(Wire wire) {
   poller.join();
   CHECK(wrong == 0);
 }
-WEFT_ON_EACH_PORT(destroyed_under_way, "queue pairs die while threads post and poll (C-STATE-67)")
+WEFT_ON_EACH_PORT_AND_SRD(destroyed_under_way,
+                          "queue pairs die while threads post and poll (C-STATE-67)")
 
 // How many entries a folder of /proc/self has: "fd", "task".
 size_t entries(const char* folder) {
@@ -187,11 +189,12 @@ void opened_and_closed(Wire wire) {
     if (round % 3 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // DPDK's memif goes on watching a number for each socket that it served.
-  const size_t kept = wire == Wire::dpdk ? scaled(50) : 0;
+  const bool memif = wire == Wire::dpdk || wire == Wire::srd_dpdk;
+  const size_t kept = memif ? scaled(50) : 0;
   CHECK(entries("fd") <= descriptors + kept);
   CHECK(entries("task") == threads);
 }
-WEFT_ON_EACH_PORT(opened_and_closed, "devices close at work (C-EVT-112)")
+WEFT_ON_EACH_PORT_AND_SRD(opened_and_closed, "devices close at work (C-EVT-112)")
 
 }  // namespace
 }  // namespace weft

@@ -121,6 +121,32 @@ WEFT_ON_EACH_PORT(messages, "UC: SEND and WRITE of each size")
 WEFT_ON_WIRE(messages, "UC: SEND and WRITE of each size", shm_copied)
 WEFT_ON_WIRE(messages, "UC: SEND and WRITE of each size", udp_captured)
 
+// The queue pair that binds a window and takes requests for it is b's.
+void windows(Wire wire) {
+  Two t(wire, QpType::uc);
+  const Buffer far(t.b.side, 64, Access::all | Access::window_bind);
+  const Result<MemoryWindow> window = t.b.side.pd.memory_window(WindowType::two);
+  REQUIRE(window);
+  const WindowBind bind{&*window, &far.region, far.at(), 64, Access::remote_write};
+  REQUIRE(
+      t.b.qp.post_send({.opcode = Opcode::bind_window, .rkey = window->next_key(), .bind = &bind}));
+  CHECK(t.wait(t.b).status == Status::success);
+  const Sge out = t.a.memory.sge(0, 64);
+  fill(t.a.memory.bytes(0, 64), 3);
+  REQUIRE(t.a.qp.post_send({.opcode = Opcode::write,
+                            .sges = {&out, 1},
+                            .remote_address = far.address(),
+                            .rkey = window->rkey()}));
+  CHECK(t.wait(t.a).status == Status::success);
+  CHECK(pump_until({&t.a.side, &t.b.side},
+                   [&] { return equal(t.a.memory.bytes(0, 64), far.bytes()); }));
+  // A key that is nobody's.
+  REQUIRE(t.b.qp.post_send({.opcode = Opcode::local_invalidate, .invalidate = RKey{1}}));
+  CHECK(t.wait(t.b).status == Status::mw_bind_error);
+  CHECK(t.b.qp.state() == QpState::sqe);
+}
+WEFT_ON_OUR_PORTS(windows, "UC queue pairs bind memory windows (C-OPS-88)")
+
 // A stream where packets are lost, repeated and reordered: each message that arrives is one that
 // was sent, whole. The buffer of a request is written again as soon as it has completed.
 void stream(Wire wire, QpType type, uint32_t length) {

@@ -165,6 +165,26 @@ class Fixture {
     return std::memcmp(at, marks.data(), size) == 0;
   }
 
+  // Takes steps, each chosen by a number from the input, and looks at everything after each. In the
+  // end all that is posted completes.
+  template <class Step, class Check>
+  void play(Input& in, int most, Step step, Check check) {
+    for (int i = 0; i < most && in.left != 0; ++i) {
+      step(in.take<uint8_t>());
+      drain();
+      check();
+    }
+    transmit();
+    finish();
+  }
+  // A receive of two entries, perhaps with a key that does not exist.
+  void post_receive(uint32_t first, uint32_t second, bool bad = false) {
+    const Sge sges[] = {{open, first, LKey{bad ? 1 : open_key}},
+                        {open + 1024, second, LKey{open_key}}};
+    const RecvRequest r{next_id, sges};
+    if (engine.post_recv(*qp, {&r, 1})) receives.push_back(next_id++);
+  }
+
   // In the end: ERR completes everything that is still posted.
   void finish() {
     drain();

@@ -79,30 +79,23 @@ bool strayed(const Fixture& f) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Fixture f;
   Input in{data, size};
-  for (int step = 0; step < 400 && in.left != 0; ++step) {
-    switch (in.take<uint8_t>() % 8) {
+  const auto step = [&](uint8_t choice) {
+    switch (choice % 8) {
       case 0:
       case 1:
-        post(f, in);
-        break;
+        return post(f, in);
       case 2:
-        f.transmit();
-        break;
+        return f.transmit();
       case 3:
-        f.pass_time(Duration::from_us(in.take<uint8_t>()));
-        break;
+        return f.pass_time(Duration::from_us(in.take<uint8_t>()));
       case 4:
-        f.recover();
-        break;
+        return f.recover();
       default:
-        answer(f, in);
-        break;
+        return answer(f, in);
     }
-    f.drain();
-    require(!strayed(f), "an answer was written outside of its buffers");
-  }
+  };
+  f.play(in, 400, step,
+         [&f] { require(!strayed(f), "an answer was written outside of its buffers"); });
   require(Fixture::marked(f.open, Fixture::kRegion), "memory that is only sent from was written");
-  f.transmit();
-  f.finish();
   return 0;
 }

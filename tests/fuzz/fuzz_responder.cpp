@@ -66,43 +66,29 @@ void send_packet(Fixture& f, Input& in) {
   f.give(path, frame);
 }
 
-void post_receive(Fixture& f, Input& in) {
-  const uint32_t first = in.take<uint8_t>() * 4u, second = in.take<uint8_t>() * 8u;
-  const Sge sges[] = {{f.open, first, LKey{f.open_key}}, {f.open + 1024, second, LKey{f.open_key}}};
-  const RecvRequest r{f.next_id, sges};
-  if (f.engine.post_recv(*f.qp, {&r, 1})) f.receives.push_back(f.next_id++);
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Fixture f;
   Input in{data, size};
-  for (int step = 0; step < 400 && in.left != 0; ++step) {
-    switch (in.take<uint8_t>() % 16) {
-      case 0:
-        post_receive(f, in);
-        break;
+  const auto step = [&](uint8_t choice) {
+    switch (choice % 16) {
+      case 0: {
+        const uint32_t first = in.take<uint8_t>() * 4u;
+        return f.post_receive(first, in.take<uint8_t>() * 8u);
+      }
       case 1:
-        f.transmit();
-        break;
+        return f.transmit();
       case 2:
-        f.pass_time(Duration::from_us(in.take<uint16_t>()));
-        break;
+        return f.pass_time(Duration::from_us(in.take<uint16_t>()));
       case 3:
-        f.change_key();
-        break;
+        return f.change_key();
       case 4:
-        f.recover();
-        break;
+        return f.recover();
       default:
-        send_packet(f, in);
-        break;
+        return send_packet(f, in);
     }
-    f.drain();
-    f.check_closed();
-  }
-  f.transmit();
-  f.finish();
+  };
+  f.play(in, 400, step, [&f] { f.check_closed(); });
   return 0;
 }

@@ -87,29 +87,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   Fixture f(QpType::rc, config_of(mode >> 1), true);
-  for (int step = 0; step < 200 && in.left != 0; ++step) {
-    switch (in.take<uint8_t>() % 8) {
+  const auto step = [&](uint8_t choice) {
+    switch (choice % 8) {
       case 0:
       case 1:
-        post(f, in);
-        break;
+        return post(f, in);
       case 2:
       case 3:
-        f.transmit();
-        break;
-      case 5:
-        acknowledge(f, in, true);
-        break;
+        return f.transmit();
       case 4:
-        f.pass_time(Duration::from_us(in.take<uint8_t>()));
-        break;
+        return f.pass_time(Duration::from_us(in.take<uint8_t>()));
       default:
-        acknowledge(f, in, false);
-        break;
+        return acknowledge(f, in, choice % 8 == 5);
     }
-    f.drain();
-    f.recover();
-  }
-  f.finish();
+  };
+  f.play(in, 200, step, [&f] { f.recover(); });
   return 0;
 }

@@ -47,15 +47,6 @@ void give_packet(Fixture& f, Input& in) {
   require(f.engine.counters()[engine::Count::tx_packets] == answers, "a packet was answered");
 }
 
-void post_receive(Fixture& f, Input& in) {
-  const uint32_t first = in.take<uint8_t>() * 2u, second = in.take<uint8_t>() * 4u;
-  const bool bad = in.take<uint8_t>() == 1;
-  const Sge sges[] = {{f.open, first, LKey{bad ? 1 : f.open_key}},
-                      {f.open + 1024, second, LKey{f.open_key}}};
-  const RecvRequest r{f.next_id, sges};
-  if (f.engine.post_recv(*f.qp, {&r, 1})) f.receives.push_back(f.next_id++);
-}
-
 void post_send(Fixture& f, Input& in) {
   const AddressHandle to(AddressVector{.destination = sim::host_address(in.take<uint8_t>() % 4)});
   const auto bits = in.take<uint8_t>();
@@ -78,32 +69,25 @@ void post_send(Fixture& f, Input& in) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input in{data, size};
   Fixture f(in.take<uint8_t>() % 2 == 0 ? QpType::uc : QpType::ud);
-  for (int step = 0; step < 400 && in.left != 0; ++step) {
-    switch (in.take<uint8_t>() % 16) {
+  const auto step = [&](uint8_t choice) {
+    switch (choice % 16) {
       case 0:
-      case 1:
-        post_receive(f, in);
-        break;
+      case 1: {
+        const uint32_t first = in.take<uint8_t>() * 2u, second = in.take<uint8_t>() * 4u;
+        return f.post_receive(first, second, in.take<uint8_t>() == 1);
+      }
       case 2:
-        f.transmit();
-        break;
+        return f.transmit();
       case 3:
-        f.change_key();
-        break;
+        return f.change_key();
       case 4:
-        f.recover();
-        break;
+        return f.recover();
       case 5:
-        post_send(f, in);
-        break;
+        return post_send(f, in);
       default:
-        give_packet(f, in);
-        break;
+        return give_packet(f, in);
     }
-    f.drain();
-    f.check_closed();
-  }
-  f.transmit();
-  f.finish();
+  };
+  f.play(in, 400, step, [&f] { f.check_closed(); });
   return 0;
 }

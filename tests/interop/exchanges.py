@@ -18,6 +18,8 @@ MTU = 1024
 SIZES = (0, 1, 3, 4, 255, MTU - 1, MTU, MTU + 1, 2 * MTU, 2 * MTU + 1, 4099, 65536, 1 << 20)
 MOVES = ("send", "send_with_imm", "write", "write_with_imm", "read")
 CONNECT_LIMIT_S = 30
+GROUP, OTHER_GROUP = "239.77.1.2", "239.205.1.2"  # one Ethernet address
+EVERYBODY = 0xFFFFFF  # the queue pair of a group
 
 
 class Refused(Exception):
@@ -191,6 +193,30 @@ class Exchanges:
         """Few packets at a time: what is lost is lost. Receives show that all has come."""
         self.wire.connect(service="uc")
         self.one_way_and_the_other(("send", "send_with_imm", "write_with_imm"), SIZES[:-2], 4)
+
+    def test_datagrams(self):
+        """UD: an address handle, a Q_Key, and 40 bytes of network header before each payload."""
+        self.wire.connect(service="ud")
+        self.one_way_and_the_other(MOVES[:2], [size for size in SIZES if size <= MTU], 4)
+
+    def test_multicast(self):  # C-OPS-87
+        """UD to a group whose member is the other end, and to one that has no members."""
+        for direction in self.wire.directions():
+            source, target = direction
+            with self.this_way(direction):
+                for end in direction:
+                    end.qp(type="ud")
+                target.attach(group=GROUP)
+                source.connect(gid=GROUP, qpn=EVERYBODY, psn=1, peer_psn=1)
+                target.connect(gid=GROUP, qpn=EVERYBODY, psn=1, peer_psn=1)
+                for operation in MOVES[:2]:
+                    for size in (size for size in SIZES if size <= MTU):
+                        self.carry_out(Move(self.wire, direction, operation, 4, size))
+                source.qp(type="ud")  # which speaks to another group
+                source.connect(gid=OTHER_GROUP, qpn=EVERYBODY, psn=1, peer_psn=1)
+                target.receive(count=1, size=8)
+                source.run(op="send", count=1, size=8)
+                self.assertEqual(target.next(limit_ms=100)["kind"], "none")
 
     def test_atomics(self):
         for direction in self.wire.directions():

@@ -17,8 +17,8 @@ import kernel
 
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 DEVICE = "ibverbs:rxe0"
-TAGGED = ("ops", "states", "cq", "errors", "memory", "srq", "unreliable", "progress", "threads",
-          "processes", "big", "allocation", "ibverbs_device")
+TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliable", "multicast",
+          "progress", "threads", "processes", "big", "allocation", "ibverbs_device")
 
 
 class InGuest(unittest.TestCase):

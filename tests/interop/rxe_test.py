@@ -16,9 +16,11 @@ import dialogues
 import exchanges
 import guest
 import kernel
+import scripts
 
 PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
 DPDK = "10.77.0.4"
+SCRIPT_PORT = guest.GUEST_PORT + 1
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 # What tc netem does to both directions. The last lets 1 % of packets be overtaken.
 IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
@@ -107,6 +109,12 @@ class OverUdp(Rxe, unittest.TestCase):
     def test_dialogues(self):
         dialogues.check(self, self.wire, self.rxe, "rxe", guest.RAW_PEER)
 
+    def test_scripts(self):
+        """Those of tests/script, against the table of what rxe plays otherwise."""
+        puppet = f"{exchanges.BIN}/verbs_puppet {SCRIPT_PORT} > /run/puppet 2>&1 &"
+        scripts.check(self, lambda: self.shell(puppet), f"{guest.GUEST}:{SCRIPT_PORT}",
+                      f"roce+udp:{guest.RAW_PEER}")
+
 
 class OverAfPacket(Rxe, unittest.TestCase):
     device = "roce+af_packet:weft0"
@@ -131,6 +139,8 @@ class OverDpdk(exchanges.Exchanges, unittest.TestCase):
 
 class OverUdpAndIpv6(exchanges.Exchanges, unittest.TestCase):
     """Undisturbed only: what impairments do does not depend on the network header."""
+
+    test_multicast = None  # the puppet of libibverbs joins IPv4 groups only
 
     @classmethod
     def setUpClass(cls):

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The core of SRD (lib/wire/SRD.md) for the model checker Spin: sequence numbers, epochs,
  * incarnations and reassembly over a network that loses, repeats, reorders and parks packets,
- * while either process may die once and be followed by another. Checked in every order:
+ * while either process may die once and be followed by another, and the receiver may forget a
+ * stream that is at rest. Refusals and order have a model of their own (srd_refusal.pml). Checked
+ * in every order:
  *
  *   - no packet is executed twice by one receiving process, nor by a process that its stream was
  *     not begun for;
@@ -34,6 +36,7 @@ byte time = 1;
 byte r_life = 0;
 byte r_incarnation = 1;
 byte r_epoch = 0;      /* of the stream that is known; 0 = none */
+byte r_retired = 0;    /* of the stream that was forgotten; 0 = none */
 byte r_done = 0;       /* the window: a bit for each number executed */
 byte r_parts = 0;      /* of the message that arrives: a bit for each part of it */
 byte executed[12];     /* [6 * r_life + what] */
@@ -47,6 +50,7 @@ byte s_incarnation = 0;
 byte s_next = 0;       /* next sequence number */
 byte s_acked = 0;      /* bits */
 byte s_cursor = 0;     /* next part */
+byte first = 0;        /* scratch */
 byte s_content[PARTS]; /* the part that a number carries */
 byte s_state[2];       /* of the messages: 0 waits or on its way, 1 success, 2 failed */
 
@@ -80,6 +84,14 @@ inline begin_stream(told) {
   s_next = 0; s_acked = 0; s_cursor = 0
 }
 
+/* Only what has not been sent goes on. */
+inline begin_anew() {
+  first = s_cursor;
+  begin_stream(s_incarnation);
+  s_cursor = first;
+  first = 0
+}
+
 inline transmit(n) {
   out.kind = part;
   out.epoch = s_epoch;
@@ -99,6 +111,8 @@ inline send_new() {
   :: s_cursor < PARTS ->
     if
     :: s_epoch == 0 -> begin_stream(0)
+    /* A sender that rests begins anew before the receiver forgets. */
+    :: s_epoch != 0 && s_epoch == r_retired -> begin_anew()
     :: else
     fi;
     s_content[s_next] = s_cursor;
@@ -232,6 +246,9 @@ inline on_part() {
 #ifndef WITHOUT_EPOCHS
     :: r_epoch != 0 && in.epoch < r_epoch -> answer_reset()
 #endif
+#ifndef WITHOUT_RETIRED
+    :: r_epoch == 0 && in.epoch <= r_retired -> answer_reset()
+#endif
     :: in.epoch > r_epoch && r_epoch != 0 && in.incarnation == 0 -> answer_reset()
     :: else -> adopt()
     fi
@@ -271,7 +288,12 @@ active proctype world() {
        r_life = 1;
        time++;
        r_incarnation = time;
-       r_epoch = 0; r_done = 0; r_parts = 0 }
+       r_epoch = 0; r_retired = 0; r_done = 0; r_parts = 0 }
+  /* Forgotten is a stream at rest, of which nobody waits for an acknowledgement any more. */
+  :: atomic { r_epoch != 0 && r_retired == 0 && r_parts == 0 && time < MOST_TIME &&
+              s_epoch == r_epoch && s_next > 0 && s_acked == bit(s_next) - 1 ->
+       r_retired = r_epoch;
+       r_epoch = 0; r_done = 0 }
   :: atomic { s_life == 0 ->
        s_life = 1;
        s_epoch = 0; s_incarnation = 0; s_next = 0; s_acked = 0; s_cursor = 0;

@@ -2,6 +2,7 @@
 // The smallest world: two stations on one cable, one connected queue pair on each.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -52,9 +53,9 @@ struct Pair {
 // Bytes that differ from place to place and from seed to seed.
 inline void fill(std::byte* at, size_t size, uint64_t seed) {
   uint64_t x = seed * 0x9E3779B97F4A7C15 + 1;
-  for (size_t i = 0; i < size; ++i) {
+  for (size_t i = 0; i < size; i += sizeof x) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-    at[i] = static_cast<std::byte>(x >> 24);
+    std::memcpy(at + i, &x, std::min(sizeof x, size - i));
   }
 }
 

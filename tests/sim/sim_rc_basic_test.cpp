@@ -294,6 +294,16 @@ TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroy
   CHECK(p.a.only_sent().status == Status::success);
 }
 
+TEST_CASE("immediate data of 64 bits is refused at post, with what to do") {
+  Pair p(options_with(start_psn(), 512));
+  const Sge out = p.station_a.sge(0, 8);
+  SendRequest r = p.request(Opcode::send_with_imm, 1, {&out, 1});
+  r.imm_high = 1;
+  const PostStatus status = p.a.send(r);
+  CHECK(status.code == Code::invalid_argument);
+  CHECK(std::string_view(status.reason).find("set imm_high to 0") != std::string_view::npos);
+}
+
 TEST_CASE("both directions at once") {
   PairOptions o = options_with(start_psn(), 512);
   Pair p(o);

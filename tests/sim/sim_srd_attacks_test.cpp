@@ -3,69 +3,12 @@
 // parked or recorded, acknowledgements that lie, and a network that comes back after long.
 #include <vector>
 
-#include "lib/wire/icrc.hpp"
-#include "lib/wire/srd_parse.hpp"
-#include "tests/sim/pair.hpp"
-#include "tests/sim/srd_two.hpp"
-#include "tests/support/catch.hpp"
+#include "tests/sim/srd_wiretap.hpp"
 
 using namespace weft;
 using namespace weft::test;
 using engine::Count;
-
-namespace {
-
-struct Two : SrdTwo {
-  std::vector<SentFrame> recorded;  // what a sent
-
-  explicit Two(const SrdOptions& options = {}) : SrdTwo(options) { record(); }
-  void record() {
-    a.life().tap->judge = [this](const SentFrame& frame) {
-      recorded.push_back(frame);
-      return true;
-    };
-  }
-  std::vector<Completion> wait(size_t count, Duration limit = Duration::from_s(10)) {
-    std::vector<Completion> all;
-    (void)world.run_until(
-        [&] {
-          for (const Completion& c : a.sent()) all.push_back(c);
-          return all.size() >= count;
-        },
-        limit);
-    REQUIRE(all.size() == count);
-    return all;
-  }
-  void add(uint64_t id) {
-    const Sge in = a.sge(0, 8);
-    SendRequest r = request(Opcode::fetch_add, id, {&in, 1}, 64);
-    r.compare_add = 1;
-    REQUIRE(a.post(b, r));
-  }
-  void inject(SrdStation& to, const SentFrame& frame) {
-    sim::Packet* const packet = world.network.pool().take();
-    packet->path = frame.path;
-    packet->length = static_cast<uint32_t>(frame.bytes.size());
-    packet->ip_id = frame.ip_id;
-    packet->ecn = 0;
-    std::memcpy(packet->bytes, frame.bytes.data(), frame.bytes.size());
-    to.host().arrive(packet, world.network.now());
-    world.run_for(Duration::from_us(5));
-  }
-  // `frame` with other headers, signed again.
-  static SentFrame forged(SentFrame frame, const std::function<void(wire::SrdBase&)>& change) {
-    auto& base = *reinterpret_cast<wire::SrdBase*>(frame.bytes.data());
-    change(base);
-    const wire::OuterHeader outer{&frame.path.source, &frame.path.destination,
-                                  frame.path.source_port, frame.path.destination_port, frame.ip_id};
-    const auto length = static_cast<uint32_t>(frame.bytes.size());
-    const uint32_t crc = wire::icrc(outer, frame.bytes.data(), length);
-    std::memcpy(&frame.bytes[length - 4], &crc, 4);
-    return frame;
-  }
-};
-
-}  // namespace
+using Two = SrdWiretap;
 
 TEST_CASE("replayed packets change nothing, threat:A10 threat:A26") {
   Two t;
@@ -198,6 +141,45 @@ TEST_CASE("a stream is not replaced by one who does not get our answers") {
   CHECK(t.b.word(64) == 2);
 }
 
+TEST_CASE("first packets from nobody take few places, and real ones still get in, threat:A17") {
+  SrdOptions o;
+  o.stations = 4;
+  o.config.max_peers = 4096;
+  Two t(o);
+  t.add(0);
+  t.wait(1);
+  const SentFrame first = t.recorded.front();
+  uint32_t name = 0;
+  const auto flood = [&](uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      SentFrame frame = first;
+      ++name;
+      frame.path.source =
+          Gid::from_ipv4(10, static_cast<uint8_t>(name >> 16), static_cast<uint8_t>(name >> 8),
+                         static_cast<uint8_t>(name));
+      t.inject(t.b, Two::forged(frame, [](wire::SrdBase& base) { base.incarnation = 0u; }),
+               Duration::from_ns(500));
+    }
+  };
+  flood(6000);
+  t.world.run_for(Duration::from_us(50));
+  CHECK(t.b.engine().peer_count() <= 4096 / 4 + 2);
+  CHECK(t.b.count(Count::peers_challenged) == 6000 - 4096 / 4 + 1);
+  for (const size_t real : {2, 3}) {
+    SrdStation& s = t.world[real];
+    const Sge in = s.sge(0, 8);
+    SendRequest r = t.request(Opcode::fetch_add, 1, {&in, 1}, 128);
+    r.compare_add = 1;
+    REQUIRE(s.post(t.b, r));
+    REQUIRE(t.world.run_until([&] { return !s.sent().empty(); }, Duration::from_ms(1)));
+    CHECK(s.count(Count::rx_resets) == 1);  // it was challenged
+  }
+  CHECK(t.b.word(128) == 2);
+  flood(100);
+  t.add(2);
+  CHECK(t.wait(1)[0].status == Status::success);
+}
+
 TEST_CASE("acknowledgements of what was never sent are ignored, threat:A09 threat:A11") {
   Two t;
   std::vector<SentFrame> acks;
@@ -255,4 +237,87 @@ TEST_CASE("a lost packet delays its own message only, threat:A22") {
   const auto done = t.wait(20);
   CHECK(done.back().id == 1);
   for (size_t i = 0; i < 19; ++i) CHECK(done[i].id == i + 2);
+}
+
+TEST_CASE("acknowledgements that come 64 times open nothing, threat:A09") {
+  Duration took[2];
+  for (const bool split : {false, true}) {
+    SrdOptions o;
+    o.memory = 16u << 20;
+    o.capabilities.in_flight_limit = 64u << 10;  // that is what bounds the rate
+    o.link.delay = Duration::from_us(50);
+    Two t(o);
+    t.a.life().tap->judge = nullptr;
+    std::vector<std::pair<Instant, SentFrame>> acks;
+    t.b.life().tap->judge = [&](const SentFrame& frame) {
+      if (split && frame.opcode() == static_cast<uint8_t>(wire::SrdOpcode::acknowledge))
+        acks.emplace_back(t.world.network.now() + Duration::from_us(51), frame);
+      return true;
+    };
+    uint64_t most = 0;
+    t.a.life().after_turn = [&] {
+      while (!acks.empty() && acks.front().first <= t.world.network.now()) {
+        for (int i = 0; i < 63; ++i) t.inject(t.a, acks.front().second, {});
+        acks.erase(acks.begin());
+      }
+      const engine::srd::Peer* const peer = t.a.engine().peer(0);
+      if (peer->tx.flight != nullptr) most = std::max(most, peer->tx.flight->flow.in_flight());
+    };
+    const Instant begun = t.world.network.now();
+    const Sge out = t.a.sge(0, 8u << 20);
+    REQUIRE(t.a.post(t.b, t.request(Opcode::write, 1, {&out, 1})));
+    t.wait(1);
+    took[split] = t.world.network.now() - begun;
+    CHECK(most > o.capabilities.in_flight_limit / 2);
+    CHECK(most <= 2 * o.capabilities.in_flight_limit);
+  }
+  CHECK(took[1].ps * 100 >= took[0].ps * 95);
+}
+
+TEST_CASE("a queue that nobody polls stops its own queue pair only, threat:A21") {
+  Two t;
+  engine::CompletionQueue unpolled(8);
+  const Result<engine::srd::QueuePair*> made =
+      t.b.engine().create_qp({.type = QpType::srd,
+                              .domain = SrdStation::kDomain,
+                              .send_cq = &unpolled,
+                              .recv_cq = &unpolled});
+  REQUIRE(made);
+  engine::srd::QueuePair* const stalled = *made;
+  QueuePairAttributes change;
+  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+    change.state = state;
+    REQUIRE(t.b.engine().modify_qp(*stalled, change));
+  }
+  const Sge in = t.b.sge(0, 64), out = t.a.sge(0, 64);
+  for (uint64_t i = 0; i < 64; ++i) {
+    const RecvRequest r{i, {&in, 1}};
+    REQUIRE(t.b.engine().post_recv(*stalled, {&r, 1}));
+  }
+  change = {};
+  change.path = AddressVector{.destination = t.b.host().address()};
+  change.dest_qpn = stalled->number;
+  REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
+  for (uint64_t i = 0; i < 64; ++i) {
+    const SendRequest r = t.request(Opcode::send, i, {&out, 1});
+    REQUIRE(t.a.engine().post_send(t.a.qp(), {&r, 1}, t.world.network.now()));
+  }
+  for (uint64_t i = 0; i < 32; ++i) t.add(100 + i);  // to the other one, at the same time
+  uint32_t sent = 0, refused = 0, added = 0;
+  for (const Completion& c : t.wait(96)) {
+    const bool ok = c.status == Status::success;
+    if (c.id >= 100)
+      added += ok;
+    else
+      ++(ok ? sent : refused);
+  }
+  CHECK(added == 32);
+  CHECK(t.b.word(64) == 32);
+  CHECK(sent + refused == 64);
+  CHECK(refused > 0);
+  CHECK(stalled->state == QpState::err);
+  CHECK(t.b.qp().state == QpState::rts);
+  CHECK(t.a.qp().state == QpState::rts);
+  CHECK(t.b.count(Count::cq_overruns) >= 1);
+  t.b.engine().destroy_qp(stalled);
 }

@@ -168,3 +168,65 @@ TEST_CASE("order survives a restart of the receiver") {
   REQUIRE(got.size() == kReceives);
   for (uint32_t i = 0; i < kReceives; ++i) CHECK(got[i].imm_or_key == 11 + i);
 }
+
+// Numbers of very different size: their sum depends on the order.
+TEST_CASE("ordered WRITE_ADDs are added in the order of posting, others are not") {
+  constexpr uint32_t kElements = 2000, kAdds = 24;
+  for (const bool ordered : {true, false}) {
+    bool same = true;
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      INFO("seed " << seed);
+      SrdTwo t(options(seed, true));
+      std::memset(t.b.at(0), 0, 4 * kElements);
+      base::Random random(seed);
+      std::vector<float> sum(kElements);
+      for (uint32_t k = 0; k < kAdds; ++k) {
+        for (uint32_t i = 0; i < kElements; ++i) {
+          const auto odd = static_cast<float>(random.below(1000));
+          const float value = random.below(2) == 0 ? odd * 1e6f : odd * 1e-3f;
+          std::memcpy(t.a.at(4 * (k * kElements + i)), &value, 4);
+          sum[i] += value;
+        }
+        const Sge out = t.a.sge(size_t{4} * k * kElements, 4 * kElements);
+        SendRequest r = t.request(Opcode::write_add, k, {&out, 1});
+        r.element = Element::fp32;
+        if (ordered) r.flags = r.flags | SendFlags::ordered;
+        REQUIRE(t.a.post(t.b, r));
+      }
+      uint32_t done = 0;
+      REQUIRE(t.world.run_until([&] {
+        for (const Completion& c : t.a.sent()) done += c.status == Status::success;
+        return done == kAdds;
+      }));
+      same = same && std::memcmp(t.b.at(0), sum.data(), 4 * kElements) == 0;
+    }
+    CHECK(same == ordered);
+  }
+}
+
+TEST_CASE("an ordered WRITE_ADD that fails, or is left behind, does not hold up the next") {
+  SrdTwo t(options(1, false));
+  const Sge out = t.a.sge(0, 8);
+  t.a.word(0) = 1;
+  uint32_t ok = 0, bad = 0;
+  t.a.life().after_turn = [&] {
+    for (const Completion& c : t.a.sent()) ++(c.status == Status::success ? ok : bad);
+  };
+  const auto post = [&](bool spoilt) {
+    SendRequest r = t.request(Opcode::write_add, 1, {&out, 1});
+    r.element = Element::int64;
+    r.flags = r.flags | SendFlags::ordered;
+    if (spoilt) r.rkey.value ^= 1;
+    REQUIRE(t.a.post(t.b, r));
+  };
+  for (int i = 0; i < 10; ++i) post(i % 3 == 0);
+  REQUIRE(t.world.run_until([&] { return ok + bad == 10; }));
+  CHECK(ok == 6);
+  CHECK(t.b.word(0) == 6);
+  for (int i = 0; i < 3; ++i) post(false);
+  t.b.restart();  // the first may or may not be lost, the others go to the next process
+  REQUIRE(t.world.run_until([&] { return ok + bad == 13; }));
+  for (int i = 0; i < 3; ++i) post(false);
+  REQUIRE(t.world.run_until([&] { return ok + bad == 16; }));
+  CHECK(ok >= 9);
+}

@@ -9,6 +9,23 @@ using namespace weft;
 using namespace weft::test;
 using engine::Count;
 
+namespace {
+
+// Has `from` add one to its own word in the memory of station 1.
+void add_one(SrdWorld& world, size_t from) {
+  world[from].word(0) = 1;
+  const Sge one = world[from].sge(0, 8);
+  SendRequest r;
+  r.opcode = Opcode::write_add;
+  r.element = Element::int64;
+  r.sges = {&one, 1};
+  r.remote_address = world[1].address_of(64 + 8 * from);
+  r.rkey = RKey{world[1].key()};
+  REQUIRE(world[from].post(world[1], r));
+}
+
+}  // namespace
+
 TEST_CASE("a rested sender begins a new stream, and nothing of the old one is heard, threat:A25") {
   SrdOptions o;
   o.stations = 4;
@@ -37,30 +54,91 @@ TEST_CASE("a rested sender begins a new stream, and nothing of the old one is he
   };
   for (int i = 0; i < 3; ++i) CHECK(add(0) == Status::success);
   std::vector<SentFrame> old = recorded;
-  world.run_for(Duration::from_ms(2500));
+  world.run_for(Duration::from_ms(6500));
   CHECK(add(2) == Status::success);
   CHECK(add(3) == Status::success);  // station 0 is forgotten
   CHECK(world[1].count(Count::peers_forgotten) == 1);
   CHECK(world[1].word(64) == 5);
   const auto replay = [&] {
     for (const SentFrame& frame : old) {
-      sim::Packet* const packet = world.network.pool().take();
-      packet->path = frame.path;
-      packet->length = static_cast<uint32_t>(frame.bytes.size());
-      packet->ip_id = frame.ip_id;
-      std::memcpy(packet->bytes, frame.bytes.data(), frame.bytes.size());
-      world[1].host().arrive(packet, world.network.now());
+      world[1].hear(frame);
       world.run_for(Duration::from_us(5));
     }
   };
   replay();
   CHECK(world[1].word(64) == 5);
   CHECK(world[1].count(Count::rx_stale_stream) >= 3);
-  world.run_for(Duration::from_ms(2500));
+  world.run_for(Duration::from_ms(6500));
   for (int i = 0; i < 3; ++i) CHECK(add(0) == Status::success);
   CHECK(world[1].word(64) == 8);
   replay();
   CHECK(world[1].word(64) == 8);
+}
+
+TEST_CASE("who still waits for an acknowledgement is not forgotten, threat:A25") {
+  SrdOptions o;
+  o.stations = 7;
+  o.config.max_peers = 4;
+  SrdWorld world(o);
+  // Executed, and then nothing gets through for most of the sender's patience.
+  world[1].life().tap->judge = [&](const SentFrame& frame) {
+    return frame.path.destination != world[0].host().address();
+  };
+  add_one(world, 0);
+  world.run_for(Duration::from_ms(1));
+  CHECK(world[1].word(64) == 1);
+  world[0].life().tap->judge = [](const SentFrame&) { return false; };
+  world.run_for(Duration::from_ms(3500));
+  for (const size_t other : {2, 3, 4, 5, 6}) {
+    add_one(world, other);
+    world.run_for(Duration::from_ms(10));
+  }
+  world[0].life().tap->judge = world[1].life().tap->judge = nullptr;
+  std::vector<Completion> done;
+  REQUIRE(world.run_until([&] {
+    for (const Completion& c : world[0].sent()) done.push_back(c);
+    return !done.empty();
+  }));
+  CHECK(done[0].status == Status::success);
+  world.run_for(Duration::from_ms(100));
+  CHECK(world[1].word(64) == 1);
+}
+
+TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17") {
+  SrdOptions o;
+  o.stations = 3;
+  o.config.max_peers = 4;  // one may be a stranger
+  SrdWorld world(o);
+  bool hears_2 = false;
+  std::vector<SentFrame> challenges;
+  world[1].life().tap->judge = [&](const SentFrame& frame) {
+    if (frame.path.destination != world[0].host().address()) return hears_2;
+    challenges.push_back(frame);
+    return false;
+  };
+  add_one(world, 2);  // it is executed, and nobody tells
+  world.run_for(Duration::from_ms(1));
+  CHECK(world[1].word(80) == 1);
+  add_one(world, 0);
+  world.run_for(Duration::from_ms(1));
+  CHECK(world[1].count(Count::peers_challenged) == 1);
+  hears_2 = true;  // ours is known then, and there is room again
+  world.run_for(Duration::from_ms(20));
+  add_one(world, 2);
+  world.run_for(Duration::from_ms(1));
+  CHECK(world[1].word(80) == 2);
+  add_one(world, 0);
+  world.run_for(Duration::from_ms(1));
+  world[1].life().tap->judge = nullptr;
+  REQUIRE(!challenges.empty());
+  REQUIRE(challenges[0].opcode() == static_cast<uint8_t>(wire::SrdOpcode::reset));
+  world[0].hear(challenges[0]);
+  size_t done = 0;
+  REQUIRE(world.run_until([&] {
+    for (const Completion& c : world[0].sent()) done += c.status == Status::success;
+    return done == 2;
+  }));
+  CHECK(world[1].word(64) == 2);
 }
 
 TEST_CASE("a READ to a peer that begins a new stream meanwhile is answered") {
@@ -137,4 +215,42 @@ TEST_CASE("WRITE_ADD of each type happens once, whatever is lost, repeated and r
   }
   CHECK(t.a.count(Count::tx_retransmits) > 0);
   CHECK(t.b.count(Count::rx_duplicates) > 0);
+}
+
+TEST_CASE("WRITE_ADDs of several peers to the same elements lose nothing") {
+  SrdOptions o;
+  o.stations = 5;
+  o.seed = 3;
+  o.faults.loss = 50'000;
+  o.faults.dup = 100'000;
+  o.faults.reorder = 200'000;
+  o.faults.reorder_time = Duration::from_us(200);
+  SrdWorld world(o);
+  constexpr uint32_t kElements = 8000, kRounds = 20;
+  std::memset(world[0].at(0), 0, 4 * kElements);
+  size_t done = 0;
+  for (uint32_t from = 1; from < 5; ++from) {
+    for (uint32_t i = 0; i < kElements; ++i) {
+      const auto value = static_cast<float>(from * (i % 100));
+      std::memcpy(world[from].at(4 * i), &value, 4);
+    }
+    const Sge out = world[from].sge(0, 4 * kElements);
+    SendRequest r;
+    r.opcode = Opcode::write_add;
+    r.element = Element::fp32;
+    r.sges = {&out, 1};
+    r.remote_address = world[0].address_of(0);
+    r.rkey = RKey{world[0].key()};
+    for (uint32_t i = 0; i < kRounds; ++i) REQUIRE(world[from].post(world[0], r));
+  }
+  REQUIRE(world.run_until([&] {
+    for (uint32_t from = 1; from < 5; ++from)
+      for (const Completion& c : world[from].sent()) done += c.status == Status::success;
+    return done == 4 * kRounds;
+  }));
+  for (uint32_t i = 0; i < kElements; ++i) {
+    float sum;
+    std::memcpy(&sum, world[0].at(4 * i), 4);
+    REQUIRE(sum == static_cast<float>((1 + 2 + 3 + 4) * (i % 100) * kRounds));
+  }
 }

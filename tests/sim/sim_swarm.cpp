@@ -2,9 +2,9 @@
 // Runs the swarm over a range of seeds. Says nothing about a seed that holds; a seed that does not
 // prints what went wrong and the command that repeats it, also when the engine crashes or hangs.
 //
-//   sim_swarm [--first S] [--seeds N] [--packets P] [--json] [--hashes] [--verbose]
+//   sim_swarm [--srd] [--first S] [--seeds N] [--packets P] [--json] [--hashes] [--verbose]
 //
-// Stops after N seeds, or after the seed that completes P packets.
+// Stops after N seeds, or after the seed that completes P packets. --srd: SRD's swarm, not RoCE's.
 #include <unistd.h>
 
 #include <csignal>
@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/sim/swarm.hpp"
+#include "tests/sim/srd_swarm.hpp"
 
 namespace {
 
@@ -22,16 +22,17 @@ struct Options {
   uint64_t first = 1;
   uint64_t seeds = 0;    // 0: until `packets`
   uint64_t packets = 0;  // 0: until `seeds`
-  bool json = false, hashes = false, verbose = false;
+  bool srd = false, json = false, hashes = false, verbose = false;
 };
 
-char replay[128];
+char replay[160];
 constexpr unsigned kSecondsPerSeed = 300;
 
-void note_seed(uint64_t seed) {
-  std::snprintf(replay, sizeof replay,
-                "\nseed %llu crashed or hung; replay: sim_swarm --first %llu --seeds 1 --verbose\n",
-                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
+void note_seed(uint64_t seed, const char* which) {
+  std::snprintf(
+      replay, sizeof replay,
+      "\nseed %llu crashed or hung; replay: sim_swarm%s --first %llu --seeds 1 --verbose\n",
+      static_cast<unsigned long long>(seed), which, static_cast<unsigned long long>(seed));
   alarm(kSecondsPerSeed);
 }
 
@@ -44,8 +45,8 @@ extern "C" void on_signal(int number) {
 
 [[noreturn]] void usage() {
   std::fprintf(stderr,
-               "usage: sim_swarm [--first SEED] [--seeds N] [--packets N] [--json] [--hashes] "
-               "[--verbose]\n");
+               "usage: sim_swarm [--srd] [--first SEED] [--seeds N] [--packets N] [--json] "
+               "[--hashes] [--verbose]\n");
   std::exit(2);
 }
 
@@ -61,6 +62,8 @@ Options parse(int argc, char** argv) {
       char* end = nullptr;
       *number = std::strtoull(argv[i], &end, 10);
       if (end == argv[i] || *end != '\0') usage();
+    } else if (argument == "--srd") {
+      o.srd = true;
     } else if (argument == "--json") {
       o.json = true;
     } else if (argument == "--hashes") {
@@ -134,17 +137,20 @@ int main(int argc, char** argv) {
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGALRM})
     std::signal(number, &on_signal);
   Summary summary;
+  const char* const which = options.srd ? " --srd" : "";
   for (uint64_t seed = options.first;; ++seed) {
     if (options.seeds != 0 && summary.seeds == options.seeds) break;
     if (options.packets != 0 && summary.packets >= options.packets) break;
-    note_seed(seed);
-    const SwarmResult r = weft::test::run_swarm(seed);
+    note_seed(seed, which);
+    const SwarmResult r =
+        options.srd ? weft::test::run_srd_swarm(seed) : weft::test::run_swarm(seed);
     summary.add(r);
     if (!r.violation.empty())
       std::printf(
-          "seed %llu failed at %lld ns: %s\n  replay: sim_swarm --first %llu --seeds 1 "
+          "seed %llu failed at %lld ns: %s\n  replay: sim_swarm%s --first %llu --seeds 1 "
           "--verbose\n",
-          ull(seed), static_cast<long long>(r.end.ps / 1000), r.violation.c_str(), ull(seed));
+          ull(seed), static_cast<long long>(r.end.ps / 1000), r.violation.c_str(), which,
+          ull(seed));
     if (options.hashes) std::printf("seed %llu hash %016llx\n", ull(seed), ull(r.hash));
     if (options.verbose)
       std::printf("seed %llu: %llu packets, %llu requests, %llu failures, %lld us\n", ull(seed),

@@ -26,7 +26,7 @@ struct SpineOptions {
 class Leaf final : public sim::Node {
  public:
   Leaf(sim::Network& network, sim::Node& end, const SpineOptions& options)
-      : network_(network), cut(options.spines), loss_ppm(options.spines) {
+      : network_(network), cut(options.spines), loss_ppm(options.spines), sent(options.spines) {
     for (uint32_t i = 0; i < options.spines; ++i) {
       sim::LinkOptions link;
       const int64_t factor = i == options.slow_spine ? options.slowness : 1;
@@ -40,7 +40,7 @@ class Leaf final : public sim::Node {
   }
 
   void arrive(sim::Packet* packet, Instant now) override {
-    const uint32_t mixed = packet->path.source_port * 0x9E3779B1u;
+    const uint32_t mixed = (packet->path.source_port ^ salt) * 0x9E3779B1u;
     const uint32_t spine = static_cast<uint32_t>((mixed >> 16) % spines_.size());
     ++sent[spine];
     if (!cut[spine] && (loss_ppm[spine] == 0 || random_.below(1'000'000) >= loss_ppm[spine])) {
@@ -66,23 +66,31 @@ class Leaf final : public sim::Node {
  public:
   std::vector<bool> cut;
   std::vector<uint32_t> loss_ppm;
-  std::map<uint32_t, uint64_t> sent;  // packets by spine
+  std::vector<uint64_t> sent;  // packets by spine
+  uint32_t salt = 0;           // another one: all routes change
   std::function<void(const sim::Packet&, Instant)> on_drop;
 };
 
-// The last switch before a host: everything for it goes down its link.
+// The last switch before the hosts: everything for one goes down its link.
 class Exit final : public sim::Node {
  public:
-  Exit(sim::Network& network, sim::Host& host, const sim::LinkOptions& link)
-      : down_(network.events(), network.pool(), host, link) {}
+  Exit(sim::Network& network, const sim::LinkOptions& link) : network_(network), link_(link) {}
+  void lead_to(sim::Host& host) {
+    down_.push_back({&host.address(),
+                     std::make_unique<sim::Link>(network_.events(), network_.pool(), host, link_)});
+  }
   void arrive(sim::Packet* packet, Instant now) override {
     if (on_arrival) on_arrival(*packet, now);
-    (void)down_.send(packet);
+    for (auto& [address, link] : down_)
+      if (*address == packet->path.destination) return (void)link->send(packet);
+    network_.pool().give(packet);
   }
   std::function<void(const sim::Packet&, Instant)> on_arrival;
 
  private:
-  sim::Link down_;
+  sim::Network& network_;
+  const sim::LinkOptions link_;
+  std::vector<std::pair<const Gid*, std::unique_ptr<sim::Link>>> down_;
 };
 
 struct SrdSpines {
@@ -93,7 +101,8 @@ struct SrdSpines {
     link.queue_bytes = 4u << 20;
     for (uint32_t i = 0; i < 2; ++i) {
       stations.push_back(std::make_unique<SrdStation>(network, i, options));
-      exits.push_back(std::make_unique<Exit>(network, stations[i]->host(), link));
+      exits.push_back(std::make_unique<Exit>(network, link));
+      exits.back()->lead_to(stations[i]->host());
     }
     for (uint32_t i = 0; i < 2; ++i) {
       leaves.push_back(std::make_unique<Leaf>(network, *exits[1 - i], spines));
@@ -113,15 +122,18 @@ struct SrdSpines {
   std::vector<std::unique_ptr<Leaf>> leaves;
 };
 
-// `a` WRITEs to `b` all the time: `depth` messages of `bytes` are outstanding, and when each was
-// posted and completed is known.
+// `from` WRITEs to `to` all the time: `depth` messages of `bytes` are outstanding, and when each
+// was posted and completed is known.
 class Stream {
  public:
-  Stream(SrdSpines& net, uint32_t bytes, uint32_t depth) : net_(net), bytes_(bytes) {
-    net.a().life().after_turn = [this] { step(); };
+  Stream(sim::Network& network, SrdStation& from, SrdStation& to, uint32_t bytes, uint32_t depth)
+      : network_(network), from_(from), to_(to), bytes_(bytes) {
+    from_.life().after_turn = [this] { step(); };
     for (uint32_t i = 0; i < depth; ++i) post();
   }
-  ~Stream() { net_.a().life().after_turn = nullptr; }
+  Stream(SrdSpines& net, uint32_t bytes, uint32_t depth)
+      : Stream(net.network, net.a(), net.b(), bytes, depth) {}
+  ~Stream() { from_.life().after_turn = nullptr; }
   void stop() { stopped_ = true; }
 
   uint64_t bytes() const { return done_ * bytes_; }
@@ -135,27 +147,29 @@ class Stream {
 
  private:
   void step() {
-    for (const Completion& c : net_.a().sent()) {
+    for (const Completion& c : from_.sent()) {
       REQUIRE(c.status == Status::success);
       ++done_;
-      latencies.push_back(static_cast<double>((net_.network.now() - began_[c.id]).ps) / 1e6);
+      latencies.push_back(static_cast<double>((network_.now() - began_[c.id]).ps) / 1e6);
       began_.erase(c.id);
       if (!stopped_) post();
     }
   }
   void post() {
-    const Sge sge = net_.a().sge(0, bytes_);
+    const Sge sge = from_.sge(0, bytes_);
     SendRequest r;
     r.id = posted_++;
     r.opcode = Opcode::write;
     r.sges = {&sge, 1};
-    r.remote_address = net_.b().address_of(0);
-    r.rkey = RKey{net_.b().key()};
-    began_[r.id] = net_.network.now();
-    REQUIRE(net_.a().post(net_.b(), r));
+    r.remote_address = to_.address_of(0);
+    r.rkey = RKey{to_.key()};
+    began_[r.id] = network_.now();
+    REQUIRE(from_.post(to_, r));
   }
 
-  SrdSpines& net_;
+  sim::Network& network_;
+  SrdStation& from_;
+  SrdStation& to_;
   const uint32_t bytes_;
   uint64_t posted_ = 0, done_ = 0;
   bool stopped_ = false;

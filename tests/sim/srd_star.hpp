@@ -2,6 +2,7 @@
 // SRD stations around one switch with ECN, as incasts want it: many senders, one receiver.
 #pragma once
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/registry.hpp"
 #include "lib/sim/switch_node.hpp"
 #include "tests/sim/srd_world.hpp"
@@ -15,7 +16,7 @@ inline constexpr Duration kStarRtt = Duration::from_us(10);
 // The options of stations whose flows `controller` controls; "none" and "halved" have none.
 inline SrdOptions controlled(const std::string& controller, SrdOptions o = {}) {
   const congestion::Conditions network{
-      .line = Rate{int64_t{kStarMbps} * 1'000'000}, .rtt = kStarRtt, .network = {}};
+      .line = Rate{int64_t{kStarMbps} * o.rails * 1'000'000}, .rtt = kStarRtt, .network = {}};
   o.config.halves = controller == "halved";
   o.capabilities.in_flight_limit = 8u << 20;
   const Result<congestion::Preset> credit = congestion::make_preset("rccc", network);
@@ -28,31 +29,38 @@ inline SrdOptions controlled(const std::string& controller, SrdOptions o = {}) {
   return o;
 }
 
-// Station 0 is on port 0 of the switch, and so on. Cables take 2 us each way.
+using SrdStations = std::vector<std::unique_ptr<SrdStation>>;
+
+// A switch between the stations: number 0 on port 0, and so on. Cables take 2 us each way.
+inline std::unique_ptr<sim::SwitchNode> star_of(sim::Network& network, SrdStations& stations,
+                                                uint64_t buffer) {
+  std::vector<sim::Host*> hosts;
+  for (auto& station : stations) hosts.push_back(&station->host());
+  sim::SwitchOptions o;
+  o.mbps.assign(hosts.size(), kStarMbps);
+  o.delay = Duration::from_us(2);
+  o.buffer = buffer;
+  // UEC's thresholds: 0.2 and 0.8 of the product of bandwidth and delay.
+  o.kmin_us = 2;
+  o.kmax_us = 8;
+  o.pmax = 1;
+  o.telemetry = false;
+  Result<std::unique_ptr<sim::Switch>> made = sim::Switch::make(o, network.pool(), network.now());
+  WEFT_CHECK(made);
+  auto node = std::make_unique<sim::SwitchNode>(network, std::move(*made), hosts);
+  sim::LinkOptions link;
+  link.rate = Rate{int64_t{kStarMbps} * 1'000'000};
+  link.delay = {};
+  link.queue_bytes = 1u << 16;
+  for (sim::Host* host : hosts) network.uplink(*host, *node, link);
+  return node;
+}
+
 struct SrdStar {
   explicit SrdStar(const SrdOptions& options, uint64_t buffer = 32u << 20) {
-    std::vector<sim::Host*> hosts;
-    for (uint32_t i = 0; i < options.stations; ++i) {
+    for (uint32_t i = 0; i < options.stations; ++i)
       stations.push_back(std::make_unique<SrdStation>(network, i, options));
-      hosts.push_back(&stations.back()->host());
-    }
-    sim::SwitchOptions o;
-    o.mbps.assign(options.stations, kStarMbps);
-    o.delay = Duration::from_us(2);
-    o.buffer = buffer;
-    // UEC's thresholds: 0.2 and 0.8 of the product of bandwidth and delay.
-    o.kmin_us = 2;
-    o.kmax_us = 8;
-    o.pmax = 1;
-    o.telemetry = false;
-    Result<std::unique_ptr<sim::Switch>> made = sim::Switch::make(o, network.pool(), network.now());
-    REQUIRE(made);
-    node = std::make_unique<sim::SwitchNode>(network, std::move(*made), hosts);
-    sim::LinkOptions link;
-    link.rate = Rate{int64_t{kStarMbps} * 1'000'000};
-    link.delay = {};
-    link.queue_bytes = 1u << 16;
-    for (sim::Host* host : hosts) network.uplink(*host, *node, link);
+    node = star_of(network, stations, buffer);
   }
   SrdStation& operator[](size_t i) { return *stations[i]; }
   bool run_until(const std::function<bool()>& done, Duration limit) {
@@ -63,7 +71,7 @@ struct SrdStar {
   }
 
   sim::Network network;
-  std::vector<std::unique_ptr<SrdStation>> stations;
+  SrdStations stations;
   std::unique_ptr<sim::SwitchNode> node;
 };
 

@@ -5,20 +5,37 @@
 #include <algorithm>
 
 #include "lib/base/check.hpp"
+#include "providers/port/middleware/rails_port.hpp"
 
 namespace weft::test {
 
-SrdLife::SrdLife(sim::Network& network, sim::Host& host, const engine::srd::Config& config,
-                 uint64_t seed, const middleware::FaultOptions& faults,
-                 const engine::Capabilities& capabilities)
+namespace {
+
+constexpr uint32_t kNextRail = 1000;  // between the numbers of a station's hosts
+
+std::unique_ptr<engine::Port> port_of(std::span<sim::Host* const> hosts,
+                                      const engine::Capabilities& capabilities) {
+  std::vector<std::unique_ptr<engine::Port>> ports;
+  for (sim::Host* host : hosts)
+    ports.push_back(std::make_unique<port::SimPort>(*host, capabilities));
+  if (ports.size() == 1) return std::move(ports[0]);
+  Result<std::unique_ptr<engine::Port>> bundle = middleware::RailsPort::bundle(std::move(ports));
+  WEFT_CHECK(bundle);
+  return std::move(*bundle);
+}
+
+}  // namespace
+
+SrdLife::SrdLife(sim::Network& network, std::span<sim::Host* const> hosts,
+                 const engine::srd::Config& config, uint64_t seed,
+                 const middleware::FaultOptions& faults, const engine::Capabilities& capabilities)
     : random(seed), network_(network), received_(64), sending_(64) {
-  auto faulty =
-      std::make_unique<middleware::FaultPort>(std::make_unique<port::SimPort>(host, capabilities),
-                                              faults, [&network] { return network.now(); });
+  auto faulty = std::make_unique<middleware::FaultPort>(port_of(hosts, capabilities), faults,
+                                                        [&network] { return network.now(); });
   fault = faulty.get();
   tap = std::make_unique<TapPort>(std::move(faulty));
   engine = std::make_unique<engine::srd::Engine>(*tap, config, random);
-  host.notify(this, 0);
+  for (sim::Host* host : hosts) host->notify(this, 0);
 }
 
 void SrdLife::wake(Instant at) {
@@ -31,6 +48,7 @@ void SrdLife::on_event(Instant now, uint64_t argument) {
   if (argument == 0) return wake(now + Duration::from_ns(100));  // an arrival
   if (!alive_ || argument != ticket_) return;
   wakes_at_ = Instant::never();
+  if (now < paused_until_) return wake(paused_until_);
   turn(now);
 }
 
@@ -66,59 +84,89 @@ bool SrdLife::send(Instant now) {
 }
 
 SrdStation::SrdStation(sim::Network& network, uint32_t index, const SrdOptions& options)
-    : network_(network),
-      host_(network.add_host(sim::host_address(index))),
-      options_(options),
-      index_(index),
-      memory_(index, options.memory) {
+    : network_(network), options_(options), index_(index), memory_(index, options.memory) {
+  for (uint32_t rail = 0; rail < options.rails; ++rail)
+    hosts_.push_back(&network.add_host(sim::host_address(index + rail * kNextRail)));
   live(0);
 }
 
 void SrdStation::live(uint32_t life, int clock_ms) {
   engine::srd::Config config = options_.config;
   config.start = network_.now();
-  config.epoch += static_cast<uint32_t>(network_.now().ps / Duration::from_ms(1).ps) + life;
+  config.epoch += static_cast<uint32_t>(network_.now().ps / Duration::from_ms(1).ps);
+  // A process does not come back within as many milliseconds as the one before it had streams: its
+  // epochs could be those of the other.
+  config.epoch += life * 1000;
   config.epoch += static_cast<uint32_t>(clock_ms);
   middleware::FaultOptions faults = options_.faults;
   faults.seed = options_.seed * 1000 + index_;
-  all_lives_.push_back(std::make_unique<SrdLife>(network_, host_, config,
+  all_lives_.push_back(std::make_unique<SrdLife>(network_, hosts_, config,
                                                  options_.seed * 64 + index_ + life * 8, faults,
                                                  options_.capabilities));
   life_ = all_lives_.back().get();
-  send_cq_ = std::make_unique<engine::CompletionQueue>(65536);
-  recv_cq_ = std::make_unique<engine::CompletionQueue>(65536);
+  send_cq_ = std::make_unique<engine::CompletionQueue>(options_.cq_capacity);
+  recv_cq_ = std::make_unique<engine::CompletionQueue>(options_.cq_capacity);
   key_ = engine().keys().insert(memory_.data(), memory_.size(), Access::all, kDomain);
   engine::QpConfig qp = options_.qp;
   qp.type = QpType::srd;
   qp.domain = kDomain;
   qp.send_cq = send_cq_.get();
   qp.recv_cq = recv_cq_.get();
-  for (qp_ = nullptr;;) {  // numbers come in a secret order, each once
-    if (qp_ != nullptr) engine().destroy_qp(qp_);
-    const Result<engine::srd::QueuePair*> made = engine().create_qp(qp);
-    WEFT_CHECK(made);
-    qp_ = *made;
-    if (number_.value == 0 || qp_->number == number_) break;
-  }
+  const Result<engine::srd::QueuePair*> made = engine().create_qp(qp, number_);
+  WEFT_CHECK(made);
+  qp_ = *made;
+  WEFT_CHECK(number_.value == 0 || qp_->number == number_);
   number_ = qp_->number;
-  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
-    QueuePairAttributes change;
+  ready();
+}
+
+void SrdStation::ready() {
+  QueuePairAttributes change;
+  change.access = Access::all;
+  for (const QpState state : {QpState::reset, QpState::init, QpState::rtr, QpState::rts}) {
     change.state = state;
-    if (state == QpState::init) change.access = Access::all;
     WEFT_CHECK(engine().modify_qp(*qp_, change));
   }
+}
+
+void SrdStation::fail() {
+  QueuePairAttributes change;
+  change.state = QpState::err;
+  WEFT_CHECK(engine().modify_qp(*qp_, change));
+}
+
+void SrdStation::hear(const SentFrame& frame) {
+  sim::Packet* const packet = network_.pool().take();
+  packet->path = frame.path;
+  packet->length = static_cast<uint32_t>(frame.bytes.size());
+  packet->ip_id = frame.ip_id;
+  packet->ecn = frame.ecn;
+  std::memcpy(packet->bytes, frame.bytes.data(), frame.bytes.size());
+  sim::Host* to = hosts_[0];
+  for (sim::Host* host : hosts_)
+    if (host->address() == frame.path.destination) to = host;
+  to->arrive(packet, network_.now());
+}
+
+uint64_t SrdStation::total(engine::Count c) const {
+  uint64_t sum = 0;
+  for (const auto& life : all_lives_) sum += life->engine->counters()[c];
+  return sum;
 }
 
 void SrdStation::restart(bool same_number, int clock_ms) {
   life_->kill();
   if (!same_number) number_ = QpNum{};
-  while (!host_.received().empty()) network_.pool().give(host_.received().pop());
+  for (sim::Host* host : hosts_)
+    while (!host->received().empty()) network_.pool().give(host->received().pop());
   live(++lives_, clock_ms);
 }
 
 PostStatus SrdStation::recv(uint64_t id, const Sge& sge) {
   const RecvRequest request{id, {&sge, 1}};
-  return engine().post_recv(*qp_, {&request, 1});
+  const PostStatus status = engine().post_recv(*qp_, {&request, 1});
+  life_->kick();
+  return status;
 }
 
 PostStatus SrdStation::post(SrdStation& to, SendRequest request) {
@@ -127,7 +175,7 @@ PostStatus SrdStation::post(SrdStation& to, SendRequest request) {
   change.dest_qpn = to.number();
   WEFT_CHECK(engine().modify_qp(*qp_, change));
   const PostStatus status = engine().post_send(*qp_, {&request, 1}, network_.now());
-  life_->kick();
+  if (status.accepted != 0) life_->kick();
   return status;
 }
 
@@ -143,7 +191,8 @@ SrdWorld::SrdWorld(const SrdOptions& options) {
     stations.push_back(std::make_unique<SrdStation>(network, i, options));
   for (size_t i = 0; i < stations.size(); ++i)
     for (size_t j = i; j < stations.size(); ++j)
-      network.connect(stations[i]->host(), stations[j]->host(), options.link);
+      for (uint32_t rail = 0; rail < options.rails; ++rail)
+        network.connect(stations[i]->host(rail), stations[j]->host(rail), options.link);
 }
 
 bool SrdWorld::run_until(const std::function<bool()>& done, Duration limit) {

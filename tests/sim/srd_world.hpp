@@ -21,11 +21,15 @@ namespace weft::test {
 // What the driver is in real time. One life of a station: nothing happens after kill().
 class SrdLife final : public sim::EventHandler {
  public:
-  SrdLife(sim::Network& network, sim::Host& host, const engine::srd::Config& config, uint64_t seed,
-          const middleware::FaultOptions& faults, const engine::Capabilities& capabilities);
+  // Several hosts: a port on each, one device.
+  SrdLife(sim::Network& network, std::span<sim::Host* const> hosts,
+          const engine::srd::Config& config, uint64_t seed, const middleware::FaultOptions& faults,
+          const engine::Capabilities& capabilities);
 
   void kick() { wake(network_.now()); }
   void kill() { alive_ = false; }
+  // The process does not run until then; what arrives waits.
+  void pause(Duration d) { paused_until_ = network_.now() + d; }
   void on_event(Instant now, uint64_t argument) override;
 
   middleware::FaultPort* fault = nullptr;  // the tap's
@@ -41,6 +45,7 @@ class SrdLife final : public sim::EventHandler {
 
   sim::Network& network_;
   bool alive_ = true;
+  Instant paused_until_;
   Instant wakes_at_ = Instant::never();
   uint64_t ticket_ = 0;
   std::vector<engine::Frame> received_;
@@ -55,7 +60,9 @@ struct SrdOptions {
   engine::Capabilities capabilities = port::sim_capabilities();
   sim::LinkOptions link;
   size_t memory = 1u << 20;
+  uint32_t cq_capacity = 65536;
   uint32_t stations = 2;
+  uint32_t rails = 1;  // addresses of each station
   uint64_t seed = 1;
 };
 
@@ -71,7 +78,7 @@ class SrdStation {
   engine::srd::Engine& engine() { return *life_->engine; }
   engine::srd::QueuePair& qp() { return *qp_; }
   SrdLife& life() { return *life_; }
-  sim::Host& host() { return host_; }
+  sim::Host& host(uint32_t rail = 0) { return *hosts_[rail]; }
   QpNum number() const { return number_; }
   std::byte* at(size_t offset) const { return memory_.data() + offset; }
   uint64_t address_of(size_t offset) const { return reinterpret_cast<uint64_t>(at(offset)); }
@@ -79,8 +86,17 @@ class SrdStation {
   Sge sge(size_t offset, uint32_t length) const { return {at(offset), length, LKey{key_}}; }
   uint32_t key() const { return key_; }
   uint64_t count(engine::Count c) { return engine().counters()[c]; }
+  // Of all its processes together.
+  uint64_t total(engine::Count c) const;
+  // Of the next process.
+  SrdOptions& options() { return options_; }
 
+  // A frame that somebody has sent arrives here, once more perhaps.
+  void hear(const SentFrame& frame);
   PostStatus recv(uint64_t id, const Sge& sge);
+  // All that is posted is flushed: the queue pair goes to ERR. ready() has it work again.
+  void fail();
+  void ready();
   // `request` to the queue pair of `to`; remote_address and rkey are the caller's.
   PostStatus post(SrdStation& to, SendRequest request);
   std::vector<Completion> sent() { return drain(*send_cq_); }
@@ -91,7 +107,7 @@ class SrdStation {
   static std::vector<Completion> drain(engine::CompletionQueue& queue);
 
   sim::Network& network_;
-  sim::Host& host_;
+  std::vector<sim::Host*> hosts_;  // one for each address
   SrdOptions options_;
   uint32_t index_;
   uint32_t lives_ = 0;
@@ -104,7 +120,8 @@ class SrdStation {
   QpNum number_;
 };
 
-// Stations, each connected to each.
+// Stations, each connected to each; with several rails, each rail of theirs with the same one of
+// the others.
 struct SrdWorld {
   explicit SrdWorld(const SrdOptions& options = {});
   SrdStation& operator[](size_t i) { return *stations[i]; }

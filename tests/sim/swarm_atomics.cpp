@@ -51,6 +51,13 @@ std::string AddedWord::objection(uint64_t value) const {
   return "";
 }
 
+std::string SummedWord::objection(uint64_t value) const {
+  Pool pool(unknown_.begin(), unknown_.end());
+  if (value >= sum_ && explain(value - sum_, pool)) return "";
+  return "the word is " + std::to_string(value) + ", its WRITE_ADDs sum up to " +
+         std::to_string(sum_);
+}
+
 void SwappedWord::succeeded(uint64_t expected, uint64_t value, uint64_t original) {
   if (original == expected) {
     known_.push_back({expected, value});

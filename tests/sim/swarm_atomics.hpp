@@ -32,6 +32,18 @@ class AddedWord {
   std::vector<uint64_t> unknown_;
 };
 
+// A word that WRITE_ADDs go to, which return nothing. Addends are those of an AddedWord.
+class SummedWord {
+ public:
+  void succeeded(uint64_t addend) { sum_ += addend; }
+  void unknown(uint64_t addend) { unknown_.push_back(addend); }
+  std::string objection(uint64_t value) const;
+
+ private:
+  uint64_t sum_ = 0;
+  std::vector<uint64_t> unknown_;
+};
+
 // A word for CmpSwap. Each new value is unique.
 class SwappedWord {
  public:

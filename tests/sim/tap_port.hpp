@@ -34,14 +34,20 @@ class TapPort final : public engine::Port {
  public:
   explicit TapPort(std::unique_ptr<engine::Port> inner) : inner_(std::move(inner)) {}
 
-  // Called for each frame; false drops it.
+  // Called for each frame, or only for each `every`-th; false drops it.
   std::function<bool(const SentFrame&)> judge;
+  uint32_t every = 1;
 
   const engine::Capabilities& capabilities() const noexcept override {
     return inner_->capabilities();
   }
   Gid address() const noexcept override { return inner_->address(); }
+  std::span<const Gid> further_addresses() const noexcept override {
+    return inner_->further_addresses();
+  }
   QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
+  Result<void> join(const Gid& group) override { return inner_->join(group); }
+  void leave(const Gid& group) noexcept override { inner_->leave(group); }
   size_t receive(std::span<engine::Frame> frames) noexcept override {
     return inner_->receive(frames);
   }
@@ -52,7 +58,10 @@ class TapPort final : public engine::Port {
   }
 
  private:
+  bool passes(const engine::TxFrame& frame);
+
   std::unique_ptr<engine::Port> inner_;
+  uint32_t since_judged_ = 0;
 };
 
 }  // namespace weft::test

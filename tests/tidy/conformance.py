@@ -3,8 +3,10 @@
 """Which rules of RoCEv2 conformance (C-...) and which attacks (A..) are cited at code and at tests.
 
 Code cites as `//= roce:C-DUP-25` or `//= threat:A07` (ranges: `roce:C-STATE-55..57`), and further
-ids on that line count too; a test names the id in its name, tag or a comment. Fails when an id is
-unknown, or when one of required.txt is no longer covered. Usage: conformance.py [--json] [ROOT]
+ids on that line count too; a test names the id in its name, tag or a comment. What we do otherwise
+stands in a table, lib/engine/DEVIATIONS.md. Fails when an id is unknown, when a rule is neither
+covered nor in the table, or when one of required.txt is no longer covered.
+Usage: conformance.py [--json] [ROOT]
 """
 import argparse
 import json
@@ -16,6 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CODE_TREES = ("include", "lib", "providers")
 SUFFIXES = (".cpp", ".hpp", ".py", ".script", ".txt")
 ID = re.compile(r"\b(C-[A-Z]+-)(\d+)(?:\.\.(\d+))?|\b(A)(\d\d)\b(?:\.\.A?(\d\d)\b)?")
+DEVIATIONS = "lib/engine/DEVIATIONS.md"
+ROW = re.compile(r"^\| *(C-[A-Z]+-\d+) *\|([^|]+)\|([^|]+)\|$")
 CITES = re.compile(r"\b(?:roce:C-|threat:A\d)")
 STATUS = {(True, True): "covered", (True, False): "code only", (False, True): "test only",
           (False, False): "not yet"}
@@ -57,17 +61,34 @@ def places(root, folders, known, wants_mark):
     return found, unknown
 
 
-def table(rules, code, tests):
-    return [{"id": rule, "status": STATUS[rule in code, rule in tests],
+def deviations(root, known):
+    """The rules of the table, and what is wrong with its rows."""
+    path = root / DEVIATIONS
+    found, wrong = set(), []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
+        if not line.startswith("| C-"):
+            continue
+        row = ROW.match(line)
+        if row and row.group(1) in known and row.group(2).strip() and row.group(3).strip():
+            found.add(row.group(1))
+        else:
+            wrong.append(f"{DEVIATIONS}:{number}: wants | a known rule | what we do | why |")
+    return found, wrong
+
+
+def table(rules, code, tests, deviating):
+    return [{"id": rule, "status": ("deviates" if rule in deviating else
+                                    STATUS[rule in code, rule in tests]),
              "code": code.get(rule, []), "tests": tests.get(rule, [])} for rule in rules]
 
 
 def summary(rows, kind, word):
     part = [row for row in rows if row["id"].startswith(kind)]
-    count = {status: sum(row["status"] == status for row in part) for status in STATUS.values()}
+    count = {status: sum(row["status"] == status for row in part)
+             for status in (*STATUS.values(), "deviates")}
     done = count.pop("covered")
-    rest = ", ".join(f"{number} {status}" for status, number in count.items())
-    return f"{done} / {len(part)} {word} covered ({rest})"
+    rest = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    return f"{done} / {len(part)} {word} covered" + (f" ({rest})" if rest else "")
 
 
 def show(rows):
@@ -89,11 +110,13 @@ def main():
     known = set(rules)
     code, unknown_code = places(root, CODE_TREES, known, wants_mark=True)
     tests, unknown_tests = places(root, ("tests",), known, wants_mark=False)
-    rows = table(rules, code, tests)
-    status = {row["id"]: row["status"] for row in rows}
-    lost = [f"{rule} is required and {status.get(rule, 'in no list')}"
-            for rule in read_ids(HERE / "required.txt") if status.get(rule) != "covered"]
-    problems = unknown_code + unknown_tests + lost
+    deviating, bad_rows = deviations(root, known)
+    rows = table(rules, code, tests, deviating)
+    lost = [f"{rule} is required and {STATUS[rule in code, rule in tests]}"
+            for rule in read_ids(HERE / "required.txt") if rule not in code or rule not in tests]
+    open_rules = [f"{row['id']} is {row['status']}, and not in {DEVIATIONS}" for row in rows
+                  if row["id"].startswith("C-") and row["status"] not in ("covered", "deviates")]
+    problems = unknown_code + unknown_tests + bad_rows + open_rules + lost
 
     if options.json:
         print(json.dumps({"rules": rows, "problems": problems}, indent=1))

@@ -51,6 +51,7 @@ MAY_INCLUDE = {
     "simulator": "base congestion sim",  # bench/sim: the program weft_sim
     "coll": "base collective",  # bench/coll: the program weft_coll
     "switch": "base wire congestion engine sim port_udp",  # bench/switch: the program weft_switch
+    "script": "base wire engine verbs software",  # bench/script: the program weft_script
     "floors": "base port_udp port_shm engine wire memory",  # bench/raw_*: what lies below the API
     "tests": None,  # everything
 }
@@ -76,7 +77,7 @@ def room_of(path):
         return "floors"
     if parts[:2] == ["bench", "sim"] and len(parts) > 2:
         return "simulator"
-    if parts[0] == "bench" and len(parts) > 2 and parts[1] in ("coll", "switch"):
+    if parts[0] == "bench" and len(parts) > 2 and parts[1] in ("coll", "script", "switch"):
         return parts[1]
     if parts[0] in ("bench", "examples", "tests"):
         return parts[0]

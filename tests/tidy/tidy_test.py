@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tidy.py, tested: each rule finds its violation in a bad tree, and a clean tree has none."""
+"""tidy.py, tested: each rule finds its violation in a bad tree, and a clean tree has none. And
+conformance.py: what is neither cited nor a deviation is found."""
+import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,15 +15,30 @@ import tidy  # noqa: E402
 OPENING = f"// {tidy.SPDX}\n// What this is.\n"
 
 
+def write_tree(root, files):
+    """A tree of {path: text}."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
 def problems(files):
-    """The texts of what tidy says about a tree of {path: text}."""
+    """The texts of what tidy says about a tree."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder).resolve()
-        for name, text in files.items():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_tree(root, files)
         return [f"{n}:{line}: {text}" for n, line, text in tidy.Checker(root).run()]
+
+
+def conformance(files):
+    """The status of each rule in a tree, and the problems, as conformance.py tells them."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_tree(pathlib.Path(folder), files)
+        script = pathlib.Path(__file__).resolve().with_name("conformance.py")
+        told = json.loads(subprocess.run([sys.executable, str(script), "--json", folder],
+                                         capture_output=True, check=False).stdout)
+        return {row["id"]: row["status"] for row in told["rules"]}, told["problems"]
 
 
 class Tidy(unittest.TestCase):
@@ -89,6 +107,34 @@ class Tidy(unittest.TestCase):
         self.expect("bench/raw_a.cpp", include('"providers/port/shm/shm_port.hpp"'))
         self.expect("lib/novel/a.cpp", OPENING, "room novel has no row")
         self.expect("bench/weft_a.cpp", include("<iostream>"))
+
+
+class Conformance(unittest.TestCase):
+    CODE = {"lib/a.cpp": "//= roce:C-AV-98 roce:C-AV-99\n"}
+    TEST = {"tests/sim/a_test.cpp": "// C-AV-98 and C-AV-99\n"}
+    TABLE = {"lib/engine/DEVIATIONS.md": "| rule | what | why |\n| C-OPS-94 | no | it |\n"}
+
+    def test_what_a_rule_can_be(self):
+        status, said = conformance({**self.CODE, **self.TEST, **self.TABLE})
+        self.assertEqual([status[rule] for rule in ("C-AV-98", "C-OPS-94", "C-OPS-93")],
+                         ["covered", "deviates", "not yet"])
+        self.assertIn("C-OPS-93 is not yet, and not in lib/engine/DEVIATIONS.md", said)
+        self.assertFalse([text for text in said if "C-OPS-94" in text or "C-AV-98" in text])
+
+    def test_half_of_a_rule_is_none(self):
+        for half, state in ((self.CODE, "code only"), (self.TEST, "test only")):
+            self.assertIn(f"C-AV-99 is {state}, and not in lib/engine/DEVIATIONS.md",
+                          conformance(half)[1])
+
+    def test_rows_of_the_table(self):
+        for row in ("| C-OPS-999 | no | it |", "| C-OPS-94 | no |  |", "| C-OPS-94 | no |"):
+            status, said = conformance({"lib/engine/DEVIATIONS.md": row + "\n"})
+            self.assertEqual(status["C-OPS-94"], "not yet")
+            self.assertTrue([text for text in said if "DEVIATIONS.md:1: wants" in text], said)
+
+    def test_a_deviation_does_not_stand_for_a_required_citation(self):
+        table = {"lib/engine/DEVIATIONS.md": "| C-AV-98 | no | it |\n"}
+        self.assertIn("C-AV-98 is required and not yet", conformance(table)[1])
 
 
 if __name__ == "__main__":

@@ -118,6 +118,41 @@ TEST_CASE("af_packet: a frame to its own address comes back") {
   CHECK(got[0].ip_id == 7);
 }
 
+TEST_CASE("af_packet: frames of the groups that were joined, from udp too (C-OPS-87)") {
+  WEFT_NEEDS_VETH("af_packet: frames of the groups that were joined, from udp too (C-OPS-87)");
+  const auto raw = std::move(*open_raw("w1", "10.79.0.2"));
+  const auto udp = open_port("10.79.0.9");
+  Path path = path_between(*udp, *raw);
+  const Bytes bytes = frame_bytes(3, 500);
+  const Gid ours = Gid::from_ipv4(239, 129, 2, 3), twin = Gid::from_ipv4(239, 1, 2, 3);
+  const auto send = [&](engine::Port& from, const Gid& to) {
+    path.source = from.address();
+    path.destination = to;
+    const TxFrame frame[1] = {whole_frame(path, bytes)};
+    REQUIRE(from.transmit(frame) == 1);
+  };
+  REQUIRE(raw->join(ours));
+  send(*udp, twin);  // the same Ethernet address, another group
+  send(*udp, ours);
+  const std::vector<Got> got = drain(*raw, 1);
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].bytes == bytes);
+  CHECK(got[0].path.destination == ours);
+  CHECK(got[0].path.source == udp->address());
+  CHECK(counter(*raw, "af_packet_rx_foreign") >= 1);
+  // The other way, and not to itself unless it is a member.
+  REQUIRE(udp->join(twin));
+  path.source_port = 0xC123;
+  send(*raw, twin);
+  CHECK(drain(*udp, 1).size() == 1);
+  send(*raw, ours);
+  CHECK(drain(*raw, 1).size() == 1);
+  raw->leave(ours);
+  send(*udp, ours);
+  send(*raw, ours);
+  CHECK(drain(*raw, 0).empty());
+}
+
 TEST_CASE("af_packet: says what is wrong with an interface") {
   WEFT_NEEDS_VETH("af_packet: says what is wrong with an interface");
   CHECK(open_raw("nothing").error().code == Code::not_found);

@@ -167,6 +167,40 @@ TEST_CASE("a path that stays slow is tried more and more seldom, whatever the cl
   CHECK(probes == 10);  // 1, 2, 4 ... 512 ms
 }
 
+TEST_CASE("what is known of each path can be seen") {
+  PathSet paths;
+  paths.start(PathChoice::oblivious, 3, 64, 5);
+  (void)paths.take_sequence(0);
+  CHECK(paths.report(0).sent == 0);  // nobody has asked for it
+  paths.count_packets(true);
+  for (uint8_t path = 0; path < 3; ++path) CHECK(paths.report(path).health == PathHealth::good);
+  for (int round = 0; round < 32; ++round) {
+    for (uint8_t path = 0; path < 3; ++path) {
+      (void)paths.take_sequence(path);
+      paths.on_ack(path, path == 1 && round < 5, Instant{});
+      paths.on_rtt(path, Duration::from_us(path == 1 ? 100 : 10), Instant{});
+    }
+  }
+  CHECK(paths.report(0).health == PathHealth::good);
+  CHECK(paths.report(0).rtt == Duration::from_us(10));
+  CHECK(paths.report(1).health == PathHealth::slow);
+  CHECK(paths.report(1).sent == 32);
+  CHECK(paths.report(1).marked == 5);
+  CHECK(paths.report(1).lost == 0);
+  paths.on_loss(2, Instant{});
+  CHECK(paths.report(2).health == PathHealth::good);  // once is chance
+  paths.on_loss(2, Instant{});
+  CHECK(paths.report(2).health == PathHealth::dead);
+  paths.on_timeout(2, Instant{});
+  CHECK(paths.report(2).lost == 3);
+  while (paths.take_probe(Instant{} + Duration::from_ms(5)) != 2) {
+  }
+  CHECK(paths.report(2).health == PathHealth::probing);
+  paths.on_arrival(2, 40);
+  CHECK(paths.report(2).health == PathHealth::good);
+  CHECK(paths.report(2).rtt == Duration{});  // of another time
+}
+
 TEST_CASE("with all paths at rest the policy chooses as if none were") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 4, 64, 5);

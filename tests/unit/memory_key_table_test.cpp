@@ -17,8 +17,11 @@
 using weft::Access;
 using weft::base::Random;
 using weft::base::SecureRandom;
+using weft::memory::Binding;
+using weft::memory::KeyKind;
 using weft::memory::KeyTable;
 using weft::memory::Verdict;
+using weft::memory::Visitor;
 
 namespace {
 
@@ -70,16 +73,85 @@ TEST_CASE("a removed key is dead and can be removed once") {
   CHECK(table.check(key, 1, 0x1000, 8, Access::none, &where) == Verdict::bad_key);
 }
 
+TEST_CASE("roce:C-OPS-88 windows of a domain and of a queue pair") {
+  SecureRandom random(1);
+  KeyTable table(random);
+  const Access rights = Access::all | Access::window_bind;
+  const uint32_t region = table.insert(pointer(0x1000), 0x100, rights, 1);
+  const Visitor owner{1, 9}, neighbour{1, 8}, stranger{2, 9};
+  std::byte* where = nullptr;
+  for (const KeyKind kind : {KeyKind::window_of_domain, KeyKind::window_of_queue}) {
+    const bool of_queue = kind == KeyKind::window_of_queue;
+    const uint32_t window = table.insert_window(kind, 1);
+    CHECK(table.check(window, owner, 0x1000, 1, Access::none, &where) == Verdict::bad_key);
+    CHECK(table.window(window ^ 0xFF) != nullptr);
+    CHECK(table.window(region) == nullptr);
+    const uint32_t key = table.choose_key(window, window + 1);
+    CHECK(key >> 8 == window >> 8);
+    const Binding binding{window, region, key, 0x1010, 0x10, Access::remote_read};
+    CHECK_FALSE(table.bind(binding, stranger));
+    Binding bad = binding;
+    bad.length = 0x1000;
+    CHECK_FALSE(table.bind(bad, owner));
+    bad = binding;
+    bad.region = window;
+    CHECK_FALSE(table.bind(bad, owner));
+    REQUIRE(table.bind(binding, owner));
+    CHECK(table.check(key, owner, 0x1010, 0x10, Access::remote_read, &where) == Verdict::ok);
+    CHECK(where == pointer(0x1010));
+    CHECK(table.check(key, owner, 0x100F, 1, Access::remote_read, &where) ==
+          Verdict::out_of_bounds);
+    CHECK(table.check(key, owner, 0x1020, 1, Access::remote_read, &where) ==
+          Verdict::out_of_bounds);
+    CHECK(table.check(key, owner, 0x1010, 1, Access::remote_write, &where) ==
+          Verdict::no_permission);
+    CHECK(table.check(key, stranger, 0x1010, 1, Access::remote_read, &where) ==
+          Verdict::wrong_domain);
+    CHECK((table.check(key, neighbour, 0x1010, 1, Access::remote_read, &where) == Verdict::ok) !=
+          of_queue);
+    // Not for local use, and not under a key that it had.
+    CHECK(table.check(key, 1, 0x1010, 1, Access::none, &where) == Verdict::bad_key);
+    CHECK(table.check(window, owner, 0x1010, 1, Access::none, &where) == Verdict::bad_key);
+    CHECK(table.bind(binding, owner) != of_queue);  // type 2 must be revoked first
+    CHECK_FALSE(table.revoke(key, neighbour));
+    CHECK(table.revoke(key, owner) == of_queue);
+    CHECK_FALSE(table.remove(key));  // no region
+  }
+  const size_t before = table.size();
+  REQUIRE(table.remove(region));  // the type 1 window still shows it
+  CHECK(table.size() == before - 1);
+}
+
+TEST_CASE("roce:C-OPS-88 a window that shows a region is empty when that goes") {
+  SecureRandom random(1);
+  KeyTable table(random);
+  const uint32_t region = table.insert(pointer(0x1000), 64, Access::all | Access::window_bind, 1);
+  std::vector<uint32_t> keys;
+  const Visitor owner{1, 9};
+  for (int i = 0; i < 20; ++i) {
+    const uint32_t window = table.insert_window(KeyKind::window_of_domain, 1);
+    keys.push_back(table.choose_key(window, 0));
+    REQUIRE(table.bind({window, region, keys.back(), 0x1000, 64, Access::remote_read}, owner));
+  }
+  table.remove_window(keys.back());
+  std::byte* where = nullptr;
+  REQUIRE(table.check(keys[3], owner, 0x1000, 64, Access::remote_read, &where) == Verdict::ok);
+  REQUIRE(table.remove(region));
+  for (const uint32_t key : keys)
+    CHECK(table.check(key, owner, 0x1000, 1, Access::none, &where) == Verdict::bad_key);
+  CHECK(table.size() == 19);
+}
+
 TEST_CASE("roce:C-OPS-73 a remotely revoked key keeps its local rights, in its own domain only") {
   SecureRandom random(7);
   KeyTable table(random);
   std::byte* where = nullptr;
   const uint32_t key = table.insert(pointer(0x1000), 8, Access::all, 1);
   const uint32_t other = table.insert(pointer(0x1000), 8, Access::all, 1);
-  CHECK_FALSE(table.revoke_remote(key, 2));
-  CHECK_FALSE(table.revoke_remote(0, 1));
+  CHECK_FALSE(table.revoke(key, {2, 0}));
+  CHECK_FALSE(table.revoke(0, {1, 0}));
   CHECK(table.check(key, 1, 0x1000, 8, Access::all, &where) == Verdict::ok);
-  CHECK(table.revoke_remote(key, 1));
+  CHECK(table.revoke(key, {1, 0}));
   for (const Access right : {Access::remote_write, Access::remote_read, Access::remote_atomic})
     CHECK(table.check(key, 1, 0x1000, 8, right, &where) == Verdict::no_permission);
   CHECK(table.check(key, 1, 0x1000, 8, Access::local_write, &where) == Verdict::ok);

@@ -47,7 +47,7 @@ class Mirror final : public Port {
 
   const Capabilities& capabilities() const noexcept override { return can; }
   Gid address() const noexcept override { return path.source; }
-  uint16_t source_port(uint16_t wanted) noexcept override {
+  uint16_t source_port(uint16_t wanted, uint32_t) noexcept override {
     return static_cast<uint16_t>(wanted | 1);
   }
   size_t receive(std::span<Frame> frames) noexcept override {
@@ -332,7 +332,7 @@ TEST_CASE("only what the inner port took is written, with the ECN bits that it c
   Capabilities can;
   can.ecn = true;
   Setup s("pcap_ecn", can);
-  CHECK(s.port->source_port(0xC000) == 0xC001);
+  CHECK(s.port->source_port(0xC000, 0) == 0xC001);
   CHECK(s.port->address() == s.mirror->path.source);
   const Bytes packet = make_packet(s, wire::kRcSendOnly, 8, 3, true);
   TxFrame tx[2];

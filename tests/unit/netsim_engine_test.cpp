@@ -131,7 +131,6 @@ TEST_CASE("what engines cannot do is refused with what to do instead") {
     REQUIRE(!scheme);
     return scheme.error().message;
   };
-  CHECK(refusal("nscc", engines()).find("--fidelity flow") != std::string::npos);
   CHECK(refusal("hpcc", engines({{"net.payload", "1000"}})).find("1024") != std::string::npos);
 }
 

@@ -190,7 +190,10 @@ TEST_CASE("whatever happens to links, all flows end once all are up, and packets
                                       .loss = 0});
     const char* const controller = kControllers[seed % std::size(kControllers)];
     INFO(controller);
-    const Parameters parameters = with({{"switch.buffer_mb", seed % 3 == 0 ? "0.3" : "32"}});
+    const bool engine = controller[0] == 'n' && seed % 4 < 2;  // nscc, nscc+rccc, none
+    INFO((engine ? "engine" : "flow"));
+    const Parameters parameters = with({{"switch.buffer_mb", seed % 3 == 0 ? "0.3" : "32"},
+                                        {"host.fidelity", engine ? "engine" : "flow"}});
     const RunResult r = simulate(topology, controller, flows, parameters, options);
     CHECK(all_finished(r));
     CHECK(!r.stalled);

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the tests of the udp port share: frames with recognizable bytes, opening and draining a
-// port, and network namespaces of their own.
+// port.
 #pragma once
 
-#include <fcntl.h>
-#include <net/if.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -18,6 +14,7 @@
 
 #include "providers/port/udp/udp_port.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/namespace.hpp"
 #include "tests/support/skip.hpp"
 
 namespace udp_test {
@@ -51,7 +48,7 @@ inline Path path_between(Port& from, const Port& to, uint16_t wanted_port = 0xC3
   Path path;
   path.source = from.address();
   path.destination = to.address();
-  path.source_port = from.source_port(wanted_port);
+  path.source_port = from.source_port(wanted_port, 0);
   return path;
 }
 
@@ -105,33 +102,6 @@ inline TxFrame whole_frame(const Path& path, const Bytes& bytes, uint16_t id = 0
 
 inline bool has_ipv6_loopback() { return port::udp::resolve("::1").ok(); }
 
-// A network namespace of our own while it lives; the thread comes back to the old one afterwards.
-class Namespace {
- public:
-  Namespace() : before_(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
-    entered_ = before_ >= 0 && ::unshare(CLONE_NEWNET) == 0;
-    if (entered_) up("lo");
-  }
-  ~Namespace() {
-    if (entered_ && ::setns(before_, CLONE_NEWNET) != 0) std::abort();
-    if (before_ >= 0) ::close(before_);
-  }
-  Namespace(const Namespace&) = delete;
-  Namespace& operator=(const Namespace&) = delete;
-  explicit operator bool() const { return entered_; }
-
-  static bool up(const char* interface) {
-    const port::udp::Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    ifreq request{};
-    std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
-    if (::ioctl(any.fd(), SIOCGIFFLAGS, &request) != 0) return false;
-    request.ifr_flags |= IFF_UP | IFF_RUNNING;
-    return ::ioctl(any.fd(), SIOCSIFFLAGS, &request) == 0;
-  }
-
- private:
-  int before_;
-  bool entered_ = false;
-};
+using test::Namespace;
 
 }  // namespace udp_test

@@ -98,7 +98,7 @@ int echo(Port& port, int count, uint32_t back_to, int end) {
       Path path;
       path.source = port.address();
       path.destination = frames[i].path->source;
-      path.source_port = port.source_port(0xE000);
+      path.source_port = port.source_port(0xE000, 0);
       Bytes answer(frames[i].bytes, frames[i].bytes + frames[i].length);
       answer[5] = static_cast<std::byte>(back_to >> 16);
       const TxFrame frame = whole_frame(path, answer);
@@ -270,7 +270,7 @@ TEST_CASE("udp: two processes share one address of a veth") {
       Path path;
       path.source = port->address();
       path.destination = Gid::from_ipv4(10, 8, 0, 1);
-      path.source_port = port->source_port(static_cast<uint16_t>(0xC000 + i % 7));
+      path.source_port = port->source_port(static_cast<uint16_t>(0xC000 + i % 7), 0);
       Bytes bytes = frame_bytes(i, 80, static_cast<uint32_t>(slots[i % 2]) << 16);
       const TxFrame frame = whole_frame(path, bytes);
       REQUIRE(port->transmit({&frame, 1}) == 1);

@@ -93,7 +93,7 @@ void cut_one_train(Port& port, int tun, const Gid& destination, uint32_t count, 
   Path path;
   path.source = port.address();
   path.destination = destination;
-  path.source_port = port.source_port(0xD00D);
+  path.source_port = port.source_port(0xD00D, 0);
   path.hop_limit = 33;
   std::vector<Bytes> bytes;
   std::vector<TxFrame> frames;
@@ -210,7 +210,7 @@ TEST_CASE("udp: a train that the device cannot take is counted, and trains end t
   Path path;
   path.source = port->address();
   path.destination = Gid::from_ipv4(10, 9, 0, 2);
-  path.source_port = port->source_port(0xC777);
+  path.source_port = port->source_port(0xC777, 0);
   const Bytes bytes = frame_bytes(1, 1040);
   const TxFrame frames[2] = {whole_frame(path, bytes, 0), whole_frame(path, bytes, 0)};
   CHECK(port->transmit(frames) == 2);

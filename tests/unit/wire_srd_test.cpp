@@ -136,6 +136,46 @@ TEST_CASE("an acknowledgement carries as many words as it says, and no more than
   CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
 }
 
+TEST_CASE("a packet about rails carries as many addresses as it says, and no more than allowed") {
+  SrdPacket p = sample(SrdOpcode::rails, 0);
+  const auto packet = [&p](const SrdRails& body, size_t addresses) {
+    std::vector<std::byte> bytes(srd_emit_length(p) + sizeof body + 16 * addresses,
+                                 std::byte{0x5A});
+    CHECK(srd_emit(bytes.data(), p, 0) == bytes.data() + sizeof(SrdBase));
+    std::memcpy(&bytes[sizeof(SrdBase)], &body, sizeof body);
+    return bytes;
+  };
+  SrdPacket q;
+  const auto parsed = [&](const SrdRails& body, size_t addresses) {
+    const std::vector<std::byte> bytes = packet(body, addresses);
+    return parse_exact(bytes, bytes.size(), q);
+  };
+  SrdRails body;
+  body.primary = Gid::from_ipv4(10, 0, 0, 1);
+  body.challenge = 0xC1C2C3C4;
+  body.answers = 1;
+  for (uint8_t count = 0; count <= kSrdMostRails; ++count) {
+    body.count = count;
+    REQUIRE(parsed(body, count) == SrdError::none);
+    CHECK(q.rails->primary == body.primary);
+    CHECK(q.rails->challenge == 0xC1C2C3C4);
+    CHECK(parsed(body, count + 1u) == SrdError::bad_payload);
+    if (count > 0) CHECK(parsed(body, count - 1u) == SrdError::too_short);
+  }
+  body.count = kSrdMostRails + 1;
+  CHECK(parsed(body, body.count) == SrdError::bad_payload);
+  body.count = 0;
+  body.answers = 2;
+  CHECK(parsed(body, 0) == SrdError::bad_payload);
+  body.answers = 0;
+  body.version = 2;
+  CHECK(parsed(body, 0) == SrdError::bad_version);
+  const std::vector<std::byte> bytes = packet(body, 0);
+  const uint8_t wanted[] = {0,  0, 0, 0, 0,    0,    0,    0,    0, 0, 0xFF, 0xFF,
+                            10, 0, 0, 1, 0xC1, 0xC2, 0xC3, 0xC4, 2, 0, 0,    0};
+  CHECK(std::memcmp(&bytes[sizeof(SrdBase)], wanted, sizeof wanted) == 0);
+}
+
 TEST_CASE("prefixes and mutations of SRD packets are never read past their end") {
   base::Random random(4);
   for (int round = 0; round < 20'000; ++round) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/engine/local_work.hpp"
 #include "lib/engine/payload.hpp"
 #include "lib/engine/rc/rc.hpp"
 #include "lib/memory/guarded_copy.hpp"
@@ -58,7 +59,7 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
     if (req.next > req.una) freed += (std::min(until, req.next) - req.una) * cost_of(qp, entry);
     req.una = until;
     if (req.una != entry.end_psn()) break;
-    if (req.next < req.una) {
+    if (req.next_index == head) {  // a rewind was to send it again
       req.next = req.una;
       req.next_index = head + 1;
     }
@@ -66,7 +67,8 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
     complete_request(engine, qp, entry, Status::success, 0);
     if (qp.state == QpState::err) return true;  // its CQ overran
   }
-  if (req.una == before) return complete;
+  complete_local(engine, qp);
+  if (qp.state == QpState::err || req.una == before) return complete;
   if (req.next < req.una) req.next = req.una;
   if (req.pacer) {
     if (!req.pacer->on_acknowledged(now, req.una, qp.mtu()))

@@ -4,6 +4,7 @@
 // the same code sends the same packets again (//= roce:C-RETRY-50).
 #include <algorithm>
 
+#include "lib/engine/local_work.hpp"
 #include "lib/engine/message_send.hpp"
 #include "lib/engine/rc/rc.hpp"
 #include "lib/wire/emit.hpp"
@@ -114,9 +115,11 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
 // A local error at the cursor. Requests before it may still succeed, so it waits until it is the
 // oldest (//= roce:C-STATE-62); nothing behind it is sent.
 void fail_at_cursor(Engine& engine, QueuePair& qp) noexcept {
-  qp.sq[qp.req.next_index].failed = true;
-  if (qp.sq.head() == qp.req.next_index)
-    fail_request(engine, qp, Status::local_protection_error, 0);
+  complete_local(engine, qp);
+  if (qp.state == QpState::err) return;  // its CQ overran
+  SendEntry& entry = qp.sq[qp.req.next_index];
+  entry.failed = true;
+  if (qp.sq.head() == qp.req.next_index) fail_request(engine, qp, local_failure(entry), 0);
 }
 
 }  // namespace
@@ -143,6 +146,11 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
       if (entry.failed) fail_at_cursor(engine, qp);
       break;
     }
+    if (entry.local()) {
+      if (do_local(engine, qp)) continue;
+      fail_at_cursor(engine, qp);
+      break;
+    }
     if (!qp.destination->window.open()) {
       engine.wait_for_window(qp);
       break;
@@ -161,6 +169,7 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
     }
     ++sent;
   }
+  complete_local(engine, qp);
   if (sent != 0 && (was_idle || req.retry_at.is_never())) restart_retry_timer(engine, qp, now);
   return result;
 }

@@ -62,8 +62,9 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
   const uint8_t opcode = response_opcode(first, last);
   const wire::OpcodeInfo& info = wire::opcode_info(opcode);
   std::byte* where = nullptr;
-  if (length != 0 && engine.keys().check(r.rkey, qp.domain, r.reply_address + r.reply_sent, length,
-                                         Access::remote_read, &where) != memory::Verdict::ok)
+  if (length != 0 &&
+      engine.keys().check(r.rkey, qp.visitor(), r.reply_address + r.reply_sent, length,
+                          Access::remote_read, &where) != memory::Verdict::ok)
     return false;
   std::byte* at = out.start(qp.path, info.header_length, length);
   at = wire::emit_bth(at, {.opcode = opcode,
@@ -71,7 +72,9 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
                            .dest = qp.peer,
                            .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)});
   if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
-  if (length != 0 && !out.add_payload(where, length, true)) {
+  // What a window shows may be withdrawn by a request, which waits for no response on its way.
+  const bool stable = engine.keys().window(r.rkey) == nullptr;
+  if (length != 0 && !out.add_payload(where, length, stable)) {
     out.cancel();
     return false;
   }
@@ -102,6 +105,8 @@ Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, 
       return Reply::held;
     }
     if (!emit_read_response(engine, qp, r, out, now)) {
+      // A late copy of a READ whose key was revoked since: its answer has arrived.
+      if (r.replay) return engine.count(Count::rx_lost_resource), Reply::done;
       engine.count(Count::access_errors);
       const Psn failed = r.reply_psn + (r.reply_sent >> qp.mtu_shift);
       enter_error(engine, qp);

@@ -4,6 +4,7 @@
 // when the response leaves. A duplicate finds its resource and is answered again, the atomic
 // without touching memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
 #include <algorithm>
+#include <bit>
 
 #include "lib/engine/rc/rc.hpp"
 #include "lib/memory/guarded_copy.hpp"
@@ -70,7 +71,7 @@ uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) 
   std::byte* where;
   if (length != 0 &&  //= roce:C-OPS-78
       (!has(qp.access, Access::remote_read) ||
-       engine.keys().check(reth.rkey, qp.domain, reth.address, length, Access::remote_read,
+       engine.keys().check(reth.rkey, qp.visitor(), reth.address, length, Access::remote_read,
                            &where) != memory::Verdict::ok))
     return wire::kNakRemoteAccess;  //= roce:C-NAK-39
   Resource* r = claim(qp);
@@ -96,9 +97,11 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
     return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
   std::byte* where;
   if (!has(qp.access, Access::remote_atomic) ||
-      engine.keys().check(eth.rkey, qp.domain, address, 8, Access::remote_atomic, &where) !=
+      engine.keys().check(eth.rkey, qp.visitor(), address, 8, Access::remote_atomic, &where) !=
           memory::Verdict::ok)
     return wire::kNakRemoteAccess;
+  if (std::bit_cast<uintptr_t>(where) % 8 != 0)  // in a window whose addresses begin at 0
+    return wire::kNakInvalidRequest;
   Resource* r = claim(qp);
   if (r == nullptr) return wire::kNakInvalidRequest;
   //= roce:C-OPS-75

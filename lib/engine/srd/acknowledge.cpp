@@ -15,7 +15,10 @@ namespace weft::engine::srd {
 
 namespace {
 constexpr uint8_t kMostTolerance = 64;
-constexpr uint8_t kMostBackoff = 8;
+constexpr int kOtherPaths = 3;      // time-outs in a row until they take longer
+constexpr int kMostDoublings = 8;   // of the time that they take
+constexpr int64_t kLeastTries = 8;  // of a packet, while the peer may still be alive
+constexpr int64_t kSlackVariations = 4;
 constexpr Duration kAskAfter = Duration::from_ms(50);
 }  // namespace
 
@@ -27,7 +30,11 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
   if (p.epoch != tx.epoch || tx.flight == nullptr || p.sequence < tx.una)
     return count(Count::rx_duplicate_acks);
   if (p.sequence > tx.next || p.incarnation == 0) return count(Count::rx_ghost_ack);
-  if (tx.incarnation == 0) tx.incarnation = p.incarnation;
+  if (tx.incarnation == 0) {
+    tx.incarnation = p.incarnation;
+    // Only now its wishes for credit are heard: one more packet, to say them.
+    tx.flight->flow.allow_one();
+  }
   if (tx.incarnation != p.incarnation) return count(Count::rx_other_incarnation);
   tx.confirmed = true;
   Flow::Echo echo{.now = arrival.now, .rtt = measure(peer, arrival), .path = p.path};
@@ -99,7 +106,8 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
   if (r.state == Record::State::acked) return;
   if (r.state == Record::State::in_flight) {
     tx.flight->remove(tx.flight->in_flight, sequence);
-    tx.flight->flow.on_arrived(r.length);
+    tx.flight->paths.on_end(r.path);
+    if (r.counts()) tx.flight->flow.on_arrived(r.length);
     // Of a packet that was sent twice nobody knows which copy this is.
     if (r.tries == 1) {
       tx.flight->paths.on_arrival(r.path, r.path_sequence);
@@ -152,9 +160,10 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
 // When a packet counts as lost because others have overtaken it; never() if none has by enough.
 Instant Engine::overtaken_at(const Sender& tx, const Record& r) const noexcept {
   const uint32_t known = tx.flight->paths[r.path].rtt_ns;
-  const int64_t usual = known != 0 ? known : tx.rtt.ns() * 2;
+  const int64_t usual = known != 0 ? std::max<int64_t>(known, tx.rtt.ns()) : tx.rtt.ns() * 2;
   if (usual == 0) return Instant::never();  // nothing is known of any round trip
-  const Duration slack = Duration::from_ns(usual / 2 * (1 + std::min<int>(tx.tolerance, 8)));
+  const int64_t often = usual / 2 * (1 + std::min<int>(tx.tolerance, 8));
+  const Duration slack = Duration::from_ns(std::max(often, tx.rtt_var.ns() * kSlackVariations));
   if (tx.newest_acked - r.sent <= slack) return Instant::never();
   return r.sent + Duration::from_ns(usual) + slack;
 }
@@ -172,7 +181,8 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
     const bool overtaken = now >= overtaken_at(tx, r);
     if ((path.ever_acked && gap > tx.tolerance) || overtaken) {
       flight.paths.on_loss(r.path, now);
-      lose(peer, tx.una + ((at - tx.una) & Flight::kMask), congestion::Loss::Reason::gap, now);
+      lose(peer, tx.una + ((at - tx.una) & Flight::kMask),
+           {.now = now, .reason = congestion::Loss::Reason::gap});
       count(Count::path_losses);
     } else if (r.sent > tx.newest_acked) {
       break;
@@ -181,14 +191,10 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
   }
 }
 
-void Engine::lose(Peer& peer, uint64_t sequence, congestion::Loss::Reason reason,
-                  Instant now) noexcept {
+void Engine::lose(Peer& peer, uint64_t sequence, congestion::Loss loss) noexcept {
   const Record& r = (*peer.tx.flight)[sequence];
-  Flow& flow = peer.tx.flight->flow;
-  if (r.kind == Record::Kind::fill)
-    flow.forget(r.length);  // a probe of a bad path tells nothing of the others
-  else
-    flow.on_lost(r.length, r.path, reason, now);
+  loss.path = r.path;
+  if (r.counts()) peer.tx.flight->flow.on_lost(r.length, loss);
   lose(peer, sequence);
 }
 
@@ -196,6 +202,7 @@ void Engine::lose(Peer& peer, uint64_t sequence) noexcept {
   Sender& tx = peer.tx;
   Record& r = (*tx.flight)[sequence];
   tx.flight->remove(tx.flight->in_flight, sequence);
+  tx.flight->paths.on_end(r.path);
   r.state = Record::State::lost;
   tx.flight->append(tx.flight->lost, sequence);
   activate(peer);
@@ -205,6 +212,15 @@ Duration Engine::rto_of(const Peer& peer) const noexcept {
   const Sender& tx = peer.tx;
   if (tx.rtt.ps == 0) return config_.first_rto;
   return std::max(config_.least_rto, tx.rtt + tx.rtt_var * 4);
+}
+
+// How old the oldest packet may become. The first few times that nothing arrives it may be the
+// paths, and others are tried at once; then it is the peer or all of the network. But however long
+// a few round trips took, it is tried several times before the peer counts as dead.
+Duration Engine::patience_of(const Peer& peer) const noexcept {
+  const int doublings = std::clamp(peer.tx.backoff - kOtherPaths, 0, kMostDoublings);
+  const Duration doubled = rto_of(peer) * (int64_t{1} << doublings);
+  return std::min(doubled, Duration{config_.patience.ps / kLeastTries});
 }
 
 void Engine::on_timer(Peer& peer, Instant now) noexcept {
@@ -232,19 +248,22 @@ void Engine::on_timer(Peer& peer, Instant now) noexcept {
 void Engine::on_overdue(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   Flight& flight = *tx.flight;
-  const Duration rto = rto_of(peer) * (int64_t{1} << tx.backoff);
+  const Duration rto = patience_of(peer);
   const auto sequence_of = [&](uint16_t at) { return tx.una + ((at - tx.una) & Flight::kMask); };
   bool any = false;
   while (!flight.in_flight.empty()) {
     const uint16_t at = flight.in_flight.oldest;
     if (now - flight.at(at).sent < rto) break;
     flight.paths.on_timeout(flight.at(at).path, now);
-    lose(peer, sequence_of(at), congestion::Loss::Reason::timeout, now);
+    lose(peer, sequence_of(at), {.now = now, .reason = congestion::Loss::Reason::timeout});
     any = true;
   }
   if (any) {
     count(Count::timeouts);
-    tx.backoff = static_cast<uint8_t>(std::min<int>(tx.backoff + 1, kMostBackoff));
+    // Packets that left one by one are overdue one by one: that is one time-out.
+    if (now - tx.backed_off_at < rto) return;
+    tx.backed_off_at = now;
+    tx.backoff = static_cast<uint8_t>(std::min(tx.backoff + 1, kOtherPaths + kMostDoublings));
     return;
   }
   if (flight.in_flight.empty() || tx.probed || now < tail_at(tx)) return;
@@ -252,7 +271,7 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
   count(Count::tail_probes);
   const uint16_t oldest = flight.in_flight.oldest;
   flight.paths.on_loss(flight.at(oldest).path, now);
-  flight.flow.forget(flight.at(oldest).length);
+  if (flight.at(oldest).counts()) flight.flow.forget(flight.at(oldest).length);
   lose(peer, sequence_of(oldest));
 }
 
@@ -269,7 +288,7 @@ void Engine::rearm(Peer& peer, Instant now) noexcept {
   Instant next = Instant::never();
   if (tx.flight != nullptr && !tx.flight->in_flight.empty()) {
     const Record& oldest = tx.flight->at(tx.flight->in_flight.oldest);
-    next = oldest.sent + rto_of(peer) * (int64_t{1} << tx.backoff);
+    next = oldest.sent + patience_of(peer);
     if (!tx.probed) next = std::min(next, tail_at(tx));
     next = std::min(next, overtaken_at(tx, oldest));
   } else if (tx.flight != nullptr && tx.una != tx.next) {

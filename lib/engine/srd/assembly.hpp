@@ -13,8 +13,8 @@ namespace weft::engine::srd {
 struct QueuePair;
 
 struct Assembly {
-  uint64_t name = 0;  // the peer's index + 1, and the peer's name of the message; 0 = free
-  QpNum qp;
+  uint64_t name = 0;     // the peer's index + 1, and the peer's name of the message; 0 = free
+  QpNum qp;              // 0: it was reset meanwhile, and what is missing is refused
   uint32_t receive = 0;  // slot of the receive of a SEND
   uint32_t length = 0;
   uint32_t received = 0;
@@ -72,6 +72,11 @@ class AssemblyTable {
     // An entry that wrapped around the end may have moved behind us.
     for (Assembly& a : slots_)
       if (a.name != 0 && wanted(a)) return drain(wanted, f);
+  }
+  template <class F>
+  void for_each(F f) {
+    for (Assembly& a : slots_)
+      if (a.name != 0) f(a);
   }
   uint32_t size() const { return used_; }
 

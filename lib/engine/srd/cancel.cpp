@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kLeastRest = 40'000, kRestSpread = 80'000;  // ns: 40 to 120 us, then doubled
 constexpr int kMostDoublings = 13;                            // about a second
+constexpr int kInLine = 12;  // of one whom the receiver will call: a third of a second
 
 Status status_of(wire::SrdReason reason) {
   switch (reason) {
@@ -47,12 +48,12 @@ void Engine::on_refusal(Peer& peer, const Arrival& arrival) noexcept {
   tx.progress_at = arrival.now;
   const auto reason = static_cast<wire::SrdReason>(p.detail);
   m->reason = p.detail;
-  const bool later = reason == wire::SrdReason::no_receive || reason == wire::SrdReason::busy;
+  const bool busy = reason == wire::SrdReason::busy;  // perhaps only the copy of what was refused
+  const bool later = busy || reason == wire::SrdReason::no_receive;
   const uint8_t limit = m->qp != nullptr ? m->qp->rnr_retry : 7;
   if (later) count(Count::rx_rnr_naks);
-  if (later && (limit == 7 || m->rests < limit)) {
-    const int64_t ns = kLeastRest + random_.below(kRestSpread);
-    m->resume_at = arrival.now + Duration::from_ns(ns << std::min<int>(m->rests, kMostDoublings));
+  if (later && (busy || limit == 7 || m->rests < limit)) {
+    m->resume_at = arrival.now + pause(m->rests + (busy ? 0 : kInLine));
     m->rests = static_cast<uint8_t>(std::min(m->rests + 1, 255));
     m->retry = true;
   } else {
@@ -60,6 +61,11 @@ void Engine::on_refusal(Peer& peer, const Arrival& arrival) noexcept {
     if (later) count(Count::rnr_exceeded);
   }
   cancel(*m);
+}
+
+Duration Engine::pause(int doublings) noexcept {
+  const int64_t ns = kLeastRest + random_.below(kRestSpread);
+  return Duration::from_ns(ns << std::min(doublings, kMostDoublings));
 }
 
 void Engine::cancel(Message& m) noexcept {
@@ -75,7 +81,7 @@ void Engine::cancel(Message& m) noexcept {
     Record& r = (*tx.flight)[s];
     if (r.message != &m || r.state == Record::State::acked) continue;
     if (r.state == Record::State::in_flight) {
-      tx.flight->flow.forget(r.length);
+      if (r.counts()) tx.flight->flow.forget(r.length);
       lose(peer, s);
     }
     r.kind = Record::Kind::fill;
@@ -123,6 +129,12 @@ void Engine::finish(Message& m) noexcept {
     ++m.peer->tx.resting;
     return arm(*m.peer, m.resume_at);
   }
+  if (m.retry && m.ordered) {  // its receiver was told that it comes again
+    m.retry = false;
+    m.state = Message::State::aborting;
+    m.peer->tx.small.push(m);
+    return activate(*m.peer);
+  }
   complete_request(m, m.status);
   end_order(m);
   release(m);
@@ -135,7 +147,7 @@ void Engine::complete_request(Message& m, Status status) noexcept {
   c.qp = m.qp->number;
   c.status = status;
   c.type = work_type(m.opcode);
-  c.byte_count = m.wants_answer() ? m.length : 0;
+  c.byte_count = m.length;
   c.vendor_error = status == Status::success ? 0 : m.reason;
   complete(*m.qp, *m.qp->send_cq, c, false);
 }
@@ -145,7 +157,7 @@ void Engine::orphan(Message& m) noexcept {
   m.qp->sends.give(m.slot);
   messages_.adopt();
   m.qp = nullptr;
-  m.retry = false;
+  m.retry = m.retry && m.state == Message::State::aborting;
 }
 
 void Engine::release(Message& m) noexcept {
@@ -153,6 +165,7 @@ void Engine::release(Message& m) noexcept {
   (m.previous_all != nullptr ? m.previous_all->next_all : peer.tx.all) = m.next_all;
   if (m.next_all != nullptr) m.next_all->previous_all = m.previous_all;
   if (m.wants_answer()) --peer.tx.awaiting;
+  end_turn(m);
   if (m.answer()) {
     --peer.rx.answers;
     return messages_.give_answer(m);
@@ -162,14 +175,33 @@ void Engine::release(Message& m) noexcept {
   messages_.give_reserved(m);
 }
 
+// An ordered WRITE_ADD has been executed, or never will be: the next one goes.
+void Engine::end_turn(Message& m) noexcept {
+  Sender& tx = m.peer->tx;
+  if (tx.adding != &m) return;
+  tx.adding = nullptr;
+  if (tx.adds.empty()) return;
+  line_up(tx.adds.pop());
+  activate(*m.peer);
+}
+
+void Engine::wake(Message& m) noexcept {
+  --m.peer->tx.resting;
+  m.state = Message::State::queued;
+  m.peer->tx.small.push(m);
+  activate(*m.peer);
+}
+
+// Of those that wait for a receive of the same queue pair only the oldest asks again by itself; it
+// stands in line for all of them. //= threat:A20
 void Engine::wake_resting(Peer& peer, Instant now) noexcept {
   for (Message* m = peer.tx.all; m != nullptr; m = m->next_all) {
     if (m->state != Message::State::resting || m->resume_at > now) continue;
-    --peer.tx.resting;
-    m->state = Message::State::queued;
-    peer.tx.small.push(*m);
+    if (m->takes_receive() && older_waits(*m))
+      m->resume_at = now + pause(kMostDoublings);
+    else
+      wake(*m);
   }
-  activate(peer);
 }
 
 // The peer does not know our stream: it has restarted, or never heard of us, or asks for proof that
@@ -182,19 +214,27 @@ void Engine::on_reset(Peer& peer, const Arrival& arrival) noexcept {
   count(Count::rx_resets);
   const uint32_t next_epoch = tx.epoch + 1;
   const bool later = p.message != 0 && static_cast<int32_t>(p.message - next_epoch) > 0;
-  restart_stream(peer, later ? p.message : next_epoch, p.incarnation);
+  // A process that came meanwhile knows a stream of ours: perhaps one that this one follows, of
+  // which a copy of a packet was executed there.
+  const bool other = tx.incarnation != 0 && tx.incarnation != p.incarnation;
+  if (other && p.message != 0 && static_cast<int32_t>(p.message - tx.since) > 0)
+    tx.confirmed = true;
+  restart_stream(peer, later ? p.message : next_epoch, p.incarnation, p.opened);
 }
 
 // All that is in flight is forgotten; the next packet begins a new stream.
 void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   Sender& tx = peer.tx;
   drop_flight(peer);
+  restart_rails(peer);
   tx.una = tx.next = 0;
-  tx.epoch = tx.incarnation = 0;
+  tx.epoch = tx.incarnation = tx.since = 0;
   tx.confirmed = tx.probed = false;
   tx.backoff = 0;
   tx.duplicates = 0;
   tx.later.clear();
+  tx.adds.clear();
+  tx.adding = nullptr;
   tx.order = OrderSet{};
   tx.next_order = 0;
   tx.granted = 0;
@@ -211,20 +251,23 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
 // executed; otherwise what was sent may or may not have been executed, and fails. Answers go again
 // too if the process that asked is the one that wants the new stream: it was opened before its
 // stream of requests began.
-void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnation) noexcept {
+void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnation,
+                            uint32_t opened) noexcept {
   using State = Message::State;
   const bool again = !peer.tx.confirmed;
-  const bool asked = peer.rx.known && static_cast<int32_t>(incarnation - peer.rx.epoch) <= 0;
+  const uint32_t since = again ? peer.tx.since : 0;
+  const bool asked = peer.rx.known && static_cast<int32_t>(opened - peer.rx.epoch) <= 0;
   Message* all = peer.tx.all;
   while (all != nullptr && all->next_all != nullptr) all = all->next_all;
   end_stream(peer, least_epoch);
   peer.tx.incarnation = incarnation;
+  peer.tx.since = since;
   for (Message* m = all; m != nullptr;) {  // oldest first
     Message* const newer = m->previous_all;
     const bool untouched = m->state == State::queued && m->cursor == 0 && m->unacked == 0;
     m->unacked = 0;
     if (m->state == State::cancelled || m->state == State::aborting) {
-      m->ordered = m->ordered && m->retry;
+      m->ordered = m->ordered && m->retry && m->qp != nullptr;
       number(*m);
       finish(*m);
     } else if (m->state == State::resting) {
@@ -244,9 +287,11 @@ void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnati
 }
 
 void Engine::fail_peer(Peer& peer, Status status) noexcept {
+  const bool heard = peer.tx.incarnation != 0;
   end_stream(peer, peer.tx.epoch + 1);
   peer.tx.resting = 0;
   while (Message* m = peer.tx.all) {
+    m->reason = heard;
     complete_request(*m, status);
     release(*m);
   }

@@ -12,7 +12,8 @@ namespace weft::engine::srd {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr int kMostCounted = 64;                       // messages, to find what waits
+constexpr int kMostCounted = 64;               // messages, to find what waits
+constexpr int64_t kAhead = 2, kMostOwed = 16;  // where receivers police: of what may be held
 constexpr Duration kCaughtUp = Duration::from_us(20);  // grants that were due and not made
 
 }  // namespace
@@ -38,6 +39,19 @@ Instant Engine::opens_at(const Sender& tx, Instant now) const noexcept {
   if (tx.flight->flow.wake_at() > now) return tx.flight->flow.wake_at();
   if (!tx.flight->flow.credited() || !tx.flight->in_flight.empty()) return Instant::never();
   return now + std::max(config_.least_rto, tx.rtt * 2);
+}
+
+// Where receivers police, credit is not advice. A sender begins with some before it is granted any,
+// and asks when it is out of it, so it may be ahead of its grants by some; but nothing is executed
+// of one that is further ahead, and what it sends nevertheless counts too: it gains nothing as long
+// as it goes on. //= threat:A16
+bool Engine::over_credit(Receiver& rx, const wire::SrdPacket& packet) const noexcept {
+  if (packet.opcode == wire::SrdOpcode::fill) return false;
+  const int64_t most = config_.credit.most_bytes;
+  const bool over = rx.taken > kAhead * most;
+  const auto bytes = static_cast<int64_t>(Flow::on_wire(packet.payload_length));
+  rx.taken = std::min(rx.taken + bytes, kMostOwed * most);
+  return over;
 }
 
 // One that asks with an empty packet, or sends again, gets a turn whatever it has: it may not know
@@ -69,6 +83,7 @@ void Engine::make_grants(Instant now) noexcept {
       return;
     }
     Peer& peer = *peers_[credited_[grant->sender]];
+    peer.rx.taken -= int64_t{grant->total - peer.rx.granted} * congestion::kCreditUnit;
     peer.rx.granted = grant->total;
     peer.rx.ack_pending = true;
     queue_ack(peer);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::engine::srd {
 
 namespace {
@@ -28,18 +30,38 @@ Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
   // All our QPNs have the same top 8 bits: with the address they name this device.
   const Port::QpnRange range = port.qpn_range();
   block_ = (range.first + (1u << kBlockBits) - 1) >> kBlockBits;
-  incarnation_ = config.epoch != 0 ? config.epoch : 1;
-  for (uint32_t i = 0; i < std::clamp(config.paths, 1u, kMostPaths); ++i) {
-    const auto wanted = static_cast<uint16_t>(0xC000 + (random.next32() & 0x3FFF));
-    const uint16_t got = port.source_port(wanted);
-    if (std::find(source_ports_.begin(), source_ports_.end(), got) == source_ports_.end())
-      source_ports_.push_back(got);
-  }
+  opened_ = config.epoch != 0 ? config.epoch : 1;
+  find_source_ports();
   replies_.reserve(kMostReplies);
   paths_.resize(std::max(64u, capabilities_.burst));
+  for (uint32_t& word : secret_) word = random.next32();
+  aliases_ = decltype(aliases_)(0, AliasHash{uint64_t{secret_[0]} << 32 | secret_[1]});
 }
 
 Engine::~Engine() = default;
+
+// For each address as many different ones as are wanted, or as the port has for all of them.
+void Engine::find_source_ports() {
+  addresses_.push_back(port_.address());
+  const std::span<const Gid> further = port_.further_addresses();
+  addresses_.insert(addresses_.end(), further.begin(), further.end());
+  WEFT_CHECK(further.size() <= wire::kSrdMostRails);
+  uses_rails_ = has_rails_ = addresses_.size() > 1;
+  entropies_ = std::clamp(config_.paths, 1u, kMostPaths);
+  std::vector<std::vector<uint16_t>> found(addresses_.size());
+  for (uint32_t rail = 0; rail < found.size(); ++rail) {
+    std::vector<uint16_t>& ports = found[rail];
+    const uint32_t enough = entropies_;
+    for (uint32_t i = 0; i < 16 * enough && ports.size() < enough; ++i) {
+      const auto wanted = static_cast<uint16_t>(0xC000 + (random_.next32() & 0x3FFF));
+      const uint16_t got = port_.source_port(wanted, rail);
+      if (std::find(ports.begin(), ports.end(), got) == ports.end()) ports.push_back(got);
+    }
+    entropies_ = std::min(entropies_, static_cast<uint32_t>(ports.size()));
+  }
+  for (const std::vector<uint16_t>& ports : found)
+    source_ports_.insert(source_ports_.end(), ports.begin(), ports.begin() + entropies_);
+}
 
 void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
   now_ = now;
@@ -56,9 +78,11 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   paths_used_ = 0;
   bulk_posted_ = false;
   send_replies();
+  send_calls(now);
+  // Before data: who sends all the time would answer no one else, and those wait for it.
+  send_acks(now);
   // One turn for each peer that has something, then again while there is room.
   while (!active_.empty() && room()) send_peer(active_.pop(), now);
-  send_acks(now);
   for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
   counters_.add(Count::tx_packets, builder_.count());
   return builder_.count();
@@ -68,7 +92,8 @@ void Engine::expire(Instant now) noexcept {
   while (base::TimerNode* node = wheel_.pop_expired(now))
     on_timer(*static_cast<PeerTimer*>(node)->owner, now);
   make_grants(now);
-  next_deadline_ = std::min(wheel_.next_deadline(), grant_at_);
+  end_promises(now);
+  next_deadline_ = std::min({wheel_.next_deadline(), grant_at_, lapse_at_});
 }
 
 // May fire early: on_timer looks at what is really due.
@@ -83,7 +108,7 @@ void Engine::arm(Peer& peer, Instant deadline) noexcept {
 }
 
 uint32_t Engine::epoch_at(Instant now) const noexcept {
-  const uint32_t epoch = incarnation_ + static_cast<uint32_t>((now - config_.start).ms());
+  const uint32_t epoch = opened_ + static_cast<uint32_t>((now - config_.start).ms());
   return epoch != 0 ? epoch : 1;
 }
 

@@ -129,10 +129,6 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
     why = SrdReason::invalid;
     return Outcome::refused;
   }
-  if (assembly == nullptr && qp.receives.empty()) {
-    why = SrdReason::no_receive;
-    return Outcome::refused;
-  }
   if (assembly == nullptr && !may_bind(peer, qp, p, why)) return Outcome::refused;
   const uint32_t slot = assembly != nullptr ? assembly->receive : qp.receives.front();
   const Receive& receive = qp.receives[slot];
@@ -151,6 +147,7 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
   if (assembly == nullptr && ordered) peer.rx.order->bound.add(p.order);
   if (whole) {
     qp.receives.pop();
+    leave_line(peer, qp, p.detail != 0);
     complete_receive(peer, qp, slot, a, p.length);
     return Outcome::executed;
   }
@@ -162,6 +159,7 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
     assembly->ordered = ordered;
     assembly->order = p.order;
     ++peer.rx.assemblies;
+    leave_line(peer, qp, p.detail != 0);
   }
   assembly->received += p.payload_length;
   if (assembly->received < p.length) return Outcome::executed;
@@ -194,11 +192,16 @@ Engine::Outcome Engine::execute_write(Peer& peer, QueuePair& qp, const Arrival& 
                       assemblies_.size() >= AssemblyTable::kMost;
     why = SrdReason::busy;
     if (assembly == nullptr && full) return Outcome::refused;
+    why = SrdReason::invalid;
+    if (assembly != nullptr && (assembly->qp != qp.number || assembly->length != p.length))
+      return Outcome::refused;
     const uint32_t received = assembly != nullptr ? assembly->received : 0;
     last = received + p.payload_length >= p.length;
   }
-  why = SrdReason::no_receive;
-  if (last && qp.receives.empty()) return Outcome::refused;
+  if (last && receives_for(peer, qp) == 0) {
+    why = stand_in_line(peer, qp);
+    return Outcome::refused;
+  }
   if (p.payload_length != 0) {
     const Outcome copied = copy(where, a, 0, p.payload_length, why);
     if (copied != Outcome::executed) return copied;
@@ -216,13 +219,17 @@ Engine::Outcome Engine::execute_write(Peer& peer, QueuePair& qp, const Arrival& 
     assemblies_.remove(assembly);
     --peer.rx.assemblies;
   }
-  complete_receive(peer, qp, qp.receives.pop(), a, p.length);
+  const uint32_t slot = qp.receives.pop();
+  leave_line(peer, qp, p.detail != 0);
+  complete_receive(peer, qp, slot, a, p.length);
   return Outcome::executed;
 }
 
 void Engine::give_back(Assembly& assembly) noexcept {
   QueuePair* const qp = find_qp(assembly.qp);
-  if (qp != nullptr && assembly.receive != Slots::kNone) qp->receives.give_back(assembly.receive);
+  if (qp == nullptr || assembly.receive == Slots::kNone) return;
+  qp->receives.give_back(assembly.receive);
+  offer(*qp);
 }
 
 // False: there is none.

@@ -31,6 +31,10 @@ struct Record {
   uint32_t length = 0;
   Message* message = nullptr;  // null: a fill that nobody waits for
   Instant sent;
+
+  // Whether congestion control knows of it. Fills are small, probe bad paths, and others wait for
+  // them: they neither wait for a window nor fill one.
+  bool counts() const { return kind != Kind::fill; }
 };
 
 // A list through Record::older and Record::newer.
@@ -60,9 +64,10 @@ class Flight {
     (r.older != RecordList::kNone ? records_[r.older].newer : list.oldest) = r.newer;
     (r.newer != RecordList::kNone ? records_[r.newer].older : list.newest) = r.older;
   }
-  void clear() {
+  // Forgets the packets [begin, end); those that were acknowledged are forgotten already.
+  void clear(uint64_t begin, uint64_t end) {
     in_flight = lost = RecordList{};
-    for (Record& r : records_) r = Record{};
+    for (uint64_t sequence = begin; sequence != end; ++sequence) (*this)[sequence] = Record{};
   }
 
   RecordList in_flight;  // oldest transmission first
@@ -83,10 +88,9 @@ class FlightPool {
     free_.pop_back();
     return flight;
   }
+  // One without packets.
   void give(std::unique_ptr<Flight> flight) {
-    if (free_.size() >= kKeep) return;
-    flight->clear();
-    free_.push_back(std::move(flight));
+    if (free_.size() < kKeep) free_.push_back(std::move(flight));
   }
 
  private:

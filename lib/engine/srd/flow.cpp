@@ -30,7 +30,7 @@ void Flow::start(const FlowRules& rules) {
   if (preset_ != nullptr) controller_.start(*preset_);
 }
 
-uint64_t Flow::on_wire(uint32_t payload) const noexcept { return payload + kHeaderBytes; }
+uint64_t Flow::on_wire(uint32_t payload) noexcept { return payload + kHeaderBytes; }
 
 uint64_t Flow::window() const noexcept {
   return preset_ != nullptr ? std::min(window_.size, controller_.window()) : window_.size;
@@ -82,18 +82,15 @@ void Flow::forget(uint32_t payload) noexcept {
   in_flight_ -= std::min(in_flight_, bytes);
 }
 
-void Flow::on_lost(uint32_t payload, uint16_t path, congestion::Loss::Reason reason,
-                   Instant now) noexcept {
+void Flow::on_lost(uint32_t payload, congestion::Loss loss) noexcept {
   if (halves_) window_.on_loss();
-  if (preset_ != nullptr)
-    controller_.on_loss(*preset_, {.now = now,
-                                   .acked = acked_,
-                                   .sent = sent_,
-                                   .in_flight = in_flight_,
-                                   .rtt = {},
-                                   .bytes = static_cast<uint32_t>(on_wire(payload)),
-                                   .reason = reason,
-                                   .path = path});
+  if (preset_ != nullptr) {
+    loss.acked = acked_;
+    loss.sent = sent_;
+    loss.in_flight = in_flight_;
+    loss.bytes = static_cast<uint32_t>(on_wire(payload));
+    controller_.on_loss(*preset_, loss);
+  }
   forget(payload);
 }
 

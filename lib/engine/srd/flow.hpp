@@ -32,8 +32,8 @@ class Flow {
   // Of each packet: its payload.
   void on_sent(uint32_t payload, Instant now) noexcept;
   void on_arrived(uint32_t payload) noexcept;
-  void on_lost(uint32_t payload, uint16_t path, congestion::Loss::Reason reason,
-               Instant now) noexcept;
+  // What the flow itself knows of it (bytes, counters) is filled in.
+  void on_lost(uint32_t payload, congestion::Loss loss) noexcept;
   // A packet will never arrive, and that tells nothing of the network.
   void forget(uint32_t payload) noexcept;
 
@@ -53,11 +53,12 @@ class Flow {
   // Units of credit that it would like besides what it has, to send `backlog` bytes.
   uint32_t wish(uint64_t backlog) const noexcept;
 
+  // What a packet takes of a link, its payload included.
+  static uint64_t on_wire(uint32_t payload) noexcept;
   uint64_t in_flight() const noexcept { return in_flight_; }  // on the wire
   uint64_t window() const noexcept;
 
  private:
-  uint64_t on_wire(uint32_t payload) const noexcept;
   bool paced() const noexcept { return preset_ != nullptr && !preset_->kind->sprayed; }
 
   const congestion::Preset* preset_ = nullptr;

@@ -35,7 +35,8 @@ struct Message {
   bool solicited = false;
   bool has_immediate = false;
   bool is_inline = false;
-  bool ordered = false;
+  bool ordered = false;   // a SEND
+  bool in_turn = false;   // a WRITE_ADD that waits for those before it
   bool retry = false;     // cancelled to be sent again
   bool answered = false;  // READ and atomics: all of the answer is here
   uint8_t detail = 0;     // element type, or the reason of a failure
@@ -78,11 +79,13 @@ struct Message {
   }
   // Bytes that travel with it.
   uint32_t payload() const { return wants_answer() ? 0 : length; }
-  // The receiver keeps state between its packets.
-  bool assembled(uint32_t mtu) const {
-    return payload() > mtu &&
-           (kind == wire::SrdOpcode::send || (kind == wire::SrdOpcode::write && has_immediate));
+  bool takes_receive() const {
+    return kind == wire::SrdOpcode::send || (kind == wire::SrdOpcode::write && has_immediate);
   }
+  // For the peer to have a receive, now or as soon as it is taken back.
+  bool waits() const { return state == State::resting || retry; }
+  // The receiver keeps state between its packets.
+  bool assembled(uint32_t mtu) const { return payload() > mtu && takes_receive(); }
 };
 
 using MessageLine = base::Line<Message, &Message::line>;

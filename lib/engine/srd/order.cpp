@@ -47,16 +47,19 @@ OrderedReceives* Engine::ordered_receives(Receiver& rx) noexcept {
   return rx.order.get();
 }
 
-bool Engine::may_bind(Peer& peer, const QueuePair& qp, const wire::SrdPacket& p,
+bool Engine::may_bind(Peer& peer, QueuePair& qp, const wire::SrdPacket& p,
                       wire::SrdReason& why) noexcept {
+  const uint32_t receives = receives_for(peer, qp);
+  if (receives == 0) return why = stand_in_line(peer, qp), false;
   if (!p.has(wire::srd_flag::kOrdered)) return true;
   const OrderedReceives* const order = ordered_receives(peer.rx);
   why = wire::SrdReason::busy;
   if (order == nullptr) return false;
   why = wire::SrdReason::invalid;
   if (!order->bound.within(p.order) || order->bound.has(p.order)) return false;
-  why = wire::SrdReason::no_receive;
-  return qp.receives.size() > order->bound.missing_before(p.order);
+  if (receives > order->bound.missing_before(p.order)) return true;
+  why = stand_in_line(peer, qp);
+  return false;
 }
 
 void Engine::hold(Peer& peer, uint32_t number, const Completion& completion,
@@ -95,13 +98,19 @@ void Engine::release_held(Peer& peer) noexcept {
   }
 }
 
-// The queue pair goes: its completions that are held back go with it.
-void Engine::drop_held(const QueuePair& qp) noexcept {
+// The queue pair goes: its completions that are held back go with it, or say that they were
+// flushed.
+void Engine::drop_held(QueuePair& qp, bool flush) noexcept {
   if (ordered_streams_ == 0) return;
   for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (peer->rx.order == nullptr) continue;
-    for (OrderedReceives::Held& held : peer->rx.order->ring)
-      if (held.completion.qp == qp.number) held.none = true;
+    OrderedReceives* const order = peer->rx.order.get();
+    for (uint32_t i = 0; order != nullptr && i < kOrderWindow; ++i) {
+      const uint32_t number = order->done.next() + i;
+      OrderedReceives::Held& held = order->held(number);
+      if (!order->done.has(number) || held.none || held.completion.qp != qp.number) continue;
+      held.none = true;
+      if (flush) complete_flushed(qp, *qp.recv_cq, held.completion.id, WorkType::recv);
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #include "lib/engine/srd/path_set.hpp"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 namespace weft::engine::srd {
 
@@ -19,23 +21,75 @@ constexpr Duration kFirstRtt = Duration::from_us(100);  // until one is measured
 
 void PathSet::start(PathChoice choice, uint32_t count, uint32_t in_flight, uint64_t seed) {
   choice_ = choice;
-  count_ = std::clamp(count, 1u, kMostPaths);
-  policy_.start({.choice = choice, .count = count_, .in_flight = in_flight, .rtt = kFirstRtt},
-                seed);
+  const uint32_t room = states_ != nullptr ? count_ : 0;
+  size_ = count_ = std::clamp(count, 1u, kMostPaths);
+  most_in_flight_ = in_flight;
   random_ = base::Random(seed ^ 0x9E3779B97F4A7C15);
-  resting_ = looked_ = 0;
+  resting_ = looked_ = last_way_ = 0;
   slow_ns_ = UINT32_MAX;
-  states_.reset(new PathState[count_]);
+  if (room != count_) states_.reset(new PathState[count_]);
+  if (room == count_) std::fill_n(states_.get(), count_, PathState{});
+  ways_.resize(way_count_ = 1);
+  std::fill(std::begin(in_flight_), std::end(in_flight_), 0);
+  start_policy(ways_[0], seed);
+}
+
+void PathSet::start_policy(WayState& way, uint64_t seed) {
+  way.resting = way.lost = 0;
+  way.policy.start(
+      {.choice = choice_, .count = size_, .in_flight = most_in_flight_, .rtt = kFirstRtt}, seed);
+}
+
+void PathSet::grow(uint32_t ways) {
+  if (ways <= way_count_) return;
+  way_count_ = ways;
+  const uint32_t before = count_;
+  count_ = std::min(ways * size_, kMostPaths);
+  const auto extend = [&](auto& array) {
+    using Array = std::remove_reference_t<decltype(array)>;
+    Array longer(new typename Array::element_type[count_]);
+    std::copy_n(array.get(), before, longer.get());
+    array = std::move(longer);
+  };
+  extend(states_);
+  if (tallies_ != nullptr) extend(tallies_);
+  for (size_t i = ways_.size(); i < ways; ++i) start_policy(ways_.emplace_back(), random_.next());
+}
+
+void PathSet::count_packets(bool wanted) {
+  tallies_.reset(wanted ? new PathTally[count_] : nullptr);
+}
+
+// The living way with the least in flight, in turns where they are equal; one that rests, or
+// `except`, only if there is no other.
+uint32_t PathSet::next_way(uint32_t except) noexcept {
+  const uint32_t count = way_count_;
+  const auto rank = [&](uint32_t way) { return 2u * !lives(way) + (way == except); };
+  uint32_t best = (last_way_ + 1) % count;
+  for (uint32_t i = 2; i <= count; ++i) {
+    const uint32_t way = (last_way_ + i) % count;
+    const uint32_t a = rank(way), b = rank(best);
+    if (a < b || (a == b && in_flight_[way] < in_flight_[best])) best = way;
+  }
+  return last_way_ = best;
 }
 
 uint8_t PathSet::choose(Instant now) noexcept {
-  auto path = static_cast<uint8_t>(policy_.next(now));
-  if (choice_ == PathChoice::single || resting_ == 0 || resting_ == count_) return path;
-  for (uint32_t tries = 0; tries < 2 * count_ && rests(path); ++tries)
-    path = static_cast<uint8_t>(policy_.next(now));
-  for (uint32_t tries = 0; tries < count_ && rests(path); ++tries)
-    path = static_cast<uint8_t>((path + 1u) % count_);
-  return path;
+  const bool one = way_count_ == 1 || choice_ == PathChoice::single;
+  return choose_on(one ? 0 : next_way(kNone), now);
+}
+
+uint8_t PathSet::choose_on(uint32_t way, Instant now) noexcept {
+  WayState& w = ways_[way];
+  uint32_t path = w.policy.next(now);
+  const uint32_t first = way * size_;
+  if (choice_ == PathChoice::single || w.resting == 0 || w.resting == size_)
+    return static_cast<uint8_t>(first + path);
+  for (uint32_t tries = 0; tries < 2 * size_ && rests(first + path); ++tries)
+    path = w.policy.next(now);
+  for (uint32_t tries = 0; tries < size_ && rests(first + path); ++tries)
+    path = (path + 1u) % size_;
+  return static_cast<uint8_t>(first + path);
 }
 
 uint32_t PathSet::take_probe(Instant now) noexcept {
@@ -52,11 +106,15 @@ uint32_t PathSet::take_probe(Instant now) noexcept {
 }
 
 uint8_t PathSet::choose_other(uint8_t bad, Instant now) noexcept {
-  uint8_t path = choose(now);
-  if (choice_ == PathChoice::single) return path;
-  for (uint32_t tries = 0; tries < 4 && path == bad; ++tries) path = choose(now);
-  if (path != bad || count_ == 1) return path;
-  return static_cast<uint8_t>((bad + 1 + random_.below(count_ - 1)) % count_);
+  if (choice_ == PathChoice::single) return choose(now);
+  const uint32_t bad_way = way_of(bad);
+  const uint32_t way = way_count_ == 1 ? 0 : next_way(bad_way);
+  uint8_t path = choose_on(way, now);
+  if (way != bad_way) return path;
+  for (uint32_t tries = 0; tries < 4 && path == bad; ++tries) path = choose_on(way, now);
+  if (path != bad || size_ == 1) return path;
+  const uint32_t first = way * size_;
+  return static_cast<uint8_t>(first + (bad - first + 1 + random_.below(size_ - 1)) % size_);
 }
 
 void PathSet::on_arrival(uint8_t path, uint16_t path_sequence) noexcept {
@@ -66,11 +124,13 @@ void PathSet::on_arrival(uint8_t path, uint16_t path_sequence) noexcept {
   state.ever_acked = true;
   if (is_dead(path)) state.rtt_ns = 0;  // of another time
   state.lost = 0;
+  ways_[way_of(path)].lost = 0;
   if (!rests(path)) wake(path);
 }
 
 void PathSet::on_ack(uint8_t path, bool marked, Instant now) noexcept {
-  policy_.on_feedback(path, marked ? PathFeedback::marked : PathFeedback::good, now);
+  if (tallies_ != nullptr) tallies_[path].marked += marked;
+  feed(path, marked ? PathFeedback::marked : PathFeedback::good, now);
 }
 
 // Of a slow path only the newest round trip counts: it may be slow no more.
@@ -94,16 +154,35 @@ void PathSet::look_for_slow(Instant now) noexcept {
 
 void PathSet::on_loss(uint8_t path, Instant now) noexcept {
   PathState& state = states_[path];
+  if (tallies_ != nullptr) ++tallies_[path].lost;
   if (!is_dead(path) && ++state.lost == kDead) rest(path, now);
-  policy_.on_feedback(path, PathFeedback::not_arrived, now);
+  count_loss(way_of(path), now);
+  feed(path, PathFeedback::not_arrived, now);
 }
 
 void PathSet::on_timeout(uint8_t path, Instant now) noexcept {
+  if (tallies_ != nullptr) ++tallies_[path].lost;
   if (!is_dead(path)) {
     states_[path].lost = kDead;
     rest(path, now);
   }
-  policy_.on_feedback(path, PathFeedback::timed_out, now);
+  count_loss(way_of(path), now);
+  feed(path, PathFeedback::timed_out, now);
+}
+
+// So many packets in a row on different paths: what they have in common is dead.
+void PathSet::count_loss(uint32_t way, Instant now) noexcept {
+  if (way_count_ == 1 || !lives(way) || ++ways_[way].lost < kDeadWay) return;
+  ways_[way].lost = 0;
+  for (uint32_t path = way * size_; path < (way + 1) * size_; ++path) {
+    states_[path].lost = kDead;
+    rest(path, now);
+  }
+}
+
+void PathSet::on_trimmed(uint8_t path, bool last_hop, Instant now) noexcept {
+  if (tallies_ != nullptr) ++tallies_[path].lost;
+  feed(path, last_hop ? PathFeedback::good : PathFeedback::not_arrived, now);
 }
 
 void PathSet::rest(uint32_t path, Instant now) noexcept {
@@ -112,14 +191,27 @@ void PathSet::rest(uint32_t path, Instant now) noexcept {
   state.resting = true;
   state.probe_at_us = us_of(now) + kProbeUs;
   ++resting_;
+  ++ways_[way_of(path)].resting;
 }
 
-void PathSet::wake(uint32_t path) noexcept {
-  PathState& state = states_[path];
-  state.probes = 0;
-  if (!state.resting) return;
-  state.resting = false;
+void PathSet::end_rest(uint32_t path) noexcept {
+  states_[path].resting = false;
   --resting_;
+  --ways_[way_of(path)].resting;
+}
+
+PathReport PathSet::report(uint32_t path) const noexcept {
+  const PathState& state = states_[path];
+  PathReport report{.rtt = Duration::from_ns(state.rtt_ns)};
+  if (is_dead(path))
+    report.health = state.probes != 0 ? PathHealth::probing : PathHealth::dead;
+  else if (is_slow(path))
+    report.health = PathHealth::slow;
+  if (tallies_ == nullptr) return report;
+  report.sent = tallies_[path].sent;
+  report.lost = tallies_[path].lost;
+  report.marked = tallies_[path].marked;
+  return report;
 }
 
 uint32_t PathSet::dead() const noexcept {

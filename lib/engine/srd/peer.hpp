@@ -10,6 +10,7 @@
 #include "lib/engine/srd/flight.hpp"
 #include "lib/engine/srd/message.hpp"
 #include "lib/engine/srd/order.hpp"
+#include "lib/engine/srd/rails.hpp"
 #include "lib/engine/srd/receive_window.hpp"
 #include "weft/types.hpp"
 
@@ -17,6 +18,7 @@ namespace weft::engine::srd {
 
 struct Sender {
   uint32_t epoch = 0;              // of our stream; grows with time
+  uint32_t since = 0;              // epoch of the first stream in which what waits was sent
   uint32_t incarnation = 0;        // of the peer, 0 = not known yet
   bool confirmed = false;          // something of this stream was acknowledged
   uint64_t next = 0;               // sequence of the next new packet
@@ -28,6 +30,8 @@ struct Sender {
   MessageLine turns;               // a few long messages that take turns
   MessageLine bulk;                // long messages that wait for that
   MessageLine later;               // ordered messages that are beyond the window
+  MessageLine adds;                // ordered WRITE_ADDs that wait for `adding`
+  Message* adding = nullptr;       // the one that is on its way
   OrderSet order;                  // ordered messages that have ended
   uint32_t next_order = 0;
   uint32_t turns_taken = 0;
@@ -41,8 +45,10 @@ struct Sender {
   uint8_t tolerance = 0;    // packets that may overtake on one path before a gap is a loss
   uint8_t backoff = 0;      // time-outs in a row
   bool probed = false;      // the tail was probed since the last progress
+  Instant backed_off_at;    // when `backoff` grew last
   uint32_t train_left = 0;  // packets that still go on `train_path`
   uint8_t train_path = 0;
+  Instant used_at;       // when something was last sent: what comes from the peer proves nothing
   Instant newest_acked;  // when the youngest packet left that is known to have arrived
   Instant progress_at;   // last acknowledgement of something new, or the start of a flight
   Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
@@ -60,13 +66,17 @@ struct Receiver {
   std::unique_ptr<OrderedReceives> order;  // null: there are no ordered SENDs
   uint32_t credit_number = UINT32_MAX;     // among those that are granted credit
   uint32_t granted = 0;                    // units in all
+  int64_t taken = 0;                       // bytes on the wire beyond what was granted
   // The packet that the next acknowledgement echoes.
   bool ack_pending = false;
   bool ecn = false;
   uint8_t path = 0;
+  Way way;
   uint16_t path_sequence = 0;
   uint32_t echo = 0;
   Instant arrived;
+  bool asked_for_ways = false;  // its sender knows of our further addresses
+  uint32_t told_of_rails = 0;   // chances to tell it
 };
 
 struct Peer;
@@ -81,8 +91,11 @@ struct Peer {
   uint32_t block = 0;  // top 8 bits of its QPNs
   uint32_t index = 0;
   uint32_t least_epoch = 0;  // of our next stream
+  uint32_t incarnation = 0;  // that we have for it
+  bool stranger = false;     // only heard of: it has not shown yet that it hears us
   Sender tx;
   Receiver rx;
+  std::unique_ptr<Rails> rails;   // null: nothing is known of further addresses
   base::LineLink<Peer> active;    // of those with something to send
   base::LineLink<Peer> ack_line;  // of those whose acknowledgement waits
   PeerTimer timer;

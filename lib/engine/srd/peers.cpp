@@ -5,9 +5,13 @@
 // A forgotten stream must not be heard again: its packets may still be in the network. Only the
 // newest epoch of all forgotten ones is kept, and whoever is unknown and names an epoch up to that
 // is asked for a new stream. A sender that has been at rest for a while begins a new one by itself,
-// so it is never asked in vain: receivers forget later than senders renew.
+// so it is never asked in vain: receivers forget later than senders renew. And later than senders
+// lose patience: one that still waits for the acknowledgement of what was executed must not be
+// told that nothing is known of it, or it would send that again.
+#include <algorithm>
 #include <cstring>
 
+#include "lib/base/chacha20.hpp"
 #include "lib/engine/srd/engine.hpp"
 
 namespace weft::engine::srd {
@@ -15,14 +19,17 @@ namespace weft::engine::srd {
 namespace {
 
 constexpr Duration kRenewAfter = Duration::from_s(1);
-constexpr Duration kForgetAfter = Duration::from_s(2);
+constexpr Duration kLeastPatience = Duration::from_s(5);
 constexpr uint32_t kMostLookedAt = 256;  // peers, in one search
 
+// Addresses of one network differ in their last bytes. Those must be the low ones of a number here:
+// a product carries what differs upwards only.
 uint32_t hash_of(const Gid& address, uint32_t block) noexcept {
   uint64_t words[2];
   std::memcpy(words, address.bytes.data(), sizeof words);
-  const uint64_t mixed = (words[0] ^ (words[1] + block)) * 0x9E3779B97F4A7C15u;
-  return static_cast<uint32_t>((mixed ^ words[1]) * 0x9E3779B97F4A7C15u >> 32);
+  const uint64_t low = __builtin_bswap64(words[1]);
+  const uint64_t mixed = (words[0] ^ (low + block)) * 0x9E3779B97F4A7C15u;
+  return static_cast<uint32_t>((mixed ^ low) * 0x9E3779B97F4A7C15u >> 32);
 }
 
 // Nothing is on its way or owed in either direction.
@@ -74,6 +81,7 @@ Peer* Engine::add_peer(const Gid& address, uint32_t block) {
   peer->address = address;
   peer->block = block;
   peer->index = index;
+  peer->incarnation = incarnation_for(address, block);
   peer->timer.owner = peer.get();
   peer->used_at = now_;
   peers_[index] = std::move(peer);
@@ -86,7 +94,7 @@ uint32_t Engine::evict() noexcept {
   for (uint32_t looked = 0; looked < kMostLookedAt && looked < peers_.size(); ++looked) {
     const uint32_t index = oldest_hand_++ % static_cast<uint32_t>(peers_.size());
     const Peer& peer = *peers_[index];
-    if (now_ - peer.used_at < kForgetAfter || !at_rest(peer)) continue;
+    if (now_ - peer.used_at < forget_after() || !at_rest(peer)) continue;
     forget(index);
     return index;
   }
@@ -97,8 +105,10 @@ void Engine::forget(uint32_t index) noexcept {
   Peer& peer = *peers_[index];
   count(Count::peers_forgotten);
   if (peer.rx.known) retire(peer.rx.epoch);
+  meet(peer);
   end_credit(peer.rx);
   end_order(peer.rx);
+  leave_aliases(peer);
   drop_flight(peer);
   if (peer.timer.armed()) wheel_.remove(peer.timer);
   if (last_peer_ == &peer) last_peer_ = nullptr;
@@ -115,6 +125,25 @@ void Engine::forget(uint32_t index) noexcept {
   peers_[index].reset();
 }
 
+Duration Engine::forget_after() const noexcept {
+  return std::max(kLeastPatience, config_.patience) + Duration::from_s(1);
+}
+
+// No stranger any more.
+void Engine::meet(Peer& peer) noexcept {
+  strangers_ -= peer.stranger;
+  peer.stranger = false;
+}
+
+uint32_t Engine::incarnation_for(const Gid& address, uint32_t block) const noexcept {
+  uint32_t state[16] = {0x61707865, 0x3320646E, 0x79622D32, block};
+  std::memcpy(&state[4], secret_, sizeof secret_);
+  std::memcpy(&state[12], address.bytes.data(), 16);
+  uint32_t out[16];
+  base::chacha20_block(state, out);
+  return out[0] != 0 ? out[0] : 1;
+}
+
 void Engine::retire(uint32_t epoch) noexcept {
   if (retired_ == 0 || static_cast<int32_t>(epoch - retired_) > 0) retired_ = epoch;
 }
@@ -122,13 +151,14 @@ void Engine::retire(uint32_t epoch) noexcept {
 // A stream that was at rest for so long that the peer may soon forget it begins anew.
 void Engine::renew(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
-  const bool rested = tx.epoch != 0 && tx.una == tx.next && now - peer.used_at > kRenewAfter;
-  peer.used_at = now;
+  const bool rested = tx.epoch != 0 && tx.una == tx.next && now - tx.used_at > kRenewAfter;
+  peer.used_at = tx.used_at = now;
   if (!rested) return;
   for (const Message* m = tx.all; m != nullptr; m = m->next_all)
     if (m->cursor != 0 || m->state == Message::State::sent) return;
   tx.confirmed = false;  // of what goes now, nothing has gone before
-  restart_stream(peer, tx.epoch + 1, tx.incarnation);
+  tx.since = 0;
+  restart_stream(peer, tx.epoch + 1, tx.incarnation, peer.rx.epoch);  // the same process
 }
 
 }  // namespace weft::engine::srd

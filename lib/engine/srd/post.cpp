@@ -39,14 +39,16 @@ wire::SrdOpcode kind_of(Opcode opcode) {
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
 const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
                               uint32_t& length) const noexcept {
-  if (r.opcode > Opcode::write_add) return "this provider has no such opcode";
+  if (r.opcode > Opcode::local_invalidate) return "this provider has no such opcode";
+  if (is_local(r.opcode)) return "SRD has no memory windows";
   if (r.opcode == Opcode::send_with_invalidate) return "SRD has no SEND with invalidate";
   if (const char* const reason = engine::objection(
           r, {qp.sends.max_sge(), qp.max_inline, config_.limits.max_message}, length))
     return reason;
   if (has(r.flags, SendFlags::fence)) return "SRD has no fence: wait for completions";
-  if (has(r.flags, SendFlags::ordered) && kind_of(r.opcode) != wire::SrdOpcode::send)
-    return "only SENDs can be ordered";
+  if (has(r.flags, SendFlags::ordered) && kind_of(r.opcode) != wire::SrdOpcode::send &&
+      r.opcode != Opcode::write_add)
+    return "only SENDs and WRITE_ADDs can be ordered";
   if (r.opcode == Opcode::write_add && length % (r.element == Element::int64 ? 8 : 4) != 0)
     return "WRITE_ADD needs whole elements";
   if (r.to == nullptr && !(qp.attributes.path && qp.attributes.dest_qpn))
@@ -62,7 +64,8 @@ void Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t le
   m.solicited = has(r.flags, SendFlags::solicited);
   m.is_inline = has(r.flags, SendFlags::inline_data);
   m.has_immediate = has_immediate(r.opcode);
-  m.ordered = has(r.flags, SendFlags::ordered);
+  m.in_turn = has(r.flags, SendFlags::ordered) && r.opcode == Opcode::write_add;
+  m.ordered = has(r.flags, SendFlags::ordered) && !m.in_turn;
   m.detail = static_cast<uint8_t>(r.element);
   m.length = length;
   m.rkey = r.rkey.value;
@@ -108,6 +111,10 @@ void Engine::enlist(Message& m) noexcept {
 void Engine::line_up(Message& m) noexcept {
   Sender& tx = m.peer->tx;
   if (m.ordered && !tx.order.within(m.order)) return tx.later.push(m);
+  if (m.in_turn) {
+    if (tx.adding != nullptr) return tx.adds.push(m);
+    tx.adding = &m;
+  }
   (m.payload() <= kSmallPackets * mtu_ ? tx.small : tx.bulk).push(m);
 }
 
@@ -126,10 +133,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     uint32_t length = 0;
     if (const char* reason = objection(qp, r, length)) return stop(Code::invalid_argument, reason);
     if (qp.state == QpState::err) {
-      complete(
-          qp, *qp.send_cq,
-          {.id = r.id, .qp = qp.number, .status = Status::flushed, .type = work_type(r.opcode)},
-          false);
+      complete_flushed(qp, *qp.send_cq, r.id, work_type(r.opcode));
       ++status.accepted;
       continue;
     }
@@ -161,9 +165,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
       break;
     }
     if (qp.state == QpState::err) {
-      complete(qp, *qp.recv_cq,
-               {.id = r.id, .qp = qp.number, .status = Status::flushed, .type = WorkType::recv},
-               false);
+      complete_flushed(qp, *qp.recv_cq, r.id, WorkType::recv);
       ++status.accepted;
       continue;
     }
@@ -178,6 +180,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     qp.receives.push(slot);
     ++status.accepted;
   }
+  offer(qp);
   return status;
 }
 

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/line.hpp"
 #include "lib/engine/completion_queue.hpp"
+#include "lib/engine/srd/receive_line.hpp"
 #include "weft/qp.hpp"
 
 namespace weft::engine::srd {
@@ -96,6 +98,8 @@ struct QueuePair {
   CompletionQueue* recv_cq = nullptr;
   Slots sends;
   ReceiveQueue receives;
+  std::unique_ptr<ReceiveLine> line;  // null: nobody has ever waited for a receive
+  base::LineLink<QueuePair> calling, promising;
   QueuePairAttributes attributes;  // as set by modify()
 
   bool can_receive() const {

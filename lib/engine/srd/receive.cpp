@@ -11,6 +11,7 @@ namespace weft::engine::srd {
 namespace {
 
 constexpr size_t kMostReplies = 256;  // that wait to leave; more are lost, as on a wire
+constexpr uint32_t kStrangers = 4;    // one in so many peers may be one
 
 Count parse_count(wire::SrdError error) {
   switch (error) {
@@ -33,6 +34,7 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   count(Count::rx_packets);
   const uint32_t elsewhere = frame.remote_length + frame.more_length;
   count(Count::rx_bytes, frame.length + elsewhere);
+  if (wire::is_trimmed(frame.path->traffic_class)) return receive_trimmed(frame, now);
   wire::SrdPacket packet;
   const uint32_t trailer = checks_icrc() ? wire::kIcrcLength : 0;
   const wire::SrdError error =
@@ -42,14 +44,23 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   if (trailer != 0 && !verify_icrc(frame, wire::kSrdUdpPort)) return count(Count::rx_icrc_error);
   if (packet.dest.value >> 16 != block_) return count(Count::rx_bad_dest_qpn);
   if (frame.ecn == 3) count(Count::rx_ecn_marked);
-  const Arrival arrival{packet, frame, now};
-  Peer* const peer = find_peer(frame.path->source, packet.source.value >> 16);
+  Arrival arrival{packet, frame, now, nullptr, {}};
+  if (!uses_rails_)
+    arrival.peer = find_peer(frame.path->source, packet.source.value >> 16);
+  else if (packet.opcode != wire::SrdOpcode::rails && !find_origin(arrival))
+    return count(Count::rx_unknown_peer);
+  Peer* const peer = arrival.peer;
   if (wire::is_sequenced(packet.opcode)) return on_sequenced(peer, arrival);
+  if (packet.opcode == wire::SrdOpcode::rails) return on_rails(frame, packet, now);
   if (peer == nullptr) return count(Count::rx_unknown_peer);
   if (packet.opcode == wire::SrdOpcode::acknowledge) {
     on_acknowledge(*peer, arrival);
   } else if (packet.opcode == wire::SrdOpcode::refusal) {
     on_refusal(*peer, arrival);
+  } else if (packet.opcode == wire::SrdOpcode::ready) {
+    on_ready(*peer, arrival);
+  } else if (packet.opcode == wire::SrdOpcode::trimmed) {
+    on_trimmed(*peer, arrival);
   } else {
     on_reset(*peer, arrival);
   }
@@ -71,6 +82,7 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
     case ReceiveWindow::Place::fresh: {
       if (rx.window.refused(p.sequence) && p.opcode != wire::SrdOpcode::fill)
         return refuse(arrival, wire::SrdReason::busy);
+      if (config_.polices && over_credit(rx, p)) return count(Count::rx_over_credit);
       wire::SrdReason why = wire::SrdReason::none;
       const Outcome outcome = execute(*peer, arrival, why);
       if (outcome == Outcome::refused) {
@@ -86,12 +98,13 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
   }
   // Only who has got an answer from us: a forged wish would have us grant to its victim.
   //= threat:A16
-  if (p.has(wire::srd_flag::kWish) && p.incarnation == incarnation_)
+  if (p.has(wire::srd_flag::kWish) && p.incarnation == peer->incarnation)
     hear_wish(*peer, p, arrival.now);
   rx.ack_pending = true;
   rx.ecn = arrival.frame.ecn == 3;
   if (rx.ecn) ++rx.marks;
   rx.path = p.path;
+  rx.way = arrival.way;
   rx.path_sequence = p.path_sequence;
   rx.echo = static_cast<uint32_t>(p.sequence);
   rx.arrived = arrival.now;
@@ -107,15 +120,32 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
 // may have been parked in the network since the time of the process before us. //= threat:A25
 Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
-  const bool introduced = p.incarnation == incarnation_;
-  if (p.incarnation != 0 && !introduced) {
-    count(Count::rx_other_incarnation);
-    return reset(arrival, 0), nullptr;
-  }
+  const Gid& source = arrival.frame.path->source;
+  const bool introduced =
+      p.incarnation != 0 &&
+      p.incarnation ==
+          (peer != nullptr ? peer->incarnation : incarnation_for(source, p.source.value >> 16));
   if (p.epoch == 0) return count(Count::rx_stale_stream), nullptr;
   const bool known = peer != nullptr && peer->rx.known;
-  if (!known && !introduced && newer(incarnation_, p.epoch)) {
+  // Its sender has had an earlier stream, which named nobody; a copy of that may still come, or
+  // has.
+  if (p.incarnation != 0 && !introduced) {
+    count(Count::rx_other_incarnation);
+    if (!known && (challenged_ == 0 || newer(p.epoch, challenged_))) challenged_ = p.epoch;
+    return reset(arrival, known ? peer->rx.epoch + 1 : 0), nullptr;
+  }
+  if (!known && !introduced && newer(opened_, p.epoch)) {
     count(Count::rx_stale_stream);
+    return reset(arrival, p.epoch), nullptr;
+  }
+  //= threat:A17 no state for one more who may not even exist
+  // Whoever was challenged stays so: what was refused of a stream goes again in another one, and
+  // so would what was executed of it meanwhile.
+  const bool crowded = peer == nullptr && strangers_ >= config_.max_peers / kStrangers;
+  const bool challenged = challenged_ != 0 && !newer(p.epoch, challenged_);
+  if (!known && !introduced && (crowded || challenged)) {
+    if (!challenged) challenged_ = p.epoch;
+    count(Count::peers_challenged);
     return reset(arrival, p.epoch), nullptr;
   }
   //= threat:A25 what is forgotten is not heard again
@@ -124,9 +154,12 @@ Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
     return reset(arrival, retired_ + 1), nullptr;
   }
   if (peer == nullptr) {
-    peer = add_peer(arrival.frame.path->source, p.source.value >> 16);
+    peer = add_peer(source, p.source.value >> 16);
     if (peer == nullptr) return count(Count::rx_unknown_peer), nullptr;
+    peer->stranger = true;
+    ++strangers_;
   }
+  if (introduced) meet(*peer);
   Receiver& rx = peer->rx;
   if (rx.known && rx.epoch == p.epoch) return peer;
   if (!rx.known) {
@@ -167,38 +200,40 @@ void Engine::forget_stream(Peer& peer) noexcept {
 }
 
 void Engine::refuse(const Arrival& arrival, wire::SrdReason reason) noexcept {
-  const wire::SrdPacket& p = arrival.packet;
   count(reason == wire::SrdReason::no_receive ? Count::tx_rnr_naks : Count::tx_naks);
   if (reason == wire::SrdReason::access) count(Count::access_errors);
-  if (replies_.size() >= kMostReplies) return;
-  Reply reply{arrival.frame.path->source, source_ports_[p.path % source_ports_.size()], {}};
-  reply.packet.opcode = wire::SrdOpcode::refusal;
-  reply.packet.path = p.path;
-  reply.packet.path_sequence = p.path_sequence;
-  reply.packet.dest = QpNum{p.source.value & 0xFF0000};
-  reply.packet.source = QpNum{block_ << 16};
-  reply.packet.epoch = p.epoch;
-  reply.packet.incarnation = incarnation_;
-  reply.packet.sequence = p.sequence;
-  reply.packet.detail = static_cast<uint8_t>(reason);
-  replies_.push_back(reply);
+  wire::SrdPacket p;
+  p.opcode = wire::SrdOpcode::refusal;
+  p.detail = static_cast<uint8_t>(reason);
+  reply(arrival, p);
 }
 
 void Engine::reset(const Arrival& arrival, uint32_t least_epoch) noexcept {
-  const wire::SrdPacket& p = arrival.packet;
   count(Count::tx_resets);
-  if (replies_.size() >= kMostReplies) return;
-  Reply reply{arrival.frame.path->source, source_ports_[p.path % source_ports_.size()], {}};
-  reply.packet.opcode = wire::SrdOpcode::reset;
-  reply.packet.path = p.path;
-  reply.packet.path_sequence = p.path_sequence;
-  reply.packet.dest = QpNum{p.source.value & 0xFF0000};
-  reply.packet.source = QpNum{block_ << 16};
-  reply.packet.epoch = p.epoch;
-  reply.packet.incarnation = incarnation_;
-  reply.packet.sequence = p.sequence;
-  reply.packet.message = least_epoch;
-  replies_.push_back(reply);
+  wire::SrdPacket p;
+  p.opcode = wire::SrdOpcode::reset;
+  p.message = least_epoch;
+  p.opened = opened_;
+  reply(arrival, p);
+}
+
+// `answer` speaks about the packet that has arrived.
+void Engine::reply(const Arrival& arrival, wire::SrdPacket answer) noexcept {
+  const wire::SrdPacket& p = arrival.packet;
+  const Gid& to = arrival.frame.path->source;
+  answer.path = p.path;
+  answer.path_sequence = p.path_sequence;
+  answer.dest = QpNum{p.source.value & 0xFF0000};
+  answer.source = QpNum{block_ << 16};
+  answer.epoch = p.epoch;
+  answer.incarnation = arrival.peer != nullptr ? arrival.peer->incarnation
+                                               : incarnation_for(to, p.source.value >> 16);
+  answer.sequence = p.sequence;
+  put_reply({.to = to, .local = arrival.way.local, .packet = answer});
+}
+
+void Engine::put_reply(const Reply& reply) noexcept {
+  if (replies_.size() < kMostReplies) replies_.push_back(reply);
 }
 
 }  // namespace weft::engine::srd

@@ -10,12 +10,12 @@
 namespace weft::engine::srd {
 
 namespace {
-constexpr uint32_t kQuantum = 32;      // packets of one peer before the next has its turn
-constexpr uint32_t kTrain = 16;        // packets in a row on one path where the port forms trains
-constexpr uint32_t kBulkTurn = 16;     // packets of a long message before the next one has its turn
-constexpr uint32_t kMostTurns = 8;     // long messages that take turns
-constexpr uint8_t kEcnCapable = 2;     // ECT(0)
-constexpr uint32_t kMostFlights = 64;  // that peers keep while nothing is on the way
+constexpr uint32_t kQuantum = 32;   // packets of one peer before the next has its turn
+constexpr uint32_t kTrain = 16;     // packets in a row on one path where the port forms trains
+constexpr uint32_t kBulkTurn = 16;  // packets of a long message before the next one has its turn
+constexpr uint32_t kMostTurns = 8;  // long messages that take turns
+constexpr uint8_t kEcnCapable = 2;  // ECT(0)
+constexpr uint32_t kMostFlights = 256;  // that peers keep while nothing is on the way
 }  // namespace
 
 void Engine::begin_flight(Peer& peer, Instant now) noexcept {
@@ -24,6 +24,7 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
     tx.epoch = epoch_at(now);
     if (peer.least_epoch != 0 && static_cast<int32_t>(tx.epoch - peer.least_epoch) < 0)
       tx.epoch = peer.least_epoch;
+    if (tx.since == 0) tx.since = tx.epoch;
   }
   if (tx.una == tx.next) {
     if (tx.flight != nullptr) tx.flight->flow.on_deadline(now);
@@ -34,7 +35,9 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
   if (tx.flight != nullptr) return;
   ++flights_out_;
   tx.flight = flights_.take();
-  tx.flight->paths.start(config_.policy, path_count(), kWindow, random_.next64());
+  tx.flight->paths.start(config_.policy, entropies_, kWindow, random_.next64());
+  if (peer.rails != nullptr) tx.flight->paths.grow(peer.rails->joined());
+  tx.flight->paths.count_packets(config_.path_counters);
   tx.flight->flow.start(flow_rules_);
   tx.train_left = 0;
 }
@@ -48,6 +51,7 @@ void Engine::end_flight(Peer& peer) noexcept {
 void Engine::drop_flight(Peer& peer) noexcept {
   if (peer.tx.flight == nullptr) return;
   --flights_out_;
+  peer.tx.flight->clear(peer.tx.una, peer.tx.next);
   flights_.give(std::move(peer.tx.flight));
 }
 
@@ -55,6 +59,7 @@ void Engine::send_peer(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   renew(peer, now);
   if (tx.flight != nullptr && tx.una != tx.next) probe_paths(peer, now);
+  if (uses_rails_) ask_for_ways(peer, now);
   for (uint32_t sent = 0;; ++sent) {
     if (sent == kQuantum || !room()) return activate(peer);
     const bool lost = tx.flight != nullptr && !tx.flight->lost.empty();
@@ -128,7 +133,7 @@ bool Engine::send_next(Peer& peer, Instant now) noexcept {
 // Takes a message out of the line that it stands in.
 void Engine::delist(Message& m) noexcept {
   Sender& tx = m.peer->tx;
-  if (tx.small.remove(m) || tx.later.remove(m)) return;
+  if (tx.small.remove(m) || tx.later.remove(m) || tx.adds.remove(m)) return;
   if (tx.turns.remove(m)) {
     --tx.turns_taken;
     return;
@@ -167,11 +172,11 @@ void Engine::send_record(Peer& peer, uint64_t sequence, uint8_t path, Instant no
   if (r.tries != 0) count(Count::tx_retransmits);
   r.tries = static_cast<uint8_t>(std::min(r.tries + 1, 255));
   r.path = path;
-  r.path_sequence = tx.flight->paths[path].next_sequence++;
+  r.path_sequence = tx.flight->paths.take_sequence(path);
   r.sent = now;
   r.state = Record::State::in_flight;
   tx.flight->append(tx.flight->in_flight, sequence);
-  tx.flight->flow.on_sent(r.length, now);
+  if (r.counts()) tx.flight->flow.on_sent(r.length, now);
   arm(peer, now + config_.least_rto);
   if (build(peer, r, sequence)) return;
   // Memory of ours is gone or was never there: the message ends, its packets become fills.
@@ -208,8 +213,10 @@ bool Engine::build(Peer& peer, Record& r, uint64_t sequence) noexcept {
     p.wish = wish_of(peer.tx);
   }
   const uint32_t operands = wire::operand_bytes(p.opcode);
-  const uint16_t source_port = source_ports_[r.path];
-  const Path& path = path_of(peer.address, source_port, capabilities_.ecn ? kEcnCapable : 0);
+  const Way way = way_of(peer, r.path);
+  const Path& path =
+      path_of(address_of(peer, way.remote), way.local, source_port_of(way.local, r.path),
+              capabilities_.ecn ? kEcnCapable : 0);
   std::byte* at = builder_.start(path, wire::srd_emit_length(p) + operands, r.length);
   at = wire::srd_emit(at, p, builder_.pad_for(r.length));
   if (operands == 8) {
@@ -230,7 +237,7 @@ bool Engine::build(Peer& peer, Record& r, uint64_t sequence) noexcept {
 // The headers of a packet of data.
 void Engine::describe(const Message& m, const Record& r, wire::SrdPacket& p) const noexcept {
   p.opcode = m.kind;
-  p.detail = m.detail;
+  p.detail = m.takes_receive() ? static_cast<uint8_t>(others_wait(m)) : m.detail;
   p.dest = m.dest;
   p.source = m.source;
   p.message = m.answer() ? m.request_id : m.id;
@@ -277,17 +284,32 @@ bool Engine::add_payload(const Message& m, uint32_t offset, uint32_t length, boo
   return true;
 }
 
+std::vector<PathReport> Engine::paths(const Gid& address, QpNum number) {
+  const Peer* const peer = find_peer(address, number.value >> 16);
+  std::vector<PathReport> reports;
+  if (peer == nullptr || peer->tx.flight == nullptr) return reports;
+  for (uint32_t i = 0; i < peer->tx.flight->paths.count(); ++i) {
+    reports.push_back(peer->tx.flight->paths.report(i));
+    const Way way = way_of(*peer, i);
+    reports.back().source_port = source_port_of(way.local, i);
+    reports.back().source = addresses_[way.local];
+    reports.back().destination = address_of(*peer, way.remote);
+  }
+  return reports;
+}
+
 // A path that lives as long as the frames of this burst. Frames that follow each other on the same
 // one share it, so that they can form a train.
-const Path& Engine::path_of(const Gid& to, uint16_t source_port, uint8_t traffic_class) noexcept {
+const Path& Engine::path_of(const Gid& to, uint8_t local, uint16_t source_port,
+                            uint8_t traffic_class) noexcept {
   if (paths_used_ != 0) {
     const Path& last = paths_[paths_used_ - 1];
     if (last.source_port == source_port && last.destination == to &&
-        last.traffic_class == traffic_class)
+        last.traffic_class == traffic_class && last.source == addresses_[local])
       return last;
   }
   Path& path = paths_[paths_used_++];
-  path.source = port_.address();
+  path.source = addresses_[local];
   path.destination = to;
   path.source_port = source_port;
   path.destination_port = wire::kSrdUdpPort;

@@ -12,7 +12,12 @@ void Engine::send_replies() noexcept {
   size_t sent = 0;
   for (; sent < replies_.size() && room(); ++sent) {
     const Reply& reply = replies_[sent];
-    const Path& path = path_of(reply.to, reply.source_port, 0);
+    if (reply.packet.opcode == wire::SrdOpcode::rails) {
+      send_rails(reply.packet, {.to = reply.to, .local = reply.local}, reply.challenge, true);
+      continue;
+    }
+    const Path& path =
+        path_of(reply.to, reply.local, source_port_of(reply.local, reply.packet.path), 0);
     std::byte* at = builder_.start(path, wire::srd_emit_length(reply.packet), 0);
     wire::srd_emit(at, reply.packet, 0);
     builder_.finish();
@@ -24,6 +29,7 @@ void Engine::send_acks(Instant now) noexcept {
   while (!acks_.empty() && room()) {
     Peer& peer = acks_.pop();
     if (peer.rx.ack_pending) send_ack(peer, now);
+    if (has_rails_) tell_of_rails(peer);
   }
 }
 
@@ -36,7 +42,7 @@ void Engine::send_ack(Peer& peer, Instant now) noexcept {
   p.path = rx.path;
   p.path_sequence = rx.path_sequence;
   p.epoch = rx.epoch;
-  p.incarnation = incarnation_;
+  p.incarnation = peer.incarnation;
   p.sequence = rx.window.next();
   p.dest = peer.endpoint();
   p.source = QpNum{block_ << 16};
@@ -51,8 +57,8 @@ void Engine::send_ack(Peer& peer, Instant now) noexcept {
   ack.granted = rx.granted;
   const uint32_t words = std::min(rx.window.words(), wire::kSrdMostWords);
   ack.words = static_cast<uint8_t>(words);
-  const uint16_t source_port = source_ports_[rx.path % source_ports_.size()];
-  const Path& path = path_of(peer.address, source_port, capabilities_.ecn ? 2 : 0);
+  const Path& path = path_of(address_of(peer, rx.way.remote), rx.way.local,
+                             source_port_of(rx.way.local, rx.path), capabilities_.ecn ? 2 : 0);
   const uint32_t length = static_cast<uint32_t>(sizeof ack) + 8 * words;
   std::byte* at = builder_.start(path, wire::srd_emit_length(p) + length, 0);
   at = wire::srd_emit(at, p, 0);

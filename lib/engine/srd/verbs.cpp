@@ -27,7 +27,7 @@ QueuePair* Engine::find_qp(QpNum number) noexcept {
   return found != qps_.end() ? found->second.get() : nullptr;
 }
 
-Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
+Result<QueuePair*> Engine::create_qp(const QpConfig& config, QpNum wanted) {
   if (config.type != QpType::srd)
     return Error{Code::not_supported,
                  "provider srd has SRD queue pairs only: set QueuePairOptions::type to "
@@ -35,10 +35,9 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
   if (qps_.size() >= std::min(config_.limits.max_qp, 32768u))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
-  QpNum number;
-  do {  //= threat:A03
+  QpNum number = wanted;
+  while (number.value == 0 || find_qp(number) != nullptr)  //= threat:A03
     number = QpNum{block_ << 16 | (1 + number_order_(numbers_drawn_++ % number_order_.count()))};
-  } while (find_qp(number) != nullptr);
   std::unique_ptr<QueuePair> qp(new QueuePair);
   qp->number = number;
   qp->domain = config.domain;
@@ -52,6 +51,11 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   QueuePair* const raw = qp.get();
   qps_[number.value] = std::move(qp);
   return raw;
+}
+
+void Engine::complete_flushed(QueuePair& qp, CompletionQueue& cq, uint64_t id,
+                              WorkType type) noexcept {
+  complete(qp, cq, {.id = id, .qp = qp.number, .status = Status::flushed, .type = type}, false);
 }
 
 // Takes everything off the queue pair. Requests that are under way go on without it, so that their
@@ -68,22 +72,18 @@ void Engine::reset_qp(QueuePair& qp, bool flush) noexcept {
       m = next;
     }
   }
-  const auto ours = [&qp](const Assembly& a) { return a.qp == qp.number; };
-  assemblies_.drain(ours, [this](Assembly& a) {
-    peers_[static_cast<size_t>((a.name >> 32) - 1)]->rx.assemblies -= 1;
+  // What is half here stays known, so that its other half is refused: it could not arrive whole any
+  // more. Its sender then has it forgotten.
+  assemblies_.for_each([&](Assembly& a) {
+    if (a.qp != qp.number) return;
     give_back(a);
-    assemblies_.remove(&a);
+    a.qp = QpNum{};
   });
-  drop_held(qp);
+  drop_held(qp, flush);
+  end_line(qp);
   while (!qp.receives.empty()) {
     const uint32_t slot = qp.receives.pop();
-    if (flush)
-      complete(qp, *qp.recv_cq,
-               {.id = qp.receives[slot].id,
-                .qp = qp.number,
-                .status = Status::flushed,
-                .type = WorkType::recv},
-               false);
+    if (flush) complete_flushed(qp, *qp.recv_cq, qp.receives[slot].id, WorkType::recv);
     qp.receives.slots.give(slot);
   }
 }

@@ -42,6 +42,9 @@ Placed place(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 
 void on_datagram(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                  const Frame& frame) noexcept {
+  // The address and the number of a group go together. //= roce:C-HDR-10
+  if (frame.path->destination.is_multicast() && packet.dest_qpn != kMulticastQpn)
+    return engine.count(Count::rx_bad_dest_qpn);
   //= roce:C-OPS-85
   if (packet.deth().qkey != qp.qkey) return engine.count(Count::rx_bad_qkey);
   if (!length_fits(engine, qp, packet)) return engine.count(Count::rx_bad_payload);

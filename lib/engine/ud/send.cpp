@@ -17,6 +17,8 @@ const char* objection(const QueuePair& qp, const SendRequest& r, uint32_t length
     return "a datagram needs SendRequest::to, remote_qpn and remote_qkey";
   if (r.to->path().destination.is_ipv4() != qp.path.source.is_ipv4())
     return "the address handle is of another address family than the device";
+  if (r.to->path().destination.is_multicast() != (r.remote_qpn == kMulticastQpn))
+    return "a datagram to a multicast group goes to kMulticastQpn, and no other does";
   //= roce:C-OPS-83 refused at post
   if (length > qp.mtu()) return "a datagram has at most DeviceAttributes::active_mtu bytes";
   return nullptr;
@@ -30,7 +32,8 @@ Datagram datagram(const QueuePair& qp, const SendRequest& r, Port& port) noexcep
   d.path.traffic_class = to.traffic_class;
   d.path.hop_limit = to.hop_limit;
   if (to.flow_label != 0)
-    d.path.source_port = port.source_port(static_cast<uint16_t>(0xC000 | (to.flow_label & 0x3FFF)));
+    d.path.source_port =
+        port.source_port(static_cast<uint16_t>(0xC000 | (to.flow_label & 0x3FFF)), 0);
   return d;
 }
 

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "lib/base/check.hpp"
-#include "lib/sim/network.hpp"
 #include "lib/wire/headers.hpp"
 
 namespace weft::sim::engines {
@@ -22,24 +21,10 @@ uint32_t prefix_of(const engine::Path& path) noexcept {
 
 }  // namespace
 
-Gid address_of(uint32_t node) noexcept { return host_address(node); }
-
-uint32_t node_of(const Gid& address) noexcept {
-  uint32_t number = 0;
-  for (size_t i = 12; i < 16; ++i) number = number << 8 | address.bytes[i];
-  return number - 1;
-}
-
 FabricPort::FabricPort(Wiring& wiring, uint32_t node, uint32_t number)
-    : wiring_(wiring), number_(number), address_(address_of(node)) {
-  capabilities_.burst = 1;
-  capabilities_.integrity_bits = 0;
-  capabilities_.gather = true;
-  capabilities_.ecn = true;
+    : NicPort(node), wiring_(wiring), number_(number) {
   capabilities_.lossless = wiring.scheme.fabric.pfc;
   capabilities_.telemetry = wiring.scheme.fabric.telemetry.mode != fabric::Telemetry::none;
-  capabilities_.in_flight_limit = 1u << 31;  // windows are the controller's
-  capabilities_.packet_overhead = 0;
 }
 
 bool FabricPort::records() const noexcept {

@@ -2,11 +2,7 @@
 // See hosts.hpp.
 #include "lib/sim/engines/hosts.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "lib/base/check.hpp"
 
@@ -14,19 +10,7 @@ namespace weft::sim::engines {
 namespace {
 
 constexpr uint32_t kDomain = 1;
-constexpr uint64_t kLongest = uint64_t{1} << 30;  // of one WRITE
 constexpr uint32_t kCompletions = 64;
-constexpr int kPatience = 64;  // calls of transmit() that an acknowledgement may wait
-
-uint64_t longest_of(std::span<const flow::FlowSpec> flows) {
-  uint64_t longest = 1;
-  for (const flow::FlowSpec& flow : flows) longest = std::max(longest, flow.bytes);
-  return std::min(longest, kLongest);
-}
-
-uint32_t requests_of(uint64_t bytes) {
-  return static_cast<uint32_t>((bytes + kLongest - 1) / kLongest);
-}
 
 // The code of a retransmission time-out (C-RETRY-46): the first one that is not shorter.
 uint8_t timeout_code(const flow::Scheme& scheme) {
@@ -35,22 +19,7 @@ uint8_t timeout_code(const flow::Scheme& scheme) {
   return code;
 }
 
-// A set-up call that can only fail by a mistake of this file.
-void must(const Result<void>& done) {
-  if (!done) std::fprintf(stderr, "weft: %s\n", done.error().message.c_str());
-  WEFT_CHECK(done);
-}
-
 }  // namespace
-
-Scratch::Scratch(size_t size) : size_(size) {
-  void* const memory =
-      ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  WEFT_CHECK(memory != MAP_FAILED);
-  data_ = static_cast<std::byte*>(memory);
-}
-
-Scratch::~Scratch() { ::munmap(data_, size_); }
 
 Hosts::Host::Host(Wiring& wiring, uint32_t node, uint32_t port_number,
                   const engine::EngineConfig& config, uint64_t seed, const Scratch& scratch)
@@ -58,8 +27,8 @@ Hosts::Host::Host(Wiring& wiring, uint32_t node, uint32_t port_number,
       port(wiring, node, port_number),
       engine(port, config, random),
       completions(kCompletions),
-      number(port_number),
-      key(engine.keys().insert(scratch.data(), scratch.size(), Access::all, kDomain)) {}
+      key(engine.keys().insert(scratch.data(), scratch.size(), Access::all, kDomain)),
+      station{engine, port, port_number} {}
 
 Hosts::Hosts(const fabric::Topology& topology, const flow::Scheme& scheme,
              fabric::EventWheel& wheel, fabric::ChunkPool& pool, fabric::Fabric& fabric,
@@ -69,8 +38,9 @@ Hosts::Hosts(const fabric::Topology& topology, const flow::Scheme& scheme,
       scheme_(scheme),
       wheel_(wheel),
       wiring_{scheme, wheel, pool, fabric, telemetry, {}, {}, {}},
+      turns_(wheel, fabric),
       timeout_(lossy ? timeout_code(scheme) : uint8_t{0}),
-      scratch_(longest_of(flows)),
+      scratch_(flows),
       flows_(flows),
       hosts_(topology.node_count()),
       finished_at_(flows.size(), flow::kNever) {
@@ -133,7 +103,7 @@ void Hosts::start(uint32_t number, const flow::FlowSpec& spec) {
   Host& source = host_of(spec.src);
   Host& target = host_of(spec.dst);
   Connection& connection = wiring_.connections[number];
-  connection = {open(source, requests_of(spec.bytes)), open(target, 1)};
+  connection = {open(source, Scratch::requests_of(spec.bytes)), open(target, 1)};
   const QpNum sender = connection.sender->number;
   const QpNum receiver = connection.receiver->number;
   wiring_.ends[Wiring::key(spec.src, sender)] = {number, false};
@@ -145,8 +115,8 @@ void Hosts::start(uint32_t number, const flow::FlowSpec& spec) {
 }
 
 void Hosts::post(Host& host, uint32_t number, uint64_t bytes, uint32_t remote_key) {
-  for (uint64_t at = 0; at < bytes; at += kLongest) {
-    const uint64_t piece = std::min(kLongest, bytes - at);
+  for (uint64_t at = 0; at < bytes; at += Scratch::kLongest) {
+    const uint64_t piece = std::min(Scratch::kLongest, bytes - at);
     const Sge sge{scratch_.data(), static_cast<uint32_t>(piece), LKey{host.key}};
     const bool last = at + piece == bytes;
     const SendRequest request{.id = number,
@@ -168,54 +138,22 @@ void Hosts::deliver(const fabric::Packet& packet) {
   const flow::FlowSpec& spec = flows_[packet.flow];
   Host& host = host_of(data ? spec.dst : spec.src);
   if (!host.port.arrive(packet)) return;
-  engine::Frame frame;
-  const size_t n = host.port.receive({&frame, 1});
-  host.engine.receive({&frame, n}, Instant{wheel_.now()});
-  host.port.release({&frame, n});
+  turns_.receive(host.station);
   take_completions(host);
   take_turn(host);
 }
 
 void Hosts::wake(const fabric::Packet& event) {
   Host& host = host_of(wiring_.fabric.port(event.target).node);
-  if (event.at != host.wake_at) return;  // an earlier one was planned since
-  host.wake_at = flow::kNever;
-  take_turn(host);
+  if (turns_.begins(host.station, event)) take_turn(host);
 }
 
 void Hosts::resume(uint32_t port) { take_turn(host_of(wiring_.fabric.port(port).node)); }
 
 void Hosts::take_turn(Host& host) {
-  const Instant now{wheel_.now()};
-  if (host.engine.next_deadline() <= now) host.engine.expire(now);
-  while (host.port.send_held() || send_one(host)) continue;
+  turns_.run(host.station);
   take_completions(host);
-  plan(host);
-}
-
-// Moves one frame from the engine to the port. An acknowledgement lets some calls pass, in case
-// data goes its way: in virtual time they are one.
-bool Hosts::send_one(Host& host) {
-  if (!host.port.has_room()) return false;
-  engine::TxFrame frame;
-  for (int i = 0; i < kPatience && host.engine.wants_transmit(); ++i)
-    if (host.engine.transmit({&frame, 1}, Instant{wheel_.now()}) != 0)
-      return host.port.transmit({&frame, 1}) != 0;
-  return false;
-}
-
-// The next turn: when the wire is idle if something waits for that, else at the engine's deadline.
-void Hosts::plan(Host& host) {
-  const int64_t now = wheel_.now();
-  const int64_t idle = wiring_.fabric.port(host.number).free_at;
-  const bool waits = idle > now && (host.engine.wants_transmit() || host.port.has_held());
-  int64_t at = host.engine.next_deadline().is_never()
-                   ? flow::kNever
-                   : std::max(host.engine.next_deadline().ps, idle > now ? idle : now + 1);
-  if (waits) at = std::min(at, idle);
-  if (at >= host.wake_at) return;
-  host.wake_at = at;
-  wheel_.plan(at, fabric::Event::nic_wake, host.number);
+  turns_.plan(host.station);
 }
 
 void Hosts::take_completions(Host& host) {

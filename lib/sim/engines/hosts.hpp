@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hosts that run the production engine: `engine` fidelity. A flow is one RC queue pair at either
-// end, and a WRITE; what a transport does (segmentation, acknowledgements, pacing, going back) is
-// the engine's own, in virtual time, over the same fabric that the light hosts of `flow` fidelity
-// use. A host takes a turn when a packet has come, when its wire is idle and it has something to
-// send, and at the engine's deadlines.
+// Hosts that run the production RoCE engine: `engine` fidelity. A flow is one RC queue pair at
+// either end, and a WRITE; what a transport does (segmentation, acknowledgements, pacing, going
+// back) is the engine's own, in virtual time, over the same fabric that the light hosts of `flow`
+// fidelity use.
 #pragma once
 
 #include <memory>
@@ -11,26 +10,12 @@
 
 #include "lib/engine/engine.hpp"
 #include "lib/sim/engines/fabric_port.hpp"
+#include "lib/sim/engines/scratch.hpp"
+#include "lib/sim/engines/turns.hpp"
 #include "lib/sim/engines/wiring.hpp"
 #include "lib/sim/flow/flow.hpp"
 
 namespace weft::sim::engines {
-
-// Memory that all hosts send from and write to. Pages are there when they are looked at, and only
-// ever looked at.
-class Scratch {
- public:
-  explicit Scratch(size_t size);
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::byte* data() const noexcept { return data_; }
-  size_t size() const noexcept { return size_; }
-
- private:
-  std::byte* data_;
-  size_t size_;
-};
 
 class Hosts {
  public:
@@ -68,9 +53,8 @@ class Hosts {
     FabricPort port;
     engine::Engine engine;
     engine::CompletionQueue completions;
-    const uint32_t number;  // of its port in the fabric
     uint32_t key;
-    int64_t wake_at = flow::kNever;
+    Station station;
   };
 
   engine::EngineConfig config_of(uint32_t node) const;
@@ -78,8 +62,6 @@ class Hosts {
   void connect(Host& host, engine::QueuePair& qp, const Gid& peer, QpNum number);
   void post(Host& host, uint32_t flow, uint64_t bytes, uint32_t remote_key);
   void take_turn(Host& host);
-  bool send_one(Host& host);
-  void plan(Host& host);
   void take_completions(Host& host);
   void close(uint32_t flow);
   Host& host_of(uint32_t node) noexcept { return *hosts_[node]; }
@@ -88,6 +70,7 @@ class Hosts {
   const flow::Scheme& scheme_;
   fabric::EventWheel& wheel_;
   Wiring wiring_;
+  Turns turns_;
   const uint8_t timeout_;  // of queue pairs, as its code
   Scratch scratch_;
   std::span<const flow::FlowSpec> flows_;

@@ -54,8 +54,4 @@ struct Wiring {
   }
 };
 
-// The address of a host's port, and back.
-Gid address_of(uint32_t node) noexcept;
-uint32_t node_of(const Gid& address) noexcept;
-
 }  // namespace weft::sim::engines

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "lib/base/check.hpp"
-#include "lib/congestion/digest.hpp"
 #include "lib/sim/fabric/buffer.hpp"
 
 namespace weft::sim::fabric {
@@ -238,27 +237,16 @@ void Fabric::stamp(Port& port, const Packet& packet) {
                                queue / steps.queue_step * steps.queue_step};
 }
 
-// hpcc-pint (facts 6.1 d): the port's average u, with the queue term only from 256 B on. Every
-// packet moves the time and the size that the next one looks back to; only data folds them into u
-// and carries the code on if it is the largest so far.
+// hpcc-pint (facts 6.1 d). Every packet moves what the next one looks back to; only data counts in
+// the port's average, and carries its code on if that is the largest so far.
 uint32_t Fabric::digest(Port& port, const Packet& packet) {
-  DigestPort& state = port.digest;
-  const int64_t now = wheel_.now();
-  uint32_t code = packet.stamp;
-  if (packet.tag.event == Event::data) {
-    const double rtt = settings_.telemetry.base_rtt_ns;
-    const double dt = std::min(rtt, static_cast<double>((now - state.last_at) / 1000));
-    const double bytes_per_ns = port.mbps / 8000.0;
-    const uint32_t queue = port.queue_bytes + port.control_bytes;
-    double u = (rtt - dt) / rtt * state.utilisation + state.last_bytes / (bytes_per_ns * rtt);
-    if (queue >= 256) u += dt * queue / (bytes_per_ns * rtt * rtt);
-    state.utilisation = u;
-    const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
-    code = std::max<uint32_t>(code, congestion::encode_digest(u, draw));
-  }
-  state.last_at = now;
-  state.last_bytes = packet.bytes;
-  return code;
+  const congestion::IntHop hop{port.mbps, static_cast<uint32_t>(wheel_.now() / 1000),
+                               static_cast<uint32_t>(port.sent_bytes),
+                               port.queue_bytes + port.control_bytes};
+  if (packet.tag.event != Event::data) return port.digest.skip(hop), packet.stamp;
+  const double utilisation = port.digest.pass(hop, settings_.telemetry.base_rtt_ns);
+  const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
+  return std::max<uint32_t>(packet.stamp, congestion::encode_digest(utilisation, draw));
 }
 
 bool Fabric::empty() const noexcept {

@@ -21,6 +21,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/congestion/controller.hpp"
+#include "lib/congestion/digest.hpp"
 #include "lib/sim/fabric/classes.hpp"
 #include "lib/sim/fabric/event_wheel.hpp"
 #include "lib/sim/fabric/packet.hpp"
@@ -97,9 +98,9 @@ struct alignas(64) Port {
   // What is reported.
   uint32_t most_bytes = 0;  // the largest queue_bytes
   int64_t paused_since = 0;
-  int64_t paused_time = 0;  // ps
-  DigestPort digest;        // hpcc-pint's average
-  double busy_ns = 0;       // what counted_bytes took, at the rates of their time
+  int64_t paused_time = 0;         // ps
+  congestion::DigestMeter digest;  // hpcc-pint's average
+  double busy_ns = 0;              // what counted_bytes took, at the rates of their time
   uint64_t counted_bytes = 0;
   // Faults (links.cpp).
   bool down = false;

@@ -41,11 +41,4 @@ class TelemetryPool : public BlockPool<TelemetryBlock> {
   }
 };
 
-// A port's average of its utilisation, for the digest.
-struct DigestPort {
-  double utilisation = 0;
-  int64_t last_at = 0;  // ps
-  uint32_t last_bytes = 0;
-};
-
 }  // namespace weft::sim::fabric

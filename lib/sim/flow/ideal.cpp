@@ -35,4 +35,13 @@ int64_t ideal_sprayed_fct_ns(const fabric::Topology& topology, std::span<const u
   return static_cast<int64_t>(ns);
 }
 
+int64_t ideal_ns(const fabric::Topology& topology, const Scheme& scheme,
+                 const fabric::RouteTable& routes, uint32_t flow, const FlowSpec& spec) {
+  if (!scheme.sprayed())
+    return ideal_fct_ns(topology, routes.forward_path(flow), spec.bytes, scheme.payload,
+                        scheme.header);
+  return ideal_sprayed_fct_ns(topology, some_path(topology, spec.src, spec.dst), spec.bytes,
+                              scheme);
+}
+
 }  // namespace weft::sim::flow

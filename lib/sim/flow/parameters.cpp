@@ -20,13 +20,15 @@ constexpr std::string_view kClassWhat =
 // In the order of Net.
 constexpr Key kKeys[] = {
     {"net.payload", "B", kAuto,
-     "payload of a full packet; auto: 1000, sprayed 4086, engines 1024 (theirs is 256, 512, 1024, "
-     "2048 or 4096)",
+     "payload of a full packet; auto: 1000, sprayed 4086, RoCE engines 1024 (theirs is 256, 512, "
+     "1024, 2048 or 4096)",
      true, 1, 9000},
     {"net.header", "B", kAuto,
-     "data header; auto: 48 (14 link, 20 IP, 8 UDP, 6 sequence and class), sprayed 64", true, 0,
+     "data header; auto: 48 (14 link, 20 IP, 8 UDP, 6 sequence and class), sprayed 64, SRD engines "
+     "78",
+     true, 0, 1000},
+    {"net.ack", "B", kAuto, "an acknowledgement; auto: 60, sprayed 64, SRD engines 110", true, 1,
      1000},
-    {"net.ack", "B", kAuto, "an acknowledgement; auto: 60, sprayed 64", true, 1, 1000},
     {"net.int_bytes", "B", 42, "telemetry in each data packet, from the source on: hpcc", false, 0,
      1000},
     {"net.int_ack_bytes", "B", 28, "what the echoed telemetry adds to an acknowledgement: hpcc",
@@ -39,8 +41,8 @@ constexpr Key kKeys[] = {
      "dctcp and dcqcn with a window",
      true, 0, 3},
     {"host.fidelity", "", 0,
-     "hosts are light senders and receivers (flow), or run the RoCE engine (engine)", false, 0, 1,
-     kFidelities},
+     "hosts are light senders and receivers (flow), or run the RoCE or SRD engine (engine)", false,
+     0, 1, kFidelities},
     {"net.floor_ns", "0 or 1", kAuto,
      "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact; auto: "
      "1, sprayed 0",

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/engine/srd/path_set.hpp"
+
 namespace weft::sim::flow {
 namespace {
 
@@ -73,10 +75,12 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
     fabric.reserve = 0;
     fabric.headroom_factor = 1e9;
   }
-  constexpr uint32_t kReth = 16;  // an engine's first packet has one more header
-  fabric.largest_packet = std::max(
-      {scheme.payload + scheme.data_overhead + (scheme.engines ? kReth : 0), scheme.ack_bytes,
-       fabric.pause_bytes, static_cast<uint32_t>(parameters[Net::trim_bytes])});
+  // What some packets of an engine have more: the first of a WRITE its RETH; of SRD, headers and a
+  // bitmap of acknowledgements.
+  const uint32_t more = !scheme.engines ? 0 : scheme.sprayed() ? 192 : 16;
+  fabric.largest_packet =
+      std::max({scheme.payload + scheme.data_overhead + more, scheme.ack_bytes, fabric.pause_bytes,
+                static_cast<uint32_t>(parameters[Net::trim_bytes])});
   set_marking(fabric, *scheme.kind, parameters);
   for (uint32_t c = 1; c < fabric::kClasses; ++c)
     fabric.class_weights[c] =
@@ -172,14 +176,18 @@ Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
 }
 
 // What the engine can do of what the scheme asks for.
-Result<void> check_engines(const Scheme& scheme) {
+Result<void> check_engines(const Scheme& scheme, const Parameters& parameters) {
   if (!scheme.engines) return {};
   const auto refuse = [&](const std::string& why) {
     return Error{Code::not_supported, scheme.name + ": " + why};
   };
-  if (scheme.sprayed())
-    return refuse("it sprays packets, which the RoCE engine does not: use --fidelity flow");
   const uint32_t mtu = scheme.payload;
+  if (scheme.sprayed()) {
+    if (mtu < 256) return refuse("with engines net.payload is 256 at least");
+    if (parameters[Net::path_count] > engine::srd::kMostPaths)
+      return refuse("with engines path.evs is 256 at most");
+    return {};
+  }
   if (mtu < 256 || mtu > 4096 || (mtu & (mtu - 1)) != 0)
     return refuse("with engines net.payload is a path MTU: 256, 512, 1024, 2048 or 4096");
   return {};
@@ -270,10 +278,11 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
   };
   scheme.engines = parameters[Net::fidelity] != 0;
   scheme.payload = static_cast<uint32_t>(number(Net::payload, scheme.engines ? 1024 : 1000, 4086));
-  if (Result<void> able = check_engines(scheme); !able) return able.error();
-  scheme.header = static_cast<uint32_t>(number(Net::header, 48, 64));
+  if (Result<void> able = check_engines(scheme, parameters); !able) return able.error();
+  // What SRD has on an Ethernet link: 46 below UDP, its base header and its trailer.
+  scheme.header = static_cast<uint32_t>(number(Net::header, 48, scheme.engines ? 78 : 64));
   scheme.data_overhead = scheme.header + telemetry_bytes(*scheme.kind, parameters);
-  scheme.ack_bytes = static_cast<uint32_t>(number(Net::ack, 60, 64));
+  scheme.ack_bytes = static_cast<uint32_t>(number(Net::ack, 60, scheme.engines ? 110 : 64));
   if (scheme.kind->signal == Signal::telemetry)
     scheme.ack_bytes += static_cast<uint32_t>(parameters[Net::int_ack_bytes]);
   scheme.ack_control =

@@ -10,6 +10,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/sim/engines/hosts.hpp"
+#include "lib/sim/engines/srd_hosts.hpp"
 #include "lib/sim/fabric/deadlock.hpp"
 #include "lib/sim/flow/capture.hpp"
 #include "lib/sim/flow/hosts.hpp"
@@ -36,7 +37,9 @@ class Run {
         fabric_(topology, scheme.fabric, wheel_, pool_, routes_, telemetry_, spray_, random_),
         links_(topology, wheel_, fabric_, routes_, spray_.routes, options.link_changes,
                options.detection_ns) {
-    if (scheme.sprayed())
+    if (scheme.sprayed() && scheme.engines)
+      srd_engines_.emplace(topology, scheme, wheel_, fabric_, spray_, flows, options.seed);
+    else if (scheme.sprayed())
       sprayers_.emplace(topology, scheme, wheel_, pool_, fabric_, spray_, flows.size(),
                         options.seed);
     else if (scheme.engines)
@@ -60,11 +63,13 @@ class Run {
   template <class Do>
   auto with_hosts(Do what) const {
     if (engines_) return what(*engines_);
+    if (srd_engines_) return what(*srd_engines_);
     return sprayers_ ? what(*sprayers_) : what(*hosts_);
   }
   template <class Do>
   auto with_hosts(Do what) {
     if (engines_) return what(*engines_);
+    if (srd_engines_) return what(*srd_engines_);
     return sprayers_ ? what(*sprayers_) : what(*hosts_);
   }
   void start_flows(int64_t now);
@@ -79,7 +84,6 @@ class Run {
   size_t finished() const noexcept {
     return with_hosts([](const auto& hosts) { return hosts.finished(); });
   }
-  int64_t find_ideal(uint32_t flow) const;
   void check_conservation(RunResult& result);
 
   const fabric::Topology& topology_;
@@ -97,6 +101,7 @@ class Run {
   std::optional<Hosts> hosts_;
   std::optional<spray::Hosts> sprayers_;
   std::optional<engines::Hosts> engines_;
+  std::optional<engines::SrdHosts> srd_engines_;
   std::vector<uint32_t> order_;  // flows by start
   std::vector<int64_t> ideals_;  // ns by flow, on the paths of the beginning
   size_t started_ = 0;
@@ -161,7 +166,8 @@ Result<void> Run::prepare() {
   Result<void> prepared = links_.prepare();
   if (prepared) prepared = set_classes();
   if (!prepared) return prepared;
-  for (uint32_t i = 0; i < specs_.size(); ++i) ideals_.push_back(find_ideal(i));
+  for (uint32_t i = 0; i < specs_.size(); ++i)
+    ideals_.push_back(ideal_ns(topology_, scheme_, routes_, i, specs_[i]));
   std::stable_sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
     return specs_[a].start_ns < specs_[b].start_ns;
   });
@@ -236,6 +242,7 @@ void Run::prefetch() noexcept {
   const bool accounts = !scheme_.sprayed();
   wheel_.look_ahead([&, accounts](const Packet& packet) {
     if (engines_ && packet.tag.at_host) return engines_->prefetch(packet);
+    if (srd_engines_ && packet.tag.at_host) return srd_engines_->prefetch(packet);
     if (packet.target >= ports.size()) return;
     const auto* const port = reinterpret_cast<const char*>(&ports[packet.target]);
     __builtin_prefetch(port, 1);
@@ -308,15 +315,6 @@ void Run::tell_progress() {
   options_.progress->now_ns.store(wheel_.now() / 1000, std::memory_order_relaxed);
 }
 
-int64_t Run::find_ideal(uint32_t flow) const {
-  const FlowSpec& spec = specs_[flow];
-  if (!scheme_.sprayed())
-    return ideal_fct_ns(topology_, routes_.forward_path(flow), spec.bytes, scheme_.payload,
-                        scheme_.header);
-  return ideal_sprayed_fct_ns(topology_, some_path(topology_, spec.src, spec.dst), spec.bytes,
-                              scheme_);
-}
-
 RunResult Run::result() {
   RunResult result;
   result.flows.resize(specs_.size());
@@ -383,6 +381,7 @@ void Run::check_conservation(RunResult& result) {
   WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + c.pfc_lost + frames);
   if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
   if (engines_) WEFT_CHECK(engines_->frames_lent() == there);
+  if (srd_engines_) WEFT_CHECK(srd_engines_->frames_lent() == there);
   if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0);
 }
 

@@ -105,5 +105,8 @@ int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t>
 // there and back, exactly.
 int64_t ideal_sprayed_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                              uint64_t bytes, const Scheme& scheme);
+// Of flow number `flow`, as its scheme has it, in ns.
+int64_t ideal_ns(const fabric::Topology& topology, const Scheme& scheme,
+                 const fabric::RouteTable& routes, uint32_t flow, const FlowSpec& spec);
 
 }  // namespace weft::sim::flow

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/membership.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port {
@@ -127,8 +128,10 @@ AfPacketPort::AfPacketPort(const Interface& interface, af_packet::Ring ring, int
       neighbours_(self_of(interface)),
       capabilities_(describe(interface)),
       udp_port_(udp_port),
+      interface_(interface.index),
       sender_(sender),
       placeholder_(placeholder),
+      watch_(static_cast<uint32_t>(interface.index), interface.address),
       messages_(kBurst),
       pieces_(kBurst * kPieces),
       headers_(kBurst) {
@@ -138,6 +141,36 @@ AfPacketPort::AfPacketPort(const Interface& interface, af_packet::Ring ring, int
 AfPacketPort::~AfPacketPort() {
   ::close(sender_);
   if (placeholder_ >= 0) ::close(placeholder_);
+}
+
+// ---- multicast groups
+
+// The interface is to take the group's frames; and where the kernel has our address, switches and
+// routers are to hear of it too (IGMP, MLD).
+bool AfPacketPort::change_membership(const Gid& group, bool join) const noexcept {
+  const wire::MacAddress mac = ethernet::mac_of_group(group);
+  packet_mreq frames{};
+  frames.mr_ifindex = interface_;
+  frames.mr_type = PACKET_MR_MULTICAST;
+  frames.mr_alen = mac.size();
+  std::memcpy(frames.mr_address, mac.data(), mac.size());
+  if (::setsockopt(ring_.fd(), SOL_PACKET, join ? PACKET_ADD_MEMBERSHIP : PACKET_DROP_MEMBERSHIP,
+                   &frames, sizeof frames) != 0)
+    return false;
+  return placeholder_ < 0 ||
+         base::change_membership(placeholder_, static_cast<uint32_t>(interface_), group, join);
+}
+
+Result<void> AfPacketPort::join(const Gid& group) {
+  if (!change_membership(group, true))
+    return failed(Code::io_error, "joining the multicast group " + to_string(group));
+  groups_.add(group);
+  return {};
+}
+
+void AfPacketPort::leave(const Gid& group) noexcept {
+  (void)change_membership(group, false);
+  groups_.remove(group);
 }
 
 // ---- receiving
@@ -189,7 +222,8 @@ bool AfPacketPort::accept(const Arrival& arrival) noexcept {
     if (heard) say_neighbours();
     return false;
   }
-  if (outer.destination != address() || outer.destination_port != udp_port_) {
+  const bool for_us = outer.destination == address() || groups_.has(outer.destination);
+  if (!for_us || outer.destination_port != udp_port_) {
     ++counters_.rx_foreign;
     return false;
   }
@@ -246,7 +280,9 @@ size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept 
     while (taken + run < frames.size() && run < kBurst &&
            frames[taken + run].path->destination == destination)
       ++run;
-    const wire::MacAddress* const to = neighbours_.find(destination);
+    const bool group = destination.is_multicast();
+    const wire::MacAddress everybody = ethernet::mac_of_group(destination);
+    const wire::MacAddress* const to = group ? &everybody : neighbours_.find(destination);
     if (to == nullptr) {
       const auto asked = neighbours_.ask(destination, base::Clock::process().now());
       say_neighbours();
@@ -256,6 +292,8 @@ size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept 
       for (size_t i = 0; i < run; ++i) loop_back(frames[taken + i]);
     } else {
       const size_t sent = send(frames.subspan(taken, run), *to);
+      if (group && groups_.has(destination))
+        for (size_t i = 0; i < sent; ++i) loop_back(frames[taken + i]);
       if (sent < run) return taken + sent;
     }
     taken += run;
@@ -324,6 +362,16 @@ bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_tran
   descriptors.push_back({ring_.fd(), POLLIN, 0});
   if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});
   return true;
+}
+
+// An interface that went down leaves an error on its sockets, for which poll() would return at once
+// until it is read.
+void AfPacketPort::finish_wait() noexcept {
+  for (const int socket : {ring_.fd(), sender_}) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    (void)::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+  }
 }
 
 void AfPacketPort::append_counters(std::vector<Counter>& counters) const {

@@ -10,8 +10,10 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/link_watch.hpp"
 #include "lib/engine/port.hpp"
 #include "providers/port/af_packet/ring.hpp"
+#include "providers/port/ethernet/groups.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
 
 namespace weft::port {
@@ -25,10 +27,15 @@ class AfPacketPort final : public engine::Port {
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return neighbours_.self().address; }
+  Result<void> join(const Gid& group) override;
+  void leave(const Gid& group) noexcept override;
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override;
+  int news_fd() const noexcept override { return watch_.fd(); }
+  std::optional<EventType> next_news() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
@@ -60,6 +67,7 @@ class AfPacketPort final : public engine::Port {
     uint8_t ecn = 0;
   };
 
+  bool change_membership(const Gid& group, bool join) const noexcept;
   bool begin_train() noexcept;
   bool accept(const af_packet::Arrival& arrival) noexcept;
   void take_segment(engine::Frame& frame) noexcept;
@@ -72,7 +80,10 @@ class AfPacketPort final : public engine::Port {
   ethernet::Neighbours neighbours_;
   engine::Capabilities capabilities_;
   const uint16_t udp_port_;
+  const int interface_;  // its index
   int sender_, placeholder_;
+  ethernet::Groups groups_;
+  base::LinkWatch watch_;
   Counters counters_;
   mutable uint64_t ring_drops_ = 0;
   Train train_;

@@ -141,7 +141,8 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
     return false;
   }
   const ethernet::Neighbours::Self& self = neighbours_.self();
-  if (outer.destination != self.address || outer.vlan != self.vlan ||
+  const bool for_us = outer.destination == self.address || groups_.has(outer.destination);
+  if (!for_us || outer.vlan != self.vlan ||
       (outer.destination_port != udp_port_ &&
        (outer.destination_port != telemetry_port_ || telemetry_port_ == 0))) {
     ++counters_.rx_foreign;
@@ -189,12 +190,14 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
   }
   size_t count = 0;
   const wire::MacAddress* to = nullptr;
+  wire::MacAddress everybody;
   const Gid* destination = nullptr;
   for (used = 0; used < frames.size(); ++used) {
     const engine::TxFrame& frame = frames[used];
     if (destination == nullptr || *destination != frame.path->destination) {
       destination = &frame.path->destination;
-      to = neighbours_.find(*destination);
+      if (destination->is_multicast()) everybody = ethernet::mac_of_group(*destination);
+      to = destination->is_multicast() ? &everybody : neighbours_.find(*destination);
     }
     if (to == nullptr) {
       const auto asked = neighbours_.ask(*destination, base::Clock::process().now());
@@ -207,6 +210,9 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
       loop_back(outgoing_[count]);
       continue;
     }
+    const bool ours = groups_.has(frame.path->destination);
+    copies_[count] =
+        ours ? rte_pktmbuf_copy(outgoing_[count], device_.pool(), 0, UINT32_MAX) : nullptr;
     frame_of_[count++] = static_cast<uint16_t>(used + 1);
   }
   rte_pktmbuf_free_bulk(&outgoing_[count], static_cast<unsigned>(frames.size() - count));
@@ -247,12 +253,24 @@ void DpdkPort::loop_back(rte_mbuf*& buffer) noexcept {
   buffer = other;
 }
 
+// What has left to a group comes back to members here.
+void DpdkPort::loop_copies(size_t count, size_t sent) noexcept {
+  for (size_t i = 0; i < count; ++i) {
+    if (copies_[i] == nullptr) continue;
+    if (i < sent && looped_.size() < kBurst)
+      looped_.push_back(copies_[i]);
+    else
+      rte_pktmbuf_free(copies_[i]);
+  }
+}
+
 // Hands outgoing_[0, count) to the device, which takes all unless its ring is full. A link that is
 // down loses frames, as a wire does.
 size_t DpdkPort::send(size_t count) noexcept {
   const uint16_t sent =
       rte_eth_tx_burst(device_.port(), 0, outgoing_.data(), static_cast<uint16_t>(count));
   counters_.tx_frames += sent;
+  loop_copies(count, sent);
   if (sent == count) return count;
   rte_pktmbuf_free_bulk(&outgoing_[sent], static_cast<unsigned>(count - sent));
   if (device_.link_is_up()) return sent;

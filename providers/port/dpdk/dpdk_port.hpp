@@ -10,6 +10,7 @@
 
 #include "lib/engine/port.hpp"
 #include "providers/port/dpdk/device.hpp"
+#include "providers/port/ethernet/groups.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
 
 struct rte_mbuf;
@@ -23,6 +24,12 @@ class DpdkPort final : public engine::Port {
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return neighbours_.self().address; }
+  // The device passes all frames on already.
+  Result<void> join(const Gid& group) override {
+    groups_.add(group);
+    return {};
+  }
+  void leave(const Gid& group) noexcept override { groups_.remove(group); }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
@@ -50,11 +57,13 @@ class DpdkPort final : public engine::Port {
   size_t prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept;
   size_t send(size_t count) noexcept;
   void loop_back(rte_mbuf*& buffer) noexcept;
+  void loop_copies(size_t count, size_t sent) noexcept;
   void say_neighbours() noexcept;
 
   dpdk::Device device_;
   engine::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;
+  ethernet::Groups groups_;
   const uint16_t udp_port_;        // where frames of the protocol come to
   const uint16_t telemetry_port_;  // and those with telemetry; 0: none
   int timer_;                      // wakes a sleeper: most virtual devices have no descriptor
@@ -64,6 +73,7 @@ class DpdkPort final : public engine::Port {
   std::array<rte_mbuf*, kBurst> received_{};
   std::array<engine::Path, kBurst> paths_{};
   std::array<rte_mbuf*, kBurst> outgoing_{};
+  std::array<rte_mbuf*, kBurst> copies_{};   // of those to groups that we have joined
   std::array<uint16_t, kBurst> frame_of_{};  // which frame outgoing_[i] is, from 1
   size_t lent_ = 0;
 };

@@ -19,7 +19,14 @@ class WrappingPort : public engine::Port {
   }
   Gid address() const noexcept override { return inner_->address(); }
   QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
-  uint16_t source_port(uint16_t wanted) noexcept override { return inner_->source_port(wanted); }
+  std::span<const Gid> further_addresses() const noexcept override {
+    return inner_->further_addresses();
+  }
+  uint16_t source_port(uint16_t wanted, uint32_t rail) noexcept override {
+    return inner_->source_port(wanted, rail);
+  }
+  Result<void> join(const Gid& group) override { return inner_->join(group); }
+  void leave(const Gid& group) noexcept override { inner_->leave(group); }
   size_t receive(std::span<engine::Frame> frames) noexcept override {
     return inner_->receive(frames);
   }
@@ -33,6 +40,8 @@ class WrappingPort : public engine::Port {
     return inner_->prepare_wait(descriptors, want_transmit);
   }
   void finish_wait() noexcept override { inner_->finish_wait(); }
+  int news_fd() const noexcept override { return inner_->news_fd(); }
+  std::optional<EventType> next_news() noexcept override { return inner_->next_news(); }
   void append_counters(std::vector<Counter>& counters) const override {
     inner_->append_counters(counters);
   }

@@ -26,7 +26,7 @@ class ShmPort final : public engine::Port {
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return gid_; }
   // Frames carry no UDP port: both sides take the same one, so that an ICRC agrees (fault, pcap).
-  uint16_t source_port(uint16_t) noexcept override { return engine::Path{}.source_port; }
+  uint16_t source_port(uint16_t, uint32_t) noexcept override { return engine::Path{}.source_port; }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;

@@ -21,6 +21,11 @@ class SimPort final : public engine::Port {
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return host_.address(); }
+  Result<void> join(const Gid& group) override {
+    host_.join(group);
+    return {};
+  }
+  void leave(const Gid& group) noexcept override { host_.leave(group); }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   // Short when the link's queue is full. Frames that have no way to go are dropped and counted.

@@ -48,6 +48,11 @@ bool parse_literal(std::string text, Gid& gid, uint32_t& zone) {
 
 bool is_link_local(const Gid& gid) { return gid.bytes[0] == 0xFE && (gid.bytes[1] & 0xC0) == 0x80; }
 
+// Unicast or multicast (ff02::/16) that means nothing without an interface.
+bool needs_scope(const Gid& gid) {
+  return is_link_local(gid) || (gid.bytes[0] == 0xFF && (gid.bytes[1] & 0xF) <= 2);
+}
+
 bool is_ipv4_loopback(const Gid& gid) { return gid.is_ipv4() && gid.bytes[12] == 127; }
 
 // Smaller is better: IPv4, then global IPv6, then link-local.
@@ -58,7 +63,8 @@ void take(LocalAddress& local, const ifaddrs& entry, const Gid& gid) {
   local.claim = Claim::shared;
   local.loopback = (entry.ifa_flags & IFF_LOOPBACK) != 0;
   local.interface_mtu = mtu_of(entry.ifa_name);
-  local.scope = is_link_local(gid) ? ::if_nametoindex(entry.ifa_name) : 0;
+  local.interface = ::if_nametoindex(entry.ifa_name);
+  local.scope = is_link_local(gid) ? local.interface : 0;
 }
 
 }  // namespace
@@ -74,7 +80,7 @@ SocketAddress to_socket_address(const Gid& gid, uint16_t port, uint32_t scope) n
     address.v6.sin6_family = AF_INET6;
     address.v6.sin6_port = htons(port);
     std::memcpy(&address.v6.sin6_addr, gid.bytes.data(), 16);
-    address.v6.sin6_scope_id = is_link_local(gid) ? scope : 0;
+    address.v6.sin6_scope_id = needs_scope(gid) ? scope : 0;
     address.length = sizeof address.v6;
   }
   return address;
@@ -106,6 +112,7 @@ std::string text_of(const Gid& gid) {
 
 Result<LocalAddress> resolve(const std::string& where) {
   LocalAddress local;
+  local.interface = ::if_nametoindex("lo");
   if (where.empty() || where == "lo") {
     local.gid = Gid::from_ipv4(127, 0, 0, 2);
     local.interface_mtu = mtu_of("lo");

@@ -44,7 +44,8 @@ enum class Claim : uint8_t {
 struct LocalAddress {
   Gid gid;
   Claim claim = Claim::any_loopback;
-  uint32_t scope = 0;  // interface index, for IPv6 link-local addresses
+  uint32_t scope = 0;      // interface index, for IPv6 link-local addresses
+  uint32_t interface = 0;  // index of the one that has the address: multicast goes through it
   uint32_t interface_mtu = 65536;
   bool loopback = true;
   uint16_t port = kRocePort;  // where frames of the protocol come to

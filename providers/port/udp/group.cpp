@@ -57,7 +57,8 @@ bool from_our_user(msghdr& header) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& local) {
+Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& local, uint8_t first,
+                                                         uint8_t last) {
   std::unique_ptr<AddressGroup> group(new AddressGroup);
   group->prefix_ = "weft-udp/" + std::to_string(::geteuid()) + "/" + text_of(local.gid) + "/" +
                    std::to_string(local.port) + "/";
@@ -70,7 +71,7 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
   (void)::setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   const int buffer = 1 << 20;
   (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
-  for (uint32_t slot = kFirstSlot; slot <= kLastSlot; ++slot) {
+  for (uint32_t slot = std::max(first, kFirstSlot); slot <= std::min(last, kLastSlot); ++slot) {
     const UnixAddress address = slot_address(group->prefix_, static_cast<uint8_t>(slot));
     if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.address), address.length) == 0) {
       group->slot_ = static_cast<uint8_t>(slot);
@@ -80,8 +81,9 @@ Result<std::unique_ptr<AddressGroup>> AddressGroup::join(const LocalAddress& loc
       return Error{Code::io_error,
                    "cannot claim a slot of " + text_of(local.gid) + ": " + std::strerror(errno)};
   }
-  return Error{Code::no_memory, "all 254 slots of " + text_of(local.gid) +
-                                    " are taken: use another address or close a device"};
+  return Error{Code::no_memory,
+               "all slots of " + text_of(local.gid) +
+                   " that this device may have are taken: use another address or close a device"};
 }
 
 void AddressGroup::steer(int udp) const noexcept {

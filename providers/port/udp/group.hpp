@@ -29,9 +29,10 @@ class AddressGroup {
     uint64_t forward_refused = 0;   // messages on our socket that no member of our group sent
   };
 
-  // Claims the lowest free slot. Call before binding the receive socket: steering assumes that
-  // slots and sockets are in the same order.
-  static Result<std::unique_ptr<AddressGroup>> join(const LocalAddress& local);
+  // Claims the lowest free slot from `first` to `last`. Call before binding the receive socket:
+  // steering assumes that slots and sockets are in the same order.
+  static Result<std::unique_ptr<AddressGroup>> join(const LocalAddress& local, uint8_t first,
+                                                    uint8_t last);
   // Attaches the steering program to the group of `udp`; failing only costs forwarding.
   void steer(int udp) const noexcept;
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/membership.hpp"
+
 namespace weft::port::udp {
 namespace {
 
@@ -71,17 +73,13 @@ Error bind_error(const LocalAddress& local, int error) {
               port + ")"};
 }
 
-}  // namespace
-
-Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options) {
-  const bool v4 = local.ipv4();
+// A socket to receive with, but for its address; without one if the kernel has none left.
+ReceiveSocket prepare_receive_socket(bool v4, const Options& options) noexcept {
   ReceiveSocket result;
   result.socket =
       Descriptor(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = result.socket.fd();
-  if (fd < 0)
-    return Error{Code::io_error,
-                 std::string("cannot create a UDP socket: ") + std::strerror(errno)};
+  if (fd < 0) return result;
   // Before bind: not one datagram may arrive without its ECN bits.
   if (v4) {
     set(fd, SOL_IP, IP_RECVTOS, 1);
@@ -94,6 +92,36 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
   if (options.busy_poll) set(fd, SOL_SOCKET, SO_BUSY_POLL, static_cast<int>(options.busy_poll));
   const int wanted = options.rcvbuf ? static_cast<int>(options.rcvbuf) : kReceiveBuffer;
   result.buffer = set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
+  return result;
+}
+
+Error failed(const std::string& what) {
+  return {Code::io_error, what + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& group,
+                                        const Options& options) {
+  ReceiveSocket result = prepare_receive_socket(group.is_ipv4(), options);
+  const int fd = result.socket.fd();
+  if (fd < 0) return failed("cannot create a UDP socket");
+  set(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // each gets a copy
+  // Not what other sockets have joined over other interfaces.
+  set(fd, SOL_IP, IP_MULTICAST_ALL, 0);
+  if (!group.is_ipv4()) set(fd, SOL_IPV6, IPV6_MULTICAST_ALL, 0);
+  const SocketAddress to = to_socket_address(group, local.port, local.interface);
+  if (::bind(fd, &to.generic, to.length) != 0 ||
+      !base::change_membership(fd, local.interface, group, true))
+    return failed("cannot join the multicast group " + text_of(group) + " at " +
+                  text_of(local.gid));
+  return result;
+}
+
+Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options) {
+  ReceiveSocket result = prepare_receive_socket(local.ipv4(), options);
+  const int fd = result.socket.fd();
+  if (fd < 0) return failed("cannot create a UDP socket");
   if (local.claim == Claim::shared) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   const bool bound = local.claim == Claim::any_loopback
                          ? bind_any_loopback(fd, local.gid, local.port)
@@ -115,10 +143,13 @@ Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port,
   if (v4) {
     set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);  //= roce:C-HDR-8
     set(fd, SOL_IP, IP_TTL, 64);
+    set(fd, SOL_IP, IP_MULTICAST_TTL, 64);
   } else {
     set(fd, SOL_IPV6, IPV6_V6ONLY, 1);
     set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
     set(fd, SOL_IPV6, IPV6_UNICAST_HOPS, 64);
+    set(fd, SOL_IPV6, IPV6_MULTICAST_HOPS, 64);
+    set(fd, SOL_IPV6, IPV6_MULTICAST_IF, static_cast<int>(local.interface));
   }
   // Several processes of one address may use the same source port: nobody reads from it.
   set(fd, SOL_SOCKET, SO_REUSEADDR, 1);

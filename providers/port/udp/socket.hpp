@@ -15,6 +15,11 @@ struct ReceiveSocket {
   uint32_t buffer = 0;  // what the kernel granted: it counts whole socket buffers against it
 };
 
+// Receives what is sent to the multicast group `group` over the interface of `local`; any number of
+// sockets may do so. Errors: io_error.
+Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& group,
+                                        const Options& options);
+
 // Binds local.port as local.claim says and completes local.gid. Errors: address_in_use with the
 // likely holder, io_error.
 Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);

@@ -98,7 +98,8 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
 
   std::unique_ptr<AddressGroup> group;
   if (local->claim == Claim::shared) {
-    Result<std::unique_ptr<AddressGroup>> joined = AddressGroup::join(*local);
+    Result<std::unique_ptr<AddressGroup>> joined =
+        AddressGroup::join(*local, options.first_slot, options.last_slot);
     if (!joined) return joined.error();
     group = std::move(*joined);
   }
@@ -128,21 +129,48 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
 UdpPort::UdpPort(const LocalAddress& local, const Options& options, ReceiveSocket socket,
                  std::unique_ptr<AddressGroup> group, uint32_t segments)
     : local_(local),
+      options_(options),
       socket_(std::move(socket)),
       group_(std::move(group)),
       capabilities_(describe(local_, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
-      sender_(local_, sender_limits(local_, options, segments)) {}
+      sender_(local_, sender_limits(local_, options, segments)),
+      watch_(local_.interface, local_.gid) {}
 
 engine::Port::QpnRange UdpPort::qpn_range() const noexcept {
   if (group_ == nullptr) return {};
   return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
 }
 
-void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uint32_t batch) {
+std::unique_ptr<UdpPort::Side> UdpPort::make_side(const LocalAddress& local, ReceiveSocket socket,
+                                                  uint32_t batch) {
   const int fd = socket.socket.fd();
-  telemetry_ = std::unique_ptr<TelemetrySide>(
-      new TelemetrySide{std::move(socket), Receiver(fd, local, batch, nullptr)});
+  return std::unique_ptr<Side>(
+      new Side{local.gid, std::move(socket), Receiver(fd, local, batch, nullptr)});
+}
+
+// A group has a socket of its own, and so costs one more read in each turn. The kernel gives every
+// process on the address its copy: no frame of a group is forwarded.
+Result<void> UdpPort::join(const Gid& group) {
+  if (local_.shift != 0)
+    return Error{Code::not_supported, "weft_switch carries no multicast: leave udp.switched out"};
+  Result<ReceiveSocket> socket = udp::open_group_socket(local_, group, options_);
+  if (!socket) return socket.error();
+  LocalAddress here = local_;
+  here.gid = group;
+  std::unique_ptr<Side> side = make_side(here, std::move(*socket), options_.batch);
+  if (!side->receiver.usable())
+    return Error{Code::no_memory, "no memory for the receive buffers of a multicast group"};
+  groups_.push_back(std::move(side));
+  return {};
+}
+
+void UdpPort::leave(const Gid& group) noexcept {
+  std::erase_if(groups_, [&](const auto& side) { return side->address == group; });
+}
+
+void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uint32_t batch) {
+  telemetry_ = make_side(local, std::move(socket), batch);
   capabilities_.telemetry = true;
   capabilities_.active_mtu = roce_mtu(local, sizeof(wire::IntBlock));
 }
@@ -151,6 +179,7 @@ size_t UdpPort::receive(std::span<engine::Frame> frames) noexcept {
   WEFT_DCHECK(lent_ == 0);
   lent_ = receiver_.receive(frames);
   if (telemetry_ != nullptr) lent_ += telemetry_->receiver.receive(frames.subspan(lent_));
+  for (const auto& side : groups_) lent_ += side->receiver.receive(frames.subspan(lent_));
   return lent_;
 }
 
@@ -169,9 +198,12 @@ size_t UdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
   if (receiver_.pending()) return false;
   if (telemetry_ != nullptr && telemetry_->receiver.pending()) return false;
+  for (const auto& side : groups_)
+    if (side->receiver.pending()) return false;
   if (want_transmit && sender_.blocked() < 0) return false;
   descriptors.push_back({socket_.socket.fd(), POLLIN, 0});
   if (telemetry_ != nullptr) descriptors.push_back({telemetry_->socket.socket.fd(), POLLIN, 0});
+  for (const auto& side : groups_) descriptors.push_back({side->socket.socket.fd(), POLLIN, 0});
   if (group_ != nullptr) {
     descriptors.push_back({group_->fd(), POLLIN, 0});
     receiver_.expect_forwarded();
@@ -202,6 +234,9 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
     counters.push_back({"udp_rx_telemetry_frames", more.frames});
     counters.push_back({"udp_rx_telemetry_errors", more.errors + more.truncated});
   }
+  uint64_t of_groups = 0;
+  for (const auto& side : groups_) of_groups += side->receiver.counters().frames;
+  counters.push_back({"udp_rx_multicast_frames", of_groups});
   if (group_ == nullptr) return;
   const AddressGroup::Counters& forward = group_->counters();
   counters.insert(counters.end(), {{"udp_forwarded", forward.forwarded},

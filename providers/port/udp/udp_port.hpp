@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "lib/base/link_watch.hpp"
 #include "lib/engine/port.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/receiver.hpp"
@@ -24,12 +26,18 @@ class UdpPort final : public engine::Port {
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return local_.gid; }
   QpnRange qpn_range() const noexcept override;
-  uint16_t source_port(uint16_t wanted) noexcept override { return sender_.source_port(wanted); }
+  uint16_t source_port(uint16_t wanted, uint32_t) noexcept override {
+    return sender_.source_port(wanted);
+  }
+  Result<void> join(const Gid& group) override;
+  void leave(const Gid& group) noexcept override;
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
   void finish_wait() noexcept override { sender_.unblock(); }
+  int news_fd() const noexcept override { return watch_.fd(); }
+  std::optional<EventType> next_news() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
   bool usable() const noexcept {
@@ -37,18 +45,25 @@ class UdpPort final : public engine::Port {
   }
 
  private:
-  struct TelemetrySide {
+  // One more socket that frames come to.
+  struct Side {
+    Gid address;  // where to
     udp::ReceiveSocket socket;
     udp::Receiver receiver;
   };
+  static std::unique_ptr<Side> make_side(const udp::LocalAddress& local, udp::ReceiveSocket socket,
+                                         uint32_t batch);
 
   udp::LocalAddress local_;
+  const udp::Options options_;
   udp::ReceiveSocket socket_;
   std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
   engine::Capabilities capabilities_;
   udp::Receiver receiver_;
-  std::unique_ptr<TelemetrySide> telemetry_;  // null: none
+  std::unique_ptr<Side> telemetry_;            // null: none
+  std::vector<std::unique_ptr<Side>> groups_;  // that were joined
   udp::Sender sender_;
+  base::LinkWatch watch_;
   size_t lent_ = 0;
 };
 

@@ -33,6 +33,13 @@ Operation operation(std::string_view name) {
   throw std::runtime_error("no operation " + std::string(name));
 }
 
+Service service(std::string_view name) {
+  if (name == "rc") return Service::rc;
+  if (name == "uc") return Service::uc;
+  if (name == "ud") return Service::ud;
+  throw std::runtime_error("no service " + std::string(name));
+}
+
 bool is_atomic(Operation operation) {
   return operation == Operation::compare_swap || operation == Operation::fetch_add;
 }
@@ -74,6 +81,10 @@ class Puppet {
   std::string receive(const Words& words);
   std::string run(const Words& words);
   std::string collect(const Words& words);
+  std::string post(const Words& words);
+  std::string next(const Words& words);
+  std::string poke(const Words& words);
+  std::string peek(const Words& words);
 
   Endpoint& endpoint_;
   std::unique_ptr<std::byte[], void (*)(void*)> memory_{nullptr, std::free};
@@ -91,9 +102,12 @@ std::span<std::byte> Puppet::part(uint64_t offset, uint64_t length) {
 
 std::string Puppet::open(const Words& words) {
   size_ = (words.number("memory") + kAlignment - 1) / kAlignment * kAlignment;
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)));
-  std::memset(memory_.get(), 0, size_);
-  const Target target = endpoint_.open(words.text("device"), {memory_.get(), size_});
+  // The memory before is registered until the endpoint opens another device.
+  std::unique_ptr<std::byte[], void (*)(void*)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)), std::free);
+  std::memset(memory.get(), 0, size_);
+  const Target target = endpoint_.open(words.text("device"), {memory.get(), size_});
+  memory_ = std::move(memory);
   return "gid=" + target.gid +
          " address=" + std::to_string(reinterpret_cast<uintptr_t>(memory_.get())) +
          " rkey=" + std::to_string(target.rkey);
@@ -118,7 +132,7 @@ std::string Puppet::receive(const Words& words) {
   const uint64_t size = words.number("size");
   for (uint64_t i = 0; i < words.number("count"); ++i) {
     const std::span<std::byte> slice = part(words.number("offset", 0) + i * size, size);
-    endpoint_.receive(slice.data(), static_cast<uint32_t>(size));
+    endpoint_.receive(words.number("id", 0) + i, slice.data(), static_cast<uint32_t>(size));
   }
   received_ = received_bytes_ = 0;
   in_order_ = true;
@@ -183,6 +197,48 @@ std::string Puppet::collect(const Words& words) {
          " bytes=" + std::to_string(received_bytes_) + " in_order=" + (in_order_ ? "1" : "0");
 }
 
+std::string Puppet::post(const Words& words) {
+  Request one;
+  one.operation = operation(words.text("op"));
+  one.id = words.number("id", 0);
+  const std::span<std::byte> data = part(words.number("offset", 0), words.number("size"));
+  one.data = data.data();
+  one.length = static_cast<uint32_t>(data.size());
+  one.remote_address = words.number("address", 0);
+  one.rkey = static_cast<uint32_t>(words.number("rkey", 0));
+  one.imm = static_cast<uint32_t>(words.number("imm", 0));
+  const bool swaps = one.operation == Operation::compare_swap;
+  one.compare_add = words.number(swaps ? "compare" : "add", 0);
+  one.swap = words.number("swap", 0);
+  endpoint_.post(one);
+  return "";
+}
+
+std::string Puppet::next(const Words& words) {
+  const std::optional<Done> done = endpoint_.next(static_cast<int>(words.number("limit_ms")));
+  if (!done) return "kind=none";
+  return std::string("kind=") + (done->receive ? "receive" : "send") + " status=" + done->status +
+         " id=" + std::to_string(done->id) + " bytes=" + std::to_string(done->bytes) +
+         " imm=" + std::to_string(done->imm);
+}
+
+std::string Puppet::poke(const Words& words) {
+  const std::string hex = words.text("hex");
+  const std::span<std::byte> bytes = part(words.number("offset"), hex.size() / 2);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(std::stoul(hex.substr(2 * i, 2), nullptr, 16));
+  return "";
+}
+
+std::string Puppet::peek(const Words& words) {
+  std::string hex;
+  for (const std::byte byte : part(words.number("offset"), words.number("length"))) {
+    hex += "0123456789abcdef"[static_cast<unsigned>(byte) >> 4];
+    hex += "0123456789abcdef"[static_cast<unsigned>(byte) & 15];
+  }
+  return "hex=" + hex;
+}
+
 std::string Puppet::obey(const std::string& line) {
   const std::string name = line.substr(0, line.find(' '));
   if (name == "shell") return "output=" + output_of(line.substr(line.find('=') + 1));
@@ -192,9 +248,14 @@ std::string Puppet::obey(const std::string& line) {
   if (name == "receive") return receive(words);
   if (name == "run") return run(words);
   if (name == "collect") return collect(words);
+  if (name == "post") return post(words);
+  if (name == "next") return next(words);
+  if (name == "poke") return poke(words);
+  if (name == "peek") return peek(words);
+  if (name == "attach") return endpoint_.attach(words.text("group")), "";
   if (name == "qp")
     return "qpn=" +
-           std::to_string(endpoint_.make_qp(words.text("type") == "uc",
+           std::to_string(endpoint_.make_qp(service(words.text("type")),
                                             static_cast<uint32_t>(words.number("depth", 256)),
                                             static_cast<uint32_t>(words.number("access", 15))));
   if (name == "ramp") {

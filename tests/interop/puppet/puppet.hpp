@@ -9,21 +9,31 @@
 //       a device and registered memory of so many bytes: gid address rkey. libibverbs: NAME, or
 //       NAME@ADDRESS to use another address than the first IPv4 one
 //   qp type= depth= access=
-//       a new queue pair, rc or uc, instead of the last one: qpn. Rights as weft::Access
+//       a new queue pair, rc, uc or ud, instead of the last one: qpn. Rights as weft::Access
+//   attach group=
+//       the queue pair, of ud, takes part in a multicast group (IPv4). To send there, connect to
+//       the group and queue pair 16777215
 //   connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd=
 //   fill offset= length= seed=
 //       bytes that depend on their place and the seed
 //   ramp offset= count= step=
 //       64-bit words 0, step, 2 step ...
 //   digest offset= length=
-//   receive count= size= offset=
-//       posts receives, each into its own slice of the memory
+//   receive count= size= offset= id=
+//       posts receives, each into its own slice of the memory; the ids count up from the first
 //   run op= count= size= offset= address= rkey= depth= add=
 //       message i is slice i of the memory here and there; atomics have one target and keep what
 //       they fetch as word i; a compare_swap makes i to i + 1. Ends with the last completion:
 //       status done
 //   collect count= limit_ms=
 //       waits for so many receives in all: status received bytes in_order
+//   post op= id= offset= size= address= rkey= imm= add= compare= swap=
+//       one request
+//   next limit_ms=
+//       the next completion within the time: kind (send, receive, none) status id bytes imm
+//   poke offset= hex=
+//   peek offset= length=
+//       bytes: hex
 //   shell command=...
 //       to the end of the line: output, newlines as spaces
 // clang-format on
@@ -38,6 +48,11 @@
 #include <string_view>
 
 namespace interop {
+
+enum class Service : uint8_t { rc, uc, ud };
+
+inline constexpr uint32_t kQkey = 0x11111111;   // of UD queue pairs, on both ends
+inline constexpr uint32_t kNetworkHeader = 40;  // what UD puts before a received payload
 
 enum class Operation : uint8_t {
   send,
@@ -93,6 +108,7 @@ struct Request {
 struct Done {
   bool receive = false;
   std::string status;  // as weft::name spells it
+  uint64_t id = 0;
   uint32_t bytes = 0;
   uint32_t imm = 0;
 };
@@ -102,11 +118,12 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
   virtual Target open(const std::string& device, std::span<std::byte> memory) = 0;
-  // Returns the queue pair's number. Unreliable: UC instead of RC.
-  virtual uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) = 0;
+  // Returns the queue pair's number. `access` is not for UD.
+  virtual uint32_t make_qp(Service service, uint32_t depth, uint32_t access) = 0;
   virtual void connect(const Route& route) = 0;
+  virtual void attach(const std::string& group) = 0;
   virtual void post(const Request& request) = 0;
-  virtual void receive(std::byte* data, uint32_t length) = 0;
+  virtual void receive(uint64_t id, std::byte* data, uint32_t length) = 0;
   // The next completion, if there is one within the time.
   virtual std::optional<Done> next(int limit_ms) = 0;
 };

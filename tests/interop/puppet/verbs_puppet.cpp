@@ -89,9 +89,13 @@ ibv_mtu mtu_code(uint32_t bytes) {
   return static_cast<ibv_mtu>(code);
 }
 
+// In the ids of receives: the opcode of a completion with an error says nothing.
+constexpr uint64_t kReceive = uint64_t{1} << 63;
+
 class VerbsEndpoint final : public Endpoint {
  public:
   Target open(const std::string& device, std::span<std::byte> memory) override {
+    close();
     const size_t at = device.find('@');
     const std::string name = device.substr(0, at);
     ibv_device** devices = need(ibv_get_device_list(nullptr), "no RDMA devices");
@@ -101,26 +105,31 @@ class VerbsEndpoint final : public Endpoint {
     need(context_, name.c_str());
     domain_ = need(ibv_alloc_pd(context_), "protection domain");
     region_ = need(ibv_reg_mr(domain_, memory.data(), memory.size(), kAllRights), "memory region");
+    constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;  // a number: the macro mixes enumerations
+    headers_ = need(ibv_reg_mr(domain_, header_, sizeof header_, kLocalWrite), "memory region");
     channel_ = need(ibv_create_comp_channel(context_), "completion channel");
     cq_ = need(ibv_create_cq(context_, 16384, nullptr, channel_, 0), "completion queue");
     return {find_gid(at == std::string::npos ? "" : device.substr(at + 1)), region_->rkey};
   }
 
-  uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) override {
-    if (qp_ != nullptr) ibv_destroy_qp(qp_);
+  uint32_t make_qp(Service service, uint32_t depth, uint32_t access) override {
+    constexpr ibv_qp_type kTypes[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+    destroy_qp();
     while (next(0)) {
     }
     ibv_qp_init_attr init{};
-    init.qp_type = unreliable ? IBV_QPT_UC : IBV_QPT_RC;
+    init.qp_type = kTypes[static_cast<size_t>(service)];
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {depth, depth, 1, 1, 0};
+    init.cap = {depth, depth, 1, 2, 0};
     init.sq_sig_all = 1;
     qp_ = need(ibv_create_qp(domain_, &init), "queue pair");
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = 1;
     attributes.qp_access_flags = access;  // the numbers are those of weft::Access
-    modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    attributes.qkey = kQkey;
+    modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                           (datagrams() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
     return qp_->qp_num;
   }
 
@@ -141,9 +150,16 @@ class VerbsEndpoint final : public Endpoint {
     if (inet_pton(AF_INET6, v6.c_str(), attributes.ah_attr.grh.dgid.raw) != 1)
       throw std::runtime_error("gid " + route.gid + "?");
     const bool reliable = qp_->qp_type == IBV_QPT_RC;
-    modify(attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN |
-                           (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+    if (datagrams()) {
+      if (peer_ != nullptr) ibv_destroy_ah(peer_);
+      peer_ = need(ibv_create_ah(domain_, &attributes.ah_attr), "address handle");
+      peer_number_ = route.qpn;
+    }
+    modify(attributes, datagrams()
+                           ? IBV_QP_STATE
+                           : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                 IBV_QP_RQ_PSN |
+                                 (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = route.psn;
     attributes.timeout = route.timeout;
@@ -154,6 +170,21 @@ class VerbsEndpoint final : public Endpoint {
                            (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                            IBV_QP_MAX_QP_RD_ATOMIC
                                      : 0));
+  }
+
+  // The kernel gives rxe the frames of an IPv4 group only if a socket has joined it too.
+  void attach(const std::string& group) override {
+    in_addr v4{};
+    if (inet_pton(AF_INET, group.c_str(), &v4) != 1)
+      throw std::runtime_error("group " + group + "?");
+    inet_pton(AF_INET6, ("::ffff:" + group).c_str(), group_.raw);
+    ip_mreqn request{};
+    request.imr_multiaddr = v4;
+    request.imr_address = own_address_;
+    group_socket_ = socket(AF_INET, SOCK_DGRAM, 0);
+    if (setsockopt(group_socket_, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request) != 0)
+      fail("IP_ADD_MEMBERSHIP", errno);
+    if (const int error = ibv_attach_mcast(qp_, &group_, 0)) fail("attach_mcast", error);
   }
 
   void post(const Request& request) override {
@@ -167,6 +198,8 @@ class VerbsEndpoint final : public Endpoint {
     work.imm_data = htonl(request.imm);
     if (work.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
       work.wr.atomic = {request.remote_address, request.compare_add, request.swap, request.rkey};
+    } else if (datagrams()) {
+      work.wr.ud = {peer_, peer_number_, kQkey};
     } else {
       work.wr.rdma.remote_addr = request.remote_address;
       work.wr.rdma.rkey = request.rkey;
@@ -175,9 +208,11 @@ class VerbsEndpoint final : public Endpoint {
     if (const int error = ibv_post_send(qp_, &work, &bad)) fail("post_send", error);
   }
 
-  void receive(std::byte* data, uint32_t length) override {
-    ibv_sge piece = sge(data, length);
-    ibv_recv_wr work{0, nullptr, &piece, 1};
+  void receive(uint64_t id, std::byte* data, uint32_t length) override {
+    ibv_sge pieces[] = {{reinterpret_cast<uintptr_t>(header_), kNetworkHeader, headers_->lkey},
+                        sge(data, length)};
+    ibv_recv_wr work{id | kReceive, nullptr, datagrams() ? pieces : pieces + 1,
+                     datagrams() ? 2 : 1};
     ibv_recv_wr* bad = nullptr;
     if (const int error = ibv_post_recv(qp_, &work, &bad)) fail("post_recv", error);
   }
@@ -188,11 +223,44 @@ class VerbsEndpoint final : public Endpoint {
       ibv_req_notify_cq(cq_, 0);
       if (ibv_poll_cq(cq_, 1, &done) == 0 && !sleep_and_poll(done, limit_ms)) return {};
     }
-    const bool receive = (done.opcode & IBV_WC_RECV) != 0;
-    return Done{receive, status_name(done.status), done.byte_len, ntohl(done.imm_data)};
+    const bool receive = (done.wr_id & kReceive) != 0;
+    const uint32_t before = receive && datagrams() ? kNetworkHeader : 0;
+    return Done{receive, status_name(done.status), done.wr_id & ~kReceive, done.byte_len - before,
+                ntohl(done.imm_data)};
   }
 
  private:
+  bool datagrams() const { return qp_ != nullptr && qp_->qp_type == IBV_QPT_UD; }
+
+  // A device keeps a queue pair that is in a group.
+  void destroy_qp() {
+    if (group_socket_ >= 0) {
+      ibv_detach_mcast(qp_, &group_, 0);
+      ::close(group_socket_);
+    }
+    group_socket_ = -1;
+    if (qp_ != nullptr) ibv_destroy_qp(qp_);
+    qp_ = nullptr;
+  }
+
+  // What an open device holds; all of it again with the next one.
+  void close() {
+    destroy_qp();
+    if (peer_ != nullptr) ibv_destroy_ah(peer_);
+    if (cq_ != nullptr) ibv_destroy_cq(cq_);
+    if (channel_ != nullptr) ibv_destroy_comp_channel(channel_);
+    if (region_ != nullptr) ibv_dereg_mr(region_);
+    if (headers_ != nullptr) ibv_dereg_mr(headers_);
+    if (domain_ != nullptr) ibv_dealloc_pd(domain_);
+    if (context_ != nullptr) ibv_close_device(context_);
+    peer_ = nullptr;
+    cq_ = nullptr;
+    channel_ = nullptr;
+    region_ = headers_ = nullptr;
+    domain_ = nullptr;
+    context_ = nullptr;
+  }
+
   bool sleep_and_poll(ibv_wc& done, int limit_ms) {
     pollfd wait = {channel_->fd, POLLIN, 0};
     while (poll(&wait, 1, limit_ms) == 1) {
@@ -212,7 +280,10 @@ class VerbsEndpoint final : public Endpoint {
       char text[INET6_ADDRSTRLEN] = {};
       inet_ntop(AF_INET6, gid.raw, text, sizeof text);
       if (wanted == text) return text;
-      if (wanted.empty() && std::strncmp(text, "::ffff:", 7) == 0) return text + 7;
+      if (wanted.empty() && std::strncmp(text, "::ffff:", 7) == 0) {
+        inet_pton(AF_INET, text + 7, &own_address_);
+        return text + 7;
+      }
     }
     throw std::runtime_error("the port has no address " + wanted);
   }
@@ -231,7 +302,14 @@ class VerbsEndpoint final : public Endpoint {
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
+  std::byte header_[kNetworkHeader] = {};  // of the last datagram
+  ibv_mr* headers_ = nullptr;
+  ibv_ah* peer_ = nullptr;  // UD
+  uint32_t peer_number_ = 0;
   uint8_t gid_index_ = 0;
+  in_addr own_address_{};
+  ibv_gid group_{};  // joined, with this socket
+  int group_socket_ = -1;
 };
 
 }  // namespace

@@ -51,6 +51,7 @@ struct Opened {
   weft::Device device;
   weft::ProtectionDomain domain;
   weft::MemoryRegion region;
+  weft::MemoryRegion headers;
   weft::CompletionQueue cq;
 };
 
@@ -64,33 +65,45 @@ class WeftEndpoint final : public Endpoint {
     weft::MemoryRegion region =
         need(domain.register_memory(memory.data(), memory.size(), weft::Access::all));
     weft::CompletionQueue cq = need(opened.completion_queue({.capacity = 16384}));
-    opened_.emplace(Opened{opened, domain, std::move(region), cq});
+    weft::MemoryRegion headers =
+        need(domain.register_memory(header_, sizeof header_, weft::Access::local_write));
+    opened_.emplace(Opened{opened, domain, std::move(region), std::move(headers), cq});
     return {weft::to_string(opened.attributes().gid), opened_->region.rkey().value};
   }
 
-  uint32_t make_qp(bool unreliable, uint32_t depth, uint32_t access) override {
+  uint32_t make_qp(Service service, uint32_t depth, uint32_t access) override {
+    constexpr weft::QpType kTypes[] = {weft::QpType::rc, weft::QpType::uc, weft::QpType::ud};
     qp_ = {};
     while (opened_ && next(0)) {
     }
-    qp_ = need(domain().queue_pair({.type = unreliable ? weft::QpType::uc : weft::QpType::rc,
+    qp_ = need(domain().queue_pair({.type = kTypes[static_cast<size_t>(service)],
                                     .send_cq = opened_->cq,
                                     .recv_cq = opened_->cq,
                                     .max_send_wr = depth,
                                     .max_recv_wr = depth}));
-    need(qp_.modify({.state = weft::QpState::init,
-                     .pkey_index = uint16_t{0},
-                     .port = uint8_t{1},
-                     .access = static_cast<weft::Access>(access)}));
+    weft::QueuePairAttributes to_init{
+        .state = weft::QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
+    if (service == Service::ud)
+      to_init.qkey = kQkey;
+    else
+      to_init.access = static_cast<weft::Access>(access);
+    need(qp_.modify(to_init));
     return qp_.number().value;
   }
 
   void connect(const Route& route) override {
     weft::QueuePairAttributes to_rtr, to_rts;
     to_rtr.state = weft::QpState::rtr;
-    to_rtr.path = weft::AddressVector{.destination = need(weft::parse_gid(route.gid))};
-    to_rtr.path_mtu = route.mtu;
-    to_rtr.dest_qpn = weft::QpNum{route.qpn};
-    to_rtr.rq_psn = weft::Psn{route.peer_psn};
+    const weft::AddressVector path{.destination = need(weft::parse_gid(route.gid))};
+    if (datagrams()) {
+      peer_ = domain().address_handle(path);
+      peer_number_ = weft::QpNum{route.qpn};
+    } else {
+      to_rtr.path = path;
+      to_rtr.path_mtu = route.mtu;
+      to_rtr.dest_qpn = weft::QpNum{route.qpn};
+      to_rtr.rq_psn = weft::Psn{route.peer_psn};
+    }
     to_rts.state = weft::QpState::rts;
     to_rts.sq_psn = weft::Psn{route.psn};
     if (qp_.type() == weft::QpType::rc) {
@@ -104,21 +117,31 @@ class WeftEndpoint final : public Endpoint {
     need(qp_.modify(to_rts));
   }
 
-  void post(const Request& request) override {
-    const weft::Sge piece = sge(request.data, request.length);
-    need(qp_.post_send({.id = request.id,
-                        .opcode = opcode(request.operation),
-                        .imm = request.imm,
-                        .sges = {&piece, 1},
-                        .remote_address = request.remote_address,
-                        .rkey = {request.rkey},
-                        .compare_add = request.compare_add,
-                        .swap = request.swap}));
+  void attach(const std::string& group) override {
+    need(qp_.attach_multicast(need(weft::parse_gid(group))));
   }
 
-  void receive(std::byte* data, uint32_t length) override {
-    const weft::Sge piece = sge(data, length);
-    need(qp_.post_recv({.id = 0, .sges = {&piece, 1}}));
+  void post(const Request& request) override {
+    const weft::Sge piece = sge(request.data, request.length);
+    weft::SendRequest work{.id = request.id,
+                           .opcode = opcode(request.operation),
+                           .imm = request.imm,
+                           .sges = {&piece, 1},
+                           .remote_address = request.remote_address,
+                           .rkey = {request.rkey},
+                           .compare_add = request.compare_add,
+                           .swap = request.swap};
+    if (datagrams()) {
+      work.to = &peer_;
+      work.remote_qpn = peer_number_;
+      work.remote_qkey = kQkey;
+    }
+    need(qp_.post_send(work));
+  }
+
+  void receive(uint64_t id, std::byte* data, uint32_t length) override {
+    const weft::Sge pieces[] = {opened_->headers.sge(0, kNetworkHeader), sge(data, length)};
+    need(qp_.post_recv({.id = id, .sges = std::span(pieces).subspan(datagrams() ? 0 : 1)}));
   }
 
   std::optional<Done> next(int limit_ms) override {
@@ -126,10 +149,14 @@ class WeftEndpoint final : public Endpoint {
     if (opened_->cq.wait({&done, 1}, weft::Duration::from_us(1000 * limit_ms)) == 0) return {};
     const bool receive =
         done.type == weft::WorkType::recv || done.type == weft::WorkType::recv_with_imm;
-    return Done{receive, std::string(weft::name(done.status)), done.byte_count, done.imm_or_key};
+    const uint32_t before = receive && datagrams() ? kNetworkHeader : 0;
+    return Done{receive, std::string(weft::name(done.status)), done.id, done.byte_count - before,
+                done.imm_or_key};
   }
 
  private:
+  bool datagrams() const { return qp_ && qp_.type() == weft::QpType::ud; }
+
   weft::ProtectionDomain& domain() {
     if (!opened_) throw std::runtime_error("open a device first");
     return opened_->domain;
@@ -141,6 +168,9 @@ class WeftEndpoint final : public Endpoint {
 
   std::optional<Opened> opened_;
   weft::QueuePair qp_;
+  std::byte header_[kNetworkHeader] = {};  // of the last datagram
+  weft::AddressHandle peer_;               // UD
+  weft::QpNum peer_number_;
 };
 
 }  // namespace

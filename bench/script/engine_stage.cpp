@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See engine_stage.hpp.
+#include "bench/script/engine_stage.hpp"
+
+#include <cstring>
+
+namespace weft::script {
+
+namespace {
+
+constexpr uint32_t kDomain = 1;
+constexpr uint64_t kSeed = 1;
+constexpr int kMostTurns = 10'000;  // at one moment: an engine that never rests is broken
+const Gid kPeer = Gid::from_ipv4(10, 0, 0, 1), kEnd = Gid::from_ipv4(10, 0, 0, 2);
+
+engine::Capabilities wire_capabilities() {
+  engine::Capabilities c;
+  c.ecn = true;
+  return c;
+}
+
+void must(const Result<void>& result) {
+  if (!result) throw Complaint(result.error().message);
+}
+
+void must(const PostStatus& status) {
+  if (!status) throw Complaint(std::string("refused: ") + status.reason);
+}
+
+// The peer has memory of its own, which no one will ever touch.
+Side make_peer(Psn first) {
+  Side peer;
+  peer.address = kPeer;
+  peer.qpn = QpNum{0x5C0001};
+  peer.first = first;
+  peer.memory = 0x0000'5C00'0000'0000;
+  peer.key = RKey{0x5C5C5C5C};
+  return peer;
+}
+
+}  // namespace
+
+ListPort::ListPort(const Gid& address) : address_(address), capabilities_(wire_capabilities()) {}
+
+std::unique_ptr<Stage> engine_stage() { return std::make_unique<EngineStage>(); }
+
+Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
+  port_ = std::make_unique<ListPort>(kEnd);
+  random_ = std::make_unique<base::SecureRandom>(kSeed);
+  engine::EngineConfig config;
+  config.credits = qp.credits;
+  engine_ = std::make_unique<engine::Engine>(*port_, config, *random_);
+  memory_.resize(kMemory);
+  key_ = engine_->keys().insert(memory_.data(), memory_.size(), Access::all, kDomain);
+  send_cq_ = std::make_unique<engine::CompletionQueue>(4096);
+  recv_cq_ = std::make_unique<engine::CompletionQueue>(4096);
+  engine::QpConfig options;
+  options.type = qp.type;
+  options.domain = kDomain;
+  options.send_cq = send_cq_.get();
+  options.recv_cq = recv_cq_.get();
+  options.max_send_wr = options.max_recv_wr = qp.depth;
+  Result<engine::QueuePair*> made = engine_->create_qp(options);
+  if (!made) throw Complaint(made.error().message);
+  qp_ = *made;
+  Meeting meeting;
+  meeting.peer = make_peer(peer_first);
+  meeting.end = {kEnd, qp_->number, end_first, reinterpret_cast<uint64_t>(memory_.data()),
+                 RKey{key_}};
+  walk(qp, meeting);
+  return meeting;
+}
+
+void EngineStage::walk(const QpText& qp, const Meeting& meeting) {
+  QueuePairAttributes init{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
+  to_rtr_ = {.state = QpState::rtr};
+  to_rts_ = {.state = QpState::rts, .sq_psn = meeting.end.first};
+  if (qp.type == QpType::ud) {
+    init.qkey = meeting.end.qkey;
+  } else {
+    init.access = qp.access;
+    to_rtr_.path = AddressVector{.destination = meeting.peer.address};
+    to_rtr_.path_mtu = qp.mtu;
+    to_rtr_.dest_qpn = meeting.peer.qpn;
+    to_rtr_.rq_psn = meeting.peer.first;
+  }
+  if (qp.type == QpType::rc) {
+    to_rtr_.max_dest_rd_atomic = to_rts_.max_rd_atomic = qp.max_rd;
+    to_rtr_.min_rnr_timer = qp.min_rnr_timer;
+    to_rts_.timeout = qp.timeout;
+    to_rts_.retry_count = qp.retry;
+    to_rts_.rnr_retry = qp.rnr_retry;
+  }
+  if (qp.state == QpState::reset) return;
+  must(engine_->modify_qp(*qp_, init));
+  if (qp.state == QpState::init) return;
+  must(engine_->modify_qp(*qp_, to_rtr_));
+  if (qp.state == QpState::rtr) return;
+  must(engine_->modify_qp(*qp_, to_rts_));
+  if (qp.state != QpState::rts) must(engine_->modify_qp(*qp_, {.state = qp.state}));
+}
+
+std::byte* EngineStage::at(uint64_t offset, size_t size) {
+  if (offset > kMemory || size > kMemory - offset)
+    throw Complaint("the end's memory has " + std::to_string(kMemory) + " bytes");
+  return memory_.data() + offset;
+}
+
+void EngineStage::take(const engine::TxFrame& frame) {
+  Heard heard;
+  heard.path = *frame.path;
+  heard.ip_id = frame.ip_id;
+  heard.at = now_;
+  heard.bytes.assign(frame.head, frame.head + frame.head_length);
+  for (uint8_t i = 0; i < frame.span_count; ++i)
+    heard.bytes.insert(heard.bytes.end(), frame.spans[i].data,
+                       frame.spans[i].data + frame.spans[i].length);
+  heard.bytes.insert(heard.bytes.end(), frame.tail, frame.tail + frame.tail_length);
+  heard_.push_back(std::move(heard));
+}
+
+void EngineStage::turn() {
+  if (engine_->next_deadline() <= now_) engine_->expire(now_);
+  engine::TxFrame frames[64];
+  for (int i = 0; engine_->wants_transmit(); ++i) {
+    if (i == kMostTurns) throw Complaint("the engine wants to send and does not, for ever");
+    const size_t n = engine_->transmit(frames, now_);
+    for (size_t k = 0; k < n; ++k) take(frames[k]);
+  }
+  for (const bool receive : {false, true}) {
+    Completion c;
+    while ((receive ? recv_cq_ : send_cq_)->pop({&c, 1}) != 0)
+      outcomes_.push_back({receive, c.status, c.id, c.byte_count, c.imm_or_key});
+  }
+}
+
+bool EngineStage::until(const std::function<bool()>& something, Duration limit) {
+  const Instant end = now_ + limit;
+  for (;;) {
+    turn();
+    if (something()) return true;
+    const Instant next = engine_->next_deadline();
+    if (next > end) break;
+    now_ = std::max(now_, next);
+  }
+  now_ = end;
+  return false;
+}
+
+void EngineStage::say(const Bytes& bytes, const Meeting& meeting, const Draft& draft) {
+  turn();
+  engine::Path path{.source = meeting.peer.address,
+                    .destination = meeting.end.address,
+                    .source_port = meeting.source_port};
+  if (draft.stranger) ++path.source.bytes[15];
+  path.traffic_class = draft.ecn;
+  engine::Frame frame;
+  frame.path = &path;
+  frame.bytes = bytes.data();
+  frame.length = static_cast<uint32_t>(bytes.size());
+  frame.ecn = draft.ecn;
+  engine_->receive({&frame, 1}, now_);
+  turn();
+}
+
+std::optional<Heard> EngineStage::hear(Duration limit) {
+  if (!until([this] { return !heard_.empty(); }, limit)) return {};
+  Heard heard = std::move(heard_.front());
+  heard_.pop_front();
+  return heard;
+}
+
+std::optional<Outcome> EngineStage::done(Duration limit) {
+  if (!until([this] { return !outcomes_.empty(); }, limit)) return {};
+  const Outcome outcome = outcomes_.front();
+  outcomes_.pop_front();
+  return outcome;
+}
+
+// The upper half of the memory, round and round.
+uint64_t EngineStage::own_place(uint32_t length) {
+  if (own_next_ + length > kMemory) own_next_ = kMemory / 2;
+  const uint64_t place = own_next_;
+  own_next_ += (length + 63) / 64 * 64;
+  return place;
+}
+
+void EngineStage::post(const Post& post, const Meeting& meeting) {
+  const uint64_t from = post.from ? *post.from : post.data ? own_place(post.length) : 0;
+  const Sge piece{at(from, post.length), post.length, LKey{key_}};
+  SendRequest request = post.request;
+  if (post.data) fill(from, *post.data);
+  request.sges = {&piece, 1};
+  request.remote_address += meeting.peer.memory;
+  request.rkey = meeting.peer.key;
+  const AddressHandle handle(AddressVector{.destination = meeting.peer.address});
+  if (qp_->type == QpType::ud) {
+    request.to = &handle;
+    request.remote_qpn = meeting.peer.qpn;
+    request.remote_qkey = meeting.peer.qkey;
+  }
+  must(engine_->post_send(*qp_, {&request, 1}, now_));
+  turn();
+}
+
+void EngineStage::receive(const Receive& receive) {
+  const Sge piece{at(receive.from, receive.length), receive.length, LKey{key_}};
+  const RecvRequest request{receive.id, {&piece, 1}};
+  must(engine_->post_recv(*qp_, {&request, 1}));
+  turn();
+}
+
+void EngineStage::fill(uint64_t offset, const Bytes& data) {
+  std::byte* to = at(offset, data.size());
+  if (!data.empty()) std::memcpy(to, data.data(), data.size());
+}
+
+Bytes EngineStage::memory(uint64_t offset, size_t size) {
+  const std::byte* from = at(offset, size);
+  return {from, from + size};
+}
+
+void EngineStage::modify(QpState state) {
+  QueuePairAttributes change{.state = state};
+  if (state == QpState::rtr) change = to_rtr_;
+  if (state == QpState::rts && qp_->state == QpState::rtr) change = to_rts_;
+  must(engine_->modify_qp(*qp_, change));
+  turn();
+}
+
+uint64_t EngineStage::count(const std::string& name) {
+  turn();
+  for (size_t i = 0; i < engine::kCountEnd; ++i)
+    if (engine::kCountNames[i] == name) return engine_->counters()[static_cast<engine::Count>(i)];
+  throw Complaint("there is no counter " + name + " (weft_script words)");
+}
+
+std::string EngineStage::event() {
+  turn();
+  AsyncEvent event;
+  return engine_->next_event(event) ? std::string(name(event.type)) : "";
+}
+
+void EngineStage::wait(Duration time) {
+  until([] { return false; }, time);
+}
+
+}  // namespace weft::script

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A script as data: a title and steps, each with the line that it stands on. tests/script/README.md
+// is the manual of the language.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bench/script/packet.hpp"
+#include "weft/qp.hpp"
+#include "weft/units.hpp"
+
+namespace weft::script {
+
+// How the end's queue pair is made and how far it is walked.
+struct QpText {
+  QpType type = QpType::rc;
+  QpState state = QpState::rts;
+  uint32_t mtu = 1024;
+  Access access = Access::all;
+  uint8_t timeout = 18;  // about a second
+  uint8_t retry = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 12;  // 0.64 ms
+  uint8_t max_rd = 16;         // READs and atomics outstanding, either way
+  uint32_t depth = 256;        // requests, and receives
+  bool credits = false;        // the end tells how many receives it has
+};
+
+// When something has to happen, counted from the last step that was no wait.
+struct Window {
+  Duration least;
+  std::optional<Duration> most;
+};
+
+struct Say {
+  PacketText packet;
+};
+struct Hear {  // in any order
+  std::vector<PacketText> packets;
+  Window window;
+};
+struct Nothing {  // neither packet nor completion
+  Duration time;
+};
+struct Wait {
+  Duration time;
+};
+struct Fill {
+  uint64_t offset = 0;
+  Bytes data;
+};
+struct Memory {
+  uint64_t offset = 0;
+  Bytes data;
+};
+struct Post {
+  SendRequest request;  // without its pieces; remote_address and rkey relative to the peer's
+  // Offset of its data in the end's memory. None: data has a place of its own in the upper half.
+  std::optional<uint32_t> from;
+  uint32_t length = 0;
+  std::optional<Bytes> data;  // written there first
+};
+struct Receive {
+  uint64_t id = 0;
+  uint32_t from = 0;
+  uint32_t length = 0;
+};
+struct Done {
+  bool receive = false;
+  Status status = Status::success;
+  std::optional<uint64_t> id, bytes, imm;
+  Window window;
+};
+struct Modify {
+  QpState state = QpState::rts;
+};
+struct State {
+  QpState state = QpState::rts;
+};
+struct Count {
+  std::string name;
+  uint64_t value = 0;
+};
+struct Event {
+  std::string name;
+};
+struct Virtual {};  // what follows needs exact time, or the set-up of weft's engine
+
+using Action = std::variant<QpText, Say, Hear, Nothing, Wait, Fill, Memory, Post, Receive, Done,
+                            Modify, State, Count, Event, Virtual>;
+
+struct Step {
+  size_t line = 0;
+  std::string text;
+  Action action;
+};
+
+struct Script {
+  std::string name;   // the file
+  std::string title;  // its first comment
+  std::vector<Step> steps;
+};
+
+}  // namespace weft::script

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which queue pairs of an engine take part in which multicast group (IBTA 10.5). Few groups and few
+// members: an ordered list of each.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "weft/types.hpp"
+
+namespace weft::engine {
+struct QueuePair;
+}
+
+namespace weft::engine::ud {
+
+class Groups {
+ public:
+  std::span<QueuePair* const> members(const Gid& group) const noexcept {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) return {};
+    return found->second;
+  }
+
+  // Once, however often it is added.
+  void add(const Gid& group, QueuePair& qp) {
+    std::vector<QueuePair*>& all = groups_[group];
+    if (std::find(all.begin(), all.end(), &qp) == all.end()) all.push_back(&qp);
+  }
+
+  // False: it is no member.
+  bool remove(const Gid& group, QueuePair& qp) noexcept {
+    const auto found = groups_.find(group);
+    if (found == groups_.end() || std::erase(found->second, &qp) == 0) return false;
+    if (found->second.empty()) groups_.erase(found);
+    return true;
+  }
+
+  // One of the groups of a queue pair. False: it is in none.
+  bool any_of(QueuePair& qp, Gid& group) const noexcept {
+    for (const auto& [address, all] : groups_) {
+      if (std::find(all.begin(), all.end(), &qp) == all.end()) continue;
+      group = address;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::map<Gid, std::vector<QueuePair*>> groups_;
+};
+
+}  // namespace weft::engine::ud

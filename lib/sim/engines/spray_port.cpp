@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See spray_port.hpp.
+#include "lib/sim/engines/spray_port.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/check.hpp"
+#include "lib/wire/srd_headers.hpp"
+
+namespace weft::sim::engines {
+
+using fabric::Event;
+using fabric::Packet;
+
+uint32_t SprayWiring::pair_of(uint32_t src, uint32_t dst) {
+  const auto next = static_cast<uint32_t>(pairs.size());
+  const auto [entry, is_new] = numbers.try_emplace(uint64_t{src} << 32 | dst, next);
+  if (is_new) {
+    pairs.push_back({src, dst});
+    routes.resize(pairs.size());
+    routes.set(next, src, dst);
+  }
+  return entry->second;
+}
+
+SprayPort::SprayPort(SprayWiring& wiring, uint32_t node, uint32_t number)
+    : NicPort(node), wiring_(wiring), node_(node), number_(number) {
+  capabilities_.max_mtu = capabilities_.active_mtu = wiring.scheme.payload;
+}
+
+bool SprayPort::has_room() const noexcept {
+  return wiring_.fabric.port(number_).free_at <= wiring_.wheel.now();
+}
+
+size_t SprayPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  size_t n = 0;
+  for (; n < frames.size() && has_room(); ++n) {
+    ++wiring_.fabric.counters().sent;
+    wiring_.fabric.spray(number_, pack(frames[n]));
+  }
+  return n;
+}
+
+// The scheme's header is what every packet has, the base header included; what only some have (an
+// address, an acknowledgement's bitmap) comes on top. Packets without payload are control packets:
+// strictly first, never marked or cut.
+Packet SprayPort::pack(const engine::TxFrame& frame) {
+  Packet packet{};
+  packet.number = wiring_.frames.take();
+  SprayFrame& stored = wiring_.frames[packet.number];
+  stored.path = *frame.path;
+  stored.length = frame.header_length;
+  stored.payload = frame.length() - frame.header_length;
+  WEFT_CHECK(stored.length <= SprayFrame::kMost);
+  std::memcpy(stored.bytes.data(), frame.head, stored.length);
+  packet.tag.event = Event::data;
+  packet.tag.control = stored.payload == 0;
+  packet.flow = wiring_.pair_of(node_, node_of(frame.path->destination));
+  packet.entropy = frame.path->source_port;
+  packet.bytes = static_cast<uint16_t>(wiring_.scheme.header + stored.length + stored.payload -
+                                       sizeof(wire::SrdBase));
+  return packet;
+}
+
+size_t SprayPort::receive(std::span<engine::Frame> frames) noexcept {
+  const size_t n = std::min(frames.size(), arrived_.size());
+  for (size_t i = 0; i < n; ++i) {
+    const Packet& packet = arrived_[i];
+    SprayFrame& stored = wiring_.frames[packet.number];
+    engine::Frame& frame = frames[i];
+    frame = {};
+    frame.path = &stored.path;
+    frame.bytes = stored.bytes.data();
+    frame.length = stored.length;
+    frame.ecn = packet.tag.marked ? 3 : 2;
+    frame.cookie = packet.number;
+    if (packet.tag.event == Event::trimmed) {
+      const bool last_hop = (packet.entropy & fabric::kLastHop) != 0;
+      const uint8_t dscp = last_hop ? wire::kTrimmedLastHopDscp : wire::kTrimmedDscp;
+      stored.path.traffic_class = static_cast<uint8_t>(dscp << 2);
+    } else if (stored.payload != 0) {
+      frame.remote = &nowhere_;
+      frame.remote_length = stored.payload;
+    }
+  }
+  arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<ptrdiff_t>(n));
+  return n;
+}
+
+void SprayPort::release(std::span<const engine::Frame> frames) noexcept {
+  for (const engine::Frame& frame : frames) wiring_.frames.give(frame.cookie);
+}
+
+}  // namespace weft::sim::engines

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Several ports as one: a device with several addresses. The first port's address is the device's;
+// a frame leaves through the port whose address is its source. Receives from all, waits for all.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lib/engine/port.hpp"
+
+namespace weft::middleware {
+
+class RailsPort final : public engine::Port {
+ public:
+  // At least one port, of one kind. Errors: invalid_argument, with what does not go together.
+  static Result<std::unique_ptr<engine::Port>> bundle(
+      std::vector<std::unique_ptr<engine::Port>> ports);
+
+  ~RailsPort() override;
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return addresses_[0]; }
+  std::span<const Gid> further_addresses() const noexcept override {
+    return std::span(addresses_).subspan(1);
+  }
+  // What reaches all of them.
+  QpnRange qpn_range() const noexcept override { return range_; }
+  uint16_t source_port(uint16_t wanted, uint32_t rail) noexcept override {
+    return rails_[rail].port->source_port(wanted, 0);
+  }
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  void attach(void* base, size_t size) noexcept override;
+  void detach(void* base, size_t size) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override;
+  // One that goes down is no news: it is when all are, and when one of those comes back.
+  int news_fd() const noexcept override { return news_; }
+  std::optional<EventType> next_news() noexcept override;
+  // Those of the ports, added up by name.
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  struct Rail {
+    std::unique_ptr<engine::Port> port;
+    size_t lent = 0;  // frames of it that are not released yet
+    bool down = false;
+  };
+  RailsPort(std::vector<std::unique_ptr<engine::Port>> ports, QpnRange range);
+  bool all_down() const noexcept;
+  size_t rail_of(const engine::TxFrame& frame) const noexcept;
+
+  std::vector<Rail> rails_;
+  std::vector<Gid> addresses_;
+  engine::Capabilities capabilities_;
+  QpnRange range_;
+  int news_ = -1;       // epoll of theirs; -1: none has any
+  size_t turn_ = 0;     // which one is received from first
+  size_t blocked_ = 0;  // which one took less than it was given
+};
+
+}  // namespace weft::middleware

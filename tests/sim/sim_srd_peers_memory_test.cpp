@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What peers cost: one queue pair talks to 10,000 of them, never to more than 100 at a time. All
+// that the engine allocates is counted, on the side that calls and on the side that is called. The
+// peers themselves are not simulated: their packets are made here, their answers are single
+// acknowledgements.
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "tests/sim/srd_lone.hpp"
+#include "tests/support/catch.hpp"
+
+namespace {
+size_t live = 0, most = 0;  // bytes allocated with operator new
+constexpr size_t kHead = alignof(std::max_align_t);
+}  // namespace
+
+void* operator new(size_t size) {
+  auto* const block = static_cast<std::byte*>(std::malloc(size + kHead));
+  if (block == nullptr) throw std::bad_alloc();
+  std::memcpy(block, &size, sizeof size);
+  live += size + kHead;
+  if (live > most) most = live;
+  return block + kHead;
+}
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete(void* at) noexcept {
+  if (at == nullptr) return;
+  std::byte* const block = static_cast<std::byte*>(at) - kHead;
+  size_t size;
+  std::memcpy(&size, block, sizeof size);
+  live -= size + kHead;
+  std::free(block);
+}
+void operator delete[](void* at) noexcept { operator delete(at); }
+void operator delete(void* at, size_t) noexcept { operator delete(at); }
+void operator delete[](void* at, size_t) noexcept { operator delete(at); }
+
+using namespace weft;
+using namespace weft::test;
+using wire::SrdOpcode;
+
+namespace {
+
+constexpr uint32_t kPeers = 10'000, kAtOnce = 100, kBlock = 7;
+constexpr size_t kBudget = 64u << 20;
+
+Gid peer_address(uint32_t i) {
+  return Gid::from_ipv4(10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
+}
+
+struct Before {
+  size_t before = live;
+};
+
+struct One : Before, SrdLone {
+  uint32_t acknowledged = 0;
+  std::vector<engine::TxFrame> frames = std::vector<engine::TxFrame>(64);
+
+  One() : SrdLone(kAtOnce) { most = live; }
+  size_t used() const { return most - before; }
+  // Peer `i` acknowledges what came to it.
+  void acknowledge(const wire::SrdPacket& sent, const Gid& source) {
+    wire::SrdPacket p;
+    p.opcode = SrdOpcode::acknowledge;
+    p.path = sent.path;
+    p.path_sequence = sent.path_sequence;
+    p.epoch = sent.epoch;
+    p.incarnation = 77;
+    p.sequence = sent.sequence + 1;
+    p.dest = sent.source;
+    p.source = QpNum{kBlock << 16};
+    wire::SrdAck ack;
+    ack.echo = static_cast<uint32_t>(sent.sequence);
+    give(source, p, &ack, sizeof ack);
+  }
+  // What the engine sends: requests are acknowledged, acknowledgements counted.
+  void exchange() {
+    now = now + Duration::from_us(10);
+    engine.expire(now);
+    while (const size_t n = engine.transmit(frames, now)) {
+      struct Sent {
+        wire::SrdPacket packet;
+        Gid to;
+      };
+      std::vector<Sent> requests;
+      for (size_t i = 0; i < n; ++i) {
+        Sent s;
+        s.to = frames[i].path->destination;
+        REQUIRE(wire::srd_parse(frames[i].head, frames[i].head_length, 0, frames[i].payload_length,
+                                s.packet) == wire::SrdError::none);
+        if (wire::is_sequenced(s.packet.opcode)) requests.push_back(s);
+        acknowledged += s.packet.opcode == SrdOpcode::acknowledge;
+      }
+      for (const Sent& s : requests) acknowledge(s.packet, s.to);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a queue pair contacts 10,000 peers, 100 at a time, in less than 64 MB") {
+  One one;
+  const Sge sge{&one.word, sizeof one.word, LKey{one.key}};
+  uint32_t done = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t first = 0; first < kPeers; first += kAtOnce) {
+      for (uint32_t i = first; i < first + kAtOnce; ++i) {
+        QueuePairAttributes change;
+        change.path = AddressVector{.destination = peer_address(i)};
+        change.dest_qpn = QpNum{kBlock << 16 | 5};
+        REQUIRE(one.engine.modify_qp(*one.qp, change));
+        SendRequest r;
+        r.opcode = Opcode::write;
+        r.sges = {&sge, 1};
+        REQUIRE(one.engine.post_send(*one.qp, {&r, 1}, one.now));
+      }
+      one.exchange();
+      Completion c;
+      while (one.cq.pop({&c, 1}) != 0) {
+        REQUIRE(c.status == Status::success);
+        ++done;
+      }
+      REQUIRE(done == round * kPeers + first + kAtOnce);  // one round trip, no set-up before
+    }
+  }
+  CHECK(one.engine.peer_count() == kPeers);
+  INFO(one.used() << " bytes at most, " << live - one.before << " now");
+  CHECK(one.used() < kBudget);
+  // What active peers had besides is given back.
+  CHECK((live - one.before) / kPeers < 2500);
+}
+
+TEST_CASE("10,000 peers contact a queue pair, each heard at once, in less than 64 MB") {
+  One one;
+  for (uint64_t round = 0; round < 2; ++round) {
+    for (uint32_t i = 0; i < kPeers; ++i) {
+      wire::SrdPacket p;
+      p.opcode = SrdOpcode::write_add;
+      p.detail = static_cast<uint8_t>(wire::SrdElement::int64);
+      p.epoch = 5;
+      p.incarnation = round == 0 ? 0 : one.engine.incarnation_for(peer_address(i), kBlock);
+      p.sequence = round;
+      p.dest = one.qp->number;
+      p.source = QpNum{kBlock << 16 | 5};
+      p.address = reinterpret_cast<uint64_t>(&one.word);
+      p.rkey = one.key;
+      const uint64_t one_more = 1;
+      one.give(peer_address(i), p, &one_more, sizeof one_more);
+      one.exchange();
+    }
+  }
+  CHECK(one.word == 2 * kPeers);
+  CHECK(one.acknowledged == 2 * kPeers);
+  CHECK(one.engine.peer_count() == kPeers);
+  CHECK(one.engine.counters()[engine::Count::tx_resets] == 0);
+  INFO(one.used() << " bytes at most");
+  CHECK(one.used() < kBudget);
+  CHECK(one.used() / kPeers < 1200);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one seed of the SRD swarm runs on: stations, what their engines are told, what is between
+// them and what it does to packets, all drawn from the seed. Each kind of fault is on or off by its
+// own coin. Copies of some packets are parked, and arrive when everything else has moved on.
+#pragma once
+
+#include "tests/sim/srd_spines.hpp"
+
+namespace weft::test {
+
+struct SrdSwarmConfig {
+  enum class Shape : uint8_t { cables, star, spines };
+  SrdOptions options;
+  Shape shape = Shape::cables;
+  std::vector<sim::LinkOptions> cables;  // one per pair of stations
+  uint64_t buffer = 0;                   // of the star's switch
+  SpineOptions spines;
+  uint32_t parked_one_in = 0;  // 0: none
+  uint8_t rnr_retry = 7;
+  uint32_t flawed_ppm = 0;     // requests that must fail
+  uint32_t disturbed_ppm = 0;  // moments at which something happens to a station
+  uint64_t requests = 0;
+};
+
+SrdSwarmConfig draw_srd_swarm(uint64_t seed);
+
+class SrdSwarmNet final : public sim::EventHandler {
+ public:
+  SrdSwarmNet(const SrdSwarmConfig& config, uint64_t seed);
+
+  // Has the process that lives now at station `i` lose packets to the parking place.
+  void park_from(size_t i);
+  // Another spine is cut or loses, or all routes change. Only spines do that.
+  void disturb(base::Random& random);
+  // No spine is cut any more.
+  void mend();
+  // No more faults.
+  void calm();
+  bool parked() const { return parked_ != 0; }
+  void on_event(Instant now, uint64_t argument) override;
+
+  sim::Network network;
+  SrdStations stations;
+
+ private:
+  void connect(const SrdSwarmConfig& config);
+
+  base::Random random_;
+  const uint32_t parked_one_in_;
+  bool calm_ = false;
+  uint64_t parked_ = 0;
+  std::vector<std::unique_ptr<SentFrame>> frames_;
+  std::unique_ptr<sim::SwitchNode> switch_;
+  std::unique_ptr<Exit> exit_;
+  std::unique_ptr<Leaf> leaf_;
+};
+
+}  // namespace weft::test
