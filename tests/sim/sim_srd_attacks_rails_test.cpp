@@ -191,6 +191,17 @@ struct Redirect : Target {
   }
 };
 
+TEST_CASE("an answer to no question changes nothing, threat:A16") {
+  Redirect t;
+  t.write();
+  t.turn();
+  wire::SrdPacket p = t.packet(SrdOpcode::rails, t.kIncarnation);
+  p.epoch = t.peer().tx.epoch;
+  t.give_rails(t.villain, p, t.villain, true, t.secret(t.villain), {});
+  CHECK(t.peer().rails == nullptr);
+  CHECK(t.engine.counters()[Count::ways_joined] == 0);
+}
+
 TEST_CASE("a peer cannot have us send to an address that is not its own, threat:A16") {
   Redirect t;
   t.write();

@@ -221,6 +221,7 @@ void Engine::on_rails(const Frame& frame, const wire::SrdPacket& p, Instant now)
         {.to = frame.path->source, .local = *local, .packet = answer, .challenge = body.challenge});
   }
   // Only who has got our question on this way knows its number: nobody has us send to a third one.
+  if (peer->rails == nullptr) return;  // we have not asked anything
   if (body.challenge != incarnation_for(frame.path->source, peer->block)) return;
   if ((peer->rails->joined() + 1) * entropies_ > kMostPaths) return;
   if (!peer->rails->join({*local, *remote})) return;
