@@ -46,7 +46,7 @@ void Engine::find_source_ports() {
   const std::span<const Gid> further = port_.further_addresses();
   addresses_.insert(addresses_.end(), further.begin(), further.end());
   WEFT_CHECK(further.size() <= wire::kSrdMostRails);
-  uses_rails_ = has_rails_ = addresses_.size() > 1;
+  uses_rails_ = addresses_.size() > 1;
   entropies_ = std::clamp(config_.paths, 1u, kMostPaths);
   std::vector<std::vector<uint16_t>> found(addresses_.size());
   for (uint32_t rail = 0; rail < found.size(); ++rail) {

@@ -86,16 +86,15 @@ class Engine final : public Machine {
     const wire::SrdPacket& packet;
     const Frame& frame;
     Instant now;
-    Peer* peer;  // that it comes from; null: not known yet
-    Way way;
+    Peer* peer = nullptr;  // that it comes from; null: not known yet
+    Way way = {};
   };
   struct Turn {  // back to where a packet came from
     Gid to;
     uint8_t local = 0;  // which of our addresses sends it
   };
   struct Reply {  // a refusal, a reset or an answer about rails that waits to leave
-    Gid to;
-    uint8_t local = 0;
+    Turn turn;
     wire::SrdPacket packet;
     uint32_t challenge = 0;
   };
@@ -179,7 +178,13 @@ class Engine final : public Machine {
   std::optional<uint8_t> local_of(const Gid& address) const noexcept;
   std::optional<uint8_t> remote_of(const Peer& peer, const Gid& address) const noexcept;
   bool names_secret(const Peer& peer, const wire::SrdPacket& p) const noexcept;
-  bool find_origin(Arrival& arrival) noexcept;
+  // The peer that a packet comes from, if it is known. False: it is nobody's.
+  bool find_origin(Arrival& arrival) noexcept {
+    if (uses_rails_) return find_among_rails(arrival);
+    arrival.peer = find_peer(arrival.frame.path->source, arrival.packet.source.value >> 16);
+    return true;
+  }
+  bool find_among_rails(Arrival& arrival) noexcept;
   void enter_aliases(const Peer& peer);
   void leave_aliases(const Peer& peer) noexcept;
   void ask_for_ways(Peer& peer, Instant now) noexcept;
@@ -288,8 +293,7 @@ class Engine final : public Machine {
   std::vector<Gid> addresses_;          // ours; the first is that by which we are known
   uint32_t entropies_ = 1;              // source ports of each address
   std::vector<uint16_t> source_ports_;  // of the first address, then of the next
-  bool has_rails_ = false;              // we have several addresses
-  bool uses_rails_ = false;             // we, or a peer
+  bool uses_rails_ = false;             // we have several addresses, or a peer has
   base::TimerWheel wheel_;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> qps_;
   base::Permutation number_order_;  // of queue pairs: the low 16 bits of their numbers

@@ -21,14 +21,14 @@ constexpr Duration kFirstRtt = Duration::from_us(100);  // until one is measured
 
 void PathSet::start(PathChoice choice, uint32_t count, uint32_t in_flight, uint64_t seed) {
   choice_ = choice;
-  const uint32_t room = states_ != nullptr ? count_ : 0;
+  const uint32_t before = states_ != nullptr ? count_ : 0;
   size_ = count_ = std::clamp(count, 1u, kMostPaths);
   most_in_flight_ = in_flight;
   random_ = base::Random(seed ^ 0x9E3779B97F4A7C15);
   resting_ = looked_ = last_way_ = 0;
   slow_ns_ = UINT32_MAX;
-  if (room != count_) states_.reset(new PathState[count_]);
-  if (room == count_) std::fill_n(states_.get(), count_, PathState{});
+  if (before != count_) states_.reset(new PathState[count_]);
+  std::fill_n(states_.get(), count_, PathState{});
   ways_.resize(way_count_ = 1);
   std::fill(std::begin(in_flight_), std::end(in_flight_), 0);
   start_policy(ways_[0], seed);

@@ -91,7 +91,7 @@ bool Engine::names_secret(const Peer& peer, const wire::SrdPacket& p) const noex
 // The peer that a packet comes from, if it is known, and the way that it took. On any way but the
 // first, a packet is its peer's only if it names the secret. False: it came to a further address of
 // ours and names none; it is nobody's, and gets no answer.
-bool Engine::find_origin(Arrival& arrival) noexcept {
+bool Engine::find_among_rails(Arrival& arrival) noexcept {
   const wire::SrdPacket& p = arrival.packet;
   const Gid& source = arrival.frame.path->source;
   const uint32_t block = p.source.value >> 16;
@@ -116,7 +116,7 @@ void Engine::enter_aliases(const Peer& peer) {
   for (const Gid& address : rails.further())
     for (const uint32_t secret : {peer.incarnation, rails.named})
       if (secret != 0) aliases_.try_emplace({address, peer.block, secret}, peer.index);
-  uses_rails_ = has_rails_ || !aliases_.empty();
+  uses_rails_ = addresses_.size() > 1 || !aliases_.empty();
 }
 
 void Engine::leave_aliases(const Peer& peer) noexcept {
@@ -127,7 +127,7 @@ void Engine::leave_aliases(const Peer& peer) noexcept {
       if (at != aliases_.end() && at->second == peer.index) aliases_.erase(at);
     }
   }
-  uses_rails_ = has_rails_ || !aliases_.empty();
+  uses_rails_ = addresses_.size() > 1 || !aliases_.empty();
 }
 
 // ---- who asks
@@ -217,8 +217,7 @@ void Engine::on_rails(const Frame& frame, const wire::SrdPacket& p, Instant now)
     answer.dest = peer->endpoint();
     answer.epoch = p.epoch;
     answer.incarnation = peer->incarnation;
-    return put_reply(
-        {.to = frame.path->source, .local = *local, .packet = answer, .challenge = body.challenge});
+    return put_reply({{frame.path->source, *local}, answer, body.challenge});
   }
   // Only who has got our question on this way knows its number: nobody has us send to a third one.
   if (peer->rails == nullptr) return;  // we have not asked anything

@@ -44,14 +44,11 @@ void Engine::receive_one(const Frame& frame, Instant now) noexcept {
   if (trailer != 0 && !verify_icrc(frame, wire::kSrdUdpPort)) return count(Count::rx_icrc_error);
   if (packet.dest.value >> 16 != block_) return count(Count::rx_bad_dest_qpn);
   if (frame.ecn == 3) count(Count::rx_ecn_marked);
-  Arrival arrival{packet, frame, now, nullptr, {}};
-  if (!uses_rails_)
-    arrival.peer = find_peer(frame.path->source, packet.source.value >> 16);
-  else if (packet.opcode != wire::SrdOpcode::rails && !find_origin(arrival))
-    return count(Count::rx_unknown_peer);
+  if (packet.opcode == wire::SrdOpcode::rails) return on_rails(frame, packet, now);
+  Arrival arrival{packet, frame, now};
+  if (!find_origin(arrival)) return count(Count::rx_unknown_peer);
   Peer* const peer = arrival.peer;
   if (wire::is_sequenced(packet.opcode)) return on_sequenced(peer, arrival);
-  if (packet.opcode == wire::SrdOpcode::rails) return on_rails(frame, packet, now);
   if (peer == nullptr) return count(Count::rx_unknown_peer);
   if (packet.opcode == wire::SrdOpcode::acknowledge) {
     on_acknowledge(*peer, arrival);
@@ -229,7 +226,7 @@ void Engine::reply(const Arrival& arrival, wire::SrdPacket answer) noexcept {
   answer.incarnation = arrival.peer != nullptr ? arrival.peer->incarnation
                                                : incarnation_for(to, p.source.value >> 16);
   answer.sequence = p.sequence;
-  put_reply({.to = to, .local = arrival.way.local, .packet = answer});
+  put_reply({{to, arrival.way.local}, answer});
 }
 
 void Engine::put_reply(const Reply& reply) noexcept {

@@ -11,15 +11,14 @@ namespace weft::engine::srd {
 void Engine::send_replies() noexcept {
   size_t sent = 0;
   for (; sent < replies_.size() && room(); ++sent) {
-    const Reply& reply = replies_[sent];
-    if (reply.packet.opcode == wire::SrdOpcode::rails) {
-      send_rails(reply.packet, {.to = reply.to, .local = reply.local}, reply.challenge, true);
+    const auto& [turn, packet, challenge] = replies_[sent];
+    if (packet.opcode == wire::SrdOpcode::rails) {
+      send_rails(packet, turn, challenge, true);
       continue;
     }
-    const Path& path =
-        path_of(reply.to, reply.local, source_port_of(reply.local, reply.packet.path), 0);
-    std::byte* at = builder_.start(path, wire::srd_emit_length(reply.packet), 0);
-    wire::srd_emit(at, reply.packet, 0);
+    const Path& path = path_of(turn.to, turn.local, source_port_of(turn.local, packet.path), 0);
+    std::byte* at = builder_.start(path, wire::srd_emit_length(packet), 0);
+    wire::srd_emit(at, packet, 0);
     builder_.finish();
   }
   replies_.erase(replies_.begin(), replies_.begin() + static_cast<ptrdiff_t>(sent));
@@ -29,7 +28,7 @@ void Engine::send_acks(Instant now) noexcept {
   while (!acks_.empty() && room()) {
     Peer& peer = acks_.pop();
     if (peer.rx.ack_pending) send_ack(peer, now);
-    if (has_rails_) tell_of_rails(peer);
+    if (addresses_.size() > 1) tell_of_rails(peer);
   }
 }
 

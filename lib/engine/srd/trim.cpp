@@ -22,11 +22,8 @@ void Engine::receive_trimmed(const Frame& frame, Instant now) noexcept {
   const Gid& source = frame.path->source;
   const uint32_t block = p.source.value >> 16;
   if (p.dest.value >> 16 != block_) return count(Count::rx_bad_dest_qpn);
-  Arrival arrival{p, frame, now, nullptr, {}};
-  if (!uses_rails_)
-    arrival.peer = find_peer(source, block);
-  else if (!find_origin(arrival))
-    return count(Count::rx_unknown_peer);
+  Arrival arrival{p, frame, now};
+  if (!find_origin(arrival)) return count(Count::rx_unknown_peer);
   const Peer* const peer = arrival.peer;
   const uint32_t ours = peer != nullptr ? peer->incarnation : incarnation_for(source, block);
   if (p.incarnation != 0 && p.incarnation != ours) return count(Count::rx_other_incarnation);
