@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -48,6 +49,10 @@ struct Psn {
 struct Gid {
   std::array<uint8_t, 16> bytes{};
   constexpr auto operator<=>(const Gid&) const = default;
+  constexpr bool operator==(const Gid& other) const {
+    using Halves = std::array<uint64_t, 2>;  // two comparisons, no call
+    return std::bit_cast<Halves>(bytes) == std::bit_cast<Halves>(other.bytes);
+  }
   constexpr bool is_ipv4() const {
     for (int i = 0; i < 10; ++i)
       if (bytes[i] != 0) return false;

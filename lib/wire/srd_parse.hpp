@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstring>
+#include <new>
 
 #include "lib/wire/srd_headers.hpp"
 
@@ -170,7 +171,8 @@ constexpr uint32_t srd_emit_length(const SrdPacket& p) {
 // Writes the headers of `p` at `at` and returns the address behind them. `pad`: bytes behind the
 // payload.
 inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexcept {
-  SrdBase base;
+  SrdBase& base = *new (at) SrdBase;  // in its place: what is copied late is read too early
+  at += sizeof base;
   base.opcode = static_cast<uint8_t>(p.opcode);
   base.version_pad = static_cast<uint8_t>(kSrdVersion << 4 | pad << 2);
   base.flags = p.flags;
@@ -186,7 +188,6 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
     std::memcpy(at, &header, sizeof header);
     at += sizeof header;
   };
-  put(base);
   if (names_message(p.opcode, p.flags)) put(SrdMessage{p.message});
   if (p.opcode == SrdOpcode::reset) put(SrdOpened{p.opened});
   if (!is_sequenced(p.opcode)) return at;

@@ -85,8 +85,7 @@ void Engine::expect_answer(Peer& peer, Instant now) noexcept {
 void Engine::ask(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   begin_flight(peer, now);
-  Record& r = (*tx.flight)[tx.next];
-  r = Record{};
+  Record& r = tx.flight->begin(tx.una, tx.next);
   r.kind = Record::Kind::fill;
   r.state = Record::State::lost;
   tx.flight->append(tx.flight->lost, tx.next++);
@@ -181,7 +180,7 @@ void Engine::find_losses(Peer& peer, Instant now) noexcept {
     const bool overtaken = now >= overtaken_at(tx, r);
     if ((path.ever_acked && gap > tx.tolerance) || overtaken) {
       flight.paths.on_loss(r.path, now);
-      lose(peer, tx.una + ((at - tx.una) & Flight::kMask),
+      lose(peer, flight.sequence_at(at, tx.una),
            {.now = now, .reason = congestion::Loss::Reason::gap});
       count(Count::path_losses);
     } else if (r.sent > tx.newest_acked) {
@@ -249,7 +248,7 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   Flight& flight = *tx.flight;
   const Duration rto = patience_of(peer);
-  const auto sequence_of = [&](uint16_t at) { return tx.una + ((at - tx.una) & Flight::kMask); };
+  const auto sequence_of = [&](uint16_t at) { return flight.sequence_at(at, tx.una); };
   bool any = false;
   while (!flight.in_flight.empty()) {
     const uint16_t at = flight.in_flight.oldest;

@@ -19,7 +19,7 @@ Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
       mtu_(capabilities_.active_mtu),
       wheel_(config.start),
       number_order_(0xFFFF, random),
-      peer_table_(64, 0),
+      peer_table_(64),
       messages_(random.next32()),
       flow_rules_{.preset = config_.congestion ? &*config_.congestion : nullptr,
                   .halves = !config_.congestion && config_.halves,

@@ -99,11 +99,15 @@ class Engine final : public Machine {
     uint32_t challenge = 0;
   };
 
+  struct PeerPlace {  // a peer is looked at only when its hash is right
+    Peer* peer = nullptr;
+    uint32_t hash = 0;
+  };
+
   // peers.cpp: who is known, and who is forgotten
   Peer* find_peer(const Gid& address, uint32_t block) noexcept;
   Peer* add_peer(const Gid& address, uint32_t block);
-  size_t home_of(const Peer& peer) const noexcept;
-  void enter(const Peer& peer) noexcept;
+  void enter(PeerPlace place) noexcept;
   uint32_t evict() noexcept;
   void forget(uint32_t index) noexcept;
   void retire(uint32_t epoch) noexcept;
@@ -299,7 +303,7 @@ class Engine final : public Machine {
   base::Permutation number_order_;  // of queue pairs: the low 16 bits of their numbers
   uint32_t numbers_drawn_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<uint32_t> peer_table_;  // open addressing: index + 1 into peers_
+  std::vector<PeerPlace> peer_table_;  // open addressing
   Peer* last_peer_ = nullptr;
   std::unordered_map<Alias, uint32_t, AliasHash> aliases_;  // of peers: index into peers_
   uint32_t strangers_ = 0;    // peers that have not shown that they hear us

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is on the way to one peer: a record per packet from the oldest unacknowledged one on, and
-// the state of the paths and of congestion control. It exists only while something is on the way; a
-// pool lends it.
+// the state of the paths and of congestion control. It is lent by a pool when something is sent;
+// peers that rest keep it unless many do. Records are a ring that doubles when it is full, so that
+// a peer who gets a small message now and then takes few cache lines.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "lib/engine/srd/flow.hpp"
@@ -46,13 +48,25 @@ struct RecordList {
 
 class Flight {
  public:
-  static constexpr uint32_t kMask = kWindow - 1;
-  const Record& at(uint16_t index) const { return records_[index]; }
-  Record& operator[](uint64_t sequence) { return records_[sequence & kMask]; }
+  Record& operator[](uint64_t sequence) { return records_[sequence & mask_]; }
   Record& at(uint16_t index) { return records_[index]; }
+  // The sequence number of what is kept at `index`, where `una` is the oldest one.
+  uint64_t sequence_at(uint16_t index, uint64_t una) const { return una + ((index - una) & mask_); }
+
+  // The record of the packet `next`, which follows those that are on the way, [una, next).
+  Record& begin(uint64_t una, uint64_t next) {
+    if (next - una > mask_) grow(una, next);
+    return (*this)[next] = Record{};
+  }
+  // No packet is on the way: gives back what only many of them need.
+  void shrink() {
+    if (mask_ == kFirstRoom - 1) return;
+    records_.reset(new Record[kFirstRoom]);
+    mask_ = kFirstRoom - 1;
+  }
 
   void append(RecordList& list, uint64_t sequence) {
-    const auto index = static_cast<uint16_t>(sequence & kMask);
+    const auto index = static_cast<uint16_t>(sequence & mask_);
     Record& r = records_[index];
     r.older = list.newest;
     r.newer = RecordList::kNone;
@@ -60,7 +74,7 @@ class Flight {
     list.newest = index;
   }
   void remove(RecordList& list, uint64_t sequence) {
-    Record& r = records_[sequence & kMask];
+    Record& r = (*this)[sequence];
     (r.older != RecordList::kNone ? records_[r.older].newer : list.oldest) = r.newer;
     (r.newer != RecordList::kNone ? records_[r.newer].older : list.newest) = r.older;
   }
@@ -76,7 +90,27 @@ class Flight {
   Flow flow;
 
  private:
-  Record records_[kWindow];
+  static constexpr uint32_t kFirstRoom = 16;
+
+  void grow(uint64_t una, uint64_t next) {
+    const uint32_t mask = 2 * mask_ + 1;
+    std::unique_ptr<Record[]> records(new Record[mask + size_t{1}]);
+    const auto moved = [&](uint16_t index) {
+      if (index == RecordList::kNone) return index;
+      return static_cast<uint16_t>(sequence_at(index, una) & mask);
+    };
+    for (uint64_t sequence = una; sequence != next; ++sequence) {
+      Record& r = records[sequence & mask] = (*this)[sequence];
+      r.older = moved(r.older);
+      r.newer = moved(r.newer);
+    }
+    for (RecordList* list : {&in_flight, &lost}) *list = {moved(list->oldest), moved(list->newest)};
+    records_ = std::move(records);
+    mask_ = mask;
+  }
+
+  uint32_t mask_ = kFirstRoom - 1;
+  std::unique_ptr<Record[]> records_{new Record[kFirstRoom]};
 };
 
 // Flights that nobody has now. Keeps a few: memory follows the number of peers that are active.

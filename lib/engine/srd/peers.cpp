@@ -42,25 +42,24 @@ bool at_rest(const Peer& peer) noexcept {
 
 }  // namespace
 
-size_t Engine::home_of(const Peer& peer) const noexcept {
-  return hash_of(peer.address, peer.block) & (peer_table_.size() - 1);
-}
-
 Peer* Engine::find_peer(const Gid& address, uint32_t block) noexcept {
   if (last_peer_ != nullptr && last_peer_->address == address && last_peer_->block == block)
     return last_peer_;
   const size_t mask = peer_table_.size() - 1;
-  for (size_t at = hash_of(address, block) & mask; peer_table_[at] != 0; at = (at + 1) & mask) {
-    Peer* const peer = peers_[peer_table_[at] - 1].get();
-    if (peer->address == address && peer->block == block) return last_peer_ = peer;
+  const uint32_t hash = hash_of(address, block);
+  for (size_t at = hash & mask; peer_table_[at].peer != nullptr; at = (at + 1) & mask) {
+    const auto& [peer, its_hash] = peer_table_[at];
+    if (its_hash == hash && peer->address == address && peer->block == block)
+      return last_peer_ = peer;
   }
   return nullptr;
 }
 
-void Engine::enter(const Peer& peer) noexcept {
-  size_t at = home_of(peer);
-  while (peer_table_[at] != 0) at = (at + 1) & (peer_table_.size() - 1);
-  peer_table_[at] = peer.index + 1;
+void Engine::enter(PeerPlace place) noexcept {
+  const size_t mask = peer_table_.size() - 1;
+  size_t at = place.hash & mask;
+  while (peer_table_[at].peer != nullptr) at = (at + 1) & mask;
+  peer_table_[at] = place;
 }
 
 // Null when there are as many as may be, and all are in use.
@@ -72,9 +71,10 @@ Peer* Engine::add_peer(const Gid& address, uint32_t block) {
   } else {
     peers_.emplace_back();
     if (peers_.size() * 2 > peer_table_.size()) {
-      peer_table_.assign(peer_table_.size() * 2, 0);
-      for (const auto& peer : peers_)
-        if (peer != nullptr) enter(*peer);
+      const std::vector<PeerPlace> places = std::move(peer_table_);
+      peer_table_.assign(places.size() * 2, {});
+      for (const PeerPlace& place : places)
+        if (place.peer != nullptr) enter(place);
     }
   }
   std::unique_ptr<Peer> peer(new Peer);
@@ -85,7 +85,7 @@ Peer* Engine::add_peer(const Gid& address, uint32_t block) {
   peer->timer.owner = peer.get();
   peer->used_at = now_;
   peers_[index] = std::move(peer);
-  enter(*peers_[index]);
+  enter({peers_[index].get(), hash_of(address, block)});
   return last_peer_ = peers_[index].get();
 }
 
@@ -113,15 +113,15 @@ void Engine::forget(uint32_t index) noexcept {
   if (peer.timer.armed()) wheel_.remove(peer.timer);
   if (last_peer_ == &peer) last_peer_ = nullptr;
   const size_t mask = peer_table_.size() - 1;
-  size_t hole = home_of(peer);
-  while (peer_table_[hole] != index + 1) hole = (hole + 1) & mask;
-  for (size_t at = (hole + 1) & mask; peer_table_[at] != 0; at = (at + 1) & mask) {
-    const size_t home = home_of(*peers_[peer_table_[at] - 1]);
+  size_t hole = hash_of(peer.address, peer.block) & mask;
+  while (peer_table_[hole].peer != &peer) hole = (hole + 1) & mask;
+  for (size_t at = (hole + 1) & mask; peer_table_[at].peer != nullptr; at = (at + 1) & mask) {
+    const size_t home = peer_table_[at].hash & mask;
     if (((at - home) & mask) < ((at - hole) & mask)) continue;
     peer_table_[hole] = peer_table_[at];
     hole = at;
   }
-  peer_table_[hole] = 0;
+  peer_table_[hole] = {};
   peers_[index].reset();
 }
 

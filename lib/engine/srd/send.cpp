@@ -15,7 +15,8 @@ constexpr uint32_t kTrain = 16;     // packets in a row on one path where the po
 constexpr uint32_t kBulkTurn = 16;  // packets of a long message before the next one has its turn
 constexpr uint32_t kMostTurns = 8;  // long messages that take turns
 constexpr uint8_t kEcnCapable = 2;  // ECT(0)
-constexpr uint32_t kMostFlights = 256;  // that peers keep while nothing is on the way
+constexpr uint32_t kMostFlights = 1024;  // that peers keep while nothing is on the way
+constexpr uint32_t kMostLarge = 64;      // with room for more than a few packets
 }  // namespace
 
 void Engine::begin_flight(Peer& peer, Instant now) noexcept {
@@ -42,10 +43,10 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
   tx.train_left = 0;
 }
 
-// Everything is acknowledged. What is known of the paths is kept unless many peers are.
+// Everything is acknowledged. What is known of the paths is kept unless very many peers are.
 void Engine::end_flight(Peer& peer) noexcept {
-  if (flights_out_ <= kMostFlights) return;
-  drop_flight(peer);
+  if (flights_out_ > kMostFlights) return drop_flight(peer);
+  if (flights_out_ > kMostLarge) peer.tx.flight->shrink();
 }
 
 void Engine::drop_flight(Peer& peer) noexcept {
@@ -72,7 +73,7 @@ void Engine::send_peer(Peer& peer, Instant now) noexcept {
       if (!send_next(peer, now)) return;
       continue;
     }
-    const uint64_t sequence = tx.una + ((index - tx.una) & Flight::kMask);
+    const uint64_t sequence = tx.flight->sequence_at(index, tx.una);
     tx.flight->remove(tx.flight->lost, sequence);
     const uint8_t path = tx.flight->paths.choose_other(tx.flight->at(index).path, now);
     send_record(peer, sequence, path, now);
@@ -107,9 +108,8 @@ bool Engine::send_next(Peer& peer, Instant now) noexcept {
   Message* const m = next_message(tx);
   if (m == nullptr) return false;
   begin_flight(peer, now);
+  Record& r = tx.flight->begin(tx.una, tx.next);
   const uint64_t sequence = tx.next++;
-  Record& r = (*tx.flight)[sequence];
-  r = Record{};
   r.message = m;
   ++m->unacked;
   bool last = true;
@@ -149,8 +149,7 @@ void Engine::probe_paths(Peer& peer, Instant now) noexcept {
   const uint32_t path = tx.flight->paths.take_probe(now);
   if (path == PathSet::kNone) return;
   count(Count::path_probes);
-  Record& r = (*tx.flight)[tx.next];
-  r = Record{};
+  Record& r = tx.flight->begin(tx.una, tx.next);
   r.kind = Record::Kind::fill;
   send_record(peer, tx.next++, static_cast<uint8_t>(path), now);
 }
