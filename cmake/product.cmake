@@ -5,7 +5,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(WEFT_PRODUCT_ROOMS base wire memory congestion engine driver port_udp port_shm port_ethernet
+set(WEFT_PRODUCT_ROOMS base wire memory congestion engine cm driver port_udp port_shm port_ethernet
                        port_af_packet port_middleware verbs software roce srd providers collective)
 if(WEFT_HAVE_DPDK)
   list(APPEND WEFT_PRODUCT_ROOMS port_dpdk)

@@ -85,7 +85,11 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (trailer != 0 && !verify_icrc(frame, udp_port)) return count(Count::rx_icrc_error);
   if (packet.dest_qpn == kMulticastQpn) return receive_multicast(packet, frame);
   QueuePair* qp = qps_.find(packet.dest_qpn);
-  if (qp == nullptr) return count(Count::rx_unknown_qp);
+  if (qp == nullptr) {
+    if (packet.dest_qpn == kGsiQpn && services_ != nullptr)
+      return receive_management(packet, frame, now);
+    return count(Count::rx_unknown_qp);
+  }
   //= roce:C-HDR-9
   const wire::OpClass service = packet.info->op_class;
   const bool is_cnp = service == wire::OpClass::cnp;
@@ -145,6 +149,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   builder_.begin_burst(frames);
   bulk_posted_ = false;
   transmit_notices();
+  if (services_ != nullptr) transmit_management();
   if (acks_first_) transmit_acks();
   for (QueuePair* const stop = handed_.back(); !handed_.empty();) {
     QueuePair& qp = handed_.pop();
@@ -300,6 +305,9 @@ void Engine::expire(Instant now) noexcept {
   while (base::TimerNode* node = wheel_.pop_expired(now))
     rc::on_timer(*this, *static_cast<QpTimer*>(node)->owner, now);
   next_deadline_ = wheel_.next_deadline();
+  if (services_ == nullptr) return;
+  services_->expire(now);
+  services_changed();
 }
 
 void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {

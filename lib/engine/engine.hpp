@@ -16,6 +16,7 @@
 #include "lib/base/timer_wheel.hpp"
 #include "lib/congestion/registry.hpp"
 #include "lib/engine/destination.hpp"
+#include "lib/engine/general_services.hpp"
 #include "lib/engine/qp_table.hpp"
 #include "lib/engine/queue_pair.hpp"
 #include "lib/engine/shared_receives.hpp"
@@ -54,7 +55,10 @@ class Engine final : public Machine {
   bool wants_transmit() const noexcept override {
     return has_active() || !acks_.empty() || !notices_.empty();
   }
-  bool has_active() const noexcept override { return !active_.empty() || !handed_.empty(); }
+  bool has_active() const noexcept override {
+    return !active_.empty() || !handed_.empty() ||
+           (services_ != nullptr && services_->wants_transmit());
+  }
 
   // The verbs side. Pointers stay valid until destroy_qp.
   Result<QueuePair*> create_qp(const QpConfig& config);
@@ -73,6 +77,11 @@ class Engine final : public Machine {
   Result<std::unique_ptr<SharedReceives>> create_shared_receives(
       uint32_t domain, const SharedReceiveQueueOptions& options);
   PostStatus post_recv(SharedReceives& pool, std::span<const RecvRequest> requests) noexcept;
+
+  // Who answers at queue pair 1; nullptr: nobody. After each call to it from outside the packet
+  // side, services_changed().
+  void attach_services(GeneralServices* services) noexcept { services_ = services; }
+  void services_changed() noexcept;
 
   const EngineConfig& config() const noexcept { return config_; }
 
@@ -103,6 +112,8 @@ class Engine final : public Machine {
   void receive_telemetry(const Frame& frame, Instant now) noexcept;
   void receive_packet(const Frame& frame, const wire::IntBlock* telemetry, Instant now) noexcept;
   void receive_multicast(const wire::Packet& packet, const Frame& frame) noexcept;
+  void receive_management(const wire::Packet& packet, const Frame& frame, Instant now) noexcept;
+  void transmit_management() noexcept;
   void note_mark(QueuePair& qp, Instant now) noexcept;
   void transmit_notices() noexcept;
   void emit_cnp(QueuePair& qp) noexcept;
@@ -123,6 +134,8 @@ class Engine final : public Machine {
   base::TimerWheel wheel_;
   QpTable qps_;
   ud::Groups groups_;
+  GeneralServices* services_ = nullptr;
+  Psn management_psn_;
   base::Line<QueuePair, &QueuePair::active> active_;  // round robin
   base::Line<QueuePair, &QueuePair::ack_line> acks_;
   base::Line<QueuePair, &QueuePair::notices> notices_;  // they owe a CNP or a report
