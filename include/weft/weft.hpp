@@ -18,6 +18,7 @@
 #pragma once
 
 #include "weft/ah.hpp"
+#include "weft/cm.hpp"
 #include "weft/congestion.hpp"
 #include "weft/connect.hpp"
 #include "weft/cq.hpp"

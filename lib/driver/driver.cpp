@@ -161,9 +161,14 @@ void Driver::arm(CqHandle& cq, Notify notify) noexcept {
     Holder hold(lock_);
     cq.ring.arm(notify);
   }
-  if (!threaded_) return;
+  (void)watch_over();
+}
+
+bool Driver::watch_over() noexcept {
+  if (!threaded_) return false;
   armed_.store(true);
   if (mode_.load() != kThreadWatches) signal_fd(kick_fd_);
+  return true;
 }
 
 bool Driver::resize(CqHandle& cq, uint32_t capacity) {

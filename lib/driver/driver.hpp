@@ -71,6 +71,10 @@ class Driver {
   size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
   void arm(CqHandle& cq, Notify notify) noexcept;
 
+  // Before the application sleeps on anything but a completion queue: the thread takes over at
+  // once. False: there is no thread, the application makes all progress.
+  bool watch_over() noexcept;
+
   // False: it holds more than that.
   bool resize(CqHandle& cq, uint32_t capacity);
   void add_cq(CqHandle* cq);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/verbs/cm.hpp"
 #include "lib/verbs/device_spec.hpp"
 #include "weft/cq.hpp"
 #include "weft/device.hpp"
@@ -105,6 +106,13 @@ class Context {
   virtual int event_fd() const noexcept = 0;
   virtual std::optional<AsyncEvent> next_event() = 0;
   virtual std::vector<Counter> counters() const = 0;
+  virtual Result<std::shared_ptr<CmChannel>> create_cm_channel(const Device& device) {
+    (void)device;
+    return Error{Code::not_supported,
+                 "provider " + attributes().provider +
+                     " has no RDMA connection manager: use connect() and Listener of "
+                     "weft/connect.hpp, or a roce device"};
+  }
   // Of a connectionless provider whose completions name peers.
   virtual std::optional<Gid> peer_address(uint32_t index) const {
     return (void)index, std::nullopt;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The handles of the connection manager: checks that are the same for every provider, and addresses
+// as users write them.
+#include "lib/verbs/cm.hpp"
+
+#include <netinet/in.h>
+
+#include <cstring>
+
+#include "lib/base/tcp.hpp"
+#include "lib/verbs/provider.hpp"
+
+namespace weft {
+
+namespace {
+
+Error no_id() { return {Code::bad_state, "this CmId is empty: create_id() makes one"}; }
+
+Gid gid_of(const base::SocketAddress& address) {
+  Gid gid;
+  if (address.storage.ss_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, &address.storage, sizeof v4);
+    uint8_t b[4];
+    std::memcpy(b, &v4.sin_addr, sizeof b);
+    return Gid::from_ipv4(b[0], b[1], b[2], b[3]);
+  }
+  sockaddr_in6 v6;
+  std::memcpy(&v6, &address.storage, sizeof v6);
+  std::memcpy(gid.bytes.data(), &v6.sin6_addr, gid.bytes.size());
+  return gid;
+}
+
+// The first address of the host that is of the device's family.
+Result<Gid> find_peer(const base::HostPort& where, const Gid& device) {
+  if (const Result<Gid> literal = parse_gid(where.host); literal) {
+    if (literal->is_ipv4() == device.is_ipv4()) return literal;
+    return Error{Code::not_found, where.host + " is not of the address family of this device (" +
+                                      to_string(device) + ")"};
+  }
+  const Result<std::vector<base::SocketAddress>> all = base::resolve(where, false);
+  if (!all) return all.error();
+  for (const base::SocketAddress& address : *all) {
+    const Gid gid = gid_of(address);
+    if (gid.is_ipv4() == device.is_ipv4()) return gid;
+  }
+  return Error{Code::not_found, where.host + " has no address of the family of this device (" +
+                                    to_string(device) + ")"};
+}
+
+Result<void> check_qp(const CmId& id, const QueuePair& qp, const CmParameters& p) {
+  if (!qp) return Error{Code::invalid_argument, "a connection needs a queue pair"};
+  if (qp.type() != QpType::rc && qp.type() != QpType::uc)
+    return Error{Code::invalid_argument, "only RC and UC queue pairs are connected, this one is " +
+                                             std::string(name(qp.type()))};
+  if (qp.device().context() != id.impl()->device().context())
+    return Error{Code::invalid_argument, "the queue pair is of another device than the CmChannel"};
+  const QpState state = qp.state();
+  if (state != QpState::reset && state != QpState::init)
+    return Error{Code::bad_state, "the queue pair must be in RESET or INIT, it is in " +
+                                      std::string(name(state))};
+  if (p.rnr_retry > 7 || p.retry_count > 7 || p.timeout > 31)
+    return Error{Code::invalid_argument,
+                 "rnr_retry and retry_count are 0..7, timeout is 0..31 in CmParameters"};
+  if (p.sq_psn && p.sq_psn->value > Psn::kMask)
+    return Error{Code::invalid_argument, "sq_psn has more than 24 bits"};
+  return {};
+}
+
+}  // namespace
+
+std::string_view name(CmEventType type) noexcept {
+  switch (type) {
+    case CmEventType::address_resolved:
+      return "address_resolved";
+    case CmEventType::route_resolved:
+      return "route_resolved";
+    case CmEventType::connect_request:
+      return "connect_request";
+    case CmEventType::established:
+      return "established";
+    case CmEventType::rejected:
+      return "rejected";
+    case CmEventType::unreachable:
+      return "unreachable";
+    case CmEventType::connect_error:
+      return "connect_error";
+    case CmEventType::disconnected:
+      return "disconnected";
+  }
+  return "unknown";
+}
+
+Result<void> CmId::resolve_address(std::string_view address) const {
+  if (!impl_) return no_id();
+  const Result<base::HostPort> where = base::parse_host_port(address, 0);
+  if (!where) return where.error();
+  if (where->host.empty() || where->port == 0)
+    return Error{Code::invalid_argument, "resolve_address() needs host and port, like "
+                                         "10.0.0.1:7174; not '" +
+                                             std::string(address) + "'"};
+  const Result<Gid> peer = find_peer(*where, impl_->device().attributes().gid);
+  if (!peer) return peer.error();
+  return impl_->resolve_address(*peer, where->port);
+}
+
+Result<void> CmId::resolve_route() const { return impl_ ? impl_->resolve_route() : no_id(); }
+Result<void> CmId::listen(uint16_t port) const { return impl_ ? impl_->listen(port) : no_id(); }
+
+Result<void> CmId::connect(const QueuePair& qp, const CmParameters& parameters) const {
+  if (!impl_) return no_id();
+  if (const Result<void> ok = check_qp(*this, qp, parameters); !ok) return ok;
+  return impl_->connect(qp, parameters);
+}
+
+Result<void> CmId::accept(const QueuePair& qp, const CmParameters& parameters) const {
+  if (!impl_) return no_id();
+  if (const Result<void> ok = check_qp(*this, qp, parameters); !ok) return ok;
+  return impl_->accept(qp, parameters);
+}
+
+Result<void> CmId::reject(std::span<const std::byte> private_data) const {
+  return impl_ ? impl_->reject(private_data) : no_id();
+}
+Result<void> CmId::disconnect() const { return impl_ ? impl_->disconnect() : no_id(); }
+
+uint16_t CmId::port() const noexcept { return impl_ ? impl_->facts().port : uint16_t{0}; }
+Gid CmId::peer_gid() const noexcept { return impl_ ? impl_->facts().peer : Gid{}; }
+uint16_t CmId::peer_port() const noexcept { return impl_ ? impl_->facts().peer_port : uint16_t{0}; }
+QpNum CmId::peer_qpn() const noexcept { return impl_ ? impl_->facts().peer_qpn : QpNum{}; }
+uint32_t CmId::path_mtu() const noexcept { return impl_ ? impl_->facts().path_mtu : 0; }
+QueuePair CmId::qp() const { return impl_ ? impl_->facts().qp : QueuePair{}; }
+
+Result<CmChannel> CmChannel::create(const Device& device) {
+  Result<std::shared_ptr<verbs::CmChannel>> made = device.context()->create_cm_channel(device);
+  if (!made) return made.error();
+  CmChannel channel;
+  channel.impl_ = std::move(*made);
+  return channel;
+}
+
+Result<CmId> CmChannel::create_id() const {
+  if (!impl_) return Error{Code::bad_state, "this CmChannel is empty: create() makes one"};
+  return CmId(impl_->create_id());
+}
+
+int CmChannel::fd() const noexcept { return impl_ ? impl_->fd() : -1; }
+std::optional<CmEvent> CmChannel::next() const { return impl_ ? impl_->next() : std::nullopt; }
+std::optional<CmEvent> CmChannel::wait(Duration limit) const {
+  return impl_ ? impl_->wait(limit) : std::nullopt;
+}
+
+}  // namespace weft

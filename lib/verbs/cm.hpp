@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The connection manager's side of the provider seam: what stands behind CmChannel and CmId.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "weft/cm.hpp"
+
+namespace weft::verbs {
+
+class CmId {
+ public:
+  virtual ~CmId() = default;
+  virtual Result<void> resolve_address(const Gid& peer, uint16_t port) = 0;
+  virtual Result<void> resolve_route() = 0;
+  virtual Result<void> listen(uint16_t port) = 0;
+  virtual Result<void> connect(const QueuePair& qp, const CmParameters& parameters) = 0;
+  virtual Result<void> accept(const QueuePair& qp, const CmParameters& parameters) = 0;
+  virtual Result<void> reject(std::span<const std::byte> private_data) = 0;
+  virtual Result<void> disconnect() = 0;
+
+  // What is known of the connection.
+  struct Facts {
+    uint16_t port = 0, peer_port = 0;
+    Gid peer;
+    QpNum peer_qpn;
+    uint32_t path_mtu = 0;
+    QueuePair qp;
+  };
+  virtual Facts facts() const = 0;
+  virtual const Device& device() const noexcept = 0;
+};
+
+class CmChannel {
+ public:
+  virtual ~CmChannel() = default;
+  virtual std::shared_ptr<CmId> create_id() = 0;
+  virtual int fd() const noexcept = 0;
+  virtual std::optional<CmEvent> next() = 0;
+  virtual std::optional<CmEvent> wait(Duration limit) = 0;
+};
+
+}  // namespace weft::verbs

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The channel: its descriptor, its events and who they are about. See cm_channel.hpp.
+#include "providers/roce/cm_channel.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace weft::roce {
+
+namespace {
+constexpr Duration kSpin = Duration::from_us(50);  // an answer on loopback takes less
+}  // namespace
+
+Result<std::shared_ptr<verbs::CmChannel>> ConnectionChannel::create(const Device& device,
+                                                                    RoceContext& context) {
+  auto channel = std::make_shared<ConnectionChannel>(device, context);
+  if (channel->fd_ < 0)
+    return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
+  return std::shared_ptr<verbs::CmChannel>(std::move(channel));
+}
+
+ConnectionChannel::ConnectionChannel(const Device& device, RoceContext& context)
+    : device_(device), context_(context), fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  inbox_.context = this;
+  inbox_.wake = [](void* channel) { static_cast<ConnectionChannel*>(channel)->signal(); };
+}
+
+// Every id is gone; what is left are requests that nobody has taken.
+ConnectionChannel::~ConnectionChannel() {
+  if (!context_.forked())
+    context_.with_agent([this](cm::Agent& agent, Instant now) {
+      cm::Event event;
+      while (agent.next(inbox_, event)) agent.release(event.id, now);
+      return true;
+    });
+  if (fd_ >= 0) close(fd_);
+}
+
+void ConnectionChannel::signal() noexcept {
+  const uint64_t one = 1;
+  if (write(fd_, &one, sizeof one) < 0) return;  // full: it is readable already
+}
+
+std::shared_ptr<verbs::CmId> ConnectionChannel::create_id() {
+  return std::make_shared<ConnectionId>(shared_from_this());
+}
+
+void ConnectionChannel::post(CmEvent event) {
+  const std::lock_guard hold(mutex_);
+  posted_.push_back(std::move(event));
+  signal();
+}
+
+void ConnectionChannel::enroll(uint32_t number, const std::shared_ptr<ConnectionId>& id) {
+  const std::lock_guard hold(mutex_);
+  ids_[number] = id;
+}
+void ConnectionChannel::strike(uint32_t number) {
+  const std::lock_guard hold(mutex_);
+  ids_.erase(number);
+}
+void ConnectionChannel::enroll_listener(uint64_t service, const std::shared_ptr<ConnectionId>& id) {
+  const std::lock_guard hold(mutex_);
+  listeners_[service] = id;
+}
+void ConnectionChannel::strike_listener(uint64_t service) {
+  const std::lock_guard hold(mutex_);
+  listeners_.erase(service);
+}
+
+std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {
+  if (event.kind != cm::EventKind::request) {
+    std::shared_ptr<ConnectionId> id;
+    {
+      const std::lock_guard hold(mutex_);
+      const auto found = ids_.find(event.id);
+      if (found != ids_.end()) id = found->second.lock();
+    }
+    return id != nullptr ? id->hear(event) : std::nullopt;
+  }
+  const auto id = std::make_shared<ConnectionId>(shared_from_this(), event);
+  enroll(event.id, id);
+  std::shared_ptr<ConnectionId> listener;
+  {
+    const std::lock_guard hold(mutex_);
+    const auto found = listeners_.find(event.service_id);
+    if (found != listeners_.end()) listener = found->second.lock();
+  }
+  if (listener == nullptr) return std::nullopt;  // it listens no more: `id` rejects
+  std::optional<CmEvent> request = id->hear(event);
+  if (request) request->listener = weft::CmId(listener);
+  return request;
+}
+
+std::optional<CmEvent> ConnectionChannel::take() {
+  for (;;) {
+    {
+      const std::lock_guard hold(mutex_);
+      if (!posted_.empty()) {
+        CmEvent event = std::move(posted_.front());
+        posted_.pop_front();
+        return event;
+      }
+    }
+    cm::Event event;
+    const bool found = context_.with_agent(
+        [&](cm::Agent& agent, Instant) { return agent.next(inbox_, event); });
+    if (!found) return std::nullopt;
+    if (std::optional<CmEvent> told = translate(event)) return told;
+  }
+}
+
+// The descriptor is emptied before the last look, so that an event behind it is not missed.
+std::optional<CmEvent> ConnectionChannel::next() {
+  if (context_.forked()) return std::nullopt;
+  context_.progress();
+  if (std::optional<CmEvent> event = take()) return event;
+  uint64_t count;
+  if (read(fd_, &count, sizeof count) < 0) return std::nullopt;
+  std::optional<CmEvent> event = take();
+  if (event) signal();  // there may be more
+  return event;
+}
+
+std::optional<CmEvent> ConnectionChannel::wait(Duration limit) {
+  const Instant begin = context_.now();
+  for (;;) {
+    if (context_.forked()) return std::nullopt;
+    if (std::optional<CmEvent> event = next()) return event;
+    const Duration spent = context_.now() - begin;
+    if (spent >= limit) return std::nullopt;
+    if (spent < kSpin || !context_.watch_over()) continue;
+    const int64_t ms = std::clamp<int64_t>((limit - spent).ms() + 1, 1, 1000);
+    pollfd p{fd_, POLLIN, 0};
+    (void)poll(&p, 1, static_cast<int>(ms));
+  }
+}
+
+}  // namespace weft::roce

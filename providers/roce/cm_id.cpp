@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One connection: what the application asks of the agent, what the agent's events mean to it, and
+// the walk of its queue pair (IBTA 12.9 beside 10.3.1).
+#include <algorithm>
+#include <bit>
+
+#include "lib/cm/ip_addressing.hpp"
+#include "providers/roce/cm_channel.hpp"
+
+namespace weft::roce {
+
+namespace {
+
+constexpr uint32_t kLargestMtu = 4096;  // that a REQ can name
+constexpr uint32_t kFirstFreePort = 0xC000, kFreePorts = 0x4000;
+
+template <class Bytes>
+std::vector<std::byte> copy_of(const Bytes& bytes, size_t from = 0) {
+  return {bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end()};
+}
+
+std::string text_of(cm::Reason reason) {
+  switch (reason) {
+    case cm::Reason::invalid_service:
+      return "nobody listens on that port: start the server first, check address and port";
+    case cm::Reason::stale:
+      return "the peer still has a connection of this queue pair number from before a restart; it "
+             "ends that now: connect again";
+    case cm::Reason::consumer:
+      return "the peer's program refused";
+    case cm::Reason::no_resources:
+      return "the peer has no room for another connection";
+    case cm::Reason::timeout:
+      return "the peer has given up waiting";
+    default:
+      return "the peer refused with reason " + std::to_string(static_cast<uint16_t>(reason)) +
+             " of IBTA 12.6.7.2";
+  }
+}
+
+}  // namespace
+
+ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm::Event& request)
+    : channel_(std::move(channel)),
+      phase_(Phase::asked),
+      number_(request.id),
+      request_(*request.mad) {
+  const cm::Req& req = cm::body_of<cm::Req>(request_);
+  facts_.port = static_cast<uint16_t>(request.service_id);
+  facts_.peer = request.peer;
+  facts_.peer_qpn = QpNum{req.local_qpn};
+  facts_.path_mtu = cm::mtu_of(req.mtu_code());
+  if (const auto ip = cm::ip_addresses(req)) facts_.peer_port = ip->source_port;
+}
+
+ConnectionId::~ConnectionId() {
+  if (channel_->context().forked()) return;
+  const uint64_t service = cm::service_of(facts_.port);
+  if (phase_ == Phase::listening) channel_->strike_listener(service);
+  if (number_ != 0) channel_->strike(number_);
+  channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
+    if (phase_ == Phase::listening) agent.stop_listening(service);
+    agent.release(number_, now);
+    return true;
+  });
+}
+
+Result<void> ConnectionId::wants(Phase phase, const char* call, const char* instead) const {
+  if (channel_->context().forked()) return Error{Code::permission_denied, software::kForked};
+  if (phase_ == phase) return {};
+  return Error{Code::bad_state, std::string(call) + " needs " + instead};
+}
+
+CmEvent ConnectionId::event_of(CmEventType type) {
+  CmEvent event;
+  event.type = type;
+  event.id = weft::CmId(shared_from_this());
+  return event;
+}
+
+Result<void> ConnectionId::resolve_address(const Gid& peer, uint16_t port) {
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::idle, "resolve_address()", "a new CmId"); !ok) return ok;
+  facts_.peer = peer;
+  facts_.peer_port = port;
+  phase_ = Phase::resolved;
+  channel_->post(event_of(CmEventType::address_resolved));
+  return {};
+}
+
+Result<void> ConnectionId::resolve_route() {
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::resolved, "resolve_route()", "resolve_address() before");
+      !ok)
+    return ok;
+  phase_ = Phase::routed;
+  channel_->post(event_of(CmEventType::route_resolved));
+  return {};
+}
+
+Result<void> ConnectionId::listen(uint16_t port) {
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::idle, "listen()", "a new CmId"); !ok) return ok;
+  const uint32_t first = port != 0 ? 0 : channel_->context().random_number();
+  for (uint32_t i = 0; i < (port != 0 ? 1 : kFreePorts); ++i) {
+    if (first != 0 || port == 0)
+      facts_.port = static_cast<uint16_t>(kFirstFreePort + (first + i) % kFreePorts);
+    else
+      facts_.port = port;
+    const uint64_t service = cm::service_of(facts_.port);
+    const Result<void> ok = channel_->context().with_agent(
+        [&](cm::Agent& agent, Instant) { return agent.listen(service, channel_->inbox()); });
+    if (!ok && i + 1 < kFreePorts && port == 0) continue;
+    if (!ok) return ok;
+    channel_->enroll_listener(service, shared_from_this());
+    phase_ = Phase::listening;
+    return {};
+  }
+  return {};
+}
+
+uint32_t ConnectionId::choose_mtu(uint32_t wished) const {
+  return wished != 0 ? wished : std::min(channel_->device().attributes().active_mtu, kLargestMtu);
+}
+
+Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& parameters) {
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::routed, "connect()", "resolve_route() before"); !ok)
+    return ok;
+  const DeviceAttributes& device = channel_->device().attributes();
+  const uint32_t mtu = choose_mtu(parameters.path_mtu);
+  const uint32_t largest = std::min(device.max_mtu, kLargestMtu);
+  if (mtu < 256 || mtu > largest || !std::has_single_bit(mtu))
+    return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) +
+                                             " is not a power of two from 256 to " +
+                                             std::to_string(largest)};
+  RoceContext& context = channel_->context();
+  psn_ = parameters.sq_psn.value_or(Psn{context.random_number() & Psn::kMask});
+  ours_ = parameters;
+  const auto limit = static_cast<uint8_t>(std::min(device.max_rd_atomic, 255u));
+  ours_.responder_resources = std::min(ours_.responder_resources, limit);
+  ours_.initiator_depth = std::min(ours_.initiator_depth, limit);
+  facts_.port = static_cast<uint16_t>(kFirstFreePort + context.random_number() % kFreePorts);
+  cm::Offer offer{.qpn = qp.number(),
+                  .psn = psn_,
+                  .responder_resources = ours_.responder_resources,
+                  .initiator_depth = ours_.initiator_depth,
+                  .rnr_retry = ours_.rnr_retry,
+                  .transport = qp.type() == QpType::uc ? cm::Transport::uc : cm::Transport::rc,
+                  .path_mtu = mtu,
+                  .retry_count = ours_.retry_count,
+                  .ack_timeout = ours_.timeout,
+                  .traffic_class = ours_.traffic_class,
+                  .source_port = facts_.port,
+                  .private_data = ours_.private_data};
+  // Nobody hears of it before it is in the list: take() waits for the same lock as this.
+  const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
+    Result<uint32_t> made = agent.connect(facts_.peer, cm::service_of(facts_.peer_port), offer,
+                                          channel_->inbox(), now);
+    if (made) channel_->enroll(*made, shared_from_this());
+    return made;
+  });
+  if (!number) return number.error();
+  number_ = *number;
+  facts_.qp = qp;
+  facts_.path_mtu = mtu;
+  phase_ = Phase::asking;
+  return {};
+}
+
+//= roce:C-STATE-54 the whole walk
+Result<void> ConnectionId::walk(const Peer& peer) {
+  const QueuePair& qp = facts_.qp;
+  const bool rc = qp.type() == QpType::rc;
+  if (qp.state() == QpState::reset) {
+    const Result<void> init = qp.modify({.state = QpState::init,
+                                         .pkey_index = uint16_t{0},
+                                         .port = uint8_t{1},
+                                         .access = ours_.access});
+    if (!init) return init;
+  }
+  QueuePairAttributes rtr{
+      .state = QpState::rtr,
+      .path = AddressVector{.destination = facts_.peer, .traffic_class = ours_.traffic_class},
+      .path_mtu = facts_.path_mtu,
+      .dest_qpn = facts_.peer_qpn,
+      .rq_psn = peer.psn};
+  QueuePairAttributes rts{.state = QpState::rts, .sq_psn = psn_};
+  if (rc) {
+    rtr.max_dest_rd_atomic = peer.responder_resources;
+    rtr.min_rnr_timer = ours_.min_rnr_timer;
+    rts.max_rd_atomic = peer.initiator_depth;
+    rts.timeout = peer.timeout;
+    rts.retry_count = peer.retry_count;
+    rts.rnr_retry = peer.rnr_retry;
+  }
+  if (const Result<void> ok = qp.modify(rtr); !ok) return ok;
+  return qp.modify(rts);
+}
+
+Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& parameters) {
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::asked, "accept()", "the id of a connect_request"); !ok)
+    return ok;
+  if (parameters.private_data.size() > sizeof(cm::Rep::private_data))
+    return Error{Code::invalid_argument, "the private data of accept() has at most 196 bytes"};
+  const cm::Req& req = cm::body_of<cm::Req>(request_);
+  const bool uc = req.transport() == cm::Transport::uc;
+  if (uc != (qp.type() == QpType::uc))
+    return Error{Code::invalid_argument, std::string("the peer has a queue pair of type ") +
+                                             (uc ? "uc" : "rc") + ", this one is another"};
+  if (facts_.path_mtu > channel_->device().attributes().max_mtu)
+    return Error{Code::invalid_argument, "the peer wants a path MTU of " +
+                                             std::to_string(facts_.path_mtu) +
+                                             ", more than this device has"};
+  RoceContext& context = channel_->context();
+  ours_ = parameters;
+  psn_ = parameters.sq_psn.value_or(Psn{context.random_number() & Psn::kMask});
+  const auto limit =
+      static_cast<uint8_t>(std::min(channel_->device().attributes().max_rd_atomic, 255u));
+  ours_.responder_resources =
+      std::min({ours_.responder_resources, req.initiator_depth, limit});
+  ours_.initiator_depth = std::min({ours_.initiator_depth, req.responder_resources, limit});
+  ours_.traffic_class = req.primary.traffic_class;
+  facts_.qp = qp;
+  const Result<void> walked = walk({.psn = Psn{req.starting_psn},
+                                    .responder_resources = ours_.responder_resources,
+                                    .initiator_depth = ours_.initiator_depth,
+                                    .rnr_retry = req.rnr_retry(),
+                                    .retry_count = req.retry_count(),
+                                    .timeout = static_cast<uint8_t>(req.primary.ack_timeout >> 3)});
+  Result<void> said = walked;
+  if (walked)
+    said = context.with_agent([&](cm::Agent& agent, Instant now) {
+      return agent.accept(number_,
+                          {.qpn = qp.number(),
+                           .psn = psn_,
+                           .responder_resources = ours_.responder_resources,
+                           .initiator_depth = ours_.initiator_depth,
+                           .rnr_retry = ours_.rnr_retry,
+                           .private_data = ours_.private_data},
+                          now);
+    });
+  if (said)
+    phase_ = Phase::decided;
+  else if (qp.state() != QpState::reset)
+    (void)qp.modify({.state = QpState::err});
+  return said;
+}
+
+Result<void> ConnectionId::reject(std::span<const std::byte> private_data) {
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::asked, "reject()", "the id of a connect_request"); !ok)
+    return ok;
+  const Result<void> said =
+      channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
+        return agent.reject(number_, cm::Reason::consumer, private_data, now);
+      });
+  if (said) phase_ = Phase::over;
+  return said;
+}
+
+Result<void> ConnectionId::disconnect() {
+  const std::lock_guard hold(mutex_);
+  if (channel_->context().forked()) return Error{Code::permission_denied, software::kForked};
+  if (phase_ == Phase::over) return {};
+  if (phase_ != Phase::decided)
+    return Error{Code::bad_state, "disconnect() needs a connection that is established"};
+  (void)facts_.qp.modify({.state = QpState::err});
+  return channel_->context().with_agent(
+      [&](cm::Agent& agent, Instant now) { return agent.disconnect(number_, now); });
+}
+
+verbs::CmId::Facts ConnectionId::facts() const {
+  const std::lock_guard hold(mutex_);
+  return facts_;
+}
+
+const Device& ConnectionId::device() const noexcept { return channel_->device(); }
+
+// Our request was taken: the queue pair follows, then the peer hears that it may begin.
+std::optional<CmEvent> ConnectionId::hear_reply(const cm::Event& event) {
+  const cm::Rep& rep = cm::body_of<cm::Rep>(*event.mad);
+  RoceContext& context = channel_->context();
+  facts_.peer_qpn = QpNum{rep.local_qpn};
+  ours_.responder_resources = std::min(ours_.responder_resources, rep.initiator_depth);
+  ours_.initiator_depth = std::min(ours_.initiator_depth, rep.responder_resources);
+  const Result<void> walked = walk({.psn = Psn{rep.starting_psn},
+                                    .responder_resources = ours_.responder_resources,
+                                    .initiator_depth = ours_.initiator_depth,
+                                    .rnr_retry = rep.rnr_retry(),
+                                    .retry_count = ours_.retry_count,
+                                    .timeout = ours_.timeout});
+  if (!walked) {
+    phase_ = Phase::over;
+    context.with_agent([&](cm::Agent& agent, Instant now) {
+      return agent.reject(number_, cm::Reason::consumer, {}, now).ok();
+    });
+    CmEvent failed = event_of(CmEventType::connect_error);
+    failed.error = walked.error();
+    return failed;
+  }
+  phase_ = Phase::decided;
+  const bool confirmed = context.with_agent(
+      [&](cm::Agent& agent, Instant now) { return agent.confirm(number_, now).ok(); });
+  if (!confirmed) return std::nullopt;  // the event that says why comes next
+  CmEvent done = event_of(CmEventType::established);
+  done.peer.private_data = copy_of(rep.private_data);
+  done.peer.responder_resources = rep.responder_resources;
+  done.peer.initiator_depth = rep.initiator_depth;
+  done.peer.rnr_retry = rep.rnr_retry();
+  return done;
+}
+
+std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
+  const std::lock_guard hold(mutex_);
+  if (event.kind == cm::EventKind::reply) return hear_reply(event);
+  if (event.kind == cm::EventKind::established) return event_of(CmEventType::established);
+  if (event.kind == cm::EventKind::request) {
+    const cm::Req& req = cm::body_of<cm::Req>(request_);
+    CmEvent asked = event_of(CmEventType::connect_request);
+    const bool ip = cm::ip_addresses(req).has_value();
+    asked.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
+    asked.peer.responder_resources = req.responder_resources;
+    asked.peer.initiator_depth = req.initiator_depth;
+    asked.peer.rnr_retry = req.rnr_retry();
+    asked.peer.retry_count = req.retry_count();
+    asked.peer.timeout = req.primary.ack_timeout >> 3;
+    asked.peer.path_mtu = facts_.path_mtu;
+    asked.peer.traffic_class = req.primary.traffic_class;
+    return asked;
+  }
+  const bool walked = phase_ == Phase::decided;
+  phase_ = Phase::over;
+  if (walked) (void)facts_.qp.modify({.state = QpState::err});
+  if (event.kind == cm::EventKind::disconnected) return event_of(CmEventType::disconnected);
+  if (event.kind == cm::EventKind::unreachable) {
+    CmEvent lost = event_of(CmEventType::unreachable);
+    lost.error = Error{Code::timed_out, to_string(facts_.peer) + " does not answer"};
+    return lost;
+  }
+  CmEvent refused = event_of(CmEventType::rejected);
+  refused.reason = static_cast<uint16_t>(event.reason);
+  refused.error = Error{Code::disconnected, to_string(facts_.peer) + ": " + text_of(event.reason)};
+  if (event.mad) refused.peer.private_data = copy_of(cm::body_of<cm::Rej>(*event.mad).private_data);
+  return refused;
+}
+
+}  // namespace weft::roce

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See roce_context.hpp.
+#include "providers/roce/roce_context.hpp"
+
+#include "providers/roce/cm_channel.hpp"
+
+namespace weft::roce {
+
+namespace {
+
+// Of processes that share an address, who gets what comes to queue pair 1 of it: the one with the
+// lowest part of the numbers.
+bool owns_queue_pair_1(const engine::Port& port) {
+  const engine::Port::QpnRange range = port.qpn_range();
+  return range.count != 1u << 16 || range.first >> 16 == 1;
+}
+
+}  // namespace
+
+RoceContext::~RoceContext() {
+  if (forked()) return;
+  driver::Holder hold(driver_.lock());
+  machine_.attach_services(nullptr);
+}
+
+Result<std::shared_ptr<verbs::CmChannel>> RoceContext::create_cm_channel(const Device& device) {
+  if (forked()) return Error{Code::permission_denied, software::kForked};
+  {
+    driver::Holder hold(driver_.lock());
+    if (!owns_queue_pair_1(driver_.port()))
+      return Error{Code::address_in_use,
+                   "connections of " + to_string(attributes_.gid) +
+                       " are made by the process that opened it first: give this one an address "
+                       "of its own, or use connect() of weft/connect.hpp"};
+    if (agent_ == nullptr) {
+      agent_ = std::make_unique<cm::Agent>(
+          cm::AgentConfig{.address = attributes_.gid, .start = driver_.now()}, random_);
+      machine_.attach_services(agent_.get());
+    }
+  }
+  return ConnectionChannel::create(device, *this);
+}
+
+uint32_t RoceContext::random_number() {
+  driver::Holder hold(driver_.lock());
+  return random_.next32();
+}
+
+std::vector<Counter> RoceContext::counters() const {
+  std::vector<Counter> counters = MachineContext::counters();
+  if (forked()) return counters;
+  driver::Holder hold(driver_.lock());
+  for (size_t i = 0; agent_ != nullptr && i < static_cast<size_t>(cm::AgentCount::end_); ++i) {
+    const auto count = static_cast<cm::AgentCount>(i);
+    counters.push_back({cm::name(count), agent_->count(count)});
+  }
+  return counters;
+}
+
+}  // namespace weft::roce

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The connection manager as a user sees it: two devices on sockets or shared memory, events, private
+// data, refusal, ends; and that connections that come and go leave nothing behind.
+#include <poll.h>
+
+#include "tests/conformance/fixture.hpp"
+#include "tests/support/scale.hpp"
+#include "weft/cm.hpp"
+
+namespace weft::test {
+namespace {
+
+constexpr Duration kSoon = Duration::from_s(10);
+
+std::vector<std::byte> text(std::string_view words) {
+  const auto* const data = reinterpret_cast<const std::byte*>(words.data());
+  return {data, data + words.size()};
+}
+
+bool begins_with(const std::vector<std::byte>& all, std::string_view words) {
+  const std::vector<std::byte> wanted = text(words);
+  return all.size() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), all.begin());
+}
+
+// One side: a device and its channel.
+struct Party {
+  explicit Party(const std::string& spec) : device(*Device::open(spec)) {}
+  Device device;
+  CompletionQueue cq = *device.completion_queue({.capacity = 64});
+  ProtectionDomain pd = *device.protection_domain();
+  CmChannel channel = *CmChannel::create(device);
+
+  QueuePair queue_pair(QpType type = QpType::rc) const {
+    return *pd.queue_pair({.type = type, .send_cq = cq, .recv_cq = cq});
+  }
+  CmEvent expect(CmEventType type) const {
+    std::optional<CmEvent> event = channel.wait(kSoon);
+    REQUIRE(event);
+    INFO("got " << name(event->type) << (event->error ? ": " + event->error->message : ""));
+    REQUIRE(event->type == type);
+    return std::move(*event);
+  }
+  CmId way_to(const Party& other, uint16_t port) const {
+    const CmId id = *channel.create_id();
+    const Gid gid = other.device.attributes().gid;
+    const std::string host = to_string(gid);
+    const bool v6 = host.find(':') != std::string::npos;
+    REQUIRE(id.resolve_address((v6 ? "[" + host + "]" : host) + ":" + std::to_string(port)));
+    REQUIRE(expect(CmEventType::address_resolved).id == id);
+    REQUIRE(id.resolve_route());
+    REQUIRE(expect(CmEventType::route_resolved).id == id);
+    return id;
+  }
+};
+
+struct Parties {
+  explicit Parties(Wire wire) : spec(device_string(wire)), server(spec), client(spec) {
+    listener = *server.channel.create_id();
+    REQUIRE(listener.listen(0));
+  }
+  // A connection between new queue pairs.
+  struct Both {
+    CmId server, client;
+  };
+  Both join(QpType type = QpType::rc) {
+    Both both;
+    both.client = client.way_to(server, listener.port());
+    REQUIRE(both.client.connect(client.queue_pair(type), {.private_data = text("may I")}));
+    CmEvent asked = server.expect(CmEventType::connect_request);
+    REQUIRE(asked.listener == listener);
+    REQUIRE(begins_with(asked.peer.private_data, "may I"));
+    both.server = asked.id;
+    REQUIRE(both.server.accept(server.queue_pair(type), {.private_data = text("you may")}));
+    CmEvent done = client.expect(CmEventType::established);
+    REQUIRE(done.id == both.client);
+    REQUIRE(begins_with(done.peer.private_data, "you may"));
+    REQUIRE(server.expect(CmEventType::established).id == both.server);
+    return both;
+  }
+
+  std::string spec;
+  Party server, client;
+  CmId listener;
+};
+
+void connect_and_talk(Wire wire) {
+  Parties p(wire);
+  const Parties::Both both = p.join();
+  CHECK(both.server.peer_gid() == p.client.device.attributes().gid);
+  CHECK(both.client.peer_qpn() == both.server.qp().number());
+  CHECK(both.server.peer_qpn() == both.client.qp().number());
+  CHECK(both.client.path_mtu() == both.server.path_mtu());
+  CHECK(both.server.peer_port() == both.client.port());
+  for (const CmId& id : {both.server, both.client}) CHECK(id.qp().state() == QpState::rts);
+  CHECK(both.client.qp().query().sq_psn == both.server.qp().query().rq_psn);
+  CHECK(both.server.qp().query().sq_psn == both.client.qp().query().rq_psn);
+
+  uint64_t out = 0x1122334455667788, in = 0;
+  const MemoryRegion from = *p.client.pd.register_memory(&out, sizeof out, Access::all);
+  const MemoryRegion to = *p.server.pd.register_memory(&in, sizeof in, Access::all);
+  const Sge receive = to.sge(0, 8), send = from.sge(0, 8);
+  REQUIRE(both.server.qp().post_recv({.id = 5, .sges = {&receive, 1}}));
+  REQUIRE(both.client.qp().post_send({.id = 6, .sges = {&send, 1}}));
+  Completion done;
+  REQUIRE(p.server.cq.wait({&done, 1}, kSoon) == 1);
+  CHECK(done.status == Status::success);
+  CHECK(in == out);
+
+  REQUIRE(both.client.disconnect());
+  CHECK(p.server.expect(CmEventType::disconnected).id == both.server);
+  CHECK(p.client.expect(CmEventType::disconnected).id == both.client);
+  for (const CmId& id : {both.server, both.client}) CHECK(id.qp().state() == QpState::err);
+  CHECK(both.client.disconnect());  // over already
+}
+WEFT_ON_OUR_PORTS(connect_and_talk, "asked, accepted, used, ended (C-CM-106)")
+WEFT_ON_LOSSY_PORTS(connect_and_talk, "asked, accepted, used, ended (C-CM-106)")
+
+void unreliable_connection(Wire wire) {
+  Parties p(wire);
+  const Parties::Both both = p.join(QpType::uc);
+  CHECK(both.server.qp().state() == QpState::rts);
+  CHECK(both.client.qp().type() == QpType::uc);
+}
+WEFT_ON_OUR_PORTS(unreliable_connection, "UC queue pairs are connected too")
+
+void refusals(Wire wire) {
+  Parties p(wire);
+  const CmId nobody = p.client.way_to(p.server, static_cast<uint16_t>(p.listener.port() ^ 1));
+  REQUIRE(nobody.connect(p.client.queue_pair()));
+  CmEvent event = p.client.expect(CmEventType::rejected);
+  CHECK(event.reason == kCmNobodyListens);
+  CHECK(event.error->message.find("nobody listens") != std::string::npos);
+
+  const CmId id = p.client.way_to(p.server, p.listener.port());
+  CHECK(id.connect(p.client.queue_pair(), {.private_data = std::vector<std::byte>(57)})
+            .error()
+            .code == Code::invalid_argument);
+  REQUIRE(id.connect(p.client.queue_pair()));
+  REQUIRE(p.server.expect(CmEventType::connect_request).id.reject(text("not today")));
+  event = p.client.expect(CmEventType::rejected);
+  CHECK(event.reason == kCmConsumer);
+  CHECK(begins_with(event.peer.private_data, "not today"));
+  CHECK(event.peer.private_data.size() == 148);
+
+  // Letting go of a request is refusing it.
+  const CmId again = p.client.way_to(p.server, p.listener.port());
+  REQUIRE(again.connect(p.client.queue_pair()));
+  (void)p.server.expect(CmEventType::connect_request);
+  CHECK(p.client.expect(CmEventType::rejected).reason == kCmConsumer);
+  // And letting go of a connection is ending it.
+  Parties::Both both = p.join();
+  both.client = {};
+  CHECK(p.server.expect(CmEventType::disconnected).id == both.server);
+}
+WEFT_ON_OUR_PORTS(refusals, "who refuses says why, and so does who lets go (C-CM-106)")
+
+TEST_CASE("calls that do not fit say what to do") {
+  Parties p(Wire::udp);
+  const CmId id = *p.client.channel.create_id();
+  CHECK(CmId().listen(1).error().code == Code::bad_state);
+  CHECK(id.connect(p.client.queue_pair()).error().code == Code::bad_state);
+  CHECK(id.resolve_address("nowhere").error().code == Code::invalid_argument);
+  CHECK(id.resolve_address("[fd00::1]:5").error().code == Code::not_found);
+  CHECK(id.accept(p.client.queue_pair()).error().code == Code::bad_state);
+  CHECK(id.reject().error().code == Code::bad_state);
+  CHECK(id.disconnect().error().code == Code::bad_state);
+  const CmId second = *p.server.channel.create_id();
+  CHECK(second.listen(p.listener.port()).error().code == Code::address_in_use);
+  const CmId way = p.client.way_to(p.server, p.listener.port());
+  CHECK(way.connect(p.client.queue_pair(QpType::ud)).error().code == Code::invalid_argument);
+  CHECK(way.connect(p.server.queue_pair()).error().code == Code::invalid_argument);
+  CHECK(way.connect(p.client.queue_pair(), {.path_mtu = 1000}).error().code ==
+        Code::invalid_argument);
+  const Device srd = *Device::open("srd+udp:lo");
+  CHECK(CmChannel::create(srd).error().code == Code::not_supported);
+}
+
+TEST_CASE("the descriptor says when there is an event, and not else") {
+  Parties p(Wire::udp);
+  pollfd fd{p.server.channel.fd(), POLLIN, 0};
+  CHECK(poll(&fd, 1, 0) == 0);
+  const CmId id = p.client.way_to(p.server, p.listener.port());
+  REQUIRE(id.connect(p.client.queue_pair()));
+  REQUIRE(poll(&fd, 1, 10'000) == 1);  // nobody but the device's own thread makes progress
+  CmEvent asked = p.server.expect(CmEventType::connect_request);
+  CHECK_FALSE(p.server.channel.next());
+  CHECK(poll(&fd, 1, 0) == 0);
+}
+
+TEST_CASE("a thousand connections come and go, and nothing is left (C-CM-107)") {
+  Parties p(Wire::udp);
+  for (uint64_t i = 0; i < scaled(1000); ++i) {
+    const Parties::Both both = p.join();
+    REQUIRE(both.client.disconnect());
+    (void)p.server.expect(CmEventType::disconnected);
+    (void)p.client.expect(CmEventType::disconnected);
+  }
+  CHECK_FALSE(p.server.channel.next());
+  CHECK_FALSE(p.client.channel.next());
+}
+
+TEST_CASE("an address that nobody holds is unreachable, within seconds (C-CM-107)") {
+  Party client(device_string(Wire::udp));
+  const CmId id = *client.channel.create_id();
+  REQUIRE(id.resolve_address("127.250.0.1:7174"));
+  (void)client.expect(CmEventType::address_resolved);
+  REQUIRE(id.resolve_route());
+  (void)client.expect(CmEventType::route_resolved);
+  REQUIRE(id.connect(client.queue_pair()));
+  const CmEvent event = client.expect(CmEventType::unreachable);
+  CHECK(event.error->code == Code::timed_out);
+}
+
+}  // namespace
+}  // namespace weft::test
