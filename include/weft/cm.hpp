@@ -64,10 +64,10 @@ struct CmParameters {
   uint8_t timeout = 14;   // 4.096 us * 2^14 = 67 ms until a packet is sent again
   uint32_t path_mtu = 0;  // 0: the device's active_mtu, at most 4096
   uint8_t traffic_class = 0;
-  // Not said to the peer.
+  // Our own; rq_psn is said too.
   Access access = Access::all;  // what the peer may do through this queue pair
   uint8_t min_rnr_timer = 12;   // 0.64 ms
-  std::optional<Psn> sq_psn;    // unset: random
+  std::optional<Psn> rq_psn;    // the first of the peer's packets; unset: random
 };
 
 // Reasons of CmEventType::rejected that programs look at (IBTA 12.6.7.2).

@@ -37,7 +37,7 @@ Agent::Agent(const AgentConfig& config, base::SecureRandom& random)
 
 Agent::~Agent() = default;
 
-// ---- the application asks ------------------------------------------------------------------------
+// ---- the application asks -----------------------------------------------------------------------
 
 Result<void> Agent::listen(uint64_t service_id, Inbox& inbox) {
   if (!services_.emplace(service_id, &inbox).second)
@@ -175,7 +175,7 @@ bool Agent::next(Inbox& inbox, Event& event) noexcept {
   return true;
 }
 
-// ---- the clock asks ------------------------------------------------------------------------------
+// ---- the clock asks -----------------------------------------------------------------------------
 
 void Agent::expire(Instant now) noexcept {
   while (base::TimerNode* node = wheel_.pop_expired(now))
@@ -218,7 +218,7 @@ void Agent::arm(Connection& c, Instant deadline) noexcept {
   wheel_.insert(c.timer, deadline);
 }
 
-// ---- connections come and go ---------------------------------------------------------------------
+// ---- connections come and go --------------------------------------------------------------------
 
 Connection* Agent::find(uint32_t id) noexcept {
   const auto found = connections_.find(id);

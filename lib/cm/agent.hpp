@@ -38,7 +38,7 @@ struct AgentConfig {
 // What one side says of its queue pair in REQ or REP.
 struct Offer {
   QpNum qpn;
-  Psn psn;
+  Psn psn;                          // of the first packet that this side wants to get
   uint8_t responder_resources = 0;  // READs and atomics that the other side may have outstanding
   uint8_t initiator_depth = 0;      // that this side will have outstanding
   uint8_t rnr_retry = 7;

@@ -62,8 +62,8 @@ Result<void> check_qp(const CmId& id, const QueuePair& qp, const CmParameters& p
   if (p.rnr_retry > 7 || p.retry_count > 7 || p.timeout > 31)
     return Error{Code::invalid_argument,
                  "rnr_retry and retry_count are 0..7, timeout is 0..31 in CmParameters"};
-  if (p.sq_psn && p.sq_psn->value > Psn::kMask)
-    return Error{Code::invalid_argument, "sq_psn has more than 24 bits"};
+  if (p.rq_psn && p.rq_psn->value > Psn::kMask)
+    return Error{Code::invalid_argument, "rq_psn has more than 24 bits"};
   return {};
 }
 

@@ -135,7 +135,7 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
                                              " is not a power of two from 256 to " +
                                              std::to_string(largest)};
   RoceContext& context = channel_->context();
-  psn_ = parameters.sq_psn.value_or(Psn{context.random_number() & Psn::kMask});
+  psn_ = parameters.rq_psn.value_or(Psn{context.random_number() & Psn::kMask});
   ours_ = parameters;
   const auto limit = static_cast<uint8_t>(std::min(device.max_rd_atomic, 255u));
   ours_.responder_resources = std::min(ours_.responder_resources, limit);
@@ -168,7 +168,7 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
   return {};
 }
 
-//= roce:C-STATE-54 the whole walk
+// Each side says with which PSN the other begins. //= roce:C-STATE-54 the whole walk
 Result<void> ConnectionId::walk(const Peer& peer) {
   const QueuePair& qp = facts_.qp;
   const bool rc = qp.type() == QpType::rc;
@@ -184,8 +184,8 @@ Result<void> ConnectionId::walk(const Peer& peer) {
       .path = AddressVector{.destination = facts_.peer, .traffic_class = ours_.traffic_class},
       .path_mtu = facts_.path_mtu,
       .dest_qpn = facts_.peer_qpn,
-      .rq_psn = peer.psn};
-  QueuePairAttributes rts{.state = QpState::rts, .sq_psn = psn_};
+      .rq_psn = psn_};
+  QueuePairAttributes rts{.state = QpState::rts, .sq_psn = peer.psn};
   if (rc) {
     rtr.max_dest_rd_atomic = peer.responder_resources;
     rtr.min_rnr_timer = ours_.min_rnr_timer;
@@ -215,7 +215,7 @@ Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& param
                                              ", more than this device has"};
   RoceContext& context = channel_->context();
   ours_ = parameters;
-  psn_ = parameters.sq_psn.value_or(Psn{context.random_number() & Psn::kMask});
+  psn_ = parameters.rq_psn.value_or(Psn{context.random_number() & Psn::kMask});
   const auto limit =
       static_cast<uint8_t>(std::min(channel_->device().attributes().max_rd_atomic, 255u));
   ours_.responder_resources =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager as a user sees it: two devices on sockets or shared memory, events, private
-// data, refusal, ends; and that connections that come and go leave nothing behind.
+// The connection manager as a user sees it: two devices on sockets or shared memory, events,
+// private data, refusal, ends; and that connections that come and go leave nothing behind.
 #include <poll.h>
 
 #include "tests/conformance/fixture.hpp"
