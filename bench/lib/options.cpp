@@ -25,7 +25,6 @@ struct Raw {
   uint32_t service_level = 0;
   std::optional<uint32_t> gid_index, port;
   bool ignored = false;
-  bool cm = false;
 };
 
 void add_traffic_options(CLI::App& app, Options& o, Raw& raw) {
@@ -82,7 +81,8 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-x,--gid-index", raw.gid_index, "Index of the address of an ibverbs device");
   app.add_option("-i,--ib-port", raw.port, "Port of an ibverbs device");
   app.add_flag("-F,--CPU-freq", raw.ignored, "(no effect)");
-  app.add_flag("-R,--rdma_cm", raw.cm, "(not yet: RDMA CM)");
+  app.add_flag("-R,--rdma_cm", o.cm,
+               "Connect by RDMA CM (RC, UC): HOST is the address of the server's device");
   app.add_flag("--report_gbits", o.gbits, "Bandwidth in 10^9 bits per second instead of MiB/s");
   app.add_flag("--data_validation", o.validate, "Check every byte; exit code 1 on a mismatch");
   app.add_flag("--perform_warm_up", o.warm_up, "Run 100 messages before measuring");
@@ -166,9 +166,9 @@ std::string choose_device(Options& o, const Raw& raw) {
 
 // What no single option can tell. The text of the error, or nothing.
 std::string complete(Options& o, const Raw& raw) {
-  if (raw.cm)
-    return "-R: connections through RDMA CM come later; without -R a TCP connection does it";
   if (const std::string wrong = choose_device(o, raw); !wrong.empty()) return wrong;
+  if (o.cm && (o.service == QpType::ud || o.service == QpType::srd))
+    return "-R connects queue pairs of RC and UC; leave it out for UD and SRD";
   if (o.iterations != 0 && o.duration_s > 0) return "-n and -D exclude each other";
   if (o.measure == Measure::latency && o.bidirectional) return "-b is for bandwidth";
   if (o.measure == Measure::latency && o.qps != 1) return "-q is for bandwidth";

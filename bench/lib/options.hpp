@@ -51,6 +51,7 @@ struct Options {
   bool counters = false;
   bool paths_report = false;
   bool json = false;
+  bool cm = false;
   double connect_wait_s = 1;  // how long the server may take to come up
   std::string json_file = "weft_out.json";
 

@@ -1,89 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opens a session (session.hpp). The two sides introduce themselves in the private data of their
-// first connection: the options that must agree, and where the memory is. It is JSON, so that the
-// message about a difference can name it.
+// Opens a session (session.hpp): device, memory, queue pairs, and connections to the other side.
 #include "bench/lib/session.hpp"
 
-#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
-#include "bench/lib/clock.hpp"
+#include "bench/lib/introduction.hpp"
 
 namespace weft::bench {
 namespace {
 
-using Json = nlohmann::json;
 constexpr size_t kValidationArea = size_t{64} << 20;
 // Nothing holds a sender of UD or UC back: while its flood lasts, what others send is lost too.
 constexpr uint32_t kPatientTimeout = 18;  // of the control queue pair: 1 s, eight times
 constexpr uint32_t kLatencyInline = 236;  // perftest's default for latency tests
 
-// What both sides must have said alike, under the name of the option.
-Json agreement(const Options& o) {
-  Json j;
-  j["program"] = program_name(o.operation, o.measure);
-  j["sizes"] = o.sizes;
-  j["-n"] = o.duration_s > 0 ? 0 : o.iterations;
-  j["-D"] = o.duration_s > 0;
-  j["-q"] = o.qps;
-  j["-t"] = o.tx_depth;
-  j["-c"] = o.service ? std::string(name(*o.service)) : "device";
-  j["-b"] = o.bidirectional;
-  j["-A"] = o.atomic == AtomicType::fetch_add ? "FETCH_AND_ADD" : "CMP_AND_SWAP";
-  j["--buffers"] = o.buffers;
-  j["--data_validation"] = o.validate;
-  j["--perform_warm_up"] = o.warm_up;
-  return j;
-}
-
-// Drives one connection to its end, in small waits so that Ctrl-C works.
-Result<Connection> finish(Connector connector) {
-  for (;;) {
-    Result<Connection> connection = connector.advance();
-    if (connection || connection.error().code != Code::would_block) return connection;
-    if (interrupted()) return Error{Code::bad_state, "interrupted"};
-    pollfd p{connector.fd(), connector.poll_events(), 0};
-    (void)poll(&p, 1, 100);
-  }
-}
-
-Result<Connection> accept(Listener& listener, const QueuePair& qp, const ConnectOptions& options) {
-  for (;;) {
-    Result<Connector> connector = listener.try_accept(qp, options);
-    if (connector) return finish(std::move(*connector));
-    if (connector.error().code != Code::would_block) return connector.error();
-    if (interrupted()) return Error{Code::bad_state, "interrupted"};
-    pollfd p{listener.fd(), POLLIN, 0};
-    (void)poll(&p, 1, 200);
-  }
-}
-
-// A script starts both sides at once: the server gets a moment to come up.
-Result<Connection> dial(const std::string& address, const QueuePair& qp,
-                        const ConnectOptions& options, double wait_s) {
-  const uint64_t deadline = monotonic_ns() + static_cast<uint64_t>(wait_s * 1e9);
-  for (;;) {
-    Result<Connector> connector = Connector::start(address, qp, options);
-    if (!connector) return connector.error();
-    Result<Connection> connection = finish(std::move(*connector));
-    if (connection || connection.error().code != Code::not_found || monotonic_ns() > deadline)
-      return connection;
-    usleep(20'000);
-  }
-}
-
-void say_waiting(const Options& o) {
+void say_waiting(const Options& o, const Device& device) {
   if (!isatty(STDOUT_FILENO)) return;
+  const std::string host = o.cm ? to_string(device.attributes().gid) : "127.0.0.1";
   std::printf(
       "\n************************************\n* Waiting for client to connect... *\n"
-      "************************************\n(another terminal: %s -p %u 127.0.0.1)\n",
-      program_name(o.operation, o.measure).c_str(), o.port);
+      "************************************\n(another terminal: %s %s-p %u %s)\n",
+      program_name(o.operation, o.measure).c_str(), o.cm ? "-R " : "", o.port, host.c_str());
   std::fflush(stdout);
 }
 
@@ -178,33 +120,14 @@ Result<void> Session::make_queues() {
   return {};
 }
 
-std::string Session::introduction() const {
-  Json j = agreement(options);
-  j["address"] = reinterpret_cast<uintptr_t>(pages.data());
-  j["rkey"] = region.rkey().value;
-  return j.dump();
-}
-
 Result<void> Session::accept_introduction(const Connection& connection) {
-  const auto* text = reinterpret_cast<const char*>(connection.peer_data.data());
-  const Json peer = Json::parse(text, text + connection.peer_data.size(), nullptr, false);
-  if (!peer.is_object() || !peer.contains("address") || !peer.contains("rkey") ||
-      !peer["address"].is_number_unsigned() || !peer["rkey"].is_number_unsigned())
-    return Error{Code::invalid_argument, "the other side is not one of these programs"};
-  const Json ours = agreement(options);
-  for (const auto& item : ours.items()) {
-    const Json theirs = peer.value(item.key(), Json());
-    if (theirs != item.value())
-      return Error{Code::invalid_argument, "both sides need the same options: " + item.key() +
-                                               " is " + item.value().dump() + " here, " +
-                                               theirs.dump() + " there"};
-  }
-  const uint64_t base = peer["address"].get<uint64_t>();
-  peer_rkey = {peer["rkey"].get<uint32_t>()};
+  const Result<PeerMemory> peer = meet(options, connection.peer_data);
+  if (!peer) return peer.error();
+  peer_rkey = peer->rkey;
   peer_gid = connection.peer_gid;
   path_mtu = connection.path_mtu;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    lanes[i].peer_source = base + 2 * i * area;
+    lanes[i].peer_source = peer->address + 2 * i * area;
     lanes[i].peer_target = lanes[i].peer_source + area + header;
   }
   return {};
@@ -212,31 +135,24 @@ Result<void> Session::accept_introduction(const Connection& connection) {
 
 Result<void> Session::connect_all() {
   ConnectOptions how;
-  const std::string text = introduction();
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  how.private_data.assign(data, data + text.size());
+  Result<std::unique_ptr<Meeting>> opened = Meeting::open(options, device);
+  if (!opened) return opened.error();
+  meeting = std::move(*opened);
+  how.private_data =
+      introduce(options, {reinterpret_cast<uintptr_t>(pages.data()), region.rkey()},
+                meeting->private_data());
   how.path_mtu = options.mtu;
   how.max_rd_atomic = static_cast<uint8_t>(options.outstanding);
   how.retry_count = static_cast<uint8_t>(options.retry_count);
   how.traffic_class = static_cast<uint8_t>(options.traffic_class);
 
-  Result<Listener> listener = Error{Code::bad_state, ""};
-  if (options.is_server()) {
-    listener = Listener::listen(":" + std::to_string(options.port));
-    if (!listener) return listener.error();
-    say_waiting(options);
-  }
-  const bool bare_v6 = options.host.find(':') != std::string::npos && options.host[0] != '[';
-  const std::string address =
-      (bare_v6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);
+  if (options.is_server()) say_waiting(options, device);
   // The control queue pair first, then the measured ones in order.
   for (size_t i = 0; i <= lanes.size(); ++i) {
     const QueuePair& qp = i == 0 ? control->qp() : lanes[i - 1].qp;
     const uint32_t timeout = i == 0 && options.unreliable() ? kPatientTimeout : options.timeout;
     how.timeout = static_cast<uint8_t>(timeout);
-    const Result<Connection> connection = options.is_server()
-                                              ? accept(*listener, qp, how)
-                                              : dial(address, qp, how, options.connect_wait_s);
+    const Result<Connection> connection = meeting->join(qp, how);
     if (!connection) return connection.error();
     if (i != 0) {
       lanes[i - 1].to = pd.address_handle(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/lib/control.hpp"
+#include "bench/lib/meeting.hpp"
 #include "bench/lib/options.hpp"
 #include "weft/weft.hpp"
 
@@ -51,6 +52,7 @@ struct Session {
   Pages pages;
   MemoryRegion region;
   std::vector<Lane> lanes;
+  std::unique_ptr<Meeting> meeting;
   std::unique_ptr<Control> control;
   size_t area = 0;    // bytes of a lane's source, and of its target
   size_t header = 0;  // UD: bytes of the network header, before each message that arrives
@@ -85,7 +87,6 @@ struct Session {
   Result<void> make_memory();
   Result<void> make_queues();
   Result<void> connect_all();
-  std::string introduction() const;
   Result<void> accept_introduction(const Connection& connection);
 };
 

@@ -160,7 +160,8 @@ class Programs(unittest.TestCase):
                 self.assertGreater(r["t_min"], 0)
 
     def test_refusals_say_why(self):
-        for words, text in ((("-R",), "RDMA CM"), (("-c", "UD"), "weft_send_bw"),
+        for words, text in ((("-R", "-d", "srd+udp:lo"), "connection manager"),
+                            (("-c", "UD"), "weft_send_bw"),
                             (("-c", "XRC"), "RC, UC and UD"),
                             (("-c", "UC", "--data_validation"), "loses nothing"),
                             (("-s", "8", "-a"), "-a"),

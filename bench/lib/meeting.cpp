@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See meeting.hpp. Waits are short, so that Ctrl-C works.
+#include "bench/lib/meeting.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "bench/lib/clock.hpp"
+#include "bench/lib/control.hpp"
+
+namespace weft::bench {
+namespace {
+
+Error stopped() { return {Code::bad_state, "interrupted"}; }
+
+// Of the server.
+std::string address_of(const Options& o) {
+  const bool bare_v6 = o.host.find(':') != std::string::npos && o.host[0] != '[';
+  return (bare_v6 ? "[" + o.host + "]" : o.host) + ":" + std::to_string(o.port);
+}
+
+class OverTcp final : public Meeting {
+ public:
+  explicit OverTcp(const Options& options)
+      : address_(address_of(options)), wait_s_(options.connect_wait_s) {}
+  Result<void> listen(uint16_t port) {
+    Result<Listener> listener = Listener::listen(":" + std::to_string(port));
+    if (!listener) return listener.error();
+    listener_ = std::move(*listener);
+    return {};
+  }
+  size_t private_data() const noexcept override { return 4096; }
+  Result<Connection> join(const QueuePair& qp, const ConnectOptions& how) override {
+    return listener_ ? accept(qp, how) : dial(qp, how);
+  }
+
+ private:
+  static Result<Connection> finish(Connector connector) {
+    for (;;) {
+      Result<Connection> connection = connector.advance();
+      if (connection || connection.error().code != Code::would_block) return connection;
+      if (interrupted()) return stopped();
+      pollfd p{connector.fd(), connector.poll_events(), 0};
+      (void)poll(&p, 1, 100);
+    }
+  }
+  Result<Connection> accept(const QueuePair& qp, const ConnectOptions& how) {
+    for (;;) {
+      Result<Connector> connector = listener_->try_accept(qp, how);
+      if (connector) return finish(std::move(*connector));
+      if (connector.error().code != Code::would_block) return connector.error();
+      if (interrupted()) return stopped();
+      pollfd p{listener_->fd(), POLLIN, 0};
+      (void)poll(&p, 1, 200);
+    }
+  }
+  // A script starts both sides at once: the server gets a moment to come up.
+  Result<Connection> dial(const QueuePair& qp, const ConnectOptions& how) const {
+    const uint64_t deadline = monotonic_ns() + static_cast<uint64_t>(wait_s_ * 1e9);
+    for (;;) {
+      Result<Connector> connector = Connector::start(address_, qp, how);
+      if (!connector) return connector.error();
+      Result<Connection> connection = finish(std::move(*connector));
+      if (connection || connection.error().code != Code::not_found || monotonic_ns() > deadline)
+        return connection;
+      usleep(20'000);
+    }
+  }
+
+  const std::string address_;
+  const double wait_s_;
+  std::optional<Listener> listener_;
+};
+
+class OverCm final : public Meeting {
+ public:
+  OverCm(const Options& options, CmChannel channel)
+      : address_(address_of(options)),
+        wait_s_(options.connect_wait_s),
+        channel_(std::move(channel)) {}
+  Result<void> listen(uint16_t port) {
+    const Result<CmId> id = channel_.create_id();
+    if (!id) return id.error();
+    listener_ = *id;
+    return listener_.listen(port);
+  }
+  size_t private_data() const noexcept override { return 56; }
+  Result<Connection> join(const QueuePair& qp, const ConnectOptions& how) override {
+    return listener_ ? accept(qp, how) : dial(qp, how);
+  }
+
+ private:
+  static CmParameters parameters_of(const ConnectOptions& how) {
+    return {.private_data = how.private_data,
+            .responder_resources = how.max_rd_atomic,
+            .initiator_depth = how.max_rd_atomic,
+            .rnr_retry = how.rnr_retry,
+            .retry_count = how.retry_count,
+            .timeout = how.timeout,
+            .path_mtu = how.path_mtu,
+            .traffic_class = how.traffic_class,
+            .access = how.access,
+            .min_rnr_timer = how.min_rnr_timer};
+  }
+  Result<CmEvent> expect(CmEventType type) {
+    for (;;) {
+      std::optional<CmEvent> event = channel_.wait(Duration::from_ms(200));
+      if (interrupted()) return stopped();
+      if (!event) continue;
+      if (event->type == type) return std::move(*event);
+      if (event->error) return *event->error;
+      if (event->type == CmEventType::disconnected)
+        return Error{Code::disconnected, "the other side is gone"};
+    }
+  }
+  Connection keep(const CmId& id, std::vector<std::byte> said) {
+    ids_.push_back(id);
+    return {.qp = id.qp(),
+            .peer_data = std::move(said),
+            .peer_gid = id.peer_gid(),
+            .peer_qpn = id.peer_qpn(),
+            .path_mtu = id.path_mtu()};
+  }
+  Result<Connection> accept(const QueuePair& qp, const ConnectOptions& how) {
+    Result<CmEvent> asked = expect(CmEventType::connect_request);
+    if (!asked) return asked.error();
+    if (const Result<void> ok = asked->id.accept(qp, parameters_of(how)); !ok) return ok.error();
+    const Result<CmEvent> done = expect(CmEventType::established);
+    if (!done) return done.error();
+    return keep(asked->id, std::move(asked->peer.private_data));
+  }
+  Result<CmId> resolve() {
+    Result<CmId> id = channel_.create_id();
+    if (!id) return id;
+    if (const Result<void> ok = id->resolve_address(address_); !ok) return ok.error();
+    if (const auto event = expect(CmEventType::address_resolved); !event) return event.error();
+    if (const Result<void> ok = id->resolve_route(); !ok) return ok.error();
+    if (const auto event = expect(CmEventType::route_resolved); !event) return event.error();
+    return id;
+  }
+  // The server may not listen yet, or have a connection of an earlier run.
+  Result<Connection> dial(const QueuePair& qp, const ConnectOptions& how) {
+    const uint64_t deadline = monotonic_ns() + static_cast<uint64_t>(wait_s_ * 1e9);
+    for (;;) {
+      const Result<CmId> id = resolve();
+      if (!id) return id.error();
+      if (const Result<void> ok = id->connect(qp, parameters_of(how)); !ok) return ok.error();
+      Result<CmEvent> done = expect(CmEventType::established);
+      if (done) return keep(*id, std::move(done->peer.private_data));
+      if (interrupted() || monotonic_ns() > deadline) return done.error();
+      usleep(20'000);
+    }
+  }
+
+  const std::string address_;
+  const double wait_s_;
+  CmChannel channel_;
+  CmId listener_;
+  std::vector<CmId> ids_;  // the connections stand as long as these
+};
+
+template <class Way>
+Result<std::unique_ptr<Meeting>> ready(std::unique_ptr<Way> way, const Options& options) {
+  if (options.is_server())
+    if (const Result<void> ok = way->listen(options.port); !ok) return ok.error();
+  return std::unique_ptr<Meeting>(std::move(way));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Meeting>> Meeting::open(const Options& options, const Device& device) {
+  if (!options.cm) return ready(std::make_unique<OverTcp>(options), options);
+  Result<CmChannel> channel = CmChannel::create(device);
+  if (!channel) return channel.error();
+  return ready(std::make_unique<OverCm>(options, std::move(*channel)), options);
+}
+
+}  // namespace weft::bench
