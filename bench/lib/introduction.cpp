@@ -102,7 +102,8 @@ Result<PeerMemory> meet(const Options& options, std::span<const std::byte> said)
   for (const auto& item : ours.items()) {
     const Json theirs = peer.value(item.key(), Json());
     if (theirs != item.value())
-      return differs(item.key(), " is " + item.value().dump() + " here, " + theirs.dump() + " there");
+      return differs(item.key(),
+                     " is " + item.value().dump() + " here, " + theirs.dump() + " there");
   }
   return PeerMemory{peer["address"].get<uint64_t>(), {peer["rkey"].get<uint32_t>()}};
 }

@@ -117,6 +117,19 @@ class Programs(unittest.TestCase):
                             self.assertGreater(r["MsgRate"], 0)
                             self.assertLess(r["lost"], 4 * r["n_iterations"], text)
 
+    def test_connections_by_the_connection_manager(self):
+        address = f"127.{os.getpid() >> 8 & 127}.{os.getpid() & 255}.9"
+        for words in (("weft_write_lat",), ("weft_send_bw", "-q", "3"),
+                      ("weft_read_bw", "-q", "2"), ("weft_write_bw", "-c", "UC")):
+            with self.subTest(words=words):
+                check = () if "UC" in words else ("--data_validation",)
+                common = (*words, "-R", "-n", "200", *check)
+                server = start(*common, "-d", f"roce+udp:{address}")
+                client = start(*common, "-d", "roce+udp:lo", address)
+                for process in (client, server):
+                    out, err = process.communicate(timeout=LIMIT)
+                    self.assertEqual(process.returncode, 0, out + err)
+
     def test_srd(self):
         out, _ = self.good_pair("weft_send_bw", "-c", "SRD", "-n", "500", "-s", "5000")
         self.assertEqual(out["test_info"]["Device"], "srd+udp:lo")

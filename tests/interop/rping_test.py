@@ -30,7 +30,7 @@ class Rping(unittest.TestCase):
         cls.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
 
     def shell(self, *commands):
-        return self.rxe.shell(command="; ".join(commands))
+        return self.rxe.shell(command="; ".join(commands).replace("do;", "do"))
 
     def start(self, *words):
         return subprocess.Popen([str(BIN / "weft_rping"), *map(str, words)], text=True,
@@ -47,28 +47,75 @@ class Rping(unittest.TestCase):
         self.assertEqual(process.returncode, 0, out + self.guest.said()[-2000:])
         return out
 
-    def wait_for(self, name, words):
-        for _ in range(100):
-            if words in self.said(name):
-                return
-            time.sleep(0.1)
-        self.fail(f"{name} never said {words}: {self.said(name)}")
+    def serve_in_guest(self, port, command):
+        self.in_guest("server", f"timeout 60 {command} -p {port}")
+        told = self.shell("for i in $(seq 100); do",
+                          f"rdma resource show cm_id | grep LISTEN | grep -q ':{port} ' && break",
+                          "sleep 0.1", "done", "rdma resource show cm_id")
+        self.assertIn(f":{port} ", told, self.said("server"))
 
     def client_of_weft(self, device, address, guest_address):
-        self.in_guest("server", f"timeout 60 rping -s -a {guest_address} -p {PORT} -V -C {ROUNDS} "
-                                f"-S {SIZE}")
-        time.sleep(0.5)
+        self.serve_in_guest(PORT, f"rping -s -a {guest_address} -V -C {ROUNDS} -S {SIZE}")
         self.assertIn(f"verified {ROUNDS}",
                       self.finish(self.start(device, "client", f"{address}:{PORT}", ROUNDS, SIZE)),
                       self.said("server"))
 
-    def server_of_weft(self, device, address):
+    def server_of_weft(self, device, address, rounds=ROUNDS, size=SIZE):
         server = self.start(device, "server", PORT)
         self.assertEqual(server.stdout.readline(), "listening\n")
-        told = self.shell(f"timeout 60 rping -c -a {address} -p {PORT} -V -C {ROUNDS} -S {SIZE}",
+        told = self.shell(f"timeout 60 rping -c -a {address} -p {PORT} -V -C {rounds} -S {size}",
                           "echo status $?")
         self.assertIn("status 0", told)
-        self.assertIn(f"served {ROUNDS}", self.finish(server))
+        self.assertIn(f"served {rounds}", self.finish(server))
+
+    def impair(self, netem):
+        """On what the guest sends, and, by way of ifb0, on what it receives."""
+        told = self.shell(
+            f"tc qdisc add dev vec0 root netem {netem}", "ip link set ifb0 up",
+            f"tc qdisc add dev ifb0 root netem {netem}", "tc qdisc add dev vec0 ingress",
+            "tc filter add dev vec0 ingress matchall action mirred egress redirect dev ifb0")
+        self.assertEqual(told.strip(), "")
+        self.addCleanup(self.shell, "tc qdisc del dev vec0 root", "tc qdisc del dev ifb0 root",
+                        "tc qdisc del dev vec0 ingress")
+
+    def test_under_loss(self):
+        """Connections are made one after the other, each loses and repeats something else."""
+        self.impair("loss 10% duplicate 10%")
+        for i in range(5):
+            port = PORT + 1 + i
+            self.serve_in_guest(port, f"rping -s -a {guest.GUEST} -C 5 -S 64")
+            out = self.finish(self.start(f"roce+udp:{guest.HOST}", "client",
+                                         f"{guest.GUEST}:{port}", 5, 64))
+            self.assertIn("verified 5", out)
+            self.server_of_weft(f"roce+udp:{guest.HOST}", guest.HOST, 5, 64)
+
+    def test_nobody_listens(self):
+        client = self.start(f"roce+udp:{guest.HOST}", "client", f"{guest.GUEST}:999", 1, 64)
+        self.assertIn("nobody listens on that port", client.communicate(timeout=20)[0])
+        server = self.start(f"roce+udp:{guest.HOST}", "server", PORT)
+        self.assertEqual(server.stdout.readline(), "listening\n")
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        told = self.shell(f"timeout 20 rping -c -a {guest.HOST} -p 998 -C 1 2>&1", "echo status $?")
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", told)  # invalid service id
+
+    def test_ipv6(self):
+        device = f"roce+udp:[{guest.HOST6}]"
+        self.client_of_weft(device, f"[{guest.GUEST6}]", guest.GUEST6)
+        self.server_of_weft(device, guest.HOST6)
+
+    def test_weft_that_begins_anew(self):
+        """Killed in the middle, and another takes its place: what the kernel still has of the
+        first does not stand in its way."""
+        self.serve_in_guest(PORT + 20, f"rping -s -P -a {guest.GUEST} -S {SIZE}")
+        words = ("client", f"{guest.GUEST}:{PORT + 20}")
+        for _ in range(3):
+            first = self.start(f"roce+udp:{guest.HOST}", *words, 100000, SIZE)
+            time.sleep(0.5)
+            first.kill()
+            first.communicate()
+            self.assertIn("verified 10", self.finish(
+                self.start(f"roce+udp:{guest.HOST}", *words, 10, SIZE)))
 
     def test_weft_to_rping(self):
         self.client_of_weft(f"roce+udp:{guest.HOST}", guest.GUEST, guest.GUEST)

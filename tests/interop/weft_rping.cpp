@@ -3,8 +3,8 @@
 // sends where its source buffer lies, the server READs it and says so; the client sends where its
 // sink lies, the server WRITEs there what it has read and says so; the client compares.
 //
-//   weft_rping DEVICE server PORT              serves one client, prints `listening`, then `served N`
-//   weft_rping DEVICE client ADDRESS:PORT N SIZE      N rounds, prints `verified N`
+//   weft_rping DEVICE server PORT                   one client: prints `listening`, `served N`
+//   weft_rping DEVICE client ADDRESS:PORT N SIZE    N rounds: prints `verified N`
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
