@@ -28,9 +28,7 @@ Json agreement(const Options& o) {
   return j;
 }
 
-Error stranger() {
-  return {Code::invalid_argument, "the other side is not one of these programs"};
-}
+Error stranger() { return {Code::invalid_argument, "the other side is not one of these programs"}; }
 Error differs(const std::string& option, const std::string& how) {
   return {Code::invalid_argument, "both sides need the same options: " + option + how};
 }

@@ -138,9 +138,8 @@ Result<void> Session::connect_all() {
   Result<std::unique_ptr<Meeting>> opened = Meeting::open(options, device);
   if (!opened) return opened.error();
   meeting = std::move(*opened);
-  how.private_data =
-      introduce(options, {reinterpret_cast<uintptr_t>(pages.data()), region.rkey()},
-                meeting->private_data());
+  how.private_data = introduce(options, {reinterpret_cast<uintptr_t>(pages.data()), region.rkey()},
+                               meeting->private_data());
   how.path_mtu = options.mtu;
   how.max_rd_atomic = static_cast<uint8_t>(options.outstanding);
   how.retry_count = static_cast<uint8_t>(options.retry_count);

@@ -124,9 +124,9 @@ class CmId {
 struct CmEvent {
   CmEventType type = CmEventType::disconnected;
   CmId id;
-  CmId listener;         // of a connect_request
-  uint16_t reason = 0;   // of rejected
-  CmParameters peer;     // of connect_request and established; of rejected: its private data
+  CmId listener;               // of a connect_request
+  uint16_t reason = 0;         // of rejected
+  CmParameters peer;           // of connect_request and established; of rejected: its private data
   std::optional<Error> error;  // of rejected, unreachable and connect_error
 };
 

@@ -4,6 +4,7 @@
 // queue pair to RTS. `connect` and `Listener::accept` block; Connector and Listener are the same as
 // state machines with a pollable descriptor. Both queue pairs are of one type; a UD queue pair is
 // only made ready: its requests name an AddressHandle of peer_gid, peer_qpn and the peer's Q_Key.
+// cm.hpp connects as other RDMA programs do.
 #pragma once
 
 #include <cstddef>

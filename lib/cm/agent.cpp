@@ -17,16 +17,14 @@ bool connected(State state) {
   return state == State::established || state == State::dreq_sent || state == State::rep_sent;
 }
 
-Error gone() {
-  return {Code::bad_state, "the connection is gone: take the event that says why"};
-}
+Error gone() { return {Code::bad_state, "the connection is gone: take the event that says why"}; }
 
 }  // namespace
 
 std::string_view name(AgentCount count) noexcept {
   constexpr std::string_view kNames[] = {
-      "cm_received",   "cm_sent",       "cm_repeated",   "cm_malformed", "cm_strangers",
-      "cm_bad_source", "cm_duplicates", "cm_unexpected", "cm_refused",   "cm_stale",
+      "cm_received",   "cm_sent",       "cm_repeated",       "cm_malformed", "cm_strangers",
+      "cm_bad_source", "cm_duplicates", "cm_unexpected",     "cm_refused",   "cm_stale",
       "cm_evicted",    "cm_expired",    "cm_answers_dropped"};
   static_assert(std::size(kNames) == static_cast<size_t>(AgentCount::end_));
   return kNames[static_cast<size_t>(count)];

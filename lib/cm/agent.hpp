@@ -58,16 +58,16 @@ enum class AgentCount : uint8_t {
   received,
   sent,
   repeated,
-  malformed,       // no datagram of this class
-  strangers,       // names no connection of ours
-  wrong_source,    // names one, and is not from its other side
-  duplicates,      // was here before
-  unexpected,      // does not fit the state
-  refused,         // REJ sent: nobody listens, or stale
-  stale,           // a live connection whose other side has started anew
-  evicted,         // half-open, for a newer one
-  expired,         // nobody answered
-  answers_dropped, // too many to send at once
+  malformed,        // no datagram of this class
+  strangers,        // names no connection of ours
+  wrong_source,     // names one, and is not from its other side
+  duplicates,       // was here before
+  unexpected,       // does not fit the state
+  refused,          // REJ sent: nobody listens, or stale
+  stale,            // a live connection whose other side has started anew
+  evicted,          // half-open, for a newer one
+  expired,          // nobody answered
+  answers_dropped,  // too many to send at once
   end_
 };
 std::string_view name(AgentCount count) noexcept;

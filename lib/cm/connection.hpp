@@ -12,13 +12,13 @@
 namespace weft::cm {
 
 enum class State : uint8_t {
-  req_sent,       // we asked
-  rep_received,   // and may: the application makes its queue pair ready
-  req_received,   // we were asked, the application thinks
-  rep_sent,       // it said yes
-  established,    //
-  dreq_sent,      // we disconnect
-  timewait,       // over; what still comes of it is answered, its number is not used again
+  req_sent,      // we asked
+  rep_received,  // and may: the application makes its queue pair ready
+  req_received,  // we were asked, the application thinks
+  rep_sent,      // it said yes
+  established,   //
+  dreq_sent,     // we disconnect
+  timewait,      // over; what still comes of it is answered, its number is not used again
 };
 
 // What the application hears of a connection, in the order in which it can happen.
@@ -45,13 +45,13 @@ struct Connection {
 
   const uint32_t id;
   State state;
-  bool active = false;   // the first word was ours
-  bool told = false;     // the application knows of it
-  bool orphan = false;   // the application has let go of it: nothing is told any more
-  bool rested = false;   // gone as soon as the last event is told
-  uint8_t pending = 0;   // events to tell, a bit each
-  uint8_t tries = 0;     // transmissions of what is being sent that are left
-  uint8_t wait = 0;      // exponent of the time between two of them
+  bool active = false;  // the first word was ours
+  bool told = false;    // the application knows of it
+  bool orphan = false;  // the application has let go of it: nothing is told any more
+  bool rested = false;  // gone as soon as the last event is told
+  uint8_t pending = 0;  // events to tell, a bit each
+  uint8_t tries = 0;    // transmissions of what is being sent that are left
+  uint8_t wait = 0;     // exponent of the time between two of them
   uint8_t ack_timeout = 0;
   Reason reason = Reason::none;
   Gid peer;

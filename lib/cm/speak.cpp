@@ -10,7 +10,7 @@ namespace weft::cm {
 
 namespace {
 
-constexpr size_t kOutbox = 256;    // what a burst of answers may hold; the rest is asked for again
+constexpr size_t kOutbox = 256;  // what a burst of answers may hold; the rest is asked for again
 constexpr uint8_t kTenGigabits = 3;  // packet rate code; nobody paces by it
 
 uint8_t top(uint8_t value, int bits) { return static_cast<uint8_t>(value << (8 - bits)); }
@@ -40,8 +40,7 @@ Req Agent::request_of(const Connection& c, const Offer& offer) const {
       static_cast<uint8_t>(top(config_.response_timeout, 5) | (offer.retry_count & 7));
   req.pkey = uint16_t{0xFFFF};
   req.mtu_rnr = static_cast<uint8_t>(top(mtu_code(offer.path_mtu), 4) | (offer.rnr_retry & 7));
-  req.retries_srq =
-      static_cast<uint8_t>(top(config_.retries, 4) | (offer.shared_receives ? 8 : 0));
+  req.retries_srq = static_cast<uint8_t>(top(config_.retries, 4) | (offer.shared_receives ? 8 : 0));
   req.primary.local_gid = config_.address;
   req.primary.remote_gid = c.peer;
   req.primary.flow_label_rate = uint32_t{kTenGigabits};

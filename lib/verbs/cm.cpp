@@ -57,8 +57,8 @@ Result<void> check_qp(const CmId& id, const QueuePair& qp, const CmParameters& p
     return Error{Code::invalid_argument, "the queue pair is of another device than the CmChannel"};
   const QpState state = qp.state();
   if (state != QpState::reset && state != QpState::init)
-    return Error{Code::bad_state, "the queue pair must be in RESET or INIT, it is in " +
-                                      std::string(name(state))};
+    return Error{Code::bad_state,
+                 "the queue pair must be in RESET or INIT, it is in " + std::string(name(state))};
   if (p.rnr_retry > 7 || p.retry_count > 7 || p.timeout > 31)
     return Error{Code::invalid_argument,
                  "rnr_retry and retry_count are 0..7, timeout is 0..31 in CmParameters"};
@@ -96,9 +96,10 @@ Result<void> CmId::resolve_address(std::string_view address) const {
   const Result<base::HostPort> where = base::parse_host_port(address, 0);
   if (!where) return where.error();
   if (where->host.empty() || where->port == 0)
-    return Error{Code::invalid_argument, "resolve_address() needs host and port, like "
-                                         "10.0.0.1:7174; not '" +
-                                             std::string(address) + "'"};
+    return Error{Code::invalid_argument,
+                 "resolve_address() needs host and port, like "
+                 "10.0.0.1:7174; not '" +
+                     std::string(address) + "'"};
   const Result<Gid> peer = find_peer(*where, impl_->device().attributes().gid);
   if (!peer) return peer.error();
   return impl_->resolve_address(*peer, where->port);

@@ -48,9 +48,9 @@ std::shared_ptr<verbs::CmId> ConnectionChannel::create_id() {
   return std::make_shared<ConnectionId>(shared_from_this());
 }
 
-void ConnectionChannel::post(CmEvent event) {
+void ConnectionChannel::post(CmEventType type, const std::shared_ptr<ConnectionId>& id) {
   const std::lock_guard hold(mutex_);
-  posted_.push_back(std::move(event));
+  posted_.emplace_back(type, id);
   signal();
 }
 
@@ -98,16 +98,21 @@ std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {
 std::optional<CmEvent> ConnectionChannel::take() {
   for (;;) {
     {
+      std::shared_ptr<ConnectionId> id;  // goes, if it is the last, after the lock
       const std::lock_guard hold(mutex_);
-      if (!posted_.empty()) {
-        CmEvent event = std::move(posted_.front());
+      while (!posted_.empty() && id == nullptr) {
+        CmEvent event;
+        event.type = posted_.front().first;
+        id = posted_.front().second.lock();
         posted_.pop_front();
+        if (id == nullptr) continue;  // nobody waits for it any more
+        event.id = weft::CmId(id);
         return event;
       }
     }
     cm::Event event;
-    const bool found = context_.with_agent(
-        [&](cm::Agent& agent, Instant) { return agent.next(inbox_, event); });
+    const bool found =
+        context_.with_agent([&](cm::Agent& agent, Instant) { return agent.next(inbox_, event); });
     if (!found) return std::nullopt;
     if (std::optional<CmEvent> told = translate(event)) return told;
   }

@@ -15,8 +15,7 @@ namespace weft::roce {
 
 class ConnectionChannel;
 
-class ConnectionId final : public verbs::CmId,
-                           public std::enable_shared_from_this<ConnectionId> {
+class ConnectionId final : public verbs::CmId, public std::enable_shared_from_this<ConnectionId> {
  public:
   explicit ConnectionId(std::shared_ptr<ConnectionChannel> channel)
       : channel_(std::move(channel)) {}
@@ -77,7 +76,7 @@ class ConnectionChannel final : public verbs::CmChannel,
   const Device& device() const noexcept { return device_; }
   cm::Inbox& inbox() noexcept { return inbox_; }
   // An event that needs no agent.
-  void post(CmEvent event);
+  void post(CmEventType type, const std::shared_ptr<ConnectionId>& id);
   void enroll(uint32_t number, const std::shared_ptr<ConnectionId>& id);
   void strike(uint32_t number);
   void enroll_listener(uint64_t service, const std::shared_ptr<ConnectionId>& id);
@@ -93,7 +92,7 @@ class ConnectionChannel final : public verbs::CmChannel,
   cm::Inbox inbox_;  // under the driver's lock
   int fd_ = -1;
   std::mutex mutex_;  // of what follows
-  std::deque<CmEvent> posted_;
+  std::deque<std::pair<CmEventType, std::weak_ptr<ConnectionId>>> posted_;
   std::unordered_map<uint32_t, std::weak_ptr<ConnectionId>> ids_;
   std::unordered_map<uint64_t, std::weak_ptr<ConnectionId>> listeners_;
 };

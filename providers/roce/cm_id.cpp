@@ -84,7 +84,7 @@ Result<void> ConnectionId::resolve_address(const Gid& peer, uint16_t port) {
   facts_.peer = peer;
   facts_.peer_port = port;
   phase_ = Phase::resolved;
-  channel_->post(event_of(CmEventType::address_resolved));
+  channel_->post(CmEventType::address_resolved, shared_from_this());
   return {};
 }
 
@@ -94,7 +94,7 @@ Result<void> ConnectionId::resolve_route() {
       !ok)
     return ok;
   phase_ = Phase::routed;
-  channel_->post(event_of(CmEventType::route_resolved));
+  channel_->post(CmEventType::route_resolved, shared_from_this());
   return {};
 }
 
@@ -155,8 +155,8 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
                   .private_data = ours_.private_data};
   // Nobody hears of it before it is in the list: take() waits for the same lock as this.
   const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
-    Result<uint32_t> made = agent.connect(facts_.peer, cm::service_of(facts_.peer_port), offer,
-                                          channel_->inbox(), now);
+    Result<uint32_t> made =
+        agent.connect(facts_.peer, cm::service_of(facts_.peer_port), offer, channel_->inbox(), now);
     if (made) channel_->enroll(*made, shared_from_this());
     return made;
   });
@@ -218,8 +218,7 @@ Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& param
   psn_ = parameters.rq_psn.value_or(Psn{context.random_number() & Psn::kMask});
   const auto limit =
       static_cast<uint8_t>(std::min(channel_->device().attributes().max_rd_atomic, 255u));
-  ours_.responder_resources =
-      std::min({ours_.responder_resources, req.initiator_depth, limit});
+  ours_.responder_resources = std::min({ours_.responder_resources, req.initiator_depth, limit});
   ours_.initiator_depth = std::min({ours_.initiator_depth, req.responder_resources, limit});
   ours_.traffic_class = req.primary.traffic_class;
   facts_.qp = qp;
@@ -252,10 +251,9 @@ Result<void> ConnectionId::reject(std::span<const std::byte> private_data) {
   const std::lock_guard hold(mutex_);
   if (const Result<void> ok = wants(Phase::asked, "reject()", "the id of a connect_request"); !ok)
     return ok;
-  const Result<void> said =
-      channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
-        return agent.reject(number_, cm::Reason::consumer, private_data, now);
-      });
+  const Result<void> said = channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
+    return agent.reject(number_, cm::Reason::consumer, private_data, now);
+  });
   if (said) phase_ = Phase::over;
   return said;
 }

@@ -9,8 +9,8 @@
 
 namespace weft::roce {
 
-class RoceContext final : public software::MachineContext<engine::Engine, engine::QueuePair,
-                                                          engine::EngineConfig> {
+class RoceContext final
+    : public software::MachineContext<engine::Engine, engine::QueuePair, engine::EngineConfig> {
  public:
   using MachineContext::MachineContext;
   ~RoceContext() override;

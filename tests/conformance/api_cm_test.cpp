@@ -190,6 +190,27 @@ TEST_CASE("the descriptor says when there is an event, and not else") {
   CHECK(poll(&fd, 1, 0) == 0);
 }
 
+TEST_CASE("what is let go of in any state leaves nothing behind") {
+  Parties p(Wire::udp);
+  { const CmId id = *p.client.channel.create_id(); }
+  { (void)p.client.channel.create_id()->resolve_address("127.0.0.1:1"); }  // event not taken
+  CHECK_FALSE(p.client.channel.next());
+  for (const bool taken : {false, true}) {
+    CmId id = p.client.way_to(p.server, p.listener.port());
+    REQUIRE(id.connect(p.client.queue_pair()));
+    if (taken) (void)p.server.expect(CmEventType::connect_request);
+    id = {};
+    CHECK_FALSE(p.client.channel.wait(Duration::from_ms(5)));
+  }
+  // An answer that nobody takes, and a channel that goes with all it has.
+  const CmId asking = p.client.way_to(p.server, p.listener.port());
+  REQUIRE(asking.connect(p.client.queue_pair()));
+  const CmEvent asked = p.server.expect(CmEventType::connect_request);
+  REQUIRE(asked.id.accept(p.server.queue_pair()));
+  p.server.channel = {};
+  p.client.channel = {};
+}
+
 TEST_CASE("a thousand connections come and go, and nothing is left (C-CM-107)") {
   Parties p(Wire::udp);
   const uint64_t count = scaled(1000);

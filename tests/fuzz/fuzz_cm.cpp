@@ -88,10 +88,14 @@ void step(World& w, fuzz::Input& in) {
     (void)w.agent.connect(from, kService, {.qpn = {7}}, w.inbox, w.now);
   } else if (what < 240 && !w.ids.empty()) {
     const uint32_t id = w.ids[detail % w.ids.size()];
-    if (what < 200) (void)w.agent.accept(id, {.qpn = {7}}, w.now);
-    else if (what < 210) (void)w.agent.reject(id, Reason::consumer, {}, w.now);
-    else if (what < 225) (void)w.agent.disconnect(id, w.now);
-    else w.agent.release(id, w.now);
+    if (what < 200)
+      (void)w.agent.accept(id, {.qpn = {7}}, w.now);
+    else if (what < 210)
+      (void)w.agent.reject(id, Reason::consumer, {}, w.now);
+    else if (what < 225)
+      (void)w.agent.disconnect(id, w.now);
+    else
+      w.agent.release(id, w.now);
   } else {
     w.now = w.now + Duration::from_ms(int64_t{1} << (detail & 15));
     w.agent.expire(w.now);

@@ -157,9 +157,7 @@ uint64_t run_many(uint64_t seed, const middleware::FaultOptions& faults, uint64_
   return world.network().hash().value();
 }
 
-TEST_CASE("connections over a network without faults (C-CM-106)") {
-  (void)run_many(1, {}, 100);
-}
+TEST_CASE("connections over a network without faults (C-CM-106)") { (void)run_many(1, {}, 100); }
 
 TEST_CASE("connections while frames are lost, repeated and late (C-CM-106, C-CM-107)") {
   const middleware::FaultOptions faults{

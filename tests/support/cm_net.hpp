@@ -75,9 +75,7 @@ class CmNet {
     }
     now = until;
   }
-  void give(Node& to, const Gid& from, const cm::Mad& mad) {
-    to.agent.on_datagram(mad, from, now);
-  }
+  void give(Node& to, const Gid& from, const cm::Mad& mad) { to.agent.on_datagram(mad, from, now); }
 
   Instant now;
   CmFaults faults;
