@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "lib/memory/guarded_copy.hpp"
 
@@ -46,6 +47,8 @@ void Driver::progress() noexcept {
   if (threaded_) {
     if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
     if (mode_.load(std::memory_order_relaxed) == kThreadWatches) hand_back();
+  } else if (visit_.load(std::memory_order_relaxed) != nullptr) {
+    let_in();
   }
   if (!lock_.try_lock()) return;
   turn();
@@ -92,7 +95,10 @@ bool Driver::flush(Instant now) noexcept {
 
 // Descriptors of completion queues that fired, and of asynchronous events.
 void Driver::notify() noexcept {
-  if (machine_->has_event()) signal_fd(async_fd_);
+  if (machine_->take_news()) {
+    machine_->incidents().stamp(clock_.now());
+    if (machine_->has_event()) signal_fd(async_fd_);
+  }
   if (!machine_->take_fired()) return;
   for (CqHandle* cq : cqs_) {
     if (cq->ring.take_fired()) signal_fd(cq->event_fd);
@@ -238,6 +244,29 @@ void Driver::drop_pending_on(const engine::Path& path) noexcept {
   engine::TxFrame* const last = tx_.get() + tx_end_;
   const auto names = [&path](const engine::TxFrame& frame) { return frame.path == &path; };
   tx_end_ = static_cast<size_t>(std::remove_if(first, last, names) - tx_.get());
+}
+
+bool Driver::visit(const std::function<void()>& look, const std::atomic<bool>& leaving) noexcept {
+  if (threaded_) {
+    Holder hold(lock_);
+    look();
+    return true;
+  }
+  Visit visit{look};
+  visit_.store(&visit, std::memory_order_release);
+  const Instant limit = clock_.now() + kPatience;
+  while (!visit.done.load(std::memory_order_acquire) && !leaving.load() && clock_.now() < limit)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (visit_.exchange(nullptr) == &visit) return false;
+  while (!visit.done.load(std::memory_order_acquire)) std::this_thread::yield();  // it has begun
+  return true;
+}
+
+void Driver::let_in() noexcept {
+  Visit* const visit = visit_.exchange(nullptr, std::memory_order_acquire);
+  if (visit == nullptr) return;
+  visit->look();
+  visit->done.store(true, std::memory_order_release);
 }
 
 // An event is a value that is handed over once: it is acknowledged with that, and nothing that goes

@@ -85,6 +85,11 @@ class Driver {
   Result<uint32_t> register_memory(void* base, size_t size, Access access, uint32_t domain);
   void deregister_memory(uint32_t key, void* base, size_t size) noexcept;
 
+  // For a look from outside, on any thread: runs `look` while nothing else runs in the machine. A
+  // device without locks is asked to run it itself, in its application's next progress(): false if
+  // that does not come within kPatience, or `leaving` says that the device waits to be closed.
+  bool visit(const std::function<void()>& look, const std::atomic<bool>& leaving) noexcept;
+
   int event_fd() const noexcept { return async_fd_; }
   bool next_event(AsyncEvent& event) noexcept;
 
@@ -93,6 +98,11 @@ class Driver {
 
  private:
   static constexpr size_t kBurst = 64;
+  static constexpr Duration kPatience = Duration::from_ms(200);
+  struct Visit {
+    const std::function<void()>& look;
+    std::atomic<bool> done{false};
+  };
 
   void turn() noexcept;  // lock held
   size_t receive_burst(Instant now) noexcept;
@@ -100,6 +110,7 @@ class Driver {
   void notify() noexcept;
   void hear_news() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
+  void let_in() noexcept;
   void hand_back() noexcept;
   void run_thread(std::vector<pollfd>& descriptors) noexcept;
   void watch(std::vector<pollfd>& descriptors) noexcept;
@@ -130,8 +141,9 @@ class Driver {
   // The thread.
   enum Mode : int { kApplicationPolls, kThreadWatches, kStopping };
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
-  std::atomic<bool> polled_{false};  // someone polled since the thread looked
-  std::atomic<bool> armed_{false};   // a queue was armed: watch at once
+  std::atomic<bool> polled_{false};     // someone polled since the thread looked
+  std::atomic<bool> armed_{false};      // a queue was armed: watch at once
+  std::atomic<Visit*> visit_{nullptr};  // who wants to look, where there are no locks
   int kick_fd_ = -1;
   std::thread thread_;
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/buckets.hpp"
 #include "lib/base/permutation.hpp"
 #include "lib/base/timer_wheel.hpp"
 #include "lib/congestion/registry.hpp"
@@ -84,6 +85,11 @@ class Engine final : public Machine {
   void services_changed() noexcept;
 
   const EngineConfig& config() const noexcept { return config_; }
+  // A part of all queue pairs: see base::visit_buckets().
+  template <class Visit>
+  size_t visit_qps(size_t bucket, size_t count, Visit visit) const {
+    return base::visit_buckets(owned_, bucket, count, [&](const auto& e) { visit(*e.second); });
+  }
 
   // For the handlers in rc/, uc/ and ud/, which are functions over (Engine, QueuePair, ...).
   void activate(QueuePair& qp) noexcept;

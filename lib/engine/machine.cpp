@@ -41,6 +41,13 @@ bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completio
 
 void Machine::raise(const AsyncEvent& event) noexcept {
   if (events_.size() < kMaxEvents) events_.push_back(event);
+  incidents_.add({.event = event, .status = Status::success, .qp = event.qp});
+  news_ = true;
+}
+
+void Machine::note_failure(QpNum qp, Status status) noexcept {
+  incidents_.add({.event = {}, .status = status, .qp = qp});
+  news_ = true;
 }
 
 bool Machine::next_event(AsyncEvent& event) noexcept {

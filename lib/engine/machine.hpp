@@ -12,6 +12,7 @@
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/counters.hpp"
 #include "lib/engine/frame_builder.hpp"
+#include "lib/engine/incidents.hpp"
 #include "lib/engine/port.hpp"
 #include "lib/memory/key_table.hpp"
 
@@ -57,10 +58,15 @@ class Machine {
   // Moves the next asynchronous event to `event`; false if there is none.
   bool next_event(AsyncEvent& event) noexcept;
   bool has_event() const noexcept { return !events_.empty(); }
+  // True once after an incident: an event, or a request that failed.
+  bool take_news() noexcept { return news_ && std::exchange(news_, false); }
+  Incidents& incidents() noexcept { return incidents_; }
 
   // For the handlers, which are functions over an engine and a piece of its state.
   void raise(const AsyncEvent& event) noexcept;
   void raise(EventType type, QpNum qp) noexcept { raise({.type = type, .qp = qp}); }
+  // A request of `qp` ended with `status`, and that was its own fault or its peer's.
+  void note_failure(QpNum qp, Status status) noexcept;
   void count(Count c, uint64_t n = 1) noexcept { counters_.add(c, n); }
   // Hands a completion to the application. False: its queue has overrun, which is counted and was
   // told once; the queue pair must not go on. //= roce:C-OPS-91 threat:A18
@@ -83,7 +89,9 @@ class Machine {
   bool bulk_posted_ = false;
 
  private:
+  bool news_ = false;
   std::deque<AsyncEvent> events_;
+  Incidents incidents_;
 };
 
 }  // namespace weft::engine

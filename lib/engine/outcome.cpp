@@ -56,6 +56,7 @@ void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrom
     const SendEntry& entry = qp.sq[qp.sq.head()];
     qp.sq.pop();
     complete_request(engine, qp, entry, status, syndrome);
+    engine.note_failure(qp.number, status);
   }
   enter_error(engine, qp);
 }

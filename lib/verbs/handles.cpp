@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "lib/verbs/provider.hpp"
+#include "lib/verbs/stat_socket.hpp"
 #include "weft/weft.hpp"
 
 namespace weft {
@@ -22,7 +23,7 @@ Result<Device> Device::open(std::string_view text) {
     }
     Result<std::shared_ptr<verbs::Context>> context = provider.open(*spec);
     if (!context) return context.error();
-    return Device(std::move(*context));
+    return Device(verbs::offer_to_look(std::move(*context)));
   }
   return Error{Code::not_found, "no provider \"" + spec->provider + "\"; this build has " + known};
 }

@@ -12,6 +12,7 @@
 
 #include "lib/verbs/cm.hpp"
 #include "lib/verbs/device_spec.hpp"
+#include "lib/verbs/inspection.hpp"
 #include "weft/cq.hpp"
 #include "weft/device.hpp"
 #include "weft/mr.hpp"
@@ -112,6 +113,16 @@ class Context {
                  "provider " + attributes().provider +
                      " has no RDMA connection manager: use connect() and Listener of "
                      "weft/connect.hpp, or a roce device"};
+  }
+  // What a look from outside finds; on any thread, while others use the device. Gives up what would
+  // take long once `leaving` is set: the device waits to be closed.
+  virtual Inspection inspect(const std::atomic<bool>& leaving) const {
+    (void)leaving;
+    Inspection found;
+    found.note = "this provider shows its counters only";
+    found.at = now();
+    found.counters = counters();
+    return found;
   }
   // Of a connectionless provider whose completions name peers.
   virtual std::optional<Gid> peer_address(uint32_t index) const {

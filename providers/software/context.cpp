@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace weft::software {
 
 namespace {
@@ -75,15 +77,43 @@ std::optional<AsyncEvent> Context::next_event() {
   return event;
 }
 
+namespace {
+
+void append_counters(driver::Driver& driver, std::vector<Counter>& counters) {
+  const engine::Counters& values = driver.machine().counters();
+  for (size_t i = 0; i < engine::kCountEnd; ++i)
+    counters.push_back({engine::kCountNames[i], values[static_cast<engine::Count>(i)]});
+  driver.port().append_counters(counters);
+}
+
+}  // namespace
+
 std::vector<Counter> Context::counters() const {
   std::vector<Counter> counters;
   if (driver_.forked()) return counters;
   driver::Holder hold(driver_.lock());
-  const engine::Counters& values = driver_.machine().counters();
-  for (size_t i = 0; i < engine::kCountEnd; ++i)
-    counters.push_back({engine::kCountNames[i], values[static_cast<engine::Count>(i)]});
-  driver_.port().append_counters(counters);
+  append_counters(driver_, counters);
   return counters;
+}
+
+bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& leaving) const {
+  found.at = driver_.now();
+  found.counters.reserve(engine::kCountEnd + 32);
+  found.events.reserve(engine::Incidents::kMost);
+  const auto look = [&] {
+    append_counters(driver_, found.counters);
+    driver_.machine().incidents().visit([&](const engine::Incident& incident) {
+      const bool failed = incident.status != Status::success;
+      found.events.push_back({found.at - std::min(found.at, incident.at),
+                              failed ? name(incident.status) : name(incident.event.type),
+                              incident.qp});
+    });
+  };
+  if (driver_.visit(look, leaving)) return true;
+  found.note =
+      "single_thread=1: only the application's own thread may look, and it did not poll within "
+      "200 ms";
+  return false;
 }
 
 }  // namespace weft::software

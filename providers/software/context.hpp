@@ -76,6 +76,9 @@ class Context : public verbs::Context {
   std::vector<Counter> counters() const override;
 
  protected:
+  // What all machines have in common. False: nobody let us in, and the note says so.
+  bool inspect_common(verbs::Inspection& found, const std::atomic<bool>& leaving) const;
+
   const bool single_thread_;
   DeviceAttributes attributes_;
   mutable driver::Driver driver_;

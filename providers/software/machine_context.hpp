@@ -7,6 +7,7 @@
 #include "lib/engine/shared_receives.hpp"
 #include "lib/engine/verbs_common.hpp"
 #include "providers/software/context.hpp"
+#include "providers/software/inspect.hpp"
 #include "providers/software/window.hpp"
 
 namespace weft::software {
@@ -238,6 +239,12 @@ class MachineContext : public Context {
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override {
     return std::shared_ptr<verbs::Domain>(
         new MachineDomain<Machine, Pair>(device, driver_, machine_, next_domain_++));
+  }
+
+  verbs::Inspection inspect(const std::atomic<bool>& leaving) const override {
+    verbs::Inspection found;
+    if (inspect_common(found, leaving)) inspect_machine(driver_, machine_, found, leaving);
+    return found;
   }
 
  protected:

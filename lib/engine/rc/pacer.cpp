@@ -136,6 +136,8 @@ bool Pacer::tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool g
   ack.packet_bytes = packet_bytes;
   ack.retransmitted = newest.again;
   ack.marked = std::exchange(ecn_new_, 0);
+  marked_ += ack.marked;
+  if (ack.rtt != Duration{}) rtt_ = ack.rtt;
   // An acknowledgement without a word of the way (by a READ response) is not blind: others tell.
   const bool nothing =
       preset_.kind->signal == congestion::Signal::digest ? digest_ == 0 : hop_count_ == 0;

@@ -71,6 +71,8 @@ class Pacer {
 
   double rate() const noexcept { return controller_.rate(); }  // bits per second
   uint64_t window() const noexcept { return controller_.window(); }
+  Duration rtt() const noexcept { return rtt_; }  // of the newest measured packet; 0: none yet
+  uint64_t marked() const noexcept { return marked_; }  // packets that met ECN
 
  private:
   bool lives_on_telemetry() const noexcept {
@@ -103,6 +105,8 @@ class Pacer {
   std::unique_ptr<Flight> responses_;  // null: the peer may not READ
   uint16_t ecn_seen_ = 0;              // the peer's count of packets that met ECN
   uint32_t ecn_new_ = 0;               // not told to the controller yet
+  uint64_t marked_ = 0;                // told to it
+  Duration rtt_;
   uint16_t path_ = 0;
   bool echoed_ = false;  // an echo waits for its acknowledgement: path_, hop_count_, hops_, digest_
   uint8_t digest_ = 0;

@@ -149,6 +149,7 @@ void Engine::complete_request(Message& m, Status status) noexcept {
   c.type = work_type(m.opcode);
   c.byte_count = m.length;
   c.vendor_error = status == Status::success ? 0 : m.reason;
+  if (status != Status::success && status != Status::flushed) note_failure(c.qp, status);
   complete(*m.qp, *m.qp->send_cq, c, false);
 }
 

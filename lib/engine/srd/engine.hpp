@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/base/buckets.hpp"
 #include "lib/base/permutation.hpp"
 #include "lib/congestion/rccc.hpp"
 #include "lib/engine/srd/assembly.hpp"
@@ -64,6 +65,11 @@ class Engine final : public Machine {
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
 
   const Config& config() const noexcept { return config_; }
+  // A part of all queue pairs: see base::visit_buckets().
+  template <class Visit>
+  size_t visit_qps(size_t bucket, size_t count, Visit visit) const {
+    return base::visit_buckets(qps_, bucket, count, [&](const auto& e) { visit(*e.second); });
+  }
   uint32_t mtu() const noexcept { return mtu_; }
   // To one address of a peer, from all of ours.
   uint32_t path_count() const noexcept { return static_cast<uint32_t>(source_ports_.size()); }

@@ -57,6 +57,8 @@ class Flow {
   static uint64_t on_wire(uint32_t payload) noexcept;
   uint64_t in_flight() const noexcept { return in_flight_; }  // on the wire
   uint64_t window() const noexcept;
+  // Bits per second that the controller allows; 0: a window alone decides.
+  double rate() const noexcept { return paced() ? controller_.rate() : 0; }
 
  private:
   bool paced() const noexcept { return preset_ != nullptr && !preset_->kind->sprayed; }

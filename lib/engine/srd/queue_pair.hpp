@@ -29,6 +29,7 @@ class Slots {
     for (uint32_t i = 0; i < count; ++i) free_[i] = count - 1 - i;
   }
   bool full() const { return free_count_ == 0; }
+  uint32_t used() const { return count_ - free_count_; }
   uint32_t take() { return free_[--free_count_]; }
   void give(uint32_t slot) { free_[free_count_++] = slot; }
   uint32_t count() const { return count_; }

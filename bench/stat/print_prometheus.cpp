@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A look at a process as metrics. Families keep together, as the format demands: a walk over all
+// devices for each.
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "bench/stat/print.hpp"
+
+namespace weft::stat {
+
+namespace {
+
+std::string escaped(const Json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// Labels of an object: those of the device, then `keys` of it.
+std::string labels(const Json& look, const Json& device, const Json& object,
+                   std::initializer_list<const char*> keys) {
+  std::string out = "program=\"" + escaped(look.at("program")) + "\",pid=\"" +
+                    escaped(look.at("pid")) + "\",device=\"" + escaped(device.at("device")) +
+                    "\",gid=\"" + escaped(device.at("gid")) + "\"";
+  for (const char* const key : keys)
+    if (object.contains(key))
+      out += std::string(",") + key + "=\"" + escaped(object.at(key)) + "\"";
+  return out;
+}
+
+void print_value(const std::string& family, const std::string& labels, const Json& value) {
+  const std::string text = value.is_boolean() ? (value.get<bool>() ? "1" : "0") : value.dump();
+  std::printf("%s{%s} %s\n", family.c_str(), labels.c_str(), text.c_str());
+}
+
+struct Family {
+  const char* key;
+  const char* name;
+  const char* type;
+  const char* help;
+};
+
+constexpr Family kOfFlows[] = {
+    {"sent_packets", "sent_packets_total", "counter", "Packets sent, the first time each"},
+    {"acked_packets", "acked_packets_total", "counter", "Of those, acknowledged"},
+    {"received_bytes", "received_bytes_total", "counter", "Payload that came"},
+    {"posted_sends", "posted_sends", "gauge", "Requests posted and not completed"},
+    {"posted_recvs", "posted_receives", "gauge", "Receives posted and not completed"},
+    {"in_flight_bytes", "in_flight_bytes", "gauge", "Bytes on the way"},
+    {"window_bytes", "window_bytes", "gauge", "Bytes that may be on the way"},
+    {"rate_bps", "rate_bits_per_second", "gauge", "What congestion control allows; 0: no rate"},
+    {"rtt_us", "rtt_microseconds", "gauge", "Round trip; 0: not measured"},
+    {"ecn_marks", "ecn_marks_total", "counter", "Packets that met ECN"},
+    {"resting_messages", "resting_messages", "gauge", "Messages that wait for a receive there"},
+    {"timeouts_in_a_row", "timeouts_in_a_row", "gauge", "Time-outs without progress"},
+};
+
+void print_families(const Json& look, const char* list, const std::string& prefix,
+                    std::initializer_list<const char*> keys) {
+  for (const Family& family : kOfFlows) {
+    bool any = false;
+    for (const Json& device : look.at("devices")) {
+      for (const Json& object : device.at(list)) {
+        if (!object.contains(family.key)) continue;
+        const std::string name = prefix + family.name;
+        if (!any)
+          std::printf("# HELP %s %s\n# TYPE %s %s\n", name.c_str(), family.help, name.c_str(),
+                      family.type);
+        any = true;
+        print_value(name, labels(look, device, object, keys), object.at(family.key));
+      }
+    }
+  }
+}
+
+void print_paths(const Json& look, const char* name, const char* help,
+                 const std::function<Json(const Json&)>& value) {
+  std::printf("# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
+  for (const Json& device : look.at("devices"))
+    for (const Json& peer : device.at("peers"))
+      for (const Json& path : peer.at("paths"))
+        print_value(name,
+                    labels(look, device, peer, {"address", "endpoint"}) + ",source_port=\"" +
+                        escaped(path.at("source_port")) + "\",source=\"" +
+                        escaped(path.at("source")) + "\",destination=\"" +
+                        escaped(path.at("destination")) + "\"",
+                    value(path));
+}
+
+}  // namespace
+
+void print_prometheus(const Json& look) {
+  std::printf(
+      "# HELP weft_counter_total Counters of a device, a drop reason each or traffic\n"
+      "# TYPE weft_counter_total counter\n");
+  for (const Json& device : look.at("devices"))
+    for (const auto& [name, value] : device.at("counters").items())
+      print_value("weft_counter_total", labels(look, device, device, {}) + ",name=\"" + name + "\"",
+                  value);
+  std::printf(
+      "# HELP weft_qp_state 1 in the state that the queue pair has\n"
+      "# TYPE weft_qp_state gauge\n");
+  for (const Json& device : look.at("devices"))
+    for (const Json& qp : device.at("queue_pairs"))
+      print_value("weft_qp_state", labels(look, device, qp, {"number", "type", "state"}), 1);
+  print_families(look, "queue_pairs", "weft_qp_", {"number", "type", "peer", "address"});
+  print_families(look, "peers", "weft_peer_", {"address", "endpoint"});
+  print_paths(look, "weft_path_rtt_microseconds", "Round trip of a path; 0: not measured",
+              [](const Json& path) { return path.at("rtt_us"); });
+  print_paths(look, "weft_path_good", "1: data goes this way",
+              [](const Json& path) { return Json(path.at("health") == "good"); });
+}
+
+}  // namespace weft::stat

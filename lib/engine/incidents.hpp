@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The last things that happened to a machine which are rare and worth telling a person about:
+// asynchronous events, and requests that ended in an error. A ring; the engine has no clock, so the
+// driver says when.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "weft/device.hpp"
+#include "weft/wr.hpp"
+
+namespace weft::engine {
+
+struct Incident {
+  AsyncEvent event;                 // only if `status` is success
+  Status status = Status::success;  // of the request that failed
+  QpNum qp;
+  Instant at = Instant::never();
+};
+
+class Incidents {
+ public:
+  static constexpr uint32_t kMost = 32;
+
+  void add(const Incident& incident) noexcept { ring_[total_++ % kMost] = incident; }
+  // Those that were added since the last call happened now.
+  void stamp(Instant now) noexcept {
+    if (total_ - stamped_ > kMost) stamped_ = total_ - kMost;
+    for (; stamped_ != total_; ++stamped_) ring_[stamped_ % kMost].at = now;
+  }
+  // Oldest first.
+  template <class Visit>
+  void visit(Visit visit) const {
+    for (uint32_t i = total_ > kMost ? total_ - kMost : 0; i != total_; ++i)
+      visit(ring_[i % kMost]);
+  }
+
+ private:
+  std::array<Incident, kMost> ring_;
+  uint32_t total_ = 0, stamped_ = 0;
+};
+
+}  // namespace weft::engine

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See inspect.hpp. What has no meaning in a state (packets before RTS, say) stays zero.
+#include "providers/software/inspect.hpp"
+
+#include <algorithm>
+
+namespace weft::software {
+
+namespace {
+
+// Hash buckets, or peers, that one hold of the lock looks at: some microseconds.
+constexpr size_t kAtOnce = 64;
+
+verbs::QpReport report_of(const engine::QueuePair& qp) {
+  verbs::QpReport r;
+  r.number = qp.number;
+  r.type = qp.type;
+  r.state = qp.state;
+  r.mtu = qp.mtu();
+  r.posted_sends = qp.sq.size();
+  r.posted_recvs = qp.rq.size();
+  if (qp.destination == nullptr) return r;
+  r.peer = qp.peer;
+  r.address = qp.path.destination;
+  const uint64_t first = (uint64_t{1} << 24) + qp.attributes.sq_psn.value_or(Psn{}).value;
+  r.sent_packets = qp.req.sent_end - std::min(qp.req.sent_end, first);
+  r.acked_packets = qp.req.una - std::min(qp.req.una, first);
+  r.expected_psn = qp.res.expected.value;
+  r.received = qp.res.msn;
+  r.retries_left = qp.req.retries_left;
+  r.waits_for_receive = !qp.req.rnr_until.is_never();
+  r.flow.in_flight = qp.req.in_flight;
+  r.flow.window = qp.destination->window.size;  // that all queue pairs to there share
+  if (const engine::rc::Pacer* const pacer = qp.req.pacer.get()) {
+    r.flow.rate = pacer->rate();
+    r.flow.window = std::min(r.flow.window, pacer->window());
+    r.flow.rtt = pacer->rtt();
+    r.flow.marks = pacer->marked();
+  }
+  return r;
+}
+
+verbs::QpReport report_of(const engine::srd::QueuePair& qp) {
+  verbs::QpReport r;
+  r.number = qp.number;
+  r.type = QpType::srd;
+  r.state = qp.state;
+  r.posted_sends = qp.sends.used();
+  r.posted_recvs = qp.receives.size();
+  return r;
+}
+
+verbs::PeerReport report_of(const engine::srd::Peer& peer) {
+  verbs::PeerReport r;
+  r.address = peer.address;
+  r.endpoint = peer.endpoint();
+  r.sent_packets = peer.tx.next;
+  r.acked_packets = peer.tx.una;
+  r.received_bytes = peer.rx.received_bytes;
+  r.resting = peer.tx.resting;
+  r.awaiting = peer.tx.awaiting;
+  r.duplicates = peer.tx.duplicates;
+  r.timeouts = peer.tx.backoff;
+  r.flow.rtt = peer.tx.rtt;
+  r.flow.marks = peer.tx.marks;
+  r.active = peer.tx.flight != nullptr;
+  if (!r.active) return r;
+  r.flow.rate = peer.tx.flight->flow.rate();
+  r.flow.window = peer.tx.flight->flow.window();
+  r.flow.in_flight = peer.tx.flight->flow.in_flight();
+  return r;
+}
+
+// Copies all of something to `all` in steps: step(from, some) copies some and says where to go on,
+// 0: done. Memory is only asked for while nothing is held.
+template <class Report, class Step>
+void in_steps(driver::Driver& driver, const std::atomic<bool>& leaving, std::vector<Report>& all,
+              Step step) {
+  std::vector<Report> some;
+  some.reserve(4 * kAtOnce);
+  size_t next = 0;
+  do {
+    some.clear();
+    const size_t from = next;
+    if (leaving.load() || !driver.visit([&] { next = step(from, some); }, leaving)) return;
+    all.insert(all.end(), some.begin(), some.end());
+  } while (next != 0);
+}
+
+template <class Machine>
+void inspect_queue_pairs(driver::Driver& driver, const Machine& machine, verbs::Inspection& found,
+                         const std::atomic<bool>& leaving) {
+  in_steps(driver, leaving, found.queue_pairs, [&](size_t from, auto& some) {
+    return machine.visit_qps(from, kAtOnce, [&](const auto& qp) { some.push_back(report_of(qp)); });
+  });
+}
+
+}  // namespace
+
+void inspect_machine(driver::Driver& driver, engine::Engine& machine, verbs::Inspection& found,
+                     const std::atomic<bool>& leaving) {
+  inspect_queue_pairs(driver, machine, found, leaving);
+}
+
+void inspect_machine(driver::Driver& driver, engine::srd::Engine& machine, verbs::Inspection& found,
+                     const std::atomic<bool>& leaving) {
+  inspect_queue_pairs(driver, machine, found, leaving);
+  in_steps(driver, leaving, found.peers, [&](size_t from, auto& some) -> size_t {
+    const size_t end = std::min(machine.peer_count(), from + kAtOnce);
+    for (size_t i = from; i < end; ++i)
+      if (const engine::srd::Peer* const peer = machine.peer(static_cast<uint32_t>(i)))
+        some.push_back(report_of(*peer));
+    return end < machine.peer_count() ? end : 0;
+  });
+  for (verbs::PeerReport& peer : found.peers) {
+    if (!peer.active || leaving.load()) continue;
+    (void)driver.visit([&] { peer.paths = machine.paths(peer.address, peer.endpoint); }, leaving);
+  }
+}
+
+}  // namespace weft::software
