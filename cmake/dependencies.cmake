@@ -27,6 +27,19 @@ else()
   message(NOTICE "weft: no DPDK (apt-get install libdpdk-dev): the port dpdk is not built")
 endif()
 
+# libxdp and libbpf: the port af_xdp.
+if(PKG_CONFIG_FOUND)
+  pkg_check_modules(XDP QUIET libxdp>=1.2 libbpf>=0.8)
+endif()
+if(XDP_FOUND)
+  set(WEFT_HAVE_AF_XDP 1)
+  set(WEFT_XDP_LIBRARIES xdp bpf)
+else()
+  set(WEFT_HAVE_AF_XDP 0)
+  message(NOTICE "weft: no libxdp (apt-get install libxdp-dev libbpf-dev): the port af_xdp is not "
+                 "built")
+endif()
+
 # libibverbs: its headers only; the provider loads the library when a device is opened.
 find_path(IBVERBS_INCLUDE infiniband/verbs.h)
 if(IBVERBS_INCLUDE)

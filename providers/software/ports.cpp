@@ -12,23 +12,38 @@
 #ifdef WEFT_HAVE_DPDK
 #include "providers/port/dpdk/dpdk_port.hpp"
 #endif
+#ifdef WEFT_HAVE_AF_XDP
+#include "providers/port/af_xdp/af_xdp_port.hpp"
+#endif
 #include "providers/port/udp/udp_port.hpp"
 
 namespace weft::software {
 
 namespace {
 
+using PortResult = Result<std::unique_ptr<engine::Port>>;
+
+#ifdef WEFT_HAVE_AF_XDP
+constexpr auto* kOpenAfXdp = &port::open_af_xdp_port;
+#else
+constexpr auto* kOpenAfXdp = +[](const engine::PortOptions&) -> PortResult {
+  return Error{Code::not_supported,
+               "af_xdp: this weft was built without libxdp: apt-get install libxdp-dev libbpf-dev, "
+               "and build it again"};
+};
+#endif
+
 constexpr PortKind kPorts[] = {
     {"udp", "lo", &port::open_udp_port, true},
     {"shm", "default", &port::open_shm_port, false},
     {"af_packet", "eth0", &port::open_af_packet_port, true},
+    {"af_xdp", "eth0", kOpenAfXdp, false},
 #ifdef WEFT_HAVE_DPDK
     {"dpdk", "net_null", &port::open_dpdk_port, false},
 #endif
 };
 
 using Options = std::vector<std::pair<std::string, std::string>>;
-using PortResult = Result<std::unique_ptr<engine::Port>>;
 
 PortResult wrap_pcap(std::unique_ptr<engine::Port> inner, const Options& options) {
   if (options.size() != 1 || options[0].first != "pcap")

@@ -60,6 +60,8 @@ constexpr WireRow kWires[] = {
     {"dpdk", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ""},
     {"dpdk_lossy", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", kFaults},
     {"af_packet", "roce+af_packet:wire?", ""},
+    {"af_xdp", "roce+af_xdp:wire?", ""},
+    {"af_xdp_lossy", "roce+af_xdp:wire?", kFaults},
     {"srd_udp", "srd+udp:lo", ""},
     {"srd_udp_rails", "srd+udp:lo", ",rails=lo"},
     {"srd_shm", "srd+shm:*", ""},
@@ -71,6 +73,8 @@ constexpr WireRow kWires[] = {
     {"srd_dpdk", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ""},
     {"srd_dpdk_lossy", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", kFaults},
     {"srd_af_packet", "srd+af_packet:wire?", ""},
+    {"srd_af_xdp", "srd+af_xdp:wire?", ""},
+    {"srd_af_xdp_lossy", "srd+af_xdp:wire?", kFaults},
     {"ibverbs", "ibverbs", ""},
 };
 
@@ -95,13 +99,20 @@ Ground::Ground(Wire wire) {
     for (const DeviceListing& listed : list_devices())
       if (listed.spec.find("+dpdk:") != listed.spec.npos) missing_.clear();
   }
-  if (device.find("+af_packet:") == device.npos) return;
+  const bool xdp = device.find("+af_xdp:") != device.npos;
+  if (xdp)
+    for (const DeviceListing& listed : list_devices())
+      if (listed.reason.find("without libxdp") != std::string::npos)
+        missing_ = "built without libxdp-dev";
+  if (!missing_.empty() || (!xdp && device.find("+af_packet:") == device.npos)) return;
   own_ = std::make_unique<Namespace>();
+  // The largest that an XDP program lets through, less some; raw frames do with what is usual.
+  const std::string mtu = xdp ? " mtu 3400" : "";
   const bool there =
-      *own_ && std::system(
-                   "ip link add wire0 type veth peer name wire1 && "
-                   "ip link set wire0 up && ip addr add 10.80.0.1/24 dev wire0 && "
-                   "ip link set wire1 up && ip addr add 10.80.0.2/24 dev wire1") == 0;
+      *own_ && std::system(("ip link add wire0" + mtu + " type veth peer name wire1" + mtu +
+                            " && ip link set wire0 up && ip addr add 10.80.0.1/24 dev wire0 && "
+                            "ip link set wire1 up && ip addr add 10.80.0.2/24 dev wire1")
+                               .c_str()) == 0;
   if (!there) missing_ = "a network namespace with a veth needs root";
 }
 
@@ -241,7 +252,9 @@ void step(const QueuePair& qp, const QueuePairAttributes& change) {
 
 }  // namespace
 
-void connect(const QueuePair& a, const QueuePair& b, const Walk& walk) {
+void connect(const QueuePair& a, const QueuePair& b, const Walk& wish) {
+  Walk walk = wish;
+  walk.mtu = std::min(wish.mtu, a.device().attributes().active_mtu);
   if (a.state() == QpState::reset) step(a, to_init(walk));
   if (b.state() == QpState::reset) step(b, to_init(walk));
   step(a, to_rtr(walk, b, walk.psn_b));

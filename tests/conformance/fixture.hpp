@@ -37,6 +37,8 @@ enum class Wire : uint8_t {
   dpdk,
   dpdk_lossy,
   af_packet,
+  af_xdp,
+  af_xdp_lossy,
   srd_udp,
   srd_udp_rails,
   srd_shm,
@@ -48,6 +50,8 @@ enum class Wire : uint8_t {
   srd_dpdk,
   srd_dpdk_lossy,
   srd_af_packet,
+  srd_af_xdp,
+  srd_af_xdp_lossy,
   ibverbs,
 };
 std::string_view name(Wire wire);
@@ -58,8 +62,8 @@ inline bool is_srd(Wire wire) { return name(wire).starts_with("srd_"); }
 // process and this call, so tests that run at the same time do not meet.
 std::string device_string(Wire wire);
 
-// What must be there around a test: for af_packet two interfaces joined by a wire, in a network
-// namespace that lasts as long as this.
+// What must be there around a test: for af_packet and af_xdp two interfaces joined by a wire, in a
+// network namespace that lasts as long as this.
 class Ground {
  public:
   explicit Ground(Wire wire);
@@ -93,14 +97,16 @@ class Ground {
 #define WEFT_ON_OUR_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp)       \
   WEFT_ON_WIRE(body, text, shm)       \
-  WEFT_ON_WIRE(body, text, dpdk)
+  WEFT_ON_WIRE(body, text, dpdk)      \
+  WEFT_ON_WIRE(body, text, af_xdp)
 #define WEFT_ON_EACH_PORT(body, text) \
   WEFT_ON_OUR_PORTS(body, text)       \
   WEFT_ON_IBVERBS(body, text)
 #define WEFT_ON_LOSSY_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp_lossy)   \
   WEFT_ON_WIRE(body, text, shm_lossy)   \
-  WEFT_ON_WIRE(body, text, dpdk_lossy)
+  WEFT_ON_WIRE(body, text, dpdk_lossy)  \
+  WEFT_ON_WIRE(body, text, af_xdp_lossy)
 #define WEFT_ON_OUR_WIRES(body, text)    \
   WEFT_ON_OUR_PORTS(body, text)          \
   WEFT_ON_LOSSY_PORTS(body, text)        \
@@ -119,11 +125,13 @@ class Ground {
   WEFT_ON_SHARED_SRD(body, text)          \
   WEFT_ON_WIRE(body, text, srd_udp_rails) \
   WEFT_ON_WIRE(body, text, srd_dpdk)      \
-  WEFT_ON_WIRE(body, text, srd_af_packet)
-#define WEFT_ON_LOSSY_SRD(body, text)     \
-  WEFT_ON_WIRE(body, text, srd_udp_lossy) \
-  WEFT_ON_WIRE(body, text, srd_shm_lossy) \
-  WEFT_ON_WIRE(body, text, srd_dpdk_lossy)
+  WEFT_ON_WIRE(body, text, srd_af_packet) \
+  WEFT_ON_WIRE(body, text, srd_af_xdp)
+#define WEFT_ON_LOSSY_SRD(body, text)      \
+  WEFT_ON_WIRE(body, text, srd_udp_lossy)  \
+  WEFT_ON_WIRE(body, text, srd_shm_lossy)  \
+  WEFT_ON_WIRE(body, text, srd_dpdk_lossy) \
+  WEFT_ON_WIRE(body, text, srd_af_xdp_lossy)
 #define WEFT_ON_SRD_WIRES(body, text)        \
   WEFT_ON_SRD_PORTS(body, text)              \
   WEFT_ON_LOSSY_SRD(body, text)              \
@@ -211,7 +219,7 @@ class Buffer {
 
 // How two queue pairs are connected. The time-out is short where losses are planted.
 struct Walk {
-  uint32_t mtu = 1024;
+  uint32_t mtu = 1024;  // or the device's active_mtu, where that is less
   Psn psn_a{0x123456};
   Psn psn_b{0x654321};
   uint8_t max_rd_atomic = 16;

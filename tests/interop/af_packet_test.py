@@ -45,13 +45,14 @@ def far(holder):
 
 
 class Veth(exchanges.Exchanges):
+    close_device = "roce+af_packet:w0"
     far_device = None
 
     @classmethod
     def setUpClass(cls):
         holder = add_namespace(cls)
         add_veth(cls, holder)
-        ends = {exchanges.start_weft(cls, "close"): "roce+af_packet:w0",
+        ends = {exchanges.start_weft(cls, "close"): cls.close_device,
                 exchanges.start_weft(cls, "far", far(holder), FAR): cls.far_device}
         cls.wire = exchanges.Wire(ends)
 

@@ -17,7 +17,7 @@ SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 # What software providers and ports may include.
 SOFTWARE = ("verbs driver engine congestion wire memory base "
-            "port_udp port_shm port_sim port_dpdk port_af_packet port_middleware")
+            "port_udp port_shm port_sim port_dpdk port_af_packet port_af_xdp port_middleware")
 PORT = "engine wire memory base"
 
 # Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
@@ -47,13 +47,15 @@ MAY_INCLUDE = {
     "port_ethernet": PORT,
     "port_dpdk": PORT + " port_ethernet",
     "port_af_packet": PORT + " port_ethernet",
+    "port_af_xdp": PORT + " port_ethernet",
     "examples": "sim",
     "bench": "base",
     "simulator": "base congestion sim",  # bench/sim: the program weft_sim
     "coll": "base collective",  # bench/coll: the program weft_coll
     "switch": "base wire congestion engine sim port_udp",  # bench/switch: the program weft_switch
     "script": "base wire engine verbs software",  # bench/script: the program weft_script
-    "floors": "base port_udp port_shm engine wire memory",  # bench/raw_*: what lies below the API
+    # bench/raw_*: what lies below the API
+    "floors": "base port_udp port_shm port_af_xdp engine wire memory",
     "tests": None,  # everything
 }
 

@@ -2,8 +2,6 @@
 // Frames out of the ring and into a raw socket. See af_packet_port.hpp.
 #include "providers/port/af_packet/af_packet_port.hpp"
 
-#include <arpa/inet.h>
-#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -17,12 +15,13 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/membership.hpp"
 #include "providers/port/ethernet/framing.hpp"
+#include "providers/port/ethernet/placeholder.hpp"
 
 namespace weft::port {
 namespace {
 
 using af_packet::Arrival;
-using af_packet::Interface;
+using ethernet::Interface;
 
 constexpr uint32_t kTransportHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
 constexpr size_t kPieces = 2 + engine::kMaxSpans + 1;        // outer headers, head, spans, tail
@@ -64,39 +63,10 @@ Result<int> open_sender(const Interface& interface) {
   return failed(Code::io_error, "a socket to send through");
 }
 
-// Takes the UDP port and never reads: its filter drops everything. An address that the kernel does
-// not have needs none; the descriptor is -1 then.
-Result<int> hold_udp_port(const Gid& address, int scope, uint16_t udp_port) {
-  const bool v4 = address.is_ipv4();
-  const int socket = ::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in v4_address{};
-  v4_address.sin_family = AF_INET;
-  v4_address.sin_port = htons(udp_port);
-  std::memcpy(&v4_address.sin_addr, &address.bytes[12], 4);
-  sockaddr_in6 v6_address{};
-  v6_address.sin6_family = AF_INET6;
-  v6_address.sin6_port = htons(udp_port);
-  v6_address.sin6_scope_id = static_cast<uint32_t>(scope);
-  std::memcpy(&v6_address.sin6_addr, address.bytes.data(), 16);
-  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog filter = {1, &nothing};
-  if (socket < 0 || ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
-    return failed(Code::io_error, "a socket to hold the UDP port");
-  const auto* const where = v4 ? reinterpret_cast<const sockaddr*>(&v4_address)
-                               : reinterpret_cast<const sockaddr*>(&v6_address);
-  if (::bind(socket, where, v4 ? sizeof v4_address : sizeof v6_address) == 0) return socket;
-  const int error = errno;
-  ::close(socket);
-  if (error == EADDRNOTAVAIL) return -1;
-  return Error{Code::address_in_use, "af_packet: UDP port " + std::to_string(udp_port) + " of " +
-                                         to_string(address) + " is taken (" + std::strerror(error) +
-                                         "): another device, or roce+udp, has it"};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOptions& options) {
-  Result<Interface> interface = af_packet::find_interface(options.where);
+  Result<Interface> interface = ethernet::find_interface(options.where, "af_packet");
   if (!interface) return interface.error();
   for (const auto& [key, value] : options.options) {
     const Result<Gid> address = parse_gid(value);
@@ -111,7 +81,7 @@ Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOpti
   Result<af_packet::Ring> ring = af_packet::Ring::open(*interface, options.udp_port);
   if (!ring) return ring.error();
   const Result<int> placeholder =
-      hold_udp_port(interface->address, interface->index, options.udp_port);
+      ethernet::hold_udp_port(interface->address, interface->index, options.udp_port, "af_packet");
   if (!placeholder) return placeholder.error();
   const Result<int> sender = open_sender(*interface);
   if (!sender) {
@@ -176,7 +146,11 @@ void AfPacketPort::leave(const Gid& group) noexcept {
 // ---- receiving
 
 size_t AfPacketPort::receive(std::span<engine::Frame> frames) noexcept {
-  if (!looped_.empty()) return receive_looped(frames);
+  if (!looped_.empty()) {
+    const size_t own = looped_.receive(frames);
+    counters_.rx_frames += own;
+    return own;
+  }
   const size_t room = std::min(frames.size(), kBurst);
   size_t count = 0;
   while (count < room && used_up_ < kBurst) {
@@ -247,26 +221,10 @@ void AfPacketPort::take_segment(engine::Frame& frame) noexcept {
   train_.left -= frame.length;
 }
 
-size_t AfPacketPort::receive_looped(std::span<engine::Frame> frames) noexcept {
-  lent_looped_.swap(looped_);
-  const size_t count = std::min(frames.size(), lent_looped_.size());
-  for (size_t i = 0; i < count; ++i) {
-    const Looped& one = lent_looped_[i];
-    frames[i] = {};
-    frames[i].path = &one.path;
-    frames[i].bytes = one.bytes.data();
-    frames[i].length = static_cast<uint32_t>(one.bytes.size());
-    frames[i].ip_id = one.ip_id;
-    frames[i].ecn = one.ecn;
-  }
-  counters_.rx_frames += count;
-  return count;
-}
-
 void AfPacketPort::release(std::span<const engine::Frame>) noexcept {
   ring_.release(used_up_);
   used_up_ = 0;
-  lent_looped_.clear();
+  looped_.release();
 }
 
 // ---- sending
@@ -289,29 +247,16 @@ size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept 
       if (asked == ethernet::Neighbours::Asked::waiting) return taken;
       counters_.tx_no_neighbour += run;
     } else if (destination == address()) {
-      for (size_t i = 0; i < run; ++i) loop_back(frames[taken + i]);
+      for (size_t i = 0; i < run; ++i) looped_.add(frames[taken + i]);
     } else {
       const size_t sent = send(frames.subspan(taken, run), *to);
       if (group && groups_.has(destination))
-        for (size_t i = 0; i < sent; ++i) loop_back(frames[taken + i]);
+        for (size_t i = 0; i < sent; ++i) looped_.add(frames[taken + i]);
       if (sent < run) return taken + sent;
     }
     taken += run;
   }
   return taken;
-}
-
-// One that finds no room is lost, as on a wire.
-void AfPacketPort::loop_back(const engine::TxFrame& frame) noexcept {
-  if (looped_.size() == kMostLooped) return;
-  Looped one{*frame.path, {}, frame.ip_id, frame.ecn};
-  const auto add = [&](const std::byte* data, size_t size) {
-    one.bytes.insert(one.bytes.end(), data, data + size);
-  };
-  add(frame.head, frame.head_length);
-  for (uint32_t i = 0; i < frame.span_count; ++i) add(frame.spans[i].data, frame.spans[i].length);
-  add(frame.tail, frame.tail_length);
-  looped_.push_back(std::move(one));
 }
 
 // Returns how many frames are sent, or lost because the kernel refuses them for good.

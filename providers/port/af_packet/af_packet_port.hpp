@@ -14,6 +14,8 @@
 #include "lib/engine/port.hpp"
 #include "providers/port/af_packet/ring.hpp"
 #include "providers/port/ethernet/groups.hpp"
+#include "providers/port/ethernet/interface.hpp"
+#include "providers/port/ethernet/loop_back.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
 
 namespace weft::port {
@@ -21,7 +23,7 @@ namespace weft::port {
 class AfPacketPort final : public engine::Port {
  public:
   // `sender`: a raw socket that sends on the interface. `placeholder`: what holds the UDP port.
-  AfPacketPort(const af_packet::Interface& interface, af_packet::Ring ring, int sender,
+  AfPacketPort(const ethernet::Interface& interface, af_packet::Ring ring, int sender,
                int placeholder, uint16_t udp_port);
   ~AfPacketPort() override;
 
@@ -40,7 +42,6 @@ class AfPacketPort final : public engine::Port {
 
  private:
   static constexpr size_t kBurst = 64;
-  static constexpr size_t kMostLooped = kBurst;
 
   struct Counters {
     uint64_t rx_frames = 0, tx_frames = 0;
@@ -59,20 +60,11 @@ class AfPacketPort final : public engine::Port {
     uint32_t segment = 0;
     uint16_t ip_id = 0;
   };
-  // A frame to our own address, which no wire brings back.
-  struct Looped {
-    engine::Path path;
-    std::vector<std::byte> bytes;
-    uint16_t ip_id = 0;
-    uint8_t ecn = 0;
-  };
 
   bool change_membership(const Gid& group, bool join) const noexcept;
   bool begin_train() noexcept;
   bool accept(const af_packet::Arrival& arrival) noexcept;
   void take_segment(engine::Frame& frame) noexcept;
-  size_t receive_looped(std::span<engine::Frame> frames) noexcept;
-  void loop_back(const engine::TxFrame& frame) noexcept;
   size_t send(std::span<const engine::TxFrame> frames, const wire::MacAddress& to) noexcept;
   void say_neighbours() noexcept;
 
@@ -89,7 +81,7 @@ class AfPacketPort final : public engine::Port {
   Train train_;
   size_t used_up_ = 0;  // arrivals that the frames lent now were cut from, the one at hand apart
   std::array<engine::Path, kBurst> paths_{};
-  std::vector<Looped> looped_, lent_looped_;
+  ethernet::LoopBack looped_;
   std::vector<mmsghdr> messages_;
   std::vector<iovec> pieces_;
   std::vector<std::array<std::byte, wire::kMaxOuterLength>> headers_;

@@ -104,7 +104,7 @@ Ring::~Ring() {
   if (socket_ >= 0) ::close(socket_);
 }
 
-Result<Ring> Ring::open(const Interface& interface, uint16_t udp_port) {
+Result<Ring> Ring::open(const ethernet::Interface& interface, uint16_t udp_port) {
   Ring ring;
   ring.socket_ = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (ring.socket_ < 0) return failed("socket");

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "providers/port/af_packet/interface.hpp"
+#include "providers/port/ethernet/interface.hpp"
 #include "weft/result.hpp"
 
 namespace weft::port::af_packet {
@@ -32,7 +32,7 @@ class Ring {
   ~Ring();
 
   // Errors: permission_denied (CAP_NET_RAW), io_error, no_memory.
-  static Result<Ring> open(const Interface& interface, uint16_t udp_port);
+  static Result<Ring> open(const ethernet::Interface& interface, uint16_t udp_port);
 
   // The next frame, if there is one.
   bool next(Arrival& arrival) noexcept;

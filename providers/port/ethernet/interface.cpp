@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See interface.hpp.
-#include "providers/port/af_packet/interface.hpp"
+#include "providers/port/ethernet/interface.hpp"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -15,7 +15,7 @@
 #include <cstring>
 #include <memory>
 
-namespace weft::port::af_packet {
+namespace weft::port::ethernet {
 namespace {
 
 Gid ipv4_gid(const void* address) {
@@ -72,22 +72,21 @@ void find_gateway(const std::string& name, Interface& interface) {
 
 }  // namespace
 
-Result<Interface> find_interface(const std::string& name) {
+Result<Interface> find_interface(const std::string& name, const std::string& port) {
   Interface interface;
   ifreq request{};
   if (name.empty() || name.size() >= sizeof request.ifr_name)
-    return Error{Code::invalid_argument, "af_packet:INTERFACE wants the name of an interface"};
+    return Error{Code::invalid_argument, port + ":INTERFACE wants the name of an interface"};
   std::memcpy(request.ifr_name, name.c_str(), name.size());
   const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const auto known = [&](unsigned long what) { return ::ioctl(any, what, &request) == 0; };
   const std::unique_ptr<const int, void (*)(const int*)> closing(&any, [](auto* s) { close(*s); });
-  if (!known(SIOCGIFINDEX))
-    return Error{Code::not_found, "af_packet: there is no interface " + name};
+  if (!known(SIOCGIFINDEX)) return Error{Code::not_found, port + ": there is no interface " + name};
   interface.index = request.ifr_ifindex;
   if (!known(SIOCGIFFLAGS) || (request.ifr_flags & IFF_UP) == 0)
-    return Error{Code::not_found, "af_packet: " + name + " is down: ip link set " + name + " up"};
+    return Error{Code::not_found, port + ": " + name + " is down: ip link set " + name + " up"};
   if (!known(SIOCGIFHWADDR) || request.ifr_hwaddr.sa_family != ARPHRD_ETHER)
-    return Error{Code::not_supported, "af_packet: " + name + " is no Ethernet"};
+    return Error{Code::not_supported, port + ": " + name + " is no Ethernet"};
   std::memcpy(interface.mac.data(), request.ifr_hwaddr.sa_data, interface.mac.size());
   if (known(SIOCGIFMTU)) interface.mtu = static_cast<uint32_t>(request.ifr_mtu);
   find_address(name, interface);
@@ -95,4 +94,4 @@ Result<Interface> find_interface(const std::string& name) {
   return interface;
 }
 
-}  // namespace weft::port::af_packet
+}  // namespace weft::port::ethernet

@@ -9,7 +9,7 @@
 #include "lib/wire/encapsulation.hpp"
 #include "weft/result.hpp"
 
-namespace weft::port::af_packet {
+namespace weft::port::ethernet {
 
 struct Interface {
   int index = 0;
@@ -20,7 +20,8 @@ struct Interface {
   Gid gateway;         // of the interface's default route (IPv4); all zero: none
 };
 
-// Errors: not_found (no such interface, or it is down), not_supported (no Ethernet).
-Result<Interface> find_interface(const std::string& name);
+// For messages: `port`, "af_packet". Errors: not_found (no such interface, or it is down),
+// not_supported (no Ethernet).
+Result<Interface> find_interface(const std::string& name, const std::string& port);
 
-}  // namespace weft::port::af_packet
+}  // namespace weft::port::ethernet

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What AF_XDP can do between two interfaces of this machine that are joined by a wire: the floor
+// that roce+af_xdp is compared with. One process fills buffers (their headers only) and sends, the
+// other receives, reads a header and gives the buffer back; no protocol.
+//
+//   raw_af_xdp --from w0 --to w1 --size 1082                 frames and bytes per second that
+//   arrive raw_af_xdp --from w0 --to w1 --size 64 --mode lat        ping-pong; median half round
+//   trip in us
+//   --seconds 1, --xdp native|generic, --busy-poll MICROSECONDS
+//
+// The rings are those of the port (providers/port/af_xdp/socket.hpp), which are the kernel's behind
+// libxdp. A wire to try it with, as root: `ip link add w0 type veth peer name w1`, both up.
+#include <net/if.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/wire/encapsulation.hpp"
+#include "providers/port/af_xdp/redirect.hpp"
+#include "providers/port/af_xdp/socket.hpp"
+
+namespace {
+
+using namespace weft;
+using port::af_xdp::Mode;
+using port::af_xdp::Redirect;
+using port::af_xdp::Socket;
+
+constexpr size_t kBurst = 64;
+
+struct Options {
+  std::string from = "w0", to = "w1", mode = "bw";
+  uint32_t size = 1082;
+  uint32_t busy_poll_us = 0;
+  double seconds = 1;
+  Mode xdp = Mode::automatic;
+};
+
+// Shared by both processes.
+struct Board {
+  volatile bool stop = false;
+  volatile uint64_t frames = 0;
+  double seconds = 0;
+  double median_us = 0;
+};
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "raw_af_xdp: %s\n", what.c_str());
+  std::exit(1);
+}
+
+double seconds_now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot pin to a core");
+}
+
+Gid address_of(int end) { return Gid::from_ipv4(10, 99, 0, static_cast<uint8_t>(end + 1)); }
+
+struct End {
+  std::unique_ptr<Socket> socket;
+  Redirect redirect;
+  std::array<std::byte, wire::kMaxOuterLength> header{};
+  uint32_t header_length = 0;
+  uint32_t size = 0;
+
+  End(const Options& options, int end) : size(options.size) {
+    const std::string& name = end == 0 ? options.from : options.to;
+    Result<std::unique_ptr<Socket>> opened =
+        Socket::open({.interface = name, .busy_poll_us = options.busy_poll_us});
+    if (!opened) fail(opened.error().message);
+    socket = *std::move(opened);
+    Result<Redirect> attached = Redirect::attach(static_cast<int>(if_nametoindex(name.c_str())), 0,
+                                                 socket->fd(), address_of(end), 4791, options.xdp);
+    if (!attached) fail(attached.error().message);
+    redirect = *std::move(attached);
+    wire::Outer outer;
+    outer.mac_destination.fill(0xFF);  // whoever is at the other end
+    outer.source = address_of(end);
+    outer.destination = address_of(1 - end);
+    outer.source_port = 0xC000;
+    outer.destination_port = 4791;
+    outer.hop_limit = 64;
+    header_length =
+        static_cast<uint32_t>(wire::emit_outer(header.data(), outer, size > 42 ? size - 42 : 0));
+  }
+
+  size_t send(size_t wanted) {
+    std::array<uint32_t, kBurst> lengths;
+    const size_t room = socket->take_buffers(wanted);
+    for (size_t i = 0; i < room; ++i) {
+      std::copy_n(header.data(), header_length, socket->buffer(i));
+      lengths[i] = std::max(size, header_length);
+    }
+    socket->send({lengths.data(), room});
+    return room;
+  }
+
+  size_t receive() {
+    std::array<Socket::Arrival, kBurst> arrivals;
+    const size_t count = socket->receive(arrivals);
+    unsigned seen = 0;
+    for (size_t i = 0; i < count; ++i) seen += static_cast<unsigned>(arrivals[i].bytes[42 - 1]);
+    if (seen == 0xFFFFFFFF) std::puts("");  // so that the bytes are read
+    socket->give_back({arrivals.data(), count});
+    if (count == 0 && socket->unsent()) socket->kick();
+    return count;
+  }
+};
+
+void stream(End& end, int which, const Options& options, Board& board) {
+  const double begin = seconds_now();
+  if (which == 0) {
+    while (seconds_now() < begin + options.seconds) (void)end.send(kBurst);
+    board.stop = true;
+    return;
+  }
+  uint64_t frames = 0;
+  while (!board.stop) frames += end.receive();
+  board.frames = frames;
+  board.seconds = seconds_now() - begin;
+}
+
+void ping_pong(End& end, int which, const Options& options, Board& board) {
+  std::vector<double> times;
+  const double begin = seconds_now();
+  while (!board.stop) {
+    const double start = seconds_now();
+    if (which == 0) (void)end.send(1);
+    while (end.receive() == 0)
+      if (board.stop) return;
+    if (which == 1) (void)end.send(1);
+    if (which == 1) continue;
+    times.push_back((seconds_now() - start) / 2 * 1e6);
+    board.stop = seconds_now() > begin + options.seconds;
+  }
+  if (times.empty()) return;
+  std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
+  board.median_us = times[times.size() / 2];
+}
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string key = argv[i], value = argv[i + 1];
+    if (key == "--from")
+      o.from = value;
+    else if (key == "--to")
+      o.to = value;
+    else if (key == "--mode" && (value == "bw" || value == "lat"))
+      o.mode = value;
+    else if (key == "--size")
+      o.size = static_cast<uint32_t>(std::atoi(value.c_str()));
+    else if (key == "--seconds")
+      o.seconds = std::atof(value.c_str());
+    else if (key == "--busy-poll")
+      o.busy_poll_us = static_cast<uint32_t>(std::atoi(value.c_str()));
+    else if (key == "--xdp")
+      o.xdp = value == "native" ? Mode::native : Mode::generic;
+    else
+      fail("unknown " + key + " " + value + "; the head of raw_af_xdp.cpp lists what there is");
+  }
+  if (argc % 2 == 0) fail("an option without a value");
+  if (o.size > Socket::kMostBytes) fail("--size: at most " + std::to_string(Socket::kMostBytes));
+  return o;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  void* const shared =
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) fail("no shared memory");
+  Board& board = *new (shared) Board;
+  int ready[2];
+  if (pipe(ready) != 0) fail("no pipe");
+  const pid_t child = fork();
+  const int which = child == 0 ? 1 : 0;
+  pin(which);
+  End end(options, which);
+  char byte = 0;
+  if (child == 0 ? write(ready[1], &byte, 1) != 1 : read(ready[0], &byte, 1) != 1)
+    fail("the other process is gone");
+  options.mode == "lat" ? ping_pong(end, which, options, board)
+                        : stream(end, which, options, board);
+  if (child == 0) return 0;
+  waitpid(child, nullptr, 0);
+  if (options.mode == "lat") {
+    std::printf("%.2f us\n", board.median_us);
+    return 0;
+  }
+  const double rate = static_cast<double>(board.frames) / std::max(board.seconds, 1e-9);
+  std::printf("%.0f frames/s %.1f MB/s\n", rate, rate * options.size / 1e6);
+  return 0;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The af_xdp port: RoCEv2 frames between an interface and buffers of this process, past the
+// kernel's stack but beside it: roce+af_xdp:eth0. An XDP program takes frames to our address and
+// UDP port off the interface's queue; everything else stays the kernel's. Needs CAP_NET_RAW,
+// CAP_NET_ADMIN and CAP_BPF.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/base/link_watch.hpp"
+#include "lib/engine/port.hpp"
+#include "providers/port/af_xdp/neighbour_socket.hpp"
+#include "providers/port/af_xdp/redirect.hpp"
+#include "providers/port/af_xdp/socket.hpp"
+#include "providers/port/ethernet/groups.hpp"
+#include "providers/port/ethernet/interface.hpp"
+#include "providers/port/ethernet/loop_back.hpp"
+#include "providers/port/ethernet/neighbours.hpp"
+
+namespace weft::port {
+
+class AfXdpPort final : public engine::Port {
+ public:
+  struct Parts {
+    ethernet::Interface interface;
+    std::unique_ptr<af_xdp::Socket> socket;
+    af_xdp::Redirect redirect;
+    af_xdp::NeighbourSocket neighbours;
+    int placeholder = -1;  // what holds the UDP port
+    uint16_t udp_port = 0;
+  };
+  explicit AfXdpPort(Parts parts);
+  ~AfXdpPort() override;
+
+  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  Gid address() const noexcept override { return neighbours_.self().address; }
+  Result<void> join(const Gid& group) override;
+  void leave(const Gid& group) noexcept override;
+  size_t receive(std::span<engine::Frame> frames) noexcept override;
+  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  void finish_wait() noexcept override;
+  int news_fd() const noexcept override { return watch_.fd(); }
+  std::optional<EventType> next_news() noexcept override { return watch_.next(); }
+  void append_counters(std::vector<Counter>& counters) const override;
+
+ private:
+  static constexpr size_t kBurst = 64;
+
+  struct Counters {
+    uint64_t rx_frames = 0, tx_frames = 0;
+    uint64_t rx_foreign = 0;    // to a group that nobody here has joined
+    uint64_t rx_malformed = 0;  // outer headers that must not be believed
+    uint64_t rx_neighbour = 0, tx_neighbour = 0;
+    uint64_t tx_no_neighbour = 0;  // nobody answers for the address
+    uint64_t tx_unreadable = 0;    // the memory to send from is gone
+    uint64_t tx_too_long = 0;      // more than a buffer holds
+  };
+
+  bool take(const af_xdp::Socket::Arrival& arrival, engine::Frame& frame,
+            engine::Path& path) noexcept;
+  uint32_t fill(std::byte* begin, const engine::TxFrame& frame,
+                const wire::MacAddress& to) noexcept;
+  const wire::MacAddress* find(const Gid& destination) noexcept;
+  void talk_to_neighbours() noexcept;
+
+  const ethernet::Interface interface_;
+  // The program goes before the socket that it sends to.
+  std::unique_ptr<af_xdp::Socket> socket_;
+  af_xdp::Redirect redirect_;
+  af_xdp::NeighbourSocket neighbour_socket_;
+  ethernet::Neighbours neighbours_;
+  engine::Capabilities capabilities_;
+  const uint16_t udp_port_;
+  const int placeholder_;
+  ethernet::Groups groups_;
+  ethernet::LoopBack looped_;
+  base::LinkWatch watch_;
+  Counters counters_;
+  uint32_t idle_ = 0;
+  wire::MacAddress everybody_{};  // of the group that find() was asked for last
+  size_t lent_ = 0;
+  std::array<af_xdp::Socket::Arrival, kBurst> arrivals_{};
+  std::array<engine::Path, kBurst> paths_{};
+  std::array<uint32_t, kBurst> lengths_{};
+};
+
+// Errors: invalid_argument, not_found, permission_denied, address_in_use, not_supported, no_memory,
+// io_error, each saying what to do.
+Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options);
+
+}  // namespace weft::port

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The af_xdp port on a veth pair in a namespace: what it writes is what the other end reads, what
+// is not its own stays the kernel's, nothing is left behind by a process that is killed, and what
+// it cannot open it explains. Whole protocols over it: tests/conformance.
+// ctest: serial
+// link: port_af_packet
+#include "providers/port/af_xdp/af_xdp_port.hpp"
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "providers/port/af_packet/af_packet_port.hpp"
+#include "tests/unit/udp_frames.hpp"
+
+using namespace udp_test;
+
+namespace {
+
+Result<std::unique_ptr<Port>> open_xdp(const std::string& where, const std::string& address = {},
+                                       Keys keys = {}) {
+  if (!address.empty()) keys.emplace_back("address", address);
+  return port::open_af_xdp_port({where, keys});
+}
+
+std::unique_ptr<Port> need(Result<std::unique_ptr<Port>> port) {
+  INFO((port ? "" : port.error().message));
+  REQUIRE(port.ok());
+  return std::move(*port);
+}
+
+// Two interfaces, w0 and w1, joined by a wire.
+struct Veth {
+  Namespace own;
+  bool there = own && std::system(
+                          "ip link add w0 type veth peer name w1 && ip link set w0 up && "
+                          "ip link set w1 up && ip addr add 10.79.0.9/24 dev w0") == 0;
+};
+
+// Until `to` hears from `from`, which asks for its MAC address first.
+void introduce(Port& from, Port& to) {
+  const Path path = path_between(from, to);
+  const Bytes bytes = frame_bytes(0, 32);
+  const TxFrame frame[1] = {whole_frame(path, bytes)};
+  engine::Frame some[4];
+  while (from.transmit(frame) == 0) {
+    to.release({some, to.receive(some)});
+    from.release({some, from.receive(some)});
+    (void)drain(to, 0);
+  }
+  REQUIRE(drain(to, 1).size() == 1);
+}
+
+void check_frames(Port& a, Port& b) {
+  Path path = path_between(a, b, 0xDEAF);
+  path.traffic_class = 0x68;
+  path.hop_limit = 33;
+  std::vector<Bytes> bytes;
+  std::vector<TxFrame> frames;
+  for (uint32_t i = 0; i < 60; ++i) bytes.push_back(frame_bytes(i, 16 + i * 17));
+  for (uint32_t i = 0; i < 60; ++i) {
+    frames.push_back(whole_frame(path, bytes[i], static_cast<uint16_t>(i)));
+    frames.back().ecn = i % 4;
+  }
+  REQUIRE(a.transmit(frames) == 60);
+  const std::vector<Got> got = drain(b, 60);
+  REQUIRE(got.size() == 60);
+  for (uint32_t i = 0; i < 60; ++i) {
+    CHECK(got[i].bytes == bytes[i]);
+    CHECK((got[i].ip_id_known && (got[i].ip_id == i || !a.address().is_ipv4())));
+    CHECK(got[i].ecn == i % 4);
+    CHECK(got[i].path.source == a.address());
+    CHECK(got[i].path.source_port == 0xDEAF);
+    CHECK(got[i].path.hop_limit == 33);
+    CHECK(got[i].path.traffic_class == (0x68 | i % 4));
+  }
+}
+
+}  // namespace
+
+#define WEFT_NEEDS_VETH(name) \
+  const Veth veth;            \
+  if (!veth.there) WEFT_SKIP(name, "a network namespace needs root")
+
+TEST_CASE("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)") {
+  WEFT_NEEDS_VETH("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)");
+  const auto [near, far] =
+      GENERATE(std::pair("10.79.0.1", "10.79.0.2"), std::pair("fd00::1", "fd00::2"));
+  const std::string mode = GENERATE("native", "generic");
+  const auto a = need(open_xdp("w0", near, {{"mode", mode}}));
+  const auto b = need(open_xdp("w1", far, {{"mode", mode}, {"busy_poll", "20"}}));
+  CHECK(a->capabilities().integrity_bits == 32);
+  CHECK(a->capabilities().active_mtu == 1024);
+  CHECK(counter(*a, "af_xdp_generic") == (mode == "generic"));
+  introduce(*a, *b);
+  check_frames(*a, *b);
+  check_frames(*b, *a);
+  CHECK(counter(*b, "af_xdp_rx_malformed") == 0);
+}
+
+TEST_CASE("af_xdp: buffers go round: many more frames than there are") {
+  WEFT_NEEDS_VETH("af_xdp: buffers go round: many more frames than there are");
+  const auto a = need(open_xdp("w0", "10.79.0.1"));
+  const auto b = need(open_xdp("w1", "10.79.0.2"));
+  introduce(*a, *b);
+  const Path path = path_between(*a, *b);
+  uint32_t received = 0;
+  for (uint32_t sent = 0; sent < 20'000; sent += 50) {
+    std::vector<Bytes> bytes;
+    std::vector<TxFrame> frames;
+    for (uint32_t i = 0; i < 50; ++i) bytes.push_back(frame_bytes(sent + i, 64));
+    for (uint32_t i = 0; i < 50; ++i) frames.push_back(whole_frame(path, bytes[i]));
+    REQUIRE(a->transmit(frames) == 50);
+    const std::vector<Got> got = drain(*b, 50);
+    REQUIRE(got.size() == 50);
+    for (uint32_t i = 0; i < 50; ++i) received += got[i].bytes == bytes[i];
+  }
+  CHECK(received == 20'000);
+}
+
+TEST_CASE("af_xdp: trains and unfinished checksums of the udp port arrive as frames") {
+  WEFT_NEEDS_VETH("af_xdp: trains and unfinished checksums of the udp port arrive as frames");
+  const auto xdp = need(open_xdp("w1", "10.79.0.2"));
+  const auto udp = open_port("10.79.0.9");
+  const uint32_t most = udp->capabilities().train_frames;
+  if (most < 20) WEFT_SKIP("af_xdp: trains", "this kernel has no UDP_SEGMENT");
+  const Path path = path_between(*udp, *xdp);
+  std::vector<Bytes> bytes;
+  std::vector<TxFrame> frames;
+  for (uint32_t i = 0; i < 40; ++i) bytes.push_back(frame_bytes(i, i % 20 == 19 ? 36 : 1040));
+  for (uint32_t i = 0; i < 40; ++i)
+    frames.push_back(whole_frame(path, bytes[i], static_cast<uint16_t>(i % 20)));
+  REQUIRE(udp->transmit(frames) == 40);
+  const std::vector<Got> got = drain(*xdp, 40);
+  REQUIRE(got.size() == 40);
+  for (uint32_t i = 0; i < 40; ++i) {
+    CHECK(got[i].bytes == bytes[i]);
+    CHECK(got[i].ip_id == i % 20);
+  }
+}
+
+TEST_CASE("af_xdp: what is for another address or UDP port stays the kernel's") {
+  WEFT_NEEDS_VETH("af_xdp: what is for another address or UDP port stays the kernel's");
+  const auto kernel = open_port("10.79.0.9");
+  const auto xdp = need(open_xdp("w0", "10.79.0.1"));
+  const auto raw = need(port::open_af_packet_port({"w1", {{"address", "10.79.0.2"}}}));
+  introduce(*raw, *xdp);
+  introduce(*raw, *kernel);
+  const Bytes bytes = frame_bytes(3, 500);
+  Path other = path_between(*raw, *xdp);
+  other.destination_port = 4793;
+  const TxFrame to_other_port[1] = {whole_frame(other, bytes)};
+  const Path own = path_between(*raw, *xdp);
+  const TxFrame to_xdp[1] = {whole_frame(own, bytes)};
+  const uint64_t before = counter(*xdp, "af_xdp_rx_frames");
+  REQUIRE(raw->transmit(to_other_port) == 1);
+  REQUIRE(raw->transmit(to_xdp) == 1);
+  CHECK(drain(*xdp, 1).size() == 1);
+  CHECK(drain(*xdp, 0).empty());
+  CHECK(counter(*xdp, "af_xdp_rx_frames") == before + 1);
+  CHECK(counter(*xdp, "af_xdp_rx_foreign") == 0);
+}
+
+TEST_CASE("af_xdp: a frame to its own address comes back") {
+  WEFT_NEEDS_VETH("af_xdp: a frame to its own address comes back");
+  const auto port = need(open_xdp("w0"));
+  const Path path = path_between(*port, *port);
+  const Bytes bytes = frame_bytes(3, 500);
+  const TxFrame frame[1] = {whole_frame(path, bytes, 7)};
+  REQUIRE(port->transmit(frame) == 1);
+  const std::vector<Got> got = drain(*port, 1);
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].bytes == bytes);
+  CHECK(got[0].ip_id == 7);
+}
+
+TEST_CASE("af_xdp: frames of the groups that were joined (C-OPS-87)") {
+  WEFT_NEEDS_VETH("af_xdp: frames of the groups that were joined (C-OPS-87)");
+  const auto xdp = need(open_xdp("w0"));
+  const auto raw = need(port::open_af_packet_port({"w1", {{"address", "10.79.0.2"}}}));
+  Path path = path_between(*raw, *xdp);
+  const Bytes bytes = frame_bytes(3, 500);
+  const Gid ours = Gid::from_ipv4(239, 129, 2, 3), twin = Gid::from_ipv4(239, 1, 2, 3);
+  const auto send = [&](engine::Port& from, const Gid& to) {
+    path.source = from.address();
+    path.destination = to;
+    const TxFrame frame[1] = {whole_frame(path, bytes)};
+    REQUIRE(from.transmit(frame) == 1);
+  };
+  REQUIRE(xdp->join(ours));
+  send(*raw, twin);
+  send(*raw, ours);
+  const std::vector<Got> got = drain(*xdp, 1);
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].path.destination == ours);
+  CHECK(counter(*xdp, "af_xdp_rx_foreign") == 1);
+  send(*xdp, ours);  // and to itself, as a member
+  CHECK(drain(*xdp, 1).size() == 1);
+  xdp->leave(ours);
+  send(*raw, ours);
+  CHECK(drain(*xdp, 0).empty());
+}
+
+TEST_CASE("af_xdp: a process that is killed leaves nothing on the interface") {
+  WEFT_NEEDS_VETH("af_xdp: a process that is killed leaves nothing on the interface");
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto port = open_xdp("w0");
+    const char answer = port.ok() ? 'y' : 'n';
+    (void)!::write(ready[1], &answer, 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char answer = 0;
+  REQUIRE(::read(ready[0], &answer, 1) == 1);
+  REQUIRE(answer == 'y');
+  CHECK(std::system("ip link show w0 | grep -q xdp") == 0);
+  CHECK(open_xdp("w0").error().code == Code::address_in_use);
+  REQUIRE(::kill(child, SIGKILL) == 0);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  for (int tries = 0; tries < 100 && std::system("ip link show w0 | grep -q xdp") == 0; ++tries)
+    ::usleep(10'000);
+  CHECK(std::system("ip link show w0 | grep -q xdp") != 0);
+  (void)need(open_xdp("w0"));
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE("af_xdp: says what is wrong with an interface") {
+  WEFT_NEEDS_VETH("af_xdp: says what is wrong with an interface");
+  CHECK(open_xdp("nothing").error().code == Code::not_found);
+  CHECK(open_xdp("nothing").error().message == "af_xdp: there is no interface nothing");
+  CHECK(open_xdp("").error().code == Code::invalid_argument);
+  CHECK(open_xdp("w0", "no address").error().code == Code::invalid_argument);
+  CHECK(open_xdp("w0", {}, {{"mode", "fast"}}).error().message.find("mode=auto|native|generic") !=
+        std::string::npos);
+  CHECK(open_xdp("w0", {}, {{"queue", "7"}}).error().code == Code::invalid_argument);
+  CHECK(open_xdp("lo").error().code == Code::not_supported);
+  REQUIRE(std::system("ip link set w1 down") == 0);
+  CHECK(open_xdp("w1", "10.79.0.2").error().code == Code::not_found);
+  REQUIRE(std::system("ip link add q0 numrxqueues 2 type veth peer name q1 && "
+                      "ip link set q0 up && ip addr add 10.78.0.9/24 dev q0") == 0);
+  const auto many = open_xdp("q0");
+  REQUIRE_FALSE(many.ok());
+  CHECK(many.error().message.find("ethtool -L q0 combined 1") != std::string::npos);
+}
+
+TEST_CASE("af_xdp: says which privileges it needs") {
+  WEFT_NEEDS_VETH("af_xdp: says which privileges it needs");
+  int answer[2];
+  REQUIRE(::pipe(answer) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+    const auto port = open_xdp("w0");
+    const std::string text = port ? "opened" : port.error().message;
+    (void)!::write(answer[1], text.data(), text.size());
+    ::_exit(port || port.error().code != Code::permission_denied);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  char text[512] = {};
+  REQUIRE(::read(answer[0], text, sizeof text - 1) > 0);
+  INFO(text);
+  CHECK(status == 0);
+  CHECK(std::string(text).find("CAP_BPF: run as root; roce+udp needs no privilege") !=
+        std::string::npos);
+  ::close(answer[0]);
+  ::close(answer[1]);
+}
