@@ -74,12 +74,17 @@ class Runner:
             process.kill()
 
     def weft(self, program, device, *words):
+        """`device`: of both sides, or (the client's, the server's, how the server is started, its
+        address)."""
+        near, far, within, host = ((device, device, (), "127.0.0.1") if isinstance(device, str)
+                                   else device)
         port = free_port()
         file = os.path.join(self.scratch.name, "client.json")
         pathlib.Path(file).unlink(missing_ok=True)
-        common = [self.bin / program, "-d", device, "-p", port, "-D", self.seconds, *words]
-        self.pair(common, [*common, "--connect_wait", 5, "--out_json", f"--out_json_file={file}",
-                           "127.0.0.1"], settle=0.1)
+        common = ["-p", port, "-D", self.seconds, *words]
+        self.pair([*within, self.bin / program, "-d", far, *common],
+                  [self.bin / program, "-d", near, *common, "--connect_wait", 5, "--out_json",
+                   f"--out_json_file={file}", host], settle=0.1)
         try:
             return json.loads(pathlib.Path(file).read_text(encoding="utf-8"))["results"][0]
         except (OSError, ValueError, IndexError, KeyError):
@@ -95,7 +100,8 @@ def weft_latency(device, size, operation="write", *words):
 
 def flow(device):
     """What keeps the wire busy; on srd no request is without its completion."""
-    return ("-t", 256, "-l", 16, "-N") + (() if device.startswith("srd") else ("-Q", 64))
+    srd = (device if isinstance(device, str) else device[0]).startswith("srd")
+    return ("-t", 256, "-l", 16, "-N") + (() if srd else ("-Q", 64))
 
 
 def weft_bandwidth(device, size, operation="write", *words):
@@ -117,6 +123,19 @@ def raw_udp(mode, size):
         text = r.one([r.bin / "raw_udp", "--mode", mode, "--size", size, "--cores",
                       f"{r.cores[0]},{r.cores[1]}", "--seconds", r.seconds, "--json"])
         return json.loads(text)["value"] if text else None
+    return run
+
+
+def raw_af_xdp(size, payload, column):
+    """Frames of `size` bytes, of which `payload` count; --only af_xdp makes the wire."""
+    def run(r):
+        mode = "lat" if column == "us" else "bw"
+        text = r.one([r.bin / "raw_af_xdp", "--size", size, "--mode", mode, "--seconds",
+                      r.seconds])
+        if not text:
+            return None
+        first = float(text.split()[0])
+        return {"us": first, "M/s": first / 1e6, "GB/s": first * payload / 1e9}[column]
     return run
 
 

@@ -10,6 +10,7 @@ Peers that are not installed are left out and named:
 Exit code 1 if a gate that could be judged is below.
 """
 import argparse
+import atexit
 import datetime
 import json
 import os
@@ -18,9 +19,10 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
-from contenders import (MIB, RAW_SHM, Runner, libfabric_stream, pingpong, qperf, raw_shm, raw_udp,
-                        ucx, weft_bandwidth, weft_latency, weft_rate)
+from contenders import (MIB, RAW_SHM, Runner, libfabric_stream, pingpong, qperf, raw_af_xdp,
+                        raw_shm, raw_udp, ucx, weft_bandwidth, weft_latency, weft_rate)
 
 HERE = pathlib.Path(__file__).resolve().parent
 RR_SLICE = pathlib.Path("/proc/sys/kernel/sched_rr_timeslice_ms")
@@ -110,6 +112,55 @@ def srd_lines():
             lines.append(line(f"srd+{name} {text} write stream", "GB/s", weft_bandwidth(srd, size),
                               {"roce": weft_bandwidth(rc, size)}, peers_of(wire, size, "GB/s"),
                               [("best peer", ">=", 1.0)]))
+    return lines
+
+
+class Wires:
+    """A network namespace of our own with two pairs of veths: w0 and w1 side by side for AF_XDP,
+    u0 and, in a namespace of its own, u1 for the kernel's UDP. Needs root."""
+    MTU = 3400
+
+    def __init__(self):
+        # pylint: disable=consider-using-with
+        self.far = subprocess.Popen(["unshare", "--net", "sleep", "100000"])
+        atexit.register(self.far.kill)
+        time.sleep(0.2)
+        self.within = ("nsenter", "--target", str(self.far.pid), "--net")
+        self.run("ip link set lo up")
+        for near, there in (("w0", "w1"), ("u0", "u1")):
+            mtu = f"mtu {self.MTU}"
+            self.run(f"ip link add {near} {mtu} type veth peer name {there} {mtu}")
+        self.run(f"ip link set u1 netns {self.far.pid}")
+        for name, address in (("w0", "10.98.0.1"), ("w1", "10.98.0.2"), ("u0", "10.97.0.1")):
+            self.run(f"ip addr add {address}/24 dev {name}")
+            self.run(f"ip link set {name} up")
+        self.run("ip addr add 10.97.0.2/24 dev u1", self.within)
+        self.run("ip link set u1 up", self.within)
+
+    @staticmethod
+    def run(command, within=()):
+        subprocess.run([*within, *command.split()], check=True)
+
+
+def af_xdp_lines():
+    """Against raw AF_XDP with frames of the same length, and roce+udp over a veth."""
+    wires = Wires()
+    xdp = ("roce+af_xdp:w0", "roce+af_xdp:w1", (), "127.0.0.1")
+    udp = ("roce+udp:u0", "roce+udp:u1", wires.within, "10.97.0.2")
+    headers = 14 + 20 + 8 + 12 + 4  # Ethernet, IPv4, UDP, BTH, ICRC
+    lines = [
+        line("af_xdp 8 B write latency", "us", weft_latency(xdp, 8),
+             {"raw af_xdp": raw_af_xdp(headers + 24, 8, "us"),
+              "roce+udp on veth": weft_latency(udp, 8)}, {}, []),
+        line("af_xdp 8 B write rate", "M/s", weft_rate(xdp),
+             {"raw af_xdp": raw_af_xdp(headers + 24, 8, "M/s"),
+              "roce+udp on veth": weft_rate(udp)}, {}, [("raw af_xdp", ">=", 0.8)]),
+    ]
+    for size, text in ((4096, "4 KiB"), (65536, "64 KiB"), (MIB, "1 MiB")):
+        lines.append(line(f"af_xdp {text} write stream", "GB/s", weft_bandwidth(xdp, size),
+                          {"raw af_xdp": raw_af_xdp(headers + 2048, 2048, "GB/s"),
+                           "roce+udp on veth": weft_bandwidth(udp, size)}, {},
+                          [("raw af_xdp", ">=", 0.8)]))
     return lines
 
 
@@ -227,7 +278,8 @@ def main():
     parser.add_argument("--bin", default=str(HERE.parent / "build/release/bin"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each of our figures")
-    parser.add_argument("--only", choices=["udp", "shm", "srd"])
+    parser.add_argument("--only", choices=["udp", "shm", "srd", "af_xdp"],
+                        help="af_xdp runs only if it is named: as root, under `unshare --net`")
     parser.add_argument("--match", default="", help="only lines whose name contains this")
     parser.add_argument("--no-realtime", dest="realtime", action="store_false")
     parser.add_argument("--json", metavar="FILE")
@@ -239,6 +291,8 @@ def main():
     groups = {"udp": udp_lines, "shm": shm_lines, "srd": srd_lines}
     lines = [entry for name, make in groups.items() if options.only in (None, name)
              for entry in make()]
+    if options.only == "af_xdp":
+        lines = af_xdp_lines()
     lines = [entry for entry in lines if options.match in entry["name"]]
     samples = with_short_slices(lambda: measure(lines, runner, options.rounds))
     if sys.stderr.isatty():

@@ -40,7 +40,9 @@ Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machi
       batches_posts_(port_->capabilities().train_frames > 1),
       idle_mask_(options.paces ? 0 : 15),
       rx_(new engine::Frame[kBurst]),
-      tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {}
+      tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {
+  lock_.on_knock([](void* driver) { static_cast<Driver*>(driver)->greet(); }, this);
+}
 
 void Driver::progress() noexcept {
   if (forked()) return;
@@ -247,21 +249,32 @@ void Driver::drop_pending_on(const engine::Path& path) noexcept {
 }
 
 bool Driver::visit(const std::function<void()>& look, const std::atomic<bool>& leaving) noexcept {
-  if (threaded_) {
-    Holder hold(lock_);
-    look();
-    return true;
-  }
+  const std::lock_guard<std::mutex> one(visitors_);
   Visit visit{look};
   visit_.store(&visit, std::memory_order_release);
-  const Instant limit = clock_.now() + kPatience;
-  while (!visit.done.load(std::memory_order_acquire) && !leaving.load() && clock_.now() < limit)
+  const Instant limit = threaded_ ? Instant::never() : clock_.now() + kPatience;
+  while (!visit.done.load(std::memory_order_acquire)) {
+    if (threaded_ && lock_.knock()) {
+      let_in();
+      lock_.unlock();
+      continue;
+    }
+    // Once it has begun elsewhere it is waited for.
+    if ((leaving.load() || clock_.now() >= limit) && visit_.exchange(nullptr) == &visit)
+      return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
-  if (visit_.exchange(nullptr) == &visit) return false;
-  while (!visit.done.load(std::memory_order_acquire)) std::this_thread::yield();  // it has begun
+  }
   return true;
 }
 
+// Behind an unlock() that found somebody waiting.
+void Driver::greet() noexcept {
+  if (visit_.load(std::memory_order_relaxed) == nullptr || !lock_.try_lock()) return;
+  let_in();
+  lock_.unlock();
+}
+
+// The lock is held, or there is none and this is the application's thread.
 void Driver::let_in() noexcept {
   Visit* const visit = visit_.exchange(nullptr, std::memory_order_acquire);
   if (visit == nullptr) return;

@@ -85,9 +85,10 @@ class Driver {
   Result<uint32_t> register_memory(void* base, size_t size, Access access, uint32_t domain);
   void deregister_memory(uint32_t key, void* base, size_t size) noexcept;
 
-  // For a look from outside, on any thread: runs `look` while nothing else runs in the machine. A
-  // device without locks is asked to run it itself, in its application's next progress(): false if
-  // that does not come within kPatience, or `leaving` says that the device waits to be closed.
+  // For a look from outside, on any thread: runs `look` while nothing else runs in the machine,
+  // here or on the thread that holds the lock (one who polls all the time gives it up for moments
+  // only). A device without locks runs it in its application's next progress(): false if that does
+  // not come within kPatience, or `leaving` says that the device waits to be closed.
   bool visit(const std::function<void()>& look, const std::atomic<bool>& leaving) noexcept;
 
   int event_fd() const noexcept { return async_fd_; }
@@ -110,6 +111,7 @@ class Driver {
   void notify() noexcept;
   void hear_news() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
+  void greet() noexcept;
   void let_in() noexcept;
   void hand_back() noexcept;
   void run_thread(std::vector<pollfd>& descriptors) noexcept;
@@ -143,7 +145,8 @@ class Driver {
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
   std::atomic<bool> polled_{false};     // someone polled since the thread looked
   std::atomic<bool> armed_{false};      // a queue was armed: watch at once
-  std::atomic<Visit*> visit_{nullptr};  // who wants to look, where there are no locks
+  std::atomic<Visit*> visit_{nullptr};  // who wants to look
+  std::mutex visitors_;                 // one at a time
   int kick_fd_ = -1;
   std::thread thread_;
 };

@@ -31,8 +31,15 @@ class Lock {  //= roce:C-EVT-112
 
   void unlock() noexcept {
     if (!enabled_) return;
-    if (state_.exchange(kFree, std::memory_order_release) == kContended) state_.notify_one();
+    if (state_.exchange(kFree, std::memory_order_release) != kContended) return;
+    state_.notify_one();
+    if (greet_ != nullptr) greet_(host_);
   }
+
+  // Takes the lock if it is free; else who holds it calls greet(host) behind its unlock().
+  bool knock() noexcept { return state_.exchange(kContended, std::memory_order_acquire) == kFree; }
+  // Before the lock is used.
+  void on_knock(void (*greet)(void*), void* host) noexcept { greet_ = greet, host_ = host; }
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
@@ -43,6 +50,8 @@ class Lock {  //= roce:C-EVT-112
   }
   const bool enabled_;
   std::atomic<uint32_t> state_{kFree};
+  void (*greet_)(void*) = nullptr;
+  void* host_ = nullptr;
 };
 
 // Holds a Lock for a scope.

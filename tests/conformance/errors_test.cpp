@@ -140,8 +140,7 @@ WEFT_ON_EACH_PORT(queue_pair_rights,
                   "access that the queue pair does not permit is refused (C-NAK-39)")
 
 void misaligned(Wire wire) {
-  const Side side(device_string(wire));
-  if (is_rxe(side)) return;  // it does not take such a request
+  if (is_rxe(Side(device_string(wire)))) return;  // it does not take such a request
   for (const Opcode opcode : {Opcode::compare_swap, Opcode::fetch_add}) {
     require_refused(wire, opcode, Status::remote_invalid_request, EventType::qp_request_error,
                     [&](const Pair&, const Buffer& far, const Sge& local) {
