@@ -63,7 +63,7 @@ struct Report {
 
 Report inspect(weft::DeviceListing listing) {
   Report report;
-  if (listing.usable) {
+  if (listing.usable && !listing.disturbs) {
     const weft::Result<weft::Device> device = weft::Device::open(listing.spec);
     if (device) {
       report.rows = rows_of(device->attributes());
@@ -93,8 +93,9 @@ void print(const Report& report, bool verbose) {
     std::printf("%-28s not usable: %s\n", listing.spec.c_str(), listing.reason.c_str());
     return;
   }
-  if (!verbose) {
-    std::printf("%-28s usable\n", listing.spec.c_str());
+  if (!verbose || listing.disturbs) {
+    std::printf("%-28s usable%s\n", listing.spec.c_str(),
+                listing.disturbs ? ", it seems: opened only if -d names it" : "");
     return;
   }
   std::printf("%s\n", listing.spec.c_str());
@@ -128,7 +129,7 @@ int main(int argc, char** argv) {
   if (device.empty())
     listings = weft::list_devices();
   else
-    listings.push_back({device, true, {}});
+    listings.push_back({device, true, {}, false});
   Json all = Json::array();
   bool any = false;
   for (weft::DeviceListing& listing : listings) {

@@ -182,6 +182,9 @@ struct DeviceListing {
   std::string spec;  // "roce+udp:lo"
   bool usable = false;
   std::string reason;  // why not
+  // Opening it may interrupt the interface's other traffic for a moment (af_xdp on a NIC): `usable`
+  // was found out without, and it should be opened only if it is wanted.
+  bool disturbs = false;
 };
 std::vector<DeviceListing> list_devices();
 

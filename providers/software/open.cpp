@@ -105,6 +105,13 @@ PortResult open_all(const PortKind& kind, const engine::PortOptions& options,
   return open_rails(kind, options, wheres);
 }
 
+Result<void> try_out(const PortKind& kind, const engine::PortOptions& options) {
+  if (kind.probe != nullptr) return kind.probe(options);
+  const PortResult port = kind.open(options);
+  if (!port) return port.error();
+  return {};
+}
+
 }  // namespace
 
 OwnKey flag_key(std::string_view name, bool& target) {
@@ -183,11 +190,12 @@ void list_ports(const std::string& provider, uint16_t udp_port, std::vector<Devi
     engine::PortOptions options;
     options.where = kind.default_where;
     options.udp_port = udp_port;
-    const Result<std::unique_ptr<engine::Port>> port = kind.open(options);
     DeviceListing entry;
     entry.spec = provider + "+" + std::string(kind.name) + ":" + std::string(kind.default_where);
-    entry.usable = port.ok();
-    if (!port) entry.reason = port.error().message;
+    const Result<void> usable = try_out(kind, options);
+    entry.usable = usable.ok();
+    if (!usable) entry.reason = usable.error().message;
+    entry.disturbs = kind.probe != nullptr;
     out.push_back(std::move(entry));
   }
 }

@@ -25,7 +25,9 @@ using PortResult = Result<std::unique_ptr<engine::Port>>;
 
 #ifdef WEFT_HAVE_AF_XDP
 constexpr auto* kOpenAfXdp = &port::open_af_xdp_port;
+constexpr auto* kProbeAfXdp = &port::probe_af_xdp_port;
 #else
+constexpr Result<void> (*kProbeAfXdp)(const engine::PortOptions&) = nullptr;
 constexpr auto* kOpenAfXdp = +[](const engine::PortOptions&) -> PortResult {
   return Error{Code::not_supported,
                "af_xdp: this weft was built without libxdp: apt-get install libxdp-dev libbpf-dev, "
@@ -37,7 +39,7 @@ constexpr PortKind kPorts[] = {
     {"udp", "lo", &port::open_udp_port, true},
     {"shm", "default", &port::open_shm_port, false},
     {"af_packet", "eth0", &port::open_af_packet_port, true},
-    {"af_xdp", "eth0", kOpenAfXdp, false},
+    {"af_xdp", "eth0", kOpenAfXdp, false, kProbeAfXdp},
 #ifdef WEFT_HAVE_DPDK
     {"dpdk", "net_null", &port::open_dpdk_port, false},
 #endif

@@ -16,6 +16,8 @@ struct PortKind {
   std::string_view default_where;  // "lo"
   Result<std::unique_ptr<engine::Port>> (*open)(const engine::PortOptions& options);
   bool rails;  // several of them can be one device
+  // Whether it could be opened, for a kind whose opening may disturb the interface; null: open it.
+  Result<void> (*probe)(const engine::PortOptions& options) = nullptr;
 };
 
 struct MiddlewareKind {

@@ -253,6 +253,12 @@ class Programs(unittest.TestCase):
         self.assertEqual(len(udp), 1)
         self.assertTrue(udp[0]["usable"])
         self.assertEqual(udp[0]["attributes"]["port"], "udp")
+        xdp, = [d for d in listed if d["device"] == "roce+af_xdp:eth0"]
+        if not xdp["usable"]:
+            self.assertRegex(xdp["reason"], "there is no interface eth0|run as root|has no address|"
+                             "queues, and this port reads one|XDP_SOCKETS|"
+                             "built without libxdp: apt-get install libxdp-dev libbpf-dev")
+        self.assertNotIn("attributes", xdp, "a list opens nothing that disturbs the interface")
         bad = subprocess.run([str(BIN / "weft_info"), "-d", "roce+nothing"], capture_output=True,
                              text=True, timeout=LIMIT, check=False)
         self.assertEqual(bad.returncode, 1)

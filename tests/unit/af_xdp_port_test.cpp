@@ -248,6 +248,15 @@ TEST_CASE("af_xdp: says what is wrong with an interface") {
   CHECK(many.error().message.find("ethtool -L q0 combined 1") != std::string::npos);
 }
 
+TEST_CASE("af_xdp: a probe attaches nothing, and says what opening would say") {
+  WEFT_NEEDS_VETH("af_xdp: a probe attaches nothing, and says what opening would say");
+  const auto port = need(open_xdp("w0"));
+  CHECK(port::probe_af_xdp_port({"w0", {}}).ok());  // opening again would be refused
+  CHECK(port::probe_af_xdp_port({"nothing", {}}).error().message ==
+        "af_xdp: there is no interface nothing");
+  CHECK(std::system("ip link show w1 | grep -q xdp") != 0);
+}
+
 TEST_CASE("af_xdp: says which privileges it needs") {
   WEFT_NEEDS_VETH("af_xdp: says which privileges it needs");
   int answer[2];

@@ -88,6 +88,10 @@ class AfXdpPort final : public engine::Port {
   std::array<uint32_t, kBurst> lengths_{};
 };
 
+// Whether open_af_xdp_port() would probably succeed. Attaches nothing: a driver may restart its
+// queues for a program.
+Result<void> probe_af_xdp_port(const engine::PortOptions& options);
+
 // Errors: invalid_argument, not_found, permission_denied, address_in_use, not_supported, no_memory,
 // io_error, each saying what to do.
 Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options);

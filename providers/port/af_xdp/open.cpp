@@ -84,6 +84,30 @@ Result<void> check_queue(const std::string& interface, const std::optional<uint3
                    "af_xdp.queue=N"};
 }
 
+Result<Keys> parse(const engine::PortOptions& options) {
+  Keys keys;
+  for (const auto& [key, value] : options.options) {
+    if (!take(keys, key, value))
+      return Error{Code::invalid_argument,
+                   "af_xdp." + key + "=" + value +
+                       " is not valid; the keys of af_xdp are address=IP, queue=0..255, "
+                       "mode=auto|native|generic, copy=0|1, busy_poll=MICROSECONDS"};
+  }
+  return keys;
+}
+
+// The interface, with our address.
+Result<ethernet::Interface> find(const engine::PortOptions& options, const Keys& keys) {
+  Result<ethernet::Interface> interface = ethernet::find_interface(options.where, "af_xdp");
+  if (!interface) return interface.error();
+  if (keys.address != Gid{}) interface->address = keys.address;
+  if (interface->address == Gid{})
+    return Error{Code::not_found, "af_xdp: " + options.where +
+                                      " has no address: ip addr add, or say af_xdp.address=IP"};
+  if (const Result<void> ok = check_queue(options.where, keys.queue); !ok) return ok.error();
+  return interface;
+}
+
 // All but the placeholder.
 Result<AfXdpPort::Parts> open_parts(const ethernet::Interface& interface,
                                     const engine::PortOptions& options, const Keys& keys) {
@@ -108,26 +132,26 @@ Result<AfXdpPort::Parts> open_parts(const ethernet::Interface& interface,
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options) {
-  Keys keys;
-  for (const auto& [key, value] : options.options) {
-    if (!take(keys, key, value))
-      return Error{Code::invalid_argument,
-                   "af_xdp." + key + "=" + value +
-                       " is not valid; the keys of af_xdp are address=IP, queue=0..255, "
-                       "mode=auto|native|generic, copy=0|1, busy_poll=MICROSECONDS"};
-  }
-  Result<ethernet::Interface> interface = ethernet::find_interface(options.where, "af_xdp");
+Result<void> probe_af_xdp_port(const engine::PortOptions& options) {
+  const Result<Keys> keys = parse(options);
+  if (!keys) return keys.error();
+  const Result<ethernet::Interface> interface = find(options, *keys);
   if (!interface) return interface.error();
-  if (keys.address != Gid{}) interface->address = keys.address;
-  if (interface->address == Gid{})
-    return Error{Code::not_found, "af_xdp: " + options.where +
-                                      " has no address: ip addr add, or say af_xdp.address=IP"};
-  if (const Result<void> ok = check_queue(options.where, keys.queue); !ok) return ok.error();
+  const Result<af_xdp::NeighbourSocket> neighbours =
+      af_xdp::NeighbourSocket::open(interface->index);
+  if (!neighbours) return neighbours.error();
+  return af_xdp::Redirect::probe(interface->address, options.udp_port);
+}
+
+Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options) {
+  const Result<Keys> keys = parse(options);
+  if (!keys) return keys.error();
+  const Result<ethernet::Interface> interface = find(options, *keys);
+  if (!interface) return interface.error();
   const Result<int> placeholder =
       ethernet::hold_udp_port(interface->address, interface->index, options.udp_port, "af_xdp");
   if (!placeholder) return placeholder.error();
-  Result<AfXdpPort::Parts> parts = open_parts(*interface, options, keys);
+  Result<AfXdpPort::Parts> parts = open_parts(*interface, options, *keys);
   if (!parts) {
     if (*placeholder >= 0) ::close(*placeholder);
     return parts.error();

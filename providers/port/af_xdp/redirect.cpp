@@ -185,18 +185,27 @@ Redirect::~Redirect() {
     if (fd >= 0) ::close(fd);
 }
 
+Result<void> Redirect::load(const Gid& address, uint16_t udp_port) {
+  map_ = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "weft_sockets", sizeof(uint32_t), sizeof(int), kQueues,
+                        nullptr);
+  if (map_ < 0) return failed("the map of its XDP program", errno);
+  const std::vector<bpf_insn> code = program_of(map_, address, udp_port);
+  program_ =
+      bpf_prog_load(BPF_PROG_TYPE_XDP, "weft_redirect", "BSD", code.data(), code.size(), nullptr);
+  if (program_ < 0) return failed("loading its XDP program", errno);
+  return {};
+}
+
+Result<void> Redirect::probe(const Gid& address, uint16_t udp_port) {
+  return Redirect().load(address, udp_port);
+}
+
 Result<Redirect> Redirect::attach(int interface, uint32_t queue, int socket, const Gid& address,
                                   uint16_t udp_port, Mode mode) {
   Redirect r;
-  r.map_ = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "weft_sockets", sizeof(uint32_t), sizeof(int),
-                          kQueues, nullptr);
-  if (r.map_ < 0) return failed("the map of its XDP program", errno);
+  if (const Result<void> loaded = r.load(address, udp_port); !loaded) return loaded.error();
   if (bpf_map_update_elem(r.map_, &queue, &socket, BPF_ANY) != 0)
     return failed("the map of its XDP program", errno);
-  const std::vector<bpf_insn> code = program_of(r.map_, address, udp_port);
-  r.program_ =
-      bpf_prog_load(BPF_PROG_TYPE_XDP, "weft_redirect", "BSD", code.data(), code.size(), nullptr);
-  if (r.program_ < 0) return failed("loading its XDP program", errno);
   r.mode_ = mode == Mode::generic ? Mode::generic : Mode::native;
   r.link_ = link_in(r.mode_, r.program_, interface);
   if (r.link_ < 0 && mode == Mode::automatic && errno != EBUSY && errno != EEXIST) {

@@ -28,9 +28,14 @@ class Redirect {
   static Result<Redirect> attach(int interface, uint32_t queue, int socket, const Gid& address,
                                  uint16_t udp_port, Mode mode);
 
+  // Whether this process may load the program. Errors as above.
+  static Result<void> probe(const Gid& address, uint16_t udp_port);
+
   Mode mode() const noexcept { return mode_; }  // native or generic
 
  private:
+  Result<void> load(const Gid& address, uint16_t udp_port);
+
   int map_ = -1, program_ = -1, link_ = -1;
   Mode mode_ = Mode::native;
 };
