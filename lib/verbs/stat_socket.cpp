@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -169,6 +170,8 @@ void close_for_visitors(Office& of) noexcept {
 }
 
 void enter(const std::shared_ptr<Entry>& entry) {
+  const char* const wish = std::getenv("WEFT_STAT");
+  if (wish != nullptr && std::string_view(wish) == "0") return;
   Office* const of = current_office();
   if (of == nullptr) return;
   const std::lock_guard<std::mutex> lifecycle(of->lifecycle);
@@ -181,7 +184,7 @@ void enter(const std::shared_ptr<Entry>& entry) {
 
 // The parent's devices are not on offer in a child, and their locks may be held by nobody there.
 void leave(const std::shared_ptr<Entry>& entry) noexcept {
-  if (entry->fork_mark.passed()) return;
+  if (entry->fork_mark.passed() || office.load() == nullptr) return;
   entry->leaving = true;
   {
     const std::lock_guard<std::mutex> hold(entry->mutex);

@@ -3,7 +3,7 @@
 // the abstract unix socket "weft-stat/PID", for its own user and for root. Whoever connects gets
 // one JSON text of all its devices, and the connection ends. A thread of its own answers, and
 // sleeps otherwise; it takes each device's lock for a few objects at a time. Nothing is left behind
-// by kill -9: abstract sockets have no file.
+// by kill -9: abstract sockets have no file. WEFT_STAT=0 in the environment: no socket, no thread.
 #pragma once
 
 #include <memory>

@@ -136,6 +136,17 @@ TEST_CASE("a device without locks is looked into when its application polls, or 
   CHECK(!found.counters.empty());
 }
 
+TEST_CASE("with WEFT_STAT=0 nobody can look") {
+  REQUIRE(::setenv("WEFT_STAT", "0", 1) == 0);
+  const Device device = *Device::open("roce+udp:lo");
+  CHECK(ask(::getpid()).empty());
+  ::unsetenv("WEFT_STAT");
+  const Device other = *Device::open("roce+udp:lo");
+  const std::string answer = ask(::getpid());
+  CHECK(answer.find(to_string(other.attributes().gid) + '"') != std::string::npos);
+  CHECK(answer.find(to_string(device.attributes().gid) + '"') == std::string::npos);
+}
+
 TEST_CASE("a process answers while it has a device open, and a child of fork() for itself") {
   CHECK(ask(::getpid()).empty());
   {

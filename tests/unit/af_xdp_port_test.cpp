@@ -229,6 +229,27 @@ TEST_CASE("af_xdp: a process that is killed leaves nothing on the interface") {
   ::close(ready[1]);
 }
 
+TEST_CASE("af_xdp: an interface that goes away under it") {
+  WEFT_NEEDS_VETH("af_xdp: an interface that goes away under it");
+  const auto a = need(open_xdp("w0", "10.79.0.1"));
+  const auto b = need(open_xdp("w1", "10.79.0.2"));
+  introduce(*a, *b);
+  REQUIRE(std::system("ip link del w0") == 0);
+  const Path path = path_between(*a, *b);
+  const Bytes bytes = frame_bytes(1, 64);
+  const TxFrame frame[1] = {whole_frame(path, bytes)};
+  for (int i = 0; i < 5000; ++i) (void)a->transmit(frame);  // more than there are buffers
+  int at_once = 0;                                          // a sleeper would spin
+  for (int i = 0; i < 10; ++i) {
+    std::vector<pollfd> waits;
+    if (a->prepare_wait(waits, false)) {
+      at_once += ::poll(waits.data(), waits.size(), 20) != 0;
+      a->finish_wait();
+    }
+  }
+  CHECK(at_once <= 3);
+}
+
 TEST_CASE("af_xdp: says what is wrong with an interface") {
   WEFT_NEEDS_VETH("af_xdp: says what is wrong with an interface");
   CHECK(open_xdp("nothing").error().code == Code::not_found);

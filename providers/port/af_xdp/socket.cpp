@@ -2,6 +2,7 @@
 // See socket.hpp. Rings: Documentation/networking/af_xdp.rst of the kernel.
 #include "providers/port/af_xdp/socket.hpp"
 
+#include <fcntl.h>
 #include <linux/if_xdp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -94,7 +95,10 @@ Result<void> Socket::bind(const SocketOptions& options) {
     if (result != -EBUSY) break;
     ::usleep(kBindPause_us);
   }
-  if (result == 0) return {};
+  if (result == 0) {
+    (void)::fcntl(fd(), F_SETFD, FD_CLOEXEC);
+    return {};
+  }
   socket_ = nullptr;
   return failed("binding to the queue", -result);
 }
