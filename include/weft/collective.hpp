@@ -131,6 +131,26 @@ class Communicator {
                        const CallOptions& options = {});
   Operation barrier(const CallOptions& options = {});
 
+  // Blocks of different sizes, which may be zero; they lie one after the other in the order of
+  // ranks. Counts are read during the call and are the same on all ranks.
+  Operation all_gather_v(const void* input, void* output, std::span<const size_t> counts,
+                         DataType type, const CallOptions& options = {});
+  Operation reduce_scatter_v(const void* input, void* output, std::span<const size_t> counts,
+                             DataType type, ReduceOp op = ReduceOp::sum,
+                             const CallOptions& options = {});
+  // send_counts[r] elements go to rank r, receive_counts[r] come from it: what that rank says it
+  // sends, or the call ends in a mismatch. Not in place.
+  Operation all_to_all_v(const void* input, std::span<const size_t> send_counts, void* output,
+                         std::span<const size_t> receive_counts, DataType type,
+                         const CallOptions& options = {});
+  // The same when a rank does not know what comes: counts are exchanged first (which is an
+  // operation of its own in the sequence) and are in receive_counts when this one is done, which
+  // belongs to it until then. `output` holds `capacity` elements; when they are too few on some
+  // rank, the operation is invalid_argument on all ranks, and the communicator goes on.
+  Operation all_to_all_v_discovered(const void* input, std::span<const size_t> send_counts,
+                                    void* output, size_t capacity, std::span<size_t> receive_counts,
+                                    DataType type, const CallOptions& options = {});
+
   // Any sends and receives at once, which may wait for each other. Between two ranks they meet in
   // order. Only the ranks that are named take part. A transfer with this rank itself is an error.
   Operation exchange(std::span<const Transfer> transfers, const CallOptions& options = {});

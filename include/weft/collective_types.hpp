@@ -5,6 +5,8 @@
 //   reduce_scatter                   `count` elements per rank are received, ranks * count given
 //   all_gather                       `count` elements per rank are given, ranks * count received
 //   all_to_all                       `count` elements for each rank in both buffers
+// The _v forms have a count for each rank: its block, blocks lie one after the other in the order
+// of ranks. dispatch and combine move tokens to experts and back: collective_moe.hpp.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +22,11 @@ enum class Collective : uint8_t {
   broadcast,
   reduce,
   all_to_all,
+  all_gather_v,
+  reduce_scatter_v,
+  all_to_all_v,
+  dispatch,  // tokens to experts
+  combine,   // and back
   exchange,  // sends and receives between any pairs
   barrier,
 };

@@ -31,6 +31,19 @@ constexpr Algorithm kAlgorithms[] = {
     {"pairwise", Collective::all_to_all, pairwise_all_to_all},
     {"bruck", Collective::all_to_all, bruck_all_to_all},
     {"direct", Collective::all_to_all, direct_all_to_all},
+    {"ring", Collective::all_gather_v, ring_all_gather},
+    {"doubling", Collective::all_gather_v, doubling_all_gather, true},
+    {"bruck", Collective::all_gather_v, bruck_all_gather},
+    {"direct", Collective::all_gather_v, direct_all_gather},
+    {"ring", Collective::reduce_scatter_v, ring_reduce_scatter},
+    {"halving", Collective::reduce_scatter_v, halving_reduce_scatter, true},
+    {"direct", Collective::reduce_scatter_v, direct_reduce_scatter},
+    {"pairwise", Collective::all_to_all_v, pairwise_all_to_all},
+    {"direct", Collective::all_to_all_v, direct_all_to_all},
+    {"pairwise", Collective::dispatch, pairwise_all_to_all},
+    {"direct", Collective::dispatch, direct_all_to_all},
+    {"pairwise", Collective::combine, pairwise_all_to_all},
+    {"direct", Collective::combine, direct_all_to_all},
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ inline Range input(uint64_t offset, uint64_t count) { return {Space::input, offs
 inline Range output(uint64_t offset, uint64_t count) { return {Space::output, offset, count}; }
 inline Range work(uint64_t offset, uint64_t count) { return {Space::work, offset, count}; }
 
+// Those of all_gather, reduce_scatter and all_to_all serve the forms with blocks too.
 // ring.cpp
 void ring_all_reduce(Builder& b);
 void ring_reduce_scatter(Builder& b);

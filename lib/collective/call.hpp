@@ -12,7 +12,8 @@ namespace weft::collective {
 
 struct Call {
   uint64_t sequence = 0;  // of the collective calls of a communicator, from 1
-  uint64_t count = 0;
+  uint64_t count = 0;   // elements, as in the call; of all blocks, where they are the same on all ranks
+  uint64_t blocks = 0;  // a fingerprint of their sizes
   uint32_t root = 0;
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
@@ -20,7 +21,7 @@ struct Call {
   uint8_t algorithm = 0;  // row of algorithms()
   bool operator==(const Call&) const = default;
 };
-static_assert(sizeof(Call) == 24);
+static_assert(sizeof(Call) == 32);
 
 // "all_reduce #5 (1024 bf16, sum, ring)"
 std::string describe(const Call& call);

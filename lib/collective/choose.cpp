@@ -21,6 +21,7 @@ std::string_view wanted(Collective collective, uint32_t ranks, uint64_t bytes, N
       if (numerics == Numerics::any) return "direct";
       return bytes <= kSmall ? "binomial" : "ring";
     case Collective::all_gather:
+    case Collective::all_gather_v:
       return bytes <= kSmall && ranks > 2 ? "bruck" : "direct";
     case Collective::all_to_all:
       return bytes <= kSmall && ranks > 8 ? "bruck" : "direct";

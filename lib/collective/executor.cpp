@@ -161,13 +161,20 @@ std::vector<uint32_t> Executor::awaited() const {
   return ranks;
 }
 
-bool Executor::needs(uint32_t rank) const {
+bool Executor::expects(uint32_t rank) const {
   if (!running() || links_[rank] == nullptr) return false;
   const Plan& plan = *execution_.plan;
   for (size_t i = 0; i < plan.receives.size(); ++i)
     if (plan.receives[i].peer == rank &&
         plan.receives[i].steps.size() - next_receive_[i] > links_[rank]->waiting())
       return true;
+  return false;
+}
+
+bool Executor::needs(uint32_t rank) const {
+  if (!running() || links_[rank] == nullptr) return false;
+  if (expects(rank)) return true;
+  const Plan& plan = *execution_.plan;
   for (size_t i = 0; i < plan.puts.size(); ++i)
     if (plan.puts[i].peer == rank && next_put_[i] < plan.puts[i].steps.size()) return true;
   return false;

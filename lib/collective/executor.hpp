@@ -46,6 +46,7 @@ class Executor {
   // Ranks that have still to send us something, or to take something.
   std::vector<uint32_t> awaited() const;
   bool needs(uint32_t rank) const;
+  bool expects(uint32_t rank) const;  // has it to send us more than has arrived
 
  private:
   bool receive_all(size_t i);

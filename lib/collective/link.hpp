@@ -33,15 +33,16 @@ struct alignas(64) PieceHeader {
 };
 static_assert(sizeof(PieceHeader) == 64);
 
-enum class ControlKind : uint8_t { credit, probe, abort, leave };
+// probe: I wait for you in this call. finished: I have done all I have to do in it.
+enum class ControlKind : uint8_t { credit, probe, abort, leave, finished };
 
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
   Code code = Code::ok;   // abort: why
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
-  Call call;              // probe, abort: what the sender is doing
-  char reason[212] = {};  // abort: for people
+  Call call;              // probe, abort, finished: what the sender is doing, or has done
+  char reason[208] = {};  // abort: for people
 };
 static_assert(sizeof(ControlMessage) == 256);
 

@@ -2,11 +2,89 @@
 // Sizes of the spaces, the places where in-place buffers coincide, and how steps are printed.
 #include "lib/collective/schedule.hpp"
 
+#include <algorithm>
+
 namespace weft::collective {
 
 bool reduces(Collective collective) noexcept {
   return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
-         collective == Collective::reduce || collective == Collective::barrier;
+         collective == Collective::reduce || collective == Collective::barrier ||
+         collective == Collective::reduce_scatter_v;
+}
+
+bool gathers(Collective collective) noexcept {
+  return collective == Collective::all_gather || collective == Collective::all_gather_v;
+}
+
+bool scatters(Collective collective) noexcept {
+  return collective == Collective::reduce_scatter || collective == Collective::reduce_scatter_v;
+}
+
+bool has_blocks(Collective collective) noexcept {
+  return collective >= Collective::all_gather_v && collective <= Collective::combine;
+}
+
+namespace {
+
+uint64_t sum(const std::vector<uint64_t>& counts, uint64_t from, uint64_t to, uint64_t step = 1) {
+  uint64_t total = 0;
+  for (uint64_t i = from; i < to; i += step) total += counts[i];
+  return total;
+}
+
+// Row `from` of the table of counts begins here.
+uint64_t row(const Shape& shape, uint32_t from) {
+  return uint64_t{from} * shape.ranks * shape.blocks.parts;
+}
+
+// The block from -> to in the buffer with all blocks of `from`, and in the buffer with all of `to`.
+Range packed(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) {
+  const uint64_t at = row(shape, from) + uint64_t{to} * shape.blocks.parts + part;
+  return {Space::input, sum(shape.blocks.counts, row(shape, from), at), shape.blocks.counts[at]};
+}
+
+Range by_part(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) {
+  const uint64_t column = uint64_t{to} * shape.blocks.parts + part;
+  const uint64_t before =
+      sum(shape.blocks.counts, column, row(shape, from) + column, row(shape, 1));
+  return {Space::output, part * shape.blocks.stride + before,
+          shape.blocks.counts[row(shape, from) + column]};
+}
+
+Range in_space(Range range, Space space) { return {space, range.offset, range.count}; }
+
+// The end of the last block in a buffer of by_part().
+uint64_t end_by_part(const Shape& shape, uint32_t rank) {
+  uint64_t end = 0;
+  for (uint32_t part = 0; part < shape.blocks.parts; ++part)
+    end = std::max(end, by_part(shape, shape.ranks - 1, rank, part).end());
+  return end;
+}
+
+uint64_t end_packed(const Shape& shape, uint32_t rank) {
+  return sum(shape.blocks.counts, row(shape, rank), row(shape, rank + 1));
+}
+
+}  // namespace
+
+Range share(const Shape& shape, uint32_t rank) noexcept {
+  const Space space = gathers(shape.collective) ? Space::output : Space::input;
+  if (!has_blocks(shape.collective)) return {space, rank * shape.count, shape.count};
+  return {space, sum(shape.blocks.counts, 0, rank), shape.blocks.counts[rank]};
+}
+
+Range given(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) noexcept {
+  if (!has_blocks(shape.collective)) return {Space::input, to * shape.count, shape.count};
+  if (shape.collective == Collective::combine)
+    return in_space(by_part(shape, to, from, part), Space::input);
+  return packed(shape, from, to, part);
+}
+
+Range taken(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) noexcept {
+  if (!has_blocks(shape.collective)) return {Space::output, from * shape.count, shape.count};
+  if (shape.collective == Collective::combine)
+    return in_space(packed(shape, to, from, part), Space::output);
+  return by_part(shape, from, to, part);
 }
 
 uint64_t input_size(const Shape& shape, uint32_t rank) noexcept {
@@ -16,6 +94,15 @@ uint64_t input_size(const Shape& shape, uint32_t rank) noexcept {
       return shape.count * shape.ranks;
     case Collective::broadcast:
       return rank == shape.root ? shape.count : 0;
+    case Collective::all_gather_v:
+      return share(shape, rank).count;
+    case Collective::reduce_scatter_v:
+      return share(shape, shape.ranks - 1).end();
+    case Collective::all_to_all_v:
+    case Collective::dispatch:
+      return end_packed(shape, rank);
+    case Collective::combine:
+      return end_by_part(shape, rank);
     default:
       return shape.count;
   }
@@ -28,6 +115,15 @@ uint64_t output_size(const Shape& shape, uint32_t rank) noexcept {
       return shape.count * shape.ranks;
     case Collective::reduce:
       return rank == shape.root ? shape.count : 0;
+    case Collective::all_gather_v:
+      return share(shape, shape.ranks - 1).end();
+    case Collective::reduce_scatter_v:
+      return share(shape, rank).count;
+    case Collective::all_to_all_v:
+    case Collective::dispatch:
+      return end_by_part(shape, rank);
+    case Collective::combine:
+      return end_packed(shape, rank);
     default:
       return shape.count;
   }
@@ -35,14 +131,14 @@ uint64_t output_size(const Shape& shape, uint32_t rank) noexcept {
 
 Range resolve(const Shape& shape, uint32_t rank, Range range) noexcept {
   if (!shape.in_place || range.space == Space::work) return range;
-  if (shape.collective == Collective::reduce_scatter) {
+  if (scatters(shape.collective)) {
     if (range.space == Space::output)
-      return {Space::input, shape.count * rank + range.offset, range.count};
+      return {Space::input, share(shape, rank).offset + range.offset, range.count};
     return range;
   }
   if (shape.collective == Collective::reduce && rank != shape.root) return range;
   if (range.space == Space::output) return range;
-  const uint64_t shift = shape.collective == Collective::all_gather ? shape.count * rank : 0;
+  const uint64_t shift = gathers(shape.collective) ? share(shape, rank).offset : 0;
   return {Space::output, range.offset + shift, range.count};
 }
 

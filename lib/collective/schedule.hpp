@@ -75,16 +75,31 @@ struct Dimension {
   bool operator==(const Dimension&) const = default;
 };
 
+// The sizes of blocks in the _v forms, in elements.
+// - all_gather_v, reduce_scatter_v: counts[r] is rank r's block.
+// - all_to_all_v, dispatch, combine: the buffer of a rank that gives has `parts` blocks for each
+//   rank (one, or one for each of its experts), one after the other: counts[from * ranks * parts +
+//   to * parts + part]. A rank needs to know its own row and column only. The buffer of the rank
+//   that takes has the parts at multiples of `stride`, in each the blocks of all ranks, one after
+//   the other. combine is the way back: taking and giving change places.
+struct Blocks {
+  std::vector<uint64_t> counts;
+  uint32_t parts = 1;
+  uint64_t stride = 0;
+  bool operator==(const Blocks&) const = default;
+};
+
 // What is to be done: the call's arguments as far as they shape the schedule.
 struct Shape {
   Collective collective = Collective::all_reduce;
   uint32_t ranks = 1;
   uint32_t root = 0;
-  uint64_t count = 0;  // elements, as in the call
+  uint64_t count = 0;  // elements, as in the call; not used by forms that have blocks
   bool in_place =
       false;          // the smaller buffer lies where its elements have their place in the other
   bool exact = true;  // accumulators are elements: no rounding
   bool average = false;
+  Blocks blocks = {};
   std::vector<Dimension> dimensions = {};  // none: ranks are all alike
   uint64_t piece = 0;  // transfers are cut into so many elements, to overlap; 0: not at all
 
@@ -92,8 +107,19 @@ struct Shape {
 };
 
 bool reduces(Collective collective) noexcept;
+bool gathers(Collective collective) noexcept;     // all_gather(_v)
+bool scatters(Collective collective) noexcept;    // reduce_scatter(_v)
+bool has_blocks(Collective collective) noexcept;  // the _v forms, dispatch and combine
 uint64_t input_size(const Shape& shape, uint32_t rank) noexcept;
 uint64_t output_size(const Shape& shape, uint32_t rank) noexcept;
+
+// The block of `rank` in the buffer that has one of every rank: the output of all_gather(_v), the
+// input of reduce_scatter(_v).
+Range share(const Shape& shape, uint32_t rank) noexcept;
+// all_to_all(_v), dispatch, combine: what `from` gives to `to`, in its input, and where `to` has it
+// in its output.
+Range given(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
+Range taken(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
 
 // Where a range really lies: in place, two spaces are one.
 Range resolve(const Shape& shape, uint32_t rank, Range range) noexcept;

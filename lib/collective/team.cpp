@@ -71,19 +71,37 @@ void Team::issue(const TaskPtr& task) {
 // Runs the first task as far as it goes, then the next.
 void Team::run_tasks() {
   while (!tasks_.empty() && !failure_) {
-    Task& task = *tasks_.front();
-    if (!executor_.running()) start(task);
+    const TaskPtr task = tasks_.front();
+    if (!executor_.running() && !start(*task)) continue;
     const bool finished = executor_.advance();
     if (const std::optional<Mismatch>& mismatch = executor_.mismatch())
-      return fail_mismatch(mismatch->rank, mismatch->theirs, task.call);
+      return fail_mismatch(mismatch->rank, mismatch->theirs, task->call);
     if (!finished) return;
-    task.done = true;
-    task.registered.clear();
-    tasks_.pop_front();
+    if (task->complete) task->complete(*task);
+    end_first();
   }
 }
 
-void Team::start(Task& task) {
+void Team::end_first() {
+  tasks_.front()->done = true;
+  tasks_.front()->registered.clear();
+  tasks_.pop_front();
+}
+
+// False if the task, or the team, has come to its end instead.
+bool Team::start(Task& task) {
+  if (task.prepare) {
+    const Result<void> prepared = task.prepare(task);
+    if (!prepared) {
+      fail({.code = prepared.error().code, .rank = mesh_.rank}, task.call,
+           prepared.error().message, -1);
+      return false;
+    }
+    if (task.error) {
+      end_first();
+      return false;
+    }
+  }
   Execution execution{
       task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}};
   if (task.work) {
@@ -96,6 +114,7 @@ void Team::start(Task& task) {
   task.deadline = now() + task.limit;
   moved_ = executor_.moved() - 1;  // watch() begins afresh
   check_leavers();
+  return executor_.running();
 }
 
 void Team::progress() noexcept {

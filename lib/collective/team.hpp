@@ -23,7 +23,7 @@ struct Registered {
 };
 using RegisteredPtr = std::shared_ptr<const Registered>;
 
-// One call.
+// One call. A task whose plan depends on those before it has a `prepare` that makes it.
 struct Task {
   Call call;
   std::shared_ptr<const Plan> plan;
@@ -34,7 +34,11 @@ struct Task {
   RegisteredPtr work;
   Duration limit;
   Instant deadline = Instant::never();  // once it runs
-  std::string_view algorithm;
+  const Algorithm* algorithm = nullptr;  // null: an exchange
+  // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
+  // the call cannot be done; what it returns ends the whole team.
+  std::function<Result<void>(Task&)> prepare;
+  std::function<void(Task&)> complete;  // called when the plan is finished
   bool done = false;
   std::optional<Error> error;
 };
@@ -68,9 +72,12 @@ class Team {
   void handle(std::span<const Completion> completions);
   void handle_message(Link& link, const ControlMessage& message);
   void run_tasks();
-  void start(Task& task);
+  bool start(Task& task);
+  void end_first();
   void watch();
   void check_call(uint32_t rank, const Call& theirs);
+  void answer_probe(Link& link, const Call& theirs);
+  void check_finished(uint32_t rank, const Call& theirs);
   void check_leavers();
   void check_lifelines();
   void end_failed_tasks();

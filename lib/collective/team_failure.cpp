@@ -71,7 +71,10 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
     case ControlKind::credit:
       return;
     case ControlKind::probe:
-      return check_call(link.peer(), message.call);
+      check_call(link.peer(), message.call);
+      return answer_probe(link, message.call);
+    case ControlKind::finished:
+      return check_finished(link.peer(), message.call);
     case ControlKind::leave:
       link.gone = true;
       return check_leavers();
@@ -81,6 +84,21 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       return fail({.code = message.code, .rank = message.rank}, message.call, reason, link.peer());
     }
   }
+}
+
+// Who waits for us in a call that is behind us waits in vain: we say so.
+void Team::answer_probe(Link& link, const Call& theirs) {
+  if (failure_ || theirs.sequence == 0 || theirs.sequence > sequence_) return;
+  for (const TaskPtr& task : tasks_)
+    if (task->call.sequence == theirs.sequence) return;
+  link.send_control({.kind = ControlKind::finished, .call = theirs});
+}
+
+// The peer has finished our call, and what it sent in it has arrived before it said so.
+void Team::check_finished(uint32_t rank, const Call& theirs) {
+  run_tasks();
+  if (!executor_.running() || theirs.sequence == 0 || current_call() != theirs) return;
+  if (executor_.expects(rank)) fail_mismatch(rank, theirs, theirs);
 }
 
 // A rank that has left sends no more; what it sent before has arrived before.
@@ -121,9 +139,11 @@ void Team::check_call(uint32_t rank, const Call& theirs) {
 void Team::fail_mismatch(uint32_t rank, const Call& theirs, Call ours) {
   const Call& then = history_[theirs.sequence % kHistory];
   if (theirs.sequence != 0 && then.sequence == theirs.sequence) ours = then;
+  const std::string they = "rank " + std::to_string(rank), we = std::to_string(mesh_.rank);
+  const bool same = describe(theirs) == describe(ours);
   fail({.code = Code::mismatch, .rank = rank}, ours,
-       "rank " + std::to_string(rank) + " called " + describe(theirs) + ", rank " +
-           std::to_string(mesh_.rank) + " called " + describe(ours),
+       same ? they + " and rank " + we + " called " + describe(ours) + " with different counts"
+            : they + " called " + describe(theirs) + ", rank " + we + " called " + describe(ours),
        -1);
 }
 

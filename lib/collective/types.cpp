@@ -18,6 +18,16 @@ std::string_view name(Collective collective) noexcept {
       return "reduce";
     case Collective::all_to_all:
       return "all_to_all";
+    case Collective::all_gather_v:
+      return "all_gather_v";
+    case Collective::reduce_scatter_v:
+      return "reduce_scatter_v";
+    case Collective::all_to_all_v:
+      return "all_to_all_v";
+    case Collective::dispatch:
+      return "dispatch";
+    case Collective::combine:
+      return "combine";
     case Collective::exchange:
       return "exchange";
     case Collective::barrier:

@@ -51,7 +51,7 @@ std::string check_step(const Shape& shape, uint32_t rank, const Program& program
   if (has_target(step) && !inside(shape, rank, program, step.target)) return "writes out of bounds";
   if (has_source(step) && has_target(step) && step.source.count != step.target.count)
     return "has source and target of different sizes";
-  const bool in_place_scatter = shape.in_place && shape.collective == Collective::reduce_scatter;
+  const bool in_place_scatter = shape.in_place && scatters(shape.collective);
   if (has_target(step) && step.target.space == Space::input && !in_place_scatter)
     return "writes the input";
   if (!has_target(step)) return "";

@@ -89,10 +89,12 @@ std::string SymbolicMemory::check_output() const {
   for (uint64_t i = 0; i < output_size(shape_, rank_); ++i) {
     const Range place = resolve(shape_, rank_, {Space::output, i, 1});
     const Value& value = at(place, 0);
-    if (value == expected(i)) continue;
+    const Value wanted = expected(i);
+    if (value == wanted) continue;
     const std::string element = "output element " + std::to_string(i);
     if (value.ranks.none()) return element + " is never written";
-    if (value.ranks.count() < expected(i).ranks.count()) return element + " lacks contributions";
+    if (wanted.ranks.none()) return element + " is in a gap, and written";
+    if (value.ranks.count() < wanted.ranks.count()) return element + " lacks contributions";
     return element + " holds what belongs elsewhere";
   }
   return "";
@@ -101,20 +103,33 @@ std::string SymbolicMemory::check_output() const {
 Value SymbolicMemory::expected(uint64_t i) const {
   Value value;
   value.index = i;
-  const uint64_t block = shape_.count == 0 ? 0 : i / shape_.count;
-  const uint64_t in_block = shape_.count == 0 ? 0 : i % shape_.count;
   if (reduces(shape_.collective)) {
     for (uint32_t r = 0; r < shape_.ranks; ++r) value.ranks.set(r);
-    if (shape_.collective == Collective::reduce_scatter) value.index += shape_.count * rank_;
+    if (scatters(shape_.collective)) value.index += share(shape_, rank_).offset;
     value.finished = shape_.average || !shape_.exact;
   } else if (shape_.collective == Collective::broadcast) {
     value.ranks.set(shape_.root);
-  } else {  // all_gather, all_to_all
-    value.ranks.set(block);
-    value.index = in_block;
-    if (shape_.collective == Collective::all_to_all) value.index += shape_.count * rank_;
+  } else {
+    return moved(i);
   }
   return value;
+}
+
+// Element i of the output of all_gather(_v), all_to_all(_v), dispatch and combine: of whose input,
+// and where there. A gap between blocks holds nothing.
+Value SymbolicMemory::moved(uint64_t i) const {
+  for (uint32_t from = 0; from < shape_.ranks; ++from)
+    for (uint32_t part = 0; part < shape_.blocks.parts; ++part) {
+      const bool gather = gathers(shape_.collective);
+      const Range target = gather ? share(shape_, from) : taken(shape_, from, rank_, part);
+      if (i < target.offset || i >= target.end()) continue;
+      Value value;
+      value.ranks.set(from);
+      value.index = i - target.offset;
+      if (!gather) value.index += given(shape_, from, rank_, part).offset;
+      return value;
+    }
+  return {};
 }
 
 }  // namespace weft::collective

@@ -37,6 +37,7 @@ class SymbolicMemory {
                       std::vector<Value>& sum) const;
   std::string finish(std::vector<Value>& values) const;
   Value expected(uint64_t i) const;
+  Value moved(uint64_t i) const;
 
   Shape shape_;
   uint32_t rank_;

@@ -26,21 +26,49 @@ struct RandomCall {
   size_t count = 0;
   bool in_place = false;
   size_t misaligned = 0;  // bytes
+  bool discovered = false;
+  collective::Blocks blocks = {};
   std::string_view algorithm;
 
   std::string describe() const {
     return std::string(name(collective)) + " " + std::to_string(count) + " " +
            std::string(name(type)) + " " + std::string(name(op)) + " root " + std::to_string(root) +
            (in_place ? " in place" : "") + " algorithm '" + std::string(algorithm) +
-           "' misaligned " + std::to_string(misaligned);
+           "' misaligned " + std::to_string(misaligned) + (discovered ? " discovered" : "");
+  }
+
+  collective::Shape shape(uint32_t ranks) const {
+    return {.collective = collective,
+            .ranks = ranks,
+            .root = root,
+            .count = count,
+            .blocks = blocks};
   }
 };
+
+// Blocks of up to twice `count` elements, every third of none.
+collective::Blocks random_blocks(const RandomCall& call, uint32_t ranks) {
+  collective::Blocks blocks;
+  if (!collective::has_blocks(call.collective)) return blocks;
+  base::Random random(call.seed);
+  const size_t entries = call.collective == Collective::all_to_all_v ? ranks * ranks : ranks;
+  for (size_t i = 0; i < entries; ++i)
+    blocks.counts.push_back(random.below(3) == 0 ? 0 : random.below(2 * call.count + 1));
+  return blocks;
+}
+
+// Tokens for experts have a test of their own.
+bool is_for_experts(Collective collective) {
+  return collective == Collective::dispatch || collective == Collective::combine;
+}
 
 RandomCall random_call(base::Random& random, uint32_t ranks) {
   const auto& all = collective::algorithms();
   RandomCall call;
   call.seed = random.next();
-  const collective::Algorithm& algorithm = all[random.below(all.size())];
+  const auto pick = [&] { return all[random.below(all.size())]; };
+  collective::Algorithm algorithm = pick();
+  while (is_for_experts(algorithm.collective)) algorithm = pick();
   call.collective = algorithm.collective;
   if (random.below(4) != 0 && collective::find_algorithm(algorithm.name, call.collective, ranks))
     call.algorithm = algorithm.name;
@@ -49,7 +77,9 @@ RandomCall random_call(base::Random& random, uint32_t ranks) {
   call.root = static_cast<uint32_t>(random.below(ranks));
   const size_t limits[] = {1, 3, 200, 3000, 40'000, 150'000};
   call.count = random.below(limits[random.below(6)] + 1);
-  call.in_place = random.below(3) == 0;
+  call.in_place = random.below(3) == 0 && call.collective != Collective::all_to_all_v;
+  call.discovered = random.below(2) == 0;
+  call.blocks = random_blocks(call, ranks);
   call.misaligned = random.below(2) * random.below(9);
   return call;
 }
@@ -82,7 +112,19 @@ double reduced(const RandomCall& call, uint32_t ranks, size_t i) {
 
 // What element i of a rank's output is to be.
 double expected(const RandomCall& call, uint32_t ranks, uint32_t rank, size_t i) {
+  const std::vector<uint64_t>& counts = call.blocks.counts;
+  uint32_t from = 0;
   switch (call.collective) {
+    case Collective::reduce_scatter_v:
+      for (uint32_t r = 0; r < rank; ++r) i += counts[r];
+      return reduced(call, ranks, i);
+    case Collective::all_gather_v:
+      for (; i >= counts[from]; ++from) i -= counts[from];
+      return element(call, from, i);
+    case Collective::all_to_all_v:
+      for (; i >= counts[from * ranks + rank]; ++from) i -= counts[from * ranks + rank];
+      for (uint32_t to = 0; to < rank; ++to) i += counts[from * ranks + to];
+      return element(call, from, i);
     case Collective::reduce_scatter:
       return reduced(call, ranks, rank * call.count + i);
     case Collective::all_gather:
@@ -101,27 +143,39 @@ class Buffers {
  public:
   Buffers(const RandomCall& call, uint32_t ranks, uint32_t rank)
       : call_(call), ranks_(ranks), rank_(rank), width_(size_of(call.type)) {
-    const collective::Shape shape{
-        .collective = call.collective, .ranks = ranks, .root = call.root, .count = call.count};
+    const collective::Shape shape = call.shape(ranks);
     in_count_ = collective::input_size(shape, rank);
     out_count_ = collective::output_size(shape, rank);
-    const size_t bytes = (ranks * call.count + 1) * width_ + call.misaligned;
+    const size_t bytes =
+        (std::max({in_count_, out_count_, call.count}) + 1) * width_ + call.misaligned;
     in_.resize(bytes, std::byte{0xAA});
     out_.resize(bytes, std::byte{0xAA});
     size_t shift = 0;
-    if (call.in_place && call.collective == Collective::all_gather)
-      shift = rank * call.count * width_;
+    if (call.in_place && collective::gathers(call.collective))
+      shift = collective::share(shape, rank).offset * width_;
     std::vector<std::byte>& from =
-        call.in_place && call.collective != Collective::reduce_scatter ? out_ : in_;
+        call.in_place && !collective::scatters(call.collective) ? out_ : in_;
     input = from.data() + call.misaligned + shift;
     output = out_.data() + call.misaligned;
-    if (call.in_place && call.collective == Collective::reduce_scatter)
-      output = in_.data() + call.misaligned + rank * call.count * width_;
+    if (call.in_place && collective::scatters(call.collective))
+      output =
+          in_.data() + call.misaligned + collective::share(shape, rank).offset * width_;
+    const std::vector<uint64_t>& counts = call.blocks.counts;
+    for (uint32_t r = 0; r < ranks && call.collective == Collective::all_to_all_v; ++r) {
+      send_counts.push_back(counts[rank * ranks + r]);
+      receive_counts.push_back(counts[r * ranks + rank]);
+    }
+    discovered_counts.resize(ranks);
     for (size_t i = 0; i < in_count_; ++i)
       encode(call.type, input + i * width_, element(call, rank, i));
   }
 
+  size_t capacity() const { return out_count_; }
+
   std::string check() const {
+    if (call_.discovered && call_.collective == Collective::all_to_all_v &&
+        discovered_counts != receive_counts)
+      return call_.describe() + ": other counts discovered";
     for (size_t i = 0; i < out_count_; ++i) {
       std::byte wanted[8];
       encode(call_.type, wanted, expected(call_, ranks_, rank_, i));
@@ -135,6 +189,7 @@ class Buffers {
 
   std::byte* input = nullptr;
   std::byte* output = nullptr;
+  std::vector<size_t> send_counts, receive_counts, discovered_counts;
 
  private:
   const RandomCall& call_;
@@ -143,7 +198,7 @@ class Buffers {
   std::vector<std::byte> in_, out_;
 };
 
-Operation start(Communicator& group, const RandomCall& c, const Buffers& b) {
+Operation start(Communicator& group, const RandomCall& c, Buffers& b) {
   const CallOptions options{.algorithm = c.algorithm};
   switch (c.collective) {
     case Collective::reduce_scatter:
@@ -156,6 +211,16 @@ Operation start(Communicator& group, const RandomCall& c, const Buffers& b) {
       return group.reduce(b.input, b.output, c.count, c.type, c.op, c.root, options);
     case Collective::all_to_all:
       return group.all_to_all(b.input, b.output, c.count, c.type, options);
+    case Collective::all_gather_v:
+      return group.all_gather_v(b.input, b.output, c.blocks.counts, c.type, options);
+    case Collective::reduce_scatter_v:
+      return group.reduce_scatter_v(b.input, b.output, c.blocks.counts, c.type, c.op, options);
+    case Collective::all_to_all_v:
+      if (c.discovered)
+        return group.all_to_all_v_discovered(b.input, b.send_counts, b.output, b.capacity(),
+                                             b.discovered_counts, c.type, options);
+      return group.all_to_all_v(b.input, b.send_counts, b.output, b.receive_counts, c.type,
+                                options);
     default:
       return group.all_reduce(b.input, b.output, c.count, c.type, c.op, options);
   }
@@ -221,14 +286,16 @@ TEST_CASE("every algorithm has the right result on four ranks") {
   check_ranks(4, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     for (const collective::Algorithm& algorithm : collective::algorithms())
       for (const DataType type : {DataType::bf16, DataType::fp32}) {
-        const RandomCall call{.seed = 7,
-                              .collective = algorithm.collective,
-                              .type = type,
-                              .op = ReduceOp::avg,
-                              .root = 2,
-                              .count = 50'001,
-                              .algorithm = algorithm.name};
-        const Buffers buffers(call, group.size(), group.rank());
+        if (is_for_experts(algorithm.collective)) continue;
+        RandomCall call{.seed = 7,
+                        .collective = algorithm.collective,
+                        .type = type,
+                        .op = ReduceOp::avg,
+                        .root = 2,
+                        .count = 50'001,
+                        .algorithm = algorithm.name};
+        call.blocks = random_blocks(call, group.size());
+        Buffers buffers(call, group.size(), group.rank());
         Operation operation = start(group, call, buffers);
         if (operation.algorithm() != algorithm.name) return "ran " + call.describe();
         if (const Result<void> done = operation.wait(); !done) return done.error().message;

@@ -161,6 +161,49 @@ TEST_CASE("ranks that call different things all hear of it") {
       {"all_to_all #2", "broadcast #2"});
 }
 
+TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, not a wait") {
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        const std::vector<size_t> counts = odd ? std::vector<size_t>{10, 30, 20}
+                                               : std::vector<size_t>{10, 20, 30};
+        return group.all_gather_v(b, b + 4096, counts, DataType::fp32);
+      },
+      {"all_gather_v #2 (60 fp32", "different counts"});
+  // The odd one gives nothing, the others wait for something.
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        const size_t given = odd ? 0 : 5;
+        std::vector<size_t> send(3, given), receive(3, 5);
+        send[group.rank()] = receive[group.rank()] = 1;
+        if (odd) receive = send;
+        return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
+      },
+      {"all_to_all_v #2", "different counts"});
+}
+
+TEST_CASE("a buffer too small for discovered counts is refused on all ranks, which go on") {
+  check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    std::vector<int32_t> in(30, 7), out(30);
+    const std::vector<size_t> send(3, 10);
+    std::vector<size_t> received(3);
+    const size_t capacity = group.rank() == 2 ? 29 : 30;
+    Result<void> done = group
+                            .all_to_all_v_discovered(in.data(), send, out.data(), capacity,
+                                                     received, DataType::int32)
+                            .wait();
+    if (done) return "it worked";
+    if (done.error().code != Code::invalid_argument ||
+        !contains(done.error().message, "rank 2 would receive 30 elements, its buffer holds 29"))
+      return done.error().message;
+    if (received != send) return "the counts are not told";
+    done = group
+               .all_to_all_v_discovered(in.data(), send, out.data(), 30, received, DataType::int32)
+               .wait();
+    if (!done) return done.error().message;
+    return out == in ? "" : "wrong data";
+  });
+}
+
 TEST_CASE("ranks that wait for each other's data because of different roots hear of it") {
   const auto body = [](Communicator& group) -> std::string {
     int32_t value = 0;
@@ -239,6 +282,15 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
         !refused(group.all_reduce(data.data(), data.data(), 4, DataType::fp32, ReduceOp::sum,
                                   {.algorithm = "rign"}),
                  "ring") ||
+        !refused(group.all_gather_v(data.data(), data.data(), std::vector<size_t>{1}, DataType::fp32),
+                 "one entry for each rank") ||
+        !refused(group.all_to_all_v(data.data(), std::vector<size_t>{4, 4}, data.data(),
+                                    std::vector<size_t>{4, 4}, DataType::fp32),
+                 "overlap, which it does not support") ||
+        !refused(group.all_to_all_v(data.data(), std::vector<size_t>{SIZE_MAX / 8, SIZE_MAX / 2},
+                                    &data[8], std::vector<size_t>{SIZE_MAX / 8, SIZE_MAX / 8},
+                                    DataType::fp32),
+                 group.rank() == 0 ? "too large" : "different counts with itself") ||
         !refused(group.send(data.data(), 4, group.rank()), "no such peer"))
       return "something was not refused";
     const Result<void> fine = group.barrier().wait();

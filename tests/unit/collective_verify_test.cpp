@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "lib/base/random.hpp"
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/verify.hpp"
 #include "tests/support/catch.hpp"
@@ -12,18 +13,47 @@
 namespace weft::collective {
 namespace {
 
+std::string describe(const Blocks& blocks) {
+  std::string text;
+  for (const uint64_t count : blocks.counts) text += (text.empty() ? ", " : " ") + std::to_string(count);
+  if (blocks.parts != 1)
+    text += ", " + std::to_string(blocks.parts) + " parts at " + std::to_string(blocks.stride);
+  return text;
+}
+
 std::string describe(const Algorithm& algorithm, const Shape& shape) {
   return std::string(algorithm.name) + " " + std::string(name(shape.collective)) + " of " +
          std::to_string(shape.ranks) + " ranks, count " + std::to_string(shape.count) + ", root " +
          std::to_string(shape.root) + (shape.in_place ? ", in place" : "") +
          (shape.exact ? "" : ", wide") + (shape.average ? ", average" : "") + ", piece " +
-         std::to_string(shape.piece);
+         std::to_string(shape.piece) + describe(shape.blocks);
 }
 
 // "" or what is wrong.
 std::string proof(const Algorithm& algorithm, const Shape& shape) {
   const Result<void> verified = verify(shape, programs_of(algorithm, shape));
   return verified ? "" : describe(algorithm, shape) + ": " + verified.error().message;
+}
+
+// Blocks of 0 to `most` elements, many of them of none.
+Blocks make_blocks(Collective collective, uint32_t ranks, uint32_t parts, uint64_t most,
+                   uint64_t seed) {
+  Blocks blocks;
+  if (!has_blocks(collective)) return blocks;
+  const bool for_pairs =
+      collective != Collective::all_gather_v && collective != Collective::reduce_scatter_v;
+  if (collective == Collective::dispatch || collective == Collective::combine) blocks.parts = parts;
+  base::Random random(seed);
+  const size_t entries = for_pairs ? size_t{ranks} * ranks * blocks.parts : ranks;
+  for (size_t i = 0; i < entries; ++i)
+    blocks.counts.push_back(random.below(3) == 0 ? 0 : random.below(most + 1));
+  if (blocks.parts > 1) blocks.stride = ranks * most + 1;  // there are gaps
+  return blocks;
+}
+
+// A buffer of blocks of all sizes has no place in another one.
+bool may_be_in_place(Collective collective) {
+  return !has_blocks(collective) || gathers(collective) || scatters(collective);
 }
 
 bool runs_with(const Algorithm& algorithm, uint32_t ranks) {
@@ -38,6 +68,7 @@ TEST_CASE("every algorithm is right for 1 to 17 ranks, in place and not, wide an
           if (!runs_with(algorithm, ranks)) continue;
           const bool reduction = reduces(algorithm.collective);
           if (!reduction && variant >= 2) continue;
+          if (!may_be_in_place(algorithm.collective) && variant == 1) continue;
           const Shape shape{.collective = algorithm.collective,
                             .ranks = ranks,
                             .root = ranks / 2,
@@ -45,6 +76,7 @@ TEST_CASE("every algorithm is right for 1 to 17 ranks, in place and not, wide an
                             .in_place = (variant & 1) != 0,
                             .exact = (variant & 2) == 0,
                             .average = (variant & 4) != 0,
+                            .blocks = make_blocks(algorithm.collective, ranks, 3, count, ranks),
                             .piece = 5};
           const std::string wrong = proof(algorithm, shape);
           if (!wrong.empty()) FAIL(wrong);
@@ -61,9 +93,13 @@ TEST_CASE("every algorithm is right for random shapes") {
                       .ranks = ranks,
                       .root = *rc::gen::inRange<uint32_t>(0, ranks),
                       .count = *rc::gen::inRange<uint64_t>(0, 40),
-                      .in_place = *rc::gen::arbitrary<bool>(),
+                      .in_place = may_be_in_place(algorithm.collective) && *rc::gen::arbitrary<bool>(),
                       .exact = !reduction || *rc::gen::arbitrary<bool>(),
                       .average = reduction && *rc::gen::arbitrary<bool>(),
+                      .blocks = make_blocks(algorithm.collective, ranks,
+                                            *rc::gen::inRange<uint32_t>(1, 5),
+                                            *rc::gen::inRange<uint64_t>(0, 20),
+                                            *rc::gen::arbitrary<uint64_t>()),
                       .piece = *rc::gen::inRange<uint64_t>(0, 12)};
     RC_ASSERT(proof(algorithm, shape) == "");
   }));

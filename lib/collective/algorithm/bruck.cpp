@@ -10,15 +10,19 @@ namespace weft::collective {
 
 void bruck_all_gather(Builder& b) {
   const uint32_t n = b.shape().ranks;
-  const uint64_t count = b.shape().count;
-  b.copy(input(0, count), work(0, count));  // block i of `work` is that of rank + i
+  const auto block_of = [&](uint32_t i) { return share(b.shape(), (b.rank() + i) % n); };
+  std::vector<uint64_t> starts = {0};  // block i of `work` is that of rank + i
+  for (uint32_t i = 0; i < n; ++i) starts.push_back(starts.back() + block_of(i).count);
+  const auto blocks = [&](uint32_t from, uint32_t to) {
+    return work(starts[from], starts[to] - starts[from]);
+  };
+  b.copy(input(0, starts[1]), blocks(0, 1));
   for (uint32_t distance = 1; distance < n; distance *= 2) {
-    const uint64_t blocks = std::min(distance, n - distance);
-    b.put((b.rank() + n - distance) % n, work(0, blocks * count));
-    b.receive((b.rank() + distance) % n, work(distance * count, blocks * count));
+    const uint32_t end = std::min(distance, n - distance);
+    b.put((b.rank() + n - distance) % n, blocks(0, end));
+    b.receive((b.rank() + distance) % n, blocks(distance, distance + end));
   }
-  for (uint32_t i = 0; i < n; ++i)
-    b.copy(work(i * count, count), output((b.rank() + i) % n * count, count));
+  for (uint32_t i = 0; i < n; ++i) b.copy(blocks(i, i + 1), block_of(i));
 }
 
 void bruck_all_to_all(Builder& b) {

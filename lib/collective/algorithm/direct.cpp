@@ -57,18 +57,19 @@ void direct_all_reduce(Builder& b) {
 }
 
 void direct_reduce_scatter(Builder& b) {
-  const uint64_t count = b.shape().count;
-  for_others(b, [&](uint32_t peer) { b.put(peer, input(peer * count, count)); });
+  const Range own = share(b.shape(), b.rank());
+  const uint64_t count = own.count;
+  for_others(b, [&](uint32_t peer) { b.put(peer, share(b.shape(), peer)); });
   const Range sum = sum_range(b, output(0, count), count);
-  fold_in_rank_order(b, input(b.rank() * count, count), sum);
+  fold_in_rank_order(b, own, sum);
   b.finish(sum, output(0, count));
 }
 
 void direct_all_gather(Builder& b) {
-  const uint64_t count = b.shape().count;
-  for_others(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
-  b.copy(input(0, count), output(b.rank() * count, count));
-  for_others(b, [&](uint32_t peer) { b.receive(peer, output(peer * count, count)); });
+  const Range own = share(b.shape(), b.rank());
+  for_others(b, [&](uint32_t peer) { b.put(peer, input(0, own.count)); });
+  b.copy(input(0, own.count), own);
+  for_others(b, [&](uint32_t peer) { b.receive(peer, share(b.shape(), peer)); });
 }
 
 void direct_broadcast(Builder& b) {
@@ -87,10 +88,19 @@ void direct_reduce(Builder& b) {
 }
 
 void direct_all_to_all(Builder& b) {
-  const uint64_t count = b.shape().count;
-  for_others(b, [&](uint32_t peer) { b.put(peer, input(peer * count, count)); });
-  b.copy(input(b.rank() * count, count), output(b.rank() * count, count));
-  for_others(b, [&](uint32_t peer) { b.receive(peer, output(peer * count, count)); });
+  const Shape& shape = b.shape();
+  const auto for_parts = [&](auto call) {
+    for (uint32_t part = 0; part < shape.blocks.parts; ++part) call(part);
+  };
+  for_others(b, [&](uint32_t peer) {
+    for_parts([&](uint32_t part) { b.put(peer, given(shape, b.rank(), peer, part)); });
+  });
+  for_parts([&](uint32_t part) {
+    b.copy(given(shape, b.rank(), b.rank(), part), taken(shape, b.rank(), b.rank(), part));
+  });
+  for_others(b, [&](uint32_t peer) {
+    for_parts([&](uint32_t part) { b.receive(peer, taken(shape, peer, b.rank(), part)); });
+  });
 }
 
 }  // namespace weft::collective

@@ -35,15 +35,28 @@ void unfold(Builder& b, const Folding& folding) {
   if (folding.stands_for_two(b.rank())) b.put(b.rank() - 1, output(0, b.shape().count));
 }
 
-// Blocks [low, high) of n.
-Range blocks(Range whole, uint32_t low, uint32_t high, uint32_t n) {
-  const uint64_t from = block(whole, low, n).offset;
-  return {whole.space, from, block(whole, high - 1, n).end() - from};
-}
+// Blocks [low, high) of n, all of one size (as far as that goes), or those of the ranks.
+struct Even {
+  Range whole;
+  uint32_t n;
+  Range operator()(uint32_t low, uint32_t high) const {
+    const uint64_t from = block(whole, low, n).offset;
+    return {whole.space, from, block(whole, high - 1, n).end() - from};
+  }
+};
+struct Shares {
+  const Shape& shape;
+  Range operator()(uint32_t low, uint32_t high) const {
+    const Range first = share(shape, low);
+    return {first.space, first.offset, share(shape, high - 1).end() - first.offset};
+  }
+};
+
+Range in_space(Range range, Space space) { return {space, range.offset, range.count}; }
 
 // Halves what `number` is responsible for, from all n blocks down to block `number`.
-template <class RankOf, class SpaceOf>
-void halve(Builder& b, Range whole, uint32_t number, uint32_t n, RankOf rank_of,
+template <class Blocks, class RankOf, class SpaceOf>
+void halve(Builder& b, const Blocks& blocks, uint32_t number, uint32_t n, RankOf rank_of,
            SpaceOf first_space) {
   uint32_t low = 0, high = n;
   for (uint32_t mask = n / 2; mask > 0; mask /= 2) {
@@ -51,22 +64,21 @@ void halve(Builder& b, Range whole, uint32_t number, uint32_t n, RankOf rank_of,
     const bool first = mask == n / 2;
     const uint32_t middle = low + mask;
     const bool upper = (number & mask) != 0;
-    Range source = whole;
-    source.space = first ? first_space(b.rank()) : Space::work;
-    b.put(peer, upper ? blocks(source, low, middle, n) : blocks(source, middle, high, n));
+    const Space space = first ? first_space(b.rank()) : Space::work;
+    b.put(peer, in_space(upper ? blocks(low, middle) : blocks(middle, high), space));
     (upper ? low : high) = middle;
-    b.receive_reduce(peer, blocks(source, low, high, n),
-                     blocks(work(whole.offset, whole.count), low, high, n),
+    b.receive_reduce(peer, in_space(blocks(low, high), space),
+                     in_space(blocks(low, high), Space::work),
                      first ? first_space(peer) : Space::work);
   }
 }
 
-template <class RankOf>
-void double_back(Builder& b, Range whole, uint32_t number, uint32_t n, RankOf rank_of) {
+template <class Blocks, class RankOf>
+void double_back(Builder& b, const Blocks& blocks, uint32_t number, uint32_t n, RankOf rank_of) {
   for (uint32_t mask = 1; mask < n; mask *= 2) {
     const uint32_t low = number / mask * mask, other = low ^ mask;
-    b.put(rank_of(number ^ mask), blocks(whole, low, low + mask, n));
-    b.receive(rank_of(number ^ mask), blocks(whole, other, other + mask, n));
+    b.put(rank_of(number ^ mask), blocks(low, low + mask));
+    b.receive(rank_of(number ^ mask), blocks(other, other + mask));
   }
 }
 
@@ -101,27 +113,26 @@ void halving_doubling_all_reduce(Builder& b) {
   fold(b, folding);
   const auto rank_of = [&](uint32_t i) { return folding.rank(i); };
   const auto first_space = [&](uint32_t rank) { return folded_space(folding, rank); };
-  halve(b, input(0, count), number, n, rank_of, first_space);
+  halve(b, Even{input(0, count), n}, number, n, rank_of, first_space);
   b.finish(block(work(0, count), number, n), block(output(0, count), number, n));
-  double_back(b, output(0, count), number, n, rank_of);
+  double_back(b, Even{output(0, count), n}, number, n, rank_of);
   unfold(b, folding);
 }
 
 void halving_reduce_scatter(Builder& b) {
-  const uint64_t count = b.shape().count;
   const uint32_t n = b.shape().ranks;
   if (n == 1) return alone(b);
   const auto rank_of = [](uint32_t i) { return i; };
   const auto first_space = [](uint32_t) { return Space::input; };
-  halve(b, input(0, n * count), b.rank(), n, rank_of, first_space);
-  b.finish(work(b.rank() * count, count), output(0, count));
+  halve(b, Shares{b.shape()}, b.rank(), n, rank_of, first_space);
+  const Range own = share(b.shape(), b.rank());
+  b.finish(in_space(own, Space::work), output(0, own.count));
 }
 
 void doubling_all_gather(Builder& b) {
-  const uint64_t count = b.shape().count;
-  const uint32_t n = b.shape().ranks;
-  b.copy(input(0, count), output(b.rank() * count, count));
-  double_back(b, output(0, n * count), b.rank(), n, [](uint32_t i) { return i; });
+  const Range own = share(b.shape(), b.rank());
+  b.copy(input(0, own.count), own);
+  double_back(b, Shares{b.shape()}, b.rank(), b.shape().ranks, [](uint32_t i) { return i; });
 }
 
 }  // namespace weft::collective

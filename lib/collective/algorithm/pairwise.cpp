@@ -8,15 +8,21 @@ namespace weft::collective {
 
 void pairwise_all_to_all(Builder& b) {
   const uint32_t n = b.shape().ranks;
-  const uint64_t count = b.shape().count;
-  b.copy(input(b.rank() * count, count), output(b.rank() * count, count));
+  const Shape& shape = b.shape();
+  for (uint32_t part = 0; part < shape.blocks.parts; ++part)
+    b.copy(given(shape, b.rank(), b.rank(), part), taken(shape, b.rank(), b.rank(), part));
   // In place, the block for a later round may be overwritten before: give from a copy.
-  const Space given = b.shape().in_place ? Space::work : Space::input;
-  if (b.shape().in_place) b.copy(input(0, n * count), work(0, n * count));
+  const uint64_t all = input_size(shape, b.rank());
+  if (shape.in_place) b.copy(input(0, all), work(0, all));
   for (uint32_t i = 1; i < n; ++i) {
     const uint32_t to = (b.rank() + i) % n, from = (b.rank() + n - i) % n;
-    b.put(to, {given, to * count, count});
-    b.receive(from, output(from * count, count));
+    for (uint32_t part = 0; part < shape.blocks.parts; ++part) {
+      Range source = given(shape, b.rank(), to, part);
+      if (shape.in_place) source.space = Space::work;
+      b.put(to, source);
+    }
+    for (uint32_t part = 0; part < shape.blocks.parts; ++part)
+      b.receive(from, taken(shape, from, b.rank(), part));
     b.next_round();
   }
 }

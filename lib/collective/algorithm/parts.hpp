@@ -16,7 +16,7 @@ inline Range result(const Builder& b, Range out, Range accumulators) {
 
 // A reduction of one rank: its input, rounded as a reduction of several would be.
 inline void alone(Builder& b) {
-  const uint64_t count = b.shape().count;
+  const uint64_t count = output_size(b.shape(), 0);
   const Range target = result(b, output(0, count), work(0, count));
   b.copy(input(0, count), target);
   b.finish(target, output(0, count));

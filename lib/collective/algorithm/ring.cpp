@@ -3,6 +3,8 @@
 // up every rank's contribution (reduce-scatter), or is left with every rank (all-gather). Each rank
 // sends the least there can be, S (n-1)/n; the price is n-1 steps of latency. Broadcast and reduce
 // are a chain in pieces.
+#include <algorithm>
+
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
 
@@ -39,26 +41,29 @@ void ring_all_reduce(Builder& b) {
 
 void ring_reduce_scatter(Builder& b) {
   const uint32_t n = b.shape().ranks;
-  const uint64_t count = b.shape().count;
   if (n == 1) return alone(b);
-  Range partial = input(behind(b, 1) * count, count);
+  uint64_t largest = 0;
+  for (uint32_t r = 0; r < n; ++r) largest = std::max(largest, share(b.shape(), r).count);
+  Range partial = share(b.shape(), behind(b, 1));
   for (uint32_t s = 0; s + 1 < n; ++s) {
     const Space from = s == 0 ? Space::input : Space::work;
     b.put(right(b), partial);
+    const Range incoming = share(b.shape(), behind(b, s + 2));
     const bool last = s + 2 == n;
-    partial = last ? result(b, output(0, count), work(0, count)) : work(s % 2 * count, count);
-    b.receive_reduce(left(b), input(behind(b, s + 2) * count, count), partial, from);
+    partial = last ? result(b, output(0, incoming.count), work(0, incoming.count))
+                   : work(s % 2 * largest, incoming.count);
+    b.receive_reduce(left(b), incoming, partial, from);
   }
-  b.finish(partial, output(0, count));
+  b.finish(partial, output(0, partial.count));
 }
 
 void ring_all_gather(Builder& b) {
   const uint32_t n = b.shape().ranks;
-  const uint64_t count = b.shape().count;
-  b.copy(input(0, count), output(b.rank() * count, count));
+  const Range own = share(b.shape(), b.rank());
+  b.copy(input(0, own.count), own);
   for (uint32_t s = 0; s + 1 < n; ++s) {
-    b.put(right(b), s == 0 ? input(0, count) : output(behind(b, s) * count, count));
-    b.receive(left(b), output(behind(b, s + 1) * count, count));
+    b.put(right(b), s == 0 ? input(0, own.count) : share(b.shape(), behind(b, s)));
+    b.receive(left(b), share(b.shape(), behind(b, s + 1)));
   }
 }
 

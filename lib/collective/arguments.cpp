@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks of arguments, and tasks.
+#include "lib/collective/arguments.hpp"
+
+#include <algorithm>
+
+#include "lib/collective/choose.hpp"
+
+namespace weft::collective {
+namespace {
+
+struct Extent {
+  uintptr_t begin = 0;
+  size_t bytes = 0;
+  Extent(const void* memory, size_t size)
+      : begin(reinterpret_cast<uintptr_t>(memory)), bytes(size) {}
+  bool overlaps(const Extent& other) const {
+    return begin < other.begin + other.bytes && other.begin < begin + bytes;
+  }
+};
+
+// Operations whose input and output have a common layout.
+bool may_be_in_place(Collective collective) {
+  return !has_blocks(collective) || gathers(collective) || scatters(collective);
+}
+
+// Whether the buffers lie as in-place buffers do; an error for other overlaps.
+Result<bool> in_place(const Arguments& arguments, const Shape& shape, uint32_t rank) {
+  const size_t width = size_of(arguments.type);
+  const Extent in(arguments.input, input_size(shape, rank) * width);
+  const Extent out(arguments.output, output_size(shape, rank) * width);
+  if (in.bytes == 0 || out.bytes == 0 || !in.overlaps(out)) return false;
+  if (!may_be_in_place(arguments.collective))
+    return invalid(arguments.collective, "input and output overlap, which it does not support");
+  bool placed = in.begin == out.begin;
+  if (gathers(arguments.collective))
+    placed = in.begin == out.begin + share(shape, rank).offset * width;
+  if (scatters(arguments.collective))
+    placed = out.begin == in.begin + share(shape, rank).offset * width;
+  if (placed) return true;
+  return invalid(arguments.collective,
+                 "input and output overlap; in place, the smaller one lies where its elements "
+                 "have their place in the other");
+}
+
+// No sum of counts may overflow.
+bool fits_memory(const Arguments& arguments, uint32_t ranks) {
+  const size_t most = kMostBytes / size_of(arguments.type);
+  if (arguments.count > most / ranks || arguments.blocks.stride > most / arguments.blocks.parts)
+    return false;
+  size_t left = most;
+  for (const uint64_t count : arguments.blocks.counts) {
+    if (count > left) return false;
+    left -= count;
+  }
+  return true;
+}
+
+Result<void> check(const Arguments& arguments, const Shape& shape, uint32_t rank) {
+  if (!fits_memory(arguments, shape.ranks))
+    return invalid(arguments.collective, "the count is too large");
+  if (arguments.root >= shape.ranks)
+    return invalid(arguments.collective, "root " + std::to_string(arguments.root) + " of " +
+                                             std::to_string(shape.ranks) + " ranks");
+  if (arguments.input == nullptr && input_size(shape, rank) > 0)
+    return invalid(arguments.collective, "the input is null");
+  if (arguments.output == nullptr && output_size(shape, rank) > 0)
+    return invalid(arguments.collective, "the output is null");
+  return {};
+}
+
+// Bytes of the larger buffer, as far as it is the same on all ranks.
+uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
+  uint64_t elements = arguments.count;
+  switch (arguments.collective) {
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      elements *= ranks;
+      break;
+    case Collective::all_gather_v:
+    case Collective::reduce_scatter_v:
+      for (const uint64_t count : arguments.blocks.counts) elements += count;
+      break;
+    default:
+      break;
+  }
+  return elements * size_of(arguments.type);
+}
+
+Result<const Algorithm*> algorithm_for(const Arguments& arguments, uint32_t ranks,
+                                       std::string_view wanted, Numerics numerics) {
+  if (wanted.empty())
+    return &choose(arguments.collective, ranks, bytes_of(arguments, ranks), numerics);
+  Result<const Algorithm*> found = find_algorithm(wanted, arguments.collective, ranks);
+  if (found && numerics == Numerics::any && !adds_in_rank_order(**found))
+    return Error{Code::not_supported, std::string(wanted) +
+                                          " does not add in the order of ranks, which "
+                                          "Numerics::any promises: use direct"};
+  return found;
+}
+
+// What tells apart calls whose counts differ though their sums do not. Between pairs of ranks only
+// the two know them.
+uint64_t fingerprint(const Arguments& arguments) {
+  if (!gathers(arguments.collective) && !scatters(arguments.collective)) return 0;
+  uint64_t mixed = 0;
+  for (const uint64_t count : arguments.blocks.counts)
+    mixed = (mixed ^ count) * 0x9E3779B97F4A7C15 + (mixed >> 29);
+  return mixed;
+}
+
+uint64_t total(const Arguments& arguments) {
+  uint64_t elements = arguments.count;
+  if (gathers(arguments.collective) || scatters(arguments.collective))
+    for (const uint64_t count : arguments.blocks.counts) elements += count;
+  return elements;
+}
+
+// A plan that will serve again is kept; counts between pairs of ranks are new in each call.
+std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, const Shape& shape) {
+  const uint32_t rank = team.mesh().rank;
+  if (may_be_in_place(shape.collective)) return team.plans().find(algorithm, shape, rank);
+  return make_plan(shape, program_of(algorithm, shape, rank));
+}
+
+}  // namespace
+
+Error invalid(Collective collective, const std::string& text) {
+  return {Code::invalid_argument, std::string(name(collective)) + ": " + text};
+}
+
+Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptions& options,
+                         uint64_t sequence) {
+  const TaskPtr task = std::make_shared<Task>();
+  task->arithmetic = arithmetic_of(arguments.type, arguments.op);
+  if (!reduces(arguments.collective)) task->arithmetic.accumulator = task->arithmetic.element;
+  const size_t widest = std::max(task->arithmetic.element, task->arithmetic.accumulator);
+  if (widest > team.options().slot_bytes)
+    return invalid(arguments.collective, "an element of " + std::string(name(arguments.type)) +
+                                             " does not fit a slot: slot_bytes must be " +
+                                             std::to_string(widest) + " or more");
+  Result<const Algorithm*> algorithm = algorithm_for(arguments, team.mesh().ranks,
+                                                     options.algorithm, team.options().numerics);
+  if (!algorithm) return algorithm.error();
+  task->algorithm = *algorithm;
+  task->call = {sequence,
+                total(arguments),
+                fingerprint(arguments),
+                arguments.root,
+                arguments.collective,
+                arguments.type,
+                arguments.op,
+                static_cast<uint8_t>(*algorithm - algorithms().data())};
+  task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
+  return task;
+}
+
+Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
+  const uint32_t rank = team.mesh().rank;
+  const Arithmetic& arithmetic = task.arithmetic;
+  const bool reduction = reduces(arguments.collective);
+  Shape shape{.collective = arguments.collective,
+              .ranks = team.mesh().ranks,
+              .root = arguments.root,
+              .count = arguments.count,
+              .exact = arithmetic.exact || !reduction,
+              .average = reduction && arguments.op == ReduceOp::avg,
+              .blocks = arguments.blocks};
+  // A piece of accumulators fits a slot.
+  shape.piece =
+      team.options().slot_bytes / std::max(arithmetic.element, arithmetic.accumulator);
+  if (Result<void> checked = check(arguments, shape, rank); !checked) return checked;
+  Result<bool> placed = in_place(arguments, shape, rank);
+  if (!placed) return placed.error();
+  shape.in_place = *placed;
+  task.plan = plan_for(team, *task.algorithm, shape);
+
+  const size_t width = size_of(arguments.type);
+  task.input = static_cast<std::byte*>(const_cast<void*>(arguments.input));
+  task.output = static_cast<std::byte*>(arguments.output);
+  for (const auto& [memory, elements] : {std::pair(task.input, input_size(shape, rank)),
+                                         std::pair(task.output, output_size(shape, rank))}) {
+    Result<RegisteredPtr> registered = team.register_memory(memory, elements * width);
+    if (!registered) return registered.error();
+    task.registered.push_back(*registered);
+  }
+  Result<RegisteredPtr> work = team.work_space(task.plan->program.work * arithmetic.accumulator);
+  if (!work) return work.error();
+  task.work = *work;
+  return {};
+}
+
+Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options) {
+  Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
+  if (!task) return task;
+  if (Result<void> ready = lay_out(team, **task, arguments); !ready) return ready.error();
+  return task;
+}
+
+Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
+                              const CallOptions& options) {
+  const uint32_t ranks = team.mesh().ranks, rank = team.mesh().rank;
+  const TaskPtr task = std::make_shared<Task>();
+  task->arithmetic = arithmetic_of(DataType::uint8, ReduceOp::sum);
+  const Shape shape{
+      .collective = Collective::exchange, .ranks = ranks, .piece = team.options().slot_bytes};
+  Builder builder(shape, rank);  // its ranges are addresses
+  for (const Transfer& t : transfers) {
+    if (t.peer >= ranks || t.peer == rank)
+      return invalid(Collective::exchange, "no such peer: rank " + std::to_string(t.peer));
+    if ((t.send == nullptr && t.send_bytes > 0) || (t.receive == nullptr && t.receive_bytes > 0))
+      return invalid(Collective::exchange, "a buffer is null");
+    const Range source =
+        output(reinterpret_cast<uintptr_t>(t.send), t.send_bytes);
+    const Range target =
+        output(reinterpret_cast<uintptr_t>(t.receive), t.receive_bytes);
+    builder.put(t.peer, source);
+    builder.receive(t.peer, target);
+    Result<RegisteredPtr> registered = team.register_memory(t.send, t.send_bytes);
+    if (!registered) return registered.error();
+    task->registered.push_back(*registered);
+  }
+  task->plan = make_plan(shape, builder.take());
+  task->algorithm = nullptr;
+  task->call.collective = Collective::exchange;
+  task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
+  return task;
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An all-gather of rows, and the call behind it.
+#include "lib/collective/rows.hpp"
+
+namespace weft::collective {
+namespace {
+
+// The rank whose buffer would overflow, if any.
+std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint32_t ranks) {
+  for (uint32_t to = 0; to < ranks; ++to) {
+    uint64_t elements = 0;
+    for (uint32_t from = 0; from < ranks; ++from) elements += blocks.counts[from * ranks + to];
+    const uint64_t capacity = static_cast<uint64_t>(rows.of(to).back());
+    if (elements > capacity)
+      return invalid(Collective::all_to_all_v, "rank " + std::to_string(to) + " would receive " +
+                                                   std::to_string(elements) +
+                                                   " elements, its buffer holds " +
+                                                   std::to_string(capacity));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<TaskPtr> issue_after_rows(Team& team, const RowsPtr& rows, const Arguments& call,
+                                 const CallOptions& options,
+                                 std::function<Result<void>(Task&)> prepare) {
+  Result<TaskPtr> task = new_task(team, call, options, team.next_sequence() + 1);
+  if (!task) return task;
+  (*task)->prepare = std::move(prepare);
+  rows->all.resize(team.mesh().ranks * rows->own.size());
+  Result<TaskPtr> telling = make_task(team,
+                                      {.collective = Collective::all_gather,
+                                       .input = rows->own.data(),
+                                       .output = rows->all.data(),
+                                       .count = rows->own.size(),
+                                       .type = DataType::int64},
+                                      {.limit = options.limit});
+  if (!telling) return telling;
+  (*telling)->call.collective = call.collective;
+  (*telling)->complete = [rows](Task&) {};  // it is needed until then
+  team.issue(*telling);
+  team.issue(*task);
+  return task;
+}
+
+Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
+                                 std::span<const size_t> send_counts, size_t capacity,
+                                 std::span<size_t> receive_counts, const CallOptions& options) {
+  const uint32_t ranks = team.mesh().ranks;
+  if (send_counts.size() != ranks || receive_counts.size() != ranks)
+    return invalid(call.collective, "counts have one entry for each rank");
+  const size_t most = kMostBytes / ranks / size_of(call.type);
+  for (const size_t count : send_counts)
+    if (count > most) return invalid(call.collective, "the count is too large");
+  const RowsPtr rows = std::make_shared<Rows>();
+  rows->own.assign(send_counts.begin(), send_counts.end());
+  rows->own.push_back(static_cast<int64_t>(std::min(capacity, kMostBytes)));
+  return issue_after_rows(team, rows, call, options, [=, &team](Task& task) -> Result<void> {
+    Arguments arguments = call;
+    for (uint32_t from = 0; from < ranks; ++from) {
+      const std::span<const int64_t> row = rows->of(from);
+      arguments.blocks.counts.insert(arguments.blocks.counts.end(), row.begin(), row.end() - 1);
+      receive_counts[from] = static_cast<size_t>(row[team.mesh().rank]);
+    }
+    task.error = find_overflow(arguments.blocks, *rows, ranks);
+    return task.error ? Result<void>() : lay_out(team, task, arguments);
+  });
+}
+
+}  // namespace weft::collective
