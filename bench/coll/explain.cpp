@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "bench/coll/reference.hpp"
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/arithmetic.hpp"
 #include "lib/collective/verify.hpp"
@@ -88,12 +89,10 @@ void print_steps(const Program& program) {
 int explain(const CollOptions& o, const ExplainOptions& explained) {
   const uint32_t ranks = o.ranks.value_or(4);
   const bool reduces = collective::reduces(o.collective);
-  const Shape shape{.collective = o.collective,
-                    .ranks = ranks,
-                    .root = o.root,
-                    .count = explained.count != 0 ? explained.count : 4 * uint64_t{ranks},
-                    .exact = !reduces || collective::arithmetic_of(o.type, o.op).exact,
-                    .average = reduces && o.op == ReduceOp::avg};
+  const uint64_t count = explained.count != 0 ? explained.count : 4 * uint64_t{ranks};
+  Shape shape = shape_of(o, ranks, count);
+  shape.exact = !reduces || collective::arithmetic_of(o.type, o.op).exact;
+  shape.average = reduces && o.op == ReduceOp::avg;
   if (ranks == 0 || ranks > collective::kMaxVerifiedRanks || o.root >= ranks) {
     std::fprintf(stderr, "1 to %u ranks, and a root among them\n", collective::kMaxVerifiedRanks);
     return 2;

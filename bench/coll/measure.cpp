@@ -28,7 +28,9 @@ class Measurement {
     kills_ = options_.kill == rank_ && number == 1;
     in_.resize(row.bytes + 8);
     out_.resize(row.bytes + 8);
+    count_blocks(row.count);
     for (const bool in_place : {false, true}) {
+      if (in_place && options_.collective == Collective::all_to_all_v) break;
       Result<CollFigure> figure = measure(row.count, in_place);
       if (!figure) return figure.error();
       (in_place ? row.in_place : row.out_of_place) = *figure;
@@ -38,14 +40,31 @@ class Measurement {
 
  private:
   void place_buffers(uint64_t count, bool in_place) {
-    const uint64_t own = rank_ * count * size_of(options_.type);
+    const collective::Shape shape = shape_of(options_, ranks_, count);
+    const bool has_own =
+        collective::gathers(options_.collective) || collective::scatters(options_.collective);
+    const uint64_t own =
+        has_own ? collective::share(shape, rank_).offset * size_of(options_.type) : 0;
     input_ = in_.data();
     output_ = out_.data();
     if (!in_place) return;
-    if (options_.collective == Collective::reduce_scatter) {
+    if (collective::scatters(options_.collective)) {
       output_ = input_ + own;
     } else {
-      input_ = output_ + (options_.collective == Collective::all_gather ? own : 0);
+      input_ = output_ + own;
+    }
+  }
+
+  // What the _v forms are told.
+  void count_blocks(uint64_t count) {
+    const std::vector<uint64_t> counts = shape_of(options_, ranks_, count).blocks.counts;
+    send_counts_.assign(counts.begin(), counts.end());
+    if (options_.collective != Collective::all_to_all_v) return;
+    send_counts_.resize(ranks_);
+    receive_counts_.resize(ranks_);
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      send_counts_[r] = counts[rank_ * ranks_ + r];
+      receive_counts_[r] = counts[r * ranks_ + rank_];
     }
   }
 
@@ -63,6 +82,15 @@ class Measurement {
         return group_.reduce(input_, output_, count, o.type, o.op, o.root, call);
       case Collective::all_to_all:
         return group_.all_to_all(input_, output_, count, o.type, call);
+      case Collective::all_gather_v:
+        return group_.all_gather_v(input_, output_, send_counts_, o.type, call);
+      case Collective::reduce_scatter_v:
+        return group_.reduce_scatter_v(input_, output_, send_counts_, o.type, o.op, call);
+      case Collective::all_to_all_v:
+        if (o.discover)
+          return group_.all_to_all_v_discovered(input_, send_counts_, output_, count * ranks_,
+                                                receive_counts_, o.type, call);
+        return group_.all_to_all_v(input_, send_counts_, output_, receive_counts_, o.type, call);
       default:
         return group_.all_reduce(input_, output_, count, o.type, o.op, call);
     }
@@ -125,6 +153,7 @@ class Measurement {
   uint32_t ranks_, rank_;
   bool kills_ = false;
   std::vector<std::byte> in_, out_;
+  std::vector<size_t> send_counts_, receive_counts_;
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };

@@ -21,15 +21,16 @@ Result<E> parse_word(const std::string& word, E last, const char* what) {
 
 // Whether `count` elements per rank make up a buffer of ranks * count.
 bool is_per_rank(Collective collective) {
-  return collective == Collective::all_gather || collective == Collective::reduce_scatter ||
-         collective == Collective::all_to_all;
+  return collective != Collective::all_reduce && collective != Collective::broadcast &&
+         collective != Collective::reduce;
 }
 
 }  // namespace
 
 void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("operation", words.collective,
-                 "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all");
+                 "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
+                 "all_gather_v, reduce_scatter_v, all_to_all_v");
   app.add_option("--type", words.type, "uint8, int32, int64, fp16, bf16, fp32, fp64");
   app.add_option("--op", words.op, "sum, prod, min, max, avg");
   app.add_option("--root", o.root, "Of broadcast and reduce");
@@ -52,6 +53,7 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--seed", o.seed, "Of the random data");
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
       ->check(CLI::IsMember({"p50", "p99"}));
+  app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
   app.add_option("--numerics", words.numerics,
@@ -79,7 +81,8 @@ Result<uint64_t> parse_bytes(const std::string& text) {
 }
 
 Result<void> finish_options(CollOptions& o, const CollWords& words) {
-  Result<Collective> collective = parse_word(words.collective, Collective::all_to_all, "operation");
+  Result<Collective> collective =
+      parse_word(words.collective, Collective::all_to_all_v, "operation");
   if (!collective) return collective.error();
   Result<DataType> type = parse_word(words.type, DataType::fp64, "type");
   if (!type) return type.error();

@@ -22,6 +22,7 @@ struct CollOptions {
   bool check = true;
   uint64_t seed = 1;
   std::string algorithm;
+  bool discover = false;  // all_to_all_v: who receives does not know the counts
   bool show_algorithm = false;
   std::vector<std::string> stats;  // "p50", "p99"
   std::string json_file;

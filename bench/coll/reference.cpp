@@ -6,14 +6,9 @@
 #include <cstring>
 
 #include "lib/collective/float16.hpp"
-#include "lib/collective/schedule.hpp"
 
 namespace weft::bench {
 namespace {
-
-collective::Shape shape_of(const CollOptions& o, uint32_t ranks, uint64_t count) {
-  return {.collective = o.collective, .ranks = ranks, .root = o.root, .count = count};
-}
 
 double element(const CollOptions& o, uint32_t rank, uint64_t i) {
   uint64_t bits = o.seed + i * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F;
@@ -46,19 +41,12 @@ double reduced(const CollOptions& o, uint32_t ranks, uint64_t i) {
   return static_cast<float>(value) / static_cast<float>(ranks);
 }
 
-double expected(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64_t count, uint64_t i) {
-  switch (o.collective) {
-    case Collective::reduce_scatter:
-      return reduced(o, ranks, rank * count + i);
-    case Collective::all_gather:
-      return element(o, static_cast<uint32_t>(i / count), i % count);
-    case Collective::broadcast:
-      return element(o, o.root, i);
-    case Collective::all_to_all:
-      return element(o, static_cast<uint32_t>(i / count), rank * count + i % count);
-    default:
-      return reduced(o, ranks, i);
-  }
+// What element i of an output is, where it is not moved from one rank: all of these are reductions,
+// but for broadcast.
+double computed(const CollOptions& o, const collective::Shape& shape, uint32_t rank, uint64_t i) {
+  if (o.collective == Collective::broadcast) return element(o, o.root, i);
+  const bool scattered = collective::scatters(o.collective);
+  return reduced(o, shape.ranks, i + (scattered ? collective::share(shape, rank).offset : 0));
 }
 
 template <class T>
@@ -102,14 +90,42 @@ void fill_input(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64_t co
     encode(o.type, element(o, rank, i), input + i * size_of(o.type));
 }
 
+collective::Shape shape_of(const CollOptions& o, uint32_t ranks, uint64_t count) {
+  collective::Shape shape{
+      .collective = o.collective, .ranks = ranks, .root = o.root, .count = count};
+  if (!collective::has_blocks(o.collective)) return shape;
+  const auto size = [&](uint32_t i) {
+    return ranks == 1 ? count : 2 * count * (i % ranks) / (ranks - 1);
+  };
+  const uint32_t rows = o.collective == Collective::all_to_all_v ? ranks : 1;
+  for (uint32_t row = 0; row < rows; ++row)
+    for (uint32_t i = 0; i < ranks; ++i) shape.blocks.counts.push_back(size(row + i));
+  return shape;
+}
+
 uint64_t count_wrong(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64_t count,
                      const std::byte* output) {
+  const collective::Shape shape = shape_of(o, ranks, count);
   uint64_t wrong = 0;
-  for (uint64_t i = 0; i < output_elements(o, ranks, rank, count); ++i) {
+  const auto compare = [&](uint64_t i, double value) {
     std::byte wanted[8];
-    encode(o.type, expected(o, ranks, rank, count, i), wanted);
+    encode(o.type, value, wanted);
     if (std::memcmp(wanted, output + i * size_of(o.type), size_of(o.type)) != 0) ++wrong;
+  };
+  const bool gathered = collective::gathers(o.collective);
+  if (gathered || o.collective == Collective::all_to_all ||
+      o.collective == Collective::all_to_all_v) {
+    for (uint32_t from = 0; from < ranks; ++from) {
+      const collective::Range target =
+          gathered ? collective::share(shape, from) : collective::taken(shape, from, rank);
+      const uint64_t source = gathered ? 0 : collective::given(shape, from, rank).offset;
+      for (uint64_t i = 0; i < target.count; ++i)
+        compare(target.offset + i, element(o, from, source + i));
+    }
+    return wrong;
   }
+  for (uint64_t i = 0; i < output_elements(o, ranks, rank, count); ++i)
+    compare(i, computed(o, shape, rank, i));
   return wrong;
 }
 

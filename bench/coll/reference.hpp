@@ -7,8 +7,13 @@
 #include <vector>
 
 #include "bench/coll/options.hpp"
+#include "lib/collective/schedule.hpp"
 
 namespace weft::bench {
+
+// The shape of a call of `count`. In the _v forms `count` is the mean of the blocks, which have
+// from none to twice as many elements; each rank has as many in all.
+collective::Shape shape_of(const CollOptions& options, uint32_t ranks, uint64_t count);
 
 void fill_input(const CollOptions& options, uint32_t ranks, uint32_t rank, uint64_t count,
                 std::byte* input);

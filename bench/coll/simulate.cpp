@@ -125,6 +125,10 @@ int complain(const Error& error) {
 }  // namespace
 
 int simulate(const CollOptions& options, const SimulateOptions& simulated) {
+  if (collective::has_blocks(options.collective))
+    return complain({Code::not_supported, "sim has no bound for " +
+                                              std::string(name(options.collective)) +
+                                              ": take the form without _v"});
   if (!options.algorithm.empty()) {
     const Result<const Algorithm*> known =
         collective::find_algorithm(options.algorithm, options.collective, 2);

@@ -73,20 +73,24 @@ void print_coll_row(const CollOptions& options, uint32_t ranks, const CollRow& r
   std::printf(" %11lu %12lu", static_cast<unsigned long>(row.bytes),
               static_cast<unsigned long>(row.count));
   print_figure(options, ranks, row, row.out_of_place);
-  print_figure(options, ranks, row, row.in_place);
-  if (options.show_algorithm) std::printf("  %s", row.in_place.algorithm.c_str());
+  const bool has_in_place = !row.in_place.algorithm.empty();
+  if (has_in_place) print_figure(options, ranks, row, row.in_place);
+  if (options.show_algorithm) std::printf("  %s", row.out_of_place.algorithm.c_str());
   std::printf("\n");
   std::fflush(stdout);
 }
 
 void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vector<CollRow>& rows) {
-  double sum = 0;
+  double sum = 0, figures = 0;
   uint64_t wrong = 0;
-  for (const CollRow& row : rows) {
-    sum += algorithm_bandwidth(row, row.out_of_place) + algorithm_bandwidth(row, row.in_place);
-    wrong += row.out_of_place.wrong + row.in_place.wrong;
-  }
-  const double average = rows.empty() ? 0 : sum / 2 / static_cast<double>(rows.size());
+  for (const CollRow& row : rows)
+    for (const CollFigure* const figure : {&row.out_of_place, &row.in_place}) {
+      if (figure->algorithm.empty()) continue;  // there is no such form
+      sum += algorithm_bandwidth(row, *figure);
+      wrong += figure->wrong;
+      ++figures;
+    }
+  const double average = figures > 0 ? sum / figures : 0;
   if (options.check)
     std::printf("# Wrong elements: %lu %s\n", static_cast<unsigned long>(wrong),
                 wrong == 0 ? "OK" : "FAILED");
@@ -106,11 +110,13 @@ Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
                          {"iterations", options.iterations},
                          {"warmup", options.warmup},
                          {"results", nlohmann::json::array()}};
-  for (const CollRow& row : rows)
+  for (const CollRow& row : rows) {
     json["results"].push_back({{"size", row.bytes},
                                {"count", row.count},
-                               {"out_of_place", json_of(options, ranks, row, row.out_of_place)},
-                               {"in_place", json_of(options, ranks, row, row.in_place)}});
+                               {"out_of_place", json_of(options, ranks, row, row.out_of_place)}});
+    if (!row.in_place.algorithm.empty())
+      json["results"].back()["in_place"] = json_of(options, ranks, row, row.in_place);
+  }
   std::ofstream file(options.json_file);
   file << json.dump(2) << "\n";
   if (file) return {};

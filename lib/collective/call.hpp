@@ -12,8 +12,8 @@ namespace weft::collective {
 
 struct Call {
   uint64_t sequence = 0;  // of the collective calls of a communicator, from 1
-  uint64_t count = 0;   // elements, as in the call; of all blocks, where they are the same on all ranks
-  uint64_t blocks = 0;  // a fingerprint of their sizes
+  uint64_t count = 0;     // elements, as in the call; of all blocks, if all ranks know them
+  uint64_t blocks = 0;    // a fingerprint of their sizes
   uint32_t root = 0;
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;

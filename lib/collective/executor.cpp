@@ -173,7 +173,11 @@ bool Executor::expects(uint32_t rank) const {
 
 bool Executor::needs(uint32_t rank) const {
   if (!running() || links_[rank] == nullptr) return false;
-  if (expects(rank)) return true;
+  return expects(rank) || gives(rank);
+}
+
+bool Executor::gives(uint32_t rank) const {
+  if (!running()) return false;
   const Plan& plan = *execution_.plan;
   for (size_t i = 0; i < plan.puts.size(); ++i)
     if (plan.puts[i].peer == rank && next_put_[i] < plan.puts[i].steps.size()) return true;

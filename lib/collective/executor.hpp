@@ -46,7 +46,8 @@ class Executor {
   // Ranks that have still to send us something, or to take something.
   std::vector<uint32_t> awaited() const;
   bool needs(uint32_t rank) const;
-  bool expects(uint32_t rank) const;  // has it to send us more than has arrived
+  bool expects(uint32_t rank) const;  // it has to send us more than has arrived
+  bool gives(uint32_t rank) const;    // we have to send it more than we have
 
  private:
   bool receive_all(size_t i);

@@ -33,7 +33,7 @@ struct alignas(64) PieceHeader {
 };
 static_assert(sizeof(PieceHeader) == 64);
 
-// probe: I wait for you in this call. finished: I have done all I have to do in it.
+// probe: I wait for you in this call. finished: I have given you all I have in it.
 enum class ControlKind : uint8_t { credit, probe, abort, leave, finished };
 
 struct ControlMessage {

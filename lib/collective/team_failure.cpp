@@ -86,15 +86,18 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
   }
 }
 
-// Who waits for us in a call that is behind us waits in vain: we say so.
+// Who waits for us in a call in which we have nothing more to give waits in vain: we say so.
 void Team::answer_probe(Link& link, const Call& theirs) {
   if (failure_ || theirs.sequence == 0 || theirs.sequence > sequence_) return;
-  for (const TaskPtr& task : tasks_)
-    if (task->call.sequence == theirs.sequence) return;
+  for (const TaskPtr& task : tasks_) {
+    const bool runs = task == tasks_.front() && executor_.running();
+    if (task->call.sequence == theirs.sequence && (!runs || executor_.gives(link.peer()))) return;
+  }
   link.send_control({.kind = ControlKind::finished, .call = theirs});
 }
 
-// The peer has finished our call, and what it sent in it has arrived before it said so.
+// The peer has given us all it has in our call, and what it sent in it has arrived before it said
+// so.
 void Team::check_finished(uint32_t rank, const Call& theirs) {
   run_tasks();
   if (!executor_.running() || theirs.sequence == 0 || current_call() != theirs) return;

@@ -28,10 +28,16 @@ class Coll(unittest.TestCase):
     def test_every_operation_is_right(self):
         for device in self.devices:
             for operation in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
-                              "all_to_all"):
+                              "all_to_all", "all_gather_v", "reduce_scatter_v",
+                              "all_to_all_v"):
                 code, out, err = run(operation, "-r", "3", "-d", device, "--type", "bf16", *QUICK)
                 self.assertEqual(code, 0, (device, operation, out, err))
                 self.assertIn("# Wrong elements: 0 OK", out)
+
+    def test_counts_are_discovered(self):
+        code, out, err = run("all_to_all_v", "--discover", "-r", "3", "-d", self.devices[1], *QUICK)
+        self.assertEqual(code, 0, (out, err))
+        self.assertIn("# Wrong elements: 0 OK", out)
 
     def test_json_has_every_size(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -81,6 +87,8 @@ class Coll(unittest.TestCase):
                          ["ring", "doubling", "halving_doubling", "single_step", "direct",
                           "double_tree", "bucket"])
         self.assertEqual(lines[0].split()[1], "10")  # a ring of six takes ten steps
+        code, out, _ = run("explain", "reduce_scatter_v", "-r", "8")
+        self.assertEqual((code, out.count("proven")), (0, 3))
         code, out, _ = run("explain", "broadcast", "-r", "4", "--algorithm", "binomial", "--rank",
                            "2")
         self.assertEqual(code, 0)

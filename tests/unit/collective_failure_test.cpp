@@ -96,11 +96,14 @@ TEST_CASE("a rank whose packets are lost is taken for dead after the patience") 
                     group.all_reduce(&value, &value, 1, DataType::int32).wait();
                 const std::string peer = std::to_string(1 - group.rank());
                 if (failed) return "it worked";
-                return failed.error().code == Code::peer_failed &&
-                               contains(failed.error().message, "rank " + peer + " failed") &&
-                               contains(failed.error().message, "retry_exceeded")
+                const std::string& text = failed.error().message;
+                // On a busy machine the other rank may have given up, and ended, before.
+                const bool why =
+                    contains(text, "retry_exceeded") || contains(text, "its process has ended");
+                return failed.error().code == Code::peer_failed && why &&
+                               contains(text, "rank " + peer + " failed")
                            ? ""
-                           : failed.error().message;
+                           : text;
               });
 }
 
@@ -164,8 +167,8 @@ TEST_CASE("ranks that call different things all hear of it") {
 TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, not a wait") {
   check_mismatch(
       [](Communicator& group, bool odd, std::byte* b) {
-        const std::vector<size_t> counts = odd ? std::vector<size_t>{10, 30, 20}
-                                               : std::vector<size_t>{10, 20, 30};
+        const std::vector<size_t> counts =
+            odd ? std::vector<size_t>{10, 30, 20} : std::vector<size_t>{10, 20, 30};
         return group.all_gather_v(b, b + 4096, counts, DataType::fp32);
       },
       {"all_gather_v #2 (60 fp32", "different counts"});
@@ -175,7 +178,14 @@ TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, n
         const size_t given = odd ? 0 : 5;
         std::vector<size_t> send(3, given), receive(3, 5);
         send[group.rank()] = receive[group.rank()] = 1;
-        if (odd) receive = send;
+        return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
+      },
+      {"all_to_all_v #2", "different counts"});
+  // Everybody waits, nobody gives.
+  check_mismatch(
+      [](Communicator& group, bool, std::byte* b) {
+        std::vector<size_t> send(3, 0), receive(3, 5);
+        send[group.rank()] = receive[group.rank()] = 1;
         return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
       },
       {"all_to_all_v #2", "different counts"});
@@ -196,8 +206,7 @@ TEST_CASE("a buffer too small for discovered counts is refused on all ranks, whi
         !contains(done.error().message, "rank 2 would receive 30 elements, its buffer holds 29"))
       return done.error().message;
     if (received != send) return "the counts are not told";
-    done = group
-               .all_to_all_v_discovered(in.data(), send, out.data(), 30, received, DataType::int32)
+    done = group.all_to_all_v_discovered(in.data(), send, out.data(), 30, received, DataType::int32)
                .wait();
     if (!done) return done.error().message;
     return out == in ? "" : "wrong data";
@@ -282,8 +291,9 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
         !refused(group.all_reduce(data.data(), data.data(), 4, DataType::fp32, ReduceOp::sum,
                                   {.algorithm = "rign"}),
                  "ring") ||
-        !refused(group.all_gather_v(data.data(), data.data(), std::vector<size_t>{1}, DataType::fp32),
-                 "one entry for each rank") ||
+        !refused(
+            group.all_gather_v(data.data(), data.data(), std::vector<size_t>{1}, DataType::fp32),
+            "one entry for each rank") ||
         !refused(group.all_to_all_v(data.data(), std::vector<size_t>{4, 4}, data.data(),
                                     std::vector<size_t>{4, 4}, DataType::fp32),
                  "overlap, which it does not support") ||

@@ -15,7 +15,8 @@ namespace {
 
 std::string describe(const Blocks& blocks) {
   std::string text;
-  for (const uint64_t count : blocks.counts) text += (text.empty() ? ", " : " ") + std::to_string(count);
+  for (const uint64_t count : blocks.counts)
+    text += (text.empty() ? ", " : " ") + std::to_string(count);
   if (blocks.parts != 1)
     text += ", " + std::to_string(blocks.parts) + " parts at " + std::to_string(blocks.stride);
   return text;
@@ -89,18 +90,17 @@ TEST_CASE("every algorithm is right for random shapes") {
     uint32_t ranks = *rc::gen::inRange<uint32_t>(1, 18);
     if (algorithm.power_of_two) ranks = std::bit_floor(ranks);
     const bool reduction = reduces(algorithm.collective);
-    const Shape shape{.collective = algorithm.collective,
-                      .ranks = ranks,
-                      .root = *rc::gen::inRange<uint32_t>(0, ranks),
-                      .count = *rc::gen::inRange<uint64_t>(0, 40),
-                      .in_place = may_be_in_place(algorithm.collective) && *rc::gen::arbitrary<bool>(),
-                      .exact = !reduction || *rc::gen::arbitrary<bool>(),
-                      .average = reduction && *rc::gen::arbitrary<bool>(),
-                      .blocks = make_blocks(algorithm.collective, ranks,
-                                            *rc::gen::inRange<uint32_t>(1, 5),
-                                            *rc::gen::inRange<uint64_t>(0, 20),
-                                            *rc::gen::arbitrary<uint64_t>()),
-                      .piece = *rc::gen::inRange<uint64_t>(0, 12)};
+    const Shape shape{
+        .collective = algorithm.collective,
+        .ranks = ranks,
+        .root = *rc::gen::inRange<uint32_t>(0, ranks),
+        .count = *rc::gen::inRange<uint64_t>(0, 40),
+        .in_place = may_be_in_place(algorithm.collective) && *rc::gen::arbitrary<bool>(),
+        .exact = !reduction || *rc::gen::arbitrary<bool>(),
+        .average = reduction && *rc::gen::arbitrary<bool>(),
+        .blocks = make_blocks(algorithm.collective, ranks, *rc::gen::inRange<uint32_t>(1, 5),
+                              *rc::gen::inRange<uint64_t>(0, 20), *rc::gen::arbitrary<uint64_t>()),
+        .piece = *rc::gen::inRange<uint64_t>(0, 12)};
     RC_ASSERT(proof(algorithm, shape) == "");
   }));
 }
