@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 
+#include "weft/collective_moe.hpp"
 #include "weft/collective_types.hpp"
 #include "weft/result.hpp"
 #include "weft/store.hpp"
@@ -150,6 +151,13 @@ class Communicator {
   Operation all_to_all_v_discovered(const void* input, std::span<const size_t> send_counts,
                                     void* output, size_t capacity, std::span<size_t> receive_counts,
                                     DataType type, const CallOptions& options = {});
+
+  // Tokens to experts and back: collective_moe.hpp. Counts of the choices are exchanged first,
+  // which is an operation of its own in the sequence. combine() may be called before dispatch() is
+  // done.
+  Operation dispatch(const DispatchCall& call, Routing& routing, const CallOptions& options = {});
+  Operation combine(const CombineCall& call, const Routing& routing,
+                    const CallOptions& options = {});
 
   // Any sends and receives at once, which may wait for each other. Between two ranks they meet in
   // order. Only the ranks that are named take part. A transfer with this rank itself is an error.

@@ -139,8 +139,8 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
     return invalid(arguments.collective, "an element of " + std::string(name(arguments.type)) +
                                              " does not fit a slot: slot_bytes must be " +
                                              std::to_string(widest) + " or more");
-  Result<const Algorithm*> algorithm = algorithm_for(arguments, team.mesh().ranks,
-                                                     options.algorithm, team.options().numerics);
+  Result<const Algorithm*> algorithm =
+      algorithm_for(arguments, team.mesh().ranks, options.algorithm, team.options().numerics);
   if (!algorithm) return algorithm.error();
   task->algorithm = *algorithm;
   task->call = {sequence,
@@ -167,8 +167,7 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
               .average = reduction && arguments.op == ReduceOp::avg,
               .blocks = arguments.blocks};
   // A piece of accumulators fits a slot.
-  shape.piece =
-      team.options().slot_bytes / std::max(arithmetic.element, arithmetic.accumulator);
+  shape.piece = team.options().slot_bytes / std::max(arithmetic.element, arithmetic.accumulator);
   if (Result<void> checked = check(arguments, shape, rank); !checked) return checked;
   Result<bool> placed = in_place(arguments, shape, rank);
   if (!placed) return placed.error();
@@ -180,10 +179,12 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   task.output = static_cast<std::byte*>(arguments.output);
   for (const auto& [memory, elements] : {std::pair(task.input, input_size(shape, rank)),
                                          std::pair(task.output, output_size(shape, rank))}) {
+    if (task.work && memory == task.work->memory) continue;
     Result<RegisteredPtr> registered = team.register_memory(memory, elements * width);
     if (!registered) return registered.error();
     task.registered.push_back(*registered);
   }
+  if (task.work) return {};  // it serves as input or output
   Result<RegisteredPtr> work = team.work_space(task.plan->program.work * arithmetic.accumulator);
   if (!work) return work.error();
   task.work = *work;
@@ -210,10 +211,8 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
       return invalid(Collective::exchange, "no such peer: rank " + std::to_string(t.peer));
     if ((t.send == nullptr && t.send_bytes > 0) || (t.receive == nullptr && t.receive_bytes > 0))
       return invalid(Collective::exchange, "a buffer is null");
-    const Range source =
-        output(reinterpret_cast<uintptr_t>(t.send), t.send_bytes);
-    const Range target =
-        output(reinterpret_cast<uintptr_t>(t.receive), t.receive_bytes);
+    const Range source = output(reinterpret_cast<uintptr_t>(t.send), t.send_bytes);
+    const Range target = output(reinterpret_cast<uintptr_t>(t.receive), t.receive_bytes);
     builder.put(t.peer, source);
     builder.receive(t.peer, target);
     Result<RegisteredPtr> registered = team.register_memory(t.send, t.send_bytes);

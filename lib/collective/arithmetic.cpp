@@ -113,6 +113,14 @@ void finish(std::byte* target, const std::byte* source, size_t count, uint32_t d
   }
 }
 
+template <class T>
+void add_weighted(std::byte* accumulators, const std::byte* elements, float weight, size_t count) {
+  using A = Accumulator<T>;
+  for (size_t i = 0; i < count; ++i)
+    store<A>(accumulators, i,
+             load<A>(accumulators, i) + static_cast<A>(weight) * wide(load<T>(elements, i)));
+}
+
 template <class T, class Op>
 Arithmetic table() {
   using A = Accumulator<T>;
@@ -126,6 +134,7 @@ Arithmetic table() {
   result.reduce[1][1] = reduce<Op, A, A, A>;
   if (!result.exact) result.widen = widen_all<T>;
   result.finish = finish<T>;
+  if constexpr (!std::is_integral_v<A>) result.add_weighted = add_weighted<T>;
   return result;
 }
 

@@ -24,6 +24,9 @@ struct Arithmetic {
   // Accumulators to elements, divided by `divisor` unless that is 1. May be in place if exact.
   void (*finish)(std::byte* target, const std::byte* source, size_t count,
                  uint32_t divisor) = nullptr;
+  // accumulators += weight * elements, the product rounded before it is added. Null for integers.
+  void (*add_weighted)(std::byte* accumulators, const std::byte* elements, float weight,
+                       size_t count) = nullptr;
 };
 
 Arithmetic arithmetic_of(DataType type, ReduceOp op) noexcept;

@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include "lib/base/clock.hpp"
-#include "lib/collective/rows.hpp"
+#include "lib/collective/moe.hpp"
 #include "weft/collective.hpp"
 
 namespace weft {
@@ -202,6 +202,17 @@ Operation Communicator::all_to_all_v_discovered(const void* input,
   return {team_, issued(collective::issue_discovered(
                      *team_, {Collective::all_to_all_v, input, output, 0, type}, send_counts,
                      capacity, receive_counts, options))};
+}
+
+Operation Communicator::dispatch(const DispatchCall& call, Routing& routing,
+                                 const CallOptions& options) {
+  routing.state_ = std::make_shared<collective::RoutingState>();
+  return {team_, issued(collective::issue_dispatch(*team_, call, routing.state_, options))};
+}
+
+Operation Communicator::combine(const CombineCall& call, const Routing& routing,
+                                const CallOptions& options) {
+  return {team_, issue(*team_, collective::make_combine(*team_, call, routing.state_, options))};
 }
 
 // An all-reduce of one byte, whose value nobody looks at.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Mixture of experts: dispatch() brings tokens to the ranks of the experts that a router has chosen
+// for them, combine() brings what the experts made of them back and adds it up.
+//
+//   weft::Routing routing;
+//   group.dispatch({.tokens = x, .count = 128, .width = 7168, .type = weft::DataType::bf16,
+//                   .experts = chosen, .choices = 8, .experts_per_rank = 4, .capacity = 512,
+//                   .output = inbox}, routing).wait();
+//   for (uint32_t e = 0; e < 4; ++e) run_expert(e, inbox + e * 512 * 7168, routing.tokens_of(e));
+//   group.combine({.input = inbox, .width = 7168, .type = weft::DataType::bf16,
+//                  .weights = weights, .output = y}, routing).wait();
+//
+// Expert e is on rank e / experts_per_rank. Each expert has `capacity` rows of the output; they are
+// filled in the order of ranks, and of tokens within a rank, so the result is the same in every
+// run. Choices that find their expert full are dropped: they add nothing in combine().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "weft/collective_types.hpp"
+
+namespace weft {
+
+namespace collective {
+struct RoutingState;
+}
+
+// Where the tokens of one dispatch went. Made by dispatch(), valid when that is done; copies name
+// the same. Any number of combine() may use it.
+class Routing {
+ public:
+  // Rows that an expert of this rank has got, of expert 0 .. experts_per_rank - 1.
+  size_t tokens_of(uint32_t expert) const noexcept;
+  // Choices of this rank's tokens that found their expert full.
+  size_t dropped() const noexcept;
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<collective::RoutingState> state_;
+};
+
+// Width, type, experts_per_rank and capacity are the same on all ranks; count and choices need not
+// be.
+struct DispatchCall {
+  const void* tokens = nullptr;  // `count` rows of `width` elements
+  size_t count = 0;
+  size_t width = 0;
+  DataType type = DataType::bf16;
+  std::span<const int32_t> experts;  // count * choices: those of token 0 first; negative: none.
+                                     // Read during the call.
+  uint32_t choices = 1;              // experts of a token: the k of top-k
+  uint32_t experts_per_rank = 1;
+  size_t capacity = 0;     // rows of one expert
+  void* output = nullptr;  // experts_per_rank * capacity rows
+};
+
+// The type may be another than that of the dispatch: experts may answer in bf16 to tokens in fp8.
+struct CombineCall {
+  const void* input = nullptr;  // experts_per_rank * capacity rows, as dispatch() filled them
+  size_t width = 0;
+  DataType type = DataType::bf16;  // a floating-point type
+  std::span<const float> weights;  // count * choices, as `experts` of the dispatch
+  // `count` rows: token t is the sum of weight * row over its choices, in their order, in fp32
+  // (fp64 in fp64), rounded once; zero if it has no expert.
+  void* output = nullptr;
+};
+
+}  // namespace weft

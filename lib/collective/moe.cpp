@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which choices are accepted, and rows packed by expert on the side that has the tokens.
+#include "lib/collective/moe.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::collective {
+namespace {
+
+// What must be the same on all ranks, behind the counts in a row.
+enum Agreed : size_t { kWidth, kType, kCapacity, kAgreed };
+
+uint64_t experts_of(const Team& team, const RoutingState& routing) {
+  return uint64_t{team.mesh().ranks} * routing.experts_per_rank;
+}
+
+Result<void> check(const Team& team, const DispatchCall& call) {
+  const auto wrong = [](const std::string& text) { return invalid(Collective::dispatch, text); };
+  if (call.width == 0 || call.choices == 0 || call.experts_per_rank == 0)
+    return wrong("width, choices and experts_per_rank are at least 1");
+  const uint64_t experts = uint64_t{team.mesh().ranks} * call.experts_per_rank;
+  const size_t most = kMostBytes / size_of(call.type) / call.width;
+  if (experts > (1U << 24) || call.capacity > most / experts || call.count > most / call.choices)
+    return wrong("the count is too large");
+  if (call.experts.size() != call.count * call.choices)
+    return wrong("experts has " + std::to_string(call.experts.size()) + " entries, " +
+                 std::to_string(call.count) + " tokens of " + std::to_string(call.choices) +
+                 " choices have " + std::to_string(call.count * call.choices));
+  for (const int32_t expert : call.experts)
+    if (expert >= static_cast<int64_t>(experts))
+      return wrong("there is no expert " + std::to_string(expert) + ", only 0 to " +
+                   std::to_string(experts - 1));
+  if (call.count > 0 && call.tokens == nullptr) return wrong("the tokens are null");
+  if (call.capacity > 0 && call.output == nullptr) return wrong("the output is null");
+  return {};
+}
+
+// The first rank whose call does not fit that of rank 0.
+std::optional<Error> find_disagreement(const Team& team, const Rows& rows, uint64_t experts) {
+  static constexpr const char* kWords[] = {"width", "type", "capacity"};
+  for (uint32_t rank = 1; rank < team.mesh().ranks; ++rank)
+    for (size_t i = 0; i < kAgreed; ++i)
+      if (rows.of(rank)[experts + i] != rows.of(0)[experts + i])
+        return invalid(Collective::dispatch, "rank " + std::to_string(rank) + " and rank 0 give " +
+                                                 "different values for " + kWords[i]);
+  return std::nullopt;
+}
+
+// Experts accept choices in the order of ranks until they are full.
+void accept(const Team& team, const Rows& rows, RoutingState& routing) {
+  const uint64_t experts = experts_of(team, routing);
+  routing.accepted.assign(team.mesh().ranks * experts, 0);
+  for (uint64_t expert = 0; expert < experts; ++expert) {
+    uint64_t left = routing.capacity;
+    for (uint32_t rank = 0; rank < team.mesh().ranks; ++rank) {
+      const uint64_t wanted = static_cast<uint64_t>(std::max<int64_t>(0, rows.of(rank)[expert]));
+      const uint64_t taken = std::min(left, wanted);
+      routing.accepted[rank * experts + expert] = taken;
+      left -= taken;
+    }
+    if (expert / routing.experts_per_rank == team.mesh().rank)
+      routing.filled[expert % routing.experts_per_rank] = routing.capacity - left;
+  }
+}
+
+// Gives each accepted choice of this rank its row.
+void place(const Team& team, RoutingState& routing) {
+  const uint64_t experts = experts_of(team, routing);
+  const uint64_t* const accepted = routing.accepted.data() + team.mesh().rank * experts;
+  std::vector<uint64_t> next(experts), end(experts);
+  uint64_t row = 0;
+  for (uint64_t expert = 0; expert < experts; ++expert) {
+    next[expert] = row;
+    row += accepted[expert];
+    end[expert] = row;
+  }
+  routing.row_of.assign(routing.experts.size(), kNoRow);
+  for (size_t i = 0; i < routing.experts.size(); ++i) {
+    const int32_t expert = routing.experts[i];
+    if (expert < 0) continue;
+    const size_t e = static_cast<size_t>(expert);
+    if (next[e] < end[e])
+      routing.row_of[i] = next[e]++;
+    else
+      ++routing.dropped;
+  }
+}
+
+uint64_t rows_packed(const Team& team, const RoutingState& routing) {
+  const uint64_t experts = experts_of(team, routing);
+  uint64_t rows = 0;
+  for (uint64_t e = 0; e < experts; ++e) rows += routing.accepted[team.mesh().rank * experts + e];
+  return rows;
+}
+
+// The blocks for rows of `width` elements.
+Blocks blocks_of(const RoutingState& routing, uint64_t width) {
+  Blocks blocks{routing.accepted, routing.experts_per_rank, routing.capacity * width};
+  for (uint64_t& count : blocks.counts) count *= width;
+  return blocks;
+}
+
+// Copies tokens to where their rows are.
+void pack(const RoutingState& routing, const std::byte* tokens, size_t row_bytes, std::byte* rows) {
+  for (size_t i = 0; i < routing.row_of.size(); ++i)
+    if (routing.row_of[i] != kNoRow)
+      std::memcpy(rows + routing.row_of[i] * row_bytes, tokens + i / routing.choices * row_bytes,
+                  row_bytes);
+}
+
+// Token by token: weight * row, added up in the order of choices, and rounded.
+void add_up(const RoutingState& routing, const Arithmetic& arithmetic,
+            std::span<const float> weights, uint64_t width, const std::byte* rows,
+            std::byte* tokens) {
+  const size_t row_bytes = width * arithmetic.element;
+  std::vector<std::byte> sum(width * arithmetic.accumulator);
+  for (size_t token = 0; token < routing.row_of.size() / routing.choices; ++token) {
+    std::memset(sum.data(), 0, sum.size());
+    for (size_t i = token * routing.choices; i < (token + 1) * routing.choices; ++i)
+      if (routing.row_of[i] != kNoRow)
+        arithmetic.add_weighted(sum.data(), rows + routing.row_of[i] * row_bytes, weights[i],
+                                width);
+    arithmetic.finish(tokens + token * row_bytes, sum.data(), width, 1);
+  }
+}
+
+}  // namespace
+
+Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const RoutingPtr& routing,
+                               const CallOptions& options) {
+  if (Result<void> checked = check(team, call); !checked) return checked.error();
+  routing->team = &team;
+  routing->experts_per_rank = call.experts_per_rank;
+  routing->capacity = call.capacity;
+  routing->choices = call.choices;
+  routing->experts.assign(call.experts.begin(), call.experts.end());
+  routing->filled.assign(call.experts_per_rank, 0);
+  const uint64_t experts = experts_of(team, *routing);
+  const RowsPtr rows = std::make_shared<Rows>();
+  rows->own.assign(experts + kAgreed, 0);
+  for (const int32_t expert : call.experts)
+    if (expert >= 0) ++rows->own[static_cast<size_t>(expert)];
+  rows->own[experts + kWidth] = static_cast<int64_t>(call.width);
+  rows->own[experts + kType] = static_cast<int64_t>(call.type);
+  rows->own[experts + kCapacity] = static_cast<int64_t>(call.capacity);
+  Arguments arguments{Collective::dispatch, nullptr, call.output, 0, call.type};
+  const void* const tokens = call.tokens;
+  const size_t width = call.width;
+  return issue_after_rows(team, rows, arguments, options, [=, &team](Task& task) -> Result<void> {
+    task.error = find_disagreement(team, *rows, experts);
+    if (task.error) return {};
+    accept(team, *rows, *routing);
+    place(team, *routing);
+    const size_t row_bytes = width * size_of(arguments.type);
+    Result<RegisteredPtr> packed = team.work_space(rows_packed(team, *routing) * row_bytes);
+    if (!packed) return packed.error();
+    task.work = *packed;
+    Arguments with_blocks = arguments;
+    with_blocks.blocks = blocks_of(*routing, width);
+    if (task.work) {
+      with_blocks.input = task.work->memory;
+      pack(*routing, static_cast<const std::byte*>(tokens), row_bytes, task.work->memory);
+    }
+    routing->ready = true;
+    return lay_out(team, task, with_blocks);
+  });
+}
+
+Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
+                             const CallOptions& options) {
+  const auto wrong = [](const std::string& text) { return invalid(Collective::combine, text); };
+  if (!routing || routing->team != &team)
+    return wrong("the routing is not of a dispatch of this communicator");
+  if (call.weights.size() != routing->experts.size())
+    return wrong("there are " + std::to_string(call.weights.size()) + " weights for " +
+                 std::to_string(routing->experts.size()) + " choices");
+  const size_t most = kMostBytes / size_of(call.type) / experts_of(team, *routing);
+  if (call.width == 0 || call.width > most / std::max<size_t>(1, routing->capacity) ||
+      call.width > most / std::max<size_t>(1, routing->experts.size()))
+    return wrong("the width is 0, or too large");
+  if (routing->capacity > 0 && call.input == nullptr) return wrong("the input is null");
+  if (!routing->experts.empty() && call.output == nullptr) return wrong("the output is null");
+  Arguments arguments{Collective::combine, call.input, nullptr, 0, call.type};
+  Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
+  if (!task) return task;
+  if ((*task)->arithmetic.add_weighted == nullptr)
+    return wrong(std::string(name(call.type)) + " is no floating-point type");
+  (*task)->call.count = call.width;
+  (*task)->prepare = [=, &team](Task& own) -> Result<void> {
+    if (!routing->ready) {
+      own.error = invalid(Collective::combine, "its dispatch has failed");
+      return {};
+    }
+    const size_t row_bytes = call.width * size_of(call.type);
+    Result<RegisteredPtr> packed = team.work_space(rows_packed(team, *routing) * row_bytes);
+    if (!packed) return packed.error();
+    own.work = *packed;
+    Arguments with_blocks = arguments;
+    with_blocks.blocks = blocks_of(*routing, call.width);
+    if (own.work) with_blocks.output = own.work->memory;
+    return lay_out(team, own, with_blocks);
+  };
+  const std::vector<float> weights(call.weights.begin(), call.weights.end());
+  (*task)->complete = [=](Task& own) {
+    const Arithmetic arithmetic = arithmetic_of(call.type, ReduceOp::sum);
+    add_up(*routing, arithmetic, weights, call.width, own.work ? own.work->memory : nullptr,
+           static_cast<std::byte*>(call.output));
+  };
+  return task;
+}
+
+}  // namespace weft::collective
+
+namespace weft {
+
+size_t Routing::tokens_of(uint32_t expert) const noexcept {
+  return state_ && expert < state_->filled.size() ? state_->filled[expert] : 0;
+}
+size_t Routing::dropped() const noexcept { return state_ ? state_->dropped : 0; }
+
+}  // namespace weft
