@@ -31,7 +31,10 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("operation", words.collective,
                  "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
                  "all_gather_v, reduce_scatter_v, all_to_all_v");
-  app.add_option("--type", words.type, "uint8, int32, int64, fp16, bf16, fp32, fp64");
+  app.add_option(
+      "--type", words.type,
+      "uint8, int32, int64, fp16, bf16, fp32, fp64, fp8_e4m3, fp8_e5m2, and blocks of 32 "
+      "values: mxfp8_e4m3, mxfp8_e5m2");
   app.add_option("--op", words.op, "sum, prod, min, max, avg");
   app.add_option("--root", o.root, "Of broadcast and reduce");
   app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
@@ -84,7 +87,7 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   Result<Collective> collective =
       parse_word(words.collective, Collective::all_to_all_v, "operation");
   if (!collective) return collective.error();
-  Result<DataType> type = parse_word(words.type, DataType::fp64, "type");
+  Result<DataType> type = parse_word(words.type, DataType::mxfp8_e5m2, "type");
   if (!type) return type.error();
   Result<ReduceOp> op = parse_word(words.op, ReduceOp::avg, "reduction");
   if (!op) return op.error();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/collective/float16.hpp"
+#include "lib/collective/float8.hpp"
 
 namespace weft::bench {
 namespace {
@@ -54,6 +55,16 @@ void put(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
+// A block that holds one value 32 times.
+template <class F>
+collective::MxBlock<F> block_of(float value) {
+  float values[collective::MxBlock<F>::kValues];
+  for (float& each : values) each = value;
+  collective::MxBlock<F> block;
+  collective::narrow_block(values, block);
+  return block;
+}
+
 void encode(DataType type, double value, std::byte* at) {
   const float single = static_cast<float>(value);
   switch (type) {
@@ -69,6 +80,14 @@ void encode(DataType type, double value, std::byte* at) {
       return put(at, collective::narrow_to_bf16(single));
     case DataType::fp32:
       return put(at, single);
+    case DataType::fp8_e4m3:
+      return put(at, collective::narrow8<collective::E4m3>(single));
+    case DataType::fp8_e5m2:
+      return put(at, collective::narrow8<collective::E5m2>(single));
+    case DataType::mxfp8_e4m3:
+      return put(at, block_of<collective::E4m3>(single));
+    case DataType::mxfp8_e5m2:
+      return put(at, block_of<collective::E5m2>(single));
     default:
       return put(at, value);
   }
@@ -108,7 +127,7 @@ uint64_t count_wrong(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64
   const collective::Shape shape = shape_of(o, ranks, count);
   uint64_t wrong = 0;
   const auto compare = [&](uint64_t i, double value) {
-    std::byte wanted[8];
+    std::byte wanted[33];
     encode(o.type, value, wanted);
     if (std::memcmp(wanted, output + i * size_of(o.type), size_of(o.type)) != 0) ++wrong;
   };

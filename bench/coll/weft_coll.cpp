@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collectives as a program: `weft_coll OPERATION` measures one over a range of sizes, between
 // processes that it starts itself or that a launcher started; `weft_coll explain OPERATION` prints
-// schedules; `weft_coll sim OPERATION` says what they take on a given network.
+// schedules; `weft_coll sim OPERATION` says what they take on a given network; `weft_coll kernels`
+// measures the arithmetic.
 #include <cstdio>
 
 #include "bench/coll/explain.hpp"
+#include "bench/coll/kernels.hpp"
 #include "bench/coll/measure.hpp"
 #include "bench/coll/options.hpp"
 #include "bench/coll/placement.hpp"
@@ -50,11 +52,14 @@ int main(int argc, char** argv) {
   simulator->add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")
       ->delimiter(',');
   simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
+  const CLI::App* const kernels =
+      app.add_subcommand("kernels", "Measure how fast one core reduces each type");
   CLI11_PARSE(app, argc, argv);
   if (Result<void> finished = bench::finish_options(options, words); !finished) {
     std::fprintf(stderr, "%s\n", finished.error().message.c_str());
     return 2;
   }
+  if (kernels->parsed()) return bench::measure_kernels();
   if (simulator->parsed()) return bench::simulate(options, simulated);
   return explainer->parsed() ? bench::explain(options, explained) : run(options);
 }

@@ -32,17 +32,33 @@ enum class Collective : uint8_t {
 };
 std::string_view name(Collective collective) noexcept;
 
-// fp16 is IEEE binary16, bf16 the upper half of fp32.
-enum class DataType : uint8_t { uint8, int32, int64, fp16, bf16, fp32, fp64 };
+// fp16 is IEEE binary16, bf16 the upper half of fp32, fp8_* the 8-bit formats of OCP (OFP8 1.0). An
+// element of mxfp8_* is a block of OCP MX 1.0, 33 bytes: a scale of E8M0, then 32 values of fp8; so
+// counts are in blocks, and no block is ever cut.
+enum class DataType : uint8_t {
+  uint8,
+  int32,
+  int64,
+  fp16,
+  bf16,
+  fp32,
+  fp64,
+  fp8_e4m3,
+  fp8_e5m2,
+  mxfp8_e4m3,
+  mxfp8_e5m2,
+};
 std::string_view name(DataType type) noexcept;
 constexpr size_t size_of(DataType type) noexcept {
-  constexpr size_t kSizes[] = {1, 4, 8, 2, 2, 4, 8};
+  constexpr size_t kSizes[] = {1, 4, 8, 2, 2, 4, 8, 1, 1, 33, 33};
   return kSizes[static_cast<int>(type)];
 }
 
-// Integers wrap; an average of integers is the wrapped sum divided, rounded towards zero. fp16 and
-// bf16 are reduced in fp32 and rounded once, to nearest even. min and max of a NaN and a number
-// are the NaN.
+// Integers wrap; an average of integers is the wrapped sum divided, rounded towards zero. Types
+// of 16 and 8 bits are reduced in fp32 and rounded once, to nearest even. fp8 saturates: what is
+// beyond the largest number, infinity too, becomes that number. A block of mxfp8 gets a new scale
+// from its largest number; infinities become NaN in it. min and max of a NaN and a number are the
+// NaN.
 enum class ReduceOp : uint8_t { sum, prod, min, max, avg };
 std::string_view name(ReduceOp op) noexcept;
 

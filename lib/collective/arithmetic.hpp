@@ -29,6 +29,7 @@ struct Arithmetic {
                        size_t count) = nullptr;
 };
 
-Arithmetic arithmetic_of(DataType type, ReduceOp op) noexcept;
+// The fastest that this processor can do, or what any can: the bits are the same.
+Arithmetic arithmetic_of(DataType type, ReduceOp op, bool portable = false) noexcept;
 
 }  // namespace weft::collective

@@ -16,6 +16,13 @@ struct Fp16 {
   uint16_t bits = 0;
 };
 
+// `yes` or `no`, both of which are computed: with a branch, or what the compiler might make one of,
+// loops would not be vectorised.
+inline uint32_t select(bool condition, uint32_t yes, uint32_t no) {
+  const uint32_t mask = 0U - static_cast<uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
 inline float widen(Bf16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
@@ -32,11 +39,11 @@ inline float widen(Fp16 value) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000) << 16;
   const uint32_t magnitude = value.bits & 0x7FFF;
   // The exponent moves from bias 15 to bias 127; infinity and NaN to all ones.
-  const uint32_t normal = (magnitude << 13) + (magnitude >= 0x7C00 ? 0x70000000 : 0x38000000);
+  const uint32_t normal = (magnitude << 13) + select(magnitude >= 0x7C00, 0x70000000, 0x38000000);
   // A subnormal is an integer times 2^-24.
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24F);
-  return std::bit_cast<float>(sign | (magnitude < 0x400 ? subnormal : normal));
+  return std::bit_cast<float>(sign | select(magnitude < 0x400, subnormal, normal));
 }
 
 inline Fp16 narrow_to_fp16(float value) {
@@ -49,9 +56,9 @@ inline Fp16 narrow_to_fp16(float value) {
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000;
   const uint32_t nan = 0x7E00 | (magnitude >> 13 & 0x3FF);
-  uint32_t result = magnitude < 0x38800000 ? subnormal : normal;
-  result = rounded >= 0x47800000 ? 0x7C00 : result;
-  result = magnitude > 0x7F800000 ? nan : result;
+  uint32_t result = select(magnitude < 0x38800000, subnormal, normal);
+  result = select(rounded >= 0x47800000, 0x7C00, result);
+  result = select(magnitude > 0x7F800000, nan, result);
   return {static_cast<uint16_t>(sign | result)};
 }
 

@@ -37,8 +37,9 @@ std::string_view name(Collective collective) noexcept {
 }
 
 std::string_view name(DataType type) noexcept {
-  static constexpr std::string_view kNames[] = {"uint8", "int32", "int64", "fp16",
-                                                "bf16",  "fp32",  "fp64"};
+  static constexpr std::string_view kNames[] = {"uint8",    "int32",      "int64",     "fp16",
+                                                "bf16",     "fp32",       "fp64",      "fp8_e4m3",
+                                                "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2"};
   return kNames[static_cast<int>(type)];
 }
 

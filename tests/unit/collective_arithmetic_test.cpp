@@ -142,5 +142,39 @@ TEST_CASE("reductions of all operand kinds agree, at any alignment") {
   }
 }
 
+TEST_CASE("what this processor does faster gives the same bits") {
+  const uint64_t seed = 20261122;
+  INFO("seed " << seed);
+  base::Random random(seed);
+  constexpr size_t kCount = 67;
+  for (int t = 0; t <= static_cast<int>(DataType::mxfp8_e5m2); ++t)
+    for (int o = 0; o <= static_cast<int>(ReduceOp::avg); ++o) {
+      const DataType type = static_cast<DataType>(t);
+      INFO(name(type) << " " << name(static_cast<ReduceOp>(o)));
+      const Arithmetic fast = arithmetic_of(type, static_cast<ReduceOp>(o));
+      const Arithmetic plain = arithmetic_of(type, static_cast<ReduceOp>(o), true);
+      std::vector<std::byte> a(kCount * fast.element), b(a.size());
+      for (std::vector<std::byte>* const bytes : {&a, &b})  // no NaNs: their payload is free
+        for (std::byte& byte : *bytes) byte = static_cast<std::byte>(random.below(0x60));
+      std::vector<std::byte> sums[2], results[2], sources[2];
+      for (const Arithmetic* const arithmetic : {&fast, &plain}) {
+        const bool second = arithmetic == &plain;
+        sums[second].resize(kCount * fast.accumulator);
+        results[second].resize(kCount * fast.element);
+        sources[second].resize(kCount * fast.accumulator);
+        if (arithmetic->widen != nullptr)
+          arithmetic->widen(sources[second].data(), a.data(), kCount);
+        arithmetic->reduce[0][0](sums[second].data(), a.data(), b.data(), kCount);
+        arithmetic->reduce[0][1](sums[second].data(), b.data(), sums[second].data(), kCount);
+        if (arithmetic->add_weighted != nullptr)
+          arithmetic->add_weighted(sums[second].data(), a.data(), 0.3F, kCount);
+        arithmetic->finish(results[second].data(), sums[second].data(), kCount, 3);
+      }
+      CHECK(sources[0] == sources[1]);
+      CHECK(sums[0] == sums[1]);
+      CHECK(results[0] == results[1]);
+    }
+}
+
 }  // namespace
 }  // namespace weft::collective

@@ -38,11 +38,8 @@ struct RandomCall {
   }
 
   collective::Shape shape(uint32_t ranks) const {
-    return {.collective = collective,
-            .ranks = ranks,
-            .root = root,
-            .count = count,
-            .blocks = blocks};
+    return {
+        .collective = collective, .ranks = ranks, .root = root, .count = count, .blocks = blocks};
   }
 };
 
@@ -72,7 +69,7 @@ RandomCall random_call(base::Random& random, uint32_t ranks) {
   call.collective = algorithm.collective;
   if (random.below(4) != 0 && collective::find_algorithm(algorithm.name, call.collective, ranks))
     call.algorithm = algorithm.name;
-  call.type = static_cast<DataType>(random.below(7));
+  call.type = static_cast<DataType>(random.below(11));
   call.op = static_cast<ReduceOp>(random.below(5));
   call.root = static_cast<uint32_t>(random.below(ranks));
   const size_t limits[] = {1, 3, 200, 3000, 40'000, 150'000};
@@ -158,8 +155,7 @@ class Buffers {
     input = from.data() + call.misaligned + shift;
     output = out_.data() + call.misaligned;
     if (call.in_place && collective::scatters(call.collective))
-      output =
-          in_.data() + call.misaligned + collective::share(shape, rank).offset * width_;
+      output = in_.data() + call.misaligned + collective::share(shape, rank).offset * width_;
     const std::vector<uint64_t>& counts = call.blocks.counts;
     for (uint32_t r = 0; r < ranks && call.collective == Collective::all_to_all_v; ++r) {
       send_counts.push_back(counts[rank * ranks + r]);
@@ -177,7 +173,7 @@ class Buffers {
         discovered_counts != receive_counts)
       return call_.describe() + ": other counts discovered";
     for (size_t i = 0; i < out_count_; ++i) {
-      std::byte wanted[8];
+      std::byte wanted[kWidest];
       encode(call_.type, wanted, expected(call_, ranks_, rank_, i));
       if (std::memcmp(wanted, output + i * width_, width_) != 0)
         return call_.describe() + ": element " + std::to_string(i) + " is " +
@@ -275,17 +271,18 @@ TEST_CASE("random programs of collectives are right while packets are lost") {
               [&](Communicator& group) { return random_program(group, seed, scaled(20)); });
 }
 
+// Blocks of mxfp8 have accumulators of 128 bytes.
 TEST_CASE("two small slots are enough for every program") {
   const uint64_t seed = base_seed() + 200;
   INFO("WEFT_TEST_SEED=" << base_seed());
-  check_ranks(3, {.device = shm_device(), .slots = 2, .slot_bytes = 64},
+  check_ranks(3, {.device = shm_device(), .slots = 2, .slot_bytes = 128},
               [&](Communicator& group) { return random_program(group, seed, scaled(6)); });
 }
 
 TEST_CASE("every algorithm has the right result on four ranks") {
   check_ranks(4, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     for (const collective::Algorithm& algorithm : collective::algorithms())
-      for (const DataType type : {DataType::bf16, DataType::fp32}) {
+      for (const DataType type : {DataType::bf16, DataType::fp32, DataType::mxfp8_e4m3}) {
         if (is_for_experts(algorithm.collective)) continue;
         RandomCall call{.seed = 7,
                         .collective = algorithm.collective,

@@ -45,8 +45,9 @@ Layer random_layer(base::Random& random, uint32_t ranks) {
   layer.choices = static_cast<uint32_t>(1 + random.below(4));
   layer.width = 1 + random.below(random.below(2) == 0 ? 8 : 3000);
   layer.capacity = random.below(40);
-  const DataType types[] = {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp64};
-  layer.type = types[random.below(4)];
+  const DataType types[] = {DataType::fp32, DataType::bf16,     DataType::fp16,
+                            DataType::fp64, DataType::fp8_e4m3, DataType::mxfp8_e5m2};
+  layer.type = types[random.below(6)];
   const std::string_view algorithms[] = {"", "direct", "pairwise"};
   layer.algorithm = algorithms[random.below(3)];
   const bool some_empty = random.below(2) == 0;  // half of the experts are never chosen
@@ -100,7 +101,7 @@ A combined(const Layer& layer, const Reference& reference, uint32_t rank, size_t
   A sum = 0;
   for (size_t c = t * layer.choices; c < (t + 1) * layer.choices; ++c) {
     if (reference.row_of[rank][c] < 0) continue;
-    std::byte element[8] = {}, answered[8] = {};
+    std::byte element[kWidest] = {}, answered[kWidest] = {};
     encode(layer.type, element, layer.token(rank, t, i));
     const uint32_t expert = static_cast<uint32_t>(layer.experts[rank][c]);
     encode(layer.type, answered, answer(expert, decode(layer.type, element)));
@@ -163,7 +164,7 @@ class LayerRun {
     if (routing_.tokens_of(e) != rows.size()) return "another number of tokens";
     for (size_t r = 0; r < layer_.capacity; ++r)
       for (size_t i = 0; i < layer_.width; ++i) {
-        std::byte wanted[8];
+        std::byte wanted[kWidest];
         std::memset(wanted, 0xAA, sizeof wanted);  // an unused row is left as it was
         if (r < rows.size())
           encode(layer_.type, wanted,
@@ -182,7 +183,7 @@ class LayerRun {
         const double value = layer_.type == DataType::fp64
                                  ? combined<double>(layer_, reference_, rank_, t, i)
                                  : combined<float>(layer_, reference_, rank_, t, i);
-        std::byte wanted[8];
+        std::byte wanted[kWidest];
         encode(layer_.type, wanted, value);
         if (std::memcmp(wanted, &back_[t * row_ + i * width_], width_) != 0)
           return "token " + std::to_string(t) + " came back wrong";

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/collective/float16.hpp"
+#include "lib/collective/float8.hpp"
 #include "tests/support/catch.hpp"
 #include "weft/collective.hpp"
 
@@ -63,6 +64,37 @@ double load_as(const std::byte* at) {
   return static_cast<double>(typed);
 }
 
+template <class F>
+void store_code(std::byte* at, double value) {
+  const F code = collective::narrow8<F>(static_cast<float>(value));
+  std::memcpy(at, &code, sizeof code);
+}
+// A block that holds one value 32 times.
+template <class F>
+void store_block(std::byte* at, double value) {
+  float values[collective::MxBlock<F>::kValues];
+  for (float& each : values) each = static_cast<float>(value);
+  collective::MxBlock<F> block;
+  collective::narrow_block(values, block);
+  std::memcpy(at, &block, sizeof block);
+}
+template <class F>
+double load_code(const std::byte* at) {
+  F code;
+  std::memcpy(&code, at, sizeof code);
+  return collective::widen8(code);
+}
+template <class F>
+double load_block(const std::byte* at) {
+  collective::MxBlock<F> block;
+  float values[collective::MxBlock<F>::kValues];
+  std::memcpy(&block, at, sizeof block);
+  collective::widen_block(block, values);
+  return values[0];
+}
+
+inline constexpr size_t kWidest = 33;  // bytes of an element
+
 inline void encode(DataType type, std::byte* at, double value) {
   switch (type) {
     case DataType::uint8:
@@ -85,6 +117,14 @@ inline void encode(DataType type, std::byte* at, double value) {
       return store_as<float>(at, value);
     case DataType::fp64:
       return store_as<double>(at, value);
+    case DataType::fp8_e4m3:
+      return store_code<collective::E4m3>(at, value);
+    case DataType::fp8_e5m2:
+      return store_code<collective::E5m2>(at, value);
+    case DataType::mxfp8_e4m3:
+      return store_block<collective::E4m3>(at, value);
+    case DataType::mxfp8_e5m2:
+      return store_block<collective::E5m2>(at, value);
   }
 }
 
@@ -106,6 +146,14 @@ inline double decode(DataType type, const std::byte* at) {
       return collective::widen(brain);
     case DataType::fp32:
       return load_as<float>(at);
+    case DataType::fp8_e4m3:
+      return load_code<collective::E4m3>(at);
+    case DataType::fp8_e5m2:
+      return load_code<collective::E5m2>(at);
+    case DataType::mxfp8_e4m3:
+      return load_block<collective::E4m3>(at);
+    case DataType::mxfp8_e5m2:
+      return load_block<collective::E5m2>(at);
     default:
       return load_as<double>(at);
   }
