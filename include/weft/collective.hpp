@@ -18,7 +18,8 @@
 // When a rank dies, leaves, or calls something else, no call hangs and nothing aborts: all
 // operations under way and all later ones fail, on every surviving rank, with an error that names
 // the rank, the operation and its sequence number (failure() has the same as data). The buffers of
-// failed operations hold anything. Then the communicator is of no more use.
+// failed operations hold anything. Then the communicator is of no more use, but for shrink(), which
+// makes a new one of the ranks that live.
 //
 // Threads: a communicator and its operations belong to one thread at a time.
 #pragma once
@@ -114,6 +115,23 @@ class Communicator {
 
   uint32_t rank() const noexcept;
   uint32_t size() const noexcept;
+
+  // A communicator of the ranks that give the same colour, ordered by key, then by rank. Blocks
+  // until all ranks of this one have called it. A rank that is to be alone gives a colour of its
+  // own. Options are those of this communicator, which goes on. Errors: those of create() and
+  // wait().
+  Result<Communicator> split(Store& store, int64_t colour, int64_t key = 0);
+
+  // A communicator of the survivors, in the order of their ranks. To be called by all of them after
+  // a failure; blocks until they have agreed who is there. Processes that have ended are known at
+  // once; a rank that is neither dead nor calls this within `patience` is left out, and is told so
+  // (peer_failed) if it comes later. The store must have survived: one that rank 0 serves has not
+  // if rank 0 is dead. If another rank dies meanwhile, this fails or the new communicator does:
+  // call it again, on this one or that one. Errors: those of create() and of the store.
+  Result<Communicator> shrink(Store& store, Duration patience = Duration::from_s(5));
+
+  // After split() and shrink(): the ranks that ranks 0, 1 .. had before. Empty after create().
+  std::span<const uint32_t> members() const noexcept;
 
   // Counts are those of collective_types.hpp. In place: `input` is where this rank's elements have
   // their place in `output`, or the other way round for reduce_scatter; other overlaps are errors.

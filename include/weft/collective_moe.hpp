@@ -12,7 +12,9 @@
 //
 // Expert e is on rank e / experts_per_rank. Each expert has `capacity` rows of the output; they are
 // filled in the order of ranks, and of tokens within a rank, so the result is the same in every
-// run. Choices that find their expert full are dropped: they add nothing in combine().
+// run. Choices that find their expert full are dropped: they add nothing in combine(). When a rank
+// has died, go on with shrink() and mask its experts: -1 for them, and for those of old rank
+// members()[r] the numbers from r * experts_per_rank.
 #pragma once
 
 #include <cstddef>

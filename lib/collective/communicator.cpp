@@ -4,6 +4,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/collective/moe.hpp"
+#include "lib/collective/regroup.hpp"
 #include "weft/collective.hpp"
 
 namespace weft {
@@ -93,16 +94,32 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
       options.slot_bytes % 64 != 0 || options.slot_bytes > 1024 * 1024)
     return Error{Code::invalid_argument,
                  "slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB"};
-  Result<collective::Mesh> mesh =
-      collective::Mesh::connect(store, rank, ranks,
-                                {.device = options.device,
-                                 .name = options.name,
-                                 .shape = {options.slots, options.slot_bytes},
-                                 .connect_limit = options.connect_limit,
-                                 .patience = options.patience});
-  if (!mesh) return mesh.error();
-  return Communicator(std::make_shared<Team>(std::move(*mesh), options));
+  Result<std::shared_ptr<Team>> team = collective::join(store, rank, ranks, options);
+  if (!team) return team.error();
+  return Communicator(std::move(*team));
 }
+
+Result<Communicator> Communicator::split(Store& store, int64_t colour, int64_t key) {
+  const int64_t own[] = {colour, key};
+  std::vector<int64_t> all(2 * size()), colours, keys;
+  if (Result<void> told = all_gather(own, all.data(), 2, DataType::int64).wait(); !told)
+    return told.error();
+  for (uint32_t r = 0; r < size(); ++r) {
+    colours.push_back(all[2 * r]);
+    keys.push_back(all[2 * r + 1]);
+  }
+  Result<std::shared_ptr<Team>> team = collective::split(*team_, store, colours, keys);
+  if (!team) return team.error();
+  return Communicator(std::move(*team));
+}
+
+Result<Communicator> Communicator::shrink(Store& store, Duration patience) {
+  Result<std::shared_ptr<Team>> team = collective::shrink(*team_, store, patience);
+  if (!team) return team.error();
+  return Communicator(std::move(*team));
+}
+
+std::span<const uint32_t> Communicator::members() const noexcept { return team_->members(); }
 
 Communicator::Communicator(std::shared_ptr<Team> team) : team_(std::move(team)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;

@@ -29,9 +29,10 @@ class FileStore : public Store {
     file.write(value.data(), static_cast<std::streamsize>(value.size()));
     file.close();
     if (!file) return system_error("cannot write " + fresh);
-    if (std::rename(fresh.c_str(), path.c_str()) != 0)
-      return system_error("cannot rename " + fresh);
-    return {};
+    const bool linked = link(fresh.c_str(), path.c_str()) == 0 || errno == EEXIST;
+    const Result<void> done = linked ? Result<void>() : system_error("cannot write " + path);
+    unlink(fresh.c_str());
+    return done;
   }
 
   Result<std::string> get(std::string_view key, Duration limit) override {

@@ -125,7 +125,7 @@ class Server {
   }
 
   void set(const std::string& key, const std::string& value) {
-    values_[key] = value;
+    values_.try_emplace(key, value);
     for (Client& client : clients_)
       if (client.waits && client.waits_for == key) (void)answer(client);
   }

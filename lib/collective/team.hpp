@@ -33,7 +33,7 @@ struct Task {
   std::vector<RegisteredPtr> registered;
   RegisteredPtr work;
   Duration limit;
-  Instant deadline = Instant::never();  // once it runs
+  Instant deadline = Instant::never();   // once it runs
   const Algorithm* algorithm = nullptr;  // null: an exchange
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
   // the call cannot be done; what it returns ends the whole team.
@@ -60,6 +60,15 @@ class Team {
   Result<RegisteredPtr> register_memory(const void* memory, size_t bytes);
   Result<RegisteredPtr> work_space(size_t bytes);
 
+  // The ranks that this group's ranks had in the group that it was made from, if any.
+  const std::vector<uint32_t>& members() const { return members_; }
+  void set_members(std::vector<uint32_t> members) { members_ = std::move(members); }
+  uint32_t next_shrink() { return ++shrinks_; }
+  // Notes processes that have ended, whether or not anything waits for them.
+  void look_for_dead();
+  // A rank that has ended, left, or is the one whose failure ended the team.
+  bool is_dead(uint32_t rank) const;
+
   void issue(const TaskPtr& task);
   uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
   void progress() noexcept;
@@ -80,6 +89,7 @@ class Team {
   void check_finished(uint32_t rank, const Call& theirs);
   void check_leavers();
   void check_lifelines();
+  void note_ended(const std::vector<uint32_t>& ended);
   void end_failed_tasks();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
   void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
@@ -88,6 +98,8 @@ class Team {
   void settle(Duration limit, const std::function<bool()>& until);
 
   static constexpr size_t kHistory = 64;
+  std::vector<uint32_t> members_;
+  uint32_t shrinks_ = 0;
   Mesh mesh_;
   CommunicatorOptions options_;
   PlanCache plans_;

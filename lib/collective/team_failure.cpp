@@ -121,14 +121,26 @@ void Team::check_lifelines() {
     n = mesh_.cq.poll(completions);
     handle({completions, n});
   }
+  note_ended(ended);
+  run_tasks();
+  check_leavers();
+}
+
+void Team::look_for_dead() { note_ended(mesh_.lifelines.ended()); }
+
+bool Team::is_dead(uint32_t rank) const {
+  const Link* const link = mesh_.by_rank[rank];
+  const bool blamed = failure_ && failure_->code == Code::peer_failed && failure_->rank == rank;
+  return link != nullptr && (link->gone || blamed);
+}
+
+void Team::note_ended(const std::vector<uint32_t>& ended) {
   for (const uint32_t rank : ended) {
     Link* const link = rank < mesh_.ranks ? mesh_.by_rank[rank] : nullptr;
     if (link == nullptr || link->gone) continue;
     link->gone = true;
     link->why_gone = "its process has ended";
   }
-  run_tasks();
-  check_leavers();
 }
 
 // Another rank says that it is at `theirs`: have we, at that number, called the same?

@@ -41,6 +41,8 @@ void talk(Store& first, Store& second) {
   const std::string odd("a\0b/../c", 8);
   REQUIRE(first.set("key/0", odd));
   CHECK(*second.get("key/0", Duration::from_s(5)) == odd);
+  REQUIRE(second.set("key/0", "what comes second does not count"));
+  CHECK(*second.get("key/0", Duration::from_s(5)) == odd);
   REQUIRE(first.set("empty", ""));
   CHECK(second.get("empty", Duration::from_s(5))->empty());
   Result<void> set;

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// New groups out of a group: the parts that split() makes, and what is left for shrink(). Members
+// find each other through the store and connect anew; the old group stays as it is.
+#pragma once
+
+#include "lib/collective/team.hpp"
+#include "weft/store.hpp"
+
+namespace weft::collective {
+
+// A group from the beginning. Errors: those of Communicator::create.
+Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
+                                   const CommunicatorOptions& options);
+
+// The ranks of one colour, in the order of keys. `colours` and `keys` by rank, the same everywhere.
+Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const int64_t> colours,
+                                    std::span<const int64_t> keys);
+
+Result<std::shared_ptr<Team>> shrink(Team& team, Store& store, Duration patience);
+
+}  // namespace weft::collective
