@@ -3,6 +3,8 @@
 // any type as small numbers, so that results can be computed plainly.
 #pragma once
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -50,6 +52,46 @@ inline void check_ranks(uint32_t count, const CommunicatorOptions& options,
   const std::vector<std::string> complaints = run_ranks(count, options, body);
   for (uint32_t rank = 0; rank < count; ++rank)
     if (!complaints[rank].empty()) FAIL_CHECK("rank " << rank << ": " << complaints[rank]);
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Runs `body` on ranks that are processes; it returns a complaint. Entry r of the result is
+// "killed" or what rank r complained of.
+inline std::vector<std::string> run_processes(
+    uint32_t count, const CommunicatorOptions& options,
+    const std::function<std::string(Communicator&, Store&)>& body) {
+  char directory[] = "/tmp/weft-ranks-XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  std::vector<pid_t> children;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    children.push_back(child);
+    if (child != 0) continue;
+    alarm(60);  // a hang is a complaint too
+    const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+    std::string complaint;
+    {
+      Result<Communicator> group = Communicator::create(*store, rank, count, options);
+      complaint = group ? body(*group, *store) : group.error().message;
+    }
+    (void)store->set("complaint" + std::to_string(rank), complaint);
+    _exit(0);
+  }
+  const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+  std::vector<std::string> complaints;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    int status = 0;
+    waitpid(children[rank], &status, 0);
+    complaints.push_back(WIFSIGNALED(status) ? "killed by " + std::to_string(WTERMSIG(status))
+                                             : *store->get("complaint" + std::to_string(rank),
+                                                           Duration::from_ms(1)));
+  }
+  std::filesystem::remove_all(directory);
+  return complaints;
 }
 
 template <class T>

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Groups made from groups: survivors that go on after a death, parts of a split. Ranks are
+// processes.
+#include <algorithm>
+
+#include "tests/unit/collective_ranks.hpp"
+
+namespace weft::test {
+namespace {
+
+// Calls until the death of another rank is noticed; `victim` kills itself instead.
+std::string reduce_to_failure(Communicator& group, uint32_t victim) {
+  for (int i = 0; i < 1000; ++i) {
+    if (group.rank() == victim && i == 3) kill(getpid(), SIGKILL);
+    int64_t one = 1, sum = 0;
+    if (!group.all_reduce(&one, &sum, 1, DataType::int64).wait()) return "";
+    if (sum != group.size()) return "wrong sum";
+  }
+  return "nobody died";
+}
+
+std::string check_members(Communicator& group, const std::vector<uint32_t>& members) {
+  const std::span<const uint32_t> got = group.members();
+  if (std::vector<uint32_t>(got.begin(), got.end()) != members) return "other members";
+  int64_t one = 1, sum = 0;
+  if (Result<void> done = group.all_reduce(&one, &sum, 1, DataType::int64).wait(); !done)
+    return done.error().message;
+  return sum == static_cast<int64_t>(members.size()) ? "" : "wrong sum of survivors";
+}
+
+// Experts of ranks that are gone are masked, the others have the numbers of their new ranks.
+std::string dispatch_to_survivors(Communicator& group) {
+  const std::vector<uint32_t> members(group.members().begin(), group.members().end());
+  std::vector<int32_t> experts;  // one for each of the four ranks there were
+  for (uint32_t old = 0; old < 4; ++old) {
+    const auto found = std::find(members.begin(), members.end(), old);
+    experts.push_back(found == members.end() ? -1 : static_cast<int32_t>(found - members.begin()));
+  }
+  const std::vector<float> weights(4, 1.0F), token = {1.0F};
+  std::vector<float> inbox(group.size()), back(1);
+  Routing routing;
+  Operation there = group.dispatch({.tokens = token.data(),
+                                    .count = 1,
+                                    .width = 1,
+                                    .type = DataType::fp32,
+                                    .experts = experts,
+                                    .choices = 4,
+                                    .capacity = group.size(),
+                                    .output = inbox.data()},
+                                   routing);
+  Operation home = group.combine({.input = inbox.data(),
+                                  .width = 1,
+                                  .type = DataType::fp32,
+                                  .weights = weights,
+                                  .output = back.data()},
+                                 routing);
+  if (Result<void> done = home.wait(); !done) return done.error().message;
+  return back[0] == static_cast<float>(group.size()) ? "" : "a wrong sum of the experts left";
+}
+
+TEST_CASE("survivors shrink and go on, twice, and dispatch around the dead") {
+  for (const std::string& device : {shm_device(), std::string("roce+udp:lo")})
+    for (const uint32_t victim : {0U, 2U}) {
+      const auto body = [&](Communicator& group, Store& store) -> std::string {
+        if (std::string wrong = reduce_to_failure(group, victim); !wrong.empty()) return wrong;
+        Result<Communicator> left = group.shrink(store);
+        if (!left) return left.error().message;
+        const std::vector<uint32_t> survivors =
+            victim == 0 ? std::vector<uint32_t>{1, 2, 3} : std::vector<uint32_t>{0, 1, 3};
+        if (std::string wrong = check_members(*left, survivors); !wrong.empty()) return wrong;
+        if (std::string wrong = dispatch_to_survivors(*left); !wrong.empty()) return wrong;
+        // Rank 1 of those left dies too.
+        if (std::string wrong = reduce_to_failure(*left, 1); !wrong.empty()) return wrong;
+        Result<Communicator> fewer = left->shrink(store);
+        return fewer ? check_members(*fewer, {0, 2}) : fewer.error().message;
+      };
+      const std::vector<std::string> complaints = run_processes(4, {.device = device}, body);
+      INFO(device << ", rank " << victim << " dies first");
+      const std::string killed = "killed by 9";
+      CHECK(complaints == (victim == 0 ? std::vector<std::string>{killed, "", killed, ""}
+                                       : std::vector<std::string>{"", killed, killed, ""}));
+    }
+}
+
+TEST_CASE("a rank that does not come to shrink is left out, and told") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    int64_t value = 1;
+    const bool slow = group.rank() == 1;
+    if (slow) usleep(1'500'000);
+    (void)group
+        .receive(&value, sizeof value, (group.rank() + 1) % 3, {.limit = Duration::from_ms(50)})
+        .wait();  // nobody sends: the communicator fails, and nobody is dead
+    Result<Communicator> left = group.shrink(store, Duration::from_ms(400));
+    if (slow)
+      return !left && contains(left.error().message, "without rank 1") ? "" : "it was let in";
+    return left ? check_members(*left, {0, 2}) : left.error().message;
+  };
+  CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>{"", "", ""});
+}
+
+TEST_CASE("groups split by colour and key, and all of them work side by side") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    // Even ranks in reverse order, odd ranks as they are.
+    const bool odd = group.rank() % 2 == 1;
+    Result<Communicator> part = group.split(store, odd, odd ? 0 : -int64_t{group.rank()});
+    if (!part) return part.error().message;
+    const std::vector<uint32_t> members =
+        odd ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{4, 2, 0};
+    if (std::string wrong = check_members(*part, members); !wrong.empty()) return wrong;
+    if (members[part->rank()] != group.rank()) return "another rank";
+    Result<Communicator> again = part->split(store, part->rank());  // everybody alone
+    if (!again || again->size() != 1) return "cannot be alone";
+    int64_t one = 1, sum = 0;
+    if (Result<void> done = group.all_reduce(&one, &sum, 1, DataType::int64).wait(); !done)
+      return done.error().message;
+    return sum == 5 ? "" : "the whole group is broken";
+  };
+  CHECK(run_processes(5, {.device = shm_device()}, body) == std::vector<std::string>(5));
+}
+
+}  // namespace
+}  // namespace weft::test
