@@ -51,7 +51,8 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   config.credits = qp.credits;
   engine_ = std::make_unique<engine::Engine>(*port_, config, *random_);
   memory_.resize(kMemory);
-  key_ = engine_->keys().insert(memory_.data(), memory_.size(), Access::all, kDomain);
+  key_ = engine_->keys().insert(memory_.data(), memory_.size(), Access::all | Access::flush_global,
+                                kDomain);
   send_cq_ = std::make_unique<engine::CompletionQueue>(4096);
   recv_cq_ = std::make_unique<engine::CompletionQueue>(4096);
   engine::QpConfig options;

@@ -3,6 +3,7 @@
 #include "bench/script/line.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/script/parse.hpp"
 #include "bench/script/text.hpp"
@@ -108,8 +109,10 @@ Access rights(const std::string& text) {
       access = access | Access::remote_read;
     else if (right == "atomic")
       access = access | Access::remote_atomic;
+    else if (right == "flush")
+      access = access | Access::flush_global;
     else if (right != "none")
-      unknown(right, "rights are write, read, atomic or none, joined with ','");
+      unknown(right, "rights are write, read, atomic, flush or none, joined with ','");
     at = end + 1;
   }
   return access;
@@ -240,11 +243,14 @@ Opcode opcode_named(const std::string& word) {
                                                          {"WRITE_IMM", Opcode::write_with_imm},
                                                          {"READ", Opcode::read},
                                                          {"COMPARE_SWAP", Opcode::compare_swap},
-                                                         {"FETCH_ADD", Opcode::fetch_add}};
+                                                         {"FETCH_ADD", Opcode::fetch_add},
+                                                         {"ATOMIC_WRITE", Opcode::atomic_write},
+                                                         {"FLUSH", Opcode::flush}};
   for (const auto& [text, opcode] : kOpcodes)
     if (word == text) return opcode;
   unknown(word,
-          "posted are SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, COMPARE_SWAP, FETCH_ADD");
+          "posted are SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, COMPARE_SWAP, FETCH_ADD, "
+          "ATOMIC_WRITE, FLUSH");
 }
 
 bool read_flag(const std::string& word, SendRequest& request) {
@@ -281,13 +287,16 @@ Action post_line(Rest& rest) {
                !keyed_number(word, "length", rest.i, post.length) &&
                !keyed_number(word, "imm", rest.i, r.imm) &&
                !keyed_number(word, "swap", rest.i, r.swap) &&
+               !keyed_number(word, "region", rest.i, r.flush.whole_region) &&
                !keyed_number(word, "invalidate", rest.i, r.invalidate.value)) {
       unknown(word,
               "a request has @PLACE DATA id= from= length= imm= add= compare= swap= invalidate= "
+              "region= "
               "fence solicited inline unsignaled");
     }
     if (from) post.from = static_cast<uint32_t>(*from);
   }
+  if (r.opcode == Opcode::flush) r.flush.length = std::exchange(post.length, 0);
   return post;
 }
 

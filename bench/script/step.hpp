@@ -19,7 +19,7 @@ struct QpText {
   QpType type = QpType::rc;
   QpState state = QpState::rts;
   uint32_t mtu = 1024;
-  Access access = Access::all;
+  Access access = Access::all | Access::flush_global;
   uint8_t timeout = 18;  // about a second
   uint8_t retry = 7;
   uint8_t rnr_retry = 7;

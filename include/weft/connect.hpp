@@ -21,10 +21,11 @@ namespace weft {
 // How the queue pair is connected, beyond what it was created with.
 struct ConnectOptions {
   std::vector<std::byte> private_data;  // given to the peer, <= 4096 bytes
-  Access access = Access::all;          // what the peer may do through this queue pair
-  uint32_t path_mtu = 0;                // 0: the smaller of both devices' active_mtu
-  uint8_t max_rd_atomic = 16;           // lowered to what both sides can
-  uint8_t timeout = 14;                 // 4.096 us * 2^14 = 67 ms
+  // What the peer may do through this queue pair.
+  Access access = Access::all | Access::flush_global | Access::flush_persistent;
+  uint32_t path_mtu = 0;       // 0: the smaller of both devices' active_mtu
+  uint8_t max_rd_atomic = 16;  // lowered to what both sides can
+  uint8_t timeout = 14;        // 4.096 us * 2^14 = 67 ms
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 12;  // 0.64 ms

@@ -75,6 +75,7 @@ struct DeviceAttributes {
   bool by_reference = false;  // large payload is pulled once from the sender's memory
   bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
   bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
+  bool has_flush = false;           // RC: ATOMIC WRITE and FLUSH
   bool telemetry = false;           // can carry in-band telemetry to peers that can too
   uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
   std::vector<Gid> further_gids;    // SRD: its other addresses (rails); peers know it by `gid`

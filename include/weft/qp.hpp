@@ -49,7 +49,7 @@ struct QueuePairAttributes {
   std::optional<QpState> current_state;
   std::optional<uint16_t> pkey_index;
   std::optional<uint8_t> port;   // 1
-  std::optional<Access> access;  // what the peer may do: remote_write, _read, _atomic
+  std::optional<Access> access;  // what the peer may do: remote_*, flush_*
   std::optional<uint32_t> qkey;  // UD
   std::optional<AddressVector> path;
   std::optional<uint32_t> path_mtu;  // bytes: a power of two, 256 .. the port's max_mtu

@@ -101,8 +101,10 @@ enum class Access : uint32_t {
   remote_read = 4,
   remote_atomic = 8,
   all = 15,
-  window_bind = 16,  // of a region: memory windows may be bound to it
-  zero_based = 32,   // of a type 2 window: the peer's addresses begin at 0
+  window_bind = 16,       // of a region: memory windows may be bound to it
+  zero_based = 32,        // of a type 2 window: the peer's addresses begin at 0
+  flush_global = 64,      // FLUSH may ask for visibility
+  flush_persistent = 128  // FLUSH may ask for persistence: shared mappings of files
 };
 template <>
 struct is_flag_set<Access> {

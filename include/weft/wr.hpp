@@ -65,6 +65,9 @@ enum class Opcode : uint8_t {
   compare_swap,
   fetch_add,
   write_add,         // SRD: adds the elements of the source to remote memory, each exactly once
+  atomic_write,      // RC of roce: 8 bytes are replaced at once, exactly once; `swap` as it lies in
+                     // memory here lies there then. A completion means done (IBTA 1.5, A19.4)
+  flush,             // RC of roce: see Flush
   bind_window,       // RC, UC: see WindowBind
   local_invalidate,  // RC, UC: revokes `invalidate`, a key of ours: a type 2 window, or for good
                      // the remote rights of a region; mw_bind_error if it is not ours to revoke
@@ -87,13 +90,27 @@ struct WindowBind {
   Access access = Access::none;  // remote_write, remote_read, remote_atomic; type 2: zero_based
 };
 
+// What a FLUSH brings about (IBTA 1.5, A19.5) for what earlier requests of this queue pair wrote;
+// its completion means that it is so. It counts, as ATOMIC WRITE does, as one of max_rd_atomic.
+// - visible: every program of the peer sees it. Needs Access::flush_global on region and queue
+// pair.
+// - persistent: it survives the end of the peer's machine, as far as its file system keeps that
+//   promise after msync(). Needs Access::flush_persistent on both. The peer's device serves nobody
+//   else while its disk is busy with it.
+struct Flush {
+  bool visible = true;
+  bool persistent = false;
+  bool whole_region = false;  // all of the region that `rkey` names, whatever address and length
+  uint32_t length = 0;        // bytes from remote_address on
+};
+
 // What a WRITE_ADD adds. Integers wrap.
 enum class Element : uint8_t { int32, int64, fp32 };
 
 enum class SendFlags : uint32_t {
   none = 0,
-  signaled = 1,     // a successful request makes a completion too
-  fence = 2,        // starts only after all earlier READs and atomics have finished (C-OPS-80)
+  signaled = 1,  // a successful request makes a completion too
+  fence = 2,  // starts only after all earlier READs, atomics and FLUSHes have finished (C-OPS-80)
   solicited = 4,    // wakes a peer that armed its queue for solicited completions only (C-OPS-90)
   ordered = 16,     // SRD: a SEND received, or a WRITE_ADD done, after those before (above)
   inline_data = 8,  // the data is copied at post: the buffers need no lkey and are free at return
@@ -112,10 +129,10 @@ struct SendRequest {
   uint32_t imm = 0;             // *_with_imm: host byte order here, big endian on the wire
   RKey invalidate;              // send_with_invalidate: the peer's key to revoke; local: ours
   std::span<const Sge> sges;    // source; for READ and atomics the destination (atomics: 8 bytes)
-  uint64_t remote_address = 0;  // WRITE, READ, atomics (atomics: a multiple of 8)
-  RKey rkey;                    // WRITE, READ, atomics; bind_window of type 2: its new key
+  uint64_t remote_address = 0;  // WRITE, READ, FLUSH, atomics (these: a multiple of 8)
+  RKey rkey;                    // WRITE, READ, FLUSH, atomics; bind_window of type 2: its new key
   uint64_t compare_add = 0;     // compare_swap: expected value; fetch_add: what is added
-  uint64_t swap = 0;            // compare_swap: new value
+  uint64_t swap = 0;            // compare_swap, atomic_write: new value
   // UD, SRD: where the request goes. Without `to` an SRD request goes where modify() has said
   // (path, dest_qpn). The handle need only live during the call.
   const AddressHandle* to = nullptr;
@@ -125,6 +142,7 @@ struct SendRequest {
   // UD: the key of the receiving queue pair. With the high bit set: our own queue pair's key.
   uint32_t remote_qkey = 0;
   const WindowBind* bind = nullptr;  // bind_window; need only live during the call
+  Flush flush;
 };
 
 // A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM. UD: the first
@@ -161,6 +179,8 @@ enum class WorkType : uint8_t {
   compare_swap,
   fetch_add,
   write_add,
+  atomic_write,
+  flush,
   bind_window,
   local_invalidate,
   recv,

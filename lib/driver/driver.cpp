@@ -206,7 +206,8 @@ Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access,
                    "remote_write and remote_atomic need local_write too (IBTA 10.6.3.3)"};
   }
   if (size != 0) {
-    const Result<void> ok = memory::verify_mapped(base, size, has(access, Access::local_write));
+    const Result<void> ok = memory::verify_mapped(
+        base, size, {has(access, Access::local_write), has(access, Access::flush_persistent)});
     if (!ok) return ok.error();
   }
   Holder hold(lock_);

@@ -30,9 +30,9 @@ const char* objection(const memory::KeyTable& keys, const QueuePair& qp, const S
   if (is_local(r.opcode)) return objection_to_local(keys, r);
   if (qp.type == QpType::uc && (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
     return "UC queue pairs only SEND and WRITE, with or without immediate data";
-  if ((is_atomic(r.opcode) || r.opcode == Opcode::read) &&
+  if ((is_atomic(r.opcode) || is_effect(r.opcode) || r.opcode == Opcode::read) &&
       qp.attributes.max_rd_atomic.value_or(1) == 0)
-    return "READ and atomics need max_rd_atomic > 0";
+    return "READ, atomics and FLUSH need max_rd_atomic > 0";
   return nullptr;
 }
 
@@ -54,11 +54,12 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   entry.first_psn = req.post_end;
   entry.compare_add = r.compare_add;
   entry.swap = r.swap;
+  entry.flush = r.flush;
   entry.length = length;
   entry.packets = length <= qp.mtu()
                       ? 1
                       : static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift);
-  if (is_atomic(r.opcode)) entry.packets = 1;
+  if (is_atomic(r.opcode) || is_effect(r.opcode)) entry.packets = 1;
   if (is_local(r.opcode)) entry.packets = 0;
   entry.rkey = r.rkey.value;
   const bool revokes = r.opcode == kInvalidates || r.opcode == Opcode::local_invalidate;

@@ -167,7 +167,7 @@ Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& lim
   const Number numbers[] = {
       {"pkey_index", c.pkey_index.has_value(), c.pkey_index.value_or(0), 0},
       {"access", c.access.has_value(), static_cast<uint32_t>(c.access.value_or(Access::none)),
-       static_cast<uint32_t>(Access::all)},
+       static_cast<uint32_t>(Access::all | Access::flush_global | Access::flush_persistent)},
       {"path.flow_label", c.path.has_value(), c.path.value_or(AddressVector{}).flow_label, 0xFFFFF},
       {"dest_qpn", c.dest_qpn.has_value(), c.dest_qpn.value_or(QpNum{}).value, 0xFFFFFF},
       {"rq_psn", c.rq_psn.has_value(), c.rq_psn.value_or(Psn{}).value, Psn::kMask},

@@ -22,10 +22,10 @@
 
 namespace weft::engine {
 
-// A READ or an atomic that the responder executed: kept for replay (//= roce:C-DUP-25 C-DUP-27)
-// and, while `queued`, waiting for its response to leave.
+// A READ, an atomic or an effect that the responder executed: kept for replay (//= roce:C-DUP-25
+// C-DUP-27) and, while `queued`, waiting for its response to leave.
 struct Resource {
-  enum class Kind : uint8_t { none, read, atomic };
+  enum class Kind : uint8_t { none, read, atomic, effect };  // an effect: ATOMIC WRITE, FLUSH
   Kind kind = Kind::none;
   bool queued = false;
   bool replay = false;   // queued for a duplicate: nobody needs the answer any more when a new

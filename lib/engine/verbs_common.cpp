@@ -65,6 +65,10 @@ WorkType work_type(Opcode opcode) noexcept {
       return WorkType::fetch_add;
     case Opcode::write_add:
       return WorkType::write_add;
+    case Opcode::atomic_write:
+      return WorkType::atomic_write;
+    case Opcode::flush:
+      return WorkType::flush;
     case Opcode::bind_window:
       return WorkType::bind_window;
     case Opcode::local_invalidate:
@@ -87,6 +91,11 @@ const char* objection(const SendRequest& r, const RequestLimits& limits,
   if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
     return "READ and atomics have no inline data";
   if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
+  if (is_effect(r.opcode) && sum != 0)
+    return "ATOMIC WRITE and FLUSH have no entries: set SendRequest::swap, SendRequest::flush";
+  if (r.opcode == Opcode::atomic_write) length = 8;
+  if (r.opcode == Opcode::flush && !r.flush.visible && !r.flush.persistent)
+    return "a FLUSH makes something visible or persistent: set Flush::visible or persistent";
   return nullptr;
 }
 

@@ -41,6 +41,11 @@ constexpr bool is_atomic(Opcode opcode) noexcept {
   return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
 }
 
+// Answered when it is done, without data.
+constexpr bool is_effect(Opcode opcode) noexcept {
+  return opcode == Opcode::atomic_write || opcode == Opcode::flush;
+}
+
 // Requests of more bytes fill trains by themselves (Machine::has_bulk).
 inline constexpr uint32_t kBulk = 4096;
 

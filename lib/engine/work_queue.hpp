@@ -17,6 +17,7 @@ struct SendEntry {
   uint64_t first_psn = 0;  // wide
   uint64_t compare_add = 0;
   uint64_t swap = 0;
+  Flush flush;
   uint32_t packets = 1;  // PSNs it uses: for a READ those of the responses, local work none
   uint32_t length = 0;   // bytes
   uint32_t rkey = 0;
@@ -32,9 +33,9 @@ struct SendEntry {
   bool done = false;    // local work: it is not done again after a rewind
 
   uint64_t end_psn() const { return first_psn + packets; }
-  bool needs_response() const {
-    return opcode == Opcode::read || opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
-  }
+  bool needs_response() const { return opcode == Opcode::read || atomic() || effect(); }
+  // Answered by a READ response without payload.
+  bool effect() const { return opcode == Opcode::atomic_write || opcode == Opcode::flush; }
   bool local() const { return is_local(opcode); }
   bool atomic() const { return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add; }
   bool consumes_receive() const {

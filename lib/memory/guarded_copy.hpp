@@ -35,8 +35,17 @@ void install_fault_guard() noexcept;
 // must hold no lock and own nothing). For copies that do something on the way, like summing.
 [[nodiscard]] bool run_guarded(void (*fn)(void*), void* argument) noexcept;
 
-// Proves that every page of [base, base + size) is mapped, readable, and writable if `write`,
-// without changing a byte. The error names the first bad page.
-Result<void> verify_mapped(const void* base, size_t size, bool write);
+// What memory must be for its region.
+struct Need {
+  bool write = false;
+  bool file = false;  // a shared mapping of a file
+};
+// Proves that every page of [base, base + size) is mapped, readable, and what is needed, without
+// changing a byte. The error names the first bad page.
+Result<void> verify_mapped(const void* base, size_t size, Need need);
+
+// The bytes are in their file when it returns, which may take as long as a disk does. False: they
+// are not, or are not mapped any more.
+[[nodiscard]] bool make_persistent(const std::byte* base, uint64_t size) noexcept;
 
 }  // namespace weft::memory

@@ -187,14 +187,33 @@ Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_
 
 Verdict KeyTable::check(uint32_t key, const Visitor& visitor, uint64_t address, uint64_t length,
                         Access need, std::byte** where) const noexcept {
-  const Region* const region = find(key);
-  if (region == nullptr) return Verdict::bad_key;
-  if (region->kind != KeyKind::region) {
-    if (region->parent == 0) return Verdict::bad_key;
-    if (region->kind == KeyKind::window_of_queue && region->qp != visitor.qp)
-      return Verdict::wrong_domain;
-  }
+  Verdict why;
+  const Region* const region = find_for(key, visitor, &why);
+  if (region == nullptr) return why;
   return judge(*region, visitor.domain, address, length, need, where);
+}
+
+Verdict KeyTable::check_whole(uint32_t key, const Visitor& visitor, Access need, std::byte** where,
+                              uint64_t* length) const noexcept {
+  Verdict why;
+  const Region* const region = find_for(key, visitor, &why);
+  if (region == nullptr) return why;
+  if (region->domain != visitor.domain) return Verdict::wrong_domain;
+  if (!has(region->access, need)) return Verdict::no_permission;
+  *where = region->base;
+  *length = region->length;
+  return Verdict::ok;
+}
+
+const Region* KeyTable::find_for(uint32_t key, const Visitor& visitor,
+                                 Verdict* why) const noexcept {
+  const Region* const region = find(key);
+  *why = Verdict::bad_key;
+  if (region == nullptr || region->kind == KeyKind::region) return region;
+  if (region->parent == 0) return nullptr;
+  if (region->kind == KeyKind::window_of_domain || region->qp == visitor.qp) return region;
+  *why = Verdict::wrong_domain;
+  return nullptr;
 }
 
 const Region* KeyTable::find_number(uint32_t key) const noexcept {

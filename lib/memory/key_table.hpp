@@ -90,12 +90,18 @@ class KeyTable {
   Verdict check(uint32_t key, const Visitor& visitor, uint64_t address, uint64_t length,
                 Access need, std::byte** where) const noexcept;
 
+  // The same for all that the key shows: `*length` bytes at `*where`, which may be none.
+  Verdict check_whole(uint32_t key, const Visitor& visitor, Access need, std::byte** where,
+                      uint64_t* length) const noexcept;
+
   size_t size() const noexcept { return used_; }
 
  private:
   // The entry whose key has the same upper 24 bits, or null.
   const Region* find_number(uint32_t key) const noexcept;
   const Region* find(uint32_t key) const noexcept;
+  // What `key` shows to a visitor; null and `*why`: nothing.
+  const Region* find_for(uint32_t key, const Visitor& visitor, Verdict* why) const noexcept;
   Region* mutable_entry(const Region* entry) noexcept;
   Region& add(uint32_t key);
   uint32_t new_key();

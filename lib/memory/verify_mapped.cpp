@@ -3,6 +3,7 @@
 // which permission, without touching (and so committing) memory that the program has not used yet.
 // It does not say where the file behind a mapping ends: a page beyond the end is mapped and faults.
 // The file has one end, so a binary search with guarded reads finds the first such page.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 
 struct Mapping {
   uintptr_t low = 0, high = 0;
-  bool readable = false, writable = false, file = false;
+  bool readable = false, writable = false, shared = false, file = false;
 };
 
 // What is wrong with the first bad page; no text = all is well.
@@ -53,12 +54,15 @@ constexpr const char* kBeyondFile =
 constexpr const char* kReadOnly =
     "may not be written; map it with PROT_WRITE, or register without local_write";
 constexpr const char* kUnreadable = "may not be read; map it with PROT_READ";
+constexpr const char* kFleeting =
+    "belongs to no file that others share; for flush_persistent map a file with MAP_SHARED";
 constexpr const char* kUnmapped = "is not mapped; register only memory that is allocated";
 
 // One mapping against the rest of the range, which begins at `at`, a page in that mapping.
-Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, bool write) {
+Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, Need need) {
   if (!mapping.readable) return {at, kUnreadable};
-  if (write && !mapping.writable) return {at, kReadOnly};
+  if (need.write && !mapping.writable) return {at, kReadOnly};
+  if (need.file && !(mapping.file && mapping.shared)) return {at, kFleeting};
   if (!mapping.file) return {};
   const uintptr_t high = std::min(mapping.high, end);
   const uintptr_t bad = first_unreadable(at, high);
@@ -74,12 +78,13 @@ bool next_mapping(FILE* maps, char** line, size_t* capacity, Mapping* out) {
                                  &out->low, &out->high, permissions, &inode);
   out->readable = permissions[0] == 'r';
   out->writable = permissions[1] == 'w';
+  out->shared = permissions[3] == 's';
   out->file = inode != 0;
   return fields == 4;
 }
 
 // Walks the mappings over [low, end), both multiples of the page size.
-Finding walk(FILE* maps, uintptr_t low, uintptr_t end, bool write) {
+Finding walk(FILE* maps, uintptr_t low, uintptr_t end, Need need) {
   char* line = nullptr;
   size_t capacity = 0;
   uintptr_t at = low;
@@ -88,7 +93,7 @@ Finding walk(FILE* maps, uintptr_t low, uintptr_t end, bool write) {
   while (at < end && finding.text == nullptr && next_mapping(maps, &line, &capacity, &mapping)) {
     if (mapping.high <= at) continue;
     if (mapping.low > at) break;
-    finding = inspect(mapping, at, end, write);
+    finding = inspect(mapping, at, end, need);
     at = mapping.high;
   }
   std::free(line);
@@ -105,22 +110,22 @@ Finding touch_all(uintptr_t low, uintptr_t end, bool write) {
   return {};
 }
 
-Finding find_bad_page(uintptr_t low, uintptr_t end, bool write) {
+Finding find_bad_page(uintptr_t low, uintptr_t end, Need need) {
   Finding finding;
   for (uintptr_t grown = 0;; grown = finding.page) {
     const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen("/proc/self/maps", "re"),
                                                      std::fclose);
-    if (maps == nullptr) return touch_all(low, end, write);
-    finding = walk(maps.get(), low, end, write);
+    if (maps == nullptr) return touch_all(low, end, need.write);
+    finding = walk(maps.get(), low, end, need);
     // A stack grows down to where it is touched: a large array on it may not be mapped yet.
     if (!finding.unmapped || finding.page == grown) return finding;
-    if (!probe(pointer(finding.page), write)) return finding;
+    if (!probe(pointer(finding.page), need.write)) return finding;
   }
 }
 
 }  // namespace
 
-Result<void> verify_mapped(const void* base, size_t size, bool write) {
+Result<void> verify_mapped(const void* base, size_t size, Need need) {
   install_fault_guard();
   const uintptr_t first = std::bit_cast<uintptr_t>(base);
   const uintptr_t page = page_size();
@@ -129,12 +134,18 @@ Result<void> verify_mapped(const void* base, size_t size, bool write) {
     return Error{Code::invalid_argument, "the region reaches beyond the end of the address space"};
   const uintptr_t low = first & ~(page - 1);
   const uintptr_t end = ((first + (size - 1)) & ~(page - 1)) + page;
-  const Finding finding = find_bad_page(low, end, write);
+  const Finding finding = find_bad_page(low, end, need);
   if (finding.text == nullptr) return {};
   char message[256];
   std::snprintf(message, sizeof message, "page %#" PRIxPTR " of the %zu bytes at %#" PRIxPTR " %s",
                 finding.page, size, first, finding.text);
   return Error{Code::permission_denied, message};
+}
+
+bool make_persistent(const std::byte* base, uint64_t size) noexcept {
+  const uintptr_t low = std::bit_cast<uintptr_t>(base) & ~(page_size() - 1);
+  const uint64_t length = std::bit_cast<uintptr_t>(base) + size - low;
+  return ::msync(std::bit_cast<void*>(low), length, MS_SYNC) == 0;
 }
 
 }  // namespace weft::memory

@@ -60,6 +60,18 @@ struct AtomicAckEth {
   Be64 original;
 };
 
+// FLUSH extended transport header (IBTA 1.5, A19.5.4); a RETH follows it.
+struct Feth {
+  Be32 bits;  // reserved:26 selectivity:2 placement:4
+  uint32_t placement() const { return bits & 0xF; }
+  uint32_t selectivity() const { return bits >> 4 & 3; }
+};
+static_assert(sizeof(Feth) == 4);
+inline constexpr uint32_t kPlaceVisible = 1;
+inline constexpr uint32_t kPlacePersistent = 2;
+inline constexpr uint32_t kSelectRange = 0;
+inline constexpr uint32_t kSelectRegion = 1;
+
 struct Deth {
   Be32 qkey;
   uint8_t reserved = 0;

@@ -23,6 +23,8 @@ enum class Operation : uint8_t {
   atomic_acknowledge,
   compare_swap,
   fetch_add,
+  atomic_write,
+  flush,
   cnp,
 };
 
@@ -35,10 +37,14 @@ struct OpcodeInfo {
   Operation operation = Operation::none;
   Place place = Place::only;
   bool reth = false, aeth = false, atomic_eth = false, atomic_ack_eth = false;
-  bool imm = false, ieth = false, deth = false;
+  bool imm = false, ieth = false, deth = false, feth = false;
   bool payload = false;       // may carry payload
   uint8_t header_length = 0;  // BTH and all extended headers, bytes; 0 for a reserved opcode
   bool known() const { return header_length != 0; }
+  // Answered by a READ response without payload.
+  bool effect() const {
+    return operation == Operation::atomic_write || operation == Operation::flush;
+  }
   bool starts_message() const { return place == Place::first || place == Place::only; }
   bool ends_message() const { return place == Place::last || place == Place::only; }
   bool response() const {
@@ -74,6 +80,8 @@ enum RcOpcode : uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInv = 0x16,
   kRcSendOnlyInv = 0x17,
+  kRcFlush = 0x1C,
+  kRcAtomicWrite = 0x1D,
   kUdSendOnly = 0x64,
   kUdSendOnlyImm = 0x65,
   kCnp = 0x81,
@@ -91,6 +99,7 @@ enum Ext : unsigned {
   kDeth = 64,
   kPayload = 128,
   kCnpPad = 256,
+  kFeth = 512,
 };
 
 constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place,
@@ -103,12 +112,13 @@ constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place p
   i.imm = ext & kImm;
   i.ieth = ext & kIeth;
   i.deth = ext & kDeth;
+  i.feth = ext & kFeth;
   i.payload = ext & kPayload;
   //= roce:C-HDR-6
-  i.header_length =
-      static_cast<uint8_t>(kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) +
-                           (i.atomic_eth ? 28 : 0) + (i.atomic_ack_eth ? 8 : 0) + (i.imm ? 4 : 0) +
-                           (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) + (ext & kCnpPad ? 16 : 0));
+  i.header_length = static_cast<uint8_t>(kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) +
+                                         (i.atomic_eth ? 28 : 0) + (i.atomic_ack_eth ? 8 : 0) +
+                                         (i.imm ? 4 : 0) + (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) +
+                                         (i.feth ? 4 : 0) + (ext & kCnpPad ? 16 : 0));
   return i;
 }
 
@@ -158,6 +168,8 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
   t[0x14] = row("RC FetchAdd", rc, fetch_add, only, kAtomicEth);
   t[0x16] = row("RC SEND Last with Invalidate", rc, send, last, kPayload | kIeth);
   t[0x17] = row("RC SEND Only with Invalidate", rc, send, only, kPayload | kIeth);
+  t[0x1C] = row("RC FLUSH", rc, flush, only, kFeth | kReth);
+  t[0x1D] = row("RC ATOMIC WRITE", rc, atomic_write, only, kReth | kPayload);
   t[0x64] = row("UD SEND Only", OpClass::ud, send, only, kPayload | kDeth);
   t[0x65] = row("UD SEND Only with Immediate", OpClass::ud, send, only, kPayload | kDeth | kImm);
   t[kCnp] = row("CNP", OpClass::cnp, cnp, only, kCnpPad);

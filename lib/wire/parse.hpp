@@ -38,9 +38,12 @@ struct Packet {
   uint32_t payload_length = 0;          // pad excluded
   const IntBlock* telemetry = nullptr;  // what stood before the BTH, if anything did
 
-  // Extended headers by their place in the table's order: RETH | AETH | AtomicETH | DETH come
-  // first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
-  const Reth& reth() const { return *reinterpret_cast<const Reth*>(headers); }
+  // Extended headers by their place in the table's order: RETH (behind FETH) | AETH | AtomicETH |
+  // DETH come first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
+  const Reth& reth() const {
+    return *reinterpret_cast<const Reth*>(headers + (info->feth ? sizeof(Feth) : 0));
+  }
+  const Feth& feth() const { return *reinterpret_cast<const Feth*>(headers); }
   const Aeth& aeth() const { return *reinterpret_cast<const Aeth*>(headers); }
   const AtomicEth& atomic_eth() const { return *reinterpret_cast<const AtomicEth*>(headers); }
   const Deth& deth() const { return *reinterpret_cast<const Deth*>(headers); }

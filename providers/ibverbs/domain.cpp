@@ -17,7 +17,8 @@ namespace {
 // Why a device did not register memory: the kernel only says that it could not, this names the
 // page.
 Error explain(int error, const void* base, size_t size, Access access) {
-  const Result<void> mapped = memory::verify_mapped(base, size, has(access, Access::local_write));
+  const Result<void> mapped =
+      memory::verify_mapped(base, size, {.write = has(access, Access::local_write)});
   if (!mapped) return mapped.error();
   return error_of(error, "the device did not register " + std::to_string(size) + " bytes");
 }
@@ -29,6 +30,9 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
   if (context_.forked()) return Error{Code::permission_denied, kForked};
   if (has(access, Access::zero_based))
     return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
+  if (has(access, Access::flush_global) || has(access, Access::flush_persistent))
+    return Error{Code::not_supported,
+                 "FLUSH is not there on ibverbs yet: register without flush_*"};
   if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
     if (!has(access, Access::local_write))  //= roce:C-OPS-89
       return Error{Code::invalid_argument,

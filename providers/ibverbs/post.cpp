@@ -61,6 +61,7 @@ const char* Qp::objection(const SendRequest& r) const noexcept {
   const DeviceAttributes& device = context().attributes();
   if (r.opcode > Opcode::local_invalidate || r.opcode == Opcode::write_add)
     return "this provider has no such opcode";
+  if (engine::is_effect(r.opcode)) return "this provider has no ATOMIC WRITE and no FLUSH yet";
   if (r.imm_high != 0)
     return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   const engine::RequestLimits limits{options_.max_send_sge, options_.max_inline,

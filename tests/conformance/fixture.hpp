@@ -227,7 +227,7 @@ struct Walk {
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 6;  // 60 us
-  Access access = Access::all;
+  Access access = Access::all | Access::flush_global;
 };
 
 QueuePairAttributes to_init(const Walk& walk = {});

@@ -31,6 +31,7 @@ std::byte* emit_again(std::byte* at, const Packet& p, bool mig_req) {
   at = emit_bth(at,
                 {p.opcode, p.solicited, p.ack_request, p.pad, p.dest_qpn, p.psn, p.pkey, mig_req});
   const OpcodeInfo& i = *p.info;
+  if (i.feth) at = emit_feth(at, p.feth().placement(), p.feth().selectivity());
   if (i.reth) at = emit_reth(at, p.reth().address, RKey{p.reth().rkey}, p.reth().length);
   if (i.aeth) at = emit_aeth(at, p.aeth().syndrome, p.aeth().msn);
   if (i.atomic_eth) {

@@ -30,11 +30,11 @@ TEST_CASE("the table has 23 RC, 12 UC, 2 UD opcodes and CNP, each with a name of
     ud += info.op_class == OpClass::ud;
     cnp += info.op_class == OpClass::cnp;
   }
-  CHECK(rc == 23);
+  CHECK(rc == 25);
   CHECK(uc == 12);
   CHECK(ud == 2);
   CHECK(cnp == 1);
-  CHECK(names.size() == 38);
+  CHECK(names.size() == 40);
 }
 
 TEST_CASE("the class is the upper three bits, and RD and XRC are not known C-HDR-9 C-HDR-5") {
@@ -53,7 +53,7 @@ TEST_CASE("header lengths are BTH plus the extended headers C-HDR-6") {
     if (!i.known()) continue;
     INFO(i.name);
     const int extended = 16 * i.reth + 4 * i.aeth + 28 * i.atomic_eth + 8 * i.atomic_ack_eth +
-                         4 * i.imm + 4 * i.ieth + 8 * i.deth;
+                         4 * i.imm + 4 * i.ieth + 8 * i.deth + 4 * i.feth;
     CHECK(i.header_length == 12 + extended + (opcode == kCnp ? 16 : 0));
   }
 }
@@ -82,13 +82,15 @@ TEST_CASE("names, places and headers agree") {
     CHECK(says("Last") == (i.place == Place::last));
     CHECK(says("Immediate") == i.imm);
     CHECK(says("Invalidate") == i.ieth);
-    CHECK(i.reth == (i.operation == Operation::read_request ||
+    CHECK(i.reth == (i.operation == Operation::read_request || i.effect() ||
                      (i.operation == Operation::write && i.starts_message())));
     CHECK(i.deth == (i.op_class == OpClass::ud));
     CHECK(i.atomic_eth ==
           (i.operation == Operation::compare_swap || i.operation == Operation::fetch_add));
     CHECK(i.aeth == (i.response() && i.place != Place::middle));
     CHECK(i.payload == (i.operation == Operation::send || i.operation == Operation::write ||
-                        i.operation == Operation::read_response));
+                        i.operation == Operation::read_response ||
+                        i.operation == Operation::atomic_write));
+    CHECK(i.feth == (i.operation == Operation::flush));
   }
 }

@@ -54,10 +54,11 @@ void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
 // A frame came with telemetry, and perhaps with an ECN mark: what the next ACK or report will say.
 void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept;
 
-// responder_resources.cpp: READs and atomics at the responder.
-// Executes a new READ or atomic; returns the NAK syndrome, or 0.
+// responder_resources.cpp: READs, atomics and effects (ATOMIC WRITE, FLUSH) at the responder.
+// Executes a new request; returns the NAK syndrome, or 0.
 uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
 uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
+uint8_t execute_effect(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept;
 // Answers a duplicate again, or drops it. //= roce:C-DUP-25 roce:C-DUP-26 roce:C-DUP-27
 void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept;
 

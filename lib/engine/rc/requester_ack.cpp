@@ -178,6 +178,16 @@ void on_read_response(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   acknowledge(engine, qp, psn + 1, true, now);
 }
 
+// What asked for an effect is told that it is there.
+void on_effect_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
+                        Instant now) noexcept {
+  if (packet.opcode != wire::kRcReadResponseOnly || packet.payload_length != 0) {
+    engine.count(Count::rx_bad_response);
+    return fail_request(engine, qp, Status::bad_response, 0);
+  }
+  acknowledge(engine, qp, psn + 1, true, now);
+}
+
 void on_atomic_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
                         Instant now) noexcept {
   const uint32_t head = qp.sq.head();
@@ -222,6 +232,7 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
   // A response for what was rewound and not sent again yet is as good as one for the repeat.
   if (packet.info->operation == wire::Operation::atomic_acknowledge)
     return on_atomic_response(engine, qp, packet, psn, now);
+  if (qp.sq[qp.sq.head()].effect()) return on_effect_response(engine, qp, packet, psn, now);
   on_read_response(engine, qp, packet, frame, psn, now);
 }
 

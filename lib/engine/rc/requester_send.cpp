@@ -3,6 +3,7 @@
 // as far as the window, the RD-atomic limit, the fence and the peer's credits allow. After a rewind
 // the same code sends the same packets again (//= roce:C-RETRY-50).
 #include <algorithm>
+#include <cstring>
 
 #include "lib/engine/local_work.hpp"
 #include "lib/engine/message_send.hpp"
@@ -86,6 +87,31 @@ void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& ou
   req.reads[req.reads_tail++ & req.reads_mask] = req.next;
 }
 
+//= roce:C-OPS-74 they count as READs do
+void send_effect_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
+  Requester& req = qp.req;
+  const bool flush = entry.opcode == Opcode::flush;
+  const uint8_t opcode = flush ? wire::kRcFlush : wire::kRcAtomicWrite;
+  const uint32_t payload = flush ? 0 : 8;
+  std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length + payload, 0);
+  at = wire::emit_bth(at, {.opcode = opcode,
+                           .ack_request = true,
+                           .dest = qp.peer,
+                           .psn = Psn{static_cast<uint32_t>(req.next) & Psn::kMask}});
+  const Flush& what = entry.flush;
+  if (flush) {
+    const uint32_t placement =
+        (what.visible ? wire::kPlaceVisible : 0) | (what.persistent ? wire::kPlacePersistent : 0);
+    at = wire::emit_feth(at, placement,
+                         what.whole_region ? wire::kSelectRegion : wire::kSelectRange);
+  }
+  at = wire::emit_reth(at, entry.remote_address, RKey{entry.rkey}, flush ? what.length : 8);
+  if (!flush) std::memcpy(at, &entry.swap, 8);
+  out.finish();
+  req.next += 1;
+  req.reads[req.reads_tail++ & req.reads_mask] = req.next;
+}
+
 // The next packet (or READ request) of the entry at the cursor. False: local error.
 bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
                Instant now) noexcept {
@@ -95,6 +121,8 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
     send_read_request(qp, entry, out);
   } else if (entry.atomic()) {
     send_atomic_request(qp, entry, out);
+  } else if (entry.effect()) {
+    send_effect_request(qp, entry, out);
   } else {
     const MessagePacket how{wire::OpClass::rc, asks_for_ack(qp, entry), true};
     const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;

@@ -22,6 +22,10 @@ Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     case wire::Operation::read_request:
       syndrome = execute_read(engine, qp, packet);
       break;
+    case wire::Operation::atomic_write:
+    case wire::Operation::flush:
+      syndrome = execute_effect(engine, qp, packet);
+      break;
     default:
       syndrome = execute_atomic(engine, qp, packet);
       break;

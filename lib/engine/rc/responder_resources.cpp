@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// READs and atomics at the responder. Each occupies one of max_dest_rd_atomic resources, a ring: an
-// atomic executes at once and its result is kept; a READ is kept as a range and its data is fetched
-// when the response leaves. A duplicate finds its resource and is answered again, the atomic
-// without touching memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
+// READs, atomics and effects at the responder. Each occupies one of max_dest_rd_atomic resources, a
+// ring: an atomic executes at once and its result is kept, an effect (ATOMIC WRITE, FLUSH) likewise
+// and has none; a READ is kept as a range and its data is fetched when the response leaves. A
+// duplicate finds its resource and is answered again, an atomic or an effect without touching
+// memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "lib/engine/rc/rc.hpp"
 #include "lib/memory/guarded_copy.hpp"
@@ -61,7 +63,95 @@ Resource* find(QueuePair& qp, Psn psn) noexcept {
   return nullptr;
 }
 
+// The resource for a new request that is done: its answer is queued.
+void keep(Engine& engine, QueuePair& qp, Resource& r, Resource::Kind kind, Psn psn) noexcept {
+  qp.res.msn = (qp.res.msn + 1) & Psn::kMask;  //= roce:C-ACK-33
+  r.kind = kind;
+  r.first = r.reply_psn = psn;
+  r.packets = 1;
+  r.msn = qp.res.msn;
+  r.length = r.reply_length = r.reply_sent = 0;
+  queue_reply(engine, qp, r);
+}
+
+Resource::Kind kind_of(wire::Operation operation) noexcept {
+  switch (operation) {
+    case wire::Operation::read_request:
+      return Resource::Kind::read;
+    case wire::Operation::atomic_write:
+    case wire::Operation::flush:
+      return Resource::Kind::effect;
+    default:
+      return Resource::Kind::atomic;
+  }
+}
+
+// Replaces a word at once. False: it is not there any more.
+bool replace(std::byte* where, uint64_t value) noexcept {
+  uint64_t expected = 0, seen = 0;
+  do {
+    expected = seen;
+    if (!memory::compare_swap(where, expected, value, &seen)) return false;
+  } while (seen != expected);
+  return true;
+}
+
+// An ATOMIC WRITE that may be done (IBTA 1.5, A19.4).
+uint8_t write_word(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                   Resource*& resource) noexcept {
+  const wire::Reth& reth = packet.reth();
+  if (reth.length != 8 || packet.payload_length != 8 || reth.address % 8 != 0)
+    return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
+  std::byte* where;
+  if (!has(qp.access, Access::remote_write) ||
+      engine.keys().check(reth.rkey, qp.visitor(), reth.address, 8, Access::remote_write, &where) !=
+          memory::Verdict::ok)
+    return wire::kNakRemoteAccess;
+  if (std::bit_cast<uintptr_t>(where) % 8 != 0) return wire::kNakInvalidRequest;
+  resource = claim(qp);
+  if (resource == nullptr) return wire::kNakInvalidRequest;
+  uint64_t value;
+  std::memcpy(&value, packet.payload, 8);
+  return replace(where, value) ? 0 : wire::kNakRemoteAccess;
+}
+
+// A FLUSH that may be done (IBTA 1.5, A19.5). What came before it is in memory already, and whoever
+// learns of that through the answer sees it; so only persistence takes work.
+uint8_t flush(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+              Resource*& resource) noexcept {
+  const uint32_t placement = packet.feth().placement();
+  if ((placement & ~(wire::kPlaceVisible | wire::kPlacePersistent)) != 0 || placement == 0 ||
+      packet.feth().selectivity() > wire::kSelectRegion)
+    return wire::kNakInvalidRequest;
+  const bool persistent = (placement & wire::kPlacePersistent) != 0;
+  Access need = persistent ? Access::flush_persistent : Access::none;
+  if ((placement & wire::kPlaceVisible) != 0) need = need | Access::flush_global;
+  const wire::Reth& reth = packet.reth();
+  std::byte* where = nullptr;
+  uint64_t length = reth.length;
+  memory::Verdict verdict = memory::Verdict::ok;
+  if (packet.feth().selectivity() == wire::kSelectRegion)
+    verdict = engine.keys().check_whole(reth.rkey, qp.visitor(), need, &where, &length);
+  else if (length != 0)  //= roce:C-OPS-78
+    verdict = engine.keys().check(reth.rkey, qp.visitor(), reth.address, length, need, &where);
+  if (!has(qp.access, need) || verdict != memory::Verdict::ok) return wire::kNakRemoteAccess;
+  resource = claim(qp);
+  if (resource == nullptr) return wire::kNakInvalidRequest;
+  const bool kept = !persistent || length == 0 || memory::make_persistent(where, length);
+  return kept ? 0 : wire::kNakRemoteOperation;
+}
+
 }  // namespace
+
+uint8_t execute_effect(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+  if (qp.res.resource_count == 0) return wire::kNakInvalidRequest;
+  Resource* resource = nullptr;
+  const bool flushes = packet.info->operation == wire::Operation::flush;
+  const uint8_t syndrome =
+      flushes ? flush(engine, qp, packet, resource) : write_word(engine, qp, packet, resource);
+  if (syndrome == 0) keep(engine, qp, *resource, Resource::Kind::effect, packet.psn);
+  return syndrome;
+}
 
 uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
   const wire::Reth& reth = packet.reth();
@@ -110,23 +200,19 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
                       ? memory::compare_swap(where, eth.compare, eth.swap_or_add, &original)
                       : memory::fetch_add(where, eth.swap_or_add, &original);
   if (!ok) return wire::kNakRemoteAccess;
-  qp.res.msn = (qp.res.msn + 1) & Psn::kMask;
-  r->kind = Resource::Kind::atomic;
-  r->first = r->reply_psn = packet.psn;
-  r->packets = 1;
-  r->msn = qp.res.msn;
   r->original = original;
-  queue_reply(engine, qp, *r);
+  keep(engine, qp, *r, Resource::Kind::atomic, packet.psn);
   return 0;
 }
 
 void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
   Resource* r = find(qp, packet.psn);
   if (r == nullptr) return engine.count(Count::rx_lost_resource);  //= roce:C-DUP-26 C-DUP-28
-  const bool is_read = packet.info->operation == wire::Operation::read_request;
-  if (is_read != (r->kind == Resource::Kind::read)) return engine.count(Count::rx_lost_resource);
+  const Resource::Kind kind = kind_of(packet.info->operation);
+  if (kind != r->kind) return engine.count(Count::rx_lost_resource);
   if (!r->queued) r->replay = true;
-  if (!is_read) {
+  if (kind != Resource::Kind::read) {
+    r->reply_sent = 0;
     engine.count(Count::rx_replayed_atomics);
     return queue_reply(engine, qp, *r);
   }

@@ -41,6 +41,7 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
                               uint32_t& length) const noexcept {
   if (r.opcode > Opcode::local_invalidate) return "this provider has no such opcode";
   if (is_local(r.opcode)) return "SRD has no memory windows";
+  if (is_effect(r.opcode)) return "SRD has no ATOMIC WRITE and no FLUSH";
   if (r.opcode == Opcode::send_with_invalidate) return "SRD has no SEND with invalidate";
   if (const char* const reason = engine::objection(
           r, {qp.sends.max_sge(), qp.max_inline, config_.limits.max_message}, length))
