@@ -107,6 +107,17 @@ TEST_CASE("a stranger at a peer's further address does not cut it off, threat:A1
   CHECK(t.executed(1) == 1);
 }
 
+TEST_CASE("a secret counts only in packets of the direction that it is for, threat:A25") {
+  Target t;
+  const Gid peer = host(2), further = host(3);
+  t.meet(peer);
+  t.ask(further, peer, t.secret(peer), {further});
+  // What answers name is the peer's own number, not ours for it.
+  wire::SrdPacket p = t.packet(SrdOpcode::reset, t.secret(peer));
+  t.give(further, p, nullptr, 0);
+  CHECK(t.engine.counters()[Count::rx_unknown_peer] == 1);
+}
+
 TEST_CASE("a peer that names ever new addresses takes no more memory, threat:A17") {
   Target t;
   const Gid peer = host(2);

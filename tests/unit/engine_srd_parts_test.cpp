@@ -8,6 +8,7 @@
 #include "lib/base/random.hpp"
 #include "lib/engine/srd/assembly.hpp"
 #include "lib/engine/srd/path_set.hpp"
+#include "lib/engine/srd/rails.hpp"
 #include "lib/engine/srd/receive_window.hpp"
 #include "tests/support/catch.hpp"
 
@@ -216,4 +217,25 @@ TEST_CASE("what was lost goes another way, if there is one") {
     paths.start(policy, 1, 64, 9);
     CHECK(paths.choose_other(0, Instant{}) == 0);
   }
+}
+
+TEST_CASE("a way that joins before others leaves them candidates") {
+  Rails rails;
+  const Gid further[] = {Gid::from_ipv4(10, 0, 1, 1)};
+  rails.learn(further);
+  rails.plan(2, Instant{});
+  REQUIRE(rails.candidates().size() == 3);
+  const Way last = rails.candidates()[2].way;
+  REQUIRE(rails.join(last));
+  CHECK(rails.joined() == 2);
+  CHECK(rails.way(0) == Way{0, 0});
+  CHECK(rails.way(1) == last);
+  CHECK_FALSE(rails.join(last));
+  std::set<std::pair<int, int>> left;
+  for (const Rails::Candidate& c : rails.candidates()) left.emplace(c.way.local, c.way.remote);
+  CHECK(left.size() == 2);
+  CHECK(left.count({last.local, last.remote}) == 0);
+  rails.plan(2, Instant{});  // what has joined stays
+  CHECK(rails.way(1) == last);
+  CHECK(rails.candidates().size() == 2);
 }
