@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "bench/coll/reference.hpp"
+#include "bench/coll/trace.hpp"
 #include "lib/base/clock.hpp"
 
 namespace weft::bench {
@@ -179,6 +180,7 @@ int measure_collective(const CollOptions& options, const Placement& placement) {
   uint64_t wrong = 0;
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
     Result<CollRow> row = measurement.run(bytes, rows.size());
+    if (!row && !options.trace_file.empty()) (void)write_own_trace(*group, options.trace_file);
     if (!row) return complain(placement.rank, row.error());
     wrong += row->out_of_place.wrong + row->in_place.wrong;
     if (first) print_coll_row(options, placement.ranks, *row);
@@ -186,6 +188,9 @@ int measure_collective(const CollOptions& options, const Placement& placement) {
     if (bytes == 0) break;
   }
   if (first) print_coll_foot(options, placement.ranks, rows);
+  if (!options.trace_file.empty())
+    if (Result<void> written = write_merged_trace(*group, options.trace_file); !written)
+      return complain(placement.rank, written.error());
   if (first && !options.json_file.empty())
     if (Result<void> written = write_coll_json(options, placement.ranks, rows); !written)
       return complain(placement.rank, written.error());

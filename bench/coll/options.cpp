@@ -59,6 +59,9 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
+  app.add_option("--trace", o.trace_file,
+                 "Write the last 256 operations of every rank there, for ui.perfetto.dev; if one "
+                 "fails, those of rank R to FILE.R");
   app.add_option("--numerics", words.numerics,
                  "run: the same bits in every run; any: whatever the "
                  "size and algorithm");

@@ -26,6 +26,7 @@ struct CollOptions {
   bool show_algorithm = false;
   std::vector<std::string> stats;  // "p50", "p99"
   std::string json_file;
+  std::string trace_file;        // Chrome trace of all ranks
   double limit_s = 30;           // for each operation
   std::optional<uint32_t> kill;  // a rank that dies in the middle, for demonstrations
 

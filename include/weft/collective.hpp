@@ -186,6 +186,10 @@ class Communicator {
   // One bounded turn for all operations under way.
   void progress() noexcept;
   std::optional<Failure> failure() const;
+  // The last 256 operations of this rank as Chrome trace JSON, for ui.perfetto.dev: when each was
+  // issued, began and ended, and whether it failed. Times are those of the host's monotonic clock,
+  // so the traces of ranks on one host fit together.
+  std::string trace() const;
 
  private:
   explicit Communicator(std::shared_ptr<collective::Team> team);

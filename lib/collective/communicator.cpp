@@ -119,6 +119,8 @@ Result<Communicator> Communicator::shrink(Store& store, Duration patience) {
   return Communicator(std::move(*team));
 }
 
+std::string Communicator::trace() const { return team_->trace().to_json(rank()); }
+
 std::span<const uint32_t> Communicator::members() const noexcept { return team_->members(); }
 
 Communicator::Communicator(std::shared_ptr<Team> team) : team_(std::move(team)) {}

@@ -60,6 +60,7 @@ void Team::issue(const TaskPtr& task) {
     task->done = true;
     return;
   }
+  task->issued = now();
   if (task->call.sequence != 0) {
     sequence_ = task->call.sequence;
     history_[sequence_ % kHistory] = task->call;
@@ -82,7 +83,14 @@ void Team::run_tasks() {
   }
 }
 
+void Team::record(const Task& task, bool failed) {
+  const Instant ended = now();
+  const bool ran = task.started >= task.issued;
+  trace_.add({task.call, task.issued, ran ? task.started : ended, ended, failed});
+}
+
 void Team::end_first() {
+  record(*tasks_.front(), tasks_.front()->error.has_value());
   tasks_.front()->done = true;
   tasks_.front()->registered.clear();
   tasks_.pop_front();
@@ -90,11 +98,12 @@ void Team::end_first() {
 
 // False if the task, or the team, has come to its end instead.
 bool Team::start(Task& task) {
+  task.started = now();
   if (task.prepare) {
     const Result<void> prepared = task.prepare(task);
     if (!prepared) {
-      fail({.code = prepared.error().code, .rank = mesh_.rank}, task.call,
-           prepared.error().message, -1);
+      fail({.code = prepared.error().code, .rank = mesh_.rank}, task.call, prepared.error().message,
+           -1);
       return false;
     }
     if (task.error) {
@@ -111,7 +120,7 @@ bool Team::start(Task& task) {
   for (const RegisteredPtr& registered : task.registered)
     if (registered) execution.regions.push_back(&registered->region);
   executor_.start(execution);
-  task.deadline = now() + task.limit;
+  task.deadline = task.started + task.limit;
   moved_ = executor_.moved() - 1;  // watch() begins afresh
   check_leavers();
   return executor_.running();

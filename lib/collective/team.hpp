@@ -10,6 +10,7 @@
 
 #include "lib/collective/executor.hpp"
 #include "lib/collective/mesh.hpp"
+#include "lib/collective/trace.hpp"
 #include "weft/collective.hpp"
 
 namespace weft::collective {
@@ -33,6 +34,7 @@ struct Task {
   std::vector<RegisteredPtr> registered;
   RegisteredPtr work;
   Duration limit;
+  Instant issued, started;
   Instant deadline = Instant::never();   // once it runs
   const Algorithm* algorithm = nullptr;  // null: an exchange
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
@@ -53,6 +55,7 @@ class Team {
   const CommunicatorOptions& options() const { return options_; }
   PlanCache& plans() { return plans_; }
   const std::optional<Failure>& failure() const { return failure_; }
+  const Trace& trace() const { return trace_; }
 
   // The next sequence number; used up by issue() of a collective.
   uint64_t next_sequence() const { return sequence_ + 1; }
@@ -83,6 +86,7 @@ class Team {
   void run_tasks();
   bool start(Task& task);
   void end_first();
+  void record(const Task& task, bool failed);
   void watch();
   void check_call(uint32_t rank, const Call& theirs);
   void answer_probe(Link& link, const Call& theirs);
@@ -100,6 +104,7 @@ class Team {
   static constexpr size_t kHistory = 64;
   std::vector<uint32_t> members_;
   uint32_t shrinks_ = 0;
+  Trace trace_;
   Mesh mesh_;
   CommunicatorOptions options_;
   PlanCache plans_;

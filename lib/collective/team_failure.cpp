@@ -206,6 +206,7 @@ void Team::end_failed_tasks() {
   }
   for (const TaskPtr& task : tasks_) {
     task->error = Error{failure_->code, failure_->text};
+    record(*task, true);
     task->done = true;
     task->registered.clear();
   }

@@ -54,6 +54,37 @@ class Coll(unittest.TestCase):
             self.assertEqual(row["in_place"]["algorithm"], "bruck")
             self.assertGreaterEqual(row["in_place"]["p99_us"], row["in_place"]["p50_us"])
 
+    def test_a_trace_has_the_operations_of_every_rank(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "trace.json"
+            code, out, err = run("all_reduce", "-r", "3", "-d", self.devices[1], *QUICK, "--trace",
+                                 str(file))
+            self.assertEqual(code, 0, (out, err))
+            events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+        bars = [event for event in events if event["ph"] == "X" and event["cat"] == "running"]
+        self.assertEqual({bar["pid"] for bar in bars}, {0, 1, 2})
+        first = bars[0]["ts"]
+        for rank in range(3):  # one after the other, none twice
+            own = [bar for bar in bars if bar["pid"] == rank]
+            self.assertGreater(sum(bar["name"] == "all_reduce" for bar in own), 10)
+            self.assertFalse(any(bar["args"]["failed"] for bar in own))
+            self.assertLess(abs(own[0]["ts"] - first), LIMIT * 1e6)  # of one clock
+            for before, after in zip(own, own[1:]):
+                self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 0.002)
+                self.assertEqual(before["args"]["sequence"] + 1, after["args"]["sequence"])
+
+    def test_a_failed_operation_is_in_the_traces_of_survivors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "trace.json"
+            code, _, _ = run("all_reduce", "-r", "3", "-d", self.devices[1], "--kill", "1", "-b",
+                             "64K", "-e", "1M", "-f", "16", "-n", "3", "--check", "none", "--trace",
+                             str(file))
+            self.assertEqual(code, 1)
+            for rank in (0, 2):
+                text = pathlib.Path(f"{file}.{rank}").read_text(encoding="utf-8")
+                last = json.loads(text)["traceEvents"][-1]
+                self.assertTrue(last["args"]["failed"], last)
+
     def test_ranks_of_a_launcher(self):
         with tempfile.TemporaryDirectory() as folder:
             ranks = [subprocess.Popen([str(PROGRAM), "all_gather", "-d", self.devices[1], *QUICK,

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The traces of all ranks as one file.
+#pragma once
+
+#include <string>
+
+#include "weft/collective.hpp"
+
+namespace weft::bench {
+
+// All ranks call it; rank 0 writes. Errors: those of the operations; io_error.
+Result<void> write_merged_trace(Communicator& group, const std::string& path);
+// After a failure: this rank's alone, to PATH.RANK.
+Result<void> write_own_trace(const Communicator& group, const std::string& path);
+
+}  // namespace weft::bench
