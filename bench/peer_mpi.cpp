@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MPI_Allreduce as weft_coll measures its own: fp32, sum, the slowest rank of each call counts.
+// bench/coll_peers.py compiles and runs it; no part of weft is in it.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  if (argc != 3) return 2;
+  const int count = static_cast<int>(std::strtoull(argv[1], nullptr, 10) / sizeof(float));
+  const int calls = std::atoi(argv[2]), warmup = calls / 10 + 5;
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  std::vector<float> in(static_cast<size_t>(count)), out(in.size());
+  std::vector<double> times(static_cast<size_t>(calls));
+  for (int i = 0; i < warmup + calls; ++i) {
+    if (i == warmup) MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    MPI_Allreduce(in.data(), out.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    if (i >= warmup) times[static_cast<size_t>(i - warmup)] = (MPI_Wtime() - begin) * 1e6;
+  }
+  MPI_Allreduce(MPI_IN_PLACE, times.data(), calls, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  std::sort(times.begin(), times.end());
+  if (rank == 0)
+    std::printf("{\"ranks\": %d, \"p50_us\": %.3f, \"p99_us\": %.3f}\n", ranks,
+                times[times.size() / 2], times[(times.size() * 99 + 99) / 100 - 1]);
+  MPI_Finalize();
+  return 0;
+}
