@@ -34,7 +34,10 @@ class Rping(unittest.TestCase):
         return self.rxe.shell(command="; ".join(commands).replace("do;", "do"))
 
     def start(self, *words):
-        return subprocess.Popen([str(BIN / "weft_rping"), *map(str, words)], text=True,
+        return self.run_program("weft_rping", *words)
+
+    def run_program(self, name, *words):
+        return subprocess.Popen([str(BIN / name), *map(str, words)], text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def in_guest(self, name, command):
@@ -104,6 +107,17 @@ class Rping(unittest.TestCase):
         device = f"roce+udp:[{guest.HOST6}]"
         self.client_of_weft(device, f"[{guest.GUEST6}]", guest.GUEST6)
         self.server_of_weft(device, guest.HOST6)
+
+    def test_ucmatose(self):
+        device = f"roce+udp:{guest.HOST}"
+        self.serve_in_guest(7471, f"ucmatose -b {guest.GUEST}")
+        self.assertIn("done", self.finish(
+            self.run_program("weft_cmatose", device, "client", f"{guest.GUEST}:7471")))
+        server = self.run_program("weft_cmatose", device, "server", 7471)
+        self.assertEqual(server.stdout.readline(), "listening\n")
+        told = self.shell(f"timeout 30 ucmatose -s {guest.HOST} 2>&1", "echo status $?")
+        self.assertIn("status 0", told)
+        self.assertIn("done", self.finish(server))
 
     def test_weft_that_begins_anew(self):
         """Killed in the middle, and another takes its place: what the kernel still has of the

@@ -5,35 +5,20 @@
 //
 //   weft_rping DEVICE server PORT                   one client: prints `listening`, `served N`
 //   weft_rping DEVICE client ADDRESS:PORT N SIZE    N rounds: prints `verified N`
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "lib/base/bytes.hpp"
-#include "weft/weft.hpp"
+#include "tests/interop/cm_side.hpp"
 
 using namespace weft;
 
+using interop::fail;
+using interop::must;
+
 namespace {
 
-constexpr Duration kLimit = Duration::from_s(20);
 constexpr uint32_t kLargest = 65536;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "weft_rping: %s\n", what.c_str());
-  std::exit(1);
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) fail(result.error().message);
-  return std::move(*result);
-}
-void must(Result<void> result) {
-  if (!result) fail(result.error().message);
-}
 
 // What the two sides tell each other.
 struct Place {
@@ -43,34 +28,12 @@ struct Place {
 };
 static_assert(sizeof(Place) == 16);
 
-class Side {
+class Side : interop::CmSide {
  public:
-  explicit Side(const char* device) : device_(must(Device::open(device))) {
-    // INIT before the connection, so that the first receive is there when it begins.
-    must(qp_.modify({.state = QpState::init,
-                     .pkey_index = uint16_t{0},
-                     .port = uint8_t{1},
-                     .access = Access::all}));
-    post_receive();
-  }
-
-  CmEvent expect(CmEventType type) {
-    std::optional<CmEvent> event = channel_.wait(kLimit);
-    if (!event) fail("no event within 20 s, wanted " + std::string(name(type)));
-    if (event->type != type)
-      fail("event " + std::string(name(event->type)) +
-           (event->error ? ": " + event->error->message : std::string()));
-    return std::move(*event);
-  }
+  explicit Side(const char* spec) : CmSide(spec) { post_receive(); }
 
   void serve(uint16_t port) {
-    const CmId listener = must(channel_.create_id());
-    must(listener.listen(port));
-    std::printf("listening\n");
-    std::fflush(stdout);
-    const CmEvent asked = expect(CmEventType::connect_request);
-    must(asked.id.accept(qp_, {.responder_resources = 1, .initiator_depth = 1}));
-    (void)expect(CmEventType::established);
+    const CmId id = await(port);
     uint32_t rounds = 0;
     for (; hear(); ++rounds) {
       const uint32_t size = theirs_.size;
@@ -85,13 +48,7 @@ class Side {
   }
 
   void ask(const char* address, uint32_t rounds, uint32_t size) {
-    const CmId id = must(channel_.create_id());
-    must(id.resolve_address(address));
-    (void)expect(CmEventType::address_resolved);
-    must(id.resolve_route());
-    (void)expect(CmEventType::route_resolved);
-    must(id.connect(qp_, {.responder_resources = 1, .initiator_depth = 1}));
-    (void)expect(CmEventType::established);
+    const CmId id = dial(address);
     for (uint32_t round = 0; round < rounds; ++round) {
       char* const source = buffer_.data();
       char* const sink = source + kLargest;
@@ -110,7 +67,7 @@ class Side {
  private:
   void post_receive() {
     const Sge sge = region_of_theirs_.sge(0, sizeof theirs_);
-    if (!qp_.post_recv({.sges = {&sge, 1}})) fail("cannot post a receive");
+    if (!qp.post_recv({.sges = {&sge, 1}})) fail("cannot post a receive");
   }
 
   // The other side's next word. False: it has gone.
@@ -123,15 +80,15 @@ class Side {
   }
   bool take() {
     Completion c;
-    while (cq_.wait({&c, 1}, Duration::from_ms(100)) == 0)
-      if (channel_.next()) return false;
+    while (cq.wait({&c, 1}, Duration::from_ms(100)) == 0)
+      if (channel.next()) return false;
     if (c.status == Status::flushed) return false;
     if (c.status != Status::success) fail("a request ended with " + std::string(name(c.status)));
     (c.type == WorkType::recv ? heard_ : done_) = true;
     return true;
   }
   void post(const SendRequest& request) {
-    if (!qp_.post_send(request)) fail("cannot post a request");
+    if (!qp.post_send(request)) fail("cannot post a request");
     while (!done_)
       if (!take()) fail("the other side has gone");
     done_ = false;
@@ -155,16 +112,11 @@ class Side {
           .rkey = RKey{theirs_.rkey}});
   }
 
-  Device device_;
-  CmChannel channel_ = must(CmChannel::create(device_));
-  CompletionQueue cq_ = must(device_.completion_queue({.capacity = 32}));
-  ProtectionDomain pd_ = must(device_.protection_domain());
-  QueuePair qp_ = must(pd_.queue_pair({.send_cq = cq_, .recv_cq = cq_}));
   Place ours_, theirs_;
   std::vector<char> buffer_ = std::vector<char>(2 * kLargest);
-  MemoryRegion region_ = must(pd_.register_memory(buffer_.data(), buffer_.size(), Access::all));
-  MemoryRegion region_of_ours_ = must(pd_.register_memory(&ours_, sizeof ours_, Access::all));
-  MemoryRegion region_of_theirs_ = must(pd_.register_memory(&theirs_, sizeof theirs_, Access::all));
+  MemoryRegion region_ = must(pd.register_memory(buffer_.data(), buffer_.size(), Access::all));
+  MemoryRegion region_of_ours_ = must(pd.register_memory(&ours_, sizeof ours_, Access::all));
+  MemoryRegion region_of_theirs_ = must(pd.register_memory(&theirs_, sizeof theirs_, Access::all));
   bool heard_ = false, done_ = false;
 };
 
