@@ -154,6 +154,13 @@ void refusals(Wire wire) {
   Parties::Both both = p.join();
   both.client = {};
   CHECK(p.server.expect(CmEventType::disconnected).id == both.server);
+  // And letting go of a listener is listening no more: its port is free.
+  const uint16_t port = p.listener.port();
+  p.listener = {};
+  const CmId late = p.client.way_to(p.server, port);
+  REQUIRE(late.connect(p.client.queue_pair()));
+  CHECK(p.client.expect(CmEventType::rejected).reason == kCmNobodyListens);
+  CHECK(p.server.channel.create_id()->listen(port));
 }
 WEFT_ON_OUR_PORTS(refusals, "who refuses says why, and so does who lets go (C-CM-106)")
 
