@@ -173,7 +173,7 @@ class Programs(unittest.TestCase):
                 self.assertGreater(r["t_min"], 0)
 
     def test_refusals_say_why(self):
-        for words, text in ((("-R", "-d", "srd+udp:lo"), "connection manager"),
+        for words, text in ((("-R", "-d", "srd+udp:lo"), "RC and UC"),
                             (("-c", "UD"), "weft_send_bw"),
                             (("-c", "XRC"), "RC, UC and UD"),
                             (("-c", "UC", "--data_validation"), "loses nothing"),
