@@ -3,67 +3,13 @@
 #include "bench/script/line.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "bench/script/parse.hpp"
-#include "bench/script/text.hpp"
+#include "bench/script/words.hpp"
 
 namespace weft::script {
 
 namespace {
-
-// The words after the first, taken one by one.
-struct Rest {
-  const std::vector<std::string>& words;
-  int64_t i;
-  size_t at = 1;
-
-  bool empty() const { return at == words.size(); }
-  const std::string& peek() const { return words[at]; }
-  const std::string& take(const char* what) {
-    if (empty()) throw Complaint(std::string("here is missing: ") + what);
-    return words[at++];
-  }
-};
-
-[[noreturn]] void unknown(const std::string& word, const std::string& valid) {
-  throw Complaint("\"" + word + "\" means nothing here; " + valid);
-}
-
-uint64_t natural(const std::string& text, int64_t i) {
-  const int64_t value = number(text, i);
-  if (value < 0) throw Complaint(text + " is negative");
-  return static_cast<uint64_t>(value);
-}
-
-// "key=value" of `word`; false if it has another key.
-bool keyed(const std::string& word, std::string_view key, std::string& value) {
-  if (!word.starts_with(std::string(key) + "=")) return false;
-  value = word.substr(key.size() + 1);
-  return true;
-}
-
-template <class T>
-bool keyed_number(const std::string& word, std::string_view key, int64_t i, T& to) {
-  std::string value;
-  if (!keyed(word, key, value)) return false;
-  to = static_cast<T>(natural(value, i));
-  return true;
-}
-
-bool keyed_number(const std::string& word, std::string_view key, int64_t i,
-                  std::optional<uint64_t>& to) {
-  std::string value;
-  if (keyed(word, key, value)) return to = natural(value, i), true;
-  return false;
-}
-
-// "@N": a place in memory.
-bool place(const std::string& word, int64_t i, uint64_t& to) {
-  if (!word.starts_with('@')) return false;
-  to = static_cast<uint64_t>(number(word.substr(1), i));
-  return true;
-}
 
 // "within 1ms" or "in 1ms..4ms" at the end of a line.
 bool window(Rest& rest, Window& to) {
@@ -99,21 +45,16 @@ QpState state_named(const std::string& word) {
 }
 
 Access rights(const std::string& text) {
+  constexpr std::pair<const char*, Access> kRights[] = {{"write", Access::remote_write},
+                                                        {"read", Access::remote_read},
+                                                        {"atomic", Access::remote_atomic},
+                                                        {"flush", Access::flush_global},
+                                                        {"none", Access::none}};
   Access access = Access::local_write;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string right = text.substr(at, end - at);
-    if (right == "write")
-      access = access | Access::remote_write;
-    else if (right == "read")
-      access = access | Access::remote_read;
-    else if (right == "atomic")
-      access = access | Access::remote_atomic;
-    else if (right == "flush")
-      access = access | Access::flush_global;
-    else if (right != "none")
-      unknown(right, "rights are write, read, atomic, flush or none, joined with ','");
-    at = end + 1;
+  for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
+    end = std::min(text.find(',', at), text.size());
+    access = access | chosen(text.substr(at, end - at), kRights,
+                             "rights are write, read, atomic, flush or none, joined with ','");
   }
   return access;
 }
@@ -233,84 +174,6 @@ Action bytes_line(Rest& rest) {
   const std::string& data = rest.take("data");
   line.data = bytes_of(data, rest.i);
   return line;
-}
-
-Opcode opcode_named(const std::string& word) {
-  constexpr std::pair<const char*, Opcode> kOpcodes[] = {{"SEND", Opcode::send},
-                                                         {"SEND_IMM", Opcode::send_with_imm},
-                                                         {"SEND_INV", Opcode::send_with_invalidate},
-                                                         {"WRITE", Opcode::write},
-                                                         {"WRITE_IMM", Opcode::write_with_imm},
-                                                         {"READ", Opcode::read},
-                                                         {"COMPARE_SWAP", Opcode::compare_swap},
-                                                         {"FETCH_ADD", Opcode::fetch_add},
-                                                         {"ATOMIC_WRITE", Opcode::atomic_write},
-                                                         {"FLUSH", Opcode::flush}};
-  for (const auto& [text, opcode] : kOpcodes)
-    if (word == text) return opcode;
-  unknown(word,
-          "posted are SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, COMPARE_SWAP, FETCH_ADD, "
-          "ATOMIC_WRITE, FLUSH");
-}
-
-bool read_flag(const std::string& word, SendRequest& request) {
-  if (word == "fence")
-    request.flags = request.flags | SendFlags::fence;
-  else if (word == "solicited")
-    request.flags = request.flags | SendFlags::solicited;
-  else if (word == "inline")
-    request.flags = request.flags | SendFlags::inline_data;
-  else if (word == "unsignaled")
-    request.flags = static_cast<SendFlags>(static_cast<uint32_t>(request.flags) & ~1u);
-  else
-    return false;
-  return true;
-}
-
-Action post_line(Rest& rest) {
-  Post post;
-  SendRequest& r = post.request;
-  r.opcode = opcode_named(rest.take("what to post"));
-  if (r.opcode == Opcode::compare_swap || r.opcode == Opcode::fetch_add) post.length = 8;
-  while (!rest.empty()) {
-    const std::string& word = rest.take("");
-    std::string value;
-    std::optional<uint64_t> from;
-    if (is_bytes(word)) {
-      post.data = bytes_of(word, rest.i);
-      post.length = static_cast<uint32_t>(post.data->size());
-    } else if (keyed(word, "add", value) || keyed(word, "compare", value)) {
-      r.compare_add = static_cast<uint64_t>(number(value, rest.i));
-    } else if (!place(word, rest.i, r.remote_address) && !read_flag(word, r) &&
-               !keyed_number(word, "id", rest.i, r.id) &&
-               !keyed_number(word, "from", rest.i, from) &&
-               !keyed_number(word, "length", rest.i, post.length) &&
-               !keyed_number(word, "imm", rest.i, r.imm) &&
-               !keyed_number(word, "swap", rest.i, r.swap) &&
-               !keyed_number(word, "region", rest.i, r.flush.whole_region) &&
-               !keyed_number(word, "invalidate", rest.i, r.invalidate.value)) {
-      unknown(word,
-              "a request has @PLACE DATA id= from= length= imm= add= compare= swap= invalidate= "
-              "region= "
-              "fence solicited inline unsignaled");
-    }
-    if (from) post.from = static_cast<uint32_t>(*from);
-  }
-  if (r.opcode == Opcode::flush) r.flush.length = std::exchange(post.length, 0);
-  return post;
-}
-
-Action receive_line(Rest& rest) {
-  Receive receive;
-  receive.length = static_cast<uint32_t>(natural(rest.take("how many bytes"), rest.i));
-  while (!rest.empty()) {
-    const std::string& word = rest.take("");
-    uint64_t offset = receive.from;
-    if (!place(word, rest.i, offset) && !keyed_number(word, "id", rest.i, receive.id))
-      unknown(word, "a receive has @PLACE and id=");
-    receive.from = static_cast<uint32_t>(offset);
-  }
-  return receive;
 }
 
 Status status_named(const std::string& word) {

@@ -12,10 +12,9 @@ std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint3
     for (uint32_t from = 0; from < ranks; ++from) elements += blocks.counts[from * ranks + to];
     const uint64_t capacity = static_cast<uint64_t>(rows.of(to).back());
     if (elements > capacity)
-      return invalid(Collective::all_to_all_v, "rank " + std::to_string(to) + " would receive " +
-                                                   std::to_string(elements) +
-                                                   " elements, its buffer holds " +
-                                                   std::to_string(capacity));
+      return invalid(Collective::all_to_all_v,
+                     "rank " + std::to_string(to) + " would receive " + std::to_string(elements) +
+                         " elements, its buffer holds " + std::to_string(capacity));
   }
   return std::nullopt;
 }
