@@ -166,8 +166,6 @@ Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& lim
   const uint64_t rd_atomic = limits.max_rd_atomic;
   const Number numbers[] = {
       {"pkey_index", c.pkey_index.has_value(), c.pkey_index.value_or(0), 0},
-      {"access", c.access.has_value(), static_cast<uint32_t>(c.access.value_or(Access::none)),
-       static_cast<uint32_t>(Access::all | Access::flush_global | Access::flush_persistent)},
       {"path.flow_label", c.path.has_value(), c.path.value_or(AddressVector{}).flow_label, 0xFFFFF},
       {"dest_qpn", c.dest_qpn.has_value(), c.dest_qpn.value_or(QpNum{}).value, 0xFFFFFF},
       {"rq_psn", c.rq_psn.has_value(), c.rq_psn.value_or(Psn{}).value, Psn::kMask},
@@ -183,6 +181,9 @@ Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& lim
   for (const Number& number : numbers)
     if (number.set && number.value > number.limit)
       return bad_value(number.name, number.value, number.limit == 0 ? "0" : at_most(number.limit));
+  const Access rights = Access::all | Access::flush_global | Access::flush_persistent;
+  if (c.access && (*c.access | rights) != rights)
+    return bad_value("access", static_cast<uint32_t>(*c.access), "of local_*, remote_*, flush_*");
   if (c.port && *c.port != 1) return bad_value("port", *c.port, "1");
   return {};
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/conformance/free_end.hpp"
 #include "tests/support/scale.hpp"
 #include "weft/cm.hpp"
 
@@ -27,7 +28,7 @@ bool begins_with(const std::vector<std::byte>& all, std::string_view words) {
 
 // One side: a device and its channel.
 struct Party {
-  explicit Party(const std::string& spec) : device(*Device::open(spec)) {}
+  explicit Party(const std::string& spec) : device(*open_free_end(spec)) {}
   Device device;
   CompletionQueue cq = *device.completion_queue({.capacity = 64});
   ProtectionDomain pd = *device.protection_domain();

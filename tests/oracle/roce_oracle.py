@@ -43,11 +43,13 @@ OPCODES.update({
     0x14: ("RC FetchAdd", ["atomic"], False),
     0x16: ("RC SEND Last with Invalidate", ["ieth"], True),
     0x17: ("RC SEND Only with Invalidate", ["ieth"], True),
+    0x1C: ("RC FLUSH", ["feth", "reth"], False),
+    0x1D: ("RC ATOMIC WRITE", ["reth"], True),
     0x64: ("UD SEND Only", ["deth"], True),
     0x65: ("UD SEND Only with Immediate", ["deth", "imm"], True),
     0x81: ("CNP", ["cnp"], False)})
-HEADER_BYTES = {"reth": 16, "aeth": 4, "atomic": 28, "atomic_ack": 8, "imm": 4, "ieth": 4,
-                "deth": 8, "cnp": 16}
+HEADER_BYTES = {"feth": 4, "reth": 16, "aeth": 4, "atomic": 28, "atomic_ack": 8, "imm": 4,
+                "ieth": 4, "deth": 8, "cnp": 16}
 
 
 class Malformed(Exception):
@@ -175,6 +177,9 @@ def decode(packet, udp):
             expect(struct.unpack(">I", header[12:])[0] == len(payload), name + ": DMA length")
         if extension == "reth" and "First" in name:
             expect(struct.unpack(">I", header[12:])[0] > len(payload), name + ": DMA length")
+        if extension == "feth":
+            bits = struct.unpack(">I", header)[0]
+            expect(bits >> 6 == 0 and bits >> 4 <= 1 and bits & 15 in (1, 2, 3), name + ": FETH")
         if extension == "aeth":
             kind, value = header[0] >> 5, header[0] & 31
             expect(kind in (0, 1, 3) and (kind != 3 or value <= 4), name + ": syndrome")

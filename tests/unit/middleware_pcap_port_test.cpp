@@ -128,6 +128,7 @@ Bytes make_packet(const Setup& s, uint8_t opcode, uint32_t payload, uint16_t ip_
   bth.psn = Psn{opcode};
   std::byte* at = wire::emit_bth(bytes.data(), bth);
   const bool first = info.place == wire::Place::first;
+  if (info.feth) at = wire::emit_feth(at, wire::kPlaceVisible, wire::kSelectRange);
   if (info.reth) at = wire::emit_reth(at, 0x1000, RKey{7}, first ? payload + 100 : payload);
   if (info.deth) at = wire::emit_deth(at, 0x11111111, QpNum{9});
   // No payload looks like an EtherType: tshark would guess what is inside.
@@ -196,7 +197,7 @@ void check_capture(const std::string& file, int frames) {
   CHECK(status == 0);
 }
 
-constexpr int kFrames = 38 * 3 * 2;  // every opcode, three rounds, sent and received
+constexpr int kFrames = 40 * 3 * 2;  // every opcode, three rounds, sent and received
 
 }  // namespace
 
