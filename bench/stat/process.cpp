@@ -9,10 +9,13 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -24,6 +27,7 @@ namespace weft::stat {
 namespace {
 
 constexpr int kPatience_ms = 2000;
+constexpr size_t kMostText = 64u << 20;  // of one answer
 
 std::string proc(pid_t process, const char* what) {
   return "/proc/" + std::to_string(process) + "/" + what;
@@ -83,10 +87,25 @@ int socket_beside(pid_t process, bool& other) {
   return fd;
 }
 
+// Another user's process may say anything: nothing that a terminal or a scraper would obey.
+bool plain(const std::string& text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 32 || c == 127; });
+}
+bool plain(const Json& json) {
+  if (json.is_string()) return plain(json.get_ref<const std::string&>());
+  if (!json.is_structured()) return true;
+  for (const auto& [key, value] : json.items())
+    if (!plain(key) || !plain(value)) return false;
+  return true;
+}
+
 Result<std::string> read_all(int fd, pid_t process) {
   std::string text;
   char piece[65536];
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (true) {
+    if (text.size() > kMostText || std::chrono::steady_clock::now() > end)
+      return Error{Code::io_error, called(process) + " answers without end, which is not read"};
     pollfd readable{fd, POLLIN, 0};
     if (::poll(&readable, 1, kPatience_ms) <= 0)
       return Error{Code::timed_out, called(process) + " does not answer: is it stopped?"};
@@ -103,6 +122,8 @@ Result<Json> converse(int fd, pid_t process) {
   const std::string text = "weft-stat/" + std::to_string(own_number(process));
   std::memcpy(&name.sun_path[1], text.data(), text.size());
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  const timeval patience{kPatience_ms / 1000, 0};  // one that accepts nothing has a full line
+  (void)::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), length) != 0)
     return Error{Code::not_found,
                  called(process) + " has no weft device open (or a weft older than weft_stat)"};
@@ -119,6 +140,8 @@ Result<Json> converse(int fd, pid_t process) {
   if (json.is_discarded() || !json.is_object())
     return Error{Code::disconnected, called(process) + " ended, or closed its devices, meanwhile"};
   if (json.contains("error")) return denied(process);
+  if (!plain(json))
+    return Error{Code::io_error, called(process) + " answers with control characters: not shown"};
   return json;
 }
 

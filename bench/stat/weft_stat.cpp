@@ -25,6 +25,8 @@ int fail(const weft::Error& error) {
   return 1;
 }
 
+constexpr const char* kStrange = "answers something else than weft_stat understands";
+
 int list() {
   const std::vector<pid_t> processes = weft::stat::find_processes();
   for (const pid_t process : processes) {
@@ -34,10 +36,14 @@ int list() {
       std::printf("%s\n", look.error().message.c_str());
       continue;
     }
-    std::printf("%s", look->at("program").get<std::string>().c_str());
-    for (const Json& device : look->at("devices"))
-      std::printf("  %s", device.at("device").get<std::string>().c_str());
-    std::printf("\n");
+    try {
+      std::string line = look->at("program").get<std::string>();
+      for (const Json& device : look->at("devices"))
+        line += "  " + device.at("device").get<std::string>();
+      std::printf("%s\n", line.c_str());
+    } catch (const Json::exception&) {
+      std::printf("%s\n", kStrange);
+    }
   }
   if (processes.empty()) std::printf("no process has a weft device open\n");
   return 0;
@@ -82,5 +88,10 @@ int main(int argc, char** argv) {
   CLI::Option* const json = app.add_flag("--json", wish.json, "As JSON; a line each with -c");
   app.add_flag("--prometheus", wish.prometheus, "One look, as Prometheus reads it")->excludes(json);
   CLI11_PARSE(app, argc, argv);
-  return app.count("PID") == 0 ? list() : watch(wish);
+  try {
+    return app.count("PID") == 0 ? list() : watch(wish);
+  } catch (const Json::exception&) {
+    std::fprintf(stderr, "weft_stat: process %d %s\n", wish.process, kStrange);
+    return 1;
+  }
 }

@@ -96,7 +96,8 @@ struct WindowBind {
 // pair.
 // - persistent: it survives the end of the peer's machine, as far as its file system keeps that
 //   promise after msync(). Needs Access::flush_persistent on both. The peer's device serves nobody
-//   else while its disk is busy with it.
+//   while its disk is busy with it: what takes longer than timeout and retry_count allow ends in
+//   retry_exceeded, for others too. Flush little and often.
 struct Flush {
   bool visible = true;
   bool persistent = false;

@@ -303,7 +303,7 @@ void Agent::end(Connection& c, EventKind kind, Instant now) noexcept {
 void Agent::rest(Connection& c, Instant now) noexcept {
   forget_peer(c);
   c.state = State::timewait;
-  arm(c, now + time_of(c.ack_timeout) * 2);
+  arm(c, now + time_of(std::min(c.ack_timeout, kLongestWait)) * 2);
 }
 
 void Agent::say(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Instant now) {

@@ -119,6 +119,7 @@ class Agent final : public engine::GeneralServices {
   void on_rtu(Connection& c, Instant now);
   void on_dreq(const Mad& mad, const Gid& from, Instant now);
   void on_drep(Connection& c, Instant now);
+  Connection* rejected(const Rej& rej, const Gid& from);
   Connection* addressee(uint32_t remote_id, uint32_t peer_id, const Gid& from);
   Reason objection(const Req& req, const Gid& from) const noexcept;
 

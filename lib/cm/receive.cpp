@@ -21,6 +21,7 @@ void Agent::on_datagram(std::span<const std::byte> bytes, const Gid& from, Insta
   Mad mad;
   if (check(bytes, mad) != MadError::none) return add(AgentCount::malformed);
   const auto hears = [&](auto& body) { return addressee(body.remote_id, body.local_id, from); };
+  if (from.is_multicast() || from == Gid{}) return add(AgentCount::strangers);
   switch (static_cast<Attribute>(uint16_t{header_of(mad).attribute})) {
     case Attribute::req:
       return on_req(mad, from, now);
@@ -28,7 +29,7 @@ void Agent::on_datagram(std::span<const std::byte> bytes, const Gid& from, Insta
       if (Connection* const c = hears(body_of<Mra>(mad))) on_mra(*c, body_of<Mra>(mad), now);
       return;
     case Attribute::rej:
-      if (Connection* const c = hears(body_of<Rej>(mad))) on_rej(*c, mad, now);
+      if (Connection* const c = rejected(body_of<Rej>(mad), from)) on_rej(*c, mad, now);
       return;
     case Attribute::rep:
       if (Connection* const c = hears(body_of<Rep>(mad))) return on_rep(*c, mad, now);
@@ -47,14 +48,18 @@ void Agent::on_datagram(std::span<const std::byte> bytes, const Gid& from, Insta
   }
 }
 
-// Our connection that a datagram names, if it comes from the other side of it. Who gives up before
-// it has heard our name for the connection says its own only.
+// Who gives up before it has heard our name for the connection says its own only. That ends what it
+// has asked for itself, no more: everything else must name what only the peer was told.
+// //= threat:A17
+Connection* Agent::rejected(const Rej& rej, const Gid& from) {
+  if (rej.remote_id != 0u) return addressee(rej.remote_id, rej.local_id, from);
+  const auto known = by_peer_id_.find({from, rej.local_id});
+  return known != by_peer_id_.end() ? known->second : (add(AgentCount::strangers), nullptr);
+}
+
+// Our connection that a datagram names, if it comes from the other side of it.
 Connection* Agent::addressee(uint32_t remote_id, uint32_t peer_id, const Gid& from) {
-  Connection* c = find(remote_id);
-  if (remote_id == 0) {
-    const auto known = by_peer_id_.find({from, peer_id});
-    if (known != by_peer_id_.end()) c = known->second;
-  }
+  Connection* const c = find(remote_id);
   if (c == nullptr) return add(AgentCount::strangers), nullptr;
   if (c->peer != from) return add(AgentCount::wrong_source), nullptr;
   if (c->peer_id != 0 && peer_id != 0 && c->peer_id != peer_id)
@@ -167,7 +172,8 @@ void Agent::on_rep(Connection& c, const Mad& mad, Instant now) {
   const Rep& rep = body_of<Rep>(mad);
   if (c.state == State::rep_received) {
     add(AgentCount::duplicates);
-    return (void)ask_for_patience(c, Answered::rep, now);
+    if (ask_for_patience(c, Answered::rep, now)) arm(c, now + time_of(config_.patience));
+    return;
   }
   if (c.state == State::established && c.active) {
     add(AgentCount::duplicates);

@@ -21,7 +21,8 @@ Result<void> check(const Team& team, const DispatchCall& call) {
     return wrong("width, choices and experts_per_rank are at least 1");
   const uint64_t experts = uint64_t{team.mesh().ranks} * call.experts_per_rank;
   const size_t most = kMostBytes / size_of(call.type) / call.width;
-  if (experts > (1U << 24) || call.capacity > most / experts || call.count > most / call.choices)
+  if (experts * team.mesh().ranks > (1U << 24) || call.capacity > most / experts ||
+      call.count > most / call.choices)
     return wrong("the count is too large");
   if (call.experts.size() != call.count * call.choices)
     return wrong("experts has " + std::to_string(call.experts.size()) + " entries, " +
@@ -130,7 +131,7 @@ void add_up(const RoutingState& routing, const Arithmetic& arithmetic,
 Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const RoutingPtr& routing,
                                const CallOptions& options) {
   if (Result<void> checked = check(team, call); !checked) return checked.error();
-  routing->team = &team;
+  routing->team = team.serial();
   routing->experts_per_rank = call.experts_per_rank;
   routing->capacity = call.capacity;
   routing->choices = call.choices;
@@ -170,7 +171,7 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
 Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
                              const CallOptions& options) {
   const auto wrong = [](const std::string& text) { return invalid(Collective::combine, text); };
-  if (!routing || routing->team != &team)
+  if (!routing || routing->team != team.serial())
     return wrong("the routing is not of a dispatch of this communicator");
   if (call.weights.size() != routing->experts.size())
     return wrong("there are " + std::to_string(call.weights.size()) + " weights for " +

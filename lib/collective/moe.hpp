@@ -10,7 +10,7 @@
 namespace weft::collective {
 
 struct RoutingState {
-  const Team* team = nullptr;
+  uint64_t team = 0;  // Team::serial()
   uint32_t experts_per_rank = 1;
   uint64_t capacity = 0;
   std::vector<int32_t> experts;  // of this rank's choices

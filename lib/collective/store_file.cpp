@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A store in a directory: one file per key, which appears complete because it is renamed into
 // place.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -24,11 +26,15 @@ class FileStore : public Store {
 
   Result<void> set(std::string_view key, std::string_view value) override {
     const std::string path = path_of(key);
-    const std::string fresh = path + "." + std::to_string(getpid()) + "~";
-    std::ofstream file(fresh, std::ios::binary);
-    file.write(value.data(), static_cast<std::streamsize>(value.size()));
-    file.close();
-    if (!file) return system_error("cannot write " + fresh);
+    std::string fresh = path + ".XXXXXX";  // nobody else's, on whatever host
+    const int fd = mkostemp(fresh.data(), O_CLOEXEC);
+    if (fd < 0) return system_error("cannot write " + fresh);
+    const ssize_t written = write(fd, value.data(), value.size());
+    if (close(fd) != 0 || written != static_cast<ssize_t>(value.size())) {
+      unlink(fresh.c_str());
+      return system_error("cannot write " + fresh);
+    }
+    (void)chmod(fresh.c_str(), 0644);
     const bool linked = link(fresh.c_str(), path.c_str()) == 0 || errno == EEXIST;
     const Result<void> done = linked ? Result<void>() : system_error("cannot write " + path);
     unlink(fresh.c_str());

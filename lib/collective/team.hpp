@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <functional>
 
@@ -51,6 +52,8 @@ class Team {
   Team(Mesh mesh, const CommunicatorOptions& options);
   ~Team();
 
+  // No other team of this process has or had it.
+  uint64_t serial() const { return serial_; }
   const Mesh& mesh() const { return mesh_; }
   const CommunicatorOptions& options() const { return options_; }
   PlanCache& plans() { return plans_; }
@@ -81,6 +84,10 @@ class Team {
   void leave() noexcept;
 
  private:
+  static uint64_t next_serial() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+  }
   void handle(std::span<const Completion> completions);
   void handle_message(Link& link, const ControlMessage& message);
   void run_tasks();
@@ -105,6 +112,7 @@ class Team {
   std::vector<uint32_t> members_;
   uint32_t shrinks_ = 0;
   Trace trace_;
+  const uint64_t serial_ = next_serial();
   Mesh mesh_;
   CommunicatorOptions options_;
   PlanCache plans_;

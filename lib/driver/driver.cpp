@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "lib/memory/guarded_copy.hpp"
 
@@ -279,7 +280,10 @@ void Driver::greet() noexcept {
 void Driver::let_in() noexcept {
   Visit* const visit = visit_.exchange(nullptr, std::memory_order_acquire);
   if (visit == nullptr) return;
-  visit->look();
+  try {
+    visit->look();
+  } catch (const std::bad_alloc&) {  // the visitor sees less
+  }
   visit->done.store(true, std::memory_order_release);
 }
 

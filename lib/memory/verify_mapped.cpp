@@ -10,6 +10,7 @@
 #include <bit>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 #include "lib/memory/guarded_access.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 struct Mapping {
   uintptr_t low = 0, high = 0;
-  bool readable = false, writable = false, shared = false, file = false;
+  bool readable = false, writable = false, shared = false, file = false, named = false;
 };
 
 // What is wrong with the first bad page; no text = all is well.
@@ -55,14 +56,15 @@ constexpr const char* kReadOnly =
     "may not be written; map it with PROT_WRITE, or register without local_write";
 constexpr const char* kUnreadable = "may not be read; map it with PROT_READ";
 constexpr const char* kFleeting =
-    "belongs to no file that others share; for flush_persistent map a file with MAP_SHARED";
+    "belongs to no file with a name that is shared; for flush_persistent map a file with "
+    "MAP_SHARED";
 constexpr const char* kUnmapped = "is not mapped; register only memory that is allocated";
 
 // One mapping against the rest of the range, which begins at `at`, a page in that mapping.
 Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, Need need) {
   if (!mapping.readable) return {at, kUnreadable};
   if (need.write && !mapping.writable) return {at, kReadOnly};
-  if (need.file && !(mapping.file && mapping.shared)) return {at, kFleeting};
+  if (need.file && !(mapping.file && mapping.shared && mapping.named)) return {at, kFleeting};
   if (!mapping.file) return {};
   const uintptr_t high = std::min(mapping.high, end);
   const uintptr_t bad = first_unreadable(at, high);
@@ -80,6 +82,7 @@ bool next_mapping(FILE* maps, char** line, size_t* capacity, Mapping* out) {
   out->writable = permissions[1] == 'w';
   out->shared = permissions[3] == 's';
   out->file = inode != 0;
+  out->named = std::strstr(*line, " (deleted)") == nullptr;
   return fields == 4;
 }
 
@@ -115,6 +118,7 @@ Finding find_bad_page(uintptr_t low, uintptr_t end, Need need) {
   for (uintptr_t grown = 0;; grown = finding.page) {
     const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen("/proc/self/maps", "re"),
                                                      std::fclose);
+    if (maps == nullptr && need.file) return {low, kFleeting};
     if (maps == nullptr) return touch_all(low, end, need.write);
     finding = walk(maps.get(), low, end, need);
     // A stack grows down to where it is touched: a large array on it may not be mapped yet.

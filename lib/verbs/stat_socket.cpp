@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
@@ -90,15 +91,17 @@ bool may_look(int connection) noexcept {
   return who.uid == 0 || who.uid == ::geteuid();
 }
 
-void send_all(int connection, std::string_view text) noexcept {
-  while (!text.empty()) {
+// Until `stop` is readable, or the reader takes nothing for long.
+void send_all(int connection, int stop, std::string_view text) noexcept {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatience_ms);
+  while (!text.empty() && std::chrono::steady_clock::now() < end) {
     const ssize_t sent = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       text.remove_prefix(static_cast<size_t>(sent));
       continue;
     }
-    pollfd writable{connection, POLLOUT, 0};
-    if (errno != EAGAIN || ::poll(&writable, 1, kPatience_ms) <= 0) return;
+    pollfd ready[] = {{connection, POLLOUT, 0}, {stop, POLLIN, 0}};
+    if (errno != EAGAIN || ::poll(ready, 2, kPatience_ms) <= 0 || ready[1].revents != 0) return;
   }
 }
 
@@ -124,7 +127,8 @@ std::string look(Office& of) {
 
 void answer(Office& of, int connection) noexcept {
   try {
-    send_all(connection, may_look(connection) ? look(of) : "{\"error\":\"permission denied\"}\n");
+    send_all(connection, of.stop,
+             may_look(connection) ? look(of) : "{\"error\":\"permission denied\"}\n");
   } catch (const std::exception&) {  // no memory: the reader sees the end
   }
   ::close(connection);

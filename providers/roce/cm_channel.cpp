@@ -110,6 +110,7 @@ std::optional<CmEvent> ConnectionChannel::take() {
         return event;
       }
     }
+    const std::lock_guard turn(turn_);
     cm::Event event;
     const bool found =
         context_.with_agent([&](cm::Agent& agent, Instant) { return agent.next(inbox_, event); });

@@ -91,6 +91,7 @@ class ConnectionChannel final : public verbs::CmChannel,
   RoceContext& context_;
   cm::Inbox inbox_;  // under the driver's lock
   int fd_ = -1;
+  std::mutex turn_;   // an event is taken and told in one step: they keep their order
   std::mutex mutex_;  // of what follows
   std::deque<std::pair<CmEventType, std::weak_ptr<ConnectionId>>> posted_;
   std::unordered_map<uint32_t, std::weak_ptr<ConnectionId>> ids_;

@@ -56,6 +56,7 @@ ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm:
 ConnectionId::~ConnectionId() {
   if (channel_->context().forked()) return;
   const uint64_t service = cm::service_of(facts_.port);
+  if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
   if (phase_ == Phase::listening) channel_->strike_listener(service);
   if (number_ != 0) channel_->strike(number_);
   channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
@@ -108,11 +109,13 @@ Result<void> ConnectionId::listen(uint16_t port) {
     else
       facts_.port = port;
     const uint64_t service = cm::service_of(facts_.port);
-    const Result<void> ok = channel_->context().with_agent(
-        [&](cm::Agent& agent, Instant) { return agent.listen(service, channel_->inbox()); });
+    const Result<void> ok = channel_->context().with_agent([&](cm::Agent& agent, Instant) {
+      Result<void> listens = agent.listen(service, channel_->inbox());
+      if (listens) channel_->enroll_listener(service, shared_from_this());
+      return listens;
+    });
     if (!ok && i + 1 < kFreePorts && port == 0) continue;
     if (!ok) return ok;
-    channel_->enroll_listener(service, shared_from_this());
     phase_ = Phase::listening;
     return {};
   }

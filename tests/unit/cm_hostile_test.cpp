@@ -50,6 +50,25 @@ TEST_CASE("strangers and other sources change nothing (A10, threat:A17)") {
   CHECK(server.node.agent.connections() == 1);
 }
 
+TEST_CASE("who was never told our name completes nothing (threat:A17)") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  net.judge = [&](const Gid&, const Gid& to, const cm::Mad& mad) {  // the RTU is lost
+    return to != server.node.address ||
+           static_cast<cm::Attribute>(uint16_t{cm::header_of(mad).attribute}) != cm::Attribute::rtu;
+  };
+  const uint32_t id = *client.node.connect(server.node, kService, 0x77);
+  net.run(Duration::from_ms(1));
+  REQUIRE(server.log == Log{EventKind::request});
+  const uint64_t strangers = server.node.agent.count(AgentCount::strangers);
+  net.give(server.node, client.node.address, cm::make(cm::Rtu{.local_id = id}, 1));
+  CHECK(server.node.agent.count(AgentCount::strangers) == strangers + 1);
+  net.give(server.node, Gid::from_ipv4(224, 0, 0, 9), cm::make(cm::Rtu{.local_id = id}, 1));
+  CHECK(server.node.agent.count(AgentCount::strangers) == strangers + 2);
+  CHECK(server.log == Log{EventKind::request});
+}
+
 TEST_CASE("a flood from spoofed sources is bounded, and the honest get through (threat:A17)") {
   CmNet net(1);
   Server server(net.add());

@@ -136,7 +136,14 @@ TEST_CASE("what is to be persistent is a file that is shared") {
   const Pages anonymous(2);
   const Need file{.write = true, .file = true};
   check_refused(verify_mapped(anonymous.at, anonymous.size, file), anonymous.at, "MAP_SHARED");
-  const int fd = make_file(2 * kPage);
+  const int nameless = make_file(2 * kPage);
+  const Pages gone(2, nameless);
+  check_refused(verify_mapped(gone.at, gone.size, file), gone.at, "MAP_SHARED");
+  close(nameless);
+  char name[] = "weft-persistent-XXXXXX";
+  const int fd = mkstemp(name);
+  REQUIRE(fd >= 0);
+  REQUIRE(ftruncate(fd, 2 * kPage) == 0);
   const Pages pages(2, fd);
   CHECK(verify_mapped(pages.at + 5, kPage, file));
   std::memcpy(pages.at + kPage - 2, "weft", 4);
@@ -144,6 +151,7 @@ TEST_CASE("what is to be persistent is a file that is shared") {
   char text[4] = {};
   CHECK(pread(fd, text, 4, kPage - 2) == 4);
   CHECK(std::memcmp(text, "weft", 4) == 0);
+  unlink(name);
   close(fd);
 }
 

@@ -121,15 +121,13 @@ Bytes make_packet(const Setup& s, uint8_t opcode, uint32_t payload, uint16_t ip_
   if (!info.payload) payload = 0;
   const uint32_t pad = (0u - payload) & 3;
   Bytes bytes(info.header_length + payload + pad + (sign ? 4 : 0));
-  wire::BthFields bth;
-  bth.opcode = opcode;
-  bth.pad = static_cast<uint8_t>(pad);
-  bth.dest = QpNum{0x11};
-  bth.psn = Psn{opcode};
+  const wire::BthFields bth{
+      .opcode = opcode, .pad = static_cast<uint8_t>(pad), .dest = QpNum{0x11}, .psn = Psn{opcode}};
   std::byte* at = wire::emit_bth(bytes.data(), bth);
-  const bool first = info.place == wire::Place::first;
   if (info.feth) at = wire::emit_feth(at, wire::kPlaceVisible, wire::kSelectRange);
-  if (info.reth) at = wire::emit_reth(at, 0x1000, RKey{7}, first ? payload + 100 : payload);
+  if (info.reth)
+    at = wire::emit_reth(at, 0x1000, RKey{7},
+                         payload + (info.place == wire::Place::first ? 100 : 0));
   if (info.deth) at = wire::emit_deth(at, 0x11111111, QpNum{9});
   // No payload looks like an EtherType: tshark would guess what is inside.
   for (uint32_t i = 0; i < payload; ++i)

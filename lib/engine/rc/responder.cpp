@@ -24,7 +24,9 @@ Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
       break;
     case wire::Operation::atomic_write:
     case wire::Operation::flush:
-      syndrome = execute_effect(engine, qp, packet);
+      syndrome = frame.more_length == 0 && frame.remote_length == 0
+                     ? execute_effect(engine, qp, packet)
+                     : wire::kNakInvalidRequest;  // eight bytes do not lie elsewhere
       break;
     default:
       syndrome = execute_atomic(engine, qp, packet);

@@ -2,6 +2,7 @@
 // See neighbours.hpp.
 #include "providers/port/ethernet/neighbours.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace weft::port::ethernet {
@@ -29,12 +30,21 @@ Neighbours::Entry* Neighbours::look_up(const Gid& address) noexcept {
 
 Neighbours::Entry* Neighbours::make(const Gid& address) noexcept {
   if (Entry* const entry = look_up(address)) return entry;
-  if (entries_.size() == kMost) return nullptr;
+  if (entries_.size() == kMost && !forget_one()) return nullptr;
   try {
     return &entries_[address];
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
+}
+
+// Of those that never answered, which somebody may have named to fill the table.
+bool Neighbours::forget_one() noexcept {
+  const auto silent = std::find_if(entries_.begin(), entries_.end(),
+                                   [](const auto& entry) { return !entry.second.known; });
+  if (silent == entries_.end()) return false;
+  entries_.erase(silent);
+  return true;
 }
 
 const Gid& Neighbours::hop_to(const Gid& address) const noexcept {

@@ -64,6 +64,7 @@ class Neighbours {
   };
 
   Entry* look_up(const Gid& address) noexcept;
+  bool forget_one() noexcept;
   Entry* make(const Gid& address) noexcept;
   const Gid& hop_to(const Gid& address) const noexcept;
   void say(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
