@@ -5,6 +5,7 @@
 // a peer who gets a small message now and then takes few cache lines.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -48,6 +49,9 @@ struct RecordList {
 
 class Flight {
  public:
+  Flight() = default;
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
   Record& operator[](uint64_t sequence) { return records_[sequence & mask_]; }
   Record& at(uint16_t index) { return records_[index]; }
   // The sequence number of what is kept at `index`, where `una` is the oldest one.
@@ -60,9 +64,9 @@ class Flight {
   }
   // No packet is on the way: gives back what only many of them need.
   void shrink() {
-    if (mask_ == kFirstRoom - 1) return;
-    records_.reset(new Record[kFirstRoom]);
     mask_ = kFirstRoom - 1;
+    records_ = first_.data();
+    more_.reset();
   }
 
   void append(RecordList& list, uint64_t sequence) {
@@ -105,12 +109,16 @@ class Flight {
       r.newer = moved(r.newer);
     }
     for (RecordList* list : {&in_flight, &lost}) *list = {moved(list->oldest), moved(list->newest)};
-    records_ = std::move(records);
+    first_ = {};
+    more_ = std::move(records);
+    records_ = more_.get();
     mask_ = mask;
   }
 
   uint32_t mask_ = kFirstRoom - 1;
-  std::unique_ptr<Record[]> records_{new Record[kFirstRoom]};
+  Record* records_ = first_.data();
+  std::array<Record, kFirstRoom> first_;
+  std::unique_ptr<Record[]> more_;  // instead of them
 };
 
 // Flights that nobody has now. Keeps a few: memory follows the number of peers that are active.

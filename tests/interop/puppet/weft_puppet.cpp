@@ -62,8 +62,9 @@ class WeftEndpoint final : public Endpoint {
     opened_.reset();
     weft::Device opened = need(weft::Device::open(device));
     weft::ProtectionDomain domain = need(opened.protection_domain());
-    weft::MemoryRegion region = need(domain.register_memory(
-        memory.data(), memory.size(), weft::Access::all | weft::Access::flush_global));
+    weft::Access rights = weft::Access::all;
+    if (opened.attributes().has_flush) rights = rights | weft::Access::flush_global;
+    weft::MemoryRegion region = need(domain.register_memory(memory.data(), memory.size(), rights));
     weft::CompletionQueue cq = need(opened.completion_queue({.capacity = 16384}));
     weft::MemoryRegion headers =
         need(domain.register_memory(header_, sizeof header_, weft::Access::local_write));
