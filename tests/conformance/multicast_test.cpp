@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Multicast groups through the public API: who gets a copy of a datagram, on this device and on
 // another, and what is refused.
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "tests/conformance/node.hpp"
@@ -24,13 +26,19 @@ struct Party {
   Node a, b;
   std::vector<Member> members;
 
-  // Two groups of the device's address family that have one address on Ethernet.
-  Gid group = Gid::from_ipv4(239, 77, 129, 6), twin = Gid::from_ipv4(239, 77, 1, 6);
+  // Two groups of the device's address family that have one address on Ethernet, and are this
+  // process's: who listens on this host to a group of another test hears that one too.
+  Gid group = Gid::from_ipv4(239, 205, 0, 0), twin = Gid::from_ipv4(239, 77, 0, 0);
 
   explicit Party(const std::string& spec) : a(spec, QpType::ud), b(spec, QpType::ud) {
-    if (a.side.device.attributes().gid.is_ipv4()) return;
-    group = *parse_gid("ff15::1:4d81:106");
-    twin = *parse_gid("ff15::2:4d81:106");
+    if (!a.side.device.attributes().gid.is_ipv4()) {
+      group = *parse_gid("ff15::1:4d81:0");
+      twin = *parse_gid("ff15::2:4d81:0");
+    }
+    for (Gid* gid : {&group, &twin}) {
+      gid->bytes[14] = static_cast<uint8_t>(getpid() >> 8);
+      gid->bytes[15] = static_cast<uint8_t>(getpid());
+    }
   }
 
   // A queue pair that is ready, with one receive.

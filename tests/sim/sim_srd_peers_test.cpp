@@ -167,6 +167,40 @@ TEST_CASE("a READ to a peer that begins a new stream meanwhile is answered") {
   CHECK(t.a.count(Count::streams_replaced) >= 9);
 }
 
+TEST_CASE("who asks in a dead process's place is answered, once") {
+  SrdTwo t;
+  const auto write = [](SrdStation& from, SrdStation& to) {
+    const Sge out = from.sge(0, 64);
+    SendRequest r;
+    r.opcode = Opcode::write;
+    r.sges = {&out, 1};
+    r.remote_address = to.address_of(8192);
+    r.rkey = RKey{to.key()};
+    REQUIRE(from.post(to, r));
+  };
+  const auto ends = [&](SrdStation& from) {
+    std::vector<Completion> done;
+    REQUIRE(t.world.run_until([&] {
+      for (const Completion& c : from.sent()) done.push_back(c);
+      return !done.empty();
+    }));
+    CHECK(done.size() == 1);
+    return done[0].status;
+  };
+  for (int round = 0; round < 5; ++round) {
+    write(t.b, t.a);
+    CHECK(ends(t.b) == Status::success);
+    write(t.a, t.b);  // what a says to b is acknowledged: its stream has a past
+    CHECK(ends(t.a) == Status::success);
+    t.b.restart();
+    t.world.run_for(Duration::from_ms(2));
+    write(t.b, t.a);  // the next process, at the same address and number
+    CHECK(ends(t.b) == Status::success);
+    write(t.a, t.b);  // in a stream that it never heard of
+    CHECK(ends(t.a) == Status::success);
+  }
+}
+
 TEST_CASE("WRITE_ADD of each type happens once, whatever is lost, repeated and rerouted") {
   SrdOptions o;
   o.memory = 1u << 20;

@@ -37,6 +37,7 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
   }
   if (tx.incarnation != p.incarnation) return count(Count::rx_other_incarnation);
   tx.confirmed = true;
+  tx.anew = false;
   Flow::Echo echo{.now = arrival.now, .rtt = measure(peer, arrival), .path = p.path};
   // One that was overtaken counts less than is known already.
   if (const auto more = static_cast<int16_t>(p.ack->marks - tx.marks); more > 0) {

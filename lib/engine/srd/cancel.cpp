@@ -230,7 +230,7 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   restart_rails(peer);
   tx.una = tx.next = 0;
   tx.epoch = tx.incarnation = tx.since = 0;
-  tx.confirmed = tx.probed = false;
+  tx.confirmed = tx.anew = tx.probed = false;
   tx.backoff = 0;
   tx.duplicates = 0;
   tx.later.clear();
@@ -249,15 +249,15 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
 }
 
 // What nobody has acknowledged goes again in a new stream if no packet of the old one was ever
-// executed; otherwise what was sent may or may not have been executed, and fails. Answers go again
-// too if the process that asked is the one that wants the new stream: it was opened before its
-// stream of requests began.
+// executed; otherwise what was sent may or may not have been executed, and fails. If the process
+// that wants the new stream is the one that we hear (it was opened before its stream of requests
+// began), what we have sent since then found no other one, so that goes again too; and answers do.
 void Engine::restart_stream(Peer& peer, uint32_t least_epoch, uint32_t incarnation,
                             uint32_t opened) noexcept {
   using State = Message::State;
-  const bool again = !peer.tx.confirmed;
-  const uint32_t since = again ? peer.tx.since : 0;
   const bool asked = peer.rx.known && static_cast<int32_t>(opened - peer.rx.epoch) <= 0;
+  const bool again = !peer.tx.confirmed || (asked && peer.tx.anew);
+  const uint32_t since = again ? peer.tx.since : 0;
   Message* all = peer.tx.all;
   while (all != nullptr && all->next_all != nullptr) all = all->next_all;
   end_stream(peer, least_epoch);

@@ -21,6 +21,8 @@ struct Sender {
   uint32_t since = 0;              // epoch of the first stream in which what waits was sent
   uint32_t incarnation = 0;        // of the peer, 0 = not known yet
   bool confirmed = false;          // something of this stream was acknowledged
+  bool anew = false;               // but nothing since the peer's present stream to us began, and
+                                   // nothing was on the way then
   uint64_t next = 0;               // sequence of the next new packet
   uint64_t una = 0;                // oldest not acknowledged
   std::unique_ptr<Flight> flight;  // null: nothing is on the way

@@ -172,6 +172,7 @@ Peer* Engine::admit(Peer* peer, const Arrival& arrival) noexcept {
   }
   rx.known = true;
   rx.epoch = p.epoch;
+  peer->tx.anew = peer->tx.una == peer->tx.next;
   return peer;
 }
 
