@@ -116,8 +116,8 @@ class Flight {
   }
 
   uint32_t mask_ = kFirstRoom - 1;
-  Record* records_ = first_.data();
   std::array<Record, kFirstRoom> first_;
+  Record* records_ = first_.data();
   std::unique_ptr<Record[]> more_;  // instead of them
 };
 
