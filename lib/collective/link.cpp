@@ -180,12 +180,13 @@ void Link::note_credit(uint64_t consumed) {
 
 Link::Event Link::handle(const Completion& completion) {
   Event event;
+  const IdKind kind = static_cast<IdKind>(completion.id >> 24 & 0xFF);
   if (completion.status != Status::success) {
     broken_ = true;
     event.error = completion.status;
+    if (kind == kPiece) event.finished_step = steps_[completion.id & 0xFFFFFF];
     return event;
   }
-  const IdKind kind = static_cast<IdKind>(completion.id >> 24 & 0xFF);
   const uint32_t number = static_cast<uint32_t>(completion.id & 0xFFFFFF);
   if (kind == kPiece) {
     ++acknowledged_;

@@ -94,7 +94,7 @@ class Link {
 
   // What a completion of this link means.
   struct Event {
-    uint32_t finished_step = kNoStep;       // a put whose memory is free
+    uint32_t finished_step = kNoStep;       // a put whose memory is free, with `error` too
     const PieceHeader* arrived = nullptr;   // a piece; valid until it is consumed
     std::optional<ControlMessage> message;  // of the peer
     std::optional<Status> error;            // the link is broken

@@ -77,6 +77,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       return check_finished(link.peer(), message.call);
     case ControlKind::leave:
       link.gone = true;
+      if (link.lends()) link.break_off();  // it has what it waited for; nobody will acknowledge it
       return check_leavers();
     case ControlKind::abort: {
       run_tasks();  // what has arrived before counts

@@ -271,6 +271,26 @@ TEST_CASE("random programs of collectives are right while packets are lost") {
               [&](Communicator& group) { return random_program(group, seed, scaled(20)); });
 }
 
+// The last put's acknowledgement is lost, and the receiver, which has all, is gone before it can be
+// asked again.
+TEST_CASE("a rank that leaves has received what it was sent") {
+  std::vector<std::byte> block(64 * 1024, std::byte{7});
+  for (uint64_t i = 0; i < scaled(40); ++i)
+    check_ranks(2,
+                {.device = "roce+udp:lo,fault.loss=0.2,fault.seed=" +
+                           std::to_string(base_seed() + i),
+                 .limit = Duration::from_s(20),
+                 .patience = Duration::from_ms(500)},
+                [&](Communicator& group) -> std::string {
+                  std::vector<std::byte> memory = block;
+                  const Result<void> sent =
+                      group.broadcast(memory.data(), memory.data(), memory.size(), DataType::uint8,
+                                      0)
+                          .wait();
+                  return sent ? "" : sent.error().message;
+                });
+}
+
 // Blocks of mxfp8 have accumulators of 128 bytes.
 TEST_CASE("two small slots are enough for every program") {
   const uint64_t seed = base_seed() + 200;
