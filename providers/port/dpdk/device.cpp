@@ -18,6 +18,7 @@
 #include <mutex>
 #include <utility>
 
+#include "lib/memory/guarded_copy.hpp"
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 
@@ -67,6 +68,12 @@ void on_control_thread(Function function) {
   call.done.get_future().wait();
 }
 
+struct Burst {
+  uint16_t port;
+  rte_mbuf** buffers;
+  uint16_t count, done;
+};
+
 std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error); }
 
 }  // namespace
@@ -75,17 +82,24 @@ Device::Device(Device&& other) noexcept
     : name_(std::move(other.name_)),
       attached_(std::exchange(other.attached_, false)),
       configured_(std::exchange(other.configured_, false)),
+      memif_(other.memif_),
       process_(other.process_),
       port_(other.port_),
       mtu_(other.mtu_),
       mac_(other.mac_),
       listens_at_(std::exchange(other.listens_at_, {})),
+      connects_to_(std::exchange(other.connects_to_, {})),
       pool_(std::exchange(other.pool_, nullptr)) {}
 
 Device::~Device() {
   if (process_ != getpid()) return;
+  if (configured_) await_link();
   if (configured_ || attached_) on_control_thread([this] { detach(); });
   rte_mempool_free(pool_);
+}
+
+void Device::await_link() const {
+  if (!connects_to_.empty()) memif_await_link(connects_to_, [this] { return link_is_up(); });
 }
 
 void Device::detach() noexcept {
@@ -108,11 +122,14 @@ Result<Device> Device::open(const Options& options) {
   Device device;
   if (const Result<void> done = device.attach(options); !done) return done.error();
   if (const Result<void> done = device.configure(options); !done) return done.error();
+  device.await_link();
   return device;
 }
 
 Result<void> Device::attach(const Options& options) {
   process_ = getpid();
+  memif_ = is_memif(options);
+  if (memif_) memory::install_fault_guard();
   name_ = numbered(options.device);
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0) return {};  // a PCI device
   const int result = rte_eal_hotplug_add("vdev", name_.c_str(), options.device_arguments.c_str());
@@ -122,6 +139,7 @@ Result<void> Device::attach(const Options& options) {
                      options.device_arguments + "\": " + text_of(result) +
                      "; try net_memif, net_tap, net_af_packet (dpdk.iface=NAME), a PCI address"};
   attached_ = true;
+  connects_to_ = memif_connects_to(options);
   listens_at_ = memif_listens_at(options);
   if (!listens_at_.empty()) memif_opened(listens_at_);
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) != 0)
@@ -171,6 +189,27 @@ Result<void> Device::configure(const Options& options) {
   (void)rte_eth_macaddr_get(port_, &mac);
   std::copy_n(mac.addr_bytes, mac_.size(), mac_.begin());
   return {};
+}
+
+uint16_t Device::receive(rte_mbuf** buffers, uint16_t room) noexcept {
+  if (!memif_) return rte_eth_rx_burst(port_, 0, buffers, room);
+  Burst burst{port_, buffers, room, 0};
+  const auto run = [](void* argument) {
+    Burst& b = *static_cast<Burst*>(argument);
+    b.done = rte_eth_rx_burst(b.port, 0, b.buffers, b.count);
+  };
+  return memory::run_guarded(run, &burst) ? burst.done : uint16_t{0};
+}
+
+uint16_t Device::send(rte_mbuf** buffers, uint16_t count) noexcept {
+  if (!memif_) return rte_eth_tx_burst(port_, 0, buffers, count);
+  Burst burst{port_, buffers, count, 0};
+  const auto run = [](void* argument) {
+    Burst& b = *static_cast<Burst*>(argument);
+    b.done = rte_eth_tx_burst(b.port, 0, b.buffers, b.count);
+  };
+  // Which of the buffers are free already nobody knows.
+  return memory::run_guarded(run, &burst) ? burst.done : count;
 }
 
 bool Device::link_is_up() const noexcept {

@@ -8,6 +8,7 @@
 
 #include "providers/port/dpdk/options.hpp"
 
+struct rte_mbuf;
 struct rte_mempool;
 
 namespace weft::port::dpdk {
@@ -31,20 +32,29 @@ class Device {
   uint32_t mtu() const noexcept { return mtu_; }  // bytes of an IP packet
   bool link_is_up() const noexcept;
 
+  // As rte_eth_rx_burst() and rte_eth_tx_burst(), but that a memif whose peer goes in the middle of
+  // it, which takes the memory of the rings away under the driver, has received nothing and lost
+  // what it was to send.
+  uint16_t receive(rte_mbuf** buffers, uint16_t room) noexcept;
+  uint16_t send(rte_mbuf** buffers, uint16_t count) noexcept;
+
  private:
   Device() = default;
   Result<void> attach(const Options& options);
   Result<void> configure(const Options& options);
   void detach() noexcept;
+  void await_link() const;
 
   std::string name_;       // as the EAL knows it
   bool attached_ = false;  // by us
   bool configured_ = false;
+  bool memif_ = false;
   int process_ = 0;  // the one that opened it; a child of fork() leaves it alone
   uint16_t port_ = 0;
   uint32_t mtu_ = 1500;
   wire::MacAddress mac_{};
-  std::string listens_at_;  // the socket of a memif server
+  std::string listens_at_;   // the socket of a memif server
+  std::string connects_to_;  // that of a client
   rte_mempool* pool_ = nullptr;
 };
 

@@ -81,6 +81,17 @@ std::string memif_listens_at(const Options& options) {
   return role == "server" || role == "master" ? device_argument(options, "socket") : std::string();
 }
 
+std::string memif_connects_to(const Options& options) {
+  const bool client = is_memif(options) && memif_listens_at(options).empty();
+  return client ? device_argument(options, "socket") : std::string();
+}
+
+void memif_await_link(const std::string& socket, const std::function<bool()>& link_is_up) {
+  constexpr int kMost_ms = 1'000;
+  constexpr useconds_t kPause_us = 1'000;
+  for (int ms = 0; ms < kMost_ms && !link_is_up() && has_listener(socket); ++ms) usleep(kPause_us);
+}
+
 void memif_opened(const std::string& socket) {
   const std::lock_guard<std::mutex> lock(servers().mutex);
   ++servers().at[socket];
