@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -23,30 +22,7 @@ namespace {
 using af_packet::Arrival;
 using ethernet::Interface;
 
-constexpr uint32_t kTransportHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
-constexpr size_t kPieces = 2 + engine::kMaxSpans + 1;        // outer headers, head, spans, tail
-
-engine::Capabilities describe(const Interface& interface) {
-  engine::Capabilities c;
-  const uint32_t headers = (interface.address.is_ipv4() ? 20 : 40) + kTransportHeaders;
-  c.active_mtu =
-      std::clamp(std::bit_floor(std::max(interface.mtu, headers + 1) - headers), 256u, 4096u);
-  c.integrity_bits = 32;
-  c.gather = true;
-  c.ecn = true;
-  c.in_flight_limit = 1u << 20;  // fits the ring, small frames too
-  c.packet_overhead = 512;
-  return c;
-}
-
-ethernet::Neighbours::Self self_of(const Interface& interface) {
-  ethernet::Neighbours::Self self;
-  self.mac = interface.mac;
-  self.address = interface.address;
-  self.prefix = interface.prefix;
-  self.gateway = interface.gateway;
-  return self;
-}
+constexpr size_t kPieces = 2 + engine::kMaxSpans + 1;  // outer headers, head, spans, tail
 
 Error failed(Code code, const std::string& what) {
   return {code, "af_packet: " + what + ": " + std::strerror(errno)};
@@ -95,8 +71,8 @@ Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOpti
 AfPacketPort::AfPacketPort(const Interface& interface, af_packet::Ring ring, int sender,
                            int placeholder, uint16_t udp_port)
     : ring_(std::move(ring)),
-      neighbours_(self_of(interface)),
-      capabilities_(describe(interface)),
+      neighbours_(ethernet::self_of(interface)),
+      capabilities_(ethernet::capabilities_of(interface.address, interface.mtu)),
       udp_port_(udp_port),
       interface_(interface.index),
       sender_(sender),
@@ -105,6 +81,7 @@ AfPacketPort::AfPacketPort(const Interface& interface, af_packet::Ring ring, int
       messages_(kBurst),
       pieces_(kBurst * kPieces),
       headers_(kBurst) {
+  capabilities_.in_flight_limit = 1u << 20;  // fits the ring, small frames too
   neighbours_.add(interface.address, interface.mac);
 }
 
@@ -146,13 +123,8 @@ void AfPacketPort::leave(const Gid& group) noexcept {
 // ---- receiving
 
 size_t AfPacketPort::receive(std::span<engine::Frame> frames) noexcept {
-  if (!looped_.empty()) {
-    const size_t own = looped_.receive(frames);
-    counters_.rx_frames += own;
-    return own;
-  }
   const size_t room = std::min(frames.size(), kBurst);
-  size_t count = 0;
+  size_t count = looped_.receive(frames.first(room));
   while (count < room && used_up_ < kBurst) {
     if (train_.left == 0 && !begin_train()) {
       if (ring_.waits() && used_up_ < kBurst) continue;
@@ -164,6 +136,7 @@ size_t AfPacketPort::receive(std::span<engine::Frame> frames) noexcept {
     if (train_.left == 0) ++used_up_;
   }
   counters_.rx_frames += count;
+  if (!unresolved_.empty()) (void)settle();
   if (count == 0) release({});
   return count;
 }
@@ -177,15 +150,8 @@ bool AfPacketPort::begin_train() noexcept {
   return false;
 }
 
-// A UDP checksum that a device was to fill in means nothing: the frame counts as one without.
-void clear_checksum(const Arrival& arrival) noexcept {
-  const bool v4 = arrival.length > 13 && arrival.bytes[12] == std::byte{0x08};
-  const size_t at = 14 + (v4 ? 20 : 40) + 6;
-  if (arrival.length >= at + 2) arrival.bytes[at] = arrival.bytes[at + 1] = std::byte{0};
-}
-
 bool AfPacketPort::accept(const Arrival& arrival) noexcept {
-  if (arrival.checksum_to_come) clear_checksum(arrival);
+  if (arrival.checksum_to_come) ethernet::clear_checksum(arrival.bytes, arrival.length);
   wire::Outer outer;
   wire::Transport transport;
   const wire::OuterError error = wire::parse_outer(arrival.bytes, arrival.length, outer, transport);
@@ -229,7 +195,19 @@ void AfPacketPort::release(std::span<const engine::Frame>) noexcept {
 
 // ---- sending
 
+// Sends what waited for a neighbour. False: the kernel takes no more now.
+bool AfPacketPort::settle() noexcept {
+  const bool settled =
+      unresolved_.settle(neighbours_, base::Clock::process().now(),
+                         [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
+                           return send({&frame, 1}, to) == 1;
+                         });
+  say_neighbours();
+  return settled;
+}
+
 size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  if (!unresolved_.empty() && !settle()) return 0;
   say_neighbours();
   size_t taken = 0;
   while (taken < frames.size()) {
@@ -242,10 +220,9 @@ size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept 
     const wire::MacAddress everybody = ethernet::mac_of_group(destination);
     const wire::MacAddress* const to = group ? &everybody : neighbours_.find(destination);
     if (to == nullptr) {
-      const auto asked = neighbours_.ask(destination, base::Clock::process().now());
+      const Instant now = base::Clock::process().now();
+      for (size_t i = 0; i < run; ++i) unresolved_.keep(frames[taken + i], neighbours_, now);
       say_neighbours();
-      if (asked == ethernet::Neighbours::Asked::waiting) return taken;
-      counters_.tx_no_neighbour += run;
     } else if (destination == address()) {
       for (size_t i = 0; i < run; ++i) looped_.add(frames[taken + i]);
     } else {
@@ -303,7 +280,7 @@ void AfPacketPort::say_neighbours() noexcept {
 // ---- sleeping and counting
 
 bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
-  if (!looped_.empty() || train_.left != 0 || ring_.waits()) return false;
+  if (!looped_.empty() || !unresolved_.empty() || train_.left != 0 || ring_.waits()) return false;
   descriptors.push_back({ring_.fd(), POLLIN, 0});
   if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});
   return true;
@@ -329,7 +306,7 @@ void AfPacketPort::append_counters(std::vector<Counter>& counters) const {
                                    {"af_packet_rx_ring_drops", ring_drops_},
                                    {"af_packet_tx_frames", counters_.tx_frames},
                                    {"af_packet_tx_neighbour", counters_.tx_neighbour},
-                                   {"af_packet_tx_no_neighbour", counters_.tx_no_neighbour},
+                                   {"af_packet_tx_no_neighbour", unresolved_.lost()},
                                    {"af_packet_tx_errors", counters_.tx_errors}});
 }
 

@@ -17,6 +17,7 @@
 #include "providers/port/ethernet/interface.hpp"
 #include "providers/port/ethernet/loop_back.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
+#include "providers/port/ethernet/unresolved.hpp"
 
 namespace weft::port {
 
@@ -49,8 +50,7 @@ class AfPacketPort final : public engine::Port {
     uint64_t rx_foreign = 0;    // not for our address
     uint64_t rx_malformed = 0;  // outer headers that must not be believed
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
-    uint64_t tx_no_neighbour = 0;  // nobody answers for the address
-    uint64_t tx_errors = 0;        // refused by the kernel: too long, memory gone, link down
+    uint64_t tx_errors = 0;  // refused by the kernel: too long, memory gone, link down
   };
   // What is left of the arrival at hand: one frame, or the segments of a train.
   struct Train {
@@ -66,6 +66,7 @@ class AfPacketPort final : public engine::Port {
   bool accept(const af_packet::Arrival& arrival) noexcept;
   void take_segment(engine::Frame& frame) noexcept;
   size_t send(std::span<const engine::TxFrame> frames, const wire::MacAddress& to) noexcept;
+  bool settle() noexcept;
   void say_neighbours() noexcept;
 
   af_packet::Ring ring_;
@@ -82,6 +83,7 @@ class AfPacketPort final : public engine::Port {
   size_t used_up_ = 0;  // arrivals that the frames lent now were cut from, the one at hand apart
   std::array<engine::Path, kBurst> paths_{};
   ethernet::LoopBack looped_;
+  ethernet::Unresolved unresolved_;
   std::vector<mmsghdr> messages_;
   std::vector<iovec> pieces_;
   std::vector<std::array<std::byte, wire::kMaxOuterLength>> headers_;

@@ -6,52 +6,26 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
 #include "lib/base/clock.hpp"
 #include "lib/base/membership.hpp"
-#include "lib/memory/guarded_copy.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port {
 namespace {
 
-constexpr uint32_t kTransportHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
 constexpr uint32_t kEthernet = 14;
 constexpr uint32_t kListenMask = 63;  // neighbours are listened to in every 64th idle turn
 
 engine::Capabilities describe(const ethernet::Interface& interface) {
-  engine::Capabilities c;
-  const uint32_t headers = (interface.address.is_ipv4() ? 20 : 40) + kTransportHeaders;
   const uint32_t holds = af_xdp::Socket::kMostBytes - kEthernet;
-  const uint32_t passes = std::min(interface.mtu, holds);
-  c.max_mtu = std::bit_floor(holds - headers);
-  c.active_mtu = std::clamp(std::bit_floor(std::max(passes, headers + 1) - headers), 256u, 4096u);
-  c.integrity_bits = 32;
-  c.gather = true;
-  c.ecn = true;
+  engine::Capabilities c =
+      ethernet::capabilities_of(interface.address, std::min(interface.mtu, holds));
+  c.max_mtu = ethernet::capabilities_of(interface.address, holds).active_mtu;
   c.in_flight_limit = 1u << 20;  // fits the ring of 4,096 buffers, small frames too
-  c.packet_overhead = 512;
   return c;
-}
-
-ethernet::Neighbours::Self self_of(const ethernet::Interface& interface) {
-  ethernet::Neighbours::Self self;
-  self.mac = interface.mac;
-  self.address = interface.address;
-  self.prefix = interface.prefix;
-  self.gateway = interface.gateway;
-  return self;
-}
-
-// Frames of this machine may come with a checksum that a device was to fill in, and nothing says
-// which: it counts as none. The ICRC covers what it would.
-void clear_checksum(std::byte* frame, uint32_t length) noexcept {
-  const bool v4 = frame[12] == std::byte{0x08};
-  const uint32_t at = kEthernet + (v4 ? 20u : 40u) + 6;
-  if (length >= at + 2) frame[at] = frame[at + 1] = std::byte{0};
 }
 
 }  // namespace
@@ -61,7 +35,7 @@ AfXdpPort::AfXdpPort(Parts parts)
       socket_(std::move(parts.socket)),
       redirect_(std::move(parts.redirect)),
       neighbour_socket_(std::move(parts.neighbours)),
-      neighbours_(self_of(interface_)),
+      neighbours_(ethernet::self_of(interface_)),
       capabilities_(describe(interface_)),
       udp_port_(parts.udp_port),
       placeholder_(parts.placeholder),
@@ -94,25 +68,25 @@ void AfXdpPort::leave(const Gid& group) noexcept {
 // ---- receiving
 
 size_t AfXdpPort::receive(std::span<engine::Frame> frames) noexcept {
-  if (!looped_.empty()) {
-    const size_t own = looped_.receive(frames);
-    counters_.rx_frames += own;
-    return own;
-  }
-  lent_ = socket_->receive({arrivals_.data(), std::min(frames.size(), kBurst)});
-  if (lent_ == 0) {
-    if ((++idle_ & kListenMask) == 0) talk_to_neighbours();
-    if (socket_->unsent()) socket_->kick();
-    return 0;
-  }
-  size_t count = 0;
+  const size_t own = looped_.receive(frames);
+  lent_ = socket_->receive({arrivals_.data(), std::min(frames.size() - own, kBurst)});
+  if (lent_ == 0 && own == 0) return look_around();
+  size_t count = own;
   for (size_t i = 0; i < lent_; ++i) {
     if (i + 1 < lent_) __builtin_prefetch(arrivals_[i + 1].bytes);
-    count += take(arrivals_[i], frames[count], paths_[count]);
+    count += take(arrivals_[i], frames[count], paths_[i]);
   }
   counters_.rx_frames += count;
   if (count == 0) release({});
   return count;
+}
+
+// Nothing has come.
+size_t AfXdpPort::look_around() noexcept {
+  if ((++idle_ & kListenMask) == 0 || !unresolved_.empty()) talk_to_neighbours();
+  if (!unresolved_.empty()) (void)settle();
+  if (socket_->unsent()) socket_->kick();
+  return 0;
 }
 
 // False: it is not a frame for the engine.
@@ -120,7 +94,9 @@ bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, engine::Frame& fram
                      engine::Path& path) noexcept {
   wire::Outer outer;
   wire::Transport transport;
-  clear_checksum(arrival.bytes, arrival.length);
+  // Frames of this machine may come with one unfinished, and nothing says which: the ICRC covers
+  // what it would.
+  ethernet::clear_checksum(arrival.bytes, arrival.length);
   const wire::OuterError error = wire::parse_outer(arrival.bytes, arrival.length, outer, transport);
   if (error != wire::OuterError::none || transport.length == 0) {
     ++counters_.rx_malformed;
@@ -131,13 +107,7 @@ bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, engine::Frame& fram
     ++counters_.rx_foreign;
     return false;
   }
-  path = ethernet::path_of(outer);
-  frame = {};
-  frame.path = &path;
-  frame.bytes = transport.bytes;
-  frame.length = transport.length;
-  frame.ip_id = outer.ip_id;
-  frame.ecn = outer.traffic_class & 3;
+  frame = ethernet::frame_of(outer, transport, path);
   return true;
 }
 
@@ -159,7 +129,21 @@ const wire::MacAddress* AfXdpPort::find(const Gid& destination) noexcept {
   return &everybody_;
 }
 
+// Sends what waited for a neighbour. False: no buffer is free.
+bool AfXdpPort::settle() noexcept {
+  return unresolved_.settle(neighbours_, base::Clock::process().now(),
+                            [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
+                              if (socket_->take_buffers(1) == 0) return false;
+                              lengths_[0] = fill(socket_->buffer(0), frame, to);
+                              const size_t count = lengths_[0] != 0;
+                              socket_->send({lengths_.data(), count});
+                              counters_.tx_frames += count;
+                              return true;
+                            });
+}
+
 size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  if (!unresolved_.empty() && !settle()) return 0;
   const size_t most = std::min(frames.size(), kBurst);
   const size_t room = socket_->take_buffers(most);
   const Gid* destination = nullptr;
@@ -172,14 +156,7 @@ size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
       to = find(*destination);
     }
     if (to == nullptr) {
-      talk_to_neighbours();
-      to = find(*destination);
-    }
-    if (to == nullptr) {
-      const auto asked = neighbours_.ask(*destination, base::Clock::process().now());
-      talk_to_neighbours();
-      if (asked == ethernet::Neighbours::Asked::waiting) break;
-      ++counters_.tx_no_neighbour;
+      unresolved_.keep(frame, neighbours_, base::Clock::process().now());
       continue;
     }
     if (*destination == address()) {
@@ -194,6 +171,7 @@ size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
   }
   socket_->send({lengths_.data(), count});
   counters_.tx_frames += count;
+  if (!unresolved_.empty()) talk_to_neighbours();
   return taken;
 }
 
@@ -204,20 +182,9 @@ uint32_t AfXdpPort::fill(std::byte* begin, const engine::TxFrame& frame,
     ++counters_.tx_too_long;
     return 0;
   }
-  const wire::Outer outer = ethernet::outer_of(frame, neighbours_.self(), to);
-  std::byte* at = begin + wire::emit_outer(begin, outer, frame.length());
-  std::memcpy(at, frame.head, frame.head_length);
-  at += frame.head_length;
-  for (uint32_t i = 0; i < frame.span_count; ++i) {
-    if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) {
-      ++counters_.tx_unreadable;
-      return 0;
-    }
-    at += frame.spans[i].length;
-  }
-  std::memcpy(at, frame.tail, frame.tail_length);
-  at += frame.tail_length;
-  return static_cast<uint32_t>(at - begin);
+  const uint32_t length = ethernet::write_frame(begin, frame, neighbours_.self(), to);
+  counters_.tx_unreadable += length == 0;
+  return length;
 }
 
 // ---- sleeping and counting
@@ -225,7 +192,7 @@ uint32_t AfXdpPort::fill(std::byte* begin, const engine::TxFrame& frame,
 bool AfXdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
   socket_->kick();
   talk_to_neighbours();
-  if (!looped_.empty() || socket_->has_arrivals()) return false;
+  if (!looped_.empty() || !unresolved_.empty() || socket_->has_arrivals()) return false;
   descriptors.push_back(
       {socket_->fd(), static_cast<short>(want_transmit ? POLLIN | POLLOUT : POLLIN), 0});
   descriptors.push_back({neighbour_socket_.fd(), POLLIN, 0});
@@ -249,7 +216,7 @@ void AfXdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"af_xdp_rx_malformed", counters_.rx_malformed},
                                    {"af_xdp_rx_neighbour", counters_.rx_neighbour},
                                    {"af_xdp_tx_neighbour", counters_.tx_neighbour},
-                                   {"af_xdp_tx_no_neighbour", counters_.tx_no_neighbour},
+                                   {"af_xdp_tx_no_neighbour", unresolved_.lost()},
                                    {"af_xdp_tx_unreadable", counters_.tx_unreadable},
                                    {"af_xdp_tx_too_long", counters_.tx_too_long},
                                    {"af_xdp_generic", redirect_.mode() == af_xdp::Mode::generic}});

@@ -18,6 +18,7 @@
 #include "providers/port/ethernet/interface.hpp"
 #include "providers/port/ethernet/loop_back.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
+#include "providers/port/ethernet/unresolved.hpp"
 
 namespace weft::port {
 
@@ -55,15 +56,16 @@ class AfXdpPort final : public engine::Port {
     uint64_t rx_foreign = 0;    // to a group that nobody here has joined
     uint64_t rx_malformed = 0;  // outer headers that must not be believed
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
-    uint64_t tx_no_neighbour = 0;  // nobody answers for the address
-    uint64_t tx_unreadable = 0;    // the memory to send from is gone
-    uint64_t tx_too_long = 0;      // more than a buffer holds
+    uint64_t tx_unreadable = 0;  // the memory to send from is gone
+    uint64_t tx_too_long = 0;    // more than a buffer holds
   };
 
   bool take(const af_xdp::Socket::Arrival& arrival, engine::Frame& frame,
             engine::Path& path) noexcept;
   uint32_t fill(std::byte* begin, const engine::TxFrame& frame,
                 const wire::MacAddress& to) noexcept;
+  size_t look_around() noexcept;
+  bool settle() noexcept;
   const wire::MacAddress* find(const Gid& destination) noexcept;
   void talk_to_neighbours() noexcept;
 
@@ -78,6 +80,7 @@ class AfXdpPort final : public engine::Port {
   const int placeholder_;
   ethernet::Groups groups_;
   ethernet::LoopBack looped_;
+  ethernet::Unresolved unresolved_;
   base::LinkWatch watch_;
   Counters counters_;
   uint32_t idle_ = 0;

@@ -8,20 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include "lib/base/clock.hpp"
-#include "lib/memory/guarded_copy.hpp"
 #include "lib/wire/int_block.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port {
 namespace {
 
-constexpr uint32_t kHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
 constexpr int64_t kShortestSleepNs = 50'000;
 constexpr int64_t kLongestSleepNs = 10'000'000;
 
@@ -45,19 +42,10 @@ ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Optio
 }
 
 engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bool telemetry) {
-  engine::Capabilities c;
-  const uint32_t headers =
-      (address.is_ipv4() ? 20 : 40) + kHeaders + (telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0);
-  c.max_mtu = 4096;
-  c.active_mtu =
-      std::clamp(std::bit_floor(std::max(device.mtu(), headers + 1) - headers), 256u, 4096u);
-  c.burst = 64;
-  c.integrity_bits = 32;
-  c.gather = true;
-  c.ecn = true;
+  const uint32_t block = telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0;
+  engine::Capabilities c = ethernet::capabilities_of(address, device.mtu() - block);
   c.telemetry = telemetry;
   c.in_flight_limit = 512 * 1024;  // fits a ring of 1,024 buffers, small frames too
-  c.packet_overhead = 512;
   return c;
 }
 
@@ -102,8 +90,8 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
   const size_t own = std::min<size_t>(looped_.size(), room);
   std::copy_n(looped_.begin(), own, received_.begin());
   looped_.erase(looped_.begin(), looped_.begin() + static_cast<long>(own));
-  const auto got = static_cast<uint16_t>(own + rte_eth_rx_burst(device_.port(), 0, &received_[own],
-                                                                static_cast<uint16_t>(room - own)));
+  const auto got = static_cast<uint16_t>(
+      own + device_.receive(&received_[own], static_cast<uint16_t>(room - own)));
   size_t count = 0;
   for (uint16_t i = 0; i < got; ++i) {
     rte_mbuf* const buffer = received_[i];
@@ -117,6 +105,7 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
   lent_ = count;
   counters_.rx_frames += count;
   if (got != 0) slept_ns_ = 0;
+  if (!unresolved_.empty()) (void)settle();
   if (got != count) say_neighbours();
   return count;
 }
@@ -148,13 +137,7 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
     ++counters_.rx_foreign;
     return false;
   }
-  path = ethernet::path_of(outer);
-  frame = {};
-  frame.path = &path;
-  frame.bytes = transport.bytes;
-  frame.length = transport.length;
-  frame.ip_id = outer.ip_id;
-  frame.ecn = outer.traffic_class & 3;
+  frame = ethernet::frame_of(outer, transport, path);
   return true;
 }
 
@@ -165,7 +148,24 @@ void DpdkPort::release(std::span<const engine::Frame>) noexcept {
 
 // ---- sending
 
+// Sends what waited for a neighbour. False: the ring or the pool is full.
+bool DpdkPort::settle() noexcept {
+  const bool settled =
+      unresolved_.settle(neighbours_, base::Clock::process().now(),
+                         [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
+                           outgoing_[0] = rte_pktmbuf_alloc(device_.pool());
+                           copies_[0] = nullptr;
+                           if (outgoing_[0] == nullptr) return false;
+                           if (fill(outgoing_[0], frame, to)) return send(1) == 1;
+                           rte_pktmbuf_free(outgoing_[0]);
+                           return true;
+                         });
+  say_neighbours();
+  return settled;
+}
+
 size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+  if (!unresolved_.empty() && !settle()) return 0;
   say_neighbours();
   size_t taken = 0;
   while (taken < frames.size()) {
@@ -175,13 +175,14 @@ size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
     const size_t sent = count == 0 ? 0 : send(count);
     if (sent < count) return taken + frame_of_[sent] - 1u;  // the ring is full
     taken += used;
-    if (used < most) break;
+    if (used == 0) break;
   }
   return taken;
 }
 
-// Fills buffers with the first frames of the span: `used` of them are sent or lost by that. Stops
-// where a frame must wait.
+// Fills buffers with the first frames of the span: `used` of them are sent, looped back, waiting
+// for a neighbour or lost by that. What the ring has no room for comes again, so nothing that has
+// come to its end already may lie behind it: such frames are looked at before others are filled.
 size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept {
   if (rte_pktmbuf_alloc_bulk(device_.pool(), outgoing_.data(),
                              static_cast<unsigned>(frames.size())) != 0) {
@@ -199,14 +200,14 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
       if (destination->is_multicast()) everybody = ethernet::mac_of_group(*destination);
       to = destination->is_multicast() ? &everybody : neighbours_.find(*destination);
     }
+    const bool leaves = to != nullptr && *destination != address();
+    if (!leaves && count != 0) break;
     if (to == nullptr) {
-      const auto asked = neighbours_.ask(*destination, base::Clock::process().now());
-      if (asked == ethernet::Neighbours::Asked::waiting) break;
-      ++counters_.tx_no_neighbour;
+      unresolved_.keep(frame, neighbours_, base::Clock::process().now());
       continue;
     }
     if (!fill(outgoing_[count], frame, *to)) continue;
-    if (frame.path->destination == address()) {
+    if (!leaves) {
       loop_back(outgoing_[count]);
       continue;
     }
@@ -221,27 +222,15 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
 
 bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
                     const wire::MacAddress& to) noexcept {
-  const wire::Outer outer = ethernet::outer_of(frame, neighbours_.self(), to);
-  std::byte* const begin = rte_pktmbuf_mtod(buffer, std::byte*);
   if (frame.length() + wire::kMaxOuterLength > rte_pktmbuf_tailroom(buffer)) {
     ++counters_.tx_too_long;
     return false;
   }
-  std::byte* at = begin + wire::emit_outer(begin, outer, frame.length());
-  std::memcpy(at, frame.head, frame.head_length);
-  at += frame.head_length;
-  for (uint32_t i = 0; i < frame.span_count; ++i) {
-    if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) {
-      ++counters_.tx_unreadable;
-      return false;
-    }
-    at += frame.spans[i].length;
-  }
-  std::memcpy(at, frame.tail, frame.tail_length);
-  at += frame.tail_length;
-  buffer->data_len = static_cast<uint16_t>(at - begin);
+  buffer->data_len = static_cast<uint16_t>(
+      ethernet::write_frame(rte_pktmbuf_mtod(buffer, std::byte*), frame, neighbours_.self(), to));
+  counters_.tx_unreadable += buffer->data_len == 0;
   buffer->pkt_len = buffer->data_len;
-  return true;
+  return buffer->data_len != 0;
 }
 
 // A buffer for ourselves is replaced by a new one, so that the burst stays whole. One that finds no
@@ -267,8 +256,7 @@ void DpdkPort::loop_copies(size_t count, size_t sent) noexcept {
 // Hands outgoing_[0, count) to the device, which takes all unless its ring is full. A link that is
 // down loses frames, as a wire does.
 size_t DpdkPort::send(size_t count) noexcept {
-  const uint16_t sent =
-      rte_eth_tx_burst(device_.port(), 0, outgoing_.data(), static_cast<uint16_t>(count));
+  const uint16_t sent = device_.send(outgoing_.data(), static_cast<uint16_t>(count));
   counters_.tx_frames += sent;
   loop_copies(count, sent);
   if (sent == count) return count;
@@ -285,7 +273,7 @@ void DpdkPort::say_neighbours() noexcept {
     std::memcpy(rte_pktmbuf_append(buffer, static_cast<uint16_t>(bytes.size())), bytes.data(),
                 bytes.size());
     ++counters_.tx_neighbour;
-    if (rte_eth_tx_burst(device_.port(), 0, &buffer, 1) == 0) rte_pktmbuf_free(buffer);
+    if (device_.send(&buffer, 1) == 0) rte_pktmbuf_free(buffer);
   }
 }
 
@@ -294,7 +282,7 @@ void DpdkPort::say_neighbours() noexcept {
 // Most virtual devices cannot wake anybody: the device is looked at again after a while, which is
 // a part of the time that nothing has come. A busy sleeper is woken soon, an idle one costs little.
 bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) noexcept {
-  if (!looped_.empty()) return false;
+  if (!looped_.empty() || !unresolved_.empty()) return false;
   const int64_t ns = std::clamp(slept_ns_ / 32, kShortestSleepNs, kLongestSleepNs);
   slept_ns_ += ns;
   const itimerspec once{{}, {0, ns}};
@@ -317,7 +305,7 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_rx_malformed", counters_.rx_malformed},
                                    {"dpdk_rx_neighbour", counters_.rx_neighbour},
                                    {"dpdk_tx_neighbour", counters_.tx_neighbour},
-                                   {"dpdk_tx_no_neighbour", counters_.tx_no_neighbour},
+                                   {"dpdk_tx_no_neighbour", unresolved_.lost()},
                                    {"dpdk_tx_link_down", counters_.tx_link_down},
                                    {"dpdk_tx_unreadable", counters_.tx_unreadable},
                                    {"dpdk_tx_too_long", counters_.tx_too_long},

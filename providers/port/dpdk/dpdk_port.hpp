@@ -12,6 +12,7 @@
 #include "providers/port/dpdk/device.hpp"
 #include "providers/port/ethernet/groups.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
+#include "providers/port/ethernet/unresolved.hpp"
 
 struct rte_mbuf;
 
@@ -45,7 +46,6 @@ class DpdkPort final : public engine::Port {
     uint64_t rx_foreign = 0;    // not IP, not for us, not a RoCE port
     uint64_t rx_malformed = 0;  // outer headers that must not be believed
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
-    uint64_t tx_no_neighbour = 0;  // nobody answers for the address
     uint64_t tx_link_down = 0;
     uint64_t tx_unreadable = 0;  // the memory to send from is gone
     uint64_t tx_too_long = 0;    // more than a buffer holds
@@ -58,12 +58,14 @@ class DpdkPort final : public engine::Port {
   size_t send(size_t count) noexcept;
   void loop_back(rte_mbuf*& buffer) noexcept;
   void loop_copies(size_t count, size_t sent) noexcept;
+  bool settle() noexcept;
   void say_neighbours() noexcept;
 
   dpdk::Device device_;
   engine::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;
   ethernet::Groups groups_;
+  ethernet::Unresolved unresolved_;
   const uint16_t udp_port_;        // where frames of the protocol come to
   const uint16_t telemetry_port_;  // and those with telemetry; 0: none
   int timer_;                      // wakes a sleeper: most virtual devices have no descriptor

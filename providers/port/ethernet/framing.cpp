@@ -2,7 +2,39 @@
 // See framing.hpp.
 #include "providers/port/ethernet/framing.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "lib/memory/guarded_copy.hpp"
+
 namespace weft::port::ethernet {
+namespace {
+
+constexpr uint32_t kEthernet = 14;
+constexpr uint32_t kTransportHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
+
+}  // namespace
+
+Neighbours::Self self_of(const Interface& interface) noexcept {
+  Neighbours::Self self;
+  self.mac = interface.mac;
+  self.address = interface.address;
+  self.prefix = interface.prefix;
+  self.gateway = interface.gateway;
+  return self;
+}
+
+engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu) {
+  engine::Capabilities c;
+  const uint32_t headers = (address.is_ipv4() ? 20 : 40) + kTransportHeaders;
+  c.active_mtu = std::clamp(std::bit_floor(std::max(mtu, headers + 1) - headers), 256u, 4096u);
+  c.integrity_bits = 32;
+  c.gather = true;
+  c.ecn = true;
+  c.packet_overhead = 512;
+  return c;
+}
 
 engine::Path path_of(const wire::Outer& outer) noexcept {
   engine::Path path;
@@ -14,6 +46,24 @@ engine::Path path_of(const wire::Outer& outer) noexcept {
   path.hop_limit = outer.hop_limit;
   path.vlan = outer.vlan;
   return path;
+}
+
+engine::Frame frame_of(const wire::Outer& outer, const wire::Transport& transport,
+                       engine::Path& path) noexcept {
+  path = path_of(outer);
+  engine::Frame frame{};
+  frame.path = &path;
+  frame.bytes = transport.bytes;
+  frame.length = transport.length;
+  frame.ip_id = outer.ip_id;
+  frame.ecn = outer.traffic_class & 3;
+  return frame;
+}
+
+void clear_checksum(std::byte* frame, uint32_t length) noexcept {
+  const bool v4 = length > 13 && frame[12] == std::byte{0x08};
+  const uint32_t at = kEthernet + (v4 ? 20u : 40u) + 6;
+  if (length >= at + 2) frame[at] = frame[at + 1] = std::byte{0};
 }
 
 wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
@@ -31,6 +81,19 @@ wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
   outer.source_port = path.source_port;
   outer.destination_port = path.destination_port;
   return outer;
+}
+
+uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
+                     const wire::MacAddress& to) noexcept {
+  std::byte* at = begin + wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
+  std::memcpy(at, frame.head, frame.head_length);
+  at += frame.head_length;
+  for (uint32_t i = 0; i < frame.span_count; ++i) {
+    if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) return 0;
+    at += frame.spans[i].length;
+  }
+  std::memcpy(at, frame.tail, frame.tail_length);
+  return static_cast<uint32_t>(at + frame.tail_length - begin);
 }
 
 }  // namespace weft::port::ethernet

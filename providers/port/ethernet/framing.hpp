@@ -4,15 +4,35 @@
 #pragma once
 
 #include "lib/engine/frame.hpp"
+#include "lib/engine/port.hpp"
+#include "providers/port/ethernet/interface.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
 
 namespace weft::port::ethernet {
 
+// A host on an interface of the kernel's.
+Neighbours::Self self_of(const Interface& interface) noexcept;
+
+// What a port can do whose frames are at most `mtu` bytes long with their IP header.
+engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu);
+
 // The path of a frame that came with these headers.
 engine::Path path_of(const wire::Outer& outer) noexcept;
 
+// The frame that came with these headers; `path` is to stay where it is as long as the frame.
+engine::Frame frame_of(const wire::Outer& outer, const wire::Transport& transport,
+                       engine::Path& path) noexcept;
+
+// A UDP checksum that a device was to fill in means nothing: the frame counts as one without.
+void clear_checksum(std::byte* frame, uint32_t length) noexcept;
+
 // The headers of a frame from `self` to the interface `to`.
 wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
+                     const wire::MacAddress& to) noexcept;
+
+// Writes the whole frame, which takes frame.length() + wire::kMaxOuterLength bytes at most. Returns
+// its length; 0: the memory that it names is gone.
+uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
                      const wire::MacAddress& to) noexcept;
 
 }  // namespace weft::port::ethernet

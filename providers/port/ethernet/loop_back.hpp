@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
+#include "providers/port/ethernet/frame_copy.hpp"
 
 namespace weft::port::ethernet {
 
@@ -15,20 +15,15 @@ class LoopBack {
 
   // One that finds no room is lost, as on a wire.
   void add(const engine::TxFrame& frame) noexcept;
-  // All that wait, at most; they stay valid until release(). What does not fit is lost.
+  // The oldest of those that wait, at most half of what there is room for: the wire shall be heard
+  // too. Valid until release().
   size_t receive(std::span<engine::Frame> frames) noexcept;
   void release() noexcept { lent_.clear(); }
 
  private:
   static constexpr size_t kMost = 64;
 
-  struct Copy {
-    engine::Path path;
-    std::vector<std::byte> bytes;
-    uint16_t ip_id = 0;
-    uint8_t ecn = 0;
-  };
-  std::vector<Copy> waiting_, lent_;
+  std::vector<FrameCopy> waiting_, lent_;
 };
 
 }  // namespace weft::port::ethernet

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A frame that outlives the call in which the engine lent it: its bytes in one piece.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lib/engine/frame.hpp"
+
+namespace weft::port::ethernet {
+
+struct FrameCopy {
+  engine::Path path;
+  std::vector<std::byte> bytes;
+  uint16_t ip_id = 0;
+  uint8_t ecn = 0;
+
+  // Nothing if memory is short, or the memory that the frame names is gone.
+  static std::optional<FrameCopy> of(const engine::TxFrame& frame) noexcept;
+
+  // Both refer to this copy.
+  engine::TxFrame to_send() const noexcept;
+  engine::Frame as_received() const noexcept;
+};
+
+}  // namespace weft::port::ethernet
