@@ -75,9 +75,9 @@ DpdkPort::DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer)
 }
 
 // A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our
-// last word, perhaps. An idle peer looks every 10 ms at least.
+// last word, perhaps. An idle peer looks every 10 ms at least, later on a busy machine.
 DpdkPort::~DpdkPort() {
-  constexpr useconds_t kLinger_us = 12'000;
+  constexpr useconds_t kLinger_us = 40'000;
   if (counters_.tx_frames != 0) usleep(kLinger_us);
   rte_pktmbuf_free_bulk(looped_.data(), static_cast<unsigned>(looped_.size()));
   close(timer_);
