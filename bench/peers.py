@@ -22,7 +22,7 @@ import sys
 import time
 
 from contenders import (MIB, RAW_SHM, Runner, libfabric_stream, pingpong, qperf, raw_af_xdp,
-                        raw_shm, raw_udp, ucx, weft_bandwidth, weft_latency, weft_rate)
+                        raw_dpdk, raw_shm, raw_udp, ucx, weft_bandwidth, weft_latency, weft_rate)
 
 HERE = pathlib.Path(__file__).resolve().parent
 RR_SLICE = pathlib.Path("/proc/sys/kernel/sched_rr_timeslice_ms")
@@ -164,6 +164,26 @@ def af_xdp_lines():
     return lines
 
 
+def dpdk_lines():
+    """Against the bare device: frames of the same length, written and read only at their heads."""
+    lines = []
+    headers = 14 + 40 + 8 + 12 + 4  # Ethernet, IPv6, UDP, BTH, ICRC
+    for name, driver, key in (("memif", "net_memif", "socket"), ("vhost", "net_vhost", "iface")):
+        place = f"/tmp/weft-peers-{os.getpid()}-{name}"
+        ours = f"roce+dpdk:{driver},dpdk.{key}={place}"
+        bare = f"{driver},dpdk.{key}={place}-raw"
+        lines.append(line(f"{name} 8 B write latency", "us", weft_latency(ours, 8),
+                          {"raw dpdk": raw_dpdk(bare, headers + 24, 8, "us")}, {},
+                          [("raw dpdk", "<=", 1.4)]))
+        lines.append(line(f"{name} 8 B write rate", "M/s", weft_rate(ours),
+                          {"raw dpdk": raw_dpdk(bare, headers + 24, 8, "M/s")}, {}, [], 8.0))
+        for size, text in ((4096, "4 KiB"), (65536, "64 KiB"), (MIB, "1 MiB")):
+            lines.append(line(f"{name} {text} write stream", "GB/s", weft_bandwidth(ours, size),
+                              {"raw dpdk": raw_dpdk(bare, headers + 4096, 4096, "GB/s")}, {},
+                              [("raw dpdk", ">=", 0.8)]))
+    return lines
+
+
 def measure(lines, runner, rounds):
     samples = {}
     for number in range(rounds):
@@ -278,8 +298,9 @@ def main():
     parser.add_argument("--bin", default=str(HERE.parent / "build/release/bin"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each of our figures")
-    parser.add_argument("--only", choices=["udp", "shm", "srd", "af_xdp"],
-                        help="af_xdp runs only if it is named: as root, under `unshare --net`")
+    parser.add_argument("--only", choices=["udp", "shm", "srd", "af_xdp", "dpdk"],
+                        help="af_xdp and dpdk run only if named, af_xdp as root, under "
+                             "`unshare --net`")
     parser.add_argument("--match", default="", help="only lines whose name contains this")
     parser.add_argument("--no-realtime", dest="realtime", action="store_false")
     parser.add_argument("--json", metavar="FILE")
@@ -293,6 +314,8 @@ def main():
              for entry in make()]
     if options.only == "af_xdp":
         lines = af_xdp_lines()
+    if options.only == "dpdk":
+        lines = dpdk_lines()
     lines = [entry for entry in lines if options.match in entry["name"]]
     samples = with_short_slices(lambda: measure(lines, runner, options.rounds))
     if sys.stderr.isatty():

@@ -11,20 +11,15 @@
 // The rings are those of the port (providers/port/af_xdp/socket.hpp), which are the kernel's behind
 // libxdp. A wire to try it with, as root: `ip link add w0 type veth peer name w1`, both up.
 #include <net/if.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "bench/lib/raw_frames.hpp"
 #include "lib/wire/encapsulation.hpp"
 #include "providers/port/af_xdp/redirect.hpp"
 #include "providers/port/af_xdp/socket.hpp"
@@ -46,30 +41,9 @@ struct Options {
   Mode xdp = Mode::automatic;
 };
 
-// Shared by both processes.
-struct Board {
-  volatile bool stop = false;
-  volatile uint64_t frames = 0;
-  double seconds = 0;
-  double median_us = 0;
-};
-
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "raw_af_xdp: %s\n", what.c_str());
   std::exit(1);
-}
-
-double seconds_now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-void pin(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot pin to a core");
 }
 
 Gid address_of(int end) { return Gid::from_ipv4(10, 99, 0, static_cast<uint8_t>(end + 1)); }
@@ -125,37 +99,6 @@ struct End {
   }
 };
 
-void stream(End& end, int which, const Options& options, Board& board) {
-  const double begin = seconds_now();
-  if (which == 0) {
-    while (seconds_now() < begin + options.seconds) (void)end.send(kBurst);
-    board.stop = true;
-    return;
-  }
-  uint64_t frames = 0;
-  while (!board.stop) frames += end.receive();
-  board.frames = frames;
-  board.seconds = seconds_now() - begin;
-}
-
-void ping_pong(End& end, int which, const Options& options, Board& board) {
-  std::vector<double> times;
-  const double begin = seconds_now();
-  while (!board.stop) {
-    const double start = seconds_now();
-    if (which == 0) (void)end.send(1);
-    while (end.receive() == 0)
-      if (board.stop) return;
-    if (which == 1) (void)end.send(1);
-    if (which == 1) continue;
-    times.push_back((seconds_now() - start) / 2 * 1e6);
-    board.stop = seconds_now() > begin + options.seconds;
-  }
-  if (times.empty()) return;
-  std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
-  board.median_us = times[times.size() / 2];
-}
-
 Options parse(int argc, char** argv) {
   Options o;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -186,28 +129,6 @@ Options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  void* const shared =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) fail("no shared memory");
-  Board& board = *new (shared) Board;
-  int ready[2];
-  if (pipe(ready) != 0) fail("no pipe");
-  const pid_t child = fork();
-  const int which = child == 0 ? 1 : 0;
-  pin(which);
-  End end(options, which);
-  char byte = 0;
-  if (child == 0 ? write(ready[1], &byte, 1) != 1 : read(ready[0], &byte, 1) != 1)
-    fail("the other process is gone");
-  options.mode == "lat" ? ping_pong(end, which, options, board)
-                        : stream(end, which, options, board);
-  if (child == 0) return 0;
-  waitpid(child, nullptr, 0);
-  if (options.mode == "lat") {
-    std::printf("%.2f us\n", board.median_us);
-    return 0;
-  }
-  const double rate = static_cast<double>(board.frames) / std::max(board.seconds, 1e-9);
-  std::printf("%.0f frames/s %.1f MB/s\n", rate, rate * options.size / 1e6);
-  return 0;
+  const bench::RawRun run{options.mode == "lat", options.size, options.seconds};
+  return bench::run_raw(run, [&](int end) { return End(options, end); }, [](End&) {});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the kernel's UDP sockets can do between two spinning processes, each on its own core: the
-// floors that the gates of roce+udp compare with. It uses nothing of weft.
+// floors that the gates of roce+udp compare with. It uses nothing of weft
+// that moves data.
 //
 //   raw_udp --mode lat  --size 8         ping-pong; median half round trip in us
 //   raw_udp --mode bw   --size 4112      stream of GSO trains of --size segments, received with GRO
@@ -10,7 +11,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -23,12 +23,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "bench/lib/raw_frames.hpp"
+
 namespace {
+
+using weft::bench::seconds_now;
 
 struct Options {
   std::string mode = "lat";
@@ -47,17 +50,8 @@ struct Options {
   std::exit(1);
 }
 
-double seconds_now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
 void pin(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) fail("pinning to a core");
+  if (!weft::bench::pin(core)) fail("pinning to a core");
 }
 
 // Shared by both processes: the result, and the flag that ends the run.

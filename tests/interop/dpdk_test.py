@@ -5,7 +5,10 @@ veth pair, and on the tap that net_tap makes.
 
 The kernel has an address of its own on the same interface, and leaves DPDK's alone."""
 import pathlib
+import socket
 import subprocess
+import tempfile
+import time
 import unittest
 
 import af_packet_test
@@ -77,6 +80,48 @@ class AfXdp(Veth, unittest.TestCase):
         if int(set_huge_pages(220)) < 220:
             raise unittest.SkipTest("no huge pages to be had here")
         super().setUpClass()
+
+
+def stale_socket(case):
+    """A path in a directory that goes with the test case, with a socket at which nobody listens."""
+    scratch = tempfile.TemporaryDirectory(prefix="weft-vhost-")  # pylint: disable=consider-using-with
+    case.addClassCleanup(scratch.cleanup)
+    path = f"{scratch.name}/s"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(path)
+    return path
+
+
+class Vhost(exchanges.Exchanges, unittest.TestCase):
+    """Two processes with the same device string but for their addresses: who comes first is the vhost, the other the
+    virtio_user. The first finds a socket that a killed process has left behind."""
+
+    @classmethod
+    def setUpClass(cls):
+        path = stale_socket(cls)
+        cls.wire = exchanges.Wire({
+            exchanges.start_weft(cls, name):
+                f"roce+dpdk:net_vhost,dpdk.iface={path},dpdk.address={address}"
+            for name, address in (("first", "10.78.0.1"), ("second", "10.78.0.2"))})
+
+
+class VhostGone(unittest.TestCase):
+    """The vhost is killed: the other process ends as it wants to, not by a signal of a driver that
+    writes to it."""
+
+    def test_the_other_process_ends_by_itself(self):
+        where = f"roce+dpdk:net_vhost,dpdk.iface={stale_socket(type(self))}"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        words = [str(exchanges.BIN / "weft_write_lat"), "-d", where, "-p", port, "-D", "30"]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as first:
+            time.sleep(1)
+            with subprocess.Popen([*words, "127.0.0.1"], stdout=subprocess.DEVNULL) as second:
+                time.sleep(2)
+                self.assertIsNone(second.poll())
+                first.kill()
+                self.assertGreater(second.wait(timeout=60), 0)
 
 
 class Refused(unittest.TestCase):

@@ -49,12 +49,22 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bo
   return c;
 }
 
+// Of two who open the same socket at once, none of whom found the other, one cannot serve: it is
+// the client then.
+Result<dpdk::Device> open_device(const engine::PortOptions& options, const dpdk::Options& parsed) {
+  Result<dpdk::Device> device = dpdk::Device::open(parsed);
+  if (device) return device;
+  const Result<dpdk::Options> again = dpdk::parse_options(options);
+  const bool other = again && again->device_arguments != parsed.device_arguments;
+  return other ? dpdk::Device::open(*again) : std::move(device);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& options) {
   const Result<dpdk::Options> parsed = dpdk::parse_options(options);
   if (!parsed) return parsed.error();
-  Result<dpdk::Device> device = dpdk::Device::open(*parsed);
+  Result<dpdk::Device> device = open_device(options, *parsed);
   if (!device) return device.error();
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   if (timer < 0)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "providers/port/dpdk/device.hpp"
+#include "providers/port/dpdk/no_sigpipe.hpp"
 
 namespace weft::port::dpdk {
 namespace {
@@ -65,6 +66,7 @@ Result<void> init(const Options& options) {
   for (std::string& word : words) argv.push_back(word.data());
   cpu_set_t affinity;
   const bool known = pthread_getaffinity_np(pthread_self(), sizeof affinity, &affinity) == 0;
+  const NoSigpipe on_its_threads;
   const int result = rte_eal_init(static_cast<int>(argv.size()), argv.data());
   if (known) (void)pthread_setaffinity_np(pthread_self(), sizeof affinity, &affinity);
   if (result >= 0) return {};

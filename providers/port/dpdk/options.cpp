@@ -7,6 +7,7 @@
 
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
+#include "providers/port/dpdk/vhost.hpp"
 
 namespace weft::port::dpdk {
 namespace {
@@ -106,6 +107,7 @@ Result<Options> parse_options(const engine::PortOptions& options) {
     }
   }
   if (is_memif(result)) complete_memif(result);
+  if (is_vhost(result)) complete_vhost(result);
   if (is_af_packet(result)) complete_af_packet(result);
   return result;
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a DPDK device that joins two processes can do: the floor that roce+dpdk is compared with. One
+// process fills buffers (their first bytes only) and sends, the other receives, reads a header and
+// frees the buffer; no protocol.
+//
+//   raw_dpdk --device net_memif,dpdk.socket=/tmp/m --size 64 --mode lat    median half round trip
+//   raw_dpdk --device net_vhost,dpdk.iface=/tmp/v --size 4140              frames and bytes per
+//                                                                          second that arrive
+//   --seconds 1
+//
+// Devices, their buffers and rings are those of the port (providers/port/dpdk/device.hpp); both
+// processes open the same one.
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "bench/lib/raw_frames.hpp"
+#include "providers/port/dpdk/device.hpp"
+
+namespace {
+
+using namespace weft;
+using port::dpdk::Device;
+
+constexpr uint16_t kBurst = 64;
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "raw_dpdk: %s\n", what.c_str());
+  std::exit(1);
+}
+
+struct End {
+  Device device;
+  uint16_t size = 64;
+
+  size_t send(size_t wanted) {
+    std::array<rte_mbuf*, kBurst> frames;
+    const auto count = static_cast<uint16_t>(wanted);
+    if (rte_pktmbuf_alloc_bulk(device.pool(), frames.data(), count) != 0) return 0;
+    for (uint16_t i = 0; i < count; ++i)
+      std::memset(rte_pktmbuf_append(frames[i], size), static_cast<int>(i), 64);
+    const uint16_t sent = device.send(frames.data(), count);
+    rte_pktmbuf_free_bulk(&frames[sent], static_cast<unsigned>(count - sent));
+    return sent;
+  }
+
+  size_t receive() {
+    std::array<rte_mbuf*, kBurst> frames;
+    const uint16_t count = device.receive(frames.data(), kBurst);
+    unsigned seen = 0;
+    for (uint16_t i = 0; i < count; ++i) seen += *rte_pktmbuf_mtod(frames[i], unsigned char*);
+    if (seen == 0xFFFFFFFF) std::puts("");  // so that the bytes are read
+    rte_pktmbuf_free_bulk(frames.data(), count);
+    return count;
+  }
+};
+
+struct Options {
+  engine::PortOptions device{"net_memif", {}};
+  bench::RawRun run;
+};
+
+// "net_memif,dpdk.socket=/tmp/m" as in a device string.
+engine::PortOptions parse_device(const std::string& text) {
+  engine::PortOptions options;
+  size_t end = text.find(',');
+  options.where = text.substr(0, end);
+  while (end != std::string::npos) {
+    const size_t begin = end + 1, equals = text.find('=', begin);
+    end = text.find(',', begin);
+    if (text.compare(begin, 5, "dpdk.") != 0 || equals == std::string::npos)
+      fail("--device: " + text + " is not DRIVER,dpdk.KEY=VALUE,...");
+    options.options.emplace_back(text.substr(begin + 5, equals - begin - 5),
+                                 text.substr(equals + 1, end - equals - 1));
+  }
+  return options;
+}
+
+Options parse(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string key = argv[i], value = argv[i + 1];
+    if (key == "--device")
+      o.device = parse_device(value);
+    else if (key == "--mode" && (value == "bw" || value == "lat"))
+      o.run.latency = value == "lat";
+    else if (key == "--size")
+      o.run.size = static_cast<uint32_t>(std::atoi(value.c_str()));
+    else if (key == "--seconds")
+      o.run.seconds = std::atof(value.c_str());
+    else
+      fail("unknown " + key + " " + value + "; the head of raw_dpdk.cpp lists what there is");
+  }
+  if (argc % 2 == 0) fail("an option without a value");
+  if (o.run.size < 64 || o.run.size > 4200) fail("--size: 64 to 4200");
+  return o;
+}
+
+End open_end(const Options& options) {
+  const Result<port::dpdk::Options> parsed = port::dpdk::parse_options(options.device);
+  if (!parsed) fail(parsed.error().message);
+  Result<Device> device = Device::open(*parsed);
+  if (!device) fail(device.error().message);
+  return {*std::move(device), static_cast<uint16_t>(options.run.size)};
+}
+
+// Until the other end is there too.
+void await_link(End& end) {
+  for (int ms = 0; ms < 5000 && !end.device.link_is_up(); ++ms) usleep(1000);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  return bench::run_raw(options.run, [&](int) { return open_end(options); }, await_link);
+}

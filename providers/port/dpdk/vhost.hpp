@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A wire of virtio rings between two processes: net_vhost at one end, virtio_user at the other.
+#pragma once
+
+#include "providers/port/dpdk/options.hpp"
+
+namespace weft::port::dpdk {
+
+bool is_vhost(const Options& options);
+
+// Both sides may be opened with the same string, as of a memif: "net_vhost" with dpdk.iface=SOCKET.
+// Who comes first is the vhost, who finds one the virtio_user, with the rings that are fastest
+// (packed, in order, a frame in one buffer) unless the user says otherwise. A socket that a process
+// has left behind is removed.
+void complete_vhost(Options& options);
+
+}  // namespace weft::port::dpdk
