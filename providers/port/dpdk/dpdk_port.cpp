@@ -45,7 +45,8 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bo
   const uint32_t block = telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0;
   engine::Capabilities c = ethernet::capabilities_of(address, device.mtu() - block);
   c.telemetry = telemetry;
-  c.in_flight_limit = 512 * 1024;  // fits a ring of 1,024 buffers, small frames too
+  c.in_flight_limit = 1024 * 1024;  // with the overhead: fits a ring of 1,024 buffers
+  c.packet_overhead = 1024;
   return c;
 }
 
