@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a DPDK device that joins two processes can do: the floor that roce+dpdk is compared with. One
-// process fills buffers (their first bytes only) and sends, the other receives, reads a header and
-// frees the buffer; no protocol.
+// What a DPDK device that joins two processes can do: the floor that roce+dpdk is compared with.
+// One process fills buffers (their first bytes only) and sends, the other receives, reads a header
+// and frees the buffer; no protocol.
 //
 //   raw_dpdk --device net_memif,dpdk.socket=/tmp/m --size 64 --mode lat    median half round trip
 //   raw_dpdk --device net_vhost,dpdk.iface=/tmp/v --size 4140              frames and bytes per
@@ -115,5 +115,6 @@ void await_link(End& end) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  return bench::run_raw(options.run, [&](int) { return open_end(options); }, await_link);
+  return bench::run_raw(
+      options.run, [&](int) { return open_end(options); }, await_link);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two processes, each on a core of its own, with an end of a raw wire each: what the floors of ports
-// that move whole frames measure. An End has
+// Two processes, each on a core of its own, with an end of a raw wire each: what the floors of
+// ports that move whole frames measure. An End has
 //   size_t send(size_t wanted)   fills and sends that many frames, as far as there is room
 //   size_t receive()             takes what has come, looks at it and gives it back
 #pragma once
@@ -82,9 +82,8 @@ void raw_ping_pong(End& end, bool begins, const RawRun& run, RawBoard& board) {
   board.median_us = times[times.size() / 2];
 }
 
-// Runs both processes, of which the second opens its end first if `second_first`, and prints "N us",
-// or "N frames/s N MB/s". `open` makes the end 0 or 1 of a process, `settle` what both need before
-// the first frame. Returns the exit code.
+// Runs both processes and prints "N us", or "N frames/s N MB/s". `open` makes end 0 or 1 of them,
+// end 1 first; `settle` is what both need before the first frame. Returns the exit code.
 template <class Open, class Settle>
 int run_raw(const RawRun& run, const Open& open, const Settle& settle) {
   void* const shared =

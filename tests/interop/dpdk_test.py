@@ -5,6 +5,7 @@ veth pair, and on the tap that net_tap makes.
 
 The kernel has an address of its own on the same interface, and leaves DPDK's alone."""
 import pathlib
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -84,17 +85,17 @@ class AfXdp(Veth, unittest.TestCase):
 
 def stale_socket(case):
     """A path in a directory that goes with the test case, with a socket at which nobody listens."""
-    scratch = tempfile.TemporaryDirectory(prefix="weft-vhost-")  # pylint: disable=consider-using-with
-    case.addClassCleanup(scratch.cleanup)
-    path = f"{scratch.name}/s"
+    scratch = tempfile.mkdtemp(prefix="weft-vhost-")
+    case.addClassCleanup(shutil.rmtree, scratch)
+    path = f"{scratch}/s"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(path)
     return path
 
 
 class Vhost(exchanges.Exchanges, unittest.TestCase):
-    """Two processes with the same device string but for their addresses: who comes first is the vhost, the other the
-    virtio_user. The first finds a socket that a killed process has left behind."""
+    """Two processes with the same device string but for their addresses: who comes first is the
+    vhost, the other the virtio_user. The first finds a socket that a killed process has left."""
 
     @classmethod
     def setUpClass(cls):

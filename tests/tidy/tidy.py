@@ -55,7 +55,7 @@ MAY_INCLUDE = {
     "switch": "base wire congestion engine sim port_udp",  # bench/switch: the program weft_switch
     "script": "base wire engine verbs software",  # bench/script: the program weft_script
     # bench/raw_*: what lies below the API
-    "floors": "base port_udp port_shm port_af_xdp engine wire memory",
+    "floors": "base port_udp port_shm port_af_xdp port_dpdk engine wire memory",
     "tests": None,  # everything
 }
 

@@ -10,7 +10,7 @@
 
 namespace weft::port::dpdk {
 
-// Names of abstract sockets begin with @ in the kernel's table, and may be padded with more of them.
+// Names of abstract sockets begin with @ in the kernel's table, and may be padded with more.
 bool has_listener(const std::string& path) {
   FILE* const file = std::fopen("/proc/net/unix", "re");
   if (file == nullptr) return false;
