@@ -130,5 +130,6 @@ Options parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   const bench::RawRun run{options.mode == "lat", options.size, options.seconds};
-  return bench::run_raw(run, [&](int end) { return End(options, end); }, [](End&) {});
+  return bench::run_raw(
+      run, [&](int end) { return End(options, end); }, [](End&) {});
 }

@@ -276,19 +276,18 @@ TEST_CASE("random programs of collectives are right while packets are lost") {
 TEST_CASE("a rank that leaves has received what it was sent") {
   std::vector<std::byte> block(64 * 1024, std::byte{7});
   for (uint64_t i = 0; i < scaled(40); ++i)
-    check_ranks(2,
-                {.device = "roce+udp:lo,fault.loss=0.2,fault.seed=" +
-                           std::to_string(base_seed() + i),
-                 .limit = Duration::from_s(20),
-                 .patience = Duration::from_ms(500)},
-                [&](Communicator& group) -> std::string {
-                  std::vector<std::byte> memory = block;
-                  const Result<void> sent =
-                      group.broadcast(memory.data(), memory.data(), memory.size(), DataType::uint8,
-                                      0)
-                          .wait();
-                  return sent ? "" : sent.error().message;
-                });
+    check_ranks(
+        2,
+        {.device = "roce+udp:lo,fault.loss=0.2,fault.seed=" + std::to_string(base_seed() + i),
+         .limit = Duration::from_s(20),
+         .patience = Duration::from_ms(500)},
+        [&](Communicator& group) -> std::string {
+          std::vector<std::byte> memory = block;
+          const Result<void> sent =
+              group.broadcast(memory.data(), memory.data(), memory.size(), DataType::uint8, 0)
+                  .wait();
+          return sent ? "" : sent.error().message;
+        });
 }
 
 // Blocks of mxfp8 have accumulators of 128 bytes.

@@ -35,8 +35,11 @@ void complete_vhost(Options& options) {
   }
   rename_interface(options);
   options.device = "virtio_user" + options.device.substr(std::string("net_vhost").size());
-  for (const auto& [key, value] : {std::pair{"queues", "1"}, {"queue_size", "1024"},
-                                   {"packed_vq", "1"}, {"mrg_rxbuf", "0"}, {"in_order", "1"}})
+  for (const auto& [key, value] : {std::pair{"queues", "1"},
+                                   {"queue_size", "1024"},
+                                   {"packed_vq", "1"},
+                                   {"mrg_rxbuf", "0"},
+                                   {"in_order", "1"}})
     add_device_argument(options, key, value);
 }
 
