@@ -8,7 +8,7 @@ namespace weft::script {
 
 namespace {
 
-constexpr uint32_t kDomain = 1;
+constexpr uint32_t kDomain = 1, kXrcDomain = 2, kForeignXrcDomain = 3;
 constexpr uint64_t kSeed = 1;
 constexpr int kMostTurns = 10'000;  // at one moment: an engine that never rests is broken
 const Gid kPeer = Gid::from_ipv4(10, 0, 0, 1), kEnd = Gid::from_ipv4(10, 0, 0, 2);
@@ -35,6 +35,7 @@ Side make_peer(Psn first) {
   peer.first = first;
   peer.memory = 0x0000'5C00'0000'0000;
   peer.key = RKey{0x5C5C5C5C};
+  peer.srq = 0x5C;
   return peer;
 }
 
@@ -61,6 +62,15 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   options.send_cq = send_cq_.get();
   options.recv_cq = recv_cq_.get();
   options.max_send_wr = options.max_recv_wr = qp.depth;
+  if (qp.type == QpType::xrc_target) {
+    options.xrc_domain = kXrcDomain;
+    const auto make = [&](uint32_t xrc) {
+      return std::move(*engine_->create_shared_receives(kDomain, {.max_recv_wr = qp.depth},
+                                                        {xrc, recv_cq_.get()}));
+    };
+    pool_ = make(kXrcDomain);
+    foreign_pool_ = make(kForeignXrcDomain);
+  }
   Result<engine::QueuePair*> made = engine_->create_qp(options);
   if (!made) throw Complaint(made.error().message);
   qp_ = *made;
@@ -68,6 +78,7 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   meeting.peer = make_peer(peer_first);
   meeting.end = {kEnd, qp_->number, end_first, reinterpret_cast<uint64_t>(memory_.data()),
                  RKey{key_}};
+  if (pool_ != nullptr) meeting.end.srq = pool_->number;
   walk(qp, meeting);
   return meeting;
 }
@@ -85,9 +96,12 @@ void EngineStage::walk(const QpText& qp, const Meeting& meeting) {
     to_rtr_.dest_qpn = meeting.peer.qpn;
     to_rtr_.rq_psn = meeting.peer.first;
   }
-  if (qp.type == QpType::rc) {
-    to_rtr_.max_dest_rd_atomic = to_rts_.max_rd_atomic = qp.max_rd;
+  if (qp.type == QpType::rc || qp.type == QpType::xrc_target) {
+    to_rtr_.max_dest_rd_atomic = qp.max_rd;
     to_rtr_.min_rnr_timer = qp.min_rnr_timer;
+  }
+  if (qp.type == QpType::rc || qp.type == QpType::xrc_initiator) {
+    to_rts_.max_rd_atomic = qp.max_rd;
     to_rts_.timeout = qp.timeout;
     to_rts_.retry_count = qp.retry;
     to_rts_.rnr_retry = qp.rnr_retry;
@@ -194,6 +208,7 @@ void EngineStage::post(const Post& post, const Meeting& meeting) {
   request.sges = {&piece, 1};
   request.remote_address += meeting.peer.memory;
   request.rkey = meeting.peer.key;
+  if (request.remote_srq == 0 && is_xrc(qp_->type)) request.remote_srq = meeting.peer.srq;
   const AddressHandle handle(AddressVector{.destination = meeting.peer.address});
   if (qp_->type == QpType::ud) {
     request.to = &handle;
@@ -207,7 +222,8 @@ void EngineStage::post(const Post& post, const Meeting& meeting) {
 void EngineStage::receive(const Receive& receive) {
   const Sge piece{at(receive.from, receive.length), receive.length, LKey{key_}};
   const RecvRequest request{receive.id, {&piece, 1}};
-  must(engine_->post_recv(*qp_, {&request, 1}));
+  must(pool_ != nullptr ? engine_->post_recv(*pool_, {&request, 1})
+                        : engine_->post_recv(*qp_, {&request, 1}));
   turn();
 }
 

@@ -63,6 +63,7 @@ class EngineStage final : public Stage {
   std::unique_ptr<ListPort> port_;
   std::unique_ptr<base::SecureRandom> random_;
   std::unique_ptr<engine::CompletionQueue> send_cq_, recv_cq_;
+  std::unique_ptr<engine::SharedReceives> pool_, foreign_pool_;  // of an XRC target
   std::vector<std::byte> memory_;
   std::unique_ptr<engine::Engine> engine_;
   engine::QueuePair* qp_ = nullptr;

@@ -60,9 +60,10 @@ Access rights(const std::string& text) {
 }
 
 Action qp_line(Rest& rest) {
-  constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud};
+  constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_initiator,
+                               QpType::xrc_target};
   QpText qp;
-  qp.type = named(rest.take("rc, uc or ud"), kTypes, "service");
+  qp.type = named(rest.take("rc, uc, ud, xrc_initiator or xrc_target"), kTypes, "service");
   while (!rest.empty()) {
     const std::string& word = rest.take("");
     std::string value;
@@ -85,12 +86,15 @@ Action qp_line(Rest& rest) {
   return qp;
 }
 
-// ACK, NAK KIND and RNR are the one opcode of acknowledgements.
+// ACK, NAK KIND and RNR are the one opcode of acknowledgements; so are they with XRC_ before them.
 void read_opcode(Rest& rest, PacketText& packet) {
   const std::string& word = rest.take("an opcode");
-  if (word == "ACK" || word == "RNR" || word == "NAK") {
-    packet.opcode = wire::kRcAcknowledge;
-    packet.kind = word == "ACK" ? 0 : word == "RNR" ? 1 : 3;
+  const bool xrc = word.starts_with("XRC_");
+  const std::string answer = xrc ? word.substr(4) : word;
+  if (answer == "ACK" || answer == "RNR" || answer == "NAK") {
+    packet.opcode =
+        wire::in_class(xrc ? wire::OpClass::xrc : wire::OpClass::rc, wire::kRcAcknowledge);
+    packet.kind = answer == "ACK" ? 0 : answer == "RNR" ? 1 : 3;
   } else if (const std::optional<uint8_t> opcode = find_opcode(word)) {
     packet.opcode = *opcode;
   } else if (word.starts_with("0x")) {
@@ -99,7 +103,7 @@ void read_opcode(Rest& rest, PacketText& packet) {
     unknown(word,
             "it should be an opcode: SEND_ONLY, WRITE_FIRST, READ, ACK ... (weft_script words)");
   }
-  if (word != "NAK") return;
+  if (answer != "NAK") return;
   constexpr std::pair<const char*, uint64_t> kKinds[] = {{"sequence", 0x60},
                                                          {"invalid_request", 0x61},
                                                          {"remote_access", 0x62},

@@ -62,11 +62,11 @@ Action post_line(Rest& rest) {
                !keyed_number(word, "imm", rest.i, r.imm) &&
                !keyed_number(word, "swap", rest.i, r.swap) &&
                !keyed_number(word, "region", rest.i, r.flush.whole_region) &&
+               !keyed_number(word, "srq", rest.i, r.remote_srq) &&
                !keyed_number(word, "invalidate", rest.i, r.invalidate.value)) {
       unknown(word,
               "a request has @PLACE DATA id= from= length= imm= add= compare= swap= invalidate= "
-              "region= "
-              "fence solicited inline unsignaled");
+              "region= srq= fence solicited inline unsignaled");
     }
     if (from) post.from = static_cast<uint32_t>(*from);
   }

@@ -113,8 +113,9 @@ class LiveStage final : public Stage {
 };
 
 Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
-  if (qp.type == QpType::ud || qp.state != QpState::rts || qp.min_rnr_timer != 12 || qp.credits)
-    cannot("be made like this (ud, state=, min_rnr_timer=, credits=)");
+  if (qp.type == QpType::ud || is_xrc(qp.type) || qp.state != QpState::rts ||
+      qp.min_rnr_timer != 12 || qp.credits)
+    cannot("be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=)");
   const auto opened = tell(line("open device=", live_.device_, " memory=", kMemory));
   // Our own numbers: what is left of the script before does not disturb this one.
   const engine::Port::QpnRange range = port_.qpn_range();

@@ -34,6 +34,8 @@ uint64_t base_of(Base base, const OpcodeInfo& info, const Meeting& m, bool of_pe
       return to.qkey;
     case Base::source:
       return from.qpn.value;
+    case Base::srq:
+      return to.srq;
     case Base::zero:
       break;
   }
@@ -58,6 +60,7 @@ void draft_defaults(Draft& draft, const PacketText& text, const Meeting& m) {
   f.rkey = m.end.key;
   f.qkey = m.end.qkey;
   f.source_qp = m.peer.qpn;
+  f.srq = m.end.srq;
   if (text.data) {
     f.payload = *text.data;
     f.length = static_cast<uint32_t>(text.data->size());
@@ -181,9 +184,10 @@ std::string describe(const Heard& heard, const Meeting& meeting, bool of_peer) {
     return std::to_string(heard.bytes.size()) + " bytes that are no packet";
   const OpcodeInfo& info = *packet.info;
   std::string text = opcode_word(packet.opcode);
-  if (packet.opcode == wire::kRcAcknowledge) {
+  if (info.operation == wire::Operation::acknowledge) {
     const uint8_t kind = packet.aeth().syndrome >> 5;
-    text = kind == 0 ? "ACK" : kind == 1 ? "RNR" : "NAK";
+    text = info.op_class == wire::OpClass::xrc ? "XRC_" : "";
+    text += kind == 0 ? "ACK" : kind == 1 ? "RNR" : "NAK";
   }
   const auto value = [&](const char* name) {
     const Field& field = *find_field(name);
@@ -193,7 +197,7 @@ std::string describe(const Heard& heard, const Meeting& meeting, bool of_peer) {
   text += " " + (psn.starts_with('+') ? psn.substr(1) : psn) + (packet.ack_request ? " A" : "");
   if (find_field("address")->carried(info)) text += " @" + value("address");
   for (const char* name : {"length", "syndrome", "msn", "add", "compare", "original", "imm",
-                           "invalidate", "qkey", "size"}) {
+                           "invalidate", "qkey", "srq", "size"}) {
     const Field& field = *find_field(name);
     if (field.carried(info) && (field.base != Base::zero || field.take(packet, heard) != 0))
       text += " " + std::string(name) + "=" + value(name);

@@ -27,6 +27,7 @@ struct Side {
   uint64_t memory = 0;  // where its memory begins
   RKey key;
   uint32_t qkey = 0x11111111;  // UD
+  uint32_t srq = 0;            // XRC: the shared receive queue
 };
 struct Meeting {
   Side peer, end;
@@ -54,7 +55,7 @@ struct Heard {
 };
 
 // What a relative value counts from.
-enum class Base : uint8_t { zero, psn, address, key, qpn, qkey, source };
+enum class Base : uint8_t { zero, psn, address, key, qpn, qkey, source, srq };
 
 struct Field {
   std::string_view name;

@@ -2,8 +2,10 @@
 // One-call connection set-up over TCP: both sides exchange QP number, PSN, address and MTU, and up
 // to 4 KiB of the application's own data (addresses and keys of its regions, say), and walk their
 // queue pair to RTS. `connect` and `Listener::accept` block; Connector and Listener are the same as
-// state machines with a pollable descriptor. Both queue pairs are of one type; a UD queue pair is
-// only made ready: its requests name an AddressHandle of peer_gid, peer_qpn and the peer's Q_Key.
+// state machines with a pollable descriptor. Both queue pairs are of one type, or an XRC initiator
+// and an XRC target, whoever of them listens; the target's side puts the numbers of its shared
+// receive queues into private_data. A UD queue pair is only made ready: its requests name an
+// AddressHandle of peer_gid, peer_qpn and the peer's Q_Key.
 // cm.hpp connects as other RDMA programs do.
 #pragma once
 

@@ -52,6 +52,7 @@ class Context;
 
 class ProtectionDomain;
 class CompletionQueue;
+class XrcDomain;
 struct CompletionQueueOptions;
 
 // What a device can do, and its limits.
@@ -75,7 +76,8 @@ struct DeviceAttributes {
   bool by_reference = false;  // large payload is pulled once from the sender's memory
   bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
   bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
-  bool has_flush = false;           // RC: ATOMIC WRITE and FLUSH
+  bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
+  bool has_xrc = false;             // XRC queue pairs: srq.hpp
   bool telemetry = false;           // can carry in-band telemetry to peers that can too
   uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
   std::vector<Gid> further_gids;    // SRD: its other addresses (rails); peers know it by `gid`
@@ -96,7 +98,8 @@ enum class EventType : uint8_t {
   qp_access_error,   // the peer violated a memory right; the QP is in ERR
   comm_established,  // first packet arrived in RTR
   sq_drained,
-  last_wqe_reached,   // a QP with a shared receive queue is in ERR: it takes no more receives of it
+  // A QP with a shared receive queue, or an XRC target, is in ERR: it takes no more receives there.
+  last_wqe_reached,
   srq_limit_reached,  // a shared receive queue has fewer receives than arm_limit() said
   cq_error,           // overrun: completions of this CQ are lost, its QPs go to ERR
   port_active,        // the interface below works again
@@ -143,6 +146,8 @@ class Device {
   const DeviceAttributes& attributes() const noexcept;
   Result<ProtectionDomain> protection_domain() const;
   Result<CompletionQueue> completion_queue(const CompletionQueueOptions& options) const;
+  // See srq.hpp. Error: not_supported (no XRC on this device).
+  Result<XrcDomain> xrc_domain() const;
 
   // A descriptor that is readable while an asynchronous event waits. Owned by the device.
   int event_fd() const noexcept;

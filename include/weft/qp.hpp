@@ -3,8 +3,10 @@
 //
 // State machine (IBTA 10.3.1, //= roce:C-STATE-54): RESET -> INIT -> RTR -> RTS, ERR from
 // anywhere but RESET, RESET from anywhere. connect() and listen() in connect.hpp do the whole walk;
-// modify() does it step by step as verbs do. A queue pair has one path: automatic path migration is
-// not supported, and the migration bit of packets is ignored.
+// modify() does it step by step as verbs do; an XRC initiator takes RC's attributes without those
+// of who answers (max_dest_rd_atomic, min_rnr_timer), an XRC target without those of who asks
+// (max_rd_atomic, timeout, retry_count, rnr_retry). A queue pair has one path: automatic path
+// migration is not supported, and the migration bit of packets is ignored.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +29,21 @@ class Qp;
 
 struct QueuePairOptions {
   QpType type = QpType::rc;
-  CompletionQueue send_cq;
-  CompletionQueue recv_cq;     // may be the same
+  CompletionQueue send_cq;     // XRC targets need none
+  CompletionQueue recv_cq;     // may be the same; XRC needs none
   uint32_t max_send_wr = 128;  // requests outstanding in the send queue
   uint32_t max_recv_wr = 128;
   uint32_t max_send_sge = 4;
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;  // bytes
   bool signal_all = false;   // every send request is signaled
-  // RC on roce: its own congestion controller in place of the device's cc=, by name ("hpcc",
-  // "dcqcn-nic+win", "none"), for the device's cc_line_mbps and cc_rtt_us. Empty: the device's.
+  // RC and XRC on roce: its own congestion controller in place of the device's cc=, by name
+  // ("hpcc", "dcqcn-nic+win", "none"), for the device's cc_line_mbps and cc_rtt_us. Empty: the
+  // device's.
   std::string congestion;
   // Where receives come from; then max_recv_wr and max_recv_sge are its own. Of the same domain.
   SharedReceiveQueue shared_receive_queue;
+  XrcDomain xrc_domain;  // of an XRC target: srq.hpp
 };
 
 // The attributes of modify(): those that are set are changed. Which a transition needs, and which
@@ -64,8 +68,8 @@ struct QueuePairAttributes {
   std::optional<uint8_t> retry_count;    // 0..7, 7 is seven (C-RETRY-47)
   std::optional<uint8_t> rnr_retry;      // 0..7, 7 = for ever (C-RETRY-48)
   std::optional<bool> sq_drained_event;  // RTS -> SQD: ask for EventType::sq_drained
-  // INIT -> RTR of RC: frames carry telemetry (lib/wire/INT.md). Both sides must say the same and
-  // be on devices that have it; connect() sees to that.
+  // INIT -> RTR of RC and XRC: frames carry telemetry (lib/wire/INT.md). Both sides must say the
+  // same and be on devices that have it; connect() sees to that.
   std::optional<bool> telemetry;
 };
 

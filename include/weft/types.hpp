@@ -111,8 +111,10 @@ struct is_flag_set<Access> {
   static constexpr bool value = true;
 };
 
-// `srd`: reliable, connectionless, unordered: see wr.hpp for what is promised.
-enum class QpType : uint8_t { rc, uc, ud, srd };
+// `srd`: reliable, connectionless, unordered: see wr.hpp for what is promised. XRC is RC with two
+// kinds of ends, of which each does half: srq.hpp.
+enum class QpType : uint8_t { rc, uc, ud, srd, xrc_initiator, xrc_target };
+constexpr bool is_xrc(QpType type) noexcept { return type >= QpType::xrc_initiator; }
 enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };
 std::string_view name(QpType type) noexcept;
 std::string_view name(QpState state) noexcept;

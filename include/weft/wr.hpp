@@ -144,6 +144,7 @@ struct SendRequest {
   uint32_t remote_qkey = 0;
   const WindowBind* bind = nullptr;  // bind_window; need only live during the call
   Flush flush;
+  uint32_t remote_srq = 0;  // XRC: SharedReceiveQueue::number() of the peer's, for every request
 };
 
 // A buffer for one incoming SEND, or the notification of one WRITE_WITH_IMM. UD: the first
@@ -204,7 +205,7 @@ struct Completion {
   uint64_t id = 0;          // the request's id
   uint32_t byte_count = 0;  // of the message, on both sides
   uint32_t imm_or_key = 0;  // host byte order
-  QpNum qp;                 // the local queue pair
+  QpNum qp;                 // the local queue pair; XRC: the target that received it
   QpNum source_qp;          // UD, SRD: the sender
   Status status = Status::success;
   WorkType type = WorkType::send;

@@ -58,6 +58,10 @@ std::string_view name(QpType type) noexcept {
       return "ud";
     case QpType::srd:
       return "srd";
+    case QpType::xrc_initiator:
+      return "xrc_initiator";
+    case QpType::xrc_target:
+      return "xrc_target";
   }
   return "unknown";
 }

@@ -120,7 +120,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
     qp->established = true;
     raise(EventType::comm_established, qp->number);
   }
-  if (service == wire::OpClass::rc) return rc::on_request(*this, *qp, packet, frame, now);
+  if (qp->reliable()) return rc::on_request(*this, *qp, packet, frame, now);
   if (service == wire::OpClass::uc) return uc::on_request(*this, *qp, packet, frame);
   ud::on_datagram(*this, *qp, packet, frame);
 }
@@ -159,7 +159,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   // Round robin until nobody has anything to send, or there is no room.
   while (!active_.empty() && builder_.has_room()) {
     QueuePair& qp = active_.pop();
-    if (qp.type != QpType::rc) {
+    if (!qp.reliable()) {
       if (send_unreliable(*this, qp, builder_, kQuantum) == Served::more) activate(qp);
       continue;
     }

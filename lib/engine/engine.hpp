@@ -30,7 +30,8 @@ namespace weft::engine {
 struct EngineConfig {
   Limits limits;
   Instant start;
-  // Congestion control of RC requesters; none: as fast as the destination's window lets them.
+  // Congestion control of RC and XRC requesters; none: as fast as the destination's window lets
+  // them.
   std::optional<congestion::Preset> congestion;
   // For controllers that single queue pairs choose.
   congestion::Conditions conditions{
@@ -41,6 +42,12 @@ struct EngineConfig {
   // What a paced packet takes of its link besides payload. None: what it takes of Ethernet.
   std::optional<uint32_t> frame_overhead;
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
+};
+
+// The XRC domain of a pool, and where its receives complete; 0: none.
+struct XrcBinding {
+  uint32_t domain = 0;
+  CompletionQueue* cq = nullptr;
 };
 
 class Engine final : public Machine {
@@ -76,7 +83,9 @@ class Engine final : public Machine {
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
   // Lives as long as the queue pairs that were created with it.
   Result<std::unique_ptr<SharedReceives>> create_shared_receives(
-      uint32_t domain, const SharedReceiveQueueOptions& options);
+      uint32_t domain, const SharedReceiveQueueOptions& options, const XrcBinding& xrc = {});
+  // XRC: nobody can name it any more; what it lent is lost. Before the end of such a pool.
+  void withdraw(SharedReceives& pool) noexcept;
   PostStatus post_recv(SharedReceives& pool, std::span<const RecvRequest> requests) noexcept;
 
   // Who answers at queue pair 1; nullptr: nobody. After each call to it from outside the packet
@@ -110,6 +119,11 @@ class Engine final : public Machine {
   void wake_waiting(Destination& destination) noexcept;
   void wait_for_window(QueuePair& qp) noexcept;
   uint32_t transmit_turn() const noexcept { return turn_; }
+  // A pool of XRC by its number, or nullptr.
+  SharedReceives* find_pool(uint32_t number) const noexcept {
+    const auto found = pools_.find(number);
+    return found != pools_.end() ? found->second : nullptr;
+  }
   rc::EarlyPackets& early() noexcept { return early_; }
 
  private:
@@ -152,7 +166,8 @@ class Engine final : public Machine {
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;
   base::Permutation number_order_;  // of queue pairs
   uint32_t numbers_drawn_ = 0;
-  uint32_t pools_made_ = 0;  // of shared receives
+  uint32_t pools_made_ = 0;                              // of shared receives
+  std::unordered_map<uint32_t, SharedReceives*> pools_;  // of XRC domains, by number
   std::vector<std::unique_ptr<Destination>> destinations_;
 };
 

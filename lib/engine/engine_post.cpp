@@ -27,6 +27,8 @@ const char* objection(const memory::KeyTable& keys, const QueuePair& qp, const S
           engine::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
     return reason;
   if (qp.type == QpType::ud) return ud::objection(qp, r, length);
+  if (qp.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
+    return "SendRequest::remote_srq has more than 24 bits";
   if (is_local(r.opcode)) return objection_to_local(keys, r);
   if (qp.type == QpType::uc && (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
     return "UC queue pairs only SEND and WRITE, with or without immediate data";
@@ -70,6 +72,7 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   entry.solicited = has(r.flags, SendFlags::solicited);
   entry.is_inline = has(r.flags, SendFlags::inline_data);
   entry.failed = entry.done = false;
+  entry.srq = r.remote_srq;
   entry.ssn = req.post_ssn;
   // A READ is as many messages as it has chunks (requester_send.cpp splits it).
   req.post_ssn += r.opcode == Opcode::read ? (entry.packets + req.read_chunk - 1) / req.read_chunk
@@ -90,6 +93,8 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
                              Instant now) noexcept {
   (void)now;
   PostStatus status;
+  if (qp.type == QpType::xrc_target)
+    return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
   const bool flushes = qp.state == QpState::err || qp.state == QpState::sqe;
   if (!qp.can_request() && !flushes)  //= roce:C-STATE-59
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
@@ -124,6 +129,9 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
 }
 
 PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept {
+  if (is_xrc(qp.type))
+    return {Code::invalid_argument, 0,
+            "XRC queue pairs have no receive queue: post to a shared receive queue of the domain"};
   if (qp.state == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   if (qp.shared != nullptr)

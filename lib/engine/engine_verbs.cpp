@@ -11,18 +11,22 @@
 namespace weft::engine {
 
 namespace {
+constexpr uint32_t kMaxPoolNumber = 0xFFFFFF;  // what an XRCETH has room for
+
 wire::OpClass service_of(QpType type) noexcept {
-  constexpr wire::OpClass kServices[] = {wire::OpClass::rc, wire::OpClass::uc, wire::OpClass::ud,
-                                         wire::OpClass::unknown};
+  using wire::OpClass;
+  constexpr OpClass kServices[] = {OpClass::rc,      OpClass::uc,  OpClass::ud,
+                                   OpClass::unknown, OpClass::xrc, OpClass::xrc};
   return kServices[static_cast<size_t>(type)];
 }
 }  // namespace
 
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   if (config.type == QpType::srd)  //= roce:C-OPS-93
-    return Error{Code::not_supported,
-                 "provider roce has RC, UC and UD queue pairs: set QueuePairOptions::type to one "
-                 "of them, or open an srd device"};
+    return Error{
+        Code::not_supported,
+        "provider roce has RC, UC, UD and XRC queue pairs: set QueuePairOptions::type to one "
+        "of them, or open an srd device"};
   if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
   if (owned_.size() >= std::min(config_.limits.max_qp, number_order_.count() - 1))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
@@ -37,10 +41,16 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   qp->recv_cq = config.recv_cq;
   qp->max_inline = config.max_inline;
   qp->signal_all = config.signal_all;
-  qp->sq.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
+  if (config.type == QpType::xrc_target)
+    qp->sq.create(1, 1, 0);
+  else
+    qp->sq.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
   qp->shared = config.shared;
+  qp->xrc_domain = config.xrc_domain;
   if (qp->shared != nullptr)
     qp->rq.create(1, qp->shared->ring.max_sge(), 0);
+  else if (is_xrc(config.type))
+    qp->rq.create(1, config.type == QpType::xrc_target ? config_.limits.max_sge : 1, 0);
   else
     qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
   if (!config.congestion.empty())
@@ -67,7 +77,7 @@ Result<void> Engine::choose_controller(QueuePair& qp, std::string_view name) {
 }
 
 Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
-    uint32_t domain, const SharedReceiveQueueOptions& o) {
+    uint32_t domain, const SharedReceiveQueueOptions& o, const XrcBinding& xrc) {
   const Limits& limits = config_.limits;
   if (o.max_recv_wr == 0 || o.max_recv_wr > limits.max_qp_wr || o.max_recv_sge > limits.max_sge)
     return Error{Code::invalid_argument, "SharedReceiveQueueOptions::max_recv_wr must be 1.." +
@@ -75,10 +85,20 @@ Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
                                              " and max_recv_sge at most " +
                                              std::to_string(limits.max_sge)};
   std::unique_ptr<SharedReceives> pool(new SharedReceives);
-  pool->number = ++pools_made_;
+  do pool->number = ++pools_made_ & kMaxPoolNumber;
+  while (pool->number == 0 || find_pool(pool->number) != nullptr);
   pool->domain = domain;
+  pool->xrc_domain = xrc.domain;
+  pool->cq = xrc.cq;
   pool->ring.create(o.max_recv_wr, std::max(1u, o.max_recv_sge), 0);
+  if (xrc.domain != 0) pools_[pool->number] = pool.get();
   return pool;
+}
+
+void Engine::withdraw(SharedReceives& pool) noexcept {
+  if (pools_.erase(pool.number) == 0) return;
+  for (const auto& [number, qp] : owned_)
+    if (qp->shared == &pool) leave_pool(*qp);
 }
 
 // Numbers come in a secret order of the whole range, so none can be guessed from others and none
@@ -141,6 +161,7 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   remove_from_lists(qp);
   if (qp.destination != nullptr) wake_waiting(*qp.destination);
   if (qp.shared != nullptr) return_receive(qp);
+  if (qp.type == QpType::xrc_target) leave_pool(qp);
   keys_.release(qp.number.value);
   qp.sq.clear();
   qp.rq.clear();
@@ -192,7 +213,7 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   const uint32_t entropy = to.flow_label != 0 ? to.flow_label : qp.number.value * 2654435761u >> 8;
   qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)), 0);
   qp.res.expected = a.rq_psn.value_or(Psn{});
-  if (qp.type != QpType::rc) return {};
+  if (!qp.reliable()) return {};
   if (a.telemetry.value_or(false)) {
     qp.telemetry = true;
     qp.path.destination_port = wire::kIntUdpPort;
@@ -206,12 +227,12 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
     if (!host_queue_) host_queue_.emplace(preset->line_rate, preset->base_rtt_ns);
     qp.req.pacer = std::make_unique<rc::Pacer>(*preset, *host_queue_, config_.pacing_quantum,
                                                config_.frame_overhead, qp.telemetry);
-    if (*a.max_dest_rd_atomic != 0) qp.req.pacer->expect_reads();
+    if (a.max_dest_rd_atomic.value_or(0) != 0) qp.req.pacer->expect_reads();
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
   release_destination(qp);
   qp.destination = acquire_destination(qp.path.destination);
-  qp.res.resource_count = *a.max_dest_rd_atomic;
+  qp.res.resource_count = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator answers nothing
   if (qp.res.resource_count != 0) {
     qp.res.resources.reset(new Resource[qp.res.resource_count]);
     qp.res.reply_order.reset(new uint8_t[qp.res.resource_count]);
@@ -226,7 +247,7 @@ void Engine::enter_rts(QueuePair& qp) {
   // Wide PSNs start one wrap up, so that none ever falls below zero.
   req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
   req.next_index = qp.sq.tail();
-  if (qp.type != QpType::rc) return;
+  if (!qp.reliable() || qp.type == QpType::xrc_target) return;
   req.retries_left = *a.retry_count;
   req.rnr_left = *a.rnr_retry;
   const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));
@@ -246,7 +267,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
                  "this device carries no telemetry: open it with telemetry=1, on the port "
                  "udp or dpdk"};
   const QpState from = qp.state, to = change.state.value_or(qp.state);
-  if (from == QpState::sqd && qp.type == QpType::rc) {  // the rings for them are in use
+  if (from == QpState::sqd && qp.reliable()) {  // the rings for them are in use
     if (change.max_rd_atomic.value_or(0) > qp.req.reads_mask + 1 ||
         change.max_dest_rd_atomic.value_or(0) > qp.res.resource_count)
       return Error{Code::invalid_argument,

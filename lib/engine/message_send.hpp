@@ -58,6 +58,7 @@ inline bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& 
                            .pad = out.pad_for(length),
                            .dest = qp.peer,
                            .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}});
+  if (info.xrceth) at = wire::emit_xrceth(at, entry.srq);
   if (info.reth) at = wire::emit_reth(at, entry.remote_address, RKey{entry.rkey}, entry.length);
   if (info.imm || info.ieth) wire::emit_imm(at, entry.imm_or_key);
   if (length != 0 && !gather_payload(engine, qp, offset, length, how.stable, out)) {

@@ -87,7 +87,7 @@ void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   if (replies == Replies::drop) drop_replies(qp);
   qp.res.ack_queued = false;
   //= roce:C-STATE-68
-  if (qp.shared != nullptr) engine.raise(EventType::last_wqe_reached, qp.number);
+  if (qp.shares()) engine.raise(EventType::last_wqe_reached, qp.number);
 }
 
 }  // namespace weft::engine

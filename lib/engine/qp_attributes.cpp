@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of IBTA 11.2.5.2 for RC, UC and UD, and its reading. A transition that is not in the
-// table is illegal. There are no alternate paths and no migration to them (//= roce:C-AV-98: they
-// may be left out; the kernel's rxe stores them and never uses them), so the rows have none.
+// The table of IBTA 11.2.5.2 for RC, UC and UD, and its reading; XRC has RC's column without what
+// is the other end's (A14). A transition that is not in the table is illegal. There are no
+// alternate paths and no migration to them (//= roce:C-AV-98: they may be left out; the kernel's
+// rxe stores them and never uses them), so the rows have none.
 #include "lib/engine/qp_attributes.hpp"
 
 #include <array>
@@ -24,6 +25,10 @@ constexpr A kIdentity = A::pkey_index | A::port;
 constexpr A kConnected = A::path | A::path_mtu | A::dest_qpn | A::rq_psn;
 constexpr A kRcResponder = A::max_dest_rd_atomic | A::min_rnr_timer;
 constexpr A kRcRequester = A::timeout | A::retry_count | A::rnr_retry | A::max_rd_atomic;
+constexpr A kAll = static_cast<A>(~0u);
+constexpr A without(A set, A some) {
+  return static_cast<A>(static_cast<uint32_t>(set) & ~static_cast<uint32_t>(some));
+}
 constexpr A kResumeRc = A::current_state | A::access | A::min_rnr_timer;
 constexpr A kResumeUc = A::current_state | A::access;
 constexpr A kResumeUd = A::current_state | A::qkey;
@@ -116,7 +121,7 @@ std::string spelled(std::string_view name) {
 
 std::string describe(QpType type, QpState from, QpState to) {
   return spelled(name(from)) + " -> " + spelled(name(to)) + " of " +
-         (type == QpType::rc ? "an " : "a ") + spelled(name(type)) + " queue pair";
+         (type == QpType::rc || is_xrc(type) ? "an " : "a ") + spelled(name(type)) + " queue pair";
 }
 
 std::string list_names(Attribute set) {
@@ -193,8 +198,13 @@ Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& lim
 Requirement requirement(QpType type, QpState from, QpState to) noexcept {
   const Row* row = find_row(from, to);
   if (row == nullptr) return {};
-  const auto column = static_cast<size_t>(type);
-  return {true, row->required[column], row->optional[column]};
+  if (!is_xrc(type)) {
+    const auto column = static_cast<size_t>(type);
+    return {true, row->required[column], row->optional[column]};
+  }
+  const A ours =
+      type == QpType::xrc_initiator ? without(kAll, kRcResponder) : without(kAll, kRcRequester);
+  return {true, row->required[0] & ours, row->optional[0] & ours};
 }
 
 Attribute attributes_set(const QueuePairAttributes& c) noexcept {

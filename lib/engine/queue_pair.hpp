@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of one RC, UC or UD queue pair: a value with two halves that share only the address.
-// The requester sends our requests and believes answers; the responder executes the peer's requests
-// and answers them. The functions that move it are in rc/, uc/ and ud/, where nothing is answered.
-// First the fields that every packet touches.
+// The state of one RC, UC, UD or XRC queue pair: a value with two halves that share only the
+// address. The requester sends our requests and believes answers; the responder executes the peer's
+// requests and answers them. The functions that move it are in rc/, uc/ and ud/, where nothing is
+// answered. XRC is RC of which each end has one half; where its requests go, shared_receives.hpp
+// says. First the fields that every packet touches.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct Resource {
   Psn first;             // of the request as first received
   uint32_t packets = 0;  // PSNs it covers
   uint32_t rkey = 0;
-  uint32_t msn = 0;  // after its execution
+  uint32_t msn = 0;     // after its execution
+  uint32_t domain = 0;  // in which `rkey` is valid
   uint64_t address = 0;
   uint32_t length = 0;
   uint64_t original = 0;  // atomic: the value before
@@ -134,10 +136,10 @@ struct QueuePair {
   bool telemetry = false;    // agreed with the peer: each frame has a block before its BTH
   bool established = false;  // the COMM_EST event was given, or the service has none
   Access access = Access::none;
-  uint32_t domain = 0;
+  uint32_t domain = 0;                 // XRC target: that of the pool in use
   uint32_t qkey = 0;                   // UD
   Path path;                           // UD: what all its datagrams have in common
-  Destination* destination = nullptr;  // RC
+  Destination* destination = nullptr;  // RC, XRC
 
   Requester req;
   WorkRing<SendEntry> sq;
@@ -157,17 +159,24 @@ struct QueuePair {
 
   std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
   SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message under way
+  uint32_t xrc_domain = 0;           // XRC target: of the pools that become `shared`
   uint32_t max_inline = 0;
   QueuePairAttributes attributes;  // as set by modify(), for query()
 
   // As whom its peer touches memory.
   memory::Visitor visitor() const { return {domain, number.value}; }
   uint32_t mtu() const { return 1u << mtu_shift; }
+  bool reliable() const { return type == QpType::rc || is_xrc(type); }
+  // Takes its receives from a pool; an XRC target from those that its peer names.
+  bool shares() const { return shared != nullptr || type == QpType::xrc_target; }
   bool can_respond() const {
+    if (type == QpType::xrc_initiator) return false;
     return state == QpState::rtr || state == QpState::rts || state == QpState::sqd ||
            state == QpState::sqe;
   }
-  bool can_request() const { return state == QpState::rts || state == QpState::sqd; }
+  bool can_request() const {
+    return (state == QpState::rts || state == QpState::sqd) && type != QpType::xrc_target;
+  }
   // All that was sent is acknowledged, and no message is half sent. //= roce:C-STATE-64
   bool drained() const {
     return req.una == req.sent_end &&

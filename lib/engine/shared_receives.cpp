@@ -55,4 +55,25 @@ bool borrow_receive(Engine& engine, QueuePair& qp) noexcept {
   return true;
 }
 
+//= roce:C-OPS-93 IBTA A14
+bool adopt_pool(Engine& engine, QueuePair& qp, uint32_t number) noexcept {
+  if (qp.shared != nullptr && qp.shared->number == number) return true;
+  if (qp.res.message != Responder::Message::none) return false;
+  SharedReceives* const pool = engine.find_pool(number);
+  if (pool == nullptr || pool->xrc_domain != qp.xrc_domain) return false;
+  if (qp.shared != nullptr) return_receive(qp);
+  leave_pool(qp);
+  qp.shared = pool;
+  qp.domain = pool->domain;
+  qp.recv_cq = pool->cq;
+  return true;
+}
+
+void leave_pool(QueuePair& qp) noexcept {
+  qp.rq.clear();
+  qp.shared = nullptr;
+  qp.recv_cq = nullptr;
+  qp.domain = 0;
+}
+
 }  // namespace weft::engine

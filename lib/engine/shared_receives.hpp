@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives that many queue pairs share. A queue pair that has such a pool takes one receive out of
-// it when a message begins, into its own ring of one, and goes on as any other.
+// it when a message begins, into its own ring of one, and goes on as any other. Each request to an
+// XRC target names such a pool, which then stands for the queue pair's own: receives, completion
+// queue and protection domain.
 #pragma once
 
 #include <span>
@@ -14,7 +16,9 @@ class Engine;
 struct SharedReceives {
   uint32_t number = 0;
   uint32_t domain = 0;
-  uint32_t limit = 0;  // armed: tell when fewer are left
+  uint32_t limit = 0;             // armed: tell when fewer are left
+  uint32_t xrc_domain = 0;        // 0: none
+  CompletionQueue* cq = nullptr;  // XRC
   WorkRing<RecvEntry> ring;
 };
 
@@ -27,6 +31,13 @@ bool borrow_receive(Engine& engine, QueuePair& qp) noexcept;
 
 // Gives what qp.rq holds back to the pool, if there is room: `qp` goes away without completing it.
 void return_receive(QueuePair& qp) noexcept;
+
+// XRC: the pool that a request names becomes that of `qp`. False: the domain has none of that
+// number, or the message under way is for another one.
+bool adopt_pool(Engine& engine, QueuePair& qp, uint32_t number) noexcept;
+
+// `qp` has no pool any more; what it holds of it is lost.
+void leave_pool(QueuePair& qp) noexcept;
 
 // Is there a receive for a message that begins?
 inline bool find_receive(Engine& engine, QueuePair& qp) noexcept {

@@ -24,12 +24,23 @@ uint64_t sum_of(std::span<const Sge> sges) noexcept {
 }  // namespace
 
 Result<void> check(const QpConfig& c, const Limits& limits) {
-  if (c.send_cq == nullptr || c.recv_cq == nullptr)
+  if (is_xrc(c.type) && c.shared != nullptr)
+    return Error{Code::invalid_argument,
+                 "an XRC queue pair has no shared receive queue of its own: its peer's requests "
+                 "name one of the XRC domain"};
+  if ((c.type == QpType::xrc_target) != (c.xrc_domain != 0))
+    return Error{Code::invalid_argument,
+                 "QueuePairOptions::xrc_domain is for queue pairs of type xrc_target, which need "
+                 "it: Device::xrc_domain()"};
+  if (c.type == QpType::xrc_initiator && c.send_cq == nullptr)
+    return Error{Code::invalid_argument, "an XRC initiator needs QueuePairOptions::send_cq"};
+  if (!is_xrc(c.type) && (c.send_cq == nullptr || c.recv_cq == nullptr))
     return Error{Code::invalid_argument,
                  "a queue pair needs QueuePairOptions::send_cq and recv_cq"};
-  if (!c.congestion.empty() && c.type != QpType::rc)
+  if (!c.congestion.empty() && c.type != QpType::rc && !is_xrc(c.type))
     return Error{Code::not_supported,
-                 "QueuePairOptions::congestion is for RC queue pairs of roce; leave it empty"};
+                 "QueuePairOptions::congestion is for RC and XRC queue pairs of roce; leave it "
+                 "empty"};
   return base::check_queue_sizes(c, limits);
 }
 

@@ -25,8 +25,9 @@ struct QpConfig {
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;
   bool signal_all = false;
-  std::string_view congestion{};     // RC of RoCE: a controller by name; empty: the device's
+  std::string_view congestion{};     // RC, XRC of RoCE: a controller by name; empty: the device's
   SharedReceives* shared = nullptr;  // RoCE: receives come from here
+  uint32_t xrc_domain = 0;           // of an XRC target
 };
 // Errors: invalid_argument, naming what is missing or beyond the device's limits.
 Result<void> check(const QpConfig& config, const Limits& limits);

@@ -22,6 +22,7 @@ struct SendEntry {
   uint32_t length = 0;   // bytes
   uint32_t rkey = 0;
   uint32_t imm_or_key = 0;
+  uint32_t srq = 0;  // XRC
   uint32_t ssn = 0;  // send sequence number of its first message, for credits (IBTA 9.7.7.2.5)
   Opcode opcode = Opcode::send;
   uint8_t sge_count = 0;

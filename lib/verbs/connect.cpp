@@ -69,8 +69,18 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
   return hello;
 }
 
+// The type that the other side must have.
+static QpType counterpart(QpType type) {
+  if (type == QpType::xrc_initiator) return QpType::xrc_target;
+  return type == QpType::xrc_target ? QpType::xrc_initiator : type;
+}
+
 Result<void> check_peer(const Hello& ours, const Hello& peer) {
-  if (ours.service != peer.service)
+  if (is_xrc(ours.service) && peer.service == ours.service)
+    return Error{Code::invalid_argument, "both sides have a queue pair of type " +
+                                             std::string(name(ours.service)) +
+                                             ": an xrc_initiator talks to an xrc_target"};
+  if (peer.service != counterpart(ours.service))
     return Error{Code::invalid_argument,
                  "one side has a queue pair of type " + std::string(name(ours.service)) +
                      ", the other of type " + std::string(name(peer.service)) +
@@ -103,6 +113,7 @@ QueuePairAttributes rtr_attributes(const Handshake& s) {
   a.rq_psn = s.peer.psn;
   if (s.ours.service == QpType::uc) return a;
   if (s.ours.capabilities & s.peer.capabilities & kCanTelemetry) a.telemetry = true;
+  if (s.ours.service == QpType::xrc_initiator) return a;
   a.max_dest_rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
   a.min_rnr_timer = s.options.min_rnr_timer;
   return a;
@@ -110,7 +121,7 @@ QueuePairAttributes rtr_attributes(const Handshake& s) {
 
 QueuePairAttributes rts_attributes(const Handshake& s) {
   QueuePairAttributes a{.state = QpState::rts, .sq_psn = s.ours.psn};
-  if (s.ours.service == QpType::ud || s.ours.service == QpType::uc) return a;
+  if (s.ours.service != QpType::rc && s.ours.service != QpType::xrc_initiator) return a;
   a.max_rd_atomic = std::min(s.ours.max_rd_atomic, s.peer.max_rd_atomic);
   a.timeout = s.options.timeout;
   a.retry_count = s.options.retry_count;

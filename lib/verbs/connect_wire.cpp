@@ -99,7 +99,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   // RoCEv2 ends at 4096; ports over memory carry more.
   if (hello.path_mtu < 256 || !std::has_single_bit(hello.path_mtu))
     return bad("the peer's hello has a path MTU that is not a power of two from 256 on");
-  if (body.service > static_cast<uint8_t>(QpType::srd))
+  if (body.service > static_cast<uint8_t>(QpType::xrc_target))
     return bad("the peer's hello names a transport service that there is not");
   hello.service = static_cast<QpType>(body.service);
   hello.capabilities = body.capabilities;

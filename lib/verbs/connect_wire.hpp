@@ -51,8 +51,8 @@ struct HelloBody {
   base::Be32 psn;
   base::Be32 path_mtu;
   uint8_t max_rd_atomic = 0;
-  uint8_t service = 0;               // QpType: 0 RC, 1 UC, 2 UD, 3 SRD
-  base::Be16 capabilities;           // what both state holds; unknown bits mean nothing
+  uint8_t service = 0;      // QpType: 0 RC, 1 UC, 2 UD, 3 SRD, 4 XRC initiator, 5 its target
+  base::Be16 capabilities;  // what both state holds; unknown bits mean nothing
   std::array<char, 16> transport{};  // "roce+udp", zero padded
 };
 static_assert(sizeof(HelloBody) == 48);

@@ -69,6 +69,14 @@ Result<CompletionQueue> Device::completion_queue(const CompletionQueueOptions& o
   return handle;
 }
 
+Result<XrcDomain> Device::xrc_domain() const {
+  Result<std::shared_ptr<verbs::Xrc>> xrc = context_->create_xrc(*this);
+  if (!xrc) return xrc.error();
+  XrcDomain handle;
+  handle.xrc_ = std::move(*xrc);
+  return handle;
+}
+
 const Device& ProtectionDomain::device() const noexcept { return domain_->device(); }
 
 Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t size,

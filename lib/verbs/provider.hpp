@@ -59,6 +59,12 @@ class Qp {
   virtual Result<void> detach_multicast(const Gid& group) { return attach_multicast(group); }
 };
 
+// An XRC domain.
+class Xrc {
+ public:
+  virtual ~Xrc() = default;
+};
+
 class Srq {
  public:
   virtual ~Srq() = default;
@@ -102,6 +108,10 @@ class Context {
   virtual Result<std::shared_ptr<Domain>> create_domain(const Device& device) = 0;
   virtual Result<std::shared_ptr<Cq>> create_cq(const Device& device,
                                                 const CompletionQueueOptions& options) = 0;
+  virtual Result<std::shared_ptr<Xrc>> create_xrc(const Device& device) {
+    (void)device;
+    return Error{Code::not_supported, "provider " + attributes().provider + " has no XRC"};
+  }
   virtual void progress() noexcept = 0;
   virtual Instant now() const noexcept = 0;
   virtual int event_fd() const noexcept = 0;

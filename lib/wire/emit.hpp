@@ -54,6 +54,10 @@ inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
       at, static_cast<uint32_t>(f.ack_request) << 31 | (f.psn.value & Psn::kMask));
 }
 
+inline std::byte* emit_xrceth(std::byte* at, uint32_t srq) noexcept {
+  return detail::store_be32(at, srq & 0xFFFFFF);
+}
+
 inline std::byte* emit_feth(std::byte* at, uint32_t placement, uint32_t selectivity) noexcept {
   return detail::store_be32(at, (selectivity & 3) << 4 | (placement & 0xF));
 }

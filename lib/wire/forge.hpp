@@ -28,6 +28,7 @@ struct Forgery {
   uint32_t imm = 0;  // or the key to invalidate
   uint32_t qkey = 0;
   QpNum source_qp;
+  uint32_t srq = 0;
   uint32_t placement = kPlaceVisible;
   uint32_t selectivity = kSelectRange;
   std::span<const std::byte> payload;
@@ -51,6 +52,7 @@ inline std::vector<std::byte> forge(const OuterHeader& outer, const Forgery& f) 
   BthFields bth = f.bth;
   bth.pad = pad;
   std::byte* at = emit_bth(frame.data(), bth);
+  if (info.xrceth) at = emit_xrceth(at, f.srq);
   if (info.feth) at = emit_feth(at, f.placement, f.selectivity);
   if (info.reth) at = emit_reth(at, f.address, f.rkey, f.length);
   if (info.aeth) at = emit_aeth(at, f.syndrome, f.msn);

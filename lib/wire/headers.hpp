@@ -72,6 +72,13 @@ inline constexpr uint32_t kPlacePersistent = 2;
 inline constexpr uint32_t kSelectRange = 0;
 inline constexpr uint32_t kSelectRegion = 1;
 
+// XRC extended transport header (IBTA A14.3): the shared receive queue that a request is for.
+struct Xrceth {
+  uint8_t reserved = 0;
+  Be24 srq;
+};
+static_assert(sizeof(Xrceth) == 4);
+
 struct Deth {
   Be32 qkey;
   uint8_t reserved = 0;
@@ -89,6 +96,7 @@ inline constexpr uint8_t kNakSequence = 0x60;
 inline constexpr uint8_t kNakInvalidRequest = 0x61;
 inline constexpr uint8_t kNakRemoteAccess = 0x62;
 inline constexpr uint8_t kNakRemoteOperation = 0x63;
+// RD: an invalid request; XRC: no such queue in the domain (A14).
 inline constexpr uint8_t kNakInvalidRd = 0x64;
 inline constexpr uint8_t kCreditUnlimited = 31;
 

@@ -11,7 +11,14 @@
 
 namespace weft::wire {
 
-enum class OpClass : uint8_t { rc = 0x00, uc = 0x20, ud = 0x60, cnp = 0x80, unknown = 0xFF };
+enum class OpClass : uint8_t {
+  rc = 0x00,
+  uc = 0x20,
+  ud = 0x60,
+  cnp = 0x80,
+  xrc = 0xA0,  // IBTA annex A14
+  unknown = 0xFF,
+};
 
 enum class Operation : uint8_t {
   none,
@@ -37,7 +44,7 @@ struct OpcodeInfo {
   Operation operation = Operation::none;
   Place place = Place::only;
   bool reth = false, aeth = false, atomic_eth = false, atomic_ack_eth = false;
-  bool imm = false, ieth = false, deth = false, feth = false;
+  bool imm = false, ieth = false, deth = false, feth = false, xrceth = false;
   bool payload = false;       // may carry payload
   uint8_t header_length = 0;  // BTH and all extended headers, bytes; 0 for a reserved opcode
   bool known() const { return header_length != 0; }
@@ -87,6 +94,11 @@ enum RcOpcode : uint8_t {
   kCnp = 0x81,
 };
 
+// The same operation and place in another class: each has the order of RC.
+constexpr uint8_t in_class(OpClass service, RcOpcode opcode) {
+  return static_cast<uint8_t>(opcode + static_cast<uint8_t>(service));
+}
+
 namespace detail {
 
 enum Ext : unsigned {
@@ -100,6 +112,7 @@ enum Ext : unsigned {
   kPayload = 128,
   kCnpPad = 256,
   kFeth = 512,
+  kXrceth = 1024,
 };
 
 constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place place,
@@ -113,68 +126,90 @@ constexpr OpcodeInfo row(std::string_view name, OpClass c, Operation op, Place p
   i.ieth = ext & kIeth;
   i.deth = ext & kDeth;
   i.feth = ext & kFeth;
+  i.xrceth = ext & kXrceth;
   i.payload = ext & kPayload;
   //= roce:C-HDR-6
-  i.header_length = static_cast<uint8_t>(kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) +
-                                         (i.atomic_eth ? 28 : 0) + (i.atomic_ack_eth ? 8 : 0) +
-                                         (i.imm ? 4 : 0) + (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) +
-                                         (i.feth ? 4 : 0) + (ext & kCnpPad ? 16 : 0));
+  i.header_length = static_cast<uint8_t>(
+      kBthLength + (i.reth ? 16 : 0) + (i.aeth ? 4 : 0) + (i.atomic_eth ? 28 : 0) +
+      (i.atomic_ack_eth ? 8 : 0) + (i.imm ? 4 : 0) + (i.ieth ? 4 : 0) + (i.deth ? 8 : 0) +
+      (i.feth ? 4 : 0) + (i.xrceth ? 4 : 0) + (ext & kCnpPad ? 16 : 0));
   return i;
 }
 
-// The rows that RC and UC share: SEND and WRITE. `base` is the class's opcode offset.
-constexpr void messages(std::array<OpcodeInfo, 256>& t, OpClass c,
+// The rows that RC, UC and XRC share: SEND and WRITE. `ext`: the headers of all requests.
+constexpr void messages(std::array<OpcodeInfo, 256>& t, OpClass c, unsigned ext,
                         const std::string_view (&n)[12]) {
   using enum Operation;
   using enum Place;
   const unsigned b = static_cast<unsigned>(c);
-  t[b + 0x00] = row(n[0], c, send, first, kPayload);
-  t[b + 0x01] = row(n[1], c, send, middle, kPayload);
-  t[b + 0x02] = row(n[2], c, send, last, kPayload);
-  t[b + 0x03] = row(n[3], c, send, last, kPayload | kImm);
-  t[b + 0x04] = row(n[4], c, send, only, kPayload);
-  t[b + 0x05] = row(n[5], c, send, only, kPayload | kImm);
-  t[b + 0x06] = row(n[6], c, write, first, kPayload | kReth);
-  t[b + 0x07] = row(n[7], c, write, middle, kPayload);
-  t[b + 0x08] = row(n[8], c, write, last, kPayload);
-  t[b + 0x09] = row(n[9], c, write, last, kPayload | kImm);
-  t[b + 0x0A] = row(n[10], c, write, only, kPayload | kReth);
-  t[b + 0x0B] = row(n[11], c, write, only, kPayload | kReth | kImm);
+  ext |= kPayload;
+  t[b + 0x00] = row(n[0], c, send, first, ext);
+  t[b + 0x01] = row(n[1], c, send, middle, ext);
+  t[b + 0x02] = row(n[2], c, send, last, ext);
+  t[b + 0x03] = row(n[3], c, send, last, ext | kImm);
+  t[b + 0x04] = row(n[4], c, send, only, ext);
+  t[b + 0x05] = row(n[5], c, send, only, ext | kImm);
+  t[b + 0x06] = row(n[6], c, write, first, ext | kReth);
+  t[b + 0x07] = row(n[7], c, write, middle, ext);
+  t[b + 0x08] = row(n[8], c, write, last, ext);
+  t[b + 0x09] = row(n[9], c, write, last, ext | kImm);
+  t[b + 0x0A] = row(n[10], c, write, only, ext | kReth);
+  t[b + 0x0B] = row(n[11], c, write, only, ext | kReth | kImm);
 }
+
+// Those that RC and XRC share besides: what is answered, and the answers.
+constexpr void answered(std::array<OpcodeInfo, 256>& t, OpClass c, unsigned ext,
+                        const std::string_view (&n)[13]) {
+  using enum Operation;
+  using enum Place;
+  const unsigned b = static_cast<unsigned>(c);
+  t[b + 0x0C] = row(n[0], c, read_request, only, ext | kReth);
+  t[b + 0x0D] = row(n[1], c, read_response, first, kAeth | kPayload);
+  t[b + 0x0E] = row(n[2], c, read_response, middle, kPayload);
+  t[b + 0x0F] = row(n[3], c, read_response, last, kAeth | kPayload);
+  t[b + 0x10] = row(n[4], c, read_response, only, kAeth | kPayload);
+  t[b + 0x11] = row(n[5], c, acknowledge, only, kAeth);
+  t[b + 0x12] = row(n[6], c, atomic_acknowledge, only, kAeth | kAtomicAckEth);
+  t[b + 0x13] = row(n[7], c, compare_swap, only, ext | kAtomicEth);
+  t[b + 0x14] = row(n[8], c, fetch_add, only, ext | kAtomicEth);
+  t[b + 0x16] = row(n[9], c, send, last, ext | kPayload | kIeth);
+  t[b + 0x17] = row(n[10], c, send, only, ext | kPayload | kIeth);
+  t[b + 0x1C] = row(n[11], c, flush, only, ext | kFeth | kReth);
+  t[b + 0x1D] = row(n[12], c, atomic_write, only, ext | kReth | kPayload);
+}
+
+// The names of a class, from its own.
+#define WEFT_MESSAGE_NAMES(c)                                                              \
+  {                                                                                        \
+    c " SEND First", c " SEND Middle", c " SEND Last", c " SEND Last with Immediate",      \
+        c " SEND Only", c " SEND Only with Immediate", c " RDMA WRITE First",              \
+        c " RDMA WRITE Middle", c " RDMA WRITE Last", c " RDMA WRITE Last with Immediate", \
+        c " RDMA WRITE Only", c " RDMA WRITE Only with Immediate"                          \
+  }
+#define WEFT_ANSWERED_NAMES(c)                                                                \
+  {                                                                                           \
+    c " RDMA READ Request", c " RDMA READ Response First", c " RDMA READ Response Middle",    \
+        c " RDMA READ Response Last", c " RDMA READ Response Only", c " Acknowledge",         \
+        c " ATOMIC Acknowledge", c " CmpSwap", c " FetchAdd", c " SEND Last with Invalidate", \
+        c " SEND Only with Invalidate", c " FLUSH", c " ATOMIC WRITE"                         \
+  }
 
 constexpr std::array<OpcodeInfo, 256> make_table() {
   using enum Operation;
   using enum Place;
   std::array<OpcodeInfo, 256> t{};
-  messages(t, OpClass::rc,
-           {"RC SEND First", "RC SEND Middle", "RC SEND Last", "RC SEND Last with Immediate",
-            "RC SEND Only", "RC SEND Only with Immediate", "RC RDMA WRITE First",
-            "RC RDMA WRITE Middle", "RC RDMA WRITE Last", "RC RDMA WRITE Last with Immediate",
-            "RC RDMA WRITE Only", "RC RDMA WRITE Only with Immediate"});
-  messages(t, OpClass::uc,
-           {"UC SEND First", "UC SEND Middle", "UC SEND Last", "UC SEND Last with Immediate",
-            "UC SEND Only", "UC SEND Only with Immediate", "UC RDMA WRITE First",
-            "UC RDMA WRITE Middle", "UC RDMA WRITE Last", "UC RDMA WRITE Last with Immediate",
-            "UC RDMA WRITE Only", "UC RDMA WRITE Only with Immediate"});
-  const OpClass rc = OpClass::rc;
-  t[0x0C] = row("RC RDMA READ Request", rc, read_request, only, kReth);
-  t[0x0D] = row("RC RDMA READ Response First", rc, read_response, first, kAeth | kPayload);
-  t[0x0E] = row("RC RDMA READ Response Middle", rc, read_response, middle, kPayload);
-  t[0x0F] = row("RC RDMA READ Response Last", rc, read_response, last, kAeth | kPayload);
-  t[0x10] = row("RC RDMA READ Response Only", rc, read_response, only, kAeth | kPayload);
-  t[0x11] = row("RC Acknowledge", rc, acknowledge, only, kAeth);
-  t[0x12] = row("RC ATOMIC Acknowledge", rc, atomic_acknowledge, only, kAeth | kAtomicAckEth);
-  t[0x13] = row("RC CmpSwap", rc, compare_swap, only, kAtomicEth);
-  t[0x14] = row("RC FetchAdd", rc, fetch_add, only, kAtomicEth);
-  t[0x16] = row("RC SEND Last with Invalidate", rc, send, last, kPayload | kIeth);
-  t[0x17] = row("RC SEND Only with Invalidate", rc, send, only, kPayload | kIeth);
-  t[0x1C] = row("RC FLUSH", rc, flush, only, kFeth | kReth);
-  t[0x1D] = row("RC ATOMIC WRITE", rc, atomic_write, only, kReth | kPayload);
+  messages(t, OpClass::rc, 0, WEFT_MESSAGE_NAMES("RC"));
+  answered(t, OpClass::rc, 0, WEFT_ANSWERED_NAMES("RC"));
+  messages(t, OpClass::uc, 0, WEFT_MESSAGE_NAMES("UC"));
+  messages(t, OpClass::xrc, kXrceth, WEFT_MESSAGE_NAMES("XRC"));
+  answered(t, OpClass::xrc, kXrceth, WEFT_ANSWERED_NAMES("XRC"));
   t[0x64] = row("UD SEND Only", OpClass::ud, send, only, kPayload | kDeth);
   t[0x65] = row("UD SEND Only with Immediate", OpClass::ud, send, only, kPayload | kDeth | kImm);
   t[kCnp] = row("CNP", OpClass::cnp, cnp, only, kCnpPad);
   return t;
 }
+#undef WEFT_MESSAGE_NAMES
+#undef WEFT_ANSWERED_NAMES
 
 inline constexpr std::array<OpcodeInfo, 256> kTable = make_table();
 

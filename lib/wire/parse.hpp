@@ -33,7 +33,7 @@ struct Packet {
   uint16_t pkey = 0;
   QpNum dest_qpn;
   Psn psn;
-  const std::byte* headers = nullptr;  // the first extended header, behind the BTH
+  const std::byte* headers = nullptr;  // the first extended header behind BTH and XRCETH
   const std::byte* payload = nullptr;
   uint32_t payload_length = 0;          // pad excluded
   const IntBlock* telemetry = nullptr;  // what stood before the BTH, if anything did
@@ -42,6 +42,9 @@ struct Packet {
   // DETH come first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
   const Reth& reth() const {
     return *reinterpret_cast<const Reth*>(headers + (info->feth ? sizeof(Feth) : 0));
+  }
+  const Xrceth& xrceth() const {
+    return *reinterpret_cast<const Xrceth*>(headers - sizeof(Xrceth));
   }
   const Feth& feth() const { return *reinterpret_cast<const Feth*>(headers); }
   const Aeth& aeth() const { return *reinterpret_cast<const Aeth*>(headers); }
@@ -78,7 +81,7 @@ inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t traile
   out.pkey = bth.pkey;
   out.dest_qpn = QpNum{bth.dest_qpn};
   out.psn = Psn{bth.psn};
-  out.headers = bytes + kBthLength;
+  out.headers = bytes + kBthLength + (info.xrceth ? sizeof(Xrceth) : 0);
   out.payload = bytes + info.header_length;
   if (out.dest_qpn.value == 0) return ParseError::bad_dest_qpn;
   return ParseError::none;

@@ -29,7 +29,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (const Result<void> ok = congestion.apply(config); !ok) return ok.error();
   config.start = base::Clock::process().now();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
-  attributes.has_flush = true;
+  attributes.has_flush = attributes.has_xrc = true;
   std::shared_ptr<RoceContext> context(
       new RoceContext(std::move(opened->port), config,
                       {.single_thread = single_thread, .paces = config.congestion.has_value()},

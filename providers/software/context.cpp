@@ -54,13 +54,20 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
 }
 
 Result<Domain::Queues> Domain::queues_of(const QueuePairOptions& options) const {
-  auto* const send = dynamic_cast<Cq*>(options.send_cq.impl().get());
-  auto* const recv = dynamic_cast<Cq*>(options.recv_cq.impl().get());
-  if (send == nullptr || recv == nullptr || &send->driver() != &driver_ ||
-      &recv->driver() != &driver_)
+  const Queues queues{ring_of(options.send_cq), ring_of(options.recv_cq)};
+  const auto wrong = [&](const CompletionQueue& handle, const engine::CompletionQueue* ring) {
+    return ring == nullptr &&
+           (handle.impl() != nullptr || !is_xrc(options.type));  // those of XRC may lack one
+  };
+  if (wrong(options.send_cq, queues.send) || wrong(options.recv_cq, queues.recv))
     return Error{Code::invalid_argument,
                  "send_cq and recv_cq must be completion queues of the same open device"};
-  return Queues{&send->handle().ring, &recv->handle().ring};
+  return queues;
+}
+
+engine::CompletionQueue* Domain::ring_of(const CompletionQueue& handle) const noexcept {
+  auto* const cq = dynamic_cast<Cq*>(handle.impl().get());
+  return cq != nullptr && &cq->driver() == &driver_ ? &cq->handle().ring : nullptr;
 }
 
 Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,

@@ -34,6 +34,19 @@ class Cq final : public verbs::Cq {
   driver::CqHandle handle_;
 };
 
+class Xrc final : public verbs::Xrc {
+ public:
+  Xrc(Device device, const driver::Driver& driver, uint32_t id)
+      : device_(std::move(device)), driver_(driver), id_(id) {}
+  const driver::Driver& driver() const noexcept { return driver_; }
+  uint32_t id() const noexcept { return id_; }
+
+ private:
+  Device device_;  // kept alive
+  const driver::Driver& driver_;
+  const uint32_t id_;
+};
+
 class Domain : public verbs::Domain {
  public:
   Domain(Device device, driver::Driver& driver, uint32_t id)
@@ -50,6 +63,8 @@ class Domain : public verbs::Domain {
     engine::CompletionQueue* recv = nullptr;
   };
   Result<Queues> queues_of(const QueuePairOptions& options) const;
+  // nullptr: none, or one of another device.
+  engine::CompletionQueue* ring_of(const CompletionQueue& handle) const noexcept;
 
   Device device_;
   driver::Driver& driver_;
@@ -82,7 +97,7 @@ class Context : public verbs::Context {
   const bool single_thread_;
   DeviceAttributes attributes_;
   mutable driver::Driver driver_;
-  std::atomic<uint32_t> next_domain_{1};
+  std::atomic<uint32_t> next_domain_{1};  // of protection domains, and of XRC domains
 };
 
 }  // namespace weft::software

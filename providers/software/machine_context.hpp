@@ -17,8 +17,18 @@ template <class Machine>
 class MachineSrq final : public verbs::Srq {
  public:
   using Pool = std::unique_ptr<engine::SharedReceives>;
-  MachineSrq(Device device, driver::Driver& driver, Machine& machine, Pool pool)
-      : device_(std::move(device)), driver_(driver), machine_(machine), pool_(std::move(pool)) {}
+  MachineSrq(Device device, driver::Driver& driver, Machine& machine,
+             const SharedReceiveQueueOptions& options, Pool pool)
+      : device_(std::move(device)),
+        driver_(driver),
+        machine_(machine),
+        cq_(options.cq),
+        pool_(std::move(pool)) {}
+  ~MachineSrq() override {
+    if (pool_->xrc_domain == 0 || driver_.forked()) return;
+    driver::Holder hold(driver_.lock());
+    machine_.withdraw(*pool_);
+  }
 
   uint32_t number() const noexcept override { return pool_->number; }
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
@@ -44,6 +54,7 @@ class MachineSrq final : public verbs::Srq {
   Device device_;
   driver::Driver& driver_;
   Machine& machine_;
+  const CompletionQueue cq_;  // kept alive
   const Pool pool_;
 };
 
@@ -58,6 +69,7 @@ class MachineQp final : public verbs::Qp {
         send_cq_(options.send_cq),
         recv_cq_(options.recv_cq),
         srq_(options.shared_receive_queue),
+        xrc_(options.xrc_domain),
         qp_(qp),
         number_(qp->number),
         type_(options.type) {}
@@ -136,6 +148,7 @@ class MachineQp final : public verbs::Qp {
   Machine& machine_;
   CompletionQueue send_cq_, recv_cq_;  // kept alive
   SharedReceiveQueue srq_;
+  XrcDomain xrc_;
   Pair* const qp_;
   const QpNum number_;
   const QpType type_;
@@ -153,6 +166,8 @@ class MachineDomain final : public Domain {
     if (!queues) return queues.error();
     const Result<engine::SharedReceives*> shared = shared_of(options);
     if (!shared) return shared.error();
+    const Result<uint32_t> xrc = xrc_of(options.xrc_domain);
+    if (!xrc) return xrc.error();
     const engine::QpConfig config{.type = options.type,
                                   .domain = id_,
                                   .send_cq = queues->send,
@@ -164,7 +179,8 @@ class MachineDomain final : public Domain {
                                   .max_inline = options.max_inline,
                                   .signal_all = options.signal_all,
                                   .congestion = options.congestion,
-                                  .shared = *shared};
+                                  .shared = *shared,
+                                  .xrc_domain = *xrc};
     driver::Holder hold(driver_.lock());
     const Result<Pair*> qp = machine_.create_qp(config);
     if (!qp) return qp.error();
@@ -190,11 +206,18 @@ class MachineDomain final : public Domain {
       const SharedReceiveQueueOptions& options) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     if constexpr (kHasPools) {
+      const Result<uint32_t> xrc = xrc_of(options.xrc_domain);
+      if (!xrc) return xrc.error();
+      engine::CompletionQueue* const cq = ring_of(options.cq);
+      if ((*xrc != 0) != (cq != nullptr) || (options.cq.impl() != nullptr && cq == nullptr))
+        return Error{Code::invalid_argument,
+                     "SharedReceiveQueueOptions::cq is for a queue with an xrc_domain, which needs "
+                     "one of the same open device"};
       driver::Holder hold(driver_.lock());
-      auto pool = machine_.create_shared_receives(id_, options);
+      auto pool = machine_.create_shared_receives(id_, options, {*xrc, cq});
       if (!pool) return pool.error();
       return std::shared_ptr<verbs::Srq>(
-          new MachineSrq<Machine>(device_, driver_, machine_, std::move(*pool)));
+          new MachineSrq<Machine>(device_, driver_, machine_, options, std::move(*pool)));
     } else {
       (void)options;
       return Error{Code::not_supported, "this provider has no shared receive queues"};
@@ -205,6 +228,14 @@ class MachineDomain final : public Domain {
   static constexpr bool kHasWindows = requires(Pair p) { p.sq; };
   static constexpr bool kHasPools = requires(Machine m) { m.create_shared_receives(0, {}); };
 
+  // The number of an XRC domain of this device; 0: none.
+  Result<uint32_t> xrc_of(const XrcDomain& handle) const {
+    if (!handle) return uint32_t{0};
+    const auto* const xrc = dynamic_cast<const Xrc*>(handle.impl().get());
+    if (xrc != nullptr && &xrc->driver() == &driver_) return xrc->id();
+    return Error{Code::invalid_argument, "xrc_domain must be of the same open device"};
+  }
+
   // The pool of a queue pair's shared receive queue, which must be of this domain: nullptr if it
   // has none. //= threat:A05
   Result<engine::SharedReceives*> shared_of(const QueuePairOptions& options) const {
@@ -213,11 +244,13 @@ class MachineDomain final : public Domain {
     if constexpr (kHasPools) {
       auto* const srq =
           dynamic_cast<MachineSrq<Machine>*>(options.shared_receive_queue.impl().get());
-      if (srq != nullptr && &srq->driver() == &driver_ && srq->pool().domain == id_)
+      if (srq != nullptr && &srq->driver() == &driver_ && srq->pool().domain == id_ &&
+          srq->pool().xrc_domain == 0)
         return &srq->pool();
     }
     return Error{Code::invalid_argument,
-                 "shared_receive_queue must be of the same protection domain as the queue pair"};
+                 "shared_receive_queue must be of the same protection domain as the queue pair, "
+                 "and of no XRC domain"};
   }
 
   Machine& machine_;

@@ -31,6 +31,7 @@ std::byte* emit_again(std::byte* at, const Packet& p, bool mig_req) {
   at = emit_bth(at,
                 {p.opcode, p.solicited, p.ack_request, p.pad, p.dest_qpn, p.psn, p.pkey, mig_req});
   const OpcodeInfo& i = *p.info;
+  if (i.xrceth) at = emit_xrceth(at, p.xrceth().srq);
   if (i.feth) at = emit_feth(at, p.feth().placement(), p.feth().selectivity());
   if (i.reth) at = emit_reth(at, p.reth().address, RKey{p.reth().rkey}, p.reth().length);
   if (i.aeth) at = emit_aeth(at, p.aeth().syndrome, p.aeth().msn);
@@ -62,9 +63,11 @@ void check_packet(const std::byte* bytes, uint32_t length, uint32_t trailer, uin
   expected[4] = std::byte{0};      // F, B, reserved
   expected[8] &= std::byte{0x80};  // A, reserved
   if (p.info->deth) expected[16] = std::byte{0};
+  if (p.info->xrceth) expected[kBthLength] = std::byte{0};
   if (p.info->feth) {  // of its 32 bits 4 + 2 mean something
-    expected[12] = expected[13] = expected[14] = std::byte{0};
-    expected[15] &= std::byte{0x3F};
+    std::byte* const feth = expected + kBthLength + (p.info->xrceth ? 4 : 0);
+    feth[0] = feth[1] = feth[2] = std::byte{0};
+    feth[3] &= std::byte{0x3F};
   }
   require(std::memcmp(again, expected, size) == 0, "emit(parse(x)) == x");
 }

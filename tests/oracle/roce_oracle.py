@@ -48,8 +48,14 @@ OPCODES.update({
     0x64: ("UD SEND Only", ["deth"], True),
     0x65: ("UD SEND Only with Immediate", ["deth", "imm"], True),
     0x81: ("CNP", ["cnp"], False)})
-HEADER_BYTES = {"feth": 4, "reth": 16, "aeth": 4, "atomic": 28, "atomic_ack": 8, "imm": 4,
-                "ieth": 4, "deth": 8, "cnp": 16}
+# XRC: the same as RC, with the number of a shared receive queue in each request (IBTA A14).
+for number in range(0x20):
+    if number in OPCODES:
+        title, headers, data = OPCODES[number]
+        answers = "Response" in title or "Acknowledge" in title
+        OPCODES[0xA0 + number] = ("X" + title, ([] if answers else ["xrceth"]) + headers, data)
+HEADER_BYTES = {"xrceth": 4, "feth": 4, "reth": 16, "aeth": 4, "atomic": 28, "atomic_ack": 8,
+                "imm": 4, "ieth": 4, "deth": 8, "cnp": 16}
 
 
 class Malformed(Exception):
@@ -186,6 +192,8 @@ def decode(packet, udp):
             expect(kind == 0 or "Acknowledge" in name, name + ": NAK in a response")
         if extension == "deth":
             expect(header[4] == 0, name + ": DETH reserved")
+        if extension == "xrceth":
+            expect(header[0] == 0, name + ": XRCETH reserved")
     return name
 
 

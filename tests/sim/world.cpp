@@ -104,18 +104,18 @@ void World::to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,
     rtr.dest_qpn = peer_qpn;
     rtr.rq_psn = expected;
   }
-  if (type == QpType::rc) {
+  if (type == QpType::rc || type == QpType::xrc_target) {
     rtr.max_dest_rd_atomic = o.max_dest_rd_atomic;
     rtr.min_rnr_timer = o.min_rnr_timer;
-    if (o.telemetry) rtr.telemetry = true;
   }
+  if (e.qp().reliable() && o.telemetry) rtr.telemetry = true;
   must(engine.modify_qp(e.qp(), init));
   must(engine.modify_qp(e.qp(), rtr));
 }
 
 void World::to_rts(Endpoint& e, Psn first, const ConnectOptions& o) {
   QueuePairAttributes rts{.state = QpState::rts, .sq_psn = first};
-  if (e.qp().type == QpType::rc) {
+  if (e.qp().type == QpType::rc || e.qp().type == QpType::xrc_initiator) {
     rts.max_rd_atomic = o.max_rd_atomic;
     rts.timeout = o.timeout;
     rts.retry_count = o.retry_count;

@@ -74,7 +74,7 @@ struct ConnectOptions {
   uint8_t rnr_retry = 7;
   Access access = Access::all;
   uint32_t qkey = 0x11223344;  // UD, both ends
-  bool telemetry = false;      // RC: both ends agreed to it
+  bool telemetry = false;      // RC, XRC: both ends agreed to it
 };
 
 class Endpoint {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// lib/engine/qp_attributes: the 7 x 7 x 3 matrix of transitions, written here as text in another
+// lib/engine/qp_attributes: the 7 x 7 x 5 matrix of transitions, written here as text in another
 // form than the table's; each needed attribute left out, each other one added; the range of every
 // value; and that messages name the attribute and the way out.
 #include <map>
@@ -29,7 +29,8 @@ using weft::engine::requirement;
 namespace {
 
 constexpr ModifyLimits kLimits = {.max_mtu = 4096, .max_rd_atomic = 16};
-const std::vector<QpType> kTypes = {QpType::rc, QpType::uc, QpType::ud};
+const std::vector<QpType> kTypes = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_initiator,
+                                    QpType::xrc_target};
 const std::vector<QpState> kStates = {QpState::reset, QpState::init, QpState::rtr, QpState::rts,
                                       QpState::sqd,   QpState::sqe,  QpState::err};
 
@@ -125,10 +126,19 @@ const Names kOptional = {
       {QpType::ud, "pkey_index qkey"}}},
 };
 
+// XRC: RC without what is the other end's.
+bool of_other_end(QpType type, const std::string& name) {
+  const std::string answers = " max_dest_rd_atomic min_rnr_timer ",
+                    asks = " timeout retry_count rnr_retry max_rd_atomic ";
+  return (type == QpType::xrc_initiator ? answers : asks).find(" " + name + " ") !=
+         std::string::npos;
+}
+
 // Whether `name` is one of the words that the rules list for a transition.
 bool lists(const Names& names, QpState from, QpState to, QpType type, const std::string& name) {
   const auto found = names.find({from, to});
   if (found == names.end()) return false;
+  if (is_xrc(type)) return !of_other_end(type, name) && lists(names, from, to, QpType::rc, name);
   return (" " + found->second.at(type) + " ").find(" " + name + " ") != std::string::npos;
 }
 
@@ -187,7 +197,8 @@ TEST_CASE("roce:C-STATE-57 exactly the listed attributes are allowed") {
 
 TEST_CASE("roce:C-STATE-58 current_state only where the table has it, and only when it is true") {
   for_each_legal([](QpType type, QpState from, QpState to, Attribute required, Attribute) {
-    const bool allowed = to == QpState::rts && (from != QpState::sqe || type != QpType::rc);
+    const bool allowed =
+        to == QpState::rts && (from != QpState::sqe || type == QpType::uc || type == QpType::ud);
     for (const QpState claimed : kStates) {
       QueuePairAttributes change = change_to(to, required);
       change.current_state = claimed;

@@ -124,6 +124,7 @@ Bytes make_packet(const Setup& s, uint8_t opcode, uint32_t payload, uint16_t ip_
   const wire::BthFields bth{
       .opcode = opcode, .pad = static_cast<uint8_t>(pad), .dest = QpNum{0x11}, .psn = Psn{opcode}};
   std::byte* at = wire::emit_bth(bytes.data(), bth);
+  if (info.xrceth) at = wire::emit_xrceth(at, 0x00FEDCBA);
   if (info.feth) at = wire::emit_feth(at, wire::kPlaceVisible, wire::kSelectRange);
   if (info.reth)
     at = wire::emit_reth(at, 0x1000, RKey{7},
@@ -195,7 +196,7 @@ void check_capture(const std::string& file, int frames) {
   CHECK(status == 0);
 }
 
-constexpr int kFrames = 40 * 3 * 2;  // every opcode, three rounds, sent and received
+constexpr int kFrames = 65 * 3 * 2;  // every opcode, three rounds, sent and received
 
 }  // namespace
 

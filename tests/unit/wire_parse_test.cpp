@@ -111,6 +111,34 @@ TEST_CASE("payload or pad where the opcode has none is refused C-HDR-3") {
   }
 }
 
+TEST_CASE("XRCETH comes before all other extended headers C-HDR-6") {
+  for (const RcOpcode opcode : {kRcSendOnly, kRcWriteOnlyImm, kRcCompareSwap, kRcFlush}) {
+    const uint8_t xrc = in_class(OpClass::xrc, opcode);
+    const OpcodeInfo& info = opcode_info(xrc);
+    std::vector<uint8_t> bytes = make(xrc, 0);
+    auto* at = reinterpret_cast<std::byte*>(bytes.data()) + kBthLength;
+    at = emit_xrceth(at, 0xAB123456);  // 24 bits of it
+    if (info.feth) at = emit_feth(at, 3, 1);
+    if (info.reth) at = emit_reth(at, 0x1122334455667788, RKey{9}, 77);
+    if (info.atomic_eth) at = emit_atomic_eth(at, 0x8877665544332211, RKey{9}, 5, 6);
+    if (info.imm) emit_imm(at, 0xCAFE);
+    CHECK(bytes[12] == 0);
+    CHECK(bytes[13] == 0x12);
+    CHECK(bytes[15] == 0x56);
+    bytes[12] = 0xFF;  // reserved
+    Packet p;
+    const Exact packet(bytes);
+    REQUIRE(packet.parse(p) == ParseError::none);
+    CHECK(p.xrceth().srq == 0x123456);
+    if (info.feth) CHECK(p.feth().placement() == 3);
+    if (info.reth) CHECK(p.reth().address == 0x1122334455667788);
+    if (info.reth) CHECK(p.reth().length == 77);
+    if (info.atomic_eth) CHECK(p.atomic_eth().compare == 6);
+    if (info.imm) CHECK(p.imm_or_key() == 0xCAFE);
+    CHECK(p.payload == packet.bytes.get() + info.header_length);
+  }
+}
+
 TEST_CASE("destination queue pair 0 is refused, 1 and the multicast one are not C-HDR-10") {
   Packet p;
   for (uint32_t qpn : {0u, 1u, 0xFFFFFFu}) {

@@ -93,7 +93,7 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   return complete;
 }
 
-Status status_of(uint8_t syndrome) noexcept {  //= roce:C-NAK-43
+Status status_of(uint8_t syndrome, bool xrc) noexcept {  //= roce:C-NAK-43
   switch (syndrome) {
     case wire::kNakInvalidRequest:
       return Status::remote_invalid_request;
@@ -101,6 +101,8 @@ Status status_of(uint8_t syndrome) noexcept {  //= roce:C-NAK-43
       return Status::remote_access_error;
     case wire::kNakRemoteOperation:
       return Status::remote_operation_error;
+    case wire::kNakInvalidRd:
+      return xrc ? Status::remote_invalid_request : Status::bad_response;
     default:
       return Status::bad_response;  //= roce:C-NAK-41
   }
@@ -134,7 +136,7 @@ void on_acknowledge(Engine& engine, QueuePair& qp, const wire::Packet& packet, u
   engine.count(Count::rx_naks);
   if (syndrome == wire::kNakSequence) return on_loss(engine, qp, now);  //= roce:C-NAK-37
   if (kind != wire::kSyndromeNak) return engine.count(Count::rx_bad_response);
-  fail_request(engine, qp, status_of(syndrome), syndrome);  //= roce:C-NAK-45
+  fail_request(engine, qp, status_of(syndrome, is_xrc(qp.type)), syndrome);  //= roce:C-NAK-45
 }
 
 // The payload of a response at offset `offset` of the READ at the head.
@@ -181,7 +183,7 @@ void on_read_response(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 // What asked for an effect is told that it is there.
 void on_effect_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, uint64_t psn,
                         Instant now) noexcept {
-  if (packet.opcode != wire::kRcReadResponseOnly || packet.payload_length != 0) {
+  if (packet.info->place != wire::Place::only || packet.payload_length != 0) {
     engine.count(Count::rx_bad_response);
     return fail_request(engine, qp, Status::bad_response, 0);
   }

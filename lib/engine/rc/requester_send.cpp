@@ -50,6 +50,21 @@ bool asks_for_ack(QueuePair& qp, const SendEntry& entry) noexcept {
   return wanted;
 }
 
+// The headers that all requests have which are answered; `more`: bytes of payload that are written
+// as a header.
+std::byte* start_request(QueuePair& qp, const SendEntry& entry, wire::RcOpcode rc, uint32_t more,
+                         FrameBuilder& out) noexcept {
+  const uint8_t opcode = wire::in_class(qp.service, rc);
+  const wire::OpcodeInfo& info = wire::opcode_info(opcode);
+  std::byte* const at =
+      wire::emit_bth(out.start(qp.path, info.header_length + more, 0),
+                     {.opcode = opcode,
+                      .ack_request = true,
+                      .dest = qp.peer,
+                      .psn = Psn{static_cast<uint32_t>(qp.req.next) & Psn::kMask}});
+  return info.xrceth ? wire::emit_xrceth(at, entry.srq) : at;
+}
+
 // One READ request for the rest of the chunk at the cursor. Long READs are split into chunks, so
 // that fewer than 2^23 PSNs are outstanding and the window bounds the responses. //= roce:C-PSN-22
 void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
@@ -58,11 +73,7 @@ void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out)
   const uint64_t end = std::min<uint64_t>((index | (req.read_chunk - 1)) + 1, entry.packets);
   const uint64_t offset = index << qp.mtu_shift;
   const uint64_t until = std::min<uint64_t>(end << qp.mtu_shift, entry.length);
-  std::byte* at = out.start(qp.path, wire::opcode_info(wire::kRcReadRequest).header_length, 0);
-  at = wire::emit_bth(at, {.opcode = wire::kRcReadRequest,
-                           .ack_request = true,
-                           .dest = qp.peer,
-                           .psn = Psn{static_cast<uint32_t>(req.next) & Psn::kMask}});
+  std::byte* const at = start_request(qp, entry, wire::kRcReadRequest, 0, out);
   //= roce:C-RETRY-51 after a rewind the address and length are those of the missing part
   wire::emit_reth(at, entry.remote_address + offset, RKey{entry.rkey},
                   static_cast<uint32_t>(until - offset));
@@ -74,12 +85,8 @@ void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out)
 void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
   Requester& req = qp.req;
   const bool swap = entry.opcode == Opcode::compare_swap;
-  const uint8_t opcode = swap ? wire::kRcCompareSwap : wire::kRcFetchAdd;
-  std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
-  at = wire::emit_bth(at, {.opcode = opcode,
-                           .ack_request = true,
-                           .dest = qp.peer,
-                           .psn = Psn{static_cast<uint32_t>(req.next) & Psn::kMask}});
+  const wire::RcOpcode opcode = swap ? wire::kRcCompareSwap : wire::kRcFetchAdd;
+  std::byte* const at = start_request(qp, entry, opcode, 0, out);
   wire::emit_atomic_eth(at, entry.remote_address, RKey{entry.rkey},
                         swap ? entry.swap : entry.compare_add, swap ? entry.compare_add : 0);
   out.finish();
@@ -91,13 +98,8 @@ void send_atomic_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& ou
 void send_effect_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
   Requester& req = qp.req;
   const bool flush = entry.opcode == Opcode::flush;
-  const uint8_t opcode = flush ? wire::kRcFlush : wire::kRcAtomicWrite;
-  const uint32_t payload = flush ? 0 : 8;
-  std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length + payload, 0);
-  at = wire::emit_bth(at, {.opcode = opcode,
-                           .ack_request = true,
-                           .dest = qp.peer,
-                           .psn = Psn{static_cast<uint32_t>(req.next) & Psn::kMask}});
+  const wire::RcOpcode opcode = flush ? wire::kRcFlush : wire::kRcAtomicWrite;
+  std::byte* at = start_request(qp, entry, opcode, flush ? 0 : 8, out);
   const Flush& what = entry.flush;
   if (flush) {
     const uint32_t placement =
@@ -124,7 +126,7 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   } else if (entry.effect()) {
     send_effect_request(qp, entry, out);
   } else {
-    const MessagePacket how{wire::OpClass::rc, asks_for_ack(qp, entry), true};
+    const MessagePacket how{qp.service, asks_for_ack(qp, entry), true};
     const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
     if (!send_message_packet(engine, qp, entry, how, out)) return false;
     const auto payload = static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));

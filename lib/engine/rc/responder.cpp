@@ -12,6 +12,8 @@ namespace {
 
 Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                 const Frame& frame) noexcept {
+  if (packet.info->xrceth && !adopt_pool(engine, qp, packet.xrceth().srq))
+    return Verdict::nak(wire::kNakInvalidRd);
   if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
     return Verdict::nak(wire::kNakInvalidRequest);  //= roce:C-NAK-38
   uint8_t syndrome = 0;
@@ -46,7 +48,8 @@ void queue_nak(Engine& engine, QueuePair& qp, uint8_t syndrome) noexcept {
 // A fatal NAK: the receive in use fails with its own status, the rest is flushed, the queue pair's
 // owner is told (//= roce:C-NAK-43).
 void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
-  const bool access = verdict.syndrome == wire::kNakRemoteAccess;
+  const bool access =
+      verdict.syndrome == wire::kNakRemoteAccess || verdict.syndrome == wire::kNakInvalidRd;
   engine.count(access ? Count::access_errors : Count::request_errors);
   if (verdict.receive_status != Status::success && !qp.rq.empty())
     complete_receive(engine, qp, verdict.receive_status, 0, nullptr);

@@ -24,16 +24,16 @@ uint8_t credit_code(uint32_t free) noexcept {
 
 uint8_t ack_syndrome(Engine& engine, QueuePair& qp) noexcept {
   //= roce:C-OPS-92 nobody knows whose a shared receive will be
-  if (!engine.config().credits || qp.shared != nullptr)
-    return wire::kSyndromeAck | wire::kCreditUnlimited;
+  if (!engine.config().credits || qp.shares()) return wire::kSyndromeAck | wire::kCreditUnlimited;
   // A receive that a half-arrived SEND occupies is not free; its message is not in the MSN yet.
   qp.res.advertised = credit_code(qp.rq.size());
   return wire::kSyndromeAck | qp.res.advertised;
 }
 
 void emit_ack(QueuePair& qp, FrameBuilder& out, Psn psn, uint8_t syndrome) noexcept {
-  std::byte* at = out.start(qp.path, wire::opcode_info(wire::kRcAcknowledge).header_length, 0);
-  at = wire::emit_bth(at, {.opcode = wire::kRcAcknowledge, .dest = qp.peer, .psn = psn});
+  const uint8_t opcode = wire::in_class(qp.service, wire::kRcAcknowledge);
+  std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
+  at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = psn});
   wire::emit_aeth(at, syndrome, qp.res.msn);
   if (qp.telemetry) out.put_telemetry(*qp.res.echo);
   out.finish();
@@ -41,7 +41,7 @@ void emit_ack(QueuePair& qp, FrameBuilder& out, Psn psn, uint8_t syndrome) noexc
 
 void emit_atomic_result(Engine& engine, QueuePair& qp, const Resource& r,
                         FrameBuilder& out) noexcept {
-  const uint8_t opcode = wire::kRcAtomicAcknowledge;
+  const uint8_t opcode = wire::in_class(qp.service, wire::kRcAtomicAcknowledge);
   std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
   at = wire::emit_bth(at, {.opcode = opcode, .dest = qp.peer, .psn = r.reply_psn});
   at = wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
@@ -49,7 +49,7 @@ void emit_atomic_result(Engine& engine, QueuePair& qp, const Resource& r,
   out.finish();
 }
 
-uint8_t response_opcode(bool first, bool last) noexcept {
+wire::RcOpcode response_opcode(bool first, bool last) noexcept {
   if (first) return last ? wire::kRcReadResponseOnly : wire::kRcReadResponseFirst;
   return last ? wire::kRcReadResponseLast : wire::kRcReadResponseMiddle;
 }
@@ -59,12 +59,12 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
                         Instant now) noexcept {
   const uint32_t length = std::min(r.reply_length - r.reply_sent, qp.mtu());
   const bool first = r.reply_sent == 0, last = r.reply_sent + length == r.reply_length;
-  const uint8_t opcode = response_opcode(first, last);
+  const uint8_t opcode = wire::in_class(qp.service, response_opcode(first, last));
   const wire::OpcodeInfo& info = wire::opcode_info(opcode);
   std::byte* where = nullptr;
   if (length != 0 &&
-      engine.keys().check(r.rkey, qp.visitor(), r.reply_address + r.reply_sent, length,
-                          Access::remote_read, &where) != memory::Verdict::ok)
+      engine.keys().check(r.rkey, {r.domain, qp.number.value}, r.reply_address + r.reply_sent,
+                          length, Access::remote_read, &where) != memory::Verdict::ok)
     return false;
   std::byte* at = out.start(qp.path, info.header_length, length);
   at = wire::emit_bth(at, {.opcode = opcode,

@@ -172,6 +172,7 @@ uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) 
   r->packets = std::max<uint32_t>(
       1, static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift));
   r->rkey = reth.rkey;
+  r->domain = qp.domain;
   r->msn = qp.res.msn;
   r->address = r->reply_address = reth.address;
   r->length = r->reply_length = length;
