@@ -29,6 +29,11 @@ class Cq final : public verbs::Cq {
   void forget_datagrams(QpNum number);
 
   ibv_cq* raw() const noexcept { return cq_.get(); }
+  // The device's queue behind a handle; nullptr if it is of another open device.
+  static ibv_cq* raw_of(const CompletionQueue& handle, const Context& context) noexcept {
+    const auto* const cq = dynamic_cast<const Cq*>(handle.impl().get());
+    return cq != nullptr && &cq->context() == &context ? cq->raw() : nullptr;
+  }
   const Context& context() const noexcept { return context_; }
 
  private:

@@ -194,6 +194,7 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
   const bool is_rxe = device.vendor_id == kVendorOfRxe;
   UsablePort usable{{number, gid->index, static_cast<uint8_t>(is_rxe ? 6 : 7)},
                     describe(context, device, port, gid->gid)};
+  usable.attributes.has_xrc = (device.device_cap_flags & IBV_DEVICE_XRC) != 0;
   usable.attributes.max_inline = most_inline(library, context);
   return usable;
 }

@@ -11,6 +11,7 @@
 #include "lib/base/clock.hpp"
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/xrc.hpp"
 
 namespace weft::ibverbs {
 
@@ -49,7 +50,7 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       return of_qp(EventType::last_wqe_reached);
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-      return AsyncEvent{EventType::srq_limit_reached, {}, event.element.srq->handle};
+      return AsyncEvent{EventType::srq_limit_reached, {}, number_of(event.element.srq)};
     case IBV_EVENT_CQ_ERR:
       return AsyncEvent{EventType::cq_error, {}, 0};
     case IBV_EVENT_PORT_ACTIVE:
@@ -90,6 +91,11 @@ Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
                                                       const CompletionQueueOptions& options) {
   if (forked()) return Error{Code::permission_denied, kForked};
   return Cq::create(device, *this, options);
+}
+
+Result<std::shared_ptr<verbs::Xrc>> Context::create_xrc(const Device& device) {
+  if (forked()) return Error{Code::permission_denied, kForked};
+  return Xrc::create(device, *this);
 }
 
 Instant Context::now() const noexcept { return base::Clock::process().now(); }

@@ -69,6 +69,8 @@ const char* Qp::objection(const SendRequest& r) const noexcept {
   uint32_t length = 0;
   if (const char* const reason = engine::objection(r, limits, length)) return reason;
   if (options_.type == QpType::ud) return objection_of_ud(r, length, device.active_mtu);
+  if (options_.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
+    return "SendRequest::remote_srq has more than 24 bits";
   if (is_local(r.opcode)) return objection_to_local(r, *domain_);
   if (options_.type == QpType::uc &&
       (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
@@ -90,6 +92,7 @@ const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
     work.invalidate_rkey = r.invalidate.value;
   else
     work.imm_data = htonl(r.imm);
+  if (options_.type == QpType::xrc_initiator) work.qp_type.xrc.remote_srqn = r.remote_srq;
   if (options_.type == QpType::ud) {
     work.wr.ud.ah = domain_->address_handle(r.to->path());
     if (work.wr.ud.ah == nullptr)
@@ -117,6 +120,8 @@ bool Qp::takes_sends() const noexcept {
 
 PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
+  if (options_.type == QpType::xrc_target)
+    return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
   PostStatus status;
@@ -175,6 +180,9 @@ PostStatus Qp::bind(const SendRequest& r) noexcept {
 
 PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
+  if (is_xrc(options_.type))
+    return {Code::invalid_argument, 0,
+            "XRC queue pairs have no receive queue: post to a shared receive queue of the domain"};
   if (reached_.load(std::memory_order_relaxed) == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   if (options_.shared_receive_queue)

@@ -14,16 +14,11 @@
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/srq.hpp"
 #include "providers/ibverbs/translate.hpp"
+#include "providers/ibverbs/xrc.hpp"
 
 namespace weft::ibverbs {
 
 namespace {
-
-// The device's queue behind a handle; nullptr if it is of another open device.
-ibv_cq* queue_of(const CompletionQueue& handle, const Context& context) {
-  const auto* const cq = dynamic_cast<const Cq*>(handle.impl().get());
-  return cq != nullptr && &cq->context() == &context ? cq->raw() : nullptr;
-}
 
 Cq& receives_of(const QueuePairOptions& options) {
   return static_cast<Cq&>(*options.recv_cq.impl());
@@ -85,6 +80,22 @@ Change change_of(const QueuePairAttributes& c, const PortChoice& choice) {
   return change;
 }
 
+Result<void> check_xrc(const QueuePairOptions& options, const Context& context) {
+  if (is_xrc(options.type) && !context.attributes().has_xrc)
+    return Error{Code::not_supported, "device " + context.attributes().port +
+                                          " has no XRC queue pairs (IBV_DEVICE_XRC): use RC, or a "
+                                          "roce device"};
+  if (is_xrc(options.type) && options.shared_receive_queue)
+    return Error{Code::invalid_argument,
+                 "an XRC queue pair has no shared receive queue of its own: its peer's requests "
+                 "name one of the XRC domain"};
+  const bool named = Xrc::raw_of(options.xrc_domain, context) != nullptr;
+  if (named == (options.type == QpType::xrc_target) && named == bool(options.xrc_domain)) return {};
+  return Error{Code::invalid_argument,
+               "QueuePairOptions::xrc_domain is for queue pairs of type xrc_target, which need one "
+               "of the same open device: Device::xrc_domain()"};
+}
+
 Error refused(int error, const QueuePairAttributes& change, QpState from) {
   std::string what = "the device did not move the queue pair from " + std::string(name(from)) +
                      " to " + std::string(name(change.state.value_or(from)));
@@ -99,9 +110,10 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
                                               const QueuePairOptions& options) {
   const Context& context = domain->context();
   if (options.type == QpType::srd)  //= roce:C-OPS-93
-    return Error{Code::not_supported,
-                 "provider ibverbs has RC, UC and UD queue pairs: set QueuePairOptions::type to "
-                 "one of them, or open an srd device"};
+    return Error{
+        Code::not_supported,
+        "provider ibverbs has RC, UC, UD and XRC queue pairs: set QueuePairOptions::type to "
+        "one of them, or open an srd device"};
   if (!options.congestion.empty())
     return Error{
         Code::not_supported,
@@ -109,27 +121,38 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
         "it empty"};
   if (const Result<void> ok = base::check_queue_sizes(options, context.attributes()); !ok)
     return ok.error();
+  if (const Result<void> ok = check_xrc(options, context); !ok) return ok.error();
+  const Library& library = context.library();
+  if (options.type == QpType::xrc_target) {
+    Owned<ibv_qp> target =
+        own(create_xrc_target(context.raw(), Xrc::raw_of(options.xrc_domain, context)),
+            library.destroy_qp);
+    if (target == nullptr) return error_of(errno, "no XRC target");
+    return std::shared_ptr<verbs::Qp>(new Qp(std::move(domain), options, std::move(target)));
+  }
+  const bool initiator = options.type == QpType::xrc_initiator;
   ibv_qp_init_attr wanted{};
-  wanted.send_cq = queue_of(options.send_cq, context);
-  wanted.recv_cq = queue_of(options.recv_cq, context);
-  if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr)
+  wanted.send_cq = Cq::raw_of(options.send_cq, context);
+  wanted.recv_cq = initiator ? nullptr : Cq::raw_of(options.recv_cq, context);
+  if (wanted.send_cq == nullptr || (wanted.recv_cq == nullptr && !initiator))
     return Error{Code::invalid_argument,
                  "send_cq and recv_cq must be completion queues of the same open device"};
   if (options.shared_receive_queue) {
     const auto* const srq = dynamic_cast<Srq*>(options.shared_receive_queue.impl().get());
-    if (srq == nullptr || &srq->domain() != domain.get())
-      return Error{Code::invalid_argument,
-                   "shared_receive_queue must be of the same protection domain as the queue pair"};
+    if (srq == nullptr || &srq->domain() != domain.get() || srq->is_xrc())
+      return Error{
+          Code::invalid_argument,
+          "shared_receive_queue must be of the same protection domain as the queue pair, and "
+          "of no XRC domain"};
     wanted.srq = srq->raw();
   }
   wanted.qp_type = to_verbs(options.type);
   wanted.sq_sig_all = options.signal_all ? 1 : 0;
   wanted.cap.max_send_wr = options.max_send_wr;
-  wanted.cap.max_recv_wr = std::max(1u, options.max_recv_wr);
+  wanted.cap.max_recv_wr = initiator ? 0 : std::max(1u, options.max_recv_wr);
   wanted.cap.max_send_sge = std::max(1u, options.max_send_sge);
-  wanted.cap.max_recv_sge = std::max(1u, options.max_recv_sge);
+  wanted.cap.max_recv_sge = initiator ? 0 : std::max(1u, options.max_recv_sge);
   wanted.cap.max_inline_data = options.max_inline;
-  const Library& library = context.library();
   Owned<ibv_qp> qp = own(library.create_qp(domain->raw(), &wanted), library.destroy_qp);
   if (qp == nullptr)
     return error_of(errno, "no " + std::string(name(options.type)) + " queue pair");
@@ -164,6 +187,10 @@ Result<void> Qp::modify(const QueuePairAttributes& change) {
       engine::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
   if (!legal) return legal;
   Change translated = change_of(change, context().choice());
+  if (options_.type == QpType::xrc_target && from == QpState::rtr && change.state == QpState::rts) {
+    translated.attributes.timeout = 14;  // the kernel asks for it, though a target waits for nobody
+    translated.mask |= IBV_QP_TIMEOUT;
+  }
   const int error =
       context().library().modify_qp(qp_.get(), &translated.attributes, translated.mask);
   if (error != 0) return refused(error, change, from);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/post.hpp"
 
 namespace weft::ibverbs {
@@ -18,11 +19,28 @@ Result<std::shared_ptr<verbs::Srq>> Srq::create(std::shared_ptr<Domain> domain,
                                              std::to_string(limits.max_qp_wr) +
                                              " and max_recv_sge at most " +
                                              std::to_string(limits.max_sge)};
-  ibv_srq_init_attr wanted{};
-  wanted.attr.max_wr = options.max_recv_wr;
-  wanted.attr.max_sge = std::max(1u, options.max_recv_sge);
-  const Library& library = domain->context().library();
-  Owned<ibv_srq> srq = own(library.create_srq(domain->raw(), &wanted), library.destroy_srq);
+  const ibv_srq_attr sizes{options.max_recv_wr, std::max(1u, options.max_recv_sge), 0};
+  const Context& context = domain->context();
+  const Library& library = context.library();
+  Owned<ibv_srq> srq = own<ibv_srq>(nullptr, library.destroy_srq);
+  if (options.xrc_domain || options.cq.impl() != nullptr) {
+    ibv_srq_init_attr_ex wanted{};
+    wanted.attr = sizes;
+    wanted.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+                       IBV_SRQ_INIT_ATTR_CQ;
+    wanted.srq_type = IBV_SRQT_XRC;
+    wanted.pd = domain->raw();
+    wanted.xrcd = Xrc::raw_of(options.xrc_domain, context);
+    wanted.cq = Cq::raw_of(options.cq, context);
+    if (wanted.xrcd == nullptr || wanted.cq == nullptr)
+      return Error{Code::invalid_argument,
+                   "a shared receive queue of XRC needs SharedReceiveQueueOptions::xrc_domain and "
+                   "cq of the same open device"};
+    srq.reset(create_xrc_srq(context.raw(), wanted));
+  } else {
+    ibv_srq_init_attr wanted{nullptr, sizes};
+    srq.reset(library.create_srq(domain->raw(), &wanted));
+  }
   if (srq == nullptr) return error_of(errno, "no shared receive queue");
   return std::shared_ptr<verbs::Srq>(new Srq(std::move(domain), options, std::move(srq)));
 }

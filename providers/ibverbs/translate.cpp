@@ -18,6 +18,8 @@ unsigned picked(E set, E flag, unsigned bit) noexcept {
 }  // namespace
 
 ibv_qp_type to_verbs(QpType type) noexcept {
+  if (type == QpType::xrc_initiator) return IBV_QPT_XRC_SEND;
+  if (type == QpType::xrc_target) return IBV_QPT_XRC_RECV;
   if (type == QpType::ud) return IBV_QPT_UD;
   return type == QpType::uc ? IBV_QPT_UC : IBV_QPT_RC;
 }

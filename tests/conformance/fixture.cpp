@@ -245,8 +245,22 @@ QueuePairAttributes to_rts(const Walk& walk, Psn sq_psn) {
 
 namespace {
 
+// What `change` sets that is not the other end's business: the ends of XRC have half of RC each.
+QueuePairAttributes own_half(const QueuePair& qp, QueuePairAttributes change) {
+  if (qp.type() == QpType::xrc_initiator) {
+    change.max_dest_rd_atomic.reset();
+    change.min_rnr_timer.reset();
+  } else if (qp.type() == QpType::xrc_target) {
+    change.max_rd_atomic.reset();
+    change.timeout.reset();
+    change.retry_count.reset();
+    change.rnr_retry.reset();
+  }
+  return change;
+}
+
 void step(const QueuePair& qp, const QueuePairAttributes& change) {
-  const Result<void> done = qp.modify(change);
+  const Result<void> done = qp.modify(own_half(qp, change));
   if (!done) FAIL(done.error().message);
 }
 
