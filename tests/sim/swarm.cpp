@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "providers/port/middleware/fault_port.hpp"
+#include "tests/sim/swarm_unreliable.hpp"
 
 namespace weft::test {
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr Duration kSafety = Duration::from_ms(400);  // virtual time
 constexpr Duration kLiveness = Duration::from_s(30);
+constexpr Duration kSettle = Duration::from_ms(10);  // longer than a frame is ever late
 constexpr uint64_t kMaxEvents = 30'000'000;
 
 class Swarm final : public sim::EventHandler {
@@ -33,12 +35,22 @@ class Swarm final : public sim::EventHandler {
     uint32_t idle[2] = {};  // looks that found nothing
     bool posted_last[2] = {};
   };
+  // Two ends of UC or UD.
+  struct Couple {
+    std::unique_ptr<UnreliablePeer> peers[2];
+  };
   void add_station(uint32_t index);
+  void add_connections();
+  void add_couples();
   void open(size_t index);
   void close(Connection& connection);
   void step_until(bool (Swarm::*done)(), Duration limit, const char* what);
   bool posted_enough() { return traffic_.packets >= config_.packets; }
   bool all_idle();
+  bool never() { return false; }
+  void look_at_couple(Instant now, uint64_t argument);
+  void look_again(Instant now, uint64_t argument, bool happened, uint32_t& idle, Duration think);
+  void end_couples();
   void check_words();
   void check_pools();
 
@@ -48,7 +60,10 @@ class Swarm final : public sim::EventHandler {
   std::vector<Station*> stations_;
   std::vector<middleware::FaultPort*> faults_;
   std::vector<std::unique_ptr<Land>> lands_;
+  std::vector<std::unique_ptr<SwarmReceives>> shared_;  // of each station, for UC and UD
   std::vector<Connection> connections_;
+  std::vector<Couple> couples_;
+  std::vector<uint32_t> couple_idle_;
   Traffic traffic_;
   Phase phase_ = Phase::safety;
 };
@@ -68,16 +83,45 @@ Swarm::Swarm(uint64_t seed, bool hashed)
     lands_.push_back(std::make_unique<Land>());
     lands_[i]->lay_out(*stations_[i], (largest + 262'144) & ~7u, seed * 16 + i);
   }
+  add_connections();
+  add_couples();
+}
+
+void Swarm::add_connections() {
   for (const SwarmConnection& c : config_.connections) {
     Connection connection;
-    connection.peers[0] = std::make_unique<SwarmPeer>(c, *lands_[c.a], *lands_[c.b], random_.next(),
-                                                      config_.faulty, traffic_);
-    connection.peers[1] = std::make_unique<SwarmPeer>(c, *lands_[c.b], *lands_[c.a], random_.next(),
-                                                      config_.faulty, traffic_);
+    const QpType first = c.xrc ? QpType::xrc_initiator : QpType::rc;
+    const QpType second = c.xrc ? QpType::xrc_target : QpType::rc;
+    connection.peers[0] = std::make_unique<SwarmPeer>(c, first, *lands_[c.a], *lands_[c.b],
+                                                      random_.next(), config_.faulty, traffic_);
+    connection.peers[1] = std::make_unique<SwarmPeer>(c, second, *lands_[c.b], *lands_[c.a],
+                                                      random_.next(), config_.faulty, traffic_);
     connection.peers[0]->join(*connection.peers[1]);
     connection.peers[1]->join(*connection.peers[0]);
     connections_.push_back(std::move(connection));
   }
+}
+
+void Swarm::add_couples() {
+  uint32_t largest = 0;
+  for (const SwarmConnection& c : config_.unreliable) largest = std::max(largest, c.largest);
+  for (const std::unique_ptr<Land>& land : lands_) {
+    shared_.push_back(
+        std::make_unique<SwarmReceives>(*land, 32, largest + uint32_t{kNetworkHeaderLength}));
+    shared_.back()->share(land->station->engine());
+  }
+  for (const SwarmConnection& c : config_.unreliable) {
+    Couple couple;
+    for (size_t side = 0; side < 2; ++side)
+      couple.peers[side] = std::make_unique<UnreliablePeer>(
+          c, *lands_[side == 0 ? c.a : c.b], *lands_[side == 0 ? c.b : c.a], random_.next(),
+          !config_.faulty, traffic_);
+    couple.peers[0]->open(*couple.peers[1], c.shares ? shared_[c.a].get() : nullptr);
+    couple.peers[1]->open(*couple.peers[0], c.shares ? shared_[c.b].get() : nullptr);
+    world_.connect(couple.peers[0]->endpoint(), couple.peers[1]->endpoint(), c.connect);
+    couples_.push_back(std::move(couple));
+  }
+  couple_idle_.resize(2 * couples_.size());
 }
 
 void Swarm::add_station(uint32_t index) {
@@ -116,6 +160,7 @@ void Swarm::close(Connection& connection) {
 void Swarm::on_event(Instant now, uint64_t argument) {
   if (phase_ == Phase::over) return;
   const size_t index = argument / 2, side = argument % 2;
+  if (index >= connections_.size()) return look_at_couple(now, argument);
   Connection& connection = connections_[index];
   if (!connection.open && phase_ == Phase::safety && now >= connection.open_at) open(index);
   bool happened = false;
@@ -126,10 +171,22 @@ void Swarm::on_event(Instant now, uint64_t argument) {
     if (phase_ == Phase::liveness && !posted_last && !peer.broken()) posted_last = peer.post_last();
     if (connection.peers[0]->broken() || connection.peers[1]->broken()) close(connection);
   }
-  uint32_t& idle = connection.idle[side];
+  look_again(now, argument, happened, connection.idle[side], config_.connections[index].think);
+}
+
+void Swarm::look_at_couple(Instant now, uint64_t argument) {
+  const size_t index = argument / 2 - connections_.size(), side = argument % 2;
+  const bool happened = couples_[index].peers[side]->act(phase_ == Phase::safety);
+  look_again(now, argument, happened, couple_idle_[2 * index + side],
+             config_.unreliable[index].think);
+}
+
+// The longer nothing happens, the later.
+void Swarm::look_again(Instant now, uint64_t argument, bool happened, uint32_t& idle,
+                       Duration think) {
   idle = happened ? 0 : std::min(idle + 1, 6u);
-  const auto think = static_cast<uint64_t>(config_.connections[index].think.ps);
-  const uint64_t wait = (think / 2 + random_.below(think)) << idle;
+  const auto mean = static_cast<uint64_t>(think.ps);
+  const uint64_t wait = (mean / 2 + random_.below(mean)) << idle;
   world_.network().events().schedule(now + Duration::from_ps(static_cast<int64_t>(wait)), *this,
                                      argument);
 }
@@ -140,6 +197,8 @@ bool Swarm::all_idle() {
     for (size_t side = 0; side < 2; ++side)
       if (!c.posted_last[side] || !c.peers[side]->idle()) return false;
   }
+  for (const Couple& c : couples_)
+    if (!c.peers[0]->idle() || !c.peers[1]->idle()) return false;
   return true;
 }
 
@@ -163,17 +222,45 @@ void Swarm::run() {
     for (uint64_t side = 0; side < 2; ++side)
       world_.network().events().schedule(Instant{}, *this, 2 * i + side);
   }
+  for (uint64_t i = 2 * connections_.size(); i < 2 * (connections_.size() + couples_.size()); ++i)
+    world_.network().events().schedule(Instant{}, *this, i);
   step_until(&Swarm::posted_enough, kSafety, nullptr);
   phase_ = Phase::liveness;
   for (middleware::FaultPort* port : faults_) port->change({});
   step_until(&Swarm::all_idle, kLiveness, "work did not drain after the faults had stopped");
+  if (!couples_.empty()) step_until(&Swarm::never, kSettle, nullptr);
   for (Connection& connection : connections_)
     if (connection.open) close(connection);
+  end_couples();
   phase_ = Phase::over;
   expect(world_.run(kMaxEvents), "events go on for ever");
   expect(world_.network().pool().lent() == 0, "a frame was never given back");
   check_words();
   check_pools();
+}
+
+// What each promises by itself has been checked as it came; now the sums.
+void Swarm::end_couples() {
+  uint64_t missing = 0, again = 0, refused = 0, copies = 0;
+  for (const Couple& couple : couples_) {
+    for (const auto& peer : couple.peers) {
+      peer->close();
+      missing += peer->missing();
+      again += peer->again();
+      refused += peer->refused();
+    }
+  }
+  for (const std::unique_ptr<SwarmReceives>& receives : shared_) receives->check_end();
+  for (const middleware::FaultPort* port : faults_) copies += (*port)[middleware::Fault::dup];
+  expect(again <= copies, "more messages came twice than the network doubled packets");
+  if (config_.faulty) return;
+  uint64_t no_receive = 0, bad_qkey = 0;
+  for (const Station* station : stations_) {
+    no_receive += station->count(engine::Count::rx_no_receive);
+    bad_qkey += station->count(engine::Count::rx_bad_qkey);
+  }
+  expect(missing == no_receive, "a message was lost on a network that loses none");
+  expect(refused == bad_qkey, "a datagram with a wrong Q_Key was not counted");
 }
 
 void Swarm::check_words() {

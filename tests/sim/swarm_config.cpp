@@ -115,6 +115,24 @@ SwarmConnection draw_connection(Random& r, uint32_t stations) {
   return c;
 }
 
+SwarmConnection draw_unreliable(Random& r, uint32_t stations) {
+  SwarmConnection c;
+  c.a = between(r, 0, stations - 1);
+  c.b = (c.a + between(r, 1, stations - 1)) % stations;
+  c.qp.type = coin(r, 50) ? QpType::uc : QpType::ud;
+  c.connect.mtu = 256u << r.below(5);
+  c.connect.psn_a = Psn{coin(r, 40) ? 0xFFFF00 + between(r, 0, 255) : between(r, 0, 0xFFFFFF)};
+  c.connect.psn_b = Psn{between(r, 0, 0xFFFFFF)};
+  c.depth = around(r, 1, 64);
+  c.receives = around(r, 2, 64);
+  c.largest = c.qp.type == QpType::ud ? around(r, 64, 4096) : around(r, 64, 32768);
+  c.qp.max_send_wr = c.depth;
+  c.qp.max_recv_wr = c.receives;
+  c.think = Duration::from_ns(around(r, 500, 20'000));
+  c.shares = coin(r, 40);
+  return c;
+}
+
 }  // namespace
 
 SwarmConfig draw_swarm(uint64_t seed) {
@@ -148,6 +166,9 @@ SwarmConfig draw_swarm(uint64_t seed) {
     c.connections.back().connect.timeout = 12;
     c.connections.back().connect.retry_count = 7;
   }
+  for (SwarmConnection& connection : c.connections) connection.xrc = coin(r, 30);
+  for (uint32_t i = between(r, 0, 4); i > 0; --i)
+    c.unreliable.push_back(draw_unreliable(r, stations));
   return c;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one seed of the swarm is: machines, cables, faults, connections and what they do, all drawn
-// from the seed. Each kind of fault is on or off by its own coin, so that a fault is also seen
-// alone.
+// What one seed of the swarm is: machines, cables, faults, connections of all services and what
+// they do, all drawn from the seed. Each kind of fault is on or off by its own coin, so that a
+// fault is also seen alone.
 #pragma once
 
 #include <vector>
@@ -22,6 +22,8 @@ struct SwarmConnection {
   uint32_t weights[8] = {};               // of the opcodes
   uint32_t unsignaled_ppm = 0;
   uint32_t bad_ppm = 0;  // requests that must fail
+  bool xrc = false;      // a is an initiator, b a target; else `qp` says the service
+  bool shares = false;   // UC, UD: both ends take receives from pools of their stations
 };
 
 struct SwarmConfig {
@@ -29,9 +31,10 @@ struct SwarmConfig {
   std::vector<StationOptions> stations;
   std::vector<middleware::FaultOptions> faults;  // one per station
   std::vector<sim::LinkOptions> cables;          // one per pair of stations
-  std::vector<SwarmConnection> connections;
-  uint64_t packets = 0;  // to be posted, about
-  bool faulty = false;   // any fault at all
+  std::vector<SwarmConnection> connections;      // RC, XRC
+  std::vector<SwarmConnection> unreliable;       // UC, UD
+  uint64_t packets = 0;                          // to be posted, about
+  bool faulty = false;                           // any fault at all
 };
 
 SwarmConfig draw_swarm(uint64_t seed);

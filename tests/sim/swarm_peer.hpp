@@ -57,6 +57,7 @@ class SlotPool {
   // The guards must be whole.
   void give(Slot* slot);
   void give_all();
+  uint32_t size() const { return static_cast<uint32_t>(slots_.size()); }
 
  private:
   std::vector<Slot> slots_;
@@ -73,8 +74,9 @@ struct Traffic {
 
 class SwarmPeer {
  public:
-  SwarmPeer(const SwarmConnection& config, Land& home, Land& there, uint64_t seed, bool faulty,
-            Traffic& traffic);
+  // `type`: RC, or the end of XRC that this is.
+  SwarmPeer(const SwarmConnection& config, QpType type, Land& home, Land& there, uint64_t seed,
+            bool faulty, Traffic& traffic);
 
   void join(SwarmPeer& other) { other_ = &other; }
   Endpoint& endpoint() { return *endpoint_; }
@@ -82,8 +84,8 @@ class SwarmPeer {
   // One look at the queues; posts if `posting`. Throws Violation. Returns whether anything
   // happened.
   bool act(bool posting);
-  // Posts one signaled request; false if there is no room yet.
-  bool post_last() { return post_request(true); }
+  // Posts one signaled request; false if there is no room yet. An XRC target has nothing to post.
+  bool post_last() { return !asks() || post_request(true); }
   bool broken() const { return broken_; }
   bool idle() const { return requests_.empty(); }
   // Moves the queue pair to ERR: all that is posted must be flushed now.
@@ -126,6 +128,9 @@ class SwarmPeer {
     bool bad;
   };
 
+  static constexpr uint32_t kXrcDomain = 1;  // one for all targets of a station
+  bool asks() const { return type_ != QpType::xrc_target; }
+  bool answers() const { return type_ != QpType::xrc_initiator; }
   bool poll_sent();
   bool poll_received();
   void on_sent(const Completion& c);
@@ -146,6 +151,7 @@ class SwarmPeer {
   std::span<const Sge> cut(std::byte* at, uint32_t size, bool inlined);
 
   const SwarmConnection& config_;
+  const QpType type_;
   Land& home_;
   Land& there_;
   base::Random random_;
@@ -153,8 +159,9 @@ class SwarmPeer {
   Traffic& traffic_;
   SwarmPeer* other_ = nullptr;
   std::optional<Endpoint> endpoint_;
-  SlotPool write_slots_;  // in the other's memory
-  SlotPool local_slots_;  // for READs and atomics
+  std::unique_ptr<engine::SharedReceives> pool_;  // of an XRC target
+  SlotPool write_slots_;                          // in the other's memory
+  SlotPool local_slots_;                          // for READs and atomics
   SlotPool receive_slots_;
   std::deque<Request> requests_;
   std::vector<Request> leftovers_;  // failed

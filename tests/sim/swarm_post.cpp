@@ -35,7 +35,8 @@ uint32_t SwarmPeer::draw_size() {
 }
 
 void SwarmPeer::post_receives() {
-  while (!endpoint_->qp().rq.full()) {
+  if (!answers()) return;
+  while (!(pool_ ? pool_->ring : endpoint_->qp().rq).full()) {
     Slot* const slot = receive_slots_.take();
     if (slot == nullptr) return;
     const size_t shift = random_.below(64);
@@ -43,7 +44,10 @@ void SwarmPeer::post_receives() {
                         {slot->at(shift + config_.largest / 2),
                          config_.largest - config_.largest / 2, LKey{home_.station->key()}}};
     receives_.push_back({next_receive_++, slot, shift, config_.largest});
-    expect(bool(endpoint_->recv({receives_.back().id, sges})), "a receive was refused");
+    const RecvRequest receive{receives_.back().id, sges};
+    const bool ok = pool_ ? bool(home_.station->engine().post_recv(*pool_, {&receive, 1}))
+                          : bool(endpoint_->recv(receive));
+    expect(ok, "a receive was refused");
     if (random_.below(4) == 0) return;  // not always all at once
   }
 }
@@ -65,7 +69,7 @@ std::span<const Sge> SwarmPeer::cut(std::byte* at, uint32_t size, bool inlined) 
 }
 
 bool SwarmPeer::post_request(bool last) {
-  if (requests_.size() >= config_.depth || endpoint_->qp().sq.full()) return false;
+  if (!asks() || requests_.size() >= config_.depth || endpoint_->qp().sq.full()) return false;
   Request r;
   SendRequest wr;
   wr.flags = SendFlags::none;
@@ -96,6 +100,7 @@ bool SwarmPeer::post_request(bool last) {
 
 bool SwarmPeer::prepare(Request& r, SendRequest& wr) {
   wr.rkey = RKey{there_.station->key()};
+  if (other_->pool_) wr.remote_srq = other_->pool_->number;
   if (r.opcode == Opcode::compare_swap || r.opcode == Opcode::fetch_add) {
     r.slot = local_slots_.take();
     if (r.slot == nullptr) return false;
@@ -161,6 +166,11 @@ void SwarmPeer::spoil(Request& r, SendRequest& wr) {
   const bool atomic = r.opcode == Opcode::compare_swap || r.opcode == Opcode::fetch_add;
   const bool send = r.opcode <= Opcode::send_with_invalidate;
   const bool inlined = has(wr.flags, SendFlags::inline_data);
+  if (other_->pool_ && random_.below(4) == 0) {
+    wr.remote_srq ^= 1u << 23;  // nobody's
+    r.wanted = Status::remote_invalid_request;
+    return;
+  }
   switch (random_.below(3)) {
     case 0:
       if (r.size == 0 || inlined) break;
