@@ -34,10 +34,11 @@
 // UD queue pairs (QpType::ud) have no peer either; each request is one SEND of at most
 // DeviceAttributes::active_mtu bytes. UC queue pairs have one; they SEND and WRITE messages of any
 // length. Both promise little: a request succeeds when it has left, a message may be lost without a
-// word, and one of UC whose packets do not all come in order is dropped. The bytes of a dropped
-// WRITE, and of a dropped SEND in the buffer it was meant for, may have been placed. A request that
-// cannot be sent (a wrong lkey) puts the queue pair into SQE: it still receives, later requests are
-// flushed, and modify() to RTS lets it go on.
+// word, and one of UC whose packets do not all come in order is dropped. What arrives is whole. One
+// of a single packet may come late, or twice, as the network may deliver its packet. The bytes of a
+// dropped WRITE, and of a dropped SEND in the buffer it was meant for, may have been placed. A
+// request that cannot be sent (a wrong lkey) puts the queue pair into SQE: it still receives, later
+// requests are flushed, and modify() to RTS lets it go on.
 #pragma once
 
 #include <cstdint>

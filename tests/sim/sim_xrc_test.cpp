@@ -201,23 +201,26 @@ TEST_CASE("an answer comes from the domain of its request, whatever comes after,
   constexpr uint32_t kStrange = 55;
   Xrc t;
   const uint32_t ours = t.add_queue(), strange = t.add_queue(kXrc, kStrange);
-  const uint32_t key = t.engine().keys().insert(t.station_b.at(700'000), 64, Access::all, kStrange);
-  fill(t.station_b.at(600'000), 4096, 9);
-  t.send(ours, Opcode::read, 4096);
-  const Sge sge = t.station_a.sge(8192, 8);
-  SendRequest other;
-  other.opcode = Opcode::write;
-  other.sges = {&sge, 1};
-  other.remote_address = t.station_b.address_of(700'000);
-  other.rkey = RKey{key};
-  other.remote_srq = strange;
-  REQUIRE(t.a.send(other));
-  REQUIRE(t.world.run());
-  const std::vector<Completion> all = t.a.sent();
-  REQUIRE(all.size() == 2);
-  CHECK(all[0].status == Status::success);
-  CHECK(all[1].status == Status::success);
-  CHECK(std::memcmp(t.station_a.at(0), t.station_b.at(600'000), 4096) == 0);
+  Forgery read;
+  read.bth = {.opcode = wire::in_class(wire::OpClass::xrc, wire::kRcReadRequest),
+              .dest = t.b.qp().number,
+              .psn = t.b.qp().res.expected};
+  read.srq = ours;
+  read.address = t.station_b.address_of(600'000);
+  read.rkey = RKey{t.station_b.key()};
+  read.length = 4096;
+  Forgery empty_write = read;  // nothing of it touches memory
+  empty_write.bth.opcode = wire::in_class(wire::OpClass::xrc, wire::kRcWriteOnly);
+  empty_write.bth.psn = read.bth.psn + 4;
+  empty_write.srq = strange;
+  empty_write.length = 0;
+  const engine::Path path = path_of(t.a);
+  give(t.engine(), path, forge(path, read), t.world.now());
+  give(t.engine(), path, forge(path, empty_write), t.world.now());  // before the answer has left
+  drain_transmit(t.engine(), t.world.now());
+  CHECK(t.station_b.count(Count::tx_read_responses) == 4);
+  CHECK(t.station_b.count(Count::access_errors) == 0);
+  CHECK(t.b.qp().state == QpState::rts);
 }
 
 TEST_CASE("a message is for one queue from its first packet to its last") {
