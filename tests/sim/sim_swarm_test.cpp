@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The swarm as a test: 4 x 10^7 packets under faults per run (a part of it where WEFT_TEST_SCALE says
-// so), in parts that ctest may run side by side. The program sim_swarm runs any other range of
-// seeds.
+// The swarm as a test: 4 x 10^7 packets under faults per run (a part of it where WEFT_TEST_SCALE
+// says so), in parts that ctest may run side by side. The program sim_swarm runs any other range
+// of seeds.
 #include <cstdio>
 
 #include "tests/sim/swarm.hpp"
