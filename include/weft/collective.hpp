@@ -49,7 +49,7 @@ enum class Numerics : uint8_t {
 
 struct CommunicatorOptions {
   std::string device;      // as for Device::open; empty: WEFT_DEVICE, or roce+udp:lo
-  std::string name = "0";  // tells apart communicators that share a store
+  std::string name = "0";  // tells apart communicators that share a store; not to be used again
   Numerics numerics = Numerics::run;
   Duration limit = Duration::from_s(300);         // for each operation
   Duration connect_limit = Duration::from_s(30);  // for create()
@@ -104,8 +104,8 @@ struct Transfer {
 
 class Communicator {
  public:
-  // Blocks until all ranks have called it. Errors: invalid_argument, timed_out (some rank did not
-  // come), and those of Device::open and connect.
+  // Blocks until all ranks have called it. Errors: invalid_argument (also: the store knows the name
+  // already), timed_out (some rank did not come), and those of Device::open and connect.
   static Result<Communicator> create(Store& store, uint32_t rank, uint32_t ranks,
                                      const CommunicatorOptions& options = {});
   Communicator(Communicator&&) noexcept;
@@ -123,11 +123,12 @@ class Communicator {
   Result<Communicator> split(Store& store, int64_t colour, int64_t key = 0);
 
   // A communicator of the survivors, in the order of their ranks. To be called by all of them after
-  // a failure; blocks until they have agreed who is there. Processes that have ended are known at
-  // once; a rank that is neither dead nor calls this within `patience` is left out, and is told so
-  // (peer_failed) if it comes later. The store must have survived: one that rank 0 serves has not
-  // if rank 0 is dead. If another rank dies meanwhile, this fails or the new communicator does:
-  // call it again, on this one or that one. Errors: those of create() and of the store.
+  // a failure; blocks until they have agreed who is there and are connected. Processes that have
+  // ended are known at once; any other rank, whatever it was blamed for, has `patience` to come. One
+  // that comes later is told that it is left out (peer_failed). The store must have survived: one
+  // that rank 0 serves has not if rank 0 is dead. If a rank dies meanwhile, those left agree anew,
+  // or the new communicator fails: shrink that one. After an error of the store call it again.
+  // Errors: those of create() and of the store.
   Result<Communicator> shrink(Store& store, Duration patience = Duration::from_s(5));
 
   // After split() and shrink(): the ranks that ranks 0, 1 .. had before. Empty after create().

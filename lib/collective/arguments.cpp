@@ -198,6 +198,16 @@ Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOpti
   return task;
 }
 
+// An all-reduce of one byte, whose value nobody looks at.
+Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
+  static constexpr uint8_t kInput = 0;
+  static thread_local uint8_t output;
+  Result<TaskPtr> task =
+      make_task(team, {Collective::all_reduce, &kInput, &output, 1, DataType::uint8}, options);
+  if (task) (*task)->call.collective = Collective::barrier;
+  return task;
+}
+
 Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
                               const CallOptions& options) {
   const uint32_t ranks = team.mesh().ranks, rank = team.mesh().rank;

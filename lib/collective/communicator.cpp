@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public calls.
-#include <sched.h>
-
-#include "lib/base/clock.hpp"
 #include "lib/collective/moe.hpp"
 #include "lib/collective/regroup.hpp"
 #include "weft/collective.hpp"
@@ -10,6 +7,7 @@
 namespace weft {
 
 using collective::Arguments;
+using collective::make_barrier;
 using collective::make_exchange;
 using collective::make_task;
 using collective::Task;
@@ -55,27 +53,7 @@ Result<bool> Operation::test() {
   return task_->done;
 }
 
-// Spins while steps get done and a little longer, then lets others have the processor, then sleeps.
-Result<void> Operation::wait() {
-  constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
-  const base::Clock& clock = base::Clock::process();
-  Instant moved = clock.now();
-  for (uint64_t steps = team_->steps_done(); !task_->done;) {
-    team_->progress();
-    if (task_->done) break;
-    const Instant now = clock.now();
-    if (steps != team_->steps_done()) moved = now;
-    steps = team_->steps_done();
-    const Duration idle = now - moved;
-    if (idle < kSpin) continue;
-    if (idle < kYield)
-      sched_yield();
-    else
-      team_->sleep();
-  }
-  if (task_->error) return *task_->error;
-  return {};
-}
+Result<void> Operation::wait() { return team_->wait(*task_); }
 
 std::string_view Operation::algorithm() const noexcept {
   if (task_->algorithm != nullptr) return task_->algorithm->name;
@@ -94,7 +72,8 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
       options.slot_bytes % 64 != 0 || options.slot_bytes > 1024 * 1024)
     return Error{Code::invalid_argument,
                  "slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB"};
-  Result<std::shared_ptr<Team>> team = collective::join(store, rank, ranks, options);
+  Result<std::shared_ptr<Team>> team = 
+      collective::join(store, rank, ranks, options, options.connect_limit);
   if (!team) return team.error();
   return Communicator(std::move(*team));
 }
@@ -234,14 +213,8 @@ Operation Communicator::combine(const CombineCall& call, const Routing& routing,
   return {team_, issue(*team_, collective::make_combine(*team_, call, routing.state_, options))};
 }
 
-// An all-reduce of one byte, whose value nobody looks at.
 Operation Communicator::barrier(const CallOptions& options) {
-  static constexpr uint8_t kInput = 0;
-  static thread_local uint8_t output;
-  Result<TaskPtr> task =
-      make_task(*team_, {Collective::all_reduce, &kInput, &output, 1, DataType::uint8}, options);
-  if (task) (*task)->call.collective = Collective::barrier;
-  return {team_, issue(*team_, std::move(task))};
+  return {team_, issue(*team_, make_barrier(*team_, options))};
 }
 
 Operation Communicator::exchange(std::span<const Transfer> transfers, const CallOptions& options) {

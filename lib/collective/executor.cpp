@@ -32,6 +32,11 @@ bool Executor::advance() {
   return true;
 }
 
+// Sends and receives of exchanges may be spread over other calls here than there.
+bool Executor::expects_pieces(const PieceHeader& header, const PeerSteps& of_peer) const {
+  return execution_.call.sequence == 0 || header.pieces == of_peer.steps.size();
+}
+
 // Takes the pieces that have arrived from one peer, as far as their steps are ready.
 bool Executor::receive_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->receives[i];
@@ -44,7 +49,8 @@ bool Executor::receive_all(size_t i) {
     const Step& step = execution_.plan->program.steps[index];
     const uint64_t expected = step.target.count * (step.wide ? execution_.arithmetic.accumulator
                                                              : execution_.arithmetic.element);
-    if (header->call != execution_.call || header->bytes != expected) {
+    if (header->call != execution_.call || header->bytes != expected ||
+        !expects_pieces(*header, of_peer)) {
       mismatch_ = {of_peer.peer, header->call};
       return false;
     }
@@ -111,7 +117,9 @@ bool Executor::put_all(size_t i) {
         payload.size() <= kCopiedBytes ? nullptr : region_of(payload.data(), payload.size());
     WEFT_CHECK(region != nullptr || payload.size() <= kCopiedBytes);
     const LKey key = region != nullptr ? region->lkey() : LKey{};
-    if (!link.send(execution_.call, payload, region != nullptr ? &key : nullptr, index)) break;
+    const uint32_t pieces = static_cast<uint32_t>(of_peer.steps.size());
+    if (!link.send(execution_.call, pieces, payload, region != nullptr ? &key : nullptr, index))
+      break;
     ++next_put_[i];
     if (region == nullptr) finish(index);
     moved = true;

@@ -52,6 +52,7 @@ class Executor {
  private:
   bool receive_all(size_t i);
   bool put_all(size_t i);
+  bool expects_pieces(const PieceHeader& header, const PeerSteps& of_peer) const;
   bool run_local();
   void receive_piece(const Step& step, const std::byte* payload);
   void run(const Step& step);

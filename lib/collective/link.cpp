@@ -94,17 +94,17 @@ void Link::set_peer(uint32_t rank, const LinkAddress& address) {
   remote_ = address;
 }
 
-bool Link::send(const Call& call, std::span<const std::byte> payload, const LKey* key,
-                uint32_t step) {
+bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> payload,
+                const LKey* key, uint32_t step) {
   WEFT_DCHECK(can_send() && payload.size() <= shape_.payload);
   const uint32_t slot = static_cast<uint32_t>(posted_ % shape_.slots);
   std::byte* const copy = sending_.get() + slot * copy_stride();
-  const PieceHeader header{call, consumed_, static_cast<uint32_t>(payload.size())};
+  const PieceHeader header{call, consumed_, static_cast<uint32_t>(payload.size()), pieces};
   std::memcpy(copy, &header, sizeof header);
   Sge sges[2] = {sending_region_.sge(slot * copy_stride(), sizeof header), {}};
-  size_t pieces = 1;
+  size_t parts = 1;
   if (key != nullptr) {
-    sges[pieces++] = {const_cast<std::byte*>(payload.data()), header.bytes, *key};
+    sges[parts++] = {const_cast<std::byte*>(payload.data()), header.bytes, *key};
   } else {
     if (!payload.empty()) std::memcpy(copy + sizeof header, payload.data(), payload.size());
     sges[0].length += header.bytes;
@@ -115,7 +115,7 @@ bool Link::send(const Call& call, std::span<const std::byte> payload, const LKey
        .opcode = Opcode::write_with_imm,
        .flags = fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled,
        .imm = static_cast<uint32_t>(posted_),
-       .sges = {sges, pieces},
+       .sges = {sges, parts},
        .remote_address = remote_.landing + slot * stride(),
        .rkey = {remote_.rkey}});
   if (!posted) return false;

@@ -30,6 +30,7 @@ struct alignas(64) PieceHeader {
   Call call;
   uint64_t consumed = 0;  // slots of the other direction, since the beginning
   uint32_t bytes = 0;     // of payload
+  uint32_t pieces = 0;    // that the sender gives this peer in this call
 };
 static_assert(sizeof(PieceHeader) == 64);
 
@@ -77,8 +78,9 @@ class Link {
   }
   // Sends a piece of at most shape.payload bytes. With a key the payload is sent from where it is,
   // and `step` is returned by handle() when it may be overwritten; without, it is copied and at
-  // most kCopiedBytes long. False: the queue pair is broken.
-  bool send(const Call& call, std::span<const std::byte> payload, const LKey* key, uint32_t step);
+  // most kCopiedBytes long. `pieces` go this way in this call. False: the queue pair is broken.
+  bool send(const Call& call, uint32_t pieces, std::span<const std::byte> payload, const LKey* key,
+            uint32_t step);
 
   // The oldest piece that has arrived and is not consumed.
   const PieceHeader* head() const;
@@ -108,6 +110,7 @@ class Link {
 
   bool idle() const { return posted_ == acknowledged_ && controls_ == 0; }
   bool gone = false;  // the peer has left or is dead: nothing is sent any more
+  bool ended = false;  // its process has ended, or it has left: it does not come back
   const char* why_gone = "it has left the communicator";
 
  private:

@@ -37,8 +37,7 @@ class Joining {
     Result<Lifelines> lifelines = Lifelines::listen(host());
     if (!lifelines) return lifelines.error();
     mesh_.lifelines = std::move(*lifelines);
-    Result<void> done =
-        store_.set(key(mesh_.rank), host() + ":" + std::to_string(listener->port()));
+    Result<void> done = publish(host() + ":" + std::to_string(listener->port()));
     for (uint32_t peer = 0; done && peer < mesh_.rank; ++peer) done = connect_to(peer);
     for (uint32_t peer = mesh_.rank + 1; done && peer < mesh_.ranks; ++peer)
       done = accept(*listener);
@@ -48,6 +47,19 @@ class Joining {
 
  private:
   std::string key(uint32_t rank) const { return options_.name + "/" + std::to_string(rank); }
+
+  // A key keeps its first value: one that is not ours is of a communicator before this one, whose
+  // addresses nobody listens at any more.
+  Result<void> publish(const std::string& address) {
+    if (Result<void> said = store_.set(key(mesh_.rank), address); !said) return said;
+    const Result<std::string> stands = store_.get(key(mesh_.rank), options_.connect_limit);
+    if (!stands) return stands.error();
+    if (*stands == address) return {};
+    return Error{Code::invalid_argument,
+                 "the name '" + options_.name + "' is used in this store: rank " +
+                     std::to_string(mesh_.rank) + " was at " + *stands +
+                     "; give CommunicatorOptions::name another value, or use a new store"};
+  }
 
   // Where the others reach us: at the device's address, if it is one of the network.
   std::string host() const {
@@ -90,7 +102,8 @@ class Joining {
     if (!connection)
       return Error{connection.error().code, "cannot connect to rank " + std::to_string(peer) +
                                                 " at " + *address + ": " +
-                                                connection.error().message};
+                                                connection.error().message +
+                                                "; is the store one of an earlier job?"};
     if (Result<void> welcomed = welcome(**link, *connection); !welcomed) return welcomed;
     Greeting greeting;
     std::memcpy(&greeting, connection->peer_data.data(), sizeof greeting);

@@ -1,119 +1,59 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who belongs to a new group, and how survivors agree on it: each says in the store that it is
-// there; the lowest of them, as far as one knows, waits for the others and writes down who came.
-// What is written first counts, so two that both believe to be the lowest do no harm.
+// New groups: who belongs to one, its name, and connecting its members.
 #include "lib/collective/regroup.hpp"
 
 #include <algorithm>
-#include <sstream>
 
-#include "lib/base/clock.hpp"
+#include "lib/collective/arguments.hpp"
+#include "lib/collective/survivors.hpp"
 
 namespace weft::collective {
 namespace {
 
-constexpr Duration kGlance = Duration::from_ms(10);
-
-Instant now() { return base::Clock::process().now(); }
-
 // The group of those ranks of `team`, of which this rank is one.
 Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::string& name,
-                                           const std::vector<uint32_t>& members) {
+                                           const std::vector<uint32_t>& members,
+                                           Duration connect_limit) {
   CommunicatorOptions options = team.options();
   options.name = name;
   const uint32_t rank = static_cast<uint32_t>(
       std::find(members.begin(), members.end(), team.mesh().rank) - members.begin());
   Result<std::shared_ptr<Team>> joined =
-      join(store, rank, static_cast<uint32_t>(members.size()), options);
+      join(store, rank, static_cast<uint32_t>(members.size()), options, connect_limit);
   if (joined) (*joined)->set_members(members);
   return joined;
 }
 
-std::string to_text(const std::vector<uint32_t>& ranks) {
-  std::string text;
-  for (const uint32_t rank : ranks) text += std::to_string(rank) + " ";
-  return text;
+Result<void> barrier(Team& team, Duration limit) {
+  Result<TaskPtr> task = make_barrier(team, {.limit = limit});
+  if (!task) return task.error();
+  team.issue(*task);
+  return team.wait(**task);
 }
 
-std::vector<uint32_t> from_text(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<uint32_t> ranks;
-  for (uint32_t rank = 0; stream >> rank;) ranks.push_back(rank);
-  return ranks;
+// The members connect, and meet in a barrier: who comes out of it knows that all are connected, so
+// `made` never counts while one of them is not. One that dies later fails the new group.
+Result<std::shared_ptr<Team>> connect_members(Team& team, Store& store, Attempt& attempt,
+                                              const std::vector<uint32_t>& members,
+                                              Duration patience) {
+  Result<std::shared_ptr<Team>> joined =
+      join_members(team, store, attempt.group_name(), members, patience);
+  const Result<void> met = joined ? barrier(**joined, patience) : joined.error();
+  const Result<bool> made = attempt.decide(static_cast<bool>(met));
+  if (!made) return made.error();
+  if (joined && *made) return joined;
+  return met ? Error{Code::timed_out, "another survivor could not connect"} : met.error();
 }
-
-class Agreement {
- public:
-  Agreement(Team& team, Store& store, const std::string& name, Duration patience)
-      : team_(team), store_(store), name_(name), patience_(patience) {}
-
-  // The survivors. Errors: those of the store; peer_failed if the others do without this rank.
-  Result<std::vector<uint32_t>> run() {
-    const uint32_t rank = team_.mesh().rank;
-    if (Result<void> said = store_.set(key(rank), "here"); !said) return said.error();
-    const Instant deadline = now() + patience_ * 2;
-    for (;;) {
-      Result<std::string> found = store_.get(name_ + "/members", kGlance);
-      if (found) return checked(from_text(*found));
-      if (found.error().code != Code::timed_out) return found.error();
-      team_.look_for_dead();
-      if (lowest() == rank)
-        if (Result<void> written = write_members(); !written) return written.error();
-      if (now() > deadline)
-        return Error{Code::timed_out, "rank " + std::to_string(lowest()) +
-                                          " has not said who is left: do all survivors shrink?"};
-    }
-  }
-
- private:
-  std::string key(uint32_t rank) const { return name_ + "/" + std::to_string(rank); }
-
-  uint32_t lowest() const {
-    uint32_t rank = 0;
-    while (rank != team_.mesh().rank && team_.is_dead(rank)) ++rank;
-    return rank;
-  }
-
-  // Waits for all who are not known to be dead, and writes down who came.
-  Result<void> write_members() {
-    std::vector<uint32_t> members;
-    const Instant deadline = now() + patience_;
-    for (uint32_t rank = 0; rank < team_.mesh().ranks; ++rank) {
-      for (;;) {
-        const Result<std::string> came = store_.get(key(rank), kGlance);
-        if (came) members.push_back(rank);
-        if (came || now() > deadline) break;
-        if (came.error().code != Code::timed_out) return came.error();
-        team_.look_for_dead();
-        if (team_.is_dead(rank)) break;
-      }
-    }
-    return store_.set(name_ + "/members", to_text(members));  // unless another has
-  }
-
-  Result<std::vector<uint32_t>> checked(std::vector<uint32_t> members) const {
-    if (std::find(members.begin(), members.end(), team_.mesh().rank) != members.end())
-      return members;
-    return Error{Code::peer_failed, "the others go on without rank " +
-                                        std::to_string(team_.mesh().rank) +
-                                        ", which came too late: ranks " + to_text(members)};
-  }
-
-  Team& team_;
-  Store& store_;
-  std::string name_;
-  Duration patience_;
-};
 
 }  // namespace
 
 Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
-                                   const CommunicatorOptions& options) {
+                                   const CommunicatorOptions& options, Duration connect_limit) {
   Result<Mesh> mesh = Mesh::connect(store, rank, ranks,
                                     {.device = options.device,
                                      .name = options.name,
                                      .shape = {options.slots, options.slot_bytes},
-                                     .connect_limit = options.connect_limit,
+                                     .connect_limit = connect_limit,
                                      .patience = options.patience});
   if (!mesh) return mesh.error();
   return std::make_shared<Team>(std::move(*mesh), options);
@@ -130,14 +70,27 @@ Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const in
   // The number of the call makes the name new, and the same on all ranks.
   const std::string name = team.options().name + "/split" + std::to_string(team.next_sequence()) +
                            "/" + std::to_string(colour);
-  return join_members(team, store, name, members);
+  return join_members(team, store, name, members, team.options().connect_limit);
 }
 
+// An attempt that fails is followed by the next, until all agree or this rank has had enough. In
+// later attempts ranks wait longer for each other: some hear late that one has failed.
 Result<std::shared_ptr<Team>> shrink(Team& team, Store& store, Duration patience) {
-  const std::string name = team.options().name + "/shrink" + std::to_string(team.next_shrink());
-  Result<std::vector<uint32_t>> members = Agreement(team, store, name, patience).run();
-  if (!members) return members.error();
-  return join_members(team, store, name + "/group", *members);
+  constexpr uint32_t kMost = 8;  // attempts of one call
+  uint32_t tried = 0;
+  for (uint32_t number = 1;; ++number) {
+    Attempt attempt(team, store, number);
+    Result<Attempt::Entry> entry = attempt.enter(team, number == 1 ? patience : patience * 3);
+    if (!entry) return entry.error();
+    if (entry->standing == Attempt::Standing::over) continue;
+    if (entry->standing == Attempt::Standing::left_out)
+      return Error{Code::peer_failed,
+                   "the others go on without rank " + std::to_string(team.mesh().rank) +
+                       ", which came too late: ranks " + to_text(entry->members)};
+    Result<std::shared_ptr<Team>> made =
+        connect_members(team, store, attempt, entry->members, patience);
+    if (made || ++tried == kMost) return made;
+  }
 }
 
 }  // namespace weft::collective

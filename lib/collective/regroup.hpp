@@ -10,7 +10,7 @@ namespace weft::collective {
 
 // A group from the beginning. Errors: those of Communicator::create.
 Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
-                                   const CommunicatorOptions& options);
+                                   const CommunicatorOptions& options, Duration connect_limit);
 
 // The ranks of one colour, in the order of keys. `colours` and `keys` by rank, the same everywhere.
 Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const int64_t> colours,

@@ -3,6 +3,7 @@
 #include "lib/collective/team.hpp"
 
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 
@@ -78,6 +79,9 @@ void Team::run_tasks() {
     if (const std::optional<Mismatch>& mismatch = executor_.mismatch())
       return fail_mismatch(mismatch->rank, mismatch->theirs, task->call);
     if (!finished) return;
+    if (task->call.sequence != 0) finished_ = task->call.sequence;
+    check_left_over();
+    if (failure_) return;
     if (task->complete) task->complete(*task);
     end_first();
   }
@@ -146,9 +150,29 @@ void Team::handle(std::span<const Completion> completions) {
       link.gone = true;
     }
     if (event.finished_step != kNoStep) executor_.finish_put(event.finished_step);
-    if (event.arrived != nullptr) check_call(link.peer(), event.arrived->call);
+    if (event.arrived != nullptr) check_arrived(link.peer(), event.arrived->call);
     if (event.message) handle_message(link, *event.message);
   }
+}
+
+Result<void> Team::wait(const Task& task) {
+  constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
+  Instant moved = now();
+  for (uint64_t steps = steps_done(); !task.done;) {
+    progress();
+    if (task.done) break;
+    const Instant time = now();
+    if (steps != steps_done()) moved = time;
+    steps = steps_done();
+    const Duration idle = time - moved;
+    if (idle < kSpin) continue;
+    if (idle < kYield)
+      sched_yield();
+    else
+      sleep();
+  }
+  if (task.error) return *task.error;
+  return {};
 }
 
 // Spinning has not helped: let the library's thread poll, and wait for it to wake us.

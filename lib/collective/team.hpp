@@ -69,15 +69,17 @@ class Team {
   // The ranks that this group's ranks had in the group that it was made from, if any.
   const std::vector<uint32_t>& members() const { return members_; }
   void set_members(std::vector<uint32_t> members) { members_ = std::move(members); }
-  uint32_t next_shrink() { return ++shrinks_; }
   // Notes processes that have ended, whether or not anything waits for them.
-  void look_for_dead();
-  // A rank that has ended, left, or is the one whose failure ended the team.
-  bool is_dead(uint32_t rank) const;
+  void look_for_ended();
+  // Its process has ended, or it has left. A link that is broken is no end of a rank.
+  bool has_ended(uint32_t rank) const;
 
   void issue(const TaskPtr& task);
   uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
   void progress() noexcept;
+  // Makes progress until the task is done: spins while steps get done and a little longer, then lets
+  // others have the processor, then sleeps.
+  Result<void> wait(const Task& task);
   // Sleeps until something may have happened, at most a few milliseconds.
   void sleep() noexcept;
   // Finishes what was sent and tells the others that we go.
@@ -96,6 +98,8 @@ class Team {
   void record(const Task& task, bool failed);
   void watch();
   void check_call(uint32_t rank, const Call& theirs);
+  void check_arrived(uint32_t rank, const Call& theirs);
+  void check_left_over();
   void answer_probe(Link& link, const Call& theirs);
   void check_finished(uint32_t rank, const Call& theirs);
   void check_leavers();
@@ -110,7 +114,6 @@ class Team {
 
   static constexpr size_t kHistory = 64;
   std::vector<uint32_t> members_;
-  uint32_t shrinks_ = 0;
   Trace trace_;
   const uint64_t serial_ = next_serial();
   Mesh mesh_;
@@ -121,7 +124,8 @@ class Team {
   std::array<Call, kHistory> history_{};  // by sequence
   std::deque<RegisteredPtr> registered_;  // used lately
   RegisteredPtr work_;
-  uint64_t sequence_ = 0;
+  uint64_t sequence_ = 0;  // of the last call
+  uint64_t finished_ = 0;  // of the last one that is done
   std::optional<Failure> failure_;
   uint64_t moved_ = 0;  // at the last look of watch()
   Instant give_back_;   // when links that still read buffers of failed tasks are broken off

@@ -76,7 +76,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
     case ControlKind::finished:
       return check_finished(link.peer(), message.call);
     case ControlKind::leave:
-      link.gone = true;
+      link.gone = link.ended = true;
       if (link.lends()) link.break_off();  // it has what it waited for; nobody will acknowledge it
       return check_leavers();
     case ControlKind::abort: {
@@ -127,18 +127,19 @@ void Team::check_lifelines() {
   check_leavers();
 }
 
-void Team::look_for_dead() { note_ended(mesh_.lifelines.ended()); }
+void Team::look_for_ended() { note_ended(mesh_.lifelines.ended()); }
 
-bool Team::is_dead(uint32_t rank) const {
+bool Team::has_ended(uint32_t rank) const {
   const Link* const link = mesh_.by_rank[rank];
-  const bool blamed = failure_ && failure_->code == Code::peer_failed && failure_->rank == rank;
-  return link != nullptr && (link->gone || blamed);
+  return link != nullptr && link->ended;
 }
 
 void Team::note_ended(const std::vector<uint32_t>& ended) {
   for (const uint32_t rank : ended) {
     Link* const link = rank < mesh_.ranks ? mesh_.by_rank[rank] : nullptr;
-    if (link == nullptr || link->gone) continue;
+    if (link == nullptr) continue;
+    link->ended = true;
+    if (link->gone) continue;
     link->gone = true;
     link->why_gone = "its process has ended";
   }
@@ -149,6 +150,20 @@ void Team::check_call(uint32_t rank, const Call& theirs) {
   if (theirs.sequence == 0) return;
   const Call& ours = history_[theirs.sequence % kHistory];
   if (ours.sequence == theirs.sequence && ours != theirs) fail_mismatch(rank, theirs, ours);
+}
+
+// A piece of a call that is done here: its sender gave more than we expected.
+void Team::check_arrived(uint32_t rank, const Call& theirs) {
+  if (theirs.sequence != 0 && theirs.sequence <= finished_)
+    fail_mismatch(rank, theirs, theirs);
+  else
+    check_call(rank, theirs);
+}
+
+// The same for pieces that had arrived before the call was done.
+void Team::check_left_over() {
+  for (const std::unique_ptr<Link>& link : mesh_.links)
+    if (const PieceHeader* const piece = link->head()) check_arrived(link->peer(), piece->call);
 }
 
 // `ours` is what we are doing; what we did at the same number says more.

@@ -151,6 +151,30 @@ TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, n
       {"all_to_all_v #2", "different counts"});
 }
 
+// Rank 1 gives more than the others expect, and nobody calls anything after it.
+void check_too_much(size_t expected, size_t given) {
+  check_ranks(3, {.device = shm_device(), .slot_bytes = 1024}, [&](Communicator& group) {
+    std::vector<std::byte> in(1 << 16), out(1 << 16);
+    std::vector<size_t> send(3, group.rank() == 1 ? given : expected), receive(3, expected);
+    send[group.rank()] = receive[group.rank()] = 1;
+    const Result<void> done =
+        group.all_to_all_v(in.data(), send, out.data(), receive, DataType::uint8).wait();
+    if (done && expected > 0 && group.rank() != 1) return std::string("half of it was taken");
+    for (int i = 0; i < 2000 && !group.failure(); ++i, usleep(1000)) group.progress();
+    const std::optional<Failure> failure = group.failure();
+    if (!failure) return std::string("nobody noticed");
+    const bool right = failure->code == Code::mismatch && failure->sequence == 1 &&
+                       contains(failure->text, "different counts");
+    return right ? std::string() : failure->text;
+  });
+}
+
+TEST_CASE("a rank that gives more than the others expect is told of, though they are done") {
+  check_too_much(0, 5);         // they take nothing of it
+  check_too_much(1024, 2048);   // the first piece is what they expect
+  check_too_much(1024, 10240);  // and they leave no slot free for the rest
+}
+
 TEST_CASE("a buffer too small for discovered counts is refused on all ranks, which go on") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<int32_t> in(30, 7), out(30);

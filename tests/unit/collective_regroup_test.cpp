@@ -98,6 +98,103 @@ TEST_CASE("a rank that does not come to shrink is left out, and told") {
   CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>{"", "", ""});
 }
 
+// Fails the communicator though nobody is dead: receives that nobody answers.
+void end_group(Communicator& group) {
+  int64_t value = 1;
+  (void)group
+      .receive(&value, sizeof value, (group.rank() + 1) % group.size(),
+               {.limit = Duration::from_ms(50)})
+      .wait();
+}
+
+TEST_CASE("the lowest rank may be the one that does not come to shrink") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    end_group(group);
+    if (group.rank() == 0) {
+      (void)store.get("all done", Duration::from_s(30));  // alive, and busy with other things
+      return "";
+    }
+    Result<Communicator> left = group.shrink(store, Duration::from_ms(400));
+    const std::string wrong = left ? check_members(*left, {1, 2}) : left.error().message;
+    (void)store.set("done " + std::to_string(group.rank()), "");
+    for (const char* other : {"done 1", "done 2"}) (void)store.get(other, Duration::from_s(10));
+    (void)store.set("all done", "");
+    return wrong;
+  };
+  CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
+}
+
+TEST_CASE("a rank that is silent for long is no dead one: it shrinks with the others") {
+  // Rank 0 is stopped until its links break; its process lives.
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    if (group.rank() == 0) {
+      (void)store.set("pid", std::to_string(getpid()));
+      kill(getpid(), SIGSTOP);
+    }
+    const pid_t stopped = std::stoi(*store.get("pid", Duration::from_s(10)));
+    const Result<void> failed = group.barrier().wait();
+    const bool broke = !failed && failed.error().code == Code::peer_failed;
+    if (group.rank() == 1) kill(stopped, SIGCONT);
+    if (!broke) return "no link broke";
+    Result<Communicator> left = group.shrink(store);
+    return left ? check_members(*left, {0, 1, 2}) : left.error().message;
+  };
+  const CommunicatorOptions options{.device = shm_device(), .patience = Duration::from_ms(200)};
+  CHECK(run_processes(3, options, body) == std::vector<std::string>(3));
+}
+
+// A store that forgets to answer: reads of keys that contain `part` fail once.
+class LameStore : public Store {
+ public:
+  LameStore(Store& store, std::string part) : store_(store), part_(std::move(part)) {}
+  Result<void> set(std::string_view key, std::string_view value) override {
+    if (!lame_ && contains(std::string(key), part_)) {
+      lame_ = true;
+      return Error{Code::io_error, "the store is lame"};
+    }
+    return store_.set(key, value);
+  }
+  Result<std::string> get(std::string_view key, Duration limit) override {
+    return store_.get(key, limit);
+  }
+
+ private:
+  Store& store_;
+  std::string part_;
+  bool lame_ = false;
+};
+
+TEST_CASE("a rank whose shrink failed meets the others when it calls again") {
+  // It fails before it says that it is there, and when it would say where it listens.
+  for (const char* part : {"/1/1", "/group/1"}) {
+    const auto body = [part](Communicator& group, Store& store) -> std::string {
+      end_group(group);
+      LameStore lame(store, group.rank() == 1 ? part : "no such key");
+      Result<Communicator> left = group.shrink(lame, Duration::from_ms(1500));
+      if (!left && contains(left.error().message, "lame"))
+        left = group.shrink(lame, Duration::from_ms(1500));
+      return left ? check_members(*left, {0, 1, 2}) : left.error().message;
+    };
+    INFO(part);
+    CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
+  }
+}
+
+TEST_CASE("a name that the store knows already is refused, and the message says what to do") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    Result<Communicator> again =
+        Communicator::create(store, group.rank(), 2, {.device = shm_device()});
+    if (again) return "it was made twice";
+    const std::string& text = again.error().message;
+    if (again.error().code != Code::invalid_argument || !contains(text, "the name '0' is used") ||
+        !contains(text, "CommunicatorOptions::name"))
+      return text;
+    again = Communicator::create(store, group.rank(), 2, {.device = "roce+shm:again" + std::to_string(getppid()), .name = "1"});
+    return again ? "" : again.error().message;
+  };
+  CHECK(run_processes(2, {.device = shm_device()}, body) == std::vector<std::string>(2));
+}
+
 TEST_CASE("groups split by colour and key, and all of them work side by side") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
     // Even ranks in reverse order, odd ranks as they are.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attempts as keys of the store: NAME/shrink/NUMBER/ followed by a rank that is there, "members" as
+// somebody counted them, and "verdict" when they have connected or could not.
+#include "lib/collective/survivors.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "lib/base/clock.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr Duration kGlance = Duration::from_ms(10);
+constexpr Duration kStoreLimit = Duration::from_s(5);  // for what is there
+constexpr std::string_view kMade = "made", kFailed = "failed";
+
+Instant now() { return base::Clock::process().now(); }
+
+std::vector<uint32_t> from_text(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; stream >> rank;) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<uint32_t>& ranks) {
+  std::string text;
+  for (const uint32_t rank : ranks) text += (text.empty() ? "" : " ") + std::to_string(rank);
+  return text;
+}
+
+Attempt::Attempt(const Team& team, Store& store, uint32_t number)
+    : rank_(team.mesh().rank),
+      ranks_(team.mesh().ranks),
+      store_(store),
+      name_(team.options().name + "/shrink/" + std::to_string(number)) {}
+
+Result<std::optional<bool>> Attempt::verdict(Duration limit) {
+  const Result<std::string> found = store_.get(name_ + "/verdict", limit);
+  if (found) return std::optional<bool>(*found == kMade);
+  if (found.error().code == Code::timed_out) return std::optional<bool>();
+  return found.error();
+}
+
+Result<std::vector<uint32_t>> Attempt::members(Duration limit) {
+  const Result<std::string> found = store_.get(name_ + "/members", limit);
+  if (found) return from_text(*found);
+  if (found.error().code == Code::timed_out) return std::vector<uint32_t>();
+  return found.error();
+}
+
+Result<bool> Attempt::came(uint32_t rank) {
+  const Result<std::string> found = store_.get(key(rank), kGlance);
+  if (found) return true;
+  if (found.error().code == Code::timed_out) return false;
+  return found.error();
+}
+
+Result<bool> Attempt::decide(bool made) {
+  const std::string_view text = made ? kMade : kFailed;
+  if (Result<void> said = store_.set(name_ + "/verdict", text); !said) return said.error();
+  const Result<std::optional<bool>> counts = verdict(kStoreLimit);
+  if (!counts) return counts.error();
+  return counts->value_or(false);
+}
+
+Result<Attempt::Entry> Attempt::enter(Team& team, Duration patience) {
+  Result<std::optional<bool>> made = verdict(kGlance);
+  if (!made) return made.error();
+  if (*made == false) return Entry{};
+  Result<std::vector<uint32_t>> who = gather(team, patience);
+  if (!who) return who.error();
+  const bool taken = std::find(who->begin(), who->end(), rank_) != who->end();
+  if (taken) return Entry{*made ? Standing::over : Standing::member, *who};
+  // They may yet fail. Who cannot connect says so after the patience, or twice that.
+  if (!*made) made = verdict(patience * 3);
+  if (!made) return made.error();
+  return Entry{*made == false ? Standing::over : Standing::left_out, *who};
+}
+
+Result<std::vector<uint32_t>> Attempt::gather(Team& team, Duration patience) {
+  if (Result<void> said = store_.set(key(rank_), "here"); !said) return said.error();
+  const Instant deadline = now() + patience;
+  std::vector<bool> here(ranks_);
+  for (bool all = false; !all;) {
+    all = true;
+    const bool late = now() > deadline;
+    team.look_for_ended();
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+      if (here[rank] || team.has_ended(rank)) continue;
+      const Result<bool> found = came(rank);
+      if (!found) return found.error();
+      here[rank] = *found;
+      all &= *found || late;
+    }
+    Result<std::vector<uint32_t>> agreed = members(kGlance);
+    if (!agreed || !agreed->empty()) return agreed;
+  }
+  std::vector<uint32_t> counted;
+  for (uint32_t rank = 0; rank < ranks_; ++rank)
+    if (here[rank] && !team.has_ended(rank)) counted.push_back(rank);
+  if (Result<void> said = store_.set(name_ + "/members", to_text(counted)); !said)
+    return said.error();
+  return members(kStoreLimit);
+}
+
+}  // namespace weft::collective
