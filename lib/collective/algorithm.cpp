@@ -46,25 +46,30 @@ constexpr Algorithm kAlgorithms[] = {
     {"direct", Collective::combine, direct_all_to_all},
 };
 
+std::string names_for(Collective collective) {
+  std::string names;
+  for (const Algorithm& algorithm : kAlgorithms)
+    if (algorithm.collective == collective)
+      names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+  return names;
+}
+
 }  // namespace
 
 std::span<const Algorithm> algorithms() noexcept { return kAlgorithms; }
 
 Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective collective,
                                         uint32_t ranks) {
-  std::string known;
   for (const Algorithm& algorithm : kAlgorithms) {
-    if (algorithm.collective != collective) continue;
-    if (algorithm.name == wanted) {
-      if (!algorithm.power_of_two || std::has_single_bit(ranks)) return &algorithm;
-      return Error{Code::not_supported, std::string(wanted) + " " + std::string(name(collective)) +
-                                            " needs a power of two of ranks, there are " +
-                                            std::to_string(ranks)};
-    }
-    known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
+    if (algorithm.collective != collective || algorithm.name != wanted) continue;
+    if (!algorithm.power_of_two || std::has_single_bit(ranks)) return &algorithm;
+    return Error{Code::not_supported, std::string(wanted) + " " + std::string(name(collective)) +
+                                          " needs a power of two of ranks, there are " +
+                                          std::to_string(ranks)};
   }
   return Error{Code::not_found, "no algorithm '" + std::string(wanted) + "' for " +
-                                    std::string(name(collective)) + "; there are: " + known};
+                                    std::string(name(collective)) +
+                                    "; there are: " + names_for(collective)};
 }
 
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank) {

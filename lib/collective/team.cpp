@@ -155,8 +155,12 @@ void Team::handle(std::span<const Completion> completions) {
   }
 }
 
+// While nobody else wants this processor, spinning is the fastest. A yield that takes longer than a
+// system call says that somebody does, maybe the very rank that we wait for: then each turn that
+// finds nothing gives the processor away, until a yield comes back at once.
 Result<void> Team::wait(const Task& task) {
   constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
+  constexpr Duration kSystemCall = Duration::from_us(1);
   Instant moved = now();
   for (uint64_t steps = steps_done(); !task.done;) {
     progress();
@@ -165,11 +169,13 @@ Result<void> Team::wait(const Task& task) {
     if (steps != steps_done()) moved = time;
     steps = steps_done();
     const Duration idle = time - moved;
-    if (idle < kSpin) continue;
-    if (idle < kYield)
+    if (idle < kSpin && !crowded_) continue;
+    if (idle < kYield) {
       sched_yield();
-    else
+      crowded_ = now() - time > kSystemCall;
+    } else {
       sleep();
+    }
   }
   if (task.error) return *task.error;
   return {};

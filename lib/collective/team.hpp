@@ -77,8 +77,8 @@ class Team {
   void issue(const TaskPtr& task);
   uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
   void progress() noexcept;
-  // Makes progress until the task is done: spins while steps get done and a little longer, then lets
-  // others have the processor, then sleeps.
+  // Makes progress until the task is done. If nothing happens it lets others have the processor, then
+  // it sleeps.
   Result<void> wait(const Task& task);
   // Sleeps until something may have happened, at most a few milliseconds.
   void sleep() noexcept;
@@ -126,6 +126,7 @@ class Team {
   RegisteredPtr work_;
   uint64_t sequence_ = 0;  // of the last call
   uint64_t finished_ = 0;  // of the last one that is done
+  bool crowded_ = true;    // others want this processor
   std::optional<Failure> failure_;
   uint64_t moved_ = 0;  // at the last look of watch()
   Instant give_back_;   // when links that still read buffers of failed tasks are broken off
