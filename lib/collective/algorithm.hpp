@@ -51,6 +51,16 @@ void doubling_all_reduce(Builder& b);
 void halving_doubling_all_reduce(Builder& b);
 void halving_reduce_scatter(Builder& b);
 void doubling_all_gather(Builder& b);
+// swing.cpp
+void swing_all_reduce(Builder& b);
+// bine.cpp
+void bine_broadcast(Builder& b);
+void bine_reduce(Builder& b);
+void bine_all_gather(Builder& b);
+void bine_reduce_scatter(Builder& b);
+// pat.cpp
+void pat_all_gather(Builder& b);
+void pat_reduce_scatter(Builder& b);
 // bucket.cpp
 void bucket_all_reduce(Builder& b);
 // direct.cpp

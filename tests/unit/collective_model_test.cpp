@@ -170,9 +170,23 @@ TEST_CASE("bucket all-reduce comes near the bound of the network it is laid out 
   }
 }
 
-TEST_CASE("bucket all-reduce is right on grids of all kinds") {
+TEST_CASE("Swing takes the fewest links of a torus that latency and bytes both matter on") {
+  for (const char* name : {"trn2-torus-4x4", "trn2-ultraserver-4x4x4"}) {
+    const Topology topology = known(name);
+    const auto time = [&](const char* algorithm) {
+      return predicted(topology, Collective::all_reduce, algorithm, uint64_t{8} << 20);
+    };
+    INFO(name);
+    CHECK(time("swing") < 0.9 * time("bucket"));
+    CHECK(time("swing") < 0.4 * time("halving_doubling"));
+  }
+}
+
+TEST_CASE("bucket and Swing all-reduce are right on grids of all kinds") {
   const std::vector<std::vector<Dimension>> grids = {
       {{4}, {4}},
+      {{8}, {2}, {4, 1, false}},
+      {{1}, {16}},
       {{2, 1, false}, {3, 4, true}},
       {{2, 1, false}, {3, 4, false}, {2, 4, false}},
       {{4, 1}, {2, 2}, {2, 2}},
@@ -184,10 +198,14 @@ TEST_CASE("bucket all-reduce is right on grids of all kinds") {
       for (const bool exact : {true, false}) {
         Shape shape{.count = count, .exact = exact, .dimensions = grid};
         for (const Dimension& dimension : grid) shape.ranks *= dimension.size;
-        const Algorithm& bucket = **find_algorithm("bucket", Collective::all_reduce, shape.ranks);
-        const Result<void> verified = verify(shape, programs_of(bucket, shape));
-        INFO(shape.ranks << " ranks, count " << count);
-        CHECK((verified ? "" : verified.error().message) == "");
+        for (const char* name : {"bucket", "swing"}) {
+          const Result<const Algorithm*> algorithm =
+              find_algorithm(name, Collective::all_reduce, shape.ranks);
+          if (!algorithm) continue;  // Swing is for powers of two
+          const Result<void> verified = verify(shape, programs_of(**algorithm, shape));
+          INFO(name << " of " << shape.ranks << " ranks, count " << count);
+          CHECK((verified ? "" : verified.error().message) == "");
+        }
       }
 }
 

@@ -3,6 +3,7 @@
 // proven to see what can be wrong with a schedule, by breaking good ones.
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "lib/base/random.hpp"
@@ -117,6 +118,47 @@ TEST_CASE("ring, halving and direct all-reduce send the least there can be") {
         CHECK(sent == 2 * shape.count * (ranks - 1) / ranks);
       }
     }
+}
+
+// How far all elements go together, on a ring of the ranks.
+uint64_t travelled(Collective collective, std::string_view algorithm, uint32_t ranks) {
+  const Shape shape{.collective = collective, .ranks = ranks, .count = 1};
+  const std::vector<Program> programs =
+      programs_of(**find_algorithm(algorithm, collective, ranks), shape);
+  uint64_t distance = 0;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    for (const Step& step : programs[rank].steps) {
+      if (step.kind != StepKind::put) continue;
+      const uint32_t ahead = (step.peer + ranks - rank) % ranks;
+      distance += std::min(ahead, ranks - ahead) * step.source.count;
+    }
+  return distance;
+}
+
+TEST_CASE("Bine and PAT send to nearer ranks than those they come from") {
+  for (const uint32_t ranks : {16U, 64U}) {
+    CHECK(travelled(Collective::broadcast, "bine", ranks) * 10 <=
+          travelled(Collective::broadcast, "binomial", ranks) * 8);
+    CHECK(travelled(Collective::all_gather, "bine", ranks) <
+          travelled(Collective::all_gather, "doubling", ranks));
+    CHECK(travelled(Collective::all_gather, "pat", ranks) * 2 <
+          travelled(Collective::all_gather, "bruck", ranks));
+  }
+}
+
+TEST_CASE("PAT sends small blocks together and large ones one by one") {
+  const auto puts = [](uint64_t piece) {
+    const Shape shape{
+        .collective = Collective::all_gather, .ranks = 16, .count = 10, .piece = piece};
+    const Program program =
+        program_of(**find_algorithm("pat", Collective::all_gather, 16), shape, 3);
+    return std::count_if(program.steps.begin(), program.steps.end(),
+                         [](const Step& step) { return step.kind == StepKind::put; });
+  };
+  CHECK(puts(0) == 4);
+  CHECK(puts(1000) == 4);
+  CHECK(puts(20) == 1 + 1 + 2 + 4);
+  CHECK(puts(10) == 15);
 }
 
 TEST_CASE("an unknown algorithm, and one for other numbers of ranks, are refused by name") {

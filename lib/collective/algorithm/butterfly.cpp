@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reduce-scatter and all-gather over any butterfly.
+#include "lib/collective/algorithm/butterfly.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weft::collective {
+namespace {
+
+// The blocks of these ranks, in order, adjacent ones as one range.
+std::vector<Range> ranges_of(const std::vector<uint32_t>& ranks, const BlockOf& block_of,
+                             Space space) {
+  std::vector<Range> blocks;
+  for (const uint32_t rank : ranks) {
+    const Range block = block_of(rank);
+    if (block.count > 0) blocks.push_back({space, block.offset, block.count});
+  }
+  std::sort(blocks.begin(), blocks.end(),
+            [](const Range& a, const Range& b) { return a.offset < b.offset; });
+  std::vector<Range> merged;
+  for (const Range& block : blocks) {
+    if (!merged.empty() && merged.back().end() == block.offset)
+      merged.back().count += block.count;
+    else
+      merged.push_back(block);
+  }
+  return merged;
+}
+
+}  // namespace
+
+uint32_t Butterfly::steps() const { return static_cast<uint32_t>(std::countr_zero(ranks)); }
+
+std::vector<uint32_t> Butterfly::reach(uint32_t rank, uint32_t step) const {
+  std::vector<uint32_t> reached = {rank};
+  if (step >= steps()) return reached;
+  reached = reach(rank, step + 1);
+  const std::vector<uint32_t> theirs = reach(partner(rank, step), step + 1);
+  reached.insert(reached.end(), theirs.begin(), theirs.end());
+  return reached;
+}
+
+uint32_t negabinary_partner(uint32_t place, uint32_t step, uint32_t size, bool mirrored) {
+  int64_t distance = 0, power = 1;
+  for (uint32_t i = 0; i <= step; ++i, power *= -2) distance += power;
+  if ((place % 2 == 1) != mirrored) distance = -distance;
+  const int64_t n = size;
+  return static_cast<uint32_t>(((place + distance) % n + n) % n);
+}
+
+void butterfly_scatter(Builder& b, const Butterfly& butterfly, uint32_t step,
+                       const BlockOf& block_of) {
+  const Space space = step == 0 ? Space::input : Space::work;
+  const uint32_t peer = butterfly.partner(b.rank(), step);
+  for (const Range& given : ranges_of(butterfly.reach(peer, step + 1), block_of, space))
+    b.put(peer, given);
+  for (const Range& kept : ranges_of(butterfly.reach(b.rank(), step + 1), block_of, space))
+    b.receive_reduce(peer, kept, {Space::work, kept.offset, kept.count}, space);
+}
+
+void butterfly_gather(Builder& b, const Butterfly& butterfly, uint32_t step,
+                      const BlockOf& block_of) {
+  const uint32_t peer = butterfly.partner(b.rank(), step);
+  for (const Range& had : ranges_of(butterfly.reach(b.rank(), step + 1), block_of, Space::output))
+    b.put(peer, had);
+  for (const Range& got : ranges_of(butterfly.reach(peer, step + 1), block_of, Space::output))
+    b.receive(peer, got);
+}
+
+}  // namespace weft::collective
