@@ -69,6 +69,9 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--kill", o.kill,
                  "This rank kills itself during the second size: a demonstration");
   app.add_option("--store", o.store, "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT");
+  app.add_option("--network", o.communicator.topology,
+                 "Choose algorithms by what they take on this topology (as of sim), one chip for "
+                 "each rank");
   app.add_option("--slots", o.communicator.slots, "Pieces under way to each peer");
   app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes of a piece");
 }

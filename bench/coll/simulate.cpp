@@ -25,14 +25,6 @@ struct Outcome {
   std::string bottleneck;
 };
 
-constexpr uint64_t kChainPieces = 64;  // chains and trees pass data on piece by piece
-
-bool is_chain(const Algorithm& algorithm) {
-  return algorithm.name == "double_tree" || algorithm.name == "binomial" ||
-         (algorithm.name == "ring" && (algorithm.collective == Collective::broadcast ||
-                                       algorithm.collective == Collective::reduce));
-}
-
 std::string busiest_link(const Topology& topology, const Prediction& prediction) {
   size_t busiest = 0;
   const auto busy_s = [&](size_t link) {
@@ -105,7 +97,7 @@ class Simulation {
                             .exact = !reduces || arithmetic.exact,
                             .average = reduces && options_.op == ReduceOp::avg,
                             .dimensions = topology_.dimensions};
-    if (is_chain(algorithm)) shape.piece = std::max<uint64_t>(1, shape.count / kChainPieces);
+    shape.piece = collective::modelled_piece(algorithm, shape.count);
     const Prediction prediction = collective::predict(
         shape, programs_of(algorithm, shape), static_cast<double>(arithmetic.element),
         static_cast<double>(arithmetic.accumulator), topology_, routes_);

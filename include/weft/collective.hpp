@@ -51,6 +51,10 @@ struct CommunicatorOptions {
   std::string device;      // as for Device::open; empty: WEFT_DEVICE, or roce+udp:lo
   std::string name = "0";  // tells apart communicators that share a store; not to be used again
   Numerics numerics = Numerics::run;
+  // The network between the ranks, for choosing algorithms by predicted time: a TOML file, or the
+  // name of one of scenarios/collectives below the current directory. Rank r is chip r; the same on
+  // all ranks. Empty: choice by size. Groups made by split() and shrink() choose by size.
+  std::string topology;
   Duration limit = Duration::from_s(300);         // for each operation
   Duration connect_limit = Duration::from_s(30);  // for create()
   // A rank whose transport is silent for so long is dead. Short values find a dead host sooner, and
@@ -84,6 +88,10 @@ class Operation {
   Result<void> wait();
   // The name of the chosen algorithm; empty if the call was wrong.
   std::string_view algorithm() const noexcept;
+  // What the model of the network said that it takes, zero if none was asked; and what it took from
+  // its turn to its end, zero until then.
+  Duration predicted() const noexcept;
+  Duration took() const noexcept;
 
  private:
   friend class Communicator;
@@ -188,7 +196,7 @@ class Communicator {
   void progress() noexcept;
   std::optional<Failure> failure() const;
   // The last 256 operations of this rank as Chrome trace JSON, for ui.perfetto.dev: when each was
-  // issued, began and ended, and whether it failed. Times are those of the host's monotonic clock,
+  // issued, began and ended, by which algorithm, the predicted time, and whether it failed. Times are those of the host's monotonic clock,
   // so the traces of ranks on one host fit together.
   std::string trace() const;
 

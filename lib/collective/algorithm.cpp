@@ -83,6 +83,16 @@ Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective coll
                                     "; there are: " + names_for(collective)};
 }
 
+uint64_t modelled_piece(const Algorithm& algorithm, uint64_t count) noexcept {
+  constexpr uint64_t kPieces = 64;
+  const bool whole_vector =
+      algorithm.collective == Collective::broadcast || algorithm.collective == Collective::reduce;
+  const bool chain = algorithm.name == "double_tree" || algorithm.name == "binomial" ||
+                     algorithm.name == "bine" || algorithm.name == "ring";
+  const bool cut = chain && (whole_vector || algorithm.name == "double_tree");
+  return cut ? std::max<uint64_t>(1, count / kPieces) : 0;
+}
+
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank) {
   Builder builder(shape, rank);
   algorithm.emit(builder);

@@ -26,6 +26,10 @@ std::span<const Algorithm> algorithms() noexcept;
 Result<const Algorithm*> find_algorithm(std::string_view name, Collective collective,
                                         uint32_t ranks);
 
+// The piece that a model cuts transfers into: none, but for chains and trees, which pass data on
+// piece by piece.
+uint64_t modelled_piece(const Algorithm& algorithm, uint64_t count) noexcept;
+
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank);
 std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape);
 

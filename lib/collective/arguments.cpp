@@ -87,16 +87,31 @@ uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
   return elements * size_of(arguments.type);
 }
 
-Result<const Algorithm*> algorithm_for(const Arguments& arguments, uint32_t ranks,
-                                       std::string_view wanted, Numerics numerics) {
-  if (wanted.empty())
-    return &choose(arguments.collective, ranks, bytes_of(arguments, ranks), numerics);
-  Result<const Algorithm*> found = find_algorithm(wanted, arguments.collective, ranks);
-  if (found && numerics == Numerics::any && !adds_in_rank_order(**found))
+Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
+  const Numerics numerics = team.options().numerics;
+  const uint32_t ranks = team.mesh().ranks;
+  if (team.selector() == nullptr || has_blocks(arguments.collective))
+    return {&choose(arguments.collective, ranks, bytes_of(arguments, ranks), numerics), 0};
+  const bool reduction = reduces(arguments.collective);
+  return team.selector()->choose({.collective = arguments.collective,
+                                  .count = arguments.count,
+                                  .element = static_cast<double>(arithmetic.element),
+                                  .accumulator = static_cast<double>(arithmetic.accumulator),
+                                  .exact = arithmetic.exact || !reduction,
+                                  .rank_order = reduction && numerics == Numerics::any});
+}
+
+Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arithmetic& arithmetic,
+                             std::string_view wanted) {
+  if (wanted.empty()) return chosen(team, arguments, arithmetic);
+  Result<const Algorithm*> found =
+      find_algorithm(wanted, arguments.collective, team.mesh().ranks);
+  if (!found) return found.error();
+  if (team.options().numerics == Numerics::any && !adds_in_rank_order(**found))
     return Error{Code::not_supported, std::string(wanted) +
                                           " does not add in the order of ranks, which "
                                           "Numerics::any promises: use direct"};
-  return found;
+  return Choice{*found, 0};
 }
 
 // What tells apart calls whose counts differ though their sums do not. Between pairs of ranks only
@@ -139,10 +154,10 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
     return invalid(arguments.collective, "an element of " + std::string(name(arguments.type)) +
                                              " does not fit a slot: slot_bytes must be " +
                                              std::to_string(widest) + " or more");
-  Result<const Algorithm*> algorithm =
-      algorithm_for(arguments, team.mesh().ranks, options.algorithm, team.options().numerics);
-  if (!algorithm) return algorithm.error();
-  task->algorithm = *algorithm;
+  Result<Choice> choice = algorithm_for(team, arguments, task->arithmetic, options.algorithm);
+  if (!choice) return choice.error();
+  task->algorithm = choice->algorithm;
+  task->predicted = Duration::from_ns(static_cast<int64_t>(choice->seconds * 1e9));
   task->call = {sequence,
                 total(arguments),
                 fingerprint(arguments),
@@ -150,7 +165,7 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
                 arguments.collective,
                 arguments.type,
                 arguments.op,
-                static_cast<uint8_t>(*algorithm - algorithms().data())};
+                static_cast<uint8_t>(choice->algorithm - algorithms().data())};
   task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
   return task;
 }
@@ -166,6 +181,7 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
               .exact = arithmetic.exact || !reduction,
               .average = reduction && arguments.op == ReduceOp::avg,
               .blocks = arguments.blocks};
+  if (team.selector() != nullptr) shape.dimensions = team.selector()->topology().dimensions;
   // A piece of accumulators fits a slot.
   shape.piece = team.options().slot_bytes / std::max(arithmetic.element, arithmetic.accumulator);
   if (Result<void> checked = check(arguments, shape, rank); !checked) return checked;

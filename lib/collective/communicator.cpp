@@ -60,6 +60,9 @@ std::string_view Operation::algorithm() const noexcept {
   return task_->plan ? "direct" : "";
 }
 
+Duration Operation::predicted() const noexcept { return task_->predicted; }
+Duration Operation::took() const noexcept { return task_->took; }
+
 // ---- communicators
 // -------------------------------------------------------------------------------
 

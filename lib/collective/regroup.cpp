@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/collective/arguments.hpp"
+#include "lib/collective/model/topology_file.hpp"
 #include "lib/collective/survivors.hpp"
 
 namespace weft::collective {
@@ -16,12 +17,24 @@ Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::
                                            Duration connect_limit) {
   CommunicatorOptions options = team.options();
   options.name = name;
+  options.topology.clear();  // it is of the whole group
   const uint32_t rank = static_cast<uint32_t>(
       std::find(members.begin(), members.end(), team.mesh().rank) - members.begin());
   Result<std::shared_ptr<Team>> joined =
       join(store, rank, static_cast<uint32_t>(members.size()), options, connect_limit);
   if (joined) (*joined)->set_members(members);
   return joined;
+}
+
+// None if there is no name.
+Result<std::optional<Topology>> find_network(const std::string& name, uint32_t ranks) {
+  if (name.empty()) return std::optional<Topology>();
+  Result<Topology> network = read_topology(name);
+  if (!network) return network.error();
+  if (network->chips == ranks) return std::optional<Topology>(std::move(*network));
+  return Error{Code::invalid_argument, "topology " + name + " has " +
+                                           std::to_string(network->chips) + " chips, there are " +
+                                           std::to_string(ranks) + " ranks"};
 }
 
 Result<void> barrier(Team& team, Duration limit) {
@@ -49,6 +62,9 @@ Result<std::shared_ptr<Team>> connect_members(Team& team, Store& store, Attempt&
 
 Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
                                    const CommunicatorOptions& options, Duration connect_limit) {
+  Result<std::optional<Topology>> found = find_network(options.topology, ranks);
+  if (!found) return found.error();
+  std::optional<Topology>& network = *found;
   Result<Mesh> mesh = Mesh::connect(store, rank, ranks,
                                     {.device = options.device,
                                      .name = options.name,
@@ -56,7 +72,9 @@ Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
                                      .connect_limit = connect_limit,
                                      .patience = options.patience});
   if (!mesh) return mesh.error();
-  return std::make_shared<Team>(std::move(*mesh), options);
+  std::shared_ptr<Team> team = std::make_shared<Team>(std::move(*mesh), options);
+  if (network) team->set_selector(std::make_unique<Selector>(std::move(*network)));
+  return team;
 }
 
 Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const int64_t> colours,

@@ -87,10 +87,13 @@ void Team::run_tasks() {
   }
 }
 
-void Team::record(const Task& task, bool failed) {
+void Team::record(Task& task, bool failed) {
   const Instant ended = now();
   const bool ran = task.started >= task.issued;
-  trace_.add({task.call, task.issued, ran ? task.started : ended, ended, failed});
+  const Instant began = ran ? task.started : ended;
+  task.took = ended - began;
+  const std::string_view algorithm = task.algorithm != nullptr ? task.algorithm->name : "";
+  trace_.add({task.call, algorithm, task.predicted, task.issued, began, ended, failed});
 }
 
 void Team::end_first() {

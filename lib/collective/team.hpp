@@ -11,6 +11,7 @@
 
 #include "lib/collective/executor.hpp"
 #include "lib/collective/mesh.hpp"
+#include "lib/collective/model/selector.hpp"
 #include "lib/collective/trace.hpp"
 #include "weft/collective.hpp"
 
@@ -38,6 +39,8 @@ struct Task {
   Instant issued, started;
   Instant deadline = Instant::never();   // once it runs
   const Algorithm* algorithm = nullptr;  // null: an exchange
+  Duration predicted;                    // zero: by no model
+  Duration took;                         // once it is done
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
   // the call cannot be done; what it returns ends the whole team.
   std::function<Result<void>(Task&)> prepare;
@@ -57,6 +60,9 @@ class Team {
   const Mesh& mesh() const { return mesh_; }
   const CommunicatorOptions& options() const { return options_; }
   PlanCache& plans() { return plans_; }
+  // Null if the options name no network.
+  Selector* selector() { return selector_.get(); }
+  void set_selector(std::unique_ptr<Selector> selector) { selector_ = std::move(selector); }
   const std::optional<Failure>& failure() const { return failure_; }
   const Trace& trace() const { return trace_; }
 
@@ -95,7 +101,7 @@ class Team {
   void run_tasks();
   bool start(Task& task);
   void end_first();
-  void record(const Task& task, bool failed);
+  void record(Task& task, bool failed);
   void watch();
   void check_call(uint32_t rank, const Call& theirs);
   void check_arrived(uint32_t rank, const Call& theirs);
@@ -119,6 +125,7 @@ class Team {
   Mesh mesh_;
   CommunicatorOptions options_;
   PlanCache plans_;
+  std::unique_ptr<Selector> selector_;
   Executor executor_;
   std::deque<TaskPtr> tasks_;             // the first one runs
   std::array<Call, kHistory> history_{};  // by sequence

@@ -12,6 +12,8 @@ namespace weft::collective {
 
 struct Record {
   Call call;
+  std::string_view algorithm;  // of the table of algorithms
+  Duration predicted;          // zero: not
   Instant issued, started, ended;
   bool failed = false;
 };
