@@ -71,7 +71,7 @@ struct CallOptions {
 
 // Why a communicator has failed.
 struct Failure {
-  Code code = Code::peer_failed;  // or mismatch, timed_out, io_error
+  Code code = Code::peer_failed;  // or mismatch, timed_out, io_error, bad_state (revoked)
   uint32_t rank = 0;              // which rank died, or called something else
   Collective collective = Collective::barrier;
   uint64_t sequence = 0;  // of the operation that was under way, from 1
@@ -132,12 +132,24 @@ class Communicator {
 
   // A communicator of the survivors, in the order of their ranks. To be called by all of them after
   // a failure; blocks until they have agreed who is there and are connected. Processes that have
-  // ended are known at once; any other rank, whatever it was blamed for, has `patience` to come. One
-  // that comes later is told that it is left out (peer_failed). The store must have survived: one
-  // that rank 0 serves has not if rank 0 is dead. If a rank dies meanwhile, those left agree anew,
-  // or the new communicator fails: shrink that one. After an error of the store call it again.
-  // Errors: those of create() and of the store.
+  // ended are known at once; any other rank, whatever it was blamed for, has `patience` to come.
+  // One that comes later is told that it is left out (peer_failed). The store must have survived:
+  // one that rank 0 serves has not if rank 0 is dead. If a rank dies meanwhile, those left agree
+  // anew, or the new communicator fails: shrink that one. After an error of the store call it
+  // again. Errors: those of create() and of the store.
   Result<Communicator> shrink(Store& store, Duration patience = Duration::from_s(5));
+
+  // A communicator of these ranks, with the numbers they have, and of new ones: each of those calls
+  // create() with a number from size() to ranks - 1, the same `ranks`, `name` and other options, in
+  // a store that all reach. Blocks until all have come. This communicator goes on. Errors: those of
+  // create().
+  Result<Communicator> grow(Store& store, uint32_t ranks, const std::string& name);
+
+  // Ends all operations under way and all later ones, on every rank, with bad_state and an error
+  // that says who revoked and why: to get ranks out of calls that they would wait in. One operation
+  // alone cannot be taken back, since other ranks are in it; its limit ends it (CallOptions). Then
+  // shrink() makes a new communicator, of all ranks if all are alive.
+  void revoke(std::string_view reason = {}) noexcept;
 
   // After split() and shrink(): the ranks that ranks 0, 1 .. had before. Empty after create().
   std::span<const uint32_t> members() const noexcept;
@@ -158,6 +170,10 @@ class Communicator {
   Operation all_to_all(const void* input, void* output, size_t count, DataType type,
                        const CallOptions& options = {});
   Operation barrier(const CallOptions& options = {});
+  // A call of this communicator that is done, once more, with the same buffers and options, without
+  // checking and planning anew. To be called by all ranks, or they call the same again. Not for
+  // exchanges and forms with blocks (not_supported).
+  Operation repeat(const Operation& done);
 
   // Blocks of different sizes, which may be zero; they lie one after the other in the order of
   // ranks. Counts are read during the call and are the same on all ranks.
@@ -194,10 +210,15 @@ class Communicator {
 
   // One bounded turn for all operations under way.
   void progress() noexcept;
+  // To wait in an event loop: if arm() returns true there is nothing to do, and fd() gets readable
+  // when there is; wait for it, but 10 ms at most while operations are under way, since dead ranks
+  // and limits are looked for in progress(). If it returns false call progress() first.
+  bool arm() noexcept;
+  int fd() const noexcept;  // owned by the communicator
   std::optional<Failure> failure() const;
   // The last 256 operations of this rank as Chrome trace JSON, for ui.perfetto.dev: when each was
-  // issued, began and ended, by which algorithm, the predicted time, and whether it failed. Times are those of the host's monotonic clock,
-  // so the traces of ranks on one host fit together.
+  // issued, began and ended, by which algorithm, what was predicted, and whether it failed. Times
+  // are those of the host's monotonic clock, so the traces of ranks on one host fit together.
   std::string trace() const;
 
  private:

@@ -104,8 +104,7 @@ Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmet
 Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arithmetic& arithmetic,
                              std::string_view wanted) {
   if (wanted.empty()) return chosen(team, arguments, arithmetic);
-  Result<const Algorithm*> found =
-      find_algorithm(wanted, arguments.collective, team.mesh().ranks);
+  Result<const Algorithm*> found = find_algorithm(wanted, arguments.collective, team.mesh().ranks);
   if (!found) return found.error();
   if (team.options().numerics == Numerics::any && !adds_in_rank_order(**found))
     return Error{Code::not_supported, std::string(wanted) +
@@ -136,6 +135,21 @@ std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, con
   const uint32_t rank = team.mesh().rank;
   if (may_be_in_place(shape.collective)) return team.plans().find(algorithm, shape, rank);
   return make_plan(shape, program_of(algorithm, shape, rank));
+}
+
+// Those of the plan, but for a work space that serves as one.
+Result<void> register_buffers(Team& team, Task& task) {
+  const Shape& shape = task.plan->shape;
+  const uint32_t rank = team.mesh().rank;
+  for (const auto& [memory, elements] : {std::pair(task.input, input_size(shape, rank)),
+                                         std::pair(task.output, output_size(shape, rank))}) {
+    if (task.work && memory == task.work->memory) continue;
+    Result<RegisteredPtr> registered =
+        team.register_memory(memory, elements * task.arithmetic.element);
+    if (!registered) return registered.error();
+    task.registered.push_back(*registered);
+  }
+  return {};
 }
 
 }  // namespace
@@ -190,21 +204,41 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   shape.in_place = *placed;
   task.plan = plan_for(team, *task.algorithm, shape);
 
-  const size_t width = size_of(arguments.type);
   task.input = static_cast<std::byte*>(const_cast<void*>(arguments.input));
   task.output = static_cast<std::byte*>(arguments.output);
-  for (const auto& [memory, elements] : {std::pair(task.input, input_size(shape, rank)),
-                                         std::pair(task.output, output_size(shape, rank))}) {
-    if (task.work && memory == task.work->memory) continue;
-    Result<RegisteredPtr> registered = team.register_memory(memory, elements * width);
-    if (!registered) return registered.error();
-    task.registered.push_back(*registered);
-  }
+  if (Result<void> registered = register_buffers(team, task); !registered) return registered;
   if (task.work) return {};  // it serves as input or output
   Result<RegisteredPtr> work = team.work_space(task.plan->program.work * arithmetic.accumulator);
   if (!work) return work.error();
   task.work = *work;
   return {};
+}
+
+Result<TaskPtr> make_again(Team& team, const Task& earlier) {
+  const Collective collective = earlier.call.collective;
+  if (!earlier.done || earlier.error)
+    return Error{Code::bad_state,
+                 "an operation can be repeated when it is done, and has not failed"};
+  if (earlier.call.sequence == 0 || earlier.prepare || has_blocks(collective))
+    return Error{Code::not_supported, std::string(name(collective)) +
+                                          " cannot be repeated: its counts may change; call it"};
+  const TaskPtr task = std::make_shared<Task>();
+  task->call = earlier.call;
+  task->call.sequence = team.next_sequence();
+  task->plan = earlier.plan;
+  task->arithmetic = earlier.arithmetic;
+  task->input = earlier.input;
+  task->output = earlier.output;
+  task->limit = earlier.limit;
+  task->algorithm = earlier.algorithm;
+  task->predicted = earlier.predicted;
+  if (Result<void> registered = register_buffers(team, *task); !registered)
+    return registered.error();
+  Result<RegisteredPtr> work =
+      team.work_space(task->plan->program.work * task->arithmetic.accumulator);
+  if (!work) return work.error();
+  task->work = *work;
+  return task;
 }
 
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options) {

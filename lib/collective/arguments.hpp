@@ -23,6 +23,8 @@ Error invalid(Collective collective, const std::string& text);
 
 // A task that can be issued. Errors: those of Operation::test().
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options);
+// A call that is done, once more. Errors: bad_state, not_supported.
+Result<TaskPtr> make_again(Team& team, const Task& earlier);
 Result<TaskPtr> make_barrier(Team& team, const CallOptions& options);
 Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
                               const CallOptions& options);

@@ -75,7 +75,7 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
       options.slot_bytes % 64 != 0 || options.slot_bytes > 1024 * 1024)
     return Error{Code::invalid_argument,
                  "slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB"};
-  Result<std::shared_ptr<Team>> team = 
+  Result<std::shared_ptr<Team>> team =
       collective::join(store, rank, ranks, options, options.connect_limit);
   if (!team) return team.error();
   return Communicator(std::move(*team));
@@ -100,6 +100,20 @@ Result<Communicator> Communicator::shrink(Store& store, Duration patience) {
   if (!team) return team.error();
   return Communicator(std::move(*team));
 }
+
+Result<Communicator> Communicator::grow(Store& store, uint32_t ranks, const std::string& name) {
+  if (ranks < size())
+    return Error{Code::invalid_argument, "cannot grow from " + std::to_string(size()) + " to " +
+                                             std::to_string(ranks) + " ranks"};
+  CommunicatorOptions options = team_->options();
+  options.name = name;
+  options.topology.clear();  // it is of as many chips as there are ranks here
+  return create(store, rank(), ranks, options);
+}
+
+void Communicator::revoke(std::string_view reason) noexcept { team_->revoke(reason); }
+bool Communicator::arm() noexcept { return team_->arm(); }
+int Communicator::fd() const noexcept { return team_->mesh().cq.fd(); }
 
 std::string Communicator::trace() const { return team_->trace().to_json(rank()); }
 
@@ -218,6 +232,12 @@ Operation Communicator::combine(const CombineCall& call, const Routing& routing,
 
 Operation Communicator::barrier(const CallOptions& options) {
   return {team_, issue(*team_, make_barrier(*team_, options))};
+}
+
+Operation Communicator::repeat(const Operation& done) {
+  if (done.team_ != team_)
+    return {team_, failed({Code::invalid_argument, "the operation is of another communicator"})};
+  return {team_, issue(*team_, collective::make_again(*team_, *done.task_))};
 }
 
 Operation Communicator::exchange(std::span<const Transfer> transfers, const CallOptions& options) {

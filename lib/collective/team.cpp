@@ -184,14 +184,18 @@ Result<void> Team::wait(const Task& task) {
   return {};
 }
 
-// Spinning has not helped: let the library's thread poll, and wait for it to wake us.
-void Team::sleep() noexcept {
+bool Team::arm() noexcept {
+  mesh_.cq.acknowledge();
   mesh_.cq.arm();
   Completion completions[32];
   const size_t n = mesh_.cq.poll(completions);
-  if (n > 0) {
-    handle({completions, n});
-  } else {
+  handle({completions, n});
+  return n == 0;
+}
+
+// Spinning has not helped: let the library's thread poll, and wait for it to wake us.
+void Team::sleep() noexcept {
+  if (arm()) {
     pollfd wanted{mesh_.cq.fd(), POLLIN, 0};
     ::poll(&wanted, 1, kNap_ms);
   }

@@ -83,9 +83,14 @@ class Team {
   void issue(const TaskPtr& task);
   uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
   void progress() noexcept;
-  // Makes progress until the task is done. If nothing happens it lets others have the processor, then
-  // it sleeps.
+  // Makes progress until the task is done. If nothing happens it lets others have the processor,
+  // then it sleeps.
   Result<void> wait(const Task& task);
+  // Fails on all ranks.
+  void revoke(std::string_view reason);
+  // True if there is nothing to do: then the completion queue's descriptor gets readable when there
+  // is.
+  bool arm() noexcept;
   // Sleeps until something may have happened, at most a few milliseconds.
   void sleep() noexcept;
   // Finishes what was sent and tells the others that we go.

@@ -166,6 +166,12 @@ void Team::check_left_over() {
     if (const PieceHeader* const piece = link->head()) check_arrived(link->peer(), piece->call);
 }
 
+void Team::revoke(std::string_view reason) {
+  std::string text = "rank " + std::to_string(mesh_.rank) + " has revoked the communicator";
+  if (!reason.empty()) text += ": " + std::string(reason);
+  fail({.code = Code::bad_state, .rank = mesh_.rank}, current_call(), text, -1);
+}
+
 // `ours` is what we are doing; what we did at the same number says more.
 void Team::fail_mismatch(uint32_t rank, const Call& theirs, Call ours) {
   const Call& then = history_[theirs.sequence % kHistory];

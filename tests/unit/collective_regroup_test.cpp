@@ -19,13 +19,15 @@ std::string reduce_to_failure(Communicator& group, uint32_t victim) {
   return "nobody died";
 }
 
-std::string check_members(Communicator& group, const std::vector<uint32_t>& members) {
+std::string check_members(Communicator& group, const std::vector<uint32_t>& members,
+                          size_t ranks = 0) {
   const std::span<const uint32_t> got = group.members();
   if (std::vector<uint32_t>(got.begin(), got.end()) != members) return "other members";
   int64_t one = 1, sum = 0;
   if (Result<void> done = group.all_reduce(&one, &sum, 1, DataType::int64).wait(); !done)
     return done.error().message;
-  return sum == static_cast<int64_t>(members.size()) ? "" : "wrong sum of survivors";
+  const size_t expected = ranks != 0 ? ranks : members.size();
+  return sum == static_cast<int64_t>(expected) ? "" : "wrong sum of survivors";
 }
 
 // Experts of ranks that are gone are masked, the others have the numbers of their new ranks.
@@ -189,10 +191,54 @@ TEST_CASE("a name that the store knows already is refused, and the message says 
     if (again.error().code != Code::invalid_argument || !contains(text, "the name '0' is used") ||
         !contains(text, "CommunicatorOptions::name"))
       return text;
-    again = Communicator::create(store, group.rank(), 2, {.device = "roce+shm:again" + std::to_string(getppid()), .name = "1"});
+    again = Communicator::create(store, group.rank(), 2, {.device = shm_device(), .name = "1"});
     return again ? "" : again.error().message;
   };
   CHECK(run_processes(2, {.device = shm_device()}, body) == std::vector<std::string>(2));
+}
+
+TEST_CASE("a group grows by ranks that have not been in it") {
+  const std::string device = shm_device();
+  const auto body = [&](Communicator& group, Store& store) -> std::string {
+    // Ranks 0 and 1 make a group of their own, which ranks 2 and 3 then join.
+    const auto told = [](Result<Communicator> made) -> std::string {
+      return made ? check_members(*made, {}, 4) : made.error().message;
+    };
+    if (group.rank() >= 2)
+      return told(
+          Communicator::create(store, group.rank(), 4, {.device = device, .name = "grown"}));
+    Result<Communicator> small =
+        Communicator::create(store, group.rank(), 2, {.device = device, .name = "small"});
+    if (!small) return small.error().message;
+    if (small->grow(store, 1, "less")) return "it grew to less";
+    if (std::string wrong = told(small->grow(store, 4, "grown")); !wrong.empty()) return wrong;
+    return check_members(*small, {}, 2);
+  };
+  CHECK(run_processes(4, {.device = device}, body) == std::vector<std::string>(4));
+}
+
+TEST_CASE(
+    "revoke gets all ranks out of their calls, says who and why, and all go on in a new group") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    const char* const text = "rank 1 has revoked the communicator: new model";
+    int64_t value = 1;
+    if (group.rank() == 1) {
+      usleep(20'000);
+      group.revoke("new model");
+      const Result<void> later = group.barrier().wait();
+      if (later || !contains(later.error().message, text)) return "it can still be used";
+    } else {
+      // Rank 0 waits for a barrier, rank 2 for data that nobody sends.
+      const Result<void> ended =
+          group.rank() == 0 ? group.barrier().wait() : group.receive(&value, 8, 0).wait();
+      if (ended || ended.error().code != Code::bad_state || !contains(ended.error().message, text))
+        return ended ? "it worked" : ended.error().message;
+      if (!group.failure() || group.failure()->rank != 1) return "another rank is named";
+    }
+    Result<Communicator> left = group.shrink(store);
+    return left ? check_members(*left, {0, 1, 2}) : left.error().message;
+  };
+  CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
 }
 
 TEST_CASE("groups split by colour and key, and all of them work side by side") {

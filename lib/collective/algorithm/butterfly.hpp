@@ -26,7 +26,7 @@ uint32_t negabinary_partner(uint32_t place, uint32_t step, uint32_t size, bool m
 // A rank's block of a vector.
 using BlockOf = std::function<Range(uint32_t rank)>;
 
-// One step of a reduce-scatter: sends what the partner is to reach of the blocks and keeps the rest.
+// One step of a reduce-scatter: sends what the partner is to reach of the blocks, keeps the rest.
 // After all steps a rank has the sum of its own block in `work`.
 void butterfly_scatter(Builder& b, const Butterfly& butterfly, uint32_t step,
                        const BlockOf& block_of);
