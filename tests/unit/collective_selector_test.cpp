@@ -18,6 +18,8 @@ constexpr Collective kOperations[] = {Collective::all_reduce, Collective::reduce
                                       Collective::all_gather, Collective::broadcast,
                                       Collective::reduce,     Collective::all_to_all};
 
+constexpr uint64_t kSizes[] = {48, 3'000, 40'000, 700'000, 5'000'000, 3ULL << 27};
+
 // Chips of one switch.
 Topology star(uint32_t chips) {
   Topology topology = make_switched_racks(
@@ -44,7 +46,7 @@ TEST_CASE("the chosen algorithm takes at most a tenth more than the best, all ov
     Selector selector(network);
     Routes routes(network);
     for (const Collective operation : kOperations)
-      for (const uint64_t bytes : {48ULL, 3'000ULL, 40'000ULL, 700'000ULL, 5'000'000ULL, 3ULL << 27}) {
+      for (const uint64_t bytes : kSizes) {
         const Question question{.collective = operation,
                                 .count = std::max<uint64_t>(1, bytes / 4 / network.chips),
                                 .element = 4,
