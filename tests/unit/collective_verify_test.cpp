@@ -147,11 +147,13 @@ TEST_CASE("Bine and PAT send to nearer ranks than those they come from") {
 }
 
 TEST_CASE("PAT sends small blocks together and large ones one by one") {
-  const auto puts = [](uint64_t piece) {
+  const auto program_for = [](uint64_t piece) {
     const Shape shape{
         .collective = Collective::all_gather, .ranks = 16, .count = 10, .piece = piece};
-    const Program program =
-        program_of(**find_algorithm("pat", Collective::all_gather, 16), shape, 3);
+    return program_of(**find_algorithm("pat", Collective::all_gather, 16), shape, 3);
+  };
+  const auto puts = [&](uint64_t piece) {
+    const Program program = program_for(piece);
     return std::count_if(program.steps.begin(), program.steps.end(),
                          [](const Step& step) { return step.kind == StepKind::put; });
   };
@@ -159,6 +161,7 @@ TEST_CASE("PAT sends small blocks together and large ones one by one") {
   CHECK(puts(1000) == 4);
   CHECK(puts(20) == 1 + 1 + 2 + 4);
   CHECK(puts(10) == 15);
+  CHECK(program_for(10).work == 0);  // from where they are to where they belong
 }
 
 TEST_CASE("an unknown algorithm, and one for other numbers of ranks, are refused by name") {
