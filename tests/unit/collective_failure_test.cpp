@@ -153,7 +153,8 @@ TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, n
 
 // Rank 1 gives more than the others expect, and nobody calls anything after it.
 void check_too_much(size_t expected, size_t given) {
-  check_ranks(3, {.device = shm_device(), .slots = 2, .slot_bytes = 1024}, [&](Communicator& group) {
+  const CommunicatorOptions options{.device = shm_device(), .slots = 2, .slot_bytes = 1024};
+  check_ranks(3, options, [&](Communicator& group) {
     std::vector<std::byte> in(1 << 16), out(1 << 16);
     std::vector<size_t> send(3, group.rank() == 1 ? given : expected), receive(3, expected);
     send[group.rank()] = receive[group.rank()] = 1;
