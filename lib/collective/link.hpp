@@ -31,6 +31,7 @@ struct alignas(64) PieceHeader {
   uint64_t consumed = 0;  // slots of the other direction, since the beginning
   uint32_t bytes = 0;     // of payload
   uint32_t pieces = 0;    // that the sender gives this peer in this call
+  uint64_t unused[2] = {};
 };
 static_assert(sizeof(PieceHeader) == 64);
 
@@ -40,6 +41,7 @@ enum class ControlKind : uint8_t { credit, probe, abort, leave, finished };
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
   Code code = Code::ok;   // abort: why
+  uint16_t unused = 0;
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
   Call call;              // probe, abort, finished: what the sender is doing, or has done
@@ -51,6 +53,7 @@ static_assert(sizeof(ControlMessage) == 256);
 struct LinkAddress {
   uint64_t landing = 0;
   uint32_t rkey = 0;
+  uint32_t unused = 0;
 };
 
 inline constexpr uint32_t kNoStep = UINT32_MAX;

@@ -16,6 +16,7 @@ struct Greeting {
   LinkShape shape;
   LinkAddress address;
   uint16_t lifeline = 0;  // the TCP port
+  uint16_t unused[3] = {};
 };
 
 // The least timeout code (4.096 us * 2^code) whose eight tries of RC take at least `patience`.
