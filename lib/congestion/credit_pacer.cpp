@@ -18,8 +18,12 @@ uint32_t CreditPacer::add() {
     senders_[number] = Sender{};
     return number;
   }
+  const size_t count = senders_.size() + 1;
+  if (free_.capacity() < count) free_.reserve(2 * count);
+  waiting_.reserve(count);
+  idle_.reserve(count);
   senders_.emplace_back();
-  return static_cast<uint32_t>(senders_.size() - 1);
+  return static_cast<uint32_t>(count - 1);
 }
 
 void CreditPacer::wish(uint32_t number, uint32_t total) {

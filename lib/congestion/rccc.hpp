@@ -39,8 +39,11 @@ class CreditPacer {
 
   explicit CreditPacer(const Rules& rules) : rules_(rules) {}
 
-  // A new sender's number, the least that is free.
+  // A new sender's number, of numbers() or less. Throws std::bad_alloc, and then nothing has
+  // changed; nothing else does.
   uint32_t add();
+  // That were ever given.
+  size_t numbers() const { return senders_.size(); }
   // The sender wishes to have been granted `total` units in all; it never goes back, but wraps.
   void wish(uint32_t sender, uint32_t total);
   // A packet was trimmed: its sender gets a turn though it may not have wished for more.

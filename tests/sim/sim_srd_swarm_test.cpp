@@ -35,9 +35,10 @@ void run_part(uint64_t first_seed) {
   CHECK(sum(Count::tx_retransmits) > 0);
   if (test_scale() < 1) return;
   // Everything that it is there for has happened.
-  for (const Count c : {Count::rx_rnr_naks, Count::rx_resets, Count::tx_aborts, Count::tx_fills,
-                        Count::streams_replaced, Count::rx_stale_stream,
-                        Count::rx_other_incarnation, Count::rx_duplicates, Count::path_probes}) {
+  for (const Count c :
+       {Count::rx_rnr_naks, Count::rx_resets, Count::tx_aborts, Count::tx_fills,
+        Count::streams_replaced, Count::rx_stale_stream, Count::rx_other_incarnation,
+        Count::rx_duplicates, Count::path_probes, Count::ways_joined}) {
     INFO(engine::kCountNames[static_cast<size_t>(c)]);
     CHECK(sum(c) > 0);
   }

@@ -31,11 +31,13 @@ inline SrdOptions controlled(const std::string& controller, SrdOptions o = {}) {
 
 using SrdStations = std::vector<std::unique_ptr<SrdStation>>;
 
-// A switch between the stations: number 0 on port 0, and so on. Cables take 2 us each way.
+// A switch between the stations: number 0 on port 0, and so on, then their second addresses. Cables
+// take 2 us each way.
 inline std::unique_ptr<sim::SwitchNode> star_of(sim::Network& network, SrdStations& stations,
                                                 uint64_t buffer) {
   std::vector<sim::Host*> hosts;
-  for (auto& station : stations) hosts.push_back(&station->host());
+  for (uint32_t rail = 0; rail < stations[0]->rails(); ++rail)
+    for (auto& station : stations) hosts.push_back(&station->host(rail));
   sim::SwitchOptions o;
   o.mbps.assign(hosts.size(), kStarMbps);
   o.delay = Duration::from_us(2);

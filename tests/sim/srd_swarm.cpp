@@ -54,7 +54,7 @@ void SrdSwarm::begin_life(uint32_t i) {
 }
 
 // The process dies, and another one comes with its queue pair's number, or with another; its clock
-// may be wrong, and it may use more or fewer paths.
+// may be wrong, and it may use more or fewer paths, and addresses.
 void SrdSwarm::restart(uint32_t i) {
   look(i);
   check_delivered(i, false);
@@ -65,6 +65,9 @@ void SrdSwarm::restart(uint32_t i) {
   for (Sent& sent : sent_)
     if (sent.to == i) sent.seen = false;
   net_.stations[i]->options().config.paths = uint32_t{1} << random_.below(7);
+  if (net_.stations[i]->rails() > 1)
+    net_.stations[i]->options().rails =
+        1 + static_cast<uint32_t>(random_.below(net_.stations[i]->rails()));
   const bool same_number = random_.below(2) != 0;
   int clock_ms = 0;
   if (random_.below(2) == 0)
@@ -96,12 +99,14 @@ void SrdSwarm::fail(uint32_t i) {
 void SrdSwarm::disturb() {
   check_bounds();
   const auto i = static_cast<uint32_t>(random_.below(net_.stations.size()));
-  const uint64_t what = random_.below(8);
+  const uint64_t what = random_.below(9);
   if (what == 0) {
     // Long enough for streams to be renewed; and a peer with one path, which is cut all the while,
     // would be lost.
     net_.mend();
     silent_until_ = net_.network.now() + Duration::from_ms(1'500);
+  } else if (what == 8) {
+    net_.stations[i]->life().pause(Duration::from_us(int64_t{1} << random_.below(20)));
   } else if (what < 5) {
     net_.disturb(random_);
   } else if (apps_[i].lives + 1 < kLives) {

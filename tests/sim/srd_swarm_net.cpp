@@ -2,6 +2,8 @@
 // See srd_swarm_net.hpp.
 #include "tests/sim/srd_swarm_net.hpp"
 
+#include <algorithm>
+
 namespace weft::test {
 
 namespace {
@@ -72,6 +74,8 @@ SrdSwarmConfig draw_srd_swarm(uint64_t seed) {
   if (r.below(2) == 0) c.flawed_ppm = 20'000;
   if (r.below(2) == 0) c.disturbed_ppm = 40'000;
   c.requests = 8000;
+  if (r.below(2) == 0) o.rails = 2 + static_cast<uint32_t>(r.below(2));
+  c.crossed = r.below(2) == 0;
   return c;
 }
 
@@ -79,15 +83,21 @@ SrdSwarmNet::SrdSwarmNet(const SrdSwarmConfig& config, uint64_t seed)
     : random_(seed + 99), parked_one_in_(config.parked_one_in) {
   for (uint32_t i = 0; i < config.options.stations; ++i)
     stations.push_back(std::make_unique<SrdStation>(network, i, config.options));
+  dead_.resize(stations.size());
   connect(config);
 }
 
 void SrdSwarmNet::connect(const SrdSwarmConfig& config) {
   size_t cable = 0;
+  const uint32_t rails = config.options.rails;
   for (size_t i = 0; i < stations.size(); ++i)
     for (size_t j = i; j < stations.size(); ++j)
-      if (i == j || config.shape == SrdSwarmConfig::Shape::cables)
-        network.connect(stations[i]->host(), stations[j]->host(), config.cables[cable++]);
+      for (uint32_t r = 0; r < rails; ++r)
+        for (uint32_t s = i == j ? r : 0; s < rails; ++s)
+          if (i == j ||
+              (config.shape == SrdSwarmConfig::Shape::cables && (r == s || config.crossed)))
+            network.connect(stations[i]->host(r), stations[j]->host(s),
+                            config.cables[cable++ % config.cables.size()]);
   if (config.shape == SrdSwarmConfig::Shape::star)
     switch_ = star_of(network, stations, config.buffer);
   if (config.shape != SrdSwarmConfig::Shape::spines) return;
@@ -96,15 +106,28 @@ void SrdSwarmNet::connect(const SrdSwarmConfig& config) {
   exit_ = std::make_unique<Exit>(network, link);
   leaf_ = std::make_unique<Leaf>(network, *exit_, config.spines);
   for (auto& station : stations) {
-    exit_->lead_to(station->host());
-    network.uplink(station->host(), *leaf_, link);
+    for (uint32_t rail = 0; rail < rails; ++rail) {
+      exit_->lead_to(station->host(rail));
+      network.uplink(station->host(rail), *leaf_, link);
+    }
   }
+}
+
+bool SrdSwarmNet::dead(const Gid& address) const {
+  for (size_t i = 0; i < stations.size(); ++i)
+    for (uint32_t rail = 0; rail < stations[i]->rails(); ++rail)
+      if (dead_[i][rail] && stations[i]->host(rail).address() == address) return true;
+  return false;
 }
 
 // The frame itself goes on, or only its copy arrives; at a time from a microsecond to seconds.
 void SrdSwarmNet::park_from(size_t i) {
-  if (parked_one_in_ == 0) return;
   TapPort& tap = *stations[i]->life().tap;
+  if (stations[i]->rails() > 1)
+    tap.cut = [this](const engine::Path& path) {
+      return any_dead_ && (dead(path.source) || dead(path.destination));
+    };
+  if (parked_one_in_ == 0) return;
   tap.every = parked_one_in_;
   tap.judge = [this](const SentFrame& frame) {
     if (calm_) return true;
@@ -120,10 +143,23 @@ void SrdSwarmNet::on_event(Instant, uint64_t argument) {
   const std::unique_ptr<SentFrame> frame = std::move(frames_[argument]);
   --parked_;
   for (auto& station : stations)
-    if (station->host().address() == frame->path.destination) station->hear(*frame);
+    for (uint32_t rail = 0; rail < station->rails(); ++rail)
+      if (station->host(rail).address() == frame->path.destination) station->hear(*frame);
+}
+
+void SrdSwarmNet::disturb_rail(base::Random& random) {
+  const size_t i = random.below(stations.size());
+  std::array<bool, kMostRails>& dead = dead_[i];
+  const size_t rail = random.below(stations[i]->rails());
+  const uint32_t used = stations[i]->options().rails;
+  dead[rail] = !dead[rail];
+  if (std::find(dead.begin(), dead.begin() + used, false) == dead.begin() + used)
+    dead[rail] = false;
+  any_dead_ = true;
 }
 
 void SrdSwarmNet::disturb(base::Random& random) {
+  if (stations[0]->rails() > 1 && random.below(2) == 0) return disturb_rail(random);
   if (leaf_ == nullptr) return;
   const size_t spine = random.below(leaf_->cut.size());
   switch (random.below(3)) {
@@ -140,6 +176,8 @@ void SrdSwarmNet::disturb(base::Random& random) {
 }
 
 void SrdSwarmNet::mend() {
+  any_dead_ = false;
+  dead_.assign(dead_.size(), {});
   if (leaf_ != nullptr) leaf_->cut.assign(leaf_->cut.size(), false);
 }
 

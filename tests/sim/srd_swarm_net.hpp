@@ -4,6 +4,8 @@
 // own coin. Copies of some packets are parked, and arrive when everything else has moved on.
 #pragma once
 
+#include <array>
+
 #include "tests/sim/srd_spines.hpp"
 
 namespace weft::test {
@@ -13,6 +15,7 @@ struct SrdSwarmConfig {
   SrdOptions options;
   Shape shape = Shape::cables;
   std::vector<sim::LinkOptions> cables;  // one per pair of stations
+  bool crossed = false;                  // cables also between different rails
   uint64_t buffer = 0;                   // of the star's switch
   SpineOptions spines;
   uint32_t parked_one_in = 0;  // 0: none
@@ -30,9 +33,10 @@ class SrdSwarmNet final : public sim::EventHandler {
 
   // Has the process that lives now at station `i` lose packets to the parking place.
   void park_from(size_t i);
-  // Another spine is cut or loses, or all routes change. Only spines do that.
+  // Another spine is cut or loses, or all routes change; or an address of a station dies, or comes
+  // back. One of each always lives.
   void disturb(base::Random& random);
-  // No spine is cut any more.
+  // Nothing is cut any more.
   void mend();
   // No more faults.
   void calm();
@@ -43,12 +47,18 @@ class SrdSwarmNet final : public sim::EventHandler {
   SrdStations stations;
 
  private:
+  static constexpr uint32_t kMostRails = 3;
+
   void connect(const SrdSwarmConfig& config);
+  bool dead(const Gid& address) const;
+  void disturb_rail(base::Random& random);
 
   base::Random random_;
   const uint32_t parked_one_in_;
   bool calm_ = false;
   uint64_t parked_ = 0;
+  std::vector<std::array<bool, kMostRails>> dead_;  // by station and rail
+  bool any_dead_ = false;
   std::vector<std::unique_ptr<SentFrame>> frames_;
   std::unique_ptr<sim::SwitchNode> switch_;
   std::unique_ptr<Exit> exit_;

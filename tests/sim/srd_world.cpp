@@ -55,10 +55,16 @@ void SrdLife::on_event(Instant now, uint64_t argument) {
 void SrdLife::turn(Instant now) {
   const size_t n = tap->receive(received_);
   if (n != 0) {
-    engine->receive({received_.data(), n}, now);
+    {
+      const EngineRuns runs;
+      engine->receive({received_.data(), n}, now);
+    }
     tap->release({received_.data(), n});
   }
-  if (engine->next_deadline() <= now) engine->expire(now);
+  if (engine->next_deadline() <= now) {
+    const EngineRuns runs;
+    engine->expire(now);
+  }
   const bool all_sent = send(now);
   if (after_turn) after_turn();
   std::vector<pollfd> none;
@@ -74,7 +80,10 @@ bool SrdLife::send(Instant now) {
   for (int round = 0; round < 4; ++round) {
     if (begin_ == end_) {
       begin_ = 0;
-      end_ = engine->transmit(sending_, now);
+      {
+        const EngineRuns runs;
+        end_ = engine->transmit(sending_, now);
+      }
       if (end_ == 0) return true;
     }
     begin_ += tap->transmit({sending_.data() + begin_, end_ - begin_});
@@ -100,7 +109,9 @@ void SrdStation::live(uint32_t life, int clock_ms) {
   config.epoch += static_cast<uint32_t>(clock_ms);
   middleware::FaultOptions faults = options_.faults;
   faults.seed = options_.seed * 1000 + index_;
-  all_lives_.push_back(std::make_unique<SrdLife>(network_, hosts_, config,
+  const auto used = std::span<sim::Host* const>(hosts_).first(options_.rails);
+  for (size_t rail = used.size(); rail < hosts_.size(); ++rail) hosts_[rail]->notify(this, rail);
+  all_lives_.push_back(std::make_unique<SrdLife>(network_, used, config,
                                                  options_.seed * 64 + index_ + life * 8, faults,
                                                  options_.capabilities));
   life_ = all_lives_.back().get();
@@ -118,6 +129,11 @@ void SrdStation::live(uint32_t life, int clock_ms) {
   WEFT_CHECK(number_.value == 0 || qp_->number == number_);
   number_ = qp_->number;
   ready();
+}
+
+void SrdStation::on_event(Instant, uint64_t argument) {
+  sim::PacketQueue& received = hosts_[argument]->received();
+  while (!received.empty()) network_.pool().give(received.pop());
 }
 
 void SrdStation::ready() {
@@ -164,7 +180,10 @@ void SrdStation::restart(bool same_number, int clock_ms) {
 
 PostStatus SrdStation::recv(uint64_t id, const Sge& sge) {
   const RecvRequest request{id, {&sge, 1}};
-  const PostStatus status = engine().post_recv(*qp_, {&request, 1});
+  const PostStatus status = [&] {
+    const EngineRuns runs;
+    return engine().post_recv(*qp_, {&request, 1});
+  }();
   life_->kick();
   return status;
 }
@@ -174,7 +193,10 @@ PostStatus SrdStation::post(SrdStation& to, SendRequest request) {
   change.path = AddressVector{.destination = to.host().address()};
   change.dest_qpn = to.number();
   WEFT_CHECK(engine().modify_qp(*qp_, change));
-  const PostStatus status = engine().post_send(*qp_, {&request, 1}, network_.now());
+  const PostStatus status = [&] {
+    const EngineRuns runs;
+    return engine().post_send(*qp_, {&request, 1}, network_.now());
+  }();
   if (status.accepted != 0) life_->kick();
   return status;
 }

@@ -18,6 +18,13 @@
 
 namespace weft::test {
 
+// Lives while an engine runs, and nothing of the network around it.
+struct EngineRuns {
+  EngineRuns() { now = true; }
+  ~EngineRuns() { now = false; }
+  static inline bool now = false;
+};
+
 // What the driver is in real time. One life of a station: nothing happens after kill().
 class SrdLife final : public sim::EventHandler {
  public:
@@ -66,7 +73,7 @@ struct SrdOptions {
   uint64_t seed = 1;
 };
 
-class SrdStation {
+class SrdStation final : public sim::EventHandler {
  public:
   static constexpr uint32_t kDomain = 1;
   SrdStation(sim::Network& network, uint32_t index, const SrdOptions& options);
@@ -88,8 +95,12 @@ class SrdStation {
   uint64_t count(engine::Count c) { return engine().counters()[c]; }
   // Of all its processes together.
   uint64_t total(engine::Count c) const;
+  // Addresses that it may have, and does unless options().rails says fewer.
+  uint32_t rails() const { return static_cast<uint32_t>(hosts_.size()); }
   // Of the next process.
   SrdOptions& options() { return options_; }
+  // Something came to an address that the present process does not have.
+  void on_event(Instant now, uint64_t argument) override;
 
   // A frame that somebody has sent arrives here, once more perhaps.
   void hear(const SentFrame& frame);

@@ -5,7 +5,8 @@
 namespace weft::test {
 
 bool TapPort::passes(const engine::TxFrame& f) {
-  if (++since_judged_ < every) return true;
+  if (cut && cut(*f.path)) return false;
+  if (!judge || ++since_judged_ < every) return true;
   since_judged_ = 0;
   SentFrame sent{*f.path, f.ip_id, f.ecn, {f.head, f.head + f.head_length}};
   for (uint32_t s = 0; s < f.span_count; ++s)
@@ -15,7 +16,7 @@ bool TapPort::passes(const engine::TxFrame& f) {
 }
 
 size_t TapPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
-  if (!judge) return inner_->transmit(frames);
+  if (!judge && !cut) return inner_->transmit(frames);
   for (size_t i = 0; i < frames.size(); ++i)
     if (passes(frames[i]) && inner_->transmit({&frames[i], 1}) == 0) return i;
   return frames.size();

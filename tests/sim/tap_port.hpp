@@ -34,6 +34,8 @@ class TapPort final : public engine::Port {
  public:
   explicit TapPort(std::unique_ptr<engine::Port> inner) : inner_(std::move(inner)) {}
 
+  // Called for each frame with the way that it goes; true: nobody ever sees it.
+  std::function<bool(const engine::Path&)> cut;
   // Called for each frame, or only for each `every`-th; false drops it.
   std::function<bool(const SentFrame&)> judge;
   uint32_t every = 1;

@@ -85,12 +85,12 @@ void Engine::expect_answer(Peer& peer, Instant now) noexcept {
 // A packet without content: whoever does not know the stream any more says so.
 void Engine::ask(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
-  begin_flight(peer, now);
-  Record& r = tx.flight->begin(tx.una, tx.next);
+  expect_answer(peer, now);
+  if (!begin_flight(peer, now)) return;
+  Record& r = *tx.flight->begin(tx.una, tx.next);  // the first one always has room
   r.kind = Record::Kind::fill;
   r.state = Record::State::lost;
   tx.flight->append(tx.flight->lost, tx.next++);
-  expect_answer(peer, now);
   activate(peer);
 }
 
@@ -229,8 +229,8 @@ void Engine::on_timer(Peer& peer, Instant now) noexcept {
   if (tx.flight != nullptr) {
     tx.flight->flow.on_deadline(now);
     if (tx.flight->in_flight.empty()) tx.flight->flow.allow_one();
-    activate(peer);
   }
+  activate(peer);
   if (tx.flight != nullptr && tx.una != tx.next) {
     if (now - tx.progress_at > config_.patience) {
       count(Count::peers_lost);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/memory_permitting.hpp"
 #include "weft/types.hpp"
 
 namespace weft::engine::srd {
@@ -38,10 +39,14 @@ class AssemblyTable {
       if (slots_[at].name == 0) return nullptr;
     }
   }
+  // Whether one more has room. Pointers into the table become invalid.
+  bool provide() noexcept {
+    if (used_ >= kMost) return false;
+    return used_ * 2 < slots_.size() || base::memory_permitting([this] { grow(); });
+  }
   // `name` is not there. Null when the table is full. Pointers into the table become invalid.
-  Assembly* insert(uint64_t name) {
-    if (used_ >= kMost) return nullptr;
-    if (used_ * 2 >= slots_.size()) grow();
+  Assembly* insert(uint64_t name) noexcept {
+    if (!provide()) return nullptr;
     ++used_;
     Assembly& slot = place(name);
     slot = Assembly{};

@@ -5,6 +5,7 @@
 // waits for it is the sender's own choice (cc=rccc, cc=nscc+rccc).
 #include <algorithm>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/engine/srd/engine.hpp"
 
 namespace weft::engine::srd {
@@ -59,8 +60,12 @@ bool Engine::over_credit(Receiver& rx, const wire::SrdPacket& packet) const noex
 void Engine::hear_wish(Peer& peer, const wire::SrdPacket& packet, Instant now) noexcept {
   Receiver& rx = peer.rx;
   if (rx.credit_number == kNone) {
-    rx.credit_number = pacer_.add();
-    if (rx.credit_number >= credited_.size()) credited_.resize(rx.credit_number + 1);
+    // Without memory it is granted nothing now, and asks again.
+    const bool added = base::memory_permitting([&] {
+      credited_.resize(std::max(credited_.size(), pacer_.numbers() + 1));
+      rx.credit_number = pacer_.add();
+    });
+    if (!added) return;
     credited_[rx.credit_number] = peer.index;
   }
   // What can be sent in a few round trips, whatever it says.

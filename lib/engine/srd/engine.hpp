@@ -112,7 +112,8 @@ class Engine final : public Machine {
 
   // peers.cpp: who is known, and who is forgotten
   Peer* find_peer(const Gid& address, uint32_t block) noexcept;
-  Peer* add_peer(const Gid& address, uint32_t block);
+  Peer* add_peer(const Gid& address, uint32_t block) noexcept;
+  void make_place();
   void enter(PeerPlace place) noexcept;
   uint32_t evict() noexcept;
   void forget(uint32_t index) noexcept;
@@ -137,7 +138,7 @@ class Engine final : public Machine {
 
   // post.cpp
   const char* objection(const QueuePair& qp, const SendRequest& r, uint32_t& length) const noexcept;
-  void append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept;
+  bool append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept;
   void enlist(Message& m) noexcept;
   void line_up(Message& m) noexcept;
 
@@ -162,7 +163,7 @@ class Engine final : public Machine {
   Message* next_message(Sender& tx) noexcept;
   void delist(Message& m) noexcept;
   void describe(const Message& m, const Record& r, wire::SrdPacket& p) const noexcept;
-  void begin_flight(Peer& peer, Instant now) noexcept;
+  bool begin_flight(Peer& peer, Instant now) noexcept;
   void end_flight(Peer& peer) noexcept;
   void drop_flight(Peer& peer) noexcept;
   uint8_t choose_path(Peer& peer, Instant now) noexcept;
@@ -195,13 +196,14 @@ class Engine final : public Machine {
     return true;
   }
   bool find_among_rails(Arrival& arrival) noexcept;
-  void enter_aliases(const Peer& peer);
+  void enter_aliases(const Peer& peer) noexcept;
   void leave_aliases(const Peer& peer) noexcept;
   void ask_for_ways(Peer& peer, Instant now) noexcept;
   void tell_of_rails(Peer& peer) noexcept;
   void send_rails(wire::SrdPacket p, const Turn& turn, uint32_t challenge, bool answers) noexcept;
   void on_rails(const Frame& frame, const wire::SrdPacket& p, Instant now) noexcept;
-  bool learn_rails(Peer& peer, std::span<const Gid> list, Instant now);
+  bool learn_rails(Peer& peer, std::span<const Gid> list, Instant now) noexcept;
+  bool has_rails(Peer& peer, Instant now) noexcept;
   void restart_rails(Peer& peer) noexcept;
 
   // acknowledge.cpp: the sender learns
@@ -233,8 +235,8 @@ class Engine final : public Machine {
 
   // receive_line.cpp: receives for those who wait for one
   uint32_t receives_for(const Peer& peer, const QueuePair& qp) const noexcept;
-  wire::SrdReason stand_in_line(const Peer& peer, QueuePair& qp);
-  void leave_line(const Peer& peer, QueuePair& qp, bool more);
+  wire::SrdReason stand_in_line(const Peer& peer, QueuePair& qp) noexcept;
+  void leave_line(const Peer& peer, QueuePair& qp, bool more) noexcept;
   void offer(QueuePair& qp) noexcept;
   void send_calls(Instant now) noexcept;
   void end_promises(Instant now) noexcept;

@@ -137,7 +137,7 @@ Engine::Outcome Engine::execute_send(Peer& peer, QueuePair& qp, const Arrival& a
     return Outcome::refused;
   }
   const bool full = peer.rx.assemblies >= AssemblyTable::kMostPerPeer;
-  if (!whole && assembly == nullptr && (full || assemblies_.size() >= AssemblyTable::kMost)) {
+  if (!whole && assembly == nullptr && (full || !assemblies_.provide())) {
     why = SrdReason::busy;
     return Outcome::refused;
   }
@@ -188,10 +188,9 @@ Engine::Outcome Engine::execute_write(Peer& peer, QueuePair& qp, const Arrival& 
     why = SrdReason::invalid;
     if (p.length == 0 || p.payload_length > p.length) return Outcome::refused;
     assembly = assemblies_.find(name);
-    const bool full = peer.rx.assemblies >= AssemblyTable::kMostPerPeer ||
-                      assemblies_.size() >= AssemblyTable::kMost;
+    const bool full = peer.rx.assemblies >= AssemblyTable::kMostPerPeer;
     why = SrdReason::busy;
-    if (assembly == nullptr && full) return Outcome::refused;
+    if (assembly == nullptr && (full || !assemblies_.provide())) return Outcome::refused;
     why = SrdReason::invalid;
     if (assembly != nullptr && (assembly->qp != qp.number || assembly->length != p.length))
       return Outcome::refused;

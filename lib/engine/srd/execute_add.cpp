@@ -55,7 +55,10 @@ Engine::Outcome Engine::execute_add(QueuePair& qp, const Arrival& a,
     return Outcome::refused;
   // Payload that the sender can still change, or has to be pulled, is copied first; and all pages
   // must be there before the first element changes, so that the sum is whole or not begun.
-  if (scratch_.size() < p.payload_length) scratch_.resize(p.payload_length);
+  why = wire::SrdReason::busy;
+  if (scratch_.size() < p.payload_length &&
+      !base::memory_permitting([&] { scratch_.resize(p.payload_length); }))
+    return Outcome::refused;
   const Outcome copied = copy(scratch_.data(), a, 0, p.payload_length, why);
   if (copied != Outcome::executed) return copied;
   why = wire::SrdReason::memory;

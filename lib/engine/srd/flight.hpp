@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -57,10 +58,11 @@ class Flight {
   // The sequence number of what is kept at `index`, where `una` is the oldest one.
   uint64_t sequence_at(uint16_t index, uint64_t una) const { return una + ((index - una) & mask_); }
 
-  // The record of the packet `next`, which follows those that are on the way, [una, next).
-  Record& begin(uint64_t una, uint64_t next) {
-    if (next - una > mask_) grow(una, next);
-    return (*this)[next] = Record{};
+  // The record of the packet `next`, which follows those that are on the way, [una, next). Null:
+  // there is no memory for more than those.
+  Record* begin(uint64_t una, uint64_t next) noexcept {
+    if (next - una > mask_ && !grow(una, next)) return nullptr;
+    return &((*this)[next] = Record{});
   }
   // No packet is on the way: gives back what only many of them need.
   void shrink() {
@@ -96,9 +98,10 @@ class Flight {
  private:
   static constexpr uint32_t kFirstRoom = 16;
 
-  void grow(uint64_t una, uint64_t next) {
+  bool grow(uint64_t una, uint64_t next) noexcept {
     const uint32_t mask = 2 * mask_ + 1;
-    std::unique_ptr<Record[]> records(new Record[mask + size_t{1}]);
+    std::unique_ptr<Record[]> records(new (std::nothrow) Record[mask + size_t{1}]);
+    if (records == nullptr) return false;
     const auto moved = [&](uint16_t index) {
       if (index == RecordList::kNone) return index;
       return static_cast<uint16_t>(sequence_at(index, una) & mask);
@@ -113,6 +116,7 @@ class Flight {
     more_ = std::move(records);
     records_ = more_.get();
     mask_ = mask;
+    return true;
   }
 
   uint32_t mask_ = kFirstRoom - 1;
@@ -124,6 +128,8 @@ class Flight {
 // Flights that nobody has now. Keeps a few: memory follows the number of peers that are active.
 class FlightPool {
  public:
+  FlightPool() { free_.reserve(kKeep); }
+  // Throws std::bad_alloc.
   std::unique_ptr<Flight> take() {
     if (free_.empty()) return std::unique_ptr<Flight>(new Flight);
     std::unique_ptr<Flight> flight = std::move(free_.back());

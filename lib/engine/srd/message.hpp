@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "lib/base/line.hpp"
+#include "lib/base/memory_permitting.hpp"
 #include "lib/wire/srd_headers.hpp"
 #include "weft/wr.hpp"
 
@@ -99,19 +101,20 @@ class MessagePool {
 
   // Room for `n` more that are certain to be there.
   void reserve(uint32_t n) {
+    while (capacity() < reserved_ + n + lent_free_) grow();
     reserved_ += n;
-    while (capacity() < reserved_ + lent_free_) grow();
   }
   void unreserve(uint32_t n) { reserved_ -= n; }
 
-  // One of the reserved ones.
-  Message& take_reserved() { return take(); }
-  // Another one, or null if kMostAnswers are lent.
-  Message* take_answer() {
+  // One of the reserved ones. Null if they are lent to others (adopt) and there is no memory.
+  Message* take_reserved() noexcept { return take(); }
+  // Another one, or null if kMostAnswers are lent, or if there is no memory.
+  Message* take_answer() noexcept {
     if (lent_free_ >= kMostAnswers) return nullptr;
     ++lent_free_;
-    while (capacity() < reserved_ + lent_free_) grow();
-    return &take();
+    if (provide()) return take();
+    --lent_free_;
+    return nullptr;
   }
   void give_reserved(Message& m) { give(m); }
   void give_answer(Message& m) {
@@ -119,9 +122,9 @@ class MessagePool {
     give(m);
   }
   // A request that its queue pair left behind counts as an answer until it is done.
-  void adopt() {
+  void adopt() noexcept {
     ++lent_free_;
-    while (capacity() < reserved_ + lent_free_) grow();
+    (void)provide();
   }
 
   Message* find(uint32_t id) {
@@ -144,7 +147,8 @@ class MessagePool {
   Message& at(uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
   void grow() {
     const uint32_t first = capacity();
-    chunks_.emplace_back(new Message[kChunk]);
+    std::unique_ptr<Message[]> chunk(new Message[kChunk]);
+    chunks_.push_back(std::move(chunk));
     for (uint32_t i = kChunk; i-- > 0;) {
       Message& m = chunks_.back()[i];
       m.id = first_name_ + first + i;
@@ -152,14 +156,21 @@ class MessagePool {
       free_ = &m;
     }
   }
-  Message& take() {
+  // For all that are reserved or lent.
+  bool provide() noexcept {
+    return base::memory_permitting([this] {
+      while (capacity() < reserved_ + lent_free_) grow();
+    });
+  }
+  Message* take() noexcept {
+    if (free_ == nullptr) return nullptr;
     Message& m = *free_;
     free_ = m.next_free;
     const uint32_t id = m.id + kGeneration;
     m = Message{};
     m.id = id;
     m.state = Message::State::queued;
-    return m;
+    return &m;
   }
   void give(Message& m) {
     m.state = Message::State::free;

@@ -38,11 +38,11 @@ void Engine::start_later(Sender& tx) noexcept {
   }
 }
 
-// Null: too many streams have them.
+// Null: too many streams have them, or there is no memory.
 OrderedReceives* Engine::ordered_receives(Receiver& rx) noexcept {
   if (rx.order == nullptr && ordered_streams_ < kMostOrdered) {
-    ++ordered_streams_;
-    rx.order = std::make_unique<OrderedReceives>();
+    rx.order.reset(new (std::nothrow) OrderedReceives);
+    ordered_streams_ += rx.order != nullptr;
   }
   return rx.order.get();
 }

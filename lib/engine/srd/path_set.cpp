@@ -42,18 +42,23 @@ void PathSet::start_policy(WayState& way, uint64_t seed) {
 
 void PathSet::grow(uint32_t ways) {
   if (ways <= way_count_) return;
-  way_count_ = ways;
-  const uint32_t before = count_;
-  count_ = std::min(ways * size_, kMostPaths);
-  const auto extend = [&](auto& array) {
-    using Array = std::remove_reference_t<decltype(array)>;
-    Array longer(new typename Array::element_type[count_]);
-    std::copy_n(array.get(), before, longer.get());
-    array = std::move(longer);
+  const uint32_t count = std::min(ways * size_, kMostPaths);
+  const auto extended = [&](const auto& array) {
+    using Array = std::remove_cvref_t<decltype(array)>;
+    Array longer(array != nullptr ? new typename Array::element_type[count] : nullptr);
+    if (array != nullptr) std::copy_n(array.get(), count_, longer.get());
+    return longer;
   };
-  extend(states_);
-  if (tallies_ != nullptr) extend(tallies_);
-  for (size_t i = ways_.size(); i < ways; ++i) start_policy(ways_.emplace_back(), random_.next());
+  auto states = extended(states_);
+  auto tallies = extended(tallies_);
+  std::vector<WayState> all(ways);
+  for (size_t i = ways_.size(); i < ways; ++i) start_policy(all[i], random_.next());
+  std::move(ways_.begin(), ways_.end(), all.begin());
+  ways_ = std::move(all);
+  states_ = std::move(states);
+  tallies_ = std::move(tallies);
+  way_count_ = ways;
+  count_ = count;
 }
 
 void PathSet::count_packets(bool wanted) {

@@ -56,6 +56,7 @@ class PathSet {
   void start(PathChoice choice, uint32_t count, uint32_t in_flight, uint64_t seed);
 
   // There are as many paths on each of `ways` ways now, more than before; what is known stays.
+  // Nothing has changed if it throws std::bad_alloc.
   void grow(uint32_t ways);
 
   // After start(): counts packets per path from now on, or does not.

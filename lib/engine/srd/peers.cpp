@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "lib/base/chacha20.hpp"
+#include "lib/base/memory_permitting.hpp"
 #include "lib/engine/srd/engine.hpp"
 
 namespace weft::engine::srd {
@@ -62,22 +63,17 @@ void Engine::enter(PeerPlace place) noexcept {
   peer_table_[at] = place;
 }
 
-// Null when there are as many as may be, and all are in use.
-Peer* Engine::add_peer(const Gid& address, uint32_t block) {
+// Null when there are as many as may be, and all are in use; or when there is no memory.
+Peer* Engine::add_peer(const Gid& address, uint32_t block) noexcept {
+  std::unique_ptr<Peer> peer(new (std::nothrow) Peer);
+  if (peer == nullptr) return nullptr;
   auto index = static_cast<uint32_t>(peers_.size());
   if (index >= config_.max_peers) {
     index = evict();
     if (index == PathSet::kNone) return nullptr;
-  } else {
-    peers_.emplace_back();
-    if (peers_.size() * 2 > peer_table_.size()) {
-      const std::vector<PeerPlace> places = std::move(peer_table_);
-      peer_table_.assign(places.size() * 2, {});
-      for (const PeerPlace& place : places)
-        if (place.peer != nullptr) enter(place);
-    }
+  } else if (!base::memory_permitting([this] { make_place(); })) {
+    return nullptr;
   }
-  std::unique_ptr<Peer> peer(new Peer);
   peer->address = address;
   peer->block = block;
   peer->index = index;
@@ -87,6 +83,18 @@ Peer* Engine::add_peer(const Gid& address, uint32_t block) {
   peers_[index] = std::move(peer);
   enter({peers_[index].get(), hash_of(address, block)});
   return last_peer_ = peers_[index].get();
+}
+
+// For one peer more.
+void Engine::make_place() {
+  const size_t count = peers_.size() + 1;
+  if (count * 2 > peer_table_.size()) {
+    std::vector<PeerPlace> places(peer_table_.size() * 2);
+    std::swap(places, peer_table_);
+    for (const PeerPlace& place : places)
+      if (place.peer != nullptr) enter(place);
+  }
+  peers_.emplace_back();
 }
 
 // The place of a peer that was at rest for long and is forgotten now, or kNone.

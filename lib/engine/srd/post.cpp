@@ -57,8 +57,11 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
   return nullptr;
 }
 
-void Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept {
-  Message& m = messages_.take_reserved();
+// False: there is no memory.
+bool Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept {
+  Message* const message = messages_.take_reserved();
+  if (message == nullptr) return false;
+  Message& m = *message;
   m.kind = kind_of(r.opcode);
   m.opcode = r.opcode;
   m.signaled = qp.signal_all || has(r.flags, SendFlags::signaled);
@@ -94,6 +97,7 @@ void Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t le
   m.peer = &peer;
   number(m);
   enlist(m);
+  return true;
 }
 
 // Puts a new message into its peer's lines.
@@ -145,8 +149,9 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     const QpNum number = r.to != nullptr ? r.remote_qpn : *qp.attributes.dest_qpn;
     Peer* peer = find_peer(to, number.value >> 16);
     if (peer == nullptr) peer = add_peer(to, number.value >> 16);
-    if (peer == nullptr) return stop(Code::no_memory, "the device has all its peers in use");
-    append(qp, *peer, r, length);
+    if (peer == nullptr)
+      return stop(Code::no_memory, "the device has all its peers in use, or there is no memory");
+    if (!append(qp, *peer, r, length)) return stop(Code::no_memory, "there is no memory left");
     bulk_posted_ = bulk_posted_ || length > kBulk;
     ++status.accepted;
   }

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/engine/srd/engine.hpp"
 
 namespace weft::engine::srd {
@@ -110,12 +112,16 @@ bool Engine::find_among_rails(Arrival& arrival) noexcept {
   return arrival.way.local == 0;
 }
 
-void Engine::enter_aliases(const Peer& peer) {
+// Without memory some are missing until the peer tells its addresses again.
+void Engine::enter_aliases(const Peer& peer) noexcept {
   Rails& rails = *peer.rails;
   rails.named = peer.tx.incarnation;
-  for (const Gid& address : rails.further())
-    for (const uint32_t secret : {peer.incarnation, rails.named})
-      if (secret != 0) aliases_.try_emplace({address, peer.block, secret}, peer.index);
+  const bool entered = base::memory_permitting([&] {
+    for (const Gid& address : rails.further())
+      for (const uint32_t secret : {peer.incarnation, peer.tx.incarnation})
+        if (secret != 0) aliases_.try_emplace({address, peer.block, secret}, peer.index);
+  });
+  rails.incomplete = !entered;
   uses_rails_ = addresses_.size() > 1 || !aliases_.empty();
 }
 
@@ -137,10 +143,7 @@ void Engine::leave_aliases(const Peer& peer) noexcept {
 void Engine::ask_for_ways(Peer& peer, Instant now) noexcept {
   const Sender& tx = peer.tx;
   if (tx.incarnation == 0 || tx.epoch == 0) return;
-  if (peer.rails == nullptr) {
-    peer.rails = std::make_unique<Rails>();
-    peer.rails->plan(static_cast<uint32_t>(addresses_.size()), now);
-  }
+  if (!has_rails(peer, now)) return;
   if ((peer.rails->joined() + 1) * entropies_ > kMostPaths) return;
   for (Rails::Candidate& c : peer.rails->candidates()) {
     if (now < c.ask_at || !room()) continue;
@@ -224,21 +227,30 @@ void Engine::on_rails(const Frame& frame, const wire::SrdPacket& p, Instant now)
   if (body.challenge != incarnation_for(frame.path->source, peer->block)) return;
   if ((peer->rails->joined() + 1) * entropies_ > kMostPaths) return;
   if (!peer->rails->join({*local, *remote})) return;
+  Flight* const flight = peer->tx.flight.get();
+  if (flight != nullptr &&
+      !base::memory_permitting([&] { flight->paths.grow(peer->rails->joined()); }))
+    return peer->rails->part();
   count(Count::ways_joined);
-  if (peer->tx.flight != nullptr) peer->tx.flight->paths.grow(peer->rails->joined());
+}
+
+// False: there is no memory for what is known of them.
+bool Engine::has_rails(Peer& peer, Instant now) noexcept {
+  if (peer.rails != nullptr) return true;
+  peer.rails.reset(new (std::nothrow) Rails);
+  if (peer.rails == nullptr) return false;
+  peer.rails->plan(static_cast<uint32_t>(addresses_.size()), now);
+  return true;
 }
 
 // The peer tells its further addresses. They are the same as long as its process lives; those of a
 // process that is dead go when nothing is on its way there. False: that is not yet.
-bool Engine::learn_rails(Peer& peer, std::span<const Gid> list, Instant now) {
+bool Engine::learn_rails(Peer& peer, std::span<const Gid> list, Instant now) noexcept {
   const auto locals = static_cast<uint32_t>(addresses_.size());
-  if (peer.rails == nullptr) {
-    if (list.empty()) return true;
-    peer.rails = std::make_unique<Rails>();
-    peer.rails->plan(locals, now);
-  }
+  if (peer.rails == nullptr && list.empty()) return true;
+  if (!has_rails(peer, now)) return false;
   Rails& rails = *peer.rails;
-  if (rails.tells(list) && rails.named == peer.tx.incarnation) return true;
+  if (rails.tells(list) && rails.named == peer.tx.incarnation && !rails.incomplete) return true;
   leave_aliases(peer);
   if (!rails.tells(list)) {
     const bool busy = rails.leads_beyond_first();

@@ -45,13 +45,16 @@ class Rails {
   bool leads_beyond_first() const;
   // False: it is no candidate.
   bool join(Way way);
+  // The one that joined last is a candidate again.
+  void part() { --joined_; }
   // Only the first way is left; then all others that `locals` addresses of ours allow are asked
   // for, those that share no address first.
   void restart(uint32_t locals, Instant now);
   // The same, but what has joined stays.
   void plan(uint32_t locals, Instant now);
 
-  uint32_t named = 0;  // what the peer calls us, in the engine's table of further addresses
+  uint32_t named = 0;       // what the peer calls us, in the engine's table of further addresses
+  bool incomplete = false;  // some of its addresses are not in that
 
  private:
   std::array<Gid, wire::kSrdMostRails> further_;

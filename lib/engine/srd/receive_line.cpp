@@ -3,6 +3,8 @@
 // calls, the sender's side comes when it is called.
 #include "lib/engine/srd/receive_line.hpp"
 
+#include <new>
+
 #include "lib/engine/srd/engine.hpp"
 
 namespace weft::engine::srd {
@@ -21,13 +23,14 @@ uint32_t Engine::receives_for(const Peer& peer, const QueuePair& qp) const noexc
 
 // The message finds no receive. What the peer is told: to wait until it is called, or to come
 // again. //= threat:A20
-wire::SrdReason Engine::stand_in_line(const Peer& peer, QueuePair& qp) {
-  if (qp.line == nullptr) qp.line = std::make_unique<ReceiveLine>();
+wire::SrdReason Engine::stand_in_line(const Peer& peer, QueuePair& qp) noexcept {
+  if (qp.line == nullptr) qp.line.reset(new (std::nothrow) ReceiveLine);
+  if (qp.line == nullptr) return wire::SrdReason::busy;
   return qp.line->join({peer.index}) ? wire::SrdReason::no_receive : wire::SrdReason::busy;
 }
 
 // The message takes a receive. `more`: its sender has others that wait.
-void Engine::leave_line(const Peer& peer, QueuePair& qp, bool more) {
+void Engine::leave_line(const Peer& peer, QueuePair& qp, bool more) noexcept {
   if (qp.line == nullptr) return;
   qp.line->keep(peer.index);
   if (more) qp.line->join({peer.index});

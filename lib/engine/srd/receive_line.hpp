@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/memory_permitting.hpp"
 #include "weft/units.hpp"
 
 namespace weft::engine::srd {
@@ -32,13 +33,16 @@ class ReceiveLine {
   }
   uint32_t promises() const noexcept { return static_cast<uint32_t>(promises_.size()); }
 
-  // False: the line is full. A peer stands in it once, whatever it has to send.
-  bool join(Waiter waiter) {
+  // False: the line is full, or there is no memory for a longer one. A peer stands in it once,
+  // whatever it has to send.
+  bool join(Waiter waiter) noexcept {
     for (const Waiter& w : waiting_)
       if (w.peer == waiter.peer) return true;
     if (waiting_.size() >= kMost) return false;
-    waiting_.push_back(waiter);
-    return true;
+    return base::memory_permitting([&] {
+      promises_.reserve(promises_.size() + waiting_.size() + 1);  // all may be called
+      waiting_.push_back(waiter);
+    });
   }
   // The first in line has a receive until `until`.
   uint32_t promise(Instant until) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/engine/srd/engine.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
@@ -17,9 +18,11 @@ constexpr uint32_t kMostTurns = 8;  // long messages that take turns
 constexpr uint8_t kEcnCapable = 2;  // ECT(0)
 constexpr uint32_t kMostFlights = 1024;  // that peers keep while nothing is on the way
 constexpr uint32_t kMostLarge = 64;      // with room for more than a few packets
+constexpr Duration kMemoryAgain = Duration::from_ms(1);  // when there was none
 }  // namespace
 
-void Engine::begin_flight(Peer& peer, Instant now) noexcept {
+// False: there is no memory for it; the peer is looked at again soon.
+bool Engine::begin_flight(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
   if (tx.epoch == 0) {
     tx.epoch = epoch_at(now);
@@ -33,14 +36,19 @@ void Engine::begin_flight(Peer& peer, Instant now) noexcept {
     tx.backoff = 0;
     tx.probed = false;
   }
-  if (tx.flight != nullptr) return;
+  if (tx.flight != nullptr) return true;
+  const bool made = base::memory_permitting([&] {
+    std::unique_ptr<Flight> flight = flights_.take();
+    flight->paths.start(config_.policy, entropies_, kWindow, random_.next64());
+    if (peer.rails != nullptr) flight->paths.grow(peer.rails->joined());
+    flight->paths.count_packets(config_.path_counters);
+    tx.flight = std::move(flight);
+  });
+  if (!made) return arm(peer, now + kMemoryAgain), false;
   ++flights_out_;
-  tx.flight = flights_.take();
-  tx.flight->paths.start(config_.policy, entropies_, kWindow, random_.next64());
-  if (peer.rails != nullptr) tx.flight->paths.grow(peer.rails->joined());
-  tx.flight->paths.count_packets(config_.path_counters);
   tx.flight->flow.start(flow_rules_);
   tx.train_left = 0;
+  return true;
 }
 
 // Everything is acknowledged. What is known of the paths is kept unless very many peers are.
@@ -107,8 +115,10 @@ bool Engine::send_next(Peer& peer, Instant now) noexcept {
   if (tx.next - tx.una >= kWindow) return false;
   Message* const m = next_message(tx);
   if (m == nullptr) return false;
-  begin_flight(peer, now);
-  Record& r = tx.flight->begin(tx.una, tx.next);
+  if (!begin_flight(peer, now)) return false;
+  Record* const record = tx.flight->begin(tx.una, tx.next);
+  if (record == nullptr) return false;  // acknowledgements make room
+  Record& r = *record;
   const uint64_t sequence = tx.next++;
   r.message = m;
   ++m->unacked;
@@ -148,9 +158,10 @@ void Engine::probe_paths(Peer& peer, Instant now) noexcept {
   if (!room() || tx.next - tx.una >= kWindow / 2) return;
   const uint32_t path = tx.flight->paths.take_probe(now);
   if (path == PathSet::kNone) return;
+  Record* const record = tx.flight->begin(tx.una, tx.next);
+  if (record == nullptr) return;
   count(Count::path_probes);
-  Record& r = tx.flight->begin(tx.una, tx.next);
-  r.kind = Record::Kind::fill;
+  record->kind = Record::Kind::fill;
   send_record(peer, tx.next++, static_cast<uint8_t>(path), now);
 }
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SRD in a process that has no more memory: engines whose allocations fail, some or all of them,
+// for a while. Nothing ends the process, what is posted says so or completes, and when there is
+// memory again all goes on.
+#include <cstdlib>
+#include <new>
+
+#include "tests/sim/pair.hpp"
+#include "tests/sim/srd_star.hpp"
+
+namespace {
+uint32_t failing_ppm = 0;  // of the allocations of engines
+uint64_t refused = 0;
+weft::base::Random chance{1};
+}  // namespace
+
+void* operator new(size_t size) {
+  if (weft::test::EngineRuns::now && chance.below(1'000'000) < failing_ppm) {
+    ++refused;
+    throw std::bad_alloc();
+  }
+  void* const block = std::malloc(size);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete(void* at) noexcept { std::free(at); }
+void operator delete[](void* at) noexcept { std::free(at); }
+void operator delete(void* at, size_t) noexcept { std::free(at); }
+void operator delete[](void* at, size_t) noexcept { std::free(at); }
+
+namespace weft::test {
+namespace {
+
+constexpr uint32_t kStations = 6, kRequests = 300, kReceives = 64;
+constexpr uint32_t kMost = 40'000;
+
+struct Seen {
+  uint64_t requests = 0, completions = 0, without_memory = 0, arrived = 0, sends = 0;
+};
+
+// Everybody asks everybody for everything; receives are scarce, SENDs ordered or not.
+void ask(SrdWorld& world, base::Random& random, Seen& seen) {
+  constexpr Opcode kOps[] = {Opcode::send,      Opcode::write,     Opcode::read,
+                             Opcode::fetch_add, Opcode::write_add, Opcode::write_with_imm};
+  SrdStation& from = world[random.below(kStations)];
+  SrdStation& to = world[random.below(kStations)];
+  SendRequest r;
+  r.opcode = kOps[random.below(6)];
+  const bool sends = r.opcode == Opcode::send || r.opcode == Opcode::write_with_imm;
+  const uint32_t length =
+      r.opcode == Opcode::fetch_add ? 8 : 8 * (1 + static_cast<uint32_t>(random.below(kMost / 8)));
+  if (r.opcode == Opcode::send && random.below(2) == 0) r.flags = SendFlags::ordered;
+  r.flags = r.flags | SendFlags::signaled;
+  const Sge sge = from.sge(0, length);
+  r.sges = {&sge, 1};
+  r.element = Element::int64;
+  r.remote_address = to.address_of(0);
+  r.rkey = RKey{to.key()};
+  const PostStatus status = from.post(to, r);
+  if (status.accepted == 0) {
+    REQUIRE(status.code == Code::no_memory);
+    ++seen.without_memory;
+    return;
+  }
+  ++seen.requests;
+  seen.sends += sends;
+}
+
+void look(SrdWorld& world, Seen& seen) {
+  for (auto& station : world.stations) {
+    for (const Completion& c : station->sent()) {
+      REQUIRE(c.status == Status::success);
+      ++seen.completions;
+    }
+    for (const Completion& c : station->received()) {
+      REQUIRE(c.status == Status::success);
+      ++seen.arrived;
+      REQUIRE(station->recv(c.id, station->sge(kMost, kMost)).accepted == 1);
+    }
+  }
+}
+
+void run(uint64_t seed, uint32_t ppm, const char* controller) {
+  INFO("seed " << seed << ", " << ppm << " ppm, " << controller);
+  base::Random random(seed);
+  SrdOptions o;
+  o.rails = 1 + static_cast<uint32_t>(random.below(2));
+  o = controlled(controller, o);
+  o.stations = kStations;
+  o.seed = seed;
+  o.config.path_counters = true;
+  o.config.patience = Duration::from_s(20);
+  o.faults.loss = 5'000;
+  o.memory = 2 * kMost;
+  SrdWorld world(o);
+  Seen seen;
+  for (auto& station : world.stations)
+    for (uint32_t i = 0; i < kReceives; ++i)
+      REQUIRE(station->recv(i, station->sge(kMost, kMost)).accepted == 1);
+  for (const bool fails : {true, false, true, false}) {
+    failing_ppm = fails ? ppm : 0;
+    for (uint32_t i = 0; i < kRequests; ++i) {
+      ask(world, random, seen);
+      if (random.below(4) == 0) world.run_for(Duration::from_us(20));
+      look(world, seen);
+    }
+    world.run_for(Duration::from_ms(3));
+  }
+  failing_ppm = 0;
+  CHECK(world.run_until([&] {
+    look(world, seen);
+    return seen.completions == seen.requests;
+  }));
+  world.run_for(Duration::from_ms(10));
+  look(world, seen);
+  CHECK(seen.arrived == seen.sends);
+  if (ppm == 1'000'000) CHECK(seen.without_memory > 0);
+}
+
+TEST_CASE("engines without memory go on when there is some again") {
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    for (const uint32_t ppm : {100'000u, 500'000u, 1'000'000u})
+      run(seed, ppm, seed % 2 == 0 ? "nscc" : "nscc+rccc");
+  CHECK(refused > 10'000);
+}
+
+}  // namespace
+}  // namespace weft::test
