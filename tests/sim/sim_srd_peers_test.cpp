@@ -121,7 +121,7 @@ TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17"
   CHECK(world[1].word(80) == 1);
   add_one(world, 0);
   world.run_for(Duration::from_ms(1));
-  CHECK(world[1].count(Count::peers_challenged) == 1);
+  CHECK(world[1].count(Count::peers_challenged) >= 1);
   hears_2 = true;  // ours is known then, and there is room again
   world.run_for(Duration::from_ms(20));
   add_one(world, 2);

@@ -133,6 +133,17 @@ TEST_CASE("without trimming SRD engines find out what was dropped, sooner than b
   CHECK(fct_us(result, 1.0) < 5000);
 }
 
+TEST_CASE("an SRD engine whose whole first window was dropped finds out soon") {
+  const char* const name = GENERATE("nscc", "rccc", "nscc+rccc");
+  INFO(name);
+  const std::vector<FlowSpec> flows = incast(16, 500'000);
+  // The last of those that begin at once lose all that they send before they hear anything.
+  const RunResult result =
+      simulate(star(17), name, flows, engines({{"switch.trim", "0"}, {"switch.queue", "5"}}));
+  std::printf("16 to 1 into 5 packets, %s: last flow %.0f us\n", name, fct_us(result, 1.0));
+  CHECK(fct_us(result, 1.0) < 1000);  // bound: 662
+}
+
 TEST_CASE("SRD engines go round a spine that dies before the network knows") {
   const fabric::Topology network = leaf_spine(8);
   const uint32_t leaf = 16, spine = 18;

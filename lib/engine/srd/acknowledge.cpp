@@ -61,7 +61,7 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
   if (progress) {
     tx.progress_at = arrival.now;
     tx.backoff = 0;
-    tx.probed = false;
+    tx.probes = 0;
   }
   if (static_cast<int32_t>(p.ack->granted - tx.granted) > 0) {
     tx.flight->flow.on_credit(p.ack->granted - tx.granted, arrival.now);
@@ -266,8 +266,10 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
     tx.backoff = static_cast<uint8_t>(std::min(tx.backoff + 1, kOtherPaths + kMostDoublings));
     return;
   }
-  if (flight.in_flight.empty() || tx.probed || now < tail_at(tx)) return;
-  tx.probed = true;
+  if (flight.in_flight.empty() || now < tail_at(tx)) return;
+  ++tx.probes;
+  tx.jitter = static_cast<uint8_t>(random_.below(256));
+  flight.flow.allow_one();  // that grants of credit were lost is as likely
   count(Count::tail_probes);
   const uint16_t oldest = flight.in_flight.oldest;
   flight.paths.on_loss(flight.at(oldest).path, now);
@@ -275,9 +277,15 @@ void Engine::on_overdue(Peer& peer, Instant now) noexcept {
   lose(peer, sequence_of(oldest));
 }
 
-// When the oldest packet is sent once more if nothing arrives until then.
+// When the oldest packet is sent once more if nothing arrives until then. While nothing is known of
+// the round trip, all of the first window may be lost: then one packet after the other, more and
+// more seldom, and not when others do that began at the same time.
 Instant Engine::tail_at(const Sender& tx) const noexcept {
-  if (tx.rtt.ps == 0) return Instant::never();
+  if (tx.rtt.ps == 0) {
+    const Duration after = config_.least_rto / 256 * ((256 + tx.jitter) * int64_t{1} << tx.probes);
+    return after < config_.first_rto ? tx.progress_at + after : Instant::never();
+  }
+  if (tx.probes != 0) return Instant::never();
   return std::max(tx.flight->at(tx.flight->in_flight.oldest).sent, tx.progress_at) +
          std::max(config_.least_rto, tx.rtt * 2);
 }
@@ -289,7 +297,7 @@ void Engine::rearm(Peer& peer, Instant now) noexcept {
   if (tx.flight != nullptr && !tx.flight->in_flight.empty()) {
     const Record& oldest = tx.flight->at(tx.flight->in_flight.oldest);
     next = oldest.sent + patience_of(peer);
-    if (!tx.probed) next = std::min(next, tail_at(tx));
+    next = std::min(next, tail_at(tx));
     next = std::min(next, overtaken_at(tx, oldest));
   } else if (tx.flight != nullptr && tx.una != tx.next) {
     next = now + config_.least_rto;  // everything is lost and waits for the port

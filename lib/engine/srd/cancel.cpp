@@ -230,7 +230,8 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   restart_rails(peer);
   tx.una = tx.next = 0;
   tx.epoch = tx.incarnation = tx.since = 0;
-  tx.confirmed = tx.anew = tx.probed = false;
+  tx.confirmed = tx.anew = false;
+  tx.probes = 0;
   tx.backoff = 0;
   tx.duplicates = 0;
   tx.later.clear();

@@ -46,7 +46,8 @@ struct Sender {
   uint16_t duplicates = 0;  // that the peer has told of
   uint8_t tolerance = 0;    // packets that may overtake on one path before a gap is a loss
   uint8_t backoff = 0;      // time-outs in a row
-  bool probed = false;      // the tail was probed since the last progress
+  uint8_t probes = 0;       // of the tail, since the last progress
+  uint8_t jitter = 0;       // of the next one
   Instant backed_off_at;    // when `backoff` grew last
   uint32_t train_left = 0;  // packets that still go on `train_path`
   uint8_t train_path = 0;

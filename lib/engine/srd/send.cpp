@@ -34,7 +34,7 @@ bool Engine::begin_flight(Peer& peer, Instant now) noexcept {
     if (tx.flight != nullptr) tx.flight->flow.on_deadline(now);
     tx.progress_at = now;
     tx.backoff = 0;
-    tx.probed = false;
+    tx.probes = 0;
   }
   if (tx.flight != nullptr) return true;
   const bool made = base::memory_permitting([&] {
