@@ -73,7 +73,7 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
     if (tx.awaiting != 0) expect_answer(peer, arrival.now);
     end_flight(peer);
   }
-  activate(peer);
+  if (tx.busy()) activate(peer);
 }
 
 // A READ or an atomic was received but its answer may never come, if the peer has lost it: ask.
@@ -230,7 +230,7 @@ void Engine::on_timer(Peer& peer, Instant now) noexcept {
     tx.flight->flow.on_deadline(now);
     if (tx.flight->in_flight.empty()) tx.flight->flow.allow_one();
   }
-  activate(peer);
+  if (tx.busy()) activate(peer);
   if (tx.flight != nullptr && tx.una != tx.next) {
     if (now - tx.progress_at > config_.patience) {
       count(Count::peers_lost);

@@ -55,6 +55,11 @@ struct Sender {
   Instant newest_acked;  // when the youngest packet left that is known to have arrived
   Instant progress_at;   // last acknowledgement of something new, or the start of a flight
   Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
+
+  // A turn may find something to do: packets to send or to send again, paths to try.
+  bool busy() const {
+    return una != next || !small.empty() || !turns.empty() || !bulk.empty();
+  }
 };
 
 struct Receiver {
@@ -97,12 +102,13 @@ struct Peer {
   uint32_t incarnation = 0;  // that we have for it
   bool stranger = false;     // only heard of: it has not shown yet that it hears us
   Sender tx;
-  Receiver rx;
-  std::unique_ptr<Rails> rails;   // null: nothing is known of further addresses
-  base::LineLink<Peer> active;    // of those with something to send
-  base::LineLink<Peer> ack_line;  // of those whose acknowledgement waits
+  // Beside what each message touches: with many peers none of it is in a near cache.
+  base::LineLink<Peer> active;  // of those with something to send
   PeerTimer timer;
-  Instant used_at;  // the last packet either way
+  std::unique_ptr<Rails> rails;  // null: nothing is known of further addresses
+  Instant used_at;               // the last packet either way
+  base::LineLink<Peer> ack_line;  // of those whose acknowledgement waits
+  Receiver rx;
 
   QpNum endpoint() const { return QpNum{block << 16}; }
 };
