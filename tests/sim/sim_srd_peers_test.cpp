@@ -201,6 +201,43 @@ TEST_CASE("who asks in a dead process's place is answered, once") {
   }
 }
 
+TEST_CASE("what a peer that gave us up has executed does not go again, threat:A25") {
+  SrdWorld world;
+  world[1].options().config.patience = Duration::from_ms(50);
+  world[1].restart();
+  const auto ends = [&](size_t i) {
+    std::vector<Completion> done;
+    REQUIRE(world.run_until([&] {
+      for (const Completion& c : world[i].sent()) done.push_back(c);
+      return !done.empty();
+    }));
+    return done[0].status;
+  };
+  const auto write = [&] {
+    const Sge out = world[1].sge(0, 8);
+    SendRequest r;
+    r.opcode = Opcode::write;
+    r.sges = {&out, 1};
+    r.remote_address = world[0].address_of(512);
+    r.rkey = RKey{world[0].key()};
+    REQUIRE(world[1].post(world[0], r));
+    return ends(1);
+  };
+  CHECK(write() == Status::success);  // its stream begins before ours
+  add_one(world, 0);
+  CHECK(ends(0) == Status::success);
+  world[1].life().tap->judge = [](const SentFrame&) { return false; };
+  add_one(world, 0);
+  CHECK(write() == Status::retry_exceeded);  // it forgets what it knows of us
+  CHECK(world[1].word(64) == 2);
+  world[1].life().tap->judge = nullptr;
+  CHECK(ends(0) == Status::remote_aborted);
+  CHECK(world[1].word(64) == 2);
+  add_one(world, 0);
+  CHECK(ends(0) == Status::success);
+  CHECK(world[1].word(64) == 3);
+}
+
 TEST_CASE("WRITE_ADD of each type happens once, whatever is lost, repeated and rerouted") {
   SrdOptions o;
   o.memory = 1u << 20;

@@ -245,6 +245,16 @@ TEST_CASE("a peer that does not know of rails is served on the first one") {
   CHECK(dropped < 40);
 }
 
+TEST_CASE("no more ways join than there are numbers for their paths") {
+  Two net(options(5, 64));
+  Stream stream(net.world.network, net.a, net.b, 65536, 64);
+  net.world.run_for(kMs * 20);
+  CHECK(net.joined(net.a) == 4);
+  CHECK(net.a.engine().paths(net.b.host().address(), net.b.number()).size() == 256);
+  CHECK(*std::min_element(net.sent.begin(), net.sent.begin() + 5) < 100);  // questions
+  CHECK(stream.bytes() > 50'000'000);
+}
+
 TEST_CASE("a peer that comes back as another process is found again on all rails") {
   Two net(options(2));
   for (uint32_t round = 0; round < 3; ++round) {
@@ -256,6 +266,10 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
       REQUIRE(stream.idle());
     }
     CHECK(net.joined(net.a) == 2);
+    // What comes back on the second one is known to be its.
+    CHECK(net.a.count(Count::rx_unknown_peer) == 0);
+    for (const PathReport& path : net.a.engine().paths(net.b.host().address(), net.b.number()))
+      CHECK(path.health == PathHealth::good);
     SrdStation& dies = round % 2 == 0 ? net.b : net.a;
     dies.restart();
     net.watch(dies);
