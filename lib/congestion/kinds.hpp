@@ -15,6 +15,7 @@ extern const Kind kHpccPint;
 extern const Kind kPowerTcp;
 extern const Kind kThetaPowerTcp;  // powertcp.cpp
 extern const Kind kSwift;
+extern const Kind kMswift;  // swift.cpp
 extern const Kind kTimely;
 extern const Kind kTimelyPatched;
 extern const Kind kDctcp;

@@ -13,10 +13,10 @@
 namespace weft::congestion {
 namespace {
 
-constexpr const Kind* kBuiltIn[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic,      &kDcqcnHpccsim,
-                                    &kHpcc,  &kHpccPint,   &kTimely,        &kTimelyPatched,
-                                    &kSwift, &kPowerTcp,   &kThetaPowerTcp, &kDctcp,
-                                    &kNscc,  &kRccc,       &kNsccRccc};
+constexpr const Kind* kBuiltIn[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic, &kDcqcnHpccsim,
+                                    &kHpcc,  &kHpccPint,   &kTimely,   &kTimelyPatched,
+                                    &kSwift, &kMswift,     &kPowerTcp, &kThetaPowerTcp,
+                                    &kDctcp, &kNscc,       &kRccc,     &kNsccRccc};
 constexpr std::string_view kSuffix = "+win";
 constexpr size_t kMostKinds = 64;
 

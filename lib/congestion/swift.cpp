@@ -5,6 +5,10 @@
 // per RTT; above, it shrinks in proportion, at most once per RTT. A window below one packet becomes
 // a pace.
 //
+// MSwift (arXiv 2509.07907) is for packets that are sprayed over many paths: it takes the median of
+// the last delays, each of another path as a rule, so that a few slow paths do not hold up the
+// flow.
+//
 // The structure and constants are those of facts 2.3: taken from a simulator that calls its own
 // constants guesses, and not checked against the paper's text.
 #include <algorithm>
@@ -34,8 +38,16 @@ struct Swift {
   uint32_t packet_bytes;
 };
 
+// The delays of as many acknowledgements.
+struct Mswift {
+  static constexpr uint8_t kSamples = 15;
+  Swift swift;  // first: both begin alike
+  uint32_t ns[kSamples];
+  uint8_t count, next;
+};
+
 void start(State& state, const Preset& preset) {
-  own<Swift>(state) = {.window = preset.window_bytes / 1000, .packet_bytes = 1000};
+  own<Mswift>(state) = {.swift = {.window = preset.window_bytes / 1000, .packet_bytes = 1000}};
   state.decision.window = std::max<uint64_t>(1, static_cast<uint64_t>(preset.window_bytes));
 }
 
@@ -49,13 +61,15 @@ double flow_scaling_ns(const Preset& preset, double window) {
   return std::clamp(alpha * (1 / std::sqrt(window) - at_most), 0.0, range);
 }
 
-void on_ack(State& state, const Preset& preset, const Ack& ack) {
-  Swift& swift = own<Swift>(state);
-  if (ack.rtt.ps <= 0 || ack.rtt.ps > INT64_MAX / 4) return;
+bool plausible(Duration rtt) { return rtt.ps > 0 && rtt.ps <= INT64_MAX / 4; }
+
+double delay_ns(const Ack& ack) {
+  return double(ack.rtt.ps - std::clamp<int64_t>(ack.service.ps, 0, ack.rtt.ps)) / 1e3;
+}
+
+void react(Swift& swift, State& state, const Preset& preset, const Ack& ack, double delay) {
   swift.packet_bytes = std::clamp<uint32_t>(ack.packet_bytes, 64, 65536);
   swift.rtt_ps = ack.rtt.ps;
-  const double delay =
-      double(ack.rtt.ps - std::clamp<int64_t>(ack.service.ps, 0, ack.rtt.ps)) / 1e3;
   const double target =
       preset.base_rtt_ns + preset[kHopUs] * 1000 + flow_scaling_ns(preset, swift.window);
   const double acked = std::min(double(ack.newly_acked) / swift.packet_bytes, 1e3);
@@ -78,6 +92,23 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
       1, static_cast<uint64_t>(std::max(swift.window, 1.0) * swift.packet_bytes));
 }
 
+void on_ack(State& state, const Preset& preset, const Ack& ack) {
+  if (plausible(ack.rtt)) react(own<Swift>(state), state, preset, ack, delay_ns(ack));
+}
+
+void on_ack_of_many(State& state, const Preset& preset, const Ack& ack) {
+  if (!plausible(ack.rtt)) return;
+  Mswift& mswift = own<Mswift>(state);
+  mswift.ns[mswift.next] = static_cast<uint32_t>(std::min(delay_ns(ack), double(UINT32_MAX)));
+  mswift.next = static_cast<uint8_t>((mswift.next + 1) % Mswift::kSamples);
+  mswift.count = std::min<uint8_t>(mswift.count + 1, Mswift::kSamples);
+  uint32_t sorted[Mswift::kSamples] = {};
+  std::copy_n(mswift.ns, mswift.count, sorted);
+  uint32_t* const middle = sorted + mswift.count / 2;
+  std::nth_element(sorted, middle, sorted + mswift.count);
+  react(mswift.swift, state, preset, ack, *middle);
+}
+
 }  // namespace
 
 const Kind kSwift = {.name = "swift",
@@ -86,5 +117,12 @@ const Kind kSwift = {.name = "swift",
                      .parameters = kParameters,
                      .start = start,
                      .on_ack = on_ack};
+
+const Kind kMswift = {.name = "mswift",
+                      .what = "Swift for sprayed packets: the median of the last delays",
+                      .signal = Signal::delay,
+                      .parameters = kParameters,
+                      .start = start,
+                      .on_ack = on_ack_of_many};
 
 }  // namespace weft::congestion

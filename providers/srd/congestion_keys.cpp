@@ -16,7 +16,7 @@ Result<void> examine(std::string_view name, const congestion::Kind& kind) {
     return Error{Code::not_supported,
                  "cc=" + std::string(name) +
                      " needs telemetry, which SRD packets do not carry; try nscc, rccc, "
-                     "nscc+rccc, swift or dcqcn-nic"};
+                     "nscc+rccc, mswift or dcqcn-nic"};
   return {};
 }
 

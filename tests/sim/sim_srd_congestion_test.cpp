@@ -98,7 +98,7 @@ TEST_CASE("an incast into a small buffer loses packets and does not collapse") {
 }
 
 TEST_CASE("the other controllers end an incast too") {
-  for (const char* controller : {"none", "swift", "dcqcn-nic"}) {
+  for (const char* controller : {"none", "swift", "mswift", "dcqcn-nic"}) {
     INFO(controller);
     CHECK(incast(controller, 16).slowdown < 2);
   }

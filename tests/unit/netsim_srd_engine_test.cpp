@@ -144,6 +144,13 @@ TEST_CASE("an SRD engine whose whole first window was dropped finds out soon") {
   CHECK(fct_us(result, 1.0) < 1000);  // bound: 662
 }
 
+TEST_CASE("SRD engines that all know nothing do not try again all at once") {
+  const RunResult result = simulate(star(17), "nscc", incast(16, 500'000),
+                                    engines({{"switch.trim", "0"}, {"switch.queue", "2"}}));
+  std::printf("16 to 1 into 2 packets: last flow %.0f us\n", fct_us(result, 1.0));
+  CHECK(fct_us(result, 1.0) < 8000);
+}
+
 TEST_CASE("SRD engines go round a spine that dies before the network knows") {
   const fabric::Topology network = leaf_spine(8);
   const uint32_t leaf = 16, spine = 18;
