@@ -98,8 +98,10 @@ void run(uint64_t seed, uint32_t ppm, const char* controller) {
   for (auto& station : world.stations)
     for (uint32_t i = 0; i < kReceives; ++i)
       REQUIRE(station->recv(i, station->sge(kMost, kMost)).accepted == 1);
-  for (const bool fails : {true, false, true, false}) {
-    failing_ppm = fails ? ppm : 0;
+  // When there is memory again in the end, nobody posts anything that could wake who waits for it.
+  const uint32_t phases = seed % 3 == 0 ? 1 : 5;
+  for (uint32_t phase = 0; phase < phases; ++phase) {
+    failing_ppm = phase % 2 == 0 ? ppm : 0;
     for (uint32_t i = 0; i < kRequests; ++i) {
       ask(world, random, seen);
       if (random.below(4) == 0) world.run_for(Duration::from_us(20));
