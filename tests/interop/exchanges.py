@@ -235,6 +235,109 @@ class Exchanges:
         self.assertEqual(fetched, source.digest(length=8 * count))
         self.assertEqual(last, source.digest(offset=8 * count, length=8))
 
+    def settle(self, end, count):
+        """The next `count` completions of `end`, which must all be good; the ids, in their order."""
+        ids = []
+        while len(ids) < count:
+            done = end.next(limit_ms=20000)
+            self.assertEqual(done.get("status"), "success", (ids, done))
+            ids.append(int(done["id"]))
+        return ids
+
+    def test_reads_of_unlike_size(self):
+        """One queue with READs of no byte to a million, WRITEs and atomics between them: each fetches
+        its own, and they end in the order in which they were posted."""
+        for direction in self.wire.directions():
+            with self.this_way(direction):
+                self.wire.connect()
+                self.reads_of_unlike_size(*direction)
+
+    def reads_of_unlike_size(self, source, target):
+        words = MEMORY // 2  # behind what is read, at both ends: what is written, and added to
+        sizes = [self.wire.random.choice(SIZES) for _ in range(60)]
+        while sum(sizes) > words:
+            sizes.pop()
+        word = words + 8 * len(sizes)
+        memory = self.wire.open[target]
+        target.fill(seed=self.wire.random.randrange(1 << 32), length=words)
+        source.fill(seed=0, length=words)
+        source.fill(seed=7, offset=words, length=8 * len(sizes))
+        target.ramp(offset=word, count=1)
+        posted = []
+        for i, size in enumerate(sizes):
+            mine = {"offset": words + 8 * i, "size": 8}
+            self.ask(source, memory, "read", 2 * i, offset=sum(sizes[:i]), size=size)
+            if i % 2:
+                self.ask(source, memory, "write", 2 * i + 1, **mine)
+            else:
+                self.ask(source, memory, "fetch_add", 2 * i + 1, place=word, add=3, **mine)
+            posted += [2 * i, 2 * i + 1]
+        self.assertEqual(self.settle(source, len(posted)), posted)
+        parts = [{"offset": 0, "length": sum(sizes)}]
+        parts += [{"offset": words + 8 * i, "length": 8} for i in range(1, len(sizes), 2)]
+        for part in parts:
+            self.assertEqual(source.digest(**part), target.digest(**part), part)
+        self.assertEqual(target.peek(offset=word, length=8)["hex"],
+                         (3 * ((len(sizes) + 1) // 2)).to_bytes(8, "little").hex())
+
+    def ask(self, source, memory, operation, number, place=None, **keys):
+        """Posts one request; it is about the same place there as here unless `place` says so."""
+        place = keys["offset"] if place is None else place
+        source.post(op=operation, id=number, rkey=memory["rkey"],
+                    address=int(memory["address"]) + place, **keys)
+
+    def test_fence(self):  # C-OPS-80
+        """What a READ or an atomic fetches is what a fenced request behind it sends."""
+        for direction in self.wire.directions():
+            for fetched in ("read", "fetch_add"):
+                for behind in ("write", "send"):
+                    with self.this_way(direction), self.subTest(behind=behind):
+                        self.wire.connect()
+                        self.fence(*direction, fetched, behind)
+
+    def fence(self, source, target, fetched, behind):
+        size = 8 if fetched == "fetch_add" else 200000
+        back = MEMORY // 2  # where it comes to lie at the target
+        memory = self.wire.open[target]
+        for _ in range(10):
+            target.fill(seed=self.wire.random.randrange(1 << 32), length=size)
+            before = target.digest(length=size)
+            source.fill(seed=0, length=size)
+            target.fill(seed=0, offset=back, length=size)
+            if behind == "send":
+                target.receive(count=1, size=size, offset=back)
+            self.ask(source, memory, fetched, 1, offset=0, size=size, add=0)
+            self.ask(source, memory, behind, 2, offset=0, size=size, place=back, fence=1)
+            self.assertEqual(self.settle(source, 2), [1, 2])
+            if behind == "send":
+                self.assertEqual(target.collect(count=1)["status"], "success")
+            self.assertEqual(target.digest(offset=back, length=size), before)
+
+    def test_send_with_invalidate(self):  # C-OPS-73
+        """A key is good until a SEND revokes it, the receiver is told which, and then it is not."""
+        for direction in self.wire.directions():
+            with self.this_way(direction):
+                self.wire.connect()
+                self.send_with_invalidate(*direction)
+
+    def send_with_invalidate(self, source, target, size=3000):
+        key = target.window(offset=0, length=MEMORY)["rkey"]
+        window = {**self.wire.open[target], "rkey": key}
+        source.fill(seed=self.wire.random.randrange(1 << 32), length=MEMORY // 2)
+        target.fill(seed=0, length=MEMORY // 2)
+        self.ask(source, window, "write", 1, offset=0, size=size)
+        target.receive(count=1, size=size, offset=size, id=9)
+        source.post(op="send_with_invalidate", id=2, offset=size, size=size, invalidate=key)
+        self.assertEqual(self.settle(source, 2), [1, 2])
+        got = target.next(limit_ms=20000)
+        self.assertEqual((got["kind"], got["status"], got["id"], got["bytes"], got["invalidated"]),
+                         ("receive", "success", "9", str(size), key))
+        for part in ({"offset": 0, "length": size}, {"offset": size, "length": size}):
+            self.assertEqual(source.digest(**part), target.digest(**part))
+        self.ask(source, window, "write", 3, offset=2 * size, size=8)
+        done = source.next(limit_ms=20000)
+        self.assertEqual((done["id"], done["status"]), ("3", "remote_access_error"))
+
     def test_both_directions_at_once(self):
         for operation in MOVES:
             with self.subTest(operation=operation, seed=SEED):

@@ -42,39 +42,78 @@ def run(*words):
     return done.stdout
 
 
-class Guest:
-    """A booted kernel with rxe0 at GUEST, and a tap; this namespace has the other addresses."""
+def impairment(netem):
+    """Shell commands for the guest: netem on what it sends, and, by way of ifb0, on what it
+    receives; then those that undo it."""
+    return ([f"tc qdisc add dev wire0 root netem {netem}", "ip link set ifb0 up",
+             f"tc qdisc add dev ifb0 root netem {netem}", "tc qdisc add dev wire0 ingress",
+             "tc filter add dev wire0 ingress matchall action mirred egress redirect dev ifb0"],
+            ["tc qdisc del dev wire0 root", "tc qdisc del dev ifb0 root",
+             "tc qdisc del dev wire0 ingress"])
 
-    def __init__(self, kernel, puppet, mtu=1500):
+
+class Guest:
+    """A booted kernel with rxe0 at GUEST, and a wire to it: `weft0` in this namespace, with the
+    other addresses, `wire0` in the guest. The wire is a tap; `bridged`, a veth before it."""
+
+    def __init__(self, machine, puppet, mtu=1500, bridged=False):
         self.folder = tempfile.TemporaryDirectory()
-        run("ip", "tuntap", "add", "dev", "weft0", "mode", "tap")
+        self.machine = machine
+        tap = make_bridged_wire(mtu) if bridged else make_wire()
         run("ip", "link", "set", "weft0", "address", "02:00:00:00:00:01", "mtu", str(mtu), "up")
         for address in (HOST, RAW_PEER):
             run("ip", "addr", "add", f"{address}/24", "dev", "weft0")
         # Where the kernel has no IPv6 the test of it says so.
         subprocess.run(["ip", "addr", "add", f"{HOST6}/64", "dev", "weft0", "nodad"], check=False)
-        self.console = open(pathlib.Path(self.folder.name) / "console", "w+", encoding="utf-8",
-                            errors="replace")
-        self.process = subprocess.Popen(
-            [str(kernel), "mem=512M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
-             "con0=null,fd:1", "con=null", "ssl=null", f"uml_dir={self.folder.name}", "umid=guest",
-             f"vec0:transport=tap,ifname=weft0,depth=128,gro=0,mtu={mtu}",
-             f"init={FOLDER}/guest_init.sh",
-             f"weft_puppet={puppet}", f"weft_port={GUEST_PORT}", f"weft_mtu={mtu}"],
-            stdin=subprocess.DEVNULL, stdout=self.console, stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": self.folder.name})
+        self.process = start(machine, self.folder.name, FOLDER / "guest_init.sh",
+                             {"weft_puppet": puppet, "weft_port": GUEST_PORT, "weft_mtu": mtu},
+                             tap, mtu)
 
     def said(self):
-        self.console.seek(0)
-        return self.console.read()
+        return console(self.folder.name)
 
     def close(self):
-        run("ip", "link", "del", "weft0")
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.console.close()
+        stop(self.process)
+        for device in ("weft0", "weft-tap", "weft-bridge"):
+            subprocess.run(["ip", "link", "del", device], capture_output=True, check=False)
         self.folder.cleanup()
+
+
+def make_wire():
+    """weft0, a tap; the name of the tap."""
+    run("ip", "tuntap", "add", "dev", "weft0", "mode", "tap")
+    return "weft0"
+
+
+def make_bridged_wire(mtu):
+    """weft0, one end of a veth whose other end shares a bridge with a tap; the name of the tap."""
+    run("ip", "link", "add", "weft0", "type", "veth", "peer", "name", "weft1")
+    run("ip", "tuntap", "add", "dev", "weft-tap", "mode", "tap")
+    run("ip", "link", "add", "weft-bridge", "type", "bridge", "mcast_snooping", "0")
+    for device in ("weft1", "weft-tap"):
+        run("ip", "link", "set", device, "mtu", str(mtu), "master", "weft-bridge", "up")
+    run("ip", "link", "set", "weft-bridge", "up")
+    return "weft-tap"
+
+
+def start(machine, folder, init, variables, tap=None, mtu=1500):
+    """The guest's process, which ends with the thread that started it; nothing else is left."""
+    with open(pathlib.Path(folder) / "console", "w", encoding="utf-8") as out:
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM",
+             *machine.command(folder, init, variables, tap, mtu)],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(folder)})
+
+
+def console(folder):
+    return (pathlib.Path(folder) / "console").read_text(encoding="utf-8", errors="replace")
+
+
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

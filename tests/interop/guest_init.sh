@@ -8,13 +8,14 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev 2>/dev/null
 mount -t tmpfs tmpfs /run
 ip link set lo up
-ip link set vec0 address 02:00:00:00:00:02 mtu "$weft_mtu"
-ip addr add 10.77.0.2/24 dev vec0
-ip link set vec0 up
-ip addr add fd77::2/64 dev vec0 nodad
+ip link set "$weft_wire" name wire0
+ip link set wire0 address 02:00:00:00:00:02 mtu "$weft_mtu"
+ip addr add 10.77.0.2/24 dev wire0
+ip link set wire0 up
+ip addr add fd77::2/64 dev wire0 nodad
 # modify_qp waits a second for an IPv6 neighbour, which is not always enough for the first one.
-ip neigh replace fd77::1 lladdr 02:00:00:00:00:01 dev vec0
-rdma link add rxe0 type rxe netdev vec0 || echo "guest: no rxe device"
+ip neigh replace fd77::1 lladdr 02:00:00:00:00:01 dev wire0
+rdma link add rxe0 type rxe netdev wire0 || echo "guest: no rxe device"
 "$weft_puppet" "$weft_port"
 echo "guest: $weft_puppet ended"
 while :; do sleep 1000; done

@@ -2,11 +2,11 @@
 """One job in a guest of its own: a kernel boots, has an rxe device, runs a script with the programs
 of this machine, and is gone. Needs no privilege and no network of the host."""
 import collections
-import os
 import pathlib
-import subprocess
 import tempfile
 import time
+
+import guest
 
 INIT = pathlib.Path(__file__).resolve().with_name("guest_job.sh")
 ADDRESS = "10.77.0.2"  # of the device rxe0
@@ -16,40 +16,24 @@ ADDRESS = "10.77.0.2"  # of the device rxe0
 Outcome = collections.namedtuple("Outcome", "status output")
 
 
-def run(kernel, script, limit_s=120):
+def run(machine, script, limit_s=120):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "job").write_text(script + "\n", encoding="utf-8")
-        with open(folder / "console", "w", encoding="utf-8") as console:
-            guest = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM",  # nothing is left behind if this is killed
-                 str(kernel), "mem=768M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
-                 "ro", "con0=null,fd:1", "con=null", "ssl=null", f"uml_dir={name}", "umid=guest",
-                 f"init={INIT}", f"weft_folder={name}"],
-                stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
-                env={**os.environ, "TMPDIR": name})
+        process = guest.start(machine, name, INIT, {})
         try:
-            wait_for(folder / "result", guest, limit_s)
+            wait_for(folder / "result", process, limit_s * machine.slowness)
         finally:
-            stop(guest)
+            guest.stop(process)
         return outcome(folder)
 
 
-def wait_for(result, guest, limit_s):
+def wait_for(result, process, limit_s):
     deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline and guest.poll() is None:
+    while time.monotonic() < deadline and process.poll() is None:
         if result.exists() and result.stat().st_size:
             return
         time.sleep(0.05)
-
-
-def stop(guest):
-    guest.terminate()
-    try:
-        guest.wait(10)
-    except subprocess.TimeoutExpired:
-        guest.kill()
-        guest.wait()
 
 
 def outcome(folder):

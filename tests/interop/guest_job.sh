@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The first process of a guest that does one job: $weft_folder/job, with an rxe device on a network
+# The first process of a guest that does one job: /mnt/job, with an rxe device on a network
 # interface that leads nowhere, so that all traffic stays in the guest. The root is this machine's,
-# read only; the folder is this machine's too. The kernel command line sets the variable.
+# read only; the folder /mnt is this machine's too.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev 2>/dev/null
 mount -t tmpfs tmpfs /run
-mount -t hostfs -o "$weft_folder" none /mnt
+[ -z "$weft_hostfs" ] || mount -t hostfs -o "$weft_hostfs" none /mnt
 ip link set lo up
 ip link add weft0 type dummy
 ip link set weft0 mtu 4200 up

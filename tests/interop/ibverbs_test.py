@@ -13,7 +13,7 @@ import re
 import unittest
 
 import guest_job
-import kernel
+import machine
 
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 DEVICE = "ibverbs:rxe0"
@@ -24,7 +24,7 @@ TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliabl
 class InGuest(unittest.TestCase):
     def ask(self, *lines, limit_s=120):
         """What the lines print, and the exit status of the last."""
-        return guest_job.run(kernel.path(), "\n".join(lines), limit_s)
+        return guest_job.run(machine.UML, "\n".join(lines), limit_s)
 
     def succeed(self, *lines, limit_s=120):
         told = self.ask(*lines, limit_s=limit_s)
@@ -137,7 +137,7 @@ class Messages(InGuest):
 
 
 def main():
-    reason = kernel.why_not()
+    reason = machine.UML.why_not()
     if reason:
         print(f"SKIPPED: interop/ibverbs_test: {reason}")
         return

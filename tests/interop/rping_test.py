@@ -15,7 +15,7 @@ import unittest
 
 import exchanges
 import guest
-import kernel
+import machine
 import rxe_test
 
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
@@ -26,7 +26,7 @@ ROUNDS, SIZE = 200, 3000
 class Rping(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.guest = guest.Guest(kernel.path(), BIN / "verbs_puppet")
+        cls.guest = guest.Guest(machine.UML, BIN / "verbs_puppet")
         cls.addClassCleanup(cls.guest.close)
         cls.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
 
@@ -73,14 +73,9 @@ class Rping(unittest.TestCase):
         self.assertIn(f"served {rounds}", self.finish(server))
 
     def impair(self, netem):
-        """On what the guest sends, and, by way of ifb0, on what it receives."""
-        told = self.shell(
-            f"tc qdisc add dev vec0 root netem {netem}", "ip link set ifb0 up",
-            f"tc qdisc add dev ifb0 root netem {netem}", "tc qdisc add dev vec0 ingress",
-            "tc filter add dev vec0 ingress matchall action mirred egress redirect dev ifb0")
-        self.assertEqual(told.strip(), "")
-        self.addCleanup(self.shell, "tc qdisc del dev vec0 root", "tc qdisc del dev ifb0 root",
-                        "tc qdisc del dev vec0 ingress")
+        begin, end = guest.impairment(netem)
+        self.assertEqual(self.shell(*begin).strip(), "")
+        self.addCleanup(self.shell, *end)
 
     def test_under_loss(self):
         """Connections are made one after the other, each loses and repeats something else."""
@@ -140,7 +135,7 @@ class Rping(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    missing = rxe_test.why_not()
+    missing = rxe_test.why_not(machine.UML)
     if not missing and not shutil.which("rping"):
         missing = "no rping: install rdmacm-utils (./dev interop does)"
     if missing:

@@ -15,7 +15,7 @@ import unittest
 import dialogues
 import exchanges
 import guest
-import kernel
+import machine
 import scripts
 
 PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
@@ -26,37 +26,40 @@ COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
 
 
-def why_not():
-    """What this machine lacks for the test, or None."""
+def why_not(kind=machine.UML):
+    """What this machine lacks for a guest of that kind, or None."""
     if not pathlib.Path("/dev/net/tun").exists():
         return "no /dev/net/tun"
     if not guest.can_enter_namespaces():
         return "a network namespace needs root"
-    return kernel.why_not()
+    return kind.why_not()
 
 
-def start(case, weft_device, rxe_device, link_mtu, puppet="verbs_puppet"):
-    """The guest and both ends, for the tests of one class."""
-    case.guest = guest.Guest(kernel.path(), exchanges.BIN / puppet, link_mtu)
-    case.addClassCleanup(case.guest.close)
-    case.weft = exchanges.start_weft(case, "weft")
-    try:
-        case.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
-    except OSError:
-        print(case.guest.said())
-        raise
-    case.wire = exchanges.Wire({case.weft: weft_device, case.rxe: rxe_device})
+class Guests(exchanges.Exchanges):
+    """The exchanges between weft here and a puppet in a guest of this class."""
 
-
-class Rxe(exchanges.Exchanges):
-    """With `device` at our end of the wire."""
-
-    device = None
+    machine = machine.UML
+    device = None  # at our end of the wire
+    rxe_device = "rxe0"
+    puppet = "verbs_puppet"
     link_mtu = 1500
+    bridged = False
 
     @classmethod
     def setUpClass(cls):
-        start(cls, cls.device, "rxe0", cls.link_mtu)
+        cls.guest = guest.Guest(cls.machine, exchanges.BIN / cls.puppet, cls.link_mtu, cls.bridged)
+        cls.addClassCleanup(cls.guest.close)
+        cls.weft = exchanges.start_weft(cls, "weft")
+        try:
+            cls.rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
+        except OSError:
+            print(cls.guest.said())
+            raise
+        cls.wire = exchanges.Wire({cls.weft: cls.device, cls.rxe: cls.rxe_device})
+
+
+class Rxe(Guests):
+    """With `device` at our end of the wire, also under impairments."""
 
     def shell(self, *commands):
         return self.rxe.shell(command="; ".join(commands))
@@ -75,20 +78,15 @@ class Rxe(exchanges.Exchanges):
         print(f"{self.packets_of_rxe() - before} packets between weft and rxe")
 
     def impair(self, netem):
-        """On what the guest sends, and, by way of ifb0, on what it receives."""
-        told = self.shell(
-            f"tc qdisc add dev vec0 root netem {netem}", "ip link set ifb0 up",
-            f"tc qdisc add dev ifb0 root netem {netem}", "tc qdisc add dev vec0 ingress",
-            "tc filter add dev vec0 ingress matchall action mirred egress redirect dev ifb0")
-        self.assertEqual(told.strip(), "")
-        self.addCleanup(self.shell, "tc qdisc del dev vec0 root", "tc qdisc del dev ifb0 root",
-                        "tc qdisc del dev vec0 ingress")
+        begin, end = guest.impairment(netem)
+        self.assertEqual(self.shell(*begin).strip(), "")
+        self.addCleanup(self.shell, *end)
 
     def under(self, netem):
         self.impair(netem)
         self.one_way_and_the_other(exchanges.MOVES, [5000], 100)
         self.test_atomics()
-        sent = self.shell("tc -s qdisc show dev vec0", "tc -s qdisc show dev ifb0")
+        sent = self.shell("tc -s qdisc show dev wire0", "tc -s qdisc show dev ifb0")
         counts = [int(n) for n in re.findall(r"Sent \d+ bytes (\d+) pkt", sent)]
         self.assertGreater(min(counts), 1000, sent)  # both directions really went that way
         if "loss" in netem:
@@ -122,39 +120,59 @@ class OverAfPacket(Rxe, unittest.TestCase):
     mtus = (256, 512, 2048, 4096)
 
 
-class OverDpdk(exchanges.Exchanges, unittest.TestCase):
+class OverDpdk(Guests, unittest.TestCase):
     """DPDK's net_af_packet on the tap, at an address that our kernel does not have. Undisturbed
     only, too: what impairments do does not depend on who moves the frames."""
 
+    device = f"roce+dpdk:net_af_packet,dpdk.iface=weft0,dpdk.address={DPDK},dpdk.prefix=24"
+    link_mtu = 4200
+
     @classmethod
     def setUpClass(cls):
-        where = f"net_af_packet,dpdk.iface=weft0,dpdk.address={DPDK},dpdk.prefix=24"
-        try:
-            start(cls, f"roce+dpdk:{where}", "rxe0", 4200)
-        except exchanges.Refused as refused:
-            if "has no port" not in str(refused):
-                raise
-            raise unittest.SkipTest("built without libdpdk-dev") from refused
+        unless_built_without(super().setUpClass, "libdpdk-dev")
 
 
-class OverUdpAndIpv6(exchanges.Exchanges, unittest.TestCase):
+class OverAfXdp(Guests, unittest.TestCase):
+    """AF_XDP on a veth whose other end is bridged to the tap."""
+
+    device = "roce+af_xdp:weft0"
+    link_mtu = 3400  # a frame and its headroom in a page
+    bridged = True
+
+    @classmethod
+    def setUpClass(cls):
+        unless_built_without(super().setUpClass, "libxdp-dev")
+
+
+def unless_built_without(set_up, package):
+    try:
+        set_up()
+    except exchanges.Refused as refused:
+        if "has no port" not in str(refused):
+            raise
+        raise unittest.SkipTest(f"built without {package}") from refused
+
+
+class OverUdpAndIpv6(Guests, unittest.TestCase):
     """Undisturbed only: what impairments do does not depend on the network header."""
 
+    device = f"roce+udp:[{guest.HOST6}]"
+    rxe_device = f"rxe0@{guest.GUEST6}"
     test_multicast = None  # the puppet of libibverbs joins IPv4 groups only
 
     @classmethod
     def setUpClass(cls):
         if not pathlib.Path("/proc/net/if_inet6").exists():
             raise unittest.SkipTest("no IPv6 here")
-        start(cls, f"roce+udp:[{guest.HOST6}]", f"rxe0@{guest.GUEST6}", 1500)
+        super().setUpClass()
 
 
-class OverUdpAndIbverbs(exchanges.Exchanges, unittest.TestCase):
+class OverUdpAndIbverbs(Guests, unittest.TestCase):
     """Weft at both ends: its own RoCE here, the provider ibverbs on the guest's rxe there."""
 
-    @classmethod
-    def setUpClass(cls):
-        start(cls, f"roce+udp:{guest.HOST}", "ibverbs:rxe0", 1500, "weft_puppet")
+    device = f"roce+udp:{guest.HOST}"
+    rxe_device = "ibverbs:rxe0"
+    puppet = "weft_puppet"
 
 
 def main():

@@ -14,6 +14,8 @@ FOLDER = pathlib.Path(__file__).resolve().parents[1] / "script"
 README = pathlib.Path(__file__).with_name("README.md")
 ROW = re.compile(r"^\| `([a-z]+/[\w-]+)` \| `(.*?)` \| (.*?) \|$")
 CONNECT_LIMIT_S = 20
+# Those that sometimes go as they should: rxe sends what was in the buffer before, which may be 0.
+UNSTEADY = {"hdr/fields-of-an-atomic"}
 
 
 def play(start, end, wire, paths):
@@ -47,6 +49,8 @@ def difference(why):
     text = heard[0].removeprefix("heard: ") if heard else rest[0].strip()
     text = re.sub(r" within [\d.]+ us", "", text)
     text = re.sub(r"original=0x[0-9a-f]{5,}", "original=whatever was there", text)
+    if "FETCH_ADD" in text:
+        text = re.sub(r"compare=\d+", "compare=whatever was there", text)
     return line, re.sub(r"\d+\.\d+ us", "some time", text)
 
 
@@ -71,5 +75,6 @@ def check(test, start, end, wire):
                 print(f"| `{name}` | `{what[0]}` | {what[1]} |")
     print(f"{len(seen)} packet scripts played with rxe, {sum(map(bool, seen.values()))} differ")
     test.assertGreater(len(seen), 130)
+    seen = {name: what for name, what in seen.items() if what or name not in UNSTEADY}
     test.assertEqual({name: what for name, what in seen.items() if what},
                      {name: what for name, what in expected.items() if name in seen})

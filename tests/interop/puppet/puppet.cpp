@@ -24,8 +24,9 @@ namespace {
 constexpr int kPatience_ms = 20'000;  // without a completion, an operation counts as stuck
 constexpr size_t kAlignment = 4096;
 
-constexpr std::array<std::string_view, 7> kOperations = {
-    "send", "send_with_imm", "write", "write_with_imm", "read", "compare_swap", "fetch_add"};
+constexpr std::array<std::string_view, 8> kOperations = {
+    "send", "send_with_imm", "write",     "write_with_imm",
+    "read", "compare_swap",  "fetch_add", "send_with_invalidate"};
 
 Operation operation(std::string_view name) {
   for (size_t i = 0; i < kOperations.size(); ++i)
@@ -210,6 +211,8 @@ std::string Puppet::post(const Words& words) {
   const bool swaps = one.operation == Operation::compare_swap;
   one.compare_add = words.number(swaps ? "compare" : "add", 0);
   one.swap = words.number("swap", 0);
+  one.invalidate = static_cast<uint32_t>(words.number("invalidate", 0));
+  one.fence = words.number("fence", 0) != 0;
   endpoint_.post(one);
   return "";
 }
@@ -219,7 +222,7 @@ std::string Puppet::next(const Words& words) {
   if (!done) return "kind=none";
   return std::string("kind=") + (done->receive ? "receive" : "send") + " status=" + done->status +
          " id=" + std::to_string(done->id) + " bytes=" + std::to_string(done->bytes) +
-         " imm=" + std::to_string(done->imm);
+         " imm=" + std::to_string(done->imm) + " invalidated=" + std::to_string(done->invalidated);
 }
 
 std::string Puppet::poke(const Words& words) {
@@ -268,6 +271,9 @@ std::string Puppet::obey(const std::string& line) {
   }
   const uint64_t offset = words.number("offset", 0);
   const std::span<std::byte> bytes = part(offset, words.number("length"));
+  if (name == "window")
+    return "rkey=" + std::to_string(endpoint_.bind_window(bytes.data(),
+                                                          static_cast<uint32_t>(bytes.size())));
   if (name == "digest") return "digest=" + std::to_string(digest_of(bytes));
   if (name != "fill") throw std::runtime_error("no command " + name);
   const uint64_t seed = words.number("seed");

@@ -13,6 +13,9 @@
 //   attach group=
 //       the queue pair, of ud, takes part in a multicast group (IPv4). To send there, connect to
 //       the group and queue pair 16777215
+//   window offset= length=
+//       a window of type 2 on a part of the memory, bound to the queue pair, which is connected,
+//       for READ and WRITE: rkey
 //   connect gid= qpn= psn= peer_psn= mtu= timeout= retry= rnr_retry= max_rd=
 //   fill offset= length= seed=
 //       bytes that depend on their place and the seed
@@ -27,10 +30,11 @@
 //       status done
 //   collect count= limit_ms=
 //       waits for so many receives in all: status received bytes in_order
-//   post op= id= offset= size= address= rkey= imm= add= compare= swap=
-//       one request
+//   post op= id= offset= size= address= rkey= imm= add= compare= swap= invalidate= fence=
+//       one request; send_with_invalidate revokes the key `invalidate` of the peer
 //   next limit_ms=
-//       the next completion within the time: kind (send, receive, none) status id bytes imm
+//       the next completion within the time: kind (send, receive, none) status id bytes imm, and
+//       `invalidated`, a key that the peer revoked with it, or 0
 //   poke offset= hex=
 //   peek offset= length=
 //       bytes: hex
@@ -62,6 +66,7 @@ enum class Operation : uint8_t {
   read,
   compare_swap,
   fetch_add,
+  send_with_invalidate,
 };
 
 // The key=value pairs of a line.
@@ -103,6 +108,8 @@ struct Request {
   uint32_t imm = 0;
   uint64_t compare_add = 0;
   uint64_t swap = 0;
+  uint32_t invalidate = 0;
+  bool fence = false;
 };
 
 struct Done {
@@ -111,6 +118,7 @@ struct Done {
   uint64_t id = 0;
   uint32_t bytes = 0;
   uint32_t imm = 0;
+  uint32_t invalidated = 0;
 };
 
 // The verbs of one implementation. Whatever cannot be done throws std::runtime_error.
@@ -122,6 +130,8 @@ class Endpoint {
   virtual uint32_t make_qp(Service service, uint32_t depth, uint32_t access) = 0;
   virtual void connect(const Route& route) = 0;
   virtual void attach(const std::string& group) = 0;
+  // Returns the key of the window when it is bound.
+  virtual uint32_t bind_window(std::byte* data, uint32_t length) = 0;
   virtual void post(const Request& request) = 0;
   virtual void receive(uint64_t id, std::byte* data, uint32_t length) = 0;
   // The next completion, if there is one within the time.

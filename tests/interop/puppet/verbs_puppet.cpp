@@ -29,7 +29,11 @@ T* need(T* pointer, const char* what) {
 }
 
 constexpr int kAllRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                           IBV_ACCESS_MW_BIND;
+// Of a receive that revoked a key. rxe writes the kernel's number, which is libibverbs' for another.
+constexpr unsigned kRevoked = IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK;
+constexpr int kBind_ms = 1000;
 
 ibv_wr_opcode opcode(Operation operation) {
   switch (operation) {
@@ -47,6 +51,8 @@ ibv_wr_opcode opcode(Operation operation) {
       return IBV_WR_ATOMIC_CMP_AND_SWP;
     case Operation::fetch_add:
       return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    case Operation::send_with_invalidate:
+      return IBV_WR_SEND_WITH_INV;
   }
   std::abort();
 }
@@ -187,6 +193,22 @@ class VerbsEndpoint final : public Endpoint {
     if (const int error = ibv_attach_mcast(qp_, &group_, 0)) fail("attach_mcast", error);
   }
 
+  uint32_t bind_window(std::byte* data, uint32_t length) override {
+    free_window();
+    window_ = need(ibv_alloc_mw(domain_, IBV_MW_TYPE_2), "memory window");
+    ibv_send_wr work{};
+    work.opcode = IBV_WR_BIND_MW;
+    work.bind_mw.mw = window_;
+    work.bind_mw.rkey = ibv_inc_rkey(window_->rkey);
+    work.bind_mw.bind_info = {region_, reinterpret_cast<uintptr_t>(data), length,
+                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
+    ibv_send_wr* bad = nullptr;
+    if (const int error = ibv_post_send(qp_, &work, &bad)) fail("post_send", error);
+    const std::optional<Done> done = next(kBind_ms);
+    if (!done || done->status != "success") throw std::runtime_error("the window is not bound");
+    return work.bind_mw.rkey;
+  }
+
   void post(const Request& request) override {
     ibv_sge piece = sge(request.data, request.length);
     ibv_send_wr work{};
@@ -195,7 +217,11 @@ class VerbsEndpoint final : public Endpoint {
     work.num_sge = 1;
     work.opcode = opcode(request.operation);
     work.send_flags = IBV_SEND_SIGNALED;
-    work.imm_data = htonl(request.imm);
+    if (request.fence) work.send_flags |= IBV_SEND_FENCE;
+    if (work.opcode == IBV_WR_SEND_WITH_INV)
+      work.invalidate_rkey = request.invalidate;
+    else
+      work.imm_data = htonl(request.imm);
     if (work.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
       work.wr.atomic = {request.remote_address, request.compare_add, request.swap, request.rkey};
     } else if (datagrams()) {
@@ -225,8 +251,13 @@ class VerbsEndpoint final : public Endpoint {
     }
     const bool receive = (done.wr_id & kReceive) != 0;
     const uint32_t before = receive && datagrams() ? kNetworkHeader : 0;
-    return Done{receive, status_name(done.status), done.wr_id & ~kReceive, done.byte_len - before,
-                ntohl(done.imm_data)};
+    const bool revoked = receive && (done.wc_flags & kRevoked) != 0;
+    return Done{receive,
+                status_name(done.status),
+                done.wr_id & ~kReceive,
+                done.byte_len - before,
+                revoked ? 0 : ntohl(done.imm_data),
+                revoked ? done.invalidated_rkey : 0};
   }
 
  private:
@@ -241,6 +272,12 @@ class VerbsEndpoint final : public Endpoint {
     group_socket_ = -1;
     if (qp_ != nullptr) ibv_destroy_qp(qp_);
     qp_ = nullptr;
+    free_window();
+  }
+
+  void free_window() {
+    if (window_ != nullptr) ibv_dealloc_mw(window_);
+    window_ = nullptr;
   }
 
   // What an open device holds; all of it again with the next one.
@@ -302,6 +339,7 @@ class VerbsEndpoint final : public Endpoint {
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
+  ibv_mw* window_ = nullptr;
   std::byte header_[kNetworkHeader] = {};  // of the last datagram
   ibv_mr* headers_ = nullptr;
   ibv_ah* peer_ = nullptr;  // UD

@@ -12,6 +12,7 @@ namespace {
 using namespace interop;
 
 constexpr uint8_t kRnrTimer = 12;  // 0.64 ms
+constexpr int kBind_ms = 1000;
 
 template <class T>
 T need(weft::Result<T> result) {
@@ -43,6 +44,8 @@ weft::Opcode opcode(Operation operation) {
       return weft::Opcode::compare_swap;
     case Operation::fetch_add:
       return weft::Opcode::fetch_add;
+    case Operation::send_with_invalidate:
+      return weft::Opcode::send_with_invalidate;
   }
   std::abort();
 }
@@ -59,10 +62,11 @@ class WeftEndpoint final : public Endpoint {
  public:
   Target open(const std::string& device, std::span<std::byte> memory) override {
     qp_ = {};
+    window_ = {};
     opened_.reset();
     weft::Device opened = need(weft::Device::open(device));
     weft::ProtectionDomain domain = need(opened.protection_domain());
-    weft::Access rights = weft::Access::all;
+    weft::Access rights = weft::Access::all | weft::Access::window_bind;
     if (opened.attributes().has_flush) rights = rights | weft::Access::flush_global;
     weft::MemoryRegion region = need(domain.register_memory(memory.data(), memory.size(), rights));
     weft::CompletionQueue cq = need(opened.completion_queue({.capacity = 16384}));
@@ -122,16 +126,29 @@ class WeftEndpoint final : public Endpoint {
     need(qp_.attach_multicast(need(weft::parse_gid(group))));
   }
 
+  uint32_t bind_window(std::byte* data, uint32_t length) override {
+    window_ = need(domain().memory_window(weft::WindowType::two));
+    const weft::WindowBind bind{&window_, &opened_->region, data, length,
+                                weft::Access::remote_read | weft::Access::remote_write};
+    need(qp_.post_send(
+        {.opcode = weft::Opcode::bind_window, .rkey = window_.next_key(), .bind = &bind}));
+    const std::optional<Done> done = next(kBind_ms);
+    if (!done || done->status != "success") throw std::runtime_error("the window is not bound");
+    return window_.rkey().value;
+  }
+
   void post(const Request& request) override {
     const weft::Sge piece = sge(request.data, request.length);
     weft::SendRequest work{.id = request.id,
                            .opcode = opcode(request.operation),
                            .imm = request.imm,
+                           .invalidate = {request.invalidate},
                            .sges = {&piece, 1},
                            .remote_address = request.remote_address,
                            .rkey = {request.rkey},
                            .compare_add = request.compare_add,
                            .swap = request.swap};
+    if (request.fence) work.flags = work.flags | weft::SendFlags::fence;
     if (datagrams()) {
       work.to = &peer_;
       work.remote_qpn = peer_number_;
@@ -151,8 +168,13 @@ class WeftEndpoint final : public Endpoint {
     const bool receive =
         done.type == weft::WorkType::recv || done.type == weft::WorkType::recv_with_imm;
     const uint32_t before = receive && datagrams() ? kNetworkHeader : 0;
-    return Done{receive, std::string(weft::name(done.status)), done.id, done.byte_count - before,
-                done.imm_or_key};
+    const bool revoked = weft::has(done.flags, weft::CompletionFlags::with_invalidate);
+    return Done{receive,
+                std::string(weft::name(done.status)),
+                done.id,
+                done.byte_count - before,
+                revoked ? 0 : done.imm_or_key,
+                revoked ? done.imm_or_key : 0};
   }
 
  private:
@@ -169,6 +191,7 @@ class WeftEndpoint final : public Endpoint {
 
   std::optional<Opened> opened_;
   weft::QueuePair qp_;
+  weft::MemoryWindow window_;
   std::byte header_[kNetworkHeader] = {};  // of the last datagram
   weft::AddressHandle peer_;               // UD
   weft::QpNum peer_number_;
