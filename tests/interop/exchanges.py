@@ -149,6 +149,7 @@ class Exchanges:
 
     wire = None
     mtus = (256, 512)  # besides MTU
+    hide_revoked = ()  # names of ends whose completions do not say which key a SEND has revoked
 
     def setUp(self):
         self.wire.connect()
@@ -282,9 +283,14 @@ class Exchanges:
 
     def ask(self, source, memory, operation, number, place=None, **keys):
         """Posts one request; it is about the same place there as here unless `place` says so."""
+        self.begin(source, memory, operation, number, place, **keys)
+        source.end()
+
+    @staticmethod
+    def begin(source, memory, operation, number, place=None, **keys):
         place = keys["offset"] if place is None else place
-        source.post(op=operation, id=number, rkey=memory["rkey"],
-                    address=int(memory["address"]) + place, **keys)
+        source.begin("post", op=operation, id=number, rkey=memory["rkey"],
+                     address=int(memory["address"]) + place, **keys)
 
     def test_fence(self):  # C-OPS-80
         """What a READ or an atomic fetches is what a fenced request behind it sends."""
@@ -296,7 +302,7 @@ class Exchanges:
                         self.fence(*direction, fetched, behind)
 
     def fence(self, source, target, fetched, behind):
-        size = 8 if fetched == "fetch_add" else 200000
+        size = 8 if fetched == "fetch_add" else 100 * MTU  # rxe waits after a READ of 128 packets
         back = MEMORY // 2  # where it comes to lie at the target
         memory = self.wire.open[target]
         for _ in range(10):
@@ -306,8 +312,11 @@ class Exchanges:
             target.fill(seed=0, offset=back, length=size)
             if behind == "send":
                 target.receive(count=1, size=size, offset=back)
-            self.ask(source, memory, fetched, 1, offset=0, size=size, add=0)
-            self.ask(source, memory, behind, 2, offset=0, size=size, place=back, fence=1)
+            # Both at once: the first must not have ended when the second is posted.
+            self.begin(source, memory, fetched, 1, offset=0, size=size, add=0)
+            self.begin(source, memory, behind, 2, offset=0, size=size, place=back, fence=1)
+            source.end()
+            source.end()
             self.assertEqual(self.settle(source, 2), [1, 2])
             if behind == "send":
                 self.assertEqual(target.collect(count=1)["status"], "success")
@@ -330,8 +339,10 @@ class Exchanges:
         source.post(op="send_with_invalidate", id=2, offset=size, size=size, invalidate=key)
         self.assertEqual(self.settle(source, 2), [1, 2])
         got = target.next(limit_ms=20000)
-        self.assertEqual((got["kind"], got["status"], got["id"], got["bytes"], got["invalidated"]),
-                         ("receive", "success", "9", str(size), key))
+        self.assertEqual((got["kind"], got["status"], got["id"], got["bytes"]),
+                         ("receive", "success", "9", str(size)))
+        if target.name not in self.hide_revoked:
+            self.assertEqual(got["invalidated"], key)
         for part in ({"offset": 0, "length": size}, {"offset": size, "length": size}):
             self.assertEqual(source.digest(**part), target.digest(**part))
         self.ask(source, window, "write", 3, offset=2 * size, size=8)

@@ -65,9 +65,7 @@ class Guest:
             run("ip", "addr", "add", f"{address}/24", "dev", "weft0")
         # Where the kernel has no IPv6 the test of it says so.
         subprocess.run(["ip", "addr", "add", f"{HOST6}/64", "dev", "weft0", "nodad"], check=False)
-        self.process = start(machine, self.folder.name, FOLDER / "guest_init.sh",
-                             {"weft_puppet": puppet, "weft_port": GUEST_PORT, "weft_mtu": mtu},
-                             tap, mtu)
+        self.process = start_puppet(machine, self.folder.name, puppet, [tap], mtu)
 
     def said(self):
         return console(self.folder.name)
@@ -96,12 +94,19 @@ def make_bridged_wire(mtu):
     return "weft-tap"
 
 
-def start(machine, folder, init, variables, tap=None, mtu=1500):
+def start_puppet(machine, folder, puppet, taps, mtu, number=2):
+    """A guest with rxe0 at 10.77.0.`number` and a puppet."""
+    return start(machine, folder, FOLDER / "guest_init.sh",
+                 {"weft_puppet": puppet, "weft_port": GUEST_PORT, "weft_mtu": mtu,
+                  "weft_number": number}, taps, mtu)
+
+
+def start(machine, folder, init, variables, taps=(), mtu=1500):
     """The guest's process, which ends with the thread that started it; nothing else is left."""
     with open(pathlib.Path(folder) / "console", "w", encoding="utf-8") as out:
         return subprocess.Popen(
             ["setpriv", "--pdeathsig", "TERM",
-             *machine.command(folder, init, variables, tap, mtu)],
+             *machine.command(folder, init, variables, taps, mtu)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             env={**os.environ, "TMPDIR": str(folder)})
 

@@ -9,10 +9,10 @@ mount -t devtmpfs devtmpfs /dev 2>/dev/null
 mount -t tmpfs tmpfs /run
 ip link set lo up
 ip link set "$weft_wire" name wire0
-ip link set wire0 address 02:00:00:00:00:02 mtu "$weft_mtu"
-ip addr add 10.77.0.2/24 dev wire0
+ip link set wire0 address "02:00:00:00:00:0$weft_number" mtu "$weft_mtu"
+ip addr add "10.77.0.$weft_number/24" dev wire0
 ip link set wire0 up
-ip addr add fd77::2/64 dev wire0 nodad
+ip addr add "fd77::$weft_number/64" dev wire0 nodad
 # modify_qp waits a second for an IPv6 neighbour, which is not always enough for the first one.
 ip neigh replace fd77::1 lladdr 02:00:00:00:00:01 dev wire0
 rdma link add rxe0 type rxe netdev wire0 || echo "guest: no rxe device"

@@ -22,9 +22,11 @@ TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliabl
 
 
 class InGuest(unittest.TestCase):
+    machine = machine.UML
+
     def ask(self, *lines, limit_s=120):
         """What the lines print, and the exit status of the last."""
-        return guest_job.run(machine.UML, "\n".join(lines), limit_s)
+        return guest_job.run(self.machine, "\n".join(lines), limit_s)
 
     def succeed(self, *lines, limit_s=120):
         told = self.ask(*lines, limit_s=limit_s)

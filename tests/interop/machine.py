@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The two kinds of guest, as command lines: a kernel of this machine's architecture whose root is
-this machine's, read only, with a folder of the test's at /mnt and, if the test has a tap, a network
-interface on it that the init script finds under the name in $weft_wire.
+this machine's, read only, with a folder of the test's at /mnt and a network interface on each of the
+test's taps. The init script finds the name of the first in $weft_wire; they count up from 0.
 
 UML is the fast one: a process whose rxe runs at this machine's speed, of a kernel that we configure
 and build. STOCK is the kernel that Debian ships, unchanged, on a processor that QEMU interprets.
@@ -17,11 +17,12 @@ class Uml:
     why_not = staticmethod(kernel.why_not)
 
     @staticmethod
-    def command(folder, init, variables, tap=None, mtu=1500):
-        wire = [f"vec0:transport=tap,ifname={tap},depth=128,gro=0,mtu={mtu}"] if tap else []
+    def command(folder, init, variables, taps=(), mtu=1500):
+        wires = [f"vec{i}:transport=tap,ifname={tap},depth=128,gro=0,mtu={mtu}"
+                 for i, tap in enumerate(taps)]
         return [str(kernel.path()), "mem=768M", "root=/dev/root", "rootfstype=hostfs",
                 "rootflags=/", "ro", "con0=null,fd:1", "con=null", "ssl=null",
-                f"uml_dir={folder}", "umid=guest", *wire, f"init={init}", "weft_wire=vec0",
+                f"uml_dir={folder}", "umid=guest", *wires, f"init={init}", "weft_wire=vec0",
                 f"weft_hostfs={folder}", *assignments(variables)]
 
 
@@ -32,7 +33,7 @@ class Stock:
     why_not = staticmethod(stock_kernel.why_not)
 
     @staticmethod
-    def command(folder, init, variables, tap=None, mtu=1500):
+    def command(folder, init, variables, taps=(), mtu=1500):
         there = stock_kernel.path()
         words = ["console=ttyS0", "quiet", "panic=-1", "mitigations=off", f"weft_init={init}",
                  "weft_wire=eth0", *assignments(variables)]
@@ -41,7 +42,7 @@ class Stock:
                 "-no-reboot", "-kernel", f"{there}/vmlinux", "-initrd", f"{there}/initramfs",
                 "-append", " ".join(words), "-device", "virtio-rng-pci",
                 *share("root", "/", ",readonly=on"), *share("folder", folder),
-                *(network(tap, mtu) if tap else [])]
+                *(word for tap in taps for word in network(tap, mtu))]
 
 
 def assignments(variables):
@@ -55,8 +56,8 @@ def share(name, folder, options=""):
 
 def network(tap, mtu):
     """Whole frames with whole checksums: what is on the tap is what a wire would carry."""
-    return ["-netdev", f"tap,id=wire,ifname={tap},script=no,downscript=no,vnet_hdr=off",
-            "-device", f"virtio-net-pci,netdev=wire,host_mtu={mtu}"]
+    return ["-netdev", f"tap,id={tap},ifname={tap},script=no,downscript=no,vnet_hdr=off",
+            "-device", f"virtio-net-pci,netdev={tap},host_mtu={mtu}"]
 
 
 UML, STOCK = Uml(), Stock()

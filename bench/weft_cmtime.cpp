@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How fast connections are made and ended by RDMA CM: cmtime of librdmacm, over weft. Each step is
+// done for all connections at once.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.hpp"
+#include "weft/weft.hpp"
+
+namespace {
+
+using namespace weft;
+
+constexpr Duration kPatience = Duration::from_s(20);
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "weft_cmtime: %s\n", what.c_str());
+  std::exit(1);
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) fail(result.error().message);
+  return std::move(*result);
+}
+void must(const Result<void>& result) {
+  if (!result) fail(result.error().message);
+}
+
+struct Side {
+  explicit Side(const std::string& spec) : device(must(Device::open(spec))) {}
+
+  QueuePair queue_pair() const {
+    return must(
+        pd.queue_pair({.send_cq = cq, .recv_cq = cq, .max_send_wr = 1, .max_recv_wr = 1}));
+  }
+  CmEvent event() const {
+    std::optional<CmEvent> event = channel.wait(kPatience);
+    if (!event) fail("nothing happened for 20 s");
+    if (event->error)
+      fail("event " + std::string(name(event->type)) + ": " + event->error->message);
+    return std::move(*event);
+  }
+  void expect(CmEventType type, size_t count) const {
+    for (size_t i = 0; i < count; ++i)
+      if (const CmEvent got = event(); got.type != type)
+        fail("event " + std::string(name(got.type)) + " where " + std::string(name(type)) +
+             " belongs");
+  }
+
+  Device device;
+  CmChannel channel = must(CmChannel::create(device));
+  CompletionQueue cq = must(device.completion_queue({.capacity = 64}));
+  ProtectionDomain pd = must(device.protection_domain());
+};
+
+// Takes connections, and ends when so many have come and gone.
+void serve(const Side& side, uint16_t port, size_t count) {
+  const CmId listener = must(side.channel.create_id());
+  must(listener.listen(port));
+  std::printf("listening on port %u\n", listener.port());
+  std::fflush(stdout);
+  std::vector<CmId> ids;
+  for (size_t gone = 0; gone < count;) {
+    const std::optional<CmEvent> event = side.channel.wait();
+    if (!event) continue;
+    if (event->type == CmEventType::connect_request) {
+      must(event->id.accept(side.queue_pair()));
+      ids.push_back(event->id);
+    }
+    if (event->type == CmEventType::disconnected || event->type == CmEventType::unreachable) ++gone;
+  }
+}
+
+class Client {
+ public:
+  Client(const Side& side, size_t count) : side_(side), count_(count) {
+    std::printf("%-14s %10s %10s %12s\n", "step", "total ms", "us / conn", "per second");
+  }
+
+  void run(const std::string& address) {
+    step("create id", [&] { ids_.push_back(must(side_.channel.create_id())); });
+    step("resolve addr", [&] { must(next().resolve_address(address)); },
+         CmEventType::address_resolved);
+    step("resolve route", [&] { must(next().resolve_route()); }, CmEventType::route_resolved);
+    step("create qp", [&] { qps_.push_back(side_.queue_pair()); });
+    step("connect", [&] { connect(); }, CmEventType::established);
+    step("disconnect", [&] { must(next().disconnect()); }, CmEventType::disconnected);
+  }
+
+ private:
+  // In every step the connections have their turn in the same order.
+  const CmId& next() { return ids_[turn_++ % count_]; }
+  void connect() {
+    const QueuePair& qp = qps_[turn_ % count_];
+    must(next().connect(qp));
+  }
+
+  void step(const char* what, const std::function<void()>& one,
+            std::optional<CmEventType> until = {}) {
+    const Instant begin = base::wall_now();
+    for (size_t i = 0; i < count_; ++i) one();
+    if (until) side_.expect(*until, count_);
+    const double us = static_cast<double>((base::wall_now() - begin).ps) / 1e6;
+    const auto count = static_cast<double>(count_);
+    std::printf("%-14s %10.2f %10.2f %12.0f\n", what, us / 1e3, us / count, count / us * 1e6);
+  }
+
+  const Side& side_;
+  size_t count_, turn_ = 0;
+  std::vector<CmId> ids_;
+  std::vector<QueuePair> qps_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "weft_cmtime: measures how fast connections are made by RDMA CM. Start it without a host on "
+      "one side, then with the address of that side's device on the other."};
+  std::string spec, host;
+  uint16_t port = 7471;
+  size_t count = 1000;
+  app.add_option("-d,--device", spec, "Device string, like roce+udp:lo")
+      ->envname("WEFT_DEVICE")
+      ->required();
+  app.add_option("-p,--port", port, "Port of the server (RDMA CM)");
+  app.add_option("-c,--connections", count, "How many connections; the same on both sides")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("host", host, "The address of the server's device; without it this is the server");
+  CLI11_PARSE(app, argc, argv);
+  const Side side(spec);
+  if (host.empty())
+    serve(side, port, count);
+  else
+    Client(side, count).run(host + ":" + std::to_string(port));
+  return 0;
+}
