@@ -10,6 +10,8 @@ cmtime and weft_cmtime. Settings:
          in the kernel, ours to itself over the loopback interface
   wire   two guests on a bridge of this machine: `wire --kind uml` of the kernel that we build, at
          this machine's speed with one processor each, `wire --kind stock` under QEMU
+  trouble  goodput of 64,000 byte WRITEs between rxe in a guest and ours here, when netem in the
+         guest makes packets of both directions late or loses them, to that without
 
   python3 bench/rxe_peers.py wire --rounds 3      as root or where users may make namespaces
 """
@@ -32,6 +34,9 @@ import machine  # pylint: disable=wrong-import-position
 KINDS = {"uml": machine.UML, "stock": machine.STOCK}
 BRIDGE = "weft-bridge"
 MTU = 4200
+TROUBLE = {"none": None, "1 % of packets 200 us late": "delay 200us reorder 99%",
+           "1 % of packets lost": "loss 1%",
+           "a quarter of packets 4 ms late": "delay 4ms reorder 75% 25% gap 3"}
 HEADLINES = {"latency": "8 B WRITE latency, half a round trip, median, us",
              "bandwidth": "64 KiB WRITE bandwidth, MiB/s",
              "connect": "connections made, per second"}
@@ -39,8 +44,8 @@ HEADLINES = {"latency": "8 B WRITE latency, half a round trip, median, us",
 
 @contextlib.contextmanager
 def preferred(cores):
-    """What is started meanwhile runs on these cores and before other work, if that is allowed. Not at
-    real-time priority: the parts of a UML guest, of equal rank, would wait for each other."""
+    """What is started meanwhile runs on these cores and before other work, if that is allowed. Not
+    at real-time priority: the parts of a UML guest, of equal rank, would wait for each other."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -57,6 +62,7 @@ class End:
     on the same bridge: the kernel's rxe holds its UDP port on every address of the first one."""
 
     def __init__(self, kind, number, scratch, cores):
+        self.kind = kind
         self.address = f"10.77.0.{number}"
         self.own_address = f"10.78.0.{number}"
         taps = [f"t{number}", f"w{number}"]
@@ -73,6 +79,10 @@ class End:
                    "ip link set ${weft_wire%0}1 netns own name own0; "
                    f"ip -n own link set own0 address 02:00:00:00:01:0{number} mtu {MTU} up; "
                    f"ip -n own addr add {self.own_address}/24 dev own0")
+
+    def settle(self):
+        """Until a server that was started is ready."""
+        time.sleep(0.6 * self.kind.slowness)
 
     def shell(self, command):
         return self.puppet.shell(command=command)
@@ -109,12 +119,11 @@ def contenders(setting):
     return found
 
 
-def measure(near, far, server, client, settle=0.7):
-    """What the client says, given the server's address as its last word."""
+def measure(near, far, server, client, address):
+    """What the client says, whose last word is the server's address."""
     far.shell(f"timeout 40 {server} >/run/server 2>&1 &")
-    time.sleep(settle)
-    address = far.own_address if server.startswith("ip netns") else far.address
-    return near.shell(f"timeout 40 {client} {'127.0.0.1' if near is far else address} 2>&1")
+    far.settle()
+    return near.shell(f"timeout 40 {client} {address} 2>&1")
 
 
 def figure(what, said):
@@ -130,33 +139,36 @@ def figure(what, said):
 def transfer(near, far, messages, what, prefix, words):
     program = f"write_lat {words} -s 8" if what == "latency" else f"write_bw {words} -s 65536 -t 16"
     program = f"{prefix}{program} -n {messages}"
+    address = "127.0.0.1"
+    if near is not far:
+        address = far.own_address if prefix.startswith("ip netns") else far.address
     for _ in range(3):  # on a busy machine perftest's clock fails now and then
-        if value := figure(what, measure(near, far, program, program)):
+        if value := figure(what, measure(near, far, program, program, address)):
             return value
     return None
 
 
 def connections_of_rxe(near, far):
     """How many per second, a hundred at once."""
-    far.shell("timeout 40 cmtime >/run/server 2>&1 &")
-    time.sleep(0.7)
-    said = near.shell(f"timeout 40 cmtime -s {far.address} -c 100 2>&1")
+    said = measure(near, far, "cmtime", "cmtime -c 100 -s", far.address)
     far.shell("pkill cmtime")
     found = re.search(r"connect\s+:.*?([\d.]+)\s+disconnect", said)
     return 1e6 / float(found[1]) if found else None
 
 
 def our_connections(near, far):
-    device = "roce+udp:lo" if near is far else "roce+udp:own0"
-    program = f"ip netns exec own {exchanges.BIN}/weft_cmtime -c 100 -d {device}"
-    found = re.search(r"connect\s+[\d.]+\s+[\d.]+\s+([\d.]+)", measure(near, far, program, program))
+    address, client = ("127.9.0.1", "lo") if near is far else (far.own_address, "own0")
+    program = f"ip netns exec own {exchanges.BIN}/weft_cmtime -c 100 -d roce+udp:"
+    said = measure(near, far, program + address, program + client, address)
+    found = re.search(r"connect\s+[\d.]+\s+[\d.]+\s+([\d.]+)", said)
     return float(found[1]) if found else None
 
 
 def table(figures):
     for what, headline in HEADLINES.items():
         rows = {name: values for (kind, name), values in figures.items() if kind == what}
-        print(f"\n| {headline} | median | of (runs) | to rxe, perftest |\n| --- | --- | --- | --- |")
+        print(f"\n| {headline} | median | of (runs) | to rxe, perftest |")
+        print("| --- | --- | --- | --- |")
         base = None
         for name, values in rows.items():
             good = sorted(value for value in values if value)
@@ -182,22 +194,70 @@ def run(options, scratch):
     table(figures)
 
 
+def goodput(wire, source, target, netem, seconds=1.5):
+    """MB/s; 0 if the queue pair gave up. `netem` is in the guest."""
+    begin, end = guest.impairment(netem) if netem else ([], [])
+    rxe = next(side for side in wire.open if side.name == "rxe")
+    rxe.shell(command="; ".join(begin) or "true")
+    wire.connect()
+    memory = wire.open[target]
+    count, size, done = 120, 64000, 0
+    start = time.monotonic()
+    while time.monotonic() < start + seconds:
+        answer = source.run(op="write", count=count, size=size, rkey=memory["rkey"],
+                            address=memory["address"])
+        if answer["status"] != "success":
+            done = 0
+            break
+        done += count * size
+    taken = time.monotonic() - start
+    rxe.shell(command="; ".join(end) or "true")
+    return done / taken / 1e6
+
+
+def trouble(options):
+    """rxe and ours, either requesting."""
+    with contextlib.ExitStack() as stack:
+        stack.addClassCleanup = stack.callback  # what start_weft() leaves its process to
+        with preferred(os.sched_getaffinity(0)):
+            there = guest.Guest(KINDS[options.kind], exchanges.BIN / "verbs_puppet")
+            stack.callback(there.close)
+            ours = exchanges.start_weft(stack, "weft")
+        rxe = exchanges.Puppet("rxe", guest.GUEST, guest.GUEST_PORT)
+        wire = exchanges.Wire({ours: f"roce+udp:{guest.HOST}", rxe: "rxe0"})
+        figures = {}
+        for _ in range(options.rounds):
+            for source, target in wire.directions():
+                for name, netem in TROUBLE.items():
+                    figures.setdefault((source.name, name), []).append(
+                        goodput(wire, source, target, netem))
+    print("| requesting | trouble | MB/s, median | of (runs) | to undisturbed |")
+    print("| --- | --- | --- | --- | --- |")
+    for (source, name), values in figures.items():
+        middle, base = (statistics.median(figures[source, n]) for n in (name, "none"))
+        runs = " ".join(f"{value:.4g}" for value in sorted(values))
+        print(f"| {source} | {name} | {middle:.4g} | {runs} | {middle / base:.2f}x |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("setting", choices=("one", "wire"))
-    parser.add_argument("--kind", choices=KINDS, help="of guest; one: stock, wire: uml")
+    parser.add_argument("setting", choices=("one", "wire", "trouble"))
+    parser.add_argument("--kind", choices=KINDS, help="of guest; one: stock, else uml")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=1000)
     options = parser.parse_args()
-    options.kind = options.kind or {"one": "stock", "wire": "uml"}[options.setting]
+    options.kind = options.kind or ("stock" if options.setting == "one" else "uml")
     reason = KINDS[options.kind].why_not()
     if reason:
         sys.exit(reason)
     guest.enter_namespaces()
     load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as name:
-        run(options, pathlib.Path(name))
+    if options.setting == "trouble":
+        trouble(options)
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            run(options, pathlib.Path(name))
     print(f"\nload {load:.1f} before, {os.getloadavg()[0]:.1f} after")
 
 

@@ -35,8 +35,7 @@ struct Side {
   explicit Side(const std::string& spec) : device(must(Device::open(spec))) {}
 
   QueuePair queue_pair() const {
-    return must(
-        pd.queue_pair({.send_cq = cq, .recv_cq = cq, .max_send_wr = 1, .max_recv_wr = 1}));
+    return must(pd.queue_pair({.send_cq = cq, .recv_cq = cq, .max_send_wr = 1, .max_recv_wr = 1}));
   }
   CmEvent event() const {
     std::optional<CmEvent> event = channel.wait(kPatience);
@@ -84,12 +83,16 @@ class Client {
 
   void run(const std::string& address) {
     step("create id", [&] { ids_.push_back(must(side_.channel.create_id())); });
-    step("resolve addr", [&] { must(next().resolve_address(address)); },
-         CmEventType::address_resolved);
-    step("resolve route", [&] { must(next().resolve_route()); }, CmEventType::route_resolved);
+    step(
+        "resolve addr", [&] { must(next().resolve_address(address)); },
+        CmEventType::address_resolved);
+    step(
+        "resolve route", [&] { must(next().resolve_route()); }, CmEventType::route_resolved);
     step("create qp", [&] { qps_.push_back(side_.queue_pair()); });
-    step("connect", [&] { connect(); }, CmEventType::established);
-    step("disconnect", [&] { must(next().disconnect()); }, CmEventType::disconnected);
+    step(
+        "connect", [&] { connect(); }, CmEventType::established);
+    step(
+        "disconnect", [&] { must(next().disconnect()); }, CmEventType::disconnected);
   }
 
  private:

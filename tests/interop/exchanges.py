@@ -237,7 +237,7 @@ class Exchanges:
         self.assertEqual(last, source.digest(offset=8 * count, length=8))
 
     def settle(self, end, count):
-        """The next `count` completions of `end`, which must all be good; the ids, in their order."""
+        """The ids of the next `count` completions of `end`, which must all be good."""
         ids = []
         while len(ids) < count:
             done = end.next(limit_ms=20000)
@@ -246,8 +246,8 @@ class Exchanges:
         return ids
 
     def test_reads_of_unlike_size(self):
-        """One queue with READs of no byte to a million, WRITEs and atomics between them: each fetches
-        its own, and they end in the order in which they were posted."""
+        """One queue with READs of no byte to a million, WRITEs and atomics between them: each
+        fetches its own, and they end in the order in which they were posted."""
         for direction in self.wire.directions():
             with self.this_way(direction):
                 self.wire.connect()

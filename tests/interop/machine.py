@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The two kinds of guest, as command lines: a kernel of this machine's architecture whose root is
-this machine's, read only, with a folder of the test's at /mnt and a network interface on each of the
-test's taps. The init script finds the name of the first in $weft_wire; they count up from 0.
+this machine's, read only, with a folder of the test's at /mnt and a network interface on each of
+the test's taps. The init script finds the name of the first in $weft_wire; they count up from 0.
 
 UML is the fast one: a process whose rxe runs at this machine's speed, of a kernel that we configure
 and build. STOCK is the kernel that Debian ships, unchanged, on a processor that QEMU interprets.

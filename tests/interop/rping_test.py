@@ -114,6 +114,20 @@ class Rping(unittest.TestCase):
         self.assertIn("status 0", told)
         self.assertIn("done", self.finish(server))
 
+    def test_a_hundred_connections_at_once(self):
+        """cmtime and weft_cmtime, in both roles."""
+        words = ("-d", f"roce+udp:{guest.HOST}", "-c", 100, "-p")
+        self.serve_in_guest(7500, "cmtime")
+        told = self.finish(self.run_program("weft_cmtime", *words, 7500, guest.GUEST))
+        self.assertRegex(told, r"disconnect +[\d.]+")
+        self.shell("pkill cmtime")
+        server = self.run_program("weft_cmtime", *words, 7501)
+        self.assertIn("listening", server.stdout.readline())
+        told = self.shell(f"timeout 30 cmtime -s {guest.HOST} -p 7501 -c 100 2>&1",
+                          "echo status $?")
+        self.assertIn("status 0", told)
+        self.finish(server)
+
     def test_weft_that_begins_anew(self):
         """Killed in the middle, and another takes its place: what the kernel still has of the
         first does not stand in its way."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-# ctest: long
+# ctest: long serial
 """The conformance suite, the measuring programs and the examples of ibverbs_test.py over rxe of
 Debian's own kernel, unchanged, under QEMU."""
 import unittest

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fetches the other kernel of the interop tests, once: Debian's own, unchanged, for QEMU.
 
-Nothing is installed and nothing compiled: the package is taken apart, and what a guest boots is kept
-in ${XDG_CACHE_HOME:-~/.cache}/weft (75 MB), under a name made from the kernel's version and all that
-goes into it: the kernel as an ELF file, and a first root with the modules that rdma_rxe, the wire
-and netem need, which then makes this machine's root its own.
+Nothing is installed and nothing compiled: the package is taken apart, and what a guest boots is
+kept in ${XDG_CACHE_HOME:-~/.cache}/weft (70 MB), under a name made from the kernel's version and
+all that goes into it: the kernel as an ELF file, and a first root with the modules that rdma_rxe,
+the wire and netem need, which then makes this machine's root its own.
 
   tests/interop/stock_kernel.py           fetches it unless it is there (70 MB), prints its path
   tests/interop/stock_kernel.py --path    prints its path; exit code 1 if it is not there
@@ -71,7 +71,8 @@ def run(*words, cwd=None, data=None):
     except FileNotFoundError as missing:
         raise Missing(f"no {words[0]}: ./dev interop --fetch installs what is needed") from missing
     if done.returncode:
-        raise Missing(f"{' '.join(map(str, words))}: {done.stderr.decode(errors='replace').strip()}")
+        said = done.stderr.decode(errors="replace").strip()
+        raise Missing(f"{' '.join(map(str, words))}: {said}")
     return done.stdout
 
 

@@ -272,8 +272,8 @@ std::string Puppet::obey(const std::string& line) {
   const uint64_t offset = words.number("offset", 0);
   const std::span<std::byte> bytes = part(offset, words.number("length"));
   if (name == "window")
-    return "rkey=" + std::to_string(endpoint_.bind_window(bytes.data(),
-                                                          static_cast<uint32_t>(bytes.size())));
+    return "rkey=" +
+           std::to_string(endpoint_.bind_window(bytes.data(), static_cast<uint32_t>(bytes.size())));
   if (name == "digest") return "digest=" + std::to_string(digest_of(bytes));
   if (name != "fill") throw std::runtime_error("no command " + name);
   const uint64_t seed = words.number("seed");

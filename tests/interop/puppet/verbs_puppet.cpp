@@ -29,9 +29,9 @@ T* need(T* pointer, const char* what) {
 }
 
 constexpr int kAllRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                           IBV_ACCESS_MW_BIND;
-// Of a receive that revoked a key. rxe writes the kernel's number, which is libibverbs' for another.
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+// Of a receive that revoked a key. rxe writes the kernel's number, which is libibverbs' for
+// another.
 constexpr unsigned kRevoked = IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK;
 constexpr int kBind_ms = 1000;
 
