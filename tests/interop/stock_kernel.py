@@ -32,13 +32,14 @@ MODULES = """virtio_pci virtio_net virtio_rng 9p 9pnet_virtio af_packet crc32_ge
 rdma_rxe rdma_ucm ib_uverbs ib_umad dummy ifb veth
 sch_netem sch_ingress cls_matchall act_mirred""".split()
 # The root is this machine's, read only; /mnt is the folder that the test and its guest share.
+# nosuid: seen from a user's namespace mount(8) is not root's.
 INIT = """#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 while read module; do
   /bin/busybox insmod /modules/$module || echo "guest: no $module"
 done </modules/list
 nine=trans=virtio,version=9p2000.L,msize=262144
-/bin/busybox mount -t 9p -o ro,$nine,cache=loose root /root || echo "guest: no root"
+/bin/busybox mount -t 9p -o ro,nosuid,$nine,cache=loose root /root || echo "guest: no root"
 /bin/busybox mount -t 9p -o $nine,cache=none folder /root/mnt || echo "guest: no folder"
 exec /bin/busybox chroot /root "$weft_init"
 """
