@@ -18,6 +18,7 @@ MTU = 1024
 SIZES = (0, 1, 3, 4, 255, MTU - 1, MTU, MTU + 1, 2 * MTU, 2 * MTU + 1, 4099, 65536, 1 << 20)
 MOVES = ("send", "send_with_imm", "write", "write_with_imm", "read")
 CONNECT_LIMIT_S = 30
+TIMEOUT = 16  # 268 ms, eight times: a busy machine may keep a guest from running for a second
 GROUP, OTHER_GROUP = "239.77.1.2", "239.205.1.2"  # one Ethernet address
 EVERYBODY = 0xFFFFFF  # the queue pair of a group
 
@@ -95,7 +96,7 @@ class Wire:
         psn = {end: self.random.randrange(first_psn, 1 << 24) for end in self.open}
         for end, peer in self.directions():
             end.connect(gid=self.open[peer]["gid"], qpn=qpn[peer], psn=psn[end],
-                        peer_psn=psn[peer], **{"mtu": MTU, **options})
+                        peer_psn=psn[peer], **{"mtu": MTU, "timeout": TIMEOUT, **options})
 
     def directions(self):
         """(requester, target), both ways."""
