@@ -40,7 +40,7 @@ enum class ControlKind : uint8_t { credit, probe, abort, leave, finished };
 
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
-  Code code = Code::ok;   // abort: why
+  Code code = Code::ok;  // abort: why
   uint16_t unused = 0;
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
@@ -112,7 +112,7 @@ class Link {
   void break_off();
 
   bool idle() const { return posted_ == acknowledged_ && controls_ == 0; }
-  bool gone = false;  // the peer has left or is dead: nothing is sent any more
+  bool gone = false;   // the peer has left or is dead: nothing is sent any more
   bool ended = false;  // its process has ended, or it has left: it does not come back
   const char* why_gone = "it has left the communicator";
 

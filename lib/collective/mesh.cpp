@@ -101,10 +101,9 @@ class Joining {
     if (!link) return link.error();
     Result<Connection> connection = weft::connect(*address, (*link)->qp(), connect_options(**link));
     if (!connection)
-      return Error{connection.error().code, "cannot connect to rank " + std::to_string(peer) +
-                                                " at " + *address + ": " +
-                                                connection.error().message +
-                                                "; is the store one of an earlier job?"};
+      return Error{connection.error().code,
+                   "cannot connect to rank " + std::to_string(peer) + " at " + *address + ": " +
+                       connection.error().message + "; is the store one of an earlier job?"};
     if (Result<void> welcomed = welcome(**link, *connection); !welcomed) return welcomed;
     Greeting greeting;
     std::memcpy(&greeting, connection->peer_data.data(), sizeof greeting);

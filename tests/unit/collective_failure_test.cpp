@@ -171,9 +171,9 @@ void check_too_much(size_t expected, size_t given) {
 }
 
 TEST_CASE("a rank that gives more than the others expect is told of, though they are done") {
-  check_too_much(0, 5);         // they take nothing of it
-  check_too_much(1024, 2048);   // the first piece is what they expect
-  check_too_much(2048, 3072);   // the rest comes when there is a slot for it
+  check_too_much(0, 5);        // they take nothing of it
+  check_too_much(1024, 2048);  // the first piece is what they expect
+  check_too_much(2048, 3072);  // the rest comes when there is a slot for it
   check_too_much(1024, 10240);
 }
 

@@ -53,8 +53,8 @@ TEST_CASE("the chosen algorithm takes at most a tenth more than the best, all ov
                                 .accumulator = 4};
         const Choice choice = selector.choose(question);
         const double taken = model_seconds(*choice.algorithm, question, network, routes);
-        INFO(network.name << " " << name(operation) << " " << bytes << " bytes: "
-                          << choice.algorithm->name);
+        INFO(network.name << " " << name(operation) << " " << bytes
+                          << " bytes: " << choice.algorithm->name);
         CHECK(taken <= 1.1 * best_seconds(question, network, routes));
         CHECK(choice.seconds <= 1.15 * taken);
         CHECK(choice.seconds >= taken / 1.15);

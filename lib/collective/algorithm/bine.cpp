@@ -11,9 +11,8 @@ namespace weft::collective {
 namespace {
 
 Butterfly make_bine(uint32_t ranks) {
-  return {ranks, [ranks](uint32_t rank, uint32_t step) {
-            return negabinary_partner(rank, step, ranks);
-          }};
+  return {ranks,
+          [ranks](uint32_t rank, uint32_t step) { return negabinary_partner(rank, step, ranks); }};
 }
 
 // A rank of the tree that is rooted at place 0: the steps go from the farthest partners to the

@@ -104,8 +104,8 @@ void pat_reduce_scatter(Builder& b) {
     for (const uint32_t j : offsets(n, distance))
       b.put(behind(b, distance), part(j + distance, space(j + distance, distance)));
     for (const uint32_t j : offsets(n, distance))
-      b.receive_reduce((b.rank() + distance) % n, part(j, space(j, distance)),
-                       part(j, Space::work), space(j + distance, distance));
+      b.receive_reduce((b.rank() + distance) % n, part(j, space(j, distance)), part(j, Space::work),
+                       space(j + distance, distance));
   }
   const Range own = share(b.shape(), b.rank());
   b.finish(work(own.offset, own.count), output(0, own.count));

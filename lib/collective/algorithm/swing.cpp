@@ -53,8 +53,7 @@ struct Part {
   Range whole;
   std::vector<uint32_t> places;  // of the ranks' blocks
 
-  Part(Butterfly made, Range range)
-      : swing(std::move(made)), whole(range), places(swing.ranks) {
+  Part(Butterfly made, Range range) : swing(std::move(made)), whole(range), places(swing.ranks) {
     const std::vector<uint32_t> order = swing.reach(0, 0);
     for (uint32_t i = 0; i < swing.ranks; ++i) places[order[i]] = i;
   }

@@ -22,8 +22,8 @@ bool fits(const Algorithm& algorithm, const Question& question, uint32_t ranks) 
 
 }  // namespace
 
-double model_seconds(const Algorithm& algorithm, const Question& question,
-                     const Topology& topology, Routes& routes) {
+double model_seconds(const Algorithm& algorithm, const Question& question, const Topology& topology,
+                     Routes& routes) {
   Shape shape{.collective = question.collective,
               .ranks = topology.chips,
               .count = question.count,
@@ -49,8 +49,8 @@ double Selector::seconds(const Algorithm& algorithm, const Question& question) {
   const double low = at_grid(algorithm, question, below);
   if (count == grid(below)) return low;
   const double high = at_grid(algorithm, question, below + 1);
-  const double part = static_cast<double>(count - grid(below)) /
-                      static_cast<double>(grid(below + 1) - grid(below));
+  const double part =
+      static_cast<double>(count - grid(below)) / static_cast<double>(grid(below + 1) - grid(below));
   return low + part * (high - low);
 }
 

@@ -49,7 +49,7 @@ class Selector {
 };
 
 // The time of the schedule itself, not from the table.
-double model_seconds(const Algorithm& algorithm, const Question& question,
-                     const Topology& topology, Routes& routes);
+double model_seconds(const Algorithm& algorithm, const Question& question, const Topology& topology,
+                     Routes& routes);
 
 }  // namespace weft::collective

@@ -57,9 +57,7 @@ struct Sender {
   Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
 
   // A turn may find something to do: packets to send or to send again, paths to try.
-  bool busy() const {
-    return una != next || !small.empty() || !turns.empty() || !bulk.empty();
-  }
+  bool busy() const { return una != next || !small.empty() || !turns.empty() || !bulk.empty(); }
 };
 
 struct Receiver {
@@ -105,8 +103,8 @@ struct Peer {
   // Beside what each message touches: with many peers none of it is in a near cache.
   base::LineLink<Peer> active;  // of those with something to send
   PeerTimer timer;
-  std::unique_ptr<Rails> rails;  // null: nothing is known of further addresses
-  Instant used_at;               // the last packet either way
+  std::unique_ptr<Rails> rails;   // null: nothing is known of further addresses
+  Instant used_at;                // the last packet either way
   base::LineLink<Peer> ack_line;  // of those whose acknowledgement waits
   Receiver rx;
 
