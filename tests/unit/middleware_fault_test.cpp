@@ -3,6 +3,7 @@
 // the options that ask for it.
 #include <cstring>
 #include <deque>
+#include <numeric>
 
 #include "lib/wire/opcode.hpp"
 #include "providers/port/middleware/fault_port.hpp"
@@ -236,6 +237,21 @@ TEST_CASE("delay and jitter keep the order") {
   const std::vector<uint32_t> sent = bench.sent_numbers();
   CHECK(sent.size() == 100);
   CHECK(std::is_sorted(sent.begin(), sent.end()));
+}
+
+// Frames that grow are held while the others would pass.
+TEST_CASE("frames that are only damaged keep their place among those that are not") {
+  FaultOptions options;
+  options.pad = 300'000;
+  options.direction = FaultDirection::both;
+  Bench bench(options);
+  for (uint32_t i = 0; i < 200; ++i) bench.inner->arriving.push_back(Bench::bytes(i));
+  std::vector<uint32_t> wanted(200);
+  std::iota(wanted.begin(), wanted.end(), 0u);
+  CHECK(bench.fetch() == wanted);
+  for (uint32_t i = 0; i < 200; i += 20) REQUIRE(bench.send(i, 20) == 20);
+  CHECK(bench.sent_numbers() == wanted);
+  CHECK(bench.port[Fault::pad] > 50);
 }
 
 TEST_CASE("corrupt flips one bit: of headers, payload and ICRC") {

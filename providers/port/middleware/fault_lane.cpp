@@ -59,7 +59,8 @@ FaultLane::Fate FaultLane::decide(const FaultOptions& o, uint8_t opcode, Instant
   const bool twice = roll(o.dup);
   fate.mark = roll(o.ecn);
   const bool damaged = corrupt_ || truncate_ || pad_ || merge_ || waiting_ != nullptr;
-  const bool delayed = o.delay.ps != 0 || o.jitter.ps != 0 || last_due_ > now;
+  const bool delayed =
+      o.delay.ps != 0 || o.jitter.ps != 0 || last_due_ > now || due(now) != nullptr;
   fate.pass = !damaged && !reorder_ && !delayed;
   fate.copies = fate.pass ? 0 : 1;
   if (fate.mark) count(Fault::ecn);
