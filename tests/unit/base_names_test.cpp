@@ -28,7 +28,7 @@ void check_names(E last) {
 
 TEST_CASE("every value of the public enumerations has a name of its own") {
   check_names(Code::mismatch);
-  check_names(QpType::srd);
+  check_names(QpType::xrc_target);
   check_names(QpState::err);
   check_names(Status::fatal);
   check_names(EventType::gid_change);

@@ -110,7 +110,8 @@ TEST_CASE("every field of a hello is checked") {
   CHECK(with_byte(26, 32));         // MTU 8192: ports over memory
   CHECK_FALSE(with_byte(24, 1));    // MTU 16 MiB and some
   CHECK(with_byte(29, 3));          // SRD
-  CHECK_FALSE(with_byte(29, 4));    // no such service
+  CHECK(with_byte(29, 5));          // XRC
+  CHECK_FALSE(with_byte(29, 6));    // no such service
   CHECK(with_byte(30, 0xFF));       // capabilities that we do not know
   CHECK_FALSE(with_byte(32, 0));    // no transport
   CHECK_FALSE(with_byte(33, '"'));  // not a name
