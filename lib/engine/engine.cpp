@@ -96,7 +96,8 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (service != qp->service && !is_cnp) return count(Count::rx_wrong_service);
   //= roce:C-STATE-60
   const bool response = packet.info->response();
-  if (response ? !qp->can_request() : !qp->can_respond()) return count(Count::rx_wrong_state);
+  const bool asks = qp->can_request(), answers = qp->can_respond();
+  if (is_cnp ? !asks && !answers : response ? !asks : !answers) return count(Count::rx_wrong_state);
   //= roce:C-AV-97 threat:A01
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);

@@ -80,6 +80,11 @@ Result<void> check_peer(const Hello& ours, const Hello& peer) {
     return Error{Code::invalid_argument, "both sides have a queue pair of type " +
                                              std::string(name(ours.service)) +
                                              ": an xrc_initiator talks to an xrc_target"};
+  if (peer.service != counterpart(ours.service) && (is_xrc(ours.service) || is_xrc(peer.service)))
+    return Error{Code::invalid_argument,
+                 "one side has a queue pair of type " + std::string(name(ours.service)) +
+                     ", the other of type " + std::string(name(peer.service)) +
+                     ": an xrc_initiator talks to an xrc_target"};
   if (peer.service != counterpart(ours.service))
     return Error{Code::invalid_argument,
                  "one side has a queue pair of type " + std::string(name(ours.service)) +

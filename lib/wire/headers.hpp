@@ -96,7 +96,7 @@ inline constexpr uint8_t kNakSequence = 0x60;
 inline constexpr uint8_t kNakInvalidRequest = 0x61;
 inline constexpr uint8_t kNakRemoteAccess = 0x62;
 inline constexpr uint8_t kNakRemoteOperation = 0x63;
-// RD: an invalid request; XRC: no such queue in the domain (A14).
+// RD: an invalid request; XRC: no such queue in the domain
 inline constexpr uint8_t kNakInvalidRd = 0x64;
 inline constexpr uint8_t kCreditUnlimited = 31;
 

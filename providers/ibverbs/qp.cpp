@@ -134,7 +134,9 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
   ibv_qp_init_attr wanted{};
   wanted.send_cq = Cq::raw_of(options.send_cq, context);
   wanted.recv_cq = initiator ? nullptr : Cq::raw_of(options.recv_cq, context);
-  if (wanted.send_cq == nullptr || (wanted.recv_cq == nullptr && !initiator))
+  const bool foreign = initiator && options.recv_cq.impl() != nullptr &&
+                       Cq::raw_of(options.recv_cq, context) == nullptr;
+  if (wanted.send_cq == nullptr || (wanted.recv_cq == nullptr && !initiator) || foreign)
     return Error{Code::invalid_argument,
                  "send_cq and recv_cq must be completion queues of the same open device"};
   if (options.shared_receive_queue) {

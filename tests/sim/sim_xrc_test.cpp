@@ -292,6 +292,16 @@ TEST_CASE("a half message's receive goes back when the target is reset or destro
   CHECK(t.queues[0]->pool->ring.size() == 1);
 }
 
+TEST_CASE("a CNP slows the end that sends, roce:C-CC-103") {
+  Xrc x;
+  Forgery f;
+  f.bth = {.opcode = wire::kCnp, .dest = x.a.qp().number, .becn = true};
+  const engine::Path path = path_of(x.b);
+  give(x.station_a.engine(), path, forge(path, f), x.world.now());
+  CHECK(x.station_a.count(Count::rx_cnps) == 1);
+  CHECK(x.station_a.count(Count::rx_wrong_state) == 0);
+}
+
 TEST_CASE("each end has one half, roce:C-STATE-60") {
   Xrc t;
   const uint32_t srq = t.add_queue();

@@ -12,7 +12,7 @@ namespace weft::port::ethernet {
 namespace {
 
 constexpr uint32_t kEthernet = 14;
-constexpr uint32_t kTransportHeaders = 8 + 12 + 16 + 4 + 4;  // UDP, BTH, RETH, ImmDt, ICRC
+constexpr uint32_t kTransportHeaders = 8 + 12 + 4 + 16 + 4 + 4;  // UDP, BTH, XRCETH .. ICRC
 
 }  // namespace
 

@@ -20,7 +20,7 @@ using namespace udp;
 namespace {
 
 constexpr uint32_t kUdpHeader = 8;
-constexpr uint32_t kRoceHeaders = 12 + 16 + 4 + 4;  // BTH, RETH, ImmDt, ICRC
+constexpr uint32_t kRoceHeaders = 12 + 4 + 16 + 4 + 4;  // BTH, XRCETH, RETH, ImmDt, ICRC
 constexpr uint32_t kMaxMtu = 4096;
 constexpr uint32_t kMinMtu = 256;
 constexpr uint32_t kLoneFrameCost = 832;     // what Linux charges a socket for a small datagram
