@@ -200,6 +200,21 @@ TEST_CASE("rnr_retry bounds the attempts of a SEND without a receive") {
   CHECK(t.finish(t.request(Opcode::send, 1, {&out, 1})).status == Status::rnr_retry_exceeded);
 }
 
+// A round trip longer than the first probe waits for, and never two packets at a time.
+TEST_CASE("a far peer's round trip is learned, and then nothing goes twice") {
+  SrdOptions o;
+  o.link.delay = Duration::from_us(1250);
+  Two t(o);
+  const Sge out = t.a.sge(0, 10);
+  REQUIRE(t.finish(t.request(Opcode::write, 1, {&out, 1})).status == Status::success);
+  t.world.run_for(Duration::from_ms(50));
+  const uint64_t first = t.a.count(Count::tail_probes);
+  for (uint64_t id = 2; id < 12; ++id)
+    REQUIRE(t.finish(t.request(Opcode::write, id, {&out, 1})).status == Status::success);
+  CHECK(first > 0);
+  CHECK(t.a.count(Count::tail_probes) == first);
+}
+
 TEST_CASE("a peer that never answers is given up") {
   SrdOptions o;
   o.config.patience = Duration::from_ms(50);

@@ -123,6 +123,17 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
   if (m != nullptr && --m->unacked == 0) settle(*m);
 }
 
+// Nothing is known of the round trip yet, and the packet has gone again meanwhile: it takes no
+// longer than since the flight began. Without that, a peer farther away than the first probe would
+// be sent every lone packet several times for ever.
+Duration Engine::first_round_trip(Sender& tx, const Arrival& arrival) const noexcept {
+  const Duration sample = arrival.now - tx.progress_at;
+  if (tx.rtt.ps != 0 || tx.probes == 0 || sample.ps <= 0) return {};
+  tx.rtt = sample;
+  tx.rtt_var = sample / 2;
+  return sample;
+}
+
 // The acknowledgement says which transmission it answers: that gives a round trip, and tells the
 // path policy. Returns the round trip, 0 if it cannot be known.
 //= threat:A27 a round trip is never negative, and one long one does not last
@@ -138,8 +149,8 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   const uint64_t sequence = tx.una + static_cast<uint32_t>(p.ack->echo - tx.una);
   if (sequence >= tx.next) return {};
   Record& r = (*tx.flight)[sequence];
-  if (r.state != Record::State::in_flight || r.path != p.path || r.path_sequence != p.path_sequence)
-    return {};
+  if (r.state != Record::State::in_flight) return {};
+  if (r.path != p.path || r.path_sequence != p.path_sequence) return first_round_trip(tx, arrival);
   tx.flight->paths.on_ack(r.path, (p.ack->flags & 1) != 0, arrival.now);
   const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
   if (ns <= 0) return {};

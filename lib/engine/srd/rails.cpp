@@ -265,7 +265,7 @@ bool Engine::learn_rails(Peer& peer, std::span<const Gid> list, Instant now) noe
     }
   }
   enter_aliases(peer);
-  return true;
+  return !rails.incomplete;
 }
 
 // The stream begins anew, perhaps to another process: ways are asked for again.

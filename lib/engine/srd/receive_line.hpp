@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -40,7 +41,8 @@ class ReceiveLine {
       if (w.peer == waiter.peer) return true;
     if (waiting_.size() >= kMost) return false;
     return base::memory_permitting([&] {
-      promises_.reserve(promises_.size() + waiting_.size() + 1);  // all may be called
+      promises_.reserve(
+          std::bit_ceil(promises_.size() + waiting_.size() + 1));  // all may be called
       waiting_.push_back(waiter);
     });
   }
