@@ -163,6 +163,8 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
   const TaskPtr task = std::make_shared<Task>();
   task->arithmetic = arithmetic_of(arguments.type, arguments.op);
   if (!reduces(arguments.collective)) task->arithmetic.accumulator = task->arithmetic.element;
+  if (!fits_memory(arguments, team.mesh().ranks))
+    return invalid(arguments.collective, "the count is too large");
   const size_t widest = std::max(task->arithmetic.element, task->arithmetic.accumulator);
   if (widest > team.options().slot_bytes)
     return invalid(arguments.collective, "an element of " + std::string(name(arguments.type)) +
@@ -251,9 +253,8 @@ Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOpti
 // An all-reduce of one byte, whose value nobody looks at.
 Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
   static constexpr uint8_t kInput = 0;
-  static thread_local uint8_t output;
-  Result<TaskPtr> task =
-      make_task(team, {Collective::all_reduce, &kInput, &output, 1, DataType::uint8}, options);
+  Result<TaskPtr> task = make_task(
+      team, {Collective::all_reduce, &kInput, team.nowhere(), 1, DataType::uint8}, options);
   if (task) (*task)->call.collective = Collective::barrier;
   return task;
 }

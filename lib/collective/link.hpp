@@ -91,8 +91,7 @@ class Link {
   void consume();
   uint64_t waiting() const { return arrived_ - consumed_; }
 
-  // Dropped if many are under way: none of them is needed for progress but credit, which is sent
-  // again.
+  // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
   void send_control(ControlMessage message);
   // Asks the peer's transport, not its program, whether it is alive: an empty WRITE.
   void ping();

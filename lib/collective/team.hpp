@@ -60,6 +60,8 @@ class Team {
   const Mesh& mesh() const { return mesh_; }
   const CommunicatorOptions& options() const { return options_; }
   PlanCache& plans() { return plans_; }
+  // A byte for results that nobody looks at.
+  uint8_t* nowhere() { return &nowhere_; }
   // Null if the options name no network.
   Selector* selector() { return selector_.get(); }
   void set_selector(std::unique_ptr<Selector> selector) { selector_ = std::move(selector); }
@@ -140,6 +142,8 @@ class Team {
   uint64_t finished_ = 0;  // of the last one that is done
   bool crowded_ = true;    // others want this processor
   std::optional<Failure> failure_;
+  ControlMessage farewell_;  // what tells of it
+  uint8_t nowhere_ = 0;
   uint64_t moved_ = 0;  // at the last look of watch()
   Instant give_back_;   // when links that still read buffers of failed tasks are broken off
   Instant next_look_ = Instant::never();  // at lifelines, while the running task does not move

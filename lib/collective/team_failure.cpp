@@ -87,9 +87,11 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
   }
 }
 
-// Who waits for us in a call in which we have nothing more to give waits in vain: we say so.
+// Who waits for us in a call in which we have nothing more to give waits in vain: we say so. So
+// does who has not heard that all is over: what was to tell it found too many messages under way.
 void Team::answer_probe(Link& link, const Call& theirs) {
-  if (failure_ || theirs.sequence == 0 || theirs.sequence > sequence_) return;
+  if (failure_) return link.send_control(farewell_);
+  if (theirs.sequence == 0 || theirs.sequence > sequence_) return;
   for (const TaskPtr& task : tasks_) {
     const bool runs = task == tasks_.front() && executor_.running();
     if (task->call.sequence == theirs.sequence && (!runs || executor_.gives(link.peer()))) return;
@@ -204,12 +206,12 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   failure.sequence = call.sequence;
   failure_ = failure;
   executor_.stop();
-  ControlMessage message{.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
-  message.call = call;
-  std::memcpy(message.reason, reason.data(), std::min(reason.size(), sizeof message.reason));
+  farewell_ = {.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
+  farewell_.call = call;
+  std::memcpy(farewell_.reason, reason.data(), std::min(reason.size(), sizeof farewell_.reason));
   for (const std::unique_ptr<Link>& link : mesh_.links)
     if (link->peer() != failure.rank || failure.code != Code::peer_failed)
-      link->send_control(message);
+      link->send_control(farewell_);
     else
       link->break_off();
   give_back_ = now() + kGiveBackLimit;

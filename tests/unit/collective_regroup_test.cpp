@@ -145,7 +145,7 @@ TEST_CASE("a rank that is silent for long is no dead one: it shrinks with the ot
   CHECK(run_processes(3, options, body) == std::vector<std::string>(3));
 }
 
-// A store that forgets to answer: reads of keys that contain `part` fail once.
+// A store that forgets to answer: writes of keys that contain `part` fail once.
 class LameStore : public Store {
  public:
   LameStore(Store& store, std::string part) : store_(store), part_(std::move(part)) {}
