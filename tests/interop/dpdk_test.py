@@ -118,7 +118,8 @@ class VhostGone(unittest.TestCase):
         words = [str(exchanges.BIN / "weft_write_lat"), "-d", where, "-p", port, "-D", "30"]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as first:
             time.sleep(1)
-            with subprocess.Popen([*words, "127.0.0.1"], stdout=subprocess.DEVNULL) as second:
+            with subprocess.Popen([*words, "--connect_wait", "10", "127.0.0.1"],
+                                  stdout=subprocess.DEVNULL) as second:
                 time.sleep(2)
                 self.assertIsNone(second.poll())
                 first.kill()

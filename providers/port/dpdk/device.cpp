@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Opening and closing an Ethernet device of DPDK. See device.hpp.
+#define ALLOW_EXPERIMENTAL_API  // interrupt sources of our own are not stable yet in DPDK 22.11
+
 #include "providers/port/dpdk/device.hpp"
 
 #include <rte_alarm.h>
@@ -9,11 +11,13 @@
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
 #include <rte_mbuf.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <future>
 #include <mutex>
 #include <utility>
@@ -31,8 +35,8 @@ constexpr unsigned kBuffers = 8191;  // 2^n - 1 suits the pool's ring
 // through 50 MB of memory.
 constexpr const char* kPoolOrder = "stack";
 constexpr uint16_t kDescriptors = 1024;
-constexpr uint32_t kHeaders = 40 + 8 + 12 + 16 + 4 + 4;  // IPv6, UDP, BTH, RETH, ImmDt, ICRC
-constexpr uint32_t kLinkHeaders = 18;                    // Ethernet, VLAN
+constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 16 + 4 + 4;  // IPv6, UDP, BTH, XRCETH .. ICRC
+constexpr uint32_t kLinkHeaders = 18;                        // Ethernet, VLAN
 
 std::atomic<unsigned> instances{0};
 
@@ -49,6 +53,32 @@ std::string numbered(const std::string& device) {
   const bool is_driver = device.rfind("net_", 0) == 0 || device.rfind("virtio_user", 0) == 0;
   if (!is_driver || std::isdigit(static_cast<unsigned char>(device.back())) != 0) return device;
   return device + std::to_string(instances.fetch_add(1));
+}
+
+// Waits until the interrupt thread has done with the events that it is at now: one of a descriptor
+// that was closed meanwhile would be taken for one of the next that gets its number, and the driver
+// would wait for ever for what has not come. A source that is new is heard after those only.
+void let_events_pass() {
+  const int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+  rte_intr_handle* const source = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+  struct Pass {
+    int fd;
+    std::promise<void> done;
+  } pass{fd, {}};
+  const auto heard = [](void* argument) {
+    Pass& p = *static_cast<Pass*>(argument);
+    eventfd_t count;
+    if (eventfd_read(p.fd, &count) == 0) p.done.set_value();
+  };
+  const bool good = fd >= 0 && source != nullptr && rte_intr_fd_set(source, fd) == 0 &&
+                    rte_intr_type_set(source, RTE_INTR_HANDLE_EXT) == 0 &&
+                    rte_intr_callback_register(source, heard, &pass) == 0;
+  if (good) {
+    pass.done.get_future().wait();
+    while (rte_intr_callback_unregister(source, heard, &pass) == -EAGAIN) usleep(10);
+  }
+  rte_intr_instance_free(source);
+  if (fd >= 0) close(fd);
 }
 
 // Drivers talk to their peers on the EAL's interrupt thread, without a lock that would keep others
@@ -70,6 +100,7 @@ void on_control_thread(Function function) {
   };
   if (rte_thread_is_intr() || rte_eal_alarm_set(1, run, &call) != 0) return call.function();
   call.done.get_future().wait();
+  let_events_pass();
 }
 
 struct Burst {

@@ -2,17 +2,43 @@
 // See vhost.hpp.
 #include "providers/port/dpdk/vhost.hpp"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "providers/port/dpdk/unix_socket.hpp"
 
 namespace weft::port::dpdk {
 namespace {
 
-bool is_socket(const std::string& path) {
+// Nobody listens there any more. The kernel's table knows the listeners of one network namespace
+// only, so the socket itself is asked.
+bool is_left_behind(const std::string& path) {
+  sockaddr_un address{};
+  if (path.size() >= sizeof address.sun_path) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const bool refused =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno == ECONNREFUSED;
+  ::close(fd);
+  return refused;
+}
+
+// There may be a listener in another network namespace.
+bool is_served(const std::string& path) {
   struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+  if (has_listener(path)) return true;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+  if (!is_left_behind(path)) return true;
+  (void)::unlink(path.c_str());
+  return false;
 }
 
 // "iface=X" becomes "path=X".
@@ -28,11 +54,9 @@ bool is_vhost(const Options& options) { return options.device.rfind("net_vhost",
 
 void complete_vhost(Options& options) {
   add_device_argument(options, "iface", "/run/vhost.sock");
-  const std::string path = device_argument(options, "iface");
-  if (!has_listener(path)) {
-    if (is_socket(path)) (void)::unlink(path.c_str());
-    return;
-  }
+  const std::string client = device_argument(options, "client");
+  if (!client.empty() && client != "0") return;  // the other end, a virtio_user or QEMU, listens
+  if (!is_served(device_argument(options, "iface"))) return;
   rename_interface(options);
   options.device = "virtio_user" + options.device.substr(std::string("net_vhost").size());
   for (const auto& [key, value] : {std::pair{"queues", "1"},

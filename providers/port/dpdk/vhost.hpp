@@ -10,8 +10,9 @@ bool is_vhost(const Options& options);
 
 // Both sides may be opened with the same string, as of a memif: "net_vhost" with dpdk.iface=SOCKET.
 // Who comes first is the vhost, who finds one the virtio_user, with the rings that are fastest
-// (packed, in order, a frame in one buffer) unless the user says otherwise. A socket that a process
-// has left behind is removed.
+// (packed, in order, a frame in one buffer) unless the user says otherwise: keys that only one of
+// the two drivers knows fail at the other. A socket that a process has left behind is removed. With
+// dpdk.client=1 it is the vhost of somebody else's socket.
 void complete_vhost(Options& options);
 
 }  // namespace weft::port::dpdk

@@ -17,7 +17,7 @@ std::optional<FrameCopy> FrameCopy::of(const engine::TxFrame& frame) noexcept {
     return std::nullopt;
   }
   std::byte* at = copy.bytes.data();
-  std::memcpy(at, frame.head, frame.head_length);
+  if (frame.head_length != 0) std::memcpy(at, frame.head, frame.head_length);
   at += frame.head_length;
   for (uint32_t i = 0; i < frame.span_count; ++i) {
     if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) return std::nullopt;
