@@ -6,7 +6,9 @@
 #pragma once
 
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,13 +67,14 @@ void raw_stream(End& end, bool sends, const RawRun& run, RawBoard& board) {
 
 template <class End>
 void raw_ping_pong(End& end, bool begins, const RawRun& run, RawBoard& board) {
+  constexpr double kPatience_s = 5;  // a frame was lost, or nobody is there
   std::vector<double> times;
   const double begin = seconds_now();
   while (!board.stop) {
     const double start = seconds_now();
     if (begins) (void)end.send(1);
     while (end.receive() == 0)
-      if (board.stop) return;
+      if (board.stop || seconds_now() > begin + run.seconds + kPatience_s) return;
     if (!begins) (void)end.send(1);
     if (!begins) continue;
     times.push_back((seconds_now() - start) / 2 * 1e6);
@@ -93,6 +96,8 @@ int run_raw(const RawRun& run, const Open& open, const Settle& settle) {
   RawBoard& board = *new (shared) RawBoard;
   const pid_t child = fork();
   const bool first = child != 0;
+  if (!first) prctl(PR_SET_PDEATHSIG, SIGKILL);  // it would spin for ever
+  close(ready[first ? 1 : 0]);
   char byte = 0;
   if (!pin(first ? 0 : 1)) std::fputs("cannot pin to a core: figures mean less\n", stderr);
   if (first && read(ready[0], &byte, 1) != 1) return 1;  // the other end is there
@@ -101,7 +106,9 @@ int run_raw(const RawRun& run, const Open& open, const Settle& settle) {
   settle(end);
   run.latency ? raw_ping_pong(end, first, run, board) : raw_stream(end, first, run, board);
   if (!first) _exit(0);
+  board.stop = true;
   waitpid(child, nullptr, 0);
+  if (run.latency && board.median_us == 0) return 1;
   if (run.latency) {
     std::printf("%.3f us\n", board.median_us);
     return 0;

@@ -51,8 +51,8 @@ def recipe():
 
 def path():
     """The folder with `vmlinux` and `initramfs`, or None."""
-    there = sorted(cache().glob(f"stock-*-{recipe()}/vmlinux"))
-    return there[-1].parent if there else None
+    there = list(cache().glob(f"stock-*-{recipe()}/vmlinux"))
+    return max(there, key=lambda file: file.stat().st_mtime).parent if there else None
 
 
 def version():
