@@ -4,7 +4,7 @@
 // oldest receive when it begins and completes in the receive queue of its own queue pair; between
 // the messages of two queue pairs there is no order.
 //
-// XRC (extended reliable connection, IBTA annex A14): one connection reaches many such queues. The
+// XRC (extended reliable connection, IBTA, annex XRC): one connection reaches many such queues. The
 // sending end is a queue pair of type xrc_initiator, the receiving end one of type xrc_target,
 // which belongs to an XRC domain. A shared receive queue that was made in the same domain has a
 // number, and each request names the one that it is for: a SEND or WRITE_WITH_IMM takes its receive

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of IBTA 11.2.5.2 for RC, UC and UD, and its reading; XRC has RC's column without what
-// is the other end's (A14). A transition that is not in the table is illegal. There are no
+// is the other end's (XRC annex). A transition that is not in the table is illegal. There are no
 // alternate paths and no migration to them (//= roce:C-AV-98: they may be left out; the kernel's
 // rxe stores them and never uses them), so the rows have none.
 #include "lib/engine/qp_attributes.hpp"

@@ -55,7 +55,7 @@ bool borrow_receive(Engine& engine, QueuePair& qp) noexcept {
   return true;
 }
 
-//= roce:C-OPS-93 IBTA A14
+//= roce:C-OPS-93
 bool adopt_pool(Engine& engine, QueuePair& qp, uint32_t number) noexcept {
   if (qp.shared != nullptr && qp.shared->number == number) return true;
   if (qp.res.message != Responder::Message::none) return false;

@@ -72,7 +72,7 @@ inline constexpr uint32_t kPlacePersistent = 2;
 inline constexpr uint32_t kSelectRange = 0;
 inline constexpr uint32_t kSelectRegion = 1;
 
-// XRC extended transport header (IBTA A14.3): the shared receive queue that a request is for.
+// XRC extended transport header (IBTA, annex XRC): the shared receive queue of a request.
 struct Xrceth {
   uint8_t reserved = 0;
   Be24 srq;

@@ -16,7 +16,7 @@ enum class OpClass : uint8_t {
   uc = 0x20,
   ud = 0x60,
   cnp = 0x80,
-  xrc = 0xA0,  // IBTA annex A14
+  xrc = 0xA0,  // IBTA, annex XRC
   unknown = 0xFF,
 };
 
