@@ -33,14 +33,14 @@ ibv_xrcd* Xrc::raw_of(const XrcDomain& handle, const Context& context) noexcept 
 }
 
 ibv_srq* create_xrc_srq(ibv_context* context, ibv_srq_init_attr_ex& wanted) noexcept {
-  verbs_context* const calls = verbs_get_ctx_op(context, create_srq_ex);
+  verbs_context* const calls = __extension__ verbs_get_ctx_op(context, create_srq_ex);
   if (calls == nullptr) return errno = EOPNOTSUPP, nullptr;
   wanted.srq_context = &is_xrc_srq;
   return calls->create_srq_ex(context, &wanted);
 }
 
 ibv_qp* create_xrc_target(ibv_context* context, ibv_xrcd* xrcd) noexcept {
-  verbs_context* const calls = verbs_get_ctx_op(context, create_qp_ex);
+  verbs_context* const calls = __extension__ verbs_get_ctx_op(context, create_qp_ex);
   if (calls == nullptr) return errno = EOPNOTSUPP, nullptr;
   ibv_qp_init_attr_ex wanted{};
   wanted.qp_type = IBV_QPT_XRC_RECV;
