@@ -107,6 +107,17 @@ struct Burst {
   uint16_t port;
   rte_mbuf** buffers;
   uint16_t count, done;
+
+  // False: memory of the rings has gone under it.
+  template <uint16_t (*kMove)(uint16_t, uint16_t, rte_mbuf**, uint16_t)>
+  bool guarded() noexcept {
+    return memory::run_guarded(
+        [](void* argument) {
+          Burst& b = *static_cast<Burst*>(argument);
+          b.done = kMove(b.port, 0, b.buffers, b.count);
+        },
+        this);
+  }
 };
 
 std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error); }
@@ -231,22 +242,14 @@ Result<void> Device::configure(const Options& options) {
 uint16_t Device::receive(rte_mbuf** buffers, uint16_t room) noexcept {
   if (!memif_) return rte_eth_rx_burst(port_, 0, buffers, room);
   Burst burst{port_, buffers, room, 0};
-  const auto run = [](void* argument) {
-    Burst& b = *static_cast<Burst*>(argument);
-    b.done = rte_eth_rx_burst(b.port, 0, b.buffers, b.count);
-  };
-  return memory::run_guarded(run, &burst) ? burst.done : uint16_t{0};
+  return burst.guarded<rte_eth_rx_burst>() ? burst.done : uint16_t{0};
 }
 
 uint16_t Device::send(rte_mbuf** buffers, uint16_t count) noexcept {
   if (!memif_) return rte_eth_tx_burst(port_, 0, buffers, count);
   Burst burst{port_, buffers, count, 0};
-  const auto run = [](void* argument) {
-    Burst& b = *static_cast<Burst*>(argument);
-    b.done = rte_eth_tx_burst(b.port, 0, b.buffers, b.count);
-  };
-  // Which of the buffers are free already nobody knows.
-  return memory::run_guarded(run, &burst) ? burst.done : count;
+  // After a fault nobody knows which of the buffers are free already.
+  return burst.guarded<rte_eth_tx_burst>() ? burst.done : count;
 }
 
 bool Device::link_is_up() const noexcept {
