@@ -39,9 +39,9 @@ while read module; do
   /bin/busybox insmod /modules/$module || echo "guest: no $module"
 done </modules/list
 nine=trans=virtio,version=9p2000.L,msize=262144
-/bin/busybox mount -t 9p -o ro,nosuid,$nine,cache=loose root /root || echo "guest: no root"
-/bin/busybox mount -t 9p -o $nine,cache=none folder /root/mnt || echo "guest: no folder"
-exec /bin/busybox chroot /root "$weft_init"
+/bin/busybox mount -t 9p -o ro,nosuid,$nine,cache=loose root /new || echo "guest: no root"
+/bin/busybox mount -t 9p -o $nine,cache=none folder /new/mnt || echo "guest: no folder"
+exec /bin/busybox chroot /new "$weft_init"
 """
 
 
@@ -108,7 +108,7 @@ def modules(tree, release):
 
 def first_root(folder, files):
     """A compressed cpio archive, made from what is put into `folder`."""
-    for name in ("bin", "proc", "root", "modules", "dev"):
+    for name in ("bin", "proc", "new", "modules", "dev"):
         (folder / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, folder / "bin")
     for file in files:
