@@ -82,6 +82,8 @@ class Agent final : public engine::GeneralServices {
   // The network side.
   void on_datagram(std::span<const std::byte> bytes, const Gid& from,
                    Instant now) noexcept override;
+  void on_first_request(QpNum number, const Gid& peer, QpNum peer_number,
+                        Instant now) noexcept override;
   const engine::ManagementDatagram* next_datagram() noexcept override;
   bool wants_transmit() const noexcept override { return !outbox_.empty(); }
   void expire(Instant now) noexcept override;

@@ -208,6 +208,16 @@ void Agent::on_rtu(Connection& c, Instant now) {
   tell(c, EventKind::established);
 }
 
+// It would not ask if it were not ready: what it said of that is lost, and may not come again for a
+// minute where it has asked for patience. //= roce:C-CM-106
+void Agent::on_first_request(QpNum number, const Gid& peer, QpNum peer_number,
+                             Instant now) noexcept {
+  const auto found = by_peer_qpn_.find({peer, peer_number.value});
+  if (found == by_peer_qpn_.end()) return;
+  Connection& c = *found->second;
+  if (c.qpn == number && c.state == State::rep_sent) on_rtu(c, now);
+}
+
 // Answered whoever asks: it may be over here already.
 void Agent::on_dreq(const Mad& mad, const Gid& from, Instant now) {
   const Dreq& dreq = body_of<Dreq>(mad);

@@ -117,13 +117,18 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (telemetry != nullptr && !telemetry->is_echo())
     rc::note_telemetry(*qp, *telemetry, frame.ecn == 3);
   if (response) return rc::on_response(*this, *qp, packet, frame, now);
-  if (!qp->established && qp->state == QpState::rtr) {
-    qp->established = true;
-    raise(EventType::comm_established, qp->number);
-  }
+  if (!qp->established) note_first_request(*qp, now);
   if (qp->reliable()) return rc::on_request(*this, *qp, packet, frame, now);
   if (service == wire::OpClass::uc) return uc::on_request(*this, *qp, packet, frame);
   ud::on_datagram(*this, *qp, packet, frame);
+}
+
+// Whoever connected it hears of it: the word that the peer is ready may be lost.
+void Engine::note_first_request(QueuePair& qp, Instant now) noexcept {
+  qp.established = true;
+  if (qp.state == QpState::rtr) raise(EventType::comm_established, qp.number);
+  if (services_ != nullptr)
+    services_->on_first_request(qp.number, qp.path.destination, qp.peer, now);
 }
 
 // To each member of the group as if it were for that one, but not back to its sender.

@@ -131,6 +131,7 @@ class Engine final : public Machine {
   bool serve(QueuePair& qp, Instant now) noexcept;
   void receive_telemetry(const Frame& frame, Instant now) noexcept;
   void receive_packet(const Frame& frame, const wire::IntBlock* telemetry, Instant now) noexcept;
+  void note_first_request(QueuePair& qp, Instant now) noexcept;
   void receive_multicast(const wire::Packet& packet, const Frame& frame) noexcept;
   void receive_management(const wire::Packet& packet, const Frame& frame, Instant now) noexcept;
   void transmit_management() noexcept;

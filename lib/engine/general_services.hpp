@@ -26,6 +26,9 @@ class GeneralServices {
   // 256 bytes with the right key, from queue pair 1 at `from`.
   virtual void on_datagram(std::span<const std::byte> bytes, const Gid& from,
                            Instant now) noexcept = 0;
+  // The first request of its peer has come to a queue pair that was told who its peer is.
+  virtual void on_first_request(QpNum number, const Gid& peer, QpNum peer_number,
+                                Instant now) noexcept = 0;
   // The next to send; nullptr: none. Valid until the next call.
   virtual const ManagementDatagram* next_datagram() noexcept = 0;
   virtual bool wants_transmit() const noexcept = 0;

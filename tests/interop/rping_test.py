@@ -65,9 +65,9 @@ class Rping(unittest.TestCase):
                       self.said("server"))
 
     def server_of_weft(self, device, address, rounds=ROUNDS, size=SIZE):
-        server = self.start(device, "server", PORT)
+        server = self.start(device, "server", PORT, rounds)
         self.assertEqual(server.stdout.readline(), "listening\n")
-        told = self.shell(f"timeout 60 rping -c -a {address} -p {PORT} -V -C {rounds} -S {size}",
+        told = self.shell(f"timeout 120 rping -c -a {address} -p {PORT} -V -C {rounds} -S {size}",
                           "echo status $?")
         self.assertIn("status 0", told)
         self.assertIn(f"served {rounds}", self.finish(server))
@@ -91,7 +91,7 @@ class Rping(unittest.TestCase):
     def test_nobody_listens(self):
         client = self.start(f"roce+udp:{guest.HOST}", "client", f"{guest.GUEST}:999", 1, 64)
         self.assertIn("nobody listens on that port", client.communicate(timeout=20)[0])
-        server = self.start(f"roce+udp:{guest.HOST}", "server", PORT)
+        server = self.start(f"roce+udp:{guest.HOST}", "server", PORT, 1)
         self.assertEqual(server.stdout.readline(), "listening\n")
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)

@@ -88,6 +88,33 @@ TEST_CASE("each datagram may be lost once, and come twice (C-CM-106)") {
   }
 }
 
+TEST_CASE("a request of the peer stands for its RTU (C-CM-106)") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+    return kind_of(mad) != Attribute::rtu;
+  };
+  (void)*client.node.connect(server.node, kService, 0x77);
+  net.run(Duration::from_ms(1));
+  CHECK(server.log == Log{EventKind::request});
+  const auto first_request = [&](uint32_t number, const Node& peer, uint32_t peer_number) {
+    server.node.agent.on_first_request(QpNum{number}, peer.address, QpNum{peer_number}, net.now);
+    net.run(Duration::from_ms(1));
+  };
+  first_request(0x1001, client.node, 0x77);  // not the queue pair that was accepted with
+  first_request(0x1000, server.node, 0x77);
+  first_request(0x1000, client.node, 0x78);
+  CHECK(server.log == Log{EventKind::request});
+  first_request(0x1000, client.node, 0x77);
+  CHECK(server.log == Log{EventKind::request, EventKind::established});
+  const uint64_t repeated = server.node.agent.count(AgentCount::repeated);
+  first_request(0x1000, client.node, 0x77);
+  net.run(Duration::from_s(2));
+  CHECK(server.log == Log{EventKind::request, EventKind::established});
+  CHECK(server.node.agent.count(AgentCount::repeated) == repeated);
+}
+
 TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
   CmNet net(1);
   Server server(net.add());
