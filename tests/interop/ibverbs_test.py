@@ -4,7 +4,7 @@
 
 The conformance suite that was written for `roce`, the measuring programs and the examples, with
 nothing changed but the device string; and what a user is told when a device cannot be used. Each
-test boots a guest of its own (guest_job.py). ./dev interop builds the kernel (kernel.py); without
+test boots a guest of its own (guest_job.py). ./dev guests builds the kernel (kernel.py); without
 it the test is skipped, aloud.
 """
 import os

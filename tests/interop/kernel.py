@@ -53,7 +53,7 @@ def why_not():
         return "libibverbs-dev was missing at build"
     try:
         if not path().exists():
-            return "the guest's kernel is not built: ./dev interop builds it"
+            return "the guest's kernel is not built: ./dev guests builds it"
     except Missing as missing:
         return str(missing)
     return None

@@ -63,14 +63,14 @@ def why_not():
     """Why there is no such guest to test with, or None."""
     if not shutil.which("qemu-system-x86_64"):
         return "no qemu-system-x86_64: install qemu-system-x86 (./dev interop does)"
-    return None if path() else "Debian's kernel is not there: ./dev interop --fetch"
+    return None if path() else "Debian's kernel is not there: ./dev guests"
 
 
 def run(*words, cwd=None, data=None):
     try:
         done = subprocess.run(words, cwd=cwd, input=data, capture_output=True, check=False)
     except FileNotFoundError as missing:
-        raise Missing(f"no {words[0]}: ./dev interop --fetch installs what is needed") from missing
+        raise Missing(f"no {words[0]}: ./dev guests installs what is needed") from missing
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
         raise Missing(f"{' '.join(map(str, words))}: {said}")
@@ -125,7 +125,7 @@ def first_root(folder, files):
 def make(folder):
     """What path() is to name, made below `folder`; and its version."""
     if not BUSYBOX.exists():
-        raise Missing(f"no {BUSYBOX}: install busybox-static (./dev interop --fetch does)")
+        raise Missing(f"no {BUSYBOX}: install busybox-static (./dev guests does)")
     tree = fetch(folder)
     vmlinuz = next(tree.glob("boot/vmlinuz-*"))
     release = vmlinuz.name.removeprefix("vmlinuz-")
