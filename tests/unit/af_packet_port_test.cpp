@@ -4,7 +4,15 @@
 // Whole protocols over it: tests/interop.
 #include "providers/port/af_packet/af_packet_port.hpp"
 
+#include <arpa/inet.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <cstdlib>
+#include <set>
 
 #include "tests/unit/udp_frames.hpp"
 
@@ -48,6 +56,63 @@ struct Ends {
     FAIL("nothing came");
   }
 };
+
+// What the kernel says of UDP ports that nobody has, as it comes out at w1.
+class Complaints {
+ public:
+  Complaints() {
+    sockaddr_ll where{};
+    where.sll_family = AF_PACKET;
+    where.sll_protocol = htons(ETH_P_IP);
+    where.sll_ifindex = static_cast<int>(if_nametoindex("w1"));
+    REQUIRE(bind(socket_, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
+  }
+  ~Complaints() { close(socket_); }
+  Complaints(const Complaints&) = delete;
+  Complaints& operator=(const Complaints&) = delete;
+
+  // True if "port unreachable" has come about port 4791 of 10.79.0.`host`: ICMP behind 20 bytes of
+  // IP, then the headers of the packet that is meant.
+  bool about(uint8_t host) {
+    uint8_t packet[2048];
+    for (ssize_t got; (got = recv(socket_, packet, sizeof packet, 0)) > 0;)
+      if (got >= 52 && packet[9] == IPPROTO_ICMP && packet[20] == 3 && packet[21] == 3 &&
+          (packet[50] << 8 | packet[51]) == 4791)
+        hosts_.insert(packet[47]);
+    return hosts_.count(host) != 0;
+  }
+
+ private:
+  int socket_ = ::socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK, htons(ETH_P_IP));
+  std::set<uint8_t> hosts_;
+};
+
+size_t taken_by(Port& port) {
+  Frame frames[8];
+  const size_t count = port.receive(frames);
+  port.release({frames, count});
+  return count;
+}
+
+// Sends a frame, and lets the port answer who asks for its address, until `done` or a second has
+// passed.
+template <class Done>
+bool send_until(Port& port, const char* to, const Done& done) {
+  Path path;
+  path.source = port.address();
+  path.destination = *parse_gid(to);
+  path.source_port = 0xC321;
+  path.hop_limit = 64;
+  const Bytes bytes = frame_bytes(1, 100);
+  const TxFrame frame[1] = {whole_frame(path, bytes)};
+  REQUIRE(port.transmit(frame) == 1);
+  for (int i = 0; i < 1000; ++i) {
+    if (done()) return true;
+    taken_by(port);
+    usleep(1000);
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -175,6 +240,20 @@ TEST_CASE("af_packet: frames of the groups that were joined, from udp too (C-OPS
   send(*udp, ours);
   send(*raw, ours);
   CHECK(drain(*raw, 0).empty());
+}
+
+// What the kernel says of 10.79.0.8 is the proof that it has nothing to say of what came before.
+TEST_CASE("af_packet: the kernel calls no port unreachable that a device has") {
+  WEFT_NEEDS_VETH("af_packet: the kernel calls no port unreachable that a device has");
+  REQUIRE(std::system("ip addr add 10.79.0.8/24 dev w0") == 0);
+  Complaints complaints;
+  auto device = *open_raw("w0", "10.79.0.9");
+  const auto peer = *open_raw("w1", "10.79.0.2");
+  CHECK(send_until(*peer, "10.79.0.9", [&] { return taken_by(*device) > 0; }));
+  CHECK(send_until(*peer, "10.79.0.8", [&] { return complaints.about(8); }));
+  CHECK_FALSE(complaints.about(9));
+  device.reset();
+  CHECK(send_until(*peer, "10.79.0.9", [&] { return complaints.about(9); }));
 }
 
 TEST_CASE("af_packet: says what is wrong with an interface") {
