@@ -3,18 +3,19 @@
 """Weft against the kernel's rdma_rxe, on a wire between this machine and a guest.
 
 Every operation in both directions, and every byte compared (exchanges.py); the same under loss,
-duplication and reordering that the guest's kernel makes; single questions whose answers README.md
-tabulates (dialogues.py). ./dev interop builds the guest's kernel (kernel.py); without it the test
-is skipped, aloud. WEFT_INTEROP_PACKETS: how many packets of data at least, 100,000 if unset.
+duplication and reordering that the guest's kernel makes (impaired.py); single questions whose
+answers README.md tabulates (dialogues.py). ./dev guests builds the guest's kernel (kernel.py);
+without it the test is skipped, aloud. WEFT_INTEROP_PACKETS: how many packets of data at least,
+100,000 if unset.
 """
 import os
 import pathlib
-import re
 import unittest
 
 import dialogues
 import exchanges
 import guest
+import impaired
 import machine
 import scripts
 
@@ -22,8 +23,6 @@ PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
 DPDK = "10.77.0.4"
 SCRIPT_PORT = guest.GUEST_PORT + 1
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
-# What tc netem does to both directions. The last lets 1 % of packets be overtaken.
-IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
 
 
 def why_not(kind=machine.UML):
@@ -60,7 +59,7 @@ class Guests(exchanges.Exchanges):
         cls.wire = exchanges.Wire({cls.weft: cls.device, cls.rxe: cls.rxe_device})
 
 
-class Rxe(Guests):
+class Rxe(impaired.Impaired, Guests):
     """With `device` at our end of the wire, also under impairments."""
 
     def shell(self, *commands):
@@ -79,33 +78,8 @@ class Rxe(Guests):
                                                               (0, exchanges.MEMORY // 2))))
         print(f"{self.packets_of_rxe() - before} packets between weft and rxe")
 
-    def impair(self, netem):
-        begin, end = guest.impairment(netem)
-        self.assertEqual(self.shell(*begin).strip(), "")
-        self.addCleanup(self.shell, *end)
 
-    def under(self, netem):
-        self.impair(netem)
-        self.one_way_and_the_other(exchanges.MOVES, [5000], 100)
-        self.test_atomics()
-        sent = self.shell("tc -s qdisc show dev wire0", "tc -s qdisc show dev ifb0")
-        counts = [int(n) for n in re.findall(r"Sent \d+ bytes (\d+) pkt", sent)]
-        self.assertGreater(min(counts), 1000, sent)  # both directions really went that way
-        dropped = [int(n) for n in re.findall(r"netem.*?dropped (\d+)", sent)]
-        self.assertEqual(len(dropped), 2, sent)
-        if "loss" in netem:
-            self.assertTrue(all(dropped), sent)
-
-
-def under(netem):
-    return lambda self: self.under(netem)
-
-
-for impairment in IMPAIRMENTS:
-    setattr(Rxe, "test_under_" + re.sub(r"\W+", "_", impairment), under(impairment))
-
-
-class OverUdp(Rxe, unittest.TestCase):
+class OverUdp(impaired.Unreliable, Rxe, unittest.TestCase):
     device = f"roce+udp:{guest.HOST}"
 
     def test_dialogues(self):
@@ -116,6 +90,12 @@ class OverUdp(Rxe, unittest.TestCase):
         puppet = f"{exchanges.BIN}/verbs_puppet {SCRIPT_PORT} > /run/puppet 2>&1 &"
         scripts.check(self, lambda: self.shell(puppet), f"{guest.GUEST}:{SCRIPT_PORT}",
                       f"roce+udp:{guest.RAW_PEER}")
+
+
+class OverUdpWithoutTrains(Guests, unittest.TestCase):
+    """A system call for each packet."""
+
+    device = f"roce+udp:{guest.HOST},udp.gso=0"
 
 
 class OverAfPacket(Rxe, unittest.TestCase):
@@ -172,10 +152,9 @@ def unless_built_without(set_up, package):
         raise unittest.SkipTest(f"built without {package}") from refused
 
 
-class OverUdpAndIpv6(Guests, unittest.TestCase):
+class Ipv6(Guests):
     """Undisturbed only: what impairments do does not depend on the network header."""
 
-    device = f"roce+udp:[{guest.HOST6}]"
     rxe_device = f"rxe0@{guest.GUEST6}"
     test_multicast = None  # the puppet of libibverbs joins IPv4 groups only
 
@@ -184,6 +163,16 @@ class OverUdpAndIpv6(Guests, unittest.TestCase):
         if not pathlib.Path("/proc/net/if_inet6").exists():
             raise unittest.SkipTest("no IPv6 here")
         super().setUpClass()
+
+
+class OverUdpAndIpv6(Ipv6, unittest.TestCase):
+    device = f"roce+udp:[{guest.HOST6}]"
+
+
+class OverAfPacketAndIpv6(Ipv6, unittest.TestCase):
+    device = f"roce+af_packet:weft0,af_packet.address={guest.HOST6}"
+    link_mtu = 4200
+    mtus = (256, 4096)
 
 
 class OverUdpAndIbverbs(Guests, unittest.TestCase):

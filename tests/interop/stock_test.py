@@ -3,12 +3,14 @@
 # ctest: serial
 """The tests of rxe_test.py with Debian's own kernel in the guest, unchanged, under QEMU.
 
-Without WEFT_TEST_LONG those of two ports, and without the packet scripts: a minute and a half.
+Without WEFT_TEST_LONG those of two ports, without the packet scripts and what impairments do to UC
+and UD.
 """
 import os
 import unittest
 
 import guest
+import impaired
 import machine
 import rxe_test
 
@@ -20,6 +22,7 @@ class OverUdp(rxe_test.OverUdp):
     machine = machine.STOCK
     if not LONG:
         test_scripts = None
+        vars().update(dict.fromkeys(impaired.TESTS_OF_UNRELIABLE))
 
 
 class OverAfPacket(rxe_test.OverAfPacket):
