@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "bench/stat/hw_counters.hpp"
 #include "bench/stat/print.hpp"
 
 namespace {
@@ -49,7 +50,8 @@ int list() {
   return 0;
 }
 
-void print(const Wish& wish, const Json& look) {
+void print(const Wish& wish, Json look) {
+  weft::stat::add_hw_counters(look);
   if (wish.prometheus)
     weft::stat::print_prometheus(look);
   else if (wish.json)
@@ -62,14 +64,14 @@ void print(const Wish& wish, const Json& look) {
 int watch(const Wish& wish) {
   Result<Json> before = weft::stat::ask(wish.process);
   if (!before) return fail(before.error());
-  if (wish.prometheus || wish.interval_s <= 0) return print(wish, *before), 0;
+  if (wish.prometheus || wish.interval_s <= 0) return print(wish, *std::move(before)), 0;
   for (int i = 0; wish.count == 0 || i < wish.count; ++i) {
     std::this_thread::sleep_for(std::chrono::duration<double>(wish.interval_s));
     Result<Json> now = weft::stat::ask(wish.process);
     if (!now) return fail(now.error());
     Json shown = *now;
     weft::stat::add_rates(shown, *before);
-    print(wish, shown);
+    print(wish, std::move(shown));
     before = std::move(now);
   }
   return 0;

@@ -183,15 +183,20 @@ void overrun(Wire wire) {
   }
   REQUIRE(p.qa.post_send(sends));
   // Nobody polls a's queue; its parked thread receives the acknowledgements.
-  bool seen = false;
+  const bool goes_on = is_rxe(p.a);  // its queue pair does
+  bool seen = false, fatal = false;
   const Deadline deadline;
-  while (!seen && !deadline.passed()) {
+  while ((!seen || (!fatal && !goes_on)) && !deadline.passed()) {
     p.a.device.progress();
     p.b.poll();
-    seen = saw_event(p.a.device, EventType::cq_error);
+    while (const std::optional<AsyncEvent> event = p.a.device.next_event()) {
+      seen |= event->type == EventType::cq_error;
+      fatal |= event->type == EventType::qp_fatal && event->qp == p.qa.number();
+    }
   }
   CHECK(seen);
-  if (is_rxe(p.a)) return;  // its queue pair goes on
+  CHECK(fatal == !goes_on);
+  if (goes_on) return;
   CHECK(p.qa.state() == QpState::err);
   p.settle(Duration::from_ms(5));
   CHECK(p.a.got.size() <= p.a.cq.capacity());

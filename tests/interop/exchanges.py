@@ -73,7 +73,9 @@ def start_weft(case, name, within=(), address="127.0.0.1"):
     process = subprocess.Popen([*within, str(BIN / "weft_puppet"), str(port)])
     case.addClassCleanup(process.wait)
     case.addClassCleanup(process.kill)
-    return Puppet(name, address, port)
+    puppet = Puppet(name, address, port)
+    puppet.process = process.pid
+    return puppet
 
 
 class Wire:

@@ -11,7 +11,7 @@ import guest
 
 # What tc netem does to both directions. The last lets 1 % of packets be overtaken.
 LOSS, DUPLICATES, OVERTAKEN = IMPAIRMENTS = ("loss 1%", "duplicate 2%", "delay 200us reorder 99%")
-BATCH, BATCHES = 100, 4  # messages; twice as many receives fit in a queue
+BATCH, BATCHES = 100, 3  # messages; twice as many receives fit in a queue
 UNRELIABLE = (("uc", "send_with_imm", 3000), ("uc", "write_with_imm", 3000),
               ("ud", "send_with_imm", 1000))
 
@@ -38,6 +38,14 @@ class Impaired:
         self.impair(netem)
         self.one_way_and_the_other(exchanges.MOVES, [5000], 100)
         self.test_atomics()
+        self.check_impaired(netem)
+
+
+class EveryService:
+    """Beside Impaired: what of RC depends on an order, and UC and UD."""
+
+    def ordered(self, netem):
+        self.impair(netem)
         # Who refuses is silent afterwards, so a NAK that is lost does not come again.
         refusals = ("remote_access_error",) + ("retry_exceeded",) * (netem == LOSS)
         for direction in self.wire.directions():
@@ -51,10 +59,6 @@ class Impaired:
                     self.wire.connect()
                     self.send_with_invalidate(*direction, refusals=refusals)
         self.check_impaired(netem)
-
-
-class Unreliable:
-    """UC and UD, beside Impaired."""
 
     def unreliable(self, netem, service, operation, size):
         """Messages of `size` bytes, each with its number as immediate data."""
@@ -113,16 +117,18 @@ def runs(pairs):
 
 
 def add_tests():
-    """Gives both classes their tests; the names of Unreliable's."""
+    """Gives both classes their tests; the names of those of EveryService."""
     names = []
     for netem in IMPAIRMENTS:
         name = "test_under_" + re.sub(r"\W+", "_", netem).strip("_")
         setattr(Impaired, name, lambda self, netem=netem: self.reliable(netem))
+        names.append(f"{name}_rc_in_order")
+        setattr(EveryService, names[-1], lambda self, netem=netem: self.ordered(netem))
         for how in UNRELIABLE:
             names.append(f"{name}_{how[0]}_{how[1]}")
-            setattr(Unreliable, names[-1],
+            setattr(EveryService, names[-1],
                     lambda self, netem=netem, how=how: self.unreliable(netem, *how))
     return names
 
 
-TESTS_OF_UNRELIABLE = add_tests()
+TESTS_OF_EVERY_SERVICE = add_tests()

@@ -15,6 +15,7 @@ import unittest
 import dialogues
 import exchanges
 import guest
+import hw_counters
 import impaired
 import machine
 import scripts
@@ -22,7 +23,6 @@ import scripts
 PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
 DPDK = "10.77.0.4"
 SCRIPT_PORT = guest.GUEST_PORT + 1
-COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
 
 
 def why_not(kind=machine.UML):
@@ -66,8 +66,8 @@ class Rxe(impaired.Impaired, Guests):
         return self.rxe.shell(command="; ".join(commands))
 
     def packets_of_rxe(self):
-        return sum(int(n) for n in self.shell(f"cat {COUNTERS}/sent_pkts {COUNTERS}/rcvd_pkts"
-                                              ).split())
+        counts = hw_counters.of_rxe(self.rxe)
+        return counts["sent_pkts"] + counts["rcvd_pkts"]
 
     def test_many_packets(self):
         before = self.packets_of_rxe()
@@ -79,11 +79,14 @@ class Rxe(impaired.Impaired, Guests):
         print(f"{self.packets_of_rxe() - before} packets between weft and rxe")
 
 
-class OverUdp(impaired.Unreliable, Rxe, unittest.TestCase):
+class OverUdp(impaired.EveryService, Rxe, unittest.TestCase):
     device = f"roce+udp:{guest.HOST}"
 
     def test_dialogues(self):
         dialogues.check(self, self.wire, self.rxe, "rxe", guest.RAW_PEER)
+
+    def test_hw_counters(self):  # C-EVT-110
+        hw_counters.check(self, self.wire)
 
     def test_scripts(self):
         """Those of tests/script, against the table of what rxe plays otherwise."""

@@ -127,9 +127,13 @@ TEST_CASE("local work that overruns its completion queue ends the queue pair, ro
     CHECK(t.a.qp().sq.empty());
     CHECK(t.station_a.count(Count::cq_overruns) == kKeys - room);
     AsyncEvent event;
-    size_t told = 0;
-    while (t.station_a.engine().next_event(event)) told += event.type == EventType::cq_error;
+    size_t told = 0, fatal = 0;
+    while (t.station_a.engine().next_event(event)) {
+      told += event.type == EventType::cq_error;
+      fatal += event.type == EventType::qp_fatal && event.qp == t.a.qp().number;
+    }
     CHECK(told == 1);
+    CHECK(fatal == 1);  // it is told once, however much is lost
     const std::vector<Completion> sent = t.a.sent();
     REQUIRE(sent.size() == room);
     for (size_t i = 0; i < room; ++i) {

@@ -316,11 +316,11 @@ class VerbsEndpoint final : public Endpoint {
     for (gid_index_ = 0; ibv_query_gid(context_, 1, gid_index_, &gid) == 0; ++gid_index_) {
       char text[INET6_ADDRSTRLEN] = {};
       inet_ntop(AF_INET6, gid.raw, text, sizeof text);
-      if (wanted == text) return text;
-      if (wanted.empty() && std::strncmp(text, "::ffff:", 7) == 0) {
-        inet_pton(AF_INET, text + 7, &own_address_);
-        return text + 7;
-      }
+      const bool v4 = std::strncmp(text, "::ffff:", 7) == 0;
+      const char* const address = v4 ? text + 7 : text;
+      if (wanted.empty() ? !v4 : wanted != address) continue;
+      if (v4) inet_pton(AF_INET, address, &own_address_);
+      return address;
     }
     throw std::runtime_error("the port has no address " + wanted);
   }
