@@ -29,8 +29,8 @@ Link::Memory Link::allocate(size_t bytes) {
 }
 
 Result<std::unique_ptr<Link>> Link::create(const ProtectionDomain& pd, const CompletionQueue& cq,
-                                           const LinkShape& shape, uint32_t index) {
-  std::unique_ptr<Link> link(new Link(shape, index));
+                                           QpType type, const LinkShape& shape, uint32_t index) {
+  std::unique_ptr<Link> link(new Link(type, shape, index));
   if (Result<void> prepared = link->prepare(pd, cq); !prepared) return prepared.error();
   return link;
 }
@@ -60,7 +60,8 @@ Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq
   if (!region) return region.error();
   control_region_ = std::move(*region);
 
-  Result<QueuePair> qp = pd.queue_pair({.send_cq = cq,
+  Result<QueuePair> qp = pd.queue_pair({.type = type_,
+                                        .send_cq = cq,
                                         .recv_cq = cq,
                                         .max_send_wr = shape_.slots + kControls,
                                         .max_recv_wr = receives,
@@ -127,8 +128,11 @@ bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> pa
 }
 
 const PieceHeader* Link::head() const {
-  if (arrived_ == consumed_) return nullptr;
-  return reinterpret_cast<const PieceHeader*>(landing_.get() + consumed_ % shape_.slots * stride());
+  return arrived_.count() == consumed_ ? nullptr : header_at(consumed_);
+}
+
+const PieceHeader* Link::header_at(uint64_t piece) const {
+  return reinterpret_cast<const PieceHeader*>(landing_.get() + piece % shape_.slots * stride());
 }
 
 const std::byte* Link::head_payload() const {
@@ -149,10 +153,13 @@ void Link::return_credit() {
 void Link::send_control(ControlMessage message) {
   if (gone || controls_ >= kSpareReceives) return;  // credit goes with the next one
   message.consumed = consumed_;
+  message.sent = posted_;
+  SendFlags flags = SendFlags::signaled | SendFlags::inline_data;
+  if (type_ == QpType::srd) flags = flags | SendFlags::ordered;
   Sge sge{&message, sizeof message, {}};
   const PostStatus posted = qp_.post_send({.id = id_of(index_, kControl, 0),
                                            .opcode = Opcode::send,
-                                           .flags = SendFlags::signaled | SendFlags::inline_data,
+                                           .flags = flags,
                                            .sges = {&sge, 1}});
   if (!posted) return;
   told_ = consumed_;
@@ -189,26 +196,47 @@ Link::Event Link::handle(const Completion& completion) {
   }
   const uint32_t number = static_cast<uint32_t>(completion.id & 0xFFFFFF);
   if (kind == kPiece) {
-    ++acknowledged_;
+    acknowledged_.add(piece_of(number));
     event.finished_step = steps_[number];
     lent_ -= steps_[number] != kNoStep;
   } else if (kind == kControl) {
     --controls_;
     return_credit();
-  } else if (has(completion.flags, CompletionFlags::rdma_write)) {
-    event.arrived =
-        reinterpret_cast<const PieceHeader*>(landing_.get() + arrived_ % shape_.slots * stride());
-    ++arrived_;
-    note_credit(event.arrived->consumed);
-    post_receive(number);
   } else {
-    event.message.emplace();
-    std::memcpy(&*event.message, control_.get() + number * sizeof(ControlMessage),
-                sizeof(ControlMessage));
-    note_credit(event.message->consumed);
-    post_receive(number);
+    note_received(number, completion, event);
   }
   return event;
+}
+
+// The piece under way whose slot this is.
+uint64_t Link::piece_of(uint32_t slot) const {
+  const uint64_t first = acknowledged_.count();
+  return first + (slot + shape_.slots - first % shape_.slots) % shape_.slots;
+}
+
+void Link::note_received(uint32_t buffer, const Completion& completion, Event& event) {
+  if (has(completion.flags, CompletionFlags::rdma_write)) {
+    const uint64_t piece = arrived_.number(completion.imm_or_key);
+    if (arrived_.add(piece)) {
+      event.arrived = header_at(piece);
+      note_credit(event.arrived->consumed);
+    }
+  } else {
+    ControlMessage& message = messages_.emplace_back();
+    std::memcpy(&message, control_.get() + buffer * sizeof message, sizeof message);
+    note_credit(message.consumed);
+  }
+  post_receive(buffer);
+}
+
+std::optional<ControlMessage> Link::next_message() {
+  if (messages_.empty()) return std::nullopt;
+  const ControlMessage& first = messages_.front();
+  const bool abort = messages_.back().kind == ControlKind::abort;
+  if (first.sent > arrived_.count() && !abort) return std::nullopt;
+  const ControlMessage message = abort ? messages_.back() : first;
+  abort ? messages_.pop_back() : messages_.pop_front();
+  return message;
 }
 
 }  // namespace weft::collective

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A link to one other rank: an RC queue pair and a ring of landing slots on each side. A piece of
-// data is one WRITE_WITH_IMM of {header, payload} into the next slot of the peer; how many slots
-// the receiver has consumed comes back in the headers of the other direction, or in a message of
-// its own when nothing goes that way. Control messages are SENDs into buffers of their own, so they
-// get through when all slots are full.
+// A link to one other rank: a queue pair, RC or SRD, and a ring of landing slots on each side. A
+// piece of data is one WRITE_WITH_IMM of {header, payload} into the next slot of the peer; how many
+// slots the receiver has consumed comes back in the headers of the other direction, or in a message
+// of its own when nothing goes that way. Control messages are SENDs into buffers of their own, so
+// they get through when all slots are full.
+//
+// SRD keeps no order: the immediate data say which piece has arrived, and a control message waits
+// here until the pieces that were sent before it have come. An abort does not.
 //
 // Memory of the payload: small pieces are copied into a registered slot of this side and are done
 // at once; others go by reference and are done when their completion says so.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "lib/collective/call.hpp"
+#include "lib/collective/in_order.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::collective {
@@ -44,8 +49,9 @@ struct ControlMessage {
   uint16_t unused = 0;
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
+  uint64_t sent = 0;      // pieces in this direction, since the beginning
   Call call;              // probe, abort, finished: what the sender is doing, or has done
-  char reason[208] = {};  // abort: for people
+  char reason[200] = {};  // abort: for people
 };
 static_assert(sizeof(ControlMessage) == 256);
 
@@ -63,7 +69,7 @@ class Link {
  public:
   // `index` comes back in the ids of completions.
   static Result<std::unique_ptr<Link>> create(const ProtectionDomain& pd, const CompletionQueue& cq,
-                                              const LinkShape& shape, uint32_t index);
+                                              QpType type, const LinkShape& shape, uint32_t index);
   static uint32_t index_of(const Completion& completion) {
     return static_cast<uint32_t>(completion.id >> 32);
   }
@@ -77,7 +83,7 @@ class Link {
   uint32_t peer() const { return peer_; }
 
   bool can_send() const {
-    return posted_ - acknowledged_ < shape_.slots && posted_ - credit_ < shape_.slots;
+    return posted_ - acknowledged_.count() < shape_.slots && posted_ - credit_ < shape_.slots;
   }
   // Sends a piece of at most shape.payload bytes. With a key the payload is sent from where it is,
   // and `step` is returned by handle() when it may be overwritten; without, it is copied and at
@@ -89,7 +95,7 @@ class Link {
   const PieceHeader* head() const;
   const std::byte* head_payload() const;
   void consume();
-  uint64_t waiting() const { return arrived_ - consumed_; }
+  uint64_t waiting() const { return arrived_.count() - consumed_; }
 
   // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
   void send_control(ControlMessage message);
@@ -100,27 +106,33 @@ class Link {
   struct Event {
     uint32_t finished_step = kNoStep;       // a put whose memory is free, with `error` too
     const PieceHeader* arrived = nullptr;   // a piece; valid until it is consumed
-    std::optional<ControlMessage> message;  // of the peer
     std::optional<Status> error;            // the link is broken
   };
   Event handle(const Completion& completion);
+  // The next message of the peer, if there is one and what was sent before it is here.
+  std::optional<ControlMessage> next_message();
 
   // Whether memory of payloads that went by reference may still be read.
   bool lends() const { return !broken_ && lent_ > 0; }
   // Ends the queue pair: nothing is read or sent any more.
   void break_off();
 
-  bool idle() const { return posted_ == acknowledged_ && controls_ == 0; }
+  bool idle() const { return posted_ == acknowledged_.count() && controls_ == 0; }
   bool gone = false;   // the peer has left or is dead: nothing is sent any more
   bool ended = false;  // its process has ended, or it has left: it does not come back
   const char* why_gone = "it has left the communicator";
 
  private:
-  Link(const LinkShape& shape, uint32_t index) : shape_(shape), index_(index) {}
+  Link(QpType type, const LinkShape& shape, uint32_t index)
+      : shape_(shape), type_(type), index_(index), acknowledged_(shape.slots),
+        arrived_(shape.slots) {}
   Result<void> prepare(const ProtectionDomain& pd, const CompletionQueue& cq);
   bool post_receive(uint32_t buffer);
   void note_credit(uint64_t consumed);
   void return_credit();
+  const PieceHeader* header_at(uint64_t piece) const;
+  uint64_t piece_of(uint32_t slot) const;
+  void note_received(uint32_t buffer, const Completion& completion, Event& event);
 
   static constexpr uint32_t kControls = 16;
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
@@ -133,6 +145,7 @@ class Link {
   static Memory allocate(size_t bytes);
 
   LinkShape shape_;
+  QpType type_;
   uint32_t index_;
   uint32_t peer_ = 0;
   LinkAddress remote_;
@@ -141,10 +154,11 @@ class Link {
   MemoryRegion landing_region_, sending_region_, control_region_;
   std::vector<uint32_t> steps_;  // of the pieces under way, by slot
   uint64_t posted_ = 0;          // pieces sent
-  uint64_t acknowledged_ = 0;    // whose send has completed
+  InOrder acknowledged_;         // whose send has completed
   uint64_t credit_ = 0;          // that the peer has consumed
-  uint64_t arrived_ = 0;
+  InOrder arrived_;
   uint64_t consumed_ = 0;
+  std::deque<ControlMessage> messages_;
   uint32_t lent_ = 0;      // pieces under way by reference
   bool broken_ = false;    // the queue pair has failed
   uint64_t told_ = 0;      // the last `consumed_` that the peer was told

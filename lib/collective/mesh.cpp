@@ -27,6 +27,19 @@ uint8_t timeout_for(Duration patience) {
   return code;
 }
 
+// A device of SRD has its patience from when it is opened, queue pairs of RC when they connect.
+Result<Device> open_device(const MeshOptions& options) {
+  std::string spec;
+  {
+    Result<Device> device = Device::open(options.device);
+    if (!device || device->attributes().qp_type != QpType::srd) return device;
+    spec = device->attributes().spec;
+    if (spec.find("patience_ms=") != std::string::npos) return device;
+  }
+  const int64_t patience = std::max<int64_t>(10, options.patience.ms());
+  return Device::open(spec + ",patience_ms=" + std::to_string(patience));
+}
+
 class Joining {
  public:
   Joining(Mesh& mesh, Store& store, const MeshOptions& options)
@@ -72,7 +85,8 @@ class Joining {
 
   Result<Link*> new_link() {
     const uint32_t index = static_cast<uint32_t>(mesh_.links.size());
-    Result<std::unique_ptr<Link>> link = Link::create(mesh_.pd, mesh_.cq, options_.shape, index);
+    Result<std::unique_ptr<Link>> link = Link::create(
+        mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, options_.shape, index);
     if (!link) return link.error();
     mesh_.links.push_back(std::move(*link));
     return mesh_.links.back().get();
@@ -153,12 +167,8 @@ class Joining {
 
 Result<Mesh> Mesh::connect(Store& store, uint32_t rank, uint32_t ranks,
                            const MeshOptions& options) {
-  Result<Device> device = Device::open(options.device);
+  Result<Device> device = open_device(options);
   if (!device) return device.error();
-  if (device->attributes().qp_type != QpType::rc)
-    return Error{Code::not_supported, "collectives need queue pairs of type RC, " +
-                                          device->attributes().spec +
-                                          " has others: use roce+udp or roce+shm"};
   const uint32_t capacity = std::max(64U, (ranks - 1) * Link::completions(options.shape));
   Result<CompletionQueue> cq = device->completion_queue({.capacity = capacity});
   if (!cq) return cq.error();

@@ -154,7 +154,8 @@ void Team::handle(std::span<const Completion> completions) {
     }
     if (event.finished_step != kNoStep) executor_.finish_put(event.finished_step);
     if (event.arrived != nullptr) check_arrived(link.peer(), event.arrived->call);
-    if (event.message) handle_message(link, *event.message);
+    while (const std::optional<ControlMessage> message = link.next_message())
+      handle_message(link, *message);
   }
 }
 

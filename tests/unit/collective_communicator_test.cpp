@@ -264,6 +264,17 @@ TEST_CASE("random programs of collectives are right over UDP sockets") {
   }
 }
 
+TEST_CASE("random programs of collectives are right over SRD, packets lost and late") {
+  const std::string lossy = "srd+udp:lo,fault.loss=0.01,fault.reorder=0.05";
+  for (const std::string& device : {shm_device("srd"), std::string("srd+udp:lo"), lossy})
+    for (const uint32_t ranks : {2U, 3U}) {
+      const uint64_t seed = base_seed() + 400 + ranks;
+      INFO(device << ", " << ranks << " ranks, WEFT_TEST_SEED=" << base_seed());
+      check_ranks(ranks, {.device = device, .patience = Duration::from_ms(4000)},
+                  [&](Communicator& group) { return random_program(group, seed, scaled(30)); });
+    }
+}
+
 TEST_CASE("random programs of collectives are right while packets are lost") {
   const uint64_t seed = base_seed() + 300;
   INFO("WEFT_TEST_SEED=" << base_seed());

@@ -24,9 +24,9 @@
 namespace weft::test {
 
 // A device string of its own for each test.
-inline std::string shm_device() {
+inline std::string shm_device(const std::string& provider = "roce") {
   static std::atomic<int> number{0};
-  return "roce+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+  return provider + "+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
 // Runs `body` on `count` ranks. What it returns, if anything, is a complaint.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Counts events that have numbers 0, 1, 2 ... and come in any order, at most a window ahead of the
+// first one that is missing: count() have come without a gap.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace weft::collective {
+
+class InOrder {
+ public:
+  explicit InOrder(uint32_t window) : there_(window) {}
+
+  uint64_t count() const { return count_; }
+
+  // The number whose low half is `low`, near those that are expected.
+  uint64_t number(uint32_t low) const {
+    const int32_t ahead = static_cast<int32_t>(low - static_cast<uint32_t>(count_));
+    return count_ + static_cast<uint64_t>(int64_t{ahead});
+  }
+
+  // False if it has come before, or is beyond the window.
+  bool add(uint64_t number) {
+    if (number < count_ || number - count_ >= there_.size()) return false;
+    if (there_[number % there_.size()]) return false;
+    there_[number % there_.size()] = true;
+    while (there_[count_ % there_.size()]) there_[count_++ % there_.size()] = false;
+    return true;
+  }
+
+ private:
+  std::vector<bool> there_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace weft::collective
