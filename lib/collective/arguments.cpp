@@ -141,11 +141,16 @@ std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, con
 Result<void> register_buffers(Team& team, Task& task) {
   const Shape& shape = task.plan->shape;
   const uint32_t rank = team.mesh().rank;
-  for (const auto& [memory, elements] : {std::pair(task.input, input_size(shape, rank)),
-                                         std::pair(task.output, output_size(shape, rank))}) {
-    if (task.work && memory == task.work->memory) continue;
-    Result<RegisteredPtr> registered =
-        team.register_memory(memory, elements * task.arithmetic.element);
+  struct Buffer {
+    std::byte* memory;
+    uint64_t elements;
+    bool written;
+  };
+  for (const Buffer& buffer : {Buffer{task.input, input_size(shape, rank), false},
+                               Buffer{task.output, output_size(shape, rank), true}}) {
+    if (task.work && buffer.memory == task.work->memory) continue;
+    Result<RegisteredPtr> registered = team.register_memory(
+        buffer.memory, buffer.elements * task.arithmetic.element, buffer.written);
     if (!registered) return registered.error();
     task.registered.push_back(*registered);
   }

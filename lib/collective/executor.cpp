@@ -8,6 +8,17 @@
 
 namespace weft::collective {
 
+// One that covers the memory.
+const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
+                              std::span<const std::byte> memory) {
+  for (const MemoryRegion* const region : regions) {
+    const std::byte* const begin = static_cast<const std::byte*>(region->address());
+    if (memory.data() >= begin && memory.data() + memory.size() <= begin + region->size())
+      return region;
+  }
+  return nullptr;
+}
+
 void Executor::start(const Execution& execution) {
   execution_ = execution;
   const Plan& plan = *execution_.plan;
@@ -15,6 +26,8 @@ void Executor::start(const Execution& execution) {
   local_ = plan.local;
   next_put_.assign(plan.puts.size(), 0);
   next_receive_.assign(plan.receives.size(), 0);
+  next_invite_.assign(plan.receives.size(), 0);
+  awaits_invitations_ = true;
   left_ = plan.program.steps.size();
 }
 
@@ -25,6 +38,7 @@ bool Executor::advance() {
     moved = false;
     for (size_t i = 0; i < plan.receives.size(); ++i) moved |= receive_all(i);
     moved |= run_local();
+    for (size_t i = 0; i < plan.receives.size(); ++i) moved |= invite_all(i);
     for (size_t i = 0; i < plan.puts.size(); ++i) moved |= put_all(i);
   }
   if (left_ > 0 || mismatch_) return false;
@@ -37,6 +51,11 @@ bool Executor::expects_pieces(const PieceHeader& header, const PeerSteps& of_pee
   return execution_.call.sequence == 0 || header.pieces == of_peer.steps.size();
 }
 
+uint64_t Executor::expected_bytes(const Step& step) const {
+  const Arithmetic& arithmetic = execution_.arithmetic;
+  return step.target.count * (step.wide ? arithmetic.accumulator : arithmetic.element);
+}
+
 // Takes the pieces that have arrived from one peer, as far as their steps are ready.
 bool Executor::receive_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->receives[i];
@@ -47,14 +66,13 @@ bool Executor::receive_all(size_t i) {
     if (header == nullptr) break;
     const uint32_t index = of_peer.steps[next_receive_[i]];
     const Step& step = execution_.plan->program.steps[index];
-    const uint64_t expected = step.target.count * (step.wide ? execution_.arithmetic.accumulator
-                                                             : execution_.arithmetic.element);
-    if (header->call != execution_.call || header->bytes != expected ||
-        !expects_pieces(*header, of_peer)) {
+    if (header->call != execution_.call || header->bytes != expected_bytes(step) ||
+        !expects_pieces(*header, of_peer) || (header->placed && !may_be_placed(i, step))) {
       mismatch_ = {of_peer.peer, header->call};
       return false;
     }
-    receive_piece(step, link.head_payload());
+    placed_ += header->placed;
+    if (!header->placed) receive_piece(step, link.head_payload());
     link.consume();
     ++next_receive_[i];
     finish(index);
@@ -110,21 +128,33 @@ bool Executor::put_all(size_t i) {
   bool moved = false;
   while (next_put_[i] < of_peer.steps.size() && ready(of_peer.steps[next_put_[i]]) &&
          link.can_send() && !link.gone) {
-    const uint32_t index = of_peer.steps[next_put_[i]];
-    const Range& source = execution_.plan->program.steps[index].source;
-    const std::span<const std::byte> payload(at(source), bytes(source));
-    const MemoryRegion* const region =
-        payload.size() <= kCopiedBytes ? nullptr : region_of(payload.data(), payload.size());
-    WEFT_CHECK(region != nullptr || payload.size() <= kCopiedBytes);
-    const LKey key = region != nullptr ? region->lkey() : LKey{};
-    const uint32_t pieces = static_cast<uint32_t>(of_peer.steps.size());
-    if (!link.send(execution_.call, pieces, payload, region != nullptr ? &key : nullptr, index))
-      break;
+    if (!put(link, of_peer, of_peer.steps[next_put_[i]])) break;
     ++next_put_[i];
-    if (region == nullptr) finish(index);
     moved = true;
   }
   return moved;
+}
+
+// False if it has to wait, or the link is broken.
+bool Executor::put(Link& link, const PeerSteps& of_peer, uint32_t index) {
+  const Range& source = execution_.plan->program.steps[index].source;
+  const std::span<const std::byte> payload(at(source), bytes(source));
+  const uint32_t pieces = static_cast<uint32_t>(of_peer.steps.size());
+  if (payload.size() <= kCopiedBytes) {
+    if (!link.send(execution_.call, pieces, payload, nullptr, index)) return false;
+    finish(index);
+    return true;
+  }
+  const MemoryRegion* const region = region_of(execution_.regions, payload);
+  WEFT_CHECK(region != nullptr);
+  const LKey key = region->lkey();
+  if (by_invitation(link, payload.size()) && awaits_invitations_) {
+    const Invitation* const to = link.invitation();
+    if (to == nullptr) return false;
+    if (to->place != Invitation::Place::slot && to->bytes == payload.size())
+      return link.send_invited(execution_.call, pieces, payload, key, index, *to);
+  }
+  return link.send(execution_.call, pieces, payload, &key, index);
 }
 
 void Executor::finish(uint32_t step) {
@@ -151,14 +181,6 @@ std::byte* Executor::at(const Range& range) const {
   const uintptr_t base =
       reinterpret_cast<uintptr_t>(execution_.spaces[static_cast<int>(range.space)]);
   return reinterpret_cast<std::byte*>(base + range.offset * width(range));
-}
-
-const MemoryRegion* Executor::region_of(const std::byte* memory, uint64_t bytes) const {
-  for (const MemoryRegion* const region : execution_.regions) {
-    const std::byte* const begin = static_cast<const std::byte*>(region->address());
-    if (memory >= begin && memory + bytes <= begin + region->size()) return region;
-  }
-  return nullptr;
 }
 
 std::vector<uint32_t> Executor::awaited() const {

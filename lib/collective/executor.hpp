@@ -14,14 +14,18 @@
 
 namespace weft::collective {
 
-// What a plan runs on. Puts of memory that `regions` cover go by reference.
+// What a plan runs on. Puts of memory that `regions` cover go by reference, and pieces can be put
+// into memory that `open` ones cover.
 struct Execution {
   const Plan* plan = nullptr;
   Arithmetic arithmetic;
   Call call;
   std::byte* spaces[3] = {};  // input, output, work
-  std::vector<const MemoryRegion*> regions;
+  std::vector<const MemoryRegion*> regions, open;
 };
+
+const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
+                              std::span<const std::byte> memory);
 
 // A piece of data that belongs to another call than ours.
 struct Mismatch {
@@ -40,9 +44,12 @@ class Executor {
   // A put by reference is done.
   void finish_put(uint32_t step) { finish(step); }
   void stop() { execution_.plan = nullptr; }
+  // The receivers have had time enough to invite pieces: from now on they go through slots.
+  void stop_waiting_for_invitations() { awaits_invitations_ = false; }
 
   const std::optional<Mismatch>& mismatch() const { return mismatch_; }
   uint64_t moved() const { return moved_; }  // steps done since the beginning
+  uint64_t placed() const { return placed_; }  // pieces that peers put to their final place, too
   // Ranks that have still to send us something, or to take something.
   std::vector<uint32_t> awaited() const;
   bool needs(uint32_t rank) const;
@@ -50,10 +57,17 @@ class Executor {
   bool gives(uint32_t rank) const;    // we have to send it more than we have
 
  private:
+  uint64_t expected_bytes(const Step& step) const;
   bool receive_all(size_t i);
   bool put_all(size_t i);
   bool expects_pieces(const PieceHeader& header, const PeerSteps& of_peer) const;
   bool run_local();
+  bool by_invitation(const Link& link, uint64_t bytes) const;
+  bool invite_all(size_t i);
+  Invitation invitation_for(const Step& step) const;
+  bool may_be_placed(size_t i, const Step& step) const;
+  void prepare_place(const Step& step);
+  bool put(Link& link, const PeerSteps& of_peer, uint32_t index);
   void receive_piece(const Step& step, const std::byte* payload);
   void run(const Step& step);
   void finish(uint32_t step);
@@ -64,15 +78,15 @@ class Executor {
   bool wide(const Range& range) const {
     return range.space == Space::work && !execution_.plan->shape.exact;
   }
-  const MemoryRegion* region_of(const std::byte* memory, uint64_t bytes) const;
 
   std::span<Link* const> links_;
   Execution execution_;
   std::vector<uint32_t> waits_;
   std::vector<uint32_t> local_;                  // ready
-  std::vector<size_t> next_put_, next_receive_;  // per entry of the plan
+  std::vector<size_t> next_put_, next_receive_, next_invite_;  // per entry of the plan
+  bool awaits_invitations_ = true;
   size_t left_ = 0;
-  uint64_t moved_ = 0;
+  uint64_t moved_ = 0, placed_ = 0;
   std::optional<Mismatch> mismatch_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links: slots, credits and control messages over one queue pair.
+// Links: slots, credits and control messages over one queue pair. Invited pieces: link_invite.cpp.
 #include "lib/collective/link.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,11 +13,6 @@ namespace {
 
 constexpr uint32_t kInlineBytes = sizeof(ControlMessage);
 constexpr uint32_t kSpareReceives = 8;  // for bursts of control messages
-enum IdKind : uint32_t { kReceive = 0, kPiece = 1, kControl = 2 };
-
-uint64_t id_of(uint32_t index, IdKind kind, uint32_t number) {
-  return uint64_t{index} << 32 | uint64_t{kind} << 24 | number;
-}
 
 }  // namespace
 
@@ -73,7 +69,7 @@ Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq
   Result<void> init = qp_.modify({.state = QpState::init,
                                   .pkey_index = uint16_t{0},
                                   .port = uint8_t{1},
-                                  .access = Access::remote_write});
+                                  .access = kPeerAccess});
   if (!init) return init;
   for (uint32_t i = 0; i < receives; ++i)
     if (!post_receive(i)) return Error{Code::bad_state, "cannot post receives on a new link"};
@@ -83,7 +79,7 @@ Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq
 bool Link::post_receive(uint32_t buffer) {
   const Sge sge = control_region_.sge(buffer * sizeof(ControlMessage), sizeof(ControlMessage));
   return static_cast<bool>(
-      qp_.post_recv({.id = id_of(index_, kReceive, buffer), .sges = {&sge, 1}}));
+      qp_.post_recv({.id = id_of(IdKind::receive, buffer), .sges = {&sge, 1}}));
 }
 
 LinkAddress Link::address() const {
@@ -111,20 +107,25 @@ bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> pa
     sges[0].length += header.bytes;
   }
   const bool fits = key == nullptr && sges[0].length <= kInlineBytes;
-  const PostStatus posted = qp_.post_send(
-      {.id = id_of(index_, kPiece, slot),
-       .opcode = Opcode::write_with_imm,
-       .flags = fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled,
-       .imm = static_cast<uint32_t>(posted_),
-       .sges = {sges, parts},
-       .remote_address = remote_.landing + slot * stride(),
-       .rkey = {remote_.rkey}});
-  if (!posted) return false;
+  const SendFlags flags =
+      fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled;
+  if (!post_piece(slot, posted_, {sges, parts}, flags)) return false;
   steps_[slot] = key != nullptr ? step : kNoStep;
   lent_ += key != nullptr;
   told_ = consumed_;
   ++posted_;
   return true;
+}
+
+PostStatus Link::post_piece(uint32_t slot, uint64_t piece, std::span<const Sge> sges,
+                            SendFlags flags) {
+  return qp_.post_send({.id = id_of(IdKind::piece, slot),
+                        .opcode = Opcode::write_with_imm,
+                        .flags = flags,
+                        .imm = static_cast<uint32_t>(piece),
+                        .sges = sges,
+                        .remote_address = remote_.landing + slot * stride(),
+                        .rkey = {remote_.rkey}});
 }
 
 const PieceHeader* Link::head() const {
@@ -150,25 +151,26 @@ void Link::return_credit() {
   send_control({.kind = ControlKind::credit});
 }
 
-void Link::send_control(ControlMessage message) {
-  if (gone || controls_ >= kSpareReceives) return;  // credit goes with the next one
+bool Link::send_control(ControlMessage message) {
+  if (gone || controls_ >= kSpareReceives) return false;  // credit goes with the next one
   message.consumed = consumed_;
   message.sent = posted_;
   SendFlags flags = SendFlags::signaled | SendFlags::inline_data;
   if (type_ == QpType::srd) flags = flags | SendFlags::ordered;
   Sge sge{&message, sizeof message, {}};
-  const PostStatus posted = qp_.post_send({.id = id_of(index_, kControl, 0),
+  const PostStatus posted = qp_.post_send({.id = id_of(IdKind::control, 0),
                                            .opcode = Opcode::send,
                                            .flags = flags,
                                            .sges = {&sge, 1}});
-  if (!posted) return;
+  if (!posted) return false;
   told_ = consumed_;
   ++controls_;
+  return true;
 }
 
 void Link::ping() {
   if (gone || controls_ >= kSpareReceives) return;
-  const PostStatus posted = qp_.post_send({.id = id_of(index_, kControl, 0),
+  const PostStatus posted = qp_.post_send({.id = id_of(IdKind::control, 0),
                                            .opcode = Opcode::write,
                                            .flags = SendFlags::signaled,
                                            .remote_address = remote_.landing,
@@ -188,18 +190,22 @@ void Link::note_credit(uint64_t consumed) {
 Link::Event Link::handle(const Completion& completion) {
   Event event;
   const IdKind kind = static_cast<IdKind>(completion.id >> 24 & 0xFF);
+  const uint32_t number = static_cast<uint32_t>(completion.id & 0xFFFFFF);
+  const bool of_piece = kind == IdKind::piece || kind == IdKind::invited;
+  if (of_piece) event.finished_step = steps_[number];
   if (completion.status != Status::success) {
     broken_ = true;
     event.error = completion.status;
-    if (kind == kPiece) event.finished_step = steps_[completion.id & 0xFFFFFF];
     return event;
   }
-  const uint32_t number = static_cast<uint32_t>(completion.id & 0xFFFFFF);
-  if (kind == kPiece) {
-    acknowledged_.add(piece_of(number));
-    event.finished_step = steps_[number];
+  if (of_piece) {
     lent_ -= steps_[number] != kNoStep;
-  } else if (kind == kControl) {
+    steps_[number] = kNoStep;
+    if (kind == IdKind::piece)
+      acknowledged_.add(piece_of(number));
+    else if (!finish_invited(number))
+      event.error = Status::local_qp_operation_error;
+  } else if (kind == IdKind::control) {
     --controls_;
     return_credit();
   } else {
@@ -225,6 +231,13 @@ void Link::note_received(uint32_t buffer, const Completion& completion, Event& e
     ControlMessage& message = messages_.emplace_back();
     std::memcpy(&message, control_.get() + buffer * sizeof message, sizeof message);
     note_credit(message.consumed);
+    if (message.kind == ControlKind::invite) {
+      Invitation invitations[kInvitations];
+      std::memcpy(invitations, message.text, sizeof invitations);
+      const size_t count = std::min<size_t>(message.count, kInvitations);
+      invitations_.insert(invitations_.end(), invitations, invitations + count);
+      messages_.pop_back();
+    }
   }
   post_receive(buffer);
 }

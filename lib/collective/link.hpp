@@ -6,7 +6,10 @@
 // they get through when all slots are full.
 //
 // SRD keeps no order: the immediate data say which piece has arrived, and a control message waits
-// here until the pieces that were sent before it have come. An abort does not.
+// here until the pieces that were sent before it have come. An abort does not. But SRD can add to
+// remote memory: a receiver may invite a piece to its final place. Such a piece is one WRITE or
+// WRITE_ADD there, and when that is done, a header in its slot that says so. An invited piece may
+// come through its slot all the same.
 //
 // Memory of the payload: small pieces are copied into a registered slot of this side and are done
 // at once; others go by reference and are done when their completion says so.
@@ -36,24 +39,38 @@ struct alignas(64) PieceHeader {
   uint64_t consumed = 0;  // slots of the other direction, since the beginning
   uint32_t bytes = 0;     // of payload
   uint32_t pieces = 0;    // that the sender gives this peer in this call
-  uint64_t unused[2] = {};
+  uint32_t placed = 0;    // 1: the payload is where the receiver invited it to
+  uint32_t unused[3] = {};
 };
 static_assert(sizeof(PieceHeader) == 64);
 
 // probe: I wait for you in this call. finished: I have given you all I have in it.
-enum class ControlKind : uint8_t { credit, probe, abort, leave, finished };
+enum class ControlKind : uint8_t { credit, probe, abort, leave, finished, invite };
+
+// Where one piece may be put, and what is done with it there.
+struct Invitation {
+  uint64_t piece = 0;  // number, since the beginning
+  uint64_t address = 0;
+  uint32_t rkey = 0;
+  uint32_t bytes = 0;
+  enum class Place : uint8_t { slot, write, add } place = Place::slot;
+  Element element = Element::fp32;  // add
+  uint8_t unused[6] = {};
+};
+inline constexpr size_t kInvitations = 6;  // in one message
 
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
   Code code = Code::ok;  // abort: why
-  uint16_t unused = 0;
+  uint16_t count = 0;     // invite: how many
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
   uint64_t sent = 0;      // pieces in this direction, since the beginning
   Call call;              // probe, abort, finished: what the sender is doing, or has done
-  char reason[200] = {};  // abort: for people
+  char text[200] = {};    // abort: why, for people; invite: the invitations
 };
 static_assert(sizeof(ControlMessage) == 256);
+static_assert(kInvitations * sizeof(Invitation) <= sizeof(ControlMessage::text));
 
 // How the peer reaches our landing slots.
 struct LinkAddress {
@@ -63,6 +80,8 @@ struct LinkAddress {
 };
 
 inline constexpr uint32_t kNoStep = UINT32_MAX;
+// What a peer may do through its queue pair; which memory, its keys say.
+inline constexpr Access kPeerAccess = Access::remote_write | Access::remote_atomic;
 inline constexpr uint32_t kCopiedBytes = 8 * 1024;  // pieces up to here are copied
 
 class Link {
@@ -91,14 +110,26 @@ class Link {
   bool send(const Call& call, uint32_t pieces, std::span<const std::byte> payload, const LKey* key,
             uint32_t step);
 
+  // Pieces can be put into memory that the receiver names.
+  bool invites() const { return type_ == QpType::srd; }
+  // False: too many messages are under way. At most kInvitations, in the order of pieces.
+  bool send_invitations(std::span<const Invitation> invitations);
+  // For the next piece to be sent, if it has come.
+  const Invitation* invitation();
+  // As send() with a key, to where the receiver said.
+  bool send_invited(const Call& call, uint32_t pieces, std::span<const std::byte> payload, LKey key,
+                    uint32_t step, const Invitation& invitation);
+
   // The oldest piece that has arrived and is not consumed.
   const PieceHeader* head() const;
   const std::byte* head_payload() const;
   void consume();
+  uint64_t consumed() const { return consumed_; }
+  uint32_t slots() const { return shape_.slots; }
   uint64_t waiting() const { return arrived_.count() - consumed_; }
 
   // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
-  void send_control(ControlMessage message);
+  bool send_control(ControlMessage message);
   // Asks the peer's transport, not its program, whether it is alive: an empty WRITE.
   void ping();
 
@@ -132,7 +163,14 @@ class Link {
   void return_credit();
   const PieceHeader* header_at(uint64_t piece) const;
   uint64_t piece_of(uint32_t slot) const;
+  bool finish_invited(uint32_t slot);
+  PostStatus post_piece(uint32_t slot, uint64_t piece, std::span<const Sge> sges, SendFlags flags);
   void note_received(uint32_t buffer, const Completion& completion, Event& event);
+
+  enum class IdKind : uint32_t { receive, piece, control, invited };
+  uint64_t id_of(IdKind kind, uint32_t number) const {
+    return uint64_t{index_} << 32 | static_cast<uint64_t>(kind) << 24 | number;
+  }
 
   static constexpr uint32_t kControls = 16;
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
@@ -159,6 +197,7 @@ class Link {
   InOrder arrived_;
   uint64_t consumed_ = 0;
   std::deque<ControlMessage> messages_;
+  std::deque<Invitation> invitations_;
   uint32_t lent_ = 0;      // pieces under way by reference
   bool broken_ = false;    // the queue pair has failed
   uint64_t told_ = 0;      // the last `consumed_` that the peer was told

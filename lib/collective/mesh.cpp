@@ -102,7 +102,7 @@ class Joining {
     ConnectOptions options;
     options.private_data.resize(sizeof greeting);
     std::memcpy(options.private_data.data(), &greeting, sizeof greeting);
-    options.access = Access::remote_write;
+    options.access = kPeerAccess;
     options.timeout = timeout_for(options_.patience);
     options.limit = options_.connect_limit;
     return options;

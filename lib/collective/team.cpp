@@ -19,6 +19,11 @@ constexpr int kNap_ms = 10;  // at most: a ping or a deadline may be due
 
 Instant now() { return base::Clock::process().now(); }
 
+void note_regions(Execution& execution, const Registered& registered) {
+  execution.regions.push_back(&registered.region);
+  if (registered.open) execution.open.push_back(&registered.region);
+}
+
 }  // namespace
 
 Team::Team(Mesh mesh, const CommunicatorOptions& options)
@@ -26,15 +31,23 @@ Team::Team(Mesh mesh, const CommunicatorOptions& options)
 
 Team::~Team() = default;
 
-Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes) {
+bool Team::places() const { return mesh_.device.attributes().qp_type == QpType::srd; }
+
+Access Team::access_of(bool open) const {
+  return open ? kPeerAccess | Access::local_write : Access::none;
+}
+
+Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes, bool written) {
+  const bool open = written && places();
   if (bytes <= kCopiedBytes) return RegisteredPtr();
   std::byte* const begin = static_cast<std::byte*>(const_cast<void*>(memory));
   for (const RegisteredPtr& old : registered_)
-    if (begin >= old->memory && begin + bytes <= old->memory + old->bytes) return old;
-  Result<MemoryRegion> region = mesh_.pd.register_memory(begin, bytes, Access::none);
+    if (begin >= old->memory && begin + bytes <= old->memory + old->bytes && old->open >= open)
+      return old;
+  Result<MemoryRegion> region = mesh_.pd.register_memory(begin, bytes, access_of(open));
   if (!region) return region.error();
   registered_.push_front(
-      std::make_shared<const Registered>(Registered{begin, bytes, std::move(*region), nullptr}));
+      std::make_shared<const Registered>(Registered{begin, bytes, open, std::move(*region), nullptr}));
   if (registered_.size() > kRegistrations) registered_.pop_back();
   return registered_.front();
 }
@@ -47,11 +60,11 @@ Result<RegisteredPtr> Team::work_space(size_t bytes) {
   if (!owned)
     return Error{Code::no_memory,
                  "no memory for a work space of " + std::to_string(size) + " bytes"};
-  Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, Access::none);
+  Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, access_of(places()));
   if (!region) return region.error();
   std::byte* const begin = owned.get();
   work_ = std::make_shared<const Registered>(
-      Registered{begin, size, std::move(*region), std::move(owned)});
+      Registered{begin, size, places(), std::move(*region), std::move(owned)});
   return work_;
 }
 
@@ -93,7 +106,8 @@ void Team::record(Task& task, bool failed) {
   const Instant began = ran ? task.started : ended;
   task.took = ended - began;
   const std::string_view algorithm = task.algorithm != nullptr ? task.algorithm->name : "";
-  trace_.add({task.call, algorithm, task.predicted, task.issued, began, ended, failed});
+  trace_.add({task.call, algorithm, task.predicted, task.issued, began, ended, failed,
+              ran ? executor_.placed() - task.placed_before : 0});
 }
 
 void Team::end_first() {
@@ -106,6 +120,7 @@ void Team::end_first() {
 // False if the task, or the team, has come to its end instead.
 bool Team::start(Task& task) {
   task.started = now();
+  task.placed_before = executor_.placed();
   if (task.prepare) {
     const Result<void> prepared = task.prepare(task);
     if (!prepared) {
@@ -119,13 +134,13 @@ bool Team::start(Task& task) {
     }
   }
   Execution execution{
-      task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}};
+      task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}, {}};
   if (task.work) {
     execution.spaces[static_cast<int>(Space::work)] = task.work->memory;
-    execution.regions.push_back(&task.work->region);
+    note_regions(execution, *task.work);
   }
   for (const RegisteredPtr& registered : task.registered)
-    if (registered) execution.regions.push_back(&registered->region);
+    if (registered) note_regions(execution, *registered);
   executor_.start(execution);
   task.deadline = task.started + task.limit;
   moved_ = executor_.moved() - 1;  // watch() begins afresh

@@ -17,10 +17,11 @@
 
 namespace weft::collective {
 
-// Memory of this process that puts may read by reference.
+// Memory of this process that puts may read by reference, and peers perhaps write to.
 struct Registered {
   std::byte* memory = nullptr;
   size_t bytes = 0;
+  bool open = false;  // peers may write and add there
   MemoryRegion region;
   std::unique_ptr<std::byte[]> owned;  // for the work space
 };
@@ -41,6 +42,7 @@ struct Task {
   const Algorithm* algorithm = nullptr;  // null: an exchange
   Duration predicted;                    // zero: by no model
   Duration took;                         // once it is done
+  uint64_t placed_before = 0;            // Executor::placed() at its beginning
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
   // the call cannot be done; what it returns ends the whole team.
   std::function<Result<void>(Task&)> prepare;
@@ -70,8 +72,9 @@ class Team {
 
   // The next sequence number; used up by issue() of a collective.
   uint64_t next_sequence() const { return sequence_ + 1; }
-  // Registers memory if pieces of it may go by reference. Errors: those of register_memory.
-  Result<RegisteredPtr> register_memory(const void* memory, size_t bytes);
+  // Registers memory if pieces of it may go by reference; `written`: or come so, on transports that
+  // place pieces. Errors: those of register_memory.
+  Result<RegisteredPtr> register_memory(const void* memory, size_t bytes, bool written = false);
   Result<RegisteredPtr> work_space(size_t bytes);
 
   // The ranks that this group's ranks had in the group that it was made from, if any.
@@ -103,6 +106,8 @@ class Team {
     static std::atomic<uint64_t> last{0};
     return ++last;
   }
+  bool places() const;  // pieces where they belong, if their receivers invite them
+  Access access_of(bool open) const;
   void handle(std::span<const Completion> completions);
   void handle_message(Link& link, const ControlMessage& message);
   void run_tasks();

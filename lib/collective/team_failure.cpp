@@ -54,6 +54,7 @@ void Team::watch() {
                 -1);
   }
   if (time < next_ping_) return;
+  executor_.stop_waiting_for_invitations();
   for (const uint32_t rank : executor_.awaited()) {
     if (time >= next_probe_)
       mesh_.by_rank[rank]->send_control({.kind = ControlKind::probe, .call = task.call});
@@ -69,6 +70,7 @@ void Team::watch() {
 void Team::handle_message(Link& link, const ControlMessage& message) {
   switch (message.kind) {
     case ControlKind::credit:
+    case ControlKind::invite:  // the link keeps them
       return;
     case ControlKind::probe:
       check_call(link.peer(), message.call);
@@ -81,7 +83,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       return check_leavers();
     case ControlKind::abort: {
       run_tasks();  // what has arrived before counts
-      const std::string reason(message.reason, strnlen(message.reason, sizeof message.reason));
+      const std::string reason(message.text, strnlen(message.text, sizeof message.text));
       return fail({.code = message.code, .rank = message.rank}, message.call, reason, link.peer());
     }
   }
@@ -90,7 +92,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
 // Who waits for us in a call in which we have nothing more to give waits in vain: we say so. So
 // does who has not heard that all is over: what was to tell it found too many messages under way.
 void Team::answer_probe(Link& link, const Call& theirs) {
-  if (failure_) return link.send_control(farewell_);
+  if (failure_) return static_cast<void>(link.send_control(farewell_));
   if (theirs.sequence == 0 || theirs.sequence > sequence_) return;
   for (const TaskPtr& task : tasks_) {
     const bool runs = task == tasks_.front() && executor_.running();
@@ -208,7 +210,7 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   executor_.stop();
   farewell_ = {.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
   farewell_.call = call;
-  std::memcpy(farewell_.reason, reason.data(), std::min(reason.size(), sizeof farewell_.reason));
+  std::memcpy(farewell_.text, reason.data(), std::min(reason.size(), sizeof farewell_.text));
   for (const std::unique_ptr<Link>& link : mesh_.links)
     if (link->peer() != failure.rank || failure.code != Code::peer_failed)
       link->send_control(farewell_);
@@ -228,11 +230,15 @@ void Team::end_failed_tasks() {
     if (!late && !link->gone) return;
     link->break_off();
   }
+  // Nor may anybody write into them any more.
+  registered_.clear();
+  work_.reset();
   for (const TaskPtr& task : tasks_) {
     task->error = Error{failure_->code, failure_->text};
     record(*task, true);
     task->done = true;
     task->registered.clear();
+    task->work.reset();
   }
   tasks_.clear();
 }

@@ -16,6 +16,7 @@ struct Record {
   Duration predicted;          // zero: not
   Instant issued, started, ended;
   bool failed = false;
+  uint64_t placed = 0;  // pieces that came to their final place, copied by nobody
 };
 
 class Trace {

@@ -309,8 +309,44 @@ TEST_CASE("two small slots are enough for every program") {
               [&](Communicator& group) { return random_program(group, seed, scaled(6)); });
 }
 
+// What the last operation's record has for a word.
+uint64_t traced(const Communicator& group, const std::string& word) {
+  const std::string trace = group.trace(), key = "\"" + word + "\":";
+  return std::strtoull(trace.c_str() + trace.rfind(key) + key.size(), nullptr, 10);
+}
+
+TEST_CASE("long pieces of a reduction are added in place over SRD, and nowhere else") {
+  constexpr size_t kCount = 40'000;
+  const auto placed = [](Communicator& group, size_t count, DataType type, ReduceOp op) {
+    RandomCall call{.seed = 3, .type = type, .op = op, .count = count};
+    call.algorithm = "ring";
+    Buffers buffers(call, group.size(), group.rank());
+    const Result<void> done = start(group, call, buffers).wait();
+    if (!done || !buffers.check().empty()) return ~uint64_t{0};
+    return traced(group, "placed");
+  };
+  const auto body = [&](bool places) {
+    return [&, places](Communicator& group) -> std::string {
+      // Two steps that add and two that gather. Blocks of int64 are two pieces. The first bf16 to
+      // be added are no accumulators yet.
+      for (const auto& [type, pieces] :
+           {std::pair(DataType::fp32, 4U), std::pair(DataType::int32, 4U),
+            std::pair(DataType::int64, 8U), std::pair(DataType::bf16, 3U)})
+        if (placed(group, kCount, type, ReduceOp::avg) != (places ? pieces : 0))
+          return std::string(name(type));
+      // Not added by the transport: only the gathered results are put in place.
+      if (placed(group, kCount, DataType::fp32, ReduceOp::max) != (places ? 2 : 0)) return "max";
+      if (placed(group, 1000, DataType::fp32, ReduceOp::sum) != 0) return "short";
+      return "";
+    };
+  };
+  check_ranks(3, {.device = shm_device("srd")}, body(true));
+  check_ranks(3, {.device = shm_device()}, body(false));
+}
+
 TEST_CASE("every algorithm has the right result on four ranks") {
-  check_ranks(4, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+  const std::string device = GENERATE("roce", "srd");
+  check_ranks(4, {.device = shm_device(device)}, [&](Communicator& group) -> std::string {
     for (const collective::Algorithm& algorithm : collective::algorithms())
       for (const DataType type : {DataType::bf16, DataType::fp32, DataType::mxfp8_e4m3}) {
         if (is_for_experts(algorithm.collective)) continue;
