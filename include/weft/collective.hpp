@@ -57,8 +57,9 @@ struct CommunicatorOptions {
   std::string topology;
   Duration limit = Duration::from_s(300);         // for each operation
   Duration connect_limit = Duration::from_s(30);  // for create()
-  // A rank whose transport is silent for so long is dead. Short values find a dead host sooner, and
-  // take a starved process of a crowded machine for dead. The end of a process is seen at once.
+  // A rank whose transport is silent for so long is dead; on srd a `patience_ms` of the device
+  // wins. Short values find a dead host sooner, and take a starved process of a crowded machine for
+  // dead. The end of a process is seen at once.
   Duration patience = Duration::from_ms(1000);
   uint32_t slots = 16;              // pieces under way to each peer; the same on all ranks
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks

@@ -48,7 +48,7 @@ class Executor {
   void stop_waiting_for_invitations() { awaits_invitations_ = false; }
 
   const std::optional<Mismatch>& mismatch() const { return mismatch_; }
-  uint64_t moved() const { return moved_; }  // steps done since the beginning
+  uint64_t moved() const { return moved_; }    // steps done since the beginning
   uint64_t placed() const { return placed_; }  // pieces that peers put to their final place, too
   // Ranks that have still to send us something, or to take something.
   std::vector<uint32_t> awaited() const;
@@ -82,7 +82,7 @@ class Executor {
   std::span<Link* const> links_;
   Execution execution_;
   std::vector<uint32_t> waits_;
-  std::vector<uint32_t> local_;                  // ready
+  std::vector<uint32_t> local_;                                // ready
   std::vector<size_t> next_put_, next_receive_, next_invite_;  // per entry of the plan
   bool awaits_invitations_ = true;
   size_t left_ = 0;

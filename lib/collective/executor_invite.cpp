@@ -52,8 +52,7 @@ Invitation Executor::invitation_for(const Step& step) const {
   using Place = Invitation::Place;
   const uint64_t length = expected_bytes(step);
   const bool same_width = step.wide == wide(step.target);
-  const std::optional<Element> added =
-      element_added(execution_.call, execution_.plan->shape.exact);
+  const std::optional<Element> added = element_added(execution_.call, execution_.plan->shape.exact);
   Invitation invitation{.bytes = static_cast<uint32_t>(length)};
   const std::byte* const target = at(step.target);
   const MemoryRegion* const region = region_of(execution_.open, {target, length});

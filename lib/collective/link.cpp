@@ -107,8 +107,7 @@ bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> pa
     sges[0].length += header.bytes;
   }
   const bool fits = key == nullptr && sges[0].length <= kInlineBytes;
-  const SendFlags flags =
-      fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled;
+  const SendFlags flags = fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled;
   if (!post_piece(slot, posted_, {sges, parts}, flags)) return false;
   steps_[slot] = key != nullptr ? step : kNoStep;
   lent_ += key != nullptr;
@@ -158,10 +157,8 @@ bool Link::send_control(ControlMessage message) {
   SendFlags flags = SendFlags::signaled | SendFlags::inline_data;
   if (type_ == QpType::srd) flags = flags | SendFlags::ordered;
   Sge sge{&message, sizeof message, {}};
-  const PostStatus posted = qp_.post_send({.id = id_of(IdKind::control, 0),
-                                           .opcode = Opcode::send,
-                                           .flags = flags,
-                                           .sges = {&sge, 1}});
+  const PostStatus posted = qp_.post_send(
+      {.id = id_of(IdKind::control, 0), .opcode = Opcode::send, .flags = flags, .sges = {&sge, 1}});
   if (!posted) return false;
   told_ = consumed_;
   ++controls_;
@@ -194,7 +191,7 @@ Link::Event Link::handle(const Completion& completion) {
   const bool of_piece = kind == IdKind::piece || kind == IdKind::invited;
   if (of_piece) event.finished_step = steps_[number];
   if (completion.status != Status::success) {
-    broken_ = true;
+    break_off();  // a queue pair of SRD goes on by itself; nobody would tell the peer
     event.error = completion.status;
     return event;
   }

@@ -61,7 +61,7 @@ inline constexpr size_t kInvitations = 6;  // in one message
 
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
-  Code code = Code::ok;  // abort: why
+  Code code = Code::ok;   // abort: why
   uint16_t count = 0;     // invite: how many
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
@@ -135,9 +135,9 @@ class Link {
 
   // What a completion of this link means.
   struct Event {
-    uint32_t finished_step = kNoStep;       // a put whose memory is free, with `error` too
-    const PieceHeader* arrived = nullptr;   // a piece; valid until it is consumed
-    std::optional<Status> error;            // the link is broken
+    uint32_t finished_step = kNoStep;      // a put whose memory is free, with `error` too
+    const PieceHeader* arrived = nullptr;  // a piece; valid until it is consumed
+    std::optional<Status> error;           // the link is broken
   };
   Event handle(const Completion& completion);
   // The next message of the peer, if there is one and what was sent before it is here.
@@ -155,7 +155,10 @@ class Link {
 
  private:
   Link(QpType type, const LinkShape& shape, uint32_t index)
-      : shape_(shape), type_(type), index_(index), acknowledged_(shape.slots),
+      : shape_(shape),
+        type_(type),
+        index_(index),
+        acknowledged_(shape.slots),
         arrived_(shape.slots) {}
   Result<void> prepare(const ProtectionDomain& pd, const CompletionQueue& cq);
   bool post_receive(uint32_t buffer);

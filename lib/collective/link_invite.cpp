@@ -53,7 +53,7 @@ bool Link::finish_invited(uint32_t slot) {
   const Sge sge = sending_region_.sge(slot * copy_stride(), sizeof(PieceHeader));
   if (post_piece(slot, piece_of(slot), {&sge, 1}, SendFlags::signaled | SendFlags::inline_data))
     return true;
-  broken_ = true;
+  break_off();
   return false;
 }
 

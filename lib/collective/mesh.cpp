@@ -85,8 +85,8 @@ class Joining {
 
   Result<Link*> new_link() {
     const uint32_t index = static_cast<uint32_t>(mesh_.links.size());
-    Result<std::unique_ptr<Link>> link = Link::create(
-        mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, options_.shape, index);
+    Result<std::unique_ptr<Link>> link =
+        Link::create(mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, options_.shape, index);
     if (!link) return link.error();
     mesh_.links.push_back(std::move(*link));
     return mesh_.links.back().get();

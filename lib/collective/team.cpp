@@ -46,8 +46,8 @@ Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes, bo
       return old;
   Result<MemoryRegion> region = mesh_.pd.register_memory(begin, bytes, access_of(open));
   if (!region) return region.error();
-  registered_.push_front(
-      std::make_shared<const Registered>(Registered{begin, bytes, open, std::move(*region), nullptr}));
+  registered_.push_front(std::make_shared<const Registered>(
+      Registered{begin, bytes, open, std::move(*region), nullptr}));
   if (registered_.size() > kRegistrations) registered_.pop_back();
   return registered_.front();
 }

@@ -30,17 +30,17 @@ double host_us(Instant time) {
 
 std::string event(const Record& record, uint32_t rank, Row row, Instant begin, Instant end) {
   char text[400];
-  std::snprintf(
-      text, sizeof text,
-      "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,"
-      "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"call\":\"%s\",\"sequence\":%" PRIu64
-      ",\"failed\":%s,\"algorithm\":\"%s\",\"predicted_us\":%.3f,"
-      "\"placed\":%" PRIu64 "}}",
-      std::string(name(record.call.collective)).c_str(), row == kRunning ? "running" : "waiting",
-      rank, row, host_us(begin), static_cast<double>((end - begin).ps) / 1e6,
-      describe(record.call).c_str(), record.call.sequence, record.failed ? "true" : "false",
-      std::string(record.algorithm).c_str(), static_cast<double>(record.predicted.ps) / 1e6,
-      record.placed);
+  std::snprintf(text, sizeof text,
+                "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,"
+                "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"call\":\"%s\",\"sequence\":%" PRIu64
+                ",\"failed\":%s,\"algorithm\":\"%s\",\"predicted_us\":%.3f,"
+                "\"placed\":%" PRIu64 "}}",
+                std::string(name(record.call.collective)).c_str(),
+                row == kRunning ? "running" : "waiting", rank, row, host_us(begin),
+                static_cast<double>((end - begin).ps) / 1e6, describe(record.call).c_str(),
+                record.call.sequence, record.failed ? "true" : "false",
+                std::string(record.algorithm).c_str(),
+                static_cast<double>(record.predicted.ps) / 1e6, record.placed);
   return text;
 }
 

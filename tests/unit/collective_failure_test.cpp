@@ -39,8 +39,8 @@ std::string reduce_until_death(Communicator& group, uint32_t victim, std::string
 
 TEST_CASE("a killed rank fails the operation of every survivor, by name") {
   for (const std::string_view algorithm : {"ring", "direct", "double_tree"})
-    for (const std::string& device : {shm_device(), shm_device("srd"), std::string("roce+udp:lo"),
-                                      std::string("srd+udp:lo")}) {
+    for (const std::string& device :
+         {shm_device(), shm_device("srd"), std::string("roce+udp:lo"), std::string("srd+udp:lo")}) {
       const std::vector<std::string> complaints = run_processes(
           4, {.device = device},
           [&](Communicator& group, Store&) { return reduce_until_death(group, 2, algorithm); });

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -23,8 +24,14 @@
 
 namespace weft::test {
 
+// WEFT_TEST_PROVIDER=srd runs all of these tests over the other transport.
+inline std::string default_provider() {
+  const char* const provider = std::getenv("WEFT_TEST_PROVIDER");
+  return provider != nullptr ? provider : "roce";
+}
+
 // A device string of its own for each test.
-inline std::string shm_device(const std::string& provider = "roce") {
+inline std::string shm_device(const std::string& provider = default_provider()) {
   static std::atomic<int> number{0};
   return provider + "+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
