@@ -223,6 +223,20 @@ TEST_CASE("sizes of sends and receives that differ are a mismatch") {
   });
 }
 
+// Over SRD the reduction waits for an invitation that a receive never sends.
+TEST_CASE("a receive that meets a reduction is a mismatch") {
+  const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(10)};
+  check_ranks(2, options, [](Communicator& group) -> std::string {
+    std::vector<float> data(32'768);
+    const Result<void> done =
+        group.rank() == 0
+            ? group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32).wait()
+            : group.receive(data.data(), 65'536, 0).wait();
+    if (done) return "it worked";
+    return done.error().code == Code::mismatch ? "" : done.error().message;
+  });
+}
+
 TEST_CASE("a rank that does not come makes the others time out, and say for whom they waited") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 0;
