@@ -105,7 +105,7 @@ int explain(const CollOptions& o, const ExplainOptions& explained) {
   for (const Algorithm& algorithm : collective::algorithms()) {
     if (algorithm.collective != o.collective) continue;
     if (!o.algorithm.empty() && algorithm.name != o.algorithm) continue;
-    if (algorithm.power_of_two && !std::has_single_bit(ranks)) continue;
+    if (algorithm.traits.power_of_two && !std::has_single_bit(ranks)) continue;
     found = true;
     const std::vector<Program> programs = collective::programs_of(algorithm, shape);
     print_summary(algorithm, shape, programs);

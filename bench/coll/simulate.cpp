@@ -65,7 +65,7 @@ class Simulation {
   bool run(uint64_t bytes, const std::string& size, bool best_only) {
     std::vector<Outcome> outcomes;
     for (const Algorithm& algorithm : collective::algorithms()) {
-      const bool fits = !algorithm.power_of_two || std::has_single_bit(topology_.chips);
+      const bool fits = !algorithm.traits.power_of_two || std::has_single_bit(topology_.chips);
       if (algorithm.collective != options_.collective || !fits) continue;
       if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
       outcomes.push_back(predict_one(algorithm, bytes));

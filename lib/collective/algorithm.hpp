@@ -14,11 +14,17 @@
 
 namespace weft::collective {
 
+struct Traits {
+  bool power_of_two = false;  // only for such numbers of ranks
+  bool rank_order = false;    // adds in the order of ranks whatever the size
+  bool passes_on = false;     // a chain or tree, which passes data on piece by piece
+};
+
 struct Algorithm {
   std::string_view name;
   Collective collective = Collective::all_reduce;
   void (*emit)(Builder& builder) = nullptr;
-  bool power_of_two = false;  // only for such numbers of ranks
+  Traits traits = {};
 };
 
 std::span<const Algorithm> algorithms() noexcept;
@@ -26,9 +32,11 @@ std::span<const Algorithm> algorithms() noexcept;
 Result<const Algorithm*> find_algorithm(std::string_view name, Collective collective,
                                         uint32_t ranks);
 
-// The piece that a model cuts transfers into: none, but for chains and trees, which pass data on
-// piece by piece.
+// The piece that a model cuts transfers into: 0 (none), but for those that pass data on.
 uint64_t modelled_piece(const Algorithm& algorithm, uint64_t count) noexcept;
+
+// What Numerics::any may use.
+bool adds_in_rank_order(const Algorithm& algorithm) noexcept;
 
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank);
 std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape);

@@ -39,9 +39,4 @@ const Algorithm& choose(Collective collective, uint32_t ranks, uint64_t bytes, N
   return **found;
 }
 
-bool adds_in_rank_order(const Algorithm& algorithm) noexcept {
-  return algorithm.name == "direct" || algorithm.name == "single_step" ||
-         !reduces(algorithm.collective);
-}
-
 }  // namespace weft::collective

@@ -11,7 +11,4 @@ namespace weft::collective {
 // `bytes` is the size of the larger buffer.
 const Algorithm& choose(Collective collective, uint32_t ranks, uint64_t bytes, Numerics numerics);
 
-// Those that add in the order of ranks whatever the size: what Numerics::any may use.
-bool adds_in_rank_order(const Algorithm& algorithm) noexcept;
-
 }  // namespace weft::collective

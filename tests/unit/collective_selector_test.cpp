@@ -32,7 +32,7 @@ double best_seconds(const Question& question, const Topology& topology, Routes& 
   double best = 1e9;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == question.collective &&
-        (!algorithm.power_of_two || std::has_single_bit(topology.chips)))
+        (!algorithm.traits.power_of_two || std::has_single_bit(topology.chips)))
       best = std::min(best, model_seconds(algorithm, question, topology, routes));
   return best;
 }

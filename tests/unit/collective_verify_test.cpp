@@ -59,7 +59,7 @@ bool may_be_in_place(Collective collective) {
 }
 
 bool runs_with(const Algorithm& algorithm, uint32_t ranks) {
-  return !algorithm.power_of_two || std::has_single_bit(ranks);
+  return !algorithm.traits.power_of_two || std::has_single_bit(ranks);
 }
 
 TEST_CASE("every algorithm is right for 1 to 17 ranks, in place and not, wide and not") {
@@ -89,7 +89,7 @@ TEST_CASE("every algorithm is right for random shapes") {
   CHECK(rc::check("schedules verify", [] {
     const Algorithm& algorithm = algorithms()[*rc::gen::inRange<size_t>(0, algorithms().size())];
     uint32_t ranks = *rc::gen::inRange<uint32_t>(1, 18);
-    if (algorithm.power_of_two) ranks = std::bit_floor(ranks);
+    if (algorithm.traits.power_of_two) ranks = std::bit_floor(ranks);
     const bool reduction = reduces(algorithm.collective);
     const Shape shape{
         .collective = algorithm.collective,

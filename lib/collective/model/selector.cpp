@@ -16,7 +16,7 @@ uint64_t grid(uint32_t exponent) { return uint64_t{1} << (kGridBits * exponent);
 
 bool fits(const Algorithm& algorithm, const Question& question, uint32_t ranks) {
   return algorithm.collective == question.collective &&
-         (!algorithm.power_of_two || std::has_single_bit(ranks)) &&
+         (!algorithm.traits.power_of_two || std::has_single_bit(ranks)) &&
          (!question.rank_order || adds_in_rank_order(algorithm));
 }
 
