@@ -43,7 +43,7 @@ Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& rando
     : Machine(port, random),
       config_(config),
       wheel_(config.start),
-      early_(checks_icrc() ? wire::kIcrcLength : 0),
+      early_(checks_icrc() ? wire::kIcrcLength : 0, config.early_packets),
       number_order_(port.qpn_range().count, random) {}
 
 Engine::~Engine() = default;

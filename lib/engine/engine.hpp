@@ -41,6 +41,7 @@ struct EngineConfig {
   Duration pacing_quantum = Duration::from_us(10);
   // What a paced packet takes of its link besides payload. None: what it takes of Ethernet.
   std::optional<uint32_t> frame_overhead;
+  uint16_t early_packets = 2048;  // kept behind gaps, of all queue pairs together: rc/early.hpp
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 

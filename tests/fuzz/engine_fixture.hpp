@@ -2,6 +2,8 @@
 // One engine with one connected queue pair and no network, for fuzz targets: frames are made from
 // the input, signed as the true peer would sign them, and given to the engine; what it sends is
 // thrown away. Around the registered memory lie canaries, and each posted request is accounted for.
+// The queue pair may take its receives from a shared pool, and a memory window shows a part of the
+// open region.
 #pragma once
 
 #include <deque>
@@ -19,6 +21,19 @@ inline engine::Capabilities small_bursts() {
   c.telemetry = true;
   return c;
 }
+// An engine is made for each input: one with much memory would take most of the time.
+inline engine::EngineConfig small(engine::EngineConfig config) {
+  config.early_packets = 64;
+  return config;
+}
+
+// What a target varies besides the packets.
+struct Shape {
+  QpType type = QpType::rc;
+  bool pool = false;  // receives are shared; those of an XRC target always are
+  engine::EngineConfig config;
+  bool telemetry = false;  // agreed with the peer
+};
 
 class Fixture {
  public:
@@ -28,15 +43,18 @@ class Fixture {
   NoPort port{sim::host_address(0), small_bursts()};
   base::SecureRandom random{uint64_t{1}};
   engine::Engine engine;
-  engine::CompletionQueue send_cq{256}, recv_cq{256};
+  engine::CompletionQueue send_cq{128}, recv_cq{128};
+  std::unique_ptr<engine::SharedReceives> pool;
   engine::QueuePair* qp = nullptr;
   const QpType type;
-  const bool telemetry;                      // agreed with the peer
-  static constexpr uint32_t kQKey = 0x1234;  // UD
+  const bool telemetry;
+  static constexpr uint32_t kQKey = 0x1234, kXrcDomain = 7;
   std::vector<std::byte> memory = std::vector<std::byte>(3 * kCanary + 2 * kRegion, kMark);
   std::byte* const open = memory.data() + kCanary;     // all rights
   std::byte* const closed = open + kRegion + kCanary;  // local rights only
   uint32_t open_key = 0, closed_key = 0;
+  static constexpr uint32_t kShownFrom = 512, kShown = 1024;  // of the open region
+  uint32_t window = 0, window_key = 0;                        // type 2
   Instant now{1};
   struct Send {
     uint64_t id;
@@ -46,25 +64,36 @@ class Fixture {
   std::deque<uint64_t> receives;
   uint64_t next_id = 1;
 
-  explicit Fixture(QpType service = QpType::rc, const engine::EngineConfig& config = {},
-                   bool with_telemetry = false)
-      : engine(port, config, random), type(service), telemetry(with_telemetry) {
-    open_key = engine.keys().insert(open, kRegion, Access::all, kDomain);
+  explicit Fixture(const Shape& shape = {})
+      : engine(port, small(shape.config), random), type(shape.type), telemetry(shape.telemetry) {
+    open_key = engine.keys().insert(open, kRegion, Access::all | Access::window_bind, kDomain);
     closed_key = engine.keys().insert(closed, kRegion, Access::local_write, kDomain);
+    window = engine.keys().insert_window(memory::KeyKind::window_of_queue, kDomain);
+    const bool xrc = type == QpType::xrc_target;
+    if (shape.pool || xrc)
+      pool = std::move(*engine.create_shared_receives(
+          kDomain, {.max_recv_wr = 16, .max_recv_sge = 2},
+          xrc ? engine::XrcBinding{kXrcDomain, &recv_cq} : engine::XrcBinding{}));
     connect();
+  }
+  ~Fixture() {
+    engine.destroy_qp(qp);
+    if (pool) engine.withdraw(*pool);
   }
 
   void connect() {
     if (qp != nullptr) engine.destroy_qp(qp);
-    sends.clear();
-    receives.clear();
     drain();
+    sends.clear();
+    if (!pool) receives.clear();
     engine::QpConfig config;
     config.type = type;
     config.domain = kDomain;
     config.send_cq = &send_cq;
     config.recv_cq = &recv_cq;
     config.max_send_wr = config.max_recv_wr = 16;
+    if (type == QpType::xrc_target) config.xrc_domain = kXrcDomain;
+    if (type != QpType::xrc_target) config.shared = pool.get();
     qp = *engine.create_qp(config);
     QueuePairAttributes init{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
     QueuePairAttributes rtr{.state = QpState::rtr};
@@ -78,10 +107,13 @@ class Fixture {
       rtr.dest_qpn = QpNum{77};
       rtr.rq_psn = Psn{0xFFFFF8};
     }
-    if (type == QpType::rc) {
-      rtr.max_dest_rd_atomic = rts.max_rd_atomic = uint8_t{3};
+    if (telemetry) rtr.telemetry = true;
+    if (type == QpType::rc || type == QpType::xrc_target) {
+      rtr.max_dest_rd_atomic = uint8_t{3};
       rtr.min_rnr_timer = uint8_t{1};
-      if (telemetry) rtr.telemetry = true;
+    }
+    if (type == QpType::rc || type == QpType::xrc_initiator) {
+      rts.max_rd_atomic = uint8_t{3};
       rts.timeout = uint8_t{4};
       rts.retry_count = rts.rnr_retry = uint8_t{3};
     }
@@ -110,7 +142,16 @@ class Fixture {
   // The open region's key dies, perhaps in the middle of a message, and another one comes.
   void change_key() {
     engine.keys().remove(open_key);
-    open_key = engine.keys().insert(open, kRegion, Access::all, kDomain);
+    open_key = engine.keys().insert(open, kRegion, Access::all | Access::window_bind, kDomain);
+  }
+  // The queue pair shows a part of the open region under a key that it has not had, if it shows
+  // none now.
+  void bind_window() {
+    const uint32_t key = engine.keys().choose_key(window, window_key + 1);
+    const bool bound = engine.keys().bind(
+        {window, open_key, key, reinterpret_cast<uint64_t>(open) + kShownFrom, kShown, Access::all},
+        qp->visitor());
+    if (bound) window_key = key;
   }
   // After an error: everything has completed, and a new queue pair comes.
   void recover() {
@@ -142,8 +183,11 @@ class Fixture {
       sends.pop_front();
     }
     while (recv_cq.pop({&c, 1}) != 0) {
-      require(!receives.empty() && receives.front() == c.id, "a receive completed out of order");
-      receives.pop_front();
+      // A pool's receive is lost with a queue pair that held it, or goes back behind the others.
+      const auto found =
+          pool ? std::find(receives.begin(), receives.end(), c.id) : receives.begin();
+      require(found != receives.end() && *found == c.id, "a receive completed out of order");
+      receives.erase(found);
       if (c.status == Status::success)
         require(c.byte_count <= (1u << 31), "a completion has a wrong length");
     }
@@ -151,7 +195,8 @@ class Fixture {
   // Nothing is posted any more; unsignaled requests may have succeeded silently.
   bool all_completed() const {
     const auto silent = [](const Send& s) { return !s.signaled; };
-    return std::all_of(sends.begin(), sends.end(), silent) && receives.empty() && qp->sq.empty() &&
+    const bool taken = pool ? receives.size() >= pool->ring.size() : receives.empty();
+    return std::all_of(sends.begin(), sends.end(), silent) && taken && qp->sq.empty() &&
            qp->rq.empty();
   }
 
@@ -182,7 +227,8 @@ class Fixture {
     const Sge sges[] = {{open, first, LKey{bad ? 1 : open_key}},
                         {open + 1024, second, LKey{open_key}}};
     const RecvRequest r{next_id, sges};
-    if (engine.post_recv(*qp, {&r, 1})) receives.push_back(next_id++);
+    if (pool ? engine.post_recv(*pool, {&r, 1}) : engine.post_recv(*qp, {&r, 1}))
+      receives.push_back(next_id++);
   }
 
   // In the end: ERR completes everything that is still posted.

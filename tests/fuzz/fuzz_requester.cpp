@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requester against a malicious peer (threat:A29): random requests are posted and sent, and
-// answered by ACKs, NAKs, READ and atomic responses of any kind near the PSNs that are outstanding.
+// The requester of RC and XRC against a malicious peer (threat:A29): random requests are posted and
+// sent, among them revocations of the queue pair's own keys, and answered by ACKs, NAKs, READ and atomic responses of any kind near the PSNs that are outstanding.
 // Never a byte written outside of a READ's buffers, never a success that no answer could have
 // given, each request completes once and in order. See engine_fixture.hpp.
 #include "tests/fuzz/engine_fixture.hpp"
@@ -12,9 +12,26 @@ using fuzz::Fixture;
 using fuzz::Input;
 using fuzz::require;
 
+// The key of the window, which it had or has not had.
+void revoke(Fixture& f) {
+  f.bind_window();
+  const SendRequest r{.id = f.next_id,
+                      .opcode = Opcode::local_invalidate,
+                      .flags = SendFlags::signaled,
+                      .invalidate = RKey{f.window_key}};
+  if (f.engine.post_send(*f.qp, {&r, 1}, f.now)) f.sends.push_back({f.next_id++, true});
+}
+
 void post(Fixture& f, Input& in) {
-  const auto opcode = static_cast<Opcode>(in.take<uint8_t>() % 8);
-  const bool atomic = opcode >= Opcode::compare_swap;
+  constexpr Opcode kOpcodes[] = {
+      Opcode::send,        Opcode::send_with_imm, Opcode::send_with_invalidate,
+      Opcode::write,       Opcode::write_with_imm, Opcode::read,
+      Opcode::compare_swap, Opcode::fetch_add,    Opcode::flush,
+      Opcode::atomic_write, Opcode::local_invalidate};
+  const auto draw = in.take<uint8_t>();
+  const Opcode opcode = kOpcodes[draw < 192 ? draw % 8 : 8 + draw % 3];
+  if (opcode == Opcode::local_invalidate) return revoke(f);
+  const bool atomic = opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
   const auto flags = in.take<uint8_t>();
   const uint32_t sizes[] = {0, 1, 8, Fixture::kMtu, Fixture::kMtu + 1, 2000};
   const uint32_t size = atomic ? 8 : sizes[in.take<uint8_t>() % std::size(sizes)];
@@ -31,6 +48,7 @@ void post(Fixture& f, Input& in) {
   if (flags & 2) r.flags = r.flags | SendFlags::fence;
   r.sges = sges;
   r.remote_address = 0x1000;
+  if (opcode == Opcode::flush) r.sges = {}, r.flush.length = size;
   if (f.engine.post_send(*f.qp, {&r, 1}, f.now)) f.sends.push_back({f.next_id++, (flags & 1) != 0});
 }
 
@@ -44,6 +62,7 @@ void answer(Fixture& f, Input& in) {
                                     0x60, 0x61, 0x62, 0x63, 0x64, 0x7F, 0x40};
   test::Forgery p;
   p.bth.opcode = kAnswers[in.take<uint8_t>() % std::size(kAnswers)];
+  if (f.type == QpType::xrc_initiator) p.bth.opcode |= 0xA0;
   p.bth.dest = f.qp->number;
   const auto delta = in.take<int8_t>();
   const uint32_t una = static_cast<uint32_t>(f.qp->req.una) & Psn::kMask;
@@ -77,8 +96,9 @@ bool strayed(const Fixture& f) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Fixture f;
   Input in{data, size};
+  const QpType type = in.take_last() & 1 ? QpType::xrc_initiator : QpType::rc;
+  Fixture f({.type = type});
   const auto step = [&](uint8_t choice) {
     switch (choice % 8) {
       case 0:

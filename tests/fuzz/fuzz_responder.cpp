@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The responder against a malicious peer: sequences of requests, mostly signed, to the right queue
-// pair and near the right PSN, with any opcode, address, length, key, pad and payload; between them
-// receives are posted, keys revoked, answers sent. Never a write outside of what the key allows,
-// and each receive completes once. See engine_fixture.hpp.
+// The responder of RC and XRC against a malicious peer: sequences of requests, mostly signed, to
+// the right queue pair and near the right PSN, with any opcode, address, length, key, pad and
+// payload; between them receives are posted, of its own or shared, keys revoked, windows bound,
+// answers sent. Never a write outside of what the key allows, and each receive completes once. See
+// engine_fixture.hpp.
 #include "tests/fuzz/engine_fixture.hpp"
 
 namespace {
@@ -17,8 +18,10 @@ constexpr uint8_t kRequests[] = {
     wire::kRcSendOnly,    wire::kRcSendOnlyImm,  wire::kRcWriteFirst, wire::kRcWriteMiddle,
     wire::kRcWriteLast,   wire::kRcWriteLastImm, wire::kRcWriteOnly,  wire::kRcWriteOnlyImm,
     wire::kRcReadRequest, wire::kRcCompareSwap,  wire::kRcFetchAdd,   wire::kRcSendLastInv,
-    wire::kRcSendOnlyInv,
+    wire::kRcSendOnlyInv, wire::kRcFlush,        wire::kRcAtomicWrite,
 };
+
+constexpr uint8_t kXrc = 0xA0;  // what makes an opcode of RC one of XRC
 
 // Lengths at and around the borders.
 uint32_t draw_length(Input& in) {
@@ -34,6 +37,10 @@ void send_packet(Fixture& f, Input& in) {
   const auto opcode = in.take<uint8_t>();
   const auto bits = in.take<uint8_t>();
   p.bth.opcode = opcode < 240 ? kRequests[opcode % std::size(kRequests)] : in.take<uint8_t>();
+  if (f.type == QpType::xrc_target) {
+    if (opcode < 240) p.bth.opcode |= kXrc;
+    p.srq = f.pool->number + (bits == 0 ? 1 : 0);
+  }
   p.bth.ack_request = bits & 1;
   p.bth.solicited = bits & 2;
   p.bth.dest = f.qp->number;
@@ -44,9 +51,10 @@ void send_packet(Fixture& f, Input& in) {
   p.address = reinterpret_cast<uint64_t>(to_open ? f.open : f.closed) +
               static_cast<uint64_t>(static_cast<int64_t>(offset));
   p.rkey = RKey{to_open ? f.open_key : f.closed_key};
+  if ((bits & 0xE0) == 0xC0) p.rkey = RKey{f.window_key};
   if ((bits & 0xE0) == 0xE0) p.rkey = RKey{in.take<uint32_t>()};
   p.length = draw_length(in);
-  p.imm = bits & 0x10 ? f.open_key : f.closed_key;
+  p.imm = bits & 0x10 ? f.open_key : bits & 0x20 ? f.window_key : f.closed_key;
   p.first = p.compare = in.take<uint16_t>();
   const wire::OpcodeInfo& info = wire::opcode_info(p.bth.opcode);
   if (info.payload) {
@@ -69,8 +77,10 @@ void send_packet(Fixture& f, Input& in) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Fixture f;
   Input in{data, size};
+  const uint8_t kind = in.take_last();
+  const QpType type = kind & 1 ? QpType::xrc_target : QpType::rc;
+  Fixture f({.type = type, .pool = (kind & 2) != 0});
   const auto step = [&](uint8_t choice) {
     switch (choice % 16) {
       case 0: {
@@ -85,6 +95,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         return f.change_key();
       case 4:
         return f.recover();
+      case 5:
+        return f.bind_window();
       default:
         return send_packet(f, in);
     }

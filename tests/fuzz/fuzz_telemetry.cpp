@@ -86,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_stamp(in.at, in.left);
     return 0;
   }
-  Fixture f(QpType::rc, config_of(mode >> 1), true);
+  Fixture f({.config = config_of(mode >> 1), .telemetry = true});
   const auto step = [&](uint8_t choice) {
     switch (choice % 8) {
       case 0:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // UC and UD against a malicious sender, while they send themselves: messages and datagrams with any
-// opcode, order, address, length, key and pad; between them receives and requests are posted, good
-// ones and bad, and keys revoked. Never a write outside of what a key or a receive allows, each
+// opcode, order, address, length, key and pad, to the queue pair or to a group that it joins and
+// leaves; between them receives, of its own or shared, and requests are posted, good ones and bad,
+// keys revoked and windows bound. Never a write outside of what a key or a receive allows, each
 // request completes once, and nothing is ever answered. See engine_fixture.hpp.
 #include "tests/fuzz/engine_fixture.hpp"
 
@@ -11,6 +12,15 @@ using namespace weft;
 using fuzz::Fixture;
 using fuzz::Input;
 using fuzz::require;
+
+constexpr Gid kGroup = {{0xFF, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}};
+
+// Joins the group, or leaves it where it cannot be joined again.
+void change_membership(Fixture& f) {
+  if (f.type != QpType::ud) return;
+  if (!f.engine.detach_multicast(*f.qp, kGroup))
+    require(f.engine.attach_multicast(*f.qp, kGroup).ok(), "a group could not be joined");
+}
 
 void give_packet(Fixture& f, Input& in) {
   static const std::vector<std::byte> payload(2 * Fixture::kMtu, std::byte{0x11});
@@ -27,7 +37,9 @@ void give_packet(Fixture& f, Input& in) {
   p.source_qp = QpNum{in.take<uint16_t>()};
   const auto to_open = in.take<uint8_t>() % 8 != 0;
   p.address = reinterpret_cast<uint64_t>(to_open ? f.open : f.closed) + in.take<uint16_t>() % 4200;
-  p.rkey = RKey{to_open ? f.open_key : f.closed_key};
+  p.rkey = RKey{(bits & 0xC0) == 0xC0 ? f.window_key : to_open ? f.open_key : f.closed_key};
+  const bool to_group = ud && (bits & 0x81) == 0x81;
+  if (to_group) p.bth.dest = QpNum{kMulticastQpn};
   const uint32_t lengths[] = {0, 8, Fixture::kMtu, Fixture::kMtu + 1, 3 * Fixture::kMtu, 4097};
   p.length = lengths[in.take<uint8_t>() % std::size(lengths)];
   const wire::OpcodeInfo& info = wire::opcode_info(p.bth.opcode);
@@ -40,6 +52,10 @@ void give_packet(Fixture& f, Input& in) {
   engine::Path path = f.path();
   if (twist == 8) path.source = sim::host_address(9);
   std::vector<std::byte> frame = test::forge(path, p);
+  if (to_group) {
+    path.destination = kGroup;
+    test::sign(path, frame);
+  }
   if (twist == 9) frame[in.take<uint16_t>() % frame.size()] ^= std::byte{1};
   if (twist == 10) frame.resize(in.take<uint16_t>() % (frame.size() + 1));
   const uint64_t answers = f.engine.counters()[engine::Count::tx_packets];
@@ -68,7 +84,8 @@ void post_send(Fixture& f, Input& in) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input in{data, size};
-  Fixture f(in.take<uint8_t>() % 2 == 0 ? QpType::uc : QpType::ud);
+  const bool shares = in.take_last() & 1;
+  Fixture f({.type = in.take<uint8_t>() % 2 == 0 ? QpType::uc : QpType::ud, .pool = shares});
   const auto step = [&](uint8_t choice) {
     switch (choice % 16) {
       case 0:
@@ -84,6 +101,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         return f.recover();
       case 5:
         return post_send(f, in);
+      case 6:
+        return change_membership(f);
+      case 7:
+        return f.bind_window();
       default:
         return give_packet(f, in);
     }

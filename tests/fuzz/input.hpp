@@ -20,6 +20,8 @@ inline void require(bool condition, const char* what) {
 struct Input {
   const uint8_t* at;
   size_t left;
+  // The last byte, which says what kind of dialogue it is.
+  uint8_t take_last() { return left != 0 ? at[--left] : uint8_t{0}; }
   template <class T>
   T take() {
     T value{};

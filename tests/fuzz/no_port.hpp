@@ -12,6 +12,7 @@ class NoPort final : public engine::Port {
       : address_(address), capabilities_(capabilities) {}
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return address_; }
+  Result<void> join(const Gid&) override { return {}; }
   size_t receive(std::span<engine::Frame>) noexcept override { return 0; }
   void release(std::span<const engine::Frame>) noexcept override {}
   size_t transmit(std::span<const engine::TxFrame> f) noexcept override { return f.size(); }

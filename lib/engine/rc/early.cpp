@@ -7,11 +7,11 @@
 
 namespace weft::engine::rc {
 
-EarlyPackets::EarlyPackets(uint32_t trailer)
+EarlyPackets::EarlyPackets(uint32_t trailer, uint16_t slots)
     : trailer_(trailer),
-      slots_(new Slot[kSlots]),
-      bytes_(new std::byte[kSlots * size_t{kSlotBytes}]) {
-  for (uint16_t i = 0; i + 1 < kSlots; ++i) slots_[i].next = static_cast<uint16_t>(i + 1);
+      slots_(new Slot[slots]),
+      bytes_(new std::byte[slots * size_t{kSlotBytes}]) {
+  for (uint16_t i = 0; i + 1 < slots; ++i) slots_[i].next = static_cast<uint16_t>(i + 1);
 }
 
 EarlyPackets::Kept EarlyPackets::keep(EarlyLine& line, Psn psn, const Frame& frame) noexcept {

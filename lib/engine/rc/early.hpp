@@ -36,8 +36,9 @@ struct EarlyLine {
 
 class EarlyPackets {
  public:
-  // `trailer`: bytes of ICRC at the end of a frame, 0 where ports carry none.
-  explicit EarlyPackets(uint32_t trailer);
+  // `trailer`: bytes of ICRC at the end of a frame, 0 where ports carry none. `slots`: packets kept
+  // at most, 1 to 65534.
+  EarlyPackets(uint32_t trailer, uint16_t slots);
 
   // no: it is too long, elsewhere, or there is no place. doubtful: another of this PSN is here,
   // with other bytes; neither is kept.
@@ -55,7 +56,6 @@ class EarlyPackets {
   void clear(EarlyLine& line) noexcept;
 
  private:
-  static constexpr uint16_t kSlots = 2048;
   static constexpr uint32_t kSlotBytes = 4096 + 64;  // the largest path MTU and its headers
   struct Slot {
     Psn psn;
