@@ -35,8 +35,8 @@ void start(State& state, const Preset& preset) {
 // False if there is nothing to compare with.
 bool measure(Hpcc& hpcc, const Preset& preset, std::span<const IntHop> hops) {
   const double rtt = preset.base_rtt_ns;
-  const Fullest most =
-      fullest(hpcc.before, hops, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
+  const Fullest most = fullest(
+      hpcc.before, hops, preset, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
         const double sent = hop.sent_bytes - before.sent_bytes;
         const double queue = std::min(hop.queue_bytes, before.queue_bytes);
         // txRate / B + queue / (B T), as one fraction; bytes x 8000 / ns is Mb/s.

@@ -64,8 +64,8 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
     return flow.before.remember(ack, hops);
   }
   const double rtt = preset.base_rtt_ns;
-  const Fullest most =
-      fullest(flow.before, hops, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
+  const Fullest most = fullest(
+      flow.before, hops, preset, [rtt](const IntHop& hop, const HopRecord& before, double tau) {
         const double bytes_per_ns = hop.rate_mbps / 8000.0;
         const double bdp = bytes_per_ns * rtt;
         const double growth = double(hop.queue_bytes) - double(before.queue_bytes);

@@ -43,9 +43,13 @@ struct Fullest {
   double tau_ns = 0;     // between that hop's two stamps
 };
 
-// The hop with the greatest measure(hop, before, tau_ns), of as many hops as were remembered.
+// The hop with the greatest measure(hop, before, tau_ns), of as many hops as were remembered. No
+// more than takes line rate to min_rate counts: a liar could say so much that the average would
+// hold it for long. //= threat:A15
 template <class Measure>
-Fullest fullest(const HopRecords& records, std::span<const IntHop> hops, Measure measure) noexcept {
+Fullest fullest(const HopRecords& records, std::span<const IntHop> hops, const Preset& preset,
+                Measure measure) noexcept {
+  const double most_full = preset.line_rate / preset.clamp(0);
   Fullest most;
   for (size_t i = 0; i < hops.size(); ++i) {
     const HopRecord& before = records.hops[i];
@@ -54,7 +58,7 @@ Fullest fullest(const HopRecords& records, std::span<const IntHop> hops, Measure
     // liar's, and says nothing.
     if (tau_ns == 0 || tau_ns > UINT32_MAX / 2 || hops[i].rate_mbps == 0) continue;
     const double tau = tau_ns;
-    const double fullness = measure(hops[i], before, tau);
+    const double fullness = std::min(measure(hops[i], before, tau), most_full);
     if (fullness > most.fullness) most = {fullness, tau};
   }
   return most;

@@ -98,7 +98,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   const bool response = packet.info->response();
   const bool asks = qp->can_request(), answers = qp->can_respond();
   if (is_cnp ? !asks && !answers : response ? !asks : !answers) return count(Count::rx_wrong_state);
-  //= roce:C-AV-97 threat:A01
+  //= roce:C-AV-97 threat:A01 threat:A11 threat:A14
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);  //= roce:C-OPS-86

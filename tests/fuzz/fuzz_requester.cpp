@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requester of RC and XRC against a malicious peer (threat:A29): random requests are posted and
-// sent, among them revocations of the queue pair's own keys, and answered by ACKs, NAKs, READ and atomic responses of any kind near the PSNs that are outstanding.
-// Never a byte written outside of a READ's buffers, never a success that no answer could have
-// given, each request completes once and in order. See engine_fixture.hpp.
+// sent, among them revocations of the queue pair's own keys, and answered by ACKs, NAKs, READ and
+// atomic responses of any kind near the PSNs that are outstanding. Never a byte written outside of
+// a READ's buffers, never a success that no answer could have given, each request completes once
+// and in order. See engine_fixture.hpp.
 #include "tests/fuzz/engine_fixture.hpp"
 
 namespace {
@@ -24,9 +25,9 @@ void revoke(Fixture& f) {
 
 void post(Fixture& f, Input& in) {
   constexpr Opcode kOpcodes[] = {
-      Opcode::send,        Opcode::send_with_imm, Opcode::send_with_invalidate,
-      Opcode::write,       Opcode::write_with_imm, Opcode::read,
-      Opcode::compare_swap, Opcode::fetch_add,    Opcode::flush,
+      Opcode::send,         Opcode::send_with_imm,   Opcode::send_with_invalidate,
+      Opcode::write,        Opcode::write_with_imm,  Opcode::read,
+      Opcode::compare_swap, Opcode::fetch_add,       Opcode::flush,
       Opcode::atomic_write, Opcode::local_invalidate};
   const auto draw = in.take<uint8_t>();
   const Opcode opcode = kOpcodes[draw < 192 ? draw % 8 : 8 + draw % 3];

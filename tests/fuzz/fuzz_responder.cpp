@@ -14,10 +14,10 @@ using fuzz::Input;
 using fuzz::require;
 
 constexpr uint8_t kRequests[] = {
-    wire::kRcSendFirst,   wire::kRcSendMiddle,   wire::kRcSendLast,   wire::kRcSendLastImm,
-    wire::kRcSendOnly,    wire::kRcSendOnlyImm,  wire::kRcWriteFirst, wire::kRcWriteMiddle,
-    wire::kRcWriteLast,   wire::kRcWriteLastImm, wire::kRcWriteOnly,  wire::kRcWriteOnlyImm,
-    wire::kRcReadRequest, wire::kRcCompareSwap,  wire::kRcFetchAdd,   wire::kRcSendLastInv,
+    wire::kRcSendFirst,   wire::kRcSendMiddle,   wire::kRcSendLast,    wire::kRcSendLastImm,
+    wire::kRcSendOnly,    wire::kRcSendOnlyImm,  wire::kRcWriteFirst,  wire::kRcWriteMiddle,
+    wire::kRcWriteLast,   wire::kRcWriteLastImm, wire::kRcWriteOnly,   wire::kRcWriteOnlyImm,
+    wire::kRcReadRequest, wire::kRcCompareSwap,  wire::kRcFetchAdd,    wire::kRcSendLastInv,
     wire::kRcSendOnlyInv, wire::kRcFlush,        wire::kRcAtomicWrite,
 };
 

@@ -20,6 +20,7 @@ SUFFIXES = (".cpp", ".hpp", ".py", ".script", ".txt")
 ID = re.compile(r"\b(C-[A-Z]+-)(\d+)(?:\.\.(\d+))?|\b(A)(\d\d)\b(?:\.\.A?(\d\d)\b)?")
 DEVIATIONS = "lib/engine/DEVIATIONS.md"
 ROW = re.compile(r"^\| *(C-[A-Z]+-\d+) *\|([^|]+)\|([^|]+)\|$")
+IS_RANGE = re.compile(r"threat:A\d\d\.\.")
 CITES = re.compile(r"\b(?:roce:C-|threat:A\d)")
 STATUS = {(True, True): "covered", (True, False): "code only", (False, True): "test only",
           (False, False): "not yet"}
@@ -53,6 +54,8 @@ def places(root, folders, known, wants_mark):
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 marked = CITES.search(line)
                 for rule in cited(line):
+                    if rule[0] == "A" and f"threat:{rule}" not in line and not IS_RANGE.search(line):
+                        continue  # A14 is an annex of IBTA too
                     if rule in known:
                         if marked or (not wants_mark and rule.startswith("C-")):
                             found.setdefault(rule, []).append(f"{name}:{number}")

@@ -132,6 +132,11 @@ class Conformance(unittest.TestCase):
             self.assertEqual(status["C-OPS-94"], "not yet")
             self.assertTrue([text for text in said if "DEVIATIONS.md:1: wants" in text], said)
 
+    def test_an_annex_of_ibta_is_no_attack(self):
+        line = "roce:C-OPS-93 as IBTA A14.5 has it, threat:A07\n"
+        status, _ = conformance({"lib/a.cpp": "//= " + line, "tests/sim/a_test.cpp": "// " + line})
+        self.assertEqual([status[attack] for attack in ("A14", "A07")], ["not yet", "covered"])
+
     def test_a_deviation_does_not_stand_for_a_required_citation(self):
         table = {"lib/engine/DEVIATIONS.md": "| C-AV-98 | no | it |\n"}
         self.assertIn("C-AV-98 is required and not yet", conformance(table)[1])

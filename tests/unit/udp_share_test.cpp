@@ -287,7 +287,7 @@ TEST_CASE("udp: two processes share one address of a veth") {
   for (const pid_t member : members) CHECK(result_of(member) == 0);
 }
 
-TEST_CASE("udp: a message on the group's socket from another user is refused") {
+TEST_CASE("udp: a message on the group's socket from another user is refused, threat:A31") {
   if (::geteuid() != 0) WEFT_SKIP("udp foreign forwards", "changing the user needs root");
   if (!has_ipv6_loopback()) WEFT_SKIP("udp foreign forwards", "this machine has no ::1");
   const auto port = open_port("::1");

@@ -55,7 +55,8 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
       break;
     }
     const uint64_t until = std::min(end, entry.end_psn());
-    // After a rewind only PSNs before the cursor are charged to the window.
+    // After a rewind only PSNs before the cursor are charged to the window. What opens it is bytes
+    // that are new, not the number of acknowledgements. //= threat:A09
     if (req.next > req.una) freed += (std::min(until, req.next) - req.una) * cost_of(qp, entry);
     req.una = until;
     if (req.una != entry.end_psn()) break;
@@ -136,7 +137,8 @@ void on_acknowledge(Engine& engine, QueuePair& qp, const wire::Packet& packet, u
   engine.count(Count::rx_naks);
   if (syndrome == wire::kNakSequence) return on_loss(engine, qp, now);  //= roce:C-NAK-37
   if (kind != wire::kSyndromeNak) return engine.count(Count::rx_bad_response);
-  fail_request(engine, qp, status_of(syndrome, is_xrc(qp.type)), syndrome);  //= roce:C-NAK-45
+  // In the window a forger's is as good as the peer's: DEVIATIONS.md. //= threat:A08 roce:C-NAK-45
+  fail_request(engine, qp, status_of(syndrome, is_xrc(qp.type)), syndrome);
 }
 
 // The payload of a response at offset `offset` of the READ at the head.

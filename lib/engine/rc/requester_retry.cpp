@@ -128,6 +128,7 @@ void wait_for_pacer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (!wake.is_never()) engine.arm_timer(qp, wake);
 }
 
+// However many come: controllers do not go below min_rate. //= threat:A14
 void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (!qp.req.pacer) return;  //= roce:C-CC-103
   qp.req.pacer->on_cnp(now);

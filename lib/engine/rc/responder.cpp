@@ -196,6 +196,7 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const
                 Instant now) noexcept {
   Responder& res = qp.res;
   const int32_t ahead = packet.psn - res.expected;
+  //= threat:A10 threat:A26 what came before is old for 2^23 PSNs, and cannot be longer
   if (ahead < 0) return on_duplicate(engine, qp, packet, now);
   if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
   const bool asked_for = res.nak_sent;
