@@ -54,7 +54,8 @@ def places(root, folders, known, wants_mark):
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 marked = CITES.search(line)
                 for rule in cited(line):
-                    if rule[0] == "A" and f"threat:{rule}" not in line and not IS_RANGE.search(line):
+                    is_range = IS_RANGE.search(line)
+                    if rule[0] == "A" and f"threat:{rule}" not in line and not is_range:
                         continue  # A14 is an annex of IBTA too
                     if rule in known:
                         if marked or (not wants_mark and rule.startswith("C-")):
