@@ -201,7 +201,7 @@ TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
   REQUIRE(e.say(e.write(first + engine::rc::kEarlyWindow, e.data)).size() == 1);
   CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
   CHECK(e.count(Count::rx_early) == 0);
-  engine::rc::EarlyPackets pool(wire::kIcrcLength);
+  engine::rc::EarlyPackets pool(wire::kIcrcLength, 2048);
   engine::rc::EarlyLine line;
   std::vector<std::byte> bytes(4096 + 64);
   engine::Frame frame{.bytes = bytes.data(), .length = 64};
@@ -220,7 +220,7 @@ TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
 
 TEST_CASE("copies are compared to their last byte, and no further") {
   const uint32_t trailer = GENERATE(0u, 4u);
-  engine::rc::EarlyPackets pool(trailer);
+  engine::rc::EarlyPackets pool(trailer, 2048);
   engine::rc::EarlyLine line;
   using Kept = engine::rc::EarlyPackets::Kept;
   for (const uint32_t payload : {0u, 4u, 64u}) {
