@@ -188,18 +188,19 @@ Result<void> write_summary(const Comparison& comparison, const std::filesystem::
     parameters[std::string(key.name)] =
         is_text ? Json(sim::flow::Parameters::text(key, value)) : Json(value);
   }
-  Json summary = {
-      {"title", comparison.scenario.title},
-      {"scenario", command.scenario.empty() ? Json(nullptr) : Json(command.scenario)},
-      {"topology", command.topology},
-      {"degraded", command.degraded.empty() ? Json(nullptr) : Json(command.degraded)},
-      {"flows", command.flows},
-      {"seed", comparison.seed},
-      {"until", command.until.empty() ? Json(nullptr) : Json(command.until)},
-      {"fidelity", comparison.parameters[sim::flow::Net::fidelity] != 0 ? "engine" : "flow"},
-      {"settings", command.settings},
-      {"parameters", parameters},
-      {"runs", Json::array()}};
+  Json summary = {{"title", comparison.scenario.title},
+                  {"scenario", command.scenario.empty() ? Json(nullptr) : Json(command.scenario)},
+                  {"topology", command.topology},
+                  {"degraded", command.degraded.empty() ? Json(nullptr) : Json(command.degraded)},
+                  {"flows", command.flows},
+                  {"seed", comparison.seed},
+                  {"until", command.until.empty() ? Json(nullptr) : Json(command.until)},
+                  {"fidelity", sim::flow::Parameters::text(
+                                   sim::flow::Parameters::keys()[size_t(sim::flow::Net::fidelity)],
+                                   comparison.parameters[sim::flow::Net::fidelity])},
+                  {"settings", command.settings},
+                  {"parameters", parameters},
+                  {"runs", Json::array()}};
   for (const Outcome& outcome : comparison.outcomes)
     summary["runs"].push_back(describe_outcome(comparison, outcome));
   std::ofstream out(path);

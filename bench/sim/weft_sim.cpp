@@ -64,8 +64,9 @@ int main(int argc, char** argv) {
   runner
       ->add_option(
           "--fidelity", fidelity,
-          "flow: light hosts; engine: hosts that run the RoCE or the SRD engine (host.fidelity)")
-      ->check(CLI::IsMember({"flow", "engine"}));
+          "flow: light hosts; engine: hosts with the RoCE engine or, if the controller sprays, the "
+          "SRD engine; srd: the SRD engine (host.fidelity)")
+      ->check(CLI::IsMember({"flow", "engine", "srd"}));
   runner->add_flag("--series", run.series, "Write series.csv too: rates and queue over time");
   runner
       ->add_option("--series-flows", run.series_flows,

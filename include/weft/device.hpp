@@ -22,6 +22,8 @@
 //
 // Congestion control of `srd`, one controller per peer over all paths to it: cc=nscc (default where
 // the port can drop), rccc (only what the receiver grants), nscc+rccc, swift, dcqcn-nic and others;
+// hpcc is hpcc-pint there: it lives on one byte that switches write into SRD packets
+// (lib/wire/SRD.md), and where none does heeds its own queue and counts acks_without_telemetry;
 // cc=halved halves a window at a loss, cc=none keeps it. cc_line_mbps (100000), cc_rtt_us (50) and
 // cc.PARAMETER as above. paths=N: UDP source ports to spread over (64, on memory 1); path_policy=
 // single, oblivious, bitmap, reps, mixed or plb chooses among them; path_counters=1 counts packets

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HPCC over PINT (SIGCOMM'20, section 4.3 and 6.1): each switch averages its own utilisation, and a
 // packet carries one byte, the code of the largest on its way. The sender decodes it and reacts as
-// hpcc does, without an average of its own.
+// hpcc does, without an average of its own. The form of HPCC for sprayed packets too, where two
+// acknowledgements seldom speak of the same path.
 #include "lib/congestion/digest.hpp"
 #include "lib/congestion/hpcc_reaction.hpp"
 #include "lib/congestion/kinds.hpp"
@@ -30,6 +31,18 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   state.decision.rate = react(reference, preset, decode_digest(ack.digest), ack);
 }
 
+// What a switch cut or dropped tells no digest, but found a queue that was full: as if one round
+// trip's worth waited before a busy link. HPCC itself assumes a network that loses nothing.
+void on_loss(State& state, const Preset& preset, const Loss& loss) {
+  constexpr double kFull = 2;
+  HpccReference& reference = own<HpccReference>(state);
+  if (loss.reason == Loss::Reason::timeout) return;  // as likely a path that is dead
+  Ack ack;
+  ack.acked = loss.acked;
+  ack.sent = loss.sent;
+  state.decision.rate = react(reference, preset, kFull, ack);
+}
+
 }  // namespace
 
 const Kind kHpccPint = {.name = "hpcc-pint",
@@ -39,6 +52,7 @@ const Kind kHpccPint = {.name = "hpcc-pint",
                         .moves_pending = true,
                         .parameters = kParameters,
                         .start = start,
-                        .on_ack = on_ack};
+                        .on_ack = on_ack,
+                        .on_loss = on_loss};
 
 }  // namespace weft::congestion

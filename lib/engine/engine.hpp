@@ -152,7 +152,7 @@ class Engine final : public Machine {
   void remove_from_lists(QueuePair& qp) noexcept;
 
   EngineConfig config_;
-  std::optional<rc::HostQueue> host_queue_;
+  std::optional<HostQueue> host_queue_;
   base::TimerWheel wheel_;
   QpTable qps_;
   ud::Groups groups_;

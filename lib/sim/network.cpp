@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/wire/int_block.hpp"
+#include "lib/wire/srd_headers.hpp"
 
 namespace weft::sim {
 
@@ -70,6 +71,8 @@ void Link::stamp(Packet& packet) noexcept {
         static_cast<double>(options_.digest_rtt.ps) / 1000);
     digest = congestion::encode_digest(u, 0.5);
   }
+  if (packet.path.destination_port == wire::kSrdUdpPort)
+    wire::raise_srd_digest(packet.bytes, packet.length, digest);
   if (packet.path.destination_port == wire::kIntUdpPort)
     wire::stamp_int(packet.bytes, packet.length, options_.stamp,
                     {rate, time_ns, sent_bytes_, queue}, digest);

@@ -168,6 +168,8 @@ void Switch::stamp(Packet& frame, const fabric::Packet& packet) {
       const double rtt_ns = static_cast<double>(options_.digest_rtt.ps) / 1000;
       digest = congestion::encode_digest(meters_[packet.ingress / 2].pass(hop, rtt_ns), draw);
     }
+    if (frame.path.destination_port == wire::kSrdUdpPort)
+      wire::raise_srd_digest(frame.bytes, frame.length, digest);
     if (frame.path.destination_port != wire::kIntUdpPort) continue;
     wire::stamp_int(
         frame.bytes, frame.length, options_.number,

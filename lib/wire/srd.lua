@@ -33,6 +33,7 @@ local f = {
   ordered_flag = ProtoField.bool("srd.flags.ordered", "Ordered", 8, nil, 0x01),
   protected = ProtoField.bool("srd.flags.protected", "Protected", 8, nil, 0x04),
   path = ProtoField.uint8("srd.path", "Path"),
+  digest = ProtoField.uint8("srd.digest", "Digest of the fullest hop"),
   destination = ProtoField.uint24("srd.destination", "Destination", base.HEX),
   epoch = ProtoField.uint32("srd.epoch", "Epoch"),
   incarnation = ProtoField.uint32("srd.incarnation", "Incarnation of the receiver"),
@@ -56,6 +57,7 @@ local f = {
   value = ProtoField.uint64("srd.value", "Value before", base.HEX),
   payload = ProtoField.bytes("srd.payload", "Payload"),
   trailer = ProtoField.uint32("srd.trailer", "Trailer (ICRC)", base.HEX),
+  echoed_digest = ProtoField.uint8("srd.ack.digest", "Digest of the echoed packet"),
   echo = ProtoField.uint32("srd.ack.echo", "Echoed sequence, low half"),
   received = ProtoField.uint64("srd.ack.received", "Payload bytes executed"),
   delay = ProtoField.uint32("srd.ack.delay", "Delay in ns"),
@@ -119,6 +121,7 @@ local function base_header(buffer, tree, opcode)
     flags:add(flag, buffer(2, 1))
   end
   tree:add(f.path, buffer(3, 1))
+  if opcode <= 11 then tree:add(f.digest, buffer(4, 1)) end
   tree:add(f.destination, buffer(5, 3))
   tree:add(f.epoch, buffer(8, 4))
   tree:add(f.incarnation, buffer(12, 4))
@@ -126,6 +129,8 @@ local function base_header(buffer, tree, opcode)
   tree:add(f.sequence, buffer(18, 6))
   if gives_reason[opcode] then
     tree:add(f.reason, buffer(24, 1))
+  elseif opcode == 16 then
+    tree:add(f.echoed_digest, buffer(24, 1))
   elseif opcode == 8 then
     tree:add(f.element, buffer(24, 1))
   else

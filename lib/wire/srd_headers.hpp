@@ -77,7 +77,7 @@ struct SrdBase {
   uint8_t version_pad = kSrdVersion << 4;  // version:4 pad:2 reserved:2
   uint8_t flags = 0;
   uint8_t path = 0;
-  uint8_t masked = 0;      // not covered by the trailer; zero
+  uint8_t digest = 0;      // written by switches, see raise_srd_digest; not covered by the trailer
   base::Be24 dest = 0u;    // queue pair, or endpoint (low 16 bits zero)
   base::Be32 epoch;        // of the stream
   base::Be32 incarnation;  // of the stream's receiver, 0 = not known yet
@@ -171,6 +171,16 @@ static_assert(kSrdLargestHeader == 68);
 
 constexpr bool is_sequenced(SrdOpcode opcode) {
   return opcode >= SrdOpcode::send && opcode <= SrdOpcode::abort;
+}
+
+// What a switch does to an SRD packet that leaves it: the packet keeps the largest digest on its
+// way (PINT's code of a port's utilisation, 1 to 255). Only sequenced packets carry one, and
+// nothing else of them changes.
+inline void raise_srd_digest(std::byte* bytes, uint32_t length, uint8_t digest) noexcept {
+  if (length < sizeof(SrdBase)) return;
+  SrdBase& base = *reinterpret_cast<SrdBase*>(bytes);
+  if (base.version() != kSrdVersion || !is_sequenced(static_cast<SrdOpcode>(base.opcode))) return;
+  if (digest > base.digest) base.digest = digest;
 }
 constexpr bool has_remote(SrdOpcode opcode) {
   return opcode == SrdOpcode::write || opcode == SrdOpcode::read_request ||

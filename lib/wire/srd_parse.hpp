@@ -17,6 +17,7 @@ struct SrdPacket {
   uint8_t flags = 0;
   uint8_t path = 0;
   uint8_t detail = 0;
+  uint8_t digest = 0;  // what switches left
   uint16_t path_sequence = 0;
   QpNum dest, source;
   uint32_t epoch = 0;
@@ -91,6 +92,7 @@ inline void srd_take_base(const SrdBase& base, SrdPacket& out) {
   out.flags = base.flags;
   out.path = base.path;
   out.detail = base.detail;
+  out.digest = base.digest;
   out.path_sequence = base.path_sequence;
   out.dest = QpNum{base.dest};
   out.source = QpNum{base.source};

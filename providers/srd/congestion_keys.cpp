@@ -12,11 +12,11 @@ constexpr uint32_t kWireBytes = 122;  // of a packet besides its payload, as in 
 
 Result<void> examine(std::string_view name, const congestion::Kind& kind) {
   using congestion::Signal;
-  if (kind.signal == Signal::telemetry || kind.signal == Signal::digest)
+  if (kind.signal == Signal::telemetry && name != "hpcc")
     return Error{Code::not_supported,
                  "cc=" + std::string(name) +
-                     " needs telemetry, which SRD packets do not carry; try nscc, rccc, "
-                     "nscc+rccc, mswift or dcqcn-nic"};
+                     " needs a record of every hop, for which SRD packets have no room; try hpcc "
+                     "(in its digest form), nscc, rccc, nscc+rccc, mswift or dcqcn-nic"};
   return {};
 }
 
@@ -28,6 +28,8 @@ Result<void> CongestionKeys::apply(engine::srd::Config& config, const engine::Ca
                                    uint32_t links) {
   keys_.bundle(links);
   if (keys_.name().empty()) keys_.choose(port.lossless ? "none" : "nscc");
+  // Of many paths only the digest of each fits into a packet.
+  if (keys_.name() == "hpcc") keys_.choose("hpcc-pint");
   config.halves = keys_.name() == "halved";
   std::vector<congestion::Setting> settings;
   if (keys_.name().starts_with("nscc"))

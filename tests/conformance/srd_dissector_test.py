@@ -60,9 +60,9 @@ def raw_capture(file, payloads):
             out.write(struct.pack("<IIII", 0, 0, len(ip + udp), len(ip + udp)) + ip + udp)
 
 
-def packet(opcode, rest=b"", version=1, flags=0):
-    base = struct.pack(">BBBB", opcode, version << 4, flags, 3) + bytes((0, 1, 0, 2))
-    base += struct.pack(">IIH", 77, 88, 5) + (9).to_bytes(6, "big") + bytes((0, 2, 0, 1))
+def packet(opcode, rest=b"", version=1, flags=0, digest=0, detail=0):
+    base = struct.pack(">BBBB", opcode, version << 4, flags, 3) + bytes((digest, 1, 0, 2))
+    base += struct.pack(">IIH", 77, 88, 5) + (9).to_bytes(6, "big") + bytes((detail, 2, 0, 1))
     return base + rest + bytes(4)
 
 
@@ -106,8 +106,9 @@ class Dissector(unittest.TestCase):
         ack = struct.pack(">I", 7) + (1 << 33).to_bytes(6, "big")
         ack += struct.pack(">IHBBHI", 1234, 2, 1, 2, 3, 500) + struct.pack(">QQ", 5, 6)
         raw_capture(self.file, [
-            packet(WRITE, write + struct.pack(">QI", 99, 44) + b"datadata", flags=0x1A),
-            packet(ACKNOWLEDGE, ack),
+            packet(WRITE, write + struct.pack(">QI", 99, 44) + b"datadata", flags=0x1A,
+                   digest=140),
+            packet(ACKNOWLEDGE, ack, detail=141),
             packet(REFUSAL, struct.pack(">I", 3)),
         ])
         first, second, third = decode(
@@ -116,6 +117,8 @@ class Dissector(unittest.TestCase):
             "srd.message.offset", "srd.address", "srd.rkey", "srd.immediate", "srd.payload",
             "srd.ack.echo", "srd.ack.received", "srd.ack.delay", "srd.ack.duplicates",
             "srd.ack.marks", "srd.ack.granted", "srd.ack.bitmap", "srd.wish", "srd.malformed")
+        digests = decode(self.file, "srd.digest", "srd.ack.digest")
+        self.assertEqual(digests, [["140", ""], ["", "141"], ["", ""]])
         base = ["77", "88", "3", "5", "9", "0x010002", "0x020001"]
         self.assertEqual(first[:14], base + [str(0xABC), "4096", "1024", "0x0000010000000000",
                                              "0x0000feed", "0x0000000000000063",

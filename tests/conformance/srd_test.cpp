@@ -14,8 +14,7 @@ using namespace weft::test;
 
 namespace {
 
-void every_operation(Wire wire) {
-  Two t(wire);
+void perform_all(Two& t) {
   for (const size_t size : {0, 1, 8, 100, 4096, 5000, 300'000}) {
     INFO(size);
     fill(t.a.memory.bytes(0, size), size + 1);
@@ -58,7 +57,47 @@ void every_operation(Wire wire) {
   for (int i = 0; i < 3; ++i) REQUIRE(t.finish(sum).status == Status::success);
   for (size_t i = 0; i < 5000; ++i) REQUIRE(t.b.memory.word(8 * i) == 3 * i);
 }
+void every_operation(Wire wire) {
+  Two t(wire);
+  perform_all(t);
+}
 WEFT_ON_SRD_WIRES(every_operation, "SRD: every operation, every size")
+
+TEST_CASE("SRD over shm: SENDs, WRITEs and answers to READs go by reference where the port can") {
+  Two t("srd+shm:srd_reference,shm.by_reference=1");
+  if (!t.a.side.device.attributes().by_reference) WEFT_SKIP("by reference", "pulls are forbidden");
+  constexpr size_t kSize = 300'000;
+  fill(t.a.memory.bytes(0, kSize), 5);
+  const Sge out = t.a.memory.sge(0, kSize), in = t.a.memory.sge(500'000, kSize);
+  const auto pulled = [](const Node& node) { return node.side.counter("rx_by_reference"); };
+  // Before the sides of a link have answered each other, payload is copied.
+  const Sge word = t.a.memory.sge(0, 8);
+  REQUIRE(t.finish(t.request(Opcode::write, 1, {&word, 1}, 0)).status == Status::success);
+  t.b.expect(1, 0, kSize);
+  REQUIRE(t.finish(t.request(Opcode::send, 2, {&out, 1}, 0)).status == Status::success);
+  CHECK(t.wait(t.b).byte_count == kSize);
+  CHECK(equal(t.a.memory.bytes(0, kSize), t.b.memory.bytes(0, kSize)));
+  const uint64_t sent = pulled(t.b);
+  CHECK(sent > 0);
+  REQUIRE(t.finish(t.request(Opcode::write, 3, {&out, 1}, 400'000)).status == Status::success);
+  CHECK(equal(t.a.memory.bytes(0, kSize), t.b.memory.bytes(400'000, kSize)));
+  CHECK(pulled(t.b) > sent);
+  CHECK(pulled(t.a) == 0);
+  REQUIRE(t.finish(t.request(Opcode::read, 4, {&in, 1}, 400'000)).status == Status::success);
+  CHECK(equal(t.a.memory.bytes(0, kSize), t.a.memory.bytes(500'000, kSize)));
+  CHECK(pulled(t.a) > 0);
+  for (const Node* node : {&t.a, &t.b}) CHECK(node->side.counter("rx_pull_failed") == 0);
+}
+
+void under_hpcc(Wire wire) {
+  Two t(device_string(wire) + ",cc=hpcc");
+  perform_all(t);
+  // No switch writes digests here: it has its own queue, and says so.
+  CHECK(t.a.side.counter("acks_without_telemetry") > 0);
+  CHECK(t.b.side.counter("rx_bad_payload") == 0);
+}
+WEFT_ON_WIRE(under_hpcc, "SRD: every operation under hpcc", srd_udp)
+WEFT_ON_WIRE(under_hpcc, "SRD: every operation under hpcc", srd_shm)
 
 void one_to_many(Wire wire) {
   const std::string spec = device_string(wire);

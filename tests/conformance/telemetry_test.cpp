@@ -93,6 +93,19 @@ TEST_CASE("the port leaves room for the block in its MTU") {
   CHECK(e.device.attributes().active_mtu == 4096);
 }
 
+TEST_CASE("srd takes hpcc in its digest form, and says when no switch writes one") {
+  const auto open = [](const char* name) {
+    return Device::open(std::string("srd+udp:lo,cc=") + name);
+  };
+  for (const char* const name : {"hpcc", "hpcc-pint"}) CHECK(open(name));
+  for (const char* const name : {"powertcp", "hpcc+win"}) {
+    const Result<Device> no = open(name);
+    REQUIRE_FALSE(no);
+    CHECK(no.error().code == Code::not_supported);
+    CHECK(no.error().message.find("try hpcc ") != std::string::npos);
+  }
+}
+
 TEST_CASE("telemetry=0 leaves a controller with its own queue, on every port") {
   const char* const spec =
       GENERATE("roce+udp:lo,cc=hpcc,telemetry=0", "roce+udp:lo,telemetry=0,cc=hpcc-pint",

@@ -32,9 +32,9 @@ inline SrdOptions controlled(const std::string& controller, SrdOptions o = {}) {
 using SrdStations = std::vector<std::unique_ptr<SrdStation>>;
 
 // A switch between the stations: number 0 on port 0, and so on, then their second addresses. Cables
-// take 2 us each way.
+// take 2 us each way. `digests`: it writes them.
 inline std::unique_ptr<sim::SwitchNode> star_of(sim::Network& network, SrdStations& stations,
-                                                uint64_t buffer) {
+                                                uint64_t buffer, bool digests = false) {
   std::vector<sim::Host*> hosts;
   for (uint32_t rail = 0; rail < stations[0]->rails(); ++rail)
     for (auto& station : stations) hosts.push_back(&station->host(rail));
@@ -46,7 +46,8 @@ inline std::unique_ptr<sim::SwitchNode> star_of(sim::Network& network, SrdStatio
   o.kmin_us = 2;
   o.kmax_us = 8;
   o.pmax = 1;
-  o.telemetry = false;
+  o.telemetry = digests;
+  if (digests) o.digest_rtt = kStarRtt;
   Result<std::unique_ptr<sim::Switch>> made = sim::Switch::make(o, network.pool(), network.now());
   WEFT_CHECK(made);
   auto node = std::make_unique<sim::SwitchNode>(network, std::move(*made), hosts);
@@ -59,10 +60,10 @@ inline std::unique_ptr<sim::SwitchNode> star_of(sim::Network& network, SrdStatio
 }
 
 struct SrdStar {
-  explicit SrdStar(const SrdOptions& options, uint64_t buffer = 32u << 20) {
+  explicit SrdStar(const SrdOptions& options, uint64_t buffer = 32u << 20, bool digests = false) {
     for (uint32_t i = 0; i < options.stations; ++i)
       stations.push_back(std::make_unique<SrdStation>(network, i, options));
-    node = star_of(network, stations, buffer);
+    node = star_of(network, stations, buffer, digests);
   }
   SrdStation& operator[](size_t i) { return *stations[i]; }
   bool run_until(const std::function<bool()>& done, Duration limit) {

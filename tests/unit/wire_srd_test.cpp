@@ -63,6 +63,25 @@ SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPack
 
 }  // namespace
 
+TEST_CASE("switches raise the digest of sequenced packets, and touch nothing else") {
+  for (uint32_t opcode = 0; opcode < 256; ++opcode) {
+    SrdPacket p = sample(static_cast<SrdOpcode>(opcode), 0);
+    std::vector<std::byte> bytes = bytes_of(p, 0);
+    const std::vector<std::byte> before = bytes;
+    const auto length = static_cast<uint32_t>(bytes.size());
+    for (const uint8_t digest : {7, 200, 9}) raise_srd_digest(bytes.data(), length, digest);
+    const bool sequenced = opcode >= 1 && opcode <= 11;
+    CHECK(bytes[4] == std::byte{sequenced ? uint8_t{200} : uint8_t{0}});
+    bytes[4] = before[4];
+    CHECK(bytes == before);
+    if (!sequenced) continue;
+    raise_srd_digest(bytes.data(), sizeof(SrdBase) - 1, 50);  // too short to be one
+    bytes[1] = std::byte{2 << 4};                             // of another version
+    raise_srd_digest(bytes.data(), length, 50);
+    CHECK(bytes[4] == std::byte{0});
+  }
+}
+
 TEST_CASE("an SRD packet is parsed as it was emitted") {
   for (uint8_t opcode = 1; opcode <= 18; ++opcode) {
     for (uint32_t flags = 0; flags < 256; ++flags) {

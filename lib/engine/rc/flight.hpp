@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "lib/engine/rc/host_queue.hpp"
+#include "lib/engine/host_queue.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 

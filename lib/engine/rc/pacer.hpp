@@ -17,8 +17,8 @@
 #include <optional>
 
 #include "lib/congestion/controller.hpp"
+#include "lib/engine/host_queue.hpp"
 #include "lib/engine/rc/flight.hpp"
-#include "lib/engine/rc/host_queue.hpp"
 #include "lib/wire/int_block.hpp"
 #include "weft/units.hpp"
 

@@ -38,7 +38,8 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
   if (tx.incarnation != p.incarnation) return count(Count::rx_other_incarnation);
   tx.confirmed = true;
   tx.anew = false;
-  Flow::Echo echo{.now = arrival.now, .rtt = measure(peer, arrival), .path = p.path};
+  Flow::Echo echo{
+      .now = arrival.now, .rtt = measure(peer, arrival), .path = p.path, .digest = p.detail};
   // One that was overtaken counts less than is known already.
   if (const auto more = static_cast<int16_t>(p.ack->marks - tx.marks); more > 0) {
     echo.marked = static_cast<uint16_t>(more);
@@ -67,7 +68,7 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
     tx.flight->flow.on_credit(p.ack->granted - tx.granted, arrival.now);
     tx.granted = p.ack->granted;
   }
-  tx.flight->flow.on_acknowledgement(echo);
+  if (!tx.flight->flow.on_acknowledgement(echo)) count(Count::acks_without_telemetry);
   find_losses(peer, arrival.now);
   if (tx.una == tx.next) {
     if (tx.awaiting != 0) expect_answer(peer, arrival.now);

@@ -11,6 +11,12 @@ namespace weft::engine::srd {
 namespace {
 constexpr size_t kMostReplies = 256;
 constexpr uint32_t kBlockBits = 16;
+
+std::optional<HostQueue> queue_of(const Config& config) {
+  if (!config.congestion || config.congestion->kind->signal != congestion::Signal::digest)
+    return std::nullopt;
+  return HostQueue(config.congestion->line_rate, config.congestion->base_rtt_ns);
+}
 }  // namespace
 
 Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
@@ -21,7 +27,9 @@ Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
       number_order_(0xFFFF, random),
       peer_table_(64),
       messages_(random.next32()),
+      own_queue_(queue_of(config_)),
       flow_rules_{.preset = config_.congestion ? &*config_.congestion : nullptr,
+                  .own_queue = own_queue_ ? &*own_queue_ : nullptr,
                   .halves = !config_.congestion && config_.halves,
                   .absorbed = capabilities_.in_flight_limit,
                   .packet_overhead = capabilities_.packet_overhead,

@@ -325,6 +325,7 @@ class Engine final : public Machine {
   uint32_t ordered_streams_ = 0;  // that are received
   FlightPool flights_;
   uint32_t flights_out_ = 0;
+  std::optional<HostQueue> own_queue_;  // if the controller lives on digests
   const FlowRules flow_rules_;
   congestion::CreditPacer pacer_;
   std::vector<uint32_t> credited_;       // peers by their numbers there

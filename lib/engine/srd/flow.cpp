@@ -23,6 +23,7 @@ constexpr int kMostDeadlines = 1000;                     // made up for after a 
 void Flow::start(const FlowRules& rules) {
   *this = Flow{};
   preset_ = rules.preset;
+  own_queue_ = rules.own_queue;
   halves_ = rules.halves;
   packet_overhead_ = rules.packet_overhead;
   mtu_ = rules.mtu;
@@ -60,6 +61,8 @@ void Flow::on_sent(uint32_t payload, Instant now) noexcept {
   in_flight_ += bytes;
   allowed_one_ = false;
   if (preset_ == nullptr) return;
+  if (own_queue_ != nullptr)
+    own_digest_ = own_queue_->pass(now, static_cast<uint32_t>(bytes)).digest;
   if (paced()) {
     const double ps = static_cast<double>(bytes) * 8e12 / controller_.rate();
     next_ = std::max(next_, now - kQuantum) + Duration{static_cast<int64_t>(ps)};
@@ -94,9 +97,10 @@ void Flow::on_lost(uint32_t payload, congestion::Loss loss) noexcept {
   forget(payload);
 }
 
-void Flow::on_acknowledgement(const Echo& echo) noexcept {
+bool Flow::on_acknowledgement(const Echo& echo) noexcept {
   const uint32_t newly = std::exchange(newly_acked_, 0);
-  if (preset_ == nullptr) return;
+  if (preset_ == nullptr) return true;
+  const bool blind = own_queue_ != nullptr && echo.digest == 0;
   congestion::Ack ack;
   ack.now = echo.now;
   ack.rtt = echo.rtt;
@@ -107,10 +111,12 @@ void Flow::on_acknowledgement(const Echo& echo) noexcept {
   ack.packet_bytes = mtu_;
   ack.marked = echo.marked;
   ack.path = echo.path;
+  ack.digest = blind ? own_digest_ : echo.digest;
   controller_.on_ack(*preset_, ack);
-  if (echo.marked == 0 || echo.now < cut_after_) return;
+  if (echo.marked == 0 || echo.now < cut_after_) return !blind;
   cut_after_ = echo.now + kMarkPeriod;
   controller_.on_cnp(*preset_, echo.now);
+  return !blind;
 }
 
 void Flow::on_credit(uint32_t units, Instant now) noexcept {

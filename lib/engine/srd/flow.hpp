@@ -5,6 +5,7 @@
 #pragma once
 
 #include "lib/congestion/controller.hpp"
+#include "lib/engine/host_queue.hpp"
 #include "lib/engine/window.hpp"
 
 namespace weft::engine::srd {
@@ -12,9 +13,10 @@ namespace weft::engine::srd {
 // What all flows of a device have in common.
 struct FlowRules {
   const congestion::Preset* preset = nullptr;  // null: no controller. Outlives the flows
-  bool halves = false;           // the port's window halves at a loss; for where no controller is
-  uint64_t absorbed = 0;         // by a peer's buffer, in bytes
-  uint32_t packet_overhead = 0;  // what a packet takes of that besides its payload
+  HostQueue* own_queue = nullptr;  // of a controller that lives on digests; outlives the flows
+  bool halves = false;             // the port's window halves at a loss; for where no controller is
+  uint64_t absorbed = 0;           // by a peer's buffer, in bytes
+  uint32_t packet_overhead = 0;    // what a packet takes of that besides its payload
   uint32_t mtu = 4096;
 };
 
@@ -42,9 +44,11 @@ class Flow {
     Duration rtt;  // 0: unknown
     uint32_t marked = 0;
     uint16_t path = 0;
+    uint8_t digest = 0;  // 0: no switch on the way writes one
   };
-  // Behind the on_arrived() of all that one acknowledgement brought.
-  void on_acknowledgement(const Echo& echo) noexcept;
+  // Behind the on_arrived() of all that one acknowledgement brought. False: the controller wants a
+  // digest and there was none; it gets that of our own queue.
+  bool on_acknowledgement(const Echo& echo) noexcept;
   void on_credit(uint32_t units, Instant now) noexcept;
   // Nothing is on the way, and no credit comes: the next packet may ask for it.
   void allow_one() noexcept { allowed_one_ = true; }
@@ -64,6 +68,7 @@ class Flow {
   bool paced() const noexcept { return preset_ != nullptr && !preset_->kind->sprayed; }
 
   const congestion::Preset* preset_ = nullptr;
+  HostQueue* own_queue_ = nullptr;
   bool halves_ = false;
   uint32_t packet_overhead_ = 0;
   uint32_t mtu_ = 0;
@@ -73,8 +78,9 @@ class Flow {
   uint64_t in_flight_ = 0;
   uint32_t newly_acked_ = 0;
   bool allowed_one_ = false;
-  Instant next_;       // when the next packet may leave
-  Instant cut_after_;  // marks before then say nothing new
+  uint8_t own_digest_ = 0;  // of our own queue, as the newest packet found it
+  Instant next_;            // when the next packet may leave
+  Instant cut_after_;       // marks before then say nothing new
 };
 
 }  // namespace weft::engine::srd

@@ -76,6 +76,7 @@ struct Receiver {
   // The packet that the next acknowledgement echoes.
   bool ack_pending = false;
   bool ecn = false;
+  uint8_t digest = 0;
   uint8_t path = 0;
   Way way;
   uint16_t path_sequence = 0;

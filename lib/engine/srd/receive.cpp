@@ -100,6 +100,7 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
   rx.ack_pending = true;
   rx.ecn = arrival.frame.ecn == 3;
   if (rx.ecn) ++rx.marks;
+  rx.digest = p.digest;
   rx.path = p.path;
   rx.way = arrival.way;
   rx.path_sequence = p.path_sequence;

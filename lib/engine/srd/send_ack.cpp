@@ -40,6 +40,7 @@ void Engine::send_ack(Peer& peer, Instant now) noexcept {
   p.opcode = wire::SrdOpcode::acknowledge;
   p.path = rx.path;
   p.path_sequence = rx.path_sequence;
+  p.detail = rx.digest;
   p.epoch = rx.epoch;
   p.incarnation = peer.incarnation;
   p.sequence = rx.window.next();

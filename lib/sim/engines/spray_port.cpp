@@ -25,7 +25,11 @@ uint32_t SprayWiring::pair_of(uint32_t src, uint32_t dst) {
 }
 
 SprayPort::SprayPort(SprayWiring& wiring, uint32_t node, uint32_t number)
-    : NicPort(node), wiring_(wiring), node_(node), number_(number) {
+    : NicPort(node),
+      wiring_(wiring),
+      node_(node),
+      number_(number),
+      digests_(wiring.scheme.fabric.telemetry.mode == fabric::Telemetry::digest) {
   capabilities_.max_mtu = capabilities_.active_mtu = wiring.scheme.payload;
 }
 
@@ -82,6 +86,9 @@ size_t SprayPort::receive(std::span<engine::Frame> frames) noexcept {
     } else if (stored.payload != 0) {
       frame.remote = &nowhere_;
       frame.remote_length = stored.payload;
+      if (digests_)
+        wire::raise_srd_digest(stored.bytes.data(), stored.length,
+                               static_cast<uint8_t>(packet.stamp));
     }
   }
   arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<ptrdiff_t>(n));

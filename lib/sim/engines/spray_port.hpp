@@ -61,6 +61,7 @@ class SprayPort final : public NicPort {
   SprayWiring& wiring_;
   const uint32_t node_;
   const uint32_t number_;
+  const bool digests_;                   // switches write them
   std::vector<fabric::Packet> arrived_;  // not fetched yet
 };
 

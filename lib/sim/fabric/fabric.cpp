@@ -243,7 +243,8 @@ uint32_t Fabric::digest(Port& port, const Packet& packet) {
   const congestion::IntHop hop{port.mbps, static_cast<uint32_t>(wheel_.now() / 1000),
                                static_cast<uint32_t>(port.sent_bytes),
                                port.queue_bytes + port.control_bytes};
-  if (packet.tag.event != Event::data) return port.digest.skip(hop), packet.stamp;
+  if (packet.tag.event != Event::data || packet.tag.control)
+    return port.digest.skip(hop), packet.stamp;
   const double utilisation = port.digest.pass(hop, settings_.telemetry.base_rtt_ns);
   const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
   return std::max<uint32_t>(packet.stamp, congestion::encode_digest(utilisation, draw));

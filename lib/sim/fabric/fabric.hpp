@@ -189,6 +189,9 @@ class Fabric {
   void depart(Port& out, Packet& packet);
   void serve(uint32_t number);
   void stamp(Port& port, const Packet& packet);
+  bool digests(const Port& port) const noexcept {
+    return settings_.telemetry.mode == Telemetry::digest && !port.at_host;
+  }
   uint32_t digest(Port& port, const Packet& packet);
   void schedule(uint32_t number, Port& port);
   void drop(const Packet& packet);
@@ -203,7 +206,7 @@ class Fabric {
   bool cut(Port& out, Packet& packet);
   void end_service(uint32_t number);
   void begin_service(uint32_t number, Port& port);
-  void launch(const Port& port, const Packet& packet, int64_t left_at);
+  void launch(const Port& port, const Packet& packet, int64_t left_at, uint32_t stamp);
 
   void forward_classed(Packet& packet);
   void serve_classed(uint32_t number);

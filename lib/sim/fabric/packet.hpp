@@ -107,6 +107,7 @@ class Fifo {
     ++size_;
     return tail_->packets[end_++];
   }
+  Packet& front() noexcept { return head_->packets[begin_]; }
   const Packet& front() const noexcept { return head_->packets[begin_]; }
   Packet& back() noexcept { return tail_->packets[end_ - 1]; }
   // Not when empty.

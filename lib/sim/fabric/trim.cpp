@@ -15,14 +15,15 @@ namespace weft::sim::fabric {
 
 void Fabric::spray(uint32_t number, const Packet& packet) {
   Port& port = ports_[number];
+  const uint32_t stamp = digests(port) ? digest(port, packet) : packet.stamp;
   port.free_at = wheel_.now() + port.time_of[packet.bytes];
   port.serving_bytes = packet.tag.control ? 0 : packet.bytes;
   port.sent_bytes += packet.bytes;
-  launch(port, packet, port.free_at);
+  launch(port, packet, port.free_at, stamp);
 }
 
 // Puts a packet on its way that has left the port at `left_at`.
-void Fabric::launch(const Port& port, const Packet& packet, int64_t left_at) {
+void Fabric::launch(const Port& port, const Packet& packet, int64_t left_at, uint32_t stamp) {
   if (port.faulty && lost(port, packet)) return;
   const int64_t at = left_at + port.delay;
   const uint32_t target = port.to_host ? port.to : spray_.routes.next(port.to, packet);
@@ -34,7 +35,7 @@ void Fabric::launch(const Port& port, const Packet& packet, int64_t left_at) {
   sent.entropy = packet.entropy;
   sent.flow = packet.flow;
   sent.number = packet.number;
-  sent.stamp = packet.stamp;
+  sent.stamp = stamp;
   sent.bytes = packet.bytes;
   sent.tag = packet.tag;
   sent.tag.at_host = port.to_host;
@@ -92,11 +93,11 @@ void Fabric::end_service(uint32_t number) {
   if (port.serving == Port::Serving::data) {
     Packet packet = port.data.pop(pool_);
     if (settings_.marks_last_hop || !port.to_host) mark(port, packet);
-    launch(port, packet, now);
+    launch(port, packet, now, packet.stamp);
   } else if (port.serving == Port::Serving::control) {
     const Packet packet = port.control.pop(pool_);
     port.control_bytes -= packet.bytes;
-    launch(port, packet, now);
+    launch(port, packet, now, packet.stamp);
   }
   begin_service(number, port);
 }
@@ -108,12 +109,13 @@ void Fabric::begin_service(uint32_t number, Port& port) {
                                        : Serving::nothing;
   port.serving_bytes = 0;
   if (port.serving == Serving::nothing) return;
-  const uint32_t bytes =
-      port.serving == Serving::control ? port.control.front().bytes : port.data.front().bytes;
+  Packet& packet = port.serving == Serving::control ? port.control.front() : port.data.front();
+  const uint32_t bytes = packet.bytes;
   if (port.serving == Serving::data) {
     port.queue_bytes -= bytes;
     port.serving_bytes = bytes;
   }
+  if (digests(port)) packet.stamp = digest(port, packet);
   port.free_at = wheel_.now() + port.time_of[bytes];
   port.sent_bytes += bytes;
   schedule(number, port);

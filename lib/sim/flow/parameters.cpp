@@ -13,7 +13,7 @@
 namespace weft::sim::flow {
 namespace {
 
-constexpr std::string_view kFidelities[] = {"flow", "engine"};
+constexpr std::string_view kFidelities[] = {"flow", "engine", "srd"};
 constexpr std::string_view kClassWhat =
     "of this data class of flows; 0: strictly before classes of higher number and of any weight";
 
@@ -41,8 +41,9 @@ constexpr Key kKeys[] = {
      "dctcp and dcqcn with a window",
      true, 0, 3},
     {"host.fidelity", "", 0,
-     "hosts are light senders and receivers (flow), or run the RoCE or SRD engine (engine)", false,
-     0, 1, kFidelities},
+     "hosts are light senders and receivers (flow), run the RoCE engine or, if the controller "
+     "sprays, the SRD engine (engine), or the SRD engine whatever the controller (srd)",
+     false, 0, 2, kFidelities},
     {"net.floor_ns", "0 or 1", kAuto,
      "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact; auto: "
      "1, sprayed 0",

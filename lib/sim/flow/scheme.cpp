@@ -13,24 +13,26 @@ namespace {
 using congestion::Signal;
 
 // What "auto" is: one thing for controllers of one path, another for those that spray.
-double value(const Parameters& parameters, const congestion::Kind& kind, Net key, double usual,
+double value(const Parameters& parameters, const Scheme& scheme, Net key, double usual,
              double sprayed) {
   if (!parameters.is_auto(key)) return parameters[key];
-  return kind.sprayed ? sprayed : usual;
+  return scheme.sprayed() ? sprayed : usual;
 }
 
 // Acknowledgements in class 0 (strictly first, never paused) or in class 3 beside data: as the
 // reference runs had it, by controller (facts 6.1 c).
-bool acks_in_control(const congestion::Kind& kind, bool windowed, const Parameters& parameters) {
-  if (kind.sprayed) return true;
+bool acks_in_control(const Scheme& scheme, bool windowed, const Parameters& parameters) {
+  const congestion::Kind& kind = *scheme.kind;
+  if (scheme.sprayed()) return true;
   if (!parameters.is_auto(Net::ack_class)) return parameters[Net::ack_class] == 0;
   if (kind.signal == Signal::delay) return true;
   return !windowed || kind.name == "none";
 }
 
-uint32_t telemetry_bytes(const congestion::Kind& kind, const Parameters& parameters) {
-  if (kind.sprayed) return 0;  // the sender remembers when it sent what
-  switch (kind.signal) {
+uint32_t telemetry_bytes(const Scheme& scheme, const Parameters& parameters) {
+  // The sender remembers when it sent what; the digest has a byte of SRD's header.
+  if (scheme.sprayed()) return 0;
+  switch (scheme.kind->signal) {
     case Signal::telemetry:
       return static_cast<uint32_t>(parameters[Net::int_bytes]);
     case Signal::delay:
@@ -183,6 +185,8 @@ Result<void> check_engines(const Scheme& scheme, const Parameters& parameters) {
   };
   const uint32_t mtu = scheme.payload;
   if (scheme.sprayed()) {
+    if (scheme.kind->signal == Signal::telemetry)
+      return refuse("SRD packets carry no record of every hop; hpcc-pint lives on their digest");
     if (mtu < 256) return refuse("with engines net.payload is 256 at least");
     if (parameters[Net::path_count] > engine::srd::kMostPaths)
       return refuse("with engines path.evs is 256 at most");
@@ -274,19 +278,19 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
   if (!kind) return kind.error();
   scheme.kind = *kind;
   const auto number = [&](Net key, double usual, double sprayed) {
-    return value(parameters, *scheme.kind, key, usual, sprayed);
+    return value(parameters, scheme, key, usual, sprayed);
   };
   scheme.engines = parameters[Net::fidelity] != 0;
+  scheme.srd = parameters[Net::fidelity] == 2;
   scheme.payload = static_cast<uint32_t>(number(Net::payload, scheme.engines ? 1024 : 1000, 4086));
   if (Result<void> able = check_engines(scheme, parameters); !able) return able.error();
   // What SRD has on an Ethernet link: 46 below UDP, its base header and its trailer.
   scheme.header = static_cast<uint32_t>(number(Net::header, 48, scheme.engines ? 78 : 64));
-  scheme.data_overhead = scheme.header + telemetry_bytes(*scheme.kind, parameters);
+  scheme.data_overhead = scheme.header + telemetry_bytes(scheme, parameters);
   scheme.ack_bytes = static_cast<uint32_t>(number(Net::ack, 60, scheme.engines ? 110 : 64));
   if (scheme.kind->signal == Signal::telemetry)
     scheme.ack_bytes += static_cast<uint32_t>(parameters[Net::int_ack_bytes]);
-  scheme.ack_control =
-      acks_in_control(*scheme.kind, with_window || scheme.kind->windowed, parameters);
+  scheme.ack_control = acks_in_control(scheme, with_window || scheme.kind->windowed, parameters);
   scheme.timeout_ps = static_cast<int64_t>(number(Net::timeout, 500, 0) * 1e6);
   scheme.whole_ns = number(Net::whole_ns, 1, 0) != 0;
   const std::vector<uint32_t> longest = longest_path(topology, scheme.payload);

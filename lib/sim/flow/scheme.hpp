@@ -35,9 +35,10 @@ struct Scheme {
   fabric::Settings fabric;
 
   // Each packet of a flow takes a path of its own: the hosts of lib/sim/spray.
-  bool sprayed() const noexcept { return kind->sprayed; }
+  bool sprayed() const noexcept { return kind->sprayed || srd; }
   // The hosts run the engine: those of lib/sim/engines.
   bool engines = false;
+  bool srd = false;  // the SRD engine, whatever the controller
 };
 
 // Fails on an unknown controller, or on parameters that do not fit together.
