@@ -21,6 +21,18 @@ class Cq;
 
 struct CompletionQueueOptions {
   uint32_t capacity = 256;  // entries; overrun is the async event cq_error
+  // Keeps the time of each completion, for the poll() with `times`. Providers roce and srd; others:
+  // not_supported. A queue without it pays nothing.
+  bool timestamps = false;
+};
+
+// How long an armed queue may go on sleeping though completions come, to be woken less often. They
+// are counted from arm() on: those that would wake it without moderation (Notify), so with
+// Notify::solicited the solicited ones and the errors. At the `count`th of them, or `period` after
+// the first, fd() becomes readable. Both 0: each wakes it, which is so at first.
+struct CqModeration {
+  uint16_t count = 0;
+  Duration period;  // whole microseconds, at most 65,535
 };
 
 // Which completions wake an armed queue.
@@ -37,6 +49,12 @@ class CompletionQueue {
   // runs a turn of the engine first.
   size_t poll(std::span<Completion> completions) const noexcept;
 
+  // The same with the time of each, on the clock of Device::now() (integer picoseconds, read in
+  // nanoseconds with `(time - Instant{}).ns()`): when the device made the completion. All that one
+  // burst of packets completed (up to 64 of them) has one time. Of a queue without
+  // CompletionQueueOptions::timestamps it is never(). At most times.size() completions.
+  size_t poll(std::span<Completion> completions, std::span<Instant> times) const noexcept;
+
   void arm(Notify notify = Notify::all) const noexcept;
   // Readable after an armed queue got a completion. Owned by the queue.
   int fd() const noexcept;
@@ -52,6 +70,12 @@ class CompletionQueue {
   // Errors: invalid_argument (0, or beyond the device's max_cqe), busy (more completions wait than
   // that: poll first), no_memory. The queue is as it was then. //= roce:C-OPS-91
   Result<void> resize(uint32_t capacity) const;
+  // Moderates the waking of fd() and wait() from now on; polling sees each completion at once. Any
+  // thread; a queue that holds some back wakes. With single_thread=1 the period ends in a turn of
+  // the engine only. Errors: invalid_argument (one of the two is 0 and the other is not, a period
+  // out of range), not_supported (a device behind `ibverbs` that cannot: rxe). Source: as
+  // ibv_modify_cq.
+  Result<void> moderate(const CqModeration& moderation) const;
   const std::shared_ptr<verbs::Cq>& impl() const noexcept { return cq_; }
 
  private:

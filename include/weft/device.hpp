@@ -30,6 +30,14 @@
 // per path for Device::paths(). police_credit=1: nothing is executed of who sends more than it was
 // granted; all that send there need rccc or nscc+rccc.
 //
+// icrc=off (`roce`; on by default) leaves the ICRC zero, and takes no frame that has one: for two
+// weft devices with address translation on the way, which makes every ICRC wrong. Both sides must
+// say so: whoever does not drops all of ours and we drop theirs (counter rx_icrc_error), and what
+// is posted ends in retry_exceeded. What is damaged on the way is then found by the UDP checksum
+// alone, if by anything. Each side names the other by the address that its packets come from. Where
+// all packets of a peer fail, a device says so once on stderr, unless the environment has
+// WEFT_LOG=off, and counts it in peers_failing_icrc.
+//
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order
 // in which they are destroyed does not matter.
@@ -74,7 +82,7 @@ struct DeviceAttributes {
   uint64_t max_message = 0;     // bytes
   QpType qp_type = QpType::rc;  // of its queue pairs, unless a program has other wishes
   uint8_t integrity_bits =
-      0;  // bits of the ICRC that this port can check: 32, 16, or 0 = memory bus
+      0;  // bits of the ICRC that are checked: 32, 16, or 0 = memory bus, or icrc=off
   bool by_reference = false;  // large payload is pulled once from the sender's memory
   bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
   bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
@@ -160,6 +168,10 @@ class Device {
   // queue does it too; a program that waits on memory calls it, or wait_until.
   void progress() const noexcept;
 
+  // Now, on the device's clock, which its timestamps are of. Its epoch is of this process and its
+  // own; all `roce` and `srd` devices of a process share one clock.
+  Instant now() const noexcept;
+
   // Runs progress() until predicate() holds or `limit` has passed; true if it holds.
   // This is how a program spins on memory that the peer writes.
   template <class Predicate>
@@ -180,7 +192,6 @@ class Device {
 
  private:
   explicit Device(std::shared_ptr<verbs::Context> context) : context_(std::move(context)) {}
-  Instant now() const noexcept;
 
   std::shared_ptr<verbs::Context> context_;
 };

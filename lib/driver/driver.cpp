@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "lib/memory/guarded_copy.hpp"
@@ -20,13 +23,29 @@ void signal_fd(int fd) noexcept {
   if (write(fd, &one, sizeof one) < 0) return;  // full: it is readable already
 }
 
+// The one word that a device says by itself: nothing else would tell why nothing works.
+void warn_of(const Gid& peer) noexcept {
+  const char* const level = std::getenv("WEFT_LOG");
+  if (level != nullptr && std::strcmp(level, "off") == 0) return;
+  try {
+    std::fprintf(stderr,
+                 "weft: every packet from %s fails its ICRC and is dropped: probably something on "
+                 "the way translates addresses. Use a path without it, or, between weft devices, "
+                 "icrc=off in the device strings of both sides\n",
+                 to_string(peer).c_str());
+  } catch (const std::bad_alloc&) {  // the counter says it too
+  }
+}
+
 constexpr uint32_t kEagerPosts = 2;  // sent at once after a poll
 constexpr uint32_t kBatch = 64;      // then requests share trains, this many at most
 
 }  // namespace
 
-CqHandle::CqHandle(uint32_t capacity, bool locked)
-    : ring(capacity), consumer(locked), event_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+CqHandle::CqHandle(uint32_t capacity, bool timestamps, bool locked)
+    : ring(capacity, timestamps),
+      consumer(locked),
+      event_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 CqHandle::~CqHandle() {
   if (event_fd >= 0) close(event_fd);
 }
@@ -72,6 +91,7 @@ void Driver::turn() noexcept {
   const bool busy = received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_;
   if (!busy && (++idle_turns_ & idle_mask_) != 0) return;
   const Instant now = clock_.now();
+  machine_->set_time(now);
   if (received != 0) {
     machine_->receive({rx_.get(), received}, now);
     port_->release({rx_.get(), received});
@@ -101,10 +121,19 @@ void Driver::notify() noexcept {
   if (machine_->take_news()) {
     machine_->incidents().stamp(clock_.now());
     if (machine_->has_event()) signal_fd(async_fd_);
+    while (const std::optional<Gid> peer = machine_->next_failing_peer()) warn_of(*peer);
   }
-  if (!machine_->take_fired()) return;
+  const bool due = !queues_due_.is_never() && queues_due_ <= clock_.now();
+  if (machine_->take_fired() || due) wake_queues(due ? clock_.now() : Instant{});
+}
+
+// Those that have fired, and those whose period has ended by `now`.
+void Driver::wake_queues(Instant now) noexcept {
+  queues_due_ = Instant::never();
   for (CqHandle* cq : cqs_) {
+    if (cq->ring.due() <= now) cq->ring.fire();
     if (cq->ring.take_fired()) signal_fd(cq->event_fd);
+    queues_due_ = std::min(queues_due_, cq->ring.due());
   }
 }
 
@@ -127,11 +156,13 @@ void Driver::after_post(uint32_t requests) noexcept {
 }
 
 void Driver::after_control() noexcept {
-  const bool full = !flush(clock_.now());
+  const Instant now = clock_.now();
+  machine_->set_time(now);
+  const bool full = !flush(now);
   notify();
   // The sleeping thread must know of a deadline earlier than its own.
   if (mode_.load(std::memory_order_relaxed) != kThreadWatches) return;
-  if (full || machine_->wants_transmit() || machine_->next_deadline() < sleeps_until_) {
+  if (full || machine_->wants_transmit() || next_deadline() < sleeps_until_) {
     sleeps_until_ = Instant{};
     signal_fd(kick_fd_);
   }
@@ -152,16 +183,16 @@ void Driver::settle(const std::function<bool()>& owes) noexcept {
   }
 }
 
-size_t Driver::poll(CqHandle& cq, std::span<Completion> out) noexcept {
+size_t Driver::poll(CqHandle& cq, std::span<Completion> out, Instant* times) noexcept {
   if (forked()) return 0;
   if (!cq.ring.empty()) {
     Holder hold(cq.consumer);
-    if (const size_t n = cq.ring.pop(out)) return n;
+    if (const size_t n = cq.ring.pop(out, times)) return n;
   }
   progress();
   if (cq.ring.empty()) return 0;
   Holder hold(cq.consumer);
-  return cq.ring.pop(out);
+  return cq.ring.pop(out, times);
 }
 
 void Driver::arm(CqHandle& cq, Notify notify) noexcept {
@@ -186,15 +217,30 @@ bool Driver::resize(CqHandle& cq, uint32_t capacity) {
   return cq.ring.resize(capacity);
 }
 
+void Driver::moderate(CqHandle& cq, const CqModeration& moderation) {
+  Holder hold(lock_);
+  cq.ring.moderate(moderation.count, moderation.period);
+  note_queues();
+  wake_queues(Instant{});
+}
+
 void Driver::add_cq(CqHandle* cq) {
   Holder hold(lock_);
   cqs_.push_back(cq);
+  note_queues();
 }
 
 void Driver::remove_cq(CqHandle* cq) {
   if (forked()) return;
   Holder hold(lock_);
   cqs_.erase(std::remove(cqs_.begin(), cqs_.end(), cq), cqs_.end());
+  note_queues();
+}
+
+void Driver::note_queues() noexcept {
+  keeps_time_ = std::any_of(cqs_.begin(), cqs_.end(), [](const CqHandle* cq) {
+    return cq->ring.keeps_times() || cq->ring.moderated();
+  });
 }
 
 Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access, uint32_t domain) {

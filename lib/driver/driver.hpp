@@ -8,6 +8,7 @@
 // descriptors. While the application polls, the thread only looks at a clock 2,500 times a second.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -29,7 +30,7 @@ struct DriverOptions {
 
 // A completion queue as the application sees it: the engine's ring, a consumer lock, a descriptor.
 struct CqHandle {
-  CqHandle(uint32_t capacity, bool locked);
+  CqHandle(uint32_t capacity, bool timestamps, bool locked);
   ~CqHandle();
   engine::CompletionQueue ring;
   Lock consumer;
@@ -58,6 +59,10 @@ class Driver {
   engine::Machine& machine() noexcept { return *machine_; }
   engine::Port& port() noexcept { return *port_; }
   Instant now() const noexcept { return clock_.now(); }
+  // Before a call to the machine that may complete something there and then.
+  void tell_time() noexcept {
+    if (keeps_time_) machine_->set_time(clock_.now());
+  }
   // Sends what was posted: now, or with the next poll if it can share a train with what follows.
   void after_post(uint32_t requests) noexcept;
   void after_control() noexcept;
@@ -68,7 +73,8 @@ class Driver {
   // Frames that the port has not taken and that name `path`, which goes away, are lost.
   void drop_pending_on(const engine::Path& path) noexcept;
 
-  size_t poll(CqHandle& cq, std::span<Completion> out) noexcept;
+  // `times`: nullptr, or as long as `out`.
+  size_t poll(CqHandle& cq, std::span<Completion> out, Instant* times = nullptr) noexcept;
   void arm(CqHandle& cq, Notify notify) noexcept;
 
   // Before the application sleeps on anything but a completion queue: the thread takes over at
@@ -77,6 +83,7 @@ class Driver {
 
   // False: it holds more than that.
   bool resize(CqHandle& cq, uint32_t capacity);
+  void moderate(CqHandle& cq, const CqModeration& moderation);
   void add_cq(CqHandle* cq);
   void remove_cq(CqHandle* cq);
 
@@ -109,6 +116,11 @@ class Driver {
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
+  void wake_queues(Instant now) noexcept;
+  void note_queues() noexcept;
+  Instant next_deadline() const noexcept {
+    return std::min(machine_->next_deadline(), queues_due_);
+  }
   void hear_news() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
   void greet() noexcept;
@@ -138,6 +150,8 @@ class Driver {
   Instant sleeps_until_;    // the thread's deadline while it sleeps
   bool stuck_ = false;      // settle() ran out of time with a port that took nothing
   std::vector<CqHandle*> cqs_;
+  bool keeps_time_ = false;                // one of them has times, or is moderated
+  Instant queues_due_ = Instant::never();  // the first end of a period among them
   int async_fd_ = -1;
 
   // The thread.

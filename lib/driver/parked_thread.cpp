@@ -86,7 +86,7 @@ void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
   armed_.store(false);
   turn();
   const Instant now = clock_.now();
-  const Instant deadline = machine_->next_deadline();
+  const Instant deadline = next_deadline();
   const bool full = tx_begin_ != tx_end_;
   bool sleep = !machine_->wants_transmit() || full;
   sleep = sleep && deadline > now && port_->prepare_wait(descriptors, full);

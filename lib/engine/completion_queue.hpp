@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A completion queue: a ring with one producer (the engine, under its owner's lock) and one
 // consumer at a time (the poller, under a lock of its own). Producer and consumer meet in two
-// indices only, each on its own cache line with a cached copy of the other.
+// indices only, each on its own cache line with a cached copy of the other. Times of completions
+// lie in a ring beside it, if they are kept at all.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,13 @@ inline constexpr size_t kCacheLine = 64;
 
 class CompletionQueue {
  public:
-  explicit CompletionQueue(uint32_t capacity) { make_ring(capacity); }
+  explicit CompletionQueue(uint32_t capacity, bool timestamps = false) {
+    const uint32_t size = std::bit_ceil(capacity);
+    mask_ = size - 1;
+    ring_.reset(new Completion[size]);
+    if (timestamps) times_.reset(new Instant[size]);
+    capacity_.store(capacity, std::memory_order_relaxed);
+  }
 
   // Producer and consumer: the caller holds the locks of both. False, and nothing has changed:
   // there are more completions in it than that.
@@ -29,37 +36,43 @@ class CompletionQueue {
     if (tail - head > capacity) return false;
     const uint32_t mask = std::bit_ceil(capacity) - 1;
     std::unique_ptr<Completion[]> ring(new Completion[mask + 1]);  // may throw: nothing has changed
-    for (uint32_t i = head; i != tail; ++i) ring[i & mask] = ring_[i & mask_];
+    std::unique_ptr<Instant[]> times(times_ != nullptr ? new Instant[mask + 1] : nullptr);
+    for (uint32_t i = head; i != tail; ++i) {
+      ring[i & mask] = ring_[i & mask_];
+      if (times != nullptr) times[i & mask] = times_[i & mask_];
+    }
     ring_ = std::move(ring);
+    times_ = std::move(times);
     mask_ = mask;
     capacity_.store(capacity, std::memory_order_relaxed);
     return true;
   }
 
   // Producer: false if the queue is full; then it is overrun for good. //= threat:A18
-  bool push(const Completion& completion, bool solicited) noexcept {
+  bool push(const Completion& completion, bool solicited, Instant now) noexcept {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - cached_head_ >= capacity()) {
       cached_head_ = head_.load(std::memory_order_acquire);
       if (tail - cached_head_ >= capacity()) return overrun_ = true, false;
     }
     ring_[tail & mask_] = completion;
+    if (times_ != nullptr) times_[tail & mask_] = now;
     tail_.store(tail + 1, std::memory_order_release);
     //= roce:C-OPS-90
-    if (armed_ && (solicited || notify_ == Notify::all || completion.status != Status::success)) {
-      armed_ = false;
-      fired_ = true;
-    }
+    if (armed_ && (solicited || notify_ == Notify::all || completion.status != Status::success))
+      note_wanted(now);
     return true;
   }
 
-  // Consumer.
-  size_t pop(std::span<Completion> out) noexcept {
+  // Consumer. `times`: nullptr, or as long as `out`.
+  size_t pop(std::span<Completion> out, Instant* times = nullptr) noexcept {
     const uint32_t head = head_.load(std::memory_order_relaxed);
     if (cached_tail_ - head < out.size()) cached_tail_ = tail_.load(std::memory_order_acquire);
     const uint32_t have = cached_tail_ - head;
     const uint32_t n = have < out.size() ? have : static_cast<uint32_t>(out.size());
     for (uint32_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
+    for (uint32_t i = 0; times != nullptr && i < n; ++i)
+      times[i] = times_ != nullptr ? times_[(head + i) & mask_] : Instant::never();
     if (n != 0) head_.store(head + n, std::memory_order_release);
     return n;
   }
@@ -69,11 +82,28 @@ class CompletionQueue {
 
   // The rest is called under the engine's lock, like push.
   void arm(Notify notify) noexcept {
-    armed_ = true;
+    armed_ = true;  // what another sleeper waits for already is not put off
     notify_ = notify;
   }
   bool armed() const noexcept { return armed_; }
-  bool fired() const noexcept { return fired_; }
+  // Fired, or it will when its period ends: its owner looks after it.
+  bool wants_care() const noexcept { return fired_ || !due_.is_never(); }
+  // When fire() must be called; never(): nothing is held back.
+  Instant due() const noexcept { return due_; }
+  void fire() noexcept {
+    armed_ = false;
+    fired_ = true;
+    held_ = 0;
+    due_ = Instant::never();
+  }
+  // It fires if it holds something back.
+  void moderate(uint16_t count, Duration period) noexcept {
+    moderated_ = count;
+    period_ = period;
+    if (held_ != 0) fire();
+  }
+  bool keeps_times() const noexcept { return times_ != nullptr; }
+  bool moderated() const noexcept { return moderated_ != 0; }
   bool take_fired() noexcept {
     const bool fired = fired_;
     fired_ = false;
@@ -84,15 +114,16 @@ class CompletionQueue {
   uint32_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
 
  private:
-  void make_ring(uint32_t capacity) {
-    mask_ = std::bit_ceil(capacity) - 1;
-    ring_.reset(new Completion[mask_ + 1]);
-    capacity_.store(capacity, std::memory_order_relaxed);
+  // A completion that wakes an armed queue, by itself or with others.
+  void note_wanted(Instant now) noexcept {
+    if (moderated_ <= 1 || held_ + 1 >= moderated_) return fire();
+    if (held_++ == 0) due_ = now + period_;
   }
 
   std::atomic<uint32_t> capacity_{0};
   uint32_t mask_ = 0;
   std::unique_ptr<Completion[]> ring_;
+  std::unique_ptr<Instant[]> times_;  // of what is in the ring, if they are kept
 
   alignas(kCacheLine) std::atomic<uint32_t> tail_{0};  // producer
   uint32_t cached_head_ = 0;
@@ -100,6 +131,10 @@ class CompletionQueue {
   bool fired_ = false;
   bool overrun_ = false;
   Notify notify_ = Notify::all;
+  uint16_t moderated_ = 0;  // fires at this many; 0: at each
+  uint16_t held_ = 0;       // of them have come
+  Instant due_ = Instant::never();
+  Duration period_;
 
   alignas(kCacheLine) std::atomic<uint32_t> head_{0};  // consumer
   uint32_t cached_tail_ = 0;

@@ -23,7 +23,7 @@ namespace weft::engine {
   X(tx_reports) X(rx_reports) \
   X(paced_waits) X(paced_late_ns) X(paced_late_most_ns) \
   X(rx_too_short) X(rx_bad_version) X(rx_bad_opcode) X(rx_bad_payload) X(rx_bad_dest_qpn) \
-  X(rx_icrc_error) \
+  X(rx_icrc_error) X(peers_failing_icrc) \
   X(rx_unknown_qp) X(rx_no_group) X(rx_wrong_service) X(rx_bad_source) X(rx_bad_pkey) \
   X(rx_bad_qkey) \
   X(rx_wrong_state) X(rx_no_receive) X(rx_too_long) X(rx_message_lost) X(rx_message_rest) \

@@ -44,7 +44,9 @@ Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& rando
       config_(config),
       wheel_(config.start),
       early_(checks_icrc() ? wire::kIcrcLength : 0, config.early_packets),
-      number_order_(port.qpn_range().count, random) {}
+      number_order_(port.qpn_range().count, random) {
+  if (!config.icrc) leave_unsigned();
+}
 
 Engine::~Engine() = default;
 

@@ -42,6 +42,10 @@ struct EngineConfig {
   // What a paced packet takes of its link besides payload. None: what it takes of Ethernet.
   std::optional<uint32_t> frame_overhead;
   uint16_t early_packets = 2048;  // kept behind gaps, of all queue pairs together: rc/early.hpp
+  // False: zero stands where the ICRC would, and nothing else is taken: for paths that change what
+  // it covers (address translation), between peers that both say so. Whoever signs drops us as
+  // damaged, and we drop them.
+  bool icrc = true;
   bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 

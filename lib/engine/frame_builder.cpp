@@ -107,6 +107,7 @@ void FrameBuilder::join_train(const Path& path, uint32_t total) noexcept {
 
 // Brings the sum up to the end of what is staged. Telemetry is no part of it (lib/wire/INT.md).
 void FrameBuilder::sum_staged() noexcept {
+  if (!sums_) return;
   if (summed_ == nullptr) {
     const Path& path = *frame_->path;
     const wire::OuterHeader outer{&path.source, &path.destination, path.source_port,
@@ -150,7 +151,7 @@ bool readable(const std::byte* data, uint32_t length) noexcept {
 }  // namespace
 
 bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stable) noexcept {
-  if (signs_ && length >= kStageBelow) {
+  if (signs_ && sums_ && length >= kStageBelow) {
     sum_staged();
     SumCopy copy{crc_, at_, data, length};
     if (!memory::run_guarded(&SumCopy::run, &copy)) return false;
@@ -180,7 +181,7 @@ void FrameBuilder::finish() noexcept {
     std::memset(at_, 0, pad_);
     at_ += pad_;
     sum_staged();
-    const uint32_t icrc = wire::icrc_finish(crc_);
+    const uint32_t icrc = sums_ ? wire::icrc_finish(crc_) : 0;
     std::memcpy(at_, &icrc, sizeof icrc);
     at_ += sizeof icrc;
   }

@@ -27,6 +27,8 @@ class FrameBuilder {
   void limit_trains(uint32_t frames) noexcept {
     if (frames < train_frames_) train_frames_ = frames;
   }
+  // Zero stands for the ICRC: see EngineConfig::icrc.
+  void leave_unsigned() noexcept { sums_ = false; }
   // Room for one more frame of any size?
   bool has_room() const noexcept { return kept_ < kKeptPaths && fits(); }
 
@@ -65,7 +67,8 @@ class FrameBuilder {
   void join_train(const Path& path, uint32_t total) noexcept;
   void sum_staged() noexcept;
 
-  bool signs_;
+  bool signs_;        // an ICRC ends each frame
+  bool sums_ = true;  // it is the true one
   bool gathers_;
   uint32_t train_frames_;
   uint32_t train_bytes_;

@@ -2,7 +2,10 @@
 // The parts of a protocol machine that no protocol changes: events, and the trailer of a frame.
 #include "lib/engine/machine.hpp"
 
+#include <cstring>
+
 #include "lib/wire/icrc.hpp"
+#include "lib/wire/opcode.hpp"
 
 namespace weft::engine {
 
@@ -20,6 +23,22 @@ Machine::Machine(Port& port, base::SecureRandom& random)
 Machine::~Machine() = default;
 
 bool Machine::verify_icrc(const Frame& frame, uint16_t destination_port) noexcept {
+  if (has_icrc(frame, destination_port)) {
+    if (icrc_watch_.watching()) icrc_watch_.on_good(frame.path->source);
+    return true;
+  }
+  if (icrc_watch_.on_bad(frame.path->source)) {
+    count(Count::peers_failing_icrc);
+    news_ = true;
+  }
+  return false;
+}
+
+bool Machine::has_icrc(const Frame& frame, uint16_t destination_port) const noexcept {
+  if (!signs_) {
+    constexpr std::byte kNone[wire::kIcrcLength]{};
+    return std::memcmp(frame.bytes + frame.length - sizeof kNone, kNone, sizeof kNone) == 0;
+  }
   const Path& path = *frame.path;
   wire::OuterHeader outer{&path.source, &path.destination, path.source_port, destination_port,
                           frame.ip_id};
@@ -30,8 +49,8 @@ bool Machine::verify_icrc(const Frame& frame, uint16_t destination_port) noexcep
 bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {
   const bool overrun_before = cq.overrun();
-  if (!overrun_before && cq.push(completion, solicited)) {
-    fired_ = fired_ || cq.fired();
+  if (!overrun_before && cq.push(completion, solicited, time_)) {
+    fired_ = fired_ || cq.wants_care();
     return true;
   }
   count(Count::cq_overruns);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/counters.hpp"
 #include "lib/engine/frame_builder.hpp"
+#include "lib/engine/icrc_watch.hpp"
 #include "lib/engine/incidents.hpp"
 #include "lib/engine/port.hpp"
 #include "lib/memory/key_table.hpp"
@@ -49,7 +51,8 @@ class Machine {
   virtual bool has_active() const noexcept = 0;
   // True if a request of more than a page waits: it fills trains by itself.
   bool has_bulk() const noexcept { return bulk_posted_; }
-  // True once after a completion queue that was armed got a completion.
+  // True once after a completion queue that was armed got a completion: one has fired, or holds it
+  // back until due().
   bool take_fired() noexcept { return std::exchange(fired_, false); }
 
   memory::KeyTable& keys() noexcept { return keys_; }
@@ -61,6 +64,12 @@ class Machine {
   // True once after an incident: an event, or a request that failed.
   bool take_news() noexcept { return news_ && std::exchange(news_, false); }
   Incidents& incidents() noexcept { return incidents_; }
+  // The next peer to tell a person about: all that comes from it fails the ICRC. After take_news().
+  std::optional<Gid> next_failing_peer() noexcept { return icrc_watch_.next_told(); }
+
+  // The time of what it does from now on, for the queues that keep or wait for it: before each
+  // call.
+  void set_time(Instant now) noexcept { time_ = now; }
 
   // For the handlers, which are functions over an engine and a piece of its state.
   void raise(const AsyncEvent& event) noexcept;
@@ -77,6 +86,11 @@ class Machine {
  protected:
   // `destination_port`: the UDP port that this protocol's frames come to.
   bool verify_icrc(const Frame& frame, uint16_t destination_port) noexcept;
+  // From now on zero stands where the ICRC would, in what is sent and in all that is taken.
+  void leave_unsigned() noexcept {
+    signs_ = false;
+    builder_.leave_unsigned();
+  }
 
   Port& port_;
   Capabilities capabilities_;
@@ -89,7 +103,12 @@ class Machine {
   bool bulk_posted_ = false;
 
  private:
+  bool has_icrc(const Frame& frame, uint16_t destination_port) const noexcept;
+
   bool news_ = false;
+  bool signs_ = true;
+  Instant time_;
+  IcrcWatch icrc_watch_;
   std::deque<AsyncEvent> events_;
   Incidents incidents_;
 };

@@ -40,6 +40,7 @@ void EngineHost::on_event(Instant now, uint64_t argument) {
 
 void EngineHost::take_turn(Instant now) {
   next_turn_ = now + options_.turn;
+  engine_.set_time(now);
   const size_t n = port_.receive(received_);
   if (n != 0) {
     engine_.receive({received_.data(), n}, now);

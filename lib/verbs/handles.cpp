@@ -135,6 +135,11 @@ RKey MemoryWindow::next_key() const noexcept {
 size_t CompletionQueue::poll(std::span<Completion> completions) const noexcept {
   return cq_->poll(completions);
 }
+size_t CompletionQueue::poll(std::span<Completion> completions,
+                             std::span<Instant> times) const noexcept {
+  const size_t most = std::min(completions.size(), times.size());
+  return cq_->poll(completions.first(most), times.first(most));
+}
 void CompletionQueue::arm(Notify notify) const noexcept { cq_->arm(notify); }
 int CompletionQueue::fd() const noexcept { return cq_->fd(); }
 void CompletionQueue::acknowledge() const noexcept { cq_->acknowledge(); }
@@ -146,6 +151,18 @@ Result<void> CompletionQueue::resize(uint32_t capacity) const {
   if (!done) return done.error();
   if (*done) return {};
   return Error{Code::busy, "more completions wait than that: poll() them first"};
+}
+
+Result<void> CompletionQueue::moderate(const CqModeration& moderation) const {
+  const int64_t us = moderation.period.us();
+  if (moderation.period != Duration::from_us(us) || us < 0 || us > UINT16_MAX)
+    return Error{Code::invalid_argument,
+                 "the period of a moderation is 0..65,535 whole microseconds"};
+  if ((moderation.count == 0) != (us == 0))
+    return Error{Code::invalid_argument,
+                 "a moderation needs both a count and a period, else a queue might sleep for ever; "
+                 "both 0 end it"};
+  return cq_->moderate(moderation);
 }
 
 size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) const noexcept {

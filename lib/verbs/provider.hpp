@@ -4,6 +4,7 @@
 // free.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -78,12 +79,20 @@ class Cq {
   virtual ~Cq() = default;
   virtual const Device& device() const noexcept = 0;
   virtual size_t poll(std::span<Completion> out) noexcept = 0;
+  // As long as `out`; this is of a queue that keeps no times.
+  virtual size_t poll(std::span<Completion> out, std::span<Instant> times) noexcept {
+    const size_t n = poll(out);
+    std::fill_n(times.begin(), n, Instant::never());
+    return n;
+  }
   virtual void arm(Notify notify) noexcept = 0;
   virtual int fd() const noexcept = 0;
   virtual void acknowledge() noexcept = 0;
   virtual uint32_t capacity() const noexcept = 0;
   // `capacity` is one that the device can have. False: more completions wait than that.
   virtual Result<bool> resize(uint32_t capacity) = 0;
+  // Both 0, or both in their range.
+  virtual Result<void> moderate(const CqModeration& moderation) = 0;
 };
 
 class Domain {

@@ -13,6 +13,10 @@ namespace weft::ibverbs {
 
 Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Context& context,
                                               const CompletionQueueOptions& options) {
+  if (options.timestamps)
+    return Error{Code::not_supported,
+                 "provider ibverbs has no completion timestamps: leave "
+                 "CompletionQueueOptions::timestamps out, or open a roce or srd device"};
   const Library& library = context.library();
   Owned<ibv_comp_channel> channel =
       own(library.create_comp_channel(context.raw()), library.destroy_comp_channel);
@@ -51,6 +55,18 @@ Result<bool> Cq::resize(uint32_t capacity) {
   if (error == EINVAL || error == EBUSY) return false;
   if (error != 0) return error_of(error, "the completion queue cannot be resized");
   return true;
+}
+
+// An operation of the open context, as posting is (library.hpp): only some devices have it.
+Result<void> Cq::moderate(const CqModeration& moderation) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  ibv_modify_cq_attr change{};
+  change.attr_mask = IBV_CQ_ATTR_MODERATE;
+  change.moderate.cq_count = moderation.count;
+  change.moderate.cq_period = static_cast<uint16_t>(moderation.period.us());
+  const int error = ibv_modify_cq(raw(), &change);
+  if (error == 0) return {};
+  return error_of(error, "the device behind ibverbs cannot moderate a completion queue");
 }
 
 void Cq::note_datagrams(QpNum number) {

@@ -22,6 +22,7 @@ class Cq final : public verbs::Cq {
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return static_cast<uint32_t>(cq_->cqe); }
   Result<bool> resize(uint32_t capacity) override;
+  Result<void> moderate(const CqModeration& moderation) override;
 
   // A queue pair whose receives complete here begins each of them with a network header: datagrams.
   // Devices say so of other queue pairs too, where it means nothing.

@@ -10,6 +10,15 @@ namespace weft::roce {
 
 namespace {
 constexpr uint16_t kUdpPort = 4791;  //= roce:C-HDR-7
+
+software::OwnKey icrc_key(bool& target) {
+  return {"icrc", [&target](const std::string& value) -> Result<void> {
+            if (value != "on" && value != "off")
+              return Error{Code::invalid_argument, "icrc=" + value + ": must be on or off"};
+            target = value == "on";
+            return {};
+          }};
+}
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
@@ -19,7 +28,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   CongestionKeys congestion;
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
   std::vector<software::OwnKey> own = {software::flag_key("single_thread", single_thread),
-                                       software::flag_key("credits", config.credits)};
+                                       software::flag_key("credits", config.credits),
+                                       icrc_key(config.icrc)};
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
       software::open_port(spec, own, kUdpPort, congestion.telemetry());
@@ -29,6 +39,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (const Result<void> ok = congestion.apply(config); !ok) return ok.error();
   config.start = base::Clock::process().now();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
+  if (!config.icrc) attributes.integrity_bits = 0;
   attributes.has_flush = attributes.has_xrc = true;
   std::shared_ptr<RoceContext> context(
       new RoceContext(std::move(opened->port), config,

@@ -29,8 +29,10 @@ class Region final : public verbs::Region {
 
 }  // namespace
 
-Cq::Cq(Device device, driver::Driver& driver, uint32_t capacity, bool locked)
-    : device_(std::move(device)), driver_(driver), handle_(capacity, locked) {
+Cq::Cq(Device device, driver::Driver& driver, const CompletionQueueOptions& options, bool locked)
+    : device_(std::move(device)),
+      driver_(driver),
+      handle_(options.capacity, options.timestamps, locked) {
   driver_.add_cq(&handle_);
 }
 Cq::~Cq() { driver_.remove_cq(&handle_); }
@@ -43,6 +45,12 @@ void Cq::acknowledge() noexcept {
 Result<bool> Cq::resize(uint32_t capacity) {
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
   return driver_.resize(handle_, capacity);
+}
+
+Result<void> Cq::moderate(const CqModeration& moderation) {
+  if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  driver_.moderate(handle_, moderation);
+  return {};
 }
 
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
@@ -73,7 +81,7 @@ engine::CompletionQueue* Domain::ring_of(const CompletionQueue& handle) const no
 Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
                                                       const CompletionQueueOptions& options) {
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
-  std::shared_ptr<Cq> cq(new Cq(device, driver_, options.capacity, !single_thread_));
+  std::shared_ptr<Cq> cq(new Cq(device, driver_, options, !single_thread_));
   if (cq->fd() < 0) return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   return std::shared_ptr<verbs::Cq>(std::move(cq));
 }

@@ -16,15 +16,19 @@ inline constexpr const char* kForked =
 
 class Cq final : public verbs::Cq {
  public:
-  Cq(Device device, driver::Driver& driver, uint32_t capacity, bool locked);
+  Cq(Device device, driver::Driver& driver, const CompletionQueueOptions& options, bool locked);
   ~Cq() override;
   const Device& device() const noexcept override { return device_; }
   size_t poll(std::span<Completion> out) noexcept override { return driver_.poll(handle_, out); }
+  size_t poll(std::span<Completion> out, std::span<Instant> times) noexcept override {
+    return driver_.poll(handle_, out, times.data());
+  }
   void arm(Notify notify) noexcept override { driver_.arm(handle_, notify); }
   int fd() const noexcept override { return handle_.event_fd; }
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return handle_.ring.capacity(); }
   Result<bool> resize(uint32_t capacity) override;
+  Result<void> moderate(const CqModeration& moderation) override;
   driver::CqHandle& handle() noexcept { return handle_; }
   driver::Driver& driver() noexcept { return driver_; }
 

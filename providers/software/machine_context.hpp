@@ -34,6 +34,7 @@ class MachineSrq final : public verbs::Srq {
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
+    driver_.tell_time();
     return machine_.post_recv(*pool_, requests);
   }
   Result<void> arm_limit(uint32_t limit) override {
@@ -93,6 +94,7 @@ class MachineQp final : public verbs::Qp {
   Result<void> modify(const QueuePairAttributes& change) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     driver::Holder hold(driver_.lock());
+    driver_.tell_time();
     if (change.state == QpState::err || change.state == QpState::reset) settle();
     Result<void> result = machine_.modify_qp(*qp_, change);
     driver_.after_control();
@@ -108,6 +110,7 @@ class MachineQp final : public verbs::Qp {
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
+    driver_.tell_time();
     const PostStatus status = machine_.post_send(*qp_, requests, Instant{});
     driver_.after_post(status.accepted);
     return status;
@@ -115,6 +118,7 @@ class MachineQp final : public verbs::Qp {
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
+    driver_.tell_time();
     const PostStatus status = machine_.post_recv(*qp_, requests);
     if (qp_->state == QpState::err) driver_.after_control();  // flushed: wake who sleeps on it
     if constexpr (requires { qp_->calling; })

@@ -184,6 +184,7 @@ void on_early(Engine& engine, QueuePair& qp, const wire::Packet& packet, const F
     case EarlyPackets::Kept::doubtful:
       return;
     case EarlyPackets::Kept::no:
+      if (res.nak_sent) engine.count(Count::rx_after_nak);
       if (calls_for_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
       return;
   }
