@@ -27,7 +27,7 @@ PairOptions options(Psn psn) {
   PairOptions o;
   o.seed = 25;  // the same numbers, keys and addresses in each life
   o.connect.psn_a = o.connect.psn_b = psn;
-  o.qp_a.max_send_wr = o.qp_b.max_recv_wr = 512;
+  o.qp_a.max_send_wr = o.qp_b.max_recv_wr = 1024;
   return o;
 }
 
@@ -79,24 +79,24 @@ struct SecondLife : Pair {
     for (const SentFrame& f : parked_.to_a) world.inject(station_a, f.path, f.bytes, f.ip_id);
   }
   // SENDs, between which the old frames come again and again; then READs and an atomic of our own.
-  void live() {
+  void live(uint32_t count = kNew, bool again = true) {
     const Sge fresh = station_a.sge(kFresh, 64);
-    for (uint64_t i = 0; i < kNew; ++i) REQUIRE(b.recv(i, {station_b.sge(64 * i, 64)}));
+    for (uint64_t i = 0; i < count; ++i) REQUIRE(b.recv(i, {station_b.sge(64 * i, 64)}));
     unpark();  // before anything of this life
     world.run_for(Duration::from_us(20));
-    for (uint64_t i = 0; i < kNew; ++i) {
+    for (uint64_t i = 0; i < count; ++i) {
       REQUIRE(a.send(request(Opcode::send, i, {&fresh, 1})));
-      if (i % 40 != 0) continue;
+      if (!again || i % 40 != 0) continue;
       world.run_for(Duration::from_us(3));
       unpark();
     }
     REQUIRE(world.run());
   }
-  void check_nothing_stale() {
+  void check_nothing_stale(uint32_t count = kNew) {
     const std::vector<Completion> sent = a.sent(), received = b.received();
-    REQUIRE(sent.size() == kNew);
-    REQUIRE(received.size() == kNew);
-    for (uint64_t i = 0; i < kNew; ++i) {
+    REQUIRE(sent.size() == count);
+    REQUIRE(received.size() == count);
+    for (uint64_t i = 0; i < count; ++i) {
       CHECK(sent[i].id == i);
       CHECK(sent[i].status == Status::success);
       CHECK(received[i].id == i);
@@ -137,6 +137,15 @@ TEST_CASE("packets of a predecessor with the same number are never executed, thr
     CHECK(life.a.qp().state == QpState::rts);
     CHECK(life.b.qp().state == QpState::rts);
   }
+}
+
+// They come once, beyond the window; then what is new passes over their PSNs.
+TEST_CASE("a predecessor's packets beyond the window are not kept for later, threat:A25") {
+  const Parked parked = first_life();
+  SecondLife life(parked, kOldPsn + (Psn::kMask + 1 - engine::rc::kEarlyWindow - 1));
+  constexpr uint32_t kPast = 800;
+  life.live(kPast, false);
+  life.check_nothing_stale(kPast);
 }
 
 // What the wire allows: the same first PSN (which connect() and the connection manager draw at

@@ -256,6 +256,60 @@ TEST_CASE("af_packet: the kernel calls no port unreachable that a device has") {
   CHECK(send_until(*peer, "10.79.0.9", [&] { return complaints.about(9); }));
 }
 
+// Puts `bytes` on w0, as they are.
+void send_on_wire(std::span<const uint8_t> bytes) {
+  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  REQUIRE(fd >= 0);
+  sockaddr_ll at{};
+  at.sll_family = AF_PACKET;
+  at.sll_ifindex = static_cast<int>(if_nametoindex("w0"));
+  CHECK(sendto(fd, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&at),
+               sizeof at) == static_cast<ssize_t>(bytes.size()));
+  close(fd);
+}
+
+TEST_CASE("af_packet: a frame that lies about its length is counted and nothing else (C-EVT-110)") {
+  WEFT_NEEDS_VETH("af_packet: a frame that lies about its length is counted and nothing else");
+  Ends ends;
+  std::vector<uint8_t> frame(14 + 20 + 8 + 32);
+  std::fill_n(frame.begin(), 6, uint8_t{0xFF});  // everybody
+  frame[12] = 0x08;                              // IPv4
+  uint8_t* const ip = &frame[14];
+  ip[0] = 0x45;
+  ip[3] = 20 + 8 + 33;  // one more than there is
+  ip[6] = 0x40;
+  ip[8] = 64;
+  ip[9] = 17;
+  const uint8_t addresses[] = {10, 79, 0, 1, 10, 79, 0, 2};
+  std::copy(std::begin(addresses), std::end(addresses), ip + 12);
+  ip[20] = 0xC0, ip[22] = 4791 >> 8, ip[23] = 4791 & 0xFF;
+  ip[25] = 8 + 32;
+  send_on_wire(frame);
+  send_on_wire(frame);
+  for (int i = 0; i < 1000 && counter(*ends.b, "af_packet_rx_malformed") < 2; ++i) {
+    engine::Frame none[1];
+    ends.b->release({none, ends.b->receive(none)});
+    usleep(1000);
+  }
+  CHECK(counter(*ends.b, "af_packet_rx_malformed") == 2);
+}
+
+TEST_CASE("af_packet: what finds the ring full is counted, frame by frame (C-EVT-110)") {
+  WEFT_NEEDS_VETH("af_packet: what finds the ring full is counted, frame by frame (C-EVT-110)");
+  Ends ends;
+  constexpr uint32_t kSent = 5000;
+  const Path path = path_between(*ends.a, *ends.b);
+  const Bytes bytes = frame_bytes(5, 100);
+  const TxFrame frame[1] = {whole_frame(path, bytes)};
+  for (uint32_t sent = 0, tries = 0; sent < kSent && tries < 1'000'000; ++tries)
+    sent += static_cast<uint32_t>(ends.a->transmit(frame));
+  size_t got = 0, more = 0;
+  while ((more = drain(*ends.b, 1).size()) != 0) got += more;
+  CHECK(got >= 2000);
+  CHECK(got < kSent);
+  CHECK(got + counter(*ends.b, "af_packet_rx_ring_drops") == kSent);
+}
+
 TEST_CASE("af_packet: says what is wrong with an interface") {
   WEFT_NEEDS_VETH("af_packet: says what is wrong with an interface");
   CHECK(open_raw("nothing").error().code == Code::not_found);
