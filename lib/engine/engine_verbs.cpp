@@ -212,7 +212,7 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   //= roce:C-AV-96 stable per queue pair, spread over the ports
   const uint32_t entropy = to.flow_label != 0 ? to.flow_label : qp.number.value * 2654435761u >> 8;
   qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)), 0);
-  qp.res.expected = a.rq_psn.value_or(Psn{});
+  qp.res.expected = qp.res.told_by_acks = a.rq_psn.value_or(Psn{});
   if (!qp.reliable()) return {};
   if (a.telemetry.value_or(false)) {
     qp.telemetry = true;

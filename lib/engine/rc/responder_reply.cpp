@@ -179,7 +179,7 @@ bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   res.ack_queued = false;
   res.coalesced = 0;
   engine.count(Count::tx_acks);
-  emit_ack(qp, out, res.expected + Psn::kMask, ack_syndrome(engine, qp));  // expected - 1
+  emit_ack(qp, out, res.told_by_acks + Psn::kMask, ack_syndrome(engine, qp));  // the PSN before
   return true;
 }
 
