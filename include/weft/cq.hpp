@@ -26,10 +26,11 @@ struct CompletionQueueOptions {
   bool timestamps = false;
 };
 
-// How long an armed queue may go on sleeping though completions come, to be woken less often. They
-// are counted from arm() on: those that would wake it without moderation (Notify), so with
-// Notify::solicited the solicited ones and the errors. At the `count`th of them, or `period` after
-// the first, fd() becomes readable. Both 0: each wakes it, which is so at first.
+// How long an armed queue may go on sleeping though completions come, to be woken less often. Those
+// are counted that would wake it without moderation (Notify), so with Notify::solicited the
+// solicited ones and the errors, from the first arm() since it last woke (behind `ibverbs` as the
+// device likes). At the `count`th of them, or `period` after the first, fd() becomes readable. Both
+// 0: each wakes it, which is so at first.
 struct CqModeration {
   uint16_t count = 0;
   Duration period;  // whole microseconds, at most 65,535

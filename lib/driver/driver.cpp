@@ -74,7 +74,15 @@ void Driver::progress() noexcept {
   }
   if (!lock_.try_lock()) return;
   turn();
+  if (mode_.load(std::memory_order_relaxed) == kThreadWatches && next_deadline() < sleeps_until_)
+    kick();
   lock_.unlock();
+}
+
+// The sleeping thread must know of a deadline earlier than its own, and of frames that wait.
+void Driver::kick() noexcept {
+  sleeps_until_ = Instant{};
+  signal_fd(kick_fd_);
 }
 
 // The application polls again: the thread must not be woken by packets any more.
@@ -160,12 +168,8 @@ void Driver::after_control() noexcept {
   machine_->set_time(now);
   const bool full = !flush(now);
   notify();
-  // The sleeping thread must know of a deadline earlier than its own.
   if (mode_.load(std::memory_order_relaxed) != kThreadWatches) return;
-  if (full || machine_->wants_transmit() || next_deadline() < sleeps_until_) {
-    sleeps_until_ = Instant{};
-    signal_fd(kick_fd_);
-  }
+  if (full || machine_->wants_transmit() || next_deadline() < sleeps_until_) kick();
 }
 
 void Driver::settle(const std::function<bool()>& owes) noexcept {
@@ -266,7 +270,10 @@ void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
   if (forked()) return;
   Holder hold(lock_);
   machine_->keys().remove(key);
-  flush(clock_.now());
+  const Instant now = clock_.now();
+  machine_->set_time(now);
+  flush(now);
+  notify();
   drop_pending_in(base, size);
   port_->detach(base, size);
 }

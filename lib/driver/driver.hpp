@@ -116,6 +116,7 @@ class Driver {
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
+  void kick() noexcept;
   void wake_queues(Instant now) noexcept;
   void note_queues() noexcept;
   Instant next_deadline() const noexcept {

@@ -76,7 +76,7 @@ struct Responder {
   enum class Message : uint8_t { none, send, write };
   Psn expected;
   Psn told_by_acks;  // behind the last SEND or WRITE: an ACK speaks for what is before it
-  rc::Gap gap;  // before `expected`, if requests came early
+  rc::Gap gap;       // before `expected`, if requests came early
   Psn far_expected;
   uint32_t msn = 0;
   Message message = Message::none;

@@ -76,15 +76,24 @@ uint64_t traced(const Communicator& group, const std::string& word) {
   return std::strtoull(trace.c_str() + trace.rfind(key) + key.size(), nullptr, 10);
 }
 
+// Pieces put in place by one call; all ones if it went wrong.
+uint64_t placed_once(Communicator& group, size_t count, DataType type, ReduceOp op) {
+  RandomCall call{.seed = 3, .type = type, .op = op, .count = count};
+  call.algorithm = "ring";
+  Buffers buffers(call, group.size(), group.rank());
+  const Result<void> done = start(group, call, buffers).wait();
+  if (!done || !buffers.check().empty()) return ~uint64_t{0};
+  return traced(group, "placed");
+}
+
 TEST_CASE("long pieces of a reduction are added in place over SRD, and nowhere else") {
   constexpr size_t kCount = 40'000;
+  // The most of a few calls: who waits for an invitation for 100 ms uses a slot, which a machine
+  // that stands still makes happen.
   const auto placed = [](Communicator& group, size_t count, DataType type, ReduceOp op) {
-    RandomCall call{.seed = 3, .type = type, .op = op, .count = count};
-    call.algorithm = "ring";
-    Buffers buffers(call, group.size(), group.rank());
-    const Result<void> done = start(group, call, buffers).wait();
-    if (!done || !buffers.check().empty()) return ~uint64_t{0};
-    return traced(group, "placed");
+    uint64_t most = 0;
+    for (int i = 0; i < 5; ++i) most = std::max(most, placed_once(group, count, type, op));
+    return most;
   };
   const auto body = [&](bool places) {
     return [&, places](Communicator& group) -> std::string {

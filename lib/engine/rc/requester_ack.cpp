@@ -217,10 +217,9 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
                  Instant now) noexcept {
   Requester& req = qp.req;
   const uint64_t psn = widen(packet.psn, req.una);
-  if (psn >= req.sent_end || psn + 1 < req.una) {
-    return engine.count(psn >= req.sent_end ? Count::rx_ghost_ack : Count::rx_duplicate_acks);
-  }
+  if (psn >= req.sent_end) return engine.count(Count::rx_ghost_ack);
   const bool plain = packet.info->operation == wire::Operation::acknowledge;
+  if (!plain && psn + 1 < req.una) return engine.count(Count::rx_duplicate_acks);
   if (packet.info->operation == wire::Operation::read_response) engine.owe_report(qp, packet.psn);
   if (psn < req.una) {  //= roce:C-DUP-29 but it may bring credits
     if (plain) note_credits(engine, qp, packet.aeth());

@@ -99,13 +99,14 @@ uint32_t psns_of(const QueuePair& qp, const wire::Packet& packet) noexcept {
 // An ACK names the last SEND or WRITE, never a READ or atomic behind it: their answers speak for
 // themselves. Kernel rxe takes an ACK of a READ's own PSN for its end, without the data, and where
 // the answer is lost such an ACK may not be. //= roce:C-DUP-24 roce:C-ACK-31
-void note_executed(Responder& res, const wire::Packet& packet) noexcept {
-  constexpr uint32_t kOld = 1 << 22;  // older PSNs would look like new ones in the end
+void note_executed(Responder& res, const wire::Packet& packet, uint32_t packets) noexcept {
+  constexpr uint32_t kFarthest = 1 << 22;  // what is older would look like something new in the end
   const wire::Operation operation = packet.info->operation;
+  const uint32_t behind = static_cast<uint32_t>(packet.psn - res.told_by_acks) & Psn::kMask;
   if (operation == wire::Operation::send || operation == wire::Operation::write)
     res.told_by_acks = res.expected;
-  else if ((static_cast<uint32_t>(res.expected - res.told_by_acks) & Psn::kMask) > kOld)
-    res.told_by_acks = packet.psn;
+  else if (behind + packets > kFarthest)
+    res.told_by_acks = res.expected + (Psn::kMask + 1 - kFarthest / 2);
 }
 
 // The packet at `expected`. False: it was not executed, or the queue pair is not to go on.
@@ -130,7 +131,7 @@ bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame
       return false;
   }
   res.expected = res.expected + packets;
-  note_executed(res, packet);
+  note_executed(res, packet, packets);
   const bool answered = packet.info->operation != wire::Operation::send &&
                         packet.info->operation != wire::Operation::write;
   if (packet.info->ends_message() && !answered) res.msn = (res.msn + 1) & Psn::kMask;

@@ -268,10 +268,9 @@ void Engine::describe(const Message& m, const Record& r, wire::SrdPacket& p) con
 bool Engine::add_payload(const Message& m, uint32_t offset, uint32_t length, bool first) noexcept {
   std::byte* where;
   if (m.answer()) {
-    // What a window shows may be withdrawn by a request, which waits for no packet on its way.
     return keys_.check(m.rkey, m.domain, m.address + offset, length, Access::remote_read, &where) ==
                memory::Verdict::ok &&
-           builder_.add_payload(where, length, first && keys_.window(m.rkey) == nullptr);
+           builder_.add_payload(where, length, first);
   }
   if (m.is_inline) {
     builder_.add_safe_payload(m.inline_data + offset, length);
