@@ -39,6 +39,7 @@ struct Short {
   char magic[4] = {'w', 'e', 'f', '1'};
   uint32_t rkey = 0;
   uint64_t address = 0;
+  uint32_t srq = 0;
   uint16_t digests[kOptions] = {};
 };
 static_assert(sizeof(Short) <= 56);
@@ -53,6 +54,7 @@ Short shorten(const Options& options, PeerMemory ours) {
   Short s;
   s.rkey = ours.rkey.value;
   s.address = ours.address;
+  s.srq = ours.srq;
   size_t i = 0;
   const Json all = agreement(options);
   for (const auto& item : all.items())
@@ -71,7 +73,7 @@ Result<PeerMemory> meet_short(const Options& options, std::span<const std::byte>
       return differs(item.key(), " is " + item.value().dump() + " here, and not there");
     ++i;
   }
-  return PeerMemory{theirs.address, {theirs.rkey}};
+  return PeerMemory{theirs.address, {theirs.rkey}, theirs.srq};
 }
 
 }  // namespace
@@ -80,6 +82,7 @@ std::vector<std::byte> introduce(const Options& options, PeerMemory ours, size_t
   Json j = agreement(options);
   j["address"] = ours.address;
   j["rkey"] = ours.rkey.value;
+  j["srq"] = ours.srq;
   const std::string text = j.dump();
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   if (text.size() <= most) return {data, data + text.size()};
@@ -93,9 +96,9 @@ Result<PeerMemory> meet(const Options& options, std::span<const std::byte> said)
     return meet_short(options, said);
   const auto* text = reinterpret_cast<const char*>(said.data());
   const Json peer = Json::parse(text, text + said.size(), nullptr, false);
-  if (!peer.is_object() || !peer.contains("address") || !peer.contains("rkey") ||
-      !peer["address"].is_number_unsigned() || !peer["rkey"].is_number_unsigned())
-    return stranger();
+  if (!peer.is_object()) return stranger();
+  for (const char* const number : {"address", "rkey", "srq"})
+    if (!peer.contains(number) || !peer[number].is_number_unsigned()) return stranger();
   const Json ours = agreement(options);
   for (const auto& item : ours.items()) {
     const Json theirs = peer.value(item.key(), Json());
@@ -103,7 +106,8 @@ Result<PeerMemory> meet(const Options& options, std::span<const std::byte> said)
       return differs(item.key(),
                      " is " + item.value().dump() + " here, " + theirs.dump() + " there");
   }
-  return PeerMemory{peer["address"].get<uint64_t>(), {peer["rkey"].get<uint32_t>()}};
+  return PeerMemory{
+      peer["address"].get<uint64_t>(), {peer["rkey"].get<uint32_t>()}, peer["srq"].get<uint32_t>()};
 }
 
 }  // namespace weft::bench

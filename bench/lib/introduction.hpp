@@ -17,6 +17,7 @@ namespace weft::bench {
 struct PeerMemory {
   uint64_t address = 0;
   RKey rkey;
+  uint32_t srq = 0;  // XRC: of its receives
 };
 
 // At most `most` bytes, which are 56 or more.

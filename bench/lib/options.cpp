@@ -63,6 +63,7 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-d,--ib-dev,--device", o.device,
                  "Device string, like roce+udp:lo or roce+shm:job (default: $WEFT_DEVICE)");
   app.add_option("-p,--port", o.port, "TCP port of the server")->check(CLI::Range(1, 65535));
+  app.add_flag("--use-srq", o.use_srq, "Queue pairs share one receive queue (SEND)");
   app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling");
   app.add_flag("-N,--no_peak-bw", o.no_peak, "Do not measure the peak (takes no time stamps)");
   app.add_option("-u,--qp-timeout", o.timeout, "Retry timeout: 4.096 us * 2^this")
@@ -74,7 +75,7 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-T,--tos", o.traffic_class, "IP traffic class: DSCP * 4 + ECN")
       ->check(CLI::Range(0, 255));
   app.add_option("-c,--connection", raw.connection,
-                 "Connection type: RC, UC, UD, or SRD (-d srd+...)");
+                 "Connection type: RC, UC, UD, XRC, or SRD (-d srd+...)");
   app.add_option("--paths", raw.paths,
                  "SRD: spread packets over so many paths (default: 64, on shm 1)")
       ->check(CLI::Range(1, 256));
@@ -123,10 +124,12 @@ std::string choose_service(Options& o, const std::string& connection, bool srd) 
   if (connection.empty() || connection == (srd ? "SRD" : "RC")) return {};
   if (connection == "UC") o.service = QpType::uc;
   if (connection == "UD") o.service = QpType::ud;
+  if (connection == "XRC") o.service = QpType::xrc_initiator;
   if (srd || !o.service)
     return "-c " + connection + ": a " + (srd ? "srd" : "roce") + " device has " +
-           (srd ? "SRD" : "RC, UC and UD") + " queue pairs (-d names the device)";
-  if (o.one_sided()) return "-c " + connection + ": READ and atomics need RC";
+           (srd ? "SRD" : "RC, UC, UD and XRC") + " queue pairs (-d names the device)";
+  if (o.xrc()) return {};
+  if (o.one_sided()) return "-c " + connection + ": READ and atomics need RC or XRC";
   if (o.service == QpType::ud && o.operation != Operation::send)
     return "-c UD: datagrams are for weft_send_bw and weft_send_lat";
   if (o.validate && o.measure == Measure::bandwidth)
@@ -167,8 +170,12 @@ std::string choose_device(Options& o, const Raw& raw) {
 // What no single option can tell. The text of the error, or nothing.
 std::string complete(Options& o, const Raw& raw) {
   if (const std::string wrong = choose_device(o, raw); !wrong.empty()) return wrong;
-  if (o.cm && (o.service == QpType::ud || o.service == QpType::srd))
-    return "-R connects queue pairs of RC and UC; leave it out for UD and SRD";
+  if (o.cm && (o.service == QpType::ud || o.service == QpType::srd || o.xrc()))
+    return "-R connects queue pairs of RC and UC; leave it out for UD, XRC and SRD";
+  if (o.use_srq && (o.operation != Operation::send || o.service == QpType::srd))
+    return "--use-srq is for weft_send_* on roce and ibverbs devices: nothing else takes receives";
+  if (o.shares_receives() && o.validate && o.operation == Operation::send && o.qps != 1)
+    return "--data_validation of SENDs needs receives that are not shared: -q 1, or no --use-srq";
   if (o.iterations != 0 && o.duration_s > 0) return "-n and -D exclude each other";
   if (o.measure == Measure::latency && o.bidirectional) return "-b is for bandwidth";
   if (o.measure == Measure::latency && o.qps != 1) return "-q is for bandwidth";

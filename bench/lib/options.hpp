@@ -52,6 +52,7 @@ struct Options {
   bool paths_report = false;
   bool json = false;
   bool cm = false;
+  bool use_srq = false;
   double connect_wait_s = 1;  // how long the server may take to come up
   std::string json_file = "weft_out.json";
 
@@ -62,6 +63,9 @@ struct Options {
         operation == Operation::write && measure == Measure::latency && service == QpType::srd;
     return operation == Operation::send || write_with_imm;
   }
+  bool xrc() const { return service == QpType::xrc_initiator; }
+  // Receives are shared by the lanes.
+  bool shares_receives() const { return xrc() || use_srq; }
   // Messages may be lost without an error.
   bool unreliable() const { return service == QpType::ud || service == QpType::uc; }
   uint64_t max_size() const;

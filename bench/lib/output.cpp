@@ -42,6 +42,7 @@ double rate(const Options& o, double bytes_per_second) {
 }
 
 std::string connection_type(const Session& s) {
+  if (s.options.xrc()) return "XRC";
   std::string text(name(s.options.service.value_or(s.device.attributes().qp_type)));
   for (char& c : text) c = static_cast<char>(c - 'a' + 'A');
   return text;

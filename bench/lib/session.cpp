@@ -97,26 +97,57 @@ Result<void> Session::make_queues() {
       {.capacity = std::max(64u, receives ? options.qps * options.rx_depth + 16 : 0)});
   if (!recv) return recv.error();
   recv_cq = std::move(*recv);
+  if (options.shares_receives())
+    if (const Result<void> shared = share_receives(); !shared) return shared;
+  if (const Result<void> done = make_lanes(); !done) return done;
+  Result<std::unique_ptr<Control>> made = Control::create(device, pd, options.events);
+  if (!made) return made.error();
+  control = std::move(*made);
+  return {};
+}
+
+Result<void> Session::share_receives() {
+  SharedReceiveQueueOptions how{
+      .max_recv_wr = options.takes_receives() ? options.qps * options.rx_depth : 1,
+      .max_recv_sge = 1};
+  if (options.xrc()) {
+    Result<XrcDomain> domain = device.xrc_domain();
+    if (!domain) return domain.error();
+    how.xrc_domain = xrc = std::move(*domain);
+    how.cq = recv_cq;
+  }
+  Result<SharedReceiveQueue> made = pd.shared_receive_queue(how);
+  if (!made) return made.error();
+  pool = std::move(*made);
+  return {};
+}
+
+Result<void> Session::make_lanes() {
+  const bool own = options.takes_receives() && !options.shares_receives();
   for (uint32_t i = 0; i < options.qps; ++i) {
-    Result<QueuePair> qp =
-        pd.queue_pair({.type = options.service.value_or(device.attributes().qp_type),
-                       .send_cq = send_cq,
-                       .recv_cq = recv_cq,
-                       .max_send_wr = options.tx_depth,
-                       .max_recv_wr = receives ? options.rx_depth : 1,
-                       .max_send_sge = 1,
-                       .max_recv_sge = 1,
-                       .max_inline = inline_limit});
-    if (!qp) return qp.error();
     Lane lane;
+    QueuePairOptions how{.type = options.service.value_or(device.attributes().qp_type),
+                         .send_cq = send_cq,
+                         .max_send_wr = options.tx_depth,
+                         .max_recv_wr = own ? options.rx_depth : 1,
+                         .max_send_sge = 1,
+                         .max_recv_sge = 1,
+                         .max_inline = inline_limit};
+    if (options.xrc()) {
+      Result<QueuePair> in = pd.queue_pair({.type = QpType::xrc_target, .xrc_domain = xrc});
+      if (!in) return in.error();
+      lane.in = std::move(*in);
+    } else {
+      how.recv_cq = recv_cq;
+      how.shared_receive_queue = pool;
+    }
+    Result<QueuePair> qp = pd.queue_pair(how);
+    if (!qp) return qp.error();
     lane.qp = std::move(*qp);
     lane.source = pages.data() + 2 * i * area;
     lane.target = lane.source + area + header;
     lanes.push_back(std::move(lane));
   }
-  Result<std::unique_ptr<Control>> made = Control::create(device, pd, options.events);
-  if (!made) return made.error();
-  control = std::move(*made);
   return {};
 }
 
@@ -124,6 +155,7 @@ Result<void> Session::accept_introduction(const Connection& connection) {
   const Result<PeerMemory> peer = meet(options, connection.peer_data);
   if (!peer) return peer.error();
   peer_rkey = peer->rkey;
+  peer_srq = peer->srq;
   peer_gid = connection.peer_gid;
   path_mtu = connection.path_mtu;
   for (size_t i = 0; i < lanes.size(); ++i) {
@@ -138,8 +170,10 @@ Result<void> Session::connect_all() {
   Result<std::unique_ptr<Meeting>> opened = Meeting::open(options, device);
   if (!opened) return opened.error();
   meeting = std::move(*opened);
-  how.private_data = introduce(options, {reinterpret_cast<uintptr_t>(pages.data()), region.rkey()},
-                               meeting->private_data());
+  how.private_data = introduce(
+      options,
+      {reinterpret_cast<uintptr_t>(pages.data()), region.rkey(), options.xrc() ? pool.number() : 0},
+      meeting->private_data());
   how.path_mtu = options.mtu;
   how.max_rd_atomic = static_cast<uint8_t>(options.outstanding);
   how.retry_count = static_cast<uint8_t>(options.retry_count);
@@ -147,21 +181,28 @@ Result<void> Session::connect_all() {
 
   if (options.is_server()) say_waiting(options, device);
   // The control queue pair first, then the measured ones in order.
-  for (size_t i = 0; i <= lanes.size(); ++i) {
-    const QueuePair& qp = i == 0 ? control->qp() : lanes[i - 1].qp;
-    const uint32_t timeout = i == 0 && options.unreliable() ? kPatientTimeout : options.timeout;
-    how.timeout = static_cast<uint8_t>(timeout);
-    const Result<Connection> connection = meeting->join(qp, how);
-    if (!connection) return connection.error();
-    if (i != 0) {
-      lanes[i - 1].to = pd.address_handle(
-          {.destination = connection->peer_gid, .traffic_class = how.traffic_class});
-      lanes[i - 1].peer_qpn = connection->peer_qpn;
-      continue;
-    }
-    if (const Result<void> agreed = accept_introduction(*connection); !agreed) return agreed;
-    how.private_data.clear();
-  }
+  how.timeout = static_cast<uint8_t>(options.unreliable() ? kPatientTimeout : options.timeout);
+  const Result<Connection> connection = meeting->join(control->qp(), how);
+  if (!connection) return connection.error();
+  if (const Result<void> agreed = accept_introduction(*connection); !agreed) return agreed;
+  how.private_data.clear();
+  how.timeout = static_cast<uint8_t>(options.timeout);
+  for (Lane& lane : lanes)
+    if (const Result<void> done = connect_lane(lane, how); !done) return done;
+  return {};
+}
+
+// With XRC each direction is a connection of its own, the client's first.
+Result<void> Session::connect_lane(Lane& lane, const ConnectOptions& how) {
+  const bool ours_first = !options.xrc() || !options.is_server();
+  const Result<Connection> connection = meeting->join(ours_first ? lane.qp : lane.in, how);
+  if (!connection) return connection.error();
+  lane.to =
+      pd.address_handle({.destination = connection->peer_gid, .traffic_class = how.traffic_class});
+  lane.peer_qpn = connection->peer_qpn;
+  if (!options.xrc()) return {};
+  const Result<Connection> back = meeting->join(ours_first ? lane.in : lane.qp, how);
+  if (!back) return back.error();
   return {};
 }
 

@@ -35,6 +35,7 @@ class Pages {
 // and change; `target` is where SENDs, WRITEs and the results of READs and atomics arrive.
 struct Lane {
   QueuePair qp;
+  QueuePair in;  // XRC: the target of the other side's initiator
   std::byte* source = nullptr;
   std::byte* target = nullptr;
   AddressHandle to;  // UD, with peer_qpn: where the other queue pair is
@@ -49,6 +50,8 @@ struct Session {
   ProtectionDomain pd;
   CompletionQueue send_cq;
   CompletionQueue recv_cq;
+  XrcDomain xrc;
+  SharedReceiveQueue pool;  // of all lanes' receives, if they share them
   Pages pages;
   MemoryRegion region;
   std::vector<Lane> lanes;
@@ -58,6 +61,7 @@ struct Session {
   size_t header = 0;  // UD: bytes of the network header, before each message that arrives
   uint32_t inline_limit = 0;
   RKey peer_rkey;
+  uint32_t peer_srq = 0;  // XRC
   Gid peer_gid;
   uint32_t path_mtu = 0;
   // Latency runs number their requests through all sizes: a completion may come in the next one.
@@ -77,6 +81,9 @@ struct Session {
   Sge receive_sge(const std::byte* at, uint64_t size) const {
     return sge(at - header, size + header);
   }
+  PostStatus post_receives(const Lane& lane, std::span<const RecvRequest> requests) const noexcept {
+    return pool ? pool.post_recv(requests) : lane.qp.post_recv(requests);
+  }
   bool is_active() const { return !options.is_server() || options.bidirectional; }
   bool is_passive() const { return options.is_server() || options.bidirectional; }
 
@@ -86,7 +93,10 @@ struct Session {
   Result<void> check_sizes() const;
   Result<void> make_memory();
   Result<void> make_queues();
+  Result<void> share_receives();
+  Result<void> make_lanes();
   Result<void> connect_all();
+  Result<void> connect_lane(Lane& lane, const ConnectOptions& how);
   Result<void> accept_introduction(const Connection& connection);
 };
 

@@ -38,6 +38,7 @@ SendRequest make_request(const Session& session, const Lane& lane, uint64_t size
   SendRequest r;
   r.flags = SendFlags::none;
   r.rkey = session.peer_rkey;
+  r.remote_srq = session.peer_srq;
   std::byte* local = lane.source + offset;
   switch (o.operation) {
     case Operation::send:
@@ -209,7 +210,7 @@ Receiver::Receiver(Session& session)
   streams_.resize(session.lanes.size());
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    stream.qp = &session.lanes[i].qp;
+    stream.lane = &session.lanes[i];
     stream.sges.resize(session.options.rx_depth);
     stream.ring.resize(session.options.rx_depth);
     for (size_t k = 0; k < stream.ring.size(); ++k) {
@@ -223,7 +224,7 @@ Receiver::Receiver(Session& session)
 
 Result<void> Receiver::prime() {
   for (Stream& stream : streams_) {
-    const PostStatus status = stream.qp->post_recv(stream.ring);
+    const PostStatus status = session_.post_receives(*stream.lane, stream.ring);
     if (!status) return Error{status.code, std::string("cannot post receives: ") + status.reason};
   }
   return {};
@@ -254,7 +255,8 @@ bool Receiver::turn() noexcept {
     Stream& stream = streams_[c.id];
     if (++stream.owed < batch_) continue;
     const size_t count = std::min(stream.owed, stream.ring.size() - stream.next);
-    const PostStatus status = stream.qp->post_recv({stream.ring.data() + stream.next, count});
+    const PostStatus status =
+        session_.post_receives(*stream.lane, {stream.ring.data() + stream.next, count});
     stream.owed -= status.accepted;
     stream.next = (stream.next + status.accepted) % stream.ring.size();
   }

@@ -86,7 +86,7 @@ class Receiver {
 
  private:
   struct Stream {
-    const QueuePair* qp = nullptr;
+    const Lane* lane = nullptr;
     std::vector<Sge> sges;
     std::vector<RecvRequest> ring;
     size_t next = 0;

@@ -82,7 +82,8 @@ Result<void> Validator::prepare(const Round& round) {
       if (fills) fill_pattern(at(lane.source, k), size_, index_of(i, round.base, k), server_);
       if (o_.operation != Operation::send || !session_.is_passive()) continue;
       const Sge sge = session_.sge(at(lane.target, k), size_);
-      const PostStatus status = lane.qp.post_recv({.id = k, .sges = {&sge, 1}});
+      const RecvRequest receive{.id = k, .sges = {&sge, 1}};
+      const PostStatus status = session_.post_receives(lane, {&receive, 1});
       if (!status) return Error{status.code, std::string("cannot post receives: ") + status.reason};
     }
   }

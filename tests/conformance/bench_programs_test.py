@@ -117,6 +117,23 @@ class Programs(unittest.TestCase):
                             self.assertGreater(r["MsgRate"], 0)
                             self.assertLess(r["lost"], 4 * r["n_iterations"], text)
 
+    def test_shared_receives_and_xrc(self):
+        for device in self.devices:
+            for operation in ("send", "write", "read", "atomic"):
+                for measure in ("bw", "lat"):
+                    with self.subTest(device=device, operation=operation, measure=measure):
+                        out, _ = self.good_pair(f"weft_{operation}_{measure}", "-d", device, "-c",
+                                                "XRC", "-n", "200", "--data_validation")
+                        self.assertEqual(out["test_info"]["Connection_type"], "XRC")
+                        self.assertEqual(out["results"][0]["mismatched_bytes"], 0)
+            for words in (("-c", "XRC", "-q", "3", "-b"), ("--use-srq", "-q", "4"),
+                          ("--use-srq", "-b", "-r", "16", "-q", "2"), ("-c", "XRC", "-e"),
+                          ("--use-srq", "--data_validation"), ("-c", "UD", "--use-srq")):
+                with self.subTest(device=device, words=words):
+                    out, _ = self.good_pair("weft_send_bw", "-d", device, "-s", "1000", "-n", "500",
+                                            *words)
+                    self.assertGreater(out["results"][0]["MsgRate"], 0)
+
     def test_connections_by_the_connection_manager(self):
         address = f"127.{os.getpid() >> 8 & 127}.{os.getpid() & 255}.9"
         for words in (("weft_write_lat",), ("weft_send_bw", "-q", "3"),
@@ -175,10 +192,11 @@ class Programs(unittest.TestCase):
     def test_refusals_say_why(self):
         for words, text in ((("-R", "-d", "srd+udp:lo"), "RC and UC"),
                             (("-c", "UD"), "weft_send_bw"),
-                            (("-c", "XRC"), "RC, UC and UD"),
+                            (("-c", "XRC", "-R"), "RC and UC"),
+                            (("--use-srq",), "weft_send_*"),
                             (("-c", "UC", "--data_validation"), "loses nothing"),
                             (("-s", "8", "-a"), "-a"),
-                            (("-c", "SRD", "-d", "roce+udp:lo"), "RC, UC and UD"),
+                            (("-c", "SRD", "-d", "roce+udp:lo"), "RC, UC, UD and XRC"),
                             (("-c", "RC", "-d", "srd+udp:lo"), "has SRD queue pairs"),
                             (("--paths", "4", "-d", "roce+udp:lo"), "srd devices"),
                             (("--paths", "4", "-d", "srd+udp:lo,paths=8"), "say it once"),
