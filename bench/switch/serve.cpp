@@ -167,7 +167,7 @@ int serve(const Shape& shape, const std::string& control) {
   if (!device) return complain(device.error());
   std::signal(SIGINT, stop);
   std::signal(SIGTERM, stop);
-  std::printf("open devices as roce+udp:%s,udp.switched=1[,cc=hpcc]\n%s", shape.hosts[0].c_str(),
+  std::printf("open devices as roce+udp:%s,udp.switched=1[,cc=hpcc], or srd+udp\n%s", shape.hosts[0].c_str(),
               kCommands);
   std::fflush(stdout);
   Server(shape, **hosts, **device, *commands).run();

@@ -48,10 +48,10 @@ class Switch:
         self.errors = err
 
 
-def transfer(keys=("", ""), *words):
+def transfer(keys=("", ""), *words, provider="roce"):
     """weft_write_bw from host 1 to host 2 through the switch: exit codes and output."""
     port = free_port()
-    devices = [f"roce+udp:{host},udp.switched=1{extra}" for host, extra in zip(HOSTS, keys)]
+    devices = [f"{provider}+udp:{host},udp.switched=1{extra}" for host, extra in zip(HOSTS, keys)]
     words = ("-p", port, "-s", "65536", "-n", "40", "--data_validation", *words)
     server = start("weft_write_bw", "-d", devices[1], *words)
     client = start("weft_write_bw", "-d", devices[0], *words, "--connect_wait", "20", "127.0.0.1")
@@ -76,6 +76,34 @@ class Program(unittest.TestCase):
                 code, client, server = transfer(keys)
                 self.assertEqual(code, 0, client + server)
                 self.assertIn("PASSED", client)
+
+    def srd_transfer(self, keys=""):
+        """The same over eight paths of `srd`: what each side counted."""
+        link = ",cc_rtt_us=10000,cc_line_mbps=200"
+        code, client, server = transfer(
+            (link + keys, link), "-c", "SRD", "--paths", "8", "--report-counters",
+            "--paths-report", provider="srd")
+        self.assertEqual(code, 0, client + server)
+        self.assertIn("PASSED", client)
+        paths = re.findall(r"^ +\d+ +\d+ +(?:good|slow|dead|probing) ", client, re.MULTILINE)
+        self.assertEqual(len(paths), 8, client)
+        return [{name: int(value) for name, value in re.findall(r"^ (\w+) +(\d+)$", text, re.MULTILINE)}
+                for text in (client, server)]
+
+    def test_srd_crosses_and_sees_marks_cut_packets_and_digests(self):
+        with Switch("--mbps", "200", "--kmin-us", "0.1", "--kmax-us", "1", "--pmax", "1",
+                    "--digest-rtt-us", "1000") as switch:
+            self.assertIn("srd+udp", switch.first)
+            sender, receiver = self.srd_transfer()
+            self.assertGreater(receiver.get("rx_ecn_marked", 0), 0)
+            self.assertEqual(receiver.get("rx_trimmed", 0), 0)
+            switch.say("trim " + HOSTS[1] + " 0.02")
+            sender, receiver = self.srd_transfer()
+            self.assertGreater(receiver.get("rx_trimmed", 0), 0)
+            self.assertGreater(sender.get("trim_losses", 0), 0)
+            switch.say("heal " + HOSTS[1])
+            sender, _ = self.srd_transfer(",cc=hpcc")
+            self.assertEqual(sender.get("acks_without_telemetry", 0), 0)
 
     def test_faults_come_and_go(self):
         with Switch() as switch:
