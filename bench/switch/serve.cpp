@@ -167,8 +167,8 @@ int serve(const Shape& shape, const std::string& control) {
   if (!device) return complain(device.error());
   std::signal(SIGINT, stop);
   std::signal(SIGTERM, stop);
-  std::printf("open devices as roce+udp:%s,udp.switched=1[,cc=hpcc], or srd+udp\n%s", shape.hosts[0].c_str(),
-              kCommands);
+  std::printf("open devices as roce+udp:%s,udp.switched=1[,cc=hpcc], or srd+udp\n%s",
+              shape.hosts[0].c_str(), kCommands);
   std::fflush(stdout);
   Server(shape, **hosts, **device, *commands).run();
   if (!control.empty()) ::unlink(control.c_str());

@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   weft::bench::DemoOptions options;
   CLI::App app("weft_switch: a switch with a shared buffer, ECN and telemetry, in real time.");
   app.require_subcommand(1);
-  CLI::App* const server = app.add_subcommand("serve", "Switch between roce+udp and srd+udp devices");
+  CLI::App* const server =
+      app.add_subcommand("serve", "Switch between roce+udp and srd+udp devices");
   server->add_option("--hosts", shape.hosts, "Their loopback addresses")->delimiter(',');
   server->add_option("--mbps", shape.mbps, "Rate of every port")->check(CLI::Range(1, 1'000'000));
   server->add_option("--port", shape.port_mbps, "HOST=MBPS: of a single port");

@@ -85,9 +85,10 @@ class Program(unittest.TestCase):
             "--paths-report", provider="srd")
         self.assertEqual(code, 0, client + server)
         self.assertIn("PASSED", client)
-        paths = re.findall(r"^ +\d+ +\d+ +(?:good|slow|dead|probing) ", client, re.MULTILINE)
-        self.assertEqual(len(paths), 8, client)
-        return [{name: int(value) for name, value in re.findall(r"^ (\w+) +(\d+)$", text, re.MULTILINE)}
+        path = re.compile(r"^ +\d+ +\d+ +(?:good|slow|dead|probing) ", re.MULTILINE)
+        self.assertEqual(len(path.findall(client)), 8, client)
+        counter = re.compile(r"^ (\w+) +(\d+)$", re.MULTILINE)
+        return [{name: int(value) for name, value in counter.findall(text)}
                 for text in (client, server)]
 
     def test_srd_crosses_and_sees_marks_cut_packets_and_digests(self):

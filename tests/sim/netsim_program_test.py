@@ -67,6 +67,24 @@ class Program(unittest.TestCase):
         self.assertIn("hpcc,all,", queues)
         self.check_page(out / "report.html")
 
+    def test_srd_engines_under_any_controller(self):
+        out = self.path / "out"
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc",
+                   "swift,hpcc-pint,nscc", "--until", "2ms", "--fidelity", "srd", "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((out / "summary.json").read_text())
+        self.assertEqual(summary["fidelity"], "srd")
+        with open(out / "flows.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for name in "swift", "hpcc-pint", "nscc":
+            for row in rows[:3]:  # the last one is cut off by --until
+                self.assertGreater(int(row[f"fct_{name}_ns"]), 2000, name)
+            self.assertLess(int(rows[1][f"fct_{name}_ns"]), 2 * int(rows[1]["ideal_ns"]), name)
+        done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "hpcc",
+                   "--fidelity", "srd")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("hpcc-pint lives on their digest", done.stderr)
+
     def test_links_series_and_warm_up(self):
         out = self.path / "out"
         done = run("run", "--topology", self.links, "--flows", self.flows, "--cc", "hpcc,none",
