@@ -64,6 +64,7 @@ struct Loss {
   uint32_t bytes = 0;
   Reason reason = Reason::gap;
   bool last_hop = false;  // trimmed at the receiver's own link: the paths are not to blame
+  uint8_t digest = 0;     // trimmed: the code of the worst hop, as in Ack; 0 if none
   uint16_t path = 0;
 };
 

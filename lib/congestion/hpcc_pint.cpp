@@ -31,8 +31,9 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   state.decision.rate = react(reference, preset, decode_digest(ack.digest), ack);
 }
 
-// What a switch cut or dropped tells no digest, but found a queue that was full: as if one round
-// trip's worth waited before a busy link. HPCC itself assumes a network that loses nothing.
+// What a switch cut or dropped found a queue that was full. A cut one may bring the digest of that,
+// an average that may not have noticed yet; what was dropped tells none: as if one round trip's
+// worth waited before a busy link. HPCC itself assumes a network that loses nothing.
 void on_loss(State& state, const Preset& preset, const Loss& loss) {
   constexpr double kFull = 2;
   HpccReference& reference = own<HpccReference>(state);
@@ -40,7 +41,8 @@ void on_loss(State& state, const Preset& preset, const Loss& loss) {
   Ack ack;
   ack.acked = loss.acked;
   ack.sent = loss.sent;
-  state.decision.rate = react(reference, preset, kFull, ack);
+  const double found = loss.digest != 0 ? std::max(1.0, decode_digest(loss.digest)) : kFull;
+  state.decision.rate = react(reference, preset, found, ack);
 }
 
 }  // namespace

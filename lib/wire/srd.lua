@@ -121,7 +121,7 @@ local function base_header(buffer, tree, opcode)
     flags:add(flag, buffer(2, 1))
   end
   tree:add(f.path, buffer(3, 1))
-  if opcode <= 11 then tree:add(f.digest, buffer(4, 1)) end
+  if opcode <= 11 or opcode == 20 then tree:add(f.digest, buffer(4, 1)) end
   tree:add(f.destination, buffer(5, 3))
   tree:add(f.epoch, buffer(8, 4))
   tree:add(f.incarnation, buffer(12, 4))

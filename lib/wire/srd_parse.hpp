@@ -17,7 +17,7 @@ struct SrdPacket {
   uint8_t flags = 0;
   uint8_t path = 0;
   uint8_t detail = 0;
-  uint8_t digest = 0;  // what switches left
+  uint8_t digest = 0;  // what switches left; trimmed: in the packet that was cut
   uint16_t path_sequence = 0;
   QpNum dest, source;
   uint32_t epoch = 0;
@@ -179,6 +179,7 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
   base.version_pad = static_cast<uint8_t>(kSrdVersion << 4 | pad << 2);
   base.flags = p.flags;
   base.path = p.path;
+  base.digest = p.digest;
   base.dest = p.dest.value;
   base.epoch = p.epoch;
   base.incarnation = p.incarnation;

@@ -110,15 +110,16 @@ class Dissector(unittest.TestCase):
                    digest=140),
             packet(ACKNOWLEDGE, ack, detail=141),
             packet(REFUSAL, struct.pack(">I", 3)),
+            packet(20, digest=142, detail=1),
         ])
-        first, second, third = decode(
+        first, second, third, fourth = decode(
             self.file, "srd.epoch", "srd.incarnation", "srd.path", "srd.path_sequence",
             "srd.sequence", "srd.destination", "srd.source", "srd.message", "srd.message.length",
             "srd.message.offset", "srd.address", "srd.rkey", "srd.immediate", "srd.payload",
             "srd.ack.echo", "srd.ack.received", "srd.ack.delay", "srd.ack.duplicates",
             "srd.ack.marks", "srd.ack.granted", "srd.ack.bitmap", "srd.wish", "srd.malformed")
         digests = decode(self.file, "srd.digest", "srd.ack.digest")
-        self.assertEqual(digests, [["140", ""], ["", "141"], ["", ""]])
+        self.assertEqual(digests, [["140", ""], ["", "141"], ["", ""], ["142", ""]])
         base = ["77", "88", "3", "5", "9", "0x010002", "0x020001"]
         self.assertEqual(first[:14], base + [str(0xABC), "4096", "1024", "0x0000010000000000",
                                              "0x0000feed", "0x0000000000000063",
@@ -128,6 +129,7 @@ class Dissector(unittest.TestCase):
         self.assertEqual(second[14:], ["7", str(1 << 33), "1234", "2", "3", "500",
                                        "0x0000000000000005,0x0000000000000006", "", ""])
         self.assertEqual((third[7], third[-1]), ("3", ""))
+        self.assertEqual((fourth[:7], fourth[-1]), (base, ""))
 
     def test_addresses_are_where_the_document_says(self):
         mapped = bytes(10) + b"\xff\xff"

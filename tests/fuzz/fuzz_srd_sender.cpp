@@ -74,7 +74,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     constexpr SrdOpcode kOps[] = {
         SrdOpcode::acknowledge,     SrdOpcode::acknowledge, SrdOpcode::refusal,
         SrdOpcode::reset,           SrdOpcode::ready,       SrdOpcode::read_response,
-        SrdOpcode::atomic_response, SrdOpcode::failure,     SrdOpcode::rails};
+        SrdOpcode::atomic_response, SrdOpcode::failure,     SrdOpcode::rails,
+        SrdOpcode::trimmed};
     const auto twist = from.take<uint8_t>();
     const SrdOpcode opcode = kOps[from.take<uint8_t>() % std::size(kOps)];
     wire::SrdPacket p = to.draw(from, twist);
@@ -94,6 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     p.path = about.path;
     p.path_sequence = about.path_sequence;
     p.incarnation = 1 + (twist & 2);
+    p.digest = twist;
     if (opcode == SrdOpcode::reset) p.message = (twist & 0x20) != 0 ? about.epoch + 2 : 0;
     const uint64_t sent = to.engine.peer(0) != nullptr ? to.engine.peer(0)->tx.next : 0;
     std::vector<std::byte> rest;

@@ -120,8 +120,9 @@ TEST_CASE(
     answer = frame;
     return false;
   };
-  t.inject(t.b, cut(sent));
+  t.inject(t.b, cut(forged(sent, [](wire::SrdBase& base) { base.digest = 77; })));
   REQUIRE(answer.opcode() == static_cast<uint8_t>(SrdOpcode::trimmed));
+  CHECK(reinterpret_cast<const wire::SrdBase*>(answer.bytes.data())->digest == 77);
   t.b.life().tap->judge = nullptr;
   const auto wrong = [&](const std::function<void(wire::SrdBase&)>& change) {
     t.inject(t.a, forged(answer, change), Duration::from_ns(100));

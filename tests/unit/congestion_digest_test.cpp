@@ -41,5 +41,23 @@ TEST_CASE("hpcc-pint takes the decoded value for U, without an average") {
   CHECK(c.rate() == before);
 }
 
+TEST_CASE("hpcc-pint takes a cut packet for a full queue, as full as its digest says") {
+  const Preset preset =
+      *make_preset("hpcc-pint", {.line = Rate::from_gbps(100), .rtt = Duration::from_ns(12240)});
+  // The rate after a loss in the first round trip, which says `digest`.
+  const auto after = [&](Loss::Reason reason, uint8_t digest) {
+    Controller c;
+    c.start(preset);
+    c.on_loss(preset, {.acked = 2000, .sent = 100'000, .reason = reason, .digest = digest});
+    return c.rate();
+  };
+  const auto slowed = [](double utilisation) { return 100e9 / (utilisation / 0.95) + 50e6; };
+  CHECK(after(Loss::Reason::trimmed, 160) == Approx(slowed(decode_digest(160))));
+  CHECK(after(Loss::Reason::trimmed, 0) == Approx(slowed(2)));
+  CHECK(after(Loss::Reason::gap, 0) == Approx(slowed(2)));
+  CHECK(after(Loss::Reason::trimmed, 1) == Approx(slowed(1)));  // an average that is late
+  CHECK(after(Loss::Reason::timeout, 0) == 100e9);
+}
+
 }  // namespace
 }  // namespace weft::congestion

@@ -2,6 +2,7 @@
 // `srd` fidelity: hosts run the SRD engine under any controller, also one that knows of one path
 // only. The packets take all spines, nothing is forgotten, and what SRD cannot carry is refused.
 #include <algorithm>
+#include <cstdio>
 
 #include "tests/unit/netsim_support.hpp"
 
@@ -75,6 +76,17 @@ TEST_CASE("hpcc on its one-byte digest keeps the queue of an incast short") {
     return result.queues.percentile_kb(0.95);
   };
   CHECK(queue_kb("hpcc-pint") < queue_kb("nscc") / 2);
+}
+
+TEST_CASE("hpcc slows down each round trip, also when nearly all of it is cut") {
+  const RunResult result = simulate(star(31), "hpcc-pint", incast(30, 500'000), fidelity("srd"));
+  std::printf("hpcc-pint, 30 to one: last %.0f us, %llu packets cut\n",
+              double(last_ns(result)) / 1e3,
+              static_cast<unsigned long long>(result.counters.trimmed));
+  CHECK(result.counters.trimmed > 100);
+  CHECK(result.retransmitted == result.counters.trimmed);
+  CHECK(result.counters.trimmed < result.data_delivered);
+  CHECK(double(last_ns(result)) < 1.25 * 30 * 500'000 * 0.08 * 4176 / 4086);
 }
 
 TEST_CASE("records of every hop do not fit into SRD") {

@@ -81,7 +81,7 @@ void Flow::on_arrived(uint32_t payload) noexcept {
 void Flow::forget(uint32_t payload) noexcept {
   window_.forget(payload + packet_overhead_);
   const uint64_t bytes = on_wire(payload);
-  sent_ -= bytes;  // or what was lost would stand between `acked` and `sent` for ever
+  acked_ += bytes;  // or what was lost would stand between `acked` and `sent` for ever
   in_flight_ -= std::min(in_flight_, bytes);
 }
 

@@ -32,6 +32,7 @@ void Engine::receive_trimmed(const Frame& frame, Instant now) noexcept {
     return count(Count::rx_duplicates);
   wire::SrdPacket answer;
   answer.opcode = wire::SrdOpcode::trimmed;
+  answer.digest = p.digest;
   answer.detail = frame.path->traffic_class >> 2 == wire::kTrimmedLastHopDscp ? 1 : 0;
   reply(arrival, answer);
 }
@@ -53,7 +54,8 @@ void Engine::on_trimmed(Peer& peer, const Arrival& arrival) noexcept {
        {.now = arrival.now,
         .rtt = arrival.now - r.sent,
         .reason = congestion::Loss::Reason::trimmed,
-        .last_hop = last_hop});
+        .last_hop = last_hop,
+        .digest = p.digest});
   rearm(peer, arrival.now);
 }
 

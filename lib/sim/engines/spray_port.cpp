@@ -79,6 +79,9 @@ size_t SprayPort::receive(std::span<engine::Frame> frames) noexcept {
     frame.length = stored.length;
     frame.ecn = packet.tag.marked ? 3 : 2;
     frame.cookie = packet.number;
+    if (digests_)
+      wire::raise_srd_digest(stored.bytes.data(), stored.length,
+                             static_cast<uint8_t>(packet.stamp));
     if (packet.tag.event == Event::trimmed) {
       const bool last_hop = (packet.entropy & fabric::kLastHop) != 0;
       const uint8_t dscp = last_hop ? wire::kTrimmedLastHopDscp : wire::kTrimmedDscp;
@@ -86,9 +89,6 @@ size_t SprayPort::receive(std::span<engine::Frame> frames) noexcept {
     } else if (stored.payload != 0) {
       frame.remote = &nowhere_;
       frame.remote_length = stored.payload;
-      if (digests_)
-        wire::raise_srd_digest(stored.bytes.data(), stored.length,
-                               static_cast<uint8_t>(packet.stamp));
     }
   }
   arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<ptrdiff_t>(n));

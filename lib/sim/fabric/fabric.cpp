@@ -238,13 +238,15 @@ void Fabric::stamp(Port& port, const Packet& packet) {
 }
 
 // hpcc-pint (facts 6.1 d). Every packet moves what the next one looks back to; only data counts in
-// the port's average, and carries its code on if that is the largest so far.
+// the port's average, and carries its code on if that is the largest so far. Where packets are
+// sprayed all do: acknowledgements and cut packets go in between, and would take what left before
+// them out of the average.
 uint32_t Fabric::digest(Port& port, const Packet& packet) {
   const congestion::IntHop hop{port.mbps, static_cast<uint32_t>(wheel_.now() / 1000),
                                static_cast<uint32_t>(port.sent_bytes),
                                port.queue_bytes + port.control_bytes};
-  if (packet.tag.event != Event::data || packet.tag.control)
-    return port.digest.skip(hop), packet.stamp;
+  const bool data = packet.tag.event == Event::data && !packet.tag.control;
+  if (!data && !settings_.sprayed) return port.digest.skip(hop), packet.stamp;
   const double utilisation = port.digest.pass(hop, settings_.telemetry.base_rtt_ns);
   const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
   return std::max<uint32_t>(packet.stamp, congestion::encode_digest(utilisation, draw));
