@@ -27,8 +27,8 @@
 // cc=halved halves a window at a loss, cc=none keeps it. cc_line_mbps (100000), cc_rtt_us (50) and
 // cc.PARAMETER as above. paths=N: UDP source ports to spread over (64, on memory 1); path_policy=
 // single, oblivious, bitmap, reps, mixed or plb chooses among them; path_counters=1 counts packets
-// per path for Device::paths(). police_credit=1: nothing is executed of who sends more than it was
-// granted; all that send there need rccc or nscc+rccc.
+// per path for Device::paths(). ack_every=N: packets that one acknowledgement answers (1).
+// police_credit=1: nothing is executed beyond what was granted; all senders need (nscc+)rccc.
 //
 // icrc=off (`roce`; on by default) leaves the ICRC zero, and takes no frame that has one: for two
 // weft devices with address translation on the way, which makes every ICRC wrong. Both sides must

@@ -78,6 +78,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::flag_key("path_counters", path_counters),
       software::flag_key("police_credit", police_credit),
       software::number_key("paths", paths, 1, engine::srd::kMostPaths),
+      software::number_key("ack_every", config.ack_every, 1, 64),
       word_key("path_policy", config.policy, engine::srd::kPathPolicyNames),
       software::number_key("patience_ms", patience_ms, 10, 3'600'000),
       software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};

@@ -64,6 +64,17 @@ TEST_CASE("128 SRD engines of a three-tier fat tree: p99 within 1.16 of the idea
   CHECK(result.retransmitted <= result.counters.trimmed + 32);  // of 64,000 packets
 }
 
+TEST_CASE("with an acknowledgement for four packets, p99 is within 1.20 of the ideal") {
+  const char* const policy = GENERATE("bitmap", "mixed");
+  INFO(policy);
+  const fabric::Topology network = *scenario::make_fat_tree({.k = 8});
+  const RunResult result = simulate(network, "nscc", permutation(128, 2'000'000),
+                                    engines({{"ack.bytes", "16384"}, {"path.policy", policy}}));
+  CHECK(fct_us(result, 0.99) * 1000 < 1.20 * double(result.flows[0].ideal_ns));
+  // Fewer packets than with an acknowledgement for each.
+  CHECK(result.counters.sent < result.data_delivered * 14 / 10);
+}
+
 TEST_CASE("an SRD engine alone takes the ideal time") {
   const RunResult result =
       simulate(leaf_spine(8), "nscc", {{.src = 0, .dst = 9, .bytes = 1'000'000}},

@@ -237,6 +237,7 @@ Duration Engine::patience_of(const Peer& peer) const noexcept {
 
 void Engine::on_timer(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
+  if (peer.rx.ack_at <= now) queue_ack(peer);
   if (tx.resting != 0) wake_resting(peer, now);
   if (tx.flight != nullptr) {
     tx.flight->flow.on_deadline(now);
@@ -305,14 +306,13 @@ Instant Engine::tail_at(const Sender& tx) const noexcept {
 // When this peer has to be looked at next.
 void Engine::rearm(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
-  Instant next = Instant::never();
+  Instant next = peer.rx.ack_at > now ? peer.rx.ack_at : Instant::never();
   if (tx.flight != nullptr && !tx.flight->in_flight.empty()) {
     const Record& oldest = tx.flight->at(tx.flight->in_flight.oldest);
-    next = oldest.sent + patience_of(peer);
-    next = std::min(next, tail_at(tx));
+    next = std::min({next, oldest.sent + patience_of(peer), tail_at(tx)});
     next = std::min(next, overtaken_at(tx, oldest));
   } else if (tx.flight != nullptr && tx.una != tx.next) {
-    next = now + config_.least_rto;  // everything is lost and waits for the port
+    next = std::min(next, now + config_.least_rto);  // everything is lost and waits for the port
   } else if (tx.awaiting != 0) {
     next = std::min(next, tx.probe_answers_at);
   }

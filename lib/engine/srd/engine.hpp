@@ -38,6 +38,10 @@ struct Config {
   Duration first_rto = Duration::from_ms(10);  // while no round trip has been measured
   Duration patience = Duration::from_s(5);     // without any answer, until a peer counts as dead
   uint32_t max_peers = 65536;
+  // Packets of a peer that one acknowledgement answers, unless it is asked for or has waited as
+  // long as this. 1: one for each burst that arrives.
+  uint32_t ack_every = 1;
+  Duration ack_delay = Duration::from_us(4);
 };
 
 class Engine final : public Machine {
@@ -179,6 +183,7 @@ class Engine final : public Machine {
   bool room() const noexcept { return builder_.has_room() && paths_used_ < paths_.size(); }
   // send_ack.cpp: what is not sequenced
   void send_replies() noexcept;
+  bool ack_may_wait(Peer& peer, const Arrival& arrival) noexcept;
   void send_acks(Instant now) noexcept;
   void send_ack(Peer& peer, Instant now) noexcept;
 

@@ -56,8 +56,10 @@ struct Sender {
   Instant progress_at;   // last acknowledgement of something new, or the start of a flight
   Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
 
+  // No new packet waits to be sent.
+  bool quiet() const { return small.empty() && turns.empty() && bulk.empty(); }
   // A turn may find something to do: packets to send or to send again, paths to try.
-  bool busy() const { return una != next || !small.empty() || !turns.empty() || !bulk.empty(); }
+  bool busy() const { return una != next || !quiet(); }
 };
 
 struct Receiver {
@@ -75,6 +77,8 @@ struct Receiver {
   int64_t taken = 0;                       // bytes on the wire beyond what was granted
   // The packet that the next acknowledgement echoes.
   bool ack_pending = false;
+  uint16_t unanswered = 0;            // packets since the last one
+  Instant ack_at = Instant::never();  // when it leaves, however few they are
   bool ecn = false;
   uint8_t digest = 0;
   uint8_t path = 0;

@@ -68,6 +68,7 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
   if (peer == nullptr) return;
   const wire::SrdPacket& p = arrival.packet;
   Receiver& rx = peer->rx;
+  const uint16_t duplicates = rx.duplicates;
   peer->used_at = arrival.now;
   switch (rx.window.place_of(p.sequence)) {
     case ReceiveWindow::Place::beyond:
@@ -106,7 +107,7 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
   rx.path_sequence = p.path_sequence;
   rx.echo = static_cast<uint32_t>(p.sequence);
   rx.arrived = arrival.now;
-  queue_ack(*peer);
+  if (rx.duplicates != duplicates || !ack_may_wait(*peer, arrival)) queue_ack(*peer);
 }
 
 // The peer whose live stream this packet belongs to, perhaps a new one; null: to none.

@@ -16,6 +16,7 @@ constexpr uint32_t kTrain = 16;     // packets in a row on one path where the po
 constexpr uint32_t kBulkTurn = 16;  // packets of a long message before the next one has its turn
 constexpr uint32_t kMostTurns = 8;  // long messages that take turns
 constexpr uint8_t kEcnCapable = 2;  // ECT(0)
+constexpr uint64_t kAskBelow = 8;   // packets in the window: each asks for an acknowledgement
 constexpr uint32_t kMostFlights = 1024;  // that peers keep while nothing is on the way
 constexpr uint32_t kMostLarge = 64;      // with room for more than a few packets
 constexpr Duration kMemoryAgain = Duration::from_ms(1);  // when there was none
@@ -205,6 +206,8 @@ bool Engine::build(Peer& peer, Record& r, uint64_t sequence) noexcept {
   p.dest = peer.endpoint();
   p.source = QpNum{block_ << 16};
   if (r.tries > 1) p.flags |= wire::srd_flag::kRetransmission;
+  if (peer.tx.quiet() || peer.tx.flight->flow.window() < kAskBelow * mtu_)
+    p.flags |= wire::srd_flag::kAckRequest;
   if (r.kind == Record::Kind::fill) {
     p.opcode = wire::SrdOpcode::fill;
     count(Count::tx_fills);

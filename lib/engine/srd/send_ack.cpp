@@ -24,6 +24,20 @@ void Engine::send_replies() noexcept {
   replies_.erase(replies_.begin(), replies_.begin() + static_cast<ptrdiff_t>(sent));
 }
 
+// Whether the acknowledgement of a packet may wait for others: not if the sender asks for it, or
+// is to learn something else than that a packet came.
+bool Engine::ack_may_wait(Peer& peer, const Arrival& arrival) noexcept {
+  constexpr uint8_t kNow = wire::srd_flag::kAckRequest | wire::srd_flag::kRetransmission;
+  if (config_.ack_every <= 1) return false;
+  Receiver& rx = peer.rx;
+  const wire::SrdPacket& p = arrival.packet;
+  if (++rx.unanswered >= config_.ack_every || rx.ecn || (p.flags & kNow) != 0) return false;
+  if (p.incarnation == 0 || p.opcode == wire::SrdOpcode::fill) return false;
+  if (rx.ack_at.is_never()) rx.ack_at = arrival.now + config_.ack_delay;
+  arm(peer, rx.ack_at);
+  return true;
+}
+
 void Engine::send_acks(Instant now) noexcept {
   while (!acks_.empty() && room()) {
     Peer& peer = acks_.pop();
@@ -36,6 +50,8 @@ void Engine::send_acks(Instant now) noexcept {
 void Engine::send_ack(Peer& peer, Instant now) noexcept {
   Receiver& rx = peer.rx;
   rx.ack_pending = false;
+  rx.unanswered = 0;
+  rx.ack_at = Instant::never();
   wire::SrdPacket p;
   p.opcode = wire::SrdOpcode::acknowledge;
   p.path = rx.path;

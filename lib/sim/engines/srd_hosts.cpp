@@ -78,6 +78,8 @@ engine::srd::Config SrdHosts::config_of(uint32_t node) const {
   config.paths = std::min(scheme_.paths.count, engine::srd::kMostPaths);
   config.least_rto = Duration{scheme_.timeout_ps};
   config.limits.max_qp_wr = UINT32_MAX;
+  const uint32_t packet = scheme_.payload + scheme_.data_overhead;
+  config.ack_every = std::max(1u, (scheme_.ack_every_bytes + packet / 2) / packet);
   return config;
 }
 

@@ -103,9 +103,10 @@ constexpr Key kKeys[] = {
     {"path.nack_penalty", "turns", 4,
      "sprayed, bitmap and mixed: a path whose packet was cut is passed over so often", false, 0,
      15},
-    {"ack.bytes", "B", 16384,
-     "sprayed: an acknowledgement for so many bytes on the wire; 4000: for every packet", false, 1,
-     1e9},
+    {"ack.bytes", "B", kAuto,
+     "sprayed: an acknowledgement for so many bytes on the wire; 4000: for every packet; auto: "
+     "16384, SRD engines every packet",
+     true, 1, 1e9},
     {"metrics.sample_ns", "ns", 100, "queue samples of every switch port; 0: none", false, 0},
     {"metrics.queue_until_ns", "ns", kAuto, "end of the queue samples; auto: end of the run", true,
      0},

@@ -122,7 +122,8 @@ void describe_spraying(Scheme& scheme, const Parameters& parameters,
   fabric.marks_last_hop = choose(Net::mark_last_hop, scheme.kind->credit == nullptr) != 0;
   scheme.timeout_ps =
       static_cast<int64_t>(choose(Net::timeout, 15 + 6 * queue * 8 / gbps / 1000) * 1e6);
-  scheme.ack_every_bytes = static_cast<uint32_t>(parameters[Net::ack_every]);
+  scheme.ack_every_bytes =
+      static_cast<uint32_t>(choose(Net::ack_every, scheme.engines ? 1 : 16384));
   scheme.paths = {.choice = static_cast<congestion::PathChoice>(parameters[Net::path_policy]),
                   .count = static_cast<uint32_t>(parameters[Net::path_count]),
                   .upper_bits = true,

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One acknowledgement for several packets (Config::ack_every): a stream gets a quarter of them, at
+// no cost to its rate, and nobody waits for one that matters: the last packet of what there is to
+// send, a small window, a mark, a packet sent again.
+#include "tests/sim/srd_star.hpp"
+
+namespace weft::test {
+namespace {
+
+using engine::Count;
+
+SrdOptions options(uint32_t every) {
+  SrdOptions o = controlled("nscc");
+  o.config.ack_every = every;
+  o.config.paths = 8;
+  o.memory = 1u << 20;
+  return o;
+}
+
+// `count` WRITEs of `bytes` from station 0 to station 1, one after the other or all at once; how
+// long they took.
+Duration write(SrdStar& star, uint32_t count, uint32_t bytes, bool at_once = true) {
+  const Instant begin = star.network.now();
+  uint32_t done = 0, posted = 0;
+  for (; posted < count; ++posted) {
+    const Sge sge = star[0].sge(0, bytes);
+    SendRequest r;
+    r.opcode = Opcode::write;
+    r.sges = {&sge, 1};
+    r.remote_address = star[1].address_of(0);
+    r.rkey = RKey{star[1].key()};
+    REQUIRE(star[0].post(star[1], r));
+    if (at_once && posted + 1 != count) continue;
+    REQUIRE(star.run_until(
+        [&] {
+          for (const Completion& c : star[0].sent()) {
+            REQUIRE(c.status == Status::success);
+            ++done;
+          }
+          return done == posted + 1;
+        },
+        Duration::from_s(2)));
+  }
+  return star.network.now() - begin;
+}
+
+TEST_CASE("a stream has an acknowledgement for every fourth packet, and is as fast") {
+  SrdStar often(options(1)), seldom(options(4));
+  const Duration usual = write(often, 8, 1u << 20);
+  const Duration took = write(seldom, 8, 1u << 20);
+  const uint64_t packets = seldom[1].count(Count::rx_packets);
+  CHECK(packets >= 8 * 256);
+  CHECK(often[1].count(Count::tx_acks) > packets * 9 / 10);
+  CHECK(seldom[1].count(Count::tx_acks) < packets * 3 / 10);
+  CHECK(took.ps < usual.ps * 102 / 100);
+  CHECK(seldom[0].count(Count::timeouts) == 0);
+  CHECK(seldom[0].count(Count::tx_retransmits) == 0);
+}
+
+TEST_CASE("a lone message is acknowledged at once, whatever is usual") {
+  for (const uint32_t bytes : {8u, 20'000u}) {
+    SrdStar often(options(1)), seldom(options(16));
+    const Duration usual = write(often, 50, bytes, false);
+    CHECK(write(seldom, 50, bytes, false).ps <= usual.ps + usual.ps / 100);
+  }
+}
+
+TEST_CASE("an acknowledgement that nobody asks for waits for its delay only") {
+  SrdOptions o = options(64);
+  SrdStar star(o);
+  // The end of each message is lost, so that what came before it waits for company.
+  uint32_t lost = 0;
+  star[0].life().tap->judge = [&lost](const SentFrame& frame) {
+    const auto& base = *reinterpret_cast<const wire::SrdBase*>(frame.bytes.data());
+    const bool lose =
+        (base.flags & wire::srd_flag::kAckRequest) != 0 && base.sequence > 100 && lost < 20;
+    lost += lose;
+    return !lose;
+  };
+  const Duration took = write(star, 100, 20'000, false);
+  CHECK(lost == 20);
+  CHECK(star[0].count(Count::timeouts) <= 20);
+  CHECK(took < Duration::from_ms(20));
+}
+
+TEST_CASE("what is lost is found as soon, with few acknowledgements") {
+  for (const uint32_t every : {1u, 4u, 16u}) {
+    INFO(every);
+    SrdStar star(options(every));
+    star.node->device().set_fault(1, {.loss_ppm = 10'000});
+    const Duration took = write(star, 20, 1u << 20);
+    CHECK(star[0].count(Count::tx_retransmits) > 20);
+    CHECK(double{20} * (1u << 20) * 8 / took.ns() > 85);  // Gb/s of 100
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
