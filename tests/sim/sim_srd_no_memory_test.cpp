@@ -2,7 +2,9 @@
 // SRD in a process that has no more memory: engines whose allocations fail, some or all of them,
 // for a while. Nothing ends the process, what is posted says so or completes, and when there is
 // memory again all goes on.
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "tests/sim/pair.hpp"
@@ -11,17 +13,26 @@
 namespace {
 uint32_t failing_ppm = 0;  // of the allocations of engines
 uint64_t refused = 0;
+size_t held = 0, most_held = 0;  // bytes of engines, those of the network among them
 weft::base::Random chance{1};
 }  // namespace
 
+// Before each block: its size, if an engine allocated it, or 0.
+constexpr size_t kHead = alignof(std::max_align_t);
+
 void* operator new(size_t size) {
-  if (weft::test::EngineRuns::now && chance.below(1'000'000) < failing_ppm) {
+  const bool engine = weft::test::EngineRuns::now;
+  if (engine && chance.below(1'000'000) < failing_ppm) {
     ++refused;
     throw std::bad_alloc();
   }
-  void* const block = std::malloc(size);
+  auto* const block = static_cast<std::byte*>(std::malloc(size + kHead));
   if (block == nullptr) throw std::bad_alloc();
-  return block;
+  const size_t counted = engine ? size : 0;
+  std::memcpy(block, &counted, sizeof counted);
+  held += counted;
+  if (held > most_held) most_held = held;
+  return block + kHead;
 }
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
   try {
@@ -34,16 +45,25 @@ void* operator new[](size_t size) { return operator new(size); }
 void* operator new[](size_t size, const std::nothrow_t& tag) noexcept {
   return operator new(size, tag);
 }
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete[](void* at) noexcept { std::free(at); }
-void operator delete(void* at, size_t) noexcept { std::free(at); }
-void operator delete[](void* at, size_t) noexcept { std::free(at); }
+void operator delete(void* at) noexcept {
+  if (at == nullptr) return;
+  std::byte* const block = static_cast<std::byte*>(at) - kHead;
+  size_t counted;
+  std::memcpy(&counted, block, sizeof counted);
+  held -= counted;
+  std::free(block);
+}
+void operator delete[](void* at) noexcept { operator delete(at); }
+void operator delete(void* at, size_t) noexcept { operator delete(at); }
+void operator delete[](void* at, size_t) noexcept { operator delete(at); }
 
 namespace weft::test {
 namespace {
 
 constexpr uint32_t kStations = 6, kRequests = 300, kReceives = 64;
 constexpr uint32_t kMost = 40'000;
+constexpr size_t kMostEach = 256u << 10;  // bytes
+size_t most_bytes = 0;
 
 struct Seen {
   uint64_t requests = 0, completions = 0, without_memory = 0, arrived = 0, sends = 0;
@@ -103,6 +123,8 @@ void run(uint64_t seed, uint32_t ppm, const char* controller) {
   o.config.patience = Duration::from_s(20);
   o.faults.loss = 5'000;
   o.memory = 2 * kMost;
+  const size_t before = held;
+  most_held = held;
   SrdWorld world(o);
   Seen seen;
   for (auto& station : world.stations)
@@ -128,6 +150,9 @@ void run(uint64_t seed, uint32_t ppm, const char* controller) {
   look(world, seen);
   CHECK(seen.arrived == seen.sends);
   if (ppm == 1'000'000) CHECK(seen.without_memory > 0);
+  // Six engines with five peers each: a flight to each of them, and what is queued or half there.
+  most_bytes = std::max(most_bytes, most_held - before);
+  CHECK(most_held - before < kStations * kMostEach);
 }
 
 TEST_CASE("engines without memory go on when there is some again") {
@@ -135,6 +160,8 @@ TEST_CASE("engines without memory go on when there is some again") {
     for (const uint32_t ppm : {100'000u, 500'000u, 1'000'000u})
       run(seed, ppm, seed % 2 == 0 ? "nscc" : "nscc+rccc");
   CHECK(refused > 10'000);
+  std::printf("six engines: %.2f MB at most\n", double(most_bytes) / 1e6);
+  CHECK(most_bytes > 100'000);  // something was counted
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 // What peers cost: one queue pair talks to 10,000 of them, never to more than 100 at a time. All
 // that the engine allocates is counted, on the side that calls and on the side that is called. The
 // peers themselves are not simulated: their packets are made here, their answers are single
-// acknowledgements.
+// acknowledgements. Then peers that begin all they can, end nothing and answer nothing.
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -158,4 +159,92 @@ TEST_CASE("10,000 peers contact a queue pair, each heard at once, in less than 6
   INFO(one.used() << " bytes at most");
   CHECK(one.used() < kBudget);
   CHECK(one.used() / kPeers < 1200);
+}
+
+namespace {
+
+// Peers that know how the engine calls itself towards them, each with one stream.
+struct Hostile : One {
+  std::vector<uint64_t> next;  // by peer
+  base::Random draw{3};
+
+  explicit Hostile(uint32_t peers) : next(peers) {}
+  // What takes memory: half of a WRITE with an immediate, a READ that nobody will acknowledge the
+  // answer of, an ordered SEND that finds no receive, an addition. What was refused is filled, so
+  // that the stream goes on.
+  void provoke(uint32_t peer) {
+    wire::SrdPacket p;
+    p.epoch = 5;
+    p.incarnation = engine.incarnation_for(peer_address(peer), kBlock);
+    p.sequence = next[peer]++;
+    p.message = static_cast<uint32_t>(p.sequence);
+    p.path = static_cast<uint8_t>(draw.below(64));
+    p.dest = qp->number;
+    p.source = QpNum{kBlock << 16 | 5};
+    p.address = reinterpret_cast<uint64_t>(&word);
+    p.rkey = key;
+    p.length = 8;
+    size_t payload = 0;
+    switch (draw.below(4)) {
+      case 0:
+        p.opcode = SrdOpcode::write;
+        p.flags = wire::srd_flag::kFragment | wire::srd_flag::kImmediate;
+        payload = 4;
+        break;
+      case 1:
+        p.opcode = SrdOpcode::read_request;
+        p.flags = wire::srd_flag::kFragment;
+        break;
+      case 2:
+        p.opcode = SrdOpcode::send;
+        p.flags = wire::srd_flag::kFragment | wire::srd_flag::kOrdered;
+        p.order = static_cast<uint32_t>(draw.below(64));
+        payload = 4;
+        break;
+      default:
+        p.opcode = SrdOpcode::write_add;
+        p.detail = static_cast<uint8_t>(wire::SrdElement::int64);
+        payload = 8;
+        break;
+    }
+    const uint64_t zero = 0;
+    give(peer_address(peer), p, &zero, payload);
+    p.opcode = SrdOpcode::fill;
+    p.flags = 0;
+    give(peer_address(peer), p, &zero, 0);
+  }
+  // `packets` of each peer, in turn; what the engine says is heard by nobody.
+  void rage(uint32_t packets) {
+    for (uint32_t i = 0; i < packets; ++i) {
+      for (uint32_t peer = 0; peer < next.size(); ++peer) provoke(peer);
+      now = now + Duration::from_us(20);
+      engine.expire(now);
+      while (engine.transmit(frames, now) != 0) continue;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one peer that begins all it can and ends nothing holds 256 KB at most, threat:A17") {
+  Hostile peer(1);
+  const size_t at_rest = live;
+  peer.rage(20'000);
+  const size_t first = most - at_rest;
+  std::printf("one hostile peer: %zu bytes\n", first);
+  CHECK(first > 50'000);  // it did begin something
+  CHECK(first < 256'000);
+  peer.rage(20'000);
+  CHECK(most - at_rest <= first + 4096);  // and that is all
+}
+
+TEST_CASE("2,000 such peers hold less than 32 MB together, threat:A17") {
+  Hostile peers(2000);
+  peers.rage(250);
+  std::printf("2,000 hostile peers: %.1f MB\n", double(peers.used()) / 1e6);
+  CHECK(peers.engine.peer_count() == 2000);
+  const size_t first = peers.used();
+  CHECK(first < 32u << 20);
+  peers.rage(100);
+  CHECK(peers.used() < first + first / 8);
 }
