@@ -288,5 +288,46 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
   }
 }
 
+// SRD.md: "a process that has come back at several addresses is found by its primary only".
+TEST_CASE("a peer that comes back while its first address is dead is not found until that lives") {
+  SrdOptions o = options(2);
+  o.config.patience = kMs * 200;
+  Two net(o);
+  {
+    Stream stream(net.world.network, net.a, net.b, 4096, 8);
+    net.world.run_for(kMs * 5);
+    stream.stop();
+    net.world.run_for(kMs * 2);
+    REQUIRE(stream.idle());
+  }
+  REQUIRE(net.joined(net.a) == 2);
+  net.cut[0] = true;
+  net.b.restart();
+  net.watch(net.b);
+  *net.b.at(0) = std::byte{7};
+  const auto write = [&](Duration wait) {
+    const Sge sge = net.a.sge(0, 64);
+    SendRequest r;
+    r.opcode = Opcode::write;
+    r.sges = {&sge, 1};
+    r.remote_address = net.b.address_of(0);
+    r.rkey = RKey{net.b.key()};
+    REQUIRE(net.a.post(net.b, r));
+    net.world.run_for(wait);
+    const auto done = net.a.sent();
+    REQUIRE(done.size() == 1);
+    return done[0].status;
+  };
+  // It ends after the patience, with an error of its own, and nothing of it is executed.
+  CHECK(write(kMs * 450) == Status::retry_exceeded);
+  CHECK(*net.b.at(0) == std::byte{7});
+  // The first address lives again: so does the peer, for the same queue pair.
+  net.cut[0] = false;
+  Status status = write(kMs * 100);
+  if (status != Status::success) status = write(kMs * 100);  // the one that finds out may fail
+  CHECK(status == Status::success);
+  CHECK(*net.b.at(0) == *net.a.at(0));
+}
+
 }  // namespace
 }  // namespace weft::test
