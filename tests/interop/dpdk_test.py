@@ -4,6 +4,7 @@
 veth pair, and on the tap that net_tap makes.
 
 The kernel has an address of its own on the same interface, and leaves DPDK's alone."""
+import json
 import pathlib
 import shutil
 import socket
@@ -106,22 +107,63 @@ class Vhost(exchanges.Exchanges, unittest.TestCase):
             for name, address in (("first", "10.78.0.1"), ("second", "10.78.0.2"))})
 
 
+class VhostAtOnce(unittest.TestCase):
+    """Both processes are started at the same time: one of them is the vhost all the same."""
+
+    def test_one_serves(self):
+        for _ in range(3):
+            path = stale_socket(type(self))
+            ends = [exchanges.start_weft(type(self), name) for name in ("one", "other")]
+            for number, end in enumerate(ends, 1):
+                end.begin("open", memory=exchanges.MEMORY,
+                          device=f"roce+dpdk:net_vhost,dpdk.iface={path},"
+                                 f"dpdk.address=10.78.0.{number}")
+            wire = exchanges.Wire({})
+            for end in ends:
+                wire.open[end] = end.end()
+            wire.connect()
+            move = exchanges.Move(wire, tuple(ends), "write", 4, 4096)
+            move.prepare()
+            move.begin()
+            move.end(self)
+            move.check(self)
+
+
+def written(process):
+    """How many frames the device of a process has sent; 0 until it can be asked."""
+    stat = subprocess.run([exchanges.BIN / "weft_stat", "-i", "0", "--json", str(process.pid)],
+                          capture_output=True, text=True, check=False)
+    if stat.returncode != 0:
+        return 0
+    return sum(device["counters"]["dpdk_tx_frames"]
+               for device in json.loads(stat.stdout)["devices"])
+
+
+def wait_for(case, what):
+    limit = time.monotonic() + exchanges.CONNECT_LIMIT_S
+    while not what():
+        case.assertLess(time.monotonic(), limit)
+        time.sleep(0.02)
+
+
 class VhostGone(unittest.TestCase):
     """The vhost is killed: the other process ends as it wants to, not by a signal of a driver that
     writes to it."""
 
     def test_the_other_process_ends_by_itself(self):
-        where = f"roce+dpdk:net_vhost,dpdk.iface={stale_socket(type(self))}"
+        path = stale_socket(type(self))
+        where = f"roce+dpdk:net_vhost,dpdk.iface={path}"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         words = [str(exchanges.BIN / "weft_write_lat"), "-d", where, "-p", port, "-D", "30"]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as first:
-            time.sleep(1)
-            with subprocess.Popen([*words, "--connect_wait", "10", "127.0.0.1"],
+            self.addCleanup(first.kill)
+            wait_for(self, lambda: path in pathlib.Path("/proc/net/unix").read_text("ascii"))
+            with subprocess.Popen([*words, "--connect_wait", "30", "127.0.0.1"],
                                   stdout=subprocess.DEVNULL) as second:
-                time.sleep(2)
-                self.assertIsNone(second.poll())
+                self.addCleanup(second.kill)
+                wait_for(self, lambda: written(second) > 1000)
                 first.kill()
                 self.assertGreater(second.wait(timeout=60), 0)
 

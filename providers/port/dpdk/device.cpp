@@ -135,7 +135,8 @@ Device::Device(Device&& other) noexcept
       mac_(other.mac_),
       listens_at_(std::exchange(other.listens_at_, {})),
       connects_to_(std::exchange(other.connects_to_, {})),
-      pool_(std::exchange(other.pool_, nullptr)) {}
+      pool_(std::exchange(other.pool_, nullptr)),
+      keeps_buffers_(other.keeps_buffers_) {}
 
 Device::~Device() {
   if (process_ != getpid()) return;
@@ -178,6 +179,7 @@ Result<void> Device::attach(const Options& options) {
   process_ = getpid();
   memif_ = is_memif(options);
   if (memif_) memory::install_fault_guard();
+  keeps_buffers_ = device_argument(options, "zero-copy") == "yes";
   name_ = numbered(options.device);
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0) return {};  // a PCI device
   const int result = rte_eal_hotplug_add("vdev", name_.c_str(), options.device_arguments.c_str());
@@ -206,7 +208,8 @@ Result<void> Device::configure(const Options& options) {
   rte_eth_conf conf{};
   conf.rxmode.mtu = carries_any_length(name_) ? now : mtu_;
   int result = rte_eth_dev_configure(port_, 1, 1, &conf);
-  if (result != 0) {
+  // Only for the MTU's sake: net_vhost that found its socket taken would say yes the second time.
+  if (result == -EINVAL || result == -ENOTSUP) {
     conf.rxmode.mtu = mtu_ = now;
     result = rte_eth_dev_configure(port_, 1, 1, &conf);
   }
@@ -242,15 +245,47 @@ Result<void> Device::configure(const Options& options) {
 uint16_t Device::receive(rte_mbuf** buffers, uint16_t room) noexcept {
   if (!memif_) return rte_eth_rx_burst(port_, 0, buffers, room);
   Burst burst{port_, buffers, room, 0};
-  return burst.guarded<rte_eth_rx_burst>() ? burst.done : uint16_t{0};
+  if (burst.guarded<rte_eth_rx_burst>()) return burst.done;
+  faulted_ = true;
+  return 0;
 }
 
 uint16_t Device::send(rte_mbuf** buffers, uint16_t count) noexcept {
   if (!memif_) return rte_eth_tx_burst(port_, 0, buffers, count);
   Burst burst{port_, buffers, count, 0};
-  // After a fault nobody knows which of the buffers are free already.
-  return burst.guarded<rte_eth_tx_burst>() ? burst.done : count;
+  if (burst.guarded<rte_eth_tx_burst>()) return burst.done;
+  faulted_ = true;  // nobody knows which of the buffers are free already
+  return count;
 }
+
+// All that can be allocated are the pool's, `held` are the caller's, the rest is lost. Their port
+// number, which allocation sets anew, tells them apart.
+void Device::regain(std::span<rte_mbuf* const> held) noexcept {
+  faulted_ = false;
+  if (keeps_buffers_) return;
+  constexpr uint16_t kKnown = RTE_MBUF_PORT_INVALID - 1;
+  rte_mbuf* free = nullptr;
+  while (rte_mbuf* const buffer = rte_mbuf_raw_alloc(pool_)) {
+    buffer->port = kKnown;
+    buffer->next = std::exchange(free, buffer);
+  }
+  for (rte_mbuf* const buffer : held) buffer->port = kKnown;
+  const auto take_back = [](rte_mempool* pool, void*, void* object, unsigned) {
+    auto* const buffer = static_cast<rte_mbuf*>(object);
+    if (std::exchange(buffer->port, RTE_MBUF_PORT_INVALID) == kKnown) return;
+    rte_mbuf_refcnt_set(buffer, 1);
+    buffer->next = nullptr;
+    buffer->nb_segs = 1;
+    rte_mempool_put(pool, buffer);
+  };
+  (void)rte_mempool_obj_iter(pool_, take_back, nullptr);
+  while (rte_mbuf* const buffer = free) {
+    free = std::exchange(buffer->next, nullptr);
+    rte_mbuf_raw_free(buffer);
+  }
+}
+
+unsigned Device::free_buffers() const noexcept { return rte_mempool_avail_count(pool_); }
 
 bool Device::link_is_up() const noexcept {
   rte_eth_link link{};

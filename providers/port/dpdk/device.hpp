@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "providers/port/dpdk/options.hpp"
@@ -37,6 +38,12 @@ class Device {
   // what it was to send.
   uint16_t receive(rte_mbuf** buffers, uint16_t room) noexcept;
   uint16_t send(rte_mbuf** buffers, uint16_t count) noexcept;
+  // That has happened, and buffers of such bursts may belong to nobody. regain() gives those back
+  // to the pool: the caller holds no others than `held`. Not for a zero-copy memif, whose driver
+  // keeps buffers itself.
+  bool faulted() const noexcept { return faulted_; }
+  void regain(std::span<rte_mbuf* const> held) noexcept;
+  unsigned free_buffers() const noexcept;
 
  private:
   Device() = default;
@@ -56,6 +63,8 @@ class Device {
   std::string listens_at_;   // the socket of a memif server
   std::string connects_to_;  // that of a client
   rte_mempool* pool_ = nullptr;
+  bool keeps_buffers_ = false;  // the driver, between bursts
+  bool faulted_ = false;
 };
 
 }  // namespace weft::port::dpdk

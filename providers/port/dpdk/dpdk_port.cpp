@@ -14,6 +14,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/wire/int_block.hpp"
+#include "providers/port/dpdk/vhost.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port {
@@ -63,6 +64,7 @@ Result<dpdk::Device> open_device(const engine::PortOptions& options, const dpdk:
 }  // namespace
 
 Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& options) {
+  const dpdk::VhostTurn turn(options);
   const Result<dpdk::Options> parsed = dpdk::parse_options(options);
   if (!parsed) return parsed.error();
   Result<dpdk::Device> device = open_device(options, *parsed);
@@ -97,6 +99,7 @@ DpdkPort::~DpdkPort() {
 // ---- receiving
 
 size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
+  if (device_.faulted()) device_.regain(looped_);  // all that is outside the pool now
   const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
   const size_t own = std::min<size_t>(looped_.size(), room);
   std::copy_n(looped_.begin(), own, received_.begin());
@@ -321,6 +324,7 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_tx_unreadable", counters_.tx_unreadable},
                                    {"dpdk_tx_too_long", counters_.tx_too_long},
                                    {"dpdk_tx_no_buffer", counters_.tx_no_buffer},
+                                   {"dpdk_buffers_free", device_.free_buffers()},
                                    {"dpdk_rx_missed", stats.imissed},
                                    {"dpdk_rx_no_mbuf", stats.rx_nombuf}});
 }

@@ -2,6 +2,8 @@
 // See vhost.hpp.
 #include "providers/port/dpdk/vhost.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,6 +16,9 @@
 
 namespace weft::port::dpdk {
 namespace {
+
+constexpr const char* kDriver = "net_vhost";
+constexpr const char* kDefaultSocket = "/run/vhost.sock";
 
 // Nobody listens there any more. The kernel's table knows the listeners of one network namespace
 // only, so the socket itself is asked.
@@ -50,21 +55,43 @@ void rename_interface(Options& options) {
 
 }  // namespace
 
-bool is_vhost(const Options& options) { return options.device.rfind("net_vhost", 0) == 0; }
+bool is_vhost(const Options& options) { return options.device.rfind(kDriver, 0) == 0; }
 
 void complete_vhost(Options& options) {
-  add_device_argument(options, "iface", "/run/vhost.sock");
+  add_device_argument(options, "iface", kDefaultSocket);
   const std::string client = device_argument(options, "client");
   if (!client.empty() && client != "0") return;  // the other end, a virtio_user or QEMU, listens
   if (!is_served(device_argument(options, "iface"))) return;
   rename_interface(options);
-  options.device = "virtio_user" + options.device.substr(std::string("net_vhost").size());
+  options.device = "virtio_user" + options.device.substr(std::strlen(kDriver));
   for (const auto& [key, value] : {std::pair{"queues", "1"},
                                    {"queue_size", "1024"},
                                    {"packed_vq", "1"},
                                    {"mrg_rxbuf", "0"},
                                    {"in_order", "1"}})
     add_device_argument(options, key, value);
+}
+
+// Somebody else's lock on that folder is waited for for so long only. What cannot be locked is left
+// to chance.
+VhostTurn::VhostTurn(const engine::PortOptions& options) noexcept {
+  constexpr int kMost_ms = 5'000;
+  constexpr useconds_t kPause_us = 1'000;
+  if (options.where.rfind(kDriver, 0) != 0) return;
+  std::string folder = kDefaultSocket;
+  for (const auto& [key, value] : options.options)
+    if (key == "iface") folder = value;
+  const size_t slash = folder.rfind('/');
+  folder = slash == std::string::npos ? "." : folder.substr(0, slash + 1);
+  folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  for (int ms = 0; ms < kMost_ms && ::flock(folder_, LOCK_EX | LOCK_NB) != 0; ++ms) {
+    if (errno != EWOULDBLOCK) return;
+    usleep(kPause_us);
+  }
+}
+
+VhostTurn::~VhostTurn() {
+  if (folder_ >= 0) ::close(folder_);
 }
 
 }  // namespace weft::port::dpdk

@@ -15,4 +15,18 @@ bool is_vhost(const Options& options);
 // dpdk.client=1 it is the vhost of somebody else's socket.
 void complete_vhost(Options& options);
 
+// Held while the two ends find out who listens and until one does: DPDK binds only when a device is
+// configured, and a vhost that comes too late removes the other's socket when it gives up. A lock
+// on the socket's folder, which goes with its process; other devices have none.
+class VhostTurn {
+ public:
+  explicit VhostTurn(const engine::PortOptions& options) noexcept;
+  ~VhostTurn();
+  VhostTurn(const VhostTurn&) = delete;
+  VhostTurn& operator=(const VhostTurn&) = delete;
+
+ private:
+  int folder_ = -1;
+};
+
 }  // namespace weft::port::dpdk
