@@ -76,7 +76,7 @@ void Driver::progress() noexcept {
   turn();
   if (mode_.load(std::memory_order_relaxed) == kThreadWatches && next_deadline() < sleeps_until_)
     kick();
-  lock_.unlock();
+  unlock();
 }
 
 // The sleeping thread must know of a deadline earlier than its own, and of frames that wait.
@@ -96,7 +96,10 @@ void Driver::turn() noexcept {
   posts_since_poll_ = 0;
   unflushed_ = 0;
   const size_t received = port_->receive({rx_.get(), kBurst});
-  const bool busy = received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_;
+  // What completed without a frame wakes who waits for it: the next turn may be the thread's, and
+  // its last before it sleeps.
+  const bool busy =
+      received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_ || machine_->has_word();
   if (!busy && (++idle_turns_ & idle_mask_) != 0) return;
   const Instant now = clock_.now();
   machine_->set_time(now);
@@ -129,10 +132,26 @@ void Driver::notify() noexcept {
   if (machine_->take_news()) {
     machine_->incidents().stamp(clock_.now());
     if (machine_->has_event()) signal_fd(async_fd_);
-    while (const std::optional<Gid> peer = machine_->next_failing_peer()) warn_of(*peer);
+    while (const std::optional<Gid> peer = machine_->next_failing_peer()) keep_word_of(*peer);
   }
   const bool due = !queues_due_.is_never() && queues_due_ <= clock_.now();
   if (machine_->take_fired() || due) wake_queues(due ? clock_.now() : Instant{});
+}
+
+void Driver::keep_word_of(const Gid& peer) noexcept {
+  try {
+    untold_.push_back(peer);
+  } catch (const std::bad_alloc&) {  // the counter says it too
+  }
+}
+
+// stderr may be a pipe that nobody empties: it is written to when nobody waits for the lock.
+void Driver::unlock() noexcept {
+  if (untold_.empty()) return lock_.unlock();
+  std::vector<Gid> peers;
+  peers.swap(untold_);
+  lock_.unlock();
+  for (const Gid& peer : peers) warn_of(peer);
 }
 
 // Those that have fired, and those whose period has ended by `now`.
@@ -158,7 +177,10 @@ void Driver::after_post(uint32_t requests) noexcept {
   // While the thread watches nobody else may come by soon, so nothing is held back.
   const bool eager =
       posts_since_poll_++ < kEagerPosts || mode_.load(std::memory_order_relaxed) == kThreadWatches;
-  if (batches_posts_ && !eager && unflushed_ < kBatch && !machine_->has_bulk()) return;
+  if (batches_posts_ && !eager && unflushed_ < kBatch && !machine_->has_bulk()) {
+    if (machine_->has_word()) notify();  // it may have completed inside the call
+    return;
+  }
   unflushed_ = 0;
   after_control();
 }

@@ -116,6 +116,8 @@ class Driver {
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept;
+  void keep_word_of(const Gid& peer) noexcept;
+  void unlock() noexcept;  // and says what there is to be said
   void kick() noexcept;
   void wake_queues(Instant now) noexcept;
   void note_queues() noexcept;
@@ -153,6 +155,7 @@ class Driver {
   std::vector<CqHandle*> cqs_;
   bool keeps_time_ = false;                // one of them has times, or is moderated
   Instant queues_due_ = Instant::never();  // the first end of a period among them
+  std::vector<Gid> untold_;                // peers that a word on stderr is due about
   int async_fd_ = -1;
 
   // The thread.

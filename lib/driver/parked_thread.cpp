@@ -91,7 +91,7 @@ void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
   bool sleep = !machine_->wants_transmit() || full;
   sleep = sleep && deadline > now && port_->prepare_wait(descriptors, full);
   sleeps_until_ = deadline;
-  lock_.unlock();
+  unlock();
   if (!sleep) return;
   timespec wait{};
   if (!deadline.is_never()) {
@@ -102,7 +102,7 @@ void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
   wake(descriptors.data());
   lock_.lock();
   port_->finish_wait();
-  lock_.unlock();
+  unlock();
 }
 
 }  // namespace weft::driver

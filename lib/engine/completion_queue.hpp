@@ -86,8 +86,7 @@ class CompletionQueue {
     notify_ = notify;
   }
   bool armed() const noexcept { return armed_; }
-  // Fired, or it will when its period ends: its owner looks after it.
-  bool wants_care() const noexcept { return fired_ || !due_.is_never(); }
+  bool has_fired() const noexcept { return fired_; }
   // When fire() must be called; never(): nothing is held back.
   Instant due() const noexcept { return due_; }
   void fire() noexcept {

@@ -49,8 +49,9 @@ bool Machine::has_icrc(const Frame& frame, uint16_t destination_port) const noex
 bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {
   const bool overrun_before = cq.overrun();
+  const Instant due = cq.due();
   if (!overrun_before && cq.push(completion, solicited, time_)) {
-    fired_ = fired_ || cq.wants_care();
+    fired_ = fired_ || cq.has_fired() || cq.due() != due;
     return true;
   }
   count(Count::cq_overruns);

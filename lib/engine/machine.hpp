@@ -51,9 +51,11 @@ class Machine {
   virtual bool has_active() const noexcept = 0;
   // True if a request of more than a page waits: it fills trains by itself.
   bool has_bulk() const noexcept { return bulk_posted_; }
-  // True once after a completion queue that was armed got a completion: one has fired, or holds it
-  // back until due().
+  // True once after a completion queue that was armed got a completion: one has fired, or begun to
+  // hold back until due().
   bool take_fired() noexcept { return std::exchange(fired_, false); }
+  // Somebody waits for what take_fired() or take_news() would say.
+  bool has_word() const noexcept { return fired_ || news_; }
 
   memory::KeyTable& keys() noexcept { return keys_; }
   const Counters& counters() const noexcept { return counters_; }

@@ -3,7 +3,11 @@
 // address. The requester sends our requests and believes answers; the responder executes the peer's
 // requests and answers them. The functions that move it are in rc/, uc/ and ud/, where nothing is
 // answered. XRC is RC of which each end has one half; where its requests go, shared_receives.hpp
-// says. First the fields that every packet touches.
+// says.
+//
+// The lines of cache that a packet touches are declared, and each queue pair has them for itself:
+// two for the address, two for the requester and three for the responder, one for each ring with
+// its place in line. What is behind those is for set-up and for rare events.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +50,7 @@ struct Resource {
   uint32_t reply_sent = 0;  // bytes
 };
 
-struct Requester {
+struct alignas(kCacheLine) Requester {
   std::unique_ptr<rc::Pacer> pacer;  // congestion control; null: none
   uint64_t una = 0;                  // oldest PSN not acknowledged
   uint64_t next = 0;                 // next PSN to send; less than `sent_end` after a rewind
@@ -71,8 +75,9 @@ struct Requester {
   uint32_t reads_mask = 0;   // the ring's size - 1: max_rd_atomic, rounded up to a power of two
   uint32_t read_chunk = 64;  // PSNs one READ request may ask for; power of two
 };
+static_assert(sizeof(Requester) == 2 * kCacheLine);
 
-struct Responder {
+struct alignas(kCacheLine) Responder {
   enum class Message : uint8_t { none, send, write };
   Psn expected;
   Psn told_by_acks;  // behind the last SEND or WRITE: an ACK speaks for what is before it
@@ -108,6 +113,7 @@ struct Responder {
   uint32_t reply_head = 0;
   uint32_t reply_tail = 0;
 };
+static_assert(sizeof(Responder) == 3 * kCacheLine);
 
 struct QueuePair;
 
@@ -126,7 +132,8 @@ struct Datagram {
   uint32_t qkey = 0;
 };
 
-struct QueuePair {
+// Who it is and where its packets go: read by all of them, changed by modify() only.
+struct alignas(kCacheLine) QueuePairAddress {
   QpNum number;
   QpNum peer;
   QpState state = QpState::reset;
@@ -141,16 +148,24 @@ struct QueuePair {
   uint32_t qkey = 0;                   // UD
   Path path;                           // UD: what all its datagrams have in common
   Destination* destination = nullptr;  // RC, XRC
-
-  Requester req;
-  WorkRing<SendEntry> sq;
-  Responder res;
-  WorkRing<RecvEntry> rq;
-
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  base::LineLink<QueuePair> active;       // of those with something to send
-  base::LineLink<QueuePair> ack_line;     // of those whose acknowledgement waits
+  SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message under way
+  uint32_t xrc_domain = 0;           // XRC target: of the pools that become `shared`
+  uint32_t max_inline = 0;
+};
+static_assert(sizeof(QueuePairAddress) == 2 * kCacheLine);
+
+struct QueuePair : QueuePairAddress {
+  Requester req;
+  Responder res;
+  alignas(kCacheLine) WorkRing<SendEntry> sq;
+  base::LineLink<QueuePair> active;  // of those with something to send
+  alignas(kCacheLine) WorkRing<RecvEntry> rq;
+  base::LineLink<QueuePair> ack_line;  // of those whose acknowledgement waits
+  static_assert(sizeof sq + sizeof active == kCacheLine &&
+                sizeof rq + sizeof ack_line == kCacheLine);
+
   base::LineLink<QueuePair> waiting;      // for its destination's window
   base::LineLink<QueuePair> notices;      // of those that owe their peer a CNP or a report
   base::LineLink<QueuePair> handed;       // UC, UD: of those whose frames the port takes now
@@ -159,10 +174,7 @@ struct QueuePair {
   Instant cnp_quiet_until;  // no CNP to the peer before
 
   std::unique_ptr<congestion::Preset> preset;  // its own controller; null: the device's
-  SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message under way
-  uint32_t xrc_domain = 0;           // XRC target: of the pools that become `shared`
-  uint32_t max_inline = 0;
-  QueuePairAttributes attributes;  // as set by modify(), for query()
+  QueuePairAttributes attributes;              // as set by modify(), for query()
 
   // As whom its peer touches memory.
   memory::Visitor visitor() const { return {domain, number.value}; }
@@ -185,5 +197,6 @@ struct QueuePair {
   }
   uint32_t reads_in_flight() const { return req.reads_tail - req.reads_head; }
 };
+static_assert(alignof(QueuePair) == kCacheLine && sizeof(QueuePair) <= 14 * kCacheLine);
 
 }  // namespace weft::engine

@@ -16,11 +16,11 @@ TEST_CASE("a moderated ring fires at its count, or its period after the first") 
   };
   ring.moderate(3, Duration::from_us(10));
   push(1);  // not armed
-  CHECK_FALSE(ring.wants_care());
+  CHECK_FALSE(ring.has_fired());
+  CHECK(ring.due().is_never());
   ring.arm(Notify::all);
   push(2);
   CHECK_FALSE(ring.take_fired());
-  CHECK(ring.wants_care());
   CHECK(ring.due() == at_us(12));  // the period is of the first
   push(5);
   CHECK(ring.due() == at_us(12));
@@ -29,13 +29,14 @@ TEST_CASE("a moderated ring fires at its count, or its period after the first") 
   CHECK(ring.due() == at_us(12));
   push(6);
   CHECK(ring.take_fired());
-  CHECK_FALSE(ring.wants_care());
+  CHECK(ring.due().is_never());
   push(7);  // one arming, one wake-up
-  CHECK_FALSE(ring.wants_care());
+  CHECK_FALSE(ring.has_fired());
+  CHECK(ring.due().is_never());
 
   ring.arm(Notify::solicited);
   push(20);
-  CHECK_FALSE(ring.wants_care());  // would not wake
+  CHECK(ring.due().is_never());  // would not wake
   push(21, true);
   push(22, false, Status::flushed);
   CHECK_FALSE(ring.take_fired());
