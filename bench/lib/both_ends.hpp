@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two devices that one thread owns, without locks or threads of the library, with a queue pair and
+// some memory each: for programs that ask what a WRITE costs, and not how long it takes. Errors end
+// the program with a message.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "weft/weft.hpp"
+
+namespace weft::bench {
+
+[[noreturn]] inline void fail(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.message.c_str());
+  std::exit(1);
+}
+
+template <class T>
+T need(Result<T> result) {
+  if (!result) fail(result.error());
+  return *std::move(result);
+}
+
+struct Side {
+  explicit Side(const std::string& spec, size_t words = 16)
+      : device(need(Device::open(spec + ",single_thread=1"))),
+        pd(need(device.protection_domain())),
+        cq(need(device.completion_queue({.capacity = 256}))),
+        qp(need(
+            pd.queue_pair({.type = device.attributes().qp_type, .send_cq = cq, .recv_cq = cq}))),
+        memory(new Line[(words + 7) / 8]),
+        region(
+            need(pd.register_memory(memory.get(), (words + 7) / 8 * sizeof(Line), Access::all))) {}
+  uint64_t* word(size_t i) const { return &memory[i / 8].words[i % 8]; }
+
+  Device device;
+  ProtectionDomain pd;
+  CompletionQueue cq;
+  QueuePair qp;
+  struct alignas(64) Line {
+    uint64_t words[8] = {};
+  };
+  std::unique_ptr<Line[]> memory;
+  MemoryRegion region;
+};
+
+inline void connect_pair(Side& a, Side& b) {
+  Listener listener = need(Listener::listen("127.0.0.1:0"));
+  std::thread accepting([&] { need(listener.accept(b.qp)); });
+  need(weft::connect("127.0.0.1:" + std::to_string(listener.port()), a.qp));
+  accepting.join();
+}
+
+}  // namespace weft::bench
