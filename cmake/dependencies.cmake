@@ -50,6 +50,18 @@ else()
                  "not built")
 endif()
 
+# librdmacm: its headers only, too.
+find_path(RDMACM_INCLUDE rdma/rdma_cma.h)
+if(WEFT_HAVE_IBVERBS AND RDMACM_INCLUDE)
+  set(WEFT_HAVE_RDMACM 1)
+else()
+  set(WEFT_HAVE_RDMACM 0)
+  if(WEFT_HAVE_IBVERBS)
+    message(NOTICE "weft: no librdmacm (apt-get install librdmacm-dev): the provider ibverbs has "
+                   "no RDMA connection manager")
+  endif()
+endif()
+
 # Tests: Catch2 and rapidcheck.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   find_package(Catch2 QUIET)

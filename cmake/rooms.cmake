@@ -59,6 +59,12 @@ if(WEFT_HAVE_IBVERBS)
   weft_room(ibverbs providers/ibverbs verbs engine memory base)
   target_include_directories(weft_ibverbs SYSTEM PRIVATE ${IBVERBS_INCLUDE})
   target_link_libraries(weft_ibverbs PUBLIC ${CMAKE_DL_LIBS})
+  target_compile_definitions(weft_ibverbs PRIVATE WEFT_HAVE_RDMACM=${WEFT_HAVE_RDMACM})
+  if(NOT WEFT_HAVE_RDMACM)
+    file(GLOB OVER_RDMACM ${PROJECT_SOURCE_DIR}/providers/ibverbs/cm_*.cpp
+         ${PROJECT_SOURCE_DIR}/providers/ibverbs/rdmacm.cpp)
+    set_source_files_properties(${OVER_RDMACM} PROPERTIES HEADER_FILE_ONLY TRUE)
+  endif()
 endif()
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links

@@ -14,9 +14,21 @@
 //                                                 id.connect(qp, {});
 //                                                 channel.wait();  // established
 //
-// Ports are those of RDMA_PS_TCP. Private data has a fixed length on the wire: who receives it sees
-// the sender's bytes and zeros behind them. Providers: roce over any port; on an address that
-// several processes share, the first of them only. Others answer not_supported.
+// Datagrams (UD) are not connected: a client asks which queue pair serves a port, with
+// CmService::datagrams, and gets its address and Q_Key.
+//
+//   listener = *channel.create_id(CmService::datagrams);    id = the same, and its ways as above
+//   listener.listen(7174);                                  id.find_service();
+//   event->id.accept(ud_qp, {});                            event = channel.wait();  // established
+//                                                           event->service is where to send
+//
+// Ports are those of RDMA_PS_TCP, and of RDMA_PS_UDP for datagrams. Private data has a fixed length
+// on the wire: who receives it sees the sender's bytes and zeros behind them.
+//
+// Providers: roce over any port; on an address that several processes share, the first of them
+// only. ibverbs by librdmacm, loaded when the first channel is made, and the kernel's rdma_cm,
+// which decides path MTU and PSNs and waits longer for a peer that is silent (a minute). Others
+// answer not_supported.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +65,12 @@ enum class CmEventType : uint8_t {
 };
 std::string_view name(CmEventType type) noexcept;
 
+// What a port stands for. Both have ports of their own.
+enum class CmService : uint8_t {
+  connections,  // of RC and UC queue pairs
+  datagrams,    // to a UD queue pair
+};
+
 // What a side says of itself in connect() and accept(), and in the event what the peer said.
 struct CmParameters {
   std::vector<std::byte> private_data;  // connect(): <= 56 bytes, accept(): <= 196
@@ -62,18 +80,29 @@ struct CmParameters {
   // connect() only; the acceptor learns them.
   uint8_t retry_count = 7;
   uint8_t timeout = 14;   // 4.096 us * 2^14 = 67 ms until a packet is sent again
-  uint32_t path_mtu = 0;  // 0: the device's active_mtu, at most 4096
+  uint32_t path_mtu = 0;  // 0: the device's active_mtu, at most 4096; ibverbs: 0 or the route's
   uint8_t traffic_class = 0;
   // Our own; rq_psn is said too.
   Access access = Access::all;  // what the peer may do through this queue pair
   uint8_t min_rnr_timer = 12;   // 0.64 ms
-  std::optional<Psn> rq_psn;    // the first of the peer's packets; unset: random
+  std::optional<Psn> rq_psn;    // the first of the peer's packets; unset: random; not on ibverbs
 };
 
 // Reasons of CmEventType::rejected that programs look at (IBTA 12.6.7.2).
 inline constexpr uint16_t kCmNobodyListens = 8;
 inline constexpr uint16_t kCmStale = 10;     // of an earlier life of this address: try again
 inline constexpr uint16_t kCmConsumer = 28;  // reject() was called
+
+// The Q_Key of a UD queue pair that serves a port by rdma_cm: ibverbs can name no other.
+inline constexpr uint32_t kCmQkey = 0x01234567;
+
+// Where datagrams to a service go: SendRequest::to (an AddressHandle of `path`), remote_qpn and
+// remote_qkey.
+struct CmDatagramService {
+  AddressVector path;
+  QpNum qpn;
+  uint32_t qkey = 0;
+};
 
 struct CmEvent;
 
@@ -99,10 +128,17 @@ class CmId {
   // INIT). Ends in established, rejected, unreachable or connect_error. Errors: invalid_argument,
   // bad_state (not resolved; a queue pair in another state), no_memory.
   Result<void> connect(const QueuePair& qp, const CmParameters& parameters = {}) const;
+  // Asks which UD queue pair serves the resolved port; at most 180 bytes of private data. Ends in
+  // established (CmEvent::service), rejected or unreachable. Nothing lasts: there is no end to
+  // tell. Errors: invalid_argument, bad_state (not resolved, or an id for connections), no_memory.
+  Result<void> find_service(std::span<const std::byte> private_data = {}) const;
   // Of a connect_request; the queue pair is in RTS when it returns. Ends in established or
   // unreachable. Errors as connect(), and bad_state if the peer has given up meanwhile.
+  // Of one for datagrams: names a UD queue pair in RTR or RTS and its Q_Key (on ibverbs kCmQkey);
+  // of `parameters` at most 136 bytes of private data count. Any number of requests may be answered
+  // with the same one. No event follows.
   Result<void> accept(const QueuePair& qp, const CmParameters& parameters = {}) const;
-  // Refuses a connect_request; at most 148 bytes of private data.
+  // Refuses a connect_request; at most 148 bytes of private data, 136 of one for datagrams.
   Result<void> reject(std::span<const std::byte> private_data = {}) const;
   // Moves the queue pair to ERR and tells the peer; disconnected follows, at the latest when the
   // peer has not answered for 4.3 s. Nothing if it is over already. Error: bad_state.
@@ -124,10 +160,11 @@ class CmId {
 struct CmEvent {
   CmEventType type = CmEventType::disconnected;
   CmId id;
-  CmId listener;               // of a connect_request
-  uint16_t reason = 0;         // of rejected
-  CmParameters peer;           // of connect_request and established; of rejected: its private data
-  std::optional<Error> error;  // of rejected, unreachable and connect_error
+  CmId listener;        // of a connect_request
+  uint16_t reason = 0;  // of rejected
+  CmParameters peer;    // of connect_request and established; of rejected: its private data
+  std::optional<CmDatagramService> service;  // of established, where find_service() asked
+  std::optional<Error> error;                // of rejected, unreachable and connect_error
 };
 
 // Where the events of some connections arrive. Taking events makes progress: a connection that was
@@ -136,11 +173,13 @@ class CmChannel {
  public:
   CmChannel() = default;
   // Errors: not_supported (the device has no connection manager), address_in_use (another process
-  // on the same address has it), no_memory.
+  // on the same address has it), not_found (ibverbs: no librdmacm, or the kernel's part of it is
+  // missing), permission_denied, no_memory.
   static Result<CmChannel> create(const Device& device);
   explicit operator bool() const noexcept { return impl_ != nullptr; }
 
-  Result<CmId> create_id() const;
+  // Error: no_memory.
+  Result<CmId> create_id(CmService service = CmService::connections) const;
 
   // Readable while an event waits. Owned by the channel.
   int fd() const noexcept;

@@ -86,6 +86,11 @@ struct DeviceAttributes {
   bool by_reference = false;  // large payload is pulled once from the sender's memory
   bool pins_memory = false;   // registered pages stay where they are, even if they are unmapped
   bool invalidates_regions = true;  // send_with_invalidate takes keys of register_memory
+  bool has_uc = true;               // UC queue pairs
+  bool has_ud = true;               // UD queue pairs
+  bool has_atomics = true;          // FETCH_ADD and COMPARE_SWAP
+  bool has_immediate = true;        // the opcodes with immediate data
+  bool only_by_cm = false;          // iWARP: queue pairs are connected by weft/cm.hpp, not modify()
   bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
   bool has_xrc = false;             // XRC queue pairs: srq.hpp
   bool telemetry = false;           // can carry in-band telemetry to peers that can too

@@ -3,33 +3,34 @@
 // as users write them.
 #include "lib/verbs/cm.hpp"
 
-#include <netinet/in.h>
-
-#include <cstring>
-
+#include "lib/base/socket_gid.hpp"
 #include "lib/base/tcp.hpp"
 #include "lib/verbs/provider.hpp"
 
 namespace weft {
 
+std::string verbs::why_refused(uint16_t reason) {
+  constexpr uint16_t kNoResources = 3, kTimeout = 4;
+  switch (reason) {
+    case kCmNobodyListens:
+      return "nobody listens on that port: start the server first, check address and port";
+    case kCmStale:
+      return "the peer still has a connection of this queue pair number from before a restart; it "
+             "ends that now: connect again";
+    case kCmConsumer:
+      return "the peer's program refused";
+    case kNoResources:
+      return "the peer has no room for another connection";
+    case kTimeout:
+      return "the peer has given up waiting";
+    default:
+      return "the peer refused with reason " + std::to_string(reason) + " of IBTA 12.6.7.2";
+  }
+}
+
 namespace {
 
 Error no_id() { return {Code::bad_state, "this CmId is empty: create_id() makes one"}; }
-
-Gid gid_of(const base::SocketAddress& address) {
-  Gid gid;
-  if (address.storage.ss_family == AF_INET) {
-    sockaddr_in v4;
-    std::memcpy(&v4, &address.storage, sizeof v4);
-    uint8_t b[4];
-    std::memcpy(b, &v4.sin_addr, sizeof b);
-    return Gid::from_ipv4(b[0], b[1], b[2], b[3]);
-  }
-  sockaddr_in6 v6;
-  std::memcpy(&v6, &address.storage, sizeof v6);
-  std::memcpy(gid.bytes.data(), &v6.sin6_addr, gid.bytes.size());
-  return gid;
-}
 
 // The first address of the host that is of the device's family.
 Result<Gid> find_peer(const base::HostPort& where, const Gid& device) {
@@ -41,20 +42,42 @@ Result<Gid> find_peer(const base::HostPort& where, const Gid& device) {
   const Result<std::vector<base::SocketAddress>> all = base::resolve(where, false);
   if (!all) return all.error();
   for (const base::SocketAddress& address : *all) {
-    const Gid gid = gid_of(address);
+    const Gid gid = base::gid_of(address.storage);
     if (gid.is_ipv4() == device.is_ipv4()) return gid;
   }
   return Error{Code::not_found, where.host + " has no address of the family of this device (" +
                                     to_string(device) + ")"};
 }
 
-Result<void> check_qp(const CmId& id, const QueuePair& qp, const CmParameters& p) {
+Result<void> check_device(const CmId& id, const QueuePair& qp) {
   if (!qp) return Error{Code::invalid_argument, "a connection needs a queue pair"};
+  if (qp.device().context() != id.impl()->device().context())
+    return Error{Code::invalid_argument, "the queue pair is of another device than the CmChannel"};
+  return {};
+}
+
+// Of a queue pair that is to serve a port.
+Result<void> check_server(const CmId& id, const QueuePair& qp) {
+  if (const Result<void> ok = check_device(id, qp); !ok) return ok;
+  if (qp.type() != QpType::ud)
+    return Error{Code::invalid_argument, "the client asks for a UD queue pair, this one is " +
+                                             std::string(name(qp.type()))};
+  const QpState state = qp.state();
+  if (state != QpState::rtr && state != QpState::rts)
+    return Error{Code::bad_state,
+                 "the queue pair must be in RTR or RTS, it is in " + std::string(name(state))};
+  return {};
+}
+
+Result<void> check_connected(const CmId& id, const QueuePair& qp, const CmParameters& p) {
+  if (const Result<void> ok = check_device(id, qp); !ok) return ok;
+  if (id.impl()->service() == CmService::datagrams)
+    return Error{Code::bad_state,
+                 "an id for datagrams has no connection: find_service(), or "
+                 "CmChannel::create_id(CmService::connections)"};
   if (qp.type() != QpType::rc && qp.type() != QpType::uc)
     return Error{Code::invalid_argument, "only RC and UC queue pairs are connected, this one is " +
                                              std::string(name(qp.type()))};
-  if (qp.device().context() != id.impl()->device().context())
-    return Error{Code::invalid_argument, "the queue pair is of another device than the CmChannel"};
   const QpState state = qp.state();
   if (state != QpState::reset && state != QpState::init)
     return Error{Code::bad_state,
@@ -110,14 +133,24 @@ Result<void> CmId::listen(uint16_t port) const { return impl_ ? impl_->listen(po
 
 Result<void> CmId::connect(const QueuePair& qp, const CmParameters& parameters) const {
   if (!impl_) return no_id();
-  if (const Result<void> ok = check_qp(*this, qp, parameters); !ok) return ok;
+  if (const Result<void> ok = check_connected(*this, qp, parameters); !ok) return ok;
   return impl_->connect(qp, parameters);
+}
+
+Result<void> CmId::find_service(std::span<const std::byte> private_data) const {
+  if (!impl_) return no_id();
+  if (impl_->service() != CmService::datagrams)
+    return Error{Code::bad_state,
+                 "find_service() needs an id for datagrams: "
+                 "CmChannel::create_id(CmService::datagrams)"};
+  return impl_->find_service(private_data);
 }
 
 Result<void> CmId::accept(const QueuePair& qp, const CmParameters& parameters) const {
   if (!impl_) return no_id();
-  if (const Result<void> ok = check_qp(*this, qp, parameters); !ok) return ok;
-  return impl_->accept(qp, parameters);
+  const bool serves = impl_->service() == CmService::datagrams;
+  const Result<void> ok = serves ? check_server(*this, qp) : check_connected(*this, qp, parameters);
+  return ok ? impl_->accept(qp, parameters) : ok;
 }
 
 Result<void> CmId::reject(std::span<const std::byte> private_data) const {
@@ -140,9 +173,11 @@ Result<CmChannel> CmChannel::create(const Device& device) {
   return channel;
 }
 
-Result<CmId> CmChannel::create_id() const {
+Result<CmId> CmChannel::create_id(CmService service) const {
   if (!impl_) return Error{Code::bad_state, "this CmChannel is empty: create() makes one"};
-  return CmId(impl_->create_id());
+  Result<std::shared_ptr<verbs::CmId>> made = impl_->create_id(service);
+  if (!made) return made.error();
+  return CmId(std::move(*made));
 }
 
 int CmChannel::fd() const noexcept { return impl_ ? impl_->fd() : -1; }

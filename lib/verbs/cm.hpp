@@ -9,6 +9,9 @@
 
 namespace weft::verbs {
 
+// The words of a CmEventType::rejected, from its reason.
+std::string why_refused(uint16_t reason);
+
 class CmId {
  public:
   virtual ~CmId() = default;
@@ -16,9 +19,12 @@ class CmId {
   virtual Result<void> resolve_route() = 0;
   virtual Result<void> listen(uint16_t port) = 0;
   virtual Result<void> connect(const QueuePair& qp, const CmParameters& parameters) = 0;
+  virtual Result<void> find_service(std::span<const std::byte> private_data) = 0;
   virtual Result<void> accept(const QueuePair& qp, const CmParameters& parameters) = 0;
   virtual Result<void> reject(std::span<const std::byte> private_data) = 0;
   virtual Result<void> disconnect() = 0;
+
+  virtual CmService service() const noexcept = 0;
 
   // What is known of the connection.
   struct Facts {
@@ -35,7 +41,7 @@ class CmId {
 class CmChannel {
  public:
   virtual ~CmChannel() = default;
-  virtual std::shared_ptr<CmId> create_id() = 0;
+  virtual Result<std::shared_ptr<CmId>> create_id(CmService service) = 0;
   virtual int fd() const noexcept = 0;
   virtual std::optional<CmEvent> next() = 0;
   virtual std::optional<CmEvent> wait(Duration limit) = 0;

@@ -9,6 +9,9 @@
 #include <fstream>
 
 #include "lib/base/clock.hpp"
+#if WEFT_HAVE_RDMACM
+#include "providers/ibverbs/cm_channel.hpp"
+#endif
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/domain.hpp"
 #include "providers/ibverbs/xrc.hpp"
@@ -69,11 +72,12 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
 }  // namespace
 
 Context::Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
-                 DeviceAttributes attributes)
+                 DeviceAttributes attributes, std::string cm_library)
     : library_(library),
       context_(std::move(context)),
       choice_(choice),
       attributes_(std::move(attributes)),
+      cm_library_(std::move(cm_library)),
       counters_(find_counters(std::string(context_->device->ibdev_path) + "/ports/" +
                               std::to_string(choice.port))) {
   // next_event() does not wait.
@@ -96,6 +100,18 @@ Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
 Result<std::shared_ptr<verbs::Xrc>> Context::create_xrc(const Device& device) {
   if (forked()) return Error{Code::permission_denied, kForked};
   return Xrc::create(device, *this);
+}
+
+Result<std::shared_ptr<verbs::CmChannel>> Context::create_cm_channel(const Device& device) {
+  if (forked()) return Error{Code::permission_denied, kForked};
+#if WEFT_HAVE_RDMACM
+  return CmChannel::create(device, *this, cm_library_);
+#else
+  (void)device;
+  return Error{Code::not_supported,
+               "weft was built without librdmacm-dev: provider ibverbs has no RDMA connection "
+               "manager; use connect() and Listener of weft/connect.hpp"};
+#endif
 }
 
 Instant Context::now() const noexcept { return base::Clock::process().now(); }

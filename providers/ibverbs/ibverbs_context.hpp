@@ -22,14 +22,16 @@ struct PortChoice {
 
 class Context final : public verbs::Context {
  public:
+  // `cm_library`: the name of a librdmacm.
   Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
-          DeviceAttributes attributes);
+          DeviceAttributes attributes, std::string cm_library);
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
   Result<std::shared_ptr<verbs::Cq>> create_cq(const Device& device,
                                                const CompletionQueueOptions& options) override;
   Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device) override;
+  Result<std::shared_ptr<verbs::CmChannel>> create_cm_channel(const Device& device) override;
   void progress() noexcept override {}
   Instant now() const noexcept override;
   int event_fd() const noexcept override { return context_->async_fd; }
@@ -46,6 +48,7 @@ class Context final : public verbs::Context {
   const Owned<ibv_context> context_;
   const PortChoice choice_;
   const DeviceAttributes attributes_;
+  const std::string cm_library_;
   const base::ForkMark mark_;
   std::vector<std::pair<std::string, std::string>> counters_;  // name, file
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a device string to an open device: ibverbs[:NAME][,port=N][,gid=N][,library=FILE]. And the
-// rows of this provider in the list of what a machine can open.
+// From a device string to an open device: ibverbs[:NAME][,port=N][,gid=N][,library=FILE]
+// [,cm_library=FILE]. And the rows of this provider in the list of what a machine can open.
 #include <charconv>
 
 #include "providers/ibverbs/device.hpp"
@@ -13,6 +13,7 @@ namespace {
 struct Wish {
   PortWish port;
   std::string library = kLibraryName;
+  std::string cm_library = "librdmacm.so.1";
 };
 
 Result<uint32_t> number(const std::string& key, const std::string& value, uint32_t smallest) {
@@ -35,11 +36,15 @@ Result<Wish> read_options(const verbs::DeviceSpec& spec) {
       wish.library = value;
       continue;
     }
+    if (key == "cm_library") {
+      wish.cm_library = value;
+      continue;
+    }
     if (key != "port" && key != "gid")
       return Error{Code::invalid_argument,
                    "unknown key \"" + key +
                        "\"; valid keys: port (of the device, 1), gid (index "
-                       "of its address), library (a libibverbs)"};
+                       "of its address), library (a libibverbs), cm_library (a librdmacm)"};
     const Result<uint32_t> value_read = number(key, value, key == "port" ? 1 : 0);
     if (!value_read) return value_read.error();
     if (key == "port")
@@ -73,8 +78,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   Result<UsablePort> port = inspect_port(**library, **context, wish->port);
   if (!port) return port.error();
   port->attributes.spec = filled_in(spec, port->attributes.port);
-  return std::shared_ptr<verbs::Context>(
-      new Context(**library, std::move(*context), port->choice, std::move(port->attributes)));
+  return std::shared_ptr<verbs::Context>(new Context(
+      **library, std::move(*context), port->choice, std::move(port->attributes), wish->cm_library));
 }
 
 void list(std::vector<DeviceListing>& out) {

@@ -80,6 +80,28 @@ Change change_of(const QueuePairAttributes& c, const PortChoice& choice) {
   return change;
 }
 
+// The other way: what a connection manager has said.
+QueuePairAttributes change_from(const ibv_qp_attr& a, int mask) {
+  QueuePairAttributes c{.state = from_verbs(a.qp_state)};
+  const auto has = [mask](int bit) { return (mask & bit) != 0; };
+  if (has(IBV_QP_AV))
+    c.path = AddressVector{.destination = from_verbs(a.ah_attr.grh.dgid),
+                           .flow_label = a.ah_attr.grh.flow_label,
+                           .hop_limit = a.ah_attr.grh.hop_limit,
+                           .traffic_class = a.ah_attr.grh.traffic_class};
+  if (has(IBV_QP_PATH_MTU)) c.path_mtu = mtu_from_verbs(a.path_mtu);
+  if (has(IBV_QP_DEST_QPN)) c.dest_qpn = QpNum{a.dest_qp_num};
+  if (has(IBV_QP_RQ_PSN)) c.rq_psn = Psn{a.rq_psn};
+  if (has(IBV_QP_SQ_PSN)) c.sq_psn = Psn{a.sq_psn};
+  if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) c.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) c.max_rd_atomic = a.max_rd_atomic;
+  if (has(IBV_QP_MIN_RNR_TIMER)) c.min_rnr_timer = a.min_rnr_timer;
+  if (has(IBV_QP_TIMEOUT)) c.timeout = a.timeout;
+  if (has(IBV_QP_RETRY_CNT)) c.retry_count = a.retry_cnt;
+  if (has(IBV_QP_RNR_RETRY)) c.rnr_retry = a.rnr_retry;
+  return c;
+}
+
 Result<void> check_xrc(const QueuePairOptions& options, const Context& context) {
   if (is_xrc(options.type) && !context.attributes().has_xrc)
     return Error{Code::not_supported, "device " + context.attributes().port +
@@ -180,7 +202,16 @@ QpState Qp::state() const noexcept {
   return error == 0 ? from_verbs(attributes.qp_state) : QpState::err;
 }
 
-Result<void> Qp::modify(const QueuePairAttributes& change) {
+Result<void> Qp::modify(const QueuePairAttributes& change) { return apply(change, nullptr); }
+
+Result<void> Qp::follow(const ibv_qp_attr& said, int mask) {
+  return apply(change_from(said, mask), (mask & IBV_QP_AV) != 0 ? &said.ah_attr : nullptr);
+}
+
+void Qp::note_connected() { reached_ = QpState::rts; }
+
+// `way`: the path as the connection manager has it, which may use another address of the port.
+Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way) {
   if (context().forked()) return Error{Code::permission_denied, kForked};
   const std::lock_guard lock(mutex_);
   const DeviceAttributes& device = context().attributes();
@@ -189,6 +220,7 @@ Result<void> Qp::modify(const QueuePairAttributes& change) {
       engine::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
   if (!legal) return legal;
   Change translated = change_of(change, context().choice());
+  if (way != nullptr) translated.attributes.ah_attr = *way;
   if (options_.type == QpType::xrc_target && from == QpState::rtr && change.state == QpState::rts) {
     translated.attributes.timeout = 14;  // the kernel asks for it, though a target waits for nobody
     translated.mask |= IBV_QP_TIMEOUT;

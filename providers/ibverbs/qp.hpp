@@ -30,10 +30,16 @@ class Qp final : public verbs::Qp {
   Result<void> attach_multicast(const Gid& group) override;
   Result<void> detach_multicast(const Gid& group) override;
 
+  // A step to RTR or RTS as the kernel's connection manager says it (rdma_init_qp_attr).
+  Result<void> follow(const ibv_qp_attr& said, int mask);
+  // iWARP: the connection manager has moved it to RTS.
+  void note_connected();
+
  private:
   Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp);
 
   const Context& context() const noexcept { return domain_->context(); }
+  Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* way);
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
   const char* objection(const SendRequest& r) const noexcept;

@@ -44,8 +44,10 @@ void ConnectionChannel::signal() noexcept {
   if (write(fd_, &one, sizeof one) < 0) return;  // full: it is readable already
 }
 
-std::shared_ptr<verbs::CmId> ConnectionChannel::create_id() {
-  return std::make_shared<ConnectionId>(shared_from_this());
+Result<std::shared_ptr<verbs::CmId>> ConnectionChannel::create_id(CmService service) {
+  if (service != CmService::connections)
+    return Error{Code::not_supported, "provider roce has no SIDR"};
+  return std::shared_ptr<verbs::CmId>(std::make_shared<ConnectionId>(shared_from_this()));
 }
 
 void ConnectionChannel::post(CmEventType type, const std::shared_ptr<ConnectionId>& id) {

@@ -27,9 +27,11 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   Result<void> resolve_route() override;
   Result<void> listen(uint16_t port) override;
   Result<void> connect(const QueuePair& qp, const CmParameters& parameters) override;
+  Result<void> find_service(std::span<const std::byte> private_data) override;
   Result<void> accept(const QueuePair& qp, const CmParameters& parameters) override;
   Result<void> reject(std::span<const std::byte> private_data) override;
   Result<void> disconnect() override;
+  CmService service() const noexcept override { return CmService::connections; }
   Facts facts() const override;
   const Device& device() const noexcept override;
 
@@ -67,7 +69,7 @@ class ConnectionChannel final : public verbs::CmChannel,
   ConnectionChannel(const Device& device, RoceContext& context);
   ~ConnectionChannel() override;
 
-  std::shared_ptr<verbs::CmId> create_id() override;
+  Result<std::shared_ptr<verbs::CmId>> create_id(CmService service) override;
   int fd() const noexcept override { return fd_; }
   std::optional<CmEvent> next() override;
   std::optional<CmEvent> wait(Duration limit) override;

@@ -19,25 +19,6 @@ std::vector<std::byte> copy_of(const Bytes& bytes, size_t from = 0) {
   return {bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end()};
 }
 
-std::string text_of(cm::Reason reason) {
-  switch (reason) {
-    case cm::Reason::invalid_service:
-      return "nobody listens on that port: start the server first, check address and port";
-    case cm::Reason::stale:
-      return "the peer still has a connection of this queue pair number from before a restart; it "
-             "ends that now: connect again";
-    case cm::Reason::consumer:
-      return "the peer's program refused";
-    case cm::Reason::no_resources:
-      return "the peer has no room for another connection";
-    case cm::Reason::timeout:
-      return "the peer has given up waiting";
-    default:
-      return "the peer refused with reason " + std::to_string(static_cast<uint16_t>(reason)) +
-             " of IBTA 12.6.7.2";
-  }
-}
-
 }  // namespace
 
 ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm::Event& request)
@@ -169,6 +150,10 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
   facts_.path_mtu = mtu;
   phase_ = Phase::asking;
   return {};
+}
+
+Result<void> ConnectionId::find_service(std::span<const std::byte> private_data) {
+  return (void)private_data, Error{Code::not_supported, "provider roce has no SIDR"};
 }
 
 // Each side says with which PSN the other begins. //= roce:C-STATE-54 the whole walk
@@ -342,7 +327,8 @@ std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
   }
   CmEvent refused = event_of(CmEventType::rejected);
   refused.reason = static_cast<uint16_t>(event.reason);
-  refused.error = Error{Code::disconnected, to_string(facts_.peer) + ": " + text_of(event.reason)};
+  refused.error =
+      Error{Code::disconnected, to_string(facts_.peer) + ": " + verbs::why_refused(refused.reason)};
   if (event.mad) refused.peer.private_data = copy_of(cm::body_of<cm::Rej>(*event.mad).private_data);
   return refused;
 }

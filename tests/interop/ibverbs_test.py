@@ -18,7 +18,7 @@ import machine
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 DEVICE = "ibverbs:rxe0"
 TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliable", "multicast",
-          "progress", "threads", "processes", "big", "allocation", "ibverbs_device")
+          "progress", "api_cm", "threads", "processes", "big", "allocation", "ibverbs_device")
 
 
 class InGuest(unittest.TestCase):
@@ -66,6 +66,15 @@ class Programs(InGuest):
                                     "{ cat /run/server; false; }")
                 print(said)
 
+    def test_measuring_by_cm(self):
+        """-R: the two sides meet by librdmacm."""
+        for operation in ("write_lat", "read_bw"):
+            with self.subTest(operation=operation):
+                program = f"{BIN}/weft_{operation} -d {DEVICE} -R -n 200"
+                self.succeed(f"timeout 60 {program} >/run/server 2>&1 &", "sleep 0.3",
+                             f"timeout 60 {program} {guest_job.ADDRESS} && wait $! || "
+                             "{ cat /run/server; false; }")
+
     def test_options_of_the_device(self):
         for option, message in (("-x 200", "gid=200"), ("-i 2", "rxe0 has ports 1..1")):
             told = self.ask(f"timeout 20 {BIN}/weft_write_lat -d {DEVICE} {option}")
@@ -103,6 +112,22 @@ class Messages(InGuest):
         said = self.refusal("chmod 666 /dev/infiniband/uverbs0", program="hello_write",
                             run=f"prlimit --memlock=0 {self.AS_NOBODY}", arguments="")
         self.assertIn("raise it with `ulimit -l unlimited`", said)
+
+    def test_no_librdmacm(self):
+        said = self.refusal(program="weft_write_lat",
+                            arguments=f"-d {DEVICE},cm_library=/nowhere.so -R")
+        self.assertIn("install it: apt-get install librdmacm1", said)
+
+    def test_no_connection_manager_in_the_kernel(self):
+        said = self.refusal("rm /dev/infiniband/rdma_cm", program="weft_write_lat",
+                            arguments=f"-d {DEVICE} -R")
+        self.assertIn("modprobe rdma_ucm", said)
+
+    def test_no_right_to_the_connection_manager(self):
+        said = self.refusal("chmod 600 /dev/infiniband/rdma_cm", "chmod 666 /dev/infiniband/uverbs0",
+                            program="weft_write_lat", arguments=f"-d {DEVICE} -R",
+                            run=f"prlimit --memlock=unlimited {self.AS_NOBODY}")
+        self.assertIn("no right to open /dev/infiniband/rdma_cm", said)
 
     def test_another_name(self):
         said = self.refusal(device="ibverbs:mlx5_0")

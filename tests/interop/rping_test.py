@@ -141,6 +141,53 @@ class Rping(unittest.TestCase):
             self.assertIn("verified 10", self.finish(
                 self.start(f"roce+udp:{guest.HOST}", *words, 10, SIZE)))
 
+    # In the guest weft's programs are on the device, by way of librdmacm.
+
+    def on_the_device(self, *words):
+        return f"timeout 60 {BIN}/weft_rping ibverbs:rxe0 " + " ".join(map(str, words))
+
+    def serve_on_the_device(self, port, rounds):
+        self.in_guest("weft", self.on_the_device("server", port, rounds))
+        self.shell("for i in $(seq 100); do",
+                   "grep -q . /run/weft && break", "sleep 0.1", "done")
+        self.assertIn("listening", self.said("weft"))
+
+    def served(self, rounds):
+        self.shell("for i in $(seq 100); do",
+                   "grep -q served /run/weft && break", "sleep 0.1", "done")
+        self.assertIn(f"served {rounds}", self.said("weft"))
+
+    def test_the_device_and_rping(self):
+        self.serve_in_guest(PORT + 30, f"rping -s -a {guest.GUEST} -V -C 20 -S {SIZE}")
+        words = self.on_the_device("client", f"{guest.GUEST}:{PORT + 30}", 20, SIZE)
+        self.assertIn("verified 20", self.shell(f"{words} 2>&1"), self.said("server"))
+        self.serve_on_the_device(PORT + 31, 20)
+        told = self.shell(f"timeout 60 rping -c -a {guest.GUEST} -p {PORT + 31} -V -C 20 -S {SIZE}",
+                          "echo status $?")
+        self.assertIn("status 0", told)
+        self.served(20)
+
+    def test_the_device_and_weft(self):
+        """One program on two providers meets itself."""
+        host = f"roce+udp:{guest.HOST}"
+        server = self.start(host, "server", PORT, ROUNDS)
+        self.assertEqual(server.stdout.readline(), "listening\n")
+        words = self.on_the_device("client", f"{guest.HOST}:{PORT}", ROUNDS, SIZE)
+        self.assertIn(f"verified {ROUNDS}", self.shell(f"{words} 2>&1"))
+        self.assertIn(f"served {ROUNDS}", self.finish(server))
+        self.serve_on_the_device(PORT + 32, ROUNDS)
+        client = self.start(host, "client", f"{guest.GUEST}:{PORT + 32}", ROUNDS, SIZE)
+        self.assertIn(f"verified {ROUNDS}", self.finish(client))
+        self.served(ROUNDS)
+
+    def test_the_device_refused(self):
+        words = self.on_the_device("client", f"{guest.HOST}:997", 1, 64)
+        server = self.start(f"roce+udp:{guest.HOST}", "server", PORT, 1)
+        self.assertEqual(server.stdout.readline(), "listening\n")
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        self.assertIn("nobody listens on that port", self.shell(f"{words} 2>&1"))
+
     def test_weft_to_rping(self):
         self.client_of_weft(f"roce+udp:{guest.HOST}", guest.GUEST, guest.GUEST)
 

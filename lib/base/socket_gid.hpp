@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Addresses of IP sockets and GIDs are the same addresses: one as the other.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "weft/types.hpp"
+
+namespace weft::base {
+
+inline constexpr size_t kIpv4At = 12;  // of its four bytes in a Gid
+
+// Of AF_INET or AF_INET6; an empty Gid of another family.
+inline Gid gid_of(const sockaddr_storage& address) noexcept {
+  Gid gid;
+  if (address.ss_family == AF_INET) {
+    uint8_t b[4];
+    std::memcpy(b, reinterpret_cast<const std::byte*>(&address) + offsetof(sockaddr_in, sin_addr),
+                sizeof b);
+    return Gid::from_ipv4(b[0], b[1], b[2], b[3]);
+  }
+  if (address.ss_family != AF_INET6) return gid;
+  std::memcpy(gid.bytes.data(),
+              reinterpret_cast<const std::byte*>(&address) + offsetof(sockaddr_in6, sin6_addr),
+              gid.bytes.size());
+  return gid;
+}
+
+// `scope`: the interface of a link-local address.
+inline sockaddr_storage socket_address(const Gid& gid, uint16_t port, uint32_t scope = 0) noexcept {
+  sockaddr_storage address{};
+  if (gid.is_ipv4()) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, &gid.bytes[kIpv4At], sizeof v4.sin_addr);
+    std::memcpy(&address, &v4, sizeof v4);
+    return address;
+  }
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(port);
+  v6.sin6_scope_id = scope;
+  std::memcpy(&v6.sin6_addr, gid.bytes.data(), sizeof v6.sin6_addr);
+  std::memcpy(&address, &v6, sizeof v6);
+  return address;
+}
+
+}  // namespace weft::base
