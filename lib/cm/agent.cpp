@@ -95,6 +95,7 @@ Result<void> Agent::reject(uint32_t id, Reason reason, std::span<const std::byte
   if (data.size() > sizeof(Rej::private_data))
     return Error{Code::invalid_argument, "the private data of reject() has at most 148 bytes"};
   Connection* const c = find(id);
+  if (c != nullptr && c->state == State::sidr_received) return refuse_service(*c, data, now);
   if (c == nullptr || (c->state != State::req_received && c->state != State::rep_received))
     return gone();
   const Answered what = c->active ? Answered::rep : Answered::req;
@@ -139,8 +140,11 @@ void Agent::release(uint32_t id, Instant now) noexcept {
     case State::req_sent:
       send(c->peer, rejection(*c, Answered::req, Reason::timeout));
       return destroy(*c);
+    case State::sidr_sent:
+      return destroy(*c);
     case State::rep_received:
     case State::req_received:
+    case State::sidr_received:
       c->orphan = false;
       return (void)reject(id, Reason::consumer, {}, now);
     case State::rep_sent:
@@ -186,6 +190,7 @@ void Agent::on_timer(Connection& c, Instant now) {
     case State::req_sent:
     case State::rep_sent:
     case State::dreq_sent:
+    case State::sidr_sent:
       if (c.tries != 0) {
         --c.tries;
         add(AgentCount::repeated);
@@ -194,12 +199,14 @@ void Agent::on_timer(Connection& c, Instant now) {
       }
       add(AgentCount::expired);
       if (c.state == State::dreq_sent) return end(c, EventKind::disconnected, now);
+      if (c.state == State::sidr_sent) return end(c, EventKind::unreachable, now);
       send(c.peer, rejection(c, c.active ? Answered::req : Answered::rep, Reason::timeout));
       return end(c, EventKind::unreachable, now);
     case State::rep_received:
       send(c.peer, rejection(c, Answered::rep, Reason::timeout));
       [[fallthrough]];
     case State::req_received:
+    case State::sidr_received:
       add(AgentCount::expired);
       return end(c, EventKind::unreachable, now);
     case State::timewait:
@@ -253,6 +260,8 @@ void Agent::destroy(Connection& c) noexcept {
   forget_peer(c);
   const auto found = by_peer_id_.find({c.peer, c.peer_id});
   if (found != by_peer_id_.end() && found->second == &c) by_peer_id_.erase(found);
+  const auto asked = by_request_.find({c.peer, c.peer_id});
+  if (asked != by_request_.end() && asked->second == &c) by_request_.erase(asked);
   connections_.erase(c.id);
 }
 
@@ -285,7 +294,7 @@ void Agent::tell(Connection& c, EventKind kind) noexcept {
 void Agent::end(Connection& c, EventKind kind, Instant now) noexcept {
   if (!c.active && !c.told) return destroy(c);
   c.pending = static_cast<uint8_t>(c.pending & ~bit(EventKind::reply));
-  if (kind != EventKind::rejected) c.heard.reset();
+  if (kind != EventKind::rejected && kind != EventKind::served) c.heard.reset();
   c.sent.reset();
   const bool was_connected = connected(c.state) || c.state == State::rep_received;
   leave_half_open(c);

@@ -98,6 +98,12 @@ class Agent final : public engine::GeneralServices {
   // Events of a connection that was asked for go to the inbox of its service until this.
   void move(uint32_t id, Inbox& inbox);
   Result<void> accept(uint32_t id, const Offer& offer, Instant now);
+  // Asks for the queue pair that serves datagrams: ends in served, rejected or unreachable.
+  Result<uint32_t> find_service(const Gid& peer, uint64_t service_id, uint16_t source_port,
+                                std::span<const std::byte> data, Inbox& inbox, Instant now);
+  // Of somebody who asks for one. All is said then: no event comes any more.
+  Result<void> serve(uint32_t id, QpNum qpn, uint32_t qkey, std::span<const std::byte> data,
+                     Instant now);
   Result<void> reject(uint32_t id, Reason reason, std::span<const std::byte> data, Instant now);
   Result<void> confirm(uint32_t id, Instant now);
   Result<void> disconnect(uint32_t id, Instant now);
@@ -124,6 +130,12 @@ class Agent final : public engine::GeneralServices {
   Connection* rejected(const Rej& rej, const Gid& from);
   Connection* addressee(uint32_t remote_id, uint32_t peer_id, const Gid& from);
   Reason objection(const Req& req, const Gid& from) const noexcept;
+
+  // sidr.cpp
+  void on_sidr_req(const Mad& mad, const Gid& from, Instant now);
+  void on_sidr_rep(const Mad& mad, const Gid& from, Instant now);
+  void answer(Connection& c, const SidrRep& rep, Instant now);
+  Result<void> refuse_service(Connection& c, std::span<const std::byte> data, Instant now);
 
   // agent.cpp
   Connection* create(State state, const Gid& peer);
@@ -162,6 +174,7 @@ class Agent final : public engine::GeneralServices {
   std::unordered_map<uint32_t, std::unique_ptr<Connection>> connections_;
   std::map<PeerKey, Connection*> by_peer_id_;   // by what the other side calls it
   std::map<PeerKey, Connection*> by_peer_qpn_;  // by the other side's queue pair
+  std::map<PeerKey, Connection*> by_request_;   // SIDR: by the other side's name of its question
   std::map<uint64_t, Inbox*> services_;
   base::Line<Connection, &Connection::half_open> half_open_;  // those that ask us, oldest first
   uint32_t half_opens_ = 0;

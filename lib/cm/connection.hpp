@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One connection as the agent keeps it: the state of IBTA 12.9, what was said last in both
-// directions, and what the application has not been told yet.
+// One connection as the agent keeps it, or one question for a service of datagrams, which has a
+// life of two words: the state of IBTA 12.9, what was said last in both directions, and what the
+// application has not been told yet.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,15 @@
 namespace weft::cm {
 
 enum class State : uint8_t {
-  req_sent,      // we asked
-  rep_received,  // and may: the application makes its queue pair ready
-  req_received,  // we were asked, the application thinks
-  rep_sent,      // it said yes
-  established,   //
-  dreq_sent,     // we disconnect
-  timewait,      // over; what still comes of it is answered, its number is not used again
+  req_sent,       // we asked
+  rep_received,   // and may: the application makes its queue pair ready
+  req_received,   // we were asked, the application thinks
+  rep_sent,       // it said yes
+  established,    //
+  dreq_sent,      // we disconnect
+  sidr_sent,      // we asked for a service of datagrams
+  sidr_received,  // we were asked for one, the application thinks
+  timewait,       // over; what still comes of it is answered, its number is not used again
 };
 
 // What the application hears of a connection, in the order in which it can happen.
@@ -29,6 +32,7 @@ enum class EventKind : uint8_t {
   rejected,      // `reason` says why; the connection is gone
   unreachable,   // no answer came; the connection is gone
   disconnected,  // the other side has ended it, or our disconnect() is done
+  served,        // the datagram in `mad` names the queue pair that serves; all is said
 };
 
 struct Inbox;
@@ -80,7 +84,7 @@ struct Event {
   Gid peer;
   uint64_t service_id = 0;
   Reason reason = Reason::none;
-  std::unique_ptr<Mad> mad;  // REQ, REP or REJ; null where there is none
+  std::unique_ptr<Mad> mad;  // REQ, REP, REJ, SIDR_REQ or SIDR_REP; null where there is none
 };
 
 }  // namespace weft::cm

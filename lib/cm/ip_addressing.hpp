@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How IP addresses and ports travel in a REQ (IBTA annex A11, "RDMA IP CM service"): the port is in
-// the service id, and the first 36 of the 92 private bytes name both addresses. What rdma_cm sends
-// and expects.
+// How IP addresses and ports travel in a REQ and a SIDR_REQ (IBTA annex A11, "RDMA IP CM service"):
+// the port is in the service id, and the first 36 of the private bytes (92, 216) name both
+// addresses. What rdma_cm sends and expects.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,10 @@ namespace weft::cm {
 // Port spaces of rdma_cm: the upper bytes of a service id.
 inline constexpr uint64_t kPortSpaceTcp = 0x0000'0000'0106'0000;
 
+inline constexpr uint64_t kPortSpaceUdp = 0x0000'0000'0111'0000;
+
 inline uint64_t service_of(uint16_t port) { return kPortSpaceTcp | port; }
+inline uint64_t datagram_service_of(uint16_t port) { return kPortSpaceUdp | port; }
 
 struct IpHeader {
   uint8_t version = 0;     // major:4 minor:4
@@ -29,6 +32,7 @@ struct IpHeader {
 static_assert(sizeof(IpHeader) == 36 && alignof(IpHeader) == 1);
 
 inline constexpr size_t kRequestPrivateData = 92 - sizeof(IpHeader);  // left for the application
+inline constexpr size_t kSidrPrivateData = 216 - sizeof(IpHeader);
 
 namespace detail {
 inline std::array<uint8_t, 16> ip_of(const Gid& gid) {
@@ -41,9 +45,11 @@ inline Gid gid_of(const std::array<uint8_t, 16>& ip, bool ipv4) {
 }
 }  // namespace detail
 
-// Writes header and private data; `data` has at most kRequestPrivateData bytes.
-inline void put_ip_header(Req& req, const Gid& source, uint16_t source_port, const Gid& destination,
-                          std::span<const std::byte> data) {
+// Writes header and private data of a Req or SidrReq; `data` has at most kRequestPrivateData bytes,
+// or kSidrPrivateData.
+template <class Request>
+void put_ip_header(Request& req, const Gid& source, uint16_t source_port, const Gid& destination,
+                   std::span<const std::byte> data) {
   IpHeader header;
   header.ip_version = destination.is_ipv4() ? 4 << 4 : 6 << 4;
   header.source_port = source_port;
@@ -59,7 +65,8 @@ struct IpAddresses {
 };
 
 // Nothing if a REQ has no such header: it is not of an rdma_cm.
-inline std::optional<IpAddresses> ip_addresses(const Req& req) {
+template <class Request>
+std::optional<IpAddresses> ip_addresses(const Request& req) {
   IpHeader header;
   std::memcpy(&header, req.private_data.data(), sizeof header);
   const int ip = header.ip_version >> 4;

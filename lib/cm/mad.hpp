@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Management datagrams of the communication manager (IBTA 13.4.2 and 12.6): 256 bytes, a header and
-// one of eight bodies, as plain structs of big-endian integers that are overlaid on the bytes.
+// one of nine bodies, as plain structs of big-endian integers that are overlaid on the bytes.
 // check() says whether a datagram is one of them; after that every field may be read, none may be
 // believed. //= roce:C-CM-106
 #pragma once
@@ -27,15 +27,15 @@ inline constexpr size_t kMadLength = 256;
 using Mad = std::array<std::byte, kMadLength>;
 
 enum class Attribute : uint16_t {
-  req = 0x0010,   // wants a connection
-  mra = 0x0011,   // wait, the answer takes longer
-  rej = 0x0012,   // no
-  rep = 0x0013,   // yes
-  rtu = 0x0014,   // ready to use
-  dreq = 0x0015,  // wants to disconnect
-  drep = 0x0016,  // disconnected
-  sidr_req = 0x0017,
-  sidr_rep = 0x0018,
+  req = 0x0010,       // wants a connection
+  mra = 0x0011,       // wait, the answer takes longer
+  rej = 0x0012,       // no
+  rep = 0x0013,       // yes
+  rtu = 0x0014,       // ready to use
+  dreq = 0x0015,      // wants to disconnect
+  drep = 0x0016,      // disconnected
+  sidr_req = 0x0017,  // asks for a service of datagrams
+  sidr_rep = 0x0018,  // names its queue pair, or says no
 };
 
 struct MadHeader {
@@ -170,11 +170,44 @@ struct Drep {
   std::array<std::byte, 224> private_data{};
 };
 
+// "Which queue pair serves this?": for datagrams (IBTA 12.11).
+struct SidrReq {
+  static constexpr Attribute kAttribute = Attribute::sidr_req;
+  Be32 request_id;
+  Be16 pkey;
+  Be16 reserved;
+  Be64 service_id;
+  std::array<std::byte, 216> private_data{};
+};
+
+enum class SidrStatus : uint8_t {
+  valid = 0,
+  unsupported = 1,  // nobody listens
+  rejected = 2,
+  no_qp = 3,
+  redirected = 4,
+  version = 5,
+};
+
+struct SidrRep {
+  static constexpr Attribute kAttribute = Attribute::sidr_rep;
+  Be32 request_id;
+  uint8_t status = 0;
+  uint8_t info_length = 0;
+  Be16 vendor1;
+  Be24 qpn;
+  uint8_t vendor2 = 0;
+  Be64 service_id;
+  Be32 qkey;
+  std::array<std::byte, 72> info{};
+  std::array<std::byte, 136> private_data{};
+};
+
 template <class Body>
 inline constexpr bool kIsBody = sizeof(Body) == kMadLength - sizeof(MadHeader) &&
                                 alignof(Body) == 1 && std::is_trivially_copyable_v<Body>;
 static_assert(kIsBody<Req> && kIsBody<Mra> && kIsBody<Rej> && kIsBody<Rep> && kIsBody<Rtu> &&
-              kIsBody<Dreq> && kIsBody<Drep>);
+              kIsBody<Dreq> && kIsBody<Drep> && kIsBody<SidrReq> && kIsBody<SidrRep>);
 
 // Why one asks for or refuses a connection no more (IBTA 12.6.7.2).
 enum class Reason : uint16_t {

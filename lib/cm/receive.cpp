@@ -43,8 +43,9 @@ void Agent::on_datagram(std::span<const std::byte> bytes, const Gid& from, Insta
       if (Connection* const c = hears(body_of<Drep>(mad))) on_drep(*c, now);
       return;
     case Attribute::sidr_req:
+      return on_sidr_req(mad, from, now);
     case Attribute::sidr_rep:
-      return add(AgentCount::unexpected);
+      return on_sidr_rep(mad, from, now);
   }
 }
 
@@ -163,6 +164,9 @@ void Agent::on_rej(Connection& c, const Mad& mad, Instant now) {
     case State::established:  // it waited for our RTU in vain
     case State::dreq_sent:
       return end(c, EventKind::disconnected, now);
+    case State::sidr_sent:
+    case State::sidr_received:
+      return add(AgentCount::unexpected);
     case State::timewait:
       return add(AgentCount::duplicates);
   }
@@ -230,7 +234,8 @@ void Agent::on_dreq(const Mad& mad, const Gid& from, Instant now) {
   if (c->peer != from) return add(AgentCount::wrong_source);
   if (c->peer_id != dreq.local_id || c->qpn.value != dreq.remote_qpn)
     return add(AgentCount::unexpected);
-  if (c->state == State::req_sent || c->state == State::req_received)
+  if (c->state == State::req_sent || c->state == State::req_received ||
+      c->state == State::sidr_sent || c->state == State::sidr_received)
     return add(AgentCount::unexpected);
   send_drep(from, transaction, c->id, c->peer_id);
   if (c->state == State::timewait) return add(AgentCount::duplicates);

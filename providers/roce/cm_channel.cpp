@@ -45,9 +45,7 @@ void ConnectionChannel::signal() noexcept {
 }
 
 Result<std::shared_ptr<verbs::CmId>> ConnectionChannel::create_id(CmService service) {
-  if (service != CmService::connections)
-    return Error{Code::not_supported, "provider roce has no SIDR"};
-  return std::shared_ptr<verbs::CmId>(std::make_shared<ConnectionId>(shared_from_this()));
+  return std::shared_ptr<verbs::CmId>(std::make_shared<ConnectionId>(shared_from_this(), service));
 }
 
 void ConnectionChannel::post(CmEventType type, const std::shared_ptr<ConnectionId>& id) {

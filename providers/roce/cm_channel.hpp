@@ -17,8 +17,8 @@ class ConnectionChannel;
 
 class ConnectionId final : public verbs::CmId, public std::enable_shared_from_this<ConnectionId> {
  public:
-  explicit ConnectionId(std::shared_ptr<ConnectionChannel> channel)
-      : channel_(std::move(channel)) {}
+  ConnectionId(std::shared_ptr<ConnectionChannel> channel, CmService service)
+      : channel_(std::move(channel)), service_(service) {}
   // Of somebody who asks.
   ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm::Event& request);
   ~ConnectionId() override;
@@ -31,7 +31,7 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   Result<void> accept(const QueuePair& qp, const CmParameters& parameters) override;
   Result<void> reject(std::span<const std::byte> private_data) override;
   Result<void> disconnect() override;
-  CmService service() const noexcept override { return CmService::connections; }
+  CmService service() const noexcept override { return service_; }
   Facts facts() const override;
   const Device& device() const noexcept override;
 
@@ -40,6 +40,8 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
 
  private:
   enum class Phase : uint8_t { idle, resolved, routed, listening, asked, asking, decided, over };
+  uint64_t service_id(uint16_t port) const;
+  Result<void> serve(const QueuePair& qp, const CmParameters& parameters);
   CmEvent event_of(CmEventType type);
   Result<void> wants(Phase phase, const char* call, const char* instead) const;
   // The two ends of the walk from RESET to RTS.
@@ -48,10 +50,14 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
     uint8_t responder_resources, initiator_depth, rnr_retry, retry_count, timeout;
   };
   Result<void> walk(const Peer& peer);
+  CmEvent hear_request();
   std::optional<CmEvent> hear_reply(const cm::Event& event);
+  CmEvent hear_service(const cm::Event& event);
+  CmEvent hear_refusal(const cm::Event& event);
   uint32_t choose_mtu(uint32_t wished) const;
 
   const std::shared_ptr<ConnectionChannel> channel_;
+  const CmService service_;
   mutable std::recursive_mutex mutex_;
   Phase phase_ = Phase::idle;
   Facts facts_;

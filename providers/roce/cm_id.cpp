@@ -23,12 +23,20 @@ std::vector<std::byte> copy_of(const Bytes& bytes, size_t from = 0) {
 
 ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm::Event& request)
     : channel_(std::move(channel)),
+      service_((request.service_id & ~uint64_t{0xFFFF}) == cm::kPortSpaceUdp
+                   ? CmService::datagrams
+                   : CmService::connections),
       phase_(Phase::asked),
       number_(request.id),
       request_(*request.mad) {
-  const cm::Req& req = cm::body_of<cm::Req>(request_);
   facts_.port = static_cast<uint16_t>(request.service_id);
   facts_.peer = request.peer;
+  if (service_ == CmService::datagrams) {
+    if (const auto ip = cm::ip_addresses(cm::body_of<cm::SidrReq>(request_)))
+      facts_.peer_port = ip->source_port;
+    return;
+  }
+  const cm::Req& req = cm::body_of<cm::Req>(request_);
   facts_.peer_qpn = QpNum{req.local_qpn};
   facts_.path_mtu = cm::mtu_of(req.mtu_code());
   if (const auto ip = cm::ip_addresses(req)) facts_.peer_port = ip->source_port;
@@ -36,7 +44,7 @@ ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm:
 
 ConnectionId::~ConnectionId() {
   if (channel_->context().forked()) return;
-  const uint64_t service = cm::service_of(facts_.port);
+  const uint64_t service = service_id(facts_.port);
   if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
   if (phase_ == Phase::listening) channel_->strike_listener(service);
   if (number_ != 0) channel_->strike(number_);
@@ -45,6 +53,10 @@ ConnectionId::~ConnectionId() {
     agent.release(number_, now);
     return true;
   });
+}
+
+uint64_t ConnectionId::service_id(uint16_t port) const {
+  return service_ == CmService::datagrams ? cm::datagram_service_of(port) : cm::service_of(port);
 }
 
 Result<void> ConnectionId::wants(Phase phase, const char* call, const char* instead) const {
@@ -89,7 +101,7 @@ Result<void> ConnectionId::listen(uint16_t port) {
       facts_.port = static_cast<uint16_t>(kFirstFreePort + (first + i) % kFreePorts);
     else
       facts_.port = port;
-    const uint64_t service = cm::service_of(facts_.port);
+    const uint64_t service = service_id(facts_.port);
     const Result<void> ok = channel_->context().with_agent([&](cm::Agent& agent, Instant) {
       Result<void> listens = agent.listen(service, channel_->inbox());
       if (listens) channel_->enroll_listener(service, shared_from_this());
@@ -140,7 +152,7 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
   // Nobody hears of it before it is in the list: take() waits for the same lock as this.
   const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
     Result<uint32_t> made =
-        agent.connect(facts_.peer, cm::service_of(facts_.peer_port), offer, channel_->inbox(), now);
+        agent.connect(facts_.peer, service_id(facts_.peer_port), offer, channel_->inbox(), now);
     if (made) channel_->enroll(*made, shared_from_this());
     return made;
   });
@@ -153,7 +165,21 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
 }
 
 Result<void> ConnectionId::find_service(std::span<const std::byte> private_data) {
-  return (void)private_data, Error{Code::not_supported, "provider roce has no SIDR"};
+  const std::lock_guard hold(mutex_);
+  if (const Result<void> ok = wants(Phase::routed, "find_service()", "resolve_route() before"); !ok)
+    return ok;
+  RoceContext& context = channel_->context();
+  facts_.port = static_cast<uint16_t>(kFirstFreePort + context.random_number() % kFreePorts);
+  const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
+    Result<uint32_t> made = agent.find_service(facts_.peer, service_id(facts_.peer_port),
+                                               facts_.port, private_data, channel_->inbox(), now);
+    if (made) channel_->enroll(*made, shared_from_this());
+    return made;
+  });
+  if (!number) return number.error();
+  number_ = *number;
+  phase_ = Phase::asking;
+  return {};
 }
 
 // Each side says with which PSN the other begins. //= roce:C-STATE-54 the whole walk
@@ -186,10 +212,20 @@ Result<void> ConnectionId::walk(const Peer& peer) {
   return qp.modify(rts);
 }
 
+Result<void> ConnectionId::serve(const QueuePair& qp, const CmParameters& parameters) {
+  const uint32_t qkey = qp.query().qkey.value_or(0);
+  const Result<void> said = channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
+    return agent.serve(number_, qp.number(), qkey, parameters.private_data, now);
+  });
+  if (said) phase_ = Phase::over;
+  return said;
+}
+
 Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& parameters) {
   const std::lock_guard hold(mutex_);
   if (const Result<void> ok = wants(Phase::asked, "accept()", "the id of a connect_request"); !ok)
     return ok;
+  if (service_ == CmService::datagrams) return serve(qp, parameters);
   if (parameters.private_data.size() > sizeof(cm::Rep::private_data))
     return Error{Code::invalid_argument, "the private data of accept() has at most 196 bytes"};
   const cm::Req& req = cm::body_of<cm::Req>(request_);
@@ -298,39 +334,63 @@ std::optional<CmEvent> ConnectionId::hear_reply(const cm::Event& event) {
   return done;
 }
 
-std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
-  const std::lock_guard hold(mutex_);
-  if (event.kind == cm::EventKind::reply) return hear_reply(event);
-  if (event.kind == cm::EventKind::established) return event_of(CmEventType::established);
-  if (event.kind == cm::EventKind::request) {
-    const cm::Req& req = cm::body_of<cm::Req>(request_);
-    CmEvent asked = event_of(CmEventType::connect_request);
+CmEvent ConnectionId::hear_request() {
+  CmEvent asked = event_of(CmEventType::connect_request);
+  if (service_ == CmService::datagrams) {
+    const cm::SidrReq& req = cm::body_of<cm::SidrReq>(request_);
     const bool ip = cm::ip_addresses(req).has_value();
     asked.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
-    asked.peer.responder_resources = req.responder_resources;
-    asked.peer.initiator_depth = req.initiator_depth;
-    asked.peer.rnr_retry = req.rnr_retry();
-    asked.peer.retry_count = req.retry_count();
-    asked.peer.timeout = req.primary.ack_timeout >> 3;
-    asked.peer.path_mtu = facts_.path_mtu;
-    asked.peer.traffic_class = req.primary.traffic_class;
     return asked;
   }
-  const bool walked = phase_ == Phase::decided;
-  phase_ = Phase::over;
-  if (walked) (void)facts_.qp.modify({.state = QpState::err});
-  if (event.kind == cm::EventKind::disconnected) return event_of(CmEventType::disconnected);
-  if (event.kind == cm::EventKind::unreachable) {
-    CmEvent lost = event_of(CmEventType::unreachable);
-    lost.error = Error{Code::timed_out, to_string(facts_.peer) + " does not answer"};
-    return lost;
-  }
+  const cm::Req& req = cm::body_of<cm::Req>(request_);
+  const bool ip = cm::ip_addresses(req).has_value();
+  asked.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
+  asked.peer.responder_resources = req.responder_resources;
+  asked.peer.initiator_depth = req.initiator_depth;
+  asked.peer.rnr_retry = req.rnr_retry();
+  asked.peer.retry_count = req.retry_count();
+  asked.peer.timeout = req.primary.ack_timeout >> 3;
+  asked.peer.path_mtu = facts_.path_mtu;
+  asked.peer.traffic_class = req.primary.traffic_class;
+  return asked;
+}
+
+CmEvent ConnectionId::hear_service(const cm::Event& event) {
+  const cm::SidrRep& rep = cm::body_of<cm::SidrRep>(*event.mad);
+  facts_.peer_qpn = QpNum{rep.qpn};
+  CmEvent found = event_of(CmEventType::established);
+  found.peer.private_data = copy_of(rep.private_data);
+  found.service = CmDatagramService{
+      .path = {.destination = facts_.peer}, .qpn = QpNum{rep.qpn}, .qkey = rep.qkey};
+  return found;
+}
+
+CmEvent ConnectionId::hear_refusal(const cm::Event& event) {
   CmEvent refused = event_of(CmEventType::rejected);
   refused.reason = static_cast<uint16_t>(event.reason);
   refused.error =
       Error{Code::disconnected, to_string(facts_.peer) + ": " + verbs::why_refused(refused.reason)};
-  if (event.mad) refused.peer.private_data = copy_of(cm::body_of<cm::Rej>(*event.mad).private_data);
+  if (!event.mad) return refused;
+  refused.peer.private_data = service_ == CmService::datagrams
+                                  ? copy_of(cm::body_of<cm::SidrRep>(*event.mad).private_data)
+                                  : copy_of(cm::body_of<cm::Rej>(*event.mad).private_data);
   return refused;
+}
+
+std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
+  const std::lock_guard hold(mutex_);
+  if (event.kind == cm::EventKind::reply) return hear_reply(event);
+  if (event.kind == cm::EventKind::established) return event_of(CmEventType::established);
+  if (event.kind == cm::EventKind::request) return hear_request();
+  const bool walked = phase_ == Phase::decided;
+  phase_ = Phase::over;
+  if (walked) (void)facts_.qp.modify({.state = QpState::err});
+  if (event.kind == cm::EventKind::served) return hear_service(event);
+  if (event.kind == cm::EventKind::disconnected) return event_of(CmEventType::disconnected);
+  if (event.kind == cm::EventKind::rejected) return hear_refusal(event);
+  CmEvent lost = event_of(CmEventType::unreachable);
+  lost.error = Error{Code::timed_out, to_string(facts_.peer) + " does not answer"};
+  return lost;
 }
 
 }  // namespace weft::roce

@@ -44,8 +44,8 @@ struct Party {
     REQUIRE(event->type == type);
     return std::move(*event);
   }
-  CmId way_to(const Party& other, uint16_t port) const {
-    const CmId id = *channel.create_id();
+  CmId way_to(const Party& other, uint16_t port, CmService service = CmService::connections) const {
+    const CmId id = *channel.create_id(service);
     const Gid gid = other.device.attributes().gid;
     const std::string host = to_string(gid);
     const bool v6 = host.find(':') != std::string::npos;
@@ -164,6 +164,73 @@ void refusals(Wire wire) {
   CHECK(p.server.channel.create_id()->listen(port));
 }
 WEFT_ON_EACH_PORT(refusals, "who refuses says why, and so does who lets go (C-CM-106)")
+
+// Datagrams: the server's queue pair is found, and what is sent there arrives.
+void find_and_send(Wire wire) {
+  Parties p(wire);
+  const CmId service = *p.server.channel.create_id(CmService::datagrams);
+  REQUIRE(service.listen(p.listener.port()));  // ports of its own
+  const QueuePair server = p.server.queue_pair(QpType::ud),
+                  client = p.client.queue_pair(QpType::ud);
+  for (const QueuePair& qp : {server, client}) {
+    REQUIRE(qp.modify(
+        {.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .qkey = kCmQkey}));
+    REQUIRE(qp.modify({.state = QpState::rtr}));
+    REQUIRE(qp.modify({.state = QpState::rts, .sq_psn = Psn{0}}));
+  }
+  const CmId id = p.client.way_to(p.server, service.port(), CmService::datagrams);
+  REQUIRE(id.find_service(text("who")));
+  const CmEvent asked = p.server.expect(CmEventType::connect_request);
+  CHECK(asked.listener == service);
+  CHECK(begins_with(asked.peer.private_data, "who"));
+  CHECK(asked.id.peer_port() == id.port());
+  CHECK(asked.id.accept(p.server.queue_pair(QpType::ud)).error().code == Code::bad_state);
+  CHECK(asked.id.accept(p.server.queue_pair()).error().code == Code::invalid_argument);
+  REQUIRE(asked.id.accept(server, {.private_data = text("me")}));
+  const CmEvent found = p.client.expect(CmEventType::established);
+  CHECK(begins_with(found.peer.private_data, "me"));
+  REQUIRE(found.service);
+  CHECK(found.service->qpn == server.number());
+  CHECK(found.service->qkey == kCmQkey);
+  CHECK(found.service->path.destination == p.server.device.attributes().gid);
+
+  std::vector<std::byte> in(kNetworkHeaderLength + 8), out = text("datagram");
+  const MemoryRegion from = *p.client.pd.register_memory(out.data(), out.size(), Access::all);
+  const MemoryRegion to = *p.server.pd.register_memory(in.data(), in.size(), Access::all);
+  const Sge receive = to.sge(0, static_cast<uint32_t>(in.size())), send = from.sge(0, 8);
+  REQUIRE(server.post_recv({.sges = {&receive, 1}}));
+  const AddressHandle way(found.service->path);
+  REQUIRE(client.post_send({.sges = {&send, 1},
+                            .to = &way,
+                            .remote_qpn = found.service->qpn,
+                            .remote_qkey = found.service->qkey}));
+  Completion done;
+  REQUIRE(p.server.cq.wait({&done, 1}, kSoon) == 1);
+  CHECK(done.status == Status::success);
+  CHECK(std::equal(out.begin(), out.end(), in.begin() + kNetworkHeaderLength));
+}
+WEFT_ON_EACH_PORT(find_and_send, "a service of datagrams is found (SIDR, C-CM-106)")
+
+void no_service(Wire wire) {
+  Parties p(wire);
+  // A port of connections is none of datagrams.
+  const CmId nobody = p.client.way_to(p.server, p.listener.port(), CmService::datagrams);
+  REQUIRE(nobody.find_service());
+  CmEvent event = p.client.expect(CmEventType::rejected);
+  CHECK(event.reason == kCmNobodyListens);
+  const CmId service = *p.server.channel.create_id(CmService::datagrams);
+  REQUIRE(service.listen(0));
+  const CmId id = p.client.way_to(p.server, service.port(), CmService::datagrams);
+  CHECK(id.connect(p.client.queue_pair()).error().code == Code::bad_state);
+  CHECK(id.find_service(std::vector<std::byte>(181)).error().code == Code::invalid_argument);
+  REQUIRE(id.find_service());
+  const CmEvent asked = p.server.expect(CmEventType::connect_request);
+  REQUIRE(asked.id.reject(text("no")));
+  event = p.client.expect(CmEventType::rejected);
+  CHECK(event.reason == kCmConsumer);
+  CHECK(p.client.way_to(p.server, 1).find_service().error().code == Code::bad_state);
+}
+WEFT_ON_EACH_PORT(no_service, "who serves no datagrams says so (SIDR, C-CM-106)")
 
 TEST_CASE("calls that do not fit say what to do") {
   Parties p(Wire::udp);

@@ -13,7 +13,7 @@ using fuzz::require;
 
 namespace {
 
-constexpr uint64_t kService = kPortSpaceTcp | 1;
+constexpr uint64_t kService = kPortSpaceTcp | 1, kDatagrams = kPortSpaceUdp | 1;
 const Gid kPeers[] = {Gid::from_ipv4(10, 0, 0, 2), Gid::from_ipv4(10, 0, 0, 3)};
 
 struct World {
@@ -41,7 +41,7 @@ struct World {
 
 // What a peer would say, to the connection that spoke last.
 Mad proposal(World& w, uint8_t kind, const Gid& from) {
-  switch (kind % 8) {
+  switch (kind % 10) {
     case 0: {
       Req req{};
       req.local_id = ++w.last_peer_id;
@@ -69,6 +69,10 @@ Mad proposal(World& w, uint8_t kind, const Gid& from) {
       return make(Dreq{.local_id = w.last_peer_id, .remote_id = w.last_id, .remote_qpn = 7u}, 1);
     case 6:
       return make(Drep{.local_id = w.last_peer_id, .remote_id = w.last_id}, 1);
+    case 8:
+      return make(SidrReq{.request_id = ++w.last_peer_id, .service_id = kDatagrams}, 1);
+    case 9:  // its name is the first word of the question
+      return make(SidrRep{.request_id = w.last_id, .status = uint8_t(from == kPeers[1])}, 1);
     default:
       return Mad{};
   }
@@ -82,13 +86,18 @@ void step(World& w, fuzz::Input& in) {
     Mad mad = proposal(w, what, from);
     for (uint32_t i = detail >> 4; i != 0; --i)
       mad[in.take<uint8_t>()] = static_cast<std::byte>(in.take<uint8_t>());
-    const size_t length = detail & 2 && what % 8 == 7 ? in.take<uint8_t>() : kMadLength;
+    const size_t length = detail & 2 && what % 10 == 7 ? in.take<uint8_t>() : kMadLength;
     w.agent.on_datagram({mad.data(), length}, from, w.now);
   } else if (what < 180) {
-    (void)w.agent.connect(from, kService, {.qpn = {7}}, w.inbox, w.now);
+    if (detail & 2)
+      (void)w.agent.connect(from, kService, {.qpn = {7}}, w.inbox, w.now);
+    else
+      (void)w.agent.find_service(from, kDatagrams, 1, {}, w.inbox, w.now);
   } else if (what < 240 && !w.ids.empty()) {
     const uint32_t id = w.ids[detail % w.ids.size()];
-    if (what < 200)
+    if (what < 190)
+      (void)w.agent.serve(id, {7}, 1, {}, w.now);
+    else if (what < 200)
       (void)w.agent.accept(id, {.qpn = {7}}, w.now);
     else if (what < 210)
       (void)w.agent.reject(id, Reason::consumer, {}, w.now);
@@ -110,6 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in{data, size};
   World w;
   (void)w.agent.listen(kService, w.inbox);
+  (void)w.agent.listen(kDatagrams, w.inbox);
   while (in.left != 0) step(w, in);
   for (const uint32_t id : w.ids) w.agent.release(id, w.now);
   for (int round = 0; round < 4096 && !w.agent.next_deadline().is_never(); ++round) {

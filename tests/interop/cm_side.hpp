@@ -25,15 +25,10 @@ inline void must(Result<void> result) {
   if (!result) fail(result.error().message);
 }
 
-// In INIT from the beginning, so that receives are there when the connection is.
-class CmSide {
+// An open device and its channel.
+class CmEnd {
  public:
-  explicit CmSide(const char* spec) : device(must(Device::open(spec))) {
-    must(qp.modify({.state = QpState::init,
-                    .pkey_index = uint16_t{0},
-                    .port = uint8_t{1},
-                    .access = Access::all}));
-  }
+  explicit CmEnd(const char* spec) : device(must(Device::open(spec))) {}
 
   CmEvent expect(CmEventType type) const {
     std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
@@ -43,25 +38,20 @@ class CmSide {
            (event->error ? ": " + event->error->message : std::string()));
     return std::move(*event);
   }
-  // Waits for one client on a port. Prints `listening` when it does.
-  CmId await(uint16_t port) const {
-    const CmId listener = must(channel.create_id());
+  // Prints `listening` when it does.
+  CmId listen(uint16_t port, CmService service = CmService::connections) const {
+    const CmId listener = must(channel.create_id(service));
     must(listener.listen(port));
     std::printf("listening\n");
     std::fflush(stdout);
-    const CmEvent asked = expect(CmEventType::connect_request);
-    must(asked.id.accept(qp, {.responder_resources = 1, .initiator_depth = 1}));
-    (void)expect(CmEventType::established);
-    return asked.id;
+    return listener;
   }
-  CmId dial(const char* address) const {
-    const CmId id = must(channel.create_id());
+  CmId way_to(const char* address, CmService service = CmService::connections) const {
+    const CmId id = must(channel.create_id(service));
     must(id.resolve_address(address));
     (void)expect(CmEventType::address_resolved);
     must(id.resolve_route());
     (void)expect(CmEventType::route_resolved);
-    must(id.connect(qp, {.responder_resources = 1, .initiator_depth = 1}));
-    (void)expect(CmEventType::established);
     return id;
   }
 
@@ -69,6 +59,34 @@ class CmSide {
   CmChannel channel = must(CmChannel::create(device));
   CompletionQueue cq = must(device.completion_queue({.capacity = 64}));
   ProtectionDomain pd = must(device.protection_domain());
+};
+
+// With an RC queue pair, in INIT from the beginning, so that receives are there when the connection
+// is.
+class CmSide : public CmEnd {
+ public:
+  explicit CmSide(const char* spec) : CmEnd(spec) {
+    must(qp.modify({.state = QpState::init,
+                    .pkey_index = uint16_t{0},
+                    .port = uint8_t{1},
+                    .access = Access::all}));
+  }
+
+  // Waits for one client on a port.
+  CmId await(uint16_t port) const {
+    const CmId listener = listen(port);
+    const CmEvent asked = expect(CmEventType::connect_request);
+    must(asked.id.accept(qp, {.responder_resources = 1, .initiator_depth = 1}));
+    (void)expect(CmEventType::established);
+    return asked.id;
+  }
+  CmId dial(const char* address) const {
+    const CmId id = way_to(address);
+    must(id.connect(qp, {.responder_resources = 1, .initiator_depth = 1}));
+    (void)expect(CmEventType::established);
+    return id;
+  }
+
   QueuePair qp = must(pd.queue_pair({.send_cq = cq, .recv_cq = cq}));
 };
 

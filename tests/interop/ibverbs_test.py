@@ -124,8 +124,9 @@ class Messages(InGuest):
         self.assertIn("modprobe rdma_ucm", said)
 
     def test_no_right_to_the_connection_manager(self):
-        said = self.refusal("chmod 600 /dev/infiniband/rdma_cm", "chmod 666 /dev/infiniband/uverbs0",
-                            program="weft_write_lat", arguments=f"-d {DEVICE} -R",
+        said = self.refusal("chmod 600 /dev/infiniband/rdma_cm",
+                            "chmod 666 /dev/infiniband/uverbs0", program="weft_write_lat",
+                            arguments=f"-d {DEVICE} -R",
                             run=f"prlimit --memlock=unlimited {self.AS_NOBODY}")
         self.assertIn("no right to open /dev/infiniband/rdma_cm", said)
 

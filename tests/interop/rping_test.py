@@ -52,7 +52,8 @@ class Rping(unittest.TestCase):
         return out
 
     def serve_in_guest(self, port, command):
-        self.in_guest("server", f"timeout 60 {command} -p {port}")
+        number = "" if command.startswith("udaddy") else f"-p {port}"  # it has only one
+        self.in_guest("server", f"timeout 60 {command} {number}")
         told = self.shell("for i in $(seq 100); do",
                           f"rdma resource show cm_id | grep LISTEN | grep -q ':{port} ' && break",
                           "sleep 0.1", "done", "rdma resource show cm_id")
@@ -140,6 +141,30 @@ class Rping(unittest.TestCase):
             first.communicate()
             self.assertIn("verified 10", self.finish(
                 self.start(f"roce+udp:{guest.HOST}", *words, 10, SIZE)))
+
+    def test_udaddy(self):
+        """SIDR, and datagrams both ways."""
+        device = f"roce+udp:{guest.HOST}"
+        self.serve_in_guest(7174, f"udaddy -b {guest.GUEST}")
+        self.assertIn("done", self.finish(
+            self.run_program("weft_udaddy", device, "client", f"{guest.GUEST}:7174")),
+            self.said("server"))
+        server = self.run_program("weft_udaddy", device, "server", 7174)
+        self.assertEqual(server.stdout.readline(), "listening\n")
+        told = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")
+        self.assertIn("status 0", told)
+        self.assertIn("done", self.finish(server))
+
+    def test_udaddy_finds_nobody(self):
+        server = self.start(f"roce+udp:{guest.HOST}", "server", PORT, 1)
+        self.assertEqual(server.stdout.readline(), "listening\n")
+        told = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")
+        self.assertIn("event: RDMA_CM_EVENT_UNREACHABLE, error: 1", told)  # SIDR: not served
+        server.kill()
+        server.communicate()
+        told = self.run_program("weft_udaddy", f"roce+udp:{guest.HOST}", "client",
+                                f"{guest.GUEST}:996").communicate(timeout=30)[0]
+        self.assertIn("nobody listens on that port", told)
 
     # In the guest weft's programs are on the device, by way of librdmacm.
 

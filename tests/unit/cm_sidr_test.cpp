@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Services of datagrams (SIDR) between two agents: asked, answered, refused, lost, repeated, asked
+// by strangers and by too many. link: cm
+#include "lib/cm/ip_addressing.hpp"
+#include "tests/support/cm_parties.hpp"
+
+namespace weft::test {
+namespace {
+
+constexpr uint64_t kDatagrams = cm::kPortSpaceUdp | 7174;
+constexpr Duration kSoon = Duration::from_ms(1);
+
+std::vector<std::byte> bytes(size_t n) { return std::vector<std::byte>(n, std::byte{'x'}); }
+
+// Who serves writes down what it hears, who asks too.
+struct Service {
+  explicit Service(CmNet& net) : server(net.add()), client(net.add()) {
+    REQUIRE(server.agent.listen(kDatagrams, server.inbox));
+    server.on_event = [this](Event& event) {
+      asked.push_back(event.kind);
+      if (event.kind != EventKind::request) return;
+      id = event.id;
+      question = *event.mad;
+      if (serves) REQUIRE(serve());
+    };
+    client.on_event = [this](Event& event) {
+      told.push_back(event.kind);
+      reason = event.reason;
+      if (event.mad) answer = *event.mad;
+      client.agent.release(event.id, client.net.now);
+    };
+  }
+  Result<void> serve() {
+    return server.agent.serve(id, QpNum{0x1234}, 0x01234567, bytes(136), server.net.now);
+  }
+  Result<uint32_t> ask(uint64_t service = kDatagrams, size_t data = 180) {
+    return client.agent.find_service(server.address, service, 4000, bytes(data), client.inbox,
+                                     client.net.now);
+  }
+  void check_answer() const {
+    const cm::SidrRep& rep = cm::body_of<cm::SidrRep>(answer);
+    CHECK(rep.qpn == 0x1234u);
+    CHECK(rep.qkey == 0x01234567u);
+    CHECK(rep.service_id == kDatagrams);
+    CHECK(rep.private_data.back() == std::byte{'x'});
+  }
+
+  Node &server, &client;
+  bool serves = true;
+  uint32_t id = 0;
+  Reason reason = Reason::none;
+  cm::Mad question{}, answer{};
+  Log asked, told;
+};
+
+TEST_CASE("SIDR: a service is asked for and named (C-CM-106)") {
+  CmNet net(1);
+  Service s(net);
+  REQUIRE(s.ask());
+  net.run(kSoon);
+  CHECK(s.told == Log{EventKind::served});
+  CHECK(s.asked == Log{EventKind::request});
+  s.check_answer();
+  const cm::SidrReq& req = cm::body_of<cm::SidrReq>(s.question);
+  const auto ip = cm::ip_addresses(req);
+  REQUIRE(ip);
+  CHECK(ip->source == s.client.address);
+  CHECK(ip->destination == s.server.address);
+  CHECK(ip->source_port == 4000);
+  CHECK(req.private_data.back() == std::byte{'x'});
+  net.run(Duration::from_s(2));
+  CHECK(s.client.agent.connections() == 0);
+  CHECK(s.server.agent.connections() == 0);
+  CHECK(s.server.agent.next_deadline().is_never());
+}
+
+TEST_CASE("SIDR: both sides say no with a reason") {
+  CmNet net(2);
+  Service s(net);
+  REQUIRE(s.ask(kDatagrams + 1));
+  net.run(kSoon);
+  CHECK(s.told == Log{EventKind::rejected});
+  CHECK(s.reason == Reason::invalid_service);
+  s.serves = false;
+  REQUIRE(s.ask());
+  net.run(kSoon);
+  REQUIRE(s.server.agent.reject(s.id, Reason::consumer, bytes(136), net.now));
+  net.run(kSoon);
+  CHECK(s.reason == Reason::consumer);
+  CHECK(cm::body_of<cm::SidrRep>(s.answer).private_data.back() == std::byte{'x'});
+  // Who lets go says no.
+  REQUIRE(s.ask());
+  net.run(kSoon);
+  s.server.agent.release(s.id, net.now);
+  net.run(kSoon);
+  CHECK(s.told == Log(3, EventKind::rejected));
+  CHECK(s.server.agent.serve(s.id, QpNum{5}, 1, {}, net.now).error().code == Code::bad_state);
+  CHECK(s.ask(kDatagrams, 181).error().code == Code::invalid_argument);
+}
+
+TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike") {
+  CmNet net(3);
+  Service s(net);
+  int questions = 0, answers = 0;
+  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+    if (kind_of(mad) == Attribute::sidr_req) return ++questions > 2;
+    return ++answers > 1;  // the first one too
+  };
+  REQUIRE(s.ask());
+  net.run(Duration::from_s(2));
+  CHECK(questions == 4);
+  CHECK(s.told == Log{EventKind::served});
+  CHECK(s.asked == Log{EventKind::request});  // the application is asked once
+  s.check_answer();
+}
+
+TEST_CASE("SIDR: nobody answers, and nothing is left") {
+  CmNet net(4);
+  Service s(net);
+  net.judge = [](const Gid&, const Gid&, const cm::Mad&) { return false; };
+  REQUIRE(s.ask());
+  const Result<uint32_t> given_up = s.ask();
+  REQUIRE(given_up);
+  s.client.agent.release(*given_up, net.now);
+  net.run(Duration::from_s(10));
+  CHECK(s.told == Log{EventKind::unreachable});
+  CHECK(s.client.agent.connections() == 0);
+  CHECK(s.client.agent.next_deadline().is_never());
+}
+
+TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
+  CmNet net(5);
+  Service s(net);
+  net.judge = [](const Gid&, const Gid&, const cm::Mad&) { return false; };
+  const Result<uint32_t> id = s.ask();
+  REQUIRE(id);
+  cm::SidrRep rep{};
+  rep.request_id = *id ^ 1;
+  net.give(s.client, s.server.address, cm::make(rep, 1));
+  CHECK(s.client.agent.count(AgentCount::strangers) == 1);
+  rep.request_id = *id;
+  net.give(s.client, Gid::from_ipv4(10, 9, 9, 9), cm::make(rep, 1));
+  CHECK(s.client.agent.count(AgentCount::wrong_source) == 1);
+  // Words of connections do not fit.
+  net.give(s.client, s.server.address, cm::make(cm::Rep{.remote_id = *id}, 1));
+  net.give(s.client, s.server.address, cm::make(cm::Rej{.remote_id = *id}, 1));
+  net.give(s.client, s.server.address, cm::make(cm::Dreq{.remote_id = *id}, 1));
+  net.run(kSoon);
+  CHECK(s.told.empty());
+  net.give(s.client, s.server.address, cm::make(rep, 1));
+  net.give(s.client, s.server.address, cm::make(rep, 1));
+  net.run(kSoon);
+  CHECK(s.told == Log{EventKind::served});
+}
+
+TEST_CASE("SIDR: a flood of questions takes bounded room, answered or not (A17)") {
+  for (const bool serves : {true, false}) {
+    CmNet net(6);
+    Service s(net);
+    s.serves = serves;
+    const uint32_t most = cm::AgentConfig{}.max_half_open;
+    for (uint32_t i = 1; i <= 20'000; ++i) {
+      cm::SidrReq req{};
+      req.request_id = i;
+      req.service_id = kDatagrams;
+      const auto low = static_cast<uint8_t>(i), high = static_cast<uint8_t>(i >> 8);
+      net.give(s.server, Gid::from_ipv4(11, 0, high, low), cm::make(req, i));
+      if (i % 100 == 0) net.run(Duration::from_us(1));
+      REQUIRE(s.server.agent.connections() <= 2 * most);
+    }
+    net.run(Duration::from_s(60));
+    CHECK(s.server.agent.connections() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
