@@ -8,6 +8,12 @@ namespace weft::test {
 namespace {
 
 constexpr uint64_t kDatagrams = cm::kPortSpaceUdp | 7174;
+// Where the words of IBTA 12.11 lie.
+static_assert(offsetof(cm::SidrReq, service_id) == 8 && offsetof(cm::SidrReq, private_data) == 16);
+static_assert(offsetof(cm::SidrRep, status) == 4 && offsetof(cm::SidrRep, qpn) == 8 &&
+              offsetof(cm::SidrRep, service_id) == 12 && offsetof(cm::SidrRep, qkey) == 20 &&
+              offsetof(cm::SidrRep, info) == 24 && offsetof(cm::SidrRep, private_data) == 96);
+
 constexpr Duration kSoon = Duration::from_ms(1);
 
 std::vector<std::byte> bytes(size_t n) { return std::vector<std::byte>(n, std::byte{'x'}); }
@@ -117,13 +123,19 @@ TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike
 TEST_CASE("SIDR: nobody answers, and nothing is left") {
   CmNet net(4);
   Service s(net);
-  net.judge = [](const Gid&, const Gid&, const cm::Mad&) { return false; };
+  int questions = 0, others = 0;
+  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+    ++(kind_of(mad) == Attribute::sidr_req ? questions : others);
+    return false;
+  };
   REQUIRE(s.ask());
   const Result<uint32_t> given_up = s.ask();
   REQUIRE(given_up);
   s.client.agent.release(*given_up, net.now);
   net.run(Duration::from_s(10));
   CHECK(s.told == Log{EventKind::unreachable});
+  CHECK(questions == 16 + 1);
+  CHECK(others == 0);  // there is nobody to say good-bye to
   CHECK(s.client.agent.connections() == 0);
   CHECK(s.client.agent.next_deadline().is_never());
 }
@@ -147,6 +159,12 @@ TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
   net.give(s.client, s.server.address, cm::make(cm::Dreq{.remote_id = *id}, 1));
   net.run(kSoon);
   CHECK(s.told.empty());
+  // Nor do words of SIDR fit a connection.
+  const Result<uint32_t> connecting = s.client.connect(s.server, kService, 5);
+  REQUIRE(connecting);
+  net.give(s.client, s.server.address, cm::make(cm::SidrRep{.request_id = *connecting}, 1));
+  net.run(kSoon);
+  CHECK(s.told.empty());
   net.give(s.client, s.server.address, cm::make(rep, 1));
   net.give(s.client, s.server.address, cm::make(rep, 1));
   net.run(kSoon);
@@ -168,6 +186,8 @@ TEST_CASE("SIDR: a flood of questions takes bounded room, answered or not (A17)"
       if (i % 100 == 0) net.run(Duration::from_us(1));
       REQUIRE(s.server.agent.connections() <= 2 * most);
     }
+    // Who has answered hears no more of it.
+    if (serves) CHECK(s.asked == Log(s.asked.size(), EventKind::request));
     net.run(Duration::from_s(60));
     CHECK(s.server.agent.connections() == 0);
   }
