@@ -195,7 +195,10 @@ Result<void> CmId::find_service(std::span<const std::byte> private_data) {
 // How the queue pair is to be set is the kernel's to say: both PSNs, the path, its time-out.
 Result<void> CmId::walk() {
   auto& qp = static_cast<Qp&>(*facts_.qp.impl());
-  if (device().attributes().only_by_cm) return qp.note_connected(), Result<void>{};
+  if (device().attributes().only_by_cm) {
+    qp.note_connected(ours_.initiator_depth);
+    return {};
+  }
   for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
     ibv_qp_attr said{};
     said.qp_state = state;

@@ -38,8 +38,9 @@ Error hidden() {
                                    "/dev/infiniband into it"};
   }
   return {Code::not_found,
-          "libibverbs has no driver for a device of this machine; install it: apt-get install "
-          "ibverbs-providers, and see that the module ib_uverbs is loaded"};
+          "libibverbs does not show a device of this machine: it is just being removed, or its "
+          "driver is missing; install that: apt-get install ibverbs-providers, and see that the "
+          "module ib_uverbs is loaded"};
 }
 
 Error no_device() {
@@ -50,16 +51,22 @@ Error no_device() {
                                "rdma link add rxe0 type rxe netdev eth0"};
 }
 
+bool is_iwarp(const ibv_context& context) {
+  return context.device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
 std::string name_of(const ibv_context& context, uint32_t port) {
   return "port " + std::to_string(port) + " of " + context.device->name;
 }
 
 Result<void> check_port(const ibv_context& context, uint32_t number, const ibv_port_attr& port) {
   const std::string name = name_of(context, number);
-  if (context.device->transport_type == IBV_TRANSPORT_IWARP)
+#if !WEFT_HAVE_RDMACM
+  if (is_iwarp(context))
     return Error{Code::not_supported, name +
                                           " is iWARP, whose connections only a connection manager "
-                                          "can make; weft does not have one yet"};
+                                          "can make; weft was built without librdmacm-dev"};
+#endif
   if (port.link_layer != IBV_LINK_LAYER_ETHERNET)
     return Error{Code::not_supported,
                  name + " is InfiniBand, where a peer has a LID besides its GID; weft knows RoCE"};
@@ -89,6 +96,15 @@ Result<GidEntry> pick_gid(const std::vector<GidEntry>& entries, const PortWish& 
   }
   return Error{Code::invalid_argument, "gid=" + std::to_string(*wish.gid_index) + ": " + name +
                                            " has " + (valid.empty() ? "none" : valid)};
+}
+
+// Of iWARP: the IP address that the port has in place of a GID.
+std::vector<GidEntry> stand_ins(const std::vector<GidEntry>& gids) {
+  std::vector<GidEntry> found;
+  for (const GidEntry& entry : gids)
+    if (const Gid address = address_of_mac(entry.gid); address != Gid{})
+      found.push_back({entry.index, address, false});
+  return found;
 }
 
 // No call says how much inline data a queue pair can have: the largest that one is made with.
@@ -127,6 +143,11 @@ DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& dev
   a.max_message = port.max_msg_sz;
   a.integrity_bits = 32;
   a.pins_memory = true;
+  a.has_atomics = device.atomic_cap != IBV_ATOMIC_NONE;
+  if (is_iwarp(context)) {  // RFC 5040: SEND, WRITE and READ of a reliable connection
+    a.only_by_cm = true;
+    a.has_uc = a.has_ud = a.has_atomics = a.has_immediate = false;
+  }
   a.invalidates_regions = false;  // verbs revoke keys of memory windows only
   return a;
 }
@@ -188,8 +209,9 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
       error != 0)
     return error_of(error, "cannot query " + name_of(context, wish.port));
   if (const Result<void> ok = check_port(context, wish.port, port); !ok) return ok.error();
-  const Result<GidEntry> gid = pick_gid(read_gids(library, context, number, port.gid_tbl_len), wish,
-                                        name_of(context, wish.port));
+  std::vector<GidEntry> gids = read_gids(library, context, number, port.gid_tbl_len);
+  if (is_iwarp(context)) gids = stand_ins(gids);
+  const Result<GidEntry> gid = pick_gid(gids, wish, name_of(context, wish.port));
   if (!gid) return gid.error();
   const bool is_rxe = device.vendor_id == kVendorOfRxe;
   UsablePort usable{{number, gid->index, static_cast<uint8_t>(is_rxe ? 6 : 7)},

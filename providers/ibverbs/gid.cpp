@@ -2,13 +2,21 @@
 // See gid.hpp.
 #include "providers/ibverbs/gid.hpp"
 
-#include <fstream>
+#include <ifaddrs.h>
+#include <netpacket/packet.h>
 
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "lib/base/socket_gid.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
 
 namespace {
+
+constexpr size_t kMacLength = 6;
 
 bool is_v2(const ibv_context& context, uint8_t port, int index) {
   std::ifstream file(std::string(context.device->ibdev_path) + "/ports/" + std::to_string(port) +
@@ -35,6 +43,31 @@ std::vector<GidEntry> read_gids(const Library& library, ibv_context& context, ui
     entries.push_back({static_cast<uint8_t>(index), gid, is_v2(context, port, index)});
   }
   return entries;
+}
+
+Gid address_of_mac(const Gid& mac) {
+  ifaddrs* raw = nullptr;
+  if (getifaddrs(&raw) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, freeifaddrs);
+  std::string interface;
+  for (const ifaddrs* entry = raw; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_PACKET) continue;
+    sockaddr_ll link;
+    std::memcpy(&link, entry->ifa_addr, sizeof link);
+    if (std::memcmp(link.sll_addr, mac.bytes.data(), kMacLength) == 0) interface = entry->ifa_name;
+  }
+  std::vector<GidEntry> found;
+  for (const ifaddrs* entry = raw; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || interface != entry->ifa_name) continue;
+    const sa_family_t family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage address{};
+    std::memcpy(&address, entry->ifa_addr,
+                family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    found.push_back({0, base::gid_of(address), true});
+  }
+  const GidEntry* const best = choose_gid(found);
+  return best != nullptr ? best->gid : Gid{};
 }
 
 const GidEntry* choose_gid(std::span<const GidEntry> entries) noexcept {

@@ -24,6 +24,10 @@ struct GidEntry {
 std::vector<GidEntry> read_gids(const Library& library, ibv_context& context, uint8_t port,
                                 int table_length);
 
+// iWARP has no GIDs: what stands there begins with the MAC of the port's interface. The first IP
+// address of that, IPv4 before IPv6, stands in for one. Empty if there is none.
+Gid address_of_mac(const Gid& mac);
+
 // The entry that reaches most peers: RoCE v2 before v1, then IPv4, then IPv6 that is routed, then
 // link-local; among equals the first. nullptr if there is none.
 const GidEntry* choose_gid(std::span<const GidEntry> entries) noexcept;

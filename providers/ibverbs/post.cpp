@@ -69,6 +69,11 @@ const char* Qp::objection(const SendRequest& r) const noexcept {
   uint32_t length = 0;
   if (const char* const reason = engine::objection(r, limits, length)) return reason;
   if (options_.type == QpType::ud) return objection_of_ud(r, length, device.active_mtu);
+  if (!device.has_immediate &&
+      (r.opcode == Opcode::send_with_imm || r.opcode == Opcode::write_with_imm))
+    return "the device has no immediate data (DeviceAttributes::has_immediate)";
+  if (!device.has_atomics && engine::is_atomic(r.opcode))
+    return "the device has no atomics (DeviceAttributes::has_atomics)";
   if (options_.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
     return "SendRequest::remote_srq has more than 24 bits";
   if (is_local(r.opcode)) return objection_to_local(r, *domain_);

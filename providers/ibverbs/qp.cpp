@@ -136,6 +136,11 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
         Code::not_supported,
         "provider ibverbs has RC, UC, UD and XRC queue pairs: set QueuePairOptions::type to "
         "one of them, or open an srd device"};
+  if ((options.type == QpType::uc && !context.attributes().has_uc) ||
+      (options.type == QpType::ud && !context.attributes().has_ud))
+    return Error{Code::not_supported, "device " + context.attributes().port + " has no " +
+                                          std::string(name(options.type)) +
+                                          " queue pairs (DeviceAttributes::has_uc, has_ud): use RC"};
   if (!options.congestion.empty())
     return Error{
         Code::not_supported,
@@ -208,13 +213,21 @@ Result<void> Qp::follow(const ibv_qp_attr& said, int mask) {
   return apply(change_from(said, mask), (mask & IBV_QP_AV) != 0 ? &said.ah_attr : nullptr);
 }
 
-void Qp::note_connected() { reached_ = QpState::rts; }
+void Qp::note_connected(uint8_t max_rd_atomic) {
+  max_rd_atomic_ = max_rd_atomic;
+  reached_ = QpState::rts;
+}
 
 // `way`: the path as the connection manager has it, which may use another address of the port.
 Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way) {
   if (context().forked()) return Error{Code::permission_denied, kForked};
   const std::lock_guard lock(mutex_);
   const DeviceAttributes& device = context().attributes();
+  if (device.only_by_cm && (change.state == QpState::rtr || change.state == QpState::rts))
+    return Error{Code::not_supported,
+                 "device " + device.port +
+                     " is iWARP, whose queue pairs a connection manager connects, not modify() or "
+                     "connect(): use weft/cm.hpp (-R of the weft_* programs)"};
   const QpState from = state();
   const Result<void> legal =
       engine::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});

@@ -33,7 +33,7 @@ class Qp final : public verbs::Qp {
   // A step to RTR or RTS as the kernel's connection manager says it (rdma_init_qp_attr).
   Result<void> follow(const ibv_qp_attr& said, int mask);
   // iWARP: the connection manager has moved it to RTS.
-  void note_connected();
+  void note_connected(uint8_t max_rd_atomic);
 
  private:
   Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp);

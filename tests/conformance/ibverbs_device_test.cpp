@@ -3,9 +3,11 @@
 // WEFT_TEST_INTERFACE names) goes down and up. Only in a guest: tests/interop/ibverbs_test.py.
 #include <poll.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "tests/conformance/fixture.hpp"
+#include "weft/cm.hpp"
 
 namespace weft {
 namespace {
@@ -89,6 +91,78 @@ void unread_events(Wire wire) {
   CHECK(events >= 20);
 }
 WEFT_ON_IBVERBS(unread_events, "a storm of events harms nobody")
+
+// Connects two queue pairs of one device by its connection manager.
+struct ByCm {
+  explicit ByCm(Pair& p) : a(*CmChannel::create(p.a.device)), b(*CmChannel::create(p.b.device)) {
+    const CmId listener = *a.create_id();
+    REQUIRE(listener.listen(0));
+    client = *b.create_id();
+    const std::string at = to_string(p.a.device.attributes().gid);
+    REQUIRE(client.resolve_address(at + ":" + std::to_string(listener.port())));
+    REQUIRE(next(b).type == CmEventType::address_resolved);
+    REQUIRE(client.resolve_route());
+    REQUIRE(next(b).type == CmEventType::route_resolved);
+    REQUIRE(client.connect(p.b.queue_pair()));
+    const CmEvent asked = next(a);
+    server = asked.id;
+    REQUIRE(server.accept(p.a.queue_pair()));
+    REQUIRE(next(b).type == CmEventType::established);
+    REQUIRE(next(a).type == CmEventType::established);
+  }
+  static CmEvent next(const CmChannel& channel) {
+    std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
+    REQUIRE(event);
+    return std::move(*event);
+  }
+  CmChannel a, b;
+  CmId client, server;
+};
+
+// The device goes (WEFT_TEST_REMOVAL is how) while it transfers. Nothing hangs: requests end, with
+// success as long as the kernel waits for those who have it open, else with an error. (Of rxe the
+// kernel waits, and tells nobody until then.) Whatever the connection manager says is an end with
+// its reason. When the program has ended, the device is gone: who runs this looks.
+TEST_CASE("a device that is removed while it transfers @ibverbs", "[.removal]") {
+  const char* const removal = std::getenv("WEFT_TEST_REMOVAL");
+  REQUIRE(removal != nullptr);
+  Pair p(Wire::ibverbs, {.walk = {.timeout = 10, .retry_count = 3}});
+  ByCm cm(p);
+  const Buffer near(p.a, 4096), far(p.b, 4096);
+  const Sge out = near.sge(0, 4096);
+  const SendRequest write{.opcode = Opcode::write,
+                          .sges = {&out, 1},
+                          .remote_address = far.address(),
+                          .rkey = far.region.rkey()};
+  uint64_t done = 0;
+  const auto transfer = [&] {
+    if (!p.qa.post_send(write)) return false;
+    if (p.next(p.a).status != Status::success) return false;
+    return ++done, true;
+  };
+  for (int i = 0; i < 100; ++i) REQUIRE(transfer());
+  REQUIRE(std::system((std::string(removal) + " &").c_str()) == 0);
+  const Deadline enough(Duration::from_s(2));
+  bool works = true;
+  while (works && !enough.passed()) works = transfer();
+  std::printf("after the removal: %s after %llu WRITEs\n", works ? "it still works" : "an error",
+              static_cast<unsigned long long>(done));
+  CHECK(works == (std::string(removal).find("rdma") == 0));
+  if (!works) {
+    CHECK(p.qa.state() == QpState::err);
+    // What is posted now ends at once, and what is asked of the device is refused or answered.
+    REQUIRE(p.qa.post_send(write));
+    CHECK(p.next(p.a).status == Status::flushed);
+  }
+  for (const CmChannel& channel : {cm.a, cm.b})
+    if (const std::optional<CmEvent> event = channel.next()) {
+      CHECK(event->type == CmEventType::disconnected);
+      REQUIRE(event->error);
+    }
+  (void)p.a.device.counters();
+  const Buffer more(p.a, 4096);
+  CHECK(cm.client.disconnect());
+}
 
 }  // namespace
 }  // namespace weft

@@ -53,6 +53,24 @@ for program in TAGGED:
             lambda self, name=program + "_test": self.run_program(name, "'[ibverbs]'"))
 
 
+class Removal(InGuest):
+    """The device goes while a program transfers: it or the interface below it."""
+
+    def remove(self, command):
+        said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE} WEFT_TEST_REMOVAL='{command}'",
+                            f"timeout 60 {BIN}/ibverbs_device_test '[.removal]' || exit 1",
+                            "for i in $(seq 100); do",
+                            f"{BIN}/weft_info -d ibverbs 2>&1 | grep 'no RDMA device' && exit 0",
+                            "sleep 0.1", "done", "rdma link", "exit 1")
+        print(said.splitlines()[1])
+
+    def test_device(self):
+        self.remove("rdma link delete rxe0")
+
+    def test_interface(self):
+        self.remove("ip link delete weft0")
+
+
 class Programs(InGuest):
     """Measuring programs and examples, whose device string is all that changes."""
 
@@ -129,6 +147,12 @@ class Messages(InGuest):
                             arguments=f"-d {DEVICE} -R",
                             run=f"prlimit --memlock=unlimited {self.AS_NOBODY}")
         self.assertIn("no right to open /dev/infiniband/rdma_cm", said)
+
+    def test_less_memory_may_be_locked_than_is_registered(self):
+        said = self.refusal("chmod 666 /dev/infiniband/uverbs0", program="weft_write_bw",
+                            run=f"prlimit --memlock=1048576 {self.AS_NOBODY}",
+                            arguments=f"-d {DEVICE} -s 8388608")
+        self.assertIn("may lock 1024 KiB of memory: raise it with `ulimit -l unlimited`", said)
 
     def test_another_name(self):
         said = self.refusal(device="ibverbs:mlx5_0")

@@ -118,6 +118,11 @@ TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike
   CHECK(s.told == Log{EventKind::served});
   CHECK(s.asked == Log{EventKind::request});  // the application is asked once
   s.check_answer();
+  // A question that comes after all that is a new one.
+  CHECK(s.server.agent.connections() == 0);
+  net.give(s.server, s.client.address, s.question);
+  net.run(kSoon);
+  CHECK(s.asked == Log(2, EventKind::request));
 }
 
 TEST_CASE("SIDR: nobody answers, and nothing is left") {
