@@ -137,20 +137,21 @@ std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, con
   return make_plan(shape, program_of(algorithm, shape, rank));
 }
 
-// Those of the plan, but for a work space that serves as one.
+// Those of the plan, but for a work space that serves as one. Only reductions invite peers.
 Result<void> register_buffers(Team& team, Task& task) {
   const Shape& shape = task.plan->shape;
   const uint32_t rank = team.mesh().rank;
+  const bool written = reduces(shape.collective);
   struct Buffer {
     std::byte* memory;
     uint64_t elements;
-    bool written;
+    bool open;
   };
   for (const Buffer& buffer : {Buffer{task.input, input_size(shape, rank), false},
-                               Buffer{task.output, output_size(shape, rank), true}}) {
+                               Buffer{task.output, output_size(shape, rank), written}}) {
     if (task.work && buffer.memory == task.work->memory) continue;
-    Result<RegisteredPtr> registered = team.register_memory(
-        buffer.memory, buffer.elements * task.arithmetic.element, buffer.written);
+    Result<RegisteredPtr> registered =
+        team.register_memory(buffer.memory, buffer.elements * task.arithmetic.element, buffer.open);
     if (!registered) return registered.error();
     task.registered.push_back(*registered);
   }
@@ -215,7 +216,8 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   task.output = static_cast<std::byte*>(arguments.output);
   if (Result<void> registered = register_buffers(team, task); !registered) return registered;
   if (task.work) return {};  // it serves as input or output
-  Result<RegisteredPtr> work = team.work_space(task.plan->program.work * arithmetic.accumulator);
+  Result<RegisteredPtr> work =
+      team.work_space(task.plan->program.work * arithmetic.accumulator, reduction);
   if (!work) return work.error();
   task.work = *work;
   return {};
@@ -242,7 +244,8 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
   if (Result<void> registered = register_buffers(team, *task); !registered)
     return registered.error();
   Result<RegisteredPtr> work =
-      team.work_space(task->plan->program.work * task->arithmetic.accumulator);
+      team.work_space(task->plan->program.work * task->arithmetic.accumulator,
+                      reduces(task->plan->shape.collective));
   if (!work) return work.error();
   task->work = *work;
   return task;

@@ -165,6 +165,13 @@ bool Link::send_control(ControlMessage message) {
   return true;
 }
 
+// The receive of a message may wait for those sent before it: they must have come, too.
+bool Link::tell_end(const ControlMessage& abort) {
+  if (gone || broken_) return true;
+  if (!end_told_) end_told_ = send_control(abort);
+  return end_told_ && controls_ == 0;
+}
+
 void Link::ping() {
   if (gone || controls_ >= kSpareReceives) return;
   const PostStatus posted = qp_.post_send({.id = id_of(IdKind::control, 0),

@@ -130,6 +130,9 @@ class Link {
 
   // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
   bool send_control(ControlMessage message);
+  // Sends it once, as soon as there is room. True when the peer has it, and all messages before it,
+  // or when there is nobody to tell.
+  bool tell_end(const ControlMessage& abort);
   // Asks the peer's transport, not its program, whether it is alive: an empty WRITE.
   void ping();
 
@@ -205,6 +208,7 @@ class Link {
   bool broken_ = false;    // the queue pair has failed
   uint64_t told_ = 0;      // the last `consumed_` that the peer was told
   uint32_t controls_ = 0;  // control messages under way
+  bool end_told_ = false;  // tell_end() has sent it
 };
 
 }  // namespace weft::collective

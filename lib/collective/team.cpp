@@ -52,19 +52,20 @@ Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes, bo
   return registered_.front();
 }
 
-Result<RegisteredPtr> Team::work_space(size_t bytes) {
+Result<RegisteredPtr> Team::work_space(size_t bytes, bool written) {
+  const bool open = written && places();
   if (bytes == 0) return RegisteredPtr();
-  if (work_ && work_->bytes >= bytes) return work_;
+  if (work_ && work_->bytes >= bytes && work_->open >= open) return work_;
   const size_t size = std::max<size_t>(2 * bytes, 64 * 1024);
   std::unique_ptr<std::byte[]> owned(new (std::nothrow) std::byte[size]());
   if (!owned)
     return Error{Code::no_memory,
                  "no memory for a work space of " + std::to_string(size) + " bytes"};
-  Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, access_of(places()));
+  Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, access_of(open));
   if (!region) return region.error();
   std::byte* const begin = owned.get();
   work_ = std::make_shared<const Registered>(
-      Registered{begin, size, places(), std::move(*region), std::move(owned)});
+      Registered{begin, size, open, std::move(*region), std::move(owned)});
   return work_;
 }
 

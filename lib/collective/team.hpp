@@ -75,7 +75,7 @@ class Team {
   // Registers memory if pieces of it may go by reference; `written`: or come so, on transports that
   // place pieces. Errors: those of register_memory.
   Result<RegisteredPtr> register_memory(const void* memory, size_t bytes, bool written = false);
-  Result<RegisteredPtr> work_space(size_t bytes);
+  Result<RegisteredPtr> work_space(size_t bytes, bool written = false);
 
   // The ranks that this group's ranks had in the group that it was made from, if any.
   const std::vector<uint32_t>& members() const { return members_; }
@@ -123,6 +123,7 @@ class Team {
   void check_leavers();
   void check_lifelines();
   void note_ended(const std::vector<uint32_t>& ended);
+  bool all_told();
   void end_failed_tasks();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
   void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
@@ -151,6 +152,7 @@ class Team {
   uint8_t nowhere_ = 0;
   uint64_t moved_ = 0;  // at the last look of watch()
   Instant give_back_;   // when links that still read buffers of failed tasks are broken off
+  Instant close_;       // when buffers are closed though not everybody knows of the failure
   Instant next_look_ = Instant::never();  // at lifelines, while the running task does not move
   Instant next_ping_ = Instant::never();  // while the running task does not move
   Instant next_probe_ = Instant::never();

@@ -12,6 +12,7 @@ namespace weft::collective {
 namespace {
 
 constexpr Duration kGiveBackLimit = Duration::from_ms(40);
+constexpr Duration kCloseLimit = Duration::from_ms(200);
 constexpr Duration kLookPause = Duration::from_ms(2);
 constexpr Duration kPingPause = Duration::from_ms(100);
 constexpr Duration kLongestProbePause = Duration::from_s(10);
@@ -213,11 +214,21 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   std::memcpy(farewell_.text, reason.data(), std::min(reason.size(), sizeof farewell_.text));
   for (const std::unique_ptr<Link>& link : mesh_.links)
     if (link->peer() != failure.rank || failure.code != Code::peer_failed)
-      link->send_control(farewell_);
+      link->tell_end(farewell_);
     else
       link->break_off();
   give_back_ = now() + kGiveBackLimit;
+  close_ = now() + kCloseLimit;
   end_failed_tasks();
+}
+
+// Who still writes into our buffers, and finds them closed before it has heard why, would take us
+// for dead.
+bool Team::all_told() {
+  if (!places()) return true;
+  bool all = true;
+  for (const std::unique_ptr<Link>& link : mesh_.links) all &= link->tell_end(farewell_);
+  return all;
 }
 
 // The tasks of a failed team are over when nobody reads their buffers any more: pieces may still be
@@ -230,6 +241,7 @@ void Team::end_failed_tasks() {
     if (!late && !link->gone) return;
     link->break_off();
   }
+  if (!all_told() && now() < close_) return;
   // Nor may anybody write into them any more.
   registered_.clear();
   work_.reset();

@@ -49,6 +49,38 @@ TEST_CASE("a killed rank fails the operation of every survivor, by name") {
     }
 }
 
+// Rank 0 only takes, where the others write to by invitation; it gives up in the middle, after
+// `turns` of them. Whoever writes on has to hear why, not to find the memory closed.
+std::string reduce_until_revoked(Communicator& group, int turns) {
+  std::vector<float> data(1 << 20, 1.0F), sum(1 << 20);
+  // A fast rank's end may end this rank's barrier too.
+  Result<void> done = group.barrier().wait();
+  Operation operation = group.reduce(data.data(), sum.data(), data.size(), DataType::fp32,
+                                     ReduceOp::sum, 0, {.algorithm = "direct"});
+  if (group.rank() == 0) {
+    for (int i = 0; i < turns; ++i) (void)operation.test();
+    group.revoke("enough");
+  }
+  done = operation.wait();
+  if (done) done = group.barrier().wait();  // who only gives may be done before
+  if (done) return "it worked";
+  const std::optional<Failure> failure = group.failure();
+  const bool right = failure && failure->code == Code::bad_state && failure->rank == 0 &&
+                     contains(failure->text, "enough");
+  return right ? "" : done.error().message;
+}
+
+TEST_CASE("a rank that ends a call is not taken for dead by those who write to its memory") {
+  for (const std::string& device :
+       {shm_device("srd"), std::string("srd+udp:lo"), std::string("srd+udp:lo,fault.loss=0.05")})
+    for (int round = 0; round < 20; ++round) {
+      INFO(device << ", round " << round);
+      check_ranks(3, {.device = device}, [&](Communicator& group) {
+        return reduce_until_revoked(group, 20 + 30 * round);
+      });
+    }
+}
+
 TEST_CASE("a rank whose packets are lost is taken for dead after the patience") {
   check_ranks(2, {.device = "roce+udp:lo,fault.loss=1", .patience = Duration::from_ms(100)},
               [](Communicator& group) -> std::string {
