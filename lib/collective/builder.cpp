@@ -64,6 +64,7 @@ void Builder::add_pieces(Step step) {
   for (uint64_t from = 0; from < count; from += piece) {
     const uint64_t length = std::min(piece, count - from);
     Step part = step;
+    part.left = static_cast<uint32_t>((count - from + piece - 1) / piece);
     if (reads_source(step.kind)) part.source = step.source.part(from, length);
     if (writes_target(step.kind)) part.target = step.target.part(from, length);
     add(part);

@@ -7,11 +7,11 @@
 namespace weft::collective {
 
 std::string describe(const Call& call) {
+  if (call.collective == Collective::exchange) return "exchange";
   std::string text = std::string(name(call.collective)) + " #" + std::to_string(call.sequence);
   if (call.collective == Collective::barrier) return text;
   text += " (";
   if (!has_blocks(call.collective) || call.count > 0) text += std::to_string(call.count) + " ";
-  if (call.collective == Collective::exchange) return text + "bytes)";
   text += name(call.type);
   if (reduces(call.collective)) text += ", " + std::string(name(call.op));
   if (call.collective == Collective::broadcast || call.collective == Collective::reduce)

@@ -46,9 +46,11 @@ bool Executor::advance() {
   return true;
 }
 
-// Sends and receives of exchanges may be spread over other calls here than there.
-bool Executor::expects_pieces(const PieceHeader& header, const PeerSteps& of_peer) const {
-  return execution_.call.sequence == 0 || header.pieces == of_peer.steps.size();
+// Of a call as a whole; sends and receives of exchanges may be spread over other calls here than
+// there, so each is compared alone.
+uint32_t Executor::pieces_of(const PeerSteps& of_peer, const Step& step) const {
+  const bool alone = execution_.call.sequence == 0;
+  return alone ? step.left : static_cast<uint32_t>(of_peer.steps.size());
 }
 
 uint64_t Executor::expected_bytes(const Step& step) const {
@@ -67,7 +69,7 @@ bool Executor::receive_all(size_t i) {
     const uint32_t index = of_peer.steps[next_receive_[i]];
     const Step& step = execution_.plan->program.steps[index];
     if (header->call != execution_.call || header->bytes != expected_bytes(step) ||
-        !expects_pieces(*header, of_peer) || (header->placed && !may_be_placed(i, step))) {
+        header->pieces != pieces_of(of_peer, step) || (header->placed && !may_be_placed(i, step))) {
       mismatch_ = {of_peer.peer, header->call};
       return false;
     }
@@ -137,9 +139,10 @@ bool Executor::put_all(size_t i) {
 
 // False if it has to wait, or the link is broken.
 bool Executor::put(Link& link, const PeerSteps& of_peer, uint32_t index) {
-  const Range& source = execution_.plan->program.steps[index].source;
+  const Step& step = execution_.plan->program.steps[index];
+  const Range& source = step.source;
   const std::span<const std::byte> payload(at(source), bytes(source));
-  const uint32_t pieces = static_cast<uint32_t>(of_peer.steps.size());
+  const uint32_t pieces = pieces_of(of_peer, step);
   if (payload.size() <= kCopiedBytes) {
     if (!link.send(execution_.call, pieces, payload, nullptr, index)) return false;
     finish(index);

@@ -60,7 +60,7 @@ class Executor {
   uint64_t expected_bytes(const Step& step) const;
   bool receive_all(size_t i);
   bool put_all(size_t i);
-  bool expects_pieces(const PieceHeader& header, const PeerSteps& of_peer) const;
+  uint32_t pieces_of(const PeerSteps& of_peer, const Step& step) const;
   bool run_local();
   bool by_invitation(const Link& link, uint64_t bytes) const;
   bool invite_all(size_t i);

@@ -38,8 +38,9 @@ struct alignas(64) PieceHeader {
   Call call;
   uint64_t consumed = 0;  // slots of the other direction, since the beginning
   uint32_t bytes = 0;     // of payload
-  uint32_t pieces = 0;    // that the sender gives this peer in this call
-  uint32_t placed = 0;    // 1: the payload is where the receiver invited it to
+  // That the sender gives this peer in this call; in exchanges, in this transfer from here on.
+  uint32_t pieces = 0;
+  uint32_t placed = 0;  // 1: the payload is where the receiver invited it to
   uint32_t unused[3] = {};
 };
 static_assert(sizeof(PieceHeader) == 64);
@@ -62,7 +63,7 @@ inline constexpr size_t kInvitations = 6;  // in one message
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
   Code code = Code::ok;   // abort: why
-  uint16_t count = 0;     // invite: how many
+  uint16_t count = 0;     // invite: how many; probe: 1 if the sender gives nothing before it gets
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
   uint64_t sent = 0;      // pieces in this direction, since the beginning
@@ -119,6 +120,8 @@ class Link {
   // As send() with a key, to where the receiver said.
   bool send_invited(const Call& call, uint32_t pieces, std::span<const std::byte> payload, LKey key,
                     uint32_t step, const Invitation& invitation);
+
+  uint64_t posted() const { return posted_; }
 
   // The oldest piece that has arrived and is not consumed.
   const PieceHeader* head() const;

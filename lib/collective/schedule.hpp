@@ -51,6 +51,7 @@ struct Step {
   uint32_t peer = 0;
   Range source;
   Range target;
+  uint32_t left = 1;  // pieces of the same transfer from here on
 };
 
 // The steps of one rank. Dependencies are indices of earlier steps.

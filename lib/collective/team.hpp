@@ -118,6 +118,7 @@ class Team {
   void check_call(uint32_t rank, const Call& theirs);
   void check_arrived(uint32_t rank, const Call& theirs);
   void check_left_over();
+  void check_circle(Link& link, const ControlMessage& probe);
   void answer_probe(Link& link, const Call& theirs);
   void check_finished(uint32_t rank, const Call& theirs);
   void check_leavers();

@@ -58,7 +58,9 @@ void Team::watch() {
   executor_.stop_waiting_for_invitations();
   for (const uint32_t rank : executor_.awaited()) {
     if (time >= next_probe_)
-      mesh_.by_rank[rank]->send_control({.kind = ControlKind::probe, .call = task.call});
+      mesh_.by_rank[rank]->send_control({.kind = ControlKind::probe,
+                                         .count = static_cast<uint16_t>(!executor_.gives(rank)),
+                                         .call = task.call});
     else
       mesh_.by_rank[rank]->ping();
   }
@@ -75,6 +77,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       return;
     case ControlKind::probe:
       check_call(link.peer(), message.call);
+      check_circle(link, message);
       return answer_probe(link, message.call);
     case ControlKind::finished:
       return check_finished(link.peer(), message.call);
@@ -88,6 +91,22 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       return fail({.code = message.code, .rank = message.rank}, message.call, reason, link.peer());
     }
   }
+}
+
+// We wait for the peer in an exchange, and it waits for us after all that it had to give: if it is
+// in a collective that we have not done, or in an exchange and has taken all of ours, neither will
+// ever go on.
+void Team::check_circle(Link& link, const ControlMessage& probe) {
+  run_tasks();
+  const uint32_t peer = link.peer();
+  if (!executor_.running() || current_call().sequence != 0 || !executor_.expects(peer)) return;
+  const bool idle = probe.count == 1 && probe.consumed == link.posted() && !executor_.gives(peer);
+  if (probe.call.sequence > finished_) return fail_mismatch(peer, probe.call, current_call());
+  if (probe.call.sequence != 0 || !idle) return;
+  fail({.code = Code::mismatch, .rank = peer}, current_call(),
+       "rank " + std::to_string(peer) + " and rank " + std::to_string(mesh_.rank) +
+           " wait in exchange to receive from each other: the sends are missing, or come later",
+       -1);
 }
 
 // Who waits for us in a call in which we have nothing more to give waits in vain: we say so. So
@@ -184,7 +203,8 @@ void Team::fail_mismatch(uint32_t rank, const Call& theirs, Call ours) {
   const std::string they = "rank " + std::to_string(rank), we = std::to_string(mesh_.rank);
   const bool same = describe(theirs) == describe(ours);
   fail({.code = Code::mismatch, .rank = rank}, ours,
-       same ? they + " and rank " + we + " called " + describe(ours) + " with different counts"
+       same ? they + " and rank " + we + " called " + describe(ours) + " with different " +
+                  (ours.sequence == 0 ? "sizes" : "counts")
             : they + " called " + describe(theirs) + ", rank " + we + " called " + describe(ours),
        -1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes wrong in groups: a rank is killed, leaves, is late, or calls something else. No call
-// hangs, and every rank that is left has an error that says who, in which operation. Ranks that are
-// killed are processes of their own.
+// What goes wrong in groups: a rank is killed, leaves, is late, or gives up. No call hangs, and
+// every rank that is left has an error that says who, in which operation. Ranks that are killed are
+// processes of their own.
 #include <signal.h>
 
 #include "tests/unit/collective_ranks.hpp"
@@ -25,10 +25,12 @@ std::string reduce_until_death(Communicator& group, uint32_t victim, std::string
     const std::optional<Failure> failure = group.failure();
     if (!failure || failure->code != Code::peer_failed || done.error().code != Code::peer_failed)
       return "another error: " + text;
-    if (failure->rank != victim || failure->sequence != 5 ||
+    // The last packets of the call before may have died with the rank.
+    if (failure->rank != victim || failure->sequence < 4 || failure->sequence > 5 ||
         failure->collective != Collective::all_reduce)
       return "another failure: " + text;
-    if (!contains(text, "PEER_FAILED: rank 2 failed during all_reduce #5") ||
+    if (!contains(text, "PEER_FAILED: rank 2 failed during all_reduce #" +
+                            std::to_string(failure->sequence)) ||
         !contains(text, "its process has ended"))
       return text;
     // Later calls fail at once and say the same.
@@ -115,101 +117,6 @@ TEST_CASE("a rank that leaves fails the operations that need it") {
   });
 }
 
-// One rank of three calls something else than the others.
-void check_mismatch(const std::function<Operation(Communicator&, bool odd, std::byte*)>& call,
-                    const std::vector<std::string>& parts) {
-  check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
-    std::vector<std::byte> buffer(1 << 20);
-    Result<void> result = group.barrier().wait();
-    // A fast rank's failure may end this rank's barrier too.
-    if (result) result = call(group, group.rank() == 1, buffer.data()).wait();
-    // Who only gives may be done before it can know; the next call tells it.
-    if (result) result = group.barrier().wait();
-    if (result) return "nobody noticed";
-    if (result.error().code != Code::mismatch) return result.error().message;
-    for (const std::string& part : parts)
-      if (!contains(result.error().message, part)) return result.error().message;
-    return "";
-  });
-}
-
-TEST_CASE("ranks that call different things all hear of it") {
-  check_mismatch(
-      [](Communicator& group, bool odd, std::byte* b) {
-        return group.all_reduce(b, b, odd ? 1000 : 2000, DataType::fp32);
-      },
-      {"MISMATCH", "rank 1 called all_reduce #2 (1000 fp32", "all_reduce #2 (2000 fp32"});
-  check_mismatch(
-      [](Communicator& group, bool odd, std::byte* b) {
-        return group.all_reduce(b, b, 100, odd ? DataType::int32 : DataType::fp32);
-      },
-      {"100 int32", "100 fp32"});
-  check_mismatch(
-      [](Communicator& group, bool odd, std::byte* b) {
-        return group.all_reduce(b, b, 100'000, DataType::fp32, odd ? ReduceOp::min : ReduceOp::avg);
-      },
-      {"min", "avg"});
-  check_mismatch(
-      [](Communicator& group, bool odd, std::byte* b) {
-        return odd ? group.all_to_all(b, b, 100, DataType::fp32)
-                   : group.broadcast(b, b, 100, DataType::fp32, 0);
-      },
-      {"all_to_all #2", "broadcast #2"});
-}
-
-TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, not a wait") {
-  check_mismatch(
-      [](Communicator& group, bool odd, std::byte* b) {
-        const std::vector<size_t> counts =
-            odd ? std::vector<size_t>{10, 30, 20} : std::vector<size_t>{10, 20, 30};
-        return group.all_gather_v(b, b + 4096, counts, DataType::fp32);
-      },
-      {"all_gather_v #2 (60 fp32", "different counts"});
-  // The odd one gives nothing, the others wait for something.
-  check_mismatch(
-      [](Communicator& group, bool odd, std::byte* b) {
-        const size_t given = odd ? 0 : 5;
-        std::vector<size_t> send(3, given), receive(3, 5);
-        send[group.rank()] = receive[group.rank()] = 1;
-        return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
-      },
-      {"all_to_all_v #2", "different counts"});
-  // Everybody waits, nobody gives.
-  check_mismatch(
-      [](Communicator& group, bool, std::byte* b) {
-        std::vector<size_t> send(3, 0), receive(3, 5);
-        send[group.rank()] = receive[group.rank()] = 1;
-        return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
-      },
-      {"all_to_all_v #2", "different counts"});
-}
-
-// Rank 1 gives more than the others expect, and nobody calls anything after it.
-void check_too_much(size_t expected, size_t given) {
-  const CommunicatorOptions options{.device = shm_device(), .slots = 2, .slot_bytes = 1024};
-  check_ranks(3, options, [&](Communicator& group) {
-    std::vector<std::byte> in(1 << 16), out(1 << 16);
-    std::vector<size_t> send(3, group.rank() == 1 ? given : expected), receive(3, expected);
-    send[group.rank()] = receive[group.rank()] = 1;
-    const Result<void> done =
-        group.all_to_all_v(in.data(), send, out.data(), receive, DataType::uint8).wait();
-    if (done && expected > 0 && group.rank() != 1) return std::string("half of it was taken");
-    for (int i = 0; i < 2000 && !group.failure(); ++i, usleep(1000)) group.progress();
-    const std::optional<Failure> failure = group.failure();
-    if (!failure) return std::string("nobody noticed");
-    const bool right = failure->code == Code::mismatch && failure->sequence == 1 &&
-                       contains(failure->text, "different counts");
-    return right ? std::string() : failure->text;
-  });
-}
-
-TEST_CASE("a rank that gives more than the others expect is told of, though they are done") {
-  check_too_much(0, 5);        // they take nothing of it
-  check_too_much(1024, 2048);  // the first piece is what they expect
-  check_too_much(2048, 3072);  // the rest comes when there is a slot for it
-  check_too_much(1024, 10240);
-}
-
 TEST_CASE("a buffer too small for discovered counts is refused on all ranks, which go on") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<int32_t> in(30, 7), out(30);
@@ -229,43 +136,6 @@ TEST_CASE("a buffer too small for discovered counts is refused on all ranks, whi
                .wait();
     if (!done) return done.error().message;
     return out == in ? "" : "wrong data";
-  });
-}
-
-TEST_CASE("ranks that wait for each other's data because of different roots hear of it") {
-  const auto body = [](Communicator& group) -> std::string {
-    int32_t value = 0;
-    const Result<void> done =
-        group.broadcast(&value, &value, 1, DataType::int32, 1 - group.rank()).wait();
-    if (done) return "it worked";
-    return done.error().code == Code::mismatch && contains(done.error().message, "root 1")
-               ? ""
-               : done.error().message;
-  };
-  check_ranks(2, {.device = shm_device()}, body);
-}
-
-TEST_CASE("sizes of sends and receives that differ are a mismatch") {
-  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
-    uint8_t data[32] = {};
-    const Result<void> done =
-        group.rank() == 0 ? group.send(data, 32, 1).wait() : group.receive(data, 16, 0).wait();
-    if (group.rank() == 0) return "";  // it was sent
-    return !done && done.error().code == Code::mismatch ? "" : "it worked";
-  });
-}
-
-// Over SRD the reduction waits for an invitation that a receive never sends.
-TEST_CASE("a receive that meets a reduction is a mismatch") {
-  const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(10)};
-  check_ranks(2, options, [](Communicator& group) -> std::string {
-    std::vector<float> data(32'768);
-    const Result<void> done =
-        group.rank() == 0
-            ? group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32).wait()
-            : group.receive(data.data(), 65'536, 0).wait();
-    if (done) return "it worked";
-    return done.error().code == Code::mismatch ? "" : done.error().message;
   });
 }
 
@@ -297,9 +167,8 @@ TEST_CASE("an operation outlives its communicator, and says so") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 0;
     if (group.rank() == 1) {
-      const Result<void> failed =
-          group.receive(&value, sizeof value, 0, {.limit = Duration::from_s(20)}).wait();
-      return !failed && contains(failed.error().message, "rank 0") ? "" : "it worked";
+      for (int i = 0; i < 20'000 && !group.failure(); ++i, usleep(1000)) group.progress();
+      return group.failure() && contains(group.failure()->text, "rank 0") ? "" : "it worked";
     }
     Operation pending = [&] {
       Communicator dying = std::move(group);

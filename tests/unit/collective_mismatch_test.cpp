@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ranks that call different things, give other sizes than are expected, or wait for each other in a
+// circle: all hear of it, and nobody waits for the limit.
+#include "tests/unit/collective_ranks.hpp"
+
+namespace weft::test {
+namespace {
+
+// One rank of three calls something else than the others.
+void check_mismatch(const std::function<Operation(Communicator&, bool odd, std::byte*)>& call,
+                    const std::vector<std::string>& parts) {
+  check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+    std::vector<std::byte> buffer(1 << 20);
+    Result<void> result = group.barrier().wait();
+    // A fast rank's failure may end this rank's barrier too.
+    if (result) result = call(group, group.rank() == 1, buffer.data()).wait();
+    // Who only gives may be done before it can know; the next call tells it.
+    if (result) result = group.barrier().wait();
+    if (result) return "nobody noticed";
+    if (result.error().code != Code::mismatch) return result.error().message;
+    for (const std::string& part : parts)
+      if (!contains(result.error().message, part)) return result.error().message;
+    return "";
+  });
+}
+
+TEST_CASE("ranks that call different things all hear of it") {
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return group.all_reduce(b, b, odd ? 1000 : 2000, DataType::fp32);
+      },
+      {"MISMATCH", "rank 1 called all_reduce #2 (1000 fp32", "all_reduce #2 (2000 fp32"});
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return group.all_reduce(b, b, 100, odd ? DataType::int32 : DataType::fp32);
+      },
+      {"100 int32", "100 fp32"});
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return group.all_reduce(b, b, 100'000, DataType::fp32, odd ? ReduceOp::min : ReduceOp::avg);
+      },
+      {"min", "avg"});
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        return odd ? group.all_to_all(b, b, 100, DataType::fp32)
+                   : group.broadcast(b, b, 100, DataType::fp32, 0);
+      },
+      {"all_to_all #2", "broadcast #2"});
+}
+
+TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, not a wait") {
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        const std::vector<size_t> counts =
+            odd ? std::vector<size_t>{10, 30, 20} : std::vector<size_t>{10, 20, 30};
+        return group.all_gather_v(b, b + 4096, counts, DataType::fp32);
+      },
+      {"all_gather_v #2 (60 fp32", "different counts"});
+  // The odd one gives nothing, the others wait for something.
+  check_mismatch(
+      [](Communicator& group, bool odd, std::byte* b) {
+        const size_t given = odd ? 0 : 5;
+        std::vector<size_t> send(3, given), receive(3, 5);
+        send[group.rank()] = receive[group.rank()] = 1;
+        return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
+      },
+      {"all_to_all_v #2", "different counts"});
+  // Everybody waits, nobody gives.
+  check_mismatch(
+      [](Communicator& group, bool, std::byte* b) {
+        std::vector<size_t> send(3, 0), receive(3, 5);
+        send[group.rank()] = receive[group.rank()] = 1;
+        return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
+      },
+      {"all_to_all_v #2", "different counts"});
+}
+
+// Rank 1 gives more than the others expect, and nobody calls anything after it.
+void check_too_much(size_t expected, size_t given) {
+  const CommunicatorOptions options{.device = shm_device(), .slots = 2, .slot_bytes = 1024};
+  check_ranks(3, options, [&](Communicator& group) {
+    std::vector<std::byte> in(1 << 16), out(1 << 16);
+    std::vector<size_t> send(3, group.rank() == 1 ? given : expected), receive(3, expected);
+    send[group.rank()] = receive[group.rank()] = 1;
+    const Result<void> done =
+        group.all_to_all_v(in.data(), send, out.data(), receive, DataType::uint8).wait();
+    if (done && expected > 0 && group.rank() != 1) return std::string("half of it was taken");
+    for (int i = 0; i < 2000 && !group.failure(); ++i, usleep(1000)) group.progress();
+    const std::optional<Failure> failure = group.failure();
+    if (!failure) return std::string("nobody noticed");
+    const bool right = failure->code == Code::mismatch && failure->sequence == 1 &&
+                       contains(failure->text, "different counts");
+    return right ? std::string() : failure->text;
+  });
+}
+
+TEST_CASE("a rank that gives more than the others expect is told of, though they are done") {
+  check_too_much(0, 5);        // they take nothing of it
+  check_too_much(1024, 2048);  // the first piece is what they expect
+  check_too_much(2048, 3072);  // the rest comes when there is a slot for it
+  check_too_much(1024, 10240);
+}
+
+TEST_CASE("ranks that wait for each other's data because of different roots hear of it") {
+  const auto body = [](Communicator& group) -> std::string {
+    int32_t value = 0;
+    const Result<void> done =
+        group.broadcast(&value, &value, 1, DataType::int32, 1 - group.rank()).wait();
+    if (done) return "it worked";
+    return done.error().code == Code::mismatch && contains(done.error().message, "root 1")
+               ? ""
+               : done.error().message;
+  };
+  check_ranks(2, {.device = shm_device()}, body);
+}
+
+TEST_CASE("sizes of sends and receives that differ are a mismatch") {
+  // Pieces are 1024 bytes: the first ones may be alike.
+  const std::pair<size_t, size_t> sizes[] = {{32, 16},     {16, 32},     {2048, 1024},
+                                             {1024, 2048}, {4096, 4097}, {9 * 1024, 1024}};
+  for (const auto& [sent, received] : sizes) {
+    INFO(sent << " bytes sent, " << received << " received");
+    const CommunicatorOptions options{.device = shm_device(), .slots = 4, .slot_bytes = 1024};
+    check_ranks(2, options, [&](Communicator& group) -> std::string {
+      std::vector<uint8_t> data(16 * 1024);
+      const Result<void> done = group.rank() == 0 ? group.send(data.data(), sent, 1).wait()
+                                                  : group.receive(data.data(), received, 0).wait();
+      if (group.rank() == 0) return "";  // it may be sent before
+      if (done) return "it worked";
+      const bool right = done.error().code == Code::mismatch &&
+                         contains(done.error().message, "called exchange with different sizes");
+      return right ? "" : done.error().message;
+    });
+  }
+}
+
+TEST_CASE("sends and receives may be spread over other calls on either side") {
+  check_ranks(2, {.device = shm_device(), .slots = 4, .slot_bytes = 1024}, [](Communicator& group) {
+    std::vector<uint8_t> data(8192, 7), got(8192);
+    Result<void> done;
+    if (group.rank() == 0) {
+      const Transfer both[] = {{.peer = 1, .send = data.data(), .send_bytes = 5000},
+                               {.peer = 1, .send = &data[5000], .send_bytes = 3192}};
+      done = group.exchange(both).wait();
+    } else {
+      done = group.receive(got.data(), 5000, 0).wait();
+      if (done) done = group.receive(&got[5000], 3192, 0).wait();
+      if (done && got != data) return std::string("wrong data");
+    }
+    if (done) done = group.barrier().wait();
+    return done ? std::string() : done.error().message;
+  });
+}
+
+// Both wait for what the other would send later.
+void check_circle(const std::function<Operation(Communicator&, std::byte*)>& call,
+                  const std::vector<std::string>& parts) {
+  const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
+  check_ranks(2, options, [&](Communicator& group) -> std::string {
+    std::vector<std::byte> data(1 << 20);
+    const Result<void> done = call(group, data.data()).wait();
+    if (done) return "it worked";
+    if (done.error().code != Code::mismatch) return done.error().message;
+    for (const std::string& part : parts)
+      if (!contains(done.error().message, part)) return done.error().message;
+    return "";
+  });
+}
+
+TEST_CASE("ranks that wait for each other's sends hear of it") {
+  check_circle([](Communicator& group,
+                  std::byte* data) { return group.receive(data, 100, 1 - group.rank()); },
+               {"wait in exchange to receive from each other"});
+  // One send has been taken.
+  check_circle(
+      [](Communicator& group, std::byte* data) {
+        if (group.rank() == 0) (void)group.send(data, 100'000, 1);
+        if (group.rank() == 1) (void)group.receive(data, 100'000, 0);
+        return group.receive(data, 100'000, 1 - group.rank());
+      },
+      {"wait in exchange to receive from each other"});
+  // Rank 0 has left nothing in the group's way, and waits for rank 1, which waits for it.
+  check_circle(
+      [](Communicator& group, std::byte* data) {
+        if (group.rank() == 0) return group.receive(data, 100, 1);
+        return group.broadcast(data, data, 100, DataType::uint8, 0);
+      },
+      {"rank 1 called broadcast #1", "rank 0 called exchange"});
+}
+
+// Over SRD the reduction waits for an invitation that a receive never sends.
+TEST_CASE("a receive that meets a reduction is a mismatch") {
+  const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(10)};
+  check_ranks(2, options, [](Communicator& group) -> std::string {
+    std::vector<float> data(32'768);
+    const Result<void> done =
+        group.rank() == 0
+            ? group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32).wait()
+            : group.receive(data.data(), 65'536, 0).wait();
+    if (done) return "it worked";
+    return done.error().code == Code::mismatch ? "" : done.error().message;
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
