@@ -53,6 +53,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"direct", Collective::all_to_all_v, direct_all_to_all},
     {"pairwise", Collective::dispatch, pairwise_all_to_all},
     {"direct", Collective::dispatch, direct_all_to_all},
+    {"racks", Collective::dispatch, racks_dispatch, {.by_rack = true}},
     {"pairwise", Collective::combine, pairwise_all_to_all},
     {"direct", Collective::combine, direct_all_to_all},
 };

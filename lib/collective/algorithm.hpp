@@ -18,6 +18,7 @@ struct Traits {
   bool power_of_two = false;  // only for such numbers of ranks
   bool rank_order = false;    // adds in the order of ranks whatever the size
   bool passes_on = false;     // a chain or tree, which passes data on piece by piece
+  bool by_rack = false;       // needs to know which rows are equal, and where ranks lie
 };
 
 struct Algorithm {
@@ -91,5 +92,7 @@ void double_tree_all_reduce(Builder& b);
 void pairwise_all_to_all(Builder& b);
 void bruck_all_to_all(Builder& b);
 void bruck_all_gather(Builder& b);
+// racks.cpp
+void racks_dispatch(Builder& b);
 
 }  // namespace weft::collective

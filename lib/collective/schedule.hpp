@@ -83,10 +83,16 @@ struct Dimension {
 //   to * parts + part]. A rank needs to know its own row and column only. The buffer of the rank
 //   that takes has the parts at multiples of `stride`, in each the blocks of all ranks, one after
 //   the other. combine is the way back: taking and giving change places.
+// - dispatch, where ranks lie in racks of as many ranks each: blocks are rows of `width` elements,
+//   and row i of what a rank gives is equal to its row same[rank][i], the first of its kind for the
+//   same rack. A rank needs to know its own, and of its mirrors in other racks the rows for its rack.
 struct Blocks {
   std::vector<uint64_t> counts;
   uint32_t parts = 1;
   uint64_t stride = 0;
+  uint64_t width = 1;
+  uint32_t racks = 1;
+  std::vector<std::vector<uint32_t>> same = {};  // empty: all differ
   bool operator==(const Blocks&) const = default;
 };
 
@@ -121,6 +127,11 @@ Range share(const Shape& shape, uint32_t rank) noexcept;
 // in its output.
 Range given(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
 Range taken(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
+
+// The first row for the same rack that is equal to a row of what `from` gives.
+inline uint64_t first_alike(const Shape& shape, uint32_t from, uint64_t row) noexcept {
+  return shape.blocks.same.empty() ? row : shape.blocks.same[from][row];
+}
 
 // Where a range really lies: in place, two spaces are one.
 Range resolve(const Shape& shape, uint32_t rank, Range range) noexcept;

@@ -82,6 +82,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
     case ControlKind::finished:
       return check_finished(link.peer(), message.call);
     case ControlKind::leave:
+      run_tasks();  // what has arrived before may not be what we wait for
       link.gone = link.ended = true;
       if (link.lends()) link.break_off();  // it has what it waited for; nobody will acknowledge it
       return check_leavers();

@@ -13,8 +13,14 @@ SymbolicMemory::SymbolicMemory(const Shape& shape, uint32_t rank, uint64_t work)
     const Range place = resolve(shape, rank, {Space::input, i, 1});
     Value& value = spaces_[static_cast<int>(place.space)][place.offset];
     value.ranks.set(rank);
-    value.index = i;
+    value.index = equal(rank, i);
   }
+}
+
+// The first element of the inputs of `from` that is the same.
+uint64_t SymbolicMemory::equal(uint32_t from, uint64_t i) const {
+  const uint64_t width = shape_.blocks.width;
+  return first_alike(shape_, from, i / width) * width + i % width;
 }
 
 std::string SymbolicMemory::read(const Range& range, std::vector<Value>& values) const {
@@ -126,7 +132,7 @@ Value SymbolicMemory::moved(uint64_t i) const {
       Value value;
       value.ranks.set(from);
       value.index = i - target.offset;
-      if (!gather) value.index += given(shape_, from, rank_, part).offset;
+      if (!gather) value.index = equal(from, value.index + given(shape_, from, rank_, part).offset);
       return value;
     }
   return {};

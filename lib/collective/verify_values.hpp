@@ -38,6 +38,7 @@ class SymbolicMemory {
   std::string finish(std::vector<Value>& values) const;
   Value expected(uint64_t i) const;
   Value moved(uint64_t i) const;
+  uint64_t equal(uint32_t from, uint64_t i) const;
 
   Shape shape_;
   uint32_t rank_;

@@ -39,7 +39,8 @@ double best_seconds(const Question& question, const Topology& topology, Routes& 
 
 TEST_CASE("the chosen algorithm takes at most a tenth more than the best, all over a grid") {
   std::vector<Topology> networks = {star(6), star(8)};
-  for (const char* name : {"trn1-torus-4x4", "trn2-torus-4x4", "trn2-ultraserver-4x4x4"})
+  for (const char* name : {"trn1-torus-4x4", "trn2-torus-4x4", "trn2-ultraserver-4x4x4",
+                           "trn3-nl32x2-gen1", "trn3-nl72x2-gen1"})
     networks.push_back(*read_topology(
         (test::source_root() / "scenarios/collectives" / (std::string(name) + ".toml")).string()));
   for (const Topology& network : networks) {

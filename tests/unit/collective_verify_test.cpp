@@ -53,6 +53,29 @@ Blocks make_blocks(Collective collective, uint32_t ranks, uint32_t parts, uint64
   return blocks;
 }
 
+// Ranks in racks, and rows that are equal to others for the same rack. `kinds` of them there are.
+void put_in_racks(Shape& shape, uint32_t racks, uint64_t width, uint64_t kinds, uint64_t seed) {
+  Blocks& blocks = shape.blocks;
+  base::Random random(seed);
+  blocks.racks = racks;
+  blocks.width = width;
+  blocks.stride *= width;
+  for (uint64_t& count : blocks.counts) count *= width;
+  for (uint32_t from = 0; from < shape.ranks; ++from) {
+    std::vector<uint32_t>& same = blocks.same.emplace_back();
+    for (uint32_t to = 0; to < shape.ranks; ++to) {
+      static std::vector<uint32_t> first;  // by kind
+      if (to % (shape.ranks / racks) == 0) first.assign(kinds, UINT32_MAX);
+      for (uint32_t part = 0; part < blocks.parts; ++part)
+        for (uint64_t row = given(shape, from, to, part).count / width; row > 0; --row) {
+          uint32_t& known = first[random.below(kinds)];
+          if (known == UINT32_MAX) known = static_cast<uint32_t>(same.size());
+          same.push_back(known);
+        }
+    }
+  }
+}
+
 // A buffer of blocks of all sizes has no place in another one.
 bool may_be_in_place(Collective collective) {
   return !has_blocks(collective) || gathers(collective) || scatters(collective);
@@ -118,6 +141,25 @@ TEST_CASE("ring, halving and direct all-reduce send the least there can be") {
         CHECK(sent == 2 * shape.count * (ranks - 1) / ranks);
       }
     }
+}
+
+TEST_CASE("every dispatch is right for ranks in racks, and rows that are alike") {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != Collective::dispatch) continue;
+    for (const auto& [ranks, racks] : {std::pair{1, 1}, {4, 1}, {4, 2}, {4, 4}, {6, 3}, {16, 2}})
+      for (const uint64_t kinds : {1, 3, 40})
+        for (const uint64_t width : {1, 3}) {
+          const uint32_t n = static_cast<uint32_t>(ranks);
+          const uint64_t seed = n * kinds + width;
+          Shape shape{.collective = Collective::dispatch,
+                      .ranks = n,
+                      .blocks = make_blocks(Collective::dispatch, n, 3, 5, seed),
+                      .piece = 2 * width};
+          put_in_racks(shape, static_cast<uint32_t>(racks), width, kinds, seed);
+          const std::string wrong = proof(algorithm, shape);
+          if (!wrong.empty()) FAIL(wrong << ", " << racks << " racks, " << kinds << " kinds");
+        }
+  }
 }
 
 // How far all elements go together, on a ring of the ranks.

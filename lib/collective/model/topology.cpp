@@ -54,6 +54,7 @@ Topology make_switched_racks(const SwitchedRacks& r, double link_s) {
   topology.link_s = link_s;
   topology.chips = topology.nodes = r.racks * r.trays * r.chips_per_tray;
   add_single_chip_cut(topology);
+  topology.racks = r.racks;
   topology.dimensions = {{r.racks, r.cross_rack, false},
                          {r.trays, r.backplane, false},
                          {r.chips_per_tray, r.tray, false}};

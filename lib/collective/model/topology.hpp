@@ -33,6 +33,7 @@ struct Topology {
   std::vector<NetworkLink> links;
   std::vector<Cut> cuts;
   std::vector<Dimension> dimensions;  // how the chips are numbered
+  uint32_t racks = 1;                 // of as many chips each, in the order of their numbers
 
   uint32_t add_node() { return nodes++; }
   void join(uint32_t a, uint32_t b, double bytes_per_s, const std::string& medium);  // both ways
