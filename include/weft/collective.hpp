@@ -197,8 +197,8 @@ class Communicator {
                                     DataType type, const CallOptions& options = {});
 
   // Tokens to experts and back: collective_moe.hpp. Counts of the choices are exchanged first,
-  // which is an operation of its own in the sequence. combine() may be called before dispatch() is
-  // done.
+  // which is an operation of its own in the sequence; between racks one more follows. combine() may
+  // be called before dispatch() is done.
   Operation dispatch(const DispatchCall& call, Routing& routing, const CallOptions& options = {});
   Operation combine(const CombineCall& call, const Routing& routing,
                     const CallOptions& options = {});

@@ -15,6 +15,10 @@
 // run. Choices that find their expert full are dropped: they add nothing in combine(). When a rank
 // has died, go on with shrink() and mask its experts: -1 for them, and for those of old rank
 // members()[r] the numbers from r * experts_per_rank.
+//
+// In a group whose network (CommunicatorOptions::topology) has racks, the algorithm of a dispatch
+// is "racks": a token that goes to several experts of another rack crosses to it once, and the rank
+// of the same place there passes it on. In combine() each expert's row crosses by itself.
 #pragma once
 
 #include <cstddef>

@@ -90,6 +90,9 @@ uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
 Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
   const Numerics numerics = team.options().numerics;
   const uint32_t ranks = team.mesh().ranks;
+  if (arguments.collective == Collective::dispatch && team.selector() != nullptr &&
+      team.selector()->topology().racks > 1)
+    return {*find_algorithm("racks", Collective::dispatch, ranks), 0};
   if (team.selector() == nullptr || has_blocks(arguments.collective))
     return {&choose(arguments.collective, ranks, bytes_of(arguments, ranks), numerics), 0};
   const bool reduction = reduces(arguments.collective);
@@ -137,11 +140,12 @@ std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, con
   return make_plan(shape, program_of(algorithm, shape, rank));
 }
 
-// Those of the plan, but for a work space that serves as one. Only reductions invite peers.
+// Those of the plan, but for what the task has brought. Only reductions invite peers.
 Result<void> register_buffers(Team& team, Task& task) {
   const Shape& shape = task.plan->shape;
   const uint32_t rank = team.mesh().rank;
   const bool written = reduces(shape.collective);
+  const RegisteredPtr brought = task.registered.empty() ? nullptr : task.registered.front();
   struct Buffer {
     std::byte* memory;
     uint64_t elements;
@@ -149,7 +153,7 @@ Result<void> register_buffers(Team& team, Task& task) {
   };
   for (const Buffer& buffer : {Buffer{task.input, input_size(shape, rank), false},
                                Buffer{task.output, output_size(shape, rank), written}}) {
-    if (task.work && buffer.memory == task.work->memory) continue;
+    if (brought && buffer.memory == brought->memory) continue;
     Result<RegisteredPtr> registered =
         team.register_memory(buffer.memory, buffer.elements * task.arithmetic.element, buffer.open);
     if (!registered) return registered.error();
@@ -215,7 +219,6 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   task.input = static_cast<std::byte*>(const_cast<void*>(arguments.input));
   task.output = static_cast<std::byte*>(arguments.output);
   if (Result<void> registered = register_buffers(team, task); !registered) return registered;
-  if (task.work) return {};  // it serves as input or output
   Result<RegisteredPtr> work =
       team.work_space(task.plan->program.work * arithmetic.accumulator, reduction);
   if (!work) return work.error();

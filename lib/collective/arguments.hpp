@@ -31,7 +31,7 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
 
 // The same in two parts, for tasks whose blocks are not known before they run. A new task has what
 // the ranks compare, and `sequence` behind the calls that have been issued. lay_out() gives it its
-// plan and memory; a task that has a work space already uses it as its input or output.
+// plan and memory; an input or output that the task has registered already is not registered again.
 Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptions& options,
                          uint64_t sequence);
 Result<void> lay_out(Team& team, Task& task, const Arguments& arguments);

@@ -97,7 +97,9 @@ uint64_t rows_packed(const Team& team, const RoutingState& routing) {
 
 // The blocks for rows of `width` elements.
 Blocks blocks_of(const RoutingState& routing, uint64_t width) {
-  Blocks blocks{routing.accepted, routing.experts_per_rank, routing.capacity * width};
+  Blocks blocks{
+      routing.accepted, routing.experts_per_rank, routing.capacity * width, width, routing.racks,
+      routing.same};
   for (uint64_t& count : blocks.counts) count *= width;
   return blocks;
 }
@@ -126,6 +128,47 @@ void add_up(const RoutingState& routing, const Arithmetic& arithmetic,
   }
 }
 
+// All ranks' rows are here: what is accepted, and where it goes.
+void take_rows(const Team& team, const Rows& rows, RoutingState& routing) {
+  routing.refused = find_disagreement(team, rows, experts_of(team, routing));
+  if (routing.refused) return;
+  accept(team, rows, routing);
+  place(team, routing);
+}
+
+// The task that tells the mirror ranks which rows are equal.
+Result<TaskPtr> make_naming(Team& team, const RowsPtr& rows, const RoutingPtr& routing,
+                            const std::shared_ptr<Names>& names, const CallOptions& options) {
+  Result<TaskPtr> task =
+      new_task(team, {.collective = Collective::all_to_all_v, .type = DataType::int32},
+               {.limit = options.limit}, team.next_sequence() + 1);
+  if (!task) return task;
+  (*task)->call.collective = Collective::dispatch;
+  (*task)->prepare = [=, &team](Task& own) -> Result<void> {
+    take_rows(team, *rows, *routing);
+    if ((own.error = routing->refused)) return {};
+    find_equal_rows(team, *routing);
+    return lay_out(team, own, make_names(team, *routing, *names));
+  };
+  return task;
+}
+
+Result<void> lay_out_dispatch(Team& team, Task& task, const DispatchCall& call,
+                              RoutingState& routing) {
+  const size_t row_bytes = call.width * size_of(call.type);
+  Result<RegisteredPtr> packed = team.packed_space(rows_packed(team, routing) * row_bytes);
+  if (!packed) return packed.error();
+  Arguments arguments{Collective::dispatch, nullptr, call.output, 0, call.type};
+  arguments.blocks = blocks_of(routing, call.width);
+  if (*packed) {
+    task.registered.push_back(*packed);
+    arguments.input = (*packed)->memory;
+    pack(routing, static_cast<const std::byte*>(call.tokens), row_bytes, (*packed)->memory);
+  }
+  routing.ready = true;
+  return lay_out(team, task, arguments);
+}
+
 }  // namespace
 
 Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const RoutingPtr& routing,
@@ -145,27 +188,28 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
   rows->own[experts + kWidth] = static_cast<int64_t>(call.width);
   rows->own[experts + kType] = static_cast<int64_t>(call.type);
   rows->own[experts + kCapacity] = static_cast<int64_t>(call.capacity);
-  Arguments arguments{Collective::dispatch, nullptr, call.output, 0, call.type};
-  const void* const tokens = call.tokens;
-  const size_t width = call.width;
-  return issue_after_rows(team, rows, arguments, options, [=, &team](Task& task) -> Result<void> {
-    task.error = find_disagreement(team, *rows, experts);
-    if (task.error) return {};
-    accept(team, *rows, *routing);
-    place(team, *routing);
-    const size_t row_bytes = width * size_of(arguments.type);
-    Result<RegisteredPtr> packed = team.work_space(rows_packed(team, *routing) * row_bytes);
-    if (!packed) return packed.error();
-    task.work = *packed;
-    Arguments with_blocks = arguments;
-    with_blocks.blocks = blocks_of(*routing, width);
-    if (task.work) {
-      with_blocks.input = task.work->memory;
-      pack(*routing, static_cast<const std::byte*>(tokens), row_bytes, task.work->memory);
-    }
-    routing->ready = true;
-    return lay_out(team, task, with_blocks);
-  });
+  Result<TaskPtr> task =
+      new_task(team, {Collective::dispatch, nullptr, call.output, 0, call.type}, options, 0);
+  if (!task) return task;
+  const bool by_rack = (*task)->algorithm->traits.by_rack;
+  if (by_rack && team.selector() != nullptr) routing->racks = team.selector()->topology().racks;
+  const std::shared_ptr<Names> names = std::make_shared<Names>();
+  Result<TaskPtr> naming = TaskPtr();
+  if (by_rack) naming = make_naming(team, rows, routing, names, options);
+  if (!naming) return naming;
+  (*task)->call.sequence = team.next_sequence() + 1 + by_rack;
+  (*task)->prepare = [=, &team](Task& own) -> Result<void> {
+    if (!by_rack) take_rows(team, *rows, *routing);
+    own.error = routing->refused;
+    if (by_rack && !own.error && !take_names(team, *names, *routing))
+      return Error{Code::io_error, "a rank says nonsense about which of its rows are equal"};
+    return own.error ? Result<void>() : lay_out_dispatch(team, own, call, *routing);
+  };
+  if (Result<void> told = issue_rows(team, rows, Collective::dispatch, options.limit); !told)
+    return told.error();
+  if (by_rack) team.issue(*naming);
+  team.issue(*task);
+  return task;
 }
 
 Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
@@ -194,18 +238,20 @@ Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingP
       return {};
     }
     const size_t row_bytes = call.width * size_of(call.type);
-    Result<RegisteredPtr> packed = team.work_space(rows_packed(team, *routing) * row_bytes);
+    Result<RegisteredPtr> packed = team.packed_space(rows_packed(team, *routing) * row_bytes);
     if (!packed) return packed.error();
-    own.work = *packed;
     Arguments with_blocks = arguments;
     with_blocks.blocks = blocks_of(*routing, call.width);
-    if (own.work) with_blocks.output = own.work->memory;
+    if (*packed) {
+      own.registered.push_back(*packed);
+      with_blocks.output = (*packed)->memory;
+    }
     return lay_out(team, own, with_blocks);
   };
   const std::vector<float> weights(call.weights.begin(), call.weights.end());
   (*task)->complete = [=](Task& own) {
     const Arithmetic arithmetic = arithmetic_of(call.type, ReduceOp::sum);
-    add_up(*routing, arithmetic, weights, call.width, own.work ? own.work->memory : nullptr,
+    add_up(*routing, arithmetic, weights, call.width, own.output,
            static_cast<std::byte*>(call.output));
   };
   return task;

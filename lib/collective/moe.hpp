@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dispatch and combine: all-to-all over blocks for experts. All ranks tell each other how many
 // choices they have for each expert; from that each computes what is accepted, and so where every
-// row goes, without sending a word about single tokens.
+// row goes, without sending a word about single tokens. In a network of racks, ranks that pass rows
+// on hear which of them are the same token, too: the dispatch is then an operation more.
 #pragma once
 
 #include "lib/collective/rows.hpp"
@@ -19,11 +20,25 @@ struct RoutingState {
   std::vector<uint64_t> row_of;    // of each choice in a buffer packed by expert; or kNoRow
   std::vector<uint64_t> filled;    // rows of this rank's experts
   size_t dropped = 0;
+  uint32_t racks = 1;
+  std::vector<std::vector<uint32_t>> same;  // as in Blocks, of the ranks that we need to know of
+  std::optional<Error> refused;             // the dispatch cannot be done
   bool ready = false;
 };
 inline constexpr uint64_t kNoRow = UINT64_MAX;
 
 using RoutingPtr = std::shared_ptr<RoutingState>;
+
+// Which rows each mirror rank's rows equal, out and in.
+struct Names {
+  std::vector<uint32_t> out, in;
+};
+// From the rows of this rank's choices.
+void find_equal_rows(const Team& team, RoutingState& routing);
+// The call that tells the mirror ranks; its memory is in `names`.
+Arguments make_names(const Team& team, const RoutingState& routing, Names& names);
+// What it has brought. False: nonsense.
+bool take_names(const Team& team, const Names& names, RoutingState& routing);
 
 // Errors: those of make_task; then nothing is issued.
 Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const RoutingPtr& routing,

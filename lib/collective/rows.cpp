@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An all-gather of rows, and the call behind it.
+// An all-gather of rows, and a call that needs one.
 #include "lib/collective/rows.hpp"
 
 namespace weft::collective {
@@ -21,12 +21,7 @@ std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint3
 
 }  // namespace
 
-Result<TaskPtr> issue_after_rows(Team& team, const RowsPtr& rows, const Arguments& call,
-                                 const CallOptions& options,
-                                 std::function<Result<void>(Task&)> prepare) {
-  Result<TaskPtr> task = new_task(team, call, options, team.next_sequence() + 1);
-  if (!task) return task;
-  (*task)->prepare = std::move(prepare);
+Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of, Duration limit) {
   rows->all.resize(team.mesh().ranks * rows->own.size());
   Result<TaskPtr> telling = make_task(team,
                                       {.collective = Collective::all_gather,
@@ -34,13 +29,12 @@ Result<TaskPtr> issue_after_rows(Team& team, const RowsPtr& rows, const Argument
                                        .output = rows->all.data(),
                                        .count = rows->own.size(),
                                        .type = DataType::int64},
-                                      {.limit = options.limit});
-  if (!telling) return telling;
-  (*telling)->call.collective = call.collective;
+                                      {.limit = limit});
+  if (!telling) return telling.error();
+  (*telling)->call.collective = of;
   (*telling)->complete = [rows](Task&) {};  // it is needed until then
   team.issue(*telling);
-  team.issue(*task);
-  return task;
+  return {};
 }
 
 Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
@@ -55,16 +49,22 @@ Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
   const RowsPtr rows = std::make_shared<Rows>();
   rows->own.assign(send_counts.begin(), send_counts.end());
   rows->own.push_back(static_cast<int64_t>(std::min(capacity, kMostBytes)));
-  return issue_after_rows(team, rows, call, options, [=, &team](Task& task) -> Result<void> {
+  Result<TaskPtr> task = new_task(team, call, options, team.next_sequence() + 1);
+  if (!task) return task;
+  (*task)->prepare = [=, &team](Task& own) -> Result<void> {
     Arguments arguments = call;
     for (uint32_t from = 0; from < ranks; ++from) {
       const std::span<const int64_t> row = rows->of(from);
       arguments.blocks.counts.insert(arguments.blocks.counts.end(), row.begin(), row.end() - 1);
       receive_counts[from] = static_cast<size_t>(row[team.mesh().rank]);
     }
-    task.error = find_overflow(arguments.blocks, *rows, ranks);
-    return task.error ? Result<void>() : lay_out(team, task, arguments);
-  });
+    own.error = find_overflow(arguments.blocks, *rows, ranks);
+    return own.error ? Result<void>() : lay_out(team, own, arguments);
+  };
+  if (Result<void> told = issue_rows(team, rows, call.collective, options.limit); !told)
+    return told.error();
+  team.issue(*task);
+  return task;
 }
 
 }  // namespace weft::collective

@@ -16,11 +16,9 @@ struct Rows {
 };
 using RowsPtr = std::shared_ptr<Rows>;
 
-// Makes both tasks: one that shares the rows, and `call` behind it, which gets its blocks in
-// `prepare`. Issues them. Errors: those of make_task; then nothing is issued.
-Result<TaskPtr> issue_after_rows(Team& team, const RowsPtr& rows, const Arguments& call,
-                                 const CallOptions& options,
-                                 std::function<Result<void>(Task&)> prepare);
+// Issues the task that shares the rows, before a call of collective `of` that needs them in its
+// `prepare`. Errors: those of make_task; then nothing is issued.
+Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of, Duration limit);
 
 // all_to_all_v whose counts are known to those who give only.
 Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,

@@ -85,7 +85,8 @@ struct Dimension {
 //   the other. combine is the way back: taking and giving change places.
 // - dispatch, where ranks lie in racks of as many ranks each: blocks are rows of `width` elements,
 //   and row i of what a rank gives is equal to its row same[rank][i], the first of its kind for the
-//   same rack. A rank needs to know its own, and of its mirrors in other racks the rows for its rack.
+//   same rack. A rank needs to know its own, and of its mirrors in other racks the rows for its
+//   rack.
 struct Blocks {
   std::vector<uint64_t> counts;
   uint32_t parts = 1;

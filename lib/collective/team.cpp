@@ -52,10 +52,9 @@ Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes, bo
   return registered_.front();
 }
 
-Result<RegisteredPtr> Team::work_space(size_t bytes, bool written) {
-  const bool open = written && places();
+Result<RegisteredPtr> Team::space(RegisteredPtr& kept, size_t bytes, bool open) {
   if (bytes == 0) return RegisteredPtr();
-  if (work_ && work_->bytes >= bytes && work_->open >= open) return work_;
+  if (kept && kept->bytes >= bytes && kept->open >= open) return kept;
   const size_t size = std::max<size_t>(2 * bytes, 64 * 1024);
   std::unique_ptr<std::byte[]> owned(new (std::nothrow) std::byte[size]());
   if (!owned)
@@ -64,9 +63,9 @@ Result<RegisteredPtr> Team::work_space(size_t bytes, bool written) {
   Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, access_of(open));
   if (!region) return region.error();
   std::byte* const begin = owned.get();
-  work_ = std::make_shared<const Registered>(
+  kept = std::make_shared<const Registered>(
       Registered{begin, size, open, std::move(*region), std::move(owned)});
-  return work_;
+  return kept;
 }
 
 void Team::issue(const TaskPtr& task) {

@@ -75,7 +75,11 @@ class Team {
   // Registers memory if pieces of it may go by reference; `written`: or come so, on transports that
   // place pieces. Errors: those of register_memory.
   Result<RegisteredPtr> register_memory(const void* memory, size_t bytes, bool written = false);
-  Result<RegisteredPtr> work_space(size_t bytes, bool written = false);
+  Result<RegisteredPtr> work_space(size_t bytes, bool written) {
+    return space(work_, bytes, written && places());
+  }
+  // For data that are packed before a call, or unpacked after it.
+  Result<RegisteredPtr> packed_space(size_t bytes) { return space(packed_, bytes, false); }
 
   // The ranks that this group's ranks had in the group that it was made from, if any.
   const std::vector<uint32_t>& members() const { return members_; }
@@ -108,6 +112,7 @@ class Team {
   }
   bool places() const;  // pieces where they belong, if their receivers invite them
   Access access_of(bool open) const;
+  Result<RegisteredPtr> space(RegisteredPtr& kept, size_t bytes, bool open);
   void handle(std::span<const Completion> completions);
   void handle_message(Link& link, const ControlMessage& message);
   void run_tasks();
@@ -144,7 +149,7 @@ class Team {
   std::deque<TaskPtr> tasks_;             // the first one runs
   std::array<Call, kHistory> history_{};  // by sequence
   std::deque<RegisteredPtr> registered_;  // used lately
-  RegisteredPtr work_;
+  RegisteredPtr work_, packed_;
   uint64_t sequence_ = 0;  // of the last call
   uint64_t finished_ = 0;  // of the last one that is done
   bool crowded_ = true;    // others want this processor

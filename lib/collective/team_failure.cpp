@@ -266,6 +266,7 @@ void Team::end_failed_tasks() {
   // Nor may anybody write into them any more.
   registered_.clear();
   work_.reset();
+  packed_.reset();
   for (const TaskPtr& task : tasks_) {
     task->error = Error{failure_->code, failure_->text};
     record(*task, true);

@@ -2,6 +2,7 @@
 // Dispatch and combine against a plain program that sees all ranks: the same bits in every row.
 // WEFT_TEST_SEED=N replays a seed that failed.
 #include <cstdlib>
+#include <fstream>
 
 #include "lib/base/random.hpp"
 #include "tests/support/scale.hpp"
@@ -48,8 +49,8 @@ Layer random_layer(base::Random& random, uint32_t ranks) {
   const DataType types[] = {DataType::fp32, DataType::bf16,     DataType::fp16,
                             DataType::fp64, DataType::fp8_e4m3, DataType::mxfp8_e5m2};
   layer.type = types[random.below(6)];
-  const std::string_view algorithms[] = {"", "direct", "pairwise"};
-  layer.algorithm = algorithms[random.below(3)];
+  const std::string_view algorithms[] = {"", "direct", "pairwise", "racks"};
+  layer.algorithm = algorithms[random.below(4)];
   const bool some_empty = random.below(2) == 0;  // half of the experts are never chosen
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     layer.counts.push_back(random.below(3) == 0 ? 0 : random.below(30));
@@ -144,13 +145,15 @@ class LayerRun {
     if (routing_.dropped() != reference_.dropped[rank_]) return "another number is dropped";
     for (uint32_t e = 0; e < layer_.experts_per_rank; ++e)
       if (const std::string wrong = check_expert(e); !wrong.empty()) return wrong;
+    CallOptions way_back = options;
+    if (layer_.algorithm == "racks") way_back.algorithm = "";
     done = group_
                .combine({.input = inbox_.data(),
                          .width = layer_.width,
                          .type = layer_.type,
                          .weights = layer_.weights[rank_],
                          .output = back_.data()},
-                        routing_, options)
+                        routing_, way_back)
                .wait();
     if (!done) return done.error().message;
     return check_back();
@@ -217,6 +220,29 @@ TEST_CASE("tokens come to their experts and back, bit for bit") {
     check_ranks(ranks, {.device = shm_device()},
                 [&](Communicator& group) { return random_layers(group, seed, scaled(40)); });
   }
+}
+
+TEST_CASE("tokens come to their experts through mirror ranks where ranks lie in racks") {
+  const std::string file = "/tmp/weft-racks-" + std::to_string(getpid()) + ".toml";
+  for (const auto& [racks, trays] : {std::pair{2, 1}, {2, 2}, {3, 2}, {2, 3}}) {
+    std::ofstream(file) << "link_latency_us = 1\n[switched]\nracks = " << racks
+                        << "\ntrays = " << trays
+                        << "\nchips_per_tray = 1\nplanes = 1\nbackplane_gigabytes_per_s = 10\n"
+                           "tray_gigabytes_per_s = 10\ncross_rack_gigabytes_per_s = 1\n"
+                           "tray_switch = false\n";
+    const uint64_t seed = base_seed() + static_cast<uint64_t>(10 * racks + trays);
+    INFO(racks << " racks of " << trays << ", WEFT_TEST_SEED=" << base_seed());
+    const auto body = [&](Communicator& group) -> std::string {
+      Routing routing;
+      Operation none = group.dispatch({.width = 1}, routing);
+      if (const Result<void> done = none.wait(); !done) return done.error().message;
+      if (none.algorithm() != "racks") return "not by racks";
+      return random_layers(group, seed, scaled(20));
+    };
+    check_ranks(static_cast<uint32_t>(racks * trays), {.device = shm_device(), .topology = file},
+                body);
+  }
+  std::remove(file.c_str());
 }
 
 TEST_CASE("tokens come to their experts and back over UDP sockets while packets are lost") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatch over racks: a row that goes to several experts of another rack crosses the cables between
-// the racks once. It goes to the mirror rank there, the one of the same place in its rack, which
-// makes the blocks for the ranks of its rack and passes them on. Inside a rack blocks go straight to
-// where they belong. With one rack, or no rows that are alike, this is the direct all-to-all, with
-// one stop on the way into other racks.
+// Dispatch over racks: a row that goes to several experts of another rack crosses the cables
+// between the racks once. It goes to the mirror rank there, the one of the same place in its rack,
+// which makes the blocks for the ranks of its rack and passes them on. Inside a rack blocks go
+// straight to where they belong. With one rack, or no rows that are alike, this is the direct
+// all-to-all, with one stop on the way into other racks.
 #include <algorithm>
 
 #include "lib/collective/algorithm.hpp"
@@ -54,8 +54,7 @@ class Dispatch {
   }
   template <class Call>
   void for_neighbours(Call call) const {
-    for (uint32_t i = 1; i < per_rack_; ++i)
-      call(rack_ * per_rack_ + (b_.rank() + i) % per_rack_);
+    for (uint32_t i = 1; i < per_rack_; ++i) call(rack_ * per_rack_ + (b_.rank() + i) % per_rack_);
   }
   template <class Call>
   void for_other_racks(Call call) const {
@@ -109,9 +108,7 @@ class Dispatch {
         b_.copy(work(place[of_block.first + i - all.first], width_),
                 block.part(i * width_, width_));
     };
-    for_parts([&](uint32_t part) {
-      make(b_.rank(), part, taken(shape_, from, b_.rank(), part));
-    });
+    for_parts([&](uint32_t part) { make(b_.rank(), part, taken(shape_, from, b_.rank(), part)); });
     for_neighbours([&](uint32_t to) {
       for_parts([&](uint32_t part) {
         const Range block = work(work_, given(shape_, from, to, part).count);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which rows of a dispatch are the same token, and how the ranks that pass them on get to know:
+// each rank tells its mirror rank in every other rack, for the rows that go there, which row each
+// equals.
+#include <algorithm>
+
+#include "lib/collective/moe.hpp"
+
+namespace weft::collective {
+namespace {
+
+struct Racks {
+  const Team& team;
+  const RoutingState& routing;
+
+  uint32_t per_rack() const { return team.mesh().ranks / routing.racks; }
+  uint32_t of(uint32_t rank) const { return rank / per_rack(); }
+  uint32_t mirror(uint32_t rank, uint32_t rack) const {
+    return rack * per_rack() + rank % per_rack();
+  }
+  // Rows that `from` gives before those for a rack.
+  uint64_t before(uint32_t from, uint32_t rack) const {
+    const uint64_t experts = uint64_t{team.mesh().ranks} * routing.experts_per_rank;
+    const uint64_t end = uint64_t{rack} * per_rack() * routing.experts_per_rank;
+    uint64_t rows = 0;
+    for (uint64_t e = 0; e < end; ++e) rows += routing.accepted[from * experts + e];
+    return rows;
+  }
+  uint64_t rows(uint32_t from, uint32_t rack) const {
+    return before(from, rack + 1) - before(from, rack);
+  }
+};
+
+}  // namespace
+
+void find_equal_rows(const Team& team, RoutingState& routing) {
+  const uint32_t rank = team.mesh().rank;
+  const Racks racks{team, routing};
+  const uint64_t all = racks.before(rank, routing.racks);
+  constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<uint32_t> token_of(all);
+  for (size_t i = 0; i < routing.row_of.size(); ++i)
+    if (routing.row_of[i] != kNoRow)
+      token_of[routing.row_of[i]] = static_cast<uint32_t>(i / routing.choices);
+  routing.same.assign(team.mesh().ranks, {});
+  std::vector<uint32_t>& same = routing.same[rank];
+  for (uint32_t rack = 0; rack < routing.racks; ++rack) {
+    std::vector<uint32_t> first(routing.row_of.size() / routing.choices, kNone);
+    for (uint64_t row = racks.before(rank, rack); row < racks.before(rank, rack + 1); ++row) {
+      uint32_t& known = first[token_of[row]];
+      if (known == kNone) known = static_cast<uint32_t>(row);
+      same.push_back(known);
+    }
+  }
+}
+
+Arguments make_names(const Team& team, const RoutingState& routing, Names& names) {
+  const uint32_t rank = team.mesh().rank, ranks = team.mesh().ranks;
+  const Racks racks{team, routing};
+  Arguments call{.collective = Collective::all_to_all_v, .type = DataType::int32};
+  call.blocks.counts.assign(size_t{ranks} * ranks, 0);
+  for (uint32_t from = 0; from < ranks; ++from)
+    for (uint32_t rack = 0; rack < routing.racks; ++rack)
+      if (rack != racks.of(from))
+        call.blocks.counts[size_t{from} * ranks + racks.mirror(from, rack)] =
+            racks.rows(from, rack);
+  for (uint32_t rack = 0; rack < routing.racks; ++rack) {
+    const std::vector<uint32_t>& same = routing.same[rank];
+    if (rack == racks.of(rank)) continue;
+    names.out.insert(names.out.end(),
+                     same.begin() + static_cast<ptrdiff_t>(racks.before(rank, rack)),
+                     same.begin() + static_cast<ptrdiff_t>(racks.before(rank, rack + 1)));
+    names.in.resize(names.in.size() + racks.rows(racks.mirror(rank, rack), racks.of(rank)));
+  }
+  call.input = names.out.data();
+  call.output = names.in.data();
+  return call;
+}
+
+bool take_names(const Team& team, const Names& names, RoutingState& routing) {
+  const uint32_t rank = team.mesh().rank;
+  const Racks racks{team, routing};
+  const uint32_t own = racks.of(rank);
+  size_t next = 0;
+  for (uint32_t rack = 0; rack < routing.racks; ++rack) {
+    if (rack == own) continue;
+    const uint32_t from = racks.mirror(rank, rack);
+    const uint64_t begin = racks.before(from, own), end = racks.before(from, own + 1);
+    std::vector<uint32_t>& same = routing.same[from];
+    same.assign(racks.before(from, routing.racks), 0);
+    for (uint64_t row = begin; row < end; ++row) {
+      same[row] = names.in[next++];
+      if (same[row] < begin || same[row] > row || same[same[row]] != same[row]) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace weft::collective
