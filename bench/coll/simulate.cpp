@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every algorithm that fits, over the flow model; time, bound, and the link that had most to carry.
+// Every algorithm that fits, over the flow model or packet by packet; time, bound, and the link
+// that had most to carry.
 #include "bench/coll/simulate.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/arithmetic.hpp"
 #include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
 
 namespace weft::bench {
@@ -41,8 +43,8 @@ std::string busiest_link(const Topology& topology, const Prediction& prediction)
 
 class Simulation {
  public:
-  Simulation(const CollOptions& options, const Topology& topology)
-      : options_(options), topology_(topology), routes_(topology) {}
+  Simulation(const CollOptions& options, const Topology& topology, bool packets)
+      : options_(options), topology_(topology), packets_(packets), routes_(topology) {}
 
   void print_head() {
     uint64_t hops = 0, most = 0;
@@ -98,14 +100,27 @@ class Simulation {
                             .average = reduces && options_.op == ReduceOp::avg,
                             .dimensions = topology_.dimensions};
     shape.piece = collective::modelled_piece(algorithm, shape.count);
+    if (packets_) return by_packets(algorithm, shape, arithmetic);
     const Prediction prediction = collective::predict(
         shape, programs_of(algorithm, shape), static_cast<double>(arithmetic.element),
         static_cast<double>(arithmetic.accumulator), topology_, routes_);
     return {&algorithm, prediction.seconds, busiest_link(topology_, prediction)};
   }
 
+  Outcome by_packets(const Algorithm& algorithm, const collective::Shape& shape,
+                     const collective::Arithmetic& arithmetic) {
+    const std::vector<collective::Program> programs = programs_of(algorithm, shape);
+    const collective::PacketCall call{shape, &programs, static_cast<double>(arithmetic.element),
+                                      static_cast<double>(arithmetic.accumulator)};
+    const collective::PacketOutcome outcome =
+        collective::simulate_packets({&call, 1}, topology_, routes_);
+    const Prediction seen{outcome.seconds[0], outcome.link_bytes};
+    return {&algorithm, seen.seconds, busiest_link(topology_, seen)};
+  }
+
   const CollOptions& options_;
   const Topology& topology_;
+  bool packets_;
   collective::Routes routes_;
 };
 
@@ -126,14 +141,15 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
         collective::find_algorithm(options.algorithm, options.collective, 2);
     if (!known) return complain(known.error());
   }
-  std::printf("%s of %s, max-min fair flows over minimal paths, reductions for free\n",
+  std::printf("%s of %s, %s over minimal paths, reductions for free\n",
               std::string(name(options.collective)).c_str(),
-              std::string(name(options.type)).c_str());
+              std::string(name(options.type)).c_str(),
+              simulated.packets ? "packets of 4 KiB" : "max-min fair flows");
   bool sound = true;
   for (const std::string& file : simulated.topologies) {
     const Result<Topology> topology = collective::read_topology(file);
     if (!topology) return complain(topology.error());
-    Simulation simulation(options, *topology);
+    Simulation simulation(options, *topology, simulated.packets);
     simulation.print_head();
     for (const std::string& size : simulated.sizes) {
       const Result<uint64_t> bytes = parse_bytes(size);

@@ -51,6 +51,8 @@ int main(int argc, char** argv) {
       ->required();
   simulator->add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")
       ->delimiter(',');
+  simulator->add_flag("--packets", simulated.packets,
+                      "Packet by packet, stored and forwarded, instead of fair flows");
   simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
   const CLI::App* const kernels =
       app.add_subcommand("kernels", "Measure how fast one core reduces each type");

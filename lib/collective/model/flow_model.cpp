@@ -3,11 +3,10 @@
 #include "lib/collective/model/flow_model.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <queue>
 
-#include "lib/collective/plan.hpp"
+#include "lib/collective/model/program_run.hpp"
 
 namespace weft::collective {
 namespace {
@@ -16,7 +15,7 @@ constexpr double kTick = 1e-12;  // relative: no shorter time counts
 constexpr double kSame = 1e-9;   // relative: what ends within it ends together
 
 struct Flow {
-  uint32_t from = 0, to = 0, step = 0;
+  ProgramRun::Put put;
   double bytes_left = 0;
   double rate = 0;
   const Route* route = nullptr;
@@ -87,33 +86,15 @@ class Model {
  public:
   Model(const Shape& shape, const std::vector<Program>& programs, double element,
         double accumulator, const Topology& topology, Routes& routes)
-      : shape_(shape),
-        element_(element),
-        accumulator_(accumulator),
-        topology_(topology),
+      : topology_(topology),
         routes_(routes),
         fair_(topology),
-        ranks_(shape.ranks),
-        arrived_(size_t{ranks_} * ranks_),
-        puts_(size_t{ranks_} * ranks_),
-        receives_(size_t{ranks_} * ranks_),
-        busy_(size_t{ranks_} * ranks_) {
+        run_(shape, programs, element, accumulator) {
     result_.link_bytes.assign(topology.links.size(), 0);
-    for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      plans_.push_back(make_plan(shape, programs[rank]));
-      waits_.push_back(plans_[rank]->waits);
-      for (const PeerSteps& of_peer : plans_[rank]->puts)
-        puts_[pair(rank, of_peer.peer)].assign(of_peer.steps.begin(), of_peer.steps.end());
-      for (const PeerSteps& of_peer : plans_[rank]->receives)
-        receives_[pair(of_peer.peer, rank)].assign(of_peer.steps.begin(), of_peer.steps.end());
-    }
   }
 
   Prediction run() {
-    for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      for (const uint32_t step : plans_[rank]->local) finish(rank, step);
-      for (uint32_t peer = 0; peer < ranks_; ++peer) start_put(rank, peer);
-    }
+    start_flows();
     while (!flows_.empty() || !arrivals_.empty()) {
       if (changed_) fair_.share(flows_);
       changed_ = false;
@@ -124,8 +105,6 @@ class Model {
   }
 
  private:
-  size_t pair(uint32_t from, uint32_t to) const { return size_t{from} * ranks_ + to; }
-
   double next_time() const {
     double next = std::numeric_limits<double>::infinity();
     for (const Flow& flow : flows_) next = std::min(next, now_ + flow.bytes_left / flow.rate);
@@ -141,7 +120,7 @@ class Model {
       Flow& flow = flows_[f];
       flow.bytes_left -= flow.rate * passed;
       // What is left may be too little for the clock to move at all.
-      const double least_bytes = std::max(kSame * bytes_of(flow), flow.rate * now_ * kTick);
+      const double least_bytes = std::max(kSame * flow.put.bytes, flow.rate * now_ * kTick);
       if (flow.bytes_left > least_bytes) {
         ++f;
         continue;
@@ -151,86 +130,34 @@ class Model {
       flows_.pop_back();
     }
     changed_ |= !ended.empty();
-    for (const Flow& flow : ended) end(flow);
+    for (const Flow& flow : ended) {
+      arrivals_.push({now_ + flow.route->links * topology_.link_s, flow.put.from, flow.put.to});
+      run_.left(flow.put);
+    }
     while (!arrivals_.empty() && arrivals_.top().time <= now_ * (1 + kSame)) {
       const Arrival arrival = arrivals_.top();
       arrivals_.pop();
-      ++arrived_[pair(arrival.from, arrival.to)];
-      take_arrived(arrival.from, arrival.to);
+      run_.arrived(arrival.from, arrival.to);
+    }
+    start_flows();
+  }
+
+  void start_flows() {
+    for (const ProgramRun::Put& put : run_.take_startable()) {
+      const Flow flow{put, put.bytes, 0, &routes_.between(put.from, put.to)};
+      for (const RouteShare& part : flow.route->shares)
+        result_.link_bytes[part.link] += part.share * put.bytes;
+      flows_.push_back(flow);
+      changed_ = true;
     }
   }
 
-  double bytes_of(const Flow& flow) const {
-    const Range& source = plans_[flow.from]->program.steps[flow.step].source;
-    return static_cast<double>(source.count) * (is_wide(shape_, source) ? accumulator_ : element_);
-  }
-
-  // One flow at a time from one rank to another, in program order.
-  void start_put(uint32_t from, uint32_t to) {
-    const size_t link = pair(from, to);
-    if (busy_[link] || puts_[link].empty() || waits_[from][puts_[link].front()] != 0) return;
-    Flow flow{from, to, puts_[link].front(), 0, 0, &routes_.between(from, to)};
-    flow.bytes_left = bytes_of(flow);
-    for (const RouteShare& part : flow.route->shares)
-      result_.link_bytes[part.link] += part.share * flow.bytes_left;
-    flows_.push_back(flow);
-    puts_[link].pop_front();
-    busy_[link] = true;
-    changed_ = true;
-  }
-
-  void end(const Flow& flow) {
-    busy_[pair(flow.from, flow.to)] = false;
-    arrivals_.push({now_ + flow.route->links * topology_.link_s, flow.from, flow.to});
-    finish(flow.from, flow.step);
-    start_put(flow.from, flow.to);
-  }
-
-  void take_arrived(uint32_t from, uint32_t to) {
-    const size_t link = pair(from, to);
-    while (arrived_[link] > 0 && !receives_[link].empty() &&
-           waits_[to][receives_[link].front()] == 0) {
-      const uint32_t step = receives_[link].front();
-      receives_[link].pop_front();
-      --arrived_[link];
-      finish(to, step);
-    }
-  }
-
-  // A step is done: those that waited for it may start. A worklist, for chains may be long.
-  void finish(uint32_t rank, uint32_t first) {
-    std::vector<uint32_t> done = {first};
-    const Plan& plan = *plans_[rank];
-    while (!done.empty()) {
-      const uint32_t step = done.back();
-      done.pop_back();
-      for (uint32_t i = plan.first_follower[step]; i < plan.first_follower[step + 1]; ++i) {
-        const uint32_t follower = plan.followers[i];
-        if (--waits_[rank][follower] != 0) continue;
-        const Step& next = plan.program.steps[follower];
-        if (next.kind == StepKind::put)
-          start_put(rank, next.peer);
-        else if (is_receive(next.kind))
-          take_arrived(next.peer, rank);
-        else
-          done.push_back(follower);
-      }
-    }
-  }
-
-  const Shape& shape_;
-  double element_, accumulator_;
   const Topology& topology_;
   Routes& routes_;
   FairShare fair_;
-  uint32_t ranks_;
+  ProgramRun run_;
   double now_ = 0;
   bool changed_ = false;
-  std::vector<std::shared_ptr<const Plan>> plans_;
-  std::vector<std::vector<uint32_t>> waits_;
-  std::vector<uint32_t> arrived_;                      // per pair: messages not yet taken
-  std::vector<std::deque<uint32_t>> puts_, receives_;  // per pair: steps to come
-  std::vector<bool> busy_;                             // per pair
   std::vector<Flow> flows_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   Prediction result_;

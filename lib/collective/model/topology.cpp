@@ -116,6 +116,14 @@ const std::vector<uint32_t>& Routes::distances_to(uint32_t target) {
   return distance;
 }
 
+std::vector<uint32_t> Routes::next_links(uint32_t node, uint32_t to) {
+  const std::vector<uint32_t>& distance = distances_to(to);
+  std::vector<uint32_t> ways;
+  for (const uint32_t link : out_[node])
+    if (distance[topology_.links[link].to] + 1 == distance[node]) ways.push_back(link);
+  return ways;
+}
+
 const Route& Routes::between(uint32_t from, uint32_t to) {
   Route& route = routes_[size_t{from} * topology_.chips + to];
   if (!route.shares.empty() || from == to) return route;
@@ -126,9 +134,7 @@ const Route& Routes::between(uint32_t from, uint32_t to) {
   for (uint32_t left = distance[from]; left > 0; --left) {
     std::vector<std::pair<uint32_t, double>> next;
     for (const auto& [node, share] : here) {
-      std::vector<uint32_t> ways;
-      for (const uint32_t link : out_[node])
-        if (distance[topology_.links[link].to] == left - 1) ways.push_back(link);
+      const std::vector<uint32_t> ways = next_links(node, to);
       const double part = share / static_cast<double>(ways.size());
       for (const uint32_t link : ways) {
         route.shares.push_back({link, part});

@@ -80,6 +80,8 @@ class Routes {
   const Route& between(uint32_t from, uint32_t to);
   // Switches and chips between two chips.
   uint32_t hops(uint32_t from, uint32_t to) { return between(from, to).links - 1; }
+  // The links from a node that lie on a path of fewest links to a chip.
+  std::vector<uint32_t> next_links(uint32_t node, uint32_t to);
 
  private:
   const std::vector<uint32_t>& distances_to(uint32_t target);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The programs of one call on all ranks, as far as they wait for each other. A model moves their
+// messages: it asks which puts may start, and says when one has left and when it is there. Local
+// steps take no time.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lib/collective/plan.hpp"
+
+namespace weft::collective {
+
+class ProgramRun {
+ public:
+  struct Put {
+    uint32_t from = 0, to = 0, step = 0;
+    double bytes = 0;
+  };
+
+  // `element` and `accumulator` in bytes.
+  ProgramRun(const Shape& shape, const std::vector<Program>& programs, double element,
+             double accumulator);
+
+  // Those that may start since the last call: of one rank to another one at a time, in the order of
+  // the program.
+  std::vector<Put> take_startable() { return std::exchange(startable_, {}); }
+  // Its source may be overwritten, and the next put to the same rank may start.
+  void left(const Put& put);
+  // The next message of `from` is at `to`.
+  void arrived(uint32_t from, uint32_t to);
+  bool done() const { return steps_left_ == 0; }
+
+ private:
+  size_t pair(uint32_t from, uint32_t to) const { return size_t{from} * ranks_ + to; }
+  double bytes_of(uint32_t rank, uint32_t step) const;
+  void start_put(uint32_t from, uint32_t to);
+  void take_arrived(uint32_t from, uint32_t to);
+  void finish(uint32_t rank, uint32_t step);
+
+  Shape shape_;
+  double element_, accumulator_;
+  uint32_t ranks_;
+  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<std::vector<uint32_t>> waits_;
+  std::vector<uint32_t> arrived_;                      // per pair: messages not yet taken
+  std::vector<std::deque<uint32_t>> puts_, receives_;  // per pair: steps to come
+  std::vector<bool> busy_;                             // per pair
+  std::vector<Put> startable_;
+  size_t steps_left_ = 0;
+};
+
+}  // namespace weft::collective
