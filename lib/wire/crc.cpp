@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which CRC-32 runs: our folding kernels where the CPU has 256-bit carry-less multiplication,
-// isa-l's where it has the 512-bit one or less than ours needs, the portable tables where there is
-// neither. All give the same values; a test holds them together.
+// isa-l's where it has the 512-bit one (but to copy and sum at once, which isa-l does not do) or
+// less than ours needs, the portable tables where there is neither. All give the same values; a
+// test holds them together.
 #include "lib/wire/crc.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 // the source, large enough that the start of a kernel does not count.
 constexpr size_t kBlock = 4096;
 
-// From how many bytes on isa-l's 512-bit kernel is taken; below, it has not got into its stride.
+// From how many bytes on 512-bit kernels are taken; below, they have not got into their stride.
 constexpr size_t kWide = 256;
 
 // Up to how many bytes ours are taken. A static initialiser that runs before this one sees zero:
@@ -37,6 +38,7 @@ size_t measure_reach() noexcept {
 }
 
 const size_t fold_below = measure_reach();
+const bool copies_wide = crc_fold_wide_supported();
 
 uint32_t crc_by_library(uint32_t crc, const std::byte* data, size_t size) noexcept {
 #ifdef WEFT_HAVE_ISAL
@@ -92,6 +94,7 @@ uint32_t crc_continue(uint32_t crc, const std::byte* data, size_t size) noexcept
 }
 
 uint32_t crc_copy(uint32_t crc, std::byte* to, const std::byte* from, size_t size) noexcept {
+  if (copies_wide && size >= kWide) return crc_fold_wide_copy(crc, to, from, size);
   return size < fold_below ? crc_fold_copy(crc, to, from, size)
                            : crc_copy_by_library(crc, to, from, size);
 }

@@ -19,6 +19,11 @@ uint32_t crc_fold(uint32_t crc, const std::byte* data, size_t size) noexcept;
 // read more than once counts as what was stored last.
 uint32_t crc_fold_copy(uint32_t crc, std::byte* to, const std::byte* from, size_t size) noexcept;
 
+// The same with 64 bytes an instruction (AVX-512), for 256 bytes or more.
+bool crc_fold_wide_supported() noexcept;
+uint32_t crc_fold_wide_copy(uint32_t crc, std::byte* to, const std::byte* from,
+                            size_t size) noexcept;
+
 // Continues a raw CRC over 1..8 words as they lie in memory. For data that was just composed in
 // registers: all words are multiplied side by side and none is read wider than it was written.
 inline constexpr size_t kCrcFoldWords = 8;

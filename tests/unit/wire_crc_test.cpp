@@ -79,6 +79,23 @@ TEST_CASE("copying copies, and sums the same") {
   }
 }
 
+TEST_CASE("copying with the widest kernel sums every length as the table does C-ICRC-11") {
+  const auto kernel = crc_fold_wide_supported() ? crc_fold_wide_copy : crc_copy;
+  base::Random random(8);
+  const auto from = random_bytes(random, 5000);
+  std::vector<std::byte> to(5000 + 64);
+  for (size_t size = 256; size <= 4200; ++size) {
+    const size_t offset = size % 64, back = size % 61;
+    const auto start = static_cast<uint32_t>(random.next());
+    std::fill(to.begin(), to.end(), std::byte{0x5A});
+    const uint32_t crc = kernel(start, to.data() + back, from.data() + offset, size);
+    if (crc != crc_portable(start, from.data() + offset, size) ||
+        std::memcmp(to.data() + back, from.data() + offset, size) != 0 ||
+        to[back + size] != std::byte{0x5A} || (back != 0 && to[back - 1] != std::byte{0x5A}))
+      FAIL("size " << size << ", start " << start);
+  }
+}
+
 #if !defined(__SANITIZE_THREAD__)
 // The race is the point, so not for ThreadSanitizer.
 TEST_CASE("the sum fits the copy while the source changes") {
