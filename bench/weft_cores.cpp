@@ -141,8 +141,8 @@ int main(int argc, char** argv) {
   Seen seen = measure(spec, engines, seconds, size);
   const auto [least, most] = std::minmax_element(seen.ratio.begin(), seen.ratio.end());
   std::printf(
-      "%s, %d engines, M WRITEs of %u B per processor second: one %.2f, all %.2f: %.2fx "
-      "(%.2f .. %.2f); per second: %.2f, %.2f\n",
+      "%s, %d engines, M WRITEs of %u B per processor second: one %.3g, all %.3g: %.2fx "
+      "(%.2f .. %.2f); per second: %.3g, %.3g\n",
       spec.c_str(), engines, size, median(seen.one_cpu) / 1e6, median(seen.all_cpu) / 1e6,
       median(seen.ratio), *least, *most, median(seen.one_wall) / 1e6, median(seen.all_wall) / 1e6);
   return 0;

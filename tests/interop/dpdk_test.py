@@ -5,8 +5,11 @@ veth pair, and on the tap that net_tap makes.
 
 The kernel has an address of its own on the same interface, and leaves DPDK's alone."""
 import json
+import os
 import pathlib
+import select
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -106,6 +109,21 @@ class Vhost(exchanges.Exchanges, unittest.TestCase):
                 f"roce+dpdk:net_vhost,dpdk.iface={path},dpdk.address={address}"
             for name, address in (("first", "10.78.0.1"), ("second", "10.78.0.2"))})
 
+    def test_full_ring(self):
+        """A peer that stands still fetches nothing: what its ring of 1,024 does not hold waits."""
+        self.wire.connect(service="ud")
+        for source, target in self.wire.directions():
+            os.kill(target.process, signal.SIGSTOP)
+            try:
+                source.begin("run", op="send", count=3000, size=64, offset=0)
+                time.sleep(0.5)
+                self.assertEqual(select.select([source.connection], [], [], 0)[0], [])
+            finally:
+                os.kill(target.process, signal.SIGCONT)
+            self.assertEqual(source.end(), {"status": "success", "done": "3000"})
+        self.wire.connect()
+        self.one_way_and_the_other(("write",), (4096,), 4)
+
 
 class VhostAtOnce(unittest.TestCase):
     """Both processes are started at the same time: one of them is the vhost all the same."""
@@ -182,6 +200,20 @@ class Refused(unittest.TestCase):
 
     def test_an_interface_that_is_not_there(self):
         self.assertIn("gone0", self.refusal(device("net_af_packet", iface="gone0")))
+
+    def test_no_memory_for_the_pool(self):
+        self.assertIn("raise dpdk.memory", self.refusal("roce+dpdk:net_memif,dpdk.memory=32"))
+
+    def test_a_socket_that_cannot_be_made(self):
+        self.assertIn("is its folder", self.refusal("roce+dpdk:net_vhost,dpdk.iface=/gone/s"))
+
+    def test_no_rights(self):
+        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        if subprocess.run([*nobody, "true"], check=False).returncode != 0:
+            self.skipTest("this user cannot become another")
+        self.puppet = exchanges.start_weft(type(self), "nobody", nobody)
+        for driver in ("net_af_packet", "net_tap"):
+            self.assertIn("needs root", self.refusal(device(driver, iface="lo")))
 
     def test_a_driver_that_is_not_there(self):
         self.assertIn("try net_memif", self.refusal(device("net_mistake")))

@@ -26,6 +26,7 @@
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 #include "providers/port/dpdk/no_sigpipe.hpp"
+#include "providers/port/dpdk/vhost.hpp"
 
 namespace weft::port::dpdk {
 namespace {
@@ -183,6 +184,11 @@ Result<void> Device::attach(const Options& options) {
   name_ = numbered(options.device);
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0) return {};  // a PCI device
   const int result = rte_eal_hotplug_add("vdev", name_.c_str(), options.device_arguments.c_str());
+  if (result != 0 && lacks_rights(options))
+    return Error{
+        Code::permission_denied,
+        "dpdk: " + options.device +
+            " needs root, or CAP_NET_RAW and CAP_NET_ADMIN; net_memif and net_vhost do not"};
   if (result != 0)
     return Error{Code::not_found,
                  "dpdk: no device \"" + options.device + "\" with arguments \"" +
@@ -214,7 +220,13 @@ Result<void> Device::configure(const Options& options) {
     result = rte_eth_dev_configure(port_, 1, 1, &conf);
   }
   if (result != 0)
-    return Error{Code::io_error, "dpdk: " + name_ + " cannot be configured: " + text_of(result)};
+    return Error{
+        Code::io_error,
+        "dpdk: " + name_ + " cannot be configured: " + text_of(result) +
+            (is_vhost(options)
+                 ? "; dpdk.iface must name a socket that this user may make: is its folder "
+                   "there and writable?"
+                 : "")};
   configured_ = true;
   if (const uint32_t passes = interface_mtu(options); passes != 0) mtu_ = std::min(mtu_, passes);
   const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 namespace weft::port::dpdk {
 namespace {
@@ -35,6 +36,14 @@ uint32_t least_buffer(const Options& options) {
 }
 
 bool needs_huge_pages(const Options& options) { return options.device.rfind("net_af_xdp", 0) == 0; }
+
+bool lacks_rights(const Options& options) {
+  constexpr const char* kDrivers[] = {"net_af_packet", "net_af_xdp", "net_pcap", "net_tap"};
+  return ::geteuid() != 0 &&
+         std::any_of(std::begin(kDrivers), std::end(kDrivers), [&options](const char* driver) {
+           return options.device.rfind(driver, 0) == 0;
+         });
+}
 
 uint32_t interface_mtu(const Options& options) {
   const std::string name = device_argument(options, "iface");

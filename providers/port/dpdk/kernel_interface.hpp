@@ -17,6 +17,8 @@ void complete_af_packet(Options& options);
 uint32_t least_buffer(const Options& options);
 
 bool needs_huge_pages(const Options& options);
+// Does this user lack what the driver asks of the kernel?
+bool lacks_rights(const Options& options);
 
 // The MTU of the interface dpdk.iface; 0 if the device has none, or it is not there yet.
 uint32_t interface_mtu(const Options& options);
