@@ -49,11 +49,25 @@ struct Side {
   MemoryRegion region;
 };
 
+// A first WRITE of zero onto zero. On an Ethernet each end asks for the other's address, and has to
+// be polled to hear the answer.
+inline void find_way(Side& from, Side& to) {
+  const Sge source = from.region.sge(0, 8);
+  SendRequest request{.opcode = Opcode::write, .sges = {&source, 1}};
+  request.remote_address = reinterpret_cast<uint64_t>(to.word(0));
+  request.rkey = to.region.rkey();
+  if (!from.qp.post_send(request)) std::exit(1);
+  Completion done;
+  while (from.cq.poll({&done, 1}) == 0) to.device.progress();
+}
+
 inline void connect_pair(Side& a, Side& b) {
   Listener listener = need(Listener::listen("127.0.0.1:0"));
   std::thread accepting([&] { need(listener.accept(b.qp)); });
   need(weft::connect("127.0.0.1:" + std::to_string(listener.port()), a.qp));
   accepting.join();
+  find_way(a, b);
+  find_way(b, a);
 }
 
 }  // namespace weft::bench
