@@ -88,6 +88,9 @@ CmChannel::~CmChannel() {
 
 Result<std::shared_ptr<verbs::CmId>> CmChannel::create_id(CmService service) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
+  if (service == CmService::datagrams && !context_.attributes().has_ud)
+    return Error{Code::not_supported, "device " + context_.attributes().port +
+                                          " has no datagrams (DeviceAttributes::has_ud)"};
   rdma_cm_id* id = nullptr;
   const rdma_port_space space = service == CmService::datagrams ? RDMA_PS_UDP : RDMA_PS_TCP;
   if (library_.create_id(channel_, &id, nullptr, space) != 0)

@@ -138,9 +138,10 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
         "one of them, or open an srd device"};
   if ((options.type == QpType::uc && !context.attributes().has_uc) ||
       (options.type == QpType::ud && !context.attributes().has_ud))
-    return Error{Code::not_supported, "device " + context.attributes().port + " has no " +
-                                          std::string(name(options.type)) +
-                                          " queue pairs (DeviceAttributes::has_uc, has_ud): use RC"};
+    return Error{Code::not_supported,
+                 "device " + context.attributes().port + " has no " +
+                     std::string(name(options.type)) +
+                     " queue pairs (DeviceAttributes::has_uc, has_ud): use RC"};
   if (!options.congestion.empty())
     return Error{
         Code::not_supported,
@@ -201,6 +202,8 @@ Qp::~Qp() {
 
 QpState Qp::state() const noexcept {
   if (context().forked()) return QpState::err;
+  // iWARP: the states of the kernel's queue pair are others, and siw 6.1 says none at all.
+  if (context().attributes().only_by_cm) return reached_.load(std::memory_order_relaxed);
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};
   const int error = context().library().query_qp(qp_.get(), &attributes, IBV_QP_STATE, &unused);

@@ -53,6 +53,45 @@ for program in TAGGED:
             lambda self, name=program + "_test": self.run_program(name, "'[ibverbs]'"))
 
 
+class Iwarp(InGuest):
+    """siw: what iWARP has of the suite; its queue pairs are connected by the connection manager."""
+    DEVICE, ADDRESS = "ibverbs:siw0", "10.78.0.2"
+    MAKE = ("rdma link del rxe0", "ulimit -l unlimited", "ip link add weft1 type dummy",
+            "ip link set weft1 mtu 4200 up", "ip addr add 10.78.0.2/24 dev weft1",
+            "rdma link add siw0 type siw netdev weft1", "export WEFT_TEST_DEVICE=ibverbs:siw0")
+
+    def test_suite(self):
+        for program in ("api_cm", "ops", "srq", "progress"):
+            with self.subTest(program=program):
+                said = self.succeed(*self.MAKE, f"{BIN}/{program}_test '[ibverbs]'")
+                print(f"siw, {program}_test: " + said.splitlines()[-2])
+
+    def test_rping(self):
+        weft = f"timeout 30 {BIN}/weft_rping {self.DEVICE}"
+        said = self.succeed(*self.MAKE, f"{weft} server 7174 3 >/run/weft &", "sleep 0.5",
+                            f"timeout 30 rping -c -a {self.ADDRESS} -p 7174 -V -C 3 || exit 1",
+                            "wait; cat /run/weft",
+                            f"timeout 30 rping -s -a {self.ADDRESS} -p 7175 -V -C 3 &",
+                            "for i in $(seq 100); do",
+                            "rdma resource show cm_id | grep -q ':7175 ' && break", "sleep 0.1",
+                            "done",
+                            f"{weft} client {self.ADDRESS}:7175 3 64")
+        self.assertIn("served 3", said)
+        self.assertIn("verified 3", said)
+
+    def test_measuring(self):
+        program = f"timeout 60 {BIN}/weft_write_bw -d {self.DEVICE} -R -n 200"
+        self.succeed(*self.MAKE, f"{program} >/run/server 2>&1 &", "sleep 0.5",
+                     f"{program} {self.ADDRESS} && wait $! || {{ cat /run/server; false; }}")
+
+    def test_without_the_connection_manager(self):
+        program = f"timeout 20 {BIN}/weft_write_bw -d {self.DEVICE} -n 200"
+        told = self.ask(*self.MAKE, f"{program} >/run/server 2>&1 & sleep 0.5",
+                        f"{program} 127.0.0.1")
+        self.assertNotEqual(told.status, 0)
+        self.assertIn("is iWARP, whose queue pairs a connection manager connects", told.output)
+
+
 class Removal(InGuest):
     """The device goes while a program transfers: it or the interface below it."""
 
@@ -177,11 +216,6 @@ class Messages(InGuest):
     def test_other_gid(self):
         said = self.refusal(device=f"{DEVICE},gid=200")
         self.assertIn(f"1 = {guest_job.ADDRESS} (RoCE v2)", said)
-
-    def test_iwarp(self):
-        said = self.refusal("ip link add weft1 type dummy", "ip link set weft1 up",
-                            "rdma link add siw0 type siw netdev weft1", device="ibverbs:siw0")
-        self.assertIn("port 1 of siw0 is iWARP", said)
 
     def test_listing(self):
         said = self.succeed(f"{BIN}/weft_info")
