@@ -80,6 +80,7 @@ uint32_t PathSet::next_way(uint32_t except) noexcept {
 }
 
 uint8_t PathSet::choose(Instant now) noexcept {
+  if (count_ == 1) return 0;
   const bool one = way_count_ == 1 || choice_ == PathChoice::single;
   return choose_on(one ? 0 : next_way(kNone), now);
 }
@@ -135,6 +136,7 @@ void PathSet::on_arrival(uint8_t path, uint16_t path_sequence) noexcept {
 
 void PathSet::on_ack(uint8_t path, bool marked, Instant now) noexcept {
   if (tallies_ != nullptr) tallies_[path].marked += marked;
+  if (count_ == 1) return;  // no policy chooses
   feed(path, marked ? PathFeedback::marked : PathFeedback::good, now);
 }
 
