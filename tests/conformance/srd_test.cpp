@@ -162,6 +162,24 @@ void sleeping_target(Wire wire) {
 }
 WEFT_ON_SRD_WIRES(sleeping_target, "SRD: a WRITE lands though the target sleeps")
 
+// Acknowledgements that wait for others: nobody waits for them, be it one message after the other.
+void seldom_acknowledged(Wire wire) {
+  Two t(device_string(wire) + ",ack_every=8");
+  fill(t.a.memory.bytes(0, 100'000), 5);
+  const Sge out = t.a.memory.sge(0, 100'000), few = t.a.memory.sge(0, 8);
+  for (int i = 0; i < 40; ++i) {
+    REQUIRE(t.finish(t.request(Opcode::write, 1, {&out, 1}, 0)).status == Status::success);
+    REQUIRE(t.finish(t.request(Opcode::read, 2, {&few, 1}, 0)).status == Status::success);
+  }
+  CHECK(equal(t.a.memory.bytes(0, 100'000), t.b.memory.bytes(0, 100'000)));
+  CHECK(t.b.side.counter("tx_acks") < t.b.side.counter("rx_packets"));
+  const Result<Device> wrong = Device::open(device_string(wire) + ",ack_every=0");
+  REQUIRE(!wrong);
+  CHECK(wrong.error().message.find("ack_every") != std::string::npos);
+}
+WEFT_ON_SRD_PORTS(seldom_acknowledged, "SRD: acknowledgements may wait for each other")
+WEFT_ON_LOSSY_SRD(seldom_acknowledged, "SRD: acknowledgements may wait for each other")
+
 // What the device says of its paths: none to a stranger, all of them once something went there.
 void paths(Wire wire) {
   Two t(device_string(wire) + ",paths=5,path_policy=oblivious,path_counters=1");
