@@ -61,6 +61,7 @@ struct CommunicatorOptions {
   // wins. Short values find a dead host sooner, and take a starved process of a crowded machine for
   // dead. The end of a process is seen at once.
   Duration patience = Duration::from_ms(1000);
+  uint32_t traffic_class = 2;       // 0 first: collective_types.hpp; of all calls
   uint32_t slots = 16;              // pieces under way to each peer; the same on all ranks
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
 };

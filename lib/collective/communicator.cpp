@@ -75,6 +75,8 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
       options.slot_bytes % 64 != 0 || options.slot_bytes > 1024 * 1024)
     return Error{Code::invalid_argument,
                  "slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB"};
+  if (options.traffic_class >= kTrafficClasses)
+    return Error{Code::invalid_argument, "traffic_class is 0 to 3"};
   Result<std::shared_ptr<Team>> team =
       collective::join(store, rank, ranks, options, options.connect_limit);
   if (!team) return team.error();

@@ -101,6 +101,7 @@ class Joining {
     options.access = kPeerAccess;
     options.timeout = timeout_for(options_.patience);
     options.limit = options_.connect_limit;
+    options.traffic_class = static_cast<uint8_t>(dscp_of(options_.traffic_class) << 2);
     return options;
   }
 

@@ -19,6 +19,7 @@ struct MeshOptions {
   LinkShape shape;
   Duration connect_limit = Duration::from_s(30);
   Duration patience = Duration::from_ms(1000);  // with a silent transport
+  uint32_t traffic_class = 2;
 };
 
 struct Mesh {

@@ -2,6 +2,8 @@
 // Operations that are kept and called again, and waiting for them in an event loop.
 #include <poll.h>
 
+#include <fstream>
+
 #include "tests/unit/collective_ranks.hpp"
 
 namespace weft::test {
@@ -64,6 +66,50 @@ TEST_CASE("operations finish in an event loop that sleeps on the descriptor") {
       }
       return group.rank() == 1 || naps > 0 ? "" : "it never slept";
     });
+}
+
+// How many packets of more than a kilobyte a capture has, and how many of these are of this DSCP.
+std::pair<int, int> large_packets(const std::string& file, int dscp) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(in)), {});
+  constexpr size_t kFileHeader = 24, kRecordHeader = 16, kTos = 14 + 1;  // behind Ethernet's header
+  std::pair<int, int> counts;
+  for (size_t at = kFileHeader; at + kRecordHeader + kTos < all.size();) {
+    uint32_t length = 0;
+    std::memcpy(&length, &all[at + 8], sizeof length);
+    const int found = static_cast<uint8_t>(all[at + kRecordHeader + kTos]) >> 2;
+    if (length > 1024) ++counts.first;
+    if (length > 1024 && found == dscp) ++counts.second;
+    at += kRecordHeader + length;
+  }
+  return counts;
+}
+
+TEST_CASE("the traffic class of a communicator is the DSCP of its packets") {
+  for (const std::string& provider : {std::string("roce"), std::string("srd")})
+    for (const auto& [traffic_class, dscp] : {std::pair{0U, 46}, {1U, 34}, {2U, 0}, {3U, 8}}) {
+      char directory[] = "/tmp/weft-dscp-XXXXXX";
+      REQUIRE(mkdtemp(directory) != nullptr);
+      const std::string file = std::string(directory) + "/capture.pcap";
+      const uint32_t number = traffic_class;
+      const auto rank_of = [&](uint32_t rank) {
+        const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+        const std::string device = provider + "+udp:lo" + (rank == 0 ? ",pcap=" + file : "");
+        Result<Communicator> group =
+            Communicator::create(*store, rank, 2, {.device = device, .traffic_class = number});
+        std::vector<float> data(20'000, 1.0F);
+        if (group)
+          (void)group->all_reduce(data.data(), data.data(), data.size(), DataType::fp32).wait();
+      };
+      std::thread other(rank_of, 1);
+      rank_of(0);
+      other.join();
+      const auto [all, right] = large_packets(file, dscp);
+      INFO(provider << ", class " << number);
+      CHECK(all > 10);
+      CHECK(right == all);
+      std::filesystem::remove_all(directory);
+    }
 }
 
 }  // namespace

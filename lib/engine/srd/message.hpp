@@ -44,6 +44,7 @@ struct Message {
   uint8_t detail = 0;     // element type, or the reason of a failure
   uint8_t reason = 0;     // of the last refusal
   uint8_t sge_count = 0;
+  uint8_t traffic_class = 0;  // of its packets, without ECN
   uint8_t rests = 0;      // times that the peer had no receive
   uint16_t unacked = 0;   // packets
   uint32_t slot = 0;      // of the queue pair

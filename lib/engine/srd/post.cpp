@@ -58,6 +58,15 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
 }
 
 // False: there is no memory.
+namespace {
+
+// Not what a switch marks packets with that it has trimmed.
+uint8_t class_of(const AddressVector& path) {
+  return wire::is_trimmed(path.traffic_class) ? 0 : path.traffic_class & 0xFC;
+}
+
+}  // namespace
+
 bool Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept {
   Message* const message = messages_.take_reserved();
   if (message == nullptr) return false;
@@ -71,6 +80,7 @@ bool Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t le
   m.in_turn = has(r.flags, SendFlags::ordered) && r.opcode == Opcode::write_add;
   m.ordered = has(r.flags, SendFlags::ordered) && !m.in_turn;
   m.detail = static_cast<uint8_t>(r.element);
+  m.traffic_class = class_of(r.to != nullptr ? r.to->path() : *qp.attributes.path);
   m.length = length;
   m.rkey = r.rkey.value;
   m.dest = r.to != nullptr ? r.remote_qpn : *qp.attributes.dest_qpn;

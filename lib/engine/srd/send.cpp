@@ -227,9 +227,10 @@ bool Engine::build(Peer& peer, Record& r, uint64_t sequence) noexcept {
   }
   const uint32_t operands = wire::operand_bytes(p.opcode);
   const Way way = way_of(peer, r.path);
+  const unsigned traffic_class = m != nullptr ? m->traffic_class : 0;
   const Path& path =
       path_of(address_of(peer, way.remote), way.local, source_port_of(way.local, r.path),
-              capabilities_.ecn ? kEcnCapable : 0);
+              static_cast<uint8_t>(traffic_class | (capabilities_.ecn ? kEcnCapable : 0u)));
   std::byte* at = builder_.start(path, wire::srd_emit_length(p) + operands, r.length);
   at = wire::srd_emit(at, p, builder_.pad_for(r.length));
   if (operands == 8) {
