@@ -189,10 +189,21 @@ class Communicator {
   Operation all_to_all_v(const void* input, std::span<const size_t> send_counts, void* output,
                          std::span<const size_t> receive_counts, DataType type,
                          const CallOptions& options = {});
-  // The same when a rank does not know what comes: counts are exchanged first (which is an
-  // operation of its own in the sequence) and are in receive_counts when this one is done, which
-  // belongs to it until then. `output` holds `capacity` elements; when they are too few on some
-  // rank, the operation is invalid_argument on all ranks, and the communicator goes on.
+  // The same for blocks that lie anywhere: displacements[r] is the first element of rank r's block.
+  // Blocks that are received may not overlap; gaps between them are left as they are. An
+  // all_gather_v into displaced blocks copies once more; its input may lie anywhere in the output.
+  Operation all_gather_v(const void* input, void* output, std::span<const size_t> counts,
+                         std::span<const size_t> displacements, DataType type,
+                         const CallOptions& options = {});
+  Operation all_to_all_v(const void* input, std::span<const size_t> send_counts,
+                         std::span<const size_t> send_displacements, void* output,
+                         std::span<const size_t> receive_counts,
+                         std::span<const size_t> receive_displacements, DataType type,
+                         const CallOptions& options = {});
+  // As the first all_to_all_v when a rank does not know what comes: counts are exchanged first
+  // (which is an operation of its own in the sequence) and are in receive_counts when this one is
+  // done, which belongs to it until then. `output` holds `capacity` elements; when they are too few
+  // on some rank, the operation is invalid_argument on all ranks, and the communicator goes on.
   Operation all_to_all_v_discovered(const void* input, std::span<const size_t> send_counts,
                                     void* output, size_t capacity, std::span<size_t> receive_counts,
                                     DataType type, const CallOptions& options = {});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public calls.
+#include "lib/collective/displaced.hpp"
 #include "lib/collective/moe.hpp"
 #include "lib/collective/regroup.hpp"
 #include "weft/collective.hpp"
@@ -194,9 +195,27 @@ Operation Communicator::reduce_scatter_v(const void* input, void* output,
                          options)};
 }
 
+Operation Communicator::all_gather_v(const void* input, void* output,
+                                     std::span<const size_t> counts,
+                                     std::span<const size_t> displacements, DataType type,
+                                     const CallOptions& options) {
+  if (counts.size() != size()) return {team_, failed(wrong_counts(Collective::all_gather_v))};
+  return {team_, issue(*team_, collective::make_displaced_gather(
+                                   *team_, {Collective::all_gather_v, input, output, 0, type},
+                                   {counts, displacements}, options))};
+}
+
 Operation Communicator::all_to_all_v(const void* input, std::span<const size_t> send_counts,
                                      void* output, std::span<const size_t> receive_counts,
                                      DataType type, const CallOptions& options) {
+  return all_to_all_v(input, send_counts, {}, output, receive_counts, {}, type, options);
+}
+
+Operation Communicator::all_to_all_v(const void* input, std::span<const size_t> send_counts,
+                                     std::span<const size_t> send_displacements, void* output,
+                                     std::span<const size_t> receive_counts,
+                                     std::span<const size_t> receive_displacements, DataType type,
+                                     const CallOptions& options) {
   const uint32_t ranks = size();
   if (send_counts.size() != ranks || receive_counts.size() != ranks)
     return {team_, failed(wrong_counts(Collective::all_to_all_v))};
@@ -205,6 +224,13 @@ Operation Communicator::all_to_all_v(const void* input, std::span<const size_t> 
   counts.assign(size_t{ranks} * ranks, 0);
   for (uint32_t r = 0; r < ranks; ++r) counts[size_t{r} * ranks + rank()] = receive_counts[r];
   for (uint32_t r = 0; r < ranks; ++r) counts[size_t{rank()} * ranks + r] = send_counts[r];
+  const bool displaced = !send_displacements.empty() || !receive_displacements.empty();
+  const std::string wrong =
+      displaced
+          ? collective::displace(arguments.blocks, rank(), ranks, {send_counts, send_displacements},
+                                 {receive_counts, receive_displacements}, type)
+          : "";
+  if (!wrong.empty()) return {team_, failed(collective::invalid(Collective::all_to_all_v, wrong))};
   if (send_counts[rank()] != receive_counts[rank()])
     return {team_, failed(collective::invalid(Collective::all_to_all_v,
                                               "a rank sends and receives different counts with "

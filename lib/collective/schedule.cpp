@@ -37,14 +37,23 @@ uint64_t row(const Shape& shape, uint32_t from) {
   return uint64_t{from} * shape.ranks * shape.blocks.parts;
 }
 
+bool displaced(const std::vector<std::vector<uint64_t>>& at, uint32_t rank) {
+  return !at.empty() && !at[rank].empty();
+}
+
 // The block from -> to in the buffer with all blocks of `from`, and in the buffer with all of `to`.
 Range packed(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) {
   const uint64_t at = row(shape, from) + uint64_t{to} * shape.blocks.parts + part;
+  if (displaced(shape.blocks.given_at, from))
+    return {Space::input, shape.blocks.given_at[from][to], shape.blocks.counts[at]};
   return {Space::input, sum(shape.blocks.counts, row(shape, from), at), shape.blocks.counts[at]};
 }
 
 Range by_part(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) {
   const uint64_t column = uint64_t{to} * shape.blocks.parts + part;
+  if (displaced(shape.blocks.taken_at, to))
+    return {Space::output, shape.blocks.taken_at[to][from],
+            shape.blocks.counts[row(shape, from) + column]};
   const uint64_t before =
       sum(shape.blocks.counts, column, row(shape, from) + column, row(shape, 1));
   return {Space::output, part * shape.blocks.stride + before,
@@ -53,15 +62,29 @@ Range by_part(const Shape& shape, uint32_t from, uint32_t to, uint32_t part) {
 
 Range in_space(Range range, Space space) { return {space, range.offset, range.count}; }
 
+// Blocks of nothing may lie anywhere.
+uint64_t end_of(const Range& range) { return range.count == 0 ? 0 : range.end(); }
+
 // The end of the last block in a buffer of by_part().
 uint64_t end_by_part(const Shape& shape, uint32_t rank) {
   uint64_t end = 0;
+  if (displaced(shape.blocks.taken_at, rank)) {
+    for (uint32_t from = 0; from < shape.ranks; ++from)
+      end = std::max(end, end_of(by_part(shape, from, rank, 0)));
+    return end;
+  }
   for (uint32_t part = 0; part < shape.blocks.parts; ++part)
     end = std::max(end, by_part(shape, shape.ranks - 1, rank, part).end());
   return end;
 }
 
 uint64_t end_packed(const Shape& shape, uint32_t rank) {
+  if (displaced(shape.blocks.given_at, rank)) {
+    uint64_t end = 0;
+    for (uint32_t to = 0; to < shape.ranks; ++to)
+      end = std::max(end, end_of(packed(shape, rank, to, 0)));
+    return end;
+  }
   return sum(shape.blocks.counts, row(shape, rank), row(shape, rank + 1));
 }
 

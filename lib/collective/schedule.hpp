@@ -87,6 +87,9 @@ struct Dimension {
 //   and row i of what a rank gives is equal to its row same[rank][i], the first of its kind for the
 //   same rack. A rank needs to know its own, and of its mirrors in other racks the rows for its
 //   rack.
+// - all_to_all_v: given_at[from][to] and taken_at[to][from] say where blocks lie instead, if they
+// are
+//   not empty. A rank needs to know its own.
 struct Blocks {
   std::vector<uint64_t> counts;
   uint32_t parts = 1;
@@ -94,6 +97,7 @@ struct Blocks {
   uint64_t width = 1;
   uint32_t racks = 1;
   std::vector<std::vector<uint32_t>> same = {};  // empty: all differ
+  std::vector<std::vector<uint64_t>> given_at = {}, taken_at = {};
   bool operator==(const Blocks&) const = default;
 };
 
