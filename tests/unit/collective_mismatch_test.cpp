@@ -116,15 +116,19 @@ TEST_CASE("ranks that wait for each other's data because of different roots hear
 
 TEST_CASE("sizes of sends and receives that differ are a mismatch") {
   // Pieces are 1024 bytes: the first ones may be alike.
-  const std::pair<size_t, size_t> sizes[] = {{32, 16},     {16, 32},     {2048, 1024},
-                                             {1024, 2048}, {4096, 4097}, {9 * 1024, 1024}};
-  for (const auto& [sent, received] : sizes) {
-    INFO(sent << " bytes sent, " << received << " received");
+  struct Sizes {
+    size_t sent, received;
+  };
+  const Sizes all[] = {{32, 16},     {16, 32},     {2048, 1024},
+                       {1024, 2048}, {4096, 4097}, {9 * 1024, 1024}};
+  for (const Sizes& sizes : all) {
+    INFO(sizes.sent << " bytes sent, " << sizes.received << " received");
     const CommunicatorOptions options{.device = shm_device(), .slots = 4, .slot_bytes = 1024};
     check_ranks(2, options, [&](Communicator& group) -> std::string {
       std::vector<uint8_t> data(16 * 1024);
-      const Result<void> done = group.rank() == 0 ? group.send(data.data(), sent, 1).wait()
-                                                  : group.receive(data.data(), received, 0).wait();
+      const Result<void> done = group.rank() == 0
+                                    ? group.send(data.data(), sizes.sent, 1).wait()
+                                    : group.receive(data.data(), sizes.received, 0).wait();
       if (group.rank() == 0) return "";  // it may be sent before
       if (done) return "it worked";
       const bool right = done.error().code == Code::mismatch &&
