@@ -2,6 +2,8 @@
 // Errors of set-up calls. A call that can fail at set-up returns Result<T>: either the value, or an
 // Error with a code for programs and a short text that says what to do, for people. Data-path calls
 // return PostStatus instead, which never allocates. Nothing in weft throws or aborts the process.
+// Without memory a call fails with no_memory and has changed nothing; one that returns a list or
+// an event returns none, and to_string() alone throws std::bad_alloc, as std::string does.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 // these; a switch without default makes the compiler name a value that was forgotten.
 #include <arpa/inet.h>
 
+#include "lib/base/guarded.hpp"
 #include "weft/cq.hpp"
 #include "weft/device.hpp"
 #include "weft/types.hpp"
@@ -176,18 +177,20 @@ std::string to_string(const Gid& gid) {
 }
 
 Result<Gid> parse_gid(std::string_view text) {
-  const std::string copy(text);  // inet_pton wants a terminator
-  Gid gid;
-  if (copy.find('\0') == std::string::npos) {
-    uint8_t v4[4];
-    if (inet_pton(AF_INET, copy.c_str(), v4) == 1)
-      return Gid::from_ipv4(v4[0], v4[1], v4[2], v4[3]);
-    if (inet_pton(AF_INET6, copy.c_str(), gid.bytes.data()) == 1) return gid;
-  }
-  return Error{Code::invalid_argument,
-               "\"" + copy +
-                   "\" is not an address: write a.b.c.d or IPv6 notation without brackets "
-                   "and without a zone"};
+  return base::guarded([&]() -> Result<Gid> {
+    const std::string copy(text);  // inet_pton wants a terminator
+    Gid gid;
+    if (copy.find('\0') == std::string::npos) {
+      uint8_t v4[4];
+      if (inet_pton(AF_INET, copy.c_str(), v4) == 1)
+        return Gid::from_ipv4(v4[0], v4[1], v4[2], v4[3]);
+      if (inet_pton(AF_INET6, copy.c_str(), gid.bytes.data()) == 1) return gid;
+    }
+    return Error{Code::invalid_argument,
+                 "\"" + copy +
+                     "\" is not an address: write a.b.c.d or IPv6 notation without brackets "
+                     "and without a zone"};
+  });
 }
 
 }  // namespace weft

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <memory>
 
 #include "lib/base/clock.hpp"
 
@@ -75,8 +76,10 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where, bool to_listen
   const int error =
       getaddrinfo(where.host.empty() ? nullptr : where.host.c_str(), port.c_str(), &hints, &list);
   if (error != 0)
-    return Error{Code::not_found,
+    return Error{error == EAI_MEMORY || (error == EAI_SYSTEM && errno == ENOMEM) ? Code::no_memory
+                                                                                 : Code::not_found,
                  "cannot resolve host '" + where.host + "': " + gai_strerror(error)};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, &freeaddrinfo);
   std::vector<SocketAddress> found;
   for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
     SocketAddress address;
@@ -84,7 +87,6 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where, bool to_listen
     std::memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
     found.push_back(address);
   }
-  freeaddrinfo(list);
   // "Everywhere" is one IPv6 socket that takes IPv4 too, if the host has IPv6.
   if (to_listen)
     std::stable_partition(found.begin(), found.end(),

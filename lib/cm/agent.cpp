@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
+
 namespace weft::cm {
 
 namespace {
@@ -23,9 +26,9 @@ Error gone() { return {Code::bad_state, "the connection is gone: take the event 
 
 std::string_view name(AgentCount count) noexcept {
   constexpr std::string_view kNames[] = {
-      "cm_received",   "cm_sent",       "cm_repeated",       "cm_malformed", "cm_strangers",
-      "cm_bad_source", "cm_duplicates", "cm_unexpected",     "cm_refused",   "cm_stale",
-      "cm_evicted",    "cm_expired",    "cm_answers_dropped"};
+      "cm_received",   "cm_sent",       "cm_repeated",        "cm_malformed", "cm_strangers",
+      "cm_bad_source", "cm_duplicates", "cm_unexpected",      "cm_refused",   "cm_stale",
+      "cm_evicted",    "cm_expired",    "cm_answers_dropped", "cm_no_memory"};
   static_assert(std::size(kNames) == static_cast<size_t>(AgentCount::end_));
   return kNames[static_cast<size_t>(count)];
 }
@@ -52,6 +55,7 @@ Result<uint32_t> Agent::connect(const Gid& peer, uint64_t service_id, const Offe
   if (connections_.size() >= config_.max_connections)
     return Error{Code::no_memory, "the device has all its connections in use"};
   Connection& c = *create(State::req_sent, peer);
+  base::Undo undo([&] { destroy(c); });
   c.active = true;
   c.inbox = &inbox;
   c.qpn = offer.qpn;
@@ -59,6 +63,7 @@ Result<uint32_t> Agent::connect(const Gid& peer, uint64_t service_id, const Offe
   c.transaction = random_.next64();
   c.ack_timeout = offer.ack_timeout;
   say(c, make(request_of(c, offer), c.transaction), config_.response_timeout, config_.retries, now);
+  undo.forget();
   return c.id;
 }
 
@@ -84,9 +89,9 @@ Result<void> Agent::accept(uint32_t id, const Offer& offer, Instant now) {
   const Result<Connection*> found = in_state(id, State::req_received, "accept()");
   if (!found) return found.error();
   Connection& c = **found;
+  say(c, make(reply_of(c, offer), c.transaction), c.wait, c.tries, now);
   c.qpn = offer.qpn;
   c.state = State::rep_sent;
-  say(c, make(reply_of(c, offer), c.transaction), c.wait, c.tries, now);
   return {};
 }
 
@@ -101,8 +106,9 @@ Result<void> Agent::reject(uint32_t id, Reason reason, std::span<const std::byte
   const Answered what = c->active ? Answered::rep : Answered::req;
   const Mad rej = rejection(*c, what, reason, data);
   send(c->peer, rej);
-  // A request that comes again is answered again: it stays half-open for that time.
-  c->sent = std::make_unique<Mad>(rej);
+  // A request that comes again is answered again, if there is memory: it stays half-open for that.
+  c->sent.reset();
+  (void)base::memory_permitting([&] { c->sent = std::make_unique<Mad>(rej); });
   c->orphan = true;
   rest(*c, now);
   return {};
@@ -194,7 +200,7 @@ void Agent::on_timer(Connection& c, Instant now) {
       if (c.tries != 0) {
         --c.tries;
         add(AgentCount::repeated);
-        send(c.peer, *c.sent);
+        send(c.peer, c.state == State::dreq_sent ? farewell(c) : *c.sent);
         return arm(c, now + time_of(c.wait));
       }
       add(AgentCount::expired);
@@ -234,18 +240,22 @@ Connection* Agent::find(uint32_t id) noexcept {
 Connection* Agent::create(State state, const Gid& peer) {
   uint32_t id = 0;
   while (id == 0 || connections_.contains(id)) id = random_.next32();
-  auto& slot = connections_[id];
-  slot = std::make_unique<Connection>(id, state, peer);
-  slot->wait = config_.response_timeout;
-  slot->tries = config_.retries;
-  return slot.get();
+  auto made = std::make_unique<Connection>(id, state, peer);
+  made->wait = config_.response_timeout;
+  made->tries = config_.retries;
+  return connections_.emplace(id, std::move(made)).first->second.get();
 }
 
 void Agent::adopt_peer(Connection& c, uint32_t peer_id, QpNum peer_qpn) {
+  const auto [by_qpn, is_new] = by_peer_qpn_.try_emplace({c.peer, peer_qpn.value}, &c);
+  base::Undo undo([this, at = by_qpn, fresh = is_new] {
+    if (fresh) by_peer_qpn_.erase(at);
+  });
+  by_peer_id_[{c.peer, peer_id}] = &c;
+  undo.forget();
+  by_qpn->second = &c;
   c.peer_id = peer_id;
   c.peer_qpn = peer_qpn;
-  by_peer_id_[{c.peer, peer_id}] = &c;
-  by_peer_qpn_[{c.peer, peer_qpn.value}] = &c;
 }
 
 void Agent::forget_peer(Connection& c) noexcept {

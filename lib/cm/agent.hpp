@@ -6,7 +6,9 @@
 //
 // Nothing that comes from the network makes it grow without bound: half-open connections are at
 // most `max_half_open`, a new one takes the place of the oldest (//= threat:A17), and answers to
-// strangers keep no state.
+// strangers keep no state. What it has no memory for it has not heard: that comes again. What the
+// application asks for has not happened when there was no memory (std::bad_alloc).
+// //= threat:A28
 #pragma once
 
 #include <deque>
@@ -67,7 +69,8 @@ enum class AgentCount : uint8_t {
   stale,            // a live connection whose other side has started anew
   evicted,          // half-open, for a newer one
   expired,          // nobody answered
-  answers_dropped,  // too many to send at once
+  answers_dropped,  // too many to send at once, or no memory for them
+  no_memory,        // heard and not kept: whoever said it says it again
   end_
 };
 std::string_view name(AgentCount count) noexcept;
@@ -124,6 +127,7 @@ class Agent final : public engine::GeneralServices {
   void on_mra(Connection& c, const Mra& mra, Instant now);
   void on_rej(Connection& c, const Mad& mad, Instant now);
   void on_rep(Connection& c, const Mad& mad, Instant now);
+  void hear(const Mad& mad, const Gid& from, Instant now);
   void on_rtu(Connection& c, Instant now);
   void on_dreq(const Mad& mad, const Gid& from, Instant now);
   void on_drep(Connection& c, Instant now);
@@ -160,13 +164,13 @@ class Agent final : public engine::GeneralServices {
   Mad rejection(const Connection& c, Answered what, Reason reason,
                 std::span<const std::byte> data = {}) const;
   Mad patience(const Connection& c, Answered what) const;
-  Mad farewell(const Connection& c);
+  Mad farewell(const Connection& c) const;
   void refuse(const Gid& to, const Mad& mad, uint32_t peer_id, Answered what, Reason reason);
   void send_rtu(Connection& c);
-  void send_dreq(Connection& c, Instant now);
-  void abandon(Connection& c, Instant now);
+  void send_dreq(Connection& c, Instant now) noexcept;
+  void abandon(Connection& c, Instant now) noexcept;
   void send_drep(const Gid& to, uint64_t transaction, uint32_t local_id, uint32_t remote_id);
-  void send(const Gid& to, const Mad& mad);
+  void send(const Gid& to, const Mad& mad) noexcept;
 
   AgentConfig config_;
   base::SecureRandom& random_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the network asks for: one function per kind of datagram. Each fits any state, for datagrams
 // are lost, come twice and overtake each other; and a connection hears only its other side.
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
 #include "lib/cm/agent.hpp"
 #include "lib/cm/ip_addressing.hpp"
 
@@ -20,6 +22,11 @@ void Agent::on_datagram(std::span<const std::byte> bytes, const Gid& from, Insta
   add(AgentCount::received);
   Mad mad;
   if (check(bytes, mad) != MadError::none) return add(AgentCount::malformed);
+  if (!base::memory_permitting([&] { hear(mad, from, now); })) add(AgentCount::no_memory);
+}
+
+// Throws std::bad_alloc, and then nothing has changed.
+void Agent::hear(const Mad& mad, const Gid& from, Instant now) {
   const auto hears = [&](auto& body) { return addressee(body.remote_id, body.local_id, from); };
   if (from.is_multicast() || from == Gid{}) return add(AgentCount::strangers);
   switch (static_cast<Attribute>(uint16_t{header_of(mad).attribute})) {
@@ -90,6 +97,7 @@ void Agent::on_req(const Mad& mad, const Gid& from, Instant now) {
 
   make_room();
   Connection& c = *create(State::req_received, from);
+  base::Undo undo([&] { destroy(c); });
   c.inbox = service->second;
   c.service_id = req.service_id;
   c.transaction = header_of(mad).transaction;
@@ -98,6 +106,7 @@ void Agent::on_req(const Mad& mad, const Gid& from, Instant now) {
   c.tries = req.cm_retries();
   c.heard = std::make_unique<Mad>(mad);
   adopt_peer(c, req.local_id, QpNum{req.local_qpn});
+  undo.forget();
   half_open_.push(c);
   ++half_opens_;
   c.since = now;
@@ -159,7 +168,8 @@ void Agent::on_rej(Connection& c, const Mad& mad, Instant now) {
     case State::rep_sent:
     case State::req_received:
       c.reason = static_cast<Reason>(uint16_t{body_of<Rej>(mad).reason});
-      c.heard = std::make_unique<Mad>(mad);
+      c.heard.reset();  // private data, which is missing where there is no memory
+      (void)base::memory_permitting([&] { c.heard = std::make_unique<Mad>(mad); });
       return end(c, EventKind::rejected, now);
     case State::established:  // it waited for our RTU in vain
     case State::dreq_sent:
@@ -192,10 +202,11 @@ void Agent::on_rep(Connection& c, const Mad& mad, Instant now) {
     c.reason = Reason::stale;
     return end(c, EventKind::rejected, now);
   }
+  auto heard = std::make_unique<Mad>(mad);
   adopt_peer(c, rep.local_id, QpNum{rep.local_qpn});
   c.state = State::rep_received;
   c.sent.reset();
-  c.heard = std::make_unique<Mad>(mad);
+  c.heard = std::move(heard);
   c.since = now;
   arm(c, now + time_of(config_.patience));
   tell(c, EventKind::reply);

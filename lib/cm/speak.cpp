@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/cm/agent.hpp"
 #include "lib/cm/ip_addressing.hpp"
 
@@ -110,22 +111,29 @@ void Agent::send_rtu(Connection& c) {
   send(c.peer, make(rtu, c.transaction));
 }
 
-Mad Agent::farewell(const Connection& c) {
+Mad Agent::farewell(const Connection& c) const {
   Dreq dreq{};
   dreq.local_id = c.id;
   dreq.remote_id = c.peer_id;
   dreq.remote_qpn = c.peer_qpn.value;
-  return make(dreq, random_.next64());
+  return make(dreq, c.transaction);
 }
 
-void Agent::send_dreq(Connection& c, Instant now) {
+// Put together anew each time that it is repeated: an end needs no memory.
+void Agent::send_dreq(Connection& c, Instant now) noexcept {
   c.state = State::dreq_sent;
-  say(c, farewell(c), config_.response_timeout, config_.retries, now);
+  c.sent.reset();
+  c.transaction = random_.next64();
+  c.tries = config_.retries;
+  c.wait = config_.response_timeout;
+  send(c.peer, farewell(c));
+  arm(c, now + time_of(c.wait));
 }
 
 // Its other side has started anew: it is told once more that this one is over, and that is that.
 //= roce:C-CM-108
-void Agent::abandon(Connection& c, Instant now) {
+void Agent::abandon(Connection& c, Instant now) noexcept {
+  c.transaction = random_.next64();
   send(c.peer, farewell(c));
   end(c, EventKind::disconnected, now);
 }
@@ -137,10 +145,11 @@ void Agent::send_drep(const Gid& to, uint64_t transaction, uint32_t local_id, ui
   send(to, make(drep, transaction));
 }
 
-void Agent::send(const Gid& to, const Mad& mad) {
-  if (outbox_.size() >= kOutbox) return add(AgentCount::answers_dropped);
-  add(AgentCount::sent);
-  outbox_.push_back({to, mad});
+void Agent::send(const Gid& to, const Mad& mad) noexcept {
+  const bool kept = outbox_.size() < kOutbox && base::memory_permitting([&] {
+                      outbox_.push_back({to, mad});
+                    });
+  add(kept ? AgentCount::sent : AgentCount::answers_dropped);
 }
 
 const engine::ManagementDatagram* Agent::next_datagram() noexcept {

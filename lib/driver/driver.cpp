@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/undo.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 namespace weft::driver {
@@ -285,7 +286,10 @@ Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access,
   }
   Holder hold(lock_);
   port_->attach(base, size);
-  return machine_->keys().insert(static_cast<std::byte*>(base), size, access, domain);
+  base::Undo undo([&] { port_->detach(base, size); });
+  const uint32_t key = machine_->keys().insert(static_cast<std::byte*>(base), size, access, domain);
+  undo.forget();
+  return key;
 }
 
 void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {

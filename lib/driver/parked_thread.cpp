@@ -7,6 +7,7 @@
 
 #include <ctime>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/driver/driver.hpp"
 
 namespace weft::driver {
@@ -14,6 +15,8 @@ namespace weft::driver {
 namespace {
 
 constexpr long kGlanceNs = 400'000;  // a sleeping target is noticed within two of these
+// How long it sleeps on what it could note of more descriptors than it has room for.
+constexpr Duration kShortSleep = Duration::from_ms(1);
 
 void drain(int fd) noexcept {
   uint64_t count;
@@ -86,10 +89,11 @@ void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
   armed_.store(false);
   turn();
   const Instant now = clock_.now();
-  const Instant deadline = next_deadline();
+  Instant deadline = next_deadline();
   const bool full = tx_begin_ != tx_end_;
-  bool sleep = !machine_->wants_transmit() || full;
-  sleep = sleep && deadline > now && port_->prepare_wait(descriptors, full);
+  bool sleep = (!machine_->wants_transmit() || full) && deadline > now;
+  const auto prepare = [&] { sleep = sleep && port_->prepare_wait(descriptors, full); };
+  if (!base::memory_permitting(prepare)) deadline = std::min(deadline, now + kShortSleep);
   sleeps_until_ = deadline;
   unlock();
   if (!sleep) return;

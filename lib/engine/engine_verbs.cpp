@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/undo.hpp"
 #include "lib/engine/engine.hpp"
 #include "lib/engine/qp_attributes.hpp"
 #include "lib/engine/rc/rc.hpp"
@@ -58,7 +59,9 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   if (config.type == QpType::ud) qp->datagrams.reset(new Datagram[qp->sq.slots()]);
   QueuePair* const raw = qp.get();
   owned_[number.value] = std::move(qp);
+  base::Undo undo([&] { owned_.erase(number.value); });
   qps_.insert(number, raw);
+  undo.forget();
   return raw;
 }
 
@@ -126,9 +129,14 @@ void Engine::destroy_qp(QueuePair* qp) noexcept {
 }
 
 Result<void> Engine::attach_multicast(QueuePair& qp, const Gid& group) {
-  if (groups_.members(group).empty())
+  const bool first = groups_.members(group).empty();
+  if (first)
     if (const Result<void> ok = port_.join(group); !ok) return ok;
+  base::Undo undo([&] {
+    if (first) port_.leave(group);
+  });
   groups_.add(group, qp);
+  undo.forget();
   return {};
 }
 
@@ -232,11 +240,12 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   }
   release_destination(qp);
   qp.destination = acquire_destination(qp.path.destination);
-  qp.res.resource_count = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator answers nothing
-  if (qp.res.resource_count != 0) {
-    qp.res.resources.reset(new Resource[qp.res.resource_count]);
-    qp.res.reply_order.reset(new uint8_t[qp.res.resource_count]);
+  const uint32_t reads = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator answers nothing
+  if (reads != 0) {
+    qp.res.resources.reset(new Resource[reads]);
+    qp.res.reply_order.reset(new uint8_t[reads]);
   }
+  qp.res.resource_count = reads;
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/opcode.hpp"
 
@@ -60,7 +61,9 @@ bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completio
 }
 
 void Machine::raise(const AsyncEvent& event) noexcept {
-  if (events_.size() < kMaxEvents) events_.push_back(event);
+  const bool kept =
+      events_.size() < kMaxEvents && base::memory_permitting([&] { events_.push_back(event); });
+  if (!kept) count(Count::events_lost);  //= threat:A28
   incidents_.add({.event = event, .status = Status::success, .qp = event.qp});
   news_ = true;
 }

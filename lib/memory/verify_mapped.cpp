@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "lib/memory/guarded_access.hpp"
 #include "lib/memory/guarded_copy.hpp"
@@ -72,34 +74,43 @@ Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, Need need) 
   return {};
 }
 
-bool next_mapping(FILE* maps, char** line, size_t* capacity, Mapping* out) {
-  if (getline(line, capacity, maps) < 0) return false;
+// A line of the list, as getline(3) wants it.
+struct Line {
+  char* text = nullptr;
+  size_t capacity = 0;
+  ~Line() { std::free(text); }
+};
+
+bool next_mapping(FILE* maps, Line& line, Mapping* out) {
+  errno = 0;
+  if (getline(&line.text, &line.capacity, maps) < 0) {
+    if (errno == ENOMEM) throw std::bad_alloc();
+    return false;
+  }
   char permissions[5] = {};
   uintmax_t inode = 0;
-  const int fields = std::sscanf(*line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNuMAX,
+  const int fields = std::sscanf(line.text, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNuMAX,
                                  &out->low, &out->high, permissions, &inode);
   out->readable = permissions[0] == 'r';
   out->writable = permissions[1] == 'w';
   out->shared = permissions[3] == 's';
   out->file = inode != 0;
-  out->named = std::strstr(*line, " (deleted)") == nullptr;
+  out->named = std::strstr(line.text, " (deleted)") == nullptr;
   return fields == 4;
 }
 
 // Walks the mappings over [low, end), both multiples of the page size.
 Finding walk(FILE* maps, uintptr_t low, uintptr_t end, Need need) {
-  char* line = nullptr;
-  size_t capacity = 0;
+  Line line;
   uintptr_t at = low;
   Finding finding;
   Mapping mapping;
-  while (at < end && finding.text == nullptr && next_mapping(maps, &line, &capacity, &mapping)) {
+  while (at < end && finding.text == nullptr && next_mapping(maps, line, &mapping)) {
     if (mapping.high <= at) continue;
     if (mapping.low > at) break;
     finding = inspect(mapping, at, end, need);
     at = mapping.high;
   }
-  std::free(line);
   if (finding.text == nullptr && at < end) return {at, kUnmapped, true};
   return finding;
 }
@@ -118,6 +129,7 @@ Finding find_bad_page(uintptr_t low, uintptr_t end, Need need) {
   for (uintptr_t grown = 0;; grown = finding.page) {
     const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen("/proc/self/maps", "re"),
                                                      std::fclose);
+    if (maps == nullptr && errno == ENOMEM) throw std::bad_alloc();
     if (maps == nullptr && need.file) return {low, kFleeting};
     if (maps == nullptr) return touch_all(low, end, need.write);
     finding = walk(maps.get(), low, end, need);

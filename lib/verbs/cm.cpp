@@ -3,11 +3,14 @@
 // as users write them.
 #include "lib/verbs/cm.hpp"
 
+#include "lib/base/guarded.hpp"
 #include "lib/base/socket_gid.hpp"
 #include "lib/base/tcp.hpp"
 #include "lib/verbs/provider.hpp"
 
 namespace weft {
+
+using base::guarded;
 
 std::string verbs::why_refused(uint16_t reason) {
   constexpr uint16_t kNoResources = 3, kTimeout = 4;
@@ -115,48 +118,63 @@ std::string_view name(CmEventType type) noexcept {
 }
 
 Result<void> CmId::resolve_address(std::string_view address) const {
-  if (!impl_) return no_id();
-  const Result<base::HostPort> where = base::parse_host_port(address, 0);
-  if (!where) return where.error();
-  if (where->host.empty() || where->port == 0)
-    return Error{Code::invalid_argument,
-                 "resolve_address() needs host and port, like "
-                 "10.0.0.1:7174; not '" +
-                     std::string(address) + "'"};
-  const Result<Gid> peer = find_peer(*where, impl_->device().attributes().gid);
-  if (!peer) return peer.error();
-  return impl_->resolve_address(*peer, where->port);
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    const Result<base::HostPort> where = base::parse_host_port(address, 0);
+    if (!where) return where.error();
+    if (where->host.empty() || where->port == 0)
+      return Error{Code::invalid_argument,
+                   "resolve_address() needs host and port, like "
+                   "10.0.0.1:7174; not '" +
+                       std::string(address) + "'"};
+    const Result<Gid> peer = find_peer(*where, impl_->device().attributes().gid);
+    if (!peer) return peer.error();
+    return impl_->resolve_address(*peer, where->port);
+  });
 }
 
-Result<void> CmId::resolve_route() const { return impl_ ? impl_->resolve_route() : no_id(); }
-Result<void> CmId::listen(uint16_t port) const { return impl_ ? impl_->listen(port) : no_id(); }
+Result<void> CmId::resolve_route() const {
+  return guarded([&] { return impl_ ? impl_->resolve_route() : no_id(); });
+}
+Result<void> CmId::listen(uint16_t port) const {
+  return guarded([&] { return impl_ ? impl_->listen(port) : no_id(); });
+}
 
 Result<void> CmId::connect(const QueuePair& qp, const CmParameters& parameters) const {
-  if (!impl_) return no_id();
-  if (const Result<void> ok = check_connected(*this, qp, parameters); !ok) return ok;
-  return impl_->connect(qp, parameters);
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    if (const Result<void> ok = check_connected(*this, qp, parameters); !ok) return ok;
+    return impl_->connect(qp, parameters);
+  });
 }
 
 Result<void> CmId::find_service(std::span<const std::byte> private_data) const {
-  if (!impl_) return no_id();
-  if (impl_->service() != CmService::datagrams)
-    return Error{Code::bad_state,
-                 "find_service() needs an id for datagrams: "
-                 "CmChannel::create_id(CmService::datagrams)"};
-  return impl_->find_service(private_data);
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    if (impl_->service() != CmService::datagrams)
+      return Error{Code::bad_state,
+                   "find_service() needs an id for datagrams: "
+                   "CmChannel::create_id(CmService::datagrams)"};
+    return impl_->find_service(private_data);
+  });
 }
 
 Result<void> CmId::accept(const QueuePair& qp, const CmParameters& parameters) const {
-  if (!impl_) return no_id();
-  const bool serves = impl_->service() == CmService::datagrams;
-  const Result<void> ok = serves ? check_server(*this, qp) : check_connected(*this, qp, parameters);
-  return ok ? impl_->accept(qp, parameters) : ok;
+  return guarded([&]() -> Result<void> {
+    if (!impl_) return no_id();
+    const bool serves = impl_->service() == CmService::datagrams;
+    const Result<void> ok =
+        serves ? check_server(*this, qp) : check_connected(*this, qp, parameters);
+    return ok ? impl_->accept(qp, parameters) : ok;
+  });
 }
 
 Result<void> CmId::reject(std::span<const std::byte> private_data) const {
-  return impl_ ? impl_->reject(private_data) : no_id();
+  return guarded([&] { return impl_ ? impl_->reject(private_data) : no_id(); });
 }
-Result<void> CmId::disconnect() const { return impl_ ? impl_->disconnect() : no_id(); }
+Result<void> CmId::disconnect() const {
+  return guarded([&] { return impl_ ? impl_->disconnect() : no_id(); });
+}
 
 uint16_t CmId::port() const noexcept { return impl_ ? impl_->facts().port : uint16_t{0}; }
 Gid CmId::peer_gid() const noexcept { return impl_ ? impl_->facts().peer : Gid{}; }
@@ -166,24 +184,30 @@ uint32_t CmId::path_mtu() const noexcept { return impl_ ? impl_->facts().path_mt
 QueuePair CmId::qp() const { return impl_ ? impl_->facts().qp : QueuePair{}; }
 
 Result<CmChannel> CmChannel::create(const Device& device) {
-  Result<std::shared_ptr<verbs::CmChannel>> made = device.context()->create_cm_channel(device);
-  if (!made) return made.error();
-  CmChannel channel;
-  channel.impl_ = std::move(*made);
-  return channel;
+  return guarded([&]() -> Result<CmChannel> {
+    Result<std::shared_ptr<verbs::CmChannel>> made = device.context()->create_cm_channel(device);
+    if (!made) return made.error();
+    CmChannel channel;
+    channel.impl_ = std::move(*made);
+    return channel;
+  });
 }
 
 Result<CmId> CmChannel::create_id(CmService service) const {
-  if (!impl_) return Error{Code::bad_state, "this CmChannel is empty: create() makes one"};
-  Result<std::shared_ptr<verbs::CmId>> made = impl_->create_id(service);
-  if (!made) return made.error();
-  return CmId(std::move(*made));
+  return guarded([&]() -> Result<CmId> {
+    if (!impl_) return Error{Code::bad_state, "this CmChannel is empty: create() makes one"};
+    Result<std::shared_ptr<verbs::CmId>> made = impl_->create_id(service);
+    if (!made) return made.error();
+    return CmId(std::move(*made));
+  });
 }
 
 int CmChannel::fd() const noexcept { return impl_ ? impl_->fd() : -1; }
-std::optional<CmEvent> CmChannel::next() const { return impl_ ? impl_->next() : std::nullopt; }
+std::optional<CmEvent> CmChannel::next() const {
+  return guarded([&] { return impl_ ? impl_->next() : std::nullopt; });
+}
 std::optional<CmEvent> CmChannel::wait(Duration limit) const {
-  return impl_ ? impl_->wait(limit) : std::nullopt;
+  return guarded([&] { return impl_ ? impl_->wait(limit) : std::nullopt; });
 }
 
 }  // namespace weft

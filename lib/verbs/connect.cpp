@@ -15,9 +15,15 @@
 #include <cstring>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/guarded.hpp"
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
 #include "lib/verbs/connect_state.hpp"
 
 namespace weft {
+
+using base::guarded;
+
 namespace verbs {
 namespace {
 
@@ -246,9 +252,10 @@ Result<void> one_step(Handshake& s) {
   return s.error;
 }
 
-void fail(Handshake& s, Error error) {
-  // The peer is told, unless there is none yet.
-  if (s.step != Step::dial) s.channel.reject(error.message);
+void fail(Handshake& s, Error error) noexcept {
+  if (s.step == Step::done || s.step == Step::failed) return;
+  // The peer is told, unless there is none yet, or no memory for the words.
+  if (s.step != Step::dial) (void)base::memory_permitting([&] { s.channel.reject(error.message); });
   s.channel.close();
   if (s.walking) (void)s.qp.modify({.state = QpState::err});
   s.error = std::move(error);
@@ -262,66 +269,16 @@ Error too_late(const Handshake& s) {
   return {Code::timed_out, std::move(text)};
 }
 
-}  // namespace
-}  // namespace verbs
-
-Connector::State::~State() {
-  const bool open = step != Step::done && step != Step::failed;
-  if (open) verbs::fail(*this, {Code::disconnected, "the peer gave up"});
-}
-
-Connector::Connector(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Connector::Connector(Connector&&) noexcept = default;
-Connector& Connector::operator=(Connector&&) noexcept = default;
-Connector::~Connector() = default;
-
-Result<Connector> Connector::start(std::string_view address, QueuePair qp,
-                                   const ConnectOptions& options) {
-  Result<base::HostPort> where = base::parse_host_port(address, kDefaultTcpPort);
-  if (!where) return where.error();
-  if (where->host.empty() || where->port == 0)
-    return Error{
-        Code::invalid_argument,
-        "connect needs host and port, like 127.0.0.1:18515; not '" + std::string(address) + "'"};
-  Result<verbs::Hello> ours = verbs::describe(qp, options);
-  if (!ours) return ours.error();
-  Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, false);
-  if (!addresses) return addresses.error();
-
-  auto state = std::make_unique<State>();
-  state->qp = std::move(qp);
-  state->options = options;
-  const bool v6 = where->host.find(':') != std::string::npos;
-  state->target = (v6 ? "[" + where->host + "]" : where->host) + ":" + std::to_string(where->port);
-  state->deadline = base::wall_now() + options.limit;
-  state->addresses = std::move(*addresses);
-  state->ours = std::move(*ours);
-  if (const Result<void> dialed = verbs::dial_next(*state); !dialed) return dialed.error();
-  return Connector(std::move(state));
-}
-
-int Connector::fd() const noexcept { return state_ ? state_->channel.fd() : -1; }
-
-short Connector::poll_events() const noexcept {
-  if (!state_) return 0;
-  const bool writes = state_->step == State::Step::dial || !state_->channel.flushed();
-  return writes ? POLLOUT : POLLIN;
-}
-
-Result<Connection> Connector::advance() {
-  if (!state_) return Error{Code::bad_state, "this Connector was moved away"};
-  State& s = *state_;
-  const std::lock_guard lock(s.mutex);
-  if (s.step == State::Step::done || s.step == State::Step::failed)
-    return verbs::one_step(s).error();
+Result<Connection> advance(Handshake& s) {
+  if (s.step == Step::done || s.step == Step::failed) return one_step(s).error();
   do {
-    if (const Result<void> moved = verbs::one_step(s); !moved) {
+    if (const Result<void> moved = one_step(s); !moved) {
       const bool waits = moved.error().code == Code::would_block;
       if (waits && base::wall_now() < s.deadline) return moved.error();
-      verbs::fail(s, waits ? verbs::too_late(s) : moved.error());
+      fail(s, waits ? too_late(s) : moved.error());
       return s.error;
     }
-  } while (s.step != State::Step::done);
+  } while (s.step != Step::done);
   s.channel.close();
 
   Connection connection;
@@ -333,15 +290,75 @@ Result<Connection> Connector::advance() {
   return connection;
 }
 
+}  // namespace
+}  // namespace verbs
+
+Connector::State::~State() { verbs::fail(*this, {Code::disconnected, "peer gave up"}); }
+
+Connector::Connector(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Connector::Connector(Connector&&) noexcept = default;
+Connector& Connector::operator=(Connector&&) noexcept = default;
+Connector::~Connector() = default;
+
+Result<Connector> Connector::start(std::string_view address, QueuePair qp,
+                                   const ConnectOptions& options) {
+  return guarded([&]() -> Result<Connector> {
+    Result<base::HostPort> where = base::parse_host_port(address, kDefaultTcpPort);
+    if (!where) return where.error();
+    if (where->host.empty() || where->port == 0)
+      return Error{
+          Code::invalid_argument,
+          "connect needs host and port, like 127.0.0.1:18515; not '" + std::string(address) + "'"};
+    Result<verbs::Hello> ours = verbs::describe(qp, options);
+    if (!ours) return ours.error();
+    Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, false);
+    if (!addresses) return addresses.error();
+
+    auto state = std::make_unique<State>();
+    state->qp = std::move(qp);
+    state->options = options;
+    const bool v6 = where->host.find(':') != std::string::npos;
+    state->target =
+        (v6 ? "[" + where->host + "]" : where->host) + ":" + std::to_string(where->port);
+    state->deadline = base::wall_now() + options.limit;
+    state->addresses = std::move(*addresses);
+    state->ours = std::move(*ours);
+    if (const Result<void> dialed = verbs::dial_next(*state); !dialed) return dialed.error();
+    return Connector(std::move(state));
+  });
+}
+
+int Connector::fd() const noexcept { return state_ ? state_->channel.fd() : -1; }
+
+short Connector::poll_events() const noexcept {
+  if (!state_) return 0;
+  const bool writes = state_->step == State::Step::dial || !state_->channel.flushed();
+  return writes ? POLLOUT : POLLIN;
+}
+
+// What runs out of memory half way has failed, and the peer is told as far as that goes.
+Result<Connection> Connector::advance() {
+  return guarded([&]() -> Result<Connection> {
+    if (!state_) return Error{Code::bad_state, "this Connector was moved away"};
+    const std::lock_guard lock(state_->mutex);
+    base::Undo undo([&] { verbs::fail(*state_, {Code::no_memory, base::kOutOfMemory}); });
+    Result<Connection> moved = verbs::advance(*state_);
+    undo.forget();
+    return moved;
+  });
+}
+
 Result<Connection> connect(std::string_view address, QueuePair qp, const ConnectOptions& options) {
-  const Instant deadline = base::wall_now() + options.limit;
-  Result<Connector> connector = Connector::start(address, std::move(qp), options);
-  if (!connector) return connector.error();
-  for (;;) {
-    Result<Connection> connection = connector->advance();
-    if (connection || connection.error().code != Code::would_block) return connection;
-    (void)base::wait_for(connector->fd(), connector->poll_events(), deadline);
-  }
+  return guarded([&]() -> Result<Connection> {
+    const Instant deadline = base::wall_now() + options.limit;
+    Result<Connector> connector = Connector::start(address, std::move(qp), options);
+    if (!connector) return connector.error();
+    for (;;) {
+      Result<Connection> connection = connector->advance();
+      if (connection || connection.error().code != Code::would_block) return connection;
+      (void)base::wait_for(connector->fd(), connector->poll_events(), deadline);
+    }
+  });
 }
 
 }  // namespace weft

@@ -1,37 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public handles: each call goes to the provider's object behind it.
+// The public handles: each call goes to the provider's object behind it, and comes back with an
+// error where that runs out of memory.
 #include <poll.h>
 
 #include <cstdlib>
 
+#include "lib/base/guarded.hpp"
 #include "lib/verbs/provider.hpp"
 #include "lib/verbs/stat_socket.hpp"
 #include "weft/weft.hpp"
 
 namespace weft {
 
+using base::guarded;
+
 Result<Device> Device::open(std::string_view text) {
-  const char* const fallback = std::getenv("WEFT_DEVICE");
-  if (text.empty()) text = fallback != nullptr && *fallback != 0 ? fallback : "roce+udp:lo";
-  const Result<verbs::DeviceSpec> spec = verbs::parse_device_spec(text);
-  if (!spec) return spec.error();
-  std::string known;
-  for (const verbs::Provider& provider : verbs::providers()) {
-    if (provider.name != spec->provider) {
-      known += (known.empty() ? "" : ", ") + std::string(provider.name);
-      continue;
+  return guarded([&]() -> Result<Device> {
+    const char* const fallback = std::getenv("WEFT_DEVICE");
+    if (text.empty()) text = fallback != nullptr && *fallback != 0 ? fallback : "roce+udp:lo";
+    const Result<verbs::DeviceSpec> spec = verbs::parse_device_spec(text);
+    if (!spec) return spec.error();
+    std::string known;
+    for (const verbs::Provider& provider : verbs::providers()) {
+      if (provider.name != spec->provider) {
+        known += (known.empty() ? "" : ", ") + std::string(provider.name);
+        continue;
+      }
+      Result<std::shared_ptr<verbs::Context>> context = provider.open(*spec);
+      if (!context) return context.error();
+      return Device(verbs::offer_to_look(std::move(*context)));
     }
-    Result<std::shared_ptr<verbs::Context>> context = provider.open(*spec);
-    if (!context) return context.error();
-    return Device(verbs::offer_to_look(std::move(*context)));
-  }
-  return Error{Code::not_found, "no provider \"" + spec->provider + "\"; this build has " + known};
+    return Error{Code::not_found,
+                 "no provider \"" + spec->provider + "\"; this build has " + known};
+  });
 }
 
 std::vector<DeviceListing> list_devices() {
-  std::vector<DeviceListing> listing;
-  for (const verbs::Provider& provider : verbs::providers()) provider.list(listing);
-  return listing;
+  return guarded([&] {
+    std::vector<DeviceListing> listing;
+    for (const verbs::Provider& provider : verbs::providers()) provider.list(listing);
+    return listing;
+  });
 }
 
 const DeviceAttributes& Device::attributes() const noexcept { return context_->attributes(); }
@@ -39,18 +48,22 @@ void Device::progress() const noexcept { context_->progress(); }
 Instant Device::now() const noexcept { return context_->now(); }
 int Device::event_fd() const noexcept { return context_->event_fd(); }
 std::optional<AsyncEvent> Device::next_event() const { return context_->next_event(); }
-std::vector<Counter> Device::counters() const { return context_->counters(); }
+std::vector<Counter> Device::counters() const {
+  return guarded([&] { return context_->counters(); });
+}
 std::vector<PathReport> Device::paths(const Gid& address, QpNum number) const {
-  return context_->paths(address, number);
+  return guarded([&] { return context_->paths(address, number); });
 }
 std::optional<Gid> Device::peer_address(uint32_t source_peer) const {
   return context_->peer_address(source_peer);
 }
 
 Result<ProtectionDomain> Device::protection_domain() const {
-  Result<std::shared_ptr<verbs::Domain>> domain = context_->create_domain(*this);
-  if (!domain) return domain.error();
-  return ProtectionDomain(std::move(*domain));
+  return guarded([&]() -> Result<ProtectionDomain> {
+    Result<std::shared_ptr<verbs::Domain>> domain = context_->create_domain(*this);
+    if (!domain) return domain.error();
+    return ProtectionDomain(std::move(*domain));
+  });
 }
 
 static Result<void> check_capacity(const DeviceAttributes& attributes, uint32_t capacity) {
@@ -60,44 +73,52 @@ static Result<void> check_capacity(const DeviceAttributes& attributes, uint32_t 
 }
 
 Result<CompletionQueue> Device::completion_queue(const CompletionQueueOptions& options) const {
-  const Result<void> ok = check_capacity(attributes(), options.capacity);
-  if (!ok) return ok.error();
-  Result<std::shared_ptr<verbs::Cq>> cq = context_->create_cq(*this, options);
-  if (!cq) return cq.error();
-  CompletionQueue handle;
-  handle.cq_ = std::move(*cq);
-  return handle;
+  return guarded([&]() -> Result<CompletionQueue> {
+    const Result<void> ok = check_capacity(attributes(), options.capacity);
+    if (!ok) return ok.error();
+    Result<std::shared_ptr<verbs::Cq>> cq = context_->create_cq(*this, options);
+    if (!cq) return cq.error();
+    CompletionQueue handle;
+    handle.cq_ = std::move(*cq);
+    return handle;
+  });
 }
 
 Result<XrcDomain> Device::xrc_domain() const {
-  Result<std::shared_ptr<verbs::Xrc>> xrc = context_->create_xrc(*this);
-  if (!xrc) return xrc.error();
-  XrcDomain handle;
-  handle.xrc_ = std::move(*xrc);
-  return handle;
+  return guarded([&]() -> Result<XrcDomain> {
+    Result<std::shared_ptr<verbs::Xrc>> xrc = context_->create_xrc(*this);
+    if (!xrc) return xrc.error();
+    XrcDomain handle;
+    handle.xrc_ = std::move(*xrc);
+    return handle;
+  });
 }
 
 const Device& ProtectionDomain::device() const noexcept { return domain_->device(); }
 
 Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t size,
                                                        Access access) const {
-  Result<std::shared_ptr<verbs::Region>> region = domain_->register_memory(address, size, access);
-  if (!region) return region.error();
-  MemoryRegion handle;
-  handle.lkey_ = (*region)->lkey;
-  handle.rkey_ = (*region)->rkey;
-  handle.region_ = std::move(*region);
-  return handle;
+  return guarded([&]() -> Result<MemoryRegion> {
+    Result<std::shared_ptr<verbs::Region>> region = domain_->register_memory(address, size, access);
+    if (!region) return region.error();
+    MemoryRegion handle;
+    handle.lkey_ = (*region)->lkey;
+    handle.rkey_ = (*region)->rkey;
+    handle.region_ = std::move(*region);
+    return handle;
+  });
 }
 
 Result<MemoryWindow> ProtectionDomain::memory_window(WindowType type) const {
-  Result<std::shared_ptr<verbs::Window>> window = domain_->create_window(type);
-  if (!window) return window.error();
-  MemoryWindow handle;
-  handle.type_ = type;
-  handle.number_ = (*window)->number;
-  handle.window_ = std::move(*window);
-  return handle;
+  return guarded([&]() -> Result<MemoryWindow> {
+    Result<std::shared_ptr<verbs::Window>> window = domain_->create_window(type);
+    if (!window) return window.error();
+    MemoryWindow handle;
+    handle.type_ = type;
+    handle.number_ = (*window)->number;
+    handle.window_ = std::move(*window);
+    return handle;
+  });
 }
 
 AddressHandle ProtectionDomain::address_handle(const AddressVector& path) const {
@@ -106,19 +127,23 @@ AddressHandle ProtectionDomain::address_handle(const AddressVector& path) const 
 
 Result<SharedReceiveQueue> ProtectionDomain::shared_receive_queue(
     const SharedReceiveQueueOptions& options) const {
-  Result<std::shared_ptr<verbs::Srq>> srq = domain_->create_srq(options);
-  if (!srq) return srq.error();
-  SharedReceiveQueue handle;
-  handle.srq_ = std::move(*srq);
-  return handle;
+  return guarded([&]() -> Result<SharedReceiveQueue> {
+    Result<std::shared_ptr<verbs::Srq>> srq = domain_->create_srq(options);
+    if (!srq) return srq.error();
+    SharedReceiveQueue handle;
+    handle.srq_ = std::move(*srq);
+    return handle;
+  });
 }
 
 Result<QueuePair> ProtectionDomain::queue_pair(const QueuePairOptions& options) const {
-  Result<std::shared_ptr<verbs::Qp>> qp = domain_->create_qp(options);
-  if (!qp) return qp.error();
-  QueuePair handle;
-  handle.qp_ = std::move(*qp);
-  return handle;
+  return guarded([&]() -> Result<QueuePair> {
+    Result<std::shared_ptr<verbs::Qp>> qp = domain_->create_qp(options);
+    if (!qp) return qp.error();
+    QueuePair handle;
+    handle.qp_ = std::move(*qp);
+    return handle;
+  });
 }
 
 void* MemoryRegion::address() const noexcept { return region_->base; }
@@ -145,24 +170,29 @@ int CompletionQueue::fd() const noexcept { return cq_->fd(); }
 void CompletionQueue::acknowledge() const noexcept { cq_->acknowledge(); }
 uint32_t CompletionQueue::capacity() const noexcept { return cq_->capacity(); }
 Result<void> CompletionQueue::resize(uint32_t capacity) const {
-  const Result<void> ok = check_capacity(cq_->device().attributes(), capacity);
-  if (!ok) return ok;
-  const Result<bool> done = cq_->resize(capacity);
-  if (!done) return done.error();
-  if (*done) return {};
-  return Error{Code::busy, "more completions wait than that: poll() them first"};
+  return guarded([&]() -> Result<void> {
+    const Result<void> ok = check_capacity(cq_->device().attributes(), capacity);
+    if (!ok) return ok;
+    const Result<bool> done = cq_->resize(capacity);
+    if (!done) return done.error();
+    if (*done) return {};
+    return Error{Code::busy, "more completions wait than that: poll() them first"};
+  });
 }
 
 Result<void> CompletionQueue::moderate(const CqModeration& moderation) const {
-  const int64_t us = moderation.period.us();
-  if (moderation.period != Duration::from_us(us) || us < 0 || us > UINT16_MAX)
-    return Error{Code::invalid_argument,
-                 "the period of a moderation is 0..65,535 whole microseconds"};
-  if ((moderation.count == 0) != (us == 0))
-    return Error{Code::invalid_argument,
-                 "a moderation needs both a count and a period, else a queue might sleep for ever; "
-                 "both 0 end it"};
-  return cq_->moderate(moderation);
+  return guarded([&]() -> Result<void> {
+    const int64_t us = moderation.period.us();
+    if (moderation.period != Duration::from_us(us) || us < 0 || us > UINT16_MAX)
+      return Error{Code::invalid_argument,
+                   "the period of a moderation is 0..65,535 whole microseconds"};
+    if ((moderation.count == 0) != (us == 0))
+      return Error{
+          Code::invalid_argument,
+          "a moderation needs both a count and a period, else a queue might sleep for ever; "
+          "both 0 end it"};
+    return cq_->moderate(moderation);
+  });
 }
 
 size_t CompletionQueue::wait(std::span<Completion> completions, Duration limit) const noexcept {
@@ -183,14 +213,16 @@ uint32_t SharedReceiveQueue::number() const noexcept { return srq_->number(); }
 PostStatus SharedReceiveQueue::post_recv(std::span<const RecvRequest> requests) const noexcept {
   return srq_->post_recv(requests);
 }
-Result<void> SharedReceiveQueue::arm_limit(uint32_t limit) const { return srq_->arm_limit(limit); }
+Result<void> SharedReceiveQueue::arm_limit(uint32_t limit) const {
+  return guarded([&] { return srq_->arm_limit(limit); });
+}
 
 QpNum QueuePair::number() const noexcept { return qp_->number(); }
 QpType QueuePair::type() const noexcept { return qp_->type(); }
 QpState QueuePair::state() const noexcept { return qp_->state(); }
 const Device& QueuePair::device() const noexcept { return qp_->device(); }
 Result<void> QueuePair::modify(const QueuePairAttributes& change) const {
-  return qp_->modify(change);
+  return guarded([&] { return qp_->modify(change); });
 }
 QueuePairAttributes QueuePair::query() const { return qp_->query(); }
 static Result<void> check_group(const QueuePair& qp, const Gid& group) {
@@ -206,12 +238,16 @@ static Result<void> check_group(const QueuePair& qp, const Gid& group) {
   return {};
 }
 Result<void> QueuePair::attach_multicast(const Gid& group) const {
-  const Result<void> ok = check_group(*this, group);
-  return ok ? qp_->attach_multicast(group) : ok;
+  return guarded([&]() -> Result<void> {
+    const Result<void> ok = check_group(*this, group);
+    return ok ? qp_->attach_multicast(group) : ok;
+  });
 }
 Result<void> QueuePair::detach_multicast(const Gid& group) const {
-  const Result<void> ok = check_group(*this, group);
-  return ok ? qp_->detach_multicast(group) : ok;
+  return guarded([&]() -> Result<void> {
+    const Result<void> ok = check_group(*this, group);
+    return ok ? qp_->detach_multicast(group) : ok;
+  });
 }
 PostStatus QueuePair::post_send(std::span<const SendRequest> requests) const noexcept {
   return qp_->post_send(requests);

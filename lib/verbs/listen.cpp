@@ -16,10 +16,14 @@
 #include <mutex>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/guarded.hpp"
 #include "lib/verbs/connect_state.hpp"
 #include "weft/connect.hpp"
 
 namespace weft {
+
+using base::guarded;
+
 namespace {
 
 constexpr size_t kSlots = 32;
@@ -128,96 +132,103 @@ Listener& Listener::operator=(Listener&&) noexcept = default;
 Listener::~Listener() = default;
 
 Result<Listener> Listener::listen(std::string_view address) {
-  Result<base::HostPort> where = base::parse_host_port(address, kDefaultTcpPort);
-  if (!where) return where.error();
-  Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, true);
-  if (!addresses) return addresses.error();
+  return guarded([&]() -> Result<Listener> {
+    Result<base::HostPort> where = base::parse_host_port(address, kDefaultTcpPort);
+    if (!where) return where.error();
+    Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, true);
+    if (!addresses) return addresses.error();
 
-  auto state = std::make_unique<State>();
-  Error last{Code::not_found, "the host has no address"};
-  for (const base::SocketAddress& at : *addresses) {
-    Result<base::Socket> socket = base::start_listen(at);
-    if (socket) {
-      state->socket = std::move(*socket);
-      break;
+    auto state = std::make_unique<State>();
+    Error last{Code::not_found, "the host has no address"};
+    for (const base::SocketAddress& at : *addresses) {
+      Result<base::Socket> socket = base::start_listen(at);
+      if (socket) {
+        state->socket = std::move(*socket);
+        break;
+      }
+      last = socket.error();
     }
-    last = socket.error();
-  }
-  if (!state->socket) {
-    last.message += " ('" + std::string(address) + "', TCP port " + std::to_string(where->port) +
-                    "): choose another port, or the address of this machine";
-    return last;
-  }
-  state->port = base::bound_port(state->socket);
-  state->epoll = base::Socket(epoll_create1(EPOLL_CLOEXEC));
-  state->timer = base::Socket(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!state->epoll || !state->timer || !state->watch(state->socket.fd()))
-    return base::socket_error(errno, "cannot make the listener's descriptors");
-  state->waiting.reserve(kSlots);
-  return Listener(std::move(state));
+    if (!state->socket) {
+      last.message += " ('" + std::string(address) + "', TCP port " + std::to_string(where->port) +
+                      "): choose another port, or the address of this machine";
+      return last;
+    }
+    state->port = base::bound_port(state->socket);
+    state->epoll = base::Socket(epoll_create1(EPOLL_CLOEXEC));
+    state->timer = base::Socket(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    if (!state->epoll || !state->timer || !state->watch(state->socket.fd()))
+      return base::socket_error(errno, "cannot make the listener's descriptors");
+    state->waiting.reserve(kSlots);
+    return Listener(std::move(state));
+  });
 }
 
 uint16_t Listener::port() const noexcept { return state_ ? state_->port : 0; }
 int Listener::fd() const noexcept { return state_ ? state_->epoll.fd() : -1; }
 
 Result<Connector> Listener::try_accept(QueuePair qp, const ConnectOptions& options) {
-  if (!state_) return Error{Code::bad_state, "this Listener was moved away"};
-  Result<verbs::Hello> ours = verbs::describe(qp, options);
-  if (!ours) return ours.error();
-  const std::lock_guard lock(state_->mutex);
-  Result<std::pair<verbs::Channel, verbs::Hello>> peer = Error{Code::would_block, "no peer waits"};
-  do {
-    state_->expire();
-    const bool came = state_->admit();
-    peer = state_->next_peer(*ours);
-    if (!came) break;
-  } while (!peer && peer.error().code == Code::would_block);
-  state_->settle();
-  if (!peer) return peer.error();
+  return guarded([&]() -> Result<Connector> {
+    if (!state_) return Error{Code::bad_state, "this Listener was moved away"};
+    Result<verbs::Hello> ours = verbs::describe(qp, options);
+    if (!ours) return ours.error();
+    const std::lock_guard lock(state_->mutex);
+    Result<std::pair<verbs::Channel, verbs::Hello>> peer =
+        Error{Code::would_block, "no peer waits"};
+    do {
+      state_->expire();
+      const bool came = state_->admit();
+      peer = state_->next_peer(*ours);
+      if (!came) break;
+    } while (!peer && peer.error().code == Code::would_block);
+    state_->settle();
+    if (!peer) return peer.error();
 
-  auto state = std::make_unique<Connector::State>();
-  state->step = Connector::State::Step::offer;
-  state->qp = std::move(qp);
-  state->options = options;
-  state->target = "the peer";
-  state->deadline = base::wall_now() + options.limit;
-  state->channel = std::move(peer->first);
-  state->peer = std::move(peer->second);
-  state->ours = std::move(*ours);
-  state->channel.queue(verbs::emit_hello(state->ours));
-  return Connector(std::move(state));
+    auto state = std::make_unique<Connector::State>();
+    state->step = Connector::State::Step::offer;
+    state->qp = std::move(qp);
+    state->options = options;
+    state->target = "the peer";
+    state->deadline = base::wall_now() + options.limit;
+    state->channel = std::move(peer->first);
+    state->peer = std::move(peer->second);
+    state->ours = std::move(*ours);
+    state->channel.queue(verbs::emit_hello(state->ours));
+    return Connector(std::move(state));
+  });
 }
 
 Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options) {
-  const Instant deadline = base::wall_now() + options.limit;
-  for (;;) {
-    ConnectOptions left = options;
-    left.limit = deadline - base::wall_now();
-    Result<Connector> connector = try_accept(qp, left);
-    if (!connector) {
-      if (connector.error().code != Code::would_block) return connector.error();
-      if (base::wait_for(fd(), POLLIN, deadline)) continue;
-      return Error{Code::timed_out, "no peer connected within the time limit"};
-    }
-    // A peer that stalls now keeps others waiting, so it may do so only while there are none.
-    const Instant patience = base::wall_now() + kSilenceLimit;
-    for (bool kept = true; kept;) {
-      Result<Connection> connection = connector->advance();
-      if (connection) return connection;
-      const bool stalls = connection.error().code == Code::would_block;
-      // An error before the queue pair was touched is the peer's problem: the next one is tried.
-      if (!stalls && connector->state_->walking) return connection;
-      if (stalls) {
-        const Instant until = std::min(deadline, base::wall_now() + Duration::from_ms(100));
-        const bool moved = base::wait_for(connector->fd(), connector->poll_events(), until);
-        kept = moved || base::wall_now() < patience || !base::wait_for(fd(), POLLIN, Instant{});
-      } else {
-        kept = false;
+  return guarded([&]() -> Result<Connection> {
+    const Instant deadline = base::wall_now() + options.limit;
+    for (;;) {
+      ConnectOptions left = options;
+      left.limit = deadline - base::wall_now();
+      Result<Connector> connector = try_accept(qp, left);
+      if (!connector) {
+        if (connector.error().code != Code::would_block) return connector.error();
+        if (base::wait_for(fd(), POLLIN, deadline)) continue;
+        return Error{Code::timed_out, "no peer connected within the time limit"};
       }
+      // A peer that stalls now keeps others waiting, so it may do so only while there are none.
+      const Instant patience = base::wall_now() + kSilenceLimit;
+      for (bool kept = true; kept;) {
+        Result<Connection> connection = connector->advance();
+        if (connection) return connection;
+        const bool stalls = connection.error().code == Code::would_block;
+        // An error before the queue pair was touched is the peer's problem: the next one is tried.
+        if (!stalls && connector->state_->walking) return connection;
+        if (stalls) {
+          const Instant until = std::min(deadline, base::wall_now() + Duration::from_ms(100));
+          const bool moved = base::wait_for(connector->fd(), connector->poll_events(), until);
+          kept = moved || base::wall_now() < patience || !base::wait_for(fd(), POLLIN, Instant{});
+        } else {
+          kept = false;
+        }
+      }
+      if (base::wall_now() >= deadline)
+        return Error{Code::timed_out, "no peer completed a connection within the time limit"};
     }
-    if (base::wall_now() >= deadline)
-      return Error{Code::timed_out, "no peer completed a connection within the time limit"};
-  }
+  });
 }
 
 }  // namespace weft

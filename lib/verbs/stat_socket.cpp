@@ -15,6 +15,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -75,9 +76,9 @@ int listen_at_own_name() noexcept {
   if (fd < 0) return -1;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  const std::string text = "weft-stat/" + std::to_string(::getpid());
-  std::memcpy(&name.sun_path[1], text.data(), text.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  const int size =
+      std::snprintf(&name.sun_path[1], sizeof name.sun_path - 1, "weft-stat/%d", ::getpid());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&name), length) == 0 && ::listen(fd, 8) == 0)
     return fd;
   ::close(fd);

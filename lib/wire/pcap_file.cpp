@@ -37,6 +37,7 @@ Error file_error(const std::string& path, const char* what) {
   const int reason = errno;
   const Code code = reason == ENOENT   ? Code::not_found
                     : reason == EACCES ? Code::permission_denied
+                    : reason == ENOMEM ? Code::no_memory
                                        : Code::io_error;
   return {code, std::string("cannot ") + what + " capture file \"" + path +
                     "\": " + std::strerror(reason)};

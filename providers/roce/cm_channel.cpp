@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "lib/base/memory_permitting.hpp"
+
 namespace weft::roce {
 
 namespace {
@@ -81,8 +83,8 @@ std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {
     }
     return id != nullptr ? id->hear(event) : std::nullopt;
   }
-  const auto id = std::make_shared<ConnectionId>(shared_from_this(), event);
-  enroll(event.id, id);
+  const std::shared_ptr<ConnectionId> id = adopt(event);
+  if (id == nullptr) return std::nullopt;
   std::shared_ptr<ConnectionId> listener;
   {
     const std::lock_guard hold(mutex_);
@@ -93,6 +95,20 @@ std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {
   std::optional<CmEvent> request = id->hear(event);
   if (request) request->listener = weft::CmId(listener);
   return request;
+}
+
+// The id of somebody who asks. Null: there is no memory for one, and he is refused.
+std::shared_ptr<ConnectionId> ConnectionChannel::adopt(const cm::Event& request) {
+  std::shared_ptr<ConnectionId> id;
+  const bool kept = base::memory_permitting([&] {
+    id = std::make_shared<ConnectionId>(shared_from_this(), request);
+    enroll(request.id, id);
+  });
+  if (kept) return id;
+  if (id == nullptr)  // else its end does it
+    context_.with_agent(
+        [&](cm::Agent& agent, Instant now) { return agent.release(request.id, now), true; });
+  return nullptr;
 }
 
 std::optional<CmEvent> ConnectionChannel::take() {

@@ -35,7 +35,8 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   Facts facts() const override;
   const Device& device() const noexcept override;
 
-  // An event of the agent, as one for the application; nothing if there is none to tell.
+  // An event of the agent, as one for the application; nothing if there is none to tell. Without
+  // memory to tell it the connection ends, and that is the event.
   std::optional<CmEvent> hear(cm::Event& event);
 
  private:
@@ -52,8 +53,11 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   Result<void> walk(const Peer& peer);
   CmEvent hear_request();
   std::optional<CmEvent> hear_reply(const cm::Event& event);
+  std::optional<CmEvent> translate(cm::Event& event);
   CmEvent hear_service(const cm::Event& event);
-  CmEvent hear_refusal(const cm::Event& event);
+  CmEvent hear_end(const cm::Event& event);
+  std::vector<std::byte> words_of_refusal(const cm::Mad& mad) const;
+  CmEvent break_off();
   uint32_t choose_mtu(uint32_t wished) const;
 
   const std::shared_ptr<ConnectionChannel> channel_;
@@ -93,6 +97,7 @@ class ConnectionChannel final : public verbs::CmChannel,
  private:
   std::optional<CmEvent> take();
   std::optional<CmEvent> translate(cm::Event& event);
+  std::shared_ptr<ConnectionId> adopt(const cm::Event& request);
   void signal() noexcept;
 
   Device device_;  // keeps the context alive

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/guarded.hpp"
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
 #include "lib/cm/ip_addressing.hpp"
 #include "providers/roce/cm_channel.hpp"
 
@@ -75,10 +78,10 @@ CmEvent ConnectionId::event_of(CmEventType type) {
 Result<void> ConnectionId::resolve_address(const Gid& peer, uint16_t port) {
   const std::lock_guard hold(mutex_);
   if (const Result<void> ok = wants(Phase::idle, "resolve_address()", "a new CmId"); !ok) return ok;
+  channel_->post(CmEventType::address_resolved, shared_from_this());
   facts_.peer = peer;
   facts_.peer_port = port;
   phase_ = Phase::resolved;
-  channel_->post(CmEventType::address_resolved, shared_from_this());
   return {};
 }
 
@@ -87,8 +90,8 @@ Result<void> ConnectionId::resolve_route() {
   if (const Result<void> ok = wants(Phase::resolved, "resolve_route()", "resolve_address() before");
       !ok)
     return ok;
-  phase_ = Phase::routed;
   channel_->post(CmEventType::route_resolved, shared_from_this());
+  phase_ = Phase::routed;
   return {};
 }
 
@@ -104,7 +107,10 @@ Result<void> ConnectionId::listen(uint16_t port) {
     const uint64_t service = service_id(facts_.port);
     const Result<void> ok = channel_->context().with_agent([&](cm::Agent& agent, Instant) {
       Result<void> listens = agent.listen(service, channel_->inbox());
-      if (listens) channel_->enroll_listener(service, shared_from_this());
+      if (!listens) return listens;
+      base::Undo undo([&] { agent.stop_listening(service); });
+      channel_->enroll_listener(service, shared_from_this());
+      undo.forget();
       return listens;
     });
     if (!ok && i + 1 < kFreePorts && port == 0) continue;
@@ -153,7 +159,10 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
   const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
     Result<uint32_t> made =
         agent.connect(facts_.peer, service_id(facts_.peer_port), offer, channel_->inbox(), now);
-    if (made) channel_->enroll(*made, shared_from_this());
+    if (!made) return made;
+    base::Undo undo([&] { agent.release(*made, now); });
+    channel_->enroll(*made, shared_from_this());
+    undo.forget();
     return made;
   });
   if (!number) return number.error();
@@ -173,7 +182,10 @@ Result<void> ConnectionId::find_service(std::span<const std::byte> private_data)
   const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
     Result<uint32_t> made = agent.find_service(facts_.peer, service_id(facts_.peer_port),
                                                facts_.port, private_data, channel_->inbox(), now);
-    if (made) channel_->enroll(*made, shared_from_this());
+    if (!made) return made;
+    base::Undo undo([&] { agent.release(*made, now); });
+    channel_->enroll(*made, shared_from_this());
+    undo.forget();
     return made;
   });
   if (!number) return number.error();
@@ -365,32 +377,60 @@ CmEvent ConnectionId::hear_service(const cm::Event& event) {
   return found;
 }
 
-CmEvent ConnectionId::hear_refusal(const cm::Event& event) {
-  CmEvent refused = event_of(CmEventType::rejected);
-  refused.reason = static_cast<uint16_t>(event.reason);
-  refused.error =
-      Error{Code::disconnected, to_string(facts_.peer) + ": " + verbs::why_refused(refused.reason)};
-  if (!event.mad) return refused;
-  refused.peer.private_data = service_ == CmService::datagrams
-                                  ? copy_of(cm::body_of<cm::SidrRep>(*event.mad).private_data)
-                                  : copy_of(cm::body_of<cm::Rej>(*event.mad).private_data);
-  return refused;
+std::vector<std::byte> ConnectionId::words_of_refusal(const cm::Mad& mad) const {
+  return service_ == CmService::datagrams ? copy_of(cm::body_of<cm::SidrRep>(mad).private_data)
+                                          : copy_of(cm::body_of<cm::Rej>(mad).private_data);
 }
 
 std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
   const std::lock_guard hold(mutex_);
-  if (event.kind == cm::EventKind::reply) return hear_reply(event);
-  if (event.kind == cm::EventKind::established) return event_of(CmEventType::established);
-  if (event.kind == cm::EventKind::request) return hear_request();
+  std::optional<CmEvent> told;
+  if (!base::memory_permitting([&] { told = translate(event); })) return break_off();
+  return told;
+}
+
+std::optional<CmEvent> ConnectionId::translate(cm::Event& event) {
+  switch (event.kind) {
+    case cm::EventKind::reply:
+      return hear_reply(event);
+    case cm::EventKind::established:
+      return event_of(CmEventType::established);
+    case cm::EventKind::request:
+      return hear_request();
+    default:
+      return hear_end(event);
+  }
+}
+
+// It has ended, or never begun: words that there is no memory for are missing.
+CmEvent ConnectionId::hear_end(const cm::Event& event) {
   const bool walked = phase_ == Phase::decided;
   phase_ = Phase::over;
   if (walked) (void)facts_.qp.modify({.state = QpState::err});
   if (event.kind == cm::EventKind::served) return hear_service(event);
   if (event.kind == cm::EventKind::disconnected) return event_of(CmEventType::disconnected);
-  if (event.kind == cm::EventKind::rejected) return hear_refusal(event);
-  CmEvent lost = event_of(CmEventType::unreachable);
-  lost.error = Error{Code::timed_out, to_string(facts_.peer) + " does not answer"};
-  return lost;
+  const bool refused = event.kind == cm::EventKind::rejected;
+  CmEvent ended = event_of(refused ? CmEventType::rejected : CmEventType::unreachable);
+  ended.error.emplace(Error{refused ? Code::disconnected : Code::timed_out, {}});
+  if (refused) ended.reason = static_cast<uint16_t>(event.reason);
+  (void)base::memory_permitting([&] {
+    const std::string who = to_string(facts_.peer);
+    ended.error->message =
+        refused ? who + ": " + verbs::why_refused(ended.reason) : who + " does not answer";
+    if (refused && event.mad) ended.peer.private_data = words_of_refusal(*event.mad);
+  });
+  return ended;
+}
+
+// There is no memory to tell what happened: the other side hears that this is the end.
+CmEvent ConnectionId::break_off() {
+  if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
+  phase_ = Phase::over;
+  channel_->context().with_agent(
+      [&](cm::Agent& agent, Instant now) { return agent.release(number_, now), true; });
+  CmEvent failed = event_of(CmEventType::connect_error);
+  failed.error = Error{Code::no_memory, base::kOutOfMemory};
+  return failed;
 }
 
 }  // namespace weft::roce

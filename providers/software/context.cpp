@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "lib/base/undo.hpp"
+
 namespace weft::software {
 
 namespace {
@@ -58,7 +60,11 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
   if (driver_.forked()) return Error{Code::permission_denied, kForked};
   const Result<uint32_t> key = driver_.register_memory(base, size, access, id_);
   if (!key) return key.error();
-  return std::shared_ptr<verbs::Region>(new Region(device_, driver_, *key, base, size));
+  // A key that nobody holds would open the memory for ever.
+  base::Undo undo([&] { driver_.deregister_memory(*key, base, size); });
+  auto made = std::make_shared<Region>(device_, driver_, *key, base, size);
+  undo.forget();
+  return std::shared_ptr<verbs::Region>(std::move(made));
 }
 
 Result<Domain::Queues> Domain::queues_of(const QueuePairOptions& options) const {

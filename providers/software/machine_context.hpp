@@ -2,8 +2,11 @@
 // Queue pairs, domains and the context of one protocol machine behind the provider seam. Each call
 // takes the driver's lock, moves the machine, and lets the driver send what came of it. `Machine`
 // is engine::Engine or engine::srd::Engine, `Pair` its queue pair, `Config` what it is made with.
+//
+// What the machine has made is taken back where there is no memory for the object in front of it.
 #pragma once
 
+#include "lib/base/undo.hpp"
 #include "lib/engine/shared_receives.hpp"
 #include "lib/engine/verbs_common.hpp"
 #include "providers/software/context.hpp"
@@ -188,8 +191,11 @@ class MachineDomain final : public Domain {
     driver::Holder hold(driver_.lock());
     const Result<Pair*> qp = machine_.create_qp(config);
     if (!qp) return qp.error();
-    return std::shared_ptr<verbs::Qp>(
-        new MachineQp<Machine, Pair>(device_, driver_, machine_, options, *qp));
+    base::Undo undo([&] { machine_.destroy_qp(*qp); });
+    auto made =
+        std::make_shared<MachineQp<Machine, Pair>>(device_, driver_, machine_, options, *qp);
+    undo.forget();
+    return std::shared_ptr<verbs::Qp>(std::move(made));
   }
 
   Result<std::shared_ptr<verbs::Window>> create_window(WindowType type) override {
@@ -200,7 +206,10 @@ class MachineDomain final : public Domain {
           machine_.keys().insert_window(type == WindowType::one ? memory::KeyKind::window_of_domain
                                                                 : memory::KeyKind::window_of_queue,
                                         id_);
-      return std::shared_ptr<verbs::Window>(new Window(device_, driver_, type, key));
+      base::Undo undo([&] { machine_.keys().remove_window(key); });
+      auto made = std::make_shared<Window>(device_, driver_, type, key);
+      undo.forget();
+      return std::shared_ptr<verbs::Window>(std::move(made));
     } else {
       return Domain::create_window(type);
     }
@@ -220,8 +229,12 @@ class MachineDomain final : public Domain {
       driver::Holder hold(driver_.lock());
       auto pool = machine_.create_shared_receives(id_, options, {*xrc, cq});
       if (!pool) return pool.error();
-      return std::shared_ptr<verbs::Srq>(
-          new MachineSrq<Machine>(device_, driver_, machine_, options, std::move(*pool)));
+      engine::SharedReceives& raw = **pool;
+      base::Undo undo([&] { machine_.withdraw(raw); });
+      auto made = std::make_shared<MachineSrq<Machine>>(device_, driver_, machine_, options,
+                                                        std::move(*pool));
+      undo.forget();
+      return std::shared_ptr<verbs::Srq>(std::move(made));
     } else {
       (void)options;
       return Error{Code::not_supported, "this provider has no shared receive queues"};

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "tests/conformance/fixture.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace {
 std::atomic<bool> counting{false};
@@ -37,14 +38,6 @@ void print_traces() {
 }  // namespace
 
 // Sanitizers have their own malloc; there operator new alone is counted.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WEFT_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEFT_SANITIZED 1
-#endif
-#endif
-
 #if defined(WEFT_SANITIZED)
 __attribute__((noinline)) void* operator new(size_t size) {
   note();

@@ -244,14 +244,13 @@ QueuePairAttributes to_rts(const Walk& walk, Psn sq_psn) {
   return rts;
 }
 
-namespace {
-
-// What `change` sets that is not the other end's business: the ends of XRC have half of RC each.
 QueuePairAttributes own_half(const QueuePair& qp, QueuePairAttributes change) {
-  if (qp.type() == QpType::xrc_initiator) {
+  const bool unreliable = qp.type() == QpType::uc;
+  if (qp.type() == QpType::xrc_initiator || unreliable) {
     change.max_dest_rd_atomic.reset();
     change.min_rnr_timer.reset();
-  } else if (qp.type() == QpType::xrc_target) {
+  }
+  if (qp.type() == QpType::xrc_target || unreliable) {
     change.max_rd_atomic.reset();
     change.timeout.reset();
     change.retry_count.reset();
@@ -259,6 +258,8 @@ QueuePairAttributes own_half(const QueuePair& qp, QueuePairAttributes change) {
   }
   return change;
 }
+
+namespace {
 
 void step(const QueuePair& qp, const QueuePairAttributes& change) {
   const Result<void> done = qp.modify(own_half(qp, change));

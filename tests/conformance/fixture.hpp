@@ -233,6 +233,8 @@ struct Walk {
 QueuePairAttributes to_init(const Walk& walk = {});
 QueuePairAttributes to_rtr(const Walk& walk, const QueuePair& peer, Psn rq_psn);
 QueuePairAttributes to_rts(const Walk& walk, Psn sq_psn);
+// The part of these that concerns `qp`: UC has less than RC, the ends of XRC have half of it each.
+QueuePairAttributes own_half(const QueuePair& qp, QueuePairAttributes change);
 // Walks both to RTS; receives may have been posted in INIT.
 void connect(const QueuePair& a, const QueuePair& b, const Walk& walk = {});
 

@@ -3,6 +3,7 @@
 // verbs programs make it, and may name a default destination on the way.
 #include <algorithm>
 
+#include "lib/base/undo.hpp"
 #include "lib/engine/srd/engine.hpp"
 
 namespace weft::engine::srd {
@@ -48,8 +49,11 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config, QpNum wanted) {
   qp->sends.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
   qp->receives.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge));
   messages_.reserve(config.max_send_wr);
+  base::Undo undo([&] { messages_.unreserve(qp->sends.count()); });
   QueuePair* const raw = qp.get();
-  qps_[number.value] = std::move(qp);
+  auto& slot = qps_[number.value];
+  undo.forget();
+  slot = std::move(qp);
   return raw;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "lib/base/memory_permitting.hpp"
 #include "lib/wire/headers.hpp"
 #include "lib/wire/opcode.hpp"
 
@@ -49,7 +50,9 @@ Result<std::unique_ptr<engine::Port>> TracerPort::wrap(std::unique_ptr<engine::P
   if (const size_t at = own.find("%p"); at != std::string::npos)
     own.replace(at, 2, std::to_string(getpid()));
   File file(std::fopen(own.c_str(), "w"));
-  if (!file) return Error{Code::io_error, own + ": cannot be written: " + std::strerror(errno)};
+  if (!file)
+    return Error{errno == ENOMEM ? Code::no_memory : Code::io_error,
+                 own + ": cannot be written: " + std::strerror(errno)};
   std::fputs("start_ns,src,dst,bytes,direction,operation,source,destination\n", file.get());
   return std::unique_ptr<engine::Port>(
       new TracerPort(std::move(inner), std::move(file), std::move(clock)));
@@ -82,9 +85,15 @@ size_t TracerPort::transmit(std::span<const TxFrame> frames) noexcept {
   return count;
 }
 
-// `head`: the headers at least; `length`: of the whole frame.
+// Without memory for it a row is missing; the frame goes on.
 void TracerPort::note(const Path& path, const std::byte* head, uint32_t length, bool sent,
-                      int64_t now) {
+                      int64_t now) noexcept {
+  (void)base::memory_permitting([&] { follow(path, head, length, sent, now); });
+}
+
+// `head`: the headers at least; `length`: of the whole frame.
+void TracerPort::follow(const Path& path, const std::byte* head, uint32_t length, bool sent,
+                        int64_t now) {
   if (path.destination_port != kRoceUdpPort || length < wire::kBthLength) return;
   wire::Bth bth;
   std::memcpy(&bth, head, sizeof bth);

@@ -56,7 +56,9 @@ class TracerPort final : public WrappingPort {
 
   TracerPort(std::unique_ptr<engine::Port> inner, File file, TraceClock clock);
   void note(const engine::Path& path, const std::byte* head, uint32_t length, bool sent,
-            int64_t now);
+            int64_t now) noexcept;
+  void follow(const engine::Path& path, const std::byte* head, uint32_t length, bool sent,
+              int64_t now);
   void write(const Stream& stream, const Message& message, bool sent, const char* operation);
   uint32_t number_of(const Gid& host);
 

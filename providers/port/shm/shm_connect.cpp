@@ -37,6 +37,12 @@ Connect ShmPort::connect(OutLink& link) noexcept {
   return result;
 }
 
+// For one more link to us: what follows needs no memory.
+void ShmPort::make_room_for_one() {
+  in_.reserve(in_.size() + 1);
+  polled_.reserve(in_.size() + 1);
+}
+
 // Queue pairs of one device that are connected to each other: a ring with both ends here.
 Connect ShmPort::connect_to_self(OutLink& link) {
   shm::Descriptor memory;
@@ -45,6 +51,7 @@ Connect ShmPort::connect_to_self(OutLink& link) {
   auto in = std::make_unique<InLink>(link.mapping.data(), options_.ring);
   in->path.source = in->path.destination = gid_;
   in->pid = getpid();
+  make_room_for_one();
   polled_.push_back(in.get());
   in_.push_back(std::move(in));
   link.ring.emplace(link.mapping.data(), options_.ring);
@@ -186,8 +193,7 @@ void ShmPort::admit(Greeting& greeting) {
   link->path.source = hello.source;
   link->path.destination = gid_;
   link->pid = greeting.peer.pid;
-  in_.reserve(in_.size() + 1);
-  polled_.reserve(polled_.size() + 1);
+  make_room_for_one();
 
   shm::Welcome welcome;
   welcome.flags = barrier_ ? shm::kFlagBarrier : 0;

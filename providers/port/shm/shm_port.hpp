@@ -77,6 +77,7 @@ class ShmPort final : public engine::Port {
 
   // set-up (shm_connect.cpp) and the occasional look around (shm_attend.cpp)
   shm::Connect connect(shm::OutLink& link) noexcept;
+  void make_room_for_one();
   shm::Connect connect_to_self(shm::OutLink& link);
   shm::Connect connect_to_peer(shm::OutLink& link);
   void attend() noexcept;
