@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One process of the tests with several. It opens `contexts` devices of one device string, listens
 // with each, and obeys lines on its standard input:
-//   go I HOST:PORT N   context I connects N queue pairs to a listener and transfers, verifying each
-//   byte stop               all transfers end; the process reports and exits
+//   go I HOST:PORT N T  context I connects N queue pairs of timeout T to a listener and transfers,
+//                       verifying each byte
+//   stop                all transfers end; the process reports and exits
 // Standard output: `port I PORT` at the start, `linked I N` when a `go` is connected, and when a
 // transfer ends `link I STATUS ROUNDS MS`: why, how many rounds were verified, and how long the
 // last one took.
@@ -100,14 +101,15 @@ struct Context {
 // The client's end of some connections to one server.
 class Link {
  public:
-  Link(Context& context, size_t index, const std::string& address, size_t count)
+  Link(Context& context, size_t index, const std::string& address, size_t count, uint8_t timeout)
       : index_(index),
         cq_(must(context.device.completion_queue({.capacity = 1024}), "cq")),
         memory_(2 * kSlot),
         region_(must(context.pd.register_memory(memory_.data(), memory_.size(), Access::all),
                      "register")) {
     for (size_t i = 0; i < count; ++i) {
-      Connection peer = must(connect(address, context.queue_pair(cq_), {.timeout = 13}), "connect");
+      Connection peer =
+          must(connect(address, context.queue_pair(cq_), {.timeout = timeout}), "connect");
       Invitation invitation{};
       if (peer.peer_data.size() == sizeof invitation)
         std::memcpy(&invitation, peer.peer_data.data(), sizeof invitation);
@@ -189,10 +191,11 @@ int run(const std::string& spec, size_t count) {
     std::istringstream words(line);
     std::string verb, address;
     size_t index = 0, pairs = 1;
-    words >> verb >> index >> address >> pairs;
+    unsigned timeout = 13;
+    words >> verb >> index >> address >> pairs >> timeout;
     if (verb != "go" || index >= count) die("what is \"" + line + "\"?");
-    threads.emplace_back([context = contexts[index].get(), index, address, pairs] {
-      Link(*context, index, address, pairs).transfer();
+    threads.emplace_back([context = contexts[index].get(), index, address, pairs, timeout] {
+      Link(*context, index, address, pairs, static_cast<uint8_t>(timeout)).transfer();
     });
   }
   stopping = true;

@@ -59,14 +59,19 @@ class PeerProcess {
     close(from_);
   }
 
-  void go(size_t context, const std::string& address, size_t pairs = 1) {
-    send("go " + std::to_string(context) + " " + address + " " + std::to_string(pairs) + "\n");
+  // `timeout`: of its queue pairs, 4.096 us * 2^timeout.
+  void go(size_t context, const std::string& address, size_t pairs = 1, int timeout = 13) {
+    send("go " + std::to_string(context) + " " + address + " " + std::to_string(pairs) + " " +
+         std::to_string(timeout) + "\n");
     expect("linked", context);
   }
+  // It stands still until resume().
+  void pause() const { REQUIRE(::kill(pid_, SIGSTOP) == 0); }
+  void resume() const { REQUIRE(::kill(pid_, SIGCONT) == 0); }
   // `kill -9`; returns once the process is gone.
   void kill() {
     if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);  // of one that stands still too
     waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
