@@ -38,6 +38,11 @@
 // all packets of a peer fail, a device says so once on stderr, unless the environment has
 // WEFT_LOG=off, and counts it in peers_failing_icrc.
 //
+// throttle=0 (`roce`; 1 by default) lets a peer connect again at once however often it has used a
+// wrong key. Else the ninth RC queue pair for it within a second fails on its way to RTR (busy;
+// counter connects_throttled), and from then on one in 125 ms may be tried: nobody guesses keys by
+// connecting again and again. Queue pairs that are connected are left alone.
+//
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order
 // in which they are destroyed does not matter.

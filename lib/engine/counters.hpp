@@ -31,6 +31,7 @@ namespace weft::engine {
   X(rx_bad_response) X(rx_stale_response) X(rx_lost_resource) X(rx_after_nak) \
   X(rx_unsupported) X(rx_pull_failed) \
   X(access_errors) X(request_errors) X(cq_overruns) X(events_lost) \
+  X(connects_throttled) \
   X(tx_fills) X(tx_aborts) X(tx_resets) X(rx_resets) X(tail_probes) X(path_probes) X(path_losses) \
   X(rx_out_of_window) X(rx_over_credit) X(rx_trimmed) X(trim_losses) \
   X(rx_other_incarnation) X(rx_stale_stream) \

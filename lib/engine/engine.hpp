@@ -23,6 +23,7 @@
 #include "lib/engine/shared_receives.hpp"
 #include "lib/engine/ud/groups.hpp"
 #include "lib/engine/verbs_common.hpp"
+#include "lib/engine/violations.hpp"
 #include "lib/wire/parse.hpp"
 
 namespace weft::engine {
@@ -46,7 +47,8 @@ struct EngineConfig {
   // it covers (address translation), between peers that both say so. Whoever signs drops us as
   // damaged, and we drop them.
   bool icrc = true;
-  bool credits = true;  // advertise end-to-end credits; false: always "unlimited", as kernel rxe
+  bool throttle = false;  // peers that use wrong keys again and again: violations.hpp
+  bool credits = true;    // advertise end-to-end credits; false: always "unlimited", as kernel rxe
 };
 
 // The XRC domain of a pool, and where its receives complete; 0: none.
@@ -130,6 +132,8 @@ class Engine final : public Machine {
     return found != pools_.end() ? found->second : nullptr;
   }
   rc::EarlyPackets& early() noexcept { return early_; }
+  // The peer used a key that it has not got, and that ends its queue pair.
+  void note_violation(const QueuePair& qp) noexcept;
 
  private:
   void receive_one(const Frame& frame, Instant now) noexcept;
@@ -175,6 +179,7 @@ class Engine final : public Machine {
   uint32_t pools_made_ = 0;                              // of shared receives
   std::unordered_map<uint32_t, SharedReceives*> pools_;  // of XRC domains, by number
   std::vector<std::unique_ptr<Destination>> destinations_;
+  Violations violations_;
 };
 
 }  // namespace weft::engine

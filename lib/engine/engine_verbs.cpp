@@ -205,10 +205,21 @@ void Engine::release_destination(QueuePair& qp) noexcept {
   destinations_.erase(std::find_if(destinations_.begin(), destinations_.end(), owns));
 }
 
+void Engine::note_violation(const QueuePair& qp) noexcept {
+  count(Count::access_errors);
+  violations_.note(qp.path.destination, time());
+}
+
 // INIT -> RTR: the responder is set up. //= roce:C-AV-95
 Result<void> Engine::enter_rtr(QueuePair& qp) {
   const QueuePairAttributes& a = qp.attributes;
   const AddressVector to = a.path.value_or(AddressVector{});  // none: UD
+  if (config_.throttle && violations_.too_many(to.destination, time())) {
+    count(Count::connects_throttled);
+    return Error{Code::busy, to_string(to.destination) +
+                                 " has used wrong keys on eight connections within a second: "
+                                 "connect again in a second, and see why it does"};
+  }
   qp.peer = a.dest_qpn.value_or(QpNum{});
   const uint32_t mtu = a.path_mtu.value_or(capabilities_.active_mtu);
   qp.mtu_shift = static_cast<uint8_t>(std::countr_zero(mtu));

@@ -72,6 +72,7 @@ class Machine {
   // The time of what it does from now on, for the queues that keep or wait for it: before each
   // call.
   void set_time(Instant now) noexcept { time_ = now; }
+  Instant time() const noexcept { return time_; }
 
   // For the handlers, which are functions over an engine and a piece of its state.
   void raise(const AsyncEvent& event) noexcept;

@@ -24,11 +24,13 @@ software::OwnKey icrc_key(bool& target) {
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
   engine::EngineConfig config;
+  config.throttle = true;
   verbs::DeviceSpec spec = given;
   CongestionKeys congestion;
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
   std::vector<software::OwnKey> own = {software::flag_key("single_thread", single_thread),
                                        software::flag_key("credits", config.credits),
+                                       software::flag_key("throttle", config.throttle),
                                        icrc_key(config.icrc)};
   congestion.append_to(own);
   Result<software::OpenedPort> opened =

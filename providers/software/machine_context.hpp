@@ -97,7 +97,7 @@ class MachineQp final : public verbs::Qp {
   Result<void> modify(const QueuePairAttributes& change) override {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     driver::Holder hold(driver_.lock());
-    driver_.tell_time();
+    machine_.set_time(driver_.now());
     if (change.state == QpState::err || change.state == QpState::reset) settle();
     Result<void> result = machine_.modify_qp(*qp_, change);
     driver_.after_control();

@@ -50,7 +50,10 @@ void queue_nak(Engine& engine, QueuePair& qp, uint8_t syndrome) noexcept {
 void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
   const bool access =
       verdict.syndrome == wire::kNakRemoteAccess || verdict.syndrome == wire::kNakInvalidRd;
-  engine.count(access ? Count::access_errors : Count::request_errors);
+  if (access)
+    engine.note_violation(qp);
+  else
+    engine.count(Count::request_errors);
   if (verdict.receive_status != Status::success && !qp.rq.empty())
     complete_receive(engine, qp, verdict.receive_status, 0, nullptr);
   enter_error(engine, qp, Replies::send);  // what came before the bad request still succeeds
