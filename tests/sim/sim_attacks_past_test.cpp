@@ -8,6 +8,7 @@
 #include "lib/congestion/registry.hpp"
 #include "tests/sim/forge.hpp"
 #include "tests/sim/rc_pair.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/scale.hpp"
 
 namespace weft::test {
@@ -117,7 +118,8 @@ TEST_CASE("packets that come back to who sent them do nothing, threat:A11") {
 }
 
 // 24 bits of PSN and no time on the wire: a packet counts as a duplicate for 2^23 PSNs, and 2^24
-// later it is new. lib/engine/DEVIATIONS.md says how long that is.
+// later it is new. lib/engine/DEVIATIONS.md says how long that is. Under sanitizers only every
+// 256th packet is given and the responder is told that the others have been there.
 TEST_CASE(
     "a parked packet is a duplicate for half of the PSNs, and after all of them new, threat:A26") {
   Pair p(options_with(Psn{0x10}, 256, 4096));
@@ -134,14 +136,20 @@ TEST_CASE(
   Forgery step;
   step.bth = {.opcode = wire::kRcWriteOnly, .dest = p.b.qp().number};
   std::vector<std::byte> frame = forge(path, step);
-  for (uint32_t i = 1; i < kPsns; ++i) {
-    set_psn(path, frame, (0x10 + i) % kPsns);
+  constexpr uint32_t kStride = kSanitized ? 256 : 1;
+  uint32_t looks = 0;
+  for (uint32_t gone = std::max(2u, kStride); gone <= kPsns; gone += kStride) {
+    const Psn last{(0x10 + gone - 1) % kPsns};
+    if (kSanitized) p.b.qp().res.expected = last;
+    set_psn(path, frame, last.value);
     give(p.station_b.engine(), path, frame, p.world.now());
-    if (i != 1000 && i != kPsns / 2 - 1) continue;
+    if (gone != 1024 && gone != kPsns / 2) continue;
+    ++looks;
     give(p.station_b.engine(), path, parked, p.world.now());
     drain_transmit(p.station_b.engine(), p.world.now());
     CHECK(sum() == 1);
   }
+  CHECK(looks == 2);
   REQUIRE(p.b.qp().res.expected == Psn{0x10});
   give(p.station_b.engine(), path, parked, p.world.now());
   CHECK(sum() == 2);
