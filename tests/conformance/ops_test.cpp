@@ -345,14 +345,11 @@ void post_lists(Wire wire) {
   Pair p(wire, {.qp = {.max_send_wr = 100, .max_recv_wr = 100}});
   const Buffer near(p.a, 6400), far(p.b, 6400);
   fill(near.bytes(), 9);
-  std::vector<Sge> out, in;
+  std::vector<Sge> out(100), in(100);
   std::vector<SendRequest> sends;
   std::vector<RecvRequest> receives;
   for (size_t i = 0; i < 100; ++i) {
-    out.push_back(near.sge(64 * i, 64));
-    in.push_back(far.sge(64 * i, 64));
-  }
-  for (size_t i = 0; i < 100; ++i) {
+    out[i] = near.sge(64 * i, 64), in[i] = far.sge(64 * i, 64);
     sends.push_back({.id = i, .sges = {&out[i], 1}});
     receives.push_back({.id = 1000 + i, .sges = {&in[i], 1}});
   }
