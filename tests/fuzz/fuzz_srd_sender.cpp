@@ -71,11 +71,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SrdFixture f(in.take<uint8_t>());
   uint64_t sequence = 0;  // of the peer's stream, in which answers come
   const auto packet = [&sequence](SrdFixture& to, Input& from) {
-    constexpr SrdOpcode kOps[] = {
-        SrdOpcode::acknowledge,     SrdOpcode::acknowledge, SrdOpcode::refusal,
-        SrdOpcode::reset,           SrdOpcode::ready,       SrdOpcode::read_response,
-        SrdOpcode::atomic_response, SrdOpcode::failure,     SrdOpcode::rails,
-        SrdOpcode::trimmed};
+    constexpr SrdOpcode kOps[] = {SrdOpcode::acknowledge,     SrdOpcode::acknowledge,
+                                  SrdOpcode::refusal,         SrdOpcode::reset,
+                                  SrdOpcode::ready,           SrdOpcode::read_response,
+                                  SrdOpcode::atomic_response, SrdOpcode::failure,
+                                  SrdOpcode::rails,           SrdOpcode::trimmed};
     const auto twist = from.take<uint8_t>();
     const SrdOpcode opcode = kOps[from.take<uint8_t>() % std::size(kOps)];
     wire::SrdPacket p = to.draw(from, twist);
