@@ -293,7 +293,11 @@ Result<Connection> advance(Handshake& s) {
 }  // namespace
 }  // namespace verbs
 
-Connector::State::~State() { verbs::fail(*this, {Code::disconnected, "peer gave up"}); }
+Connector::State::~State() {
+  Error why{Code::disconnected, {}};
+  (void)base::memory_permitting([&] { why.message = "the peer gave up"; });
+  verbs::fail(*this, std::move(why));
+}
 
 Connector::Connector(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Connector::Connector(Connector&&) noexcept = default;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPlaces = 8, kSize = 256;
 constexpr std::byte kMine{0xEE}, kTheirs{0x11};
-constexpr Walk kWalk{.timeout = 12};
+constexpr Walk kWalk{.timeout = 17};  // patient: a busy machine is no error
 
 // Where a peer may write for now: each place is a region of its own, for a few microseconds.
 struct Places {
@@ -84,8 +84,9 @@ struct Intruder {
       const size_t n = from.cq.poll(c);
       for (size_t i = 0; i < n; ++i) {
         broken |= c[i].status != Status::success;
-        odd += c[i].status != Status::success && c[i].status != Status::remote_access_error &&
-               c[i].status != Status::flushed;
+        const bool expected = c[i].status == Status::success || c[i].status == Status::flushed ||
+                              c[i].status == Status::remote_access_error;
+        if (!expected) odd = c[i].status;
       }
       posted -= static_cast<uint32_t>(n);
       if (n == 0) std::this_thread::yield();
@@ -103,7 +104,8 @@ struct Intruder {
   const Side& from;
   Buffer memory;
   QueuePair rc, rc_peer, uc, uc_peer;
-  uint64_t requests = 0, deaths = 0, odd = 0;
+  uint64_t requests = 0, deaths = 0;
+  Status odd = Status::success;  // what no request may end with here
 };
 
 void stress(Wire wire) {
@@ -133,7 +135,7 @@ void stress(Wire wire) {
               static_cast<unsigned long long>(intruder.deaths),
               static_cast<unsigned long long>(places.written));
   CHECK(places.violations == 0);
-  CHECK(intruder.odd == 0);
+  CHECK(name(intruder.odd) == "success");
   CHECK(intruder.deaths > 0);
   CHECK(places.written > 0);
   CHECK(there.counter("access_errors") >= intruder.deaths);
