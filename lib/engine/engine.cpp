@@ -173,7 +173,10 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     }
     const size_t before = builder_.count();
     const bool more = serve(qp, now);
-    if (qp.res.ack_queued) ack_behind(qp, builder_.count() - before);
+    // Without data of its own an ACK is not hurried: who was only woken by the peer's ACK would
+    // answer that with his, and so on.
+    const size_t frames = builder_.count() - before;
+    if (frames != 0 && qp.res.ack_queued) ack_behind(qp, frames);
     if (more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }

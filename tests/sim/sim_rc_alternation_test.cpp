@@ -84,6 +84,23 @@ TEST_CASE("in a dialogue one acknowledgement stands for several words, roce:C-AC
   check_quiet(talk.station_b);
 }
 
+// A peer that asks for credit, or anything else, wakes a queue pair that has nothing to send.
+TEST_CASE("the peer's acknowledgement does not hurry one's own") {
+  Talk talk;
+  talk.alternate(8);
+  talk.turns_until_silent(talk.a);
+  talk.turns_until_silent(talk.b);
+  const uint32_t before = talk.acks;
+  for (int round = 0; round < 50; ++round) {
+    talk.alternate(1);
+    talk.a.station().engine().activate(talk.a.qp());  // as an acknowledgement that brings credit
+    talk.b.station().engine().activate(talk.b.qp());
+    talk.turn(talk.a);
+    talk.alternate(1);
+  }
+  CHECK(talk.acks - before < 60);  // each of 200 words would have one
+}
+
 TEST_CASE("an acknowledgement has learned to wait while the peer thinks") {
   Talk talk;
   talk.alternate(20);
