@@ -203,6 +203,11 @@ void find_and_send(Wire wire) {
   CHECK(asked.id.peer_port() == id.port());
   CHECK(asked.id.accept(p.server.queue_pair(QpType::ud)).error().code == Code::bad_state);
   CHECK(asked.id.accept(p.server.queue_pair()).error().code == Code::invalid_argument);
+  if (wire == Wire::ibverbs) {  // the kernel would tell the client another key
+    REQUIRE(server.modify({.qkey = kCmQkey + 1}));
+    CHECK(asked.id.accept(server).error().code == Code::not_supported);
+    REQUIRE(server.modify({.qkey = kCmQkey}));
+  }
   REQUIRE(asked.id.accept(server, {.private_data = text("me")}));
   const CmEvent found = p.client.expect(CmEventType::established);
   CHECK(begins_with(found.peer.private_data, "me"));

@@ -68,7 +68,9 @@ class Iwarp(InGuest):
 
     def test_rping(self):
         weft = f"timeout 30 {BIN}/weft_rping {self.DEVICE}"
-        said = self.succeed(*self.MAKE, f"{weft} server 7174 3 >/run/weft &", "sleep 0.5",
+        said = self.succeed(*self.MAKE, f"{weft} server 7174 3 >/run/weft &",
+                            "for i in $(seq 100); do",
+                            "grep -q listening /run/weft && break", "sleep 0.1", "done",
                             f"timeout 30 rping -c -a {self.ADDRESS} -p 7174 -V -C 3 || exit 1",
                             "wait; cat /run/weft",
                             f"timeout 30 rping -s -a {self.ADDRESS} -p 7175 -V -C 3 &",
