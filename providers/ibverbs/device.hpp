@@ -46,7 +46,7 @@ struct UsablePort {
   DeviceAttributes attributes;  // all but what the device string looks like
 };
 
-// Errors: invalid_argument (no such port or GID), not_supported (InfiniBand, iWARP), io_error (the
+// Errors: invalid_argument (no such port or GID), not_supported (InfiniBand), io_error (the
 // port is down), not_found (it has no address).
 Result<UsablePort> inspect_port(const Library& library, ibv_context& context, const PortWish& wish);
 
