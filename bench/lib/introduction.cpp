@@ -36,7 +36,7 @@ Error differs(const std::string& option, const std::string& how) {
 // The short form: the same machine order on both sides, as the programs are the same.
 constexpr size_t kOptions = 12;
 struct Short {
-  char magic[4] = {'w', 'e', 'f', '1'};
+  char magic[4] = {'w', 'e', 'f', '2'};
   uint32_t rkey = 0;
   uint64_t address = 0;
   uint32_t srq = 0;

@@ -126,7 +126,7 @@ class CmId {
 
   // Asks for a connection of `qp` (RC or UC, in RESET or INIT; receives may be posted before in
   // INIT). Ends in established, rejected, unreachable or connect_error. Errors: invalid_argument,
-  // bad_state (not resolved; a queue pair in another state), no_memory.
+  // bad_state (not resolved; another state), not_supported (ibverbs: UC, path_mtu), no_memory.
   Result<void> connect(const QueuePair& qp, const CmParameters& parameters = {}) const;
   // Asks which UD queue pair serves the resolved port; at most 180 bytes of private data. Ends in
   // established (CmEvent::service), rejected or unreachable. Nothing lasts: there is no end to
@@ -147,7 +147,7 @@ class CmId {
   uint16_t port() const noexcept;       // that is listened on, or our own
   Gid peer_gid() const noexcept;        // after address_resolved or connect_request
   uint16_t peer_port() const noexcept;  // the same
-  QpNum peer_qpn() const noexcept;      // after connect_request or established
+  QpNum peer_qpn() const noexcept;      // the same or established; of who asks for a service: 0
   uint32_t path_mtu() const noexcept;   // the same
   QueuePair qp() const;
 
@@ -178,7 +178,7 @@ class CmChannel {
   static Result<CmChannel> create(const Device& device);
   explicit operator bool() const noexcept { return impl_ != nullptr; }
 
-  // Error: no_memory.
+  // Errors: not_supported (no datagrams on this device), permission_denied (forked), no_memory.
   Result<CmId> create_id(CmService service = CmService::connections) const;
 
   // Readable while an event waits. Owned by the channel.

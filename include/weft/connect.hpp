@@ -68,7 +68,7 @@ class Connector {
 
   int fd() const noexcept;             // pollable
   short poll_events() const noexcept;  // POLLIN or POLLOUT: what to wait for
-  // would_block until done; any other error is final.
+  // would_block until done; any other error is final, no_memory too: the peer hears of it.
   Result<Connection> advance();
 
  private:

@@ -21,6 +21,10 @@ inline constexpr uint64_t kPortSpaceUdp = 0x0000'0000'0111'0000;
 
 inline uint64_t service_of(uint16_t port) { return kPortSpaceTcp | port; }
 inline uint64_t datagram_service_of(uint16_t port) { return kPortSpaceUdp | port; }
+// Otherwise of connections: what a REQ asks for.
+inline bool of_datagrams(uint64_t service) {
+  return (service & ~uint64_t{0xFFFF}) == kPortSpaceUdp;
+}
 
 struct IpHeader {
   uint8_t version = 0;     // major:4 minor:4

@@ -90,7 +90,8 @@ void Agent::on_req(const Mad& mad, const Gid& from, Instant now) {
   if (on_known_req(mad, from, now)) return;
   Reason reason = objection(req, from);
   const auto service = services_.find(req.service_id);
-  if (reason == Reason::none && service == services_.end()) reason = Reason::invalid_service;
+  if (reason == Reason::none && (service == services_.end() || of_datagrams(req.service_id)))
+    reason = Reason::invalid_service;
   if (reason == Reason::none && connections_.size() >= config_.max_connections)
     reason = Reason::no_resources;
   if (reason != Reason::none) return refuse(from, mad, req.local_id, Answered::req, reason);

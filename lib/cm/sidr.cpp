@@ -4,6 +4,8 @@
 // comes, and the answer while the question does.
 #include <algorithm>
 
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
 #include "lib/cm/agent.hpp"
 
 namespace weft::cm {
@@ -46,6 +48,7 @@ Result<uint32_t> Agent::find_service(const Gid& peer, uint64_t service_id, uint1
   if (connections_.size() >= config_.max_connections)
     return Error{Code::no_memory, "the device has all its connections in use"};
   Connection& c = *create(State::sidr_sent, peer);
+  base::Undo undo([&] { destroy(c); });
   c.active = true;
   c.inbox = &inbox;
   c.service_id = service_id;
@@ -56,6 +59,7 @@ Result<uint32_t> Agent::find_service(const Gid& peer, uint64_t service_id, uint1
   req.service_id = service_id;
   put_ip_header(req, config_.address, source_port, peer, data);
   say(c, make(req, c.transaction), config_.response_timeout, config_.retries, now);
+  undo.forget();
   return c.id;
 }
 
@@ -68,13 +72,14 @@ void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
   }
   const auto service = services_.find(req.service_id);
   const bool full = connections_.size() >= config_.max_connections;
-  if (service == services_.end() || full) {
+  if (service == services_.end() || !of_datagrams(req.service_id) || full) {
     add(AgentCount::refused);
     const SidrStatus why = full ? SidrStatus::no_qp : SidrStatus::unsupported;
     return send(from, make(reply_to(req, why), header_of(mad).transaction));
   }
   make_room();
   Connection& c = *create(State::sidr_received, from);
+  base::Undo undo([&] { destroy(c); });
   c.inbox = service->second;
   c.service_id = req.service_id;
   c.transaction = header_of(mad).transaction;
@@ -82,17 +87,20 @@ void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
   c.ack_timeout = config_.response_timeout;
   c.heard = std::make_unique<Mad>(mad);
   by_request_[{from, c.peer_id}] = &c;
+  undo.forget();
   half_open_.push(c);
   ++half_opens_;
   arm(c, now + time_of(config_.patience));
   tell(c, EventKind::request);
 }
 
-// It stays half-open, so one of a bounded number, while the question may come again.
+// It stays half-open, so one of a bounded number, for a while: the question may come again, and is
+// answered again if there was memory.
 void Agent::answer(Connection& c, const SidrRep& rep, Instant now) {
   const Mad mad = make(rep, c.transaction);
   send(c.peer, mad);
-  c.sent = std::make_unique<Mad>(mad);
+  c.sent.reset();
+  (void)base::memory_permitting([&] { c.sent = std::make_unique<Mad>(mad); });
   c.orphan = true;
   rest(c, now);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who tries keys. An RC queue pair ends with the first wrong key that its peer uses, so guessing
 // means connecting again and again: a peer whose queue pairs ended that way eight times within a
-// second is not connected to until that is a while ago. Only packets in sequence count, so that
+// second is not connected to for 125 ms, and so with each one more; after a second nothing of it is
+// left, however many they were. Only packets in sequence count, so that
 // nobody is accused by a stranger who forges his address. //= threat:A04
 #pragma once
 
@@ -29,7 +30,8 @@ class Violations {
       if (each.forgiven_at < entry->forgiven_at) entry = &each;
     }
     if (entry->peer != peer) *entry = {peer, now};
-    entry->forgiven_at = std::max(entry->forgiven_at, now) + kForgiven;
+    entry->forgiven_at =
+        std::min(std::max(entry->forgiven_at, now) + kForgiven, now + kForgiven * kMost);
   }
   bool too_many(const Gid& peer, Instant now) const noexcept {
     for (const Entry& entry : entries_)

@@ -11,6 +11,8 @@
 #include <cerrno>
 
 #include "lib/base/clock.hpp"
+#include "lib/base/memory_permitting.hpp"
+#include "lib/base/undo.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
@@ -73,8 +75,11 @@ Result<std::shared_ptr<verbs::CmChannel>> CmChannel::create(const Device& device
   rdma_event_channel* const channel = (*loaded)->create_event_channel();
   if (channel == nullptr) return no_channel(errno);
   fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
-  return std::shared_ptr<verbs::CmChannel>(
-      std::make_shared<CmChannel>(device, context, **loaded, channel));
+  base::Undo undo([&] { (*loaded)->destroy_event_channel(channel); });
+  std::shared_ptr<verbs::CmChannel> made =
+      std::make_shared<CmChannel>(device, context, **loaded, channel);
+  undo.forget();
+  return made;
 }
 
 CmChannel::CmChannel(const Device& device, const Context& context, const CmLibrary& library,
@@ -95,7 +100,15 @@ Result<std::shared_ptr<verbs::CmId>> CmChannel::create_id(CmService service) {
   const rdma_port_space space = service == CmService::datagrams ? RDMA_PS_UDP : RDMA_PS_TCP;
   if (library_.create_id(channel_, &id, nullptr, space) != 0)
     return error_of(errno, "no connection id");
-  return std::shared_ptr<verbs::CmId>(std::make_shared<CmId>(shared_from_this(), service, id));
+  return std::shared_ptr<verbs::CmId>(own(service, id));
+}
+
+// Without memory for its owner it goes.
+std::shared_ptr<CmId> CmChannel::own(CmService service, rdma_cm_id* id) {
+  base::Undo undo([&] { library_.destroy_id(id); });
+  std::shared_ptr<CmId> made = std::make_shared<CmId>(shared_from_this(), service, id);
+  undo.forget();
+  return made;
 }
 
 namespace {
@@ -109,18 +122,24 @@ std::shared_ptr<CmId> owner_of(const rdma_cm_id* id) {
 
 }  // namespace
 
+// The event is acknowledged whatever happens, and before an id of it goes.
 std::optional<CmEvent> CmChannel::take(rdma_cm_event& event) {
   const bool request = event.event == RDMA_CM_EVENT_CONNECT_REQUEST;
   const std::shared_ptr<CmId> listener = request ? owner_of(event.listen_id) : nullptr;
   std::shared_ptr<CmId> id = request ? nullptr : owner_of(event.id);
   const CmService service =
       event.id->ps == RDMA_PS_UDP ? CmService::datagrams : CmService::connections;
-  const Heard heard = copy_of(event, service);
-  if (request) id = std::make_shared<CmId>(shared_from_this(), service, event.id);
+  rdma_cm_id* const asker = request ? event.id : nullptr;
+  Heard heard;
+  const bool kept = base::memory_permitting([&] { heard = copy_of(event, service); });
+  heard.type = event.event;
   library_.ack_cm_event(&event);
+  if (asker != nullptr && !kept) return library_.destroy_id(asker), std::nullopt;
+  if (asker != nullptr) id = own(service, asker);
   if (id == nullptr || (request && listener == nullptr)) return std::nullopt;  // let go of
   if (request) id->asked_by(heard);
-  std::optional<CmEvent> told = id->hear(heard);
+  std::optional<CmEvent> told;
+  if (!kept || !base::memory_permitting([&] { told = id->hear(heard); })) told = id->break_off();
   if (told && request) told->listener = weft::CmId(listener);
   return told;
 }

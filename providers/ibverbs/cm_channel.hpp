@@ -43,6 +43,8 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
 
   // What an event means to the application; nothing if there is nothing to tell.
   std::optional<CmEvent> hear(const Heard& heard);
+  // The same where there is no memory to say it: the connection is over.
+  CmEvent break_off();
   // Of somebody who asks, before anything else is called.
   void asked_by(const Heard& request);
 
@@ -60,6 +62,7 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
     over
   };
   CmEvent event_of(CmEventType type);
+  void finish();
   CmEvent lost(const Heard& heard, const std::string& what);
   CmEvent refused(uint16_t reason, const Heard& heard);
   std::optional<CmEvent> hear_end(const Heard& heard);
@@ -104,6 +107,7 @@ class CmChannel final : public verbs::CmChannel, public std::enable_shared_from_
 
  private:
   std::optional<CmEvent> take(rdma_cm_event& event);
+  std::shared_ptr<CmId> own(CmService service, rdma_cm_id* id);
 
   const Device device_;  // keeps the context alive
   const Context& context_;

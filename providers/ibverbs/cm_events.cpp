@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "lib/base/guarded.hpp"
 #include "lib/base/socket_gid.hpp"
 #include "providers/ibverbs/cm_channel.hpp"
 #include "providers/ibverbs/translate.hpp"
@@ -53,8 +54,23 @@ CmEvent CmId::event_of(CmEventType type) {
   return event;
 }
 
-CmEvent CmId::lost(const Heard& heard, const std::string& what) {
+// What was accepted, and has come to nothing after all, has a queue pair that is in RTS.
+void CmId::finish() {
+  if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
   phase_ = Phase::over;
+}
+
+CmEvent CmId::break_off() {
+  const std::lock_guard hold(mutex_);
+  if (phase_ == Phase::decided) (void)channel_->library().disconnect(id_);
+  finish();
+  CmEvent failed = event_of(CmEventType::connect_error);
+  failed.error = Error{Code::no_memory, base::kOutOfMemory};
+  return failed;
+}
+
+CmEvent CmId::lost(const Heard& heard, const std::string& what) {
+  finish();
   CmEvent event = event_of(CmEventType::unreachable);
   event.error = heard.status == 0 || heard.status == -ETIMEDOUT
                     ? Error{Code::timed_out, what}
@@ -63,7 +79,7 @@ CmEvent CmId::lost(const Heard& heard, const std::string& what) {
 }
 
 CmEvent CmId::refused(uint16_t reason, const Heard& heard) {
-  phase_ = Phase::over;
+  finish();
   CmEvent event = event_of(CmEventType::rejected);
   event.reason = reason;
   event.error =
@@ -99,6 +115,7 @@ std::optional<CmEvent> CmId::hear_reply(const Heard& heard) {
 std::optional<CmEvent> CmId::hear_established(const Heard& heard) {
   if (service_ == CmService::datagrams) {
     phase_ = Phase::over;
+    facts_.peer_qpn = heard.service.qpn;
     CmEvent found = event_of(CmEventType::established);
     found.peer.private_data = heard.peer.private_data;
     found.service = heard.service;
@@ -163,7 +180,7 @@ std::optional<CmEvent> CmId::hear(const Heard& heard) {
                                                      : kCmConsumer,
                      heard);
     case RDMA_CM_EVENT_CONNECT_ERROR: {
-      phase_ = Phase::over;
+      finish();
       CmEvent failed = event_of(CmEventType::connect_error);
       failed.error = error_of(std::abs(heard.status), "the connection failed");
       return failed;

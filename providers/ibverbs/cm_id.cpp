@@ -98,13 +98,14 @@ Result<void> CmId::listen(uint16_t port) {
   const Gid& own = device().attributes().gid;
   sockaddr_storage at =
       base::socket_address(own, port, own.is_ipv4() ? 0 : base::interface_of(own));
-  if (library.bind_addr(id_, reinterpret_cast<sockaddr*>(&at)) != 0 ||
-      library.listen(id_, kBacklog) != 0) {
-    if (errno == EADDRINUSE)
+  const auto refused = [port](int why) -> Result<void> {
+    if (why == EADDRINUSE)
       return Error{Code::address_in_use, "somebody listens on that port already"};
-    return error_of(errno, "cannot listen on port " + std::to_string(port));
-  }
+    return error_of(why, "cannot listen on port " + std::to_string(port));
+  };
+  if (library.bind_addr(id_, reinterpret_cast<sockaddr*>(&at)) != 0) return refused(errno);
   if (const Result<void> ok = check_device(); !ok) return ok;
+  if (library.listen(id_, kBacklog) != 0) return refused(errno);
   facts_.port = ntohs(library.get_src_port(id_));
   phase_ = Phase::listening;
   return {};

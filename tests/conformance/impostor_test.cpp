@@ -2,7 +2,9 @@
 // Another process of the same user that knows all of a connection: addresses, queue pair numbers,
 // packet numbers, keys. Through this library it cannot speak for one side of it, because a device
 // sends from its own address and nobody else's. //= threat:A31
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +79,7 @@ void impostor(Wire wire) {
   const pid_t child = fork();  // before anything is open
   REQUIRE(child >= 0);
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (!s.known) usleep(1000);
     impersonate(s);
     _exit(0);

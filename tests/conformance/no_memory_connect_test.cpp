@@ -89,22 +89,26 @@ Code given_up() {
 }
 
 struct Managed {
-  Code open(std::string_view spec) {
+  Code open(std::string_view spec, CmService service = CmService::connections) {
     WEFT_DONE(server.open(spec));
     WEFT_DONE(client.open(spec));
     WEFT_GIVE(one, CmChannel::create(*server.device));
     WEFT_GIVE(other, CmChannel::create(*client.device));
     at_server = one, at_client = other;
-    WEFT_GIVE(listening, at_server.create_id());
+    WEFT_GIVE(listening, at_server.create_id(service));
     listener = listening;
     WEFT_OK(listener.listen(0));
-    WEFT_GIVE(asking, at_client.create_id());
+    WEFT_GIVE(asking, at_client.create_id(service));
     asks = asking;
     const Gid peer = server.device->attributes().gid;
     WEFT_OK(asks.resolve_address(address_of(peer, listener.port())));
     WEFT_DONE(hear(at_client, CmEventType::address_resolved));
     WEFT_OK(asks.resolve_route());
     WEFT_DONE(hear(at_client, CmEventType::route_resolved));
+    if (service == CmService::datagrams) {
+      WEFT_OK(asks.find_service(kWords));
+      return hear(at_server, CmEventType::connect_request);
+    }
     WEFT_GIVE(from, client.queue_pair());
     WEFT_OK(asks.connect(from, kParameters));
     return hear(at_server, CmEventType::connect_request);
@@ -166,6 +170,28 @@ Code abandoned() {
   return m.open(kUdp);
 }
 
+// The same of a service of datagrams.
+Code served() {
+  Managed m;
+  WEFT_DONE(m.open(kUdp, CmService::datagrams));
+  WEFT_GIVE(serves, m.server.queue_pair({.type = QpType::ud}));
+  WEFT_OK(serves.modify(
+      {.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .qkey = kCmQkey}));
+  WEFT_OK(serves.modify({.state = QpState::rtr}));
+  WEFT_OK(m.asker.accept(serves, kParameters));
+  return m.hear(m.at_client, CmEventType::established);
+}
+Code not_served() {
+  Managed m;
+  WEFT_DONE(m.open(kUdp, CmService::datagrams));
+  WEFT_OK(m.asker.reject(kWords));
+  return m.hear(m.at_client, CmEventType::rejected);
+}
+Code unanswered() {
+  Managed m;
+  return m.open(kUdp, CmService::datagrams);
+}
+
 Code exchanges_srd(std::string_view spec) {
   End a, b;
   WEFT_DONE(a.open(spec));
@@ -206,6 +232,9 @@ WEFT_RUN_OUT(given_up)
 WEFT_RUN_OUT(accepted)
 WEFT_RUN_OUT(refused)
 WEFT_RUN_OUT(abandoned)
+WEFT_RUN_OUT(served)
+WEFT_RUN_OUT(not_served)
+WEFT_RUN_OUT(unanswered)
 WEFT_RUN_OUT(srd_udp)
 WEFT_RUN_OUT(srd_shm)
 WEFT_RUN_OUT(srd_credits)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A peer that guesses keys: each guess costs it a queue pair, and eight within a second cost it the
 // right to connect for a while (lib/engine/violations.hpp). //= threat:A04
+#include <deque>
+
 #include "tests/sim/rc_pair.hpp"
 
 namespace weft::test {
@@ -31,19 +33,27 @@ struct Guesser : Pair {
                                      .max_dest_rd_atomic = uint8_t{4},
                                      .min_rnr_timer = uint8_t{6}});
   }
+  Result<void> connect(Endpoint& asked, Endpoint& asks) {
+    const Result<void> walked = walk(asked, station_a.address(), asks.qp().number);
+    if (!walked) return walked;
+    world.to_rtr(asks, station_b.address(), asked.qp().number, Psn{9}, {});
+    world.to_rts(asks, Psn{7}, {});
+    world.to_rts(asked, Psn{9}, {});
+    return {};
+  }
+  void use_wrong_key(Endpoint& asks) {
+    const Sge sge = station_a.sge(0, 8);
+    SendRequest r = request(Opcode::write, 1, {&sge, 1});
+    r.rkey = RKey{station_b.key() + (++guesses << 8)};
+    REQUIRE(asks.send(r));
+  }
   // One connection, one key. Empty: there was no connection.
   std::optional<Status> guess() {
     Endpoint asked(station_b), asks(station_a);
-    const Result<void> walked = walk(asked, station_a.address(), asks.qp().number);
+    const Result<void> walked = connect(asked, asks);
     std::optional<Status> status;
     if (walked) {
-      world.to_rtr(asks, station_b.address(), asked.qp().number, Psn{9}, {});
-      world.to_rts(asks, Psn{7}, {});
-      world.to_rts(asked, Psn{9}, {});
-      const Sge sge = station_a.sge(0, 8);
-      SendRequest r = request(Opcode::write, 1, {&sge, 1});
-      r.rkey = RKey{station_b.key() + (++guesses << 8)};
-      REQUIRE(asks.send(r));
+      use_wrong_key(asks);
       REQUIRE(world.run());
       status = asks.only_sent().status;
     } else {
@@ -78,6 +88,22 @@ TEST_CASE("after eight wrong keys within a second a peer waits, threat:A04") {
   t.world.run_for(Duration::from_ms(1100));
   for (int i = 0; i < 8; ++i) CHECK(t.guess() == Status::remote_access_error);
   CHECK_FALSE(t.guess());
+}
+
+TEST_CASE("however many queue pairs end at once, a second later all is forgiven, threat:A04") {
+  Guesser t;
+  std::deque<Endpoint> asked, asks;
+  for (int i = 0; i < 100; ++i) {
+    asked.emplace_back(t.station_b);
+    asks.emplace_back(t.station_a);
+    REQUIRE(t.connect(asked.back(), asks.back()));
+  }
+  for (Endpoint& each : asks) t.use_wrong_key(each);
+  REQUIRE(t.world.run());
+  CHECK(t.station_b.count(Count::access_errors) == 100);
+  CHECK_FALSE(t.guess());
+  t.world.run_for(Duration::from_ms(1010));
+  CHECK(t.guess() == Status::remote_access_error);
 }
 
 TEST_CASE("a peer that guesses without rest makes eight guesses a second, threat:A04") {

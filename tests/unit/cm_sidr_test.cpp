@@ -87,6 +87,15 @@ TEST_CASE("SIDR: both sides say no with a reason") {
   net.run(kSoon);
   CHECK(s.told == Log{EventKind::rejected});
   CHECK(s.reason == Reason::invalid_service);
+  // Nor is there a way to a listener of the other kind.
+  REQUIRE(s.server.agent.listen(cm::service_of(7), s.server.inbox));
+  REQUIRE(s.ask(cm::service_of(7)));
+  REQUIRE(s.client.agent.connect(s.server.address, kDatagrams, {.qpn = QpNum{9}, .path_mtu = 1024},
+                                 s.client.inbox, net.now));
+  net.run(kSoon);
+  CHECK(s.told == Log(3, EventKind::rejected));
+  CHECK(s.reason == Reason::invalid_service);
+  CHECK(s.asked.empty());
   s.serves = false;
   REQUIRE(s.ask());
   net.run(kSoon);
@@ -99,7 +108,7 @@ TEST_CASE("SIDR: both sides say no with a reason") {
   net.run(kSoon);
   s.server.agent.release(s.id, net.now);
   net.run(kSoon);
-  CHECK(s.told == Log(3, EventKind::rejected));
+  CHECK(s.told == Log(5, EventKind::rejected));
   CHECK(s.server.agent.serve(s.id, QpNum{5}, 1, {}, net.now).error().code == Code::bad_state);
   CHECK(s.ask(kDatagrams, 181).error().code == Code::invalid_argument);
 }

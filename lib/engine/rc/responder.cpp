@@ -46,14 +46,17 @@ void queue_nak(Engine& engine, QueuePair& qp, uint8_t syndrome) noexcept {
 }
 
 // A fatal NAK: the receive in use fails with its own status, the rest is flushed, the queue pair's
-// owner is told (//= roce:C-NAK-43).
-void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
+// owner is told (//= roce:C-NAK-43). The key of a WRITE that was good when it began we took back
+// ourselves: nobody has guessed.
+void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict,
+            const wire::OpcodeInfo& info) noexcept {
+  const bool guessed = info.operation != wire::Operation::write || info.starts_message();
   const bool access =
       verdict.syndrome == wire::kNakRemoteAccess || verdict.syndrome == wire::kNakInvalidRd;
-  if (access)
+  if (access && guessed)
     engine.note_violation(qp);
   else
-    engine.count(Count::request_errors);
+    engine.count(access ? Count::access_errors : Count::request_errors);
   if (verdict.receive_status != Status::success && !qp.rq.empty())
     complete_receive(engine, qp, verdict.receive_status, 0, nullptr);
   enter_error(engine, qp, Replies::send);  // what came before the bad request still succeeds
@@ -130,7 +133,7 @@ bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame
       queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
       return false;
     case Verdict::Kind::nak:
-      refuse(engine, qp, verdict);
+      refuse(engine, qp, verdict, *packet.info);
       return false;
   }
   res.expected = res.expected + packets;

@@ -107,7 +107,7 @@ Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, 
     if (!emit_read_response(engine, qp, r, out, now)) {
       // A late copy of a READ whose key was revoked since: its answer has arrived.
       if (r.replay) return engine.count(Count::rx_lost_resource), Reply::done;
-      engine.note_violation(qp);
+      engine.count(Count::access_errors);  // the key was good when the READ came: we revoked it
       const Psn failed = r.reply_psn + (r.reply_sent >> qp.mtu_shift);
       enter_error(engine, qp);
       drop_replies(qp);

@@ -63,7 +63,7 @@ class Engine final : public Machine {
   void destroy_qp(QueuePair* qp) noexcept;
   // Something that a peer waits for leaves with the next transmit(): acknowledgements, answers.
   // They are owed by the device, not by one of its queue pairs.
-  bool hurry(QueuePair&) noexcept { return !acks_.empty() || !replies_.empty(); }
+  bool hurry(QueuePair&) noexcept;
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;

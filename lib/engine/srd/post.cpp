@@ -57,7 +57,6 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
   return nullptr;
 }
 
-// False: there is no memory.
 namespace {
 
 // Not what a switch marks packets with that it has trimmed.
@@ -67,6 +66,7 @@ uint8_t class_of(const AddressVector& path) {
 
 }  // namespace
 
+// False: there is no memory.
 bool Engine::append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept {
   Message* const message = messages_.take_reserved();
   if (message == nullptr) return false;

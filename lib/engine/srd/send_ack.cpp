@@ -24,6 +24,12 @@ void Engine::send_replies() noexcept {
   replies_.erase(replies_.begin(), replies_.begin() + static_cast<ptrdiff_t>(sent));
 }
 
+bool Engine::hurry(QueuePair&) noexcept {
+  for (const std::unique_ptr<Peer>& peer : peers_)
+    if (peer != nullptr && !peer->rx.ack_at.is_never()) queue_ack(*peer);
+  return !acks_.empty() || !replies_.empty();
+}
+
 // Whether the acknowledgement of a packet may wait for others: not if the sender asks for it, or
 // is to learn something else than that a packet came.
 bool Engine::ack_may_wait(Peer& peer, const Arrival& arrival) noexcept {

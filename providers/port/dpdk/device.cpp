@@ -187,8 +187,9 @@ Result<void> Device::attach(const Options& options) {
   if (result != 0 && lacks_rights(options))
     return Error{
         Code::permission_denied,
-        "dpdk: " + options.device +
-            " needs root, or CAP_NET_RAW and CAP_NET_ADMIN; net_memif and net_vhost do not"};
+        "dpdk: " + options.device + " with \"" + options.device_arguments +
+            "\" needs root, or CAP_NET_RAW and CAP_NET_ADMIN and an interface that exists; "
+            "net_memif and net_vhost need no rights"};
   if (result != 0)
     return Error{Code::not_found,
                  "dpdk: no device \"" + options.device + "\" with arguments \"" +
