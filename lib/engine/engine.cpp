@@ -17,11 +17,8 @@
 namespace weft::engine {
 
 namespace {
-constexpr uint16_t kRocePort = 4791;   //= roce:C-HDR-7
-constexpr uint32_t kQuantum = 32;      // packets of one queue pair before the next has its turn
-constexpr uint32_t kCoalesce = 64;     // ACK requests answered by one ACK, at most
-constexpr uint32_t kDialogue = 8;      // the same where requests and answers alternate
-constexpr uint8_t kMostPatience = 16;  // calls of transmit() that an overtaken ACK waits, at most
+constexpr uint16_t kRocePort = 4791;  //= roce:C-HDR-7
+constexpr uint32_t kQuantum = 32;     // packets of one queue pair before the next has its turn
 
 Count parse_count(wire::ParseError error) noexcept {
   switch (error) {
@@ -176,7 +173,8 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     // Without data of its own an ACK is not hurried: who was only woken by the peer's ACK would
     // answer that with his, and so on.
     const size_t frames = builder_.count() - before;
-    if (frames != 0 && qp.res.ack_queued) ack_behind(qp, frames);
+    if (frames != 0 && qp.res.ack_queued && qp.res.ack_patience.goes_behind(frames, turn_))
+      rc::send_ack(*this, qp, builder_);
     if (more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
@@ -251,19 +249,6 @@ void Engine::count_departure(uint64_t late_ns) noexcept {
   counters_.raise(Count::paced_late_most_ns, late_ns);
 }
 
-// An acknowledgement rides behind data: in a train it is the short last frame. A lone frame is a
-// word in a dialogue: it leaves as quickly as it can, and the acknowledgement later, while the
-// other side thinks; how much later, the queue pair has learned (queue_ack).
-void Engine::ack_behind(QueuePair& qp, size_t frames) noexcept {
-  Responder& res = qp.res;
-  if (frames != 1 || res.coalesced >= kDialogue) {
-    rc::send_ack(*this, qp, builder_);
-    return;
-  }
-  res.ack_due = turn_ + res.ack_patience;
-  res.ack_overtaken = true;
-}
-
 // Acknowledgements whose time has come, or that stand for many requests. //= roce:C-ACK-36
 void Engine::transmit_acks() noexcept {
   QueuePair* const stop = acks_.back();
@@ -277,28 +262,17 @@ void Engine::transmit_acks() noexcept {
 
 // False: not yet.
 bool Engine::transmit_ack(QueuePair& qp) noexcept {
-  Responder& res = qp.res;
-  const bool due = static_cast<int32_t>(turn_ - res.ack_due) >= 0 || res.coalesced >= kCoalesce;
-  if (!due || !rc::send_ack(*this, qp, builder_)) return false;
-  // Waited in vain: the peer may have waited for it.
-  if (res.ack_overtaken) res.ack_patience = (res.ack_patience + 1) / 2;
+  AckPatience& patience = qp.res.ack_patience;
+  if (!patience.due(turn_) || !rc::send_ack(*this, qp, builder_)) return false;
+  patience.on_due();
   return true;
 }
 
-// It stays behind for one call of transmit(), so that the application can answer first. A peer that
-// sends more though our last word has not been acknowledged yet does not wait for that: its
-// acknowledgements get more time, so that in a dialogue one stands for several requests.
 void Engine::queue_ack(QueuePair& qp) noexcept {
   Responder& res = qp.res;
-  ++res.coalesced;
   if (res.nak_queued) return;
-  if (res.ack_queued) {
-    if (!res.ack_overtaken) return;
-    res.ack_patience = std::min<uint8_t>(2 * res.ack_patience, kMostPatience);
-  }
+  res.ack_patience.queue(res.ack_queued, turn_);
   res.ack_queued = true;
-  res.ack_overtaken = false;
-  res.ack_due = turn_ + 1;
   acks_.push(qp);
 }
 

@@ -147,7 +147,6 @@ class Engine final : public Machine {
   void note_mark(QueuePair& qp, Instant now) noexcept;
   void transmit_notices() noexcept;
   void emit_cnp(QueuePair& qp) noexcept;
-  void ack_behind(QueuePair& qp, size_t frames) noexcept;
   void transmit_acks() noexcept;
   bool transmit_ack(QueuePair& qp) noexcept;
   Result<void> choose_controller(QueuePair& qp, std::string_view name);

@@ -15,6 +15,7 @@
 
 #include "lib/base/line.hpp"
 #include "lib/base/timer_wheel.hpp"
+#include "lib/engine/ack_patience.hpp"
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/frame.hpp"
 #include "lib/engine/rc/early.hpp"
@@ -90,17 +91,14 @@ struct alignas(kCacheLine) Responder {
   bool nak_queued = false;  // nak_syndrome waits to leave
   uint8_t nak_syndrome = 0;
   uint8_t advertised = 31;               // last credit code sent
-  bool ack_overtaken = false;            // data of ours left before the waiting ACK
-  uint8_t ack_patience = 1;              // transmit turns that an overtaken ACK waits
   bool owes_cnp = false;                 // a request came marked
   bool owes_report = false;              // READ responses came, on a connection with telemetry
   Psn reported;                          // the response that came last
   bool replies_last = false;             // of a paced queue pair: its requests have their turn
   std::unique_ptr<wire::IntBlock> echo;  // what the next ACK says of the way here; null: nothing
-  uint32_t ack_due = 0;                  // transmit turn in which it leaves
+  AckPatience ack_patience;              // until the waiting ACK leaves
   Instant duplicates_quiet_until;        // no answer to duplicate SENDs and WRITEs before
   Instant far_since;                     // a request far ahead found `expected` where it is
-  uint32_t coalesced = 0;                // ACK requests it answers
   uint32_t write_key = 0;                // current WRITE
   uint64_t write_address = 0;
   uint64_t received = 0;  // bytes of the current message

@@ -101,6 +101,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   config.polices = police_credit;
   config.patience = Duration::from_ms(patience_ms);
   config.least_rto = Duration::from_us(least_rto_us);
+  config.answer_first = config.least_rto / 16;
   config.start = base::Clock::process().now();
   config.epoch = wall_clock_epoch();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);

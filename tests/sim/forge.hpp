@@ -27,13 +27,13 @@ inline std::vector<std::byte> forge(const engine::Path& path, const Forgery& f) 
 inline engine::Path path_of(Endpoint& from) { return from.qp().path; }
 
 // Gives one frame to an engine, past port and network.
-inline void give(engine::Engine& engine, const engine::Path& path, std::span<const std::byte> bytes,
-                 Instant now) {
+inline void give(engine::Machine& machine, const engine::Path& path,
+                 std::span<const std::byte> bytes, Instant now) {
   engine::Frame frame;
   frame.path = &path;
   frame.bytes = bytes.data();
   frame.length = static_cast<uint32_t>(bytes.size());
-  engine.receive({&frame, 1}, now);
+  machine.receive({&frame, 1}, now);
 }
 
 // Lets the engine send what it wants to, throws it away, and returns how many frames that were.

@@ -25,6 +25,7 @@ void draw_engine(base::Random& r, SrdOptions& o) {
   o.capabilities.active_mtu = o.capabilities.max_mtu = 256u << r.below(5);
   if (r.below(3) == 0) o.capabilities.train_frames = 16, o.capabilities.train_bytes = 60'000;
   if (r.below(3) == 0) o.config.ack_every = 2 + static_cast<uint32_t>(r.below(30));
+  if (r.below(2) == 0) o.config.answer_first = Duration::from_us(1 + r.below(60));
 }
 
 void draw_faults(base::Random& r, middleware::FaultOptions& faults) {

@@ -177,7 +177,7 @@ bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   if (!res.ack_queued) return true;
   if (res.reply_head != res.reply_tail || !out.has_room()) return false;
   res.ack_queued = false;
-  res.coalesced = 0;
+  res.ack_patience.on_sent();
   engine.count(Count::tx_acks);
   emit_ack(qp, out, res.told_by_acks + Psn::kMask, ack_syndrome(engine, qp));  // the PSN before
   return true;

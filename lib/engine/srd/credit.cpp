@@ -91,7 +91,8 @@ void Engine::make_grants(Instant now) noexcept {
     peer.rx.taken -= int64_t{grant->total - peer.rx.granted} * congestion::kCreditUnit;
     peer.rx.granted = grant->total;
     peer.rx.ack_pending = true;
-    queue_ack(peer);
+    queue_ack(peer, now);
+    peer.rx.ack_patience.hasten(turn_);
     grant_at_ = grant_at_ + grant->next;
   }
   next_deadline_ = std::min(next_deadline_, grant_at_);

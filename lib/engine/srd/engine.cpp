@@ -88,9 +88,17 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   send_replies();
   send_calls(now);
   // Before data: who sends all the time would answer no one else, and those wait for it.
-  send_acks(now);
+  if (config_.answer_first.ps == 0 || acks_first_) send_acks(now);
   // One turn for each peer that has something, then again while there is room.
-  while (!active_.empty() && room()) send_peer(active_.pop(), now);
+  while (!active_.empty() && room()) {
+    Peer& peer = active_.pop();
+    const size_t before = builder_.count();
+    send_peer(peer, now);
+    let_wait_behind(peer, builder_.count() - before);
+  }
+  send_due_acks(now);
+  acks_first_ = !room();
+  ++turn_;
   for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
   counters_.add(Count::tx_packets, builder_.count());
   return builder_.count();
@@ -121,8 +129,6 @@ uint32_t Engine::epoch_at(Instant now) const noexcept {
 }
 
 void Engine::activate(Peer& peer) noexcept { active_.push(peer); }
-
-void Engine::queue_ack(Peer& peer) noexcept { acks_.push(peer); }
 
 void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                       bool solicited) noexcept {

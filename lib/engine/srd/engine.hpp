@@ -42,6 +42,10 @@ struct Config {
   // long as this. 1: one for each burst that arrives.
   uint32_t ack_every = 1;
   Duration ack_delay = Duration::from_us(4);
+  // An acknowledgement stays behind for a few calls of transmit(), but not longer than this, so
+  // that the application's answer leaves before it, and one stands for several requests of a
+  // dialogue. Zero: it leaves with the next call.
+  Duration answer_first;
 };
 
 class Engine final : public Machine {
@@ -129,7 +133,9 @@ class Engine final : public Machine {
   // engine.cpp: lists, timers
   void find_source_ports();
   void activate(Peer& peer) noexcept;
-  void queue_ack(Peer& peer) noexcept;
+  void queue_ack(Peer& peer, Instant now) noexcept;
+  void let_wait_behind(Peer& peer, size_t frames) noexcept;
+  void send_due_acks(Instant now) noexcept;
   void arm(Peer& peer, Instant deadline) noexcept;
   void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                 bool solicited) noexcept;
@@ -183,6 +189,8 @@ class Engine final : public Machine {
   bool room() const noexcept { return builder_.has_room() && paths_used_ < paths_.size(); }
   // send_ack.cpp: what is not sequenced
   void send_replies() noexcept;
+  static bool streams(const wire::SrdPacket& p) noexcept;
+  static bool tells_more(const Receiver& rx, const wire::SrdPacket& p) noexcept;
   bool ack_may_wait(Peer& peer, const Arrival& arrival) noexcept;
   void send_acks(Instant now) noexcept;
   void send_ack(Peer& peer, Instant now) noexcept;
@@ -338,6 +346,8 @@ class Engine final : public Machine {
   Instant no_grant_before_;
   base::Line<Peer, &Peer::active> active_;
   base::Line<Peer, &Peer::ack_line> acks_;
+  uint32_t turn_ = 0;        // calls of transmit()
+  bool acks_first_ = false;  // the last one had no room for them
   std::vector<Reply> replies_;
   base::Line<QueuePair, &QueuePair::calling> calling_;      // may have a receive for a waiter
   base::Line<QueuePair, &QueuePair::promising> promising_;  // keep receives for some

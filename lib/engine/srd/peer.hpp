@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "lib/base/timer_wheel.hpp"
+#include "lib/engine/ack_patience.hpp"
 #include "lib/engine/srd/flight.hpp"
 #include "lib/engine/srd/message.hpp"
 #include "lib/engine/srd/order.hpp"
@@ -79,6 +80,7 @@ struct Receiver {
   bool ack_pending = false;
   uint16_t unanswered = 0;            // packets since the last one
   Instant ack_at = Instant::never();  // when it leaves, however few they are
+  AckPatience ack_patience;           // until it leaves (Config::answer_first)
   bool ecn = false;
   uint8_t digest = 0;
   uint8_t path = 0;

@@ -26,19 +26,30 @@ void Engine::send_replies() noexcept {
 
 bool Engine::hurry(QueuePair&) noexcept {
   for (const std::unique_ptr<Peer>& peer : peers_)
-    if (peer != nullptr && !peer->rx.ack_at.is_never()) queue_ack(*peer);
+    if (peer != nullptr && !peer->rx.ack_at.is_never()) acks_.push(*peer);
+  acks_first_ = true;
   return !acks_.empty() || !replies_.empty();
 }
 
+// Whether its acknowledgement tells the sender something else than that a packet came.
+bool Engine::tells_more(const Receiver& rx, const wire::SrdPacket& p) noexcept {
+  return rx.ecn || p.has(wire::srd_flag::kRetransmission) || p.incarnation == 0 ||
+         p.opcode == wire::SrdOpcode::fill;
+}
+
+// More comes after it, whatever we answer.
+bool Engine::streams(const wire::SrdPacket& p) noexcept {
+  return p.has(wire::srd_flag::kFragment) || !p.has(wire::srd_flag::kAckRequest);
+}
+
 // Whether the acknowledgement of a packet may wait for others: not if the sender asks for it, or
-// is to learn something else than that a packet came.
+// is to learn more.
 bool Engine::ack_may_wait(Peer& peer, const Arrival& arrival) noexcept {
-  constexpr uint8_t kNow = wire::srd_flag::kAckRequest | wire::srd_flag::kRetransmission;
   if (config_.ack_every <= 1) return false;
   Receiver& rx = peer.rx;
   const wire::SrdPacket& p = arrival.packet;
-  if (++rx.unanswered >= config_.ack_every || rx.ecn || (p.flags & kNow) != 0) return false;
-  if (p.incarnation == 0 || p.opcode == wire::SrdOpcode::fill) return false;
+  if (++rx.unanswered >= config_.ack_every || p.has(wire::srd_flag::kAckRequest)) return false;
+  if (tells_more(rx, p)) return false;
   if (rx.ack_at.is_never()) rx.ack_at = arrival.now + config_.ack_delay;
   arm(peer, rx.ack_at);
   return true;
@@ -52,11 +63,46 @@ void Engine::send_acks(Instant now) noexcept {
   }
 }
 
+// What has been received is acknowledged with the next transmit(), or after the answer.
+void Engine::queue_ack(Peer& peer, Instant now) noexcept {
+  Receiver& rx = peer.rx;
+  if (config_.answer_first.ps != 0) {
+    rx.ack_patience.queue(peer.ack_line.listed, turn_);
+    if (rx.ack_at.is_never()) rx.ack_at = now + config_.answer_first;
+  }
+  acks_.push(peer);
+}
+
+// Data for a peer has left while an acknowledgement for it waits.
+void Engine::let_wait_behind(Peer& peer, size_t frames) noexcept {
+  Receiver& rx = peer.rx;
+  if (frames == 0 || !peer.ack_line.listed || !rx.ack_pending) return;
+  if (rx.ack_patience.goes_behind(frames, turn_)) rx.ack_patience.hasten(turn_);
+}
+
+// Those that have waited long enough.
+void Engine::send_due_acks(Instant now) noexcept {
+  const Peer* const stop = acks_.back();
+  while (!acks_.empty() && room()) {
+    Peer& peer = acks_.pop();
+    Receiver& rx = peer.rx;
+    if (rx.ack_pending && !rx.ack_patience.due(turn_) && now < rx.ack_at) {
+      acks_.push(peer);
+    } else {
+      rx.ack_patience.on_due();
+      if (rx.ack_pending) send_ack(peer, now);
+      if (addresses_.size() > 1) tell_of_rails(peer);
+    }
+    if (&peer == stop) break;
+  }
+}
+
 // It travels on the path that the echoed packet took.
 void Engine::send_ack(Peer& peer, Instant now) noexcept {
   Receiver& rx = peer.rx;
   rx.ack_pending = false;
   rx.unanswered = 0;
+  rx.ack_patience.on_sent();
   rx.ack_at = Instant::never();
   wire::SrdPacket p;
   p.opcode = wire::SrdOpcode::acknowledge;
