@@ -39,7 +39,7 @@ void warn_of(const Gid& peer) noexcept {
 }
 
 constexpr uint32_t kEagerPosts = 2;  // sent at once after a poll
-constexpr uint32_t kBatch = 64;      // then requests share trains, this many at most
+constexpr uint32_t kBatch = 64;      // then requests leave together, this many at most
 
 }  // namespace
 
@@ -58,7 +58,6 @@ Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machi
       machine_(make_machine(*port_, random_)),
       lock_(!options.single_thread),
       threaded_(!options.single_thread),
-      batches_posts_(port_->capabilities().train_frames > 1),
       idle_mask_(options.paces ? 0 : 15),
       rx_(new engine::Frame[kBurst]),
       tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {
@@ -178,7 +177,7 @@ void Driver::after_post(uint32_t requests) noexcept {
   // While the thread watches nobody else may come by soon, so nothing is held back.
   const bool eager =
       posts_since_poll_++ < kEagerPosts || mode_.load(std::memory_order_relaxed) == kThreadWatches;
-  if (batches_posts_ && !eager && unflushed_ < kBatch && !machine_->has_bulk()) {
+  if (!eager && unflushed_ < kBatch && !machine_->has_bulk()) {
     if (machine_->has_word()) notify();  // it may have completed inside the call
     return;
   }

@@ -139,7 +139,6 @@ class Driver {
   std::unique_ptr<engine::Machine> machine_;
   Lock lock_;
   const bool threaded_;
-  const bool batches_posts_;
   const uint32_t idle_mask_;  // timers are looked at in the idle turns that have none of its bits
   const base::ForkMark fork_mark_;
 
