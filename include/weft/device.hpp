@@ -27,7 +27,7 @@
 // cc=halved halves a window at a loss, cc=none keeps it. cc_line_mbps (100000), cc_rtt_us (50) and
 // cc.PARAMETER as above. paths=N: UDP source ports to spread over (64, on memory 1); path_policy=
 // single, oblivious, bitmap, reps, mixed or plb chooses among them; path_counters=1 counts packets
-// per path for Device::paths(). ack_every=N: packets that one ACK answers (1; more want mixed).
+// per path for Device::paths(). ack_every=N: packets that one ACK answers (1, at most 64).
 // police_credit=1: nothing is executed beyond what was granted; all senders need (nscc+)rccc.
 //
 // icrc=off (`roce`; on by default) leaves the ICRC zero, and takes no frame that has one: for two

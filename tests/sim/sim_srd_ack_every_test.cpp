@@ -2,6 +2,10 @@
 // One acknowledgement for several packets (Config::ack_every): a stream gets a quarter of them, at
 // no cost to its rate, and nobody waits for one that matters: the last packet of what there is to
 // send, a small window, a mark, a packet sent again.
+#include <algorithm>
+#include <set>
+
+#include "tests/sim/srd_lone.hpp"
 #include "tests/sim/srd_star.hpp"
 
 namespace weft::test {
@@ -82,6 +86,65 @@ TEST_CASE("an acknowledgement that nobody asks for waits for its delay only") {
   CHECK(star[0].count(Count::timeouts) <= 20);
   CHECK(star[1].count(Count::rx_duplicates) == 0);  // what came before the end was acknowledged
   CHECK(took < Duration::from_ms(20));
+}
+
+// Four packets of an engine that has 64 paths and no network.
+std::vector<wire::SrdPacket> send_four(SrdLone& lone, const AddressHandle& to) {
+  const Sge sge{&lone.word, 8, LKey{lone.key}};
+  for (int i = 0; i < 4; ++i) {
+    const SendRequest r{.opcode = Opcode::write,
+                        .sges = {&sge, 1},
+                        .remote_address = 4096,
+                        .rkey = RKey{1},
+                        .to = &to,
+                        .remote_qpn = QpNum{1 << 16 | 1}};
+    REQUIRE(lone.engine.post_send(*lone.qp, {&r, 1}, lone.now));
+  }
+  lone.now = lone.now + Duration::from_us(5);
+  engine::TxFrame frames[16];
+  REQUIRE(lone.engine.transmit(frames, lone.now) == 4);
+  std::vector<wire::SrdPacket> packets(4);
+  for (size_t i = 0; i < 4; ++i)
+    REQUIRE(wire::srd_parse(frames[i].head, frames[i].head_length, 0, frames[i].payload_length,
+                            packets[i]) == wire::SrdError::none);
+  return packets;
+}
+
+TEST_CASE("paths of packets that an acknowledgement names without a mark are used again") {
+  struct Case {
+    bool echo_marked;
+    uint16_t marks;
+    size_t again;  // of the four paths, by the next four packets
+  };
+  const Case c = GENERATE(Case{false, 0, 4}, Case{true, 1, 3}, Case{false, 1, 1}, Case{true, 2, 0});
+  INFO(c.echo_marked << " " << c.marks);
+  engine::srd::Config config;
+  config.paths = 64;
+  config.policy = engine::srd::PathChoice::mixed;
+  SrdLone lone(16, config);
+  const AddressHandle to(AddressVector{.destination = Gid::from_ipv4(10, 0, 0, 2)});
+  const std::vector<wire::SrdPacket> first = send_four(lone, to);
+  wire::SrdPacket p;
+  p.opcode = wire::SrdOpcode::acknowledge;
+  p.path = first[3].path;
+  p.path_sequence = first[3].path_sequence;
+  p.epoch = first[3].epoch;
+  p.incarnation = 4711;
+  p.sequence = 4;
+  p.dest = QpNum{first[3].source.value & 0xFF0000};
+  p.source = QpNum{1 << 16};
+  wire::SrdAck ack;
+  ack.echo = 3;
+  ack.flags = c.echo_marked ? 1 : 0;
+  ack.marks = c.marks;
+  lone.give(to.path().destination, p, &ack, sizeof ack);
+  std::set<uint8_t> paths;
+  for (const wire::SrdPacket& packet : first) paths.insert(packet.path);
+  REQUIRE(paths.size() == 4);
+  const std::vector<wire::SrdPacket> then = send_four(lone, to);
+  CHECK(static_cast<size_t>(std::count_if(then.begin(), then.end(), [&](const auto& packet) {
+          return paths.count(packet.path) != 0;
+        })) == c.again);
 }
 
 TEST_CASE("what is lost is found as soon, with few acknowledgements") {

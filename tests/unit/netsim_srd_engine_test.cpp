@@ -65,7 +65,7 @@ TEST_CASE("128 SRD engines of a three-tier fat tree: p99 within 1.16 of the idea
 }
 
 TEST_CASE("with an acknowledgement for four packets, p99 is within 1.20 of the ideal") {
-  const char* const policy = GENERATE("bitmap", "mixed");
+  const char* const policy = GENERATE("bitmap", "reps", "mixed");
   INFO(policy);
   const fabric::Topology network = *scenario::make_fat_tree({.k = 8});
   const RunResult result = simulate(network, "nscc", permutation(128, 2'000'000),

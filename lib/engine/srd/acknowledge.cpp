@@ -46,15 +46,19 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
     tx.marks = p.ack->marks;
   }
   const uint64_t before = tx.una;
+  // If nothing but the echoed packet met ECN, the paths of all others did well: a policy that uses
+  // those again has one for each packet, however few acknowledgements come.
+  const bool others_well = echo.marked == (p.ack->flags & 1u);
+  const uint64_t echoed = before + static_cast<uint32_t>(p.ack->echo - before);
   bool progress = p.sequence != before;
-  for (uint64_t s = before; s < p.sequence; ++s) acknowledge(peer, s);
+  for (uint64_t s = before; s < p.sequence; ++s) acknowledge(peer, s, others_well && s != echoed);
   const auto* words = reinterpret_cast<const base::Be64*>(p.ack + 1);
   for (uint32_t w = 0; w < p.ack->words; ++w) {
     for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
       const uint64_t s = p.sequence + 64 * w + static_cast<uint64_t>(std::countr_zero(bits));
       if (s >= tx.next) break;
       if ((*tx.flight)[s].state == Record::State::acked) continue;
-      acknowledge(peer, s);
+      acknowledge(peer, s, others_well && s != echoed);
       progress = true;
     }
   }
@@ -100,8 +104,9 @@ void Engine::advance(Sender& tx) noexcept {
     (*tx.flight)[tx.una++] = Record{};
 }
 
-// One packet has arrived, whichever copy of it.
-void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
+// One packet has arrived, whichever copy of it. `well`: without a mark, and nobody has told the
+// path policy.
+void Engine::acknowledge(Peer& peer, uint64_t sequence, bool well) noexcept {
   Sender& tx = peer.tx;
   Record& r = (*tx.flight)[sequence];
   if (r.state == Record::State::acked) return;
@@ -112,6 +117,7 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence) noexcept {
     // Of a packet that was sent twice nobody knows which copy this is.
     if (r.tries == 1) {
       tx.flight->paths.on_arrival(r.path, r.path_sequence);
+      if (well) tx.flight->paths.on_ack(r.path, false, now_);
       tx.newest_acked = std::max(tx.newest_acked, r.sent);
     }
   } else {

@@ -221,7 +221,7 @@ class Engine final : public Machine {
 
   // acknowledge.cpp: the sender learns
   void on_acknowledge(Peer& peer, const Arrival& arrival) noexcept;
-  void acknowledge(Peer& peer, uint64_t sequence) noexcept;
+  void acknowledge(Peer& peer, uint64_t sequence, bool well) noexcept;
   void advance(Sender& tx) noexcept;
   Duration measure(Peer& peer, const Arrival& arrival) noexcept;
   Duration first_round_trip(Sender& tx, const Arrival& arrival) const noexcept;

@@ -350,7 +350,7 @@ Engine::Outcome Engine::execute_answer(Peer& peer, const Arrival& a) noexcept {
   // The answer is as good as an acknowledgement of the request.
   m->answered = true;
   if (m->unacked != 0 && peer.tx.flight != nullptr) {
-    acknowledge(peer, m->first_sequence);
+    acknowledge(peer, m->first_sequence, false);
     advance(peer.tx);
     activate(peer);
   }
