@@ -32,7 +32,9 @@ int64_t target_ps(const Preset& preset) {
   return static_cast<int64_t>(preset[kTarget] * preset.base_rtt_ns * 1000);
 }
 double most(const Nscc& nscc, const Preset& preset) {
-  const double bdp = static_cast<double>(nscc.base_ps) * preset.line_rate / 8e12;
+  const double base_ps = std::max(static_cast<double>(nscc.base_ps),
+                                  preset[kLeastBase] * static_cast<double>(network_ps(preset)));
+  const double bdp = base_ps * preset.line_rate / 8e12;
   return std::max(preset[kMostRtts] * bdp, preset[kMtu]);
 }
 

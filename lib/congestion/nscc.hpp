@@ -43,6 +43,7 @@ enum NsccParameter : size_t {
   kAdjustPackets,
   kMtu,
   kMss,
+  kLeastBase,
   kNsccParameters
 };
 
@@ -63,6 +64,7 @@ inline constexpr std::array<Parameter, kNsccParameters> kNsccRows = {{
     {"adjust_packets", "packets", 8, "the window is adjusted every so many, or every RTT"},
     {"mtu_bytes", "B", 4150, "a full packet on the wire; the least window"},
     {"mss_bytes", "B", 4086, "its payload"},
+    {"least_base", "base RTTs", 0, "a shorter RTT takes the largest window no further down"},
 }};
 
 void nscc_start(Nscc& nscc, State& state, const Preset& preset);

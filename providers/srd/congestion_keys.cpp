@@ -32,9 +32,12 @@ Result<void> CongestionKeys::apply(engine::srd::Config& config, const engine::Ca
   if (keys_.name() == "hpcc") keys_.choose("hpcc-pint");
   config.halves = keys_.name() == "halved";
   std::vector<congestion::Setting> settings;
+  // Processes that are both awake take less than they were told to take, which is no reason to have
+  // less on the way when one of them sleeps.
   if (keys_.name().starts_with("nscc"))
     settings = {{"mtu_bytes", double(port.active_mtu + kWireBytes)},
-                {"mss_bytes", double(port.active_mtu)}};
+                {"mss_bytes", double(port.active_mtu)},
+                {"least_base", 1}};
   const Result<std::optional<congestion::Preset>> preset = keys_.preset(std::move(settings));
   if (!preset) return preset.error();
   config.congestion = *preset;

@@ -76,6 +76,10 @@ TEST_CASE("nscc: the most follows the least RTT seen") {
   Flow flow(preset);
   flow.ack(-kRttPs / 2, false);
   CHECK(flow.window() == 131'463);
+  const Preset kept = preset_of("nscc", {{"least_base", 0.75}});
+  Flow other(kept);
+  other.ack(-kRttPs / 2, false);
+  CHECK(other.window() == 197'194);
 }
 
 TEST_CASE("nscc: a marked fast packet changes nothing, unmarked ones grow the window") {

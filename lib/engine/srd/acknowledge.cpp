@@ -130,15 +130,37 @@ void Engine::acknowledge(Peer& peer, uint64_t sequence, bool well) noexcept {
   if (m != nullptr && --m->unacked == 0) settle(*m);
 }
 
-// Nothing is known of the round trip yet, and the packet has gone again meanwhile: it takes no
-// longer than since the flight began. Without that, a peer farther away than the first probe would
-// be sent every lone packet several times for ever.
-Duration Engine::first_round_trip(Sender& tx, const Arrival& arrival) const noexcept {
+// An earlier copy of `r` has arrived, after it was called lost and sent again. Its round trip took
+// as long as from the copy before the newest at least. Without that, all would be called lost for
+// ever where round trips have become longer than the time-out.
+//
+// While nothing is known of the round trip, it takes no longer than since the flight began.
+// Without that, a peer farther away than the first probe would be sent every lone packet several
+// times for ever.
+Duration Engine::late_round_trip(Sender& tx, const Record& r, const Arrival& arrival) noexcept {
+  if (tx.rtt.ps != 0) {
+    const Duration least = arrival.now - r.sent + Duration::from_us(r.before_us) -
+                           Duration::from_ns(arrival.packet.ack->delay_ns);
+    if (r.tries == 1 || least <= tx.rtt) return {};
+    note_round_trip(tx, least);
+    return least;
+  }
   const Duration sample = arrival.now - tx.progress_at;
-  if (tx.rtt.ps != 0 || tx.probes == 0 || sample.ps <= 0) return {};
-  tx.rtt = sample;
-  tx.rtt_var = sample / 2;
+  if (tx.probes == 0 || sample.ps <= 0) return {};
+  note_round_trip(tx, sample);
   return sample;
+}
+
+void Engine::note_round_trip(Sender& tx, Duration sample) noexcept {
+  if (tx.rtt.ps == 0) {
+    tx.rtt = sample;
+    tx.rtt_var = sample / 2;
+    return;
+  }
+  const Duration error = sample - tx.rtt;
+  tx.rtt = tx.rtt + error / 8;
+  tx.flight->paths.set_rtt(tx.rtt);
+  tx.rtt_var = tx.rtt_var + (Duration{error.ps < 0 ? -error.ps : error.ps} - tx.rtt_var) / 4;
 }
 
 // The acknowledgement says which transmission it answers: that gives a round trip, and tells the
@@ -157,21 +179,14 @@ Duration Engine::measure(Peer& peer, const Arrival& arrival) noexcept {
   if (sequence >= tx.next) return {};
   Record& r = (*tx.flight)[sequence];
   if (r.state != Record::State::in_flight) return {};
-  if (r.path != p.path || r.path_sequence != p.path_sequence) return first_round_trip(tx, arrival);
+  if (r.path != p.path || r.path_sequence != p.path_sequence)
+    return late_round_trip(tx, r, arrival);
   tx.flight->paths.on_ack(r.path, (p.ack->flags & 1) != 0, arrival.now);
   const int64_t ns = (arrival.now - r.sent).ns() - int64_t{p.ack->delay_ns};
   if (ns <= 0) return {};
   const Duration sample = Duration::from_ns(ns);
   tx.flight->paths.on_rtt(r.path, sample, arrival.now);
-  if (tx.rtt.ps == 0) {
-    tx.rtt = sample;
-    tx.rtt_var = sample / 2;
-    return sample;
-  }
-  const Duration error = sample - tx.rtt;
-  tx.rtt = tx.rtt + error / 8;
-  tx.flight->paths.set_rtt(tx.rtt);
-  tx.rtt_var = tx.rtt_var + (Duration{error.ps < 0 ? -error.ps : error.ps} - tx.rtt_var) / 4;
+  note_round_trip(tx, sample);
   return sample;
 }
 

@@ -224,7 +224,8 @@ class Engine final : public Machine {
   void acknowledge(Peer& peer, uint64_t sequence, bool well) noexcept;
   void advance(Sender& tx) noexcept;
   Duration measure(Peer& peer, const Arrival& arrival) noexcept;
-  Duration first_round_trip(Sender& tx, const Arrival& arrival) const noexcept;
+  Duration late_round_trip(Sender& tx, const Record& r, const Arrival& arrival) noexcept;
+  void note_round_trip(Sender& tx, Duration sample) noexcept;
   void find_losses(Peer& peer, Instant now) noexcept;
   Instant tail_at(const Sender& tx) const noexcept;
   Instant overtaken_at(const Sender& tx, const Record& r) const noexcept;

@@ -33,6 +33,7 @@ struct Record {
   uint16_t older = 0, newer = 0;  // in the order of transmission, or of loss: kNone or an index
   uint32_t offset = 0;            // of its payload in the message
   uint32_t length = 0;
+  uint32_t before_us = 0;      // sent again: from the copy before this one to this
   Message* message = nullptr;  // null: a fill that nobody waits for
   Instant sent;
 

@@ -180,7 +180,10 @@ uint8_t Engine::choose_path(Peer& peer, Instant now) noexcept {
 void Engine::send_record(Peer& peer, uint64_t sequence, uint8_t path, Instant now) noexcept {
   Sender& tx = peer.tx;
   Record& r = (*tx.flight)[sequence];
-  if (r.tries != 0) count(Count::tx_retransmits);
+  if (r.tries != 0) {
+    count(Count::tx_retransmits);
+    r.before_us = static_cast<uint32_t>(std::clamp<int64_t>((now - r.sent).us(), 0, UINT32_MAX));
+  }
   r.tries = static_cast<uint8_t>(std::min(r.tries + 1, 255));
   r.path = path;
   r.path_sequence = tx.flight->paths.take_sequence(path);
