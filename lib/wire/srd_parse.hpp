@@ -68,14 +68,23 @@ constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
   return length + operand_bytes(opcode);
 }
 
-// The body of an acknowledgement, or of a packet about rails: what its list takes is added to
-// `headers`.
+// Behind the base header of an acknowledgement, of which every other packet may be one: nothing but
+// its body and its bitmap. `length`: of all.
+inline SrdError srd_parse_acknowledgement(const std::byte* bytes, uint32_t length, uint32_t trailer,
+                                          uint32_t pad, uint32_t elsewhere, SrdPacket& out) {
+  constexpr uint32_t kFixed = sizeof(SrdBase) + sizeof(SrdAck);
+  if (length < kFixed + pad + trailer) return SrdError::too_short;
+  out.ack = reinterpret_cast<const SrdAck*>(bytes + sizeof(SrdBase));
+  if (out.ack->words > kSrdMostWords) return SrdError::bad_payload;
+  const uint32_t end = kFixed + out.ack->words * 8u + pad + trailer;
+  if (length < end) return SrdError::too_short;
+  out.payload_length = out.length = out.offset = out.message = 0;
+  return length == end && pad == 0 && elsewhere == 0 ? SrdError::none : SrdError::bad_payload;
+}
+
+// The body of a packet about rails: what its list takes is added to `headers`.
 inline SrdError srd_parse_list(const std::byte* at, SrdPacket& out, uint32_t& headers) {
-  if (out.opcode == SrdOpcode::acknowledge) {
-    out.ack = reinterpret_cast<const SrdAck*>(at);
-    if (out.ack->words > kSrdMostWords) return SrdError::bad_payload;
-    headers += out.ack->words * 8u;
-  } else if (out.opcode == SrdOpcode::rails) {
+  if (out.opcode == SrdOpcode::rails) {
     out.rails = reinterpret_cast<const SrdRails*>(at);
     if (out.rails->version != kSrdRailsVersion) return SrdError::bad_version;
     if (out.rails->count > kSrdMostRails || out.rails->answers > 1) return SrdError::bad_payload;
@@ -110,6 +119,8 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
   if (base.version() != kSrdVersion) return SrdError::bad_version;
   srd_take_base(base, out);
   if (out.has(srd_flag::kProtected)) return SrdError::bad_version;
+  if (out.opcode == SrdOpcode::acknowledge)
+    return detail::srd_parse_acknowledgement(bytes, length, trailer, base.pad(), elsewhere, out);
   uint32_t headers = detail::srd_header_length(out.opcode, base.flags);
   if (headers == 0) return SrdError::bad_opcode;
   if (length < headers + base.pad() + trailer) return SrdError::too_short;

@@ -132,6 +132,7 @@ class Bench {
     engine::srd::Config c;
     c.paths = 16;
     c.halves = false;
+    c.least_rto = Duration::from_ms(1);  // as a device has it
     return c;
   }
 

@@ -73,8 +73,9 @@ void Engine::on_acknowledge(Peer& peer, const Arrival& arrival) noexcept {
     tx.granted = p.ack->granted;
   }
   if (!tx.flight->flow.on_acknowledgement(echo)) count(Count::acks_without_telemetry);
-  find_losses(peer, arrival.now);
-  if (tx.una == tx.next) {
+  if (tx.una != tx.next) {
+    find_losses(peer, arrival.now);
+  } else {
     if (tx.awaiting != 0) expect_answer(peer, arrival.now);
     end_flight(peer);
   }

@@ -48,7 +48,8 @@ Instant Flow::deadline() const noexcept {
   return preset_ != nullptr ? controller_.next_deadline() : Instant::never();
 }
 
-void Flow::on_deadline(Instant now) noexcept {
+// The controller's deadline is over.
+void Flow::act(Instant now) noexcept {
   for (int i = 0; i < kMostDeadlines && deadline() <= now; ++i)
     controller_.on_deadline(*preset_, deadline());
   if (deadline() <= now) controller_.start(*preset_);  // what it knew is of another time

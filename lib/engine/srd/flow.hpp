@@ -29,7 +29,9 @@ class Flow {
   Instant wake_at() const noexcept { return next_; }
   // The controller's own time to act.
   Instant deadline() const noexcept;
-  void on_deadline(Instant now) noexcept;
+  void on_deadline(Instant now) noexcept {
+    if (preset_ != nullptr && controller_.next_deadline() <= now) act(now);
+  }
 
   // Of each packet: its payload.
   void on_sent(uint32_t payload, Instant now) noexcept;
@@ -65,6 +67,7 @@ class Flow {
   double rate() const noexcept { return paced() ? controller_.rate() : 0; }
 
  private:
+  void act(Instant now) noexcept;
   bool paced() const noexcept { return preset_ != nullptr && !preset_->kind->sprayed; }
 
   const congestion::Preset* preset_ = nullptr;

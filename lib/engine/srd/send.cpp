@@ -80,6 +80,7 @@ void Engine::send_peer(Peer& peer, Instant now) noexcept {
       return arm(peer, opens_at(tx, now));
     if (!lost) {
       if (!send_next(peer, now)) return;
+      if (tx.quiet() && tx.flight->lost.empty()) return;
       continue;
     }
     const uint64_t sequence = tx.flight->sequence_at(index, tx.una);
