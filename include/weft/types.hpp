@@ -124,7 +124,7 @@ struct AddressVector {
   Gid destination;
   uint32_t flow_label = 0;  // selects the UDP source port; 0 = from the QPN
   uint8_t hop_limit = 64;
-  uint8_t traffic_class = 0;  // DSCP << 2 | ECN
+  uint8_t traffic_class = 0;  // DSCP << 2 | ECN; of several on srd: SRD.md, Classes
 };
 
 }  // namespace weft
