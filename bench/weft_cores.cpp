@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Do engines on several cores share anything? Each thread owns two devices, both ends of a stream
-// of 8 byte WRITEs, and is pinned to a core. The rate of one alone and that of all at the same time
-// are measured in turns, in WRITEs per second of processor time (a line that two cores fight for
-// costs processor time; other programs on the machine do not) and of the clock on the wall.
+// Do engines on several cores share anything? Each thread owns two devices, or with engines=N in
+// the device string an engine of each of two, both ends of a stream of 8 byte WRITEs, and is pinned
+// to a core. The rate of one alone and that of all at the same time are measured in turns, in
+// WRITEs per second of processor time (a line that two cores fight for costs processor time; other
+// programs on the machine do not) and of the clock on the wall.
 //
 //   weft_cores roce+shm:cores% [ENGINES [SECONDS [SIZE]]]     each % becomes the number of the
-//   engine
+//                                                             engine
+//   weft_cores roce+udp:lo,engines=2 2                        two engines of one device
 //
 // One line of output: the rates of one, of all, and their ratio, which is ENGINES at best.
 #include <pthread.h>
@@ -52,14 +54,14 @@ Rate stream(Side& a, Side& b, uint32_t size, double seconds) {
   for (uint32_t turn = 1; now < wall + seconds; ++turn) {
     for (; open < kDepth; ++open)
       if (!a.qp.post_send(request)) std::exit(1);
-    b.device.progress();
+    (void)b.cq.poll(done);  // runs its engine
     const auto got = static_cast<uint32_t>(a.cq.poll(done));
     open -= got;
     written += got;
     if (turn % 64 == 0) now = seconds_of(CLOCK_MONOTONIC);
   }
   while (open != 0) {
-    b.device.progress();
+    (void)b.cq.poll(done);
     open -= static_cast<uint32_t>(a.cq.poll(done));
   }
   const auto count = static_cast<double>(written);
@@ -93,10 +95,18 @@ Seen measure(const std::string& spec, int engines, double seconds, uint32_t size
   Seen seen;
   std::vector<Rate> rates(static_cast<size_t>(engines));
   std::barrier together(engines);
+  std::vector<Device> shared;  // both ends, if the engines are those of one device
+  while (spec.find(",engines=") != spec.npos && shared.size() < 2)
+    shared.push_back(bench::need(Device::open(spec)));
   const auto run = [&](int number) {
     pin_to(number);
     const std::string mine = numbered(spec, number);
-    Side a(mine, size / 8 + 1), b(mine, size / 8 + 1);
+    const size_t words = size / 8 + 1;
+    const auto end = [&](size_t which) {
+      return shared.empty() ? Side(mine, words)
+                            : Side(shared[which], static_cast<uint32_t>(number), words);
+    };
+    Side a = end(0), b = end(1);
     bench::connect_pair(a, b);
     (void)stream(a, b, size, seconds / 2);  // warm
     for (int round = 0; round < kRounds; ++round) {

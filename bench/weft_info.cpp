@@ -49,6 +49,7 @@ std::vector<Row> rows_of(const weft::DeviceAttributes& a) {
       {"by_reference", a.by_reference,
        a.by_reference ? "large payload is pulled once from the sender's memory"
                       : "payload goes through the port's buffers"},
+      {"engines", a.engines, "that serve queue pairs side by side (engines=)"},
       {"paths", a.paths, "UDP source ports that packets to one peer are spread over"},
       {"telemetry", a.telemetry,
        a.telemetry ? "to peers that have it too" : "hpcc sees its own queue only (telemetry=1)"},

@@ -28,9 +28,12 @@ T need(Result<T> result) {
 
 struct Side {
   explicit Side(const std::string& spec, size_t words = 16)
-      : device(need(Device::open(spec + ",single_thread=1"))),
+      : Side(need(Device::open(spec + ",single_thread=1")), 0, words) {}
+  // On an engine of a device that others use too: with its locks.
+  Side(Device shared, uint32_t engine, size_t words)
+      : device(std::move(shared)),
         pd(need(device.protection_domain())),
-        cq(need(device.completion_queue({.capacity = 256}))),
+        cq(need(device.completion_queue({.capacity = 256, .engine = engine}))),
         qp(need(
             pd.queue_pair({.type = device.attributes().qp_type, .send_cq = cq, .recv_cq = cq}))),
         memory(new Line[(words + 7) / 8]),

@@ -241,7 +241,7 @@ Result<std::unique_ptr<Live>> Live::open(const LiveOptions& options) {
   if (!spec) return spec.error();
   Result<software::OpenedPort> opened = software::open_port(*spec, {}, 4791);
   if (!opened) return opened.error();
-  if (opened->port->capabilities().integrity_bits == 0)
+  if (opened->first().capabilities().integrity_bits == 0)
     return Error{Code::not_supported,
                  options.wire +
                      " carries no ICRC, which scripts need: name a udp, af_packet or "
@@ -249,7 +249,7 @@ Result<std::unique_ptr<Live>> Live::open(const LiveOptions& options) {
   Result<std::unique_ptr<Puppet>> puppet = Puppet::call(options.puppet);
   if (!puppet) return puppet.error();
   std::unique_ptr<Live> live(new Live);
-  live->port_ = std::move(opened->port);
+  live->port_ = std::move(opened->ports.front());
   live->puppet_ = std::move(*puppet);
   live->device_ = options.device;
   return live;

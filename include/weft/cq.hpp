@@ -4,6 +4,15 @@
 // To sleep: arm(); poll() once more and handle what is there; if there was nothing, wait until fd()
 // is readable, then call acknowledge() and poll(). A completion that arrives after arm() makes fd()
 // readable, so none is missed (//= roce:C-OPS-91). wait() does all of this.
+//
+// Engines. A device opened with engines=N (device.hpp) is N engines on one address, for programs
+// that serve their connections on several cores. Each completion queue is on one of them, which its
+// maker chooses, and a queue pair lives on the engine of its completion queues, both of which, and
+// its shared receive queue, must be on the same one. A thread that keeps to the queues of one
+// engine shares no lock and no cache line of packets with threads of the others: give each thread
+// an engine and there its completion queues, shared receive queues and queue pairs. poll() runs the
+// engine of its queue alone. Nothing says that it must be so: any thread may use any queue, at the
+// price of a lock.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +33,8 @@ struct CompletionQueueOptions {
   // Keeps the time of each completion, for the poll() with `times`. Providers roce and srd; others:
   // not_supported. A queue without it pays nothing.
   bool timestamps = false;
+  // Which engine of a device with several it is on, from 0: its queue pairs live there.
+  uint32_t engine = 0;
 };
 
 // How long an armed queue may go on sleeping though completions come, to be woken less often. Those

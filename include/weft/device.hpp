@@ -43,6 +43,14 @@
 // counter connects_throttled), and from then on one in 125 ms may be tried: nobody guesses keys by
 // connecting again and again. Queue pairs that are connected are left alone.
 //
+// engines=N (1 by default, at most 64; port udp): N engines behind one address, each with a lock, a
+// progress thread, a socket and a share of the queue pair numbers of its own, so that threads do
+// not meet: cq.hpp says how queues are placed. Regions are good on all engines; registering takes
+// the lock of each. The connection manager (cm.hpp) is on engine 0, for queue pairs of all. Such a
+// device has no invalidation of regions (DeviceAttributes::invalidates_regions), and takes neither
+// telemetry=1 nor single_thread=1 nor rails=. pcap and tracer write a file for each engine: FILE,
+// FILE.1, FILE.2 ..
+//
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order
 // in which they are destroyed does not matter.
@@ -99,6 +107,7 @@ struct DeviceAttributes {
   bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
   bool has_xrc = false;             // XRC queue pairs: srq.hpp
   bool telemetry = false;           // can carry in-band telemetry to peers that can too
+  uint32_t engines = 1;             // see cq.hpp
   uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
   std::vector<Gid> further_gids;    // SRD: its other addresses (rails); peers know it by `gid`
 };
@@ -165,17 +174,19 @@ class Device {
 
   const DeviceAttributes& attributes() const noexcept;
   Result<ProtectionDomain> protection_domain() const;
+  // Errors: invalid_argument (a capacity that no queue can have, no such engine), no_memory.
   Result<CompletionQueue> completion_queue(const CompletionQueueOptions& options) const;
-  // See srq.hpp. Error: not_supported (no XRC on this device).
-  Result<XrcDomain> xrc_domain() const;
+  // See srq.hpp. `engine`: where its targets and shared receive queues are (cq.hpp). Errors:
+  // not_supported (no XRC on this device), invalid_argument (no such engine).
+  Result<XrcDomain> xrc_domain(uint32_t engine = 0) const;
 
   // A descriptor that is readable while an asynchronous event waits. Owned by the device.
   int event_fd() const noexcept;
   // The next asynchronous event, if there is one.
   std::optional<AsyncEvent> next_event() const;
 
-  // Runs one bounded turn of the engine: packets in, packets out, timers. Polling a completion
-  // queue does it too; a program that waits on memory calls it, or wait_until.
+  // Runs one bounded turn of each engine: packets in, packets out, timers. Polling a completion
+  // queue does it too, for its engine; a program that waits on memory calls it, or wait_until.
   void progress() const noexcept;
 
   // Now, on the device's clock, which its timestamps are of. Its epoch is of this process and its

@@ -89,9 +89,10 @@ class ProtectionDomain {
   // (a page is not mapped, or read-only with local_write: the message gives its address).
   Result<MemoryRegion> register_memory(void* address, size_t size, Access access) const;
 
-  // A window that is not bound. Errors: not_supported (srd, or a device without windows),
-  // no_memory.
-  Result<MemoryWindow> memory_window(WindowType type) const;
+  // A window that is not bound. `engine`: which engine of a device with several it is on (cq.hpp):
+  // queue pairs there bind it and take requests for it. Errors: not_supported (srd, or a device
+  // without windows), invalid_argument (no such engine), no_memory.
+  Result<MemoryWindow> memory_window(WindowType type, uint32_t engine = 0) const;
 
   // See ah.hpp.
   AddressHandle address_handle(const AddressVector& path) const;

@@ -59,6 +59,8 @@ class XrcDomain {
 struct SharedReceiveQueueOptions {
   uint32_t max_recv_wr = 128;  // receives waiting
   uint32_t max_recv_sge = 4;
+  // Which engine of a device with several it is on, as its queue pairs are (cq.hpp).
+  uint32_t engine = 0;
   // XRC: both or neither. `cq` gets the completions of its receives; Completion::qp is the target.
   XrcDomain xrc_domain{};
   CompletionQueue cq{};

@@ -291,6 +291,16 @@ Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access,
   return key;
 }
 
+bool Driver::adopt_memory(uint32_t key, void* base, size_t size, Access access, uint32_t domain) {
+  Holder hold(lock_);
+  port_->attach(base, size);
+  base::Undo undo([&] { port_->detach(base, size); });
+  if (!machine_->keys().adopt(key, static_cast<std::byte*>(base), size, access, domain))
+    return false;
+  undo.forget();
+  return true;
+}
+
 void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
   if (forked()) return;
   Holder hold(lock_);

@@ -90,6 +90,9 @@ class Driver {
   // Memory: the whole story of a key. deregister returns when nothing in flight can touch the
   // memory.
   Result<uint32_t> register_memory(void* base, size_t size, Access access, uint32_t domain);
+  // The same memory under the same key at another engine of the device. False: the key is taken
+  // there.
+  bool adopt_memory(uint32_t key, void* base, size_t size, Access access, uint32_t domain);
   void deregister_memory(uint32_t key, void* base, size_t size) noexcept;
 
   // For a look from outside, on any thread: runs `look` while nothing else runs in the machine,

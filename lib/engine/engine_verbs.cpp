@@ -12,8 +12,6 @@
 namespace weft::engine {
 
 namespace {
-constexpr uint32_t kMaxPoolNumber = 0xFFFFFF;  // what an XRCETH has room for
-
 wire::OpClass service_of(QpType type) noexcept {
   using wire::OpClass;
   constexpr OpClass kServices[] = {OpClass::rc,      OpClass::uc,  OpClass::ud,
@@ -88,7 +86,9 @@ Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
                                              " and max_recv_sge at most " +
                                              std::to_string(limits.max_sge)};
   std::unique_ptr<SharedReceives> pool(new SharedReceives);
-  do pool->number = ++pools_made_ & kMaxPoolNumber;
+  // As those of queue pairs: 24 bits, the part of this engine.
+  const Port::QpnRange range = port_.qpn_range();
+  do pool->number = range.first + pools_made_++ % range.count;
   while (pool->number == 0 || find_pool(pool->number) != nullptr);
   pool->domain = domain;
   pool->xrc_domain = xrc.domain;

@@ -113,6 +113,11 @@ struct PortOptions {
   uint16_t telemetry_port = 0;  // where they go with telemetry; 0: this device has none
   // Of an address that processes share: which parts of the queue pair numbers may be claimed.
   uint8_t first_slot = 1, last_slot = 254;
+  // Of a device with several engines, each with a port on the same address: how many there are,
+  // which one this port is for, and the port of engine 0, once that is open.
+  uint32_t engines = 1;
+  uint32_t engine = 0;
+  Port* first = nullptr;
 };
 
 }  // namespace weft::engine

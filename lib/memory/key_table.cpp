@@ -54,14 +54,22 @@ Region& KeyTable::add(uint32_t key) {
 }
 
 uint32_t KeyTable::insert(std::byte* base, uint64_t length, Access access, uint32_t domain) {
+  const uint32_t key = new_key();
+  (void)adopt(key, base, length, access, domain);
+  return key;
+}
+
+bool KeyTable::adopt(uint32_t key, std::byte* base, uint64_t length, Access access,
+                     uint32_t domain) {
   // No memory wraps around the end of the address space; check() relies on it.
   WEFT_CHECK(length == 0 || length - 1 <= ~std::bit_cast<uintptr_t>(base));
-  Region& region = add(new_key());
+  if (find_number(key) != nullptr) return false;
+  Region& region = add(key);
   region.base = base;
   region.length = length;
   region.access = access;
   region.domain = domain;
-  return region.key;
+  return true;
 }
 
 bool KeyTable::remove(uint32_t key) {
@@ -166,6 +174,7 @@ bool KeyTable::revoke(uint32_t key, const Visitor& by) {
   if (found == nullptr || found->domain != by.domain) return false;
   Region& entry = *mutable_entry(found);
   if (entry.kind == KeyKind::region) {
+    if (keeps_regions_) return false;
     entry.access = entry.access & (Access::local_write | Access::window_bind);
     return true;
   }

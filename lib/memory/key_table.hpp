@@ -57,6 +57,9 @@ class KeyTable {
 
   // Adds a region and returns its new key, never 0, never one in use.
   uint32_t insert(std::byte* base, uint64_t length, Access access, uint32_t domain);
+  // Adds a region under the key that the table of another engine of the device has given it. False:
+  // a window here has that number.
+  bool adopt(uint32_t key, std::byte* base, uint64_t length, Access access, uint32_t domain);
   // Revokes a key, and the windows that show the region. False if there is none.
   bool remove(uint32_t key);
 
@@ -79,6 +82,8 @@ class KeyTable {
   // with invalidate, local invalidate); local use of a region goes on. False if the key is not
   // theirs to revoke. //= roce:C-OPS-73
   bool revoke(uint32_t key, const Visitor& by);
+  // From now on no region is anybody's to revoke: other engines have the same ones.
+  void keep_regions() noexcept { keeps_regions_ = true; }
 
   // Says whether [address, address + length) may be used as `need` through `key` by an object of
   // `domain`; on ok `*where` is the memory. length must be > 0 (zero length is exempt from the
@@ -113,6 +118,7 @@ class KeyTable {
   std::vector<Region> slots_;
   size_t used_ = 0;
   size_t bound_to_queues_ = 0;  // type 2 windows
+  bool keeps_regions_ = false;
 };
 
 }  // namespace weft::memory

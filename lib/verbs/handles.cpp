@@ -72,10 +72,20 @@ static Result<void> check_capacity(const DeviceAttributes& attributes, uint32_t 
                                            std::to_string(attributes.max_cqe)};
 }
 
+static Result<void> check_engine(const DeviceAttributes& attributes, uint32_t engine) {
+  if (engine < attributes.engines) return {};
+  return Error{Code::invalid_argument,
+               "there is no engine " + std::to_string(engine) + ": this device has " +
+                   std::to_string(attributes.engines) +
+                   ", counted from 0; engines=N in its device string makes N"};
+}
+
 Result<CompletionQueue> Device::completion_queue(const CompletionQueueOptions& options) const {
   return guarded([&]() -> Result<CompletionQueue> {
     const Result<void> ok = check_capacity(attributes(), options.capacity);
     if (!ok) return ok.error();
+    const Result<void> there = check_engine(attributes(), options.engine);
+    if (!there) return there.error();
     Result<std::shared_ptr<verbs::Cq>> cq = context_->create_cq(*this, options);
     if (!cq) return cq.error();
     CompletionQueue handle;
@@ -84,9 +94,11 @@ Result<CompletionQueue> Device::completion_queue(const CompletionQueueOptions& o
   });
 }
 
-Result<XrcDomain> Device::xrc_domain() const {
+Result<XrcDomain> Device::xrc_domain(uint32_t engine) const {
   return guarded([&]() -> Result<XrcDomain> {
-    Result<std::shared_ptr<verbs::Xrc>> xrc = context_->create_xrc(*this);
+    const Result<void> there = check_engine(attributes(), engine);
+    if (!there) return there.error();
+    Result<std::shared_ptr<verbs::Xrc>> xrc = context_->create_xrc(*this, engine);
     if (!xrc) return xrc.error();
     XrcDomain handle;
     handle.xrc_ = std::move(*xrc);
@@ -109,9 +121,11 @@ Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t siz
   });
 }
 
-Result<MemoryWindow> ProtectionDomain::memory_window(WindowType type) const {
+Result<MemoryWindow> ProtectionDomain::memory_window(WindowType type, uint32_t engine) const {
   return guarded([&]() -> Result<MemoryWindow> {
-    Result<std::shared_ptr<verbs::Window>> window = domain_->create_window(type);
+    const Result<void> there = check_engine(device().attributes(), engine);
+    if (!there) return there.error();
+    Result<std::shared_ptr<verbs::Window>> window = domain_->create_window(type, engine);
     if (!window) return window.error();
     MemoryWindow handle;
     handle.type_ = type;
@@ -128,6 +142,8 @@ AddressHandle ProtectionDomain::address_handle(const AddressVector& path) const 
 Result<SharedReceiveQueue> ProtectionDomain::shared_receive_queue(
     const SharedReceiveQueueOptions& options) const {
   return guarded([&]() -> Result<SharedReceiveQueue> {
+    const Result<void> there = check_engine(device().attributes(), options.engine);
+    if (!there) return there.error();
     Result<std::shared_ptr<verbs::Srq>> srq = domain_->create_srq(options);
     if (!srq) return srq.error();
     SharedReceiveQueue handle;

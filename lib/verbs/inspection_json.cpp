@@ -134,6 +134,7 @@ void append_json(std::string& out, const DeviceAttributes& attributes, const Ins
   object.add("port", attributes.port);
   object.add("gid", to_string(attributes.gid));
   object.add("active_mtu", uint64_t{attributes.active_mtu});
+  object.add("engines", uint64_t{attributes.engines});
   object.add("note", found.note);
   object.add_us("time_us", found.at - Instant{});
   {

@@ -101,8 +101,9 @@ class Domain {
   virtual const Device& device() const noexcept = 0;
   virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
                                                           Access access) = 0;
-  virtual Result<std::shared_ptr<Window>> create_window(WindowType type) {
-    (void)type;
+  // `engine` is one that there is, here and below.
+  virtual Result<std::shared_ptr<Window>> create_window(WindowType type, uint32_t engine) {
+    (void)type, (void)engine;
     return Error{Code::not_supported, "this provider has no memory windows"};
   }
   virtual Result<std::shared_ptr<Srq>> create_srq(const SharedReceiveQueueOptions& options) = 0;
@@ -117,8 +118,8 @@ class Context {
   virtual Result<std::shared_ptr<Domain>> create_domain(const Device& device) = 0;
   virtual Result<std::shared_ptr<Cq>> create_cq(const Device& device,
                                                 const CompletionQueueOptions& options) = 0;
-  virtual Result<std::shared_ptr<Xrc>> create_xrc(const Device& device) {
-    (void)device;
+  virtual Result<std::shared_ptr<Xrc>> create_xrc(const Device& device, uint32_t engine) {
+    (void)device, (void)engine;
     return Error{Code::not_supported, "provider " + attributes().provider + " has no XRC"};
   }
   virtual void progress() noexcept = 0;

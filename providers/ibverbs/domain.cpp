@@ -46,7 +46,7 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
       new Region(shared_from_this(), std::move(region), base, size));
 }
 
-Result<std::shared_ptr<verbs::Window>> Domain::create_window(WindowType type) {
+Result<std::shared_ptr<verbs::Window>> Domain::create_window(WindowType type, uint32_t) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
   return Window::create(shared_from_this(), type);
 }

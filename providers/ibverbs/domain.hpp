@@ -28,7 +28,7 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   const Device& device() const noexcept override { return device_; }
   Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
                                                          Access access) override;
-  Result<std::shared_ptr<verbs::Window>> create_window(WindowType type) override;
+  Result<std::shared_ptr<verbs::Window>> create_window(WindowType type, uint32_t engine) override;
   Result<std::shared_ptr<verbs::Srq>> create_srq(const SharedReceiveQueueOptions& options) override;
   Result<std::shared_ptr<verbs::Qp>> create_qp(const QueuePairOptions& options) override;
 

@@ -97,7 +97,7 @@ Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
   return Cq::create(device, *this, options);
 }
 
-Result<std::shared_ptr<verbs::Xrc>> Context::create_xrc(const Device& device) {
+Result<std::shared_ptr<verbs::Xrc>> Context::create_xrc(const Device& device, uint32_t) {
   if (forked()) return Error{Code::permission_denied, kForked};
   return Xrc::create(device, *this);
 }

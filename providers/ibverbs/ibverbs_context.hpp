@@ -30,7 +30,7 @@ class Context final : public verbs::Context {
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
   Result<std::shared_ptr<verbs::Cq>> create_cq(const Device& device,
                                                const CompletionQueueOptions& options) override;
-  Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device) override;
+  Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device, uint32_t engine) override;
   Result<std::shared_ptr<verbs::CmChannel>> create_cm_channel(const Device& device) override;
   void progress() noexcept override {}
   Instant now() const noexcept override;

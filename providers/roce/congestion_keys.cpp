@@ -41,10 +41,11 @@ void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
 Result<void> CongestionKeys::check(const engine::Capabilities& port, std::string_view name) const {
   if (!asked_.value_or(false) || port.telemetry) return {};
   const std::string_view why =
-      name == "udp" ? "processes that share an address cannot tell whose it is; a loopback address "
-                      "(roce+udp:lo) is of one process"
-                    : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
-                      "they do not listen on its UDP port";
+      name == "udp"
+          ? "processes or engines that share an address cannot tell whose it is; a loopback "
+            "address (roce+udp:lo) is of one process"
+          : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
+            "they do not listen on its UDP port";
   return Error{Code::not_supported, "telemetry=1: the port " + std::string(name) +
                                         " carries none here (" + std::string(why) +
                                         "). Leave the key out"};

@@ -23,6 +23,7 @@ software::OwnKey icrc_key(bool& target) {
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
+  uint32_t engines = 1;
   engine::EngineConfig config;
   config.throttle = true;
   verbs::DeviceSpec spec = given;
@@ -31,12 +32,14 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   std::vector<software::OwnKey> own = {software::flag_key("single_thread", single_thread),
                                        software::flag_key("credits", config.credits),
                                        software::flag_key("throttle", config.throttle),
-                                       icrc_key(config.icrc)};
+                                       software::engines_key(engines), icrc_key(config.icrc)};
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
-      software::open_port(spec, own, kUdpPort, congestion.telemetry());
+      software::open_port(spec, own, kUdpPort, congestion.telemetry(), {}, engines);
   if (!opened) return opened.error();
-  if (const Result<void> ok = congestion.check(opened->port->capabilities(), opened->name); !ok)
+  if (const Result<void> ok = software::check_engines(engines, single_thread); !ok)
+    return ok.error();
+  if (const Result<void> ok = congestion.check(opened->first().capabilities(), opened->name); !ok)
     return ok.error();
   if (const Result<void> ok = congestion.apply(config); !ok) return ok.error();
   config.start = base::Clock::process().now();
@@ -44,7 +47,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (!config.icrc) attributes.integrity_bits = 0;
   attributes.has_flush = attributes.has_xrc = true;
   std::shared_ptr<RoceContext> context(
-      new RoceContext(std::move(opened->port), config,
+      new RoceContext(std::move(opened->ports), config,
                       {.single_thread = single_thread, .paces = config.congestion.has_value()},
                       std::move(attributes)));
   if (const Result<void> ok = context->start(); !ok) return ok.error();

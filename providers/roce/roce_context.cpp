@@ -23,9 +23,9 @@ RoceContext::~RoceContext() {
   machine_.attach_services(nullptr);
 }
 
-Result<std::shared_ptr<verbs::Xrc>> RoceContext::create_xrc(const Device& device) {
+Result<std::shared_ptr<verbs::Xrc>> RoceContext::create_xrc(const Device& device, uint32_t engine) {
   if (forked()) return Error{Code::permission_denied, software::kForked};
-  return std::shared_ptr<verbs::Xrc>(new software::Xrc(device, driver_, next_domain_++));
+  return std::shared_ptr<verbs::Xrc>(new software::Xrc(device, *drivers_[engine], next_domain_++));
 }
 
 Result<std::shared_ptr<verbs::CmChannel>> RoceContext::create_cm_channel(const Device& device) {

@@ -16,7 +16,7 @@ class RoceContext final
   ~RoceContext() override;
 
   Result<std::shared_ptr<verbs::CmChannel>> create_cm_channel(const Device& device) override;
-  Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device) override;
+  Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device, uint32_t engine) override;
   std::vector<Counter> counters() const override;
 
   // For channels. `call` gets the agent and the time, under the driver's lock; what it wants sent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every software provider has behind the provider seam: a device whose protocol machine is
-// bound to a port by a driver, its completion queues, regions and domains. A provider adds its
-// queue pairs.
+// What every software provider has behind the provider seam: a device of one or several engines,
+// each a protocol machine that a driver binds to a port of its own, its completion queues, regions
+// and domains. A provider adds its queue pairs. How engines stand side by side: README.md.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,8 @@ namespace weft::software {
 
 inline constexpr const char* kForked =
     "this device was opened before fork(): the child must open its own";
+
+using Drivers = std::vector<std::unique_ptr<driver::Driver>>;  // engine 0 first, never empty
 
 class Cq final : public verbs::Cq {
  public:
@@ -53,44 +55,53 @@ class Xrc final : public verbs::Xrc {
 
 class Domain : public verbs::Domain {
  public:
-  Domain(Device device, driver::Driver& driver, uint32_t id)
-      : device_(std::move(device)), driver_(driver), id_(id) {}
+  Domain(Device device, const Drivers& drivers, uint32_t id)
+      : device_(std::move(device)), drivers_(drivers), driver_(*drivers.front()), id_(id) {}
 
   const Device& device() const noexcept override { return device_; }
   Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
                                                          Access access) override;
 
  protected:
-  // The rings of a queue pair's completion queues, which must be of this device.
+  // The rings of a queue pair's completion queues, which must be of one engine of this device.
   struct Queues {
     engine::CompletionQueue* send = nullptr;
     engine::CompletionQueue* recv = nullptr;
+    driver::Driver* home = nullptr;  // of both; null: there are none
   };
   Result<Queues> queues_of(const QueuePairOptions& options) const;
   // nullptr: none, or one of another device.
-  engine::CompletionQueue* ring_of(const CompletionQueue& handle) const noexcept;
+  Cq* cq_of(const CompletionQueue& handle) const noexcept;
+  bool is_ours(const driver::Driver& driver) const noexcept;
+  // Enters memory at all engines, under one key.
+  Result<uint32_t> enter(void* base, size_t size, Access access);
+  bool forked() const noexcept { return driver_.forked(); }
 
   Device device_;
-  driver::Driver& driver_;
+  const Drivers& drivers_;  // the context's
+  driver::Driver& driver_;  // of engine 0
   const uint32_t id_;
 };
 
 class Context : public verbs::Context {
  public:
-  Context(std::unique_ptr<engine::Port> port, const driver::MakeMachine& make,
-          const driver::DriverOptions& options, DeviceAttributes attributes)
-      : single_thread_(options.single_thread),
-        attributes_(std::move(attributes)),
-        driver_(std::move(port), make, options) {}
+  using Ports = std::vector<std::unique_ptr<engine::Port>>;
 
-  Result<void> start() { return driver_.start(); }
+  // One engine for each port.
+  Context(Ports ports, const driver::MakeMachine& make, const driver::DriverOptions& options,
+          DeviceAttributes attributes);
+  ~Context() override;
+
+  Result<void> start();
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
   Result<std::shared_ptr<verbs::Cq>> create_cq(const Device& device,
                                                const CompletionQueueOptions& options) override;
-  void progress() noexcept override { driver_.progress(); }
+  void progress() noexcept override {
+    for (const auto& driver : drivers_) driver->progress();
+  }
   Instant now() const noexcept override { return driver_.now(); }
-  int event_fd() const noexcept override { return driver_.event_fd(); }
+  int event_fd() const noexcept override { return events_ >= 0 ? events_ : driver_.event_fd(); }
   std::optional<AsyncEvent> next_event() override;
   std::vector<Counter> counters() const override;
 
@@ -100,8 +111,12 @@ class Context : public verbs::Context {
 
   const bool single_thread_;
   DeviceAttributes attributes_;
-  mutable driver::Driver driver_;
+  const Drivers drivers_;
+  driver::Driver& driver_;                // of engine 0
   std::atomic<uint32_t> next_domain_{1};  // of protection domains, and of XRC domains
+
+ private:
+  int events_ = -1;  // of several engines: readable when an event of one waits
 };
 
 }  // namespace weft::software

@@ -3,6 +3,7 @@
 #include "providers/software/inspect.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace weft::software {
 
@@ -105,6 +106,7 @@ void inspect_machine(driver::Driver& driver, engine::Engine& machine, verbs::Ins
 void inspect_machine(driver::Driver& driver, engine::srd::Engine& machine, verbs::Inspection& found,
                      const std::atomic<bool>& leaving) {
   inspect_queue_pairs(driver, machine, found, leaving);
+  const size_t first = found.peers.size();
   in_steps(driver, leaving, found.peers, [&](size_t from, auto& some) -> size_t {
     const size_t end = std::min(machine.peer_count(), from + kAtOnce);
     for (size_t i = from; i < end; ++i)
@@ -112,7 +114,7 @@ void inspect_machine(driver::Driver& driver, engine::srd::Engine& machine, verbs
         some.push_back(report_of(*peer));
     return end < machine.peer_count() ? end : 0;
   });
-  for (verbs::PeerReport& peer : found.peers) {
+  for (verbs::PeerReport& peer : std::span(found.peers).subspan(first)) {
     if (!peer.active || leaving.load()) continue;
     (void)driver.visit([&] { peer.paths = machine.paths(peer.address, peer.endpoint); }, leaving);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs, domains and the context of one protocol machine behind the provider seam. Each call
 // takes the driver's lock, moves the machine, and lets the driver send what came of it. `Machine`
-// is engine::Engine or engine::srd::Engine, `Pair` its queue pair, `Config` what it is made with.
+// is engine::Engine or engine::srd::Engine, `Pair` its queue pair, `Config` what it is made with. A
+// queue pair holds the driver of the one engine that it lives on, and knows of no other.
 //
 // What the machine has made is taken back where there is no memory for the object in front of it.
 #pragma once
@@ -20,11 +21,11 @@ template <class Machine>
 class MachineSrq final : public verbs::Srq {
  public:
   using Pool = std::unique_ptr<engine::SharedReceives>;
-  MachineSrq(Device device, driver::Driver& driver, Machine& machine,
-             const SharedReceiveQueueOptions& options, Pool pool)
+  MachineSrq(Device device, driver::Driver& driver, const SharedReceiveQueueOptions& options,
+             Pool pool)
       : device_(std::move(device)),
         driver_(driver),
-        machine_(machine),
+        machine_(static_cast<Machine&>(driver.machine())),
         cq_(options.cq),
         pool_(std::move(pool)) {}
   ~MachineSrq() override {
@@ -65,11 +66,10 @@ class MachineSrq final : public verbs::Srq {
 template <class Machine, class Pair>
 class MachineQp final : public verbs::Qp {
  public:
-  MachineQp(Device device, driver::Driver& driver, Machine& machine,
-            const QueuePairOptions& options, Pair* qp)
+  MachineQp(Device device, driver::Driver& driver, const QueuePairOptions& options, Pair* qp)
       : device_(std::move(device)),
         driver_(driver),
-        machine_(machine),
+        machine_(static_cast<Machine&>(driver.machine())),
         send_cq_(options.send_cq),
         recv_cq_(options.recv_cq),
         srq_(options.shared_receive_queue),
@@ -164,16 +164,16 @@ class MachineQp final : public verbs::Qp {
 template <class Machine, class Pair>
 class MachineDomain final : public Domain {
  public:
-  MachineDomain(Device device, driver::Driver& driver, Machine& machine, uint32_t id)
-      : Domain(std::move(device), driver, id), machine_(machine) {}
+  using Domain::Domain;
 
   Result<std::shared_ptr<verbs::Qp>> create_qp(const QueuePairOptions& options) override {
-    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    if (forked()) return Error{Code::permission_denied, kForked};
     const Result<Queues> queues = queues_of(options);
     if (!queues) return queues.error();
-    const Result<engine::SharedReceives*> shared = shared_of(options);
+    driver::Driver& home = queues->home != nullptr ? *queues->home : home_of(options.xrc_domain);
+    const Result<engine::SharedReceives*> shared = shared_of(options, home);
     if (!shared) return shared.error();
-    const Result<uint32_t> xrc = xrc_of(options.xrc_domain);
+    const Result<uint32_t> xrc = xrc_of(options.xrc_domain, home);
     if (!xrc) return xrc.error();
     const engine::QpConfig config{.type = options.type,
                                   .domain = id_,
@@ -188,51 +188,56 @@ class MachineDomain final : public Domain {
                                   .congestion = options.congestion,
                                   .shared = *shared,
                                   .xrc_domain = *xrc};
-    driver::Holder hold(driver_.lock());
-    const Result<Pair*> qp = machine_.create_qp(config);
+    driver::Holder hold(home.lock());
+    Machine& machine = machine_of(home);
+    const Result<Pair*> qp = machine.create_qp(config);
     if (!qp) return qp.error();
-    base::Undo undo([&] { machine_.destroy_qp(*qp); });
-    auto made =
-        std::make_shared<MachineQp<Machine, Pair>>(device_, driver_, machine_, options, *qp);
+    base::Undo undo([&] { machine.destroy_qp(*qp); });
+    auto made = std::make_shared<MachineQp<Machine, Pair>>(device_, home, options, *qp);
     undo.forget();
     return std::shared_ptr<verbs::Qp>(std::move(made));
   }
 
-  Result<std::shared_ptr<verbs::Window>> create_window(WindowType type) override {
-    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+  Result<std::shared_ptr<verbs::Window>> create_window(WindowType type, uint32_t engine) override {
+    if (forked()) return Error{Code::permission_denied, kForked};
     if constexpr (kHasWindows) {
-      driver::Holder hold(driver_.lock());
+      driver::Driver& home = *drivers_[engine];
+      driver::Holder hold(home.lock());
+      memory::KeyTable& keys = home.machine().keys();
       const uint32_t key =
-          machine_.keys().insert_window(type == WindowType::one ? memory::KeyKind::window_of_domain
-                                                                : memory::KeyKind::window_of_queue,
-                                        id_);
-      base::Undo undo([&] { machine_.keys().remove_window(key); });
-      auto made = std::make_shared<Window>(device_, driver_, type, key);
+          keys.insert_window(type == WindowType::one ? memory::KeyKind::window_of_domain
+                                                     : memory::KeyKind::window_of_queue,
+                             id_);
+      base::Undo undo([&] { keys.remove_window(key); });
+      auto made = std::make_shared<Window>(device_, home, type, key);
       undo.forget();
       return std::shared_ptr<verbs::Window>(std::move(made));
     } else {
-      return Domain::create_window(type);
+      return Domain::create_window(type, engine);
     }
   }
 
   Result<std::shared_ptr<verbs::Srq>> create_srq(
       const SharedReceiveQueueOptions& options) override {
-    if (driver_.forked()) return Error{Code::permission_denied, kForked};
+    if (forked()) return Error{Code::permission_denied, kForked};
     if constexpr (kHasPools) {
-      const Result<uint32_t> xrc = xrc_of(options.xrc_domain);
+      driver::Driver& home = *drivers_[options.engine];
+      const Result<uint32_t> xrc = xrc_of(options.xrc_domain, home);
       if (!xrc) return xrc.error();
-      engine::CompletionQueue* const cq = ring_of(options.cq);
+      Cq* const cq = cq_of(options.cq);
       if ((*xrc != 0) != (cq != nullptr) || (options.cq.impl() != nullptr && cq == nullptr))
         return Error{Code::invalid_argument,
                      "SharedReceiveQueueOptions::cq is for a queue with an xrc_domain, which needs "
                      "one of the same open device"};
-      driver::Holder hold(driver_.lock());
-      auto pool = machine_.create_shared_receives(id_, options, {*xrc, cq});
+      if (cq != nullptr && &cq->driver() != &home) return Error{Code::invalid_argument, kXrcHome};
+      driver::Holder hold(home.lock());
+      Machine& machine = machine_of(home);
+      auto pool = machine.create_shared_receives(
+          id_, options, {*xrc, cq != nullptr ? &cq->handle().ring : nullptr});
       if (!pool) return pool.error();
       engine::SharedReceives& raw = **pool;
-      base::Undo undo([&] { machine_.withdraw(raw); });
-      auto made = std::make_shared<MachineSrq<Machine>>(device_, driver_, machine_, options,
-                                                        std::move(*pool));
+      base::Undo undo([&] { machine.withdraw(raw); });
+      auto made = std::make_shared<MachineSrq<Machine>>(device_, home, options, std::move(*pool));
       undo.forget();
       return std::shared_ptr<verbs::Srq>(std::move(made));
     } else {
@@ -244,42 +249,62 @@ class MachineDomain final : public Domain {
  private:
   static constexpr bool kHasWindows = requires(Pair p) { p.sq; };
   static constexpr bool kHasPools = requires(Machine m) { m.create_shared_receives(0, {}); };
+  static constexpr const char* kXrcHome =
+      "an XRC domain, the queues of its shared receives with their completion queues, and its "
+      "targets are on one engine: say the same one for all";
+
+  static Machine& machine_of(driver::Driver& driver) noexcept {
+    return static_cast<Machine&>(driver.machine());
+  }
+
+  // Where a target is that has no completion queues.
+  driver::Driver& home_of(const XrcDomain& handle) const {
+    const auto* const xrc = dynamic_cast<const Xrc*>(handle.impl().get());
+    for (const auto& driver : drivers_)
+      if (xrc != nullptr && driver.get() == &xrc->driver()) return *driver;
+    return driver_;
+  }
 
   // The number of an XRC domain of this device; 0: none.
-  Result<uint32_t> xrc_of(const XrcDomain& handle) const {
+  Result<uint32_t> xrc_of(const XrcDomain& handle, const driver::Driver& home) const {
     if (!handle) return uint32_t{0};
     const auto* const xrc = dynamic_cast<const Xrc*>(handle.impl().get());
-    if (xrc != nullptr && &xrc->driver() == &driver_) return xrc->id();
-    return Error{Code::invalid_argument, "xrc_domain must be of the same open device"};
+    if (xrc == nullptr || !is_ours(xrc->driver()))
+      return Error{Code::invalid_argument, "xrc_domain must be of the same open device"};
+    if (&xrc->driver() != &home) return Error{Code::invalid_argument, kXrcHome};
+    return xrc->id();
   }
 
   // The pool of a queue pair's shared receive queue, which must be of this domain: nullptr if it
   // has none. //= threat:A05
-  Result<engine::SharedReceives*> shared_of(const QueuePairOptions& options) const {
+  Result<engine::SharedReceives*> shared_of(const QueuePairOptions& options,
+                                            const driver::Driver& home) const {
     engine::SharedReceives* const none = nullptr;
     if (!options.shared_receive_queue) return none;
     if constexpr (kHasPools) {
       auto* const srq =
           dynamic_cast<MachineSrq<Machine>*>(options.shared_receive_queue.impl().get());
-      if (srq != nullptr && &srq->driver() == &driver_ && srq->pool().domain == id_ &&
-          srq->pool().xrc_domain == 0)
-        return &srq->pool();
+      if (srq != nullptr && is_ours(srq->driver()) && srq->pool().domain == id_ &&
+          srq->pool().xrc_domain == 0) {
+        if (&srq->driver() == &home) return &srq->pool();
+        return Error{Code::invalid_argument,
+                     "shared_receive_queue is on another engine than the completion queues: say "
+                     "the same SharedReceiveQueueOptions::engine"};
+      }
     }
     return Error{Code::invalid_argument,
                  "shared_receive_queue must be of the same protection domain as the queue pair, "
                  "and of no XRC domain"};
   }
-
-  Machine& machine_;
 };
 
 template <class Machine, class Pair, class Config>
 class MachineContext : public Context {
  public:
-  MachineContext(std::unique_ptr<engine::Port> port, const Config& config,
-                 const driver::DriverOptions& options, DeviceAttributes attributes)
+  MachineContext(Ports ports, const Config& config, const driver::DriverOptions& options,
+                 DeviceAttributes attributes)
       : Context(
-            std::move(port),
+            std::move(ports),
             [&config](engine::Port& p, base::SecureRandom& random) {
               return std::make_unique<Machine>(p, config, random);
             },
@@ -288,17 +313,19 @@ class MachineContext : public Context {
 
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override {
     return std::shared_ptr<verbs::Domain>(
-        new MachineDomain<Machine, Pair>(device, driver_, machine_, next_domain_++));
+        new MachineDomain<Machine, Pair>(device, drivers_, next_domain_++));
   }
 
   verbs::Inspection inspect(const std::atomic<bool>& leaving) const override {
     verbs::Inspection found;
-    if (inspect_common(found, leaving)) inspect_machine(driver_, machine_, found, leaving);
+    if (!inspect_common(found, leaving)) return found;
+    for (const auto& driver : drivers_)
+      inspect_machine(*driver, static_cast<Machine&>(driver->machine()), found, leaving);
     return found;
   }
 
  protected:
-  Machine& machine_;  // the driver's
+  Machine& machine_;  // of engine 0
 };
 
 }  // namespace weft::software

@@ -15,6 +15,8 @@ namespace {
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
+constexpr uint32_t kMostEngines = 64;
+
 std::string names_of(const std::vector<OwnKey>& own) {
   std::string names;
   for (const OwnKey& key : own) names += std::string(key.name) + ", ";
@@ -59,6 +61,13 @@ Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, O
   return port;
 }
 
+// The keys for the port of an engine: each engine writes files of its own, FILE, FILE.1, FILE.2 ..
+Options for_engine(Options options, size_t engine) {
+  for (auto& [key, value] : options)
+    if (engine != 0 && (key == "pcap" || key == "tracer")) value += "." + std::to_string(engine);
+  return options;
+}
+
 using PortResult = Result<std::unique_ptr<engine::Port>>;
 
 // The part of the queue pair numbers that a port which shares its address has; 0: it has all.
@@ -90,19 +99,50 @@ PortResult open_rails(const PortKind& kind, engine::PortOptions options,
   return middleware::RailsPort::bundle(std::move(ports));
 }
 
-PortResult open_all(const PortKind& kind, const engine::PortOptions& options,
+// The kinds that are able to do something: "udp or dpdk".
+std::string able_kinds(bool PortKind::*able) {
+  std::string names;
+  for (const PortKind& kind : ports())
+    if (kind.*able) names += (names.empty() ? "" : " or ") + std::string(kind.name);
+  return names;
+}
+
+PortResult open_one(const PortKind& kind, const engine::PortOptions& options,
                     const std::vector<std::string>& rails) {
   if (rails.empty()) return kind.open(options);
-  if (!kind.rails) {
-    std::string able;
-    for (const PortKind& each : ports())
-      if (each.rails) able += (able.empty() ? "" : " or ") + std::string(each.name);
+  if (!kind.rails)
     return Error{Code::not_supported, "port " + std::string(kind.name) +
-                                          " has one address: leave rails= out, or use " + able};
-  }
+                                          " has one address: leave rails= out, or use " +
+                                          able_kinds(&PortKind::rails)};
   std::vector<std::string> wheres{options.where};
   wheres.insert(wheres.end(), rails.begin(), rails.end());
   return open_rails(kind, options, wheres);
+}
+
+using Ports = std::vector<std::unique_ptr<engine::Port>>;
+
+// One port for each engine; the first one takes the address, the others share it.
+Result<Ports> open_all(const PortKind& kind, engine::PortOptions options,
+                       const std::vector<std::string>& rails, uint32_t engines) {
+  if (engines > 1 && !kind.engines)
+    return Error{Code::not_supported, "port " + std::string(kind.name) +
+                                          " serves one engine: leave engines= out, or use " +
+                                          able_kinds(&PortKind::engines)};
+  if (engines > 1 && !rails.empty())
+    return Error{Code::not_supported,
+                 "a device has several engines or several addresses: leave engines= or rails= out"};
+  Ports ports;
+  options.engines = engines;
+  for (; options.engine < engines; ++options.engine) {
+    PortResult port = open_one(kind, options, rails);
+    if (!port && engines > 1)
+      return Error{port.error().code,
+                   "engine " + std::to_string(options.engine) + ": " + port.error().message};
+    if (!port) return port.error();
+    ports.push_back(std::move(*port));
+    options.first = ports.front().get();
+  }
+  return ports;
 }
 
 Result<void> try_out(const PortKind& kind, const engine::PortOptions& options) {
@@ -138,9 +178,19 @@ OwnKey number_key(std::string_view name, uint32_t& target, uint32_t smallest, ui
           }};
 }
 
+OwnKey engines_key(uint32_t& engines) { return number_key("engines", engines, 1, kMostEngines); }
+
+Result<void> check_engines(uint32_t engines, bool single_thread) {
+  if (engines == 1 || !single_thread) return {};
+  return Error{Code::invalid_argument,
+               "engines=" + std::to_string(engines) +
+                   " needs the locks that single_thread=1 leaves out: a region is entered at all "
+                   "engines by the thread that registers it"};
+}
+
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
                              uint16_t udp_port, const bool& telemetry,
-                             const std::vector<std::string>& rails) {
+                             const std::vector<std::string>& rails, const uint32_t& engines) {
   const std::string name = spec.port.empty() ? "udp" : spec.port;
   const PortKind* const kind = find_port(name);
   if (kind == nullptr)
@@ -153,22 +203,25 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
   port_options.options = verbs::take_layer(options, name);
   port_options.udp_port = udp_port;
   port_options.telemetry_port = telemetry ? wire::kIntUdpPort : uint16_t{0};
-  Result<std::unique_ptr<engine::Port>> port = open_all(*kind, port_options, rails);
-  if (!port) return port.error();
-  port = wrap(std::move(*port), std::move(options), own);
-  if (!port) return port.error();
-  return OpenedPort{std::move(*port), name};
+  Result<Ports> ports = open_all(*kind, port_options, rails, engines);
+  if (!ports) return ports.error();
+  for (size_t i = 0; i < ports->size(); ++i) {
+    PortResult wrapped = wrap(std::move((*ports)[i]), for_engine(options, i), own);
+    if (!wrapped) return wrapped.error();
+    (*ports)[i] = std::move(*wrapped);
+  }
+  return OpenedPort{std::move(*ports), name};
 }
 
 DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,
                           const engine::Limits& limits) {
-  const engine::Capabilities& c = opened.port->capabilities();
+  const engine::Capabilities& c = opened.first().capabilities();
   DeviceAttributes a;
   a.spec = spec.text;
   a.provider = spec.provider;
   a.port = opened.name;
-  a.gid = opened.port->address();
-  const std::span<const Gid> further = opened.port->further_addresses();
+  a.gid = opened.first().address();
+  const std::span<const Gid> further = opened.first().further_addresses();
   a.further_gids.assign(further.begin(), further.end());
   a.max_mtu = c.max_mtu;
   a.active_mtu = c.active_mtu;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Opening the port of a software provider: the one named in the device string, wrapped in the
-// middleware that its keys ask for, in the order they are written.
+// middleware that its keys ask for, in the order they are written. A device with several engines
+// has one such port for each.
 #pragma once
 
 #include <functional>
@@ -26,19 +27,26 @@ OwnKey flag_key(std::string_view name, bool& target);
 OwnKey number_key(std::string_view name, uint32_t& target, uint32_t smallest, uint32_t largest);
 
 inline constexpr bool kNoTelemetry = false;
+inline constexpr uint32_t kOneEngine = 1;
 
 struct OpenedPort {
-  std::unique_ptr<engine::Port> port;
-  std::string name;  // "udp"
+  std::vector<std::unique_ptr<engine::Port>> ports;  // one for each engine, alike
+  std::string name;                                  // "udp"
+
+  const engine::Port& first() const { return *ports.front(); }
 };
 
 // `own` takes its keys out of the device string; an unknown key is an error that lists the valid
 // ones. `udp_port` is where frames of this protocol go. `telemetry`, which a key of `own` may set:
 // whether the port is to carry it. `rails`, likewise: what else stands behind PORT: for a device
-// with several addresses.
+// with several addresses. `engines`, likewise: how many share the address.
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
                              uint16_t udp_port, const bool& telemetry = kNoTelemetry,
-                             const std::vector<std::string>& rails = {});
+                             const std::vector<std::string>& rails = {},
+                             const uint32_t& engines = kOneEngine);
+// The OwnKey engines=, and what it may not be with.
+OwnKey engines_key(uint32_t& engines);
+Result<void> check_engines(uint32_t engines, bool single_thread);
 
 // What the port and the engine's limits say about the device.
 DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,

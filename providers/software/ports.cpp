@@ -36,12 +36,12 @@ constexpr auto* kOpenAfXdp = +[](const engine::PortOptions&) -> PortResult {
 #endif
 
 constexpr PortKind kPorts[] = {
-    {"udp", "lo", &port::open_udp_port, true},
-    {"shm", "default", &port::open_shm_port, false},
-    {"af_packet", "eth0", &port::open_af_packet_port, true},
-    {"af_xdp", "eth0", kOpenAfXdp, false, kProbeAfXdp},
+    {"udp", "lo", &port::open_udp_port, true, true},
+    {"shm", "default", &port::open_shm_port, false, false},
+    {"af_packet", "eth0", &port::open_af_packet_port, true, false},
+    {"af_xdp", "eth0", kOpenAfXdp, false, false, kProbeAfXdp},
 #ifdef WEFT_HAVE_DPDK
-    {"dpdk", "net_null", &port::open_dpdk_port, false},
+    {"dpdk", "net_null", &port::open_dpdk_port, false, false},
 #endif
 };
 

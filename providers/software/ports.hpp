@@ -15,7 +15,8 @@ struct PortKind {
   std::string_view name;           // "udp"
   std::string_view default_where;  // "lo"
   Result<std::unique_ptr<engine::Port>> (*open)(const engine::PortOptions& options);
-  bool rails;  // several of them can be one device
+  bool rails;    // several of them, with an address each, can be one device
+  bool engines;  // several of them can share one address, one for each engine of a device
   // Whether it could be opened, for a kind whose opening may disturb the interface; null: open it.
   Result<void> (*probe)(const engine::PortOptions& options) = nullptr;
 };

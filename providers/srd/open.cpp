@@ -69,7 +69,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   verbs::DeviceSpec spec = given;
   CongestionKeys congestion;
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
-  uint32_t paths = 0;
+  uint32_t paths = 0, engines = 1;
   std::vector<std::string> rails;
   uint32_t patience_ms = static_cast<uint32_t>(config.patience.ms());
   uint32_t least_rto_us = 1000;
@@ -83,12 +83,15 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::number_key("patience_ms", patience_ms, 10, 3'600'000),
       software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};
   own.push_back(rails_key(rails));
+  own.push_back(software::engines_key(engines));
   congestion.append_to(own);
   Result<software::OpenedPort> opened =
-      software::open_port(spec, own, wire::kSrdUdpPort, software::kNoTelemetry, rails);
+      software::open_port(spec, own, wire::kSrdUdpPort, software::kNoTelemetry, rails, engines);
   if (!opened) return opened.error();
+  if (const Result<void> ok = software::check_engines(engines, single_thread); !ok)
+    return ok.error();
   // Memory has one path; a network perhaps many.
-  const engine::Capabilities& c = opened->port->capabilities();
+  const engine::Capabilities& c = opened->first().capabilities();
   const auto addresses = static_cast<uint32_t>(rails.size() + 1);
   if (const Result<void> ok = congestion.apply(config, c, addresses); !ok) return ok.error();
   const uint32_t most = engine::srd::kMostPaths / addresses;
@@ -107,7 +110,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   attributes.qp_type = QpType::srd;
   std::shared_ptr<SrdContext> context(
-      new SrdContext(std::move(opened->port), config,
+      new SrdContext(std::move(opened->ports), config,
                      {.single_thread = single_thread,
                       .paces = config.congestion && !config.congestion->kind->sprayed},
                      std::move(attributes)));

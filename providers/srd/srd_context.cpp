@@ -4,18 +4,28 @@
 
 namespace weft::srd {
 
-std::optional<Gid> SrdContext::peer_address(uint32_t index) const {
+std::optional<Gid> SrdContext::peer_address(uint32_t number) const {
   if (driver_.forked()) return std::nullopt;
-  driver::Holder hold(driver_.lock());
-  const engine::srd::Peer* const peer = machine_.peer(index);
-  if (peer == nullptr) return std::nullopt;
-  return peer->address;
+  for (const auto& driver : drivers_) {
+    const driver::Holder hold(driver->lock());
+    auto& machine = static_cast<engine::srd::Engine&>(driver->machine());
+    if (number - machine.first_peer() >= 1u << 16) continue;
+    const engine::srd::Peer* const peer = machine.peer(number - machine.first_peer());
+    if (peer != nullptr) return peer->address;
+  }
+  return std::nullopt;
 }
 
 std::vector<PathReport> SrdContext::paths(const Gid& address, QpNum number) const {
-  if (driver_.forked()) return {};
-  driver::Holder hold(driver_.lock());
-  return machine_.paths(address, number);
+  std::vector<PathReport> all;
+  if (driver_.forked()) return all;
+  for (const auto& driver : drivers_) {
+    const driver::Holder hold(driver->lock());
+    auto& machine = static_cast<engine::srd::Engine&>(driver->machine());
+    const std::vector<PathReport> some = machine.paths(address, number);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
 }
 
 }  // namespace weft::srd

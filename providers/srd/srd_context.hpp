@@ -11,12 +11,12 @@ class SrdContext final
     : public software::MachineContext<engine::srd::Engine, engine::srd::QueuePair,
                                       engine::srd::Config> {
  public:
-  SrdContext(std::unique_ptr<engine::Port> port, const engine::srd::Config& config,
-             const driver::DriverOptions& options, DeviceAttributes attributes)
-      : MachineContext(std::move(port), config, options, std::move(attributes)) {
+  SrdContext(Ports ports, const engine::srd::Config& config, const driver::DriverOptions& options,
+             DeviceAttributes attributes)
+      : MachineContext(std::move(ports), config, options, std::move(attributes)) {
     attributes_.paths = machine_.path_count();
   }
-  std::optional<Gid> peer_address(uint32_t index) const override;
+  std::optional<Gid> peer_address(uint32_t number) const override;
   std::vector<PathReport> paths(const Gid& address, QpNum number) const override;
 };
 

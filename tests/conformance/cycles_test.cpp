@@ -46,7 +46,7 @@ struct Ends {
 
 struct End {
   End(const Side& side, std::vector<std::byte>& bytes)
-      : cq(*side.device.completion_queue({.capacity = 64})),
+      : cq(*side.queue({.capacity = 64})),
         pd(*side.device.protection_domain()),
         memory(*pd.register_memory(bytes.data(), bytes.size(), Access::all)),
         qp(*pd.queue_pair({.type = side.device.attributes().qp_type,

@@ -3,7 +3,9 @@
 // goes and comes back, and what connections make of it. And how events are handed over.
 #include <poll.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/conformance/fixture.hpp"
 
@@ -181,6 +183,16 @@ TEST_CASE("events: a storm of them is heard to its end, roce:C-AV-100") {
   }
 }
 
+TEST_CASE("events: of several engines each comes once, roce:C-AV-100") {
+  WEFT_NEEDS_NAMESPACE("events: of several engines each comes once, roce:C-AV-100");
+  const Side side("roce+udp:lo,engines=3");
+  shell("ip link set lo down && ip link set lo up");
+  CHECK(events_until(side.device, EventType::port_active) ==
+        Types{EventType::port_error, EventType::port_active});
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(!side.device.next_event());
+}
+
 // Each is handed over once, and nobody that goes away waits for those that nobody took.
 void handed_over_once(Wire wire) {
   Pair p(wire);
@@ -203,6 +215,7 @@ void handed_over_once(Wire wire) {
   CHECK(!p.a.device.next_event());
 }
 WEFT_ON_WIRE(handed_over_once, "events: each is handed over once, roce:C-EVT-109", udp)
+WEFT_ON_WIRE(handed_over_once, "events: each is handed over once, roce:C-EVT-109", udp_engines)
 WEFT_ON_WIRE(handed_over_once, "events: each is handed over once, roce:C-EVT-109", shm)
 
 }  // namespace

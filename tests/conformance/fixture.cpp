@@ -63,6 +63,7 @@ constexpr WireRow kWires[] = {
     {"af_packet", "roce+af_packet:wire?", ""},
     {"af_xdp", "roce+af_xdp:wire?", ""},
     {"af_xdp_lossy", "roce+af_xdp:wire?", kFaults},
+    {"udp_engines", "roce+udp:lo", ",engines=2"},
     {"srd_udp", "srd+udp:lo", ""},
     {"srd_udp_rails", "srd+udp:lo", ",rails=lo"},
     {"srd_shm", "srd+shm:*", ""},
@@ -76,6 +77,7 @@ constexpr WireRow kWires[] = {
     {"srd_af_packet", "srd+af_packet:wire?", ""},
     {"srd_af_xdp", "srd+af_xdp:wire?", ""},
     {"srd_af_xdp_lossy", "srd+af_xdp:wire?", kFaults},
+    {"srd_udp_engines", "srd+udp:lo", ",engines=2"},
     {"ibverbs", "ibverbs", ""},
 };
 
@@ -169,8 +171,13 @@ Device open(const std::string& spec) {
 Side::Side(const std::string& spec, uint32_t cq_capacity)
     : device(open(spec)),
       pd(*device.protection_domain()),
-      cq(*device.completion_queue(
-          {.capacity = std::min(cq_capacity, device.attributes().max_cqe)})) {}
+      engine(device.attributes().engines - 1),
+      cq(*queue({.capacity = std::min(cq_capacity, device.attributes().max_cqe)})) {}
+
+Result<CompletionQueue> Side::queue(CompletionQueueOptions options) const {
+  options.engine = engine;
+  return device.completion_queue(options);
+}
 
 QueuePair Side::queue_pair(QueuePairOptions options) const {
   options.send_cq = options.recv_cq = cq;

@@ -23,9 +23,9 @@ namespace weft::test {
 
 // What a test runs over. `lossy` loses, repeats and reorders frames; `captured` writes each to a
 // file; `copied` is shared memory without pulling from the peer; `srd_` is the provider srd, the
-// others are roce; `ibverbs` is a device of the kernel with another's engine: what a device lacks
-// it says (DeviceAttributes), and what it does otherwise than ours is written down where a test
-// finds it.
+// others are roce; `engines` has two engines, and each side lives on the last of its own; `ibverbs`
+// is a device of the kernel with another's engine: what a device lacks it says (DeviceAttributes),
+// and what it does otherwise than ours is written down where a test finds it.
 enum class Wire : uint8_t {
   udp,
   shm,
@@ -39,6 +39,7 @@ enum class Wire : uint8_t {
   af_packet,
   af_xdp,
   af_xdp_lossy,
+  udp_engines,
   srd_udp,
   srd_udp_rails,
   srd_shm,
@@ -52,6 +53,7 @@ enum class Wire : uint8_t {
   srd_af_packet,
   srd_af_xdp,
   srd_af_xdp_lossy,
+  srd_udp_engines,
   ibverbs,
 };
 std::string_view name(Wire wire);
@@ -91,13 +93,15 @@ class Ground {
 // Any number of devices meet on these; a memif has two ends.
 #define WEFT_ON_SHARED_PORTS(body, text) \
   WEFT_ON_WIRE(body, text, udp)          \
+  WEFT_ON_WIRE(body, text, udp_engines)  \
   WEFT_ON_WIRE(body, text, shm)          \
   WEFT_ON_IBVERBS(body, text)
 // What only our own engine promises.
-#define WEFT_ON_OUR_PORTS(body, text) \
-  WEFT_ON_WIRE(body, text, udp)       \
-  WEFT_ON_WIRE(body, text, shm)       \
-  WEFT_ON_WIRE(body, text, dpdk)      \
+#define WEFT_ON_OUR_PORTS(body, text)   \
+  WEFT_ON_WIRE(body, text, udp)         \
+  WEFT_ON_WIRE(body, text, shm)         \
+  WEFT_ON_WIRE(body, text, udp_engines) \
+  WEFT_ON_WIRE(body, text, dpdk)        \
   WEFT_ON_WIRE(body, text, af_xdp)
 #define WEFT_ON_EACH_PORT(body, text) \
   WEFT_ON_OUR_PORTS(body, text)       \
@@ -121,11 +125,12 @@ class Ground {
 #define WEFT_ON_SHARED_SRD(body, text) \
   WEFT_ON_WIRE(body, text, srd_udp)    \
   WEFT_ON_WIRE(body, text, srd_shm)
-#define WEFT_ON_SRD_PORTS(body, text)     \
-  WEFT_ON_SHARED_SRD(body, text)          \
-  WEFT_ON_WIRE(body, text, srd_udp_rails) \
-  WEFT_ON_WIRE(body, text, srd_dpdk)      \
-  WEFT_ON_WIRE(body, text, srd_af_packet) \
+#define WEFT_ON_SRD_PORTS(body, text)       \
+  WEFT_ON_SHARED_SRD(body, text)            \
+  WEFT_ON_WIRE(body, text, srd_udp_rails)   \
+  WEFT_ON_WIRE(body, text, srd_udp_engines) \
+  WEFT_ON_WIRE(body, text, srd_dpdk)        \
+  WEFT_ON_WIRE(body, text, srd_af_packet)   \
   WEFT_ON_WIRE(body, text, srd_af_xdp)
 #define WEFT_ON_LOSSY_SRD(body, text)      \
   WEFT_ON_WIRE(body, text, srd_udp_lossy)  \
@@ -177,6 +182,8 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b);
 // An open device with what hangs on it. `got` holds completions that were polled, oldest first.
 struct Side {
   explicit Side(const std::string& device, uint32_t cq_capacity = 1024);
+  // A further queue on the engine of this side's.
+  Result<CompletionQueue> queue(CompletionQueueOptions options) const;
   // With this side's cq. Where an RC queue pair is asked for, it is what the device has.
   QueuePair queue_pair(QueuePairOptions options = {}) const;
   uint64_t counter(std::string_view counter_name) const;
@@ -185,6 +192,7 @@ struct Side {
 
   Device device;
   ProtectionDomain pd;
+  uint32_t engine;  // that it lives on
   CompletionQueue cq;
   std::vector<Completion> got;
 };

@@ -68,6 +68,7 @@ void events(Wire wire) {
   CHECK(a.note.empty());
 }
 WEFT_ON_WIRE(events, "a look tells of failed requests and events", udp)
+WEFT_ON_WIRE(events, "a look tells of failed requests and events", udp_engines)
 WEFT_ON_WIRE(events, "a look tells of failed requests and events", shm)
 
 void numbers(Wire wire) {
@@ -92,6 +93,7 @@ void numbers(Wire wire) {
   CHECK(look(p.b.device).queue_pairs.at(0).received == 3);
 }
 WEFT_ON_WIRE(numbers, "a look counts packets of a queue pair", udp)
+WEFT_ON_WIRE(numbers, "a look counts packets of a queue pair", udp_engines)
 WEFT_ON_WIRE(numbers, "a look counts packets of a queue pair", shm)
 
 void beside_changes(Wire wire) {
@@ -119,6 +121,7 @@ void beside_changes(Wire wire) {
   looks.join();
 }
 WEFT_ON_WIRE(beside_changes, "looks while queue pairs and devices come and go", udp)
+WEFT_ON_WIRE(beside_changes, "looks while queue pairs and devices come and go", udp_engines)
 WEFT_ON_WIRE(beside_changes, "looks while queue pairs and devices come and go", srd_shm)
 
 TEST_CASE("a device without locks is looked into when its application polls, or says why not") {

@@ -136,7 +136,7 @@ WEFT_ON_EACH_PORT_AND_SRD(wrong_moderation, "a moderation that would sleep for e
 void timestamps(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 64), far(p.b, 64);
-  const CompletionQueue timed = *p.a.device.completion_queue({.capacity = 64, .timestamps = true});
+  const CompletionQueue timed = *p.a.queue({.capacity = 64, .timestamps = true});
   const QueuePair from = *p.a.pd.queue_pair({.send_cq = timed, .recv_cq = timed});
   const QueuePair to = p.b.queue_pair();
   connect(from, to);
@@ -188,7 +188,7 @@ WEFT_ON_OUR_PORTS(timestamps, "completions have times of the device's clock")
 
 void no_timestamps(Wire wire) {
   const Side side(device_string(wire));
-  const auto timed = side.device.completion_queue({.capacity = 64, .timestamps = true});
+  const auto timed = side.queue({.capacity = 64, .timestamps = true});
   REQUIRE_FALSE(timed);
   CHECK(timed.error().code == Code::not_supported);
   CHECK(timed.error().message.find("timestamps") != std::string::npos);

@@ -131,6 +131,7 @@ void copies(Wire wire) {
   p.members.erase(p.members.begin() + 5);  // a member goes without a word
 }
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", udp)
+WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", udp_engines)
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", udp_captured)
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", af_packet)
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", dpdk)
@@ -146,6 +147,7 @@ void not_back(Wire wire) {
   CHECK(p.say(p.a, other, p.group, 100, 1) == "x.");
 }
 WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", udp)
+WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", udp_engines)
 WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", af_packet)
 WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", dpdk)
 

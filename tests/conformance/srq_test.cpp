@@ -14,7 +14,8 @@ void clients(Wire wire) {
   const std::string spec = device_string(wire);
   Side server(spec);
   Buffer target(server, kReceives * kSlot);
-  const Result<SharedReceiveQueue> srq = server.pd.shared_receive_queue({.max_recv_wr = kReceives});
+  const Result<SharedReceiveQueue> srq =
+      server.pd.shared_receive_queue({.max_recv_wr = kReceives, .engine = server.engine});
   REQUIRE(srq);
   const auto post = [&](uint64_t id) {
     const Sge sge = target.sge(id * kSlot, kSlot);
@@ -64,7 +65,8 @@ void runs_low(Wire wire) {
   const std::string spec = device_string(wire);
   Side a(spec), b(spec);
   Buffer source(a, 4096), target(b, 4096);
-  const Result<SharedReceiveQueue> srq = b.pd.shared_receive_queue({.max_recv_wr = 4});
+  const Result<SharedReceiveQueue> srq =
+      b.pd.shared_receive_queue({.max_recv_wr = 4, .engine = b.engine});
   REQUIRE(srq);
   const QueuePair from = a.queue_pair(), to = b.queue_pair({.shared_receive_queue = *srq});
   connect(from, to);
@@ -86,7 +88,7 @@ WEFT_ON_SHARED_PORTS(runs_low, "a shared receive queue tells when it runs low, r
 void one_domain(Wire wire) {
   const std::string spec = device_string(wire);
   Side a(spec), other(spec);
-  const Result<SharedReceiveQueue> srq = a.pd.shared_receive_queue({});
+  const Result<SharedReceiveQueue> srq = a.pd.shared_receive_queue({.engine = a.engine});
   REQUIRE(srq);
   const Result<ProtectionDomain> second = a.device.protection_domain();
   REQUIRE(second);

@@ -76,7 +76,7 @@ void receive(Stage& s) {
 
 // Walks a queue pair of its own through its states, again and again.
 void walk(Stage& s) {
-  CompletionQueue own = *s.p.a.device.completion_queue({.capacity = 16});
+  CompletionQueue own = *s.p.a.queue({.capacity = 16});
   const QueuePair qp = *s.p.a.pd.queue_pair({.type = s.type, .send_cq = own, .recv_cq = own});
   while (!s.over()) {
     s.wrong += !qp.modify(to_init());
@@ -96,7 +96,7 @@ void churn(Stage& s) {
   std::vector<std::byte> memory(8192);
   while (!s.over()) {
     const ProtectionDomain pd = *s.p.a.device.protection_domain();
-    const CompletionQueue own = *s.p.a.device.completion_queue({.capacity = 8});
+    const CompletionQueue own = *s.p.a.queue({.capacity = 8});
     const MemoryRegion region = *pd.register_memory(memory.data(), memory.size(), Access::all);
     const QueuePair qp = *pd.queue_pair({.type = s.type, .send_cq = own, .recv_cq = s.p.a.cq});
     s.wrong += !qp.modify(to_init());

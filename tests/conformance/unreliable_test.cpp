@@ -125,7 +125,7 @@ WEFT_ON_WIRE(messages, "UC: SEND and WRITE of each size", udp_captured)
 void windows(Wire wire) {
   Two t(wire, QpType::uc);
   const Buffer far(t.b.side, 64, Access::all | Access::window_bind);
-  const Result<MemoryWindow> window = t.b.side.pd.memory_window(WindowType::two);
+  const Result<MemoryWindow> window = t.b.side.pd.memory_window(WindowType::two, t.b.side.engine);
   REQUIRE(window);
   const WindowBind bind{&*window, &far.region, far.at(), 64, Access::remote_write};
   REQUIRE(

@@ -17,7 +17,7 @@ constexpr Access kBoth = Access::remote_write | Access::remote_read;
 
 struct Windows {
   explicit Windows(Wire wire, WindowType type, Access access = kShared)
-      : p(wire), near(p.a, 256), far(p.b, 256, access), window(*p.b.pd.memory_window(type)) {
+      : p(wire), near(p.a, 256), far(p.b, 256, access), window(*p.b.pd.memory_window(type, p.b.engine)) {
     fill(near.bytes(), 7);
   }
 
@@ -230,7 +230,7 @@ void other_domain(Wire wire) {
   for (const WindowType type : kTypes) {
     Windows w(wire, type);
     const Result<ProtectionDomain> domain = w.p.b.device.protection_domain();
-    const Result<MemoryWindow> window = domain->memory_window(type);
+    const Result<MemoryWindow> window = domain->memory_window(type, w.p.b.engine);
     REQUIRE(window);
     const WindowBind bind{&*window, &w.far.region, w.far.at(), 8, kBoth};
     REQUIRE(w.p.qb.post_send(

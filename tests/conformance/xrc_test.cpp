@@ -12,9 +12,9 @@ constexpr uint32_t kSlot = 8192;
 // A shared receive queue of an XRC domain, with completions and memory of its own.
 struct Queue {
   Queue(const Side& side, const XrcDomain& xrc, uint32_t receives)
-      : cq(*side.device.completion_queue({.capacity = 256})), memory(side, receives * kSlot) {
-    Result<SharedReceiveQueue> made =
-        side.pd.shared_receive_queue({.max_recv_wr = receives, .xrc_domain = xrc, .cq = cq});
+      : cq(*side.queue({.capacity = 256})), memory(side, receives * kSlot) {
+    Result<SharedReceiveQueue> made = side.pd.shared_receive_queue(
+        {.max_recv_wr = receives, .engine = side.engine, .xrc_domain = xrc, .cq = cq});
     if (!made) FAIL(made.error().message);
     srq = *made;
     for (uint64_t id = 0; id < receives; ++id) post(id);
@@ -37,7 +37,7 @@ struct Queue {
 struct World {
   World(Wire wire, uint32_t connections) : World(device_string(wire), wire, connections) {}
   World(const std::string& spec, Wire wire, uint32_t connections) : a(spec), b(spec) {
-    const Result<XrcDomain> made = b.device.xrc_domain();
+    const Result<XrcDomain> made = b.device.xrc_domain(b.engine);
     CHECK(made.ok() == b.device.attributes().has_xrc);
     if (!made) {
       CHECK(made.error().code == Code::not_supported);
@@ -178,7 +178,7 @@ void refusals(Wire wire) {
   World w(wire, 1);
   if (!w.xrc) return;
   Queue queue(w.b, w.xrc, 1);
-  const Result<XrcDomain> other = w.b.device.xrc_domain();
+  const Result<XrcDomain> other = w.b.device.xrc_domain(w.b.engine);
   REQUIRE(other);
   const Queue foreign(w.b, *other, 1);
   auto gone = std::make_unique<Queue>(w.b, w.xrc, 1);
@@ -204,20 +204,21 @@ void made_of(Wire wire) {
   const std::string spec = device_string(wire);
   Side a(spec), b(spec);
   if (!a.device.attributes().has_xrc) return;
-  const XrcDomain xrc = *a.device.xrc_domain(), others = *b.device.xrc_domain();
+  const XrcDomain xrc = *a.device.xrc_domain(a.engine), others = *b.device.xrc_domain(b.engine);
   const auto refused = [](const auto& result) {
     return !result && result.error().code == Code::invalid_argument;
   };
-  CHECK(refused(a.pd.shared_receive_queue({.xrc_domain = xrc})));
-  CHECK(refused(a.pd.shared_receive_queue({.cq = a.cq})));
-  CHECK(refused(a.pd.shared_receive_queue({.xrc_domain = xrc, .cq = b.cq})));
-  CHECK(refused(a.pd.shared_receive_queue({.xrc_domain = others, .cq = a.cq})));
+  CHECK(refused(a.pd.shared_receive_queue({.engine = a.engine, .xrc_domain = xrc})));
+  CHECK(refused(a.pd.shared_receive_queue({.engine = a.engine, .cq = a.cq})));
+  CHECK(refused(a.pd.shared_receive_queue({.engine = a.engine, .xrc_domain = xrc, .cq = b.cq})));
+  CHECK(refused(a.pd.shared_receive_queue({.engine = a.engine, .xrc_domain = others, .cq = a.cq})));
   CHECK(refused(a.pd.queue_pair({.type = QpType::xrc_target})));
   CHECK(refused(a.pd.queue_pair({.type = QpType::xrc_target, .xrc_domain = others})));
   CHECK(refused(a.pd.queue_pair({.type = QpType::xrc_initiator})));
   CHECK(refused(a.pd.queue_pair({.type = QpType::xrc_initiator, .send_cq = b.cq})));
   CHECK(refused(a.pd.queue_pair({.send_cq = a.cq, .recv_cq = a.cq, .xrc_domain = xrc})));
-  const SharedReceiveQueue srq = *a.pd.shared_receive_queue({.xrc_domain = xrc, .cq = a.cq});
+  const SharedReceiveQueue srq =
+      *a.pd.shared_receive_queue({.engine = a.engine, .xrc_domain = xrc, .cq = a.cq});
   CHECK(srq.number() != 0);
   CHECK(srq.number() < 1u << 24);
   CHECK(refused(a.pd.queue_pair({.send_cq = a.cq, .recv_cq = a.cq, .shared_receive_queue = srq})));
@@ -230,8 +231,9 @@ WEFT_ON_SHARED_PORTS(made_of, "XRC: what its objects are made of, threat:A05")
 TEST_CASE("connect() joins an XRC initiator and a target, which tells its queues' numbers") {
   Endpoint e;
   Listener listener = *Listener::listen("127.0.0.1:0");
-  const XrcDomain xrc = *e.device.xrc_domain();
-  const SharedReceiveQueue srq = *e.pd.shared_receive_queue({.xrc_domain = xrc, .cq = e.cq});
+  const XrcDomain xrc = *e.device.xrc_domain(e.engine);
+  const SharedReceiveQueue srq =
+      *e.pd.shared_receive_queue({.engine = e.engine, .xrc_domain = xrc, .cq = e.cq});
   const QueuePair a = *e.pd.queue_pair({.type = QpType::xrc_initiator, .send_cq = e.cq});
   const QueuePair b = *e.pd.queue_pair({.type = QpType::xrc_target, .xrc_domain = xrc});
   uint64_t words[2] = {77, 0};

@@ -89,7 +89,9 @@ class Engine final : public Machine {
   // What we call ourselves towards one endpoint: nobody else can know it, so whoever names it hears
   // us. Another process at our address has another one.
   uint32_t incarnation_for(const Gid& address, uint32_t block) const noexcept;
-  // The peer of Completion::source_peer; null if there is none.
+  // The peer of Completion::source_peer, less first_peer(); null if there is none.
+  // Where the numbers begin that completions name peers by: each engine of a device has its own.
+  uint32_t first_peer() const noexcept { return port_.qpn_range().first & ~0xFFFFu; }
   const Peer* peer(uint32_t index) const noexcept {
     return index < peers_.size() ? peers_[index].get() : nullptr;
   }

@@ -99,7 +99,7 @@ void Engine::complete_receive(Peer& peer, QueuePair& qp, uint32_t slot, const Ar
   c.byte_count = bytes;
   c.qp = qp.number;
   c.source_qp = p.source;
-  c.source_peer = peer.index;
+  c.source_peer = first_peer() + peer.index;
   c.type = imm ? WorkType::recv_with_imm : WorkType::recv;
   if (imm) {
     c.imm_or_key = static_cast<uint32_t>(p.immediate);

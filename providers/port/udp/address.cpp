@@ -110,6 +110,14 @@ std::string text_of(const Gid& gid) {
   return text;
 }
 
+bool next_loopback(Gid& gid) noexcept {
+  uint32_t host = (uint32_t{gid.bytes[14]} << 8 | gid.bytes[15]) + 1;
+  while ((host & 0xFF) == 0 || (host & 0xFF) == 255) ++host;
+  gid.bytes[14] = static_cast<uint8_t>(host >> 8);
+  gid.bytes[15] = static_cast<uint8_t>(host);
+  return host < 0xFFFF;
+}
+
 Result<LocalAddress> resolve(const std::string& where) {
   LocalAddress local;
   local.interface = ::if_nametoindex("lo");

@@ -48,11 +48,15 @@ struct LocalAddress {
   uint32_t interface = 0;  // index of the one that has the address: multicast goes through it
   uint32_t interface_mtu = 65536;
   bool loopback = true;
+  bool engines = false;       // several sockets of this device are bound to it
   uint16_t port = kRocePort;  // where frames of the protocol come to
   uint16_t shift = 0;         // added to it where we bind: a switch holds `port` itself
 
   bool ipv4() const { return gid.is_ipv4(); }
 };
+
+// From one address of 127/8 to the next that a device may have for itself; false: it was the last.
+bool next_loopback(Gid& gid) noexcept;
 
 // What `where` means on this machine: "" and "lo" any free loopback address, 127.x.y.z just that
 // one, an interface its first IPv4 (else IPv6) address, another literal that address.

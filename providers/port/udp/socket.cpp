@@ -36,41 +36,17 @@ bool bind_to(int fd, const Gid& gid, uint32_t port, uint32_t scope) noexcept {
 
 // Takes the first free address from 127.0.0.2 on. No SO_REUSEPORT: who binds owns it.
 bool bind_any_loopback(int fd, Gid& gid, uint16_t port) noexcept {
-  for (uint32_t host = 2; host < 0xFFFF; ++host) {
-    const auto low = static_cast<uint8_t>(host);
-    if (low == 0 || low == 255) continue;
-    gid = Gid::from_ipv4(127, 0, static_cast<uint8_t>(host >> 8), low);
+  do {
     if (bind_to(fd, gid, port, 0)) return true;
     if (errno != EADDRINUSE) return false;
-  }
+  } while (next_loopback(gid));
   return false;
 }
 
 Error bind_error(const LocalAddress& local, int error) {
-  const std::string port = std::to_string(local.port + local.shift);
-  const std::string where = "UDP port " + port + " of " + text_of(local.gid);
-  if (error != EADDRINUSE)
-    return {Code::io_error, "cannot bind " + where + ": " + std::strerror(error)};
-  switch (local.claim) {
-    case Claim::any_loopback:
-      return {Code::address_in_use,
-              "UDP port " + port +
-                  " is taken on every loopback address: a program or the kernel (rdma_rxe) holds "
-                  "it on 0.0.0.0; find it with: ss -ulnp sport = :" +
-                  port};
-    case Claim::exclusive:
-      return {Code::address_in_use, where +
-                                        " belongs to another device; open udp:lo to get a free "
-                                        "address, or find the holder: ss -ulnp sport = :" +
-                                        port};
-    case Claim::shared:
-      break;
-  }
-  return {Code::address_in_use,
-          where +
-              " is held by another user's process or by a program that does not share it "
-              "(ss -ulnp sport = :" +
-              port + ")"};
+  if (error == EADDRINUSE) return in_use(local);
+  return {Code::io_error, "cannot bind UDP port " + std::to_string(local.port + local.shift) +
+                              " of " + text_of(local.gid) + ": " + std::strerror(error)};
 }
 
 // A socket to receive with, but for its address; without one if the kernel has none left.
@@ -101,6 +77,31 @@ Error failed(const std::string& what) {
 
 }  // namespace
 
+Error in_use(const LocalAddress& local) {
+  const std::string port = std::to_string(local.port + local.shift);
+  const std::string where = "UDP port " + port + " of " + text_of(local.gid);
+  switch (local.claim) {
+    case Claim::any_loopback:
+      return {Code::address_in_use,
+              "UDP port " + port +
+                  " is taken on every loopback address: a program or the kernel (rdma_rxe) holds "
+                  "it on 0.0.0.0; find it with: ss -ulnp sport = :" +
+                  port};
+    case Claim::exclusive:
+      return {Code::address_in_use, where +
+                                        " belongs to another device; open udp:lo to get a free "
+                                        "address, or find the holder: ss -ulnp sport = :" +
+                                        port};
+    case Claim::shared:
+      break;
+  }
+  return {Code::address_in_use,
+          where +
+              " is held by another user's process or by a program that does not share it "
+              "(ss -ulnp sport = :" +
+              port + ")"};
+}
+
 Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& group,
                                         const Options& options) {
   ReceiveSocket result = prepare_receive_socket(group.is_ipv4(), options);
@@ -122,7 +123,7 @@ Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& op
   ReceiveSocket result = prepare_receive_socket(local.ipv4(), options);
   const int fd = result.socket.fd();
   if (fd < 0) return failed("cannot create a UDP socket");
-  if (local.claim == Claim::shared) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  if (local.claim == Claim::shared || local.engines) set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   const bool bound = local.claim == Claim::any_loopback
                          ? bind_any_loopback(fd, local.gid, local.port)
                          : bind_to(fd, local.gid, local.port + local.shift, local.scope);

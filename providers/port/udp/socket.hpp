@@ -24,6 +24,9 @@ Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& gr
 // likely holder, io_error.
 Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);
 
+// The error of an address that somebody else has.
+Error in_use(const LocalAddress& local);
+
 // A socket bound to `port` of the address, or an empty descriptor with errno set. It sends with
 // DF and without path MTU discovery, so the IPv4 identification is 0 and nobody can shrink the path
 // by forged ICMP; it is never read, so a filter drops what arrives.

@@ -86,31 +86,12 @@ Sender::Limits sender_limits(const LocalAddress& local, const Options& options, 
 Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& options) {
   const Result<Options> parsed = parse_options(options);
   if (!parsed) return parsed.error();
-  Result<LocalAddress> local = resolve(options.where);
-  if (!local) return local.error();
-  local->port = options.udp_port;
-  if (parsed->switched != 0) {
-    if (local->claim != Claim::exclusive)
-      return Error{Code::invalid_argument,
-                   "udp.switched=1 needs the loopback address that the switch serves, like "
-                   "udp:127.9.0.1"};
-    local->shift = kSwitchedShift;
-  }
-
-  std::unique_ptr<AddressGroup> group;
-  if (local->claim == Claim::shared) {
-    Result<std::unique_ptr<AddressGroup>> joined =
-        AddressGroup::join(*local, options.first_slot, options.last_slot);
-    if (!joined) return joined.error();
-    group = std::move(*joined);
-  }
-  Result<ReceiveSocket> socket = open_receive_socket(*local, *parsed);
-  if (!socket) return socket.error();
-  if (group) group->steer(socket->socket.fd());
+  Result<Endpoint> endpoint = open_endpoint(options, *parsed);
+  if (!endpoint) return endpoint.error();
   std::optional<ReceiveSocket> extra;
-  LocalAddress beside = *local;
+  LocalAddress beside = endpoint->local;
   // Members of a group forward frames by their first bytes, where telemetry would lie.
-  if (options.telemetry_port != 0 && group == nullptr) {
+  if (options.telemetry_port != 0 && endpoint->group == nullptr) {
     beside.port = options.telemetry_port;
     beside.claim = Claim::exclusive;
     Result<ReceiveSocket> opened = open_receive_socket(beside, *parsed);
@@ -118,21 +99,19 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
     extra = std::move(*opened);
   }
 
-  const uint32_t segments = parsed->gso ? probe_segments(*local) : 1;
-  auto port =
-      std::make_unique<UdpPort>(*local, *parsed, std::move(*socket), std::move(group), segments);
+  const uint32_t segments = parsed->gso ? probe_segments(endpoint->local) : 1;
+  auto port = std::make_unique<UdpPort>(std::move(*endpoint), *parsed, segments);
   if (extra) port->add_telemetry(beside, std::move(*extra), parsed->batch);
   if (!port->usable())
     return Error{Code::no_memory, "no memory for the receive buffers of udp:" + options.where};
   return std::unique_ptr<engine::Port>(std::move(port));
 }
 
-UdpPort::UdpPort(const LocalAddress& local, const Options& options, ReceiveSocket socket,
-                 std::unique_ptr<AddressGroup> group, uint32_t segments)
-    : local_(local),
+UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
+    : local_(endpoint.local),
       options_(options),
-      socket_(std::move(socket)),
-      group_(std::move(group)),
+      socket_(std::move(endpoint.socket)),
+      group_(std::move(endpoint.group)),
       capabilities_(describe(local_, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
       sender_(local_, sender_limits(local_, options, segments)),

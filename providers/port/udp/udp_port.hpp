@@ -8,6 +8,7 @@
 
 #include "lib/base/link_watch.hpp"
 #include "lib/engine/port.hpp"
+#include "providers/port/udp/endpoint.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/receiver.hpp"
 #include "providers/port/udp/sender.hpp"
@@ -17,9 +18,7 @@ namespace weft::port {
 
 class UdpPort final : public engine::Port {
  public:
-  // Takes sockets that open_udp_port made.
-  UdpPort(const udp::LocalAddress& local, const udp::Options& options, udp::ReceiveSocket socket,
-          std::unique_ptr<udp::AddressGroup> group, uint32_t segments);
+  UdpPort(udp::Endpoint endpoint, const udp::Options& options, uint32_t segments);
   // Frames with telemetry come to a socket of their own.
   void add_telemetry(const udp::LocalAddress& local, udp::ReceiveSocket socket, uint32_t batch);
 
