@@ -21,7 +21,8 @@ if(PKG_CONFIG_FOUND)
 endif()
 if(DPDK_FOUND)
   set(WEFT_HAVE_DPDK 1)
-  set(WEFT_DPDK_LIBRARIES rte_ethdev rte_mbuf rte_mempool rte_eal)  # drivers: loaded at run time
+  # Drivers are loaded at run time.
+  set(WEFT_DPDK_LIBRARIES rte_ethdev rte_mbuf rte_mempool rte_ring rte_eal)
 else()
   set(WEFT_HAVE_DPDK 0)
   message(NOTICE "weft: no DPDK (apt-get install libdpdk-dev): the port dpdk is not built")

@@ -41,7 +41,7 @@ constexpr PortKind kPorts[] = {
     {"af_packet", "eth0", &port::open_af_packet_port, true, false},
     {"af_xdp", "eth0", kOpenAfXdp, false, false, kProbeAfXdp},
 #ifdef WEFT_HAVE_DPDK
-    {"dpdk", "net_null", &port::open_dpdk_port, false, false},
+    {"dpdk", "net_null", &port::open_dpdk_port, false, true},
 #endif
 };
 

@@ -144,7 +144,11 @@ void too_small(Wire wire) {
   REQUIRE(pump_until({&a, &b}, [&] { return a.got.size() == 8; }));
   for (uint64_t id = 0; id < 8; ++id) CHECK(a.got[id].id == id);
 }
-WEFT_ON_OUR_PORTS(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)")
+// One engine: others need the locks.
+WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", udp)
+WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", shm)
+WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", dpdk)
+WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", af_xdp)
 
 void solicited(Wire wire) {
   Pair p(wire);

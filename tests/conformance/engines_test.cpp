@@ -304,6 +304,28 @@ TEST_CASE("engines: each writes a capture of its own") {
   }
 }
 
+TEST_CASE("engines: a queue of a DPDK device each, and what comes to the wrong one @dpdk") {
+  const Ground ground(Wire::dpdk);
+  if (!ground.missing().empty())
+    WEFT_SKIP("engines: a queue of a DPDK device each, and what comes to the wrong one @dpdk",
+              ground.missing());
+  const std::string spec = device_string(Wire::dpdk) + ",engines=2";
+  const Node a(spec), b(spec);
+  // A memif brings what queue 0 sends to queue 0: half of these cross to the other engine.
+  for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[1 - i]);
+  for (uint64_t round = 0; round < 20; ++round)
+    for (size_t i = 0; i < 2; ++i) {
+      a.memory.word(0) = 100 * round + i;
+      REQUIRE(a.write(i, b, 64) == Status::success);
+      CHECK(b.memory.word(64) == a.memory.word(0));
+      REQUIRE(b.write(i, a, 128) == Status::success);
+    }
+  for (const Node* const node : {&a, &b}) {
+    CHECK(node->counter("dpdk_handed_over") >= 80);
+    CHECK(node->counter("dpdk_handed_drops") == 0);
+  }
+}
+
 // A thread for each engine, with its own queues, while others register memory and look.
 TEST_CASE("engines: a thread on each, and others beside them (C-EVT-112)") {
   constexpr uint32_t kEngines = 3;

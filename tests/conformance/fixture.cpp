@@ -40,10 +40,6 @@ struct Captures {
   }
 };
 
-}  // namespace
-
-namespace {
-
 // A device string, and what stands behind it. `*`: a name that no other call gets. `?`: of the two
 // ends of a wire the one that is free.
 struct WireRow {
@@ -64,6 +60,7 @@ constexpr WireRow kWires[] = {
     {"af_xdp", "roce+af_xdp:wire?", ""},
     {"af_xdp_lossy", "roce+af_xdp:wire?", kFaults},
     {"udp_engines", "roce+udp:lo", ",engines=2"},
+    {"dpdk_engines", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ",engines=2"},
     {"srd_udp", "srd+udp:lo", ""},
     {"srd_udp_rails", "srd+udp:lo", ",rails=lo"},
     {"srd_shm", "srd+shm:*", ""},
@@ -272,10 +269,6 @@ void step(const QueuePair& qp, const QueuePairAttributes& change) {
   const Result<void> done = qp.modify(own_half(qp, change));
   if (!done) FAIL(done.error().message);
 }
-
-}  // namespace
-
-namespace {
 
 CmEvent next_of(const CmChannel& channel, CmEventType type) {
   std::optional<CmEvent> event = channel.wait(Duration::from_s(20));

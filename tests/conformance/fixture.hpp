@@ -40,6 +40,7 @@ enum class Wire : uint8_t {
   af_xdp,
   af_xdp_lossy,
   udp_engines,
+  dpdk_engines,
   srd_udp,
   srd_udp_rails,
   srd_shm,
@@ -97,11 +98,12 @@ class Ground {
   WEFT_ON_WIRE(body, text, shm)          \
   WEFT_ON_IBVERBS(body, text)
 // What only our own engine promises.
-#define WEFT_ON_OUR_PORTS(body, text)   \
-  WEFT_ON_WIRE(body, text, udp)         \
-  WEFT_ON_WIRE(body, text, shm)         \
-  WEFT_ON_WIRE(body, text, udp_engines) \
-  WEFT_ON_WIRE(body, text, dpdk)        \
+#define WEFT_ON_OUR_PORTS(body, text)    \
+  WEFT_ON_WIRE(body, text, udp)          \
+  WEFT_ON_WIRE(body, text, shm)          \
+  WEFT_ON_WIRE(body, text, udp_engines)  \
+  WEFT_ON_WIRE(body, text, dpdk)         \
+  WEFT_ON_WIRE(body, text, dpdk_engines) \
   WEFT_ON_WIRE(body, text, af_xdp)
 #define WEFT_ON_EACH_PORT(body, text) \
   WEFT_ON_OUR_PORTS(body, text)       \

@@ -17,7 +17,10 @@ constexpr Access kBoth = Access::remote_write | Access::remote_read;
 
 struct Windows {
   explicit Windows(Wire wire, WindowType type, Access access = kShared)
-      : p(wire), near(p.a, 256), far(p.b, 256, access), window(*p.b.pd.memory_window(type, p.b.engine)) {
+      : p(wire),
+        near(p.a, 256),
+        far(p.b, 256, access),
+        window(*p.b.pd.memory_window(type, p.b.engine)) {
     fill(near.bytes(), 7);
   }
 

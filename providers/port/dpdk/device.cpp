@@ -31,7 +31,8 @@
 namespace weft::port::dpdk {
 namespace {
 
-constexpr unsigned kBuffers = 8191;  // 2^n - 1 suits the pool's ring
+constexpr unsigned kBuffers = 8191;       // of all queues; 2^n - 1 suits a pool's ring
+constexpr unsigned kLeastBuffers = 4095;  // of each
 // What was freed last is used next, while the caches have it: a queue of all buffers would walk
 // through 50 MB of memory.
 constexpr const char* kPoolOrder = "stack";
@@ -105,7 +106,7 @@ void on_control_thread(Function function) {
 }
 
 struct Burst {
-  uint16_t port;
+  uint16_t port, queue;
   rte_mbuf** buffers;
   uint16_t count, done;
 
@@ -115,7 +116,7 @@ struct Burst {
     return memory::run_guarded(
         [](void* argument) {
           Burst& b = *static_cast<Burst*>(argument);
-          b.done = kMove(b.port, 0, b.buffers, b.count);
+          b.done = kMove(b.port, b.queue, b.buffers, b.count);
         },
         this);
   }
@@ -136,7 +137,8 @@ Device::Device(Device&& other) noexcept
       mac_(other.mac_),
       listens_at_(std::exchange(other.listens_at_, {})),
       connects_to_(std::exchange(other.connects_to_, {})),
-      pool_(std::exchange(other.pool_, nullptr)),
+      queues_(std::exchange(other.queues_, {})),
+      hand_over_(std::move(other.hand_over_)),
       keeps_buffers_(other.keeps_buffers_) {}
 
 Device::~Device() {
@@ -144,7 +146,7 @@ Device::~Device() {
   const NoSigpipe here;
   if (configured_) await_link();
   if (configured_ || attached_) on_control_thread([this] { detach(); });
-  rte_mempool_free(pool_);
+  for (const Queue& queue : queues_) rte_mempool_free(queue.pool);
 }
 
 void Device::await_link() const {
@@ -180,7 +182,7 @@ Result<void> Device::attach(const Options& options) {
   process_ = getpid();
   memif_ = is_memif(options);
   if (memif_) memory::install_fault_guard();
-  keeps_buffers_ = device_argument(options, "zero-copy") == "yes";
+  keeps_buffers_ = device_argument(options, "zero-copy") == "yes" || options.queues > 1;
   name_ = numbered(options.device);
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0) return {};  // a PCI device
   const int result = rte_eal_hotplug_add("vdev", name_.c_str(), options.device_arguments.c_str());
@@ -208,17 +210,28 @@ Result<void> Device::configure(const Options& options) {
   rte_eth_dev_info info{};
   if (const int result = rte_eth_dev_info_get(port_, &info); result != 0)
     return Error{Code::io_error, "dpdk: " + name_ + " tells nothing: " + text_of(result)};
+  const uint16_t most = std::min(info.max_rx_queues, info.max_tx_queues);
+  if (options.queues > most)
+    return Error{Code::not_supported, "dpdk: " + name_ + " has " + std::to_string(most) +
+                                          " queues each way, and engines=" +
+                                          std::to_string(options.queues) + " needs as many"};
+  const auto queues = static_cast<uint16_t>(options.queues);
   const uint32_t wanted = options.mtu + kHeaders;
   uint16_t now = 1500;
   (void)rte_eth_dev_get_mtu(port_, &now);
   mtu_ = carries_any_length(name_) ? wanted : std::min<uint32_t>(wanted, info.max_mtu);
   rte_eth_conf conf{};
   conf.rxmode.mtu = carries_any_length(name_) ? now : mtu_;
-  int result = rte_eth_dev_configure(port_, 1, 1, &conf);
+  if (queues > 1) {  // a device that can spread flows
+    conf.rx_adv_conf.rss_conf.rss_hf =
+        info.flow_type_rss_offloads & (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP);
+    if (conf.rx_adv_conf.rss_conf.rss_hf != 0) conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+  }
+  int result = rte_eth_dev_configure(port_, queues, queues, &conf);
   // Only for the MTU's sake: net_vhost that found its socket taken would say yes the second time.
   if (result == -EINVAL || result == -ENOTSUP) {
     conf.rxmode.mtu = mtu_ = now;
-    result = rte_eth_dev_configure(port_, 1, 1, &conf);
+    result = rte_eth_dev_configure(port_, queues, queues, &conf);
   }
   if (result != 0)
     return Error{
@@ -230,20 +243,15 @@ Result<void> Device::configure(const Options& options) {
                  : "")};
   configured_ = true;
   if (const uint32_t passes = interface_mtu(options); passes != 0) mtu_ = std::min(mtu_, passes);
-  const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));
-  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + frame);
-  pool_ = rte_pktmbuf_pool_create_by_ops(("weft_" + name_).substr(0, 24).c_str(), kBuffers, 0, 0,
-                                         std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE),
-                                         SOCKET_ID_ANY, kPoolOrder);
-  if (pool_ == nullptr)
-    return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(kBuffers) +
-                                      " packet buffers: " + text_of(rte_errno) +
-                                      "; raise dpdk.memory or free hugepages"};
-  uint16_t rx = kDescriptors, tx = kDescriptors;
-  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_, &rx, &tx);
-  result = rte_eth_rx_queue_setup(port_, 0, rx, SOCKET_ID_ANY, nullptr, pool_);
-  if (result == 0) result = rte_eth_tx_queue_setup(port_, 0, tx, SOCKET_ID_ANY, nullptr);
-  if (result == 0) result = rte_eth_dev_start(port_);
+  queues_.resize(queues);
+  for (uint16_t queue = 0; queue < queues; ++queue)
+    if (const Result<void> done = set_up_queue(options, queue); !done) return done;
+  if (queues > 1) {
+    Result<std::unique_ptr<HandOver>> hand_over = HandOver::create(name_, queues);
+    if (!hand_over) return hand_over.error();
+    hand_over_ = std::move(*hand_over);
+  }
+  result = rte_eth_dev_start(port_);
   if (result != 0)
     return Error{Code::io_error, "dpdk: " + name_ + " does not start: " + text_of(result)};
   (void)rte_eth_promiscuous_enable(port_);  // solicited-node groups; drivers without it pass all
@@ -255,30 +263,52 @@ Result<void> Device::configure(const Options& options) {
   return {};
 }
 
-uint16_t Device::receive(rte_mbuf** buffers, uint16_t room) noexcept {
-  if (!memif_) return rte_eth_rx_burst(port_, 0, buffers, room);
-  Burst burst{port_, buffers, room, 0};
+Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
+  const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));
+  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + frame);
+  const std::string name = "weft" + std::to_string(queue) + "_" + name_;
+  const unsigned buffers = std::max(kBuffers / queues(), kLeastBuffers);
+  rte_mempool*& pool = queues_[queue].pool;
+  pool = rte_pktmbuf_pool_create_by_ops(name.substr(0, 24).c_str(), buffers, 0, 0,
+                                        std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE),
+                                        SOCKET_ID_ANY, kPoolOrder);
+  if (pool == nullptr)
+    return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(buffers) +
+                                      " packet buffers: " + text_of(rte_errno) +
+                                      "; raise dpdk.memory or free hugepages"};
+  uint16_t rx = kDescriptors, tx = kDescriptors;
+  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_, &rx, &tx);
+  int result = rte_eth_rx_queue_setup(port_, queue, rx, SOCKET_ID_ANY, nullptr, pool);
+  if (result == 0) result = rte_eth_tx_queue_setup(port_, queue, tx, SOCKET_ID_ANY, nullptr);
+  if (result == 0) return {};
+  return Error{Code::io_error, "dpdk: " + name_ + " does not start: " + text_of(result)};
+}
+
+uint16_t Device::receive(uint16_t queue, rte_mbuf** buffers, uint16_t room) noexcept {
+  if (!memif_) return rte_eth_rx_burst(port_, queue, buffers, room);
+  Burst burst{port_, queue, buffers, room, 0};
   if (burst.guarded<rte_eth_rx_burst>()) return burst.done;
-  faulted_ = true;
+  queues_[queue].faulted = true;
   return 0;
 }
 
-uint16_t Device::send(rte_mbuf** buffers, uint16_t count) noexcept {
-  if (!memif_) return rte_eth_tx_burst(port_, 0, buffers, count);
-  Burst burst{port_, buffers, count, 0};
+uint16_t Device::send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexcept {
+  if (!memif_) return rte_eth_tx_burst(port_, queue, buffers, count);
+  Burst burst{port_, queue, buffers, count, 0};
   if (burst.guarded<rte_eth_tx_burst>()) return burst.done;
-  faulted_ = true;  // nobody knows which of the buffers are free already
+  queues_[queue].faulted = true;  // nobody knows which of the buffers are free already
   return count;
 }
 
 // All that can be allocated are the pool's, `held` are the caller's, the rest is lost. Their port
 // number, which allocation sets anew, tells them apart.
-void Device::regain(std::span<rte_mbuf* const> held) noexcept {
-  faulted_ = false;
+void Device::regain(uint16_t queue, std::span<rte_mbuf* const> held) noexcept {
+  queues_[queue].faulted = false;
   if (keeps_buffers_) return;
   constexpr uint16_t kKnown = RTE_MBUF_PORT_INVALID - 1;
   rte_mbuf* free = nullptr;
-  while (rte_mbuf* const buffer = rte_mbuf_raw_alloc(pool_)) {
+  rte_mempool* const from = queues_[queue].pool;
+  while (rte_mbuf* const buffer = rte_mbuf_raw_alloc(from)) {
     buffer->port = kKnown;
     buffer->next = std::exchange(free, buffer);
   }
@@ -291,14 +321,16 @@ void Device::regain(std::span<rte_mbuf* const> held) noexcept {
     buffer->nb_segs = 1;
     rte_mempool_put(pool, buffer);
   };
-  (void)rte_mempool_obj_iter(pool_, take_back, nullptr);
+  (void)rte_mempool_obj_iter(from, take_back, nullptr);
   while (rte_mbuf* const buffer = free) {
     free = std::exchange(buffer->next, nullptr);
     rte_mbuf_raw_free(buffer);
   }
 }
 
-unsigned Device::free_buffers() const noexcept { return rte_mempool_avail_count(pool_); }
+unsigned Device::free_buffers(uint16_t queue) const noexcept {
+  return rte_mempool_avail_count(queues_[queue].pool);
+}
 
 bool Device::link_is_up() const noexcept {
   rte_eth_link link{};

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One DPDK device: the EAL that a process has once, a pool of packet buffers, an Ethernet device
-// with one queue each way.
+// One DPDK device: the EAL that a process has once, an Ethernet device, and for each engine that
+// uses it a queue each way with a pool of packet buffers of its own.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "providers/port/dpdk/hand_over.hpp"
 #include "providers/port/dpdk/options.hpp"
 
 struct rte_mbuf;
@@ -28,7 +31,10 @@ class Device {
   ~Device();
 
   uint16_t port() const noexcept { return port_; }
-  rte_mempool* pool() const noexcept { return pool_; }
+  uint16_t queues() const noexcept { return static_cast<uint16_t>(queues_.size()); }
+  rte_mempool* pool(uint16_t queue) const noexcept { return queues_[queue].pool; }
+  // What came to one queue and is for another; null with one queue.
+  HandOver* hand_over() const noexcept { return hand_over_.get(); }
   const wire::MacAddress& mac() const noexcept { return mac_; }
   uint32_t mtu() const noexcept { return mtu_; }  // bytes of an IP packet
   bool link_is_up() const noexcept;
@@ -36,19 +42,20 @@ class Device {
   // As rte_eth_rx_burst() and rte_eth_tx_burst(), but that a memif whose peer goes in the middle of
   // it, which takes the memory of the rings away under the driver, has received nothing and lost
   // what it was to send.
-  uint16_t receive(rte_mbuf** buffers, uint16_t room) noexcept;
-  uint16_t send(rte_mbuf** buffers, uint16_t count) noexcept;
+  uint16_t receive(uint16_t queue, rte_mbuf** buffers, uint16_t room) noexcept;
+  uint16_t send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexcept;
   // That has happened, and buffers of such bursts may belong to nobody. regain() gives those back
   // to the pool: the caller holds no others than `held`. Not for a zero-copy memif, whose driver
-  // keeps buffers itself.
-  bool faulted() const noexcept { return faulted_; }
-  void regain(std::span<rte_mbuf* const> held) noexcept;
-  unsigned free_buffers() const noexcept;
+  // keeps buffers itself, nor where another queue may hold some.
+  bool faulted(uint16_t queue) const noexcept { return queues_[queue].faulted; }
+  void regain(uint16_t queue, std::span<rte_mbuf* const> held) noexcept;
+  unsigned free_buffers(uint16_t queue) const noexcept;
 
  private:
   Device() = default;
   Result<void> attach(const Options& options);
   Result<void> configure(const Options& options);
+  Result<void> set_up_queue(const Options& options, uint16_t queue);
   void detach() noexcept;
   void await_link() const;
 
@@ -62,9 +69,13 @@ class Device {
   wire::MacAddress mac_{};
   std::string listens_at_;   // the socket of a memif server
   std::string connects_to_;  // that of a client
-  rte_mempool* pool_ = nullptr;
-  bool keeps_buffers_ = false;  // the driver, between bursts
-  bool faulted_ = false;
+  struct alignas(64) Queue {
+    rte_mempool* pool = nullptr;
+    bool faulted = false;
+  };
+  std::vector<Queue> queues_;
+  std::unique_ptr<HandOver> hand_over_;
+  bool keeps_buffers_ = false;  // the driver, between bursts, or another queue
 };
 
 }  // namespace weft::port::dpdk

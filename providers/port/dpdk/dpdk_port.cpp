@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "lib/base/clock.hpp"
 #include "lib/wire/int_block.hpp"
@@ -32,8 +33,10 @@ Gid link_local(const wire::MacAddress& mac) {
   return gid;
 }
 
-ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Options& options) {
+ethernet::Neighbours::Self self_of(const dpdk::Device& device, uint16_t queue,
+                                   const dpdk::Options& options) {
   ethernet::Neighbours::Self self;
+  self.answers = queue == 0;
   self.mac = device.mac();
   self.address = options.address == Gid{} ? link_local(device.mac()) : options.address;
   self.vlan = static_cast<uint16_t>(options.vlan);
@@ -53,12 +56,22 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bo
 
 // Of two who open the same socket at once, none of whom found the other, one cannot serve: it is
 // the client then.
-Result<dpdk::Device> open_device(const engine::PortOptions& options, const dpdk::Options& parsed) {
+Result<dpdk::Device> open_new_device(const engine::PortOptions& options,
+                                     const dpdk::Options& parsed) {
   Result<dpdk::Device> device = dpdk::Device::open(parsed);
   if (device) return device;
   const Result<dpdk::Options> again = dpdk::parse_options(options);
   const bool other = again && again->device_arguments != parsed.device_arguments;
   return other ? dpdk::Device::open(*again) : std::move(device);
+}
+
+// That of the device's first engine serves the others.
+Result<std::shared_ptr<dpdk::Device>> open_device(const engine::PortOptions& options,
+                                                  const dpdk::Options& parsed) {
+  if (options.first != nullptr) return static_cast<const DpdkPort*>(options.first)->device();
+  Result<dpdk::Device> device = open_new_device(options, parsed);
+  if (!device) return device.error();
+  return std::make_shared<dpdk::Device>(*std::move(device));
 }
 
 }  // namespace
@@ -67,23 +80,26 @@ Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& 
   const dpdk::VhostTurn turn(options);
   const Result<dpdk::Options> parsed = dpdk::parse_options(options);
   if (!parsed) return parsed.error();
-  Result<dpdk::Device> device = open_device(options, *parsed);
+  Result<std::shared_ptr<dpdk::Device>> device = open_device(options, *parsed);
   if (!device) return device.error();
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   if (timer < 0)
     return Error{Code::no_memory, std::string("dpdk: timerfd_create: ") + std::strerror(errno)};
-  return std::unique_ptr<engine::Port>(new DpdkPort(*std::move(device), *parsed, timer));
+  const auto queue = static_cast<uint16_t>(options.engine);
+  return std::unique_ptr<engine::Port>(new DpdkPort(*std::move(device), queue, *parsed, timer));
 }
 
-DpdkPort::DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer)
+DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
+                   const dpdk::Options& options, int timer)
     : device_(std::move(device)),
-      neighbours_(self_of(device_, options)),
+      queue_(queue),
+      neighbours_(self_of(*device_, queue, options)),
       udp_port_(options.udp_port),
       telemetry_port_(options.telemetry_port),
       timer_(timer) {
-  capabilities_ = describe(device_, neighbours_.self().address, telemetry_port_ != 0);
+  capabilities_ = describe(*device_, neighbours_.self().address, telemetry_port_ != 0);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
-  neighbours_.add(neighbours_.self().address, device_.mac());
+  neighbours_.add(neighbours_.self().address, device_->mac());
   looped_.reserve(kBurst);
 }
 
@@ -99,18 +115,21 @@ DpdkPort::~DpdkPort() {
 // ---- receiving
 
 size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
-  if (device_.faulted()) device_.regain(looped_);  // all that is outside the pool now
+  if (device_->faulted(queue_)) device_->regain(queue_, looped_);  // all outside the pool now
   const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
-  const size_t own = std::min<size_t>(looped_.size(), room);
-  std::copy_n(looped_.begin(), own, received_.begin());
+  dpdk::HandOver* const others = device_->hand_over();
+  const uint16_t handed = others == nullptr ? 0 : others->take(queue_, received_.data(), room);
+  const size_t own = std::min<size_t>(looped_.size(), room - handed);
+  std::copy_n(looped_.begin(), own, received_.begin() + handed);
   looped_.erase(looped_.begin(), looped_.begin() + static_cast<long>(own));
+  const auto had = static_cast<uint16_t>(handed + own);
   const auto got = static_cast<uint16_t>(
-      own + device_.receive(&received_[own], static_cast<uint16_t>(room - own)));
+      had + device_->receive(queue_, &received_[had], static_cast<uint16_t>(room - had)));
   size_t count = 0;
   for (uint16_t i = 0; i < got; ++i) {
-    rte_mbuf* const buffer = received_[i];
+    rte_mbuf* buffer = received_[i];
     if (i + 1 < got) __builtin_prefetch(rte_pktmbuf_mtod(received_[i + 1], void*));
-    if (take(buffer, frames[count], paths_[count])) {
+    if (take(buffer, i < handed, frames[count], paths_[count])) {
       received_[count++] = buffer;
     } else {
       rte_pktmbuf_free(buffer);
@@ -124,8 +143,10 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
   return count;
 }
 
-// False: it is not a frame for the engine.
-bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) noexcept {
+// False: it is not a frame for the engine; null where another has it now. `handed`: by another,
+// which has looked at it.
+bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
+                    engine::Path& path) noexcept {
   if (buffer->nb_segs != 1 && rte_pktmbuf_linearize(buffer) != 0) {
     ++counters_.rx_malformed;
     return false;
@@ -138,6 +159,7 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
     if (other && neighbours_.hear(bytes, buffer->data_len)) {
       ++counters_.rx_neighbour;
+      if (!handed) hand_copies(buffer);
     } else {
       ++(other ? counters_.rx_foreign : counters_.rx_malformed);
     }
@@ -145,6 +167,7 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
   }
   const ethernet::Neighbours::Self& self = neighbours_.self();
   const bool for_us = outer.destination == self.address || groups_.has(outer.destination);
+  if (!handed && outer.destination.is_multicast()) hand_copies(buffer);
   if (!for_us || outer.vlan != self.vlan ||
       (outer.destination_port != udp_port_ &&
        (outer.destination_port != telemetry_port_ || telemetry_port_ == 0))) {
@@ -152,7 +175,39 @@ bool DpdkPort::take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) 
     return false;
   }
   frame = ethernet::frame_of(outer, transport, path);
-  return true;
+  return handed || device_->queues() == 1 || outer.destination.is_multicast() ||
+         is_ours(buffer, frame);
+}
+
+// ---- several engines: the upper byte of a queue pair's number is that of its engine, plus one
+
+engine::Port::QpnRange DpdkPort::qpn_range() const noexcept {
+  if (device_->queues() == 1) return {};
+  return {static_cast<uint32_t>(queue_ + 1) << 16, 1u << 16};
+}
+
+// Else it is given to the engine whose it is. Engine 0 has what is nobody's, queue pair 1 above
+// all.
+bool DpdkPort::is_ours(rte_mbuf*& buffer, const engine::Frame& frame) noexcept {
+  constexpr uint32_t kQpnTopByte = 5;  // of the BTH
+  const auto top = frame.length > kQpnTopByte ? static_cast<uint8_t>(frame.bytes[kQpnTopByte]) : 0;
+  const auto engine = static_cast<uint16_t>(top == 0 || top > device_->queues() ? 0 : top - 1);
+  if (engine == queue_) return true;
+  hand_over(engine, std::exchange(buffer, nullptr));
+  return false;
+}
+
+void DpdkPort::hand_over(uint16_t engine, rte_mbuf* buffer) noexcept {
+  const bool given = buffer != nullptr && device_->hand_over()->give(engine, buffer);
+  ++(given ? counters_.handed_over : counters_.handed_drops);
+  if (!given) rte_pktmbuf_free(buffer);
+}
+
+// What is for all engines: multicast, messages between neighbours.
+void DpdkPort::hand_copies(const rte_mbuf* buffer) noexcept {
+  for (uint16_t engine = 0; engine < device_->queues(); ++engine)
+    if (engine != queue_)
+      hand_over(engine, rte_pktmbuf_copy(buffer, device_->pool(queue_), 0, UINT32_MAX));
 }
 
 void DpdkPort::release(std::span<const engine::Frame>) noexcept {
@@ -167,7 +222,7 @@ bool DpdkPort::settle() noexcept {
   const bool settled =
       unresolved_.settle(neighbours_, base::Clock::process().now(),
                          [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
-                           outgoing_[0] = rte_pktmbuf_alloc(device_.pool());
+                           outgoing_[0] = rte_pktmbuf_alloc(device_->pool(queue_));
                            copies_[0] = nullptr;
                            if (outgoing_[0] == nullptr) return false;
                            if (fill(outgoing_[0], frame, to)) return send(1) == 1;
@@ -198,7 +253,7 @@ size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 // for a neighbour or lost by that. What the ring has no room for comes again, so nothing that has
 // come to its end already may lie behind it: such frames are looked at before others are filled.
 size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept {
-  if (rte_pktmbuf_alloc_bulk(device_.pool(), outgoing_.data(),
+  if (rte_pktmbuf_alloc_bulk(device_->pool(queue_), outgoing_.data(),
                              static_cast<unsigned>(frames.size())) != 0) {
     ++counters_.tx_no_buffer;
     return 0;
@@ -225,9 +280,10 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
       loop_back(outgoing_[count]);
       continue;
     }
-    const bool ours = groups_.has(frame.path->destination);
+    const bool ours =
+        destination->is_multicast() && (device_->queues() > 1 || groups_.has(*destination));
     copies_[count] =
-        ours ? rte_pktmbuf_copy(outgoing_[count], device_.pool(), 0, UINT32_MAX) : nullptr;
+        ours ? rte_pktmbuf_copy(outgoing_[count], device_->pool(queue_), 0, UINT32_MAX) : nullptr;
     frame_of_[count++] = static_cast<uint16_t>(used + 1);
   }
   rte_pktmbuf_free_bulk(&outgoing_[count], static_cast<unsigned>(frames.size() - count));
@@ -250,7 +306,8 @@ bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
 // A buffer for ourselves is replaced by a new one, so that the burst stays whole. One that finds no
 // room is lost, as on a wire.
 void DpdkPort::loop_back(rte_mbuf*& buffer) noexcept {
-  rte_mbuf* const other = looped_.size() < kBurst ? rte_pktmbuf_alloc(device_.pool()) : nullptr;
+  rte_mbuf* const other =
+      looped_.size() < kBurst ? rte_pktmbuf_alloc(device_->pool(queue_)) : nullptr;
   if (other == nullptr) return rte_pktmbuf_reset(buffer);
   looped_.push_back(buffer);
   buffer = other;
@@ -270,24 +327,24 @@ void DpdkPort::loop_copies(size_t count, size_t sent) noexcept {
 // Hands outgoing_[0, count) to the device, which takes all unless its ring is full. A link that is
 // down loses frames, as a wire does.
 size_t DpdkPort::send(size_t count) noexcept {
-  const uint16_t sent = device_.send(outgoing_.data(), static_cast<uint16_t>(count));
+  const uint16_t sent = device_->send(queue_, outgoing_.data(), static_cast<uint16_t>(count));
   counters_.tx_frames += sent;
   loop_copies(count, sent);
   if (sent == count) return count;
   rte_pktmbuf_free_bulk(&outgoing_[sent], static_cast<unsigned>(count - sent));
-  if (device_.link_is_up()) return sent;
+  if (device_->link_is_up()) return sent;
   counters_.tx_link_down += count - sent;
   return count;
 }
 
 void DpdkPort::say_neighbours() noexcept {
   for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();) {
-    rte_mbuf* buffer = rte_pktmbuf_alloc(device_.pool());
+    rte_mbuf* buffer = rte_pktmbuf_alloc(device_->pool(queue_));
     if (buffer == nullptr) return;
     std::memcpy(rte_pktmbuf_append(buffer, static_cast<uint16_t>(bytes.size())), bytes.data(),
                 bytes.size());
     ++counters_.tx_neighbour;
-    if (device_.send(&buffer, 1) == 0) rte_pktmbuf_free(buffer);
+    if (device_->send(queue_, &buffer, 1) == 0) rte_pktmbuf_free(buffer);
   }
 }
 
@@ -302,17 +359,21 @@ bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) noexcept {
   const itimerspec once{{}, {0, ns}};
   if (timerfd_settime(timer_, 0, &once, nullptr) != 0) return false;
   descriptors.push_back({timer_, POLLIN, 0});
-  return true;
+  dpdk::HandOver* const others = device_->hand_over();
+  if (others == nullptr) return true;
+  descriptors.push_back({others->fd(queue_), POLLIN, 0});
+  return others->sleeps(queue_);
 }
 
 void DpdkPort::finish_wait() noexcept {
+  if (device_->hand_over() != nullptr) device_->hand_over()->wakes(queue_);
   uint64_t expired;
   if (read(timer_, &expired, sizeof expired) < 0) return;  // woken by something else
 }
 
 void DpdkPort::append_counters(std::vector<Counter>& counters) const {
-  rte_eth_stats stats{};
-  (void)rte_eth_stats_get(device_.port(), &stats);
+  rte_eth_stats stats{};  // of all queues
+  if (queue_ == 0) (void)rte_eth_stats_get(device_->port(), &stats);
   counters.insert(counters.end(), {{"dpdk_rx_frames", counters_.rx_frames},
                                    {"dpdk_tx_frames", counters_.tx_frames},
                                    {"dpdk_rx_foreign", counters_.rx_foreign},
@@ -324,7 +385,9 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_tx_unreadable", counters_.tx_unreadable},
                                    {"dpdk_tx_too_long", counters_.tx_too_long},
                                    {"dpdk_tx_no_buffer", counters_.tx_no_buffer},
-                                   {"dpdk_buffers_free", device_.free_buffers()},
+                                   {"dpdk_buffers_free", device_->free_buffers(queue_)},
+                                   {"dpdk_handed_over", counters_.handed_over},
+                                   {"dpdk_handed_drops", counters_.handed_drops},
                                    {"dpdk_rx_missed", stats.imissed},
                                    {"dpdk_rx_no_mbuf", stats.rx_nombuf}});
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The dpdk port: RoCEv2 frames through DPDK's drivers, physical and virtual, past the kernel.
 // `where` is a PCI address or a virtual driver: roce+dpdk:net_memif,dpdk.socket=/run/m.sock. The
-// port owns the whole interface: it answers ARP and Neighbour Discovery itself.
+// port owns the whole interface: it answers ARP and Neighbour Discovery itself. The ports of a
+// device with several engines have a queue each way of it each, and hand over what is another's.
 #pragma once
 
 #include <array>
@@ -20,11 +21,14 @@ namespace weft::port {
 
 class DpdkPort final : public engine::Port {
  public:
-  DpdkPort(dpdk::Device device, const dpdk::Options& options, int timer);
+  DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue, const dpdk::Options& options,
+           int timer);
   ~DpdkPort() override;
 
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return neighbours_.self().address; }
+  QpnRange qpn_range() const noexcept override;
+  const std::shared_ptr<dpdk::Device>& device() const noexcept { return device_; }
   // The device passes all frames on already.
   Result<void> join(const Gid& group) override {
     groups_.add(group);
@@ -50,9 +54,14 @@ class DpdkPort final : public engine::Port {
     uint64_t tx_unreadable = 0;  // the memory to send from is gone
     uint64_t tx_too_long = 0;    // more than a buffer holds
     uint64_t tx_no_buffer = 0;   // calls that found the pool empty
+    uint64_t handed_over = 0;    // frames, or copies of them, to other engines
+    uint64_t handed_drops = 0;   // those that found no room there
   };
 
-  bool take(rte_mbuf* buffer, engine::Frame& frame, engine::Path& path) noexcept;
+  bool take(rte_mbuf*& buffer, bool handed, engine::Frame& frame, engine::Path& path) noexcept;
+  bool is_ours(rte_mbuf*& buffer, const engine::Frame& frame) noexcept;
+  void hand_over(uint16_t engine, rte_mbuf* buffer) noexcept;
+  void hand_copies(const rte_mbuf* buffer) noexcept;
   bool fill(rte_mbuf* buffer, const engine::TxFrame& frame, const wire::MacAddress& to) noexcept;
   size_t prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept;
   size_t send(size_t count) noexcept;
@@ -61,7 +70,8 @@ class DpdkPort final : public engine::Port {
   bool settle() noexcept;
   void say_neighbours() noexcept;
 
-  dpdk::Device device_;
+  std::shared_ptr<dpdk::Device> device_;
+  const uint16_t queue_;  // ours of the device's, and our engine
   engine::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;
   ethernet::Groups groups_;

@@ -28,6 +28,7 @@ void complete_af_packet(Options& options) {
   add_device_argument(options, "framesz", std::to_string(slot));
   add_device_argument(options, "blocksz", std::to_string(std::max(slot, 4096u)));
   add_device_argument(options, "framecnt", std::to_string(kRingBytes / slot));
+  add_device_argument(options, "qpairs", std::to_string(options.queues));
 }
 
 uint32_t least_buffer(const Options& options) {

@@ -97,7 +97,9 @@ Result<Options> parse_options(const engine::PortOptions& options) {
   Options result;
   result.device = options.where;
   result.udp_port = options.udp_port;
-  result.telemetry_port = options.telemetry_port;
+  result.queues = options.engines;
+  // What comes to a queue is told apart by its first bytes, where telemetry would lie.
+  result.telemetry_port = options.engines > 1 ? uint16_t{0} : options.telemetry_port;
   for (const auto& [key, value] : options.options) {
     bool good = true;
     if (!take_own(key, value, result, good)) {

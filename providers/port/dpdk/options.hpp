@@ -25,6 +25,7 @@ struct Options {
   uint16_t udp_port = 4791;                                  // where frames of the protocol come to
   uint16_t telemetry_port = 0;                               // and those with telemetry; 0: none
   std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
+  uint32_t queues = 1;                                       // each way, one for each engine
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
   HugePages huge = HugePages::automatic;
   uint32_t memory_mb = 192;   // of the whole process, without hugepages

@@ -59,12 +59,14 @@ bool is_vhost(const Options& options) { return options.device.rfind(kDriver, 0) 
 
 void complete_vhost(Options& options) {
   add_device_argument(options, "iface", kDefaultSocket);
+  const std::string queues = std::to_string(options.queues);
+  if (options.queues > 1) add_device_argument(options, "queues", queues);
   const std::string client = device_argument(options, "client");
   if (!client.empty() && client != "0") return;  // the other end, a virtio_user or QEMU, listens
   if (!is_served(device_argument(options, "iface"))) return;
   rename_interface(options);
   options.device = "virtio_user" + options.device.substr(std::strlen(kDriver));
-  for (const auto& [key, value] : {std::pair{"queues", "1"},
+  for (const auto& [key, value] : {std::pair{"queues", queues.c_str()},
                                    {"queue_size", "1024"},
                                    {"packed_vq", "1"},
                                    {"mrg_rxbuf", "0"},

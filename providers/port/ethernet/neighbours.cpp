@@ -95,7 +95,7 @@ bool Neighbours::hear(const std::byte* frame, uint32_t length) noexcept {
     entry->known = true;
     entry->asked = 0;
   }
-  if (message.is_question)
+  if (message.is_question && self_.answers)
     say({.is_question = false,
          .sender_mac = self_.mac,
          .sender = self_.address,

@@ -22,8 +22,9 @@ class Neighbours {
     wire::MacAddress mac{};
     Gid address;
     uint16_t vlan = 0;
-    uint8_t prefix = 0;  // bits of the address that the link shares; 0 = everybody is on the link
-    Gid gateway;         // for the others; all zero = none
+    uint8_t prefix = 0;   // bits of the address that the link shares; 0 = everybody is on the link
+    Gid gateway;          // for the others; all zero = none
+    bool answers = true;  // false: the port of another engine with this address does
   };
   explicit Neighbours(const Self& self) : self_(self) {}
 
