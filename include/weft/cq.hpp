@@ -8,11 +8,11 @@
 // Engines. A device opened with engines=N (device.hpp) is N engines on one address, for programs
 // that serve their connections on several cores. Each completion queue is on one of them, which its
 // maker chooses, and a queue pair lives on the engine of its completion queues, both of which, and
-// its shared receive queue, must be on the same one. A thread that keeps to the queues of one
-// engine shares no lock and no cache line of packets with threads of the others: give each thread
-// an engine and there its completion queues, shared receive queues and queue pairs. poll() runs the
-// engine of its queue alone. Nothing says that it must be so: any thread may use any queue, at the
-// price of a lock.
+// its shared receive queue, windows and XRC domain, must be on the same one. A thread that keeps to
+// the queues of one engine shares no lock and no cache line of packets with threads of the others:
+// give each thread an engine and there all its queues, and connect engine k to engine k of a peer
+// that has several too. poll() runs the engine of its queue alone. Nothing says that it must be so:
+// any thread may use any queue, at the price of a lock, and any engine reaches any.
 #pragma once
 
 #include <cstdint>

@@ -43,13 +43,13 @@
 // counter connects_throttled), and from then on one in 125 ms may be tried: nobody guesses keys by
 // connecting again and again. Queue pairs that are connected are left alone.
 //
-// engines=N (1 by default, at most 64; port udp): N engines behind one address, each with a lock, a
-// progress thread, a socket and a share of the queue pair numbers of its own, so that threads do
-// not meet: cq.hpp says how queues are placed. Regions are good on all engines; registering takes
-// the lock of each. The connection manager (cm.hpp) is on engine 0, for queue pairs of all. Such a
-// device has no invalidation of regions (DeviceAttributes::invalidates_regions), and takes neither
-// telemetry=1 nor single_thread=1 nor rails=. pcap and tracer write a file for each engine: FILE,
-// FILE.1, FILE.2 ..
+// engines=N (1 by default, at most 64; ports udp and dpdk): N engines behind one address, each with
+// a lock, a progress thread, a socket or queue and a share of the queue pair numbers of its own, so
+// that threads do not meet: cq.hpp says how queues are placed. Regions are good on all engines;
+// registering takes the lock of each. The connection manager (cm.hpp) is on engine 0, for queue
+// pairs of all. Such a device has no invalidation of regions (invalidates_regions below), and takes
+// neither telemetry=1 nor single_thread=1 nor rails=. pcap and tracer write a file for each engine:
+// FILE, FILE.1, FILE.2 ..
 //
 // Threads: every call on every object of this library may be made from any thread at any time,
 // unless the device was opened with single_thread=1. Objects keep their parents alive: the order

@@ -71,7 +71,6 @@ void refused(const std::string& spec, Code code, std::string_view because) {
 template <class T>
 void refused(const Result<T>& made, std::string_view because) {
   REQUIRE_FALSE(made);
-  INFO(made.error().message);
   CHECK(made.error().code == Code::invalid_argument);
   CHECK(made.error().message.find(because) != std::string::npos);
 }

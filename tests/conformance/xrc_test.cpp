@@ -231,9 +231,8 @@ WEFT_ON_SHARED_PORTS(made_of, "XRC: what its objects are made of, threat:A05")
 TEST_CASE("connect() joins an XRC initiator and a target, which tells its queues' numbers") {
   Endpoint e;
   Listener listener = *Listener::listen("127.0.0.1:0");
-  const XrcDomain xrc = *e.device.xrc_domain(e.engine);
-  const SharedReceiveQueue srq =
-      *e.pd.shared_receive_queue({.engine = e.engine, .xrc_domain = xrc, .cq = e.cq});
+  const XrcDomain xrc = *e.device.xrc_domain();
+  const SharedReceiveQueue srq = *e.pd.shared_receive_queue({.xrc_domain = xrc, .cq = e.cq});
   const QueuePair a = *e.pd.queue_pair({.type = QpType::xrc_initiator, .send_cq = e.cq});
   const QueuePair b = *e.pd.queue_pair({.type = QpType::xrc_target, .xrc_domain = xrc});
   uint64_t words[2] = {77, 0};

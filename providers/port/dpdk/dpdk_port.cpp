@@ -33,10 +33,8 @@ Gid link_local(const wire::MacAddress& mac) {
   return gid;
 }
 
-ethernet::Neighbours::Self self_of(const dpdk::Device& device, uint16_t queue,
-                                   const dpdk::Options& options) {
+ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Options& options) {
   ethernet::Neighbours::Self self;
-  self.answers = queue == 0;
   self.mac = device.mac();
   self.address = options.address == Gid{} ? link_local(device.mac()) : options.address;
   self.vlan = static_cast<uint16_t>(options.vlan);
@@ -93,7 +91,7 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
                    const dpdk::Options& options, int timer)
     : device_(std::move(device)),
       queue_(queue),
-      neighbours_(self_of(*device_, queue, options)),
+      neighbours_(self_of(*device_, options)),
       udp_port_(options.udp_port),
       telemetry_port_(options.telemetry_port),
       timer_(timer) {
@@ -157,7 +155,7 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
   const wire::OuterError error = wire::parse_outer(bytes, buffer->data_len, outer, transport);
   if (error != wire::OuterError::none) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
-    if (other && neighbours_.hear(bytes, buffer->data_len)) {
+    if (other && neighbours_.hear(bytes, buffer->data_len, !handed)) {
       ++counters_.rx_neighbour;
       if (!handed) hand_copies(buffer);
     } else {

@@ -82,7 +82,7 @@ Neighbours::Asked Neighbours::ask(const Gid& address, Instant now) noexcept {
   return Asked::waiting;
 }
 
-bool Neighbours::hear(const std::byte* frame, uint32_t length) noexcept {
+bool Neighbours::hear(const std::byte* frame, uint32_t length, bool answers) noexcept {
   wire::NeighbourMessage message;
   if (!wire::parse_neighbour(frame, length, message)) return false;
   if (message.target != self_.address || message.vlan != self_.vlan) return true;
@@ -95,7 +95,7 @@ bool Neighbours::hear(const std::byte* frame, uint32_t length) noexcept {
     entry->known = true;
     entry->asked = 0;
   }
-  if (message.is_question && self_.answers)
+  if (message.is_question && answers)
     say({.is_question = false,
          .sender_mac = self_.mac,
          .sender = self_.address,

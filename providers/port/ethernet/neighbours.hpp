@@ -22,9 +22,8 @@ class Neighbours {
     wire::MacAddress mac{};
     Gid address;
     uint16_t vlan = 0;
-    uint8_t prefix = 0;   // bits of the address that the link shares; 0 = everybody is on the link
-    Gid gateway;          // for the others; all zero = none
-    bool answers = true;  // false: the port of another engine with this address does
+    uint8_t prefix = 0;  // bits of the address that the link shares; 0 = everybody is on the link
+    Gid gateway;         // for the others; all zero = none
   };
   explicit Neighbours(const Self& self) : self_(self) {}
 
@@ -41,8 +40,9 @@ class Neighbours {
   // Asks who has an address that find() does not know, unless it was asked a moment ago.
   Asked ask(const Gid& address, Instant now) noexcept;
 
-  // A frame that is no RoCE. True if it was a message between neighbours.
-  bool hear(const std::byte* frame, uint32_t length) noexcept;
+  // A frame that is no RoCE. True if it was a message between neighbours. Without `answers` it is
+  // only learned from: another has answered already.
+  bool hear(const std::byte* frame, uint32_t length, bool answers = true) noexcept;
 
   // The next frame to send, valid until the next call; empty = none.
   std::span<const std::byte> take() noexcept;
