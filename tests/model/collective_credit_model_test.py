@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The model of the collectives' credit scheme (collective_credit.pml)."""
+import unittest
+
+import spin
+
+
+class Credit(spin.ModelTest, unittest.TestCase):
+    MODEL = "collective_credit.pml"
+    LEAST_STATES = 50_000
+    RULES = ("CREDIT", "DONE", "NEWEST", "MESSAGES", "AGAIN")
+
+
+if __name__ == "__main__":
+    unittest.main()
