@@ -112,6 +112,7 @@ class Measurement {
     for (uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
       if (i == options_.warmup)
         if (Result<void> met = group_.barrier().wait(); !met) return met.error();
+      if (options_.late == rank_ && i >= options_.warmup) usleep(2000);
       const Instant begin = clock.now();
       Operation operation = start(count);
       if (kills_ && i == options_.warmup) die(operation);
@@ -191,6 +192,8 @@ int measure_collective(const CollOptions& options, const Placement& placement) {
   if (!options.trace_file.empty())
     if (Result<void> written = write_merged_trace(*group, options.trace_file); !written)
       return complain(placement.rank, written.error());
+  if (Result<void> written = write_own_records(*group, options); !written)
+    return complain(placement.rank, written.error());
   if (first && !options.json_file.empty())
     if (Result<void> written = write_coll_json(options, placement.ranks, rows); !written)
       return complain(placement.rank, written.error());

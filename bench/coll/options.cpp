@@ -62,12 +62,19 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--trace", o.trace_file,
                  "Write the last 256 operations of every rank there, for ui.perfetto.dev; if one "
                  "fails, those of rank R to FILE.R");
+  app.add_option(
+      "--dump", o.communicator.dump,
+      "Write what rank R of communicator N did to FILE.N.R, at the end or when it fails, "
+      "for weft_coll merge; the first communicator is 0");
+  app.add_option("--prometheus", o.prometheus_file, "Write totals of rank R to FILE.R at the end");
   app.add_option("--numerics", words.numerics,
                  "run: the same bits in every run; any: whatever the "
                  "size and algorithm");
   app.add_option("--limit", o.limit_s, "Seconds after which an operation fails");
   app.add_option("--kill", o.kill,
                  "This rank kills itself during the second size: a demonstration");
+  app.add_option("--late", o.late,
+                 "This rank comes to each measured call 2 ms late: a demonstration");
   app.add_option("--store", o.store, "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT");
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "

@@ -26,9 +26,11 @@ struct CollOptions {
   bool show_algorithm = false;
   std::vector<std::string> stats;  // "p50", "p99"
   std::string json_file;
-  std::string trace_file;        // Chrome trace of all ranks
-  double limit_s = 30;           // for each operation
-  std::optional<uint32_t> kill;  // a rank that dies in the middle, for demonstrations
+  std::string trace_file;  // Chrome trace of all ranks
+  std::string prometheus_file;
+  double limit_s = 30;  // for each operation
+  // For demonstrations: a rank that dies in the middle, and one that is late.
+  std::optional<uint32_t> kill, late;
 
   // How the ranks come to be.
   std::optional<uint32_t> ranks;  // so many processes of this host, or as the environment says

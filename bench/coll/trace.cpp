@@ -41,6 +41,16 @@ Result<void> write_merged_trace(Communicator& group, const std::string& path) {
   return write_text(path, merged.dump() + "\n");
 }
 
+Result<void> write_own_records(const Communicator& group, const CollOptions& options) {
+  const std::string rank = "." + std::to_string(group.rank());
+  Result<void> written;
+  if (!options.communicator.dump.empty())
+    written = write_text(options.communicator.dump + ".0" + rank, group.dump());
+  if (written && !options.prometheus_file.empty())
+    written = write_text(options.prometheus_file + rank, group.prometheus());
+  return written;
+}
+
 Result<void> write_own_trace(const Communicator& group, const std::string& path) {
   return write_text(path + "." + std::to_string(group.rank()), group.trace());
 }

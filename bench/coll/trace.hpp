@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "weft/collective.hpp"
+#include "bench/coll/options.hpp"
 
 namespace weft::bench {
 
@@ -12,5 +12,7 @@ namespace weft::bench {
 Result<void> write_merged_trace(Communicator& group, const std::string& path);
 // After a failure: this rank's alone, to PATH.RANK.
 Result<void> write_own_trace(const Communicator& group, const std::string& path);
+// What the options ask for beside traces, at the end. Errors: io_error.
+Result<void> write_own_records(const Communicator& group, const CollOptions& options);
 
 }  // namespace weft::bench

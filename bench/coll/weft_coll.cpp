@@ -2,9 +2,10 @@
 // Collectives as a program: `weft_coll OPERATION` measures one over a range of sizes, between
 // processes that it starts itself or that a launcher started; `weft_coll explain OPERATION` prints
 // schedules; `weft_coll sim OPERATION` says what they take on a given network; `weft_coll kernels`
-// measures the arithmetic.
+// measures the arithmetic; `weft_coll merge DUMP...` says what went wrong between ranks.
 #include <cstdio>
 
+#include "bench/coll/diagnose.hpp"
 #include "bench/coll/explain.hpp"
 #include "bench/coll/kernels.hpp"
 #include "bench/coll/measure.hpp"
@@ -56,12 +57,19 @@ int main(int argc, char** argv) {
   simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
   const CLI::App* const kernels =
       app.add_subcommand("kernels", "Measure how fast one core reduces each type");
+  std::vector<std::string> dumps;
+  bool as_json = false;
+  CLI::App* const merger =
+      app.add_subcommand("merge", "Say who was late, slow, or called something else");
+  merger->add_option("dumps", dumps, "A dump of each rank: see --dump")->required();
+  merger->add_flag("--json", as_json, "Not text but JSON");
   CLI11_PARSE(app, argc, argv);
   if (Result<void> finished = bench::finish_options(options, words); !finished) {
     std::fprintf(stderr, "%s\n", finished.error().message.c_str());
     return 2;
   }
   if (kernels->parsed()) return bench::measure_kernels();
+  if (merger->parsed()) return bench::merge_dumps(dumps, as_json);
   if (simulator->parsed()) return bench::simulate(options, simulated);
   return explainer->parsed() ? bench::explain(options, explained) : run(options);
 }

@@ -57,6 +57,9 @@ struct CommunicatorOptions {
   std::string topology;
   Duration limit = Duration::from_s(300);         // for each operation
   Duration connect_limit = Duration::from_s(30);  // for create()
+  // When this rank's communicator fails it writes dump() to the file DUMP.NAME.RANK (a '/' in the
+  // name becomes '-'). Empty: what WEFT_COLLECTIVE_DUMP in the environment says, or no file.
+  std::string dump;
   // A rank whose transport is silent for so long is dead; on srd a `patience_ms` of the device
   // wins. Short values find a dead host sooner, and take a starved process of a crowded machine for
   // dead. The end of a process is seen at once.
@@ -233,9 +236,16 @@ class Communicator {
   int fd() const noexcept;  // owned by the communicator
   std::optional<Failure> failure() const;
   // The last 256 operations of this rank as Chrome trace JSON, for ui.perfetto.dev: when each was
-  // issued, began and ended, by which algorithm, what was predicted, and whether it failed. Times
-  // are those of the host's monotonic clock, so the traces of ranks on one host fit together.
+  // issued, began and ended, by which algorithm, what was predicted, and whether it failed; and the
+  // last 4096 pieces that it sent and received. Times are those of the host's monotonic clock, so
+  // the traces of ranks on one host fit together.
   std::string trace() const;
+  // The same, and what is under way, for `weft_coll merge`, which lays the dumps of all ranks side
+  // by side and says who is late, which link is slow, and who called something else. JSON.
+  std::string dump() const;
+  // Totals since the beginning in Prometheus' text format: operations, failures, bytes and time by
+  // kind, pieces. Labels: communicator, rank, ranks, operation, direction.
+  std::string prometheus() const;
 
  private:
   explicit Communicator(std::shared_ptr<collective::Team> team);

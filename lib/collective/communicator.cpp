@@ -119,6 +119,8 @@ bool Communicator::arm() noexcept { return team_->arm(); }
 int Communicator::fd() const noexcept { return team_->mesh().cq.fd(); }
 
 std::string Communicator::trace() const { return team_->trace().to_json(rank()); }
+std::string Communicator::dump() const { return team_->dump(); }
+std::string Communicator::prometheus() const { return team_->prometheus(); }
 
 std::span<const uint32_t> Communicator::members() const noexcept { return team_->members(); }
 

@@ -75,6 +75,7 @@ bool Executor::receive_all(size_t i) {
     }
     placed_ += header->placed;
     if (!header->placed) receive_piece(step, link.head_payload());
+    note(link, link.consumed(), header->bytes, false);
     link.consume();
     ++next_receive_[i];
     finish(index);
@@ -130,7 +131,10 @@ bool Executor::put_all(size_t i) {
   bool moved = false;
   while (next_put_[i] < of_peer.steps.size() && ready(of_peer.steps[next_put_[i]]) &&
          link.can_send() && !link.gone) {
-    if (!put(link, of_peer, of_peer.steps[next_put_[i]])) break;
+    const uint32_t index = of_peer.steps[next_put_[i]];
+    const uint64_t piece = link.posted();
+    if (!put(link, of_peer, index)) break;
+    note(link, piece, bytes(execution_.plan->program.steps[index].source), true);
     ++next_put_[i];
     moved = true;
   }
@@ -175,6 +179,11 @@ void Executor::finish(uint32_t step) {
 size_t Executor::width(const Range& range) const {
   return range.space == Space::work ? execution_.arithmetic.accumulator
                                     : execution_.arithmetic.element;
+}
+
+void Executor::note(const Link& link, uint64_t piece, uint64_t bytes, bool sent) const {
+  if (execution_.log != nullptr)
+    execution_.log->add(execution_.call.sequence, piece, link.peer(), bytes, sent);
 }
 
 uint64_t Executor::bytes(const Range& range) const { return range.count * width(range); }

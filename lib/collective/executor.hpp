@@ -11,6 +11,7 @@
 #include "lib/collective/arithmetic.hpp"
 #include "lib/collective/link.hpp"
 #include "lib/collective/plan.hpp"
+#include "lib/collective/trace.hpp"
 
 namespace weft::collective {
 
@@ -22,6 +23,7 @@ struct Execution {
   Call call;
   std::byte* spaces[3] = {};  // input, output, work
   std::vector<const MemoryRegion*> regions, open;
+  StepLog* log = nullptr;  // of what is sent and received; may be null
 };
 
 const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
@@ -71,6 +73,7 @@ class Executor {
   void receive_piece(const Step& step, const std::byte* payload);
   void run(const Step& step);
   void finish(uint32_t step);
+  void note(const Link& link, uint64_t piece, uint64_t bytes, bool sent) const;
   bool ready(uint32_t step) const { return waits_[step] == 0; }
   std::byte* at(const Range& range) const;
   uint64_t bytes(const Range& range) const;

@@ -75,6 +75,7 @@ void Team::issue(const TaskPtr& task) {
     return;
   }
   task->issued = now();
+  trace_.steps().at(task->issued);
   if (task->call.sequence != 0) {
     sequence_ = task->call.sequence;
     history_[sequence_ % kHistory] = task->call;
@@ -134,7 +135,8 @@ bool Team::start(Task& task) {
     }
   }
   Execution execution{
-      task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}, {}};
+      task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}, {},
+      &trace_.steps()};
   if (task.work) {
     execution.spaces[static_cast<int>(Space::work)] = task.work->memory;
     note_regions(execution, *task.work);
@@ -148,12 +150,16 @@ bool Team::start(Task& task) {
   return executor_.running();
 }
 
-void Team::progress() noexcept {
+void Team::progress() noexcept { turn(now()); }
+
+// The clock is read once, for all that looks at it.
+void Team::turn(Instant time) {
+  trace_.steps().at(time);
   Completion completions[32];
   const size_t n = mesh_.cq.poll(completions);
   if (n > 0) handle({completions, n});
   run_tasks();
-  watch();
+  watch(time);
   end_failed_tasks();
 }
 

@@ -69,6 +69,8 @@ class Team {
   void set_selector(std::unique_ptr<Selector> selector) { selector_ = std::move(selector); }
   const std::optional<Failure>& failure() const { return failure_; }
   const Trace& trace() const { return trace_; }
+  std::string dump() const;
+  std::string prometheus() const;
 
   // The next sequence number; used up by issue() of a collective.
   uint64_t next_sequence() const { return sequence_ + 1; }
@@ -119,7 +121,9 @@ class Team {
   bool start(Task& task);
   void end_first();
   void record(Task& task, bool failed);
-  void watch();
+  void turn(Instant time);
+  void watch(Instant time);
+  void write_dump() const;
   void check_call(uint32_t rank, const Call& theirs);
   void check_arrived(uint32_t rank, const Call& theirs);
   void check_left_over();
@@ -154,6 +158,7 @@ class Team {
   uint64_t finished_ = 0;  // of the last one that is done
   bool crowded_ = true;    // others want this processor
   std::optional<Failure> failure_;
+  std::vector<uint32_t> awaited_at_failure_;
   ControlMessage farewell_;  // what tells of it
   uint8_t nowhere_ = 0;
   uint64_t moved_ = 0;  // at the last look of watch()

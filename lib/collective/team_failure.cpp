@@ -30,9 +30,8 @@ std::string ranks_text(const std::vector<uint32_t>& ranks) {
 Call Team::current_call() const { return tasks_.empty() ? Call{} : tasks_.front()->call; }
 
 // Looks at the running task: has it moved, is it late.
-void Team::watch() {
+void Team::watch(Instant time) {
   if (!executor_.running()) return;
-  const Instant time = now();
   if (moved_ != executor_.moved()) {
     moved_ = executor_.moved();
     probe_pause_ = kPingPause;
@@ -229,6 +228,7 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   failure.collective = call.collective;
   failure.sequence = call.sequence;
   failure_ = failure;
+  awaited_at_failure_ = executor_.awaited();
   executor_.stop();
   farewell_ = {.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
   farewell_.call = call;
@@ -240,6 +240,7 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
       link->break_off();
   give_back_ = now() + kGiveBackLimit;
   close_ = now() + kCloseLimit;
+  write_dump();
   end_failed_tasks();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records as complete events ("ph":"X"), which Perfetto and chrome://tracing draw as bars.
+// Records as complete events ("ph":"X"), which Perfetto and chrome://tracing draw as bars, and an
+// arrow from each piece's sending to its receiving.
 #include "lib/collective/trace.hpp"
 
 #include <time.h>
@@ -13,20 +14,8 @@
 namespace weft::collective {
 namespace {
 
-// Waiting for earlier operations, and running, in a row each.
-enum Row : int { kRunning = 0, kWaiting = 1 };
-
-// From the clock of this process, whose epoch is its own, to that of the host; in us.
-double host_us(Instant time) {
-  static const double offset_us = [] {
-    timespec host{};
-    clock_gettime(CLOCK_MONOTONIC, &host);
-    const double host_now =
-        static_cast<double>(host.tv_sec) * 1e6 + static_cast<double>(host.tv_nsec) / 1e3;
-    return host_now - static_cast<double>(base::Clock::process().now().ps) / 1e6;
-  }();
-  return static_cast<double>(time.ps) / 1e6 + offset_us;
-}
+// Operations that run, that wait for earlier ones, and steps have a row each.
+enum Row : int { kRunning = 0, kWaiting = 1, kSteps = 2 };
 
 std::string event(const Record& record, uint32_t rank, Row row, Instant begin, Instant end) {
   char text[400];
@@ -44,20 +33,75 @@ std::string event(const Record& record, uint32_t rank, Row row, Instant begin, I
   return text;
 }
 
+// A step's bar begins where the one before it ended, or its operation began: what the rank did, or
+// waited for, until then.
+std::string event(const StepRecord& step, uint32_t rank, Instant begin) {
+  char text[600];
+  const uint32_t from = step.sent ? rank : step.peer, to = step.sent ? step.peer : rank;
+  const double begin_us = host_us(begin), end_us = host_us(step.time);
+  std::snprintf(text, sizeof text,
+                "{\"name\":\"%s %u\",\"cat\":\"step\",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,"
+                "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"sequence\":%" PRIu64 ",\"piece\":%" PRIu64
+                ",\"bytes\":%u}},\n"
+                "{\"name\":\"piece\",\"cat\":\"piece\",\"ph\":\"%s\",\"bp\":\"e\","
+                "\"id\":\"%u-%u-%" PRIu64 "\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
+                step.sent ? "put to" : "receive from", step.peer, rank, kSteps, begin_us,
+                end_us - begin_us, step.sequence, step.piece, step.bytes, step.sent ? "s" : "f",
+                from, to, step.piece, rank, kSteps, end_us);
+  return text;
+}
+
 std::string label(const char* what, uint32_t rank, int row, const std::string& text) {
   return std::string("{\"name\":\"") + what + "\",\"ph\":\"M\",\"pid\":" + std::to_string(rank) +
          ",\"tid\":" + std::to_string(row) + ",\"args\":{\"name\":\"" + text + "\"}}";
 }
 
+// When the last operation began that had begun by then.
+Instant began_before(const Trace& trace, Instant time) {
+  Instant began;
+  for (size_t i = 0; i < trace.kept() && trace[i].started <= time; ++i) began = trace[i].started;
+  return began;
+}
+
 }  // namespace
+
+double host_us(Instant time) {
+  static const double offset_us = [] {
+    timespec host{};
+    clock_gettime(CLOCK_MONOTONIC, &host);
+    const double host_now =
+        static_cast<double>(host.tv_sec) * 1e6 + static_cast<double>(host.tv_nsec) / 1e3;
+    return host_now - static_cast<double>(base::Clock::process().now().ps) / 1e6;
+  }();
+  return static_cast<double>(time.ps) / 1e6 + offset_us;
+}
+
+uint64_t bytes_of(const Call& call) noexcept { return call.count * size_of(call.type); }
+
+void Trace::add(const Record& record) {
+  ring_[added_++ % ring_.size()] = record;
+  Total& total = totals_[static_cast<size_t>(record.call.collective)];
+  ++total.operations;
+  total.failed += record.failed;
+  total.bytes += bytes_of(record.call);
+  total.waited = total.waited + (record.started - record.issued);
+  total.took = total.took + (record.ended - record.started);
+}
 
 std::string Trace::to_json(uint32_t rank) const {
   std::string events = label("process_name", rank, 0, "rank " + std::to_string(rank)) + ",\n" +
                        label("thread_name", rank, kRunning, "running") + ",\n" +
-                       label("thread_name", rank, kWaiting, "waiting for its turn");
-  const uint64_t kept = std::min<uint64_t>(added_, ring_.size());
-  for (uint64_t i = added_ - kept; i < added_; ++i) {
-    const Record& record = ring_[i % ring_.size()];
+                       label("thread_name", rank, kWaiting, "waiting for its turn") + ",\n" +
+                       label("thread_name", rank, kSteps, "steps");
+  Instant before;
+  for (size_t i = 0; i < steps_.kept(); ++i) {
+    const StepRecord& step = steps_[i];
+    const Instant begin = std::min(step.time, std::max(before, began_before(*this, step.time)));
+    events += ",\n" + event(step, rank, begin == Instant() ? step.time : begin);
+    before = step.time;
+  }
+  for (size_t i = 0; i < kept(); ++i) {
+    const Record& record = (*this)[i];
     events += ",\n" + event(record, rank, kRunning, record.started, record.ended);
     if (record.issued < record.started)
       events += ",\n" + event(record, rank, kWaiting, record.issued, record.started);

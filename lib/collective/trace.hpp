@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank did lately: a ring of records, one for each operation, always on.
+// What a rank did lately, always on: a ring of operations and one of steps (pieces sent and
+// received), and totals since the beginning.
 #pragma once
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "lib/collective/call.hpp"
 #include "weft/units.hpp"
@@ -19,15 +21,71 @@ struct Record {
   uint64_t placed = 0;  // pieces that came to their final place, copied by nobody
 };
 
+struct StepRecord {
+  Instant time;           // of the turn in which it was done
+  uint64_t sequence = 0;  // of its call
+  uint64_t piece = 0;     // its number in this direction between the two ranks, since the beginning
+  uint32_t peer = 0;
+  uint32_t bytes = 0;
+  bool sent = false;  // or received
+};
+
+// Steps get the time of the last at(): the clock is read once a turn, not once a step.
+class StepLog {
+ public:
+  struct Total {
+    uint64_t pieces = 0, bytes = 0;
+  };
+
+  void at(Instant time) { time_ = time; }
+  void add(uint64_t sequence, uint64_t piece, uint32_t peer, uint64_t bytes, bool sent) {
+    ring_[added_++ % kKept] = {time_, sequence, piece, peer, static_cast<uint32_t>(bytes), sent};
+    Total& total = totals_[sent];
+    ++total.pieces;
+    total.bytes += bytes;
+  }
+  const Total& total(bool sent) const { return totals_[sent]; }
+  uint64_t dropped() const { return added_ > kKept ? added_ - kKept : 0; }
+  size_t kept() const { return static_cast<size_t>(added_ - dropped()); }
+  const StepRecord& operator[](size_t i) const { return ring_[(dropped() + i) % kKept]; }
+
+ private:
+  static constexpr size_t kKept = 4096;
+  std::vector<StepRecord> ring_{kKept};
+  std::array<Total, 2> totals_{};
+  uint64_t added_ = 0;
+  Instant time_;
+};
+
 class Trace {
  public:
-  void add(const Record& record) { ring_[added_++ % ring_.size()] = record; }
+  struct Total {
+    uint64_t operations = 0, failed = 0, bytes = 0;
+    Duration waited, took;  // for their turn; from it to the end
+  };
+
+  void add(const Record& record);
+  StepLog& steps() { return steps_; }
+  const StepLog& steps() const { return steps_; }
+  const Total& total(Collective collective) const {
+    return totals_[static_cast<size_t>(collective)];
+  }
+  uint64_t dropped() const { return added_ > ring_.size() ? added_ - ring_.size() : 0; }
+  size_t kept() const { return static_cast<size_t>(added_ - dropped()); }
+  const Record& operator[](size_t i) const { return ring_[(dropped() + i) % ring_.size()]; }
   // Chrome's trace format; times in us of CLOCK_MONOTONIC. `rank` is the process there.
   std::string to_json(uint32_t rank) const;
 
  private:
   std::array<Record, 256> ring_{};
   uint64_t added_ = 0;
+  StepLog steps_;
+  std::array<Total, static_cast<size_t>(Collective::barrier) + 1> totals_{};
 };
+
+// From the clock of this process, whose epoch is its own, to that of the host; in us.
+double host_us(Instant time);
+// Elements of the call times their size.
+uint64_t bytes_of(const Call& call) noexcept;
 
 }  // namespace weft::collective

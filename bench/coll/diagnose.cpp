@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Laying dumps side by side. Operations meet by their sequence number, pieces by their number
+// between two ranks.
+#include "bench/coll/diagnose.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace weft::bench {
+namespace {
+
+constexpr double kLateShare = 0.2;   // of the time: less is chance
+constexpr int64_t kSlowTimes = 3;    // the other links' time
+constexpr int64_t kSlowNs = 20'000;  // and so much more than it, at least
+
+// The lower one of two.
+int64_t median(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+using BySequence = std::map<uint64_t, std::map<uint32_t, const DumpedOperation*>>;
+
+BySequence by_sequence(const std::vector<Dump>& dumps) {
+  BySequence all;
+  for (const Dump& dump : dumps)
+    for (const DumpedOperation& operation : dump.operations)
+      if (operation.sequence != 0) all[operation.sequence][dump.rank] = &operation;
+  return all;
+}
+
+std::optional<Mismatch> find_mismatch(const BySequence& all) {
+  for (const auto& [sequence, ranks] : all) {
+    std::map<std::pair<std::string, uint64_t>, std::vector<uint32_t>> parties;
+    for (const auto& [rank, operation] : ranks)
+      parties[{operation->call, operation->blocks}].push_back(rank);
+    if (parties.size() < 2) continue;
+    Mismatch mismatch{sequence, {}};
+    for (const auto& [what, who] : parties) mismatch.parties.push_back({what.first, who});
+    std::stable_sort(
+        mismatch.parties.begin(), mismatch.parties.end(),
+        [](const Party& a, const Party& b) { return a.ranks.size() < b.ranks.size(); });
+    return mismatch;
+  }
+  return std::nullopt;
+}
+
+// Which ranks have not come to what others are in. A rank whose ring has dropped the operation has
+// called it.
+std::optional<Absence> find_absence(const std::vector<Dump>& dumps, const BySequence& all) {
+  for (const auto& [sequence, ranks] : all) {
+    Absence absence{sequence, ranks.begin()->second->call, {}, {}};
+    for (const auto& [rank, operation] : ranks)
+      if (operation->state != "done") absence.inside.push_back(rank);
+    if (absence.inside.empty()) continue;
+    for (const Dump& dump : dumps) {
+      uint64_t last = 0;
+      for (const DumpedOperation& operation : dump.operations)
+        last = std::max(last, operation.sequence);
+      if (last < sequence) absence.absent.push_back(dump.rank);
+    }
+    if (!absence.absent.empty()) return absence;
+  }
+  return std::nullopt;
+}
+
+std::optional<LateRank> find_late(const BySequence& all, size_t dumps) {
+  struct Sum {
+    uint64_t times = 0;
+    int64_t total = 0;
+    std::vector<int64_t> each;
+  };
+  std::map<uint32_t, Sum> sums;
+  uint64_t operations = 0;
+  int64_t time = 0;
+  for (const auto& [sequence, ranks] : all) {
+    if (ranks.size() < std::max<size_t>(dumps, 2)) continue;
+    std::vector<int64_t> issued;
+    uint32_t last = ranks.begin()->first;
+    int64_t end = 0;
+    for (const auto& [rank, operation] : ranks) {
+      issued.push_back(operation->issued_ns);
+      if (operation->issued_ns > ranks.at(last)->issued_ns) last = rank;
+      end = std::max(end, operation->ended_ns.value_or(operation->issued_ns));
+    }
+    const int64_t behind = ranks.at(last)->issued_ns - median(issued);
+    ++operations;
+    time += std::max<int64_t>(0, end - *std::min_element(issued.begin(), issued.end()));
+    Sum& sum = sums[last];
+    ++sum.times;
+    sum.total += behind;
+    sum.each.push_back(behind);
+  }
+  if (sums.empty()) return std::nullopt;
+  const auto worst = std::max_element(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
+    return a.second.total < b.second.total;
+  });
+  const Sum& sum = worst->second;
+  LateRank late{worst->first, sum.times, operations, sum.total, median(sum.each)};
+  late.share = time > 0 ? static_cast<double>(sum.total) / static_cast<double>(time) : 0;
+  late.late = late.share >= kLateShare;
+  return late;
+}
+
+std::optional<SlowLink> find_slow_link(const std::vector<Dump>& dumps) {
+  using Name = std::pair<uint32_t, uint32_t>;
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, int64_t> sent;
+  for (const Dump& dump : dumps)
+    for (const DumpedStep& step : dump.steps)
+      if (step.sent) sent[{dump.rank, step.peer, step.piece}] = step.time_ns;
+  std::map<Name, std::vector<int64_t>> times;
+  std::map<Name, std::vector<int64_t>> sizes;
+  for (const Dump& dump : dumps) {
+    std::map<uint64_t, int64_t> began;
+    for (const DumpedOperation& operation : dump.operations)
+      if (operation.started_ns) began[operation.sequence] = *operation.started_ns;
+    for (const DumpedStep& step : dump.steps) {
+      const auto found = sent.find({step.peer, dump.rank, step.piece});
+      if (step.sent || found == sent.end()) continue;
+      const auto start = step.sequence != 0 ? began.find(step.sequence) : began.end();
+      const int64_t from =
+          start == began.end() ? found->second : std::max(found->second, start->second);
+      times[{step.peer, dump.rank}].push_back(std::max<int64_t>(0, step.time_ns - from));
+      sizes[{step.peer, dump.rank}].push_back(step.bytes);
+    }
+  }
+  if (times.empty()) return std::nullopt;
+  SlowLink worst;
+  std::vector<std::pair<int64_t, Name>> medians;
+  for (const auto& [link, passages] : times) medians.push_back({median(passages), link});
+  std::sort(medians.begin(), medians.end());
+  const auto& [slowest_ns, slowest] = medians.back();
+  worst = {slowest.first, slowest.second, times[slowest].size(),
+           static_cast<uint32_t>(median(sizes[slowest])), slowest_ns};
+  if (medians.size() > 1) worst.others_ns = medians[(medians.size() - 2) / 2].first;
+  worst.slow = medians.size() > 1 && worst.median_ns >= kSlowTimes * worst.others_ns &&
+               worst.median_ns - worst.others_ns >= kSlowNs;
+  return worst;
+}
+
+}  // namespace
+
+Result<Diagnosis> diagnose(std::vector<Dump> dumps) {
+  const Dump& first = dumps.front();
+  std::set<uint32_t> present;
+  for (const Dump& dump : dumps) {
+    if (dump.communicator != first.communicator || dump.ranks != first.ranks)
+      return Error{Code::invalid_argument, dump.file + " is of communicator '" + dump.communicator +
+                                               "' of " + std::to_string(dump.ranks) + " ranks, " +
+                                               first.file + " of '" + first.communicator + "' of " +
+                                               std::to_string(first.ranks)};
+    if (!present.insert(dump.rank).second)
+      return Error{Code::invalid_argument,
+                   dump.file + ": there is another dump of rank " + std::to_string(dump.rank)};
+  }
+  Diagnosis diagnosis{.communicator = first.communicator, .ranks = first.ranks};
+  for (uint32_t rank = 0; rank < first.ranks; ++rank)
+    if (present.count(rank) == 0) diagnosis.missing.push_back(rank);
+  for (const Dump& dump : dumps)
+    if (dump.failure) diagnosis.failures.push_back({dump.rank, *dump.failure});
+  diagnosis.unknown_clocks = align_clocks(dumps);
+  const BySequence all = by_sequence(dumps);
+  diagnosis.mismatch = find_mismatch(all);
+  diagnosis.absence = find_absence(dumps, all);
+  if (!diagnosis.unknown_clocks.empty()) return diagnosis;  // times say nothing
+  diagnosis.late = find_late(all, dumps.size());
+  diagnosis.link = find_slow_link(dumps);
+  return diagnosis;
+}
+
+}  // namespace weft::bench

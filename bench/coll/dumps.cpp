@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading dumps, and the clocks of hosts.
+#include "bench/coll/dumps.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace weft::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+std::optional<int64_t> time_of(const Json& operation, const char* key) {
+  if (!operation.contains(key)) return std::nullopt;
+  return operation.at(key).get<int64_t>();
+}
+
+Dump parse(const std::string& file, const Json& json) {
+  Dump dump{.file = file,
+            .communicator = json.at("communicator"),
+            .host = json.at("host"),
+            .rank = json.at("rank"),
+            .ranks = json.at("ranks"),
+            .time_ns = json.at("time_ns")};
+  if (const Json& failure = json.at("failure"); !failure.is_null())
+    dump.failure = {failure.at("code"), failure.at("text"), failure.at("rank")};
+  json.at("awaits").get_to(dump.awaits);
+  for (const Json& o : json.at("operations"))
+    dump.operations.push_back({o.at("sequence"), o.at("call"), o.at("blocks"), o.at("state"),
+                               o.at("issued_ns"), time_of(o, "started_ns"),
+                               time_of(o, "ended_ns")});
+  for (const Json& s : json.at("steps"))
+    dump.steps.push_back(
+        {s.at(0), s.at(3), s.at(1).get<int>() != 0, s.at(2), s.at(4), s.at(5).get<int64_t>()});
+  return dump;
+}
+
+// Pieces from one host to another: the least of (received - sent), on the clocks of both.
+using Least = std::map<std::pair<std::string, std::string>, int64_t>;
+
+Least least_passages(const std::vector<Dump>& dumps) {
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, int64_t> sent;
+  std::map<uint32_t, std::string> host_of;
+  for (const Dump& dump : dumps) {
+    host_of[dump.rank] = dump.host;
+    for (const DumpedStep& step : dump.steps)
+      if (step.sent) sent[{dump.rank, step.peer, step.piece}] = step.time_ns;
+  }
+  Least least;
+  for (const Dump& dump : dumps)
+    for (const DumpedStep& step : dump.steps) {
+      const auto found = sent.find({step.peer, dump.rank, step.piece});
+      if (step.sent || found == sent.end()) continue;
+      const std::string& from = host_of[step.peer];
+      if (from == dump.host) continue;
+      const int64_t passage = step.time_ns - found->second;
+      const auto [known, added] = least.try_emplace({from, dump.host}, passage);
+      if (!added) known->second = std::min(known->second, passage);
+    }
+  return least;
+}
+
+void shift(Dump& dump, int64_t by_ns) {
+  dump.time_ns += by_ns;
+  for (DumpedStep& step : dump.steps) step.time_ns += by_ns;
+  for (DumpedOperation& operation : dump.operations) {
+    operation.issued_ns += by_ns;
+    if (operation.started_ns) *operation.started_ns += by_ns;
+    if (operation.ended_ns) *operation.ended_ns += by_ns;
+  }
+}
+
+}  // namespace
+
+Result<Dump> read_dump(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return Error{Code::not_found, "cannot read " + file};
+  const Json json = Json::parse(stream, nullptr, false);
+  const std::string wrong = file +
+                            " is no dump of a communicator: Communicator::dump() makes them, "
+                            "and CommunicatorOptions::dump when it fails";
+  try {
+    if (!json.is_object() || json.at("weft_collective_dump") != 1)
+      return Error{Code::invalid_argument, wrong};
+    return parse(file, json);
+  } catch (const Json::exception&) {
+    return Error{Code::invalid_argument, wrong + " (it is cut off, or of another version)"};
+  }
+}
+
+std::vector<std::string> align_clocks(std::vector<Dump>& dumps) {
+  const Least least = least_passages(dumps);
+  std::map<std::string, int64_t> shift_of = {{dumps.front().host, 0}};
+  std::set<std::string> others;
+  for (const Dump& dump : dumps)
+    if (dump.host != dumps.front().host) others.insert(dump.host);
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string& host : others) {
+      if (shift_of.count(host) != 0) continue;
+      for (const auto& [known, known_shift] : shift_of) {
+        const auto there = least.find({known, host}), back = least.find({host, known});
+        if (there == least.end() || back == least.end()) continue;
+        shift_of[host] = known_shift - (there->second - back->second) / 2;
+        found = true;
+        break;
+      }
+      if (found) break;
+    }
+  }
+  for (Dump& dump : dumps)
+    if (const auto known = shift_of.find(dump.host); known != shift_of.end())
+      shift(dump, known->second);
+  std::vector<std::string> lost;
+  for (const std::string& host : others)
+    if (shift_of.count(host) == 0) lost.push_back(host);
+  return lost;
+}
+
+}  // namespace weft::bench
