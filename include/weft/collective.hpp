@@ -158,6 +158,9 @@ class Communicator {
 
   // After split() and shrink(): the ranks that ranks 0, 1 .. had before. Empty after create().
   std::span<const uint32_t> members() const noexcept;
+  // The same, but the ranks that they had in the group that create() made, however many splits and
+  // shrinks ago.
+  std::span<const uint32_t> origins() const noexcept;
 
   // Counts are those of collective_types.hpp. In place: `input` is where this rank's elements have
   // their place in `output`, or the other way round for reduce_scatter; other overlaps are errors.

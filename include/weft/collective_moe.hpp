@@ -12,9 +12,18 @@
 //
 // Expert e is on rank e / experts_per_rank. Each expert has `capacity` rows of the output; they are
 // filled in the order of ranks, and of tokens within a rank, so the result is the same in every
-// run. Choices that find their expert full are dropped: they add nothing in combine(). When a rank
-// has died, go on with shrink() and mask its experts: -1 for them, and for those of old rank
-// members()[r] the numbers from r * experts_per_rank.
+// run. Choices that find their expert full are dropped: they add nothing in combine().
+//
+// When a rank has died, inference goes on with the experts that are left: shrink() makes a group of
+// the survivors, and a dispatch with `origins` keeps the numbers of experts. Those of the dead are
+// masked: no token goes there, and combine() leaves them out or gives their weight to the others.
+//
+//   auto done = group.dispatch(call, routing).wait();
+//   if (!done) {  // PEER_FAILED
+//     group = *group.shrink(store);
+//     call.origins = group.origins();
+//     done = group.dispatch(call, routing).wait();
+//   }
 //
 // In a group whose network (CommunicatorOptions::topology) has racks, the algorithm of a dispatch
 // is "racks": a token that goes to several experts of another rack crosses to it once, and the rank
@@ -42,14 +51,16 @@ class Routing {
   size_t tokens_of(uint32_t expert) const noexcept;
   // Choices of this rank's tokens that found their expert full.
   size_t dropped() const noexcept;
+  // Choices of this rank's tokens whose expert no rank of the group has: see DispatchCall::origins.
+  size_t masked() const noexcept;
 
  private:
   friend class Communicator;
   std::shared_ptr<collective::RoutingState> state_;
 };
 
-// Width, type, experts_per_rank and capacity are the same on all ranks; count and choices need not
-// be.
+// Width, type, experts_per_rank, capacity and origins are the same on all ranks; count and choices
+// need not be.
 struct DispatchCall {
   const void* tokens = nullptr;  // `count` rows of `width` elements
   size_t count = 0;
@@ -61,6 +72,17 @@ struct DispatchCall {
   uint32_t experts_per_rank = 1;
   size_t capacity = 0;     // rows of one expert
   void* output = nullptr;  // experts_per_rank * capacity rows
+  // Rank r of this group has the experts from origins[r] * experts_per_rank, as origins() of a
+  // group that shrink() made says; an expert that no rank has is masked. Empty: from r *
+  // experts_per_rank. Read during the call.
+  std::span<const uint32_t> origins;
+};
+
+// What becomes of the weights of masked experts.
+enum class Masked : uint8_t {
+  drop,     // they add nothing, and the token gets less
+  reweigh,  // the weights of the token's other experts are scaled to the sum of all, in fp32; those
+            // of experts that were full count as theirs. Zero if all its experts are masked.
 };
 
 // The type may be another than that of the dispatch: experts may answer in bf16 to tokens in fp8.
@@ -72,6 +94,7 @@ struct CombineCall {
   // `count` rows: token t is the sum of weight * row over its choices, in their order, in fp32
   // (fp64 in fp64), rounded once; zero if it has no expert.
   void* output = nullptr;
+  Masked masked = Masked::drop;
 };
 
 }  // namespace weft

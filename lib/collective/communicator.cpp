@@ -123,6 +123,7 @@ std::string Communicator::dump() const { return team_->dump(); }
 std::string Communicator::prometheus() const { return team_->prometheus(); }
 
 std::span<const uint32_t> Communicator::members() const noexcept { return team_->members(); }
+std::span<const uint32_t> Communicator::origins() const noexcept { return team_->origins(); }
 
 Communicator::Communicator(std::shared_ptr<Team> team) : team_(std::move(team)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;

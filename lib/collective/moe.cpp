@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 namespace weft::collective {
 namespace {
 
 // What must be the same on all ranks, behind the counts in a row.
-enum Agreed : size_t { kWidth, kType, kCapacity, kAgreed };
+enum Agreed : size_t { kWidth, kType, kCapacity, kOrigins, kAgreed };
 
 uint64_t experts_of(const Team& team, const RoutingState& routing) {
   return uint64_t{team.mesh().ranks} * routing.experts_per_rank;
@@ -28,8 +29,14 @@ Result<void> check(const Team& team, const DispatchCall& call) {
     return wrong("experts has " + std::to_string(call.experts.size()) + " entries, " +
                  std::to_string(call.count) + " tokens of " + std::to_string(call.choices) +
                  " choices have " + std::to_string(call.count * call.choices));
+  if (!call.origins.empty() && call.origins.size() != team.mesh().ranks)
+    return wrong("origins has " + std::to_string(call.origins.size()) + " entries, there are " +
+                 std::to_string(team.mesh().ranks) + " ranks");
+  for (const uint32_t origin : call.origins)
+    if (std::count(call.origins.begin(), call.origins.end(), origin) > 1)
+      return wrong("two ranks have origin " + std::to_string(origin));
   for (const int32_t expert : call.experts)
-    if (expert >= static_cast<int64_t>(experts))
+    if (call.origins.empty() && expert >= static_cast<int64_t>(experts))
       return wrong("there is no expert " + std::to_string(expert) + ", only 0 to " +
                    std::to_string(experts - 1));
   if (call.count > 0 && call.tokens == nullptr) return wrong("the tokens are null");
@@ -37,9 +44,32 @@ Result<void> check(const Team& team, const DispatchCall& call) {
   return {};
 }
 
+// Numbers of experts as they are in this group, by the rank that has them now.
+void rename_experts(const DispatchCall& call, RoutingState& routing) {
+  for (int32_t& expert : routing.experts) expert = std::max(expert, -1);  // none: not kMasked
+  if (call.origins.empty()) return;
+  const int32_t per_rank = static_cast<int32_t>(call.experts_per_rank);
+  std::unordered_map<int32_t, int32_t> rank_of;
+  for (size_t rank = 0; rank < call.origins.size(); ++rank)
+    rank_of[static_cast<int32_t>(call.origins[rank])] = static_cast<int32_t>(rank);
+  for (int32_t& expert : routing.experts) {
+    if (expert < 0) continue;
+    const auto known = rank_of.find(expert / per_rank);
+    routing.masked += known == rank_of.end();
+    expert = known == rank_of.end() ? kMasked : known->second * per_rank + expert % per_rank;
+  }
+}
+
+// A number that tells lists apart; 0 for none.
+int64_t fingerprint(std::span<const uint32_t> list) {
+  uint64_t hash = list.size();
+  for (const uint32_t value : list) hash = (hash ^ value) * 0x9E37'79B9'7F4A'7C15U + 1;
+  return static_cast<int64_t>(hash);
+}
+
 // The first rank whose call does not fit that of rank 0.
 std::optional<Error> find_disagreement(const Team& team, const Rows& rows, uint64_t experts) {
-  static constexpr const char* kWords[] = {"width", "type", "capacity"};
+  static constexpr const char* kWords[] = {"width", "type", "capacity", "origins"};
   for (uint32_t rank = 1; rank < team.mesh().ranks; ++rank)
     for (size_t i = 0; i < kAgreed; ++i)
       if (rows.of(rank)[experts + i] != rows.of(0)[experts + i])
@@ -112,6 +142,20 @@ void pack(const RoutingState& routing, const std::byte* tokens, size_t row_bytes
                   row_bytes);
 }
 
+// Weights such that those of masked experts are the others'.
+void reweigh(const RoutingState& routing, std::span<float> weights) {
+  for (size_t token = 0; token < weights.size(); token += routing.choices) {
+    float all = 0, left = 0;
+    for (size_t i = token; i < token + routing.choices; ++i) {
+      const bool masked = routing.experts[i] == kMasked;
+      if (masked || routing.experts[i] >= 0) all += weights[i];
+      if (routing.experts[i] >= 0) left += weights[i];
+    }
+    for (size_t i = token; i < token + routing.choices && left != 0 && left != all; ++i)
+      weights[i] *= all / left;
+  }
+}
+
 // Token by token: weight * row, added up in the order of choices, and rounded.
 void add_up(const RoutingState& routing, const Arithmetic& arithmetic,
             std::span<const float> weights, uint64_t width, const std::byte* rows,
@@ -179,15 +223,17 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
   routing->capacity = call.capacity;
   routing->choices = call.choices;
   routing->experts.assign(call.experts.begin(), call.experts.end());
+  rename_experts(call, *routing);
   routing->filled.assign(call.experts_per_rank, 0);
   const uint64_t experts = experts_of(team, *routing);
   const RowsPtr rows = std::make_shared<Rows>();
   rows->own.assign(experts + kAgreed, 0);
-  for (const int32_t expert : call.experts)
+  for (const int32_t expert : routing->experts)
     if (expert >= 0) ++rows->own[static_cast<size_t>(expert)];
   rows->own[experts + kWidth] = static_cast<int64_t>(call.width);
   rows->own[experts + kType] = static_cast<int64_t>(call.type);
   rows->own[experts + kCapacity] = static_cast<int64_t>(call.capacity);
+  rows->own[experts + kOrigins] = fingerprint(call.origins);
   Result<TaskPtr> task =
       new_task(team, {Collective::dispatch, nullptr, call.output, 0, call.type}, options, 0);
   if (!task) return task;
@@ -248,7 +294,8 @@ Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingP
     }
     return lay_out(team, own, with_blocks);
   };
-  const std::vector<float> weights(call.weights.begin(), call.weights.end());
+  std::vector<float> weights(call.weights.begin(), call.weights.end());
+  if (call.masked == Masked::reweigh) reweigh(*routing, weights);
   (*task)->complete = [=](Task& own) {
     const Arithmetic arithmetic = arithmetic_of(call.type, ReduceOp::sum);
     add_up(*routing, arithmetic, weights, call.width, own.output,
@@ -265,5 +312,6 @@ size_t Routing::tokens_of(uint32_t expert) const noexcept {
   return state_ && expert < state_->filled.size() ? state_->filled[expert] : 0;
 }
 size_t Routing::dropped() const noexcept { return state_ ? state_->dropped : 0; }
+size_t Routing::masked() const noexcept { return state_ ? state_->masked : 0; }
 
 }  // namespace weft

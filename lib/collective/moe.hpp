@@ -14,18 +14,19 @@ struct RoutingState {
   uint64_t team = 0;  // Team::serial()
   uint32_t experts_per_rank = 1;
   uint64_t capacity = 0;
-  std::vector<int32_t> experts;  // of this rank's choices
+  std::vector<int32_t> experts;  // of this rank's choices, by the ranks of this group; or kMasked
   uint32_t choices = 1;
   std::vector<uint64_t> accepted;  // rows: [rank][expert]
   std::vector<uint64_t> row_of;    // of each choice in a buffer packed by expert; or kNoRow
   std::vector<uint64_t> filled;    // rows of this rank's experts
-  size_t dropped = 0;
+  size_t dropped = 0, masked = 0;
   uint32_t racks = 1;
   std::vector<std::vector<uint32_t>> same;  // as in Blocks, of the ranks that we need to know of
   std::optional<Error> refused;             // the dispatch cannot be done
   bool ready = false;
 };
 inline constexpr uint64_t kNoRow = UINT64_MAX;
+inline constexpr int32_t kMasked = INT32_MIN;
 
 using RoutingPtr = std::shared_ptr<RoutingState>;
 

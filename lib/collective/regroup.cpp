@@ -22,7 +22,7 @@ Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::
       std::find(members.begin(), members.end(), team.mesh().rank) - members.begin());
   Result<std::shared_ptr<Team>> joined =
       join(store, rank, static_cast<uint32_t>(members.size()), options, connect_limit);
-  if (joined) (*joined)->set_members(members);
+  if (joined) (*joined)->set_members(team, members);
   return joined;
 }
 

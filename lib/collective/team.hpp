@@ -85,7 +85,14 @@ class Team {
 
   // The ranks that this group's ranks had in the group that it was made from, if any.
   const std::vector<uint32_t>& members() const { return members_; }
-  void set_members(std::vector<uint32_t> members) { members_ = std::move(members); }
+  // And in the first group of all.
+  const std::vector<uint32_t>& origins() const { return origins_; }
+  void set_members(const Team& of, std::vector<uint32_t> members) {
+    origins_ = members;
+    if (!of.origins_.empty())
+      for (uint32_t& rank : origins_) rank = of.origins_[rank];
+    members_ = std::move(members);
+  }
   // Notes processes that have ended, whether or not anything waits for them.
   void look_for_ended();
   // Its process has ended, or it has left. A link that is broken is no end of a rank.
@@ -142,7 +149,7 @@ class Team {
   void settle(Duration limit, const std::function<bool()>& until);
 
   static constexpr size_t kHistory = 64;
-  std::vector<uint32_t> members_;
+  std::vector<uint32_t> members_, origins_;
   Trace trace_;
   const uint64_t serial_ = next_serial();
   Mesh mesh_;
