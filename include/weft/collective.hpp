@@ -223,9 +223,9 @@ class Communicator {
 
   // Any sends and receives at once, which may wait for each other. Between two ranks they meet in
   // order; their sizes are the same, or the receiver ends in a mismatch. So do two ranks that wait,
-  // in calls of their own, to receive from each other; of more ranks in a circle the limit ends the
-  // waiting. A transfer of no bytes is none. Only the ranks that are named take part. A transfer
-  // with this rank itself is an error.
+  // in calls of their own, to receive from each other, and up to 50 that do so in a circle. A
+  // transfer of no bytes is none. Only the ranks that are named take part. A transfer with this
+  // rank itself is an error.
   Operation exchange(std::span<const Transfer> transfers, const CallOptions& options = {});
   Operation send(const void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
   Operation receive(void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});

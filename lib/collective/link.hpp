@@ -46,7 +46,8 @@ struct alignas(64) PieceHeader {
 static_assert(sizeof(PieceHeader) == 64);
 
 // probe: I wait for you in this call. finished: I have given you all I have in it.
-enum class ControlKind : uint8_t { credit, probe, abort, leave, finished, invite };
+// circle: they wait for each other, and the last of them for you.
+enum class ControlKind : uint8_t { credit, probe, abort, leave, finished, invite, circle };
 
 // Where one piece may be put, and what is done with it there.
 struct Invitation {
@@ -62,13 +63,14 @@ inline constexpr size_t kInvitations = 6;  // in one message
 
 struct ControlMessage {
   ControlKind kind = ControlKind::credit;
-  Code code = Code::ok;   // abort: why
-  uint16_t count = 0;     // invite: how many; probe: 1 if the sender gives nothing before it gets
+  Code code = Code::ok;  // abort: why
+  // invite, circle: how many; probe: 1 if the sender gives nothing before it gets.
+  uint16_t count = 0;
   uint32_t rank = 0;      // abort: who failed
   uint64_t consumed = 0;  // as in PieceHeader
   uint64_t sent = 0;      // pieces in this direction, since the beginning
   Call call;              // probe, abort, finished: what the sender is doing, or has done
-  char text[200] = {};    // abort: why, for people; invite: the invitations
+  char text[200] = {};    // abort: why, for people; invite: the invitations; circle: ranks
 };
 static_assert(sizeof(ControlMessage) == 256);
 static_assert(kInvitations * sizeof(Invitation) <= sizeof(ControlMessage::text));

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 
 #include "lib/collective/executor.hpp"
 #include "lib/collective/mesh.hpp"
@@ -135,6 +136,8 @@ class Team {
   void check_arrived(uint32_t rank, const Call& theirs);
   void check_left_over();
   void check_circle(Link& link, const ControlMessage& probe);
+  bool waits_in_vain(const Link& link, uint64_t consumed) const;
+  void follow_circle(Link& link, const ControlMessage& waiting, std::vector<uint32_t> path);
   void answer_probe(Link& link, const Call& theirs);
   void check_finished(uint32_t rank, const Call& theirs);
   void check_leavers();
@@ -174,6 +177,7 @@ class Team {
   Instant next_look_ = Instant::never();  // at lifelines, while the running task does not move
   Instant next_ping_ = Instant::never();  // while the running task does not move
   Instant next_probe_ = Instant::never();
+  std::map<uint32_t, Instant> followed_;  // circles, by the rank that they begin with
   Duration probe_pause_;
 };
 

@@ -19,6 +19,12 @@ constexpr Duration kLongestProbePause = Duration::from_s(10);
 
 Instant now() { return base::Clock::process().now(); }
 
+std::vector<uint32_t> ranks_of(const ControlMessage& circle) {
+  std::vector<uint32_t> ranks(std::min<size_t>(circle.count, sizeof circle.text / 4));
+  std::memcpy(ranks.data(), circle.text, ranks.size() * 4);
+  return ranks;
+}
+
 std::string ranks_text(const std::vector<uint32_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
@@ -78,6 +84,8 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       check_call(link.peer(), message.call);
       check_circle(link, message);
       return answer_probe(link, message.call);
+    case ControlKind::circle:
+      return follow_circle(link, message, ranks_of(message));
     case ControlKind::finished:
       return check_finished(link.peer(), message.call);
     case ControlKind::leave:
@@ -95,18 +103,14 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
 
 // We wait for the peer in an exchange, and it waits for us after all that it had to give: if it is
 // in a collective that we have not done, or in an exchange and has taken all of ours, neither will
-// ever go on.
+// ever go on. If we wait for others, they may wait for it.
 void Team::check_circle(Link& link, const ControlMessage& probe) {
   run_tasks();
   const uint32_t peer = link.peer();
-  if (!executor_.running() || current_call().sequence != 0 || !executor_.expects(peer)) return;
-  const bool idle = probe.count == 1 && probe.consumed == link.posted() && !executor_.gives(peer);
-  if (probe.call.sequence > finished_) return fail_mismatch(peer, probe.call, current_call());
-  if (probe.call.sequence != 0 || !idle) return;
-  fail({.code = Code::mismatch, .rank = peer}, current_call(),
-       "rank " + std::to_string(peer) + " and rank " + std::to_string(mesh_.rank) +
-           " wait in exchange to receive from each other: the sends are missing, or come later",
-       -1);
+  if (!executor_.running() || current_call().sequence != 0) return;
+  if (executor_.expects(peer) && probe.call.sequence > finished_)
+    return fail_mismatch(peer, probe.call, current_call());
+  if (probe.call.sequence == 0 && probe.count == 1) follow_circle(link, probe, {peer});
 }
 
 // Who waits for us in a call in which we have nothing more to give waits in vain: we say so. So

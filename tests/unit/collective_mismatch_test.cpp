@@ -192,6 +192,55 @@ TEST_CASE("ranks that wait for each other's sends hear of it") {
       {"rank 1 called broadcast #1", "rank 0 called exchange"});
 }
 
+TEST_CASE("ranks that wait for each other's sends in a circle hear of it") {
+  for (const uint32_t ranks : {3U, 5U}) {
+    const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
+    check_ranks(ranks, options, [&](Communicator& group) -> std::string {
+      std::vector<std::byte> data(1 << 17), more(data);
+      const uint32_t next = (group.rank() + 1) % ranks, before = (group.rank() + ranks - 1) % ranks;
+      // The first round is fine: all send before they receive.
+      const Transfer round[] = {
+          {.peer = next, .send = data.data(), .send_bytes = data.size()},
+          {.peer = before, .receive = more.data(), .receive_bytes = more.size()}};
+      Result<void> done = group.exchange(round).wait();
+      if (!done) return done.error().message;
+      Operation got = group.receive(more.data(), more.size(), before);
+      Operation sent = group.send(data.data(), data.size(), next);
+      done = got.wait();
+      if (done) return "it worked";
+      return done.error().code == Code::mismatch &&
+                     contains(done.error().message,
+                              "wait in exchange to receive from each other") &&
+                     contains(done.error().message, "rank 2")
+                 ? ""
+                 : done.error().message;
+    });
+  }
+}
+
+// Who waits for a circle is not in it, and who waits for one that will send is in none.
+TEST_CASE("a chain of ranks that wait is no circle") {
+  const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
+  check_ranks(4, options, [](Communicator& group) -> std::string {
+    std::vector<uint8_t> data(1 << 17, static_cast<uint8_t>(group.rank()));
+    // Rank 3 comes late; 0 waits for 1, 1 for 2, 2 for 3, and each sends when it has received.
+    if (group.rank() == 3) {
+      for (int i = 0; i < 700; ++i, usleep(1000)) group.progress();
+    } else if (const Result<void> got =
+                   group.receive(data.data(), data.size(), group.rank() + 1).wait();
+               !got) {
+      return got.error().message;
+    }
+    if (group.rank() > 0)
+      if (const Result<void> sent = group.send(data.data(), data.size(), group.rank() - 1).wait();
+          !sent)
+        return sent.error().message;
+    const Result<void> done = group.barrier().wait();
+    if (!done) return done.error().message;
+    return data[5] == 3 ? "" : "wrong data";
+  });
+}
+
 // Over SRD the reduction waits for an invitation that a receive never sends.
 TEST_CASE("a receive that meets a reduction is a mismatch") {
   const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(10)};
