@@ -245,6 +245,56 @@ TEST_CASE("tokens come to their experts through mirror ranks where ranks lie in 
   std::remove(file.c_str());
 }
 
+// Bytes that a rank sent to the ranks of the other rack in its last call.
+uint64_t bytes_across(const Communicator& group) {
+  const std::string dump = group.dump();
+  uint64_t last = 0, bytes = 0;
+  for (size_t line = dump.find("\"steps\":["); line != std::string::npos;
+       line = dump.find('\n', line + 1)) {
+    unsigned long sequence = 0, piece = 0;
+    unsigned sent = 0, peer = 0, length = 0;
+    if (std::sscanf(dump.c_str() + line + 1, "[%lu,%u,%u,%lu,%u,", &sequence, &sent, &peer, &piece,
+                    &length) != 5)
+      continue;
+    if (sequence != last) bytes = 0;
+    last = sequence;
+    if (sent == 1 && peer / 2 != group.rank() / 2) bytes += length;
+  }
+  return bytes;
+}
+
+TEST_CASE("a token that several experts of another rack want crosses to it once") {
+  const std::string file = "/tmp/weft-across-" + std::to_string(getpid()) + ".toml";
+  std::ofstream(file) << "link_latency_us = 1\n[switched]\nracks = 2\ntrays = 2\n"
+                         "chips_per_tray = 1\nplanes = 1\nbackplane_gigabytes_per_s = 10\n"
+                         "tray_gigabytes_per_s = 10\ncross_rack_gigabytes_per_s = 1\n"
+                         "tray_switch = false\n";
+  check_ranks(4, {.device = shm_device(), .topology = file}, [](Communicator& group) {
+    constexpr size_t kTokens = 8, kWidth = 500;
+    std::vector<float> tokens(kTokens * kWidth), inbox(2 * 64 * kWidth);
+    std::vector<int32_t> experts;  // all four of the other rack
+    for (size_t i = 0; i < kTokens * 4; ++i)
+      experts.push_back(static_cast<int32_t>(i % 4) + (group.rank() < 2 ? 4 : 0));
+    Routing routing;
+    const Result<void> done = group
+                                  .dispatch({.tokens = tokens.data(),
+                                             .count = kTokens,
+                                             .width = kWidth,
+                                             .type = DataType::fp32,
+                                             .experts = experts,
+                                             .choices = 4,
+                                             .experts_per_rank = 2,
+                                             .capacity = 64,
+                                             .output = inbox.data()},
+                                            routing)
+                                  .wait();
+    if (!done) return done.error().message;
+    const uint64_t across = bytes_across(group), once = kTokens * kWidth * sizeof(float);
+    return across == once ? std::string() : std::to_string(across) + " bytes crossed";
+  });
+  std::remove(file.c_str());
+}
+
 TEST_CASE("tokens come to their experts and back over UDP sockets while packets are lost") {
   const uint64_t seed = base_seed() + 100;
   INFO("WEFT_TEST_SEED=" << base_seed());
