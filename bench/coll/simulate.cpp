@@ -21,6 +21,9 @@ using collective::Bound;
 using collective::Prediction;
 using collective::Topology;
 
+constexpr uint32_t kMostInPackets = 2048;    // chips
+constexpr uint64_t kMostSteps = 20'000'000;  // a few GB of programs
+
 struct Outcome {
   const Algorithm* algorithm = nullptr;
   double seconds = 0;
@@ -48,9 +51,10 @@ class Simulation {
 
   void print_head() {
     uint64_t hops = 0, most = 0;
+    const std::vector<uint32_t>& distance = routes_.distances_to(0);  // as far as from it
     for (uint32_t chip = 1; chip < topology_.chips; ++chip) {
-      hops += routes_.hops(0, chip);
-      most = std::max<uint64_t>(most, routes_.hops(0, chip));
+      hops += distance[chip] - 1;
+      most = std::max<uint64_t>(most, distance[chip] - 1);
     }
     std::printf("\n%s: %u chips, %zu links; from chip 0 %.2f hops on average, at most %lu\n",
                 topology_.name.c_str(), topology_.chips, topology_.links.size(),
@@ -70,7 +74,12 @@ class Simulation {
       const bool fits = !algorithm.traits.power_of_two || std::has_single_bit(topology_.chips);
       if (algorithm.collective != options_.collective || !fits) continue;
       if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
-      outcomes.push_back(predict_one(algorithm, bytes));
+      const uint64_t steps = steps_of(algorithm, bytes);
+      if (steps <= kMostSteps)
+        outcomes.push_back(predict_one(algorithm, bytes));
+      else
+        std::printf("%10s  %-18s left out: %lu steps\n", size.c_str(),
+                    std::string(algorithm.name).c_str(), static_cast<unsigned long>(steps));
     }
     std::sort(outcomes.begin(), outcomes.end(),
               [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
@@ -89,7 +98,13 @@ class Simulation {
   }
 
  private:
-  Outcome predict_one(const Algorithm& algorithm, uint64_t bytes) {
+  // Of all chips, if they have as many as the first one.
+  uint64_t steps_of(const Algorithm& algorithm, uint64_t bytes) const {
+    return program_of(algorithm, shape_of_call(algorithm, bytes), 0).steps.size() *
+           uint64_t{topology_.chips};
+  }
+
+  collective::Shape shape_of_call(const Algorithm& algorithm, uint64_t bytes) const {
     const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
     const bool reduces = collective::reduces(options_.collective);
     collective::Shape shape{.collective = options_.collective,
@@ -100,6 +115,12 @@ class Simulation {
                             .average = reduces && options_.op == ReduceOp::avg,
                             .dimensions = topology_.dimensions};
     shape.piece = collective::modelled_piece(algorithm, shape.count);
+    return shape;
+  }
+
+  Outcome predict_one(const Algorithm& algorithm, uint64_t bytes) {
+    const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
+    const collective::Shape shape = shape_of_call(algorithm, bytes);
     if (packets_) return by_packets(algorithm, shape, arithmetic);
     const Prediction prediction = collective::predict(
         shape, programs_of(algorithm, shape), static_cast<double>(arithmetic.element),
@@ -149,6 +170,10 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
   for (const std::string& file : simulated.topologies) {
     const Result<Topology> topology = collective::read_topology(file);
     if (!topology) return complain(topology.error());
+    if (simulated.packets && topology->chips > kMostInPackets)
+      return complain({Code::not_supported, "--packets is for up to " +
+                                                std::to_string(kMostInPackets) +
+                                                " chips; leave it out for flows"});
     Simulation simulation(options, *topology, simulated.packets);
     simulation.print_head();
     for (const std::string& size : simulated.sizes) {

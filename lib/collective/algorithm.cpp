@@ -15,6 +15,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"direct", Collective::all_reduce, direct_all_reduce, {.rank_order = true}},
     {"double_tree", Collective::all_reduce, double_tree_all_reduce, {.passes_on = true}},
     {"bucket", Collective::all_reduce, bucket_all_reduce},
+    {"hierarchical", Collective::all_reduce, hierarchical_all_reduce},
     {"swing", Collective::all_reduce, swing_all_reduce, {.power_of_two = true}},
     {"ring", Collective::reduce_scatter, ring_reduce_scatter},
     {"halving", Collective::reduce_scatter, halving_reduce_scatter, {.power_of_two = true}},

@@ -76,6 +76,8 @@ void pat_all_gather(Builder& b);
 void pat_reduce_scatter(Builder& b);
 // bucket.cpp
 void bucket_all_reduce(Builder& b);
+// hierarchical.cpp
+void hierarchical_all_reduce(Builder& b);
 // direct.cpp
 void single_step_all_reduce(Builder& b);
 void direct_all_reduce(Builder& b);

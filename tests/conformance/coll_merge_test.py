@@ -90,6 +90,13 @@ class Made(unittest.TestCase):
             dump["operations"][3]["ended_ns"] += 5 * MS
         self.assertFalse(self.merged(dumps, "--json")["late"]["verdict"])
 
+    def test_a_rank_that_comes_early_makes_nobody_late(self):
+        dumps = made_dumps()
+        for own in dumps[0]["operations"]:
+            own["issued_ns"] -= 5 * MS
+            own["started_ns"] -= 5 * MS
+        self.assertFalse(self.merged(dumps, "--json")["late"]["verdict"])
+
     def test_the_slow_link_is_named(self):
         dumps = made_dumps()
         for step in dumps[3]["steps"]:
@@ -195,12 +202,26 @@ class Real(unittest.TestCase):
         self.assertEqual(code, 0, err)
         return json.loads(out)
 
+    def pieces_meet(self, folder):
+        """What one rank has sent the other has received: the same piece, bytes and call."""
+        sent, received = {}, {}
+        for file in pathlib.Path(folder).glob("dump.0.*"):
+            dump = json.loads(file.read_text(encoding="utf-8"))
+            self.assertEqual(dump["steps_dropped"], 0)
+            for sequence, is_sent, peer, piece, size, _ in dump["steps"]:
+                if is_sent:
+                    sent[dump["rank"], peer, piece] = sequence, size
+                else:
+                    received[peer, dump["rank"], piece] = sequence, size
+        self.assertEqual(sent, received)
+
     def test_a_late_rank(self):
         with tempfile.TemporaryDirectory() as folder:
             code, out, err = run("all_reduce", "-r", "3", "-d", self.device, *self.few, "--late",
                                  "1", "--dump", f"{folder}/dump")
             self.assertEqual(code, 0, (out, err))
             said = self.merge(folder)
+            self.pieces_meet(folder)
         self.assertEqual((said["late"]["verdict"], said["late"]["rank"]), (True, 1), said)
         self.assertGreaterEqual(said["late"]["times"], 10)
         self.assertGreater(said["late"]["median_ns"], MS)

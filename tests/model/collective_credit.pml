@@ -2,10 +2,10 @@
  * The credit scheme of the collectives' links (lib/collective/link.cpp), for the model checker
  * Spin: two ends, each with a ring of SLOTS landing slots and as many that it sends from. End 0 has
  * PIECES pieces for end 1, end 1 has one for end 0 and may wait with it. The transport loses
- * nothing and keeps no order, as SRD; it reads a sending slot until it reports the piece as done, which may
- * be long after the piece has come and been consumed. How much an end has consumed goes with its
- * pieces, and in messages of their own when half a ring is not told; of these MESSAGES may be under
- * way, and one that finds no room is dropped. Checked in every order:
+ * nothing and keeps no order, as SRD; it reads a sending slot until it reports the piece as done,
+ * which may be long after the piece has come and been consumed. How much an end has consumed goes
+ * with its pieces, and in messages of their own when half a ring is not told; of these MESSAGES may
+ * be under way, and one that finds no room is dropped. Checked in every order:
  *
  *   - no piece is written over one that is not consumed;
  *   - no slot that the transport still reads is written;

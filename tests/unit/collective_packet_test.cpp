@@ -119,6 +119,38 @@ TEST_CASE("classes with weights share a link by them, and strict ones go before"
   CHECK(seconds({0, 1, 3, 1})[0] == Approx(8e-3).epsilon(0.02));
 }
 
+// ---- a plane that dies
+// -----------------------------------------------------------------------------
+
+TEST_CASE("a plane of four that dies under way costs a third of the time, and not much more") {
+  constexpr uint32_t kPlanes = 4, kDomains = 4, kPlaces = 4;
+  const Topology topology =
+      make_rails(make_torus({{"x", kPlaces, 10e9}}, 1e-6),
+                 {.domains = kDomains, .planes = kPlanes, .bytes_per_s = 4e9, .link_s = 5e-6});
+  PacketLoss plane{.notice_s = 50e-6};
+  for (uint32_t place = 0; place < kPlaces; ++place)
+    plane.nodes.push_back(topology.chips + place * kPlanes + 1);
+  Routes routes(topology);
+  for (const auto& [collective, algorithm, count] :
+       {std::tuple{Collective::all_reduce, "hierarchical", 16 << 20},
+        {Collective::all_reduce, "bucket", 16 << 20},
+        {Collective::all_to_all, "direct", 1 << 20}}) {
+    const Call call(topology, collective, algorithm, static_cast<uint64_t>(count));
+    const PacketCall calls[] = {call.of_class(0)};
+    const double whole = simulate_packets(calls, topology, routes).seconds[0];
+    for (const double part : {0.0, 0.3, 0.6}) {
+      plane.at_s = part * whole;
+      const PacketOutcome outcome = simulate_packets(calls, topology, routes, {.loss = plane});
+      INFO(algorithm << " " << weft::name(collective) << ": " << outcome.seconds[0] / whole
+                     << " times, after " << part);
+      CHECK(outcome.seconds[0] <= 1.25 * kPlanes / (kPlanes - 1) * whole);
+      CHECK(outcome.seconds[0] > 1.02 * whole);  // it ends, and feels it
+      CHECK((part == 0 || outcome.lost > 0));
+      CHECK(outcome.lost < outcome.packets / 20);  // it is noticed
+    }
+  }
+}
+
 // ---- dispatch over racks
 // -------------------------------------------------------------------------
 

@@ -27,12 +27,13 @@ struct Message {
 struct Packet {
   uint32_t message = 0;
   double bytes = 0;
+  bool again = false;  // it was lost
 };
 
 struct Event {
   int64_t time = 0;  // ps
   uint64_t number = 0;
-  enum class Kind : uint8_t { call, link_free, arrival } kind = Kind::call;
+  enum class Kind : uint8_t { call, link_free, arrival, again } kind = Kind::call;
   uint32_t where = 0;  // call, link, or node
   Packet packet;
   bool operator>(const Event& other) const {
@@ -61,7 +62,12 @@ class PacketModel {
         links_(topology.links.size()),
         ways_(size_t{topology.nodes} * topology.chips),
         runs_(calls.size()),
-        in_order_(calls.size()) {
+        in_order_(calls.size()),
+        dead_(topology.nodes),
+        dies_(options.loss.nodes.empty() ? INT64_MAX : picoseconds(options.loss.at_s)),
+        noticed_(options.loss.nodes.empty() ? INT64_MAX
+                                            : dies_ + picoseconds(options.loss.notice_s)) {
+    for (const uint32_t node : options.loss.nodes) dead_[node] = true;
     outcome_.seconds.assign(calls.size(), 0);
     outcome_.link_bytes.assign(topology.links.size(), 0);
     for (uint32_t call = 0; call < calls.size(); ++call)
@@ -77,6 +83,8 @@ class PacketModel {
         begin(event.where);
       else if (event.kind == Event::Kind::link_free)
         link_free(event.where);
+      else if (event.kind == Event::Kind::again)
+        forward(event.where, event.packet);
       else
         arrive(event.where, event.packet);
     }
@@ -126,10 +134,23 @@ class PacketModel {
     const uint32_t to = messages_[packet.message].put.to;
     std::vector<uint32_t>& ways = ways_[size_t{node} * topology_.chips + to];
     if (ways.empty()) ways = routes_.next_links(node, to);
+    if (now_ >= noticed_) std::erase_if(ways, [&](uint32_t way) { return is_dead(way); });
+    if (ways.empty()) return;  // there is no other way: the call does not end
     const uint32_t link = ways.size() == 1 ? ways[0] : ways[random_.below(ways.size())];
     const uint32_t c = calls_[messages_[packet.message].call].traffic_class;
     links_[link].waiting[c].push_back(packet);
     if (!links_[link].busy) serve(link);
+  }
+
+  bool is_dead(uint32_t link) const {
+    return now_ >= dies_ && (dead_[topology_.links[link].from] || dead_[topology_.links[link].to]);
+  }
+
+  void lose(Packet packet) {
+    packet.again = true;
+    ++outcome_.lost;
+    schedule(now_ + picoseconds(options_.loss.notice_s), Event::Kind::again,
+             messages_[packet.message].put.from, packet);
   }
 
   // The class whose turn it is; of those that share by weight, the one that has had least.
@@ -165,9 +186,13 @@ class PacketModel {
   void link_free(uint32_t link) {
     const Packet packet = links_[link].sending;
     links_[link].busy = false;
-    schedule(now_ + picoseconds(topology_.link_s), Event::Kind::arrival, topology_.links[link].to,
-             packet);
-    if (topology_.links[link].from == messages_[packet.message].put.from) sent(packet.message);
+    const bool first = topology_.links[link].from == messages_[packet.message].put.from;
+    if (is_dead(link))
+      lose(packet);
+    else
+      schedule(now_ + picoseconds(topology_.links[link].latency_s), Event::Kind::arrival,
+               topology_.links[link].to, packet);
+    if (first && !packet.again) sent(packet.message);
     if (!links_[link].busy) serve(link);
   }
 
@@ -182,6 +207,7 @@ class PacketModel {
 
   void arrive(uint32_t node, const Packet& packet) {
     Message& message = messages_[packet.message];
+    if (now_ >= dies_ && dead_[node]) return lose(packet);
     if (node != message.put.to) return forward(node, packet);
     if (++message.arrived < message.packets) return;
     const uint32_t c = message.call;
@@ -206,6 +232,8 @@ class PacketModel {
   std::vector<std::vector<std::deque<uint32_t>>> in_order_;  // by call and pair: messages to come
   std::vector<Message> messages_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<bool> dead_;  // nodes, from `dies_` on
+  int64_t dies_, noticed_;
   uint64_t number_ = 0;
   int64_t now_ = 0;
   PacketOutcome outcome_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Schedules on a network, packet by packet. Each link has a queue for every traffic class and sends
 // one packet at a time; packets are stored and forwarded, take any of the shortest paths, and are
-// never dropped. Several calls may be under way at once, of different classes: what a flow model
-// cannot say, how long a small call waits behind a large one, is said here.
+// never dropped where nothing is broken. Several calls may be under way at once, of different
+// classes: what a flow model cannot say, how long a small call waits behind a large one, is said
+// here.
 //
 // A put has a window of packets in the queues of its chip: the next one comes when one has left, so
 // that the puts of a chip share its links.
@@ -25,18 +26,29 @@ struct PacketCall {
   double start_s = 0;
 };
 
+// Switches that die, beside which there are others as near. Packets on their links, and in them,
+// are lost; the chip that sent one sends it again `notice_s` later, and so much after the death
+// nobody sends over them any more.
+struct PacketLoss {
+  std::vector<uint32_t> nodes;
+  double at_s = 0;
+  double notice_s = 0;
+};
+
 struct PacketOptions {
   double packet_bytes = 4096;
   uint32_t window = 8;  // packets
   // A class of weight 0 goes strictly before those behind it; others share what it leaves.
   std::array<double, kTrafficClasses> weights = {};
   uint64_t seed = 1;  // of the paths
+  PacketLoss loss;
 };
 
 struct PacketOutcome {
   std::vector<double> seconds;     // of each call, from its start
   std::vector<double> link_bytes;  // that crossed each link
   uint64_t packets = 0;            // times the links that they crossed
+  uint64_t lost = 0;               // packets, each time
 };
 
 // Rank r is chip r.

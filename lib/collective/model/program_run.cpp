@@ -2,6 +2,8 @@
 // Which steps are done, and which may start then.
 #include "lib/collective/model/program_run.hpp"
 
+#include <algorithm>
+
 namespace weft::collective {
 
 ProgramRun::ProgramRun(const Shape& shape, const std::vector<Program>& programs, double element,
@@ -10,23 +12,29 @@ ProgramRun::ProgramRun(const Shape& shape, const std::vector<Program>& programs,
       element_(element),
       accumulator_(accumulator),
       ranks_(shape.ranks),
-      arrived_(size_t{ranks_} * ranks_),
-      puts_(size_t{ranks_} * ranks_),
-      receives_(size_t{ranks_} * ranks_),
-      busy_(size_t{ranks_} * ranks_) {
+      pairs_(ranks_) {
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     plans_.push_back(make_plan(shape, programs[rank]));
     waits_.push_back(plans_[rank]->waits);
     steps_left_ += programs[rank].steps.size();
     for (const PeerSteps& of_peer : plans_[rank]->puts)
-      puts_[pair(rank, of_peer.peer)].assign(of_peer.steps.begin(), of_peer.steps.end());
+      pair(rank, of_peer.peer).puts = &of_peer.steps;
     for (const PeerSteps& of_peer : plans_[rank]->receives)
-      receives_[pair(of_peer.peer, rank)].assign(of_peer.steps.begin(), of_peer.steps.end());
+      pair(of_peer.peer, rank).receives = &of_peer.steps;
   }
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     for (const uint32_t step : plans_[rank]->local) finish(rank, step);
-    for (uint32_t peer = 0; peer < ranks_; ++peer) start_put(rank, peer);
+    for (const PeerSteps& of_peer : plans_[rank]->puts) start_put(rank, of_peer.peer);
   }
+}
+
+// Made when first asked for, in the constructor; later references stay.
+ProgramRun::Pair& ProgramRun::pair(uint32_t from, uint32_t to) {
+  std::vector<Pair>& of = pairs_[from];
+  const auto at = std::lower_bound(of.begin(), of.end(), to,
+                                   [](const Pair& pair, uint32_t rank) { return pair.to < rank; });
+  if (at != of.end() && at->to == to) return *at;
+  return *of.insert(at, Pair{.to = to});
 }
 
 double ProgramRun::bytes_of(uint32_t rank, uint32_t step) const {
@@ -35,33 +43,32 @@ double ProgramRun::bytes_of(uint32_t rank, uint32_t step) const {
 }
 
 void ProgramRun::start_put(uint32_t from, uint32_t to) {
-  const size_t link = pair(from, to);
-  if (busy_[link] || puts_[link].empty() || waits_[from][puts_[link].front()] != 0) return;
-  const uint32_t step = puts_[link].front();
-  puts_[link].pop_front();
-  busy_[link] = true;
+  Pair& of = pair(from, to);
+  if (of.busy || of.puts == nullptr || of.next_put == of.puts->size()) return;
+  const uint32_t step = (*of.puts)[of.next_put];
+  if (waits_[from][step] != 0) return;
+  ++of.next_put;
+  of.busy = true;
   startable_.push_back({from, to, step, bytes_of(from, step)});
 }
 
 void ProgramRun::left(const Put& put) {
-  busy_[pair(put.from, put.to)] = false;
+  pair(put.from, put.to).busy = false;
   finish(put.from, put.step);
   start_put(put.from, put.to);
 }
 
 void ProgramRun::arrived(uint32_t from, uint32_t to) {
-  ++arrived_[pair(from, to)];
+  ++pair(from, to).arrived;
   take_arrived(from, to);
 }
 
 void ProgramRun::take_arrived(uint32_t from, uint32_t to) {
-  const size_t link = pair(from, to);
-  while (arrived_[link] > 0 && !receives_[link].empty() &&
-         waits_[to][receives_[link].front()] == 0) {
-    const uint32_t step = receives_[link].front();
-    receives_[link].pop_front();
-    --arrived_[link];
-    finish(to, step);
+  Pair& of = pair(from, to);  // stays where it is
+  while (of.arrived > 0 && of.receives != nullptr && of.next_receive < of.receives->size() &&
+         waits_[to][(*of.receives)[of.next_receive]] == 0) {
+    --of.arrived;
+    finish(to, (*of.receives)[of.next_receive++]);
   }
 }
 

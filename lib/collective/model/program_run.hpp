@@ -4,7 +4,6 @@
 // steps take no time.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,7 +33,16 @@ class ProgramRun {
   bool done() const { return steps_left_ == 0; }
 
  private:
-  size_t pair(uint32_t from, uint32_t to) const { return size_t{from} * ranks_ + to; }
+  // What a rank puts to another.
+  struct Pair {
+    uint32_t to = 0;
+    const std::vector<uint32_t>* puts = nullptr;
+    const std::vector<uint32_t>* receives = nullptr;
+    size_t next_put = 0, next_receive = 0;
+    uint32_t arrived = 0;  // messages not yet taken
+    bool busy = false;
+  };
+  Pair& pair(uint32_t from, uint32_t to);
   double bytes_of(uint32_t rank, uint32_t step) const;
   void start_put(uint32_t from, uint32_t to);
   void take_arrived(uint32_t from, uint32_t to);
@@ -45,9 +53,7 @@ class ProgramRun {
   uint32_t ranks_;
   std::vector<std::shared_ptr<const Plan>> plans_;
   std::vector<std::vector<uint32_t>> waits_;
-  std::vector<uint32_t> arrived_;                      // per pair: messages not yet taken
-  std::vector<std::deque<uint32_t>> puts_, receives_;  // per pair: steps to come
-  std::vector<bool> busy_;                             // per pair
+  std::vector<std::vector<Pair>> pairs_;  // by giver, in the order of takers: of many few talk
   std::vector<Put> startable_;
   size_t steps_left_ = 0;
 };

@@ -10,6 +10,7 @@ namespace weft::collective {
 namespace {
 
 constexpr uint32_t kFar = UINT32_MAX;
+constexpr uint32_t kMostFull = 2048;  // chips, up to which all distances are kept
 
 void add_single_chip_cut(Topology& topology) {
   Cut cut{"one chip", std::vector<bool>(topology.chips)};
@@ -21,8 +22,8 @@ void add_single_chip_cut(Topology& topology) {
 
 void Topology::join(uint32_t a, uint32_t b, double bytes_per_s, const std::string& medium) {
   if (bytes_per_s <= 0) return;
-  links.push_back({a, b, bytes_per_s, medium});
-  links.push_back({b, a, bytes_per_s, medium});
+  links.push_back({a, b, bytes_per_s, medium, link_s});
+  links.push_back({b, a, bytes_per_s, medium, link_s});
 }
 
 Topology make_torus(const std::vector<TorusDimension>& dimensions, double link_s) {
@@ -85,6 +86,41 @@ Topology make_switched_racks(const SwitchedRacks& r, double link_s) {
   return topology;
 }
 
+Topology make_rails(const Topology& domain, const Rails& r) {
+  const uint32_t m = domain.chips, switches = domain.nodes - m;
+  Topology topology;
+  topology.link_s = r.link_s;
+  topology.chips = r.domains * m;
+  topology.nodes = topology.chips + r.domains * switches;
+  topology.racks = r.domains;
+  topology.dimensions = {{r.domains, r.bytes_per_s, false}};
+  topology.dimensions.insert(topology.dimensions.end(), domain.dimensions.begin(),
+                             domain.dimensions.end());
+  add_single_chip_cut(topology);
+  if (r.domains > 1) {
+    Cut first{"one domain", std::vector<bool>(topology.chips)};
+    std::fill_n(first.inside.begin(), m, true);
+    topology.cuts.push_back(first);
+  }
+  for (uint32_t d = 0; d < r.domains; ++d)
+    for (const NetworkLink& link : domain.links) {
+      const auto node = [&](uint32_t n) {
+        return n < m ? d * m + n : topology.chips + d * switches + n - m;
+      };
+      NetworkLink copy = link;
+      copy.from = node(link.from);
+      copy.to = node(link.to);
+      topology.links.push_back(copy);
+    }
+  for (uint32_t place = 0; place < m && r.domains > 1; ++place)
+    for (uint32_t plane = r.lost_planes; plane < r.planes; ++plane) {
+      const uint32_t hub = topology.add_node();
+      for (uint32_t d = 0; d < r.domains; ++d)
+        topology.join(d * m + place, hub, r.bytes_per_s / r.planes, "rail");
+    }
+  return topology;
+}
+
 // ---- routes
 // --------------------------------------------------------------------------------------
 
@@ -93,7 +129,7 @@ Routes::Routes(const Topology& topology)
       out_(topology.nodes),
       in_(topology.nodes),
       distance_(topology.chips),
-      routes_(size_t{topology.chips} * topology.chips) {
+      near_(topology.nodes, kFar) {
   for (uint32_t link = 0; link < topology.links.size(); ++link) {
     out_[topology.links[link].from].push_back(link);
     in_[topology.links[link].to].push_back(link);
@@ -116,8 +152,28 @@ const std::vector<uint32_t>& Routes::distances_to(uint32_t target) {
   return distance;
 }
 
+// The same for the nodes on the way from one chip only: in a large network few pairs of chips talk,
+// and all distances to all of them would not fit in memory.
+const std::vector<uint32_t>& Routes::near_distances(uint32_t target, uint32_t from) {
+  for (const uint32_t node : touched_) near_[node] = kFar;
+  touched_.assign(1, target);
+  near_[target] = 0;
+  for (size_t next = 0; next < touched_.size() && near_[from] == kFar; ++next)
+    for (const uint32_t link : in_[touched_[next]]) {
+      const uint32_t node = topology_.links[link].from;
+      if (near_[node] != kFar) continue;
+      near_[node] = near_[touched_[next]] + 1;
+      touched_.push_back(node);
+    }
+  return near_;
+}
+
 std::vector<uint32_t> Routes::next_links(uint32_t node, uint32_t to) {
-  const std::vector<uint32_t>& distance = distances_to(to);
+  return next_links(node, distances_to(to));
+}
+
+std::vector<uint32_t> Routes::next_links(uint32_t node,
+                                         const std::vector<uint32_t>& distance) const {
   std::vector<uint32_t> ways;
   for (const uint32_t link : out_[node])
     if (distance[topology_.links[link].to] + 1 == distance[node]) ways.push_back(link);
@@ -125,19 +181,21 @@ std::vector<uint32_t> Routes::next_links(uint32_t node, uint32_t to) {
 }
 
 const Route& Routes::between(uint32_t from, uint32_t to) {
-  Route& route = routes_[size_t{from} * topology_.chips + to];
+  Route& route = routes_[uint64_t{from} << 32 | to];
   if (!route.shares.empty() || from == to) return route;
-  const std::vector<uint32_t>& distance = distances_to(to);
+  const bool large = topology_.chips > kMostFull;
+  const std::vector<uint32_t>& distance = large ? near_distances(to, from) : distances_to(to);
   route.links = distance[from];
   // Nodes in the order of their distance, each passing on what has come to it.
   std::vector<std::pair<uint32_t, double>> here = {{from, 1.0}};
   for (uint32_t left = distance[from]; left > 0; --left) {
     std::vector<std::pair<uint32_t, double>> next;
     for (const auto& [node, share] : here) {
-      const std::vector<uint32_t> ways = next_links(node, to);
+      const std::vector<uint32_t> ways = next_links(node, distance);
       const double part = share / static_cast<double>(ways.size());
       for (const uint32_t link : ways) {
         route.shares.push_back({link, part});
+        route.latency_s += part * topology_.links[link].latency_s;
         const uint32_t reached = topology_.links[link].to;
         const auto known = std::find_if(next.begin(), next.end(),
                                         [&](const auto& n) { return n.first == reached; });

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "lib/collective/schedule.hpp"
@@ -17,6 +18,7 @@ struct NetworkLink {
   uint32_t to = 0;
   double bytes_per_s = 0;
   std::string medium;  // "backplane", "x"
+  double latency_s = 0;
 };
 
 // A part of the chips, against all others.
@@ -29,7 +31,7 @@ struct Topology {
   std::string name;
   uint32_t chips = 0;
   uint32_t nodes = 0;
-  double link_s = 0;  // latency of each link that is crossed
+  double link_s = 0;  // latency of the links that are joined from now on
   std::vector<NetworkLink> links;
   std::vector<Cut> cuts;
   std::vector<Dimension> dimensions;  // how the chips are numbered
@@ -63,6 +65,17 @@ struct SwitchedRacks {
 };
 Topology make_switched_racks(const SwitchedRacks& racks, double link_s);
 
+// Domains of the same kind, whose chips are joined by rails: the chips of the same place in all
+// domains meet in a network of their own, of several planes, over which their traffic is split.
+struct Rails {
+  uint32_t domains = 2;
+  uint32_t planes = 1;
+  uint32_t lost_planes = 0;
+  double bytes_per_s = 0;  // per chip and direction, over all planes
+  double link_s = 0;       // from a chip to a plane, and from there to a chip
+};
+Topology make_rails(const Topology& domain, const Rails& rails);
+
 // How much of the traffic from one chip to another crosses a link.
 struct RouteShare {
   uint32_t link = 0;
@@ -70,7 +83,8 @@ struct RouteShare {
 };
 struct Route {
   std::vector<RouteShare> shares;
-  uint32_t links = 0;  // crossed by every path
+  uint32_t links = 0;    // crossed by every path
+  double latency_s = 0;  // mean of the paths
 };
 
 class Routes {
@@ -80,16 +94,20 @@ class Routes {
   const Route& between(uint32_t from, uint32_t to);
   // Switches and chips between two chips.
   uint32_t hops(uint32_t from, uint32_t to) { return between(from, to).links - 1; }
+  // Links from every node to a chip, over the fewest.
+  const std::vector<uint32_t>& distances_to(uint32_t target);
   // The links from a node that lie on a path of fewest links to a chip.
   std::vector<uint32_t> next_links(uint32_t node, uint32_t to);
 
  private:
-  const std::vector<uint32_t>& distances_to(uint32_t target);
+  const std::vector<uint32_t>& near_distances(uint32_t target, uint32_t from);
+  std::vector<uint32_t> next_links(uint32_t node, const std::vector<uint32_t>& distance) const;
 
   const Topology& topology_;
   std::vector<std::vector<uint32_t>> out_, in_;  // links per node
   std::vector<std::vector<uint32_t>> distance_;  // per target chip: of every node
-  std::vector<Route> routes_;
+  std::vector<uint32_t> near_, touched_;         // of the target asked for last
+  std::unordered_map<uint64_t, Route> routes_;
 };
 
 // The most that can flow from the chips inside to those outside, over all paths, in bytes/s.

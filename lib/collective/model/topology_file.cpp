@@ -15,7 +15,8 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kMaxChips = 4096;
+constexpr uint32_t kMaxChips = 4096;  // of a domain
+constexpr uint32_t kMaxDomains = 4096;
 
 class Table {
  public:
@@ -33,6 +34,7 @@ class Table {
     fail(node, range);
     return least;
   }
+  bool has(const char* key) const { return table_.contains(key); }
   uint32_t count(const char* key, uint32_t most) {
     return static_cast<uint32_t>(number(key, 1, most));
   }
@@ -111,6 +113,22 @@ Topology read_switched(Table& table, double link_s) {
   return make_switched_racks(racks, link_s);
 }
 
+Topology read_rails(Table& table, const Topology& domain) {
+  Rails rails;
+  rails.domains = table.count("domains", kMaxDomains);
+  rails.planes = table.count("planes", 16);
+  if (table.has("lost_planes"))
+    rails.lost_planes = static_cast<uint32_t>(table.number("lost_planes", 0, 16));
+  rails.bytes_per_s = kGiga * table.number("gigabytes_per_s", 1e-3, kMostGigabytes);
+  rails.link_s = 1e-6 * table.number("link_latency_us", 0, 1e6);
+  if (rails.lost_planes >= rails.planes)
+    table.fail(nullptr, "lost_planes must be fewer than planes");
+  if (rails.domains > kMaxChips * 16 / domain.chips)
+    table.fail(nullptr, "domains must have at most 65536 chips in all");
+  table.refuse_others();
+  return make_rails(domain, rails);
+}
+
 }  // namespace
 
 Result<Topology> read_topology(const std::string& name) {
@@ -128,6 +146,7 @@ Result<Topology> read_topology(const std::string& name) {
   Table table(parsed.table(), file, error);
   const double link_s = 1e-6 * table.number("link_latency_us", 0, 1e6);
   const toml::table *const torus = table.table("torus"), *const switched = table.table("switched");
+  const toml::table* const rails = table.table("rails");
   table.refuse_others();
   if ((torus == nullptr) == (switched == nullptr))
     table.fail(nullptr, "there must be a table [torus] or a table [switched]");
@@ -135,6 +154,11 @@ Result<Topology> read_topology(const std::string& name) {
   Table inner(torus != nullptr ? *torus : *switched, file, error);
   Topology topology = torus != nullptr ? read_torus(inner, link_s) : read_switched(inner, link_s);
   if (!error.message.empty()) return error;
+  if (rails != nullptr) {
+    Table outer(*rails, file, error);
+    topology = read_rails(outer, topology);
+    if (!error.message.empty()) return error;
+  }
   topology.name = std::filesystem::path(file).stem().string();
   return topology;
 }
