@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <fstream>
+#include <map>
 
+#include "bench/chart/chart.hpp"
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/arithmetic.hpp"
 #include "lib/collective/model/flow_model.hpp"
@@ -44,10 +47,13 @@ std::string busiest_link(const Topology& topology, const Prediction& prediction)
   return text;
 }
 
+// Lines by their names, points in the order of sizes.
+using Plot = std::map<std::string, Line>;
+
 class Simulation {
  public:
-  Simulation(const CollOptions& options, const Topology& topology, bool packets)
-      : options_(options), topology_(topology), packets_(packets), routes_(topology) {}
+  Simulation(const CollOptions& options, const Topology& topology, bool packets, Plot& plot)
+      : options_(options), topology_(topology), packets_(packets), plot_(plot), routes_(topology) {}
 
   void print_head() {
     uint64_t hops = 0, most = 0;
@@ -86,7 +92,9 @@ class Simulation {
     if (best_only && outcomes.size() > 1) outcomes.resize(1);
     const Bound bound = lower_bound(options_.collective, static_cast<double>(bytes), topology_);
     bool sound = true;
+    draw("bound", bytes, bound.seconds);
     for (const Outcome& outcome : outcomes) {
+      draw(best_only ? "best" : std::string(outcome.algorithm->name), bytes, outcome.seconds);
       std::printf("%10s  %-18s %12.1f %12.1f %7.2f  %-14s %s\n", size.c_str(),
                   std::string(outcome.algorithm->name).c_str(), outcome.seconds * 1e6,
                   bound.seconds * 1e6, outcome.seconds / bound.seconds, bound.cut.c_str(),
@@ -139,11 +147,35 @@ class Simulation {
     return {&algorithm, seen.seconds, busiest_link(topology_, seen)};
   }
 
+  void draw(const std::string& what, uint64_t bytes, double seconds) {
+    const size_t colour = plot_.size();
+    Line& line = plot_[topology_.name + " " + what];
+    if (line.x.empty()) line.colour = colour;
+    line.name = topology_.name + " " + what;
+    line.dashed = what == "bound";
+    line.x.push_back(static_cast<double>(bytes));
+    line.y.push_back(seconds * 1e6);
+  }
+
   const CollOptions& options_;
   const Topology& topology_;
   bool packets_;
+  Plot& plot_;
   collective::Routes routes_;
 };
+
+Result<void> write_plot(const CollOptions& options, const Plot& plot, const std::string& path) {
+  Chart chart{.title = std::string(name(options.collective)) + ", predicted",
+              .x_name = "bytes of the larger buffer",
+              .y_name = "us",
+              .log_x = true,
+              .log_y = true};
+  for (const auto& [what, line] : plot) chart.lines.push_back(line);
+  std::ofstream file(path);
+  file << svg(chart);
+  if (file) return {};
+  return Error{Code::io_error, "cannot write " + path};
+}
 
 int complain(const Error& error) {
   std::fprintf(stderr, "%s\n", error.message.c_str());
@@ -167,6 +199,7 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
               std::string(name(options.type)).c_str(),
               simulated.packets ? "packets of 4 KiB" : "max-min fair flows");
   bool sound = true;
+  Plot plot;
   for (const std::string& file : simulated.topologies) {
     const Result<Topology> topology = collective::read_topology(file);
     if (!topology) return complain(topology.error());
@@ -174,7 +207,7 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
       return complain({Code::not_supported, "--packets is for up to " +
                                                 std::to_string(kMostInPackets) +
                                                 " chips; leave it out for flows"});
-    Simulation simulation(options, *topology, simulated.packets);
+    Simulation simulation(options, *topology, simulated.packets, plot);
     simulation.print_head();
     for (const std::string& size : simulated.sizes) {
       const Result<uint64_t> bytes = parse_bytes(size);
@@ -182,6 +215,9 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
       sound &= simulation.run(*bytes, size, simulated.best_only);
     }
   }
+  if (!simulated.plot_file.empty())
+    if (const Result<void> drawn = write_plot(options, plot, simulated.plot_file); !drawn)
+      return complain(drawn.error());
   return sound ? 0 : 1;
 }
 

@@ -11,7 +11,8 @@ struct SimulateOptions {
   std::vector<std::string> topologies;
   std::vector<std::string> sizes = {"1MiB", "16MiB", "256MiB", "1GiB"};
   bool best_only = false;
-  bool packets = false;  // packet by packet, else as flows
+  bool packets = false;   // packet by packet, else as flows
+  std::string plot_file;  // SVG: time by size of every algorithm, and the bound
 };
 
 // Exit code 1 if a prediction beats a bound: then the model is wrong.

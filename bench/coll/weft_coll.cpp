@@ -54,6 +54,8 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   simulator->add_flag("--packets", simulated.packets,
                       "Packet by packet, stored and forwarded, instead of fair flows");
+  simulator->add_option("--plot", simulated.plot_file,
+                        "Draw time by size there, of each algorithm and the bound: SVG");
   simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
   const CLI::App* const kernels =
       app.add_subcommand("kernels", "Measure how fast one core reduces each type");

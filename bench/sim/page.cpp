@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/sim/chart.hpp"
+#include "bench/chart/chart.hpp"
 #include "bench/sim/command_run.hpp"
 
 namespace weft::bench {

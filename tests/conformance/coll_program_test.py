@@ -135,6 +135,18 @@ class Coll(unittest.TestCase):
         self.assertEqual(row[:2], ["1GiB", "direct"])
         self.assertGreaterEqual(float(row[2]), float(row[3]))  # time, bound
         self.assertIn("cross-rack", out.splitlines()[-1])
+        with tempfile.TemporaryDirectory() as place:
+            plot = pathlib.Path(place) / "plot.svg"
+            code, _, err = run("sim", "all_to_all", "--topology", f"{folder}/trn3-nl32x2-gen3.toml",
+                               "--plot", str(plot))
+            self.assertEqual(code, 0, err)
+            text = plot.read_text(encoding="utf-8")
+            self.assertTrue(text.startswith("<svg"), text[:100])
+            for line in ("direct", "pairwise", "bound"):
+                self.assertIn(f"trn3-nl32x2-gen3 {line}", text)
+            code, _, err = run("sim", "all_to_all", "--topology", f"{folder}/trn3-nl32x2-gen3.toml",
+                               "--plot", place)
+            self.assertEqual((code, "cannot write" in err), (2, True))
         code, _, err = run("sim", "all_to_all", "--topology", "trn9")
         self.assertEqual(code, 2)
         self.assertIn("scenarios/collectives", err)

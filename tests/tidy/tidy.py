@@ -50,8 +50,9 @@ MAY_INCLUDE = {
     "port_af_xdp": PORT + " port_ethernet",
     "examples": "sim",
     "bench": "base",
-    "simulator": "base congestion sim",  # bench/sim: the program weft_sim
-    "coll": "base collective",  # bench/coll: the program weft_coll
+    "chart": "",  # bench/chart: charts as SVG
+    "simulator": "base congestion sim chart",  # bench/sim: the program weft_sim
+    "coll": "base collective chart",  # bench/coll: the program weft_coll
     "switch": "base wire congestion engine sim port_udp",  # bench/switch: the program weft_switch
     "script": "base wire engine verbs software",  # bench/script: the program weft_script
     # bench/raw_*: what lies below the API
@@ -80,7 +81,7 @@ def room_of(path):
         return "floors"
     if parts[:2] == ["bench", "sim"] and len(parts) > 2:
         return "simulator"
-    if parts[0] == "bench" and len(parts) > 2 and parts[1] in ("coll", "script", "switch"):
+    if parts[0] == "bench" and len(parts) > 2 and parts[1] in ("chart", "coll", "script", "switch"):
         return parts[1]
     if parts[0] in ("bench", "examples", "tests"):
         return parts[0]
