@@ -61,6 +61,11 @@ class Coll(unittest.TestCase):
                                  str(file))
             self.assertEqual(code, 0, (out, err))
             events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
+        steps = [event for event in events if event.get("cat") == "step"]
+        self.assertEqual({step["pid"] for step in steps}, {0, 1, 2})
+        self.assertTrue(all(step["dur"] >= 0 for step in steps))
+        ends = {kind: {event["id"] for event in events if event["ph"] == kind} for kind in "sf"}
+        self.assertGreater(len(ends["s"] & ends["f"]), len(steps) // 3)  # arrows have both ends
         bars = [event for event in events if event["ph"] == "X" and event["cat"] == "running"]
         self.assertEqual({bar["pid"] for bar in bars}, {0, 1, 2})
         first = bars[0]["ts"]
