@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weft's all_reduce over shared memory beside Open MPI's, in one run.
+"""weft's all_reduce beside Open MPI's and Gloo's, in one run.
 
-    ./dev build release weft_coll && python3 bench/coll_peers.py
+    ./dev build release weft_coll && python3 bench/coll_peers.py --ranks 2,4
 
-Rounds take turns, weft first, then Open MPI (ob1, its shared-memory transport); figures are medians
-over the rounds of the median call, the spread is (largest - smallest) / median. fp32, sum. mpirun
-starts both, so that both have the same chance of a core: --bind core gives each rank its own (as
-many as there are), --bind none leaves them to the kernel. Wants openmpi-bin and libopenmpi-dev.
+Rounds take turns, weft first, then the others; figures are medians over the rounds of the median
+call, the spread is (largest - smallest) / median; CPU is the processor time of one rank for one
+call. fp32, sum. --wire shm: weft over shared memory, Open MPI too (ob1, vader), Gloo over TCP on
+the loopback, for it has nothing else; --wire lo: weft over udp:lo, Open MPI over TCP. Of Gloo's
+algorithms the fastest one of each size counts. mpirun starts all of them, so that all have the same
+chance of a core: --bind core gives each rank its own (as many as there are), --bind none leaves
+them to the kernel. Wants openmpi-bin, libopenmpi-dev and libgloo-dev; who is missing is left out.
 """
 import argparse
 import json
@@ -21,56 +24,128 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = ((8, 2000), (64 << 10, 500), (64 << 20, 6))  # bytes, calls of a round
+SIZES = ((8, 2000), (1 << 10, 2000), (64 << 10, 500), (64 << 20, 6))  # bytes, calls of a round
+GLOO_ALGORITHMS = ("ring", "bcube", "halving")
 LIMIT_S = 300
 
 
-def launcher(ranks, bind):
+def launcher(ranks, bind, wire="shm"):
+    btl = "vader,self" if wire == "shm" else "tcp,self"
     command = ["mpirun.openmpi", "--oversubscribe", "--bind-to", bind, "-n", str(ranks),
-               "--mca", "pml", "ob1", "--mca", "btl", "vader,self",
+               "--mca", "pml", "ob1", "--mca", "btl", btl, "--mca", "btl_tcp_if_include", "lo",
                "--mca", "mpi_yield_when_idle", "1"]
     if os.geteuid() == 0:
         command.insert(1, "--allow-run-as-root")
     return command
 
 
-def run_weft(program, launch, size, calls, scratch):
-    report = pathlib.Path(scratch) / "weft.json"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        store = f"tcp:127.0.0.1:{probe.getsockname()[1]}"
-    subprocess.run([*launch, program, "all_reduce", "-d", f"roce+shm:peers{os.getpid()}",
-                    "--store", store, "-b", str(size), "-e", str(size), "-n", str(calls),
-                    "-w", str(calls // 10 + 5), "--check", "none",
-                    "--report-to-json-file", str(report)],
-                   check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
-    row = json.loads(report.read_text(encoding="utf-8"))["results"][0]["out_of_place"]
-    return row["p50_us"]
+def last_line(command):
+    done = subprocess.run(command, check=True, timeout=LIMIT_S, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def run_mpi(program, launch, size, calls):
-    done = subprocess.run([*launch, program, str(size), str(calls)], check=True, timeout=LIMIT_S,
-                          capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])["p50_us"]
+class Weft:
+    name = "weft"
+
+    def __init__(self, program, scratch):
+        self.program, self.report = program, pathlib.Path(scratch) / "weft.json"
+
+    def run(self, ranks, bind, wire, size, calls):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            store = f"tcp:127.0.0.1:{probe.getsockname()[1]}"
+        device = f"roce+shm:peers{os.getpid()}" if wire == "shm" else "roce+udp:lo"
+        subprocess.run([*launcher(ranks, bind), self.program, "all_reduce", "-d", device,
+                        "--store", store, "-b", str(size), "-e", str(size), "-n", str(calls),
+                        "-w", str(calls // 10 + 5), "--check", "none",
+                        "--report-to-json-file", str(self.report)],
+                       check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
+        return json.loads(self.report.read_text(encoding="utf-8"))["results"][0]["out_of_place"]
+
+
+class OpenMpi:
+    name = "Open MPI"
+
+    def __init__(self, scratch):
+        self.program = os.path.join(scratch, "peer_mpi")
+        subprocess.run([shutil.which("mpicxx.openmpi"), "-O2", "-std=c++20",
+                        str(HERE / "peer_mpi.cpp"), "-o", self.program], check=True)
+
+    def run(self, ranks, bind, wire, size, calls):
+        return last_line([*launcher(ranks, bind, wire), self.program, str(size), str(calls)])
+
+
+class Gloo:
+    name = "Gloo"
+
+    def __init__(self, scratch):
+        self.program, self.scratch = os.path.join(scratch, "peer_gloo"), scratch
+        self.best = {}  # (ranks, bind, size): the algorithm that won the first round
+        subprocess.run(["g++", "-O2", "-march=native", "-std=c++20",
+                        str(HERE / "peer_gloo.cpp"), "-lgloo", "-pthread", "-o", self.program],
+                       check=True)
+
+    def run(self, ranks, bind, _wire, size, calls):
+        case = (ranks, bind, size)
+        figures = {name: self.one(ranks, bind, size, calls, name)
+                   for name in (self.best.get(case, ()) or GLOO_ALGORITHMS)}
+        winner = min(figures, key=lambda name: figures[name]["p50_us"])
+        self.best[case] = (winner,)
+        return figures[winner]
+
+    def one(self, ranks, bind, size, calls, algorithm):
+        meeting = tempfile.mkdtemp(dir=self.scratch)
+        if ranks > 2:  # it is slow where ranks share cores
+            calls = max(calls // 20, 5)
+        return last_line([*launcher(ranks, bind), self.program, str(size), str(calls), meeting,
+                          algorithm])
 
 
 def bus_gbps(size, ranks, time_us):
     return size / time_us / 1e3 * 2 * (ranks - 1) / ranks
 
 
-def compare(weft, mpi, ranks, bind, rounds, scratch):
-    launch = launcher(ranks, bind)
+def compare(peers, ranks, bind, wire, rounds, sizes):
+    """Prints a row for each size and peer; {(size, name): p50 in us}."""
+    middles = {}
     for size, calls in SIZES:
-        times = {"weft": [], "mpi": []}
+        if size not in sizes:
+            continue
+        figures = {peer.name: [] for peer in peers}
         for _ in range(rounds):
-            times["weft"].append(run_weft(weft, launch, size, calls, scratch))
-            times["mpi"].append(run_mpi(mpi, launch, size, calls))
-        middle = {who: statistics.median(of) for who, of in times.items()}
-        spread = {who: (max(of) - min(of)) / middle[who] for who, of in times.items()}
-        print(f"{ranks:5} {bind:>5} {size:10} {middle['weft']:12.2f} {spread['weft']:7.2f} "
-              f"{middle['mpi']:12.2f} {spread['mpi']:7.2f} {middle['weft'] / middle['mpi']:10.2f} "
-              f"{bus_gbps(size, ranks, middle['weft']):10.3f} "
-              f"{bus_gbps(size, ranks, middle['mpi']):10.3f}", flush=True)
+            for peer in peers:
+                figures[peer.name].append(peer.run(ranks, bind, wire, size, calls))
+        weft = statistics.median(figure["p50_us"] for figure in figures["weft"])
+        for peer in peers:
+            times = [figure["p50_us"] for figure in figures[peer.name]]
+            middle = middles[size, peer.name] = statistics.median(times)
+            cpu = statistics.median(figure["cpu_us"] for figure in figures[peer.name])
+            note = " ".join(peer.best[ranks, bind, size]) if isinstance(peer, Gloo) else ""
+            print(f"{ranks:5} {bind:>5} {size:10} {peer.name:>9} {middle:12.2f} "
+                  f"{(max(times) - min(times)) / middle:7.2f} {cpu:12.2f} {weft / middle:9.3f} "
+                  f"{bus_gbps(size, ranks, middle):8.3f} {note}".rstrip(), flush=True)
+    return middles
+
+
+def print_growth(few, many, ranks):
+    for (size, name), time in sorted(many.items()):
+        if (size, name) in few:
+            print(f"# {name}, {size} bytes: {ranks} ranks take {time / few[size, name]:.1f} times "
+                  "the time of 2")
+
+
+def find_peers(options, scratch):
+    weft = pathlib.Path(options.build).resolve() / "bin/weft_coll"
+    if not shutil.which("mpirun.openmpi") or not shutil.which("mpicxx.openmpi"):
+        sys.exit("Open MPI is not here: apt-get install openmpi-bin libopenmpi-dev")
+    if not weft.exists():
+        sys.exit(f"{weft} is not there: ./dev build release weft_coll")
+    peers = [Weft(str(weft), scratch), OpenMpi(scratch)]
+    if pathlib.Path("/usr/include/gloo/allreduce.h").exists():
+        peers.append(Gloo(scratch))
+    else:
+        print("# Gloo is not here: apt-get install libgloo-dev")
+    return peers
 
 
 def main():
@@ -78,25 +153,25 @@ def main():
     parser.add_argument("--build", default="build/release", help="where bin/weft_coll is")
     parser.add_argument("--ranks", default="2", help="numbers of ranks, separated by commas")
     parser.add_argument("--bind", default="none", help="none, core, or none,core")
+    parser.add_argument("--wire", default="shm", help="shm, lo, or shm,lo")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", default=",".join(str(size) for size, _ in SIZES))
     options = parser.parse_args()
-    compiler = shutil.which("mpicxx.openmpi")
-    weft = pathlib.Path(options.build).resolve() / "bin/weft_coll"
-    if not compiler or not shutil.which("mpirun.openmpi"):
-        sys.exit("Open MPI is not here: apt-get install openmpi-bin libopenmpi-dev")
-    if not weft.exists():
-        sys.exit(f"{weft} is not there: ./dev build release weft_coll")
+    sizes = {int(size) for size in options.sizes.split(",")}
     with tempfile.TemporaryDirectory() as scratch:
-        mpi = os.path.join(scratch, "peer_mpi")
-        subprocess.run([compiler, "-O2", "-std=c++20", str(HERE / "peer_mpi.cpp"), "-o", mpi],
-                       check=True)
-        print(f"# all_reduce fp32 over shared memory, {options.rounds} rounds, load "
-              f"{os.getloadavg()[0]:.1f}; p50 in us, bus GB/s")
-        print(f"{'ranks':>5} {'bind':>5} {'bytes':>10} {'weft':>12} {'spread':>7} {'Open MPI':>12} "
-              f"{'spread':>7} {'weft/MPI':>10} {'weft GB/s':>10} {'MPI GB/s':>10}")
-        for ranks in options.ranks.split(","):
+        peers = find_peers(options, scratch)
+        for wire in options.wire.split(","):
+            print(f"# all_reduce fp32, {wire}, {options.rounds} rounds, load "
+                  f"{os.getloadavg()[0]:.1f}; p50 and CPU in us, bus GB/s")
+            print(f"{'ranks':>5} {'bind':>5} {'bytes':>10} {'who':>9} {'p50':>12} {'spread':>7} "
+                  f"{'CPU':>12} {'weft/it':>9} {'GB/s':>8}")
             for bind in options.bind.split(","):
-                compare(str(weft), mpi, int(ranks), bind, options.rounds, scratch)
+                two = {}
+                for ranks in map(int, options.ranks.split(",")):
+                    middles = compare(peers, ranks, bind, wire, options.rounds, sizes)
+                    two = middles if ranks == 2 else two
+                    if ranks > 2:
+                        print_growth(two, middles, ranks)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include "bench/coll/measure.hpp"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,13 @@
 
 namespace weft::bench {
 namespace {
+
+double cpu_us() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
+         static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
 
 class Measurement {
  public:
@@ -110,8 +118,10 @@ class Measurement {
     std::vector<double> times(options_.iterations);
     const base::Clock& clock = base::Clock::process();
     for (uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
-      if (i == options_.warmup)
+      if (i == options_.warmup) {
         if (Result<void> met = group_.barrier().wait(); !met) return met.error();
+        figure.cpu_us = cpu_us();
+      }
       if (options_.late == rank_ && i >= options_.warmup) usleep(2000);
       const Instant begin = clock.now();
       Operation operation = start(count);
@@ -121,6 +131,10 @@ class Measurement {
       if (i >= options_.warmup)
         times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
     }
+    figure.cpu_us = (cpu_us() - figure.cpu_us) / options_.iterations / ranks_;
+    double& cpu = figure.cpu_us;
+    if (Result<void> summed = group_.all_reduce(&cpu, &cpu, 1, DataType::fp64).wait(); !summed)
+      return summed.error();
     Result<void> slowest =
         group_.all_reduce(times.data(), times.data(), times.size(), DataType::fp64, ReduceOp::max)
             .wait();

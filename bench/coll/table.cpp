@@ -44,6 +44,7 @@ nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow
   nlohmann::json json = {{"time_us", figure.average_us},
                          {"p50_us", figure.p50_us},
                          {"p99_us", figure.p99_us},
+                         {"cpu_us", figure.cpu_us},
                          {"algbw_GBps", bandwidth},
                          {"busbw_GBps", bandwidth * bus_factor(options.collective, ranks)},
                          {"algorithm", figure.algorithm}};

@@ -91,6 +91,8 @@ class Operation {
   Result<bool> test();
   // Makes progress until the operation is done. Sleeps if nothing happens for long.
   Result<void> wait();
+  // The same for `limit` at most; false if the operation goes on then.
+  Result<bool> wait_for(Duration limit);
   // The name of the chosen algorithm; empty if the call was wrong.
   std::string_view algorithm() const noexcept;
   // What the model of the network said that it takes, zero if none was asked; and what it took from

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public calls.
+#include "lib/base/clock.hpp"
 #include "lib/collective/displaced.hpp"
 #include "lib/collective/moe.hpp"
 #include "lib/collective/regroup.hpp"
@@ -55,6 +56,12 @@ Result<bool> Operation::test() {
 }
 
 Result<void> Operation::wait() { return team_->wait(*task_); }
+
+Result<bool> Operation::wait_for(Duration limit) {
+  team_->wait_until(*task_, base::Clock::process().now() + limit);
+  if (task_->error) return *task_->error;
+  return task_->done;
+}
 
 std::string_view Operation::algorithm() const noexcept {
   if (task_->algorithm != nullptr) return task_->algorithm->name;

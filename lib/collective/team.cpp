@@ -183,7 +183,7 @@ void Team::handle(std::span<const Completion> completions) {
 // While nobody else wants this processor, spinning is the fastest. A yield that takes longer than a
 // system call says that somebody does, maybe the very rank that we wait for: then each turn that
 // finds nothing gives the processor away, until a yield comes back at once.
-Result<void> Team::wait(const Task& task) {
+void Team::wait_until(const Task& task, Instant until) {
   constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
   constexpr Duration kSystemCall = Duration::from_us(1);
   Instant moved = now();
@@ -191,6 +191,7 @@ Result<void> Team::wait(const Task& task) {
     progress();
     if (task.done) break;
     const Instant time = now();
+    if (time >= until) break;
     if (steps != steps_done()) moved = time;
     steps = steps_done();
     const Duration idle = time - moved;
@@ -202,6 +203,10 @@ Result<void> Team::wait(const Task& task) {
       sleep();
     }
   }
+}
+
+Result<void> Team::wait(const Task& task) {
+  wait_until(task, Instant::never());
   if (task.error) return *task.error;
   return {};
 }

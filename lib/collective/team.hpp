@@ -102,8 +102,9 @@ class Team {
   void issue(const TaskPtr& task);
   uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
   void progress() noexcept;
-  // Makes progress until the task is done. If nothing happens it lets others have the processor,
-  // then it sleeps.
+  // Makes progress until the task is done, or it is `until`. If nothing happens it lets others have
+  // the processor, then it sleeps.
+  void wait_until(const Task& task, Instant until);
   Result<void> wait(const Task& task);
   // Fails on all ranks.
   void revoke(std::string_view reason);

@@ -68,6 +68,20 @@ TEST_CASE("operations finish in an event loop that sleeps on the descriptor") {
     });
 }
 
+TEST_CASE("a wait for a while gives up, and the operation goes on") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int32_t value = 1;
+    if (group.rank() == 1) usleep(300'000);
+    Operation sum = group.all_reduce(&value, &value, 1, DataType::int32);
+    int given_up = 0;
+    Result<bool> done = sum.wait_for(Duration::from_ms(20));
+    for (; done && !*done; done = sum.wait_for(Duration::from_ms(20))) ++given_up;
+    if (!done) return done.error().message;
+    if (value != 2) return "wrong sum";
+    return group.rank() == 1 || (given_up > 0 && given_up < 1000) ? "" : "it did not wait";
+  });
+}
+
 // How many packets of more than a kilobyte a capture has, and how many of these are of this DSCP.
 std::pair<int, int> large_packets(const std::string& file, int dscp) {
   std::ifstream in(file, std::ios::binary);

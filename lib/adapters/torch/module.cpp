@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Python module weft_torch._weft_torch: makes process groups. The interpreter's lock is not
+// held while ranks wait for each other, nor while a group is taken down, for its threads may need
+// it.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "lib/adapters/torch/process_group.hpp"
+
+namespace {
+
+class WithoutInterpreter {
+ public:
+  WithoutInterpreter() {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) state_ = PyEval_SaveThread();
+  }
+  ~WithoutInterpreter() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutInterpreter(const WithoutInterpreter&) = delete;
+  WithoutInterpreter& operator=(const WithoutInterpreter&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+class PythonProcessGroup : public weft::torch_adapter::ProcessGroup {
+ public:
+  using weft::torch_adapter::ProcessGroup::ProcessGroup;
+  ~PythonProcessGroup() override {
+    const WithoutInterpreter unlocked;
+    close();
+  }
+};
+
+c10::intrusive_ptr<c10d::ProcessGroup> create(const c10::intrusive_ptr<c10d::Store>& store,
+                                              int rank, int size,
+                                              std::chrono::milliseconds timeout) {
+  return c10::make_intrusive<PythonProcessGroup>(store, rank, size, timeout);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_weft_torch, module) {
+  module.def("create_process_group", &create, py::arg("store"), py::arg("rank"), py::arg("size"),
+             py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+}
