@@ -14,6 +14,8 @@ import sys
 import tempfile
 import unittest
 
+import af_packet_test
+
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", SOURCE / "build/release"))
@@ -21,8 +23,8 @@ PACKAGES = BUILD / "lib/python"
 LIMIT_S = 240
 
 
-def environment(device=None):
-    env = dict(os.environ, PYTHONPATH=str(PACKAGES), OMP_NUM_THREADS="1")
+def environment(device=None, **more):
+    env = dict(os.environ, PYTHONPATH=str(PACKAGES), OMP_NUM_THREADS="1", **more)
     env.pop("WEFT_DEVICE", None)
     if device:
         env["WEFT_DEVICE"] = device
@@ -30,23 +32,27 @@ def environment(device=None):
 
 
 class Torch(unittest.TestCase):
-    def ranks(self, case, ranks=2, device=None, killed=()):
-        """Runs the case on so many ranks; those in `killed` end by a signal."""
+    def start(self, case, environments, before=((),) * 3):
+        """Runs the case on a rank for each environment, with these words before its command.
+        (Exit code, text) of each."""
         with tempfile.TemporaryDirectory() as scratch:
             started = [subprocess.Popen(
-                [sys.executable, str(HERE / "torch_ranks.py"), case, str(rank), str(ranks),
-                 f"{scratch}/meeting"], env=environment(device), text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(ranks)]
+                [*before[rank], sys.executable, str(HERE / "torch_ranks.py"), case, str(rank),
+                 str(len(environments)), f"{scratch}/meeting"], env=env, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                for rank, env in enumerate(environments)]
             try:
                 said = [process.communicate(timeout=LIMIT_S)[0] for process in started]
             finally:
                 for process in started:
                     process.kill()
-            for rank, process in enumerate(started):
-                ended = process.wait()
-                good = ended < 0 if rank in killed else ended == 0
-                self.assertTrue(good, f"{case}: rank {rank} ended with {ended}:\n{said[rank]}")
-            return said
+            return [(process.wait(), text) for process, text in zip(started, said)]
+
+    def ranks(self, case, ranks=2, device=None, killed=()):
+        """Those in `killed` end by a signal, the others well."""
+        for rank, (ended, text) in enumerate(self.start(case, [environment(device)] * ranks)):
+            good = ended < 0 if rank in killed else ended == 0
+            self.assertTrue(good, f"{case}: rank {rank} ended with {ended}:\n{text}")
 
     def test_operations_of_two_ranks(self):
         self.ranks("reductions,movements,all_to_alls,transfers,works,refusals,again")
@@ -71,6 +77,25 @@ class Torch(unittest.TestCase):
 
     def test_a_rank_leaves(self):
         self.ranks("leaving")
+
+    def test_a_device_for_some_ranks_only(self):
+        for _, text in self.start("works", [environment(), environment("roce+udp:lo")]):
+            self.assertIn("WEFT_DEVICE is set for rank 1 but not for rank 0", text)
+
+    def test_two_hosts(self):
+        """Network namespaces stand for hosts: udp, from the address towards rank 0."""
+        if os.geteuid() != 0:
+            self.skipTest("a network namespace with a veth needs root")
+        holder = af_packet_test.add_namespace(type(self))
+        af_packet_test.add_veth(type(self), holder, "torch")
+        before = ((), af_packet_test.far(holder))
+        lost = self.start("works", [environment()] * 2, before)
+        for _, text in lost:
+            self.assertIn("the ranks are on several hosts", text)
+        found = self.start("reductions,transfers",
+                           [environment(MASTER_ADDR=af_packet_test.CLOSE)] * 2, before)
+        for ended, text in found:
+            self.assertEqual(ended, 0, text)
 
     def losses(self, backend, ranks):
         done = subprocess.run(
