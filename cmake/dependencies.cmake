@@ -65,7 +65,7 @@ endif()
 
 # PyTorch 1.13, whose interface for process groups is not that of 2.x: the backend "weft" of
 # torch.distributed. The module is for the Python of the system, for which Debian packages PyTorch.
-# Its loader brings no sanitizer's run time.
+# Its loader brings no sanitizer's run time, and clang does not take PyTorch's headers as C++20.
 find_program(WEFT_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_path(TORCH_INCLUDE torch/csrc/distributed/c10d/ProcessGroup.hpp)
 find_path(PYBIND11_INCLUDE pybind11/pybind11.h)
@@ -78,14 +78,15 @@ if(EXISTS ${TORCH_VERSION_FILE})
   file(STRINGS ${TORCH_VERSION_FILE} TORCH_VERSION REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
 endif()
 if(WEFT_PYTHON AND TORCH_VERSION MATCHES "MAJOR 1;.*MINOR 13$" AND PYBIND11_INCLUDE
-   AND TORCH_PYTHON_LIBRARY AND TORCH_CPU_LIBRARY AND TORCH_C10_LIBRARY AND NOT WEFT_SANITIZE)
+   AND TORCH_PYTHON_LIBRARY AND TORCH_CPU_LIBRARY AND TORCH_C10_LIBRARY AND NOT WEFT_SANITIZE
+   AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   execute_process(COMMAND ${WEFT_PYTHON} -c "import sysconfig as s
 print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'), sep=';', end='')"
                   OUTPUT_VARIABLE WEFT_PYTHON_FACTS)
   list(GET WEFT_PYTHON_FACTS 0 WEFT_PYTHON_INCLUDE)
   list(GET WEFT_PYTHON_FACTS 1 WEFT_PYTHON_SUFFIX)
   set(WEFT_HAVE_TORCH 1)
-elseif(NOT WEFT_FUZZ AND NOT WEFT_SANITIZE)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT WEFT_SANITIZE)
   message(NOTICE "weft: no PyTorch 1.13 (apt-get install python3-torch libtorch-dev pybind11-dev, "
                  "630 MB): its backend \"weft\" is not built")
 endif()

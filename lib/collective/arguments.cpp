@@ -94,7 +94,9 @@ Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmet
       team.selector()->topology().racks > 1)
     return {*find_algorithm("racks", Collective::dispatch, ranks), 0};
   if (team.selector() == nullptr || has_blocks(arguments.collective))
-    return {&choose(arguments.collective, ranks, bytes_of(arguments, ranks), numerics), 0};
+    return {&choose(arguments.collective, ranks, bytes_of(arguments, ranks), arithmetic.exact,
+                    numerics),
+            0};
   const bool reduction = reduces(arguments.collective);
   return team.selector()->choose({.collective = arguments.collective,
                                   .count = arguments.count,

@@ -8,7 +8,8 @@
 
 namespace weft::collective {
 
-// `bytes` is the size of the larger buffer.
-const Algorithm& choose(Collective collective, uint32_t ranks, uint64_t bytes, Numerics numerics);
+// `bytes` is the size of the larger buffer; `exact`: partial sums are no wider than elements.
+const Algorithm& choose(Collective collective, uint32_t ranks, uint64_t bytes, bool exact,
+                        Numerics numerics);
 
 }  // namespace weft::collective

@@ -209,10 +209,10 @@ def refusals(rank, ranks):
     raises("cannot reduce tensors of Char", lambda: dist.all_reduce(ones.to(torch.int8)))
     raises("SUM, AVG", lambda: dist.all_reduce(ones, dist.ReduceOp.BXOR))
     raises("dense tensors", lambda: dist.broadcast(ones.to_sparse(), 0))
-    raises("of the CPU, not of meta", 
+    raises("of the CPU, not of meta",
            lambda: dist._all_gather_base(torch.ones(4 * ranks), torch.empty(4, device="meta")))
     raises("multiple of the", lambda: dist._all_gather_base(torch.ones(4 * ranks + 1), ones))
-    raises("of one type", 
+    raises("of one type",
            lambda: dist.group.WORLD.allreduce_coalesced([ones, ones.double()]))
     raises("'s own tensor has", lambda: dist.all_gather([torch.ones(3)] * ranks, ones))
     raises("name the rank", lambda: dist.recv(ones))
@@ -240,7 +240,11 @@ def lateness(rank, ranks):
     """Calls have the limit of their group: here one of two seconds. Until then wait() can give up
     by itself."""
     brief = dist.new_group(timeout=datetime.timedelta(seconds=2))
-    if rank == 0:
+    if rank == 1:
+        dist.send(torch.ones(1), 0, group=brief)
+    else:
+        dist.recv(torch.ones(1), 1, group=brief)
+        raises("not finished after 2000 ms", lambda: dist.recv(torch.ones(1), 1, group=brief))
         work = dist.all_reduce(torch.ones(3), group=brief, async_op=True)
         raises("rank 0 has waited 100 ms for ALLREDUCE",
                lambda: work.wait(datetime.timedelta(milliseconds=100)))
@@ -274,6 +278,14 @@ def leaving(rank, ranks):
     time.sleep(1)
     text = raises("rank 0", lambda: dist.all_reduce(torch.ones(1_000_000)))
     assert "destroyed" in text, text
+
+
+def exiting(rank, ranks):
+    """The program ends while a thread of the group is in Python, and the group is not destroyed."""
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    work.get_future().then(lambda done: time.sleep(1))
+    work.wait()
+    sys.exit(3)
 
 
 def again(rank, ranks):

@@ -78,6 +78,10 @@ class Torch(unittest.TestCase):
     def test_a_rank_leaves(self):
         self.ranks("leaving")
 
+    def test_a_program_ends(self):
+        for ended, text in self.start("exiting", [environment()] * 2):
+            self.assertEqual(ended, 3, text)
+
     def test_a_device_for_some_ranks_only(self):
         for _, text in self.start("works", [environment(), environment("roce+udp:lo")]):
             self.assertIn("WEFT_DEVICE is set for rank 1 but not for rank 0", text)
@@ -121,6 +125,7 @@ class Torch(unittest.TestCase):
 
 if __name__ == "__main__":
     if not list(PACKAGES.glob("weft_torch/_weft_torch*.so")):
-        print("SKIPPED: built without PyTorch 1.13 (python3-torch, libtorch-dev, pybind11-dev)")
+        print("SKIPPED: built without PyTorch 1.13 (python3-torch, libtorch-dev, pybind11-dev), by "
+              "clang, or with sanitizers")
         sys.exit(0)
     unittest.main()

@@ -78,8 +78,11 @@ ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int 
 ProcessGroup::~ProcessGroup() { close(); }
 
 void ProcessGroup::close() {
-  pairs_.clear();
-  all_.reset();
+  decltype(pairs_) pairs;
+  std::unique_ptr<Channel> all;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  pairs.swap(pairs_);
+  all.swap(all_);
 }
 
 Result<Communicator> ProcessGroup::meet(const std::string& name, uint32_t rank, uint32_t ranks,
@@ -107,6 +110,7 @@ Channel& ProcessGroup::pair_channel(const char* operation, int from, int to, int
   const int peer = rank_ == from ? to : from;
   TORCH_CHECK(peer >= 0 && peer < size_ && peer != rank_, "weft: ", operation, ": rank ", rank_,
               " of ", size_, " has no peer ", peer);
+  everybody();
   const std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<Channel>& channel = pairs_[{from, to, tag}];
   if (!channel) {
@@ -126,6 +130,11 @@ CallOptions ProcessGroup::limited(Milliseconds timeout) const {
 
 PendingPtr ProcessGroup::pending(OpType type, const char* title, Tensors outputs) const {
   return c10::make_intrusive<Pending>(rank_, type, title, std::move(outputs));
+}
+
+Channel& ProcessGroup::everybody() const {
+  TORCH_CHECK(all_, "weft: the process group is destroyed");
+  return *all_;
 }
 
 ProcessGroup::Started ProcessGroup::submit(Channel& channel, PendingPtr pending,
@@ -151,7 +160,7 @@ ProcessGroup::Started ProcessGroup::broadcast(Tensors& tensors,
   const Moved as = moved(array.type());
   const uint32_t root = static_cast<uint32_t>(options.rootRank);
   return submit(
-      *all_, pending(OpType::BROADCAST, "weft:broadcast", tensors),
+      everybody(), pending(OpType::BROADCAST, "weft:broadcast", tensors),
       [=, call = limited(options.timeout)](Communicator& group) {
         return group.broadcast(array.data(), array.data(), array.size() * as.per_element, as.type,
                                root, call);
@@ -175,7 +184,7 @@ ProcessGroup::Started ProcessGroup::all_reduce(OpType type, Tensors& tensors,
   const Array array = Array::to_update("all_reduce", tensors);
   const Reduced as = reduced(array.type(), options.reduceOp);
   return submit(
-      *all_, pending(type, "weft:all_reduce", tensors),
+      everybody(), pending(type, "weft:all_reduce", tensors),
       [=, call = limited(options.timeout)](Communicator& group) {
         return group.all_reduce(array.data(), array.data(), array.size(), as.type, as.op, call);
       },
@@ -188,7 +197,7 @@ ProcessGroup::Started ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceO
   const bool is_root = options.rootRank == rank_;
   const uint32_t root = static_cast<uint32_t>(options.rootRank);
   return submit(
-      *all_, pending(OpType::REDUCE, "weft:reduce", tensors),
+      everybody(), pending(OpType::REDUCE, "weft:reduce", tensors),
       [=, call = limited(options.timeout)](Communicator& group) {
         return group.reduce(array.data(), is_root ? array.data() : nullptr, array.size(), as.type,
                             as.op, root, call);
@@ -200,7 +209,7 @@ ProcessGroup::Started ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceO
 
 ProcessGroup::Started ProcessGroup::barrier(const c10d::BarrierOptions& options) {
   return submit(
-      *all_, pending(OpType::BARRIER, "weft:barrier", {}),
+      everybody(), pending(OpType::BARRIER, "weft:barrier", {}),
       [call = limited(options.timeout)](Communicator& group) { return group.barrier(call); },
       nullptr);
 }
@@ -233,7 +242,7 @@ ProcessGroup::Started ProcessGroup::all_gather(OpType type, at::TensorList outpu
   const Moved as = moved(in.type());
   counts = scaled(std::move(counts), as.per_element);
   return submit(
-      *all_, pending(type, "weft:all_gather", outputs.vec()),
+      everybody(), pending(type, "weft:all_gather", outputs.vec()),
       [=, call = limited(timeout)](Communicator& group) {
         return all_equal(counts) ? group.all_gather(in.data(), out.data(), counts[0], as.type, call)
                                  : group.all_gather_v(in.data(), out.data(), counts, as.type, call);
@@ -267,7 +276,7 @@ ProcessGroup::Started ProcessGroup::reduce_scattered(OpType type, const at::Tens
   TORCH_CHECK(in.type() == out.type(), "weft: reduce_scatter: input and output differ in type");
   const Reduced as = reduced(in.type(), options.reduceOp);
   return submit(
-      *all_, pending(type, "weft:reduce_scatter", {output}),
+      everybody(), pending(type, "weft:reduce_scatter", {output}),
       [=, call = limited(options.timeout)](Communicator& group) {
         return all_equal(counts)
                    ? group.reduce_scatter(in.data(), out.data(), counts[0], as.type, as.op, call)
@@ -291,7 +300,7 @@ ProcessGroup::Started ProcessGroup::exchange(OpType type, const char* title, Exc
   blocks.send = scaled(std::move(blocks.send), as.per_element);
   blocks.receive = scaled(std::move(blocks.receive), as.per_element);
   return submit(
-      *all_, pending(type, title, blocks.outputs),
+      everybody(), pending(type, title, blocks.outputs),
       [=, call = limited(timeout)](Communicator& group) {
         return group.all_to_all_v(blocks.in.data(), blocks.send, blocks.out.data(), blocks.receive,
                                   as.type, call);

@@ -29,7 +29,7 @@ class ProcessGroup : public c10d::ProcessGroup {
   // that has none of its own. Throws std::runtime_error.
   ProcessGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Milliseconds timeout);
   ~ProcessGroup() override;
-  // Ends what is under way, on all ranks, and joins all threads; no call may follow.
+  // Ends what is under way, on all ranks, and joins all threads. Calls throw then.
   void close();
 
   const std::string getBackendName() const override { return "weft"; }
@@ -63,6 +63,7 @@ class ProcessGroup : public c10d::ProcessGroup {
   struct Exchanged;  // an all-to-all of blocks of any sizes
 
   CallOptions limited(Milliseconds timeout) const;
+  Channel& everybody() const;
   PendingPtr pending(c10d::OpType type, const char* title, Tensors outputs) const;
   Started submit(Channel& channel, PendingPtr pending,
                  std::function<Operation(Communicator&)> issue, std::function<void()> finish);

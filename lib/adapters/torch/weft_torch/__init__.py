@@ -3,8 +3,11 @@
 
 The device is that of WEFT_DEVICE; without it shared memory, if all ranks are on one host, else UDP.
 """
+import atexit
+
 import torch.distributed
 
-from ._weft_torch import create_process_group
+from ._weft_torch import close_all, create_process_group
 
 torch.distributed.Backend.register_backend("weft", create_process_group)
+atexit.register(close_all)
