@@ -4,6 +4,7 @@
 MEETING and runs the function CASE. An exception is a complaint."""
 import datetime
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -266,24 +267,26 @@ def mismatch(rank, ranks):
 def leaving(rank, ranks):
     """Whoever destroys its group ends the calls under way, of all ranks, and does not hang; so a
     send that nobody receives."""
+    left = pathlib.Path(sys.argv[4] + "-left")
     if rank == 0:
         value = torch.ones(1_000_000)
         work = dist.all_reduce(value, async_op=True)
         lonely = dist.isend(value, 1)
-        time.sleep(0.5)
+        time.sleep(0.5)  # so that it is likely under way
         dist.destroy_process_group()
-        raises("destroyed its process group", work.wait)
+        left.touch()
+        raises("destroyed", work.wait)
         raises("the process group is destroyed", lonely.wait)
         return
-    time.sleep(1)
-    text = raises("rank 0", lambda: dist.all_reduce(torch.ones(1_000_000)))
-    assert "destroyed" in text, text
+    while not left.exists():
+        time.sleep(0.01)
+    raises("rank 0", lambda: dist.all_reduce(torch.ones(1_000_000)))
 
 
 def exiting(rank, ranks):
     """The program ends while a thread of the group is in Python, and the group is not destroyed."""
     work = dist.all_reduce(torch.ones(3), async_op=True)
-    work.get_future().then(lambda done: time.sleep(1))
+    work.get_future().then(lambda done: sum(i * i for i in range(20_000_000)))  # some seconds
     work.wait()
     sys.exit(3)
 

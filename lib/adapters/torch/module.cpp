@@ -29,7 +29,12 @@ class WithoutInterpreter {
 class PythonProcessGroup : public weft::torch_adapter::ProcessGroup {
  public:
   using weft::torch_adapter::ProcessGroup::ProcessGroup;
-  ~PythonProcessGroup() override {
+  ~PythonProcessGroup() override { close_unlocked(); }
+  // Called with the last strong reference if there are weak ones, which groups() has.
+  void release_resources() override { close_unlocked(); }
+
+ private:
+  void close_unlocked() {
     const WithoutInterpreter unlocked;
     close();
   }
