@@ -91,6 +91,21 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT WEFT_SANITIZE)
                  "630 MB): its backend \"weft\" is not built")
 endif()
 
+# libefa: its header only, too. It is of libibverbs-dev, but not of older ones.
+find_path(EFA_INCLUDE infiniband/efadv.h)
+if(EFA_INCLUDE)
+  file(STRINGS ${EFA_INCLUDE}/infiniband/efadv.h EFA_CREATE_CQ REGEX "efadv_create_cq\\(")
+endif()
+if(WEFT_HAVE_IBVERBS AND EFA_CREATE_CQ)
+  set(WEFT_HAVE_EFA 1)
+else()
+  set(WEFT_HAVE_EFA 0)
+  if(WEFT_HAVE_IBVERBS)
+    message(NOTICE "weft: no infiniband/efadv.h with efadv_create_cq (libibverbs-dev of rdma-core "
+                   "43): the provider ibverbs has no SRD of an EFA")
+  endif()
+endif()
+
 # Tests: Catch2 and rapidcheck.
 if(WEFT_TESTS AND NOT WEFT_FUZZ)
   find_package(Catch2 QUIET)

@@ -59,11 +59,17 @@ if(WEFT_HAVE_IBVERBS)
   weft_room(ibverbs providers/ibverbs verbs engine memory base)
   target_include_directories(weft_ibverbs SYSTEM PRIVATE ${IBVERBS_INCLUDE})
   target_link_libraries(weft_ibverbs PUBLIC ${CMAKE_DL_LIBS})
-  target_compile_definitions(weft_ibverbs PRIVATE WEFT_HAVE_RDMACM=${WEFT_HAVE_RDMACM})
+  target_compile_definitions(weft_ibverbs PUBLIC WEFT_HAVE_EFA=${WEFT_HAVE_EFA}
+                             PRIVATE WEFT_HAVE_RDMACM=${WEFT_HAVE_RDMACM})
   if(NOT WEFT_HAVE_RDMACM)
     file(GLOB OVER_RDMACM ${PROJECT_SOURCE_DIR}/providers/ibverbs/cm_*.cpp
          ${PROJECT_SOURCE_DIR}/providers/ibverbs/rdmacm.cpp)
     set_source_files_properties(${OVER_RDMACM} PROPERTIES HEADER_FILE_ONLY TRUE)
+  endif()
+  if(NOT WEFT_HAVE_EFA)
+    file(GLOB OVER_EFA ${PROJECT_SOURCE_DIR}/providers/ibverbs/srd_*.cpp
+         ${PROJECT_SOURCE_DIR}/providers/ibverbs/efa_library.cpp)
+    set_source_files_properties(${OVER_EFA} PROPERTIES HEADER_FILE_ONLY TRUE)
   endif()
 endif()
 

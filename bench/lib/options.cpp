@@ -144,13 +144,19 @@ void choose_address(Options& o, const Raw& raw) {
   if (raw.gid_index) o.device += ",gid=" + std::to_string(*raw.gid_index);
 }
 
+// Weft's own, or that of an EFA.
+bool speaks_srd(const std::string& device) {
+  return device.starts_with("srd") ||
+         (device.starts_with("ibverbs") && device.find(",srd") != std::string::npos);
+}
+
 // What speaks about the device. The text of the error, or nothing.
 std::string choose_device(Options& o, const Raw& raw) {
   const char* const fallback = std::getenv("WEFT_DEVICE");
   if (o.device.empty() && fallback != nullptr) o.device = fallback;
   if (o.device.empty() && raw.connection == "SRD") o.device = "srd+udp:lo";
   choose_address(o, raw);
-  const bool srd = o.device.starts_with("srd");
+  const bool srd = speaks_srd(o.device);
   if (const std::string wrong = choose_service(o, raw.connection, srd); !wrong.empty())
     return wrong;
   if (srd && o.cq_moderation > 1)

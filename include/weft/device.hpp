@@ -5,10 +5,12 @@
 //   roce+udp:eth0    the same on a real interface
 //   roce+shm:job7    processes of one host that name the same job
 //   ibverbs:mlx5_0   a device of the kernel; port=N and gid=N choose of its ports and addresses
+//   ibverbs:efa_0,srd    an EFA, which speaks SRD: what a program of `srd` may ask of it is in its
+//                    DeviceAttributes
 //   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order in which it is written
 //
-// An unknown key is an error that lists the valid ones. An empty string means the environment
-// variable WEFT_DEVICE, or roce+udp:lo.
+// A key without =value is key=1; an unknown one is an error that lists the valid ones. An empty
+// string means the environment variable WEFT_DEVICE, or roce+udp:lo.
 //
 // Congestion control of `roce` (RC SENDs, WRITEs and READ responses): cc=NAME, a controller of
 // lib/congestion, say swift, dcqcn-nic+win or hpcc; cc_line_mbps=N, the rate it starts at (10000);
@@ -89,10 +91,11 @@ struct DeviceAttributes {
   uint32_t max_qp = 0;
   uint32_t max_qp_wr = 0;
   uint32_t max_sge = 0;
-  uint32_t max_inline = 0;
+  uint32_t max_inline = 0;  // bytes
   uint32_t max_cqe = 0;
   uint32_t max_rd_atomic = 0;
   uint64_t max_message = 0;     // bytes
+  uint64_t max_send = 0;        // bytes of a SEND: max_message, but less on an EFA
   QpType qp_type = QpType::rc;  // of its queue pairs, unless a program has other wishes
   uint8_t integrity_bits =
       0;  // bits of the ICRC that are checked: 32, 16, or 0 = memory bus, or icrc=off
@@ -103,6 +106,11 @@ struct DeviceAttributes {
   bool has_ud = true;               // UD queue pairs
   bool has_atomics = true;          // FETCH_ADD and COMPARE_SWAP
   bool has_immediate = true;        // the opcodes with immediate data
+  bool has_read = true;             // READ
+  bool has_write = true;            // WRITE
+  bool has_write_add = false;       // SRD: WRITE_ADD
+  bool has_ordered = false;         // SRD: SendFlags::ordered
+  bool has_dmabuf = false;          // ProtectionDomain::register_dmabuf()
   bool only_by_cm = false;          // iWARP: queue pairs are connected by weft/cm.hpp, not modify()
   bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
   bool has_xrc = false;             // XRC queue pairs: srq.hpp

@@ -89,6 +89,18 @@ class ProtectionDomain {
   // (a page is not mapped, or read-only with local_write: the message gives its address).
   Result<MemoryRegion> register_memory(void* address, size_t size, Access access) const;
 
+  // Registers `size` bytes of a dma-buf, from its byte `offset` on: memory of another device, or of
+  // nobody's address space. The descriptor may be closed afterwards. Requests and peers name the
+  // first byte by `at`; if that is null, by what MemoryRegion::address() says: a place where `roce`
+  // and `srd` have mapped the buffer, which the program may use too; on `ibverbs` no place at all.
+  // Nobody calls DMA_BUF_IOCTL_SYNC: the memory must be coherent. Any thread. Errors:
+  // not_supported (DeviceAttributes::has_dmabuf; an exporter whose buffers cannot be mapped, or
+  // `at`, on `roce` and `srd`), invalid_argument (no dma-buf, beyond its end; offset, on `roce` and
+  // `srd`, that is no multiple of the page size; rights as register_memory), permission_denied.
+  // Source: as ibv_reg_dmabuf_mr.
+  Result<MemoryRegion> register_dmabuf(int fd, uint64_t offset, size_t size, Access access,
+                                       void* at = nullptr) const;
+
   // A window that is not bound. `engine`: which engine of a device with several it is on (cq.hpp):
   // queue pairs there bind it and take requests for it. Errors: not_supported (srd, or a device
   // without windows), invalid_argument (no such engine), no_memory.
@@ -108,6 +120,7 @@ class ProtectionDomain {
  private:
   friend class Device;
   explicit ProtectionDomain(std::shared_ptr<verbs::Domain> domain) : domain_(std::move(domain)) {}
+  static Result<MemoryRegion> handle_of(Result<std::shared_ptr<verbs::Region>> region);
   std::shared_ptr<verbs::Domain> domain_;
 };
 

@@ -38,9 +38,10 @@ Result<DeviceSpec> parse_device_spec(std::string_view text) {
     const std::string_view item = rest.substr(0, rest.find(','));
     rest = rest.substr(std::min(rest.size(), item.size() + 1));
     const size_t equals = item.find('=');
-    if (equals == 0 || equals == std::string_view::npos)
+    if (equals == 0 || item.empty())
       return bad(text, "\"" + std::string(item) + "\" is not key=value");
-    spec.options.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    const bool flag = equals == std::string_view::npos;
+    spec.options.emplace_back(item.substr(0, equals), flag ? "1" : item.substr(equals + 1));
   }
   return spec;
 }

@@ -108,17 +108,23 @@ Result<XrcDomain> Device::xrc_domain(uint32_t engine) const {
 
 const Device& ProtectionDomain::device() const noexcept { return domain_->device(); }
 
+Result<MemoryRegion> ProtectionDomain::handle_of(Result<std::shared_ptr<verbs::Region>> region) {
+  if (!region) return region.error();
+  MemoryRegion handle;
+  handle.lkey_ = (*region)->lkey;
+  handle.rkey_ = (*region)->rkey;
+  handle.region_ = std::move(*region);
+  return handle;
+}
+
 Result<MemoryRegion> ProtectionDomain::register_memory(void* address, size_t size,
                                                        Access access) const {
-  return guarded([&]() -> Result<MemoryRegion> {
-    Result<std::shared_ptr<verbs::Region>> region = domain_->register_memory(address, size, access);
-    if (!region) return region.error();
-    MemoryRegion handle;
-    handle.lkey_ = (*region)->lkey;
-    handle.rkey_ = (*region)->rkey;
-    handle.region_ = std::move(*region);
-    return handle;
-  });
+  return guarded([&] { return handle_of(domain_->register_memory(address, size, access)); });
+}
+
+Result<MemoryRegion> ProtectionDomain::register_dmabuf(int fd, uint64_t offset, size_t size,
+                                                       Access access, void* at) const {
+  return guarded([&] { return handle_of(domain_->register_dmabuf(fd, offset, size, access, at)); });
 }
 
 Result<MemoryWindow> ProtectionDomain::memory_window(WindowType type, uint32_t engine) const {

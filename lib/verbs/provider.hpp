@@ -101,6 +101,9 @@ class Domain {
   virtual const Device& device() const noexcept = 0;
   virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
                                                           Access access) = 0;
+  // `at`: the name of the first byte, or null. This maps the buffer (dmabuf.cpp).
+  virtual Result<std::shared_ptr<Region>> register_dmabuf(int fd, uint64_t offset, size_t size,
+                                                          Access access, void* at);
   // `engine` is one that there is, here and below.
   virtual Result<std::shared_ptr<Window>> create_window(WindowType type, uint32_t engine) {
     (void)type, (void)engine;

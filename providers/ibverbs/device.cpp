@@ -16,6 +16,7 @@ namespace weft::ibverbs {
 namespace {
 
 constexpr uint32_t kVendorOfRxe = 0xFFFFFF;
+constexpr uint32_t kVendorOfEfa = 0x1D0F;
 constexpr const char* kSysfs = "/sys/class/infiniband";
 constexpr const char* kSysfsVerbs = "/sys/class/infiniband_verbs";
 
@@ -59,15 +60,16 @@ std::string name_of(const ibv_context& context, uint32_t port) {
   return "port " + std::to_string(port) + " of " + context.device->name;
 }
 
-Result<void> check_port(const ibv_context& context, uint32_t number, const ibv_port_attr& port) {
-  const std::string name = name_of(context, number);
+Result<void> check_port(const ibv_context& context, const PortWish& wish,
+                        const ibv_port_attr& port) {
+  const std::string name = name_of(context, wish.port);
 #if !WEFT_HAVE_RDMACM
   if (is_iwarp(context))
     return Error{Code::not_supported, name +
                                           " is iWARP, whose connections only a connection manager "
                                           "can make; weft was built without librdmacm-dev"};
 #endif
-  if (port.link_layer != IBV_LINK_LAYER_ETHERNET)
+  if (port.link_layer != IBV_LINK_LAYER_ETHERNET && !wish.srd)
     return Error{Code::not_supported,
                  name + " is InfiniBand, where a peer has a LID besides its GID; weft knows RoCE"};
   if (port.state != IBV_PORT_ACTIVE)
@@ -124,6 +126,15 @@ uint32_t most_inline(const Library& library, ibv_context& context) {
   return 0;
 }
 
+// No call says it: who has none says so, and who has finds that -1 is no dma-buf.
+bool has_dmabuf(const Library& library, ibv_context& context) {
+  const Owned<ibv_pd> pd = own(library.alloc_pd(&context), library.dealloc_pd);
+  if (pd == nullptr || library.reg_dmabuf_mr == nullptr) return false;
+  const Owned<ibv_mr> region = own(
+      library.reg_dmabuf_mr(pd.get(), 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE), library.dereg_mr);
+  return region == nullptr && errno == EBADF;
+}
+
 uint32_t positive(int value) { return static_cast<uint32_t>(std::max(value, 0)); }
 
 DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& device,
@@ -140,7 +151,7 @@ DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& dev
   a.max_cqe = positive(device.max_cqe);
   a.max_rd_atomic = std::min(
       {positive(device.max_qp_rd_atom), positive(device.max_qp_init_rd_atom), uint32_t{UINT8_MAX}});
-  a.max_message = port.max_msg_sz;
+  a.max_message = a.max_send = port.max_msg_sz;
   a.integrity_bits = 32;
   a.pins_memory = true;
   a.has_atomics = device.atomic_cap != IBV_ATOMIC_NONE;
@@ -208,16 +219,24 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
           library.query_port(&context, number, reinterpret_cast<_compat_ibv_port_attr*>(&port));
       error != 0)
     return error_of(error, "cannot query " + name_of(context, wish.port));
-  if (const Result<void> ok = check_port(context, wish.port, port); !ok) return ok.error();
+  if (device.vendor_id == kVendorOfEfa && !wish.srd)
+    return Error{Code::not_supported, std::string(context.device->name) +
+                                          " is an EFA, which has no RC: open it for SRD, "
+                                          "ibverbs:" +
+                                          context.device->name + ",srd"};
+  if (const Result<void> ok = check_port(context, wish, port); !ok) return ok.error();
   std::vector<GidEntry> gids = read_gids(library, context, number, port.gid_tbl_len);
   if (is_iwarp(context)) gids = stand_ins(gids);
   const Result<GidEntry> gid = pick_gid(gids, wish, name_of(context, wish.port));
   if (!gid) return gid.error();
   const bool is_rxe = device.vendor_id == kVendorOfRxe;
   UsablePort usable{{number, gid->index, static_cast<uint8_t>(is_rxe ? 6 : 7)},
-                    describe(context, device, port, gid->gid)};
+                    describe(context, device, port, gid->gid),
+                    device,
+                    port};
   usable.attributes.has_xrc = (device.device_cap_flags & IBV_DEVICE_XRC) != 0;
-  usable.attributes.max_inline = most_inline(library, context);
+  if (!wish.srd) usable.attributes.max_inline = most_inline(library, context);
+  usable.attributes.has_dmabuf = has_dmabuf(library, context);
   return usable;
 }
 

@@ -39,11 +39,14 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
 struct PortWish {
   uint32_t port = 1;
   std::optional<uint32_t> gid_index;
+  bool srd = false;
 };
 
 struct UsablePort {
   PortChoice choice;
   DeviceAttributes attributes;  // all but what the device string looks like
+  ibv_device_attr device{};     // what they were made from
+  ibv_port_attr port{};
 };
 
 // Errors: invalid_argument (no such port or GID), not_supported (InfiniBand), io_error (the

@@ -3,16 +3,49 @@
 #include "providers/ibverbs/domain.hpp"
 
 #include <cerrno>
+#include <string>
 
 #include "lib/memory/guarded_copy.hpp"
 #include "providers/ibverbs/qp.hpp"
 #include "providers/ibverbs/region.hpp"
+#if WEFT_HAVE_EFA
+#include "providers/ibverbs/srd_qp.hpp"
+#endif
 #include "providers/ibverbs/srq.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
 
 namespace {
+
+Result<void> check_rights(Access access) {
+  if (has(access, Access::zero_based))
+    return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
+  if (has(access, Access::flush_global) || has(access, Access::flush_persistent))
+    return Error{Code::not_supported,
+                 "FLUSH is not there on ibverbs yet: register without flush_*"};
+  if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
+    if (!has(access, Access::local_write))  //= roce:C-OPS-89
+      return Error{Code::invalid_argument,
+                   "remote_write and remote_atomic need local_write too (IBTA 10.6.3.3)"};
+  }
+  return {};
+}
+
+// The rights that operations of an EFA can use, which refuses a registration with others.
+Access usable_rights(Access access, const DeviceAttributes& attributes) noexcept {
+  Access usable = access & Access::local_write;
+  if (attributes.has_write) usable = usable | (access & Access::remote_write);
+  if (attributes.has_read) usable = usable | (access & Access::remote_read);
+  return usable;
+}
+
+Error no_dmabuf(const std::string& device) {
+  return {Code::not_supported, "device " + device +
+                                   " has no dma-buf registration (DeviceAttributes::has_dmabuf): "
+                                   "it needs a device and driver that have, Linux 5.12 and "
+                                   "rdma-core 34; or copy through registered memory"};
+}
 
 // Why a device did not register memory: the kernel only says that it could not, this names the
 // page.
@@ -28,16 +61,8 @@ Error explain(int error, const void* base, size_t size, Access access) {
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
                                                                Access access) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
-  if (has(access, Access::zero_based))
-    return Error{Code::invalid_argument, "zero_based is for memory windows, not for regions"};
-  if (has(access, Access::flush_global) || has(access, Access::flush_persistent))
-    return Error{Code::not_supported,
-                 "FLUSH is not there on ibverbs yet: register without flush_*"};
-  if (has(access, Access::remote_write) || has(access, Access::remote_atomic)) {
-    if (!has(access, Access::local_write))  //= roce:C-OPS-89
-      return Error{Code::invalid_argument,
-                   "remote_write and remote_atomic need local_write too (IBTA 10.6.3.3)"};
-  }
+  if (const Result<void> ok = check_rights(access); !ok) return ok.error();
+  if (context_.srd() != nullptr) access = usable_rights(access, context_.attributes());
   const Library& library = context_.library();
   Owned<ibv_mr> region =
       own(library.reg_mr(raw(), base, size, static_cast<int>(to_verbs(access))), library.dereg_mr);
@@ -46,18 +71,48 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
       new Region(shared_from_this(), std::move(region), base, size));
 }
 
+Result<std::shared_ptr<verbs::Region>> Domain::register_dmabuf(int fd, uint64_t offset, size_t size,
+                                                               Access access, void* at) {
+  if (context_.forked()) return Error{Code::permission_denied, kForked};
+  if (const Result<void> ok = check_rights(access); !ok) return ok.error();
+  const Library& library = context_.library();
+  const DeviceAttributes& device = context_.attributes();
+  if (!device.has_dmabuf || library.reg_dmabuf_mr == nullptr) return no_dmabuf(device.port);
+  if (context_.srd() != nullptr) access = usable_rights(access, device);
+  Owned<ibv_mr> region =
+      own(library.reg_dmabuf_mr(raw(), offset, size, reinterpret_cast<uint64_t>(at), fd,
+                                static_cast<int>(to_verbs(access))),
+          library.dereg_mr);
+  if (region == nullptr && errno == EBADF)
+    return Error{Code::invalid_argument, "register_dmabuf: " + std::to_string(fd) +
+                                             " is no open descriptor: pass that of a dma-buf"};
+  if (region == nullptr)
+    return error_of(errno, "the device did not register " + std::to_string(size) +
+                               " bytes of the dma-buf, from " + std::to_string(offset) + " on");
+  return std::shared_ptr<verbs::Region>(
+      new Region(shared_from_this(), std::move(region), at, size));
+}
+
 Result<std::shared_ptr<verbs::Window>> Domain::create_window(WindowType type, uint32_t) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
+  if (context_.srd() != nullptr)
+    return Error{Code::not_supported, "SRD has no memory windows: register the memory instead"};
   return Window::create(shared_from_this(), type);
 }
 
 Result<std::shared_ptr<verbs::Srq>> Domain::create_srq(const SharedReceiveQueueOptions& options) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
+  if (context_.srd() != nullptr)
+    return Error{Code::not_supported,
+                 "SRD has no shared receive queues: one queue pair hears all peers"};
   return Srq::create(shared_from_this(), options);
 }
 
 Result<std::shared_ptr<verbs::Qp>> Domain::create_qp(const QueuePairOptions& options) {
   if (context_.forked()) return Error{Code::permission_denied, kForked};
+#if WEFT_HAVE_EFA
+  if (context_.srd() != nullptr) return SrdQp::create(shared_from_this(), options);
+#endif
   return Qp::create(shared_from_this(), options);
 }
 
@@ -71,7 +126,20 @@ ibv_ah* Domain::address_handle(const AddressVector& path) noexcept {
   const Library& library = context_.library();
   Owned<ibv_ah> handle = own(library.create_ah(raw(), &attributes), library.destroy_ah);
   if (handle == nullptr) return nullptr;
+#if WEFT_HAVE_EFA
+  efadv_ah_attr said{};
+  const SrdService* const srd = context_.srd();
+  if (srd != nullptr && srd->efa.query_ah(handle.get(), &said, sizeof said) == 0)
+    addresses_[said.ahn] = path.destination;
+#endif
   return handles_.emplace(key, std::move(handle)).first->second.get();
+}
+
+std::optional<Gid> Domain::address_of_handle(uint16_t handle) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = addresses_.find(handle);
+  if (known == addresses_.end()) return std::nullopt;
+  return known->second;
 }
 
 }  // namespace weft::ibverbs

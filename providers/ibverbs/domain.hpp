@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -28,6 +29,8 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   const Device& device() const noexcept override { return device_; }
   Result<std::shared_ptr<verbs::Region>> register_memory(void* base, size_t size,
                                                          Access access) override;
+  Result<std::shared_ptr<verbs::Region>> register_dmabuf(int fd, uint64_t offset, size_t size,
+                                                         Access access, void* at) override;
   Result<std::shared_ptr<verbs::Window>> create_window(WindowType type, uint32_t engine) override;
   Result<std::shared_ptr<verbs::Srq>> create_srq(const SharedReceiveQueueOptions& options) override;
   Result<std::shared_ptr<verbs::Qp>> create_qp(const QueuePairOptions& options) override;
@@ -39,6 +42,8 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   // The device's handle of a path, made with its first datagram and kept as long as the domain: a
   // public AddressHandle is a value. nullptr (errno says why) if the device has none.
   ibv_ah* address_handle(const AddressVector& path) noexcept;
+  // SRD: whom a handle of this domain stands for, by the device's number of it.
+  std::optional<Gid> address_of_handle(uint16_t handle) const noexcept;
 
  private:
   using PathKey = std::tuple<Gid, uint32_t, uint8_t, uint8_t>;
@@ -47,8 +52,9 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   const Context& context_;  // the device's
   const Owned<ibv_pd> pd_;
   Windows windows_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<PathKey, Owned<ibv_ah>> handles_;
+  std::map<uint16_t, Gid> addresses_;  // SRD: by the device's number of a handle
 };
 
 }  // namespace weft::ibverbs

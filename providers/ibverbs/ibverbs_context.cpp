@@ -14,6 +14,9 @@
 #endif
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/domain.hpp"
+#if WEFT_HAVE_EFA
+#include "providers/ibverbs/srd_cq.hpp"
+#endif
 #include "providers/ibverbs/xrc.hpp"
 
 namespace weft::ibverbs {
@@ -72,12 +75,14 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
 }  // namespace
 
 Context::Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
-                 DeviceAttributes attributes, std::string cm_library)
+                 DeviceAttributes attributes, std::string cm_library,
+                 std::shared_ptr<SrdService> srd)
     : library_(library),
       context_(std::move(context)),
       choice_(choice),
       attributes_(std::move(attributes)),
       cm_library_(std::move(cm_library)),
+      srd_(std::move(srd)),
       counters_(find_counters(std::string(context_->device->ibdev_path) + "/ports/" +
                               std::to_string(choice.port))) {
   // next_event() does not wait.
@@ -94,16 +99,24 @@ Result<std::shared_ptr<verbs::Domain>> Context::create_domain(const Device& devi
 Result<std::shared_ptr<verbs::Cq>> Context::create_cq(const Device& device,
                                                       const CompletionQueueOptions& options) {
   if (forked()) return Error{Code::permission_denied, kForked};
+#if WEFT_HAVE_EFA
+  if (srd_ != nullptr) return SrdCq::create(device, *this, options);
+#endif
   return Cq::create(device, *this, options);
 }
 
 Result<std::shared_ptr<verbs::Xrc>> Context::create_xrc(const Device& device, uint32_t) {
   if (forked()) return Error{Code::permission_denied, kForked};
+  if (srd_ != nullptr)
+    return Error{Code::not_supported, "SRD has no XRC: one queue pair hears all peers"};
   return Xrc::create(device, *this);
 }
 
 Result<std::shared_ptr<verbs::CmChannel>> Context::create_cm_channel(const Device& device) {
   if (forked()) return Error{Code::permission_denied, kForked};
+  if (srd_ != nullptr)
+    return Error{Code::not_supported,
+                 "SRD connects nothing: each request names its peer (SendRequest::to, remote_qpn)"};
 #if WEFT_HAVE_RDMACM
   return CmChannel::create(device, *this, cm_library_);
 #else
@@ -126,6 +139,13 @@ std::optional<AsyncEvent> Context::next_event() {
     if (translated) return translated;
   }
   return std::nullopt;
+}
+
+std::optional<Gid> Context::peer_address(uint32_t number) const {
+#if WEFT_HAVE_EFA
+  if (srd_ != nullptr && !forked()) return srd_->peers.address_of(number);
+#endif
+  return (void)number, std::nullopt;
 }
 
 std::vector<Counter> Context::counters() const {

@@ -20,11 +20,13 @@ struct PortChoice {
   uint8_t most_retries = 7;  // rxe takes 7 for "for ever": a dead peer would never be noticed
 };
 
+struct SrdService;
+
 class Context final : public verbs::Context {
  public:
-  // `cm_library`: the name of a librdmacm.
+  // `cm_library`: the name of a librdmacm. `srd`: of an EFA that was opened for SRD, else null.
   Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
-          DeviceAttributes attributes, std::string cm_library);
+          DeviceAttributes attributes, std::string cm_library, std::shared_ptr<SrdService> srd);
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
@@ -37,10 +39,12 @@ class Context final : public verbs::Context {
   int event_fd() const noexcept override { return context_->async_fd; }
   std::optional<AsyncEvent> next_event() override;
   std::vector<Counter> counters() const override;
+  std::optional<Gid> peer_address(uint32_t number) const override;
 
   const Library& library() const noexcept { return library_; }
   ibv_context* raw() const noexcept { return context_.get(); }
   const PortChoice& choice() const noexcept { return choice_; }
+  SrdService* srd() const noexcept { return srd_.get(); }
   bool forked() const noexcept { return mark_.passed(); }
 
  private:
@@ -49,6 +53,7 @@ class Context final : public verbs::Context {
   const PortChoice choice_;
   const DeviceAttributes attributes_;
   const std::string cm_library_;
+  const std::shared_ptr<SrdService> srd_;
   const base::ForkMark mark_;
   std::vector<std::pair<std::string, std::string>> counters_;  // name, file
 };

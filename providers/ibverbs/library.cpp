@@ -45,6 +45,10 @@ Result<Library> load(const std::string& name) {
     return Error{Code::not_supported, name + " has no " + missing +
                                           ": the ibverbs provider needs the libibverbs of "
                                           "rdma-core, version 15 or newer"};
+  library.reg_dmabuf_mr =
+      reinterpret_cast<decltype(library.reg_dmabuf_mr)>(dlsym(handle, "ibv_reg_dmabuf_mr"));
+  library.qp_to_qp_ex =
+      reinterpret_cast<decltype(library.qp_to_qp_ex)>(dlsym(handle, "ibv_qp_to_qp_ex"));
   prepare_for_fork(handle, library);
   return library;
 }

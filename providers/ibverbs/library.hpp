@@ -33,6 +33,10 @@ struct Library {
 #define WEFT_IBVERBS_FUNCTION(name) decltype(&::ibv_##name) name = nullptr;
   WEFT_IBVERBS_FUNCTIONS(WEFT_IBVERBS_FUNCTION)
 #undef WEFT_IBVERBS_FUNCTION
+  // Newer ones, null where the library has none: spelled out, for older headers lack them too.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, uint64_t offset, size_t length, uint64_t iova, int fd,
+                           int access) = nullptr;  // rdma-core 34
+  ibv_qp_ex* (*qp_to_qp_ex)(ibv_qp*) = nullptr;    // rdma-core 23
 };
 
 // Loaded once for each name and never unloaded. Errors: not_found (says what to install),

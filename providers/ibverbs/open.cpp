@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // From a device string to an open device: ibverbs[:NAME][,port=N][,gid=N][,library=FILE]
-// [,cm_library=FILE]. And the rows of this provider in the list of what a machine can open.
+// [,cm_library=FILE][,srd[,efa_library=FILE]]. And the rows of this provider in the list of what a
+// machine can open.
 #include <charconv>
 
 #include "providers/ibverbs/device.hpp"
 #include "providers/ibverbs/provider.hpp"
+#if WEFT_HAVE_EFA
+#include "providers/ibverbs/srd_service.hpp"
+#endif
 
 namespace weft::ibverbs {
 
@@ -14,7 +18,15 @@ struct Wish {
   PortWish port;
   std::string library = kLibraryName;
   std::string cm_library = "librdmacm.so.1";
+  std::string efa_library = "libefa.so.1";
 };
+
+// A key whose value is the name of a library; nullptr for others.
+std::string* library_of(Wish& wish, const std::string& key) {
+  if (key == "library") return &wish.library;
+  if (key == "cm_library") return &wish.cm_library;
+  return key == "efa_library" ? &wish.efa_library : nullptr;
+}
 
 Result<uint32_t> number(const std::string& key, const std::string& value, uint32_t smallest) {
   const char* const end = value.data() + value.size();
@@ -32,19 +44,22 @@ Result<Wish> read_options(const verbs::DeviceSpec& spec) {
     return Error{Code::invalid_argument,
                  "provider ibverbs has no ports of weft's: name an RDMA device, ibverbs:NAME"};
   for (const auto& [key, value] : spec.options) {
-    if (key == "library") {
-      wish.library = value;
+    if (std::string* const library = library_of(wish, key)) {
+      *library = value;
       continue;
     }
-    if (key == "cm_library") {
-      wish.cm_library = value;
+    if (key == "srd") {
+      if (value != "0" && value != "1")
+        return Error{Code::invalid_argument, "srd=" + value + ": say srd, or leave it out"};
+      wish.port.srd = value == "1";
       continue;
     }
     if (key != "port" && key != "gid")
       return Error{Code::invalid_argument,
                    "unknown key \"" + key +
                        "\"; valid keys: port (of the device, 1), gid (index "
-                       "of its address), library (a libibverbs), cm_library (a librdmacm)"};
+                       "of its address), srd (of an EFA), library (a libibverbs), cm_library (a "
+                       "librdmacm), efa_library (a libefa)"};
     const Result<uint32_t> value_read = number(key, value, key == "port" ? 1 : 0);
     if (!value_read) return value_read.error();
     if (key == "port")
@@ -62,6 +77,42 @@ std::string filled_in(const verbs::DeviceSpec& spec, const std::string& device) 
   return spec.provider + ":" + device + (comma == std::string::npos ? "" : spec.text.substr(comma));
 }
 
+// libefa, if it is asked for: null if not. What it lacks is said before a device is looked for.
+struct EfaWish {
+#if WEFT_HAVE_EFA
+  const EfaLibrary* library = nullptr;
+#endif
+};
+Result<EfaWish> load_for(const Wish& wish) {
+  EfaWish efa;
+  if (!wish.port.srd) return efa;
+#if WEFT_HAVE_EFA
+  const Result<const EfaLibrary*> library = load_efa(wish.efa_library);
+  if (!library) return library.error();
+  efa.library = *library;
+  return efa;
+#else
+  return Error{Code::not_supported,
+               "srd: weft was built without infiniband/efadv.h of libibverbs-dev; weft's own SRD "
+               "runs over any network: srd+udp:lo"};
+#endif
+}
+
+// What the device has for SRD, and what it says of itself then. Null without `srd`.
+Result<std::shared_ptr<SrdService>> serve_srd(const EfaWish& wish, ibv_context& context,
+                                              UsablePort& port) {
+#if WEFT_HAVE_EFA
+  if (wish.library == nullptr) return std::shared_ptr<SrdService>();
+  const Result<efadv_device_attr> efa = query_efa(*wish.library, context);
+  if (!efa) return efa.error();
+  const SrdLimits limits = srd_limits(*efa, port.device, port.port);
+  describe_srd(port.attributes, limits, *efa);
+  return std::shared_ptr<SrdService>(new SrdService{*wish.library, limits, {}});
+#else
+  return (void)wish, (void)context, (void)port, std::shared_ptr<SrdService>();
+#endif
+}
+
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
@@ -69,6 +120,8 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   if (!wish) return wish.error();
   const Result<const Library*> library = load_library(wish->library);
   if (!library) return library.error();
+  const Result<EfaWish> efa = load_for(*wish);
+  if (!efa) return efa.error();
   const Result<DeviceList> list = DeviceList::read(**library);
   if (!list) return list.error();
   const Result<ibv_device*> device = list->find(spec.where);
@@ -77,9 +130,12 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   if (!context) return context.error();
   Result<UsablePort> port = inspect_port(**library, **context, wish->port);
   if (!port) return port.error();
+  const Result<std::shared_ptr<SrdService>> srd = serve_srd(*efa, **context, *port);
+  if (!srd) return srd.error();
   port->attributes.spec = filled_in(spec, port->attributes.port);
-  return std::shared_ptr<verbs::Context>(new Context(
-      **library, std::move(*context), port->choice, std::move(port->attributes), wish->cm_library));
+  return std::shared_ptr<verbs::Context>(new Context(**library, std::move(*context), port->choice,
+                                                     std::move(port->attributes), wish->cm_library,
+                                                     *srd));
 }
 
 void list(std::vector<DeviceListing>& out) {
@@ -89,10 +145,14 @@ void list(std::vector<DeviceListing>& out) {
   const Result<DeviceList> devices = DeviceList::read(**library);
   if (!devices) return none(devices.error());
   for (const ibv_device* device : devices->devices()) {
-    const std::string text = std::string("ibverbs:") + device->name;
-    const Result<std::shared_ptr<verbs::Context>> opened =
-        open({text, "ibverbs", {}, device->name, {}});
-    out.push_back({text, opened.ok(), opened ? "" : opened.error().message});
+    verbs::DeviceSpec spec{std::string("ibverbs:") + device->name, "ibverbs", {}, device->name, {}};
+    Result<std::shared_ptr<verbs::Context>> opened = open(spec);
+    if (!opened && opened.error().message.ends_with(",srd")) {  // an EFA
+      spec.text += ",srd";
+      spec.options.emplace_back("srd", "1");
+      opened = open(spec);
+    }
+    out.push_back({spec.text, opened.ok(), opened ? "" : opened.error().message});
   }
 }
 

@@ -231,7 +231,8 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
   a.max_inline = limits.max_inline;
   a.max_cqe = limits.max_cqe;
   a.max_rd_atomic = limits.max_rd_atomic;
-  a.max_message = limits.max_message;
+  a.max_message = a.max_send = limits.max_message;
+  a.has_dmabuf = true;
   a.integrity_bits = c.integrity_bits;
   a.by_reference = c.by_reference;
   a.telemetry = c.telemetry;

@@ -109,6 +109,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   config.epoch = wall_clock_epoch();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);
   attributes.qp_type = QpType::srd;
+  attributes.has_write_add = attributes.has_ordered = true;
   std::shared_ptr<SrdContext> context(
       new SrdContext(std::move(opened->ports), config,
                      {.single_thread = single_thread,

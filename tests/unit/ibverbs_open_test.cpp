@@ -31,6 +31,16 @@ TEST_CASE("a missing libibverbs is named, with the package that has it") {
   CHECK(mentions(error, "apt-get install libibverbs1"));
 }
 
+TEST_CASE("SRD without libefa: it is named, with the package that has it") {
+  const Error missing = refused("ibverbs:efa_0,srd,efa_library=/nowhere/libefa.so.1");
+  CHECK(missing.code == Code::not_found);
+  CHECK(mentions(missing, "/nowhere/libefa.so.1"));
+  CHECK(mentions(missing, "apt-get install ibverbs-providers"));
+  const Error other = refused("ibverbs:efa_0,srd,efa_library=libc.so.6");
+  CHECK(other.code == Code::not_supported);
+  CHECK(mentions(other, "libc.so.6 has no efadv_"));
+}
+
 TEST_CASE("a library that is not libibverbs is told apart") {
   const Error error = refused("ibverbs:rxe0,library=libc.so.6");
   CHECK(error.code == Code::not_supported);

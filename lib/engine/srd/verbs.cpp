@@ -5,23 +5,9 @@
 
 #include "lib/base/undo.hpp"
 #include "lib/engine/srd/engine.hpp"
+#include "lib/engine/srd/walk.hpp"
 
 namespace weft::engine::srd {
-
-namespace {
-
-bool may_follow(QpState from, QpState to) {
-  if (to == QpState::reset) return true;
-  if (to == QpState::err) return from != QpState::reset;
-  if (from == to) return true;
-  return (from == QpState::reset && to == QpState::init) ||
-         (from == QpState::init && to == QpState::rtr) ||
-         (from == QpState::rtr && to == QpState::rts) ||
-         (from == QpState::rts && to == QpState::sqd) ||
-         (from == QpState::sqd && to == QpState::rts);
-}
-
-}  // namespace
 
 QueuePair* Engine::find_qp(QpNum number) noexcept {
   const auto found = qps_.find(number.value);
@@ -100,17 +86,7 @@ void Engine::destroy_qp(QueuePair* qp) noexcept {
 
 Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change) {
   const QpState to = change.state.value_or(qp.state);
-  if (change.current_state && *change.current_state != qp.state)
-    return Error{Code::bad_state, "current_state is not the state that the queue pair is in"};
-  if (!may_follow(qp.state, to))
-    return Error{Code::bad_state,
-                 "an SRD queue pair goes RESET, INIT, RTR, RTS; it cannot go from " +
-                     std::string(name(qp.state)) + " to " + std::string(name(to))};
-  if (change.path_mtu && (*change.path_mtu == 0 || *change.path_mtu > capabilities_.max_mtu))
-    return Error{Code::invalid_argument,
-                 "path_mtu must be 1.." + std::to_string(capabilities_.max_mtu)};
-  if (change.rnr_retry && *change.rnr_retry > 7)
-    return Error{Code::invalid_argument, "rnr_retry must be 0..7"};
+  if (const Result<void> ok = check_walk(qp.state, change, capabilities_.max_mtu); !ok) return ok;
   merge(qp.attributes, change);
   if (change.access) qp.access = *change.access;
   if (change.rnr_retry) qp.rnr_retry = *change.rnr_retry;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See walk.hpp.
+#include "lib/engine/srd/walk.hpp"
+
+#include <string>
+
+namespace weft::engine::srd {
+
+namespace {
+
+bool may_follow(QpState from, QpState to) {
+  if (to == QpState::reset) return true;
+  if (to == QpState::err) return from != QpState::reset;
+  if (from == to) return true;
+  return (from == QpState::reset && to == QpState::init) ||
+         (from == QpState::init && to == QpState::rtr) ||
+         (from == QpState::rtr && to == QpState::rts) ||
+         (from == QpState::rts && to == QpState::sqd) ||
+         (from == QpState::sqd && to == QpState::rts);
+}
+
+}  // namespace
+
+Result<void> check_walk(QpState from, const QueuePairAttributes& change, uint32_t max_mtu) {
+  const QpState to = change.state.value_or(from);
+  if (change.current_state && *change.current_state != from)
+    return Error{Code::bad_state, "current_state is not the state that the queue pair is in"};
+  if (!may_follow(from, to))
+    return Error{Code::bad_state,
+                 "an SRD queue pair goes RESET, INIT, RTR, RTS; it cannot go from " +
+                     std::string(name(from)) + " to " + std::string(name(to))};
+  if (change.path_mtu && (*change.path_mtu == 0 || *change.path_mtu > max_mtu))
+    return Error{Code::invalid_argument, "path_mtu must be 1.." + std::to_string(max_mtu)};
+  if (change.rnr_retry && *change.rnr_retry > 7)
+    return Error{Code::invalid_argument, "rnr_retry must be 0..7"};
+  return {};
+}
+
+}  // namespace weft::engine::srd
