@@ -49,9 +49,13 @@ ibv_qp* create_xrc_target(ibv_context* context, ibv_xrcd* xrcd) noexcept {
   return calls->create_qp_ex(context, &wanted);
 }
 
+// Those of XRC have 24 bits, which the device chooses; the kernel's handles of the others count
+// from 0 and would be the same.
 uint32_t number_of(ibv_srq* srq) noexcept {
+  constexpr uint32_t kNoXrc = 1u << 31;
   uint32_t number = 0;
-  if (srq->srq_context != &is_xrc_srq || ibv_get_srq_num(srq, &number) != 0) return srq->handle;
+  if (srq->srq_context != &is_xrc_srq || ibv_get_srq_num(srq, &number) != 0)
+    return srq->handle | kNoXrc;
   return number;
 }
 

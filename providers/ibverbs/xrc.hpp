@@ -27,7 +27,8 @@ class Xrc final : public verbs::Xrc {
 ibv_srq* create_xrc_srq(ibv_context* context, ibv_srq_init_attr_ex& wanted) noexcept;
 ibv_qp* create_xrc_target(ibv_context* context, ibv_xrcd* xrcd) noexcept;
 
-// What names a shared receive queue in events, and one of XRC on the wire.
+// What names a shared receive queue in events, and one of XRC on the wire: of an open device no two
+// have the same, whatever their kind.
 uint32_t number_of(ibv_srq* srq) noexcept;
 
 }  // namespace weft::ibverbs
