@@ -51,6 +51,11 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
                                              std::to_string(options.private_data.size()) +
                                              " bytes, at most 4096 fit"};
   const DeviceAttributes& device = qp.device().attributes();
+  if (device.only_by_cm)
+    return Error{Code::not_supported,
+                 "device " + device.port +
+                     " is iWARP, whose queue pairs a connection manager connects, not connect(): "
+                     "use weft/cm.hpp (-R of the weft_* programs)"};
   const uint32_t mtu = options.path_mtu != 0 ? options.path_mtu : device.active_mtu;
   if (mtu < 256 || mtu > device.max_mtu || !std::has_single_bit(mtu))
     return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) +

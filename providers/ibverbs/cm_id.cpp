@@ -166,11 +166,16 @@ Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wish) {
   if (ours_.traffic_class != 0)
     (void)library.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &ours_.traffic_class, 1);
   rdma_conn_param asked = parameters(ours_);
-  if (library.connect(id_, &asked) != 0) {
-    if (errno == ECONNREFUSED)
+  int error = library.connect(id_, &asked) != 0 ? errno : 0;
+  // iWARP: TCP also says so of a connection before from the same port that is not all closed at the
+  // peer, and with that it is.
+  if (error == ECONNREFUSED && device().attributes().only_by_cm)
+    error = library.connect(id_, &asked) != 0 ? errno : 0;
+  if (error != 0) {
+    if (error == ECONNREFUSED)
       return Error{Code::disconnected,
                    to_string(facts_.peer) + ": " + verbs::why_refused(kCmNobodyListens)};
-    return error_of(errno, "cannot ask " + to_string(facts_.peer) + " for a connection");
+    return error_of(error, "cannot ask " + to_string(facts_.peer) + " for a connection");
   }
   facts_.path_mtu = mtu;
   facts_.port = ntohs(library.get_src_port(id_));

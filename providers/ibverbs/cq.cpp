@@ -3,6 +3,9 @@
 #include "providers/ibverbs/cq.hpp"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,6 +33,32 @@ Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Contex
   return std::shared_ptr<verbs::Cq>(new Cq(device, context, std::move(channel), std::move(cq)));
 }
 
+Cq::Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
+       Owned<ibv_cq> cq)
+    : device_(device), context_(context), channel_(std::move(channel)), cq_(std::move(cq)) {
+  if (!context.attributes().only_by_cm) return;
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  both_ = epoll_create1(EPOLL_CLOEXEC);
+  for (const int fd : {wake_, channel_->fd}) {
+    epoll_event readable{};
+    readable.events = EPOLLIN;
+    (void)epoll_ctl(both_, EPOLL_CTL_ADD, fd, &readable);
+  }
+}
+
+Cq::~Cq() {
+  if (wake_ >= 0) ::close(wake_);
+  if (both_ >= 0) ::close(both_);
+}
+
+void Cq::add_flushed(const Completion& flushed) noexcept {
+  const std::lock_guard lock(mutex_);
+  flushed_.push_back(flushed);
+  has_flushed_ = true;
+  const uint64_t one = 1;
+  if (armed_.exchange(false)) (void)!::write(wake_, &one, sizeof one);
+}
+
 size_t Cq::poll(std::span<Completion> out) noexcept {
   constexpr size_t kBatch = 32;
   if (context_.forked()) return 0;
@@ -46,6 +75,11 @@ size_t Cq::poll(std::span<Completion> out) noexcept {
     }
     if (got < static_cast<int>(wanted)) break;
   }
+  if (!has_flushed_) return total;
+  const std::lock_guard lock(mutex_);
+  for (; total < out.size() && !flushed_.empty(); flushed_.pop_front())
+    out[total++] = flushed_.front();
+  has_flushed_ = !flushed_.empty();
   return total;
 }
 
@@ -88,12 +122,18 @@ bool Cq::has_header(QpNum number) noexcept {
 }
 
 void Cq::arm(Notify notify) noexcept {
-  if (!context_.forked()) ibv_req_notify_cq(raw(), notify == Notify::solicited ? 1 : 0);
+  if (context_.forked()) return;
+  // iWARP: for all, because siw 6.1 never wakes who waits for solicited ones.
+  const bool some = notify == Notify::solicited && !context_.attributes().only_by_cm;
+  armed_ = true;
+  ibv_req_notify_cq(raw(), some ? 1 : 0);
 }
 
 // Every event that was read is counted, for a queue goes only when all are.
 void Cq::acknowledge() noexcept {
   if (context_.forked()) return;
+  uint64_t woken = 0;
+  if (wake_ >= 0) (void)!::read(wake_, &woken, sizeof woken);
   ibv_cq* cq = nullptr;
   void* own_context = nullptr;
   while (context_.library().get_cq_event(channel_.get(), &cq, &own_context) == 0)

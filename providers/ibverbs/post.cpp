@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 
+#include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/qp.hpp"
 #include "providers/ibverbs/region.hpp"
 
@@ -129,6 +130,7 @@ PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
     return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
+  if (context().attributes().only_by_cm && reached_ == QpState::err) return flush_here(requests);
   PostStatus status;
   while (status && !requests.empty()) {
     const auto single = std::find_if(requests.begin(), requests.end(), binds);
@@ -183,6 +185,29 @@ PostStatus Qp::bind(const SendRequest& r) noexcept {
   return status;
 }
 
+// iWARP: a device refuses or keeps what is posted in ERR, so it comes back flushed from here.
+PostStatus Qp::flush_here(std::span<const RecvRequest> requests) noexcept {
+  Cq& cq = static_cast<Cq&>(*options_.recv_cq.impl());
+  for (const RecvRequest& r : requests)
+    cq.add_flushed({.id = r.id, .qp = number(), .status = Status::flushed, .type = WorkType::recv});
+  return {Code::ok, static_cast<uint32_t>(requests.size()), nullptr};
+}
+
+PostStatus Qp::flush_here(std::span<const SendRequest> requests) noexcept {
+  Cq& cq = static_cast<Cq&>(*options_.send_cq.impl());
+  PostStatus status;
+  for (const SendRequest& r : requests) {
+    if (const char* const reason = objection(r))
+      return {Code::invalid_argument, status.accepted, reason};
+    cq.add_flushed({.id = r.id,
+                    .qp = number(),
+                    .status = Status::flushed,
+                    .type = engine::work_type(r.opcode)});
+    ++status.accepted;
+  }
+  return status;
+}
+
 PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (is_xrc(options_.type))
@@ -194,11 +219,14 @@ PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
     return {Code::invalid_argument, 0,
             "this queue pair takes its receives from a shared receive queue: post there"};
   const engine::RequestLimits limits{options_.max_recv_sge, 0, context().attributes().max_message};
+  const bool iwarp = context().attributes().only_by_cm;
+  const bool in_error = reached_.load(std::memory_order_relaxed) == QpState::err;
+  if (iwarp && in_error) return flush_here(requests);
   const PostStatus status =
-      post_receives(requests, limits, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
+      post_receives(requests, limits, iwarp, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
         return ibv_post_recv(qp_.get(), first, bad);
       });
-  if (reached_.load(std::memory_order_relaxed) == QpState::err) flush();
+  if (in_error) flush();
   return status;
 }
 

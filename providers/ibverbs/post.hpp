@@ -19,8 +19,10 @@ inline ibv_sge* entries(std::span<const Sge> sges) noexcept {
   return const_cast<ibv_sge*>(reinterpret_cast<const ibv_sge*>(sges.data()));
 }
 
-// The status of a list that the device did not take, or not all of it.
-inline void refuse(PostStatus& status, int error, const char* full) noexcept {
+// The status of a list that the device did not take, or not all of it. Some drivers' parts of
+// libibverbs return an error with a minus (siw's).
+inline void refuse(PostStatus& status, int said, const char* full) noexcept {
+  const int error = said < 0 ? -said : said;
   if (error == ENOMEM) {
     status.code = Code::queue_full;
     status.reason = full;
@@ -62,16 +64,22 @@ PostStatus post_all(std::span<const Request> requests, const char* full, Transla
   return status;
 }
 
+// `iwarp`: siw takes no receive without an entry; one of no bytes says the same there.
 template <class HandOn>
 PostStatus post_receives(std::span<const RecvRequest> requests, const engine::RequestLimits& limits,
-                         HandOn hand_on) noexcept {
+                         bool iwarp, HandOn hand_on) noexcept {
+  ibv_sge nothing{};
   return post_all<ibv_recv_wr>(
       requests, "the receive queue is full: poll completions, or raise max_recv_wr",
-      [&limits](const RecvRequest& r, ibv_recv_wr& work) {
+      [&limits, &nothing, iwarp](const RecvRequest& r, ibv_recv_wr& work) {
         uint32_t length = 0;
         work.wr_id = r.id;
         work.sg_list = entries(r.sges);
         work.num_sge = static_cast<int>(r.sges.size());
+        if (iwarp && r.sges.empty()) {
+          work.sg_list = &nothing;
+          work.num_sge = 1;
+        }
         return engine::objection(r, limits, length);
       },
       hand_on);

@@ -232,6 +232,12 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
                      " is iWARP, whose queue pairs a connection manager connects, not modify() or "
                      "connect(): use weft/cm.hpp (-R of the weft_* programs)"};
   const QpState from = state();
+  if (device.only_by_cm &&
+      (change.state == QpState::sqd || (change.state == QpState::reset && from >= QpState::rtr)))
+    return Error{Code::not_supported,
+                 "device " + device.port +
+                     " is iWARP, whose queue pairs have no SQD and are of one connection: make a "
+                     "new one instead of a RESET"};
   const Result<void> legal =
       engine::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
   if (!legal) return legal;

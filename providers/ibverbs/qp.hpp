@@ -47,6 +47,8 @@ class Qp final : public verbs::Qp {
   PostStatus bind(const SendRequest& r) noexcept;
   bool takes_sends() const noexcept;
   void flush() noexcept;
+  PostStatus flush_here(std::span<const SendRequest> requests) noexcept;
+  PostStatus flush_here(std::span<const RecvRequest> requests) noexcept;
 
   const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
   const QueuePairOptions options_;

@@ -110,7 +110,9 @@ void resized(Wire wire) {
     post_writes(p, near, far, 100 * round, 13);
     reap(p.a.cq, 100 * round, 7);
     const uint32_t capacity = round % 2 == 0 ? 300 : 16;
-    REQUIRE(p.a.cq.resize(capacity));
+    const Result<void> done = p.a.cq.resize(capacity);
+    if (wire == Wire::ibverbs && !done && done.error().code == Code::not_supported) return;
+    REQUIRE(done);
     CHECK(p.a.cq.capacity() >= capacity);
     reap(p.a.cq, 100 * round + 7, 6);
   }
@@ -157,7 +159,8 @@ void solicited(Wire wire) {
   for (int i = 0; i < 5; ++i) REQUIRE(p.qb.post_recv({.id = 1, .sges = {&in, 1}}));
   p.b.cq.arm(Notify::solicited);
   REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
-  CHECK_FALSE(readable(p.b.cq.fd(), 50));
+  const DeviceAttributes& device = p.b.device.attributes();
+  if (!device.only_by_cm) CHECK_FALSE(readable(p.b.cq.fd(), 50));  // iWARP: any completion wakes
   const SendFlags wake = SendFlags::signaled | SendFlags::solicited;
   REQUIRE(p.qa.post_send({.id = 3, .flags = wake, .sges = {&out, 1}}));
   CHECK(readable(p.b.cq.fd(), 10'000));
@@ -166,7 +169,7 @@ void solicited(Wire wire) {
   CHECK(p.b.cq.poll(c) == 2);
   p.b.cq.arm(Notify::solicited);
   REQUIRE(p.qa.post_send({.id = 4,
-                          .opcode = Opcode::write_with_imm,
+                          .opcode = device.has_immediate ? Opcode::write_with_imm : Opcode::send,
                           .flags = wake,
                           .sges = {&out, 1},
                           .remote_address = far.address(),

@@ -14,9 +14,9 @@
 #include <new>
 #include <random>
 
+#include "tests/conformance/by_cm.hpp"
 #include "tests/conformance/free_end.hpp"
 #include "tests/support/scale.hpp"
-#include "weft/cm.hpp"
 
 namespace weft::test {
 
@@ -268,36 +268,6 @@ namespace {
 void step(const QueuePair& qp, const QueuePairAttributes& change) {
   const Result<void> done = qp.modify(own_half(qp, change));
   if (!done) FAIL(done.error().message);
-}
-
-CmEvent next_of(const CmChannel& channel, CmEventType type) {
-  std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
-  if (!event) FAIL("no event of the connection manager");
-  if (event->type != type) FAIL(weft::name(event->type) << " comes, not " << weft::name(type));
-  return std::move(*event);
-}
-
-// The ids live as long as the program: a connection ends with its id.
-void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk) {
-  static std::vector<std::pair<CmChannel, CmId>> kept;
-  const CmChannel server = *CmChannel::create(a.device()), client = *CmChannel::create(b.device());
-  const CmParameters said{.responder_resources = walk.max_rd_atomic,
-                          .initiator_depth = walk.max_rd_atomic,
-                          .access = walk.access};
-  const CmId listener = *server.create_id(), id = *client.create_id();
-  if (!listener.listen(0)) FAIL("cannot listen");
-  const std::string at = to_string(a.device().attributes().gid);
-  if (!id.resolve_address(at + ":" + std::to_string(listener.port()))) FAIL("no way");
-  (void)next_of(client, CmEventType::address_resolved);
-  if (!id.resolve_route()) FAIL("no route");
-  (void)next_of(client, CmEventType::route_resolved);
-  if (const Result<void> ok = id.connect(b, said); !ok) FAIL(ok.error().message);
-  const CmEvent asked = next_of(server, CmEventType::connect_request);
-  if (const Result<void> ok = asked.id.accept(a, said); !ok) FAIL(ok.error().message);
-  (void)next_of(server, CmEventType::established);
-  (void)next_of(client, CmEventType::established);
-  kept.emplace_back(server, asked.id);
-  kept.emplace_back(client, id);
 }
 
 }  // namespace

@@ -123,6 +123,18 @@ struct ByCm {
 // success as long as the kernel waits for those who have it open, else with an error. (Of rxe the
 // kernel waits, and tells nobody until then.) Whatever the connection manager says is an end with
 // its reason. When the program has ended, the device is gone: who runs this looks.
+// Both kinds or a refusal that says so (siw has none).
+void windows_or_a_refusal(Wire wire) {
+  const Side side(device_string(wire));
+  for (const WindowType type : {WindowType::one, WindowType::two}) {
+    const Result<MemoryWindow> window = side.pd.memory_window(type);
+    if (window) continue;
+    CHECK(window.error().code == Code::not_supported);
+    CHECK(window.error().message.find("has no memory windows") != std::string::npos);
+  }
+}
+WEFT_ON_IBVERBS(windows_or_a_refusal, "memory windows are made, or there are none")
+
 TEST_CASE("a device that is removed while it transfers @ibverbs", "[.removal]") {
   const char* const removal = std::getenv("WEFT_TEST_REMOVAL");
   REQUIRE(removal != nullptr);

@@ -183,11 +183,12 @@ void forked(Wire wire) {
     CHECK(equal(near.bytes(), far.bytes()));
     const Sge word = near.sge(0, 8);
     REQUIRE(p->qb.post_recv({.id = 1}));
-    REQUIRE(p->qa.post_send({.id = 2,
-                             .opcode = Opcode::write_with_imm,
-                             .sges = {&word, 1},
-                             .remote_address = far.address(),
-                             .rkey = far.region.rkey()}));
+    REQUIRE(p->qa.post_send(
+        {.id = 2,
+         .opcode = p->a.device.attributes().has_immediate ? Opcode::write_with_imm : Opcode::send,
+         .sges = {&word, 1},
+         .remote_address = far.address(),
+         .rkey = far.region.rkey()}));
     CHECK(p->next(p->b).status == Status::success);
     CHECK(p->next(p->a).status == Status::success);
   }

@@ -74,8 +74,22 @@ void receive(Stage& s) {
   }
 }
 
+// iWARP: the states that modify() reaches, each time of a new queue pair.
+void walk_without_connection(Stage& s) {
+  CompletionQueue own = *s.p.a.device.completion_queue({.capacity = 16});
+  while (!s.over()) {
+    const QueuePair qp = *s.p.a.pd.queue_pair({.send_cq = own, .recv_cq = own});
+    s.wrong += !qp.modify(to_init());
+    s.wrong += !qp.modify({.state = QpState::err});
+    s.wrong += qp.state() != QpState::err;
+    (void)s.p.a.device.counters();
+    (void)s.p.a.device.next_event();
+  }
+}
+
 // Walks a queue pair of its own through its states, again and again.
 void walk(Stage& s) {
+  if (s.p.a.device.attributes().only_by_cm) return walk_without_connection(s);
   CompletionQueue own = *s.p.a.queue({.capacity = 16});
   const QueuePair qp = *s.p.a.pd.queue_pair({.type = s.type, .send_cq = own, .recv_cq = own});
   while (!s.over()) {

@@ -18,7 +18,23 @@ import machine
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 DEVICE = "ibverbs:rxe0"
 TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliable", "multicast",
-          "progress", "api_cm", "threads", "processes", "big", "allocation", "ibverbs_device")
+          "progress", "api_cm", "threads", "processes", "big", "allocation", "dmabuf",
+          "ibverbs_device")
+
+
+# What a script of a guest waits with until a server listens, and fails where none does: on a TCP
+# port, or on one of RDMA CM.
+WAITING = """
+waiting_for() {
+    for i in $(seq 300); do
+        if [ $1 = tcp ]; then grep -qs ":$(printf %04X $2) .* 0A " /proc/net/tcp /proc/net/tcp6
+        else rdma resource show cm_id | grep -q ":$2 "; fi && return
+        sleep 0.1
+    done
+    echo "nobody listens on port $2 ($1)"
+    exit 1
+}"""
+TCP, CM = "waiting_for tcp 18515", "waiting_for cm 18515"
 
 
 class InGuest(unittest.TestCase):
@@ -26,7 +42,7 @@ class InGuest(unittest.TestCase):
 
     def ask(self, *lines, limit_s=120):
         """What the lines print, and the exit status of the last."""
-        return guest_job.run(self.machine, "\n".join(lines), limit_s)
+        return guest_job.run(self.machine, "\n".join((WAITING, *lines)), limit_s)
 
     def succeed(self, *lines, limit_s=120):
         told = self.ask(*lines, limit_s=limit_s)
@@ -60,36 +76,39 @@ class Iwarp(InGuest):
             "ip link set weft1 mtu 4200 up", "ip addr add 10.78.0.2/24 dev weft1",
             "rdma link add siw0 type siw netdev weft1", "export WEFT_TEST_DEVICE=ibverbs:siw0")
 
+    # Not `errors` nor `processes`: see providers/ibverbs/README.md.
+    PARTS = dict.fromkeys(("api_cm", "ops", "srq", "progress", "cq", "states", "memory",
+                           "threads", "dmabuf"), "")
+    PARTS["ibverbs_device"] = "memory windows*"
+    PARTS["big"] = "one READ*"
+
     def test_suite(self):
-        for program in ("api_cm", "ops", "srq", "progress"):
+        for program, which in self.PARTS.items():
             with self.subTest(program=program):
-                said = self.succeed(*self.MAKE, f"{BIN}/{program}_test '[ibverbs]'")
+                said = self.succeed(*self.MAKE, f"{BIN}/{program}_test '{which}[ibverbs]'")
+                self.assertIn("All tests passed", said)  # a selection of none is no failure
                 print(f"siw, {program}_test: " + said.splitlines()[-2])
 
     def test_rping(self):
         weft = f"timeout 30 {BIN}/weft_rping {self.DEVICE}"
         said = self.succeed(*self.MAKE, f"{weft} server 7174 3 >/run/weft &",
-                            "for i in $(seq 100); do",
-                            "grep -q listening /run/weft && break", "sleep 0.1", "done",
+                            "waiting_for cm 7174",
                             f"timeout 30 rping -c -a {self.ADDRESS} -p 7174 -V -C 3 || exit 1",
                             "wait; cat /run/weft",
                             f"timeout 30 rping -s -a {self.ADDRESS} -p 7175 -V -C 3 &",
-                            "for i in $(seq 100); do",
-                            "rdma resource show cm_id | grep -q ':7175 ' && break", "sleep 0.1",
-                            "done",
+                            "waiting_for cm 7175",
                             f"{weft} client {self.ADDRESS}:7175 3 64")
         self.assertIn("served 3", said)
         self.assertIn("verified 3", said)
 
     def test_measuring(self):
         program = f"timeout 60 {BIN}/weft_write_bw -d {self.DEVICE} -R -n 200"
-        self.succeed(*self.MAKE, f"{program} >/run/server 2>&1 &", "sleep 0.5",
+        self.succeed(*self.MAKE, f"{program} >/run/server 2>&1 &", CM,
                      f"{program} {self.ADDRESS} && wait $! || {{ cat /run/server; false; }}")
 
     def test_without_the_connection_manager(self):
         program = f"timeout 20 {BIN}/weft_write_bw -d {self.DEVICE} -n 200"
-        told = self.ask(*self.MAKE, f"{program} >/run/server 2>&1 & sleep 0.5",
-                        f"{program} 127.0.0.1")
+        told = self.ask(*self.MAKE, program)
         self.assertNotEqual(told.status, 0)
         self.assertIn("is iWARP, whose queue pairs a connection manager connects", told.output)
 
@@ -120,7 +139,7 @@ class Programs(InGuest):
                           "atomic_lat", "atomic_bw"):
             with self.subTest(operation=operation):
                 program = f"{BIN}/weft_{operation} -d {DEVICE} -n 200"
-                said = self.succeed(f"timeout 60 {program} >/run/server 2>&1 &", "sleep 0.3",
+                said = self.succeed(f"timeout 60 {program} >/run/server 2>&1 &", TCP,
                                     f"timeout 60 {program} 127.0.0.1 && wait $! || "
                                     "{ cat /run/server; false; }")
                 print(said)
@@ -130,7 +149,7 @@ class Programs(InGuest):
         for operation in ("write_lat", "read_bw"):
             with self.subTest(operation=operation):
                 program = f"{BIN}/weft_{operation} -d {DEVICE} -R -n 200"
-                self.succeed(f"timeout 60 {program} >/run/server 2>&1 &", "sleep 0.3",
+                self.succeed(f"timeout 60 {program} >/run/server 2>&1 &", CM,
                              f"timeout 60 {program} {guest_job.ADDRESS} && wait $! || "
                              "{ cat /run/server; false; }")
 
@@ -198,6 +217,14 @@ class Messages(InGuest):
     def test_another_name(self):
         said = self.refusal(device="ibverbs:mlx5_0")
         self.assertIn('no RDMA device is called "mlx5_0"; this machine has rxe0', said)
+
+    def test_srd_of_what_is_no_efa(self):
+        self.assertIn("rxe0 is not an EFA, which alone speaks SRD",
+                      self.refusal(device=f"{DEVICE},srd"))
+
+    def test_no_libefa(self):
+        said = self.refusal(device=f"{DEVICE},srd,efa_library=/nowhere.so")
+        self.assertIn("install it: apt-get install ibverbs-providers", said)
 
     def test_several_and_no_name(self):
         said = self.refusal("ip link add weft1 type dummy", "ip link set weft1 up",

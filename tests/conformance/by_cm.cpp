@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See by_cm.hpp.
+#include "tests/conformance/by_cm.hpp"
+
+#include <mutex>
+
+#include "weft/cm.hpp"
+
+namespace weft::test {
+
+namespace {
+
+CmEvent next_of(const CmChannel& channel, CmEventType type) {
+  std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
+  if (!event) FAIL("no event of the connection manager");
+  if (event->type != type) FAIL(weft::name(event->type) << " comes, not " << weft::name(type));
+  return std::move(*event);
+}
+
+// A connection ends with its id: ids live until nobody else has their queue pair.
+class KeptIds {
+ public:
+  void keep(const CmChannel& channel, const CmId& id, const QueuePair& qp) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const Kept& kept) { return kept.qp.use_count() <= 1; });
+    all_.push_back({channel, id, qp.impl()});
+  }
+
+ private:
+  struct Kept {
+    CmChannel channel;
+    CmId id;
+    std::weak_ptr<verbs::Qp> qp;
+  };
+  std::mutex mutex_;
+  std::vector<Kept> all_;
+};
+
+}  // namespace
+
+void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk) {
+  static KeptIds kept;
+  const CmChannel server = *CmChannel::create(a.device()), client = *CmChannel::create(b.device());
+  const CmParameters said{.responder_resources = walk.max_rd_atomic,
+                          .initiator_depth = walk.max_rd_atomic,
+                          .access = walk.access};
+  const CmId listener = *server.create_id(), id = *client.create_id();
+  if (!listener.listen(0)) FAIL("cannot listen");
+  const std::string at = to_string(a.device().attributes().gid);
+  if (!id.resolve_address(at + ":" + std::to_string(listener.port()))) FAIL("no way");
+  (void)next_of(client, CmEventType::address_resolved);
+  if (!id.resolve_route()) FAIL("no route");
+  (void)next_of(client, CmEventType::route_resolved);
+  if (const Result<void> ok = id.connect(b, said); !ok) FAIL(ok.error().message);
+  const CmEvent asked = next_of(server, CmEventType::connect_request);
+  if (const Result<void> ok = asked.id.accept(a, said); !ok) FAIL(ok.error().message);
+  (void)next_of(server, CmEventType::established);
+  (void)next_of(client, CmEventType::established);
+  kept.keep(server, asked.id, a);
+  kept.keep(client, id, b);
+}
+
+}  // namespace weft::test

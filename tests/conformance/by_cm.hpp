@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs that only a connection manager connects (iWARP).
+#pragma once
+
+#include "tests/conformance/fixture.hpp"
+
+namespace weft::test {
+
+void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk);
+
+}  // namespace weft::test
