@@ -38,17 +38,17 @@ struct End {
   size_t send(size_t wanted) {
     std::array<rte_mbuf*, kBurst> frames;
     const auto count = static_cast<uint16_t>(wanted);
-    if (rte_pktmbuf_alloc_bulk(device.pool(), frames.data(), count) != 0) return 0;
+    if (rte_pktmbuf_alloc_bulk(device.pool(0), frames.data(), count) != 0) return 0;
     for (uint16_t i = 0; i < count; ++i)
       std::memset(rte_pktmbuf_append(frames[i], size), static_cast<int>(i), 64);
-    const uint16_t sent = device.send(frames.data(), count);
+    const uint16_t sent = device.send(0, frames.data(), count);
     rte_pktmbuf_free_bulk(&frames[sent], static_cast<unsigned>(count - sent));
     return sent;
   }
 
   size_t receive() {
     std::array<rte_mbuf*, kBurst> frames;
-    const uint16_t count = device.receive(frames.data(), kBurst);
+    const uint16_t count = device.receive(0, frames.data(), kBurst);
     unsigned seen = 0;
     for (uint16_t i = 0; i < count; ++i) seen += *rte_pktmbuf_mtod(frames[i], unsigned char*);
     if (seen == 0xFFFFFFFF) std::puts("");  // so that the bytes are read
