@@ -254,7 +254,6 @@ TEST_CASE("engines: what comes to the wrong one is handed over") {
     }
   CHECK(b.counter("udp_forwarded") >= 40);
   CHECK(b.counter("udp_forward_drops") == 0);
-  CHECK(a.counter("udp_forwarded") == 0);
 }
 
 TEST_CASE("engines: the connection manager connects queue pairs of any") {
@@ -296,6 +295,7 @@ TEST_CASE("engines: each writes a capture of its own") {
     const Node n(std::string(kTwo) + ",pcap=" + file);
     connect(n.qps[0], n.qps[1]);
     CHECK(n.write(0, n, 8) == Status::success);
+    CHECK(n.counter("tx_acks") == 1);  // counters are those of all: engine 1 sent it
   }
   for (const std::string& each : {file, file + ".1"}) {
     CHECK(std::filesystem::file_size(each) > 24);
