@@ -231,13 +231,17 @@ TEST_CASE("in ERR receives come back flushed, and so does what is posted then") 
 TEST_CASE("what was under way before a RESET completes nowhere") {
   begin();
   Pair pair;
-  REQUIRE(pair.a.qp.post_send(pair.request(Opcode::write, 1)));
+  pair.b.expect(7);
+  fail_next(IBV_WC_GENERAL_ERR, 9);
+  REQUIRE(pair.a.qp.post_send(pair.request(Opcode::send, 1)));
   REQUIRE(pair.a.qp.modify({.state = QpState::reset}));
-  CHECK(pair.a.quiet());
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts})
     REQUIRE(pair.a.qp.modify({.state = state}));
-  REQUIRE(pair.a.qp.post_send(pair.request(Opcode::write, 2)));
-  CHECK(pair.a.next().id == 2);
+  REQUIRE(pair.a.qp.post_send(pair.request(Opcode::send, 2)));
+  const Completion c = pair.a.next();
+  CHECK(c.id == 2);
+  CHECK(c.status == Status::success);  // not the status of what was there before
+  CHECK(pair.a.quiet());
 }
 
 TEST_CASE("completions of a queue pair that is gone are passed over") {
