@@ -122,7 +122,7 @@ class Measurement {
         if (Result<void> met = group_.barrier().wait(); !met) return met.error();
         figure.cpu_us = cpu_us();
       }
-      if (options_.late == rank_ && i >= options_.warmup) usleep(2000);
+      if (options_.late == rank_ && i >= options_.warmup) usleep(10'000);
       const Instant begin = clock.now();
       Operation operation = start(count);
       if (kills_ && i == options_.warmup) die(operation);

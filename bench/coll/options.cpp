@@ -74,7 +74,7 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--kill", o.kill,
                  "This rank kills itself during the second size: a demonstration");
   app.add_option("--late", o.late,
-                 "This rank comes to each measured call 2 ms late: a demonstration");
+                 "This rank comes to each measured call 10 ms late: a demonstration");
   app.add_option("--store", o.store, "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT");
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "
