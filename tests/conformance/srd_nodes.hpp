@@ -21,7 +21,8 @@ struct SrdNode : Node {
 struct Two {
   SrdNode a, b;
   AddressHandle to;
-  explicit Two(const std::string& spec) : a(spec), b(spec), to(b.handle()) {}
+  explicit Two(const std::string& spec) : Two(spec, spec) {}
+  Two(const std::string& mine, const std::string& theirs) : a(mine), b(theirs), to(b.handle()) {}
   explicit Two(Wire wire) : Two(device_string(wire)) {}
 
   SendRequest request(Opcode opcode, uint64_t id, std::span<const Sge> sges, size_t remote) const {

@@ -17,6 +17,7 @@ struct Options {
   uint32_t batch = 16;     // datagrams read by one call at most
   uint32_t busy_poll = 0;  // microseconds that the kernel polls the device queue in a receive
   uint32_t switched = 0;   // frames come through a weft_switch, which holds our UDP ports
+  uint32_t mtu = 0;        // payload of a packet; 0 = the largest path MTU of RoCE that fits
   uint32_t ports = 0;  // source ports in use at most, one socket each; 0 = 16 on loopback, where
                        // no path depends on them, else 1024 or a quarter of the file limit
 };

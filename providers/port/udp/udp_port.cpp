@@ -13,6 +13,7 @@
 #include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/wire/int_block.hpp"
+#include "lib/wire/srd_headers.hpp"
 
 namespace weft::port {
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr uint32_t kUdpHeader = 8;
 constexpr uint32_t kRoceHeaders = 12 + 4 + 16 + 4 + 4;  // BTH, XRCETH, RETH, ImmDt, ICRC
+constexpr uint32_t kMostHeaders = 76;                   // of RoCE and of SRD, trailers too
 constexpr uint32_t kMaxMtu = 4096;
 constexpr uint32_t kMinMtu = 256;
 constexpr uint32_t kLoneFrameCost = 832;     // what Linux charges a socket for a small datagram
@@ -34,6 +36,22 @@ uint32_t roce_mtu(const LocalAddress& local, uint32_t block = 0) {
   const uint32_t headers = ip_header(local) + kUdpHeader + block + kRoceHeaders;
   const uint32_t room = local.interface_mtu > headers ? local.interface_mtu - headers : 0;
   return std::clamp(std::bit_floor(room), kMinMtu, kMaxMtu);
+}
+
+// What `udp.mtu` may be: of RoCE a path MTU, of SRD what fits the interface.
+Result<void> check_mtu(const LocalAddress& local, const Options& options, uint16_t udp_port) {
+  const uint32_t mtu = options.mtu;
+  if (mtu == 0) return {};
+  if (udp_port != wire::kSrdUdpPort && (!std::has_single_bit(mtu) || mtu > kMaxMtu))
+    return Error{Code::invalid_argument, "udp.mtu=" + std::to_string(mtu) +
+                                             ": path MTUs of RoCE are 256, 512, 1024, 2048 and "
+                                             "4096; srd takes any"};
+  const uint32_t packet = std::min(local.interface_mtu, 65535u);
+  const uint32_t most = packet - std::min(packet, ip_header(local) + kUdpHeader + kMostHeaders);
+  if (mtu <= most) return {};
+  return Error{Code::invalid_argument, "udp.mtu=" + std::to_string(mtu) +
+                                           " does not fit the interface: at most " +
+                                           std::to_string(most) + " there"};
 }
 
 // What a receiver surely absorbs, from the smallest buffer it may have (an unprivileged peer of
@@ -50,10 +68,11 @@ uint32_t in_flight_limit(uint32_t granted) {
   return static_cast<uint32_t>(std::min<uint64_t>(buffer * 3 / 8, kInFlightMost));
 }
 
-engine::Capabilities describe(const LocalAddress& local, uint32_t granted, uint32_t segments) {
+engine::Capabilities describe(const LocalAddress& local, const Options& options, uint32_t granted,
+                              uint32_t segments) {
   engine::Capabilities result;
-  result.max_mtu = kMaxMtu;
-  result.active_mtu = roce_mtu(local);
+  result.max_mtu = std::max(kMaxMtu, options.mtu);
+  result.active_mtu = options.mtu != 0 ? options.mtu : roce_mtu(local);
   result.burst = std::max(64u, segments);
   result.train_frames = segments;
   result.train_bytes = segments > 1 ? Sender::kMostBytes : 0;
@@ -88,6 +107,8 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
   if (!parsed) return parsed.error();
   Result<Endpoint> endpoint = open_endpoint(options, *parsed);
   if (!endpoint) return endpoint.error();
+  if (const Result<void> ok = check_mtu(endpoint->local, *parsed, options.udp_port); !ok)
+    return ok.error();
   std::optional<ReceiveSocket> extra;
   LocalAddress beside = endpoint->local;
   // Members of a group forward frames by their first bytes, where telemetry would lie.
@@ -112,7 +133,7 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
       options_(options),
       socket_(std::move(endpoint.socket)),
       group_(std::move(endpoint.group)),
-      capabilities_(describe(local_, socket_.buffer, segments)),
+      capabilities_(describe(local_, options, socket_.buffer, segments)),
       receiver_(socket_.socket.fd(), local_, options.batch, group_.get()),
       sender_(local_, sender_limits(local_, options, segments)),
       watch_(local_.interface, local_.gid) {}
@@ -152,7 +173,8 @@ void UdpPort::leave(const Gid& group) noexcept {
 void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uint32_t batch) {
   telemetry_ = make_side(local, std::move(socket), batch);
   capabilities_.telemetry = true;
-  capabilities_.active_mtu = roce_mtu(local, sizeof(wire::IntBlock));
+  capabilities_.active_mtu =
+      std::min(capabilities_.active_mtu, roce_mtu(local, sizeof(wire::IntBlock)));
 }
 
 size_t UdpPort::receive(std::span<engine::Frame> frames) noexcept {
