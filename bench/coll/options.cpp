@@ -35,7 +35,8 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
       "--type", words.type,
       "uint8, int32, int64, fp16, bf16, fp32, fp64, fp8_e4m3, fp8_e5m2, and blocks of 32 "
       "values: mxfp8_e4m3, mxfp8_e5m2");
-  app.add_option("--op", words.op, "sum, prod, min, max, avg");
+  app.add_option("--op", words.op,
+                 "Reduction: sum, prod, min, max, avg; or the operation, as above");
   app.add_option("--root", o.root, "Of broadcast and reduce");
   app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
   app.add_option("-r,--ranks", o.ranks, "Number of ranks, as processes of this host");
@@ -97,12 +98,13 @@ Result<uint64_t> parse_bytes(const std::string& text) {
 }
 
 Result<void> finish_options(CollOptions& o, const CollWords& words) {
-  Result<Collective> collective =
-      parse_word(words.collective, Collective::all_to_all_v, "operation");
+  Result<Collective> collective = parse_word(words.op, Collective::all_to_all_v, "operation");
+  const std::string reduction = collective ? "sum" : words.op;
+  if (!collective) collective = parse_word(words.collective, Collective::all_to_all_v, "operation");
   if (!collective) return collective.error();
   Result<DataType> type = parse_word(words.type, DataType::mxfp8_e5m2, "type");
   if (!type) return type.error();
-  Result<ReduceOp> op = parse_word(words.op, ReduceOp::avg, "reduction");
+  Result<ReduceOp> op = parse_word(reduction, ReduceOp::avg, "reduction");
   if (!op) return op.error();
   Result<uint64_t> low = parse_bytes(words.min_bytes), high = parse_bytes(words.max_bytes);
   if (!low) return low.error();

@@ -200,7 +200,10 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
               simulated.packets ? "packets of 4 KiB" : "max-min fair flows");
   bool sound = true;
   Plot plot;
-  for (const std::string& file : simulated.topologies) {
+  std::vector<std::string> files;
+  for (const std::string& name : simulated.topologies)
+    for (std::string& file : collective::topology_profiles(name)) files.push_back(std::move(file));
+  for (const std::string& file : files) {
     const Result<Topology> topology = collective::read_topology(file);
     if (!topology) return complain(topology.error());
     if (simulated.packets && topology->chips > kMostInPackets)

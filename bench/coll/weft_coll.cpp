@@ -46,8 +46,10 @@ int main(int argc, char** argv) {
   CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
   bench::add_call_options(*simulator, options, words);
   simulator
-      ->add_option("--topology", simulated.topologies,
-                   "Files, or names of scenarios/collectives, separated by commas")
+      ->add_option(
+          "--topology", simulated.topologies,
+          "Files, or names of scenarios/collectives, separated by commas; a product's name "
+          "stands for all its profiles: trn3-nl72x2")
       ->delimiter(',')
       ->required();
   simulator->add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")

@@ -14,11 +14,11 @@ LIMIT = 120
 QUICK = ("-b", "4", "-e", "300K", "-f", "64", "-n", "2", "-w", "1")
 
 
-def run(*words, **variables):
+def run(*words, cwd=None, **variables):
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
     done = subprocess.run([str(PROGRAM), *words], capture_output=True, text=True, timeout=LIMIT,
-                          env={**environment, **variables}, check=False)
+                          env={**environment, **variables}, cwd=cwd, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -152,6 +152,14 @@ class Coll(unittest.TestCase):
             code, _, err = run("sim", "all_to_all", "--topology", f"{folder}/trn3-nl32x2-gen3.toml",
                                "--plot", place)
             self.assertEqual((code, "cannot write" in err), (2, True))
+        code, out, err = run("sim", "--topology", "trn3-nl72x2", "--op", "all_to_all", "--size",
+                             "1GiB", "--best", cwd=folder.parents[1])
+        self.assertEqual(code, 0, err)
+        profiles = sorted(file.stem for file in folder.glob("trn3-nl72x2-*.toml"))
+        self.assertGreater(len(profiles), 1)
+        self.assertTrue(out.startswith("all_to_all"), out)
+        heads = [line.split(":")[0] for line in out.splitlines() if line.startswith("trn3")]
+        self.assertEqual(heads, profiles)
         code, _, err = run("sim", "all_to_all", "--topology", "trn9")
         self.assertEqual(code, 2)
         self.assertIn("scenarios/collectives", err)

@@ -3,13 +3,38 @@
 // Without toml++ (libtomlplusplus-dev) it reads nothing and says so.
 #include "lib/collective/model/topology_file.hpp"
 
+#include <algorithm>
+#include <filesystem>
+
+namespace weft::collective {
+
+namespace {
+const std::string kKnown = "scenarios/collectives";
+}
+
+std::vector<std::string> topology_profiles(const std::string& name) {
+  std::vector<std::string> profiles;
+  if (std::filesystem::is_regular_file(name) ||
+      std::filesystem::is_regular_file(kKnown + "/" + name + ".toml"))
+    return {name};
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator(kKnown, unreadable)) {
+    const std::string stem = entry.path().stem().string();
+    if (entry.path().extension() == ".toml" && stem.starts_with(name + "-"))
+      profiles.push_back(stem);
+  }
+  if (profiles.empty()) return {name};
+  std::sort(profiles.begin(), profiles.end());
+  return profiles;
+}
+
+}  // namespace weft::collective
+
 #if __has_include(<toml++/toml.h>)
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <set>
 
 namespace weft::collective {
@@ -133,7 +158,7 @@ Topology read_rails(Table& table, const Topology& domain) {
 
 Result<Topology> read_topology(const std::string& name) {
   std::string file = name;
-  if (!std::filesystem::is_regular_file(file)) file = "scenarios/collectives/" + name + ".toml";
+  if (!std::filesystem::is_regular_file(file)) file = kKnown + "/" + name + ".toml";
   if (!std::filesystem::is_regular_file(file))
     return Error{Code::not_found, "no topology '" + name + "': name a TOML file, or one of " +
                                       "scenarios/collectives from the root of the sources"};
