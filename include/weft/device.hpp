@@ -9,7 +9,7 @@
 //                    DeviceAttributes
 //   roce+udp:lo,pcap=t.pcap,fault.loss=0.01    middleware, in the order in which it is written
 //
-// A key without =value is key=1; an unknown one is an error that lists the valid ones. An empty
+// An unknown key is an error that lists the valid ones; only `srd` needs no value. An empty
 // string means the environment variable WEFT_DEVICE, or roce+udp:lo.
 //
 // Congestion control of `roce` (RC SENDs, WRITEs and READ responses): cc=NAME, a controller of

@@ -91,7 +91,8 @@ class QueuePair {
   // Posts requests in order, stopping at the first bad one. Legal in RTS and SQD; in ERR requests
   // are accepted and flushed. Errors: queue_full, bad_state, invalid_argument.
   // Software devices send at once what the first two calls after a poll post; what more calls post
-  // waits for 64 requests, a long one, the next poll or wait(), or a millisecond at most.
+  // waits for 64 requests, a long one, the next poll or wait(), or a millisecond at most (with
+  // single_thread=1 no such time: poll, or call Device::progress()).
   PostStatus post_send(std::span<const SendRequest> requests) const noexcept;
   PostStatus post_send(const SendRequest& request) const noexcept {
     return post_send({&request, 1});

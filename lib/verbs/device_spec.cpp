@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kForm =
     "; the form is PROVIDER[+PORT[:WHERE]][,key=value...], for example roce+udp:lo";
+constexpr std::string_view kFlag = "srd";  // of ibverbs: the one key that needs no value
 
 Error bad(std::string_view text, const std::string& why) {
   return {Code::invalid_argument, "device string \"" + std::string(text) + "\": " + why + kForm};
@@ -41,6 +42,7 @@ Result<DeviceSpec> parse_device_spec(std::string_view text) {
     if (equals == 0 || item.empty())
       return bad(text, "\"" + std::string(item) + "\" is not key=value");
     const bool flag = equals == std::string_view::npos;
+    if (flag && item != kFlag) return bad(text, "\"" + std::string(item) + "\" is not key=value");
     spec.options.emplace_back(item.substr(0, equals), flag ? "1" : item.substr(equals + 1));
   }
   return spec;

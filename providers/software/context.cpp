@@ -146,8 +146,10 @@ Context::Context(Ports ports, const driver::MakeMachine& make, const driver::Dri
   if (drivers_.size() > 1) attributes_.invalidates_regions = false;
 }
 
+// Engine 0 owns the address and goes last: nobody else gets it while others still listen there.
 Context::~Context() {
   if (events_ >= 0) close(events_);
+  while (!drivers_.empty()) drivers_.pop_back();
 }
 
 Result<void> Context::start() {
@@ -190,15 +192,17 @@ void append_counters(driver::Driver& driver, std::vector<Counter>& counters) {
   driver.port().append_counters(counters);
 }
 
-// Adds to each counter that of the same name.
+// Adds to each counter that of the same name, but of a maximum takes the larger.
 void add_counters(std::vector<Counter>& sums, const std::vector<Counter>& more) {
   for (const Counter& counter : more) {
     const auto same = std::find_if(sums.begin(), sums.end(),
                                    [&](const Counter& sum) { return sum.name == counter.name; });
-    if (same != sums.end())
-      same->value += counter.value;
-    else
+    if (same == sums.end())
       sums.push_back(counter);
+    else if (std::string_view(counter.name).find("_most_") != std::string_view::npos)
+      same->value = std::max(same->value, counter.value);
+    else
+      same->value += counter.value;
   }
 }
 

@@ -112,7 +112,7 @@ class Context : public verbs::Context {
 
   const bool single_thread_;
   DeviceAttributes attributes_;
-  const Drivers drivers_;
+  Drivers drivers_;                       // as many as ever, until the end
   driver::Driver& driver_;                // of engine 0
   std::atomic<uint32_t> next_domain_{1};  // of protection domains, and of XRC domains
 

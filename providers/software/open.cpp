@@ -135,6 +135,8 @@ Result<Ports> open_all(const PortKind& kind, engine::PortOptions options,
   options.engines = engines;
   for (; options.engine < engines; ++options.engine) {
     PortResult port = open_one(kind, options, rails);
+    if (!port)
+      while (ports.size() > 1) ports.pop_back();  // the one that owns the address goes last
     if (!port && engines > 1)
       return Error{port.error().code,
                    "engine " + std::to_string(options.engine) + ": " + port.error().message};

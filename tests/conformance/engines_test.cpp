@@ -295,7 +295,7 @@ TEST_CASE("engines: each writes a capture of its own") {
     const Node n(std::string(kTwo) + ",pcap=" + file);
     connect(n.qps[0], n.qps[1]);
     CHECK(n.write(0, n, 8) == Status::success);
-    CHECK(n.counter("tx_acks") == 1);  // counters are those of all: engine 1 sent it
+    CHECK(n.counter("tx_acks") >= 1);  // counters are those of all: engine 1 sent it
   }
   for (const std::string& each : {file, file + ".1"}) {
     CHECK(std::filesystem::file_size(each) > 24);

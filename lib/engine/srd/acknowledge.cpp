@@ -259,7 +259,8 @@ Duration Engine::patience_of(const Peer& peer) const noexcept {
 
 void Engine::on_timer(Peer& peer, Instant now) noexcept {
   Sender& tx = peer.tx;
-  if (peer.rx.ack_at <= now) queue_ack(peer, now);
+  // One that stands in line is looked after there, and nobody has said more.
+  if (peer.rx.ack_at <= now && !peer.ack_line.listed) queue_ack(peer, now);
   if (tx.resting != 0) wake_resting(peer, now);
   if (tx.flight != nullptr) {
     tx.flight->flow.on_deadline(now);

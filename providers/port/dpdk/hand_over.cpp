@@ -19,7 +19,8 @@ Result<std::unique_ptr<HandOver>> HandOver::create(const std::string& name, uint
     Box& box = *made->boxes_.emplace_back(std::make_unique<Box>());
     box.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const std::string ring = "weft" + std::to_string(engine) + "_" + name;
-    box.ring = rte_ring_create(ring.substr(0, 24).c_str(), kRoom, SOCKET_ID_ANY, RING_F_SC_DEQ);
+    box.ring = rte_ring_create(ring.substr(0, 24).c_str(), kRoom, SOCKET_ID_ANY,
+                               RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
     if (box.fd < 0 || box.ring == nullptr)
       return Error{Code::no_memory,
                    "dpdk: no memory for the rings between engines: raise dpdk.memory, or "
@@ -37,7 +38,7 @@ HandOver::~HandOver() {
 
 bool HandOver::give(uint16_t to, rte_mbuf* buffer) noexcept {
   Box& box = *boxes_[to];
-  if (rte_ring_mp_enqueue(box.ring, buffer) != 0) return false;
+  if (rte_ring_enqueue(box.ring, buffer) != 0) return false;
   std::atomic_thread_fence(std::memory_order_seq_cst);  // with sleeps(): one sees the other
   if (box.asleep.load(std::memory_order_relaxed)) (void)eventfd_write(box.fd, 1);
   return true;
