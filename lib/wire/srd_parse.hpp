@@ -78,6 +78,7 @@ inline SrdError srd_parse_acknowledgement(const std::byte* bytes, uint32_t lengt
   if (out.ack->words > kSrdMostWords) return SrdError::bad_payload;
   const uint32_t end = kFixed + out.ack->words * 8u + pad + trailer;
   if (length < end) return SrdError::too_short;
+  out.payload = bytes + kFixed + out.ack->words * 8u;
   out.payload_length = out.length = out.offset = out.message = 0;
   return length == end && pad == 0 && elsewhere == 0 ? SrdError::none : SrdError::bad_payload;
 }

@@ -249,8 +249,8 @@ TEST_CASE("one of four planes lost costs a third of the time, by the flow model"
   for (const auto& [collective, algorithm] : {std::pair{Collective::all_reduce, "hierarchical"},
                                               {Collective::all_reduce, "bucket"},
                                               {Collective::all_to_all, "direct"}}) {
-    const auto time = [&](uint32_t lost) {
-      return predicted(railed(8, 4, lost), collective, algorithm, 32'000'000);
+    const auto time = [operation = collective, name = algorithm](uint32_t lost) {
+      return predicted(railed(8, 4, lost), operation, name, 32'000'000);
     };
     INFO(weft::name(collective) << " " << algorithm);
     CHECK(time(1) <= 1.25 * 4 / 3 * time(0));
