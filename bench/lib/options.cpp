@@ -146,8 +146,9 @@ void choose_address(Options& o, const Raw& raw) {
 
 // Weft's own, or that of an EFA.
 bool speaks_srd(const std::string& device) {
-  return device.starts_with("srd") ||
-         (device.starts_with("ibverbs") && device.find(",srd") != std::string::npos);
+  if (!device.starts_with("ibverbs")) return device.starts_with("srd");
+  const std::string keys = device + ",";
+  return keys.find(",srd,") != std::string::npos || keys.find(",srd=1,") != std::string::npos;
 }
 
 // What speaks about the device. The text of the error, or nothing.

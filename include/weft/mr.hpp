@@ -95,9 +95,9 @@ class ProtectionDomain {
   // and `srd` have mapped the buffer, which the program may use too; on `ibverbs` no place at all.
   // Nobody calls DMA_BUF_IOCTL_SYNC: the memory must be coherent. Any thread. Errors:
   // not_supported (DeviceAttributes::has_dmabuf; an exporter whose buffers cannot be mapped, or
-  // `at`, on `roce` and `srd`), invalid_argument (no dma-buf, beyond its end; offset, on `roce` and
-  // `srd`, that is no multiple of the page size; rights as register_memory), permission_denied.
-  // Source: as ibv_reg_dmabuf_mr.
+  // `at`, on `roce` and `srd`), invalid_argument (no dma-buf, nor on those two a file;
+  // beyond its end; on those two an offset that is no multiple of the page size; rights as
+  // register_memory), permission_denied. Source: as ibv_reg_dmabuf_mr.
   Result<MemoryRegion> register_dmabuf(int fd, uint64_t offset, size_t size, Access access,
                                        void* at = nullptr) const;
 

@@ -43,8 +43,9 @@ Result<void> check(int fd, uint64_t offset, size_t size) {
   if (fstat(fd, &file) != 0)
     return Error{Code::invalid_argument, "register_dmabuf: " + std::to_string(fd) +
                                              " is no open descriptor: pass that of a dma-buf"};
-  // A dma-buf says its size here and nowhere else; what cannot say its size is no buffer.
-  const off_t end = lseek(fd, 0, SEEK_END);
+  // A dma-buf says its size by seeking and nowhere else, a file without: its position is the
+  // caller's. What cannot say its size is no buffer.
+  const off_t end = S_ISREG(file.st_mode) ? file.st_size : lseek(fd, 0, SEEK_END);
   if (end < 0 || offset > static_cast<uint64_t>(end) ||
       size > static_cast<uint64_t>(end) - offset || size == 0)
     return Error{Code::invalid_argument, "register_dmabuf: " + std::to_string(size) +

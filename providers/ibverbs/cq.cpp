@@ -3,9 +3,6 @@
 #include "providers/ibverbs/cq.hpp"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,29 +32,11 @@ Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Contex
 
 Cq::Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
        Owned<ibv_cq> cq)
-    : device_(device), context_(context), channel_(std::move(channel)), cq_(std::move(cq)) {
-  if (!context.attributes().only_by_cm) return;
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  both_ = epoll_create1(EPOLL_CLOEXEC);
-  for (const int fd : {wake_, channel_->fd}) {
-    epoll_event readable{};
-    readable.events = EPOLLIN;
-    (void)epoll_ctl(both_, EPOLL_CTL_ADD, fd, &readable);
-  }
-}
-
-Cq::~Cq() {
-  if (wake_ >= 0) ::close(wake_);
-  if (both_ >= 0) ::close(both_);
-}
-
-void Cq::add_flushed(const Completion& flushed) noexcept {
-  const std::lock_guard lock(mutex_);
-  flushed_.push_back(flushed);
-  has_flushed_ = true;
-  const uint64_t one = 1;
-  if (armed_.exchange(false)) (void)!::write(wake_, &one, sizeof one);
-}
+    : device_(device),
+      context_(context),
+      channel_(std::move(channel)),
+      cq_(std::move(cq)),
+      flushed_(context.attributes().only_by_cm ? channel_->fd : -1) {}
 
 size_t Cq::poll(std::span<Completion> out) noexcept {
   constexpr size_t kBatch = 32;
@@ -75,12 +54,7 @@ size_t Cq::poll(std::span<Completion> out) noexcept {
     }
     if (got < static_cast<int>(wanted)) break;
   }
-  if (!has_flushed_) return total;
-  const std::lock_guard lock(mutex_);
-  for (; total < out.size() && !flushed_.empty(); flushed_.pop_front())
-    out[total++] = flushed_.front();
-  has_flushed_ = !flushed_.empty();
-  return total;
+  return total + flushed_.take(out.subspan(total));
 }
 
 Result<bool> Cq::resize(uint32_t capacity) {
@@ -125,15 +99,14 @@ void Cq::arm(Notify notify) noexcept {
   if (context_.forked()) return;
   // iWARP: for all, because siw 6.1 never wakes who waits for solicited ones.
   const bool some = notify == Notify::solicited && !context_.attributes().only_by_cm;
-  armed_ = true;
+  flushed_.arm();
   ibv_req_notify_cq(raw(), some ? 1 : 0);
 }
 
 // Every event that was read is counted, for a queue goes only when all are.
 void Cq::acknowledge() noexcept {
   if (context_.forked()) return;
-  uint64_t woken = 0;
-  if (wake_ >= 0) (void)!::read(wake_, &woken, sizeof woken);
+  flushed_.acknowledge();
   ibv_cq* cq = nullptr;
   void* own_context = nullptr;
   while (context_.library().get_cq_event(channel_.get(), &cq, &own_context) == 0)

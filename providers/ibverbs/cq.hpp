@@ -3,10 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <mutex>
 #include <set>
 
+#include "providers/ibverbs/flushed.hpp"
 #include "providers/ibverbs/ibverbs_context.hpp"
 
 namespace weft::ibverbs {
@@ -19,7 +19,7 @@ class Cq final : public verbs::Cq {
   const Device& device() const noexcept override { return device_; }
   size_t poll(std::span<Completion> out) noexcept override;
   void arm(Notify notify) noexcept override;
-  int fd() const noexcept override { return both_ >= 0 ? both_ : channel_->fd; }
+  int fd() const noexcept override { return flushed_.fd() >= 0 ? flushed_.fd() : channel_->fd; }
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return static_cast<uint32_t>(cq_->cqe); }
   Result<bool> resize(uint32_t capacity) override;
@@ -31,7 +31,7 @@ class Cq final : public verbs::Cq {
   void forget_datagrams(QpNum number);
 
   // iWARP: what was posted in ERR, which the device does not give back.
-  void add_flushed(const Completion& flushed) noexcept;
+  void add_flushed(const Completion& flushed) noexcept { flushed_.add(flushed); }
 
   ibv_cq* raw() const noexcept { return cq_.get(); }
   // The device's queue behind a handle; nullptr if it is of another open device.
@@ -40,7 +40,6 @@ class Cq final : public verbs::Cq {
     return cq != nullptr && &cq->context() == &context ? cq->raw() : nullptr;
   }
   const Context& context() const noexcept { return context_; }
-  ~Cq() override;
 
  private:
   bool has_header(QpNum number) noexcept;
@@ -54,11 +53,7 @@ class Cq final : public verbs::Cq {
   std::atomic<size_t> datagram_pairs_{0};  // size of the set, for polling without the lock
   std::mutex mutex_;
   std::set<QpNum> datagrams_;
-  // iWARP only: completions of our own, and what wakes for them besides the device's channel.
-  int wake_ = -1, both_ = -1;
-  std::atomic<bool> has_flushed_{false};
-  std::atomic<bool> armed_{false};
-  std::deque<Completion> flushed_;
+  Flushed flushed_;  // iWARP only
 };
 
 }  // namespace weft::ibverbs

@@ -204,6 +204,8 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
   return error_of(error, std::string("cannot open ") + device.name);
 }
 
+bool is_efa(const ibv_device_attr& device) noexcept { return device.vendor_id == kVendorOfEfa; }
+
 Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
                                 const PortWish& wish) {
   ibv_device_attr device{};
@@ -219,7 +221,7 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
           library.query_port(&context, number, reinterpret_cast<_compat_ibv_port_attr*>(&port));
       error != 0)
     return error_of(error, "cannot query " + name_of(context, wish.port));
-  if (device.vendor_id == kVendorOfEfa && !wish.srd)
+  if (is_efa(device) && !wish.srd)
     return Error{Code::not_supported, std::string(context.device->name) +
                                           " is an EFA, which has no RC: open it for SRD, "
                                           "ibverbs:" +

@@ -35,6 +35,9 @@ class DeviceList {
 // Errors: permission_denied, not_found, io_error.
 Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& device);
 
+// Has no RC: it is opened for SRD.
+bool is_efa(const ibv_device_attr& device) noexcept;
+
 // What a device string asks for.
 struct PortWish {
   uint32_t port = 1;

@@ -117,8 +117,20 @@ Result<std::shared_ptr<verbs::Qp>> Domain::create_qp(const QueuePairOptions& opt
 }
 
 ibv_ah* Domain::address_handle(const AddressVector& path) noexcept {
-  const PathKey key{path.destination, path.flow_label, path.hop_limit, path.traffic_class};
   const std::lock_guard lock(mutex_);
+  return find_or_make(path);
+}
+
+void Domain::meet(const Gid& address) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (met_ == kMostMet) return;
+  const size_t before = handles_.size();
+  (void)find_or_make({.destination = address});
+  met_ += static_cast<uint32_t>(handles_.size() - before);
+}
+
+ibv_ah* Domain::find_or_make(const AddressVector& path) noexcept {
+  const PathKey key{path.destination, path.flow_label, path.hop_limit, path.traffic_class};
   const auto known = handles_.find(key);
   if (known != handles_.end()) return known->second.get();
   const PortChoice& choice = context_.choice();

@@ -9,9 +9,6 @@
 
 namespace weft::ibverbs {
 
-inline constexpr const char* kEfaLibraryName = "libefa.so.1";
-inline constexpr uint32_t kVendorOfEfa = 0x1D0F;
-
 // All of them are there since rdma-core 43, and in Debian 12.
 #define WEFT_EFA_FUNCTIONS(each) \
   each(query_device) each(query_ah) each(create_qp_ex) each(create_cq) each(cq_from_ibv_cq_ex)
@@ -27,7 +24,6 @@ inline constexpr uint32_t kEfaRead = 1u << 0;
 inline constexpr uint32_t kEfaRnrRetry = 1u << 1;
 inline constexpr uint32_t kEfaCqWithSgid = 1u << 2;
 inline constexpr uint32_t kEfaWrite = 1u << 3;
-inline constexpr uint32_t kEfaUnsolicitedWriteRecv = 1u << 4;
 
 // Loaded once for each name and never unloaded. Errors: not_found (says what to install),
 // not_supported (a library of that name without one of the functions).

@@ -113,6 +113,13 @@ Result<std::shared_ptr<SrdService>> serve_srd(const EfaWish& wish, ibv_context& 
 #endif
 }
 
+// One that cannot be asked is none: opening it says why.
+bool opens_as_efa(const Library& library, ibv_device& device) {
+  const Result<Owned<ibv_context>> context = open_device(library, device);
+  ibv_device_attr said{};
+  return context && library.query_device(context->get(), &said) == 0 && is_efa(said);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
@@ -144,14 +151,13 @@ void list(std::vector<DeviceListing>& out) {
   if (!library) return none(library.error());
   const Result<DeviceList> devices = DeviceList::read(**library);
   if (!devices) return none(devices.error());
-  for (const ibv_device* device : devices->devices()) {
+  for (ibv_device* const device : devices->devices()) {
     verbs::DeviceSpec spec{std::string("ibverbs:") + device->name, "ibverbs", {}, device->name, {}};
-    Result<std::shared_ptr<verbs::Context>> opened = open(spec);
-    if (!opened && opened.error().message.ends_with(",srd")) {  // an EFA
+    if (opens_as_efa(**library, *device)) {
       spec.text += ",srd";
       spec.options.emplace_back("srd", "1");
-      opened = open(spec);
     }
+    const Result<std::shared_ptr<verbs::Context>> opened = open(spec);
     out.push_back({spec.text, opened.ok(), opened ? "" : opened.error().message});
   }
 }

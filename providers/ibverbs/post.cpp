@@ -188,9 +188,16 @@ PostStatus Qp::bind(const SendRequest& r) noexcept {
 // iWARP: a device refuses or keeps what is posted in ERR, so it comes back flushed from here.
 PostStatus Qp::flush_here(std::span<const RecvRequest> requests) noexcept {
   Cq& cq = static_cast<Cq&>(*options_.recv_cq.impl());
-  for (const RecvRequest& r : requests)
+  const engine::RequestLimits limits = receive_limits();
+  PostStatus status;
+  for (const RecvRequest& r : requests) {
+    uint32_t length = 0;
+    if (const char* const reason = engine::objection(r, limits, length))
+      return {Code::invalid_argument, status.accepted, reason};
     cq.add_flushed({.id = r.id, .qp = number(), .status = Status::flushed, .type = WorkType::recv});
-  return {Code::ok, static_cast<uint32_t>(requests.size()), nullptr};
+    ++status.accepted;
+  }
+  return status;
 }
 
 PostStatus Qp::flush_here(std::span<const SendRequest> requests) noexcept {
@@ -218,7 +225,7 @@ PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (options_.shared_receive_queue)
     return {Code::invalid_argument, 0,
             "this queue pair takes its receives from a shared receive queue: post there"};
-  const engine::RequestLimits limits{options_.max_recv_sge, 0, context().attributes().max_message};
+  const engine::RequestLimits limits = receive_limits();
   const bool iwarp = context().attributes().only_by_cm;
   const bool in_error = reached_.load(std::memory_order_relaxed) == QpState::err;
   if (iwarp && in_error) return flush_here(requests);

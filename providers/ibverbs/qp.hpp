@@ -46,6 +46,9 @@ class Qp final : public verbs::Qp {
   PostStatus post_list(std::span<const SendRequest> requests) noexcept;
   PostStatus bind(const SendRequest& r) noexcept;
   bool takes_sends() const noexcept;
+  engine::RequestLimits receive_limits() const noexcept {
+    return {options_.max_recv_sge, 0, context().attributes().max_message};
+  }
   void flush() noexcept;
   PostStatus flush_here(std::span<const SendRequest> requests) noexcept;
   PostStatus flush_here(std::span<const RecvRequest> requests) noexcept;

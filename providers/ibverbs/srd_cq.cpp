@@ -60,7 +60,8 @@ SrdCq::SrdCq(const Device& device, const Context& context, Owned<ibv_comp_channe
       always_(channel_ == nullptr ? eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) : -1),
       extended_(extended),
       cq_(own(ibv_cq_ex_to_cq(extended), context.library().destroy_cq)),
-      tells_gid_(tells_gid) {}
+      tells_gid_(tells_gid),
+      flushed_(channel_ != nullptr ? channel_->fd : -1) {}
 
 SrdCq::~SrdCq() {
   if (always_ >= 0) ::close(always_);
@@ -81,17 +82,11 @@ void SrdCq::leave(const SrdQp& qp) noexcept {
   qps_.erase(qp.number().value);
 }
 
-void SrdCq::add_flushed(const Completion& flushed) noexcept {
-  const std::lock_guard lock(mutex_);
-  flushed_.push_back(flushed);
-}
-
 size_t SrdCq::poll(std::span<Completion> out) noexcept {
   if (context_.forked() || out.empty()) return 0;
   const std::lock_guard lock(mutex_);
-  size_t n = poll_device(out);
-  for (; n < out.size() && !flushed_.empty(); flushed_.pop_front()) out[n++] = flushed_.front();
-  return n;
+  const size_t n = poll_device(out);
+  return n + flushed_.take(out.subspan(n));
 }
 
 size_t SrdCq::poll_device(std::span<Completion> out) noexcept {
@@ -155,11 +150,14 @@ void SrdCq::read_receive(const SrdQp& qp, Completion& c) noexcept {
 
 void SrdCq::arm(Notify notify) noexcept {
   (void)notify;
-  if (!context_.forked() && channel_ != nullptr) ibv_req_notify_cq(raw(), 0);
+  if (context_.forked() || channel_ == nullptr) return;
+  flushed_.arm();
+  ibv_req_notify_cq(raw(), 0);
 }
 
 void SrdCq::acknowledge() noexcept {
   if (context_.forked() || channel_ == nullptr) return;
+  flushed_.acknowledge();
   ibv_cq* cq = nullptr;
   void* own_context = nullptr;
   while (context_.library().get_cq_event(channel_.get(), &cq, &own_context) == 0)

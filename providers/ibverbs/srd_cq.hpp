@@ -3,10 +3,10 @@
 // though this side has never sent there. Polled by ibv_start_poll() and its like.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <mutex>
 
+#include "providers/ibverbs/flushed.hpp"
 #include "providers/ibverbs/ibverbs_context.hpp"
 #include "providers/ibverbs/srd_service.hpp"
 
@@ -26,7 +26,7 @@ class SrdCq final : public verbs::Cq {
   void arm(Notify notify) noexcept override;
   // Where the device has no events: a descriptor that is always readable, so that waiting is
   // polling.
-  int fd() const noexcept override { return channel_ != nullptr ? channel_->fd : always_; }
+  int fd() const noexcept override { return channel_ != nullptr ? flushed_.fd() : always_; }
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return static_cast<uint32_t>(cq_->cqe); }
   Result<bool> resize(uint32_t capacity) override;
@@ -36,7 +36,7 @@ class SrdCq final : public verbs::Cq {
   void enter(SrdQp& qp);
   void leave(const SrdQp& qp) noexcept;
   // What the device never saw: posted in ERR.
-  void add_flushed(const Completion& flushed) noexcept;
+  void add_flushed(const Completion& flushed) noexcept { flushed_.add(flushed); }
 
   ibv_cq* raw() const noexcept { return ibv_cq_ex_to_cq(extended_); }
   const Context& context() const noexcept { return context_; }
@@ -59,7 +59,7 @@ class SrdCq final : public verbs::Cq {
   const bool tells_gid_;
   std::mutex mutex_;
   std::map<uint32_t, SrdQp*> qps_;
-  std::deque<Completion> flushed_;
+  Flushed flushed_;
 };
 
 }  // namespace weft::ibverbs

@@ -193,7 +193,7 @@ uint32_t SrdQp::peer_of_handle(uint16_t handle) const noexcept {
 }
 
 uint32_t SrdQp::meet(const Gid& address) const noexcept {
-  (void)domain_->address_handle({.destination = address});
+  domain_->meet(address);
   return service().peers.number_of(address);
 }
 
@@ -259,8 +259,8 @@ PostStatus SrdQp::post_batch(std::span<const SendRequest> requests) noexcept {
 
 PostStatus SrdQp::post_send(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
-  if (reached_ == QpState::err) return flush_all(requests);
   const std::lock_guard lock(mutex_);
+  if (reached_ == QpState::err) return flush_all(requests);
   if (reached_ != QpState::rts && reached_ != QpState::sqd)
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD and ERR only"};
   PostStatus status;
@@ -294,6 +294,7 @@ PostStatus SrdQp::flush_all(std::span<const SendRequest> requests) noexcept {
 
 PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
+  const std::lock_guard lock(mutex_);
   if (reached_ == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   PostStatus status;
@@ -316,7 +317,6 @@ PostStatus SrdQp::post_one(const RecvRequest& r, uint32_t before) noexcept {
             {.id = r.id, .qp = number(), .status = Status::flushed, .type = WorkType::recv});
     return {Code::ok, before + 1, nullptr};
   }
-  const std::lock_guard lock(mutex_);
   const std::optional<uint32_t> slot = receives_.take({r.id, length, WorkType::recv, true});
   if (!slot) return {Code::queue_full, before, kReceivesFull};
   ibv_recv_wr work{}, *bad = nullptr;

@@ -4,7 +4,6 @@
 // and what is posted in ERR comes back flushed, which the device would refuse.
 #pragma once
 
-#include <atomic>
 #include <mutex>
 
 #include "providers/ibverbs/domain.hpp"
@@ -52,6 +51,7 @@ class SrdQp final : public verbs::Qp {
   PostStatus prepare(const SendRequest& r, Prepared& p) noexcept;
   int hand_on(std::span<const Prepared> batch) noexcept;
   PostStatus post_batch(std::span<const SendRequest> requests) noexcept;
+  // With the lock held, as all of posting.
   PostStatus flush_all(std::span<const SendRequest> requests) noexcept;
   PostStatus post_one(const RecvRequest& r, uint32_t before) noexcept;
 
@@ -60,9 +60,9 @@ class SrdQp final : public verbs::Qp {
   const SrdRequestLimits limits_;
   const Owned<ibv_qp> qp_;
   ibv_qp_ex* const extended_;
-  std::atomic<QpState> reached_{QpState::reset};
-  // Taken after a completion queue's where both are.
+  // Taken after a completion queue's where both are. What follows is under it.
   mutable std::mutex mutex_;
+  QpState reached_ = QpState::reset;  // by modify()
   QueuePairAttributes attributes_;
   uint32_t qkey_;
   uint32_t resets_ = 0;

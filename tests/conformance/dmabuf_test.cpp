@@ -132,6 +132,14 @@ TEST_CASE("a mapping of a dma-buf ends with its region") {
   CHECK(mappings() == before);
 }
 
+TEST_CASE("the position of a file is left where it was") {
+  const Side side(device_string(Wire::udp));
+  const SharedBuffer shared;
+  REQUIRE(lseek(shared.memory, 7, SEEK_SET) == 7);
+  REQUIRE(side.pd.register_dmabuf(shared.memory, 0, kSize, Access::all));
+  CHECK(lseek(shared.memory, 0, SEEK_CUR) == 7);
+}
+
 TEST_CASE("what is no dma-buf, or not in it, is refused with the reason") {
   const Side side(device_string(Wire::udp));
   const SharedBuffer shared;

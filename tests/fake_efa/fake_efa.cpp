@@ -41,6 +41,7 @@ void fake_efa_begin(uint32_t device_caps, uint32_t max_rdma_size) {
   calls.clear();
   is_forced = false;
   refused_immediate = 0;
+  has_events = are_strangers = false;
 }
 const char* fake_efa_calls() { return calls.c_str(); }
 void fake_efa_fail_next(ibv_wc_status status, uint32_t vendor_error) {
@@ -49,6 +50,8 @@ void fake_efa_fail_next(ibv_wc_status status, uint32_t vendor_error) {
   forced.vendor = vendor_error;
 }
 void fake_efa_refuse_immediate(uint32_t immediate) { refused_immediate = immediate; }
+void fake_efa_have_events() { has_events = true; }
+void fake_efa_be_strangers() { are_strangers = true; }
 
 ibv_device** ibv_get_device_list(int* count) {
   *count = 1;
@@ -60,6 +63,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   context->device = device;
   context->async_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   context->ops.post_recv = post_recv;
+  context->ops.req_notify_cq = arm;
   return context;
 }
 int ibv_close_device(ibv_context* context) {
@@ -121,21 +125,27 @@ int ibv_dereg_mr(ibv_mr* mr) {
   return 0;
 }
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  auto* const channel = new ibv_comp_channel{};
-  channel->context = context;
-  channel->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  return channel;
+  auto* const channel = new Channel;
+  channel->channel.context = context;
+  channel->channel.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  return &channel->channel;
 }
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   close(channel->fd);
-  return delete channel, 0;
+  return delete reinterpret_cast<Channel*>(channel), 0;
 }
 ibv_cq* ibv_create_cq(ibv_context*, int, void*, ibv_comp_channel*, int) {
   return refuse(EOPNOTSUPP), nullptr;
 }
 int ibv_destroy_cq(ibv_cq* cq) { return delete reinterpret_cast<Cq*>(cq), 0; }
 int ibv_resize_cq(ibv_cq*, int) { return EOPNOTSUPP; }
-int ibv_get_cq_event(ibv_comp_channel*, ibv_cq**, void**) { return -1; }
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** own) {
+  uint64_t events = 0;
+  if (read(channel->fd, &events, sizeof events) < 0) return -1;
+  *cq = reinterpret_cast<Channel*>(channel)->cq;
+  *own = nullptr;
+  return 0;
+}
 void ibv_ack_cq_events(ibv_cq*, unsigned) {}
 ibv_srq* ibv_create_srq(ibv_pd*, ibv_srq_init_attr*) { return refuse(EOPNOTSUPP), nullptr; }
 int ibv_modify_srq(ibv_srq*, ibv_srq_attr*, int) { return EOPNOTSUPP; }
@@ -150,7 +160,7 @@ int ibv_modify_qp(ibv_qp* raw, ibv_qp_attr* a, int mask) {
   if (qp.state != IBV_QPS_ERR && qp.state != IBV_QPS_RESET) return 0;
   if (qp.state == IBV_QPS_ERR)
     for (const Receive& r : qp.receives)
-      qp.receive->entries.push_back(
+      qp.receive->add(
           {r.id, IBV_WC_WR_FLUSH_ERR, 1, raw->qp_num, 0, 0, 0, false, IBV_WC_RECV, kNoHandle});
   qp.receives.clear();
   return 0;
@@ -231,11 +241,13 @@ ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* a, efadv_q
 ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* a, efadv_cq_init_attr* efa,
                            uint32_t) {
   call("create_cq:" + text(efa->wc_flags));
-  if (a->channel != nullptr) return refuse(EOPNOTSUPP), nullptr;  // as older devices
+  if (a->channel != nullptr && !has_events) return refuse(EOPNOTSUPP), nullptr;  // as older devices
   if (efa->wc_flags != 0 && (caps & 4) == 0) return refuse(EOPNOTSUPP), nullptr;
   Cq* const cq = new Cq;
   cq->ex.context = context;
   cq->ex.cqe = static_cast<int>(a->cqe);
+  cq->channel = reinterpret_cast<Channel*>(a->channel);
+  if (cq->channel != nullptr) cq->channel->cq = ibv_cq_ex_to_cq(&cq->ex);
   fill(*cq);
   return &cq->ex;
 }

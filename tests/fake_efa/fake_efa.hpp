@@ -17,4 +17,8 @@ void fake_efa_fail_next(ibv_wc_status status, uint32_t vendor_error);
 // Calls of ibv_wr_complete() that return EINVAL, from the next one on that has a request with that
 // immediate data.
 void fake_efa_refuse_immediate(uint32_t immediate);
+// Completion queues that are made from now on have events, as newer devices; until begin().
+void fake_efa_have_events();
+// Each SEND and WRITE from now on comes from an address of its own; until begin().
+void fake_efa_be_strangers();
 }

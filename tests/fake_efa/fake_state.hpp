@@ -31,13 +31,23 @@ struct Entry {  // of a completion queue
   bool has_immediate = false;
   ibv_wc_opcode opcode = IBV_WC_SEND;
   uint16_t handle = kNoHandle;
+  uint32_t stranger = 0;  // part of the sender's address
+};
+
+struct Channel {
+  ibv_comp_channel channel{};
+  ibv_cq* cq = nullptr;
 };
 
 struct Cq {
   ibv_cq_ex ex{};
   efadv_cq efa{};
+  Channel* channel = nullptr;
+  bool armed = false;
   std::deque<Entry> entries;
   Entry current;
+
+  void add(const Entry& entry);
 };
 
 struct Pd {
@@ -92,6 +102,8 @@ inline uint32_t caps = 7, max_rdma = 1u << 20;
 inline Entry forced;
 inline bool is_forced = false;
 inline uint32_t refused_immediate = 0;
+inline bool has_events = false, are_strangers = false;
+inline uint32_t last_stranger = 0;
 inline std::map<uint32_t, Qp*> qps;
 inline std::map<uint32_t, Mr*> regions;
 inline std::vector<Ah*> handles;
@@ -104,6 +116,7 @@ inline Cq& of(ibv_cq_ex* ex) { return *reinterpret_cast<Cq*>(ex); }
 // The entries of posting and polling, as libefa fills them in.
 void fill(Qp& qp);
 void fill(Cq& cq);
+int arm(ibv_cq* cq, int solicited_only);
 int post_recv(ibv_qp* raw, ibv_recv_wr* work, ibv_recv_wr** bad);
 
 }  // namespace fake_efa

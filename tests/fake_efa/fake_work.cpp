@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Posting and polling of the stand-in: fake_state.hpp.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "tests/fake_efa/fake_state.hpp"
@@ -100,9 +102,10 @@ bool receive(Qp& from, Qp& to, const Work& work, uint32_t length, ibv_wc_opcode 
   }
   const bool immediate =
       work.opcode == IBV_WR_SEND_WITH_IMM || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  to.receive->entries.push_back({taken.id, IBV_WC_SUCCESS, 0, to.ex.qp_base.qp_num, length,
-                                 work.immediate, from.ex.qp_base.qp_num, immediate, opcode,
-                                 handle_of(to.pd, kGid)});
+  to.receive->add({taken.id, IBV_WC_SUCCESS, 0, to.ex.qp_base.qp_num, length, work.immediate,
+                   from.ex.qp_base.qp_num, immediate, opcode,
+                   are_strangers ? kNoHandle : handle_of(to.pd, kGid),
+                   are_strangers ? ++last_stranger : 0});
   return true;
 }
 
@@ -143,7 +146,7 @@ int complete(ibv_qp_ex* ex) {
     entry.status = is_forced ? forced.status : execute(qp, work);
     entry.vendor = is_forced ? forced.vendor : 0;
     is_forced = false;
-    qp.send->entries.push_back(entry);
+    qp.send->add(entry);
   }
   const int error = qp.error;
   mutex.unlock();
@@ -171,6 +174,7 @@ int read_sgid(efadv_cq* efa, ibv_gid* gid) {
   Cq& cq = *reinterpret_cast<Cq*>(reinterpret_cast<char*>(efa) - offsetof(Cq, efa));
   if (cq.current.handle != kNoHandle) return -ENOENT;
   *gid = kGid;
+  std::memcpy(gid->raw + 4, &cq.current.stranger, 4);
   return 0;
 }
 
@@ -187,6 +191,19 @@ int post_recv(ibv_qp* raw, ibv_recv_wr* work, ibv_recv_wr** bad) {
   }
   return 0;
 }
+
+void Cq::add(const Entry& entry) {
+  entries.push_back(entry);
+  const uint64_t one = 1;
+  if (armed && channel != nullptr) (void)!::write(channel->channel.fd, &one, sizeof one);
+  armed = false;
+}
+int arm(ibv_cq* cq, int) {
+  const std::lock_guard lock(mutex);
+  reinterpret_cast<Cq*>(cq)->armed = true;
+  return 0;
+}
+
 void fill(Qp& qp) {
   ibv_qp_ex& ex = qp.ex;
   ex.wr_start = start;

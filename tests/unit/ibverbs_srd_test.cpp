@@ -2,6 +2,8 @@
 // SRD of an EFA (providers/ibverbs/srd_*) on a stand-in for libibverbs and libefa, tests/fake_efa:
 // which calls a request becomes, what the device's words become, and that a program of `srd` finds
 // what it knows. Nothing here is said of hardware.
+#include <poll.h>
+
 #include "tests/fake_efa/ends.hpp"
 
 namespace weft::test {
@@ -279,6 +281,75 @@ TEST_CASE("a default destination, a Q_Key of one's own, and one of another") {
   r.remote_qkey = 0x1234;
   REQUIRE(pair.a.qp.post_send(r));
   CHECK(pair.a.next().status == Status::success);
+}
+
+bool is_readable(const CompletionQueue& cq) {
+  pollfd waiting{cq.fd(), POLLIN, 0};
+  return poll(&waiting, 1, 0) == 1;
+}
+
+TEST_CASE("who sleeps on an armed queue is woken by the device and by what comes back flushed") {
+  begin();
+  of_fake<decltype(fake_efa_have_events)>("fake_efa_have_events")();
+  Pair pair;
+  const End& end = pair.a;
+  const auto sleep = [&] {
+    end.cq.acknowledge();
+    end.cq.arm();
+    CHECK(end.quiet());
+    CHECK_FALSE(is_readable(end.cq));
+  };
+  sleep();
+  REQUIRE(end.qp.post_send(pair.request(Opcode::write, 1)));
+  CHECK(is_readable(end.cq));
+  CHECK(end.next().id == 1);
+  REQUIRE(end.qp.modify({.state = QpState::err}));
+  sleep();
+  end.expect(2);
+  CHECK(is_readable(end.cq));
+  CHECK(end.next().id == 2);
+  sleep();
+  REQUIRE(end.qp.post_send(pair.request(Opcode::write, 3)));
+  CHECK(is_readable(end.cq));
+  CHECK(end.next().id == 3);
+  end.cq.acknowledge();
+  end.expect(4);  // not armed
+  CHECK_FALSE(is_readable(end.cq));
+  CHECK(end.next().id == 4);
+}
+
+TEST_CASE("handles that senders cause are bounded; all senders are named, and can be sent to") {
+  constexpr uint32_t kMost = 4096;  // Domain::kMostMet
+  begin();
+  Pair pair;
+  const auto hear = [&](uint64_t id) {
+    pair.b.expect(id);
+    REQUIRE(pair.a.qp.post_send(pair.request(Opcode::send)));
+    (void)pair.a.next();
+    return pair.b.next();
+  };
+  const auto handles = [] {
+    const std::string all = calls();
+    size_t count = 0;
+    for (size_t at = all.find("create_ah"); at != std::string::npos; ++count)
+      at = all.find("create_ah", at + 1);
+    return count;
+  };
+  (void)hear(0);  // a knows b, and b has met a
+  begin();
+  of_fake<decltype(fake_efa_be_strangers)>("fake_efa_be_strangers")();
+  for (uint32_t id = 1; id < kMost; ++id) (void)hear(id);
+  CHECK(handles() == kMost - 1);
+  const std::optional<Gid> from = pair.b.device.peer_address(hear(kMost).source_peer);
+  CHECK(handles() == kMost - 1);
+  REQUIRE(from);
+  const AddressHandle late{{.destination = *from}};
+  SendRequest answer = pair.request(Opcode::send);
+  const Sge sge = pair.b.region.sge(0, 16);
+  answer.sges = {&sge, 1};
+  answer.to = &late;
+  REQUIRE(pair.b.qp.post_send(answer));
+  CHECK(handles() == kMost);
 }
 
 TEST_CASE("where the device has no events, waiting is polling") {
