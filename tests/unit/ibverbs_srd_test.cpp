@@ -4,6 +4,9 @@
 // what it knows. Nothing here is said of hardware.
 #include <poll.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/fake_efa/ends.hpp"
 
 namespace weft::test {
@@ -350,6 +353,30 @@ TEST_CASE("handles that senders cause are bounded; all senders are named, and ca
   answer.to = &late;
   REQUIRE(pair.b.qp.post_send(answer));
   CHECK(handles() == kMost);
+}
+
+TEST_CASE("posting in ERR and modify() of two threads do not race") {
+  begin();
+  Pair pair;
+  SendRequest r = pair.request(Opcode::send);
+  r.to = nullptr;
+  const AddressVector path{.destination = pair.b.device.attributes().gid};
+  std::atomic<bool> done{false};
+  std::thread poster([&] {
+    while (!done) {
+      (void)pair.a.qp.post_send(r);
+      (void)pair.a.qp.post_recv({.id = 1, .sges = {}});
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    CHECK(pair.a.qp.modify({.state = QpState::reset}));
+    CHECK(pair.a.qp.modify({.state = QpState::init}));
+    CHECK(pair.a.qp.modify({.state = QpState::rtr}));
+    CHECK(pair.a.qp.modify({.state = QpState::rts, .path = path, .dest_qpn = pair.b.qp.number()}));
+    CHECK(pair.a.qp.modify({.state = QpState::err}));
+  }
+  done = true;
+  poster.join();
 }
 
 TEST_CASE("where the device has no events, waiting is polling") {
