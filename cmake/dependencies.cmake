@@ -77,7 +77,14 @@ set(TORCH_VERSION_FILE ${TORCH_INCLUDE}/torch/csrc/api/include/torch/version.h)
 if(EXISTS ${TORCH_VERSION_FILE})
   file(STRINGS ${TORCH_VERSION_FILE} TORCH_VERSION REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
 endif()
-if(WEFT_PYTHON AND TORCH_VERSION MATCHES "MAJOR 1;.*MINOR 13$" AND PYBIND11_INCLUDE
+# The tests' Python, which may be another one if the cache says so, has to find PyTorch, too.
+set(PYTHON_FINDS_TORCH 0)
+if(WEFT_PYTHON)
+  execute_process(COMMAND ${WEFT_PYTHON} -c "import importlib.util as u
+print(int(u.find_spec('torch') is not None), end='')"
+                  OUTPUT_VARIABLE PYTHON_FINDS_TORCH ERROR_QUIET)
+endif()
+if(PYTHON_FINDS_TORCH AND TORCH_VERSION MATCHES "MAJOR 1;.*MINOR 13$" AND PYBIND11_INCLUDE
    AND TORCH_PYTHON_LIBRARY AND TORCH_CPU_LIBRARY AND TORCH_C10_LIBRARY AND NOT WEFT_SANITIZE
    AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   execute_process(COMMAND ${WEFT_PYTHON} -c "import sysconfig as s

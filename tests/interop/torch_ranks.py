@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -169,6 +170,68 @@ def transfers(rank, ranks):
     equal(mine, torch.full((5,), float(before)))
 
 
+def reduce_again(done):
+    """By a future; then a barrier by wait()."""
+    value = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future().wait()[0]
+    dist.barrier()
+    return value
+
+
+def power_sgd(rank, ranks):
+    """DDP's hook whose callbacks call the group."""
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+    torch.manual_seed(1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    model.register_comm_hook(powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2),
+                             powerSGD_hook.powerSGD_hook)
+    for _ in range(4):
+        model(torch.full((8, 64), float(rank))).sum().backward()
+    own = model.module.weight.grad
+    every = [torch.empty_like(own) for _ in range(ranks)]
+    dist.all_gather(every, own)
+    for theirs in every:
+        equal(theirs, own)
+
+
+def last_reference(rank, ranks):
+    """A callback drops the group, in the thread of the group."""
+    from weft_torch import create_process_group
+    store = dist.PrefixStore("held", dist.distributed_c10d._get_default_store())
+    held = [create_process_group(store, rank, ranks, datetime.timedelta(seconds=60))]
+    if rank == 1:
+        dist.barrier()  # rank 0's callback is there before the call can be done
+    work = held[0].allreduce([torch.ones(3)])
+    if rank == 0:
+        main, threads = threading.get_ident(), []
+        dropped = work.get_future().then(
+            lambda done: (threads.append(threading.get_ident()), held.clear()))
+        dist.barrier()
+        dropped.wait()
+        assert not held and main not in threads
+    work.wait()
+
+
+def forked(rank, ranks):
+    """A child of fork() ends as a program does, and does not wait for threads that it has not."""
+    child = os.fork()
+    if child == 0:
+        sys.exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    dist.barrier()
+
+
+def names(rank, ranks):
+    """Every group's dumps have a name of their own, and all ranks the same."""
+    second = dist.new_group()
+    raises("", lambda: fail_together(rank, second))
+    raises("", lambda: fail_together(rank, dist.group.WORLD))
+
+
+def fail_together(rank, group):
+    (dist.all_gather([torch.ones(1)] * 2, torch.ones(1), group=group) if rank == 0 else
+     dist.all_reduce(torch.ones(1), group=group))
+
+
 def works(rank, ranks):
     """What is asynchronous: many calls under way, futures, profiles."""
     tensors = [torch.full((1000,), float(rank + i)) for i in range(30)]
@@ -180,6 +243,9 @@ def works(rank, ranks):
         equal(tensors[i], torch.full((1000,), float(sum(r + i for r in range(ranks)))))
     equal(doubled.wait(), tensors[-1] * 2)
     equal(started[0].result()[0], tensors[0])
+    # A callback may call the group and wait for it.
+    nested = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(reduce_again)
+    equal(nested.wait(), torch.full((3,), float(ranks * ranks)))
     with torch.profiler.profile() as profile:
         dist.all_reduce(tensors[0])
     assert "weft:all_reduce" in [event.name for event in profile.events()]
@@ -238,19 +304,21 @@ def death(rank, ranks):
 
 
 def lateness(rank, ranks):
-    """Calls have the limit of their group: here one of two seconds. Until then wait() can give up
-    by itself."""
-    brief = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    """Calls have the limit of their group. Until then wait() can give up by itself."""
+    limit = datetime.timedelta(seconds=8)
+    brief = dist.new_group(timeout=limit)
+    late = f"not finished after {limit // datetime.timedelta(milliseconds=1)} ms"
     if rank == 1:
         dist.send(torch.ones(1), 0, group=brief)
     else:
         dist.recv(torch.ones(1), 1, group=brief)
-        raises("not finished after 2000 ms", lambda: dist.recv(torch.ones(1), 1, group=brief))
         work = dist.all_reduce(torch.ones(3), group=brief, async_op=True)
         raises("rank 0 has waited 100 ms for ALLREDUCE",
                lambda: work.wait(datetime.timedelta(milliseconds=100)))
-        text = raises("not finished after 2000 ms, waiting for rank 1", work.wait)
+        raises(late, lambda: dist.recv(torch.ones(1), 1, group=brief))
+        text = raises(f"{late}, waiting for rank 1", work.wait)
         assert "all_reduce" in text, text
+        raises("recv: rank 1 has not come", lambda: dist.recv(torch.ones(1), 1, brief, tag=7))
     total = torch.ones(1)
     dist.all_reduce(total)  # the other group knows of nothing
     equal(total, torch.full((1,), float(ranks)))
@@ -285,9 +353,10 @@ def leaving(rank, ranks):
 
 def exiting(rank, ranks):
     """The program ends while a thread of the group is in Python, and the group is not destroyed."""
+    begun = threading.Event()
     work = dist.all_reduce(torch.ones(3), async_op=True)
-    work.get_future().then(lambda done: sum(i * i for i in range(20_000_000)))  # some seconds
-    work.wait()
+    work.get_future().then(lambda done: (begun.set(), sum(i * i for i in range(20_000_000))))
+    begun.wait()
     sys.exit(3)
 
 

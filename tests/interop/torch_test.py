@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import af_packet_test
@@ -77,6 +78,28 @@ class Torch(unittest.TestCase):
 
     def test_a_rank_leaves(self):
         self.ranks("leaving")
+
+    def test_callbacks_that_call_the_group(self):
+        self.ranks("power_sgd,last_reference")
+
+    def test_a_program_forks(self):
+        self.ranks("forked")
+
+    def test_groups_have_dumps_of_their_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ended = self.start("names", [environment(WEFT_COLLECTIVE_DUMP=f"{folder}/d")] * 2)
+            self.assertEqual([code for code, _ in ended], [0, 0], ended)
+            groups = [path.name.split(".")[1] for path in pathlib.Path(folder).iterdir()]
+            self.assertEqual(sorted(groups.count(group) for group in set(groups)), [2, 2], groups)
+
+    def test_a_rank_that_cannot_join(self):
+        """The others hear its words at once."""
+        began = time.monotonic()
+        nowhere = environment("roce+udp:no-such-interface")
+        for code, text in self.start("works", [environment("roce+udp:lo"), nowhere]):
+            self.assertNotEqual(code, 0, text)
+            self.assertIn("no-such-interface", text)
+        self.assertLess(time.monotonic() - began, 55)  # less than the group's limit
 
     def test_a_program_ends(self):
         for ended, text in self.start("exiting", [environment()] * 2):

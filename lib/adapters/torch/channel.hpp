@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Channels: a communicator with the thread that it belongs to. Calls are carried out one after the
-// other in the order in which they come; whoever made one holds a Pending.
+// other in the order in which they come; whoever made one holds a Pending. Callbacks of futures run
+// in the channel's thread.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "weft/collective.hpp"
 
 namespace weft::torch_adapter {
+
+class Loop;  // what the thread of a channel does
 
 // A call under way, as PyTorch sees it. Exceptions are std::runtime_error with the text of the
 // communicator's error, which names rank and operation.
@@ -26,8 +27,12 @@ class Pending : public c10d::Work {
   std::vector<at::Tensor> result() override { return outputs_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
+  // The callbacks of the future run before wait() returns elsewhere.
   void complete();
   void fail(const std::string& why);
+  bool is_over() const { return future_->completed(); }
+
+  const Loop* loop = nullptr;  // that carries it out, once it is submitted
 
  private:
   std::vector<at::Tensor> outputs_;
@@ -46,26 +51,19 @@ class Channel {
   using Open = std::function<Result<Communicator>(const std::atomic<bool>& closing)>;
 
   explicit Channel(Open open);
-  // Ends what is under way, on all ranks, and leaves.
-  ~Channel();
-
+  ~Channel() { close(); }
+  // Ends what is under way, on all ranks, and leaves. Joins the thread; in a callback, which is
+  // that thread, it is left to join_left().
+  void close();
+  // In a callback of this channel the call is carried out, after those before it, before submit()
+  // returns: nobody else could while the callback waits for it.
   void submit(PendingPtr pending, Call call);
 
+  // Waits for the threads of channels that a callback has closed.
+  static void join_left();
+
  private:
-  struct Item {
-    PendingPtr pending;
-    Call call;
-  };
-
-  void run();
-  std::optional<Item> next();
-  void carry_out(Communicator& group, const Item& item);
-
-  Open open_;
-  std::atomic<bool> closing_{false};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> queue_;
+  std::shared_ptr<Loop> loop_;
   std::thread thread_;
 };
 

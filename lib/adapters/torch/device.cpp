@@ -27,9 +27,9 @@ std::string place() {
   return boot + " " + network + " " + std::to_string(geteuid());
 }
 
-std::string new_job() {
+std::string new_id() {
   std::random_device random;
-  return "roce+shm:torch-" + std::to_string(random()) + "-" + std::to_string(random());
+  return "torch-" + std::to_string(random()) + "-" + std::to_string(random());
 }
 
 // What rank 0 says to all: a device, kGiven or kUdp; after "!" what is wrong.
@@ -46,7 +46,7 @@ Result<std::string> decide(Store& store, uint32_t ranks, Duration limit) {
     together = together && *theirs == own;
   }
   if (own == kGiven) return own;
-  return together ? new_job() : kUdp;
+  return together ? "roce+shm:" + new_id() : kUdp;
 }
 
 struct FreeAddresses {
@@ -83,11 +83,17 @@ Result<std::string> udp_device() {
 
 }  // namespace
 
+Result<std::string> agree_on_id(Store& store, uint32_t rank, Duration limit) {
+  if (rank == 0)
+    if (Result<void> told = store.set("id", new_id()); !told) return told.error();
+  return store.get("id", limit);
+}
+
 Result<std::string> agree_on_device(Store& store, uint32_t rank, uint32_t ranks, Duration limit) {
   if (rank == 0) {
     const Result<std::string> decided = decide(store, ranks, limit);
-    if (!decided) return decided.error();
-    if (Result<void> told = store.set("device", *decided); !told) return told.error();
+    const std::string said = decided ? *decided : "!" + decided.error().message;
+    if (Result<void> told = store.set("device", said); !told) return told.error();
   } else if (Result<void> said = store.set("place/" + std::to_string(rank), place()); !said) {
     return said.error();
   }

@@ -15,4 +15,8 @@ namespace weft::torch_adapter {
 // and those of the store.
 Result<std::string> agree_on_device(Store& store, uint32_t rank, uint32_t ranks, Duration limit);
 
+// What no other group is called, for dumps and figures. To be called by all ranks. Errors: those of
+// the store.
+Result<std::string> agree_on_id(Store& store, uint32_t rank, Duration limit);
+
 }  // namespace weft::torch_adapter

@@ -74,6 +74,7 @@ void close_all() {
       if (Group group = old.lock()) living.push_back(std::move(group));
   }
   for (const Group& group : living) group->close();
+  weft::torch_adapter::Channel::join_left();
 }
 
 }  // namespace

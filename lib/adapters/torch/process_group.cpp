@@ -4,19 +4,10 @@
 
 #include <algorithm>
 
-#include "lib/adapters/torch/device.hpp"
-#include "lib/adapters/torch/store.hpp"
-
 namespace weft::torch_adapter {
 namespace {
 
 using c10d::OpType;
-
-constexpr Duration kLongest = Duration::from_s(30 * 24 * 3600);
-
-Duration duration_of(std::chrono::milliseconds time) {
-  return std::min(Duration::from_ms(std::min<int64_t>(time.count(), kLongest.ms())), kLongest);
-}
 
 // PyTorch's lists have an entry for each device of a process; the CPU is one.
 template <class T>
@@ -59,88 +50,14 @@ std::vector<size_t> split_counts(const at::Tensor& tensor, const std::vector<int
 
 }  // namespace
 
-// ---- channels
-
-ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                           Milliseconds timeout)
-    : c10d::ProcessGroup(rank, size), store_(std::move(store)), timeout_(duration_of(timeout)) {
-  all_ = std::make_unique<Channel>([this](const std::atomic<bool>& closing) {
-    TorchStore meeting(store_, closing);
-    const uint32_t us = static_cast<uint32_t>(rank_), ranks = static_cast<uint32_t>(size_);
-    Result<std::string> device = agree_on_device(meeting, us, ranks, timeout_);
-    if (!device) return Result<Communicator>(device.error());
-    device_ = *device;
-    return meet("all", us, ranks, closing);
-  });
-  barrier({})->wait(kNoTimeout);  // throws if the ranks have not met
-}
-
-ProcessGroup::~ProcessGroup() { close(); }
-
-void ProcessGroup::close() {
-  decltype(pairs_) pairs;
-  std::unique_ptr<Channel> all;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  pairs.swap(pairs_);
-  all.swap(all_);
-}
-
-Result<Communicator> ProcessGroup::meet(const std::string& name, uint32_t rank, uint32_t ranks,
-                                        const std::atomic<bool>& closing) {
-  TorchStore meeting(store_, closing);
-  CommunicatorOptions options;
-  options.device = device_;
-  options.name = name;
-  options.limit = timeout_;
-  options.connect_limit = timeout_;
-  // A wait in the store can be given up, one for a connection not: so all are here before they
-  // connect.
-  if (Result<void> said = meeting.set(name + "/here/" + std::to_string(rank), "yes"); !said)
-    return said.error();
-  for (uint32_t other = 0; other < ranks; ++other) {
-    const Result<std::string> here = meeting.get(name + "/here/" + std::to_string(other), timeout_);
-    if (!here)
-      return Error{here.error().code,
-                   "rank " + std::to_string(rank_) + ": " + here.error().message};
-  }
-  return Communicator::create(meeting, rank, ranks, options);
-}
-
-Channel& ProcessGroup::pair_channel(const char* operation, int from, int to, int tag) {
-  const int peer = rank_ == from ? to : from;
-  TORCH_CHECK(peer >= 0 && peer < size_ && peer != rank_, "weft: ", operation, ": rank ", rank_,
-              " of ", size_, " has no peer ", peer);
-  everybody();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<Channel>& channel = pairs_[{from, to, tag}];
-  if (!channel) {
-    const std::string name =
-        std::to_string(from) + "to" + std::to_string(to) + "tag" + std::to_string(tag);
-    const uint32_t end = rank_ == from ? 0 : 1;
-    channel = std::make_unique<Channel>([this, name, end](const std::atomic<bool>& closing) {
-      return meet(name, end, 2, closing);
-    });
-  }
-  return *channel;
-}
-
-CallOptions ProcessGroup::limited(Milliseconds timeout) const {
-  return {.limit = timeout.count() > 0 ? duration_of(timeout) : timeout_};
-}
-
 PendingPtr ProcessGroup::pending(OpType type, const char* title, Tensors outputs) const {
   return c10::make_intrusive<Pending>(rank_, type, title, std::move(outputs));
 }
 
-Channel& ProcessGroup::everybody() const {
-  TORCH_CHECK(all_, "weft: the process group is destroyed");
-  return *all_;
-}
-
-ProcessGroup::Started ProcessGroup::submit(Channel& channel, PendingPtr pending,
+ProcessGroup::Started ProcessGroup::submit(const ChannelPtr& channel, PendingPtr pending,
                                            std::function<Operation(Communicator&)> issue,
                                            std::function<void()> finish) {
-  channel.submit(pending, {std::move(issue), std::move(finish)});
+  channel->submit(pending, {std::move(issue), std::move(finish)});
   return pending;
 }
 

@@ -60,12 +60,18 @@ class ProcessGroup : public c10d::ProcessGroup {
   Started recvAnysource(Tensors& tensors, int tag) override;
 
  private:
+  using ChannelPtr = std::shared_ptr<Channel>;
   struct Exchanged;  // an all-to-all of blocks of any sizes
+  struct Meeting {   // of the ranks of a channel
+    std::string name, operation;
+    uint32_t rank, ranks;    // in the channel
+    std::vector<int> peers;  // their ranks in the group; empty: the same
+  };
 
   CallOptions limited(Milliseconds timeout) const;
-  Channel& everybody() const;
+  ChannelPtr everybody() const;
   PendingPtr pending(c10d::OpType type, const char* title, Tensors outputs) const;
-  Started submit(Channel& channel, PendingPtr pending,
+  Started submit(const ChannelPtr& channel, PendingPtr pending,
                  std::function<Operation(Communicator&)> issue, std::function<void()> finish);
   Started all_reduce(c10d::OpType type, Tensors& tensors, const c10d::AllreduceOptions& options);
   Started all_gather(c10d::OpType type, at::TensorList outputs, const at::Tensor& input,
@@ -73,17 +79,17 @@ class ProcessGroup : public c10d::ProcessGroup {
   Started reduce_scattered(c10d::OpType type, const at::Tensor& output, at::TensorList inputs,
                            std::vector<size_t> counts, const c10d::ReduceScatterOptions& options);
   Started exchange(c10d::OpType type, const char* title, Exchanged blocks, Milliseconds timeout);
-  Result<Communicator> meet(const std::string& name, uint32_t rank, uint32_t ranks,
-                            const std::atomic<bool>& closing);
-  Channel& pair_channel(const char* operation, int from, int to, int tag);
+  Result<void> agree(Store& store);
+  Result<Communicator> meet(const Meeting& meeting, const std::atomic<bool>& closing);
+  ChannelPtr pair_channel(const char* operation, int from, int to, int tag);
   std::vector<size_t> equal_counts(size_t all, const char* operation, const char* what) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   Duration timeout_;
-  std::string device_;  // once the first channel is open
-  std::mutex mutex_;    // of pairs_
-  std::map<std::tuple<int, int, int>, std::unique_ptr<Channel>> pairs_;  // from, to, tag
-  std::unique_ptr<Channel> all_;
+  std::string id_, device_;                                // once the first channel is open
+  mutable std::mutex mutex_;                               // of what follows
+  std::map<std::tuple<int, int, int>, ChannelPtr> pairs_;  // from, to, tag
+  ChannelPtr all_;                                         // null once it is closed
 };
 
 }  // namespace weft::torch_adapter

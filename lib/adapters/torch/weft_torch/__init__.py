@@ -4,10 +4,18 @@
 The device is that of WEFT_DEVICE; without it shared memory, if all ranks are on one host, else UDP.
 """
 import atexit
+import os
 
 import torch.distributed
 
 from ._weft_torch import close_all, create_process_group
 
 torch.distributed.Backend.register_backend("weft", create_process_group)
-atexit.register(close_all)
+
+
+def _close_at_exit(process=os.getpid()):
+    if os.getpid() == process:  # a child of fork() has none of the threads
+        close_all()
+
+
+atexit.register(_close_at_exit)
