@@ -16,6 +16,10 @@ constexpr double kLeft = 64;
 constexpr double kRight = 16;
 constexpr double kTop = 34;
 constexpr double kBottom = 58;
+constexpr double kLegendRow = 16;
+constexpr const char* kStyle =
+    "text{font:12px system-ui,sans-serif;fill:#444}.t{font-size:14px;font-weight:600;fill:#222}"
+    ".g{stroke:#e4e4e4;fill:none}.a{stroke:#666;fill:none}.l{fill:none;stroke-width:1.8}";
 
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
@@ -126,15 +130,19 @@ std::string draw_line(const Line& line, const Axis& x, const Axis& y) {
   return out;
 }
 
-std::string draw_legend(const Chart& chart) {
+// In as many rows as it takes; `height` is that of the chart with them.
+std::string draw_legend(const Chart& chart, double& height) {
   std::string out;
   double at = kLeft;
+  height = kHeight;
   for (const Line& line : chart.lines) {
     if (line.name.empty()) continue;
-    out += format("<path class='l' d='M%g %gh18' stroke='", at, kHeight - 10) +
+    const double width = 34 + 6.6 * static_cast<double>(line.name.size());
+    if (at > kLeft && at + width > kWidth) at = kLeft, height += kLegendRow;
+    out += format("<path class='l' d='M%g %gh18' stroke='", at, height - 10) +
            colour_of(line.colour) + "'" + (line.dashed ? " stroke-dasharray='5 4'" : "") + "/>";
-    out += format("<text x='%g' y='%g'>", at + 22, kHeight - 6) + escaped(line.name) + "</text>";
-    at += 34 + 6.6 * static_cast<double>(line.name.size());
+    out += format("<text x='%g' y='%g'>", at + 22, height - 6) + escaped(line.name) + "</text>";
+    at += width;
   }
   return out;
 }
@@ -176,10 +184,19 @@ std::string svg(const Chart& chart) {
     x.high = static_cast<double>(chart.categories.size()) - 0.6;
   }
   const Axis y = make_axis(ys, chart.log_y);
-  std::string out = format("<svg viewBox='0 0 %g %g' role='img'>", kWidth, kHeight);
+  double height = 0;
+  const std::string legend = draw_legend(chart, height);
+  std::string out = format("<svg viewBox='0 0 %g %g' role='img'>", kWidth, height);
   out += draw_axes(chart, x, y);
   for (const Line& line : chart.lines) out += draw_line(line, x, y);
-  return out + draw_legend(chart) + "</svg>\n";
+  return out + legend + "</svg>\n";
+}
+
+std::string svg_file(const Chart& chart) {
+  const std::string text = svg(chart);
+  const size_t inside = text.find('>') + 1;
+  return "<svg xmlns='http://www.w3.org/2000/svg'" + text.substr(4, inside - 4) + "<style>" +
+         kStyle + "</style>" + text.substr(inside);
 }
 
 }  // namespace weft::bench

@@ -27,7 +27,10 @@ struct Chart {
   std::vector<Line> lines;
 };
 
+// For a page, which says how its classes look: t title, g grid, a axes, l lines.
 std::string svg(const Chart& chart);
+// For a file of its own.
+std::string svg_file(const Chart& chart);
 std::string colour_of(size_t index);
 // For text within HTML.
 std::string escaped(const std::string& text);

@@ -172,7 +172,7 @@ Result<void> write_plot(const CollOptions& options, const Plot& plot, const std:
               .log_y = true};
   for (const auto& [what, line] : plot) chart.lines.push_back(line);
   std::ofstream file(path);
-  file << svg(chart);
+  file << svg_file(chart);
   if (file) return {};
   return Error{Code::io_error, "cannot write " + path};
 }

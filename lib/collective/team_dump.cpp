@@ -14,11 +14,13 @@
 namespace weft::collective {
 namespace {
 
+// ASCII, for what is cut short or comes from another rank may not be UTF-8.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    const unsigned char byte = static_cast<unsigned char>(c);
+    out += byte < ' ' ? ' ' : byte >= 0x7f ? '?' : c;
   }
   return out + "\"";
 }

@@ -242,9 +242,9 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
       link->tell_end(farewell_);
     else
       link->break_off();
+  write_dump();  // may take long: what others have to answer in is counted from its end
   give_back_ = now() + kGiveBackLimit;
   close_ = now() + kCloseLimit;
-  write_dump();
   end_failed_tasks();
 }
 

@@ -278,9 +278,9 @@ class Real(unittest.TestCase):
             return values[f'weft_collective_{name}{{communicator="0",rank="1",ranks="2"{more}}}']
 
         of_all_reduce = ',operation="all_reduce"'
-        # Twice (out of place and in place): 12 calls, one of the times, one of processor time.
+        # Twice (out of place and in place): 12 calls, one of the times, one of the processor time.
         self.assertEqual(value("operations_total", of_all_reduce), 28)
-        self.assertEqual(value("bytes_total", of_all_reduce), 24 * 4096 + 2 * (10 + 1) * 8)
+        self.assertEqual(value("bytes_total", of_all_reduce), 24 * 4096 + 2 * 10 * 8 + 2 * 8)
         self.assertEqual(value("operations_failed_total", of_all_reduce), 0)
         self.assertEqual(value("failed"), 0)
         sent = value("pieces_total", ',direction="sent"')

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 PROGRAM = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin/weft_coll"
 LIMIT = 120
@@ -146,7 +147,14 @@ class Coll(unittest.TestCase):
                                "--plot", str(plot))
             self.assertEqual(code, 0, err)
             text = plot.read_text(encoding="utf-8")
-            self.assertTrue(text.startswith("<svg"), text[:100])
+            drawing = xml.etree.ElementTree.fromstring(text)
+            space = "{http://www.w3.org/2000/svg}"
+            self.assertEqual(drawing.tag, f"{space}svg")
+            self.assertIn(".l{fill:none", drawing.findtext(f"{space}style"))
+            width = float(drawing.get("viewBox").split()[2])
+            for word in drawing.iter(f"{space}text"):  # 6 units a letter
+                if word.text.startswith("trn3"):
+                    self.assertLess(float(word.get("x")) + 6 * len(word.text), width, word.text)
             for line in ("direct", "pairwise", "bound"):
                 self.assertIn(f"trn3-nl32x2-gen3 {line}", text)
             code, _, err = run("sim", "all_to_all", "--topology", f"{folder}/trn3-nl32x2-gen3.toml",

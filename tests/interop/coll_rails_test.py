@@ -64,7 +64,7 @@ class Rails(unittest.TestCase):
     def test_a_network_goes_away_under_way(self):
         for net in NETS[:2]:
             with tempfile.TemporaryDirectory() as folder:
-                ranks = self.start(folder, "-b", "64K", "-e", "512K", "-n", "20", "-w", "1")
+                ranks = self.start(folder, "-b", "64K", "-e", "2M", "-n", "20", "-w", "1")
                 self.first_line(ranks)
                 take(net)
                 self.assertEqual([rank.poll() for rank in ranks], [None] * RANKS, "too early")

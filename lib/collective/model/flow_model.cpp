@@ -130,7 +130,8 @@ class Model {
   }
 
   // Thousands of chips, whose blocks differ by an element, would end one by one. What happens
-  // almost together shall happen together, and later than it would, so that no bound is beaten.
+  // almost together shall happen together, and later than it would, so that no bound is beaten: at
+  // most kAlmost of the time for each step in sequence.
   double late(double time) const {
     if (topology_.chips <= kFew || time <= 0) return time;
     const double tick = std::exp2(std::floor(std::log2(time * kAlmost)));

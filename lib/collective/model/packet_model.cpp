@@ -68,7 +68,7 @@ class PacketModel {
         noticed_(options.loss.nodes.empty() ? INT64_MAX
                                             : dies_ + picoseconds(options.loss.notice_s)) {
     for (const uint32_t node : options.loss.nodes) dead_[node] = true;
-    outcome_.seconds.assign(calls.size(), 0);
+    outcome_.seconds.assign(calls.size(), INFINITY);
     outcome_.link_bytes.assign(topology.links.size(), 0);
     for (uint32_t call = 0; call < calls.size(); ++call)
       schedule(picoseconds(calls[call].start_s), Event::Kind::call, call, {});
@@ -114,7 +114,7 @@ class PacketModel {
       pair(c, put).push_back(number);
       for (uint32_t i = 0; i < options_.window; ++i) give_next(number);
     }
-    if (runs_[c]->done() && outcome_.seconds[c] == 0)
+    if (runs_[c]->done() && std::isinf(outcome_.seconds[c]))
       outcome_.seconds[c] = static_cast<double>(now_) / kPicoseconds - calls_[c].start_s;
   }
 

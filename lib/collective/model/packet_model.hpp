@@ -45,7 +45,7 @@ struct PacketOptions {
 };
 
 struct PacketOutcome {
-  std::vector<double> seconds;     // of each call, from its start
+  std::vector<double> seconds;     // of each call, from its start; infinite: not done
   std::vector<double> link_bytes;  // that crossed each link
   uint64_t packets = 0;            // times the links that they crossed
   uint64_t lost = 0;               // packets, each time
