@@ -84,8 +84,9 @@ class Rails(unittest.TestCase):
         give(NETS[1])
         self.assertEqual([rank.returncode for rank in ranks], [1, 1, -9, 1], texts)
         for rank in (0, 1, 3):
-            self.assertIn(f"rank {rank}: PEER_FAILED: rank 2 failed during all_reduce #",
-                          texts[rank][1])
+            # Who had all pieces before is in the barrier of the next call.
+            self.assertRegex(texts[rank][1], f"rank {rank}: PEER_FAILED: rank 2 failed during "
+                                             "(all_reduce|barrier) #")
 
 
 def main():
