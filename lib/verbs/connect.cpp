@@ -57,7 +57,8 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
                      " is iWARP, whose queue pairs a connection manager connects, not connect(): "
                      "use weft/cm.hpp (-R of the weft_* programs)"};
   const uint32_t mtu = options.path_mtu != 0 ? options.path_mtu : device.active_mtu;
-  if (mtu < 256 || mtu > device.max_mtu || !std::has_single_bit(mtu))
+  const bool any = qp.type() == QpType::srd;  // packets of any length
+  if (mtu < 256 || mtu > device.max_mtu || !(any || std::has_single_bit(mtu)))
     return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) +
                                              " is not a power of two from 256 to " +
                                              std::to_string(device.max_mtu)};

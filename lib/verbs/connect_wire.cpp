@@ -96,8 +96,9 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   if (hello.qpn.value < 2 || hello.qpn.value >= Psn::kMask)
     return bad("the peer's hello has a queue pair number that no connection can have");
   if (hello.psn.value > Psn::kMask) return bad("the peer's hello has a PSN of more than 24 bits");
-  // RoCEv2 ends at 4096; ports over memory carry more.
-  if (hello.path_mtu < 256 || !std::has_single_bit(hello.path_mtu))
+  // RoCEv2 ends at 4096; ports over memory carry more, SRD packets of any length.
+  const bool any = body.service == static_cast<uint8_t>(QpType::srd);
+  if (hello.path_mtu < 256 || !(any || std::has_single_bit(hello.path_mtu)))
     return bad("the peer's hello has a path MTU that is not a power of two from 256 on");
   if (body.service > static_cast<uint8_t>(QpType::xrc_target))
     return bad("the peer's hello names a transport service that there is not");
