@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Services of datagrams (IBTA 12.11, SIDR): one side asks which queue pair serves, the other names
 // it and its Q_Key, or says no. Two words, no connection: the question is repeated until the answer
-// comes, and the answer while the question does.
+// comes, and the answer to each repetition for half a second.
 #include <algorithm>
 
 #include "lib/base/memory_permitting.hpp"

@@ -128,8 +128,9 @@ uint32_t most_inline(const Library& library, ibv_context& context) {
 
 // No call says it: who has none says so, and who has finds that -1 is no dma-buf.
 bool has_dmabuf(const Library& library, ibv_context& context) {
+  if (library.reg_dmabuf_mr == nullptr) return false;
   const Owned<ibv_pd> pd = own(library.alloc_pd(&context), library.dealloc_pd);
-  if (pd == nullptr || library.reg_dmabuf_mr == nullptr) return false;
+  if (pd == nullptr) return false;
   const Owned<ibv_mr> region = own(
       library.reg_dmabuf_mr(pd.get(), 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE), library.dereg_mr);
   return region == nullptr && errno == EBADF;

@@ -77,7 +77,7 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_dmabuf(int fd, uint64_t 
   if (const Result<void> ok = check_rights(access); !ok) return ok.error();
   const Library& library = context_.library();
   const DeviceAttributes& device = context_.attributes();
-  if (!device.has_dmabuf || library.reg_dmabuf_mr == nullptr) return no_dmabuf(device.port);
+  if (!device.has_dmabuf) return no_dmabuf(device.port);
   if (context_.srd() != nullptr) access = usable_rights(access, device);
   Owned<ibv_mr> region =
       own(library.reg_dmabuf_mr(raw(), offset, size, reinterpret_cast<uint64_t>(at), fd,
@@ -125,8 +125,8 @@ void Domain::meet(const Gid& address) noexcept {
   const std::lock_guard lock(mutex_);
   if (met_ == kMostMet) return;
   const size_t before = handles_.size();
-  (void)find_or_make({.destination = address});
-  met_ += static_cast<uint32_t>(handles_.size() - before);
+  const bool failed = find_or_make({.destination = address}) == nullptr;
+  if (failed || handles_.size() != before) ++met_;
 }
 
 ibv_ah* Domain::find_or_make(const AddressVector& path) noexcept {

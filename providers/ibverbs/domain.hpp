@@ -60,7 +60,7 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   Windows windows_;
   mutable std::mutex mutex_;
   std::map<PathKey, Owned<ibv_ah>> handles_;
-  uint32_t met_ = 0;                   // of handles_, by meet()
+  uint32_t met_ = 0;                   // handles that meet() made, or tried to
   std::map<uint16_t, Gid> addresses_;  // SRD: by the device's number of a handle
 };
 

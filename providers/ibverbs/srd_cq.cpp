@@ -60,7 +60,7 @@ SrdCq::SrdCq(const Device& device, const Context& context, Owned<ibv_comp_channe
       always_(channel_ == nullptr ? eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) : -1),
       extended_(extended),
       cq_(own(ibv_cq_ex_to_cq(extended), context.library().destroy_cq)),
-      tells_gid_(tells_gid),
+      efa_(tells_gid ? context.srd()->efa.cq_from_ibv_cq_ex(extended) : nullptr),
       flushed_(channel_ != nullptr ? channel_->fd : -1) {}
 
 SrdCq::~SrdCq() {
@@ -126,7 +126,7 @@ bool SrdCq::read_current(Completion& c) noexcept {
   }
   c.byte_count = entry->length;
   if (!id.is_send) read_receive(*found->second, c);
-  return !id.is_send || entry->signaled;
+  return entry->signaled;
 }
 
 void SrdCq::read_receive(const SrdQp& qp, Completion& c) noexcept {
@@ -141,8 +141,7 @@ void SrdCq::read_receive(const SrdQp& qp, Completion& c) noexcept {
   }
   // The device names a sender by the handle that we have of it, or by its address if we have none.
   ibv_gid raw{};
-  efadv_cq* const efa = tells_gid_ ? context_.srd()->efa.cq_from_ibv_cq_ex(extended_) : nullptr;
-  if (efa != nullptr && efadv_wc_read_sgid(efa, &raw) == 0)
+  if (efa_ != nullptr && efadv_wc_read_sgid(efa_, &raw) == 0)
     c.source_peer = qp.meet(from_verbs(raw));
   else
     c.source_peer = qp.peer_of_handle(static_cast<uint16_t>(ibv_wc_read_slid(extended_)));

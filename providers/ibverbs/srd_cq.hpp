@@ -56,7 +56,7 @@ class SrdCq final : public verbs::Cq {
   int always_ = -1;
   ibv_cq_ex* const extended_;
   const Owned<ibv_cq> cq_;  // the same
-  const bool tells_gid_;
+  efadv_cq* const efa_;     // null: it does not tell addresses
   std::mutex mutex_;
   std::map<uint32_t, SrdQp*> qps_;
   Flushed flushed_;

@@ -93,7 +93,6 @@ SrdQp::SrdQp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Ow
              ibv_qp_ex* extended)
     : domain_(std::move(domain)),
       options_(options),
-      limits_{options.max_send_sge, options.max_inline},
       qp_(std::move(qp)),
       extended_(extended),
       qkey_(kQKey),
@@ -198,7 +197,8 @@ uint32_t SrdQp::meet(const Gid& address) const noexcept {
 }
 
 const char* SrdQp::objection(const SendRequest& r, uint32_t& length) const noexcept {
-  if (const char* const reason = srd_objection(r, service().limits, limits_, length)) return reason;
+  const engine::RequestLimits limits{options_.max_send_sge, options_.max_inline, UINT32_MAX};
+  if (const char* const reason = srd_objection(r, service().limits, limits, length)) return reason;
   if (r.to == nullptr && !(attributes_.path && attributes_.dest_qpn))
     return "no destination: set SendRequest::to and remote_qpn";
   return nullptr;

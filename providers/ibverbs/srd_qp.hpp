@@ -57,7 +57,6 @@ class SrdQp final : public verbs::Qp {
 
   const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
   const QueuePairOptions options_;
-  const SrdRequestLimits limits_;
   const Owned<ibv_qp> qp_;
   ibv_qp_ex* const extended_;
   // Taken after a completion queue's where both are. What follows is under it.

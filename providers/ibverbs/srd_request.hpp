@@ -13,14 +13,9 @@
 
 namespace weft::ibverbs {
 
-// Of a queue pair: no more than the device's.
-struct SrdRequestLimits {
-  uint32_t max_sge = 1;
-  uint32_t max_inline = 0;
-};
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* srd_objection(const SendRequest& r, const SrdLimits& device, const SrdRequestLimits& qp,
-                          uint32_t& length) noexcept;
+const char* srd_objection(const SendRequest& r, const SrdLimits& device,
+                          const engine::RequestLimits& qp, uint32_t& length) noexcept;
 
 // Where a request goes.
 struct SrdDestination {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an EFA that was opened for SRD has besides a device: libefa, what the device can do, and the
-// addresses of the peers it has heard from. Nothing else of the provider speaks of EFA but the
-// files srd_* and efa_library.
+// addresses of the peers it has heard from. Besides the files srd_* and efa_library, `device` knows
+// an EFA by its vendor, `open` asks for one, and `domain` keeps the numbers of its handles.
 #pragma once
 
 #include <map>

@@ -119,10 +119,6 @@ struct ByCm {
   CmId client, server;
 };
 
-// The device goes (WEFT_TEST_REMOVAL is how) while it transfers. Nothing hangs: requests end, with
-// success as long as the kernel waits for those who have it open, else with an error. (Of rxe the
-// kernel waits, and tells nobody until then.) Whatever the connection manager says is an end with
-// its reason. When the program has ended, the device is gone: who runs this looks.
 // Both kinds or a refusal that says so (siw has none).
 void windows_or_a_refusal(Wire wire) {
   const Side side(device_string(wire));
@@ -135,6 +131,10 @@ void windows_or_a_refusal(Wire wire) {
 }
 WEFT_ON_IBVERBS(windows_or_a_refusal, "memory windows are made, or there are none")
 
+// The device goes (WEFT_TEST_REMOVAL is how) while it transfers. Nothing hangs: requests end, with
+// success as long as the kernel waits for those who have it open, else with an error. (Of rxe the
+// kernel waits, and tells nobody until then.) Whatever the connection manager says is an end with
+// its reason. When the program has ended, the device is gone: who runs this looks.
 TEST_CASE("a device that is removed while it transfers @ibverbs", "[.removal]") {
   const char* const removal = std::getenv("WEFT_TEST_REMOVAL");
   REQUIRE(removal != nullptr);

@@ -63,7 +63,6 @@ struct Ah {
 
 struct Mr {
   ibv_mr mr{};
-  Pd* pd = nullptr;
   int access = 0;
 };
 
