@@ -32,23 +32,23 @@ constexpr uint16_t kBurst = 64;
 }
 
 struct End {
-  Device device;
+  std::shared_ptr<Device> device;
   uint16_t size = 64;
 
   size_t send(size_t wanted) {
     std::array<rte_mbuf*, kBurst> frames;
     const auto count = static_cast<uint16_t>(wanted);
-    if (rte_pktmbuf_alloc_bulk(device.pool(0), frames.data(), count) != 0) return 0;
+    if (rte_pktmbuf_alloc_bulk(device->pool(0), frames.data(), count) != 0) return 0;
     for (uint16_t i = 0; i < count; ++i)
       std::memset(rte_pktmbuf_append(frames[i], size), static_cast<int>(i), 64);
-    const uint16_t sent = device.send(0, frames.data(), count);
+    const uint16_t sent = device->send(0, frames.data(), count);
     rte_pktmbuf_free_bulk(&frames[sent], static_cast<unsigned>(count - sent));
     return sent;
   }
 
   size_t receive() {
     std::array<rte_mbuf*, kBurst> frames;
-    const uint16_t count = device.receive(0, frames.data(), kBurst);
+    const uint16_t count = device->receive(0, frames.data(), kBurst);
     unsigned seen = 0;
     for (uint16_t i = 0; i < count; ++i) seen += *rte_pktmbuf_mtod(frames[i], unsigned char*);
     if (seen == 0xFFFFFFFF) std::puts("");  // so that the bytes are read
@@ -101,14 +101,14 @@ Options parse(int argc, char** argv) {
 End open_end(const Options& options) {
   const Result<port::dpdk::Options> parsed = port::dpdk::parse_options(options.device);
   if (!parsed) fail(parsed.error().message);
-  Result<Device> device = Device::open(*parsed);
+  Result<std::shared_ptr<Device>> device = Device::open(*parsed);
   if (!device) fail(device.error().message);
   return {*std::move(device), static_cast<uint16_t>(options.run.size)};
 }
 
 // Until the other end is there too.
 void await_link(End& end) {
-  for (int ms = 0; ms < 5000 && !end.device.link_is_up(); ++ms) usleep(1000);
+  for (int ms = 0; ms < 5000 && !end.device->link_is_up(); ++ms) usleep(1000);
 }
 
 }  // namespace

@@ -105,12 +105,12 @@ uint16_t PathPolicy::next_patient(Instant now) noexcept {
 }
 
 void PathPolicy::on_feedback(uint16_t entropy, PathFeedback feedback, Instant now) {
-  if (rules_.choice == PathChoice::reps) return recycle(entropy, feedback, now);
   switch (rules_.choice) {
     case PathChoice::single:
     case PathChoice::oblivious:
-    case PathChoice::reps:
       return;
+    case PathChoice::reps:
+      return recycle(entropy, feedback, now);
     case PathChoice::plb:
       if (entropy == current_ && (feedback == PathFeedback::good || leave_at_.ps == 0))
         leave_at_ = now + rules_.rtt * kPatienceRtts +
@@ -131,7 +131,6 @@ void PathPolicy::on_feedback(uint16_t entropy, PathFeedback feedback, Instant no
 }
 
 void PathPolicy::recycle(uint16_t entropy, PathFeedback feedback, Instant now) {
-  if (feedback == PathFeedback::good && frozen_until_.ps == 0) return ring_.put(entropy);
   if (feedback == PathFeedback::timed_out && rules_.freezes && frozen_until_.ps == 0 &&
       explore_ == 0)
     frozen_until_ = now + kFreeze;

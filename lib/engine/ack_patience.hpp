@@ -28,7 +28,10 @@ class AckPatience {
   // them, since in a train it is the short last frame, or since it stands for much. A lone frame is
   // a word in a dialogue: it leaves as quickly as it can, and the acknowledgement later.
   bool goes_behind(size_t frames, uint32_t turn) noexcept {
-    if (frames != 1 || answers_ >= kDialogue) return true;
+    if (frames != 1 || answers_ >= kDialogue) {
+      overtaken_ = false;  // it did not wait in vain
+      return true;
+    }
     due_ = turn + turns_;
     overtaken_ = true;
     return false;

@@ -55,12 +55,22 @@ inline constexpr std::array<std::string_view, kCountEnd> kCountNames = {
 #undef X
 };
 
+// Those that Counters::raise() keeps: of several engines the largest counts, not the sum.
+constexpr bool is_largest(Count c) noexcept { return c == Count::paced_late_most_ns; }
+
 class Counters {
  public:
   void add(Count c, uint64_t n = 1) noexcept { values_[static_cast<size_t>(c)] += n; }
   void raise(Count c, uint64_t n) noexcept {
     uint64_t& value = values_[static_cast<size_t>(c)];
     if (value < n) value = n;
+  }
+  // Those of another engine of the device.
+  void merge(const Counters& other) noexcept {
+    for (size_t i = 0; i < kCountEnd; ++i) {
+      const auto c = static_cast<Count>(i);
+      is_largest(c) ? raise(c, other[c]) : add(c, other[c]);
+    }
   }
   uint64_t operator[](Count c) const noexcept { return values_[static_cast<size_t>(c)]; }
 

@@ -305,14 +305,14 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   }
   const QueuePairAttributes before = qp.attributes;
   merge(qp.attributes, change);
-  if (qp.attributes.access) qp.access = *qp.attributes.access;
-  if (qp.attributes.qkey) qp.qkey = *qp.attributes.qkey;
   if (to == QpState::rtr && from == QpState::init) {
     if (const Result<void> ok = enter_rtr(qp); !ok) {
       qp.attributes = before;
       return ok;
     }
   }
+  if (qp.attributes.access) qp.access = *qp.attributes.access;
+  if (qp.attributes.qkey) qp.qkey = *qp.attributes.qkey;
   if (to == QpState::rts && from == QpState::rtr) enter_rts(qp);
   qp.state = to;
   if (to == QpState::sqd) {

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -91,9 +92,10 @@ class Port {
   virtual void detach(void* base, size_t size) noexcept { (void)base, (void)size; }
 
   // Sleeping. prepare_wait() fills the descriptors to poll and tells peers that we sleep; false: a
-  // frame is (or may be) here already, do not sleep. finish_wait() after each true answer.
+  // frame is (or may be) here already, do not sleep. finish_wait() after each true answer, and
+  // after a bad_alloc, for which the caller sleeps a little on what there is.
   // `events`: what to poll for. want_transmit: also wake when transmit() can go on.
-  virtual bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept = 0;
+  virtual bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) = 0;
   virtual void finish_wait() noexcept {}
 
   // News of the interface below: port_error, port_active, gid_change. The descriptor is readable
@@ -119,5 +121,17 @@ struct PortOptions {
   uint32_t engine = 0;
   Port* first = nullptr;
 };
+
+// Adds to each counter that of the same name; one that is new stands behind them.
+inline void add_counters(std::vector<Counter>& sums, std::span<const Counter> more) {
+  for (const Counter& counter : more) {
+    const auto same = std::find_if(sums.begin(), sums.end(),
+                                   [&](const Counter& sum) { return sum.name == counter.name; });
+    if (same == sums.end())
+      sums.push_back(counter);
+    else
+      same->value += counter.value;
+  }
+}
 
 }  // namespace weft::engine

@@ -2,8 +2,8 @@
 // Who tries keys. An RC queue pair ends with the first wrong key that its peer uses, so guessing
 // means connecting again and again: a peer whose queue pairs ended that way eight times within a
 // second is not connected to for 125 ms, and so with each one more; after a second nothing of it is
-// left, however many they were. Only packets in sequence count, so that
-// nobody is accused by a stranger who forges his address. //= threat:A04
+// left, however many they were. Only packets in sequence count, so that nobody is accused by a
+// stranger who forges his address. //= threat:A04
 #pragma once
 
 #include <algorithm>

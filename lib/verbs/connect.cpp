@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -57,11 +56,10 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
                      " is iWARP, whose queue pairs a connection manager connects, not connect(): "
                      "use weft/cm.hpp (-R of the weft_* programs)"};
   const uint32_t mtu = options.path_mtu != 0 ? options.path_mtu : device.active_mtu;
-  const bool any = qp.type() == QpType::srd;  // packets of any length
-  if (mtu < 256 || mtu > device.max_mtu || !(any || std::has_single_bit(mtu)))
-    return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) +
-                                             " is not a power of two from 256 to " +
-                                             std::to_string(device.max_mtu)};
+  if (!is_path_mtu(qp.type(), mtu) || mtu > device.max_mtu)
+    return Error{Code::invalid_argument, "path_mtu " + std::to_string(mtu) + " is not " +
+                                             (qp.type() == QpType::srd ? "" : "a power of two ") +
+                                             "from 256 to " + std::to_string(device.max_mtu)};
   if (options.sq_psn && options.sq_psn->value > Psn::kMask)
     return Error{Code::invalid_argument, "sq_psn has more than 24 bits"};
   const Result<Psn> psn = options.sq_psn ? Result<Psn>(*options.sq_psn) : random_psn();

@@ -33,6 +33,10 @@ bool is_host_local(std::string_view transport) {
 
 }  // namespace
 
+bool is_path_mtu(QpType service, uint32_t mtu) {
+  return mtu >= 256 && (service == QpType::srd || std::has_single_bit(mtu));
+}
+
 std::vector<std::byte> emit_hello(const Hello& hello) {
   HelloBody body;
   body.gid = hello.gid.bytes;
@@ -96,13 +100,11 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   if (hello.qpn.value < 2 || hello.qpn.value >= Psn::kMask)
     return bad("the peer's hello has a queue pair number that no connection can have");
   if (hello.psn.value > Psn::kMask) return bad("the peer's hello has a PSN of more than 24 bits");
-  // RoCEv2 ends at 4096; ports over memory carry more, SRD packets of any length.
-  const bool any = body.service == static_cast<uint8_t>(QpType::srd);
-  if (hello.path_mtu < 256 || !(any || std::has_single_bit(hello.path_mtu)))
-    return bad("the peer's hello has a path MTU that is not a power of two from 256 on");
   if (body.service > static_cast<uint8_t>(QpType::xrc_target))
     return bad("the peer's hello names a transport service that there is not");
   hello.service = static_cast<QpType>(body.service);
+  if (!is_path_mtu(hello.service, hello.path_mtu))
+    return bad("the peer's hello has a path MTU that its service does not have");
   hello.capabilities = body.capabilities;
   const auto end = std::find(body.transport.begin(), body.transport.end(), '\0');
   const auto is_name = [](char c) {

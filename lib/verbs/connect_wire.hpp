@@ -72,6 +72,9 @@ struct Hello {
   std::vector<std::byte> private_data;
 };
 
+// RoCEv2 has powers of two up to 4096, ports over memory larger ones; SRD takes any length.
+bool is_path_mtu(QpType service, uint32_t mtu);
+
 std::vector<std::byte> emit_hello(const Hello& hello);
 std::vector<std::byte> emit_ready();
 std::vector<std::byte> emit_reject(std::string_view why);

@@ -84,13 +84,11 @@ inline SrdError srd_parse_acknowledgement(const std::byte* bytes, uint32_t lengt
 }
 
 // The body of a packet about rails: what its list takes is added to `headers`.
-inline SrdError srd_parse_list(const std::byte* at, SrdPacket& out, uint32_t& headers) {
-  if (out.opcode == SrdOpcode::rails) {
-    out.rails = reinterpret_cast<const SrdRails*>(at);
-    if (out.rails->version != kSrdRailsVersion) return SrdError::bad_version;
-    if (out.rails->count > kSrdMostRails || out.rails->answers > 1) return SrdError::bad_payload;
-    headers += out.rails->count * uint32_t{sizeof(Gid)};
-  }
+inline SrdError srd_parse_rails(const std::byte* at, SrdPacket& out, uint32_t& headers) {
+  out.rails = reinterpret_cast<const SrdRails*>(at);
+  if (out.rails->version != kSrdRailsVersion) return SrdError::bad_version;
+  if (out.rails->count > kSrdMostRails || out.rails->answers > 1) return SrdError::bad_payload;
+  headers += out.rails->count * uint32_t{sizeof(Gid)};
   return SrdError::none;
 }
 
@@ -126,8 +124,9 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
   if (headers == 0) return SrdError::bad_opcode;
   if (length < headers + base.pad() + trailer) return SrdError::too_short;
   const std::byte* at = bytes + sizeof(SrdBase);
-  if (const SrdError error = detail::srd_parse_list(at, out, headers); error != SrdError::none)
-    return error;
+  if (out.opcode == SrdOpcode::rails)
+    if (const SrdError error = detail::srd_parse_rails(at, out, headers); error != SrdError::none)
+      return error;
   const uint32_t fixed = headers + base.pad() + trailer;
   if (length < fixed) return SrdError::too_short;
   out.payload = bytes + headers;

@@ -8,28 +8,45 @@
 
 #include <algorithm>
 
-#include "lib/base/undo.hpp"
-
 namespace weft::software {
 
 namespace {
 
 class Region final : public verbs::Region {
  public:
-  Region(Device device, const Drivers& drivers, uint32_t key, void* at, size_t length)
+  Region(Device device, const Drivers& drivers, void* at, size_t length)
       : device_(std::move(device)), drivers_(drivers) {
     base = at;
     size = length;
-    lkey = LKey{key};
-    rkey = RKey{key};
   }
-  ~Region() override {
-    for (const auto& driver : drivers_) driver->deregister_memory(lkey.value, base, size);
+  ~Region() override { leave(); }
+
+  // Engine 0 proves that the memory is there and makes the key; the others take both over, and a
+  // key that one of them cannot take is made anew.
+  Result<void> enter(Access access, uint32_t domain) {
+    for (;; leave()) {
+      const Result<uint32_t> key = drivers_.front()->register_memory(base, size, access, domain);
+      if (!key) return key.error();
+      lkey = LKey{*key};
+      rkey = RKey{*key};
+      entered_ = 1;
+      while (entered_ < drivers_.size() &&
+             drivers_[entered_]->adopt_memory(*key, base, size, access, domain))
+        ++entered_;
+      if (entered_ == drivers_.size()) return {};
+    }
   }
 
  private:
+  // Engine 0 last: until then nobody else gets the key.
+  void leave() noexcept {
+    for (; entered_ != 0; --entered_)
+      drivers_[entered_ - 1]->deregister_memory(lkey.value, base, size);
+  }
+
   Device device_;
   const Drivers& drivers_;
+  size_t entered_ = 0;  // engines that know it, from the first
 };
 
 // What each engine sees of the interface that all of them share; the first one's word is enough.
@@ -74,36 +91,11 @@ Result<void> Cq::moderate(const CqModeration& moderation) {
   return {};
 }
 
-// Engine 0 proves that the memory is there and makes the key; the others take both over, and a key
-// that one of them cannot take is made anew.
-Result<uint32_t> Domain::enter(void* base, size_t size, Access access) {
-  for (;;) {
-    const Result<uint32_t> key = driver_.register_memory(base, size, access, id_);
-    if (!key) return key;
-    size_t entered = 1;
-    // A key that nobody holds would open the memory for ever.
-    base::Undo undo([&] {
-      for (size_t i = 0; i < entered; ++i) drivers_[i]->deregister_memory(*key, base, size);
-    });
-    while (entered < drivers_.size() &&
-           drivers_[entered]->adopt_memory(*key, base, size, access, id_))
-      ++entered;
-    if (entered < drivers_.size()) continue;
-    undo.forget();
-    return key;
-  }
-}
-
 Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_t size,
                                                                Access access) {
   if (forked()) return Error{Code::permission_denied, kForked};
-  const Result<uint32_t> key = enter(base, size, access);
-  if (!key) return key.error();
-  base::Undo undo([&] {
-    for (const auto& driver : drivers_) driver->deregister_memory(*key, base, size);
-  });
-  auto made = std::make_shared<Region>(device_, drivers_, *key, base, size);
-  undo.forget();
+  auto made = std::make_shared<Region>(device_, drivers_, base, size);
+  if (const Result<void> ok = made->enter(access, id_); !ok) return ok.error();
   return std::shared_ptr<verbs::Region>(std::move(made));
 }
 
@@ -185,50 +177,51 @@ std::optional<AsyncEvent> Context::next_event() {
 
 namespace {
 
-void append_counters(driver::Driver& driver, std::vector<Counter>& counters) {
-  const engine::Counters& values = driver.machine().counters();
-  for (size_t i = 0; i < engine::kCountEnd; ++i)
-    counters.push_back({engine::kCountNames[i], values[static_cast<engine::Count>(i)]});
-  driver.port().append_counters(counters);
-}
+// The counters of all engines.
+struct Totals {
+  engine::Counters machines;
+  std::vector<Counter> ports, some;
 
-// Adds to each counter that of the same name, but of a maximum takes the larger.
-void add_counters(std::vector<Counter>& sums, const std::vector<Counter>& more) {
-  for (const Counter& counter : more) {
-    const auto same = std::find_if(sums.begin(), sums.end(),
-                                   [&](const Counter& sum) { return sum.name == counter.name; });
-    if (same == sums.end())
-      sums.push_back(counter);
-    else if (std::string_view(counter.name).find("_most_") != std::string_view::npos)
-      same->value = std::max(same->value, counter.value);
-    else
-      same->value += counter.value;
+  // Under the driver's lock; sum() without it.
+  void look(driver::Driver& driver) {
+    some.clear();
+    machines.merge(driver.machine().counters());
+    driver.port().append_counters(some);
   }
-}
+  void sum() { engine::add_counters(ports, some); }
+  std::vector<Counter> all() const {
+    std::vector<Counter> all;
+    all.reserve(engine::kCountEnd + ports.size());
+    for (size_t i = 0; i < engine::kCountEnd; ++i)
+      all.push_back({engine::kCountNames[i], machines[static_cast<engine::Count>(i)]});
+    all.insert(all.end(), ports.begin(), ports.end());
+    return all;
+  }
+};
 
 }  // namespace
 
 std::vector<Counter> Context::counters() const {
-  std::vector<Counter> sums, some;
-  if (driver_.forked()) return sums;
+  if (driver_.forked()) return {};
+  Totals totals;
   for (const auto& driver : drivers_) {
-    some.clear();
-    driver::Holder hold(driver->lock());
-    append_counters(*driver, some);
-    add_counters(sums, some);
+    {
+      driver::Holder hold(driver->lock());
+      totals.look(*driver);
+    }
+    totals.sum();
   }
-  return sums;
+  return totals.all();
 }
 
 bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& leaving) const {
   found.at = driver_.now();
   found.events.reserve(engine::Incidents::kMost * drivers_.size());
-  std::vector<Counter> some;
-  some.reserve(engine::kCountEnd + 32);
+  Totals totals;
+  totals.some.reserve(64);
   for (const auto& driver : drivers_) {
-    some.clear();
     const auto look = [&] {
-      append_counters(*driver, some);
+      totals.look(*driver);
       driver->machine().incidents().visit([&](const engine::Incident& incident) {
         const bool failed = incident.status != Status::success;
         found.events.push_back({found.at - std::min(found.at, incident.at),
@@ -237,7 +230,7 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
       });
     };
     if (driver->visit(look, leaving)) {
-      add_counters(found.counters, some);
+      totals.sum();
       continue;
     }
     found.note =
@@ -245,6 +238,7 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
         "200 ms";
     return false;
   }
+  found.counters = totals.all();
   std::stable_sort(found.events.begin(), found.events.end(),
                    [](const auto& one, const auto& other) { return one.ago > other.ago; });
   return true;

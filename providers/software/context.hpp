@@ -42,14 +42,14 @@ class Cq final : public verbs::Cq {
 
 class Xrc final : public verbs::Xrc {
  public:
-  Xrc(Device device, const driver::Driver& driver, uint32_t id)
+  Xrc(Device device, driver::Driver& driver, uint32_t id)
       : device_(std::move(device)), driver_(driver), id_(id) {}
-  const driver::Driver& driver() const noexcept { return driver_; }
+  driver::Driver& driver() const noexcept { return driver_; }
   uint32_t id() const noexcept { return id_; }
 
  private:
   Device device_;  // kept alive
-  const driver::Driver& driver_;
+  driver::Driver& driver_;
   const uint32_t id_;
 };
 
@@ -73,8 +73,6 @@ class Domain : public verbs::Domain {
   // nullptr: none, or one of another device.
   Cq* cq_of(const CompletionQueue& handle) const noexcept;
   bool is_ours(const driver::Driver& driver) const noexcept;
-  // Enters memory at all engines, under one key.
-  Result<uint32_t> enter(void* base, size_t size, Access access);
   bool forked() const noexcept { return driver_.forked(); }
 
   Device device_;

@@ -260,9 +260,7 @@ class MachineDomain final : public Domain {
   // Where a target is that has no completion queues.
   driver::Driver& home_of(const XrcDomain& handle) const {
     const auto* const xrc = dynamic_cast<const Xrc*>(handle.impl().get());
-    for (const auto& driver : drivers_)
-      if (xrc != nullptr && driver.get() == &xrc->driver()) return *driver;
-    return driver_;
+    return xrc != nullptr && is_ours(xrc->driver()) ? xrc->driver() : driver_;
   }
 
   // The number of an XRC domain of this device; 0: none.

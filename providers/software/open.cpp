@@ -63,8 +63,10 @@ Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, O
 
 // The keys for the port of an engine: each engine writes files of its own, FILE, FILE.1, FILE.2 ..
 Options for_engine(Options options, size_t engine) {
-  for (auto& [key, value] : options)
-    if (engine != 0 && (key == "pcap" || key == "tracer")) value += "." + std::to_string(engine);
+  for (auto& [key, value] : options) {
+    const MiddlewareKind* const kind = find_middleware(key);
+    if (engine != 0 && kind != nullptr && kind->names_file) value += "." + std::to_string(engine);
+  }
   return options;
 }
 
@@ -135,12 +137,12 @@ Result<Ports> open_all(const PortKind& kind, engine::PortOptions options,
   options.engines = engines;
   for (; options.engine < engines; ++options.engine) {
     PortResult port = open_one(kind, options, rails);
-    if (!port)
+    if (!port) {
       while (ports.size() > 1) ports.pop_back();  // the one that owns the address goes last
-    if (!port && engines > 1)
+      if (engines == 1) return port.error();
       return Error{port.error().code,
                    "engine " + std::to_string(options.engine) + ": " + port.error().message};
-    if (!port) return port.error();
+    }
     ports.push_back(std::move(*port));
     options.first = ports.front().get();
   }

@@ -70,8 +70,8 @@ PortResult wrap_fault(std::unique_ptr<engine::Port> inner, const Options& option
 constexpr MiddlewareKind kMiddleware[] = {
     {"fault", "fault.loss, fault.dup, fault.reorder, ... (a wrong fault key lists all)",
      &wrap_fault},
-    {"pcap", "pcap=FILE", &wrap_pcap},
-    {"tracer", "tracer=FILE", &wrap_tracer},
+    {"pcap", "pcap=FILE", &wrap_pcap, true},
+    {"tracer", "tracer=FILE", &wrap_tracer, true},
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ struct MiddlewareKind {
   Result<std::unique_ptr<engine::Port>> (*wrap)(
       std::unique_ptr<engine::Port> inner,
       const std::vector<std::pair<std::string, std::string>>& options);
+  bool names_file = false;  // its value is a file: each engine writes one of its own
 };
 
 std::span<const PortKind> ports();

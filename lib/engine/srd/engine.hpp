@@ -89,9 +89,9 @@ class Engine final : public Machine {
   // What we call ourselves towards one endpoint: nobody else can know it, so whoever names it hears
   // us. Another process at our address has another one.
   uint32_t incarnation_for(const Gid& address, uint32_t block) const noexcept;
-  // The peer of Completion::source_peer, less first_peer(); null if there is none.
   // Where the numbers begin that completions name peers by: each engine of a device has its own.
   uint32_t first_peer() const noexcept { return port_.qpn_range().first & ~0xFFFFu; }
+  // The peer of Completion::source_peer, less first_peer(); null if there is none.
   const Peer* peer(uint32_t index) const noexcept {
     return index < peers_.size() ? peers_[index].get() : nullptr;
   }
@@ -135,9 +135,6 @@ class Engine final : public Machine {
   // engine.cpp: lists, timers
   void find_source_ports();
   void activate(Peer& peer) noexcept;
-  void queue_ack(Peer& peer, Instant now) noexcept;
-  void let_wait_behind(Peer& peer, size_t frames) noexcept;
-  void send_due_acks(Instant now) noexcept;
   void arm(Peer& peer, Instant deadline) noexcept;
   void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
                 bool solicited) noexcept;
@@ -190,6 +187,9 @@ class Engine final : public Machine {
   }
   bool room() const noexcept { return builder_.has_room() && paths_used_ < paths_.size(); }
   // send_ack.cpp: what is not sequenced
+  void queue_ack(Peer& peer, Instant now) noexcept;
+  void let_wait_behind(Peer& peer, size_t frames) noexcept;
+  void send_due_acks(Instant now) noexcept;
   void send_replies() noexcept;
   static bool streams(const wire::SrdPacket& p) noexcept;
   static bool tells_more(const Receiver& rx, const wire::SrdPacket& p) noexcept;
@@ -350,7 +350,7 @@ class Engine final : public Machine {
   base::Line<Peer, &Peer::active> active_;
   base::Line<Peer, &Peer::ack_line> acks_;
   uint32_t turn_ = 0;        // calls of transmit()
-  bool acks_first_ = false;  // the last one had no room for them
+  bool acks_first_ = false;  // the last one had no room for them, or they are hurried
   std::vector<Reply> replies_;
   base::Line<QueuePair, &QueuePair::calling> calling_;      // may have a receive for a waiter
   base::Line<QueuePair, &QueuePair::promising> promising_;  // keep receives for some

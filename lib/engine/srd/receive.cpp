@@ -107,8 +107,9 @@ void Engine::on_sequenced(Peer* peer, const Arrival& arrival) noexcept {
   rx.path_sequence = p.path_sequence;
   rx.echo = static_cast<uint32_t>(p.sequence);
   rx.arrived = arrival.now;
-  if (rx.duplicates != duplicates || !ack_may_wait(*peer, arrival)) queue_ack(*peer, arrival.now);
-  if (rx.duplicates != duplicates || tells_more(rx, p) || streams(p)) rx.ack_patience.hasten(turn_);
+  const bool more = rx.duplicates != duplicates || tells_more(rx, p);
+  if (more || !ack_may_wait(*peer, arrival)) queue_ack(*peer, arrival.now);
+  if (more || streams(p)) rx.ack_patience.hasten(turn_);
 }
 
 // The peer whose live stream this packet belongs to, perhaps a new one; null: to none.

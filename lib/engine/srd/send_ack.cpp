@@ -42,14 +42,12 @@ bool Engine::streams(const wire::SrdPacket& p) noexcept {
   return p.has(wire::srd_flag::kFragment) || !p.has(wire::srd_flag::kAckRequest);
 }
 
-// Whether the acknowledgement of a packet may wait for others: not if the sender asks for it, or
-// is to learn more.
+// Whether the acknowledgement of a packet may wait for others: not if the sender asks for it.
 bool Engine::ack_may_wait(Peer& peer, const Arrival& arrival) noexcept {
   if (config_.ack_every <= 1) return false;
   Receiver& rx = peer.rx;
   const wire::SrdPacket& p = arrival.packet;
   if (++rx.unanswered >= config_.ack_every || p.has(wire::srd_flag::kAckRequest)) return false;
-  if (tells_more(rx, p)) return false;
   if (rx.ack_at.is_never()) rx.ack_at = arrival.now + config_.ack_delay;
   arm(peer, rx.ack_at);
   return true;
@@ -89,8 +87,10 @@ void Engine::send_due_acks(Instant now) noexcept {
     if (rx.ack_pending && !rx.ack_patience.due(turn_) && now < rx.ack_at) {
       acks_.push(peer);
     } else {
-      rx.ack_patience.on_due();
-      if (rx.ack_pending) send_ack(peer, now);
+      if (rx.ack_pending) {
+        rx.ack_patience.on_due();
+        send_ack(peer, now);
+      }
       if (addresses_.size() > 1) tell_of_rails(peer);
     }
     if (&peer == stop) break;

@@ -279,7 +279,7 @@ void AfPacketPort::say_neighbours() noexcept {
 
 // ---- sleeping and counting
 
-bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   if (!looped_.empty() || !unresolved_.empty() || train_.left != 0 || ring_.waits()) return false;
   descriptors.push_back({ring_.fd(), POLLIN, 0});
   if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});

@@ -189,7 +189,7 @@ uint32_t AfXdpPort::fill(std::byte* begin, const engine::TxFrame& frame,
 
 // ---- sleeping and counting
 
-bool AfXdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool AfXdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   socket_->kick();
   talk_to_neighbours();
   if (!looped_.empty() || !unresolved_.empty() || socket_->has_arrivals()) return false;

@@ -42,7 +42,7 @@ class AfXdpPort final : public engine::Port {
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   int news_fd() const noexcept override { return watch_.fd(); }
   std::optional<EventType> next_news() noexcept override { return watch_.next(); }

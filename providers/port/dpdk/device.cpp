@@ -126,21 +126,6 @@ std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error)
 
 }  // namespace
 
-Device::Device(Device&& other) noexcept
-    : name_(std::move(other.name_)),
-      attached_(std::exchange(other.attached_, false)),
-      configured_(std::exchange(other.configured_, false)),
-      memif_(other.memif_),
-      process_(other.process_),
-      port_(other.port_),
-      mtu_(other.mtu_),
-      mac_(other.mac_),
-      listens_at_(std::exchange(other.listens_at_, {})),
-      connects_to_(std::exchange(other.connects_to_, {})),
-      queues_(std::exchange(other.queues_, {})),
-      hand_over_(std::move(other.hand_over_)),
-      keeps_buffers_(other.keeps_buffers_) {}
-
 Device::~Device() {
   if (process_ != getpid()) return;
   const NoSigpipe here;
@@ -162,7 +147,7 @@ void Device::detach() noexcept {
   if (!listens_at_.empty()) memif_closed(listens_at_);
 }
 
-Result<Device> Device::open(const Options& options) {
+Result<std::shared_ptr<Device>> Device::open(const Options& options) {
   if (const Result<void> started = start_eal(options); !started) return started.error();
   if (needs_huge_pages(options) && rte_eal_has_hugepages() == 0)
     return Error{
@@ -171,10 +156,10 @@ Result<Device> Device::open(const Options& options) {
         "page to another elsewhere; as root: echo 220 > /proc/sys/vm/nr_hugepages, or take "
         "net_af_packet, which needs none"};
   const NoSigpipe here;
-  Device device;
-  if (const Result<void> done = device.attach(options); !done) return done.error();
-  if (const Result<void> done = device.configure(options); !done) return done.error();
-  device.await_link();
+  std::shared_ptr<Device> device(new Device);
+  if (const Result<void> done = device->attach(options); !done) return done.error();
+  if (const Result<void> done = device->configure(options); !done) return done.error();
+  device->await_link();
   return device;
 }
 

@@ -25,9 +25,9 @@ Result<void> start_eal(const Options& options);
 class Device {
  public:
   // Error: not_found (no such driver or device), invalid_argument (its arguments), no_memory.
-  static Result<Device> open(const Options& options);
-  Device(Device&& other) noexcept;
-  Device& operator=(Device&&) = delete;
+  static Result<std::shared_ptr<Device>> open(const Options& options);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
   ~Device();
 
   uint16_t port() const noexcept { return port_; }

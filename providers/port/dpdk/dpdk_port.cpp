@@ -54,9 +54,9 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bo
 
 // Of two who open the same socket at once, none of whom found the other, one cannot serve: it is
 // the client then.
-Result<dpdk::Device> open_new_device(const engine::PortOptions& options,
-                                     const dpdk::Options& parsed) {
-  Result<dpdk::Device> device = dpdk::Device::open(parsed);
+Result<std::shared_ptr<dpdk::Device>> open_new_device(const engine::PortOptions& options,
+                                                      const dpdk::Options& parsed) {
+  Result<std::shared_ptr<dpdk::Device>> device = dpdk::Device::open(parsed);
   if (device) return device;
   const Result<dpdk::Options> again = dpdk::parse_options(options);
   const bool other = again && again->device_arguments != parsed.device_arguments;
@@ -67,9 +67,7 @@ Result<dpdk::Device> open_new_device(const engine::PortOptions& options,
 Result<std::shared_ptr<dpdk::Device>> open_device(const engine::PortOptions& options,
                                                   const dpdk::Options& parsed) {
   if (options.first != nullptr) return static_cast<const DpdkPort*>(options.first)->device();
-  Result<dpdk::Device> device = open_new_device(options, parsed);
-  if (!device) return device.error();
-  return std::make_shared<dpdk::Device>(*std::move(device));
+  return open_new_device(options, parsed);
 }
 
 }  // namespace
@@ -350,7 +348,7 @@ void DpdkPort::say_neighbours() noexcept {
 
 // Most virtual devices cannot wake anybody: the device is looked at again after a while, which is
 // a part of the time that nothing has come. A busy sleeper is woken soon, an idle one costs little.
-bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) noexcept {
+bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) {
   if (!looped_.empty() || !unresolved_.empty()) return false;
   const int64_t ns = std::clamp(slept_ns_ / 32, kShortestSleepNs, kLongestSleepNs);
   slept_ns_ += ns;

@@ -38,7 +38,7 @@ class DpdkPort final : public engine::Port {
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   void append_counters(std::vector<Counter>& counters) const override;
 

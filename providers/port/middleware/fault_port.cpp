@@ -246,7 +246,7 @@ void FaultPort::release(std::span<const Frame> frames) noexcept {
   lent_held_.clear();
 }
 
-bool FaultPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool FaultPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   if (!sent_.empty() || !received_.empty()) return false;
   return inner_->prepare_wait(descriptors, want_transmit);
 }

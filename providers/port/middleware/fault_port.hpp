@@ -41,7 +41,7 @@ class FaultPort final : public WrappingPort {
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   // False while a frame is held back: there is no descriptor that tells when it is due.
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:

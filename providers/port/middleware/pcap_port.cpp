@@ -120,7 +120,7 @@ size_t PcapPort::transmit(std::span<const TxFrame> frames) noexcept {
   return count;
 }
 
-bool PcapPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool PcapPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   if (!inner_->prepare_wait(descriptors, want_transmit)) return false;
   if (unflushed_) writer_.flush();
   unflushed_ = false;

@@ -36,7 +36,7 @@ class PcapPort final : public WrappingPort {
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   // Going to sleep also writes the file's buffer out.
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   // The inner port's, and pcap_frames, pcap_lost (frames that are not in the file).
   void append_counters(std::vector<Counter>& counters) const override;
 

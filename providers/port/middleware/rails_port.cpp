@@ -147,7 +147,7 @@ void RailsPort::detach(void* base, size_t size) noexcept {
   for (Rail& rail : rails_) rail.port->detach(base, size);
 }
 
-bool RailsPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool RailsPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   for (size_t i = 0; i < rails_.size(); ++i) {
     if (rails_[i].port->prepare_wait(descriptors, want_transmit && i == blocked_)) continue;
     while (i-- > 0) rails_[i].port->finish_wait();
@@ -161,18 +161,13 @@ void RailsPort::finish_wait() noexcept {
 }
 
 void RailsPort::append_counters(std::vector<Counter>& counters) const {
-  const size_t before = counters.size();
-  std::vector<Counter> more;
-  for (const Rail& rail : rails_) rail.port->append_counters(more);
-  for (const Counter& counter : more) {
-    const auto same =
-        std::find_if(counters.begin() + static_cast<ptrdiff_t>(before), counters.end(),
-                     [&](const Counter& c) { return c.name == counter.name; });
-    if (same == counters.end())
-      counters.push_back(counter);
-    else
-      same->value += counter.value;
+  std::vector<Counter> sums, some;
+  for (const Rail& rail : rails_) {
+    some.clear();
+    rail.port->append_counters(some);
+    engine::add_counters(sums, some);
   }
+  counters.insert(counters.end(), sums.begin(), sums.end());
 }
 
 }  // namespace weft::middleware

@@ -34,7 +34,7 @@ class RailsPort final : public engine::Port {
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   void attach(void* base, size_t size) noexcept override;
   void detach(void* base, size_t size) noexcept override;
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   // One that goes down is no news: it is when all are, and when one of those comes back.
   int news_fd() const noexcept override { return news_; }

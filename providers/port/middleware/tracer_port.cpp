@@ -138,7 +138,7 @@ uint32_t TracerPort::number_of(const Gid& host) {
   return hosts_.emplace(host, static_cast<uint32_t>(hosts_.size())).first->second;
 }
 
-bool TracerPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool TracerPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   if (!inner_->prepare_wait(descriptors, want_transmit)) return false;
   std::fflush(file_.get());
   return true;

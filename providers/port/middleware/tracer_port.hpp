@@ -35,7 +35,7 @@ class TracerPort final : public WrappingPort {
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   // Going to sleep also writes the file's buffer out.
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   // The inner port's, and tracer_messages.
   void append_counters(std::vector<Counter>& counters) const override;
 

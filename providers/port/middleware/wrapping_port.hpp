@@ -36,7 +36,7 @@ class WrappingPort : public engine::Port {
   }
   void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
   void detach(void* base, size_t size) noexcept override { inner_->detach(base, size); }
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override {
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override {
     return inner_->prepare_wait(descriptors, want_transmit);
   }
   void finish_wait() noexcept override { inner_->finish_wait(); }

@@ -151,7 +151,7 @@ void ShmPort::release(std::span<const engine::Frame>) noexcept {
   touched_count_ = 0;
 }
 
-bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   if (!sleepers_may_sleep(want_transmit)) {
     clear_sleepers();
     return false;

@@ -31,7 +31,7 @@ class ShmPort final : public engine::Port {
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   void detach(void* base, size_t size) noexcept override;
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   void append_counters(std::vector<Counter>& counters) const override;
 

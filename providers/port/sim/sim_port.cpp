@@ -80,7 +80,7 @@ size_t SimPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
   return n;
 }
 
-bool SimPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool SimPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   (void)descriptors, (void)want_transmit;
   return host_.received().empty();
 }

@@ -31,7 +31,7 @@ class SimPort final : public engine::Port {
   // Short when the link's queue is full. Frames that have no way to go are dropped and counted.
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   // False if a frame waits. There are no descriptors.
-  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override;
+  bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void append_counters(std::vector<Counter>& counters) const override;
 
   // Hides the IP identification, as kernel sockets do: the receiver has 16 bits of check left.

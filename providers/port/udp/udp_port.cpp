@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
-#include "lib/base/memory_permitting.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
 
@@ -197,16 +196,12 @@ size_t UdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
   return taken;
 }
 
-bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept {
+bool UdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   if (receiver_.pending()) return false;
   if (telemetry_ != nullptr && telemetry_->receiver.pending()) return false;
   for (const auto& side : groups_)
     if (side->receiver.pending()) return false;
   if (want_transmit && sender_.blocked() < 0) return false;
-  // Without memory to sleep it stays awake.
-  if (!base::memory_permitting(
-          [&] { descriptors.reserve(descriptors.size() + groups_.size() + 4); }))
-    return false;
   descriptors.push_back({socket_.socket.fd(), POLLIN, 0});
   if (telemetry_ != nullptr) descriptors.push_back({telemetry_->socket.socket.fd(), POLLIN, 0});
   for (const auto& side : groups_) descriptors.push_back({side->socket.socket.fd(), POLLIN, 0});
