@@ -105,34 +105,27 @@ std::optional<LateRank> find_late(const BySequence& all, size_t dumps) {
 
 std::optional<SlowLink> find_slow_link(const std::vector<Dump>& dumps) {
   using Name = std::pair<uint32_t, uint32_t>;
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, int64_t> sent;
+  std::map<Name, std::vector<int64_t>> times, sizes;
+  std::map<const Dump*, std::map<uint64_t, int64_t>> began;
   for (const Dump& dump : dumps)
-    for (const DumpedStep& step : dump.steps)
-      if (step.sent) sent[{dump.rank, step.peer, step.piece}] = step.time_ns;
-  std::map<Name, std::vector<int64_t>> times;
-  std::map<Name, std::vector<int64_t>> sizes;
-  for (const Dump& dump : dumps) {
-    std::map<uint64_t, int64_t> began;
     for (const DumpedOperation& operation : dump.operations)
-      if (operation.started_ns) began[operation.sequence] = *operation.started_ns;
-    for (const DumpedStep& step : dump.steps) {
-      const auto found = sent.find({step.peer, dump.rank, step.piece});
-      if (step.sent || found == sent.end()) continue;
-      const auto start = step.sequence != 0 ? began.find(step.sequence) : began.end();
-      const int64_t from =
-          start == began.end() ? found->second : std::max(found->second, start->second);
-      times[{step.peer, dump.rank}].push_back(std::max<int64_t>(0, step.time_ns - from));
-      sizes[{step.peer, dump.rank}].push_back(step.bytes);
-    }
+      if (operation.started_ns) began[&dump][operation.sequence] = *operation.started_ns;
+  for (const Passage& p : passages(dumps)) {
+    const auto& started = began[p.to];
+    const auto start =
+        p.received->sequence != 0 ? started.find(p.received->sequence) : started.end();
+    const int64_t from = start == started.end() ? p.sent_ns : std::max(p.sent_ns, start->second);
+    const Name link = {p.from->rank, p.to->rank};
+    times[link].push_back(std::max<int64_t>(0, p.received->time_ns - from));
+    sizes[link].push_back(p.received->bytes);
   }
   if (times.empty()) return std::nullopt;
-  SlowLink worst;
   std::vector<std::pair<int64_t, Name>> medians;
   for (const auto& [link, passages] : times) medians.push_back({median(passages), link});
   std::sort(medians.begin(), medians.end());
   const auto& [slowest_ns, slowest] = medians.back();
-  worst = {slowest.first, slowest.second, times[slowest].size(),
-           static_cast<uint32_t>(median(sizes[slowest])), slowest_ns};
+  SlowLink worst = {slowest.first, slowest.second, times[slowest].size(),
+                    static_cast<uint32_t>(median(sizes[slowest])), slowest_ns};
   if (medians.size() > 1) worst.others_ns = medians[(medians.size() - 2) / 2].first;
   worst.slow = medians.size() > 1 && worst.median_ns >= kSlowTimes * worst.others_ns &&
                worst.median_ns - worst.others_ns >= kSlowNs;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 namespace weft::bench {
 namespace {
@@ -23,11 +24,9 @@ Dump parse(const std::string& file, const Json& json) {
             .communicator = json.at("communicator"),
             .host = json.at("host"),
             .rank = json.at("rank"),
-            .ranks = json.at("ranks"),
-            .time_ns = json.at("time_ns")};
+            .ranks = json.at("ranks")};
   if (const Json& failure = json.at("failure"); !failure.is_null())
     dump.failure = {failure.at("code"), failure.at("text"), failure.at("rank")};
-  json.at("awaits").get_to(dump.awaits);
   for (const Json& o : json.at("operations"))
     dump.operations.push_back({o.at("sequence"), o.at("call"), o.at("blocks"), o.at("state"),
                                o.at("issued_ns"), time_of(o, "started_ns"),
@@ -42,29 +41,17 @@ Dump parse(const std::string& file, const Json& json) {
 using Least = std::map<std::pair<std::string, std::string>, int64_t>;
 
 Least least_passages(const std::vector<Dump>& dumps) {
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, int64_t> sent;
-  std::map<uint32_t, std::string> host_of;
-  for (const Dump& dump : dumps) {
-    host_of[dump.rank] = dump.host;
-    for (const DumpedStep& step : dump.steps)
-      if (step.sent) sent[{dump.rank, step.peer, step.piece}] = step.time_ns;
-  }
   Least least;
-  for (const Dump& dump : dumps)
-    for (const DumpedStep& step : dump.steps) {
-      const auto found = sent.find({step.peer, dump.rank, step.piece});
-      if (step.sent || found == sent.end()) continue;
-      const std::string& from = host_of[step.peer];
-      if (from == dump.host) continue;
-      const int64_t passage = step.time_ns - found->second;
-      const auto [known, added] = least.try_emplace({from, dump.host}, passage);
-      if (!added) known->second = std::min(known->second, passage);
-    }
+  for (const Passage& p : passages(dumps)) {
+    if (p.from->host == p.to->host) continue;
+    const int64_t took = p.received->time_ns - p.sent_ns;
+    const auto [known, added] = least.try_emplace({p.from->host, p.to->host}, took);
+    if (!added) known->second = std::min(known->second, took);
+  }
   return least;
 }
 
 void shift(Dump& dump, int64_t by_ns) {
-  dump.time_ns += by_ns;
   for (DumpedStep& step : dump.steps) step.time_ns += by_ns;
   for (DumpedOperation& operation : dump.operations) {
     operation.issued_ns += by_ns;
@@ -74,6 +61,24 @@ void shift(Dump& dump, int64_t by_ns) {
 }
 
 }  // namespace
+
+std::vector<Passage> passages(const std::vector<Dump>& dumps) {
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, Passage> sent;
+  for (const Dump& dump : dumps)
+    for (const DumpedStep& step : dump.steps)
+      if (step.sent)
+        sent[{dump.rank, step.peer, step.piece}] = {&dump, nullptr, step.time_ns, nullptr};
+  std::vector<Passage> all;
+  for (const Dump& dump : dumps)
+    for (const DumpedStep& step : dump.steps) {
+      const auto found = sent.find({step.peer, dump.rank, step.piece});
+      if (step.sent || found == sent.end()) continue;
+      all.push_back(found->second);
+      all.back().to = &dump;
+      all.back().received = &step;
+    }
+  return all;
+}
 
 Result<Dump> read_dump(const std::string& file) {
   std::ifstream stream(file);

@@ -36,12 +36,18 @@ struct DumpedFailure {
 struct Dump {
   std::string file, communicator, host;
   uint32_t rank = 0, ranks = 0;
-  int64_t time_ns = 0;
   std::optional<DumpedFailure> failure;
-  std::vector<uint32_t> awaits;
   std::vector<DumpedOperation> operations;  // oldest first
   std::vector<DumpedStep> steps;
 };
+
+// A piece that both its ranks have noted.
+struct Passage {
+  const Dump *from = nullptr, *to = nullptr;
+  int64_t sent_ns = 0;
+  const DumpedStep* received = nullptr;
+};
+std::vector<Passage> passages(const std::vector<Dump>& dumps);
 
 // Errors: not_found, and invalid_argument for what is no dump, with the file's name.
 Result<Dump> read_dump(const std::string& file);

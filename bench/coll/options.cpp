@@ -35,8 +35,13 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
       "--type", words.type,
       "uint8, int32, int64, fp16, bf16, fp32, fp64, fp8_e4m3, fp8_e5m2, and blocks of 32 "
       "values: mxfp8_e4m3, mxfp8_e5m2");
-  app.add_option("--op", words.op,
-                 "Reduction: sum, prod, min, max, avg; or the operation, as above");
+  app.add_option_function<std::string>(
+      "--op",
+      [&words](const std::string& word) {
+        const bool operation = !!parse_word(word, Collective::all_to_all_v, "operation");
+        (operation ? words.collective : words.op) = word;
+      },
+      "Reduction: sum, prod, min, max, avg; or the operation, as above");
   app.add_option("--root", o.root, "Of broadcast and reduce");
   app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
   app.add_option("-r,--ranks", o.ranks, "Number of ranks, as processes of this host");
@@ -61,8 +66,8 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
   app.add_option("--trace", o.trace_file,
-                 "Write the last 256 operations of every rank there, for ui.perfetto.dev; if one "
-                 "fails, those of rank R to FILE.R");
+                 "Write the last 256 operations and 4,096 pieces of every rank there, for "
+                 "ui.perfetto.dev; if an operation fails, those of rank R to FILE.R");
   app.add_option(
       "--dump", o.communicator.dump,
       "Write what rank R of communicator N did to FILE.N.R, at the end or when it fails, "
@@ -98,13 +103,12 @@ Result<uint64_t> parse_bytes(const std::string& text) {
 }
 
 Result<void> finish_options(CollOptions& o, const CollWords& words) {
-  Result<Collective> collective = parse_word(words.op, Collective::all_to_all_v, "operation");
-  const std::string reduction = collective ? "sum" : words.op;
-  if (!collective) collective = parse_word(words.collective, Collective::all_to_all_v, "operation");
+  Result<Collective> collective =
+      parse_word(words.collective, Collective::all_to_all_v, "operation");
   if (!collective) return collective.error();
   Result<DataType> type = parse_word(words.type, DataType::mxfp8_e5m2, "type");
   if (!type) return type.error();
-  Result<ReduceOp> op = parse_word(reduction, ReduceOp::avg, "reduction");
+  Result<ReduceOp> op = parse_word(words.op, ReduceOp::avg, "reduction");
   if (!op) return op.error();
   Result<uint64_t> low = parse_bytes(words.min_bytes), high = parse_bytes(words.max_bytes);
   if (!low) return low.error();

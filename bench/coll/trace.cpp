@@ -45,7 +45,8 @@ Result<void> write_own_records(const Communicator& group, const CollOptions& opt
   const std::string rank = "." + std::to_string(group.rank());
   Result<void> written;
   if (!options.communicator.dump.empty())
-    written = write_text(options.communicator.dump + ".0" + rank, group.dump());
+    written = write_text(options.communicator.dump + "." + options.communicator.name + rank,
+                         group.dump());
   if (written && !options.prometheus_file.empty())
     written = write_text(options.prometheus_file + rank, group.prometheus());
   return written;

@@ -32,13 +32,15 @@ Result<void> check(const Team& team, const DispatchCall& call) {
   if (!call.origins.empty() && call.origins.size() != team.mesh().ranks)
     return wrong("origins has " + std::to_string(call.origins.size()) + " entries, there are " +
                  std::to_string(team.mesh().ranks) + " ranks");
-  for (const uint32_t origin : call.origins)
-    if (std::count(call.origins.begin(), call.origins.end(), origin) > 1)
-      return wrong("two ranks have origin " + std::to_string(origin));
-  for (const int32_t expert : call.experts)
-    if (call.origins.empty() && expert >= static_cast<int64_t>(experts))
-      return wrong("there is no expert " + std::to_string(expert) + ", only 0 to " +
-                   std::to_string(experts - 1));
+  std::vector<uint32_t> sorted(call.origins.begin(), call.origins.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+    return wrong("two ranks have origin " + std::to_string(*twice));
+  if (call.origins.empty())
+    for (const int32_t expert : call.experts)
+      if (expert >= static_cast<int64_t>(experts))
+        return wrong("there is no expert " + std::to_string(expert) + ", only 0 to " +
+                     std::to_string(experts - 1));
   if (call.count > 0 && call.tokens == nullptr) return wrong("the tokens are null");
   if (call.capacity > 0 && call.output == nullptr) return wrong("the output is null");
   return {};

@@ -150,10 +150,8 @@ bool Team::start(Task& task) {
   return executor_.running();
 }
 
-void Team::progress() noexcept { turn(now()); }
-
-// The clock is read once, for all that looks at it.
-void Team::turn(Instant time) {
+void Team::progress() noexcept {
+  const Instant time = now();  // once, for all that looks at it
   trace_.steps().at(time);
   Completion completions[32];
   const size_t n = mesh_.cq.poll(completions);

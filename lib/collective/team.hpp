@@ -130,7 +130,6 @@ class Team {
   bool start(Task& task);
   void end_first();
   void record(Task& task, bool failed);
-  void turn(Instant time);
   void watch(Instant time);
   void write_dump() const;
   void check_call(uint32_t rank, const Call& theirs);

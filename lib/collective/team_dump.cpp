@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "lib/base/clock.hpp"
@@ -55,7 +56,7 @@ std::string operation(const Record& record, const char* state) {
                      state + "\"" + times;
   if (record.started >= record.issued)
     text += ",\"started_ns\":" + std::to_string(host_ns(record.started));
-  if (record.ended >= record.started)
+  if (record.ended >= record.issued)
     text += ",\"ended_ns\":" + std::to_string(host_ns(record.ended));
   return text + "}";
 }
@@ -81,7 +82,6 @@ std::string Team::dump() const {
   for (const TaskPtr& task : tasks_) {
     Record record{.call = task->call, .predicted = task->predicted, .issued = task->issued};
     record.started = task->started;
-    record.ended = Instant() - Duration::from_ps(1);
     const bool runs = task == tasks_.front() && task->started >= task->issued;
     append(operations, operation(record, runs ? "running" : "waiting"));
   }

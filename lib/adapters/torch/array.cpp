@@ -123,9 +123,9 @@ Array Array::to_write(const char* operation, at::TensorList tensors) {
   return array;
 }
 
-std::vector<size_t> Array::counts() const {
+std::vector<size_t> counts_of(at::TensorList tensors) {
   std::vector<size_t> counts;
-  for (const at::Tensor& tensor : tensors_) counts.push_back(static_cast<size_t>(tensor.numel()));
+  for (const at::Tensor& tensor : tensors) counts.push_back(static_cast<size_t>(tensor.numel()));
   return counts;
 }
 

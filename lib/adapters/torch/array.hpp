@@ -27,6 +27,8 @@ struct Reduced {
 };
 Reduced reduced(at::ScalarType type, const c10d::ReduceOp& op);
 
+std::vector<size_t> counts_of(at::TensorList tensors);  // elements of each
+
 // Copies are the same array, and keep it.
 class Array {
  public:
@@ -42,8 +44,7 @@ class Array {
   size_t size() const { return static_cast<size_t>(flat_.numel()); }  // elements of PyTorch
   size_t bytes() const { return flat_.nbytes(); }
   at::ScalarType type() const { return flat_.scalar_type(); }
-  // The elements of each tensor.
-  std::vector<size_t> counts() const;
+  std::vector<size_t> counts() const { return counts_of(tensors_); }
   // Writes the array back into the tensors, if it is not theirs.
   void unpack() const;
 

@@ -48,6 +48,20 @@ std::vector<size_t> split_counts(const at::Tensor& tensor, const std::vector<int
   return counts;
 }
 
+void check_types(const Array& in, const Array& out, const char* operation) {
+  TORCH_CHECK(in.type() == out.type(), "weft: ", operation, ": input and output differ in type");
+}
+
+// The blocks of the root, one for each rank; nothing elsewhere. `own` is this rank's.
+std::vector<size_t> root_counts(bool is_root, const Array& blocks, const Array& own, int ranks,
+                                int rank, const char* operation) {
+  if (!is_root) return std::vector<size_t>(static_cast<size_t>(ranks));
+  std::vector<size_t> counts = blocks.counts();
+  check_counts(counts, ranks, rank, own.size(), operation);
+  check_types(blocks, own, operation);
+  return counts;
+}
+
 }  // namespace
 
 PendingPtr ProcessGroup::pending(OpType type, const char* title, Tensors outputs) const {
@@ -137,7 +151,7 @@ ProcessGroup::Started ProcessGroup::allgather(Lists& outputs, Tensors& inputs,
                                               const c10d::AllgatherOptions& options) {
   const Tensors& list = only(outputs, "all_gather");
   const at::Tensor& input = only(inputs, "all_gather");
-  std::vector<size_t> counts = Array::to_write("all_gather", list).counts();
+  std::vector<size_t> counts = counts_of(list);
   check_counts(counts, size_, rank_, static_cast<size_t>(input.numel()), "all_gather");
   return all_gather(OpType::ALLGATHER, list, input, std::move(counts), options.timeout);
 }
@@ -155,7 +169,7 @@ ProcessGroup::Started ProcessGroup::all_gather(OpType type, at::TensorList outpu
                                                Milliseconds timeout) {
   const Array in = Array::to_read("all_gather", input);
   const Array out = Array::to_write("all_gather", outputs);
-  TORCH_CHECK(in.type() == out.type(), "weft: all_gather: input and output differ in type");
+  check_types(in, out, "all_gather");
   const Moved as = moved(in.type());
   counts = scaled(std::move(counts), as.per_element);
   return submit(
@@ -171,7 +185,7 @@ ProcessGroup::Started ProcessGroup::reduce_scatter(Tensors& outputs, Lists& inpu
                                                    const c10d::ReduceScatterOptions& options) {
   const Tensors& list = only(inputs, "reduce_scatter");
   const at::Tensor& output = only(outputs, "reduce_scatter");
-  std::vector<size_t> counts = Array::to_write("reduce_scatter", list).counts();
+  std::vector<size_t> counts = counts_of(list);
   check_counts(counts, size_, rank_, static_cast<size_t>(output.numel()), "reduce_scatter");
   return reduce_scattered(OpType::REDUCE_SCATTER, output, list, std::move(counts), options);
 }
@@ -190,7 +204,7 @@ ProcessGroup::Started ProcessGroup::reduce_scattered(OpType type, const at::Tens
                                                      const c10d::ReduceScatterOptions& options) {
   const Array in = Array::to_read("reduce_scatter", inputs);
   const Array out = Array::to_write("reduce_scatter", output);
-  TORCH_CHECK(in.type() == out.type(), "weft: reduce_scatter: input and output differ in type");
+  check_types(in, out, "reduce_scatter");
   const Reduced as = reduced(in.type(), options.reduceOp);
   return submit(
       everybody(), pending(type, "weft:reduce_scatter", {output}),
@@ -230,12 +244,12 @@ ProcessGroup::Started ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor
                                                   std::vector<int64_t>& input_splits,
                                                   const c10d::AllToAllOptions& options) {
   const char* const name = "all_to_all";
-  TORCH_CHECK(input.scalar_type() == output.scalar_type(),
-              "weft: all_to_all: input and output differ in type");
+  const Array in = Array::to_read(name, input), out = Array::to_write(name, output);
+  check_types(in, out, name);
   return exchange(OpType::ALLTOALL_BASE, "weft:all_to_all",
-                  {input.scalar_type(),
-                   Array::to_read(name, input),
-                   Array::to_write(name, output),
+                  {in.type(),
+                   in,
+                   out,
                    split_counts(input, input_splits, size_),
                    split_counts(output, output_splits, size_),
                    {output}},
@@ -246,7 +260,7 @@ ProcessGroup::Started ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs,
                                              const c10d::AllToAllOptions& options) {
   const char* const name = "all_to_all";
   const Array in = Array::to_read(name, inputs), out = Array::to_write(name, outputs);
-  TORCH_CHECK(in.type() == out.type(), "weft: all_to_all: input and output differ in type");
+  check_types(in, out, "all_to_all");
   for (const Tensors* list : {&inputs, &outputs})
     TORCH_CHECK(list->size() == static_cast<size_t>(size_), "weft: all_to_all takes lists of ",
                 size_, " tensors, one for each rank, not of ", list->size());
@@ -260,14 +274,11 @@ ProcessGroup::Started ProcessGroup::gather(Lists& outputs, Tensors& inputs,
   const Tensors list = is_root ? only(outputs, "gather") : Tensors();
   const Array in = Array::to_read("gather", {&only(inputs, "gather"), 1});
   const Array out = Array::to_write("gather", list);
-  std::vector<size_t> send(static_cast<size_t>(size_)), receive(send);
+  std::vector<size_t> send(static_cast<size_t>(size_));
   send.at(static_cast<size_t>(options.rootRank)) = in.size();
-  if (is_root) {
-    receive = out.counts();
-    check_counts(receive, size_, rank_, in.size(), "gather");
-    TORCH_CHECK(in.type() == out.type(), "weft: gather: input and output differ in type");
-  }
-  return exchange(OpType::GATHER, "weft:gather", {in.type(), in, out, send, receive, list},
+  return exchange(OpType::GATHER, "weft:gather",
+                  {in.type(), in, out, std::move(send),
+                   root_counts(is_root, out, in, size_, rank_, "gather"), list},
                   options.timeout);
 }
 
@@ -277,14 +288,11 @@ ProcessGroup::Started ProcessGroup::scatter(Tensors& outputs, Lists& inputs,
   const Tensors list = is_root ? only(inputs, "scatter") : Tensors();
   const Array in = Array::to_read("scatter", list);
   const Array out = Array::to_write("scatter", {&only(outputs, "scatter"), 1});
-  std::vector<size_t> send(static_cast<size_t>(size_)), receive(send);
+  std::vector<size_t> receive(static_cast<size_t>(size_));
   receive.at(static_cast<size_t>(options.rootRank)) = out.size();
-  if (is_root) {
-    send = in.counts();
-    check_counts(send, size_, rank_, out.size(), "scatter");
-    TORCH_CHECK(in.type() == out.type(), "weft: scatter: input and output differ in type");
-  }
-  return exchange(OpType::SCATTER, "weft:scatter", {out.type(), in, out, send, receive, outputs},
+  return exchange(OpType::SCATTER, "weft:scatter",
+                  {out.type(), in, out, root_counts(is_root, in, out, size_, rank_, "scatter"),
+                   std::move(receive), outputs},
                   options.timeout);
 }
 

@@ -8,12 +8,8 @@ namespace weft::collective {
 
 ProgramRun::ProgramRun(const Shape& shape, const std::vector<Program>& programs, double element,
                        double accumulator)
-    : shape_(shape),
-      element_(element),
-      accumulator_(accumulator),
-      ranks_(shape.ranks),
-      pairs_(ranks_) {
-  for (uint32_t rank = 0; rank < ranks_; ++rank) {
+    : shape_(shape), element_(element), accumulator_(accumulator), pairs_(shape.ranks) {
+  for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
     plans_.push_back(make_plan(shape, programs[rank]));
     waits_.push_back(plans_[rank]->waits);
     steps_left_ += programs[rank].steps.size();
@@ -22,7 +18,7 @@ ProgramRun::ProgramRun(const Shape& shape, const std::vector<Program>& programs,
     for (const PeerSteps& of_peer : plans_[rank]->receives)
       pair(of_peer.peer, rank).receives = &of_peer.steps;
   }
-  for (uint32_t rank = 0; rank < ranks_; ++rank) {
+  for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
     for (const uint32_t step : plans_[rank]->local) finish(rank, step);
     for (const PeerSteps& of_peer : plans_[rank]->puts) start_put(rank, of_peer.peer);
   }

@@ -50,7 +50,6 @@ class ProgramRun {
 
   Shape shape_;
   double element_, accumulator_;
-  uint32_t ranks_;
   std::vector<std::shared_ptr<const Plan>> plans_;
   std::vector<std::vector<uint32_t>> waits_;
   std::vector<std::vector<Pair>> pairs_;  // by giver, in the order of takers: of many few talk
