@@ -36,11 +36,12 @@ struct Node {
   }
   // WRITEs 8 bytes with a queue pair to `offset` of `to`; what became of it.
   Status write(size_t engine, const Node& to, size_t offset) const {
+    return write(engine, to.memory.address(offset), to.memory.region.rkey());
+  }
+  Status write(size_t engine, uint64_t address, RKey rkey) const {
     const Sge local = memory.sge(0, 8);
-    REQUIRE(qps[engine].post_send({.opcode = Opcode::write,
-                                   .sges = {&local, 1},
-                                   .remote_address = to.memory.address(offset),
-                                   .rkey = to.memory.region.rkey()}));
+    REQUIRE(qps[engine].post_send(
+        {.opcode = Opcode::write, .sges = {&local, 1}, .remote_address = address, .rkey = rkey}));
     Completion c;
     REQUIRE(cqs[engine].wait({&c, 1}, Duration::from_s(20)) == 1);
     return c.status;
@@ -152,19 +153,11 @@ TEST_CASE("engines: a region is good on all of them until it goes") {
   const Node a(kTwo), b(kTwo);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[i]);
   auto far = std::make_unique<Buffer>(b.pd, 64, Access::all);
-  const auto write = [&](size_t engine, uint64_t address, RKey rkey) {
-    const Sge local = a.memory.sge(0, 8);
-    REQUIRE(a.qps[engine].post_send(
-        {.opcode = Opcode::write, .sges = {&local, 1}, .remote_address = address, .rkey = rkey}));
-    Completion c;
-    REQUIRE(a.cqs[engine].wait({&c, 1}, Duration::from_s(20)) == 1);
-    return c.status;
-  };
   const uint64_t address = far->address();
   const RKey rkey = far->region.rkey();
-  for (size_t i = 0; i < 2; ++i) CHECK(write(i, address, rkey) == Status::success);
+  for (size_t i = 0; i < 2; ++i) CHECK(a.write(i, address, rkey) == Status::success);
   far.reset();
-  for (size_t i = 0; i < 2; ++i) CHECK(write(i, address, rkey) == Status::remote_access_error);
+  for (size_t i = 0; i < 2; ++i) CHECK(a.write(i, address, rkey) == Status::remote_access_error);
 }
 
 TEST_CASE("engines: no peer takes a region's rights away on one of them") {

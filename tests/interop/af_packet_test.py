@@ -69,13 +69,5 @@ class WithUdpAndNoTrains(Veth, unittest.TestCase):
     far_device = "roce+udp:w1,udp.gso=0"
 
 
-def main():
-    if not guest.can_enter_namespaces():
-        print("SKIPPED: interop/af_packet_test: a network namespace needs root")
-        return
-    guest.enter_namespaces()
-    unittest.main()
-
-
 if __name__ == "__main__":
-    main()
+    guest.run_tests()

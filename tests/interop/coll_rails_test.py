@@ -35,7 +35,6 @@ def take(net):
 
 class Rails(unittest.TestCase):
     def setUp(self):
-        guest.run("ip", "link", "set", "lo", "up")
         for net in NETS:
             give(net)
 
@@ -89,13 +88,5 @@ class Rails(unittest.TestCase):
                                              "(all_reduce|barrier) #")
 
 
-def main():
-    if not guest.can_enter_namespaces():
-        print("SKIPPED: interop/coll_rails_test: a network namespace needs root")
-        return
-    guest.enter_namespaces()
-    unittest.main()
-
-
 if __name__ == "__main__":
-    main()
+    guest.run_tests()

@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 HOST6, GUEST6 = "fd77::1", "fd77::2"
@@ -33,6 +34,15 @@ def enter_namespaces():
         words = unshare() + [sys.executable] + sys.argv
         os.execvp(words[0], words)
     run("ip", "link", "set", "lo", "up")
+
+
+def run_tests():
+    """The program's tests, in namespaces of their own; a line that says so where there are none."""
+    if not can_enter_namespaces():
+        print(f"SKIPPED: interop/{pathlib.Path(sys.argv[0]).stem}: a network namespace needs root")
+        return
+    enter_namespaces()
+    unittest.main()
 
 
 def run(*words):

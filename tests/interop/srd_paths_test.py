@@ -175,13 +175,5 @@ class Rails(unittest.TestCase):
         self.run_over("af_packet", ("r0", "s0"), ("r1", "s1"))
 
 
-def main():
-    if not guest.can_enter_namespaces():
-        print("SKIPPED: interop/srd_paths_test: a network namespace needs root")
-        return
-    guest.enter_namespaces()
-    unittest.main()
-
-
 if __name__ == "__main__":
-    main()
+    guest.run_tests()

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import af_packet_test
@@ -93,13 +92,12 @@ class Torch(unittest.TestCase):
             self.assertEqual(sorted(groups.count(group) for group in set(groups)), [2, 2], groups)
 
     def test_a_rank_that_cannot_join(self):
-        """The others hear its words at once."""
-        began = time.monotonic()
+        """The others hear its words, and do not wait for the limit."""
         nowhere = environment("roce+udp:no-such-interface")
         for code, text in self.start("works", [environment("roce+udp:lo"), nowhere]):
             self.assertNotEqual(code, 0, text)
             self.assertIn("no-such-interface", text)
-        self.assertLess(time.monotonic() - began, 55)  # less than the group's limit
+            self.assertNotIn("in time", text)
 
     def test_a_program_ends(self):
         for ended, text in self.start("exiting", [environment()] * 2):

@@ -27,13 +27,7 @@ Duration write(SrdStar& star, uint32_t count, uint32_t bytes, bool at_once = tru
   const Instant begin = star.network.now();
   uint32_t done = 0, posted = 0;
   for (; posted < count; ++posted) {
-    const Sge sge = star[0].sge(0, bytes);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = star[1].address_of(0);
-    r.rkey = RKey{star[1].key()};
-    REQUIRE(star[0].post(star[1], r));
+    REQUIRE(star[0].write(star[1], bytes));
     if (at_once && posted + 1 != count) continue;
     REQUIRE(star.run_until(
         [&] {

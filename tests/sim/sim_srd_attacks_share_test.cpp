@@ -28,15 +28,7 @@ struct Contest {
     o.memory = kBytes;
     return o;
   }
-  void post(uint32_t from) {
-    const Sge sge = star[from].sge(0, kBytes);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = star[0].address_of(0);
-    r.rkey = RKey{star[0].key()};
-    REQUIRE(star[from].post(star[0], r));
-  }
+  void post(uint32_t from) { REQUIRE(star[from].write(star[0], kBytes)); }
   void run_for(Duration d) { star.network.events().run_until(star.network.now() + d); }
   // What station 0 sends to station 1 comes as `change` makes it, `copies` times.
   void lie(int copies, const std::function<void(wire::SrdBase&)>& change) {

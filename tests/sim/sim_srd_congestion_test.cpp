@@ -29,13 +29,7 @@ Outcome incast(const std::string& controller, uint32_t senders, uint64_t buffer 
   o.config.paths = 8;
   SrdStar star(o, buffer, digests);
   for (uint32_t i = 1; i <= senders; ++i) {
-    const Sge sge = star[i].sge(0, kFlowBytes);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = star[0].address_of(0);
-    r.rkey = RKey{star[0].key()};
-    REQUIRE(star[i].post(star[0], r));
+    REQUIRE(star[i].write(star[0], kFlowBytes));
   }
   Outcome outcome;
   uint32_t done = 0;

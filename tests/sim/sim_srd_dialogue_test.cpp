@@ -52,14 +52,7 @@ struct Talk : SrdTwo {
   }
 
   void post(SrdStation& from, uint32_t length = 8) {
-    SrdStation& to = other(from);
-    const Sge sge = from.sge(0, length);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = to.address_of(1024);
-    r.rkey = RKey{to.key()};
-    REQUIRE(from.post(to, r));
+    REQUIRE(from.write(other(from), length, 1024));
   }
 
   // a speaks, b answers, `rounds` times; who has spoken turns `idle` times more meanwhile.

@@ -169,15 +169,7 @@ TEST_CASE("a READ to a peer that begins a new stream meanwhile is answered") {
 
 TEST_CASE("who asks in a dead process's place is answered, once") {
   SrdTwo t;
-  const auto write = [](SrdStation& from, SrdStation& to) {
-    const Sge out = from.sge(0, 64);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&out, 1};
-    r.remote_address = to.address_of(8192);
-    r.rkey = RKey{to.key()};
-    REQUIRE(from.post(to, r));
-  };
+  const auto write = [](SrdStation& from, SrdStation& to) { REQUIRE(from.write(to, 64, 8192)); };
   const auto ends = [&](SrdStation& from) {
     std::vector<Completion> done;
     REQUIRE(t.world.run_until([&] {
@@ -214,13 +206,7 @@ TEST_CASE("what a peer that gave us up has executed does not go again, threat:A2
     return done[0].status;
   };
   const auto write = [&] {
-    const Sge out = world[1].sge(0, 8);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&out, 1};
-    r.remote_address = world[0].address_of(512);
-    r.rkey = RKey{world[0].key()};
-    REQUIRE(world[1].post(world[0], r));
+    REQUIRE(world[1].write(world[0], 8, 512));
     return ends(1);
   };
   add_one(world, 0);

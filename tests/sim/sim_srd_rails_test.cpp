@@ -276,13 +276,7 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
     net.world.run_for(kMs * 5);
     if (round % 2 != 0) continue;
     // The first request finds out; it may fail, because nobody knows what was executed.
-    const Sge sge = net.a.sge(0, 64);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = net.b.address_of(0);
-    r.rkey = RKey{net.b.key()};
-    REQUIRE(net.a.post(net.b, r));
+    REQUIRE(net.a.write(net.b, 64));
     net.world.run_for(kMs * 50);
     REQUIRE(net.a.sent().size() == 1);
   }
@@ -306,13 +300,7 @@ TEST_CASE("a peer that comes back while its first address is dead is not found u
   net.watch(net.b);
   *net.b.at(0) = std::byte{7};
   const auto write = [&](Duration wait) {
-    const Sge sge = net.a.sge(0, 64);
-    SendRequest r;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = net.b.address_of(0);
-    r.rkey = RKey{net.b.key()};
-    REQUIRE(net.a.post(net.b, r));
+    REQUIRE(net.a.write(net.b, 64));
     net.world.run_for(wait);
     const auto done = net.a.sent();
     REQUIRE(done.size() == 1);

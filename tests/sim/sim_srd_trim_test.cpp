@@ -18,14 +18,7 @@ uint64_t write_through_trims(SrdStar& star, uint32_t ppm) {
   for (size_t i = 0; i < kBytes; ++i) *star[0].at(i) = static_cast<std::byte>(i * 7 + i / 251);
   constexpr uint64_t kMessages = 100;
   for (uint64_t id = 0; id < kMessages; ++id) {
-    const Sge sge = star[0].sge(0, kBytes);
-    SendRequest r;
-    r.id = id;
-    r.opcode = Opcode::write;
-    r.sges = {&sge, 1};
-    r.remote_address = star[1].address_of(0);
-    r.rkey = RKey{star[1].key()};
-    REQUIRE(star[0].post(star[1], r));
+    REQUIRE(star[0].write(star[1], kBytes, 0, id));
   }
   uint64_t done = 0;
   const bool all = star.run_until(

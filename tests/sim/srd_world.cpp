@@ -201,6 +201,17 @@ PostStatus SrdStation::post(SrdStation& to, SendRequest request) {
   return status;
 }
 
+PostStatus SrdStation::write(SrdStation& to, uint32_t length, size_t offset, uint64_t id) {
+  const Sge own = sge(0, length);
+  SendRequest r;
+  r.id = id;
+  r.opcode = Opcode::write;
+  r.sges = {&own, 1};
+  r.remote_address = to.address_of(offset);
+  r.rkey = RKey{to.key()};
+  return post(to, r);
+}
+
 std::vector<Completion> SrdStation::drain(engine::CompletionQueue& queue) {
   std::vector<Completion> all;
   Completion c;

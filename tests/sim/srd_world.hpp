@@ -110,6 +110,8 @@ class SrdStation final : public sim::EventHandler {
   void ready();
   // `request` to the queue pair of `to`; remote_address and rkey are the caller's.
   PostStatus post(SrdStation& to, SendRequest request);
+  // A WRITE of its first bytes to `offset` in the memory of `to`.
+  PostStatus write(SrdStation& to, uint32_t length, size_t offset = 0, uint64_t id = 0);
   std::vector<Completion> sent() { return drain(*send_cq_); }
   std::vector<Completion> received() { return drain(*recv_cq_); }
 
