@@ -2,27 +2,20 @@
 // See cq.hpp.
 #include "providers/ibverbs/cq.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 
+#include "providers/ibverbs/completion_channel.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
 
 Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Context& context,
                                               const CompletionQueueOptions& options) {
-  if (options.timestamps)
-    return Error{Code::not_supported,
-                 "provider ibverbs has no completion timestamps: leave "
-                 "CompletionQueueOptions::timestamps out, or open a roce or srd device"};
+  if (const Result<void> ok = check(options); !ok) return ok.error();
   const Library& library = context.library();
-  Owned<ibv_comp_channel> channel =
-      own(library.create_comp_channel(context.raw()), library.destroy_comp_channel);
+  Owned<ibv_comp_channel> channel = make_channel(context);
   if (channel == nullptr) return error_of(errno, "no completion channel");
-  // acknowledge() does not wait.
-  fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
   Owned<ibv_cq> cq = own(library.create_cq(context.raw(), static_cast<int>(options.capacity),
                                            nullptr, channel.get(), 0),
                          library.destroy_cq);
@@ -103,14 +96,10 @@ void Cq::arm(Notify notify) noexcept {
   ibv_req_notify_cq(raw(), some ? 1 : 0);
 }
 
-// Every event that was read is counted, for a queue goes only when all are.
 void Cq::acknowledge() noexcept {
   if (context_.forked()) return;
   flushed_.acknowledge();
-  ibv_cq* cq = nullptr;
-  void* own_context = nullptr;
-  while (context_.library().get_cq_event(channel_.get(), &cq, &own_context) == 0)
-    context_.library().ack_cq_events(cq, 1);
+  read_events(context_, *channel_);
 }
 
 }  // namespace weft::ibverbs

@@ -130,7 +130,9 @@ PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
     return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
-  if (context().attributes().only_by_cm && reached_ == QpState::err) return flush_here(requests);
+  if (context().attributes().only_by_cm && reached_ == QpState::err)
+    return flush_all(requests, number(), static_cast<Cq&>(*options_.send_cq.impl()),
+                     [this](const SendRequest& r) { return objection(r); });
   PostStatus status;
   while (status && !requests.empty()) {
     const auto single = std::find_if(requests.begin(), requests.end(), binds);
@@ -185,36 +187,6 @@ PostStatus Qp::bind(const SendRequest& r) noexcept {
   return status;
 }
 
-// iWARP: a device refuses or keeps what is posted in ERR, so it comes back flushed from here.
-PostStatus Qp::flush_here(std::span<const RecvRequest> requests) noexcept {
-  Cq& cq = static_cast<Cq&>(*options_.recv_cq.impl());
-  const engine::RequestLimits limits = receive_limits();
-  PostStatus status;
-  for (const RecvRequest& r : requests) {
-    uint32_t length = 0;
-    if (const char* const reason = engine::objection(r, limits, length))
-      return {Code::invalid_argument, status.accepted, reason};
-    cq.add_flushed({.id = r.id, .qp = number(), .status = Status::flushed, .type = WorkType::recv});
-    ++status.accepted;
-  }
-  return status;
-}
-
-PostStatus Qp::flush_here(std::span<const SendRequest> requests) noexcept {
-  Cq& cq = static_cast<Cq&>(*options_.send_cq.impl());
-  PostStatus status;
-  for (const SendRequest& r : requests) {
-    if (const char* const reason = objection(r))
-      return {Code::invalid_argument, status.accepted, reason};
-    cq.add_flushed({.id = r.id,
-                    .qp = number(),
-                    .status = Status::flushed,
-                    .type = engine::work_type(r.opcode)});
-    ++status.accepted;
-  }
-  return status;
-}
-
 PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (is_xrc(options_.type))
@@ -228,7 +200,12 @@ PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   const engine::RequestLimits limits = receive_limits();
   const bool iwarp = context().attributes().only_by_cm;
   const bool in_error = reached_.load(std::memory_order_relaxed) == QpState::err;
-  if (iwarp && in_error) return flush_here(requests);
+  if (iwarp && in_error)
+    return flush_all(requests, number(), static_cast<Cq&>(*options_.recv_cq.impl()),
+                     [&limits](const RecvRequest& r) {
+                       uint32_t length = 0;
+                       return engine::objection(r, limits, length);
+                     });
   const PostStatus status =
       post_receives(requests, limits, iwarp, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
         return ibv_post_recv(qp_.get(), first, bad);

@@ -64,6 +64,24 @@ PostStatus post_all(std::span<const Request> requests, const char* full, Transla
   return status;
 }
 
+inline WorkType work_type(const SendRequest& r) noexcept { return engine::work_type(r.opcode); }
+inline WorkType work_type(const RecvRequest&) noexcept { return WorkType::recv; }
+
+// What is posted in ERR where the device refuses or keeps it: checked as always, and flushed from
+// here. objection(request) says what is wrong with one, or returns nullptr.
+template <class Queue, class Request, class Objection>
+PostStatus flush_all(std::span<const Request> requests, QpNum qp, Queue& cq,
+                     Objection objection) noexcept {
+  PostStatus status;
+  for (const Request& r : requests) {
+    if (const char* const reason = objection(r))
+      return {Code::invalid_argument, status.accepted, reason};
+    cq.add_flushed({.id = r.id, .qp = qp, .status = Status::flushed, .type = work_type(r)});
+    ++status.accepted;
+  }
+  return status;
+}
+
 // `iwarp`: siw takes no receive without an entry; one of no bytes says the same there.
 template <class HandOn>
 PostStatus post_receives(std::span<const RecvRequest> requests, const engine::RequestLimits& limits,

@@ -190,7 +190,7 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
 }
 
 Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp)
-    : domain_(std::move(domain)), options_(options), qp_(std::move(qp)) {
+    : DeviceQp(std::move(domain), options, std::move(qp)) {
   if (options_.type == QpType::ud) receives_of(options_).note_datagrams(number());
 }
 
@@ -200,14 +200,10 @@ Qp::~Qp() {
   if (options_.type == QpType::ud) receives_of(options_).forget_datagrams(number());
 }
 
+// iWARP: the states of the kernel's queue pair are others, and siw 6.1 says none at all.
 QpState Qp::state() const noexcept {
-  if (context().forked()) return QpState::err;
-  // iWARP: the states of the kernel's queue pair are others, and siw 6.1 says none at all.
-  if (context().attributes().only_by_cm) return reached_.load(std::memory_order_relaxed);
-  ibv_qp_attr attributes{};
-  ibv_qp_init_attr unused{};
-  const int error = context().library().query_qp(qp_.get(), &attributes, IBV_QP_STATE, &unused);
-  return error == 0 ? from_verbs(attributes.qp_state) : QpState::err;
+  if (!context().attributes().only_by_cm || context().forked()) return DeviceQp::state();
+  return reached_.load(std::memory_order_relaxed);
 }
 
 Result<void> Qp::modify(const QueuePairAttributes& change) { return apply(change, nullptr); }
@@ -293,13 +289,6 @@ Result<void> Qp::detach_multicast(const Gid& group) {
   groups_.erase(found);
   if (error != 0) return error_of(error, "leaving the multicast group " + to_string(group));
   return {};
-}
-
-QueuePairAttributes Qp::query() const {
-  const std::lock_guard lock(mutex_);
-  QueuePairAttributes attributes = attributes_;
-  attributes.state = state();
-  return attributes;
 }
 
 }  // namespace weft::ibverbs

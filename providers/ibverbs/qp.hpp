@@ -5,26 +5,21 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 
 #include "lib/engine/verbs_common.hpp"
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/device_qp.hpp"
 
 namespace weft::ibverbs {
 
-class Qp final : public verbs::Qp {
+class Qp final : public DeviceQp {
  public:
   static Result<std::shared_ptr<verbs::Qp>> create(std::shared_ptr<Domain> domain,
                                                    const QueuePairOptions& options);
 
   ~Qp() override;
 
-  QpNum number() const noexcept override { return QpNum{qp_->qp_num}; }
-  QpType type() const noexcept override { return options_.type; }
   QpState state() const noexcept override;
-  const Device& device() const noexcept override { return domain_->device(); }
   Result<void> modify(const QueuePairAttributes& change) override;
-  QueuePairAttributes query() const override;
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override;
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override;
   Result<void> attach_multicast(const Gid& group) override;
@@ -38,7 +33,6 @@ class Qp final : public verbs::Qp {
  private:
   Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp);
 
-  const Context& context() const noexcept { return domain_->context(); }
   Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* way);
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
@@ -50,15 +44,8 @@ class Qp final : public verbs::Qp {
     return {options_.max_recv_sge, 0, context().attributes().max_message};
   }
   void flush() noexcept;
-  PostStatus flush_here(std::span<const SendRequest> requests) noexcept;
-  PostStatus flush_here(std::span<const RecvRequest> requests) noexcept;
 
-  const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
-  const QueuePairOptions options_;
-  const Owned<ibv_qp> qp_;
   std::map<Gid, int> groups_;  // under the mutex: a socket that has each joined in the kernel
-  mutable std::mutex mutex_;
-  QueuePairAttributes attributes_;  // under the mutex: what modify() has set
   // What posting must know, without a lock.
   std::atomic<QpState> reached_{QpState::reset};  // by modify(); the device may have gone on to ERR
   std::atomic<uint8_t> max_rd_atomic_{0};

@@ -3,12 +3,12 @@
 #include "providers/ibverbs/srd_cq.hpp"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "providers/ibverbs/completion_channel.hpp"
 #include "providers/ibverbs/srd_qp.hpp"
 #include "providers/ibverbs/translate.hpp"
 
@@ -33,14 +33,9 @@ ibv_cq_ex* make(const Context& context, uint32_t capacity, ibv_comp_channel* cha
 
 Result<std::shared_ptr<verbs::Cq>> SrdCq::create(const Device& device, const Context& context,
                                                  const CompletionQueueOptions& options) {
-  if (options.timestamps)
-    return Error{Code::not_supported,
-                 "provider ibverbs has no completion timestamps: leave "
-                 "CompletionQueueOptions::timestamps out, or open a roce or srd device"};
-  const Library& library = context.library();
+  if (const Result<void> ok = check(options); !ok) return ok.error();
   const bool gid = context.srd()->limits.has(kEfaCqWithSgid);
-  Owned<ibv_comp_channel> channel =
-      own(library.create_comp_channel(context.raw()), library.destroy_comp_channel);
+  Owned<ibv_comp_channel> channel = make_channel(context);
   ibv_cq_ex* queue =
       channel != nullptr ? make(context, options.capacity, channel.get(), gid) : nullptr;
   if (queue == nullptr && (channel == nullptr || errno == EOPNOTSUPP)) {
@@ -48,7 +43,6 @@ Result<std::shared_ptr<verbs::Cq>> SrdCq::create(const Device& device, const Con
     queue = make(context, options.capacity, nullptr, gid);
   }
   if (queue == nullptr) return error_of(errno, "no completion queue");
-  if (channel != nullptr) fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
   return std::shared_ptr<verbs::Cq>(new SrdCq(device, context, std::move(channel), queue, gid));
 }
 
@@ -157,10 +151,7 @@ void SrdCq::arm(Notify notify) noexcept {
 void SrdCq::acknowledge() noexcept {
   if (context_.forked() || channel_ == nullptr) return;
   flushed_.acknowledge();
-  ibv_cq* cq = nullptr;
-  void* own_context = nullptr;
-  while (context_.library().get_cq_event(channel_.get(), &cq, &own_context) == 0)
-    context_.library().ack_cq_events(cq, 1);
+  read_events(context_, *channel_);
 }
 
 Result<bool> SrdCq::resize(uint32_t capacity) {

@@ -91,9 +91,7 @@ Result<std::shared_ptr<verbs::Qp>> SrdQp::create(std::shared_ptr<Domain> domain,
 
 SrdQp::SrdQp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp,
              ibv_qp_ex* extended)
-    : domain_(std::move(domain)),
-      options_(options),
-      qp_(std::move(qp)),
+    : DeviceQp(std::move(domain), options, std::move(qp)),
       extended_(extended),
       qkey_(kQKey),
       sends_(options.max_send_wr),
@@ -105,14 +103,6 @@ SrdQp::SrdQp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Ow
 SrdQp::~SrdQp() {
   SrdCq::of(options_.send_cq, context())->leave(*this);
   SrdCq::of(options_.recv_cq, context())->leave(*this);
-}
-
-QpState SrdQp::state() const noexcept {
-  if (context().forked()) return QpState::err;
-  ibv_qp_attr attributes{};
-  ibv_qp_init_attr unused{};
-  const int error = context().library().query_qp(qp_.get(), &attributes, IBV_QP_STATE, &unused);
-  return error == 0 ? from_verbs(attributes.qp_state) : QpState::err;
 }
 
 Result<void> SrdQp::modify(const QueuePairAttributes& change) {
@@ -171,13 +161,6 @@ Result<void> SrdQp::step(QpState from, QpState to, const QueuePairAttributes& sa
   if (error == 0) return {};
   return error_of(error, "the device did not move the queue pair from " + std::string(name(from)) +
                              " to " + std::string(name(to)));
-}
-
-QueuePairAttributes SrdQp::query() const {
-  const std::lock_guard lock(mutex_);
-  QueuePairAttributes attributes = attributes_;
-  attributes.state = state();
-  return attributes;
 }
 
 std::optional<SrdSlots::Entry> SrdQp::finish(const SrdWorkId& id) noexcept {
@@ -260,7 +243,12 @@ PostStatus SrdQp::post_batch(std::span<const SendRequest> requests) noexcept {
 PostStatus SrdQp::post_send(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   const std::lock_guard lock(mutex_);
-  if (reached_ == QpState::err) return flush_all(requests);
+  if (reached_ == QpState::err)
+    return flush_all(requests, number(), *SrdCq::of(options_.send_cq, context()),
+                     [this](const SendRequest& r) {
+                       uint32_t length = 0;
+                       return objection(r, length);
+                     });
   if (reached_ != QpState::rts && reached_ != QpState::sqd)
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD and ERR only"};
   PostStatus status;
@@ -272,31 +260,17 @@ PostStatus SrdQp::post_send(std::span<const SendRequest> requests) noexcept {
   return status;
 }
 
-// The device would refuse them; here, as everywhere in weft, they come back flushed.
-PostStatus SrdQp::flush_all(std::span<const SendRequest> requests) noexcept {
-  PostStatus status;
-  for (const SendRequest& r : requests) {
-    uint32_t length = 0;
-    if (const char* const reason = objection(r, length)) {
-      status.code = Code::invalid_argument;
-      status.reason = reason;
-      break;
-    }
-    SrdCq::of(options_.send_cq, context())
-        ->add_flushed({.id = r.id,
-                       .qp = number(),
-                       .status = Status::flushed,
-                       .type = engine::work_type(r.opcode)});
-    ++status.accepted;
-  }
-  return status;
-}
-
 PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   const std::lock_guard lock(mutex_);
   if (reached_ == QpState::reset)
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
+  if (reached_ == QpState::err)
+    return flush_all(requests, number(), *SrdCq::of(options_.recv_cq, context()),
+                     [this](const RecvRequest& r) {
+                       uint32_t length = 0;
+                       return engine::objection(r, receive_limits(), length);
+                     });
   PostStatus status;
   for (const RecvRequest& r : requests) {
     status = post_one(r, status.accepted);
@@ -308,15 +282,8 @@ PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
 // `before` were taken before it.
 PostStatus SrdQp::post_one(const RecvRequest& r, uint32_t before) noexcept {
   uint32_t length = 0;
-  const engine::RequestLimits limits{options_.max_recv_sge, 0, UINT32_MAX};
-  if (const char* const reason = engine::objection(r, limits, length))
+  if (const char* const reason = engine::objection(r, receive_limits(), length))
     return {Code::invalid_argument, before, reason};
-  if (reached_ == QpState::err) {
-    SrdCq::of(options_.recv_cq, context())
-        ->add_flushed(
-            {.id = r.id, .qp = number(), .status = Status::flushed, .type = WorkType::recv});
-    return {Code::ok, before + 1, nullptr};
-  }
   const std::optional<uint32_t> slot = receives_.take({r.id, length, WorkType::recv, true});
   if (!slot) return {Code::queue_full, before, kReceivesFull};
   ibv_recv_wr work{}, *bad = nullptr;

@@ -4,26 +4,19 @@
 // and what is posted in ERR comes back flushed, which the device would refuse.
 #pragma once
 
-#include <mutex>
-
-#include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/device_qp.hpp"
 #include "providers/ibverbs/srd_cq.hpp"
 #include "providers/ibverbs/srd_request.hpp"
 
 namespace weft::ibverbs {
 
-class SrdQp final : public verbs::Qp {
+class SrdQp final : public DeviceQp {
  public:
   static Result<std::shared_ptr<verbs::Qp>> create(std::shared_ptr<Domain> domain,
                                                    const QueuePairOptions& options);
   ~SrdQp() override;
 
-  QpNum number() const noexcept override { return QpNum{qp_->qp_num}; }
-  QpType type() const noexcept override { return QpType::srd; }
-  QpState state() const noexcept override;
-  const Device& device() const noexcept override { return domain_->device(); }
   Result<void> modify(const QueuePairAttributes& change) override;
-  QueuePairAttributes query() const override;
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override;
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override;
 
@@ -43,7 +36,6 @@ class SrdQp final : public verbs::Qp {
   SrdQp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp,
         ibv_qp_ex* extended);
 
-  const Context& context() const noexcept { return domain_->context(); }
   SrdService& service() const noexcept { return *context().srd(); }
   Result<void> step(QpState from, QpState to, const QueuePairAttributes& said);
   // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
@@ -51,18 +43,15 @@ class SrdQp final : public verbs::Qp {
   PostStatus prepare(const SendRequest& r, Prepared& p) noexcept;
   int hand_on(std::span<const Prepared> batch) noexcept;
   PostStatus post_batch(std::span<const SendRequest> requests) noexcept;
-  // With the lock held, as all of posting.
-  PostStatus flush_all(std::span<const SendRequest> requests) noexcept;
   PostStatus post_one(const RecvRequest& r, uint32_t before) noexcept;
 
-  const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
-  const QueuePairOptions options_;
-  const Owned<ibv_qp> qp_;
+  engine::RequestLimits receive_limits() const noexcept {
+    return {options_.max_recv_sge, 0, UINT32_MAX};
+  }
+
   ibv_qp_ex* const extended_;
-  // Taken after a completion queue's where both are. What follows is under it.
-  mutable std::mutex mutex_;
+  // Under the mutex, which is taken after a completion queue's where both are.
   QpState reached_ = QpState::reset;  // by modify()
-  QueuePairAttributes attributes_;
   uint32_t qkey_;
   uint32_t resets_ = 0;
   SrdSlots sends_, receives_;
