@@ -10,6 +10,10 @@
 
 namespace weft::ibverbs {
 
+namespace {
+constexpr size_t kBatch = 32;  // of completions, on the stack
+}  // namespace
+
 Result<std::shared_ptr<verbs::Cq>> Cq::create(const Device& device, const Context& context,
                                               const CompletionQueueOptions& options) {
   if (const Result<void> ok = check(options); !ok) return ok.error();
@@ -32,22 +36,25 @@ Cq::Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> cha
       flushed_(context.attributes().only_by_cm ? channel_->fd : -1) {}
 
 size_t Cq::poll(std::span<Completion> out) noexcept {
-  constexpr size_t kBatch = 32;
-  if (context_.forked()) return 0;
+  if (mark_.passed()) [[unlikely]]
+    return 0;
   size_t total = 0;
-  while (total < out.size()) {
-    ibv_wc done[kBatch];
-    const size_t wanted = std::min(kBatch, out.size() - total);
-    const int got = ibv_poll_cq(raw(), static_cast<int>(wanted), done);
-    for (int i = 0; i < got; ++i) {
-      Completion& c = out[total++] = from_verbs(done[i]);
-      if (has(c.flags, CompletionFlags::grh) && !has_header(c.qp))
-        c.flags = static_cast<CompletionFlags>(static_cast<uint32_t>(c.flags) &
-                                               ~static_cast<uint32_t>(CompletionFlags::grh));
-    }
-    if (got < static_cast<int>(wanted)) break;
+  ibv_wc done[kBatch];
+  for (bool more = !out.empty(); more;) {
+    const auto wanted = static_cast<int>(std::min(kBatch, out.size() - total));
+    const int got = ibv_poll_cq(raw(), wanted, done);
+    for (int i = 0; i < got; ++i) take(done[i], out[total++]);
+    more = got == wanted && total < out.size();
   }
-  return total + flushed_.take(out.subspan(total));
+  if (flushed_.any()) total += flushed_.take(out.subspan(total));
+  return total;
+}
+
+inline void Cq::take(const ibv_wc& done, Completion& c) noexcept {
+  from_verbs(done, c);
+  if (has(c.flags, CompletionFlags::grh) && !has_header(c.qp))
+    c.flags = static_cast<CompletionFlags>(static_cast<uint32_t>(c.flags) &
+                                           ~static_cast<uint32_t>(CompletionFlags::grh));
 }
 
 Result<bool> Cq::resize(uint32_t capacity) {

@@ -43,11 +43,13 @@ class Cq final : public verbs::Cq {
 
  private:
   bool has_header(QpNum number) noexcept;
+  void take(const ibv_wc& done, Completion& c) noexcept;
   Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
      Owned<ibv_cq> cq);
 
   const Device device_;
   const Context& context_;  // the device's
+  const base::ForkMark mark_;
   const Owned<ibv_comp_channel> channel_;
   const Owned<ibv_cq> cq_;
   std::atomic<size_t> datagram_pairs_{0};  // size of the set, for polling without the lock

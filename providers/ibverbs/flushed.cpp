@@ -38,7 +38,7 @@ void Flushed::add(const Completion& flushed) noexcept {
 }
 
 size_t Flushed::take(std::span<Completion> out) noexcept {
-  if (!any_) return 0;
+  if (!any()) return 0;
   const std::lock_guard lock(mutex_);
   size_t n = 0;
   for (; n < out.size() && !waiting_.empty(); waiting_.pop_front()) out[n++] = waiting_.front();

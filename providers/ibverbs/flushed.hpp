@@ -28,6 +28,7 @@ class Flushed {
   // The channel's own events are left to the caller.
   void acknowledge() noexcept;
   void add(const Completion& flushed) noexcept;
+  bool any() const noexcept { return any_.load(std::memory_order_acquire); }
   // Moves the oldest into `out`; returns how many.
   size_t take(std::span<Completion> out) noexcept;
 

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 
 #include "providers/ibverbs/cq.hpp"
+#include "providers/ibverbs/extended.hpp"
 #include "providers/ibverbs/qp.hpp"
 #include "providers/ibverbs/region.hpp"
 
@@ -17,78 +18,16 @@ constexpr Access kOfWindows =
     Access::remote_write | Access::remote_read | Access::remote_atomic | Access::zero_based;
 constexpr const char* kSendQueueFull =
     "the send queue is full: poll completions, or raise max_send_wr";
-
-const char* objection_of_ud(const SendRequest& r, uint32_t length, uint32_t mtu) noexcept {
-  if (r.opcode != Opcode::send && r.opcode != Opcode::send_with_imm)
-    return "UD queue pairs only SEND, with or without immediate data";
-  if (r.to == nullptr || r.remote_qpn.value == 0 || r.remote_qpn.value > Psn::kMask)
-    return "a datagram needs SendRequest::to, remote_qpn and remote_qkey";
-  if (length > mtu) return "a datagram has at most DeviceAttributes::active_mtu bytes";
-  return nullptr;
-}
-
-const Window* window_of(const SendRequest& r) noexcept {
-  if (r.bind == nullptr || r.bind->window == nullptr) return nullptr;
-  return dynamic_cast<const Window*>(r.bind->window->impl().get());
-}
-
-const Region* region_of(const SendRequest& r) noexcept {
-  if (r.bind->region == nullptr) return nullptr;
-  return dynamic_cast<const Region*>(r.bind->region->impl().get());
-}
-
-const char* objection_to_local(const SendRequest& r, const Domain& domain) noexcept {
-  if (!r.sges.empty() || has(r.flags, SendFlags::inline_data))
-    return "binding and invalidating have no scatter/gather entries and no inline data";
-  if (r.opcode == Opcode::local_invalidate) return nullptr;
-  const Window* const window = window_of(r);
-  if (window == nullptr) return "bind_window needs SendRequest::bind with a window of the device";
-  const Region* const region = region_of(r);
-  if (region == nullptr) return "a binding needs a region on this device, also with size 0";
-  if (&window->domain() != &domain || &region->domain() != &domain)
-    return "window, region and queue pair must be of one protection domain";
-  if (window->type == WindowType::one && has(r.bind->access, Access::zero_based))
-    return "only windows of type 2 can be zero_based";
-  if (window->type == WindowType::two && r.rkey.value >> 8 != window->number)
-    return "SendRequest::rkey must be a key of the window: MemoryWindow::next_key()";
-  return nullptr;
-}
+constexpr const char* kNoHandle =
+    "the device has no route to the address of SendRequest::to, or no more handles";
 
 bool binds(const SendRequest& r) noexcept { return r.opcode == Opcode::bind_window; }
 
 }  // namespace
 
-const char* Qp::objection(const SendRequest& r) const noexcept {
-  const DeviceAttributes& device = context().attributes();
-  if (r.opcode > Opcode::local_invalidate || r.opcode == Opcode::write_add)
-    return "this provider has no such opcode";
-  if (engine::is_effect(r.opcode)) return "this provider has no ATOMIC WRITE and no FLUSH yet";
-  if (r.imm_high != 0)
-    return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
-  const engine::RequestLimits limits{options_.max_send_sge, options_.max_inline,
-                                     device.max_message};
-  uint32_t length = 0;
-  if (const char* const reason = engine::objection(r, limits, length)) return reason;
-  if (options_.type == QpType::ud) return objection_of_ud(r, length, device.active_mtu);
-  if (!device.has_immediate &&
-      (r.opcode == Opcode::send_with_imm || r.opcode == Opcode::write_with_imm))
-    return "the device has no immediate data (DeviceAttributes::has_immediate)";
-  if (!device.has_atomics && engine::is_atomic(r.opcode))
-    return "the device has no atomics (DeviceAttributes::has_atomics)";
-  if (options_.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
-    return "SendRequest::remote_srq has more than 24 bits";
-  if (is_local(r.opcode)) return objection_to_local(r, *domain_);
-  if (options_.type == QpType::uc &&
-      (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
-    return "UC queue pairs only SEND and WRITE, with or without immediate data";
-  const bool answered = r.opcode == Opcode::read || engine::is_atomic(r.opcode);
-  if (answered && max_rd_atomic_.load(std::memory_order_relaxed) == 0)
-    return "READ and atomics need max_rd_atomic > 0";
-  return nullptr;
-}
-
 const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
-  if (const char* const reason = objection(r)) return reason;
+  if (!is_plain(r))
+    if (const char* const reason = objection(r)) return reason;
   work.wr_id = r.id;
   work.sg_list = entries(r.sges);
   work.num_sge = static_cast<int>(r.sges.size());
@@ -101,8 +40,7 @@ const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
   if (options_.type == QpType::xrc_initiator) work.qp_type.xrc.remote_srqn = r.remote_srq;
   if (options_.type == QpType::ud) {
     work.wr.ud.ah = domain_->address_handle(r.to->path());
-    if (work.wr.ud.ah == nullptr)
-      return "the device has no route to the address of SendRequest::to, or no more handles";
+    if (work.wr.ud.ah == nullptr) return kNoHandle;
     work.wr.ud.remote_qpn = r.remote_qpn.value;
     work.wr.ud.remote_qkey = r.remote_qkey;
   } else if (engine::is_atomic(r.opcode)) {
@@ -125,24 +63,88 @@ bool Qp::takes_sends() const noexcept {
 }
 
 PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
+  if (mark_.passed() || reached_.load(std::memory_order_relaxed) != QpState::rts) [[unlikely]]
+    return post_outside_rts(requests);
+  return post_in_turn(requests);
+}
+
+PostStatus Qp::post_outside_rts(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (options_.type == QpType::xrc_target)
-    return {Code::invalid_argument, 0, "an XRC target has no send queue: an XRC initiator sends"};
+    return {Code::invalid_argument, 0, objection_to_opcode(Opcode::send)};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
   if (context().attributes().only_by_cm && reached_ == QpState::err)
     return flush_all(requests, number(), static_cast<Cq&>(*options_.send_cq.impl()),
                      [this](const SendRequest& r) { return objection(r); });
+  return post_in_turn(requests);
+}
+
+PostStatus Qp::post_in_turn(std::span<const SendRequest> requests) noexcept {
+  if (requests.size() == 1) return post_some(requests);
   PostStatus status;
   while (status && !requests.empty()) {
-    const auto single = std::find_if(requests.begin(), requests.end(), binds);
-    const size_t before = static_cast<size_t>(single - requests.begin());
-    const PostStatus part =
-        before == 0 ? bind(requests.front()) : post_list(requests.first(before));
+    const PostStatus part = post_some(requests);
     status = {part.code, status.accepted + part.accepted, part.reason};
     requests = requests.subspan(part.accepted);
   }
   return status;
+}
+
+// As many as go in the same way.
+PostStatus Qp::post_some(std::span<const SendRequest> requests) noexcept {
+  const bool can = extended_ != nullptr;
+  if (can && is_for_extended(requests.front())) return post_extended(requests);
+  if (binds(requests.front())) return bind(requests.front());
+  const auto next = std::find_if(requests.begin(), requests.end(), [can](const SendRequest& r) {
+    return binds(r) || (can && is_for_extended(r));
+  });
+  return post_list(requests.first(static_cast<size_t>(next - requests.begin())));
+}
+
+PostStatus Qp::post_extended(std::span<const SendRequest> requests) noexcept {
+  std::array<ibv_ah*, kPostBatch> handles;
+  const char* reason = nullptr;
+  size_t n = 0;
+  for (; n < std::min(kPostBatch, requests.size()) && is_for_extended(requests[n]); ++n) {
+    if (is_plain(requests[n])) continue;
+    reason = objection(requests[n]);
+    if (reason == nullptr && options_.type == QpType::ud) {
+      handles[n] = domain_->address_handle(requests[n].to->path());
+      if (handles[n] == nullptr) reason = kNoHandle;
+    }
+    if (reason != nullptr) break;
+  }
+  PostStatus status;
+  size_t accepted = 0;
+  const int error = n == 0 ? 0 : hand_on_batch(n, accepted, [&](size_t first, size_t count) {
+    return issue(requests.subspan(first, count), &handles[first]);
+  });
+  status.accepted = static_cast<uint32_t>(accepted);
+  if (error != 0) {
+    refuse(status, error, kSendQueueFull);
+  } else if (reason != nullptr) {
+    status.code = Code::invalid_argument;
+    status.reason = reason;
+  }
+  return status;
+}
+
+// `handles`: of datagrams.
+int Qp::issue(std::span<const SendRequest> requests, ibv_ah* const* handles) noexcept {
+  ibv_wr_start(extended_);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const SendRequest& r = requests[i];
+    extended_->wr_id = r.id;
+    extended_->wr_flags = to_verbs(r.flags);
+    issue_operation(*extended_, r);
+    if (options_.type == QpType::ud)
+      ibv_wr_set_ud_addr(extended_, handles[i], r.remote_qpn.value, r.remote_qkey);
+    else if (options_.type == QpType::xrc_initiator)
+      ibv_wr_set_xrc_srqn(extended_, r.remote_srq);
+    issue_entry(*extended_, r.sges[0], has(r.flags, SendFlags::inline_data));
+  }
+  return ibv_wr_complete(extended_);
 }
 
 PostStatus Qp::post_list(std::span<const SendRequest> requests) noexcept {
@@ -188,6 +190,22 @@ PostStatus Qp::bind(const SendRequest& r) noexcept {
 }
 
 PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
+  if (mark_.passed() || !receives_plainly_) [[unlikely]]
+    return post_recv_otherwise(requests);
+  const QpState reached = reached_.load(std::memory_order_relaxed);
+  if (reached == QpState::reset || reached == QpState::err) [[unlikely]]
+    return post_recv_otherwise(requests);
+  return hand_on(requests);
+}
+
+PostStatus Qp::hand_on(std::span<const RecvRequest> requests) noexcept {
+  return post_receives(requests, receive_limits_, context().attributes().only_by_cm,
+                       [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
+                         return ibv_post_recv(qp_.get(), first, bad);
+                       });
+}
+
+PostStatus Qp::post_recv_otherwise(std::span<const RecvRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (is_xrc(options_.type))
     return {Code::invalid_argument, 0,
@@ -197,20 +215,14 @@ PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   if (options_.shared_receive_queue)
     return {Code::invalid_argument, 0,
             "this queue pair takes its receives from a shared receive queue: post there"};
-  const engine::RequestLimits limits = receive_limits();
-  const bool iwarp = context().attributes().only_by_cm;
-  const bool in_error = reached_.load(std::memory_order_relaxed) == QpState::err;
-  if (iwarp && in_error)
+  if (context().attributes().only_by_cm)
     return flush_all(requests, number(), static_cast<Cq&>(*options_.recv_cq.impl()),
-                     [&limits](const RecvRequest& r) {
+                     [this](const RecvRequest& r) {
                        uint32_t length = 0;
-                       return engine::objection(r, limits, length);
+                       return engine::objection(r, receive_limits_, length);
                      });
-  const PostStatus status =
-      post_receives(requests, limits, iwarp, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
-        return ibv_post_recv(qp_.get(), first, bad);
-      });
-  if (in_error) flush();
+  const PostStatus status = hand_on(requests);
+  flush();
   return status;
 }
 

@@ -23,7 +23,7 @@ inline ibv_sge* entries(std::span<const Sge> sges) noexcept {
 // libibverbs return an error with a minus (siw's).
 inline void refuse(PostStatus& status, int said, const char* full) noexcept {
   const int error = said < 0 ? -said : said;
-  if (error == ENOMEM) {
+  if (error == ENOMEM || error == ENOSPC) {  // ENOSPC: rxe's of ibv_wr_*
     status.code = Code::queue_full;
     status.reason = full;
   } else {

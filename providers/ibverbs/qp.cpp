@@ -12,6 +12,7 @@
 #include "lib/base/queue_sizes.hpp"
 #include "lib/engine/qp_attributes.hpp"
 #include "providers/ibverbs/cq.hpp"
+#include "providers/ibverbs/extended.hpp"
 #include "providers/ibverbs/srq.hpp"
 #include "providers/ibverbs/translate.hpp"
 #include "providers/ibverbs/xrc.hpp"
@@ -118,6 +119,23 @@ Result<void> check_xrc(const QueuePairOptions& options, const Context& context) 
                "of the same open device: Device::xrc_domain()"};
 }
 
+// A queue pair that is posted to by ibv_wr_*, if the device has them for all that such queue pairs
+// do but local requests. Null if not: a plain one is made then, and says why
+// there is none.
+Owned<ibv_qp> make_extended(const Context& context, ibv_qp_init_attr_ex wanted,
+                            ibv_qp_ex*& extended) {
+  const Library& library = context.library();
+  Owned<ibv_qp> qp = own<ibv_qp>(nullptr, library.destroy_qp);
+  verbs_context* const calls = __extension__ verbs_get_ctx_op(context.raw(), create_qp_ex);
+  if (calls == nullptr || library.qp_to_qp_ex == nullptr) return qp;
+  wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  wanted.send_ops_flags = operations_of(wanted.qp_type, context.attributes());
+  qp.reset(calls->create_qp_ex(context.raw(), &wanted));
+  if (qp != nullptr) extended = library.qp_to_qp_ex(qp.get());
+  if (extended == nullptr) qp.reset();
+  return qp;
+}
+
 Error refused(int error, const QueuePairAttributes& change, QpState from) {
   std::string what = "the device did not move the queue pair from " + std::string(name(from)) +
                      " to " + std::string(name(change.state.value_or(from)));
@@ -156,10 +174,11 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
         own(create_xrc_target(context.raw(), Xrc::raw_of(options.xrc_domain, context)),
             library.destroy_qp);
     if (target == nullptr) return error_of(errno, "no XRC target");
-    return std::shared_ptr<verbs::Qp>(new Qp(std::move(domain), options, std::move(target)));
+    return std::shared_ptr<verbs::Qp>(
+        new Qp(std::move(domain), options, std::move(target), nullptr));
   }
   const bool initiator = options.type == QpType::xrc_initiator;
-  ibv_qp_init_attr wanted{};
+  ibv_qp_init_attr_ex wanted{};
   wanted.send_cq = Cq::raw_of(options.send_cq, context);
   wanted.recv_cq = initiator ? nullptr : Cq::raw_of(options.recv_cq, context);
   const bool foreign = initiator && options.recv_cq.impl() != nullptr &&
@@ -183,14 +202,28 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
   wanted.cap.max_send_sge = std::max(1u, options.max_send_sge);
   wanted.cap.max_recv_sge = initiator ? 0 : std::max(1u, options.max_recv_sge);
   wanted.cap.max_inline_data = options.max_inline;
-  Owned<ibv_qp> qp = own(library.create_qp(domain->raw(), &wanted), library.destroy_qp);
+  wanted.pd = domain->raw();
+  ibv_qp_ex* extended = nullptr;
+  Owned<ibv_qp> qp = make_extended(context, wanted, extended);
+  if (qp == nullptr)  // the head of `wanted` is a plain one
+    qp = own(library.create_qp(domain->raw(), reinterpret_cast<ibv_qp_init_attr*>(&wanted)),
+             library.destroy_qp);
   if (qp == nullptr)
     return error_of(errno, "no " + std::string(name(options.type)) + " queue pair");
-  return std::shared_ptr<verbs::Qp>(new Qp(std::move(domain), options, std::move(qp)));
+  return std::shared_ptr<verbs::Qp>(new Qp(std::move(domain), options, std::move(qp), extended));
 }
 
-Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp)
-    : DeviceQp(std::move(domain), options, std::move(qp)) {
+Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp,
+       ibv_qp_ex* extended)
+    : DeviceQp(std::move(domain), options, std::move(qp)),
+      extended_(extended),
+      send_limits_{options_.max_send_sge, options_.max_inline, context().attributes().max_message},
+      receive_limits_{options_.max_recv_sge, 0, context().attributes().max_message},
+      receives_plainly_(!is_xrc(options_.type) && !options_.shared_receive_queue) {
+  plain_[0].longest =
+      static_cast<uint32_t>(std::min<uint64_t>(send_limits_.max_message, UINT32_MAX));
+  plain_[1].longest = send_limits_.max_inline;
+  set_max_rd_atomic(0);
   if (options_.type == QpType::ud) receives_of(options_).note_datagrams(number());
 }
 
@@ -213,7 +246,7 @@ Result<void> Qp::follow(const ibv_qp_attr& said, int mask) {
 }
 
 void Qp::note_connected(uint8_t max_rd_atomic) {
-  max_rd_atomic_ = max_rd_atomic;
+  set_max_rd_atomic(max_rd_atomic);
   reached_ = QpState::rts;
 }
 
@@ -248,7 +281,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
   if (error != 0) return refused(error, change, from);
   if (change.state == QpState::reset) attributes_ = {};
   engine::merge(attributes_, change);
-  max_rd_atomic_ = attributes_.max_rd_atomic.value_or(0);
+  set_max_rd_atomic(attributes_.max_rd_atomic.value_or(0));
   reached_ = change.state.value_or(from);
   return {};
 }

@@ -53,4 +53,14 @@ Region::~Region() {
     if (window->region() == this) window->free();
 }
 
+const Window* window_of(const SendRequest& r) noexcept {
+  if (r.bind == nullptr || r.bind->window == nullptr) return nullptr;
+  return dynamic_cast<const Window*>(r.bind->window->impl().get());
+}
+
+const Region* region_of(const SendRequest& r) noexcept {
+  if (r.bind->region == nullptr) return nullptr;
+  return dynamic_cast<const Region*>(r.bind->region->impl().get());
+}
+
 }  // namespace weft::ibverbs

@@ -50,4 +50,8 @@ class Region final : public verbs::Region {
   const Owned<ibv_mr> region_;
 };
 
+// What a request to bind names; null: nothing of this device.
+const Window* window_of(const SendRequest& r) noexcept;
+const Region* region_of(const SendRequest& r) noexcept;
+
 }  // namespace weft::ibverbs

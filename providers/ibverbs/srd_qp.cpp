@@ -8,7 +8,7 @@
 
 #include "lib/base/queue_sizes.hpp"
 #include "lib/engine/srd/walk.hpp"
-#include "providers/ibverbs/post.hpp"
+#include "providers/ibverbs/extended.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
@@ -214,7 +214,6 @@ int SrdQp::hand_on(std::span<const Prepared> batch) noexcept {
   return ibv_wr_complete(extended_);
 }
 
-// The device takes all of a batch or nothing: then one by one, to know which it refuses.
 PostStatus SrdQp::post_batch(std::span<const SendRequest> requests) noexcept {
   std::array<Prepared, kPostBatch> batch;
   PostStatus status;
@@ -224,19 +223,13 @@ PostStatus SrdQp::post_batch(std::span<const SendRequest> requests) noexcept {
     if (status) ++n;
   }
   const std::span<const Prepared> ready(batch.data(), n);
-  if (n == 0 || hand_on(ready) == 0) {
-    status.accepted = static_cast<uint32_t>(n);
-    return status;
-  }
-  for (size_t i = 0; i < n; ++i) {
-    const int error = hand_on(ready.subspan(i, 1));
-    if (error == 0) continue;
-    for (size_t left = i; left < n; ++left) sends_.give_back(batch[left].slot);
-    status = {Code::ok, static_cast<uint32_t>(i), nullptr};
-    refuse(status, error, kFull);
-    return status;
-  }
-  status.accepted = static_cast<uint32_t>(n);
+  size_t accepted = 0;
+  const int error = n == 0 ? 0 : hand_on_batch(n, accepted, [&](size_t first, size_t count) {
+    return hand_on(ready.subspan(first, count));
+  });
+  for (size_t left = accepted; left < n; ++left) sends_.give_back(batch[left].slot);
+  status.accepted = static_cast<uint32_t>(accepted);
+  if (error != 0) refuse(status, error, kFull);
   return status;
 }
 

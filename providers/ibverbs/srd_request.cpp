@@ -2,11 +2,9 @@
 // See srd_request.hpp.
 #include "providers/ibverbs/srd_request.hpp"
 
-#include <arpa/inet.h>
-
 #include <array>
 
-#include "providers/ibverbs/translate.hpp"
+#include "providers/ibverbs/extended.hpp"
 
 namespace weft::ibverbs {
 
@@ -96,27 +94,11 @@ void issue(ibv_qp_ex& qp, const SendRequest& r, const SrdDestination& to, uint64
   // It takes none that is not signaled, and no other flags: whoever waits for solicited completions
   // is woken by all.
   qp.wr_flags = IBV_SEND_SIGNALED | (is_inline ? IBV_SEND_INLINE : 0);
-  switch (r.opcode) {
-    case Opcode::send_with_imm:
-      ibv_wr_send_imm(&qp, htonl(r.imm));
-      break;
-    case Opcode::write:
-      ibv_wr_rdma_write(&qp, r.rkey.value, r.remote_address);
-      break;
-    case Opcode::write_with_imm:
-      ibv_wr_rdma_write_imm(&qp, r.rkey.value, r.remote_address, htonl(r.imm));
-      break;
-    case Opcode::read:
-      ibv_wr_rdma_read(&qp, r.rkey.value, r.remote_address);
-      break;
-    default:
-      ibv_wr_send(&qp);
-      break;
-  }
+  issue_operation(qp, r);
   if (is_inline)
     set_inline(qp, r.sges);
   else
-    ibv_wr_set_sge_list(&qp, r.sges.size(), reinterpret_cast<const ibv_sge*>(r.sges.data()));
+    ibv_wr_set_sge_list(&qp, r.sges.size(), entries(r.sges));
   ibv_wr_set_ud_addr(&qp, to.handle, to.qpn, to.qkey);
 }
 

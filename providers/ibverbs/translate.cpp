@@ -72,13 +72,6 @@ unsigned to_verbs(Access access) noexcept {
          picked(access, Access::zero_based, IBV_ACCESS_ZERO_BASED);
 }
 
-unsigned to_verbs(SendFlags flags) noexcept {
-  return picked(flags, SendFlags::signaled, IBV_SEND_SIGNALED) |
-         picked(flags, SendFlags::fence, IBV_SEND_FENCE) |
-         picked(flags, SendFlags::solicited, IBV_SEND_SOLICITED) |
-         picked(flags, SendFlags::inline_data, IBV_SEND_INLINE);
-}
-
 ibv_wr_opcode to_verbs(Opcode opcode) noexcept {
   switch (opcode) {
     case Opcode::send_with_imm:
@@ -172,33 +165,12 @@ Status from_verbs(ibv_wc_status status) noexcept {
   }
 }
 
-namespace {
-
-WorkType type_of(const ibv_wc& done) noexcept {
-  switch (done.opcode) {
-    case IBV_WC_RDMA_WRITE:
-      return WorkType::write;
-    case IBV_WC_RDMA_READ:
-      return WorkType::read;
-    case IBV_WC_COMP_SWAP:
-      return WorkType::compare_swap;
-    case IBV_WC_FETCH_ADD:
-      return WorkType::fetch_add;
-    case IBV_WC_BIND_MW:
-      return WorkType::bind_window;
-    case IBV_WC_LOCAL_INV:
-      return WorkType::local_invalidate;
-    case IBV_WC_RECV:
-      return (done.wc_flags & IBV_WC_WITH_IMM) != 0 ? WorkType::recv_with_imm : WorkType::recv;
-    case IBV_WC_RECV_RDMA_WITH_IMM:
-      return WorkType::recv_with_imm;
-    default:
-      return WorkType::send;
-  }
-}
-
 void take_receive(const ibv_wc& done, Completion& c) noexcept {
-  if (done.opcode == IBV_WC_RECV_RDMA_WITH_IMM) c.flags = c.flags | CompletionFlags::rdma_write;
+  const bool immediate = (done.wc_flags & IBV_WC_WITH_IMM) != 0;
+  const bool written = done.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  c.type = immediate || written ? WorkType::recv_with_imm : WorkType::recv;
+  c.source_qp = QpNum{done.src_qp};
+  if (written) c.flags = c.flags | CompletionFlags::rdma_write;
   if ((done.wc_flags & IBV_WC_GRH) != 0) c.flags = c.flags | CompletionFlags::grh;
   if (c.type == WorkType::recv_with_imm) {
     c.flags = c.flags | CompletionFlags::with_imm;
@@ -207,22 +179,6 @@ void take_receive(const ibv_wc& done, Completion& c) noexcept {
     c.flags = c.flags | CompletionFlags::with_invalidate;
     c.imm_or_key = done.invalidated_rkey;
   }
-  c.source_qp = QpNum{done.src_qp};
-}
-
-}  // namespace
-
-Completion from_verbs(const ibv_wc& done) noexcept {
-  Completion c;
-  c.id = done.wr_id;
-  c.qp = QpNum{done.qp_num};
-  c.status = from_verbs(done.status);
-  c.vendor_error = static_cast<uint16_t>(done.vendor_err);
-  if (c.status != Status::success) return c;
-  c.type = type_of(done);
-  c.byte_count = done.byte_len;
-  if ((done.opcode & IBV_WC_RECV) != 0) take_receive(done, c);
-  return c;
 }
 
 }  // namespace weft::ibverbs

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <iterator>
 #include <optional>
 
 #include "weft/wr.hpp"
@@ -19,7 +20,14 @@ ibv_qp_type to_verbs(QpType type) noexcept;  // not of srd
 ibv_qp_state to_verbs(QpState state) noexcept;
 QpState from_verbs(ibv_qp_state state) noexcept;
 unsigned to_verbs(Access access) noexcept;
-unsigned to_verbs(SendFlags flags) noexcept;
+inline unsigned to_verbs(SendFlags flags) noexcept {
+  const auto bit = [flags](SendFlags ours, unsigned theirs) {
+    return has(flags, ours) ? theirs : 0u;
+  };
+  return bit(SendFlags::signaled, IBV_SEND_SIGNALED) | bit(SendFlags::fence, IBV_SEND_FENCE) |
+         bit(SendFlags::solicited, IBV_SEND_SOLICITED) |
+         bit(SendFlags::inline_data, IBV_SEND_INLINE);
+}
 ibv_wr_opcode to_verbs(Opcode opcode) noexcept;  // not of write_add
 ibv_mtu mtu_to_verbs(uint32_t bytes) noexcept;   // 256 .. 4096
 uint32_t mtu_from_verbs(ibv_mtu mtu) noexcept;
@@ -29,7 +37,34 @@ Gid from_verbs(const ibv_gid& gid) noexcept;
 ibv_ah_attr to_verbs(const AddressVector& path, uint8_t port, uint8_t gid_index) noexcept;
 
 Status from_verbs(ibv_wc_status status) noexcept;
+
+// Of a request, by its opcode.
+inline constexpr WorkType kWorkTypes[] = {WorkType::send,
+                                          WorkType::write,
+                                          WorkType::read,
+                                          WorkType::compare_swap,
+                                          WorkType::fetch_add,
+                                          WorkType::bind_window,
+                                          WorkType::local_invalidate};
+static_assert(IBV_WC_SEND == 0 && IBV_WC_RDMA_WRITE == 1 && IBV_WC_RDMA_READ == 2 &&
+              IBV_WC_COMP_SWAP == 3 && IBV_WC_FETCH_ADD == 4 && IBV_WC_BIND_MW == 5 &&
+              IBV_WC_LOCAL_INV == 6);
+// What a receive has besides.
+void take_receive(const ibv_wc& done, Completion& c) noexcept;
+
 // A completion. Of a failed one only id, qp, status and vendor_error mean something.
-Completion from_verbs(const ibv_wc& done) noexcept;
+inline void from_verbs(const ibv_wc& done, Completion& c) noexcept {
+  c = {.id = done.wr_id, .qp = QpNum{done.qp_num}};
+  if (done.status != IBV_WC_SUCCESS) [[unlikely]] {
+    c.status = from_verbs(done.status);
+    c.vendor_error = static_cast<uint16_t>(done.vendor_err);
+    return;
+  }
+  c.byte_count = done.byte_len;
+  if (const size_t opcode = done.opcode; opcode < std::size(kWorkTypes))
+    c.type = kWorkTypes[opcode];
+  else if ((done.opcode & IBV_WC_RECV) != 0)
+    take_receive(done, c);
+}
 
 }  // namespace weft::ibverbs

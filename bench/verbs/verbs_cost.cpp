@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the provider `ibverbs` adds to libibverbs, a request: the same requests are posted and
+// polled through weft and by libibverbs itself, on one device that does nothing (idle_device.cpp),
+// in turns of a few milliseconds; the difference is ours. Instructions, which have no noise:
+//
+//   valgrind --tool=callgrind --toggle-collect=through_weft verbs_cost write 10000
+//
+// and likewise through_libibverbs; divide by the number of requests that it prints. Without
+// arguments: nanoseconds of every kind.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "bench/lib/both_ends.hpp"
+#include "providers/ibverbs/library.hpp"
+
+namespace {
+
+using namespace weft;
+using bench::need;
+
+constexpr uint32_t kMost = 32;
+
+struct Kind {
+  const char* name;
+  Opcode opcode;
+  ibv_wr_opcode raw;
+  uint32_t batch;  // requests of a call
+  bool is_inline;
+  bool receives;
+};
+constexpr Kind kKinds[] = {
+    {"write", Opcode::write, IBV_WR_RDMA_WRITE, 1, false, false},
+    {"inline", Opcode::send, IBV_WR_SEND, 1, true, false},
+    {"atomic", Opcode::fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, false, false},
+    {"write16", Opcode::write, IBV_WR_RDMA_WRITE, 16, false, false},
+    {"receive", Opcode::send, IBV_WR_SEND, 1, false, true},
+    {"receive16", Opcode::send, IBV_WR_SEND, 16, false, true},
+};
+
+std::string idle_library() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libidle_verbs.so";
+}
+
+struct Weft {
+  explicit Weft(const std::string& library)
+      : device(need(Device::open("ibverbs:idle0,library=" + library))),
+        pd(need(device.protection_domain())),
+        cq(need(device.completion_queue({.capacity = 256}))),
+        qp(need(pd.queue_pair({.send_cq = cq, .recv_cq = cq}))),
+        region(need(pd.register_memory(words, sizeof words, Access::all))) {
+    QueuePairAttributes to_init{.state = QpState::init};
+    to_init.pkey_index = 0;
+    to_init.port = 1;
+    to_init.access = Access::all;
+    need(qp.modify(to_init));
+    QueuePairAttributes to_rtr{.state = QpState::rtr};
+    to_rtr.path = AddressVector{.destination = device.attributes().gid};
+    to_rtr.path_mtu = 1024;
+    to_rtr.dest_qpn = QpNum{17};
+    to_rtr.rq_psn = Psn{1};
+    to_rtr.max_dest_rd_atomic = 1;
+    to_rtr.min_rnr_timer = 1;
+    need(qp.modify(to_rtr));
+    QueuePairAttributes to_rts{.state = QpState::rts};
+    to_rts.sq_psn = Psn{1};
+    to_rts.max_rd_atomic = 1;
+    to_rts.timeout = 14;
+    to_rts.retry_count = 7;
+    to_rts.rnr_retry = 7;
+    need(qp.modify(to_rts));
+  }
+  static void need(const Result<void>& done) {
+    if (!done) bench::fail(done.error());
+  }
+  template <class T>
+  static T need(Result<T> result) {
+    return bench::need(std::move(result));
+  }
+
+  Device device;
+  ProtectionDomain pd;
+  CompletionQueue cq;
+  QueuePair qp;
+  uint64_t words[8] = {};
+  MemoryRegion region;
+};
+
+struct Raw {
+  explicit Raw(const std::string& name) {
+    const ibverbs::Library& library = *need(ibverbs::load_library(name));
+    int count = 0;
+    ibv_device** const list = library.get_device_list(&count);
+    context = library.open_device(list[0]);
+    pd = library.alloc_pd(context);
+    cq = library.create_cq(context, 256, nullptr, nullptr, 0);
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = wanted.recv_cq = cq;
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap = {128, 128, 4, 4, 64};
+    qp = library.create_qp(pd, &wanted);
+    region = library.reg_mr(pd, words, sizeof words, IBV_ACCESS_LOCAL_WRITE);
+  }
+  ibv_context* context;
+  ibv_pd* pd;
+  ibv_cq* cq;
+  ibv_qp* qp;
+  uint64_t words[8] = {};
+  ibv_mr* region;
+};
+
+[[noreturn]] void wrong(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(1);
+}
+
+}  // namespace
+
+// Not in a namespace, so that callgrind finds them by these names.
+extern "C" __attribute__((noinline)) void through_weft(Weft& w, const Kind& kind, uint32_t rounds) {
+  SendRequest sends[kMost];
+  RecvRequest receives[kMost];
+  Completion done[kMost];
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const Sge entry = w.region.sge(0, 8);
+    PostStatus status;
+    for (uint32_t i = 0; i < kind.batch; ++i) {
+      if (kind.receives) {
+        receives[i] = {.id = round, .sges = {&entry, 1}};
+        continue;
+      }
+      SendRequest& r = sends[i];
+      r.id = round;
+      r.opcode = kind.opcode;
+      r.flags = kind.is_inline ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled;
+      r.sges = {&entry, 1};
+      r.remote_address = 64 * round;
+      r.rkey = RKey{7};
+      r.compare_add = round;
+    }
+    if (kind.receives)
+      status = w.qp.post_recv(std::span<const RecvRequest>(receives, kind.batch));
+    else
+      status = w.qp.post_send(std::span<const SendRequest>(sends, kind.batch));
+    if (!status) wrong(status.reason);
+    const size_t n = w.cq.poll({done, kind.batch});
+    for (size_t i = 0; i < n; ++i)
+      if (done[i].status != Status::success || done[i].id != round) wrong("weft: another request");
+    if (n != kind.batch) wrong("weft: not as many as were posted");
+  }
+}
+
+extern "C" __attribute__((noinline)) void through_libibverbs(Raw& w, const Kind& kind,
+                                                             uint32_t rounds) {
+  ibv_send_wr sends[kMost]{}, *bad_send = nullptr;
+  ibv_recv_wr receives[kMost]{}, *bad_receive = nullptr;
+  ibv_wc done[kMost];
+  for (uint32_t round = 0; round < rounds; ++round) {
+    ibv_sge entry{reinterpret_cast<uint64_t>(w.words), 8, w.region->lkey};
+    for (uint32_t i = 0; i < kind.batch; ++i) {
+      const bool last = i + 1 == kind.batch;
+      if (kind.receives) {
+        receives[i] = {round, last ? nullptr : &receives[i + 1], &entry, 1};
+        continue;
+      }
+      ibv_send_wr& r = sends[i];
+      r.wr_id = round;
+      r.next = last ? nullptr : &sends[i + 1];
+      r.opcode = kind.raw;
+      r.send_flags = kind.is_inline ? IBV_SEND_SIGNALED | IBV_SEND_INLINE : IBV_SEND_SIGNALED;
+      r.sg_list = &entry;
+      r.num_sge = 1;
+      if (kind.raw == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        r.wr.atomic.remote_addr = 64 * round;
+        r.wr.atomic.rkey = 7;
+        r.wr.atomic.compare_add = round;
+      } else {
+        r.wr.rdma.remote_addr = 64 * round;
+        r.wr.rdma.rkey = 7;
+      }
+    }
+    const int error = kind.receives ? ibv_post_recv(w.qp, receives, &bad_receive)
+                                    : ibv_post_send(w.qp, sends, &bad_send);
+    if (error != 0) wrong("libibverbs: refused");
+    const int n = ibv_poll_cq(w.cq, static_cast<int>(kind.batch), done);
+    for (int i = 0; i < n; ++i)
+      if (done[i].status != IBV_WC_SUCCESS || done[i].wr_id != round)
+        wrong("libibverbs: another request");
+    if (n != static_cast<int>(kind.batch)) wrong("libibverbs: not as many as were posted");
+  }
+}
+
+namespace {
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double quantile(std::vector<double>& values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+// Nanoseconds a request: of both, and of the difference of a pair its quartiles.
+void measure(Weft& w, Raw& raw, const Kind& kind) {
+  constexpr uint32_t kPairs = 400, kRequests = 32'000;
+  const uint32_t rounds = kRequests / kind.batch;
+  std::vector<double> ours, theirs, added;
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    const double start = now_ns();
+    through_libibverbs(raw, kind, rounds);
+    const double middle = now_ns();
+    through_weft(w, kind, rounds);
+    const double end = now_ns();
+    const double requests = rounds * kind.batch;
+    theirs.push_back((middle - start) / requests);
+    ours.push_back((end - middle) / requests);
+    added.push_back(ours.back() - theirs.back());
+  }
+  std::printf("%-10s %8.1f %8.1f %8.1f  (%.1f .. %.1f)\n", kind.name, quantile(theirs, 0.5),
+              quantile(ours, 0.5), quantile(added, 0.5), quantile(added, 0.25),
+              quantile(added, 0.75));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string library = idle_library();
+  Weft w(library);
+  Raw raw(library);
+  if (argc < 3) std::printf("%-10s %8s %8s %8s\n", "ns", "verbs", "weft", "added");
+  for (const Kind& kind : kKinds) {
+    if (argc < 3) {
+      measure(w, raw, kind);
+    } else if (std::strcmp(kind.name, argv[1]) == 0) {
+      const auto rounds = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+      through_libibverbs(raw, kind, rounds);
+      through_weft(w, kind, rounds);
+      std::printf("%u requests each: %s\n", rounds * kind.batch, kind.name);
+    }
+  }
+  return 0;
+}
