@@ -34,7 +34,10 @@ std::string_view name(AgentCount count) noexcept {
 }
 
 Agent::Agent(const AgentConfig& config, base::SecureRandom& random)
-    : config_(config), random_(random), wheel_(config.start) {}
+    : config_(config),
+      random_(random),
+      wheel_(config.start),
+      questions_(config.questions_at_once) {}
 
 Agent::~Agent() = default;
 
@@ -62,7 +65,7 @@ Result<uint32_t> Agent::connect(const Gid& peer, uint64_t service_id, const Offe
   c.service_id = service_id;
   c.transaction = random_.next64();
   c.ack_timeout = offer.ack_timeout;
-  say(c, make(request_of(c, offer), c.transaction), config_.response_timeout, config_.retries, now);
+  ask(c, make(request_of(c, offer), c.transaction), now);
   undo.forget();
   return c.id;
 }
@@ -144,9 +147,10 @@ void Agent::release(uint32_t id, Instant now) noexcept {
   c->orphan = true;
   switch (c->state) {
     case State::req_sent:
-      send(c->peer, rejection(*c, Answered::req, Reason::timeout));
-      return destroy(*c);
+      if (!c->in_line.listed) send(c->peer, rejection(*c, Answered::req, Reason::timeout));
+      [[fallthrough]];
     case State::sidr_sent:
+      asked(*c, now);
       return destroy(*c);
     case State::rep_received:
     case State::req_received:
@@ -302,6 +306,7 @@ void Agent::tell(Connection& c, EventKind kind) noexcept {
 
 // The last word to the application. One that it has not heard of goes as if it had never been.
 void Agent::end(Connection& c, EventKind kind, Instant now) noexcept {
+  asked(c, now);
   if (!c.active && !c.told) return destroy(c);
   c.pending = static_cast<uint8_t>(c.pending & ~bit(EventKind::reply));
   if (kind != EventKind::rejected && kind != EventKind::served) c.heard.reset();
@@ -331,6 +336,21 @@ void Agent::say(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Inst
   c.tries = tries;
   send(c.peer, mad);
   arm(c, now + time_of(c.wait));
+}
+
+void Agent::ask(Connection& c, const Mad& question, Instant now) {
+  c.sent = std::make_unique<Mad>(question);
+  if (!questions_.begin(c)) return;
+  send(c.peer, question);
+  arm(c, now + time_of(c.wait));
+}
+
+// Its question is answered, or is not to be any more: the next one's turn.
+void Agent::asked(Connection& c, Instant now) noexcept {
+  Connection* const next = questions_.finish(c);
+  if (next == nullptr) return;
+  send(next->peer, *next->sent);
+  arm(*next, now + time_of(next->wait));
 }
 
 }  // namespace weft::cm

@@ -20,6 +20,7 @@
 #include "lib/base/timer_wheel.hpp"
 #include "lib/cm/connection.hpp"
 #include "lib/cm/ip_addressing.hpp"
+#include "lib/cm/questions.hpp"
 #include "lib/engine/general_services.hpp"
 #include "weft/result.hpp"
 
@@ -34,6 +35,7 @@ struct AgentConfig {
   // How much longer a peer waits that asks again while our application thinks: 17 s.
   uint8_t patience = 22;
   uint32_t max_half_open = 512;
+  uint32_t questions_at_once = 256;  // of one peer
   uint32_t max_connections = 65536;
 };
 
@@ -154,6 +156,8 @@ class Agent final : public engine::GeneralServices {
   void arm(Connection& c, Instant deadline) noexcept;
   void on_timer(Connection& c, Instant now);
   void say(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Instant now);
+  void ask(Connection& c, const Mad& question, Instant now);
+  void asked(Connection& c, Instant now) noexcept;
   Connection* find(uint32_t id) noexcept;
   Result<Connection*> in_state(uint32_t id, State state, const char* call);
   void add(AgentCount c) noexcept { ++counts_[static_cast<size_t>(c)]; }
@@ -171,6 +175,7 @@ class Agent final : public engine::GeneralServices {
   void abandon(Connection& c, Instant now) noexcept;
   void send_drep(const Gid& to, uint64_t transaction, uint32_t local_id, uint32_t remote_id);
   void send(const Gid& to, const Mad& mad) noexcept;
+  void send_answer(const Gid& to, const Mad& mad) noexcept;
 
   AgentConfig config_;
   base::SecureRandom& random_;
@@ -182,6 +187,7 @@ class Agent final : public engine::GeneralServices {
   std::map<uint64_t, Inbox*> services_;
   base::Line<Connection, &Connection::half_open> half_open_;  // those that ask us, oldest first
   uint32_t half_opens_ = 0;
+  Questions questions_;
   std::deque<engine::ManagementDatagram> outbox_;
   engine::ManagementDatagram leaving_;
   uint64_t counts_[static_cast<size_t>(AgentCount::end_)] = {};

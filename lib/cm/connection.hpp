@@ -52,6 +52,7 @@ struct Connection {
   bool active = false;  // the first word was ours
   bool told = false;    // the application knows of it
   bool orphan = false;  // the application has let go of it: nothing is told any more
+  bool asking = false;  // one of those that the other side is asked at once (questions.hpp)
   bool rested = false;  // gone as soon as the last event is told
   uint8_t pending = 0;  // events to tell, a bit each
   uint8_t tries = 0;    // transmissions of what is being sent that are left
@@ -68,7 +69,7 @@ struct Connection {
   std::unique_ptr<Mad> heard;  // what the next event is about
   Instant since;               // the application thinks
   ConnectionTimer timer;
-  base::LineLink<Connection> ready, half_open;
+  base::LineLink<Connection> ready, half_open, in_line;
 };
 
 // Where the events of some connections wait. `wake` is called when one comes and none was there.

@@ -127,7 +127,7 @@ bool Agent::on_known_req(const Mad& mad, const Gid& from, Instant now) {
       if (!ask_for_patience(c, Answered::req, now)) return true;
       arm(c, now + time_of(config_.patience) + patience_of(req));
     } else if (c.sent != nullptr && c.state != State::dreq_sent) {
-      send(from, *c.sent);  // the REP, or the REJ
+      send_answer(from, *c.sent);  // the REP, or the REJ
     } else if (c.state == State::timewait) {
       refuse(from, mad, req.local_id, Answered::req, Reason::stale);
     }
@@ -149,7 +149,7 @@ bool Agent::on_known_req(const Mad& mad, const Gid& from, Instant now) {
 // Asked again while the application thinks: the other side is to wait. False: too early for that.
 bool Agent::ask_for_patience(Connection& c, Answered what, Instant now) {
   if (now - c.since < time_of(kSoon)) return false;
-  send(c.peer, patience(c, what));
+  send_answer(c.peer, patience(c, what));
   return true;
 }
 
@@ -158,6 +158,7 @@ void Agent::on_mra(Connection& c, const Mra& mra, Instant now) {
   const bool fits = (c.state == State::req_sent && what == Answered::req) ||
                     (c.state == State::rep_sent && what == Answered::rep);
   if (!fits) return add(AgentCount::unexpected);
+  if (c.state == State::req_sent) asked(c, now);  // it has been heard
   const auto longer = std::min<uint8_t>(mra.service_timeout >> 3, kLongestMra);
   arm(c, now + time_of(longer) + time_of(c.wait));
 }
@@ -206,6 +207,7 @@ void Agent::on_rep(Connection& c, const Mad& mad, Instant now) {
   auto heard = std::make_unique<Mad>(mad);
   adopt_peer(c, rep.local_id, QpNum{rep.local_qpn});
   c.state = State::rep_received;
+  asked(c, now);
   c.sent.reset();
   c.heard = std::move(heard);
   c.since = now;

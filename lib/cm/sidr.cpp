@@ -58,7 +58,7 @@ Result<uint32_t> Agent::find_service(const Gid& peer, uint64_t service_id, uint1
   req.pkey = uint16_t{0xFFFF};
   req.service_id = service_id;
   put_ip_header(req, config_.address, source_port, peer, data);
-  say(c, make(req, c.transaction), config_.response_timeout, config_.retries, now);
+  ask(c, make(req, c.transaction), now);
   undo.forget();
   return c.id;
 }
@@ -67,7 +67,7 @@ void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
   const SidrReq& req = body_of<SidrReq>(mad);
   if (const auto same = by_request_.find({from, req.request_id}); same != by_request_.end()) {
     add(AgentCount::duplicates);
-    if (same->second->sent != nullptr) send(from, *same->second->sent);
+    if (same->second->sent != nullptr) send_answer(from, *same->second->sent);
     return;
   }
   const auto service = services_.find(req.service_id);
@@ -75,7 +75,7 @@ void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
   if (service == services_.end() || !of_datagrams(req.service_id) || full) {
     add(AgentCount::refused);
     const SidrStatus why = full ? SidrStatus::no_qp : SidrStatus::unsupported;
-    return send(from, make(reply_to(req, why), header_of(mad).transaction));
+    return send_answer(from, make(reply_to(req, why), header_of(mad).transaction));
   }
   make_room();
   Connection& c = *create(State::sidr_received, from);

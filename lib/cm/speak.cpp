@@ -11,7 +11,7 @@ namespace weft::cm {
 
 namespace {
 
-constexpr size_t kOutbox = 256;  // what a burst of answers may hold; the rest is asked for again
+constexpr size_t kOutbox = 256;      // a burst of answers; what is beyond it is asked for again
 constexpr uint8_t kTenGigabits = 3;  // packet rate code; nobody paces by it
 
 uint8_t top(uint8_t value, int bits) { return static_cast<uint8_t>(value << (8 - bits)); }
@@ -92,7 +92,7 @@ void Agent::refuse(const Gid& to, const Mad& mad, uint32_t peer_id, Answered wha
   rej.remote_id = peer_id;
   rej.message = top(static_cast<uint8_t>(what), 2);
   rej.reason = static_cast<uint16_t>(reason);
-  send(to, make(rej, header_of(mad).transaction));
+  send_answer(to, make(rej, header_of(mad).transaction));
 }
 
 Mad Agent::patience(const Connection& c, Answered what) const {
@@ -142,14 +142,19 @@ void Agent::send_drep(const Gid& to, uint64_t transaction, uint32_t local_id, ui
   Drep drep{};
   drep.local_id = local_id;
   drep.remote_id = remote_id;
-  send(to, make(drep, transaction));
+  send_answer(to, make(drep, transaction));
 }
 
+// Of what the application and its connections have to say there is no more than there are of these.
 void Agent::send(const Gid& to, const Mad& mad) noexcept {
-  const bool kept = outbox_.size() < kOutbox && base::memory_permitting([&] {
-                      outbox_.push_back({to, mad});
-                    });
+  const bool kept = base::memory_permitting([&] { outbox_.push_back({to, mad}); });
   add(kept ? AgentCount::sent : AgentCount::answers_dropped);
+}
+
+// What anybody can ask for as often as he likes. //= threat:A17
+void Agent::send_answer(const Gid& to, const Mad& mad) noexcept {
+  if (outbox_.size() >= kOutbox) return add(AgentCount::answers_dropped);
+  send(to, mad);
 }
 
 const engine::ManagementDatagram* Agent::next_datagram() noexcept {

@@ -176,5 +176,25 @@ TEST_CASE("many connections over a bad network: each ends, nothing is left (C-CM
   }
 }
 
+TEST_CASE("answers to strangers wait in bounded number, our own words are kept (A17)") {
+  CmNet net(1);
+  Server server(net.add());
+  cm::Agent& agent = server.node.agent;
+  for (uint32_t i = 1; i <= 10'000; ++i) {
+    cm::Dreq end{};
+    end.local_id = i;
+    end.remote_id = i;
+    net.give(server.node, Gid::from_ipv4(10, 9, 9, 9), cm::make(end, i));
+  }
+  constexpr size_t kAnswers = 256;
+  CHECK(agent.count(AgentCount::sent) == kAnswers);
+  CHECK(agent.count(AgentCount::answers_dropped) == 10'000 - kAnswers);
+  (void)*server.node.connect(net.add(), kService, 1);
+  size_t left = 0;
+  for (; const engine::ManagementDatagram* d = agent.next_datagram(); ++left)
+    CHECK((kind_of(d->bytes) == Attribute::req) == (left == kAnswers));
+  CHECK(left == kAnswers + 1);
+}
+
 }  // namespace
 }  // namespace weft::test
