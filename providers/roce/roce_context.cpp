@@ -19,8 +19,12 @@ bool owns_queue_pair_1(const engine::Port& port) {
 
 RoceContext::~RoceContext() {
   if (forked()) return;
-  driver::Holder hold(driver_.lock());
-  machine_.attach_services(nullptr);
+  for (size_t i = 0; i < drivers_.size(); ++i) attach(i, nullptr);
+}
+
+void RoceContext::attach(size_t engine, engine::GeneralServices* services) noexcept {
+  driver::Holder hold(drivers_[engine]->lock());
+  static_cast<engine::Engine&>(drivers_[engine]->machine()).attach_services(services);
 }
 
 Result<std::shared_ptr<verbs::Xrc>> RoceContext::create_xrc(const Device& device, uint32_t engine) {
@@ -38,11 +42,14 @@ Result<std::shared_ptr<verbs::CmChannel>> RoceContext::create_cm_channel(const D
                        " are made by the process that opened it first: give this one an address "
                        "of its own, or use connect() of weft/connect.hpp"};
     if (agent_ == nullptr) {
-      agent_ = std::make_unique<cm::Agent>(
+      auto agent = std::make_unique<cm::Agent>(
           cm::AgentConfig{.address = attributes_.gid, .start = driver_.now()}, random_);
+      first_requests_ = std::make_unique<FirstRequests>(*agent, driver_);
+      agent_ = std::move(agent);
       machine_.attach_services(agent_.get());
     }
   }
+  for (size_t i = 1; i < drivers_.size(); ++i) attach(i, first_requests_.get());
   return ConnectionChannel::create(device, *this);
 }
 

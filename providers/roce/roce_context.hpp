@@ -9,6 +9,27 @@
 
 namespace weft::roce {
 
+// What an engine without queue pair 1 tells the connection manager, which is engine 0's: that a
+// first request has come. Called under the lock of its engine; that of engine 0 is taken last.
+class FirstRequests final : public engine::GeneralServices {
+ public:
+  FirstRequests(cm::Agent& agent, driver::Driver& home) noexcept : agent_(agent), home_(home) {}
+  void on_first_request(QpNum number, const Gid& peer, QpNum peer_number,
+                        Instant now) noexcept override {
+    driver::Holder hold(home_.lock());
+    agent_.on_first_request(number, peer, peer_number, now);
+  }
+  void on_datagram(std::span<const std::byte>, const Gid&, Instant) noexcept override {}
+  const engine::ManagementDatagram* next_datagram() noexcept override { return nullptr; }
+  bool wants_transmit() const noexcept override { return false; }
+  void expire(Instant) noexcept override {}
+  Instant next_deadline() const noexcept override { return Instant::never(); }
+
+ private:
+  cm::Agent& agent_;
+  driver::Driver& home_;
+};
+
 class RoceContext final
     : public software::MachineContext<engine::Engine, engine::QueuePair, engine::EngineConfig> {
  public:
@@ -35,8 +56,11 @@ class RoceContext final
   uint32_t random_number();
 
  private:
+  void attach(size_t engine, engine::GeneralServices* services) noexcept;
+
   base::SecureRandom random_;  // of the agent; under the lock
   std::unique_ptr<cm::Agent> agent_;
+  std::unique_ptr<FirstRequests> first_requests_;  // of the other engines, if there are
 };
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);

@@ -214,8 +214,9 @@ TEST_CASE("engines: an address is one device's until it closes") {
   CHECK(free->attributes().gid != next->attributes().gid);
 }
 
-// Joins the sockets of a device, and has the kernel bring each packet to the other engine.
-void mislead(const Device& device) {
+// Joins the two sockets of a device as the third, and has the kernel bring each packet where `code`
+// says (0, 1, 2). Closed, the program stays, and the order of the other two.
+int steer(const Device& device, std::vector<sock_filter> code) {
   const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0);
@@ -224,15 +225,30 @@ void mislead(const Device& device) {
   at.sin_port = htons(4791);
   std::memcpy(&at.sin_addr, device.attributes().gid.bytes.data() + 12, 4);
   REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 5),  // the top byte of the QPN is 1 or 2
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, 1),
-      BPF_STMT(BPF_RET | BPF_K, 0),
-  };
-  const sock_fprog program = {sizeof code / sizeof code[0], code};
+  const sock_fprog program = {static_cast<uint16_t>(code.size()), code.data()};
   REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0);
-  ::close(fd);  // the program stays, and the order of the other two
+  return fd;
+}
+
+constexpr uint32_t kTopByteOfQpn = 5;  // of a packet: 1 or 2, and 0 in that of queue pair 1
+
+// To the other engine.
+void mislead(const Device& device) {
+  ::close(steer(device, {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kTopByteOfQpn),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 1), BPF_STMT(BPF_RET | BPF_K, 1),
+                         BPF_STMT(BPF_RET | BPF_K, 0)}));
+}
+
+// RTUs to a socket that nobody reads, all else to its engine.
+int swallow_rtus(const Device& device) {
+  constexpr uint32_t kAttribute = 12 + 8 + 16, kRtu = 0x14;  // behind BTH and DETH
+  return steer(
+      device,
+      {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kTopByteOfQpn),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3), BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRtu, 4, 3), BPF_STMT(BPF_RET | BPF_K, 0),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 1), BPF_STMT(BPF_RET | BPF_K, 1),
+       BPF_STMT(BPF_RET | BPF_K, 0), BPF_STMT(BPF_RET | BPF_K, 2)});
 }
 
 TEST_CASE("engines: what comes to the wrong one is handed over") {
@@ -249,18 +265,21 @@ TEST_CASE("engines: what comes to the wrong one is handed over") {
   CHECK(b.counter("udp_forward_drops") == 0);
 }
 
-TEST_CASE("engines: the connection manager connects queue pairs of any") {
-  const Node a(kTwo), b(kTwo);
-  const CmChannel server = *CmChannel::create(a.device), client = *CmChannel::create(b.device);
-  const auto expect = [](const CmChannel& channel, CmEventType type) {
+// Two devices of two engines, a client of the connection manager and a server.
+struct Connecting {
+  Node a{kTwo}, b{kTwo};
+  CmChannel server = *CmChannel::create(a.device), client = *CmChannel::create(b.device);
+  CmId listener = *server.create_id();
+
+  static CmEvent expect(const CmChannel& channel, CmEventType type) {
     std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
     REQUIRE(event);
     REQUIRE(event->type == type);
     return *event;
-  };
-  const CmId listener = *server.create_id();
-  REQUIRE(listener.listen(0));
-  for (size_t i = 0; i < 2; ++i) {
+  }
+  // Queue pair `mine` of b with `yours` of a; both ready, and the client has been told so. The ends
+  // of the client and of the server.
+  std::pair<CmId, CmId> connect(size_t mine, size_t yours) const {
     const CmId id = *client.create_id();
     REQUIRE(id.resolve_address(to_string(a.device.attributes().gid) + ":" +
                                std::to_string(listener.port())));
@@ -268,17 +287,47 @@ TEST_CASE("engines: the connection manager connects queue pairs of any") {
     REQUIRE(id.resolve_route());
     expect(client, CmEventType::route_resolved);
     const CmParameters said{.access = Access::all};
-    REQUIRE(id.connect(b.qps[i], said));
+    REQUIRE(id.connect(b.qps[mine], said));
     const CmId asked = expect(server, CmEventType::connect_request).id;
-    REQUIRE(asked.accept(a.qps[1 - i], said));
+    REQUIRE(asked.accept(a.qps[yours], said));
     expect(client, CmEventType::established);
-    expect(server, CmEventType::established);
-    CHECK(b.write(i, a, 64) == Status::success);
-    CHECK(a.write(1 - i, b, 64) == Status::success);
+    return {id, asked};
+  }
+  void disconnect(const CmId& id) const {
     REQUIRE(id.disconnect());
     expect(server, CmEventType::disconnected);
     expect(client, CmEventType::disconnected);
   }
+};
+
+TEST_CASE("engines: the connection manager connects queue pairs of any") {
+  const Connecting c;
+  REQUIRE(c.listener.listen(0));
+  for (size_t i = 0; i < 2; ++i) {
+    const auto [id, asked] = c.connect(i, 1 - i);
+    Connecting::expect(c.server, CmEventType::established);
+    CHECK(c.b.write(i, c.a, 64) == Status::success);
+    CHECK(c.a.write(1 - i, c.b, 64) == Status::success);
+    c.disconnect(id);
+  }
+}
+
+TEST_CASE("engines: a first request stands for a lost RTU on each (C-CM-106)") {
+  const Connecting c;
+  REQUIRE(c.listener.listen(0));
+  const int lost = swallow_rtus(c.a.device);
+  for (size_t i = 0; i < 2; ++i) {
+    INFO("engine " << i);
+    const auto [id, asked] = c.connect(1 - i, i);
+    CHECK_FALSE(c.server.next());  // it has not been told
+    CHECK(c.b.write(1 - i, c.a, 64) == Status::success);
+    Connecting::expect(c.server, CmEventType::established);
+    CHECK(c.a.write(i, c.b, 64) == Status::success);
+    c.disconnect(id);
+  }
+  char rtu[1024];
+  CHECK(::recv(lost, rtu, sizeof rtu, MSG_DONTWAIT) > 0);
+  ::close(lost);
 }
 
 TEST_CASE("engines: each writes a capture of its own") {
