@@ -25,14 +25,16 @@ Result<Endpoint> bind_part(const LocalAddress& local, const Options& keys, uint8
 // For engine 0: a loopback address that nobody else has a part of.
 Result<Endpoint> bind_loopback(LocalAddress local, const Options& keys) {
   const bool any = local.claim == Claim::any_loopback;
-  for (local.claim = Claim::exclusive;;) {
+  bool first = true;
+  for (local.claim = Claim::exclusive;; first = false) {
     Result<Endpoint> mine = bind_part(local, keys, 1, 1);
     if (mine) return mine;
     const bool taken =
         mine.error().code == Code::no_memory || mine.error().code == Code::address_in_use;
     if (!taken) return mine;
     if (!any) return in_use(local);
-    if (next_loopback(local.gid)) continue;
+    const bool none = first && is_held_everywhere(local.port);
+    if (!none && next_loopback(local.gid)) continue;
     local.claim = Claim::any_loopback;
     return in_use(local);
   }

@@ -36,10 +36,12 @@ bool bind_to(int fd, const Gid& gid, uint32_t port, uint32_t scope) noexcept {
 
 // Takes the first free address from 127.0.0.2 on. No SO_REUSEPORT: who binds owns it.
 bool bind_any_loopback(int fd, Gid& gid, uint16_t port) noexcept {
-  do {
+  if (bind_to(fd, gid, port, 0)) return true;
+  if (errno != EADDRINUSE || is_held_everywhere(port)) return false;
+  while (next_loopback(gid)) {
     if (bind_to(fd, gid, port, 0)) return true;
     if (errno != EADDRINUSE) return false;
-  } while (next_loopback(gid));
+  }
   return false;
 }
 
@@ -76,6 +78,15 @@ Error failed(const std::string& what) {
 }
 
 }  // namespace
+
+bool is_held_everywhere(uint32_t port) noexcept {
+  for (const Gid& far : {Gid::from_ipv4(127, 255, 255, 254), Gid::from_ipv4(127, 254, 253, 252)}) {
+    const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (bind_to(socket.fd(), far, port, 0) || errno != EADDRINUSE) return false;
+  }
+  errno = EADDRINUSE;
+  return true;
+}
 
 Error in_use(const LocalAddress& local) {
   const std::string port = std::to_string(local.port + local.shift);

@@ -24,6 +24,10 @@ Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& gr
 // likely holder, io_error.
 Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);
 
+// Whether somebody seems to hold a UDP port on 0.0.0.0: it is taken on addresses that no device
+// comes to when it looks for a free one. Then errno is EADDRINUSE.
+bool is_held_everywhere(uint32_t port) noexcept;
+
 // The error of an address that somebody else has.
 Error in_use(const LocalAddress& local);
 

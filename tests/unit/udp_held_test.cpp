@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Somebody holds the UDP port on 0.0.0.0, as the kernel's rxe does: no loopback address is free,
+// and that is said after a few looks, not after one at each of 65,000 addresses.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "providers/port/udp/udp_port.hpp"
+#include "tests/support/catch.hpp"
+
+namespace {
+int binds = 0;
+}
+
+// In place of libc's: counts.
+extern "C" int bind(int fd, const sockaddr* address, socklen_t length) {
+  ++binds;
+  return static_cast<int>(::syscall(SYS_bind, fd, address, length));
+}
+
+namespace weft::port::udp {
+namespace {
+
+struct Held {
+  int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  uint16_t port = 0;
+
+  explicit Held(uint32_t address) {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(address);
+    REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0);
+    socklen_t length = sizeof any;
+    REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &length) == 0);
+    port = ntohs(any.sin_port);
+  }
+  ~Held() { ::close(fd); }
+};
+
+Result<std::unique_ptr<engine::Port>> open(uint16_t port, uint32_t engines) {
+  engine::PortOptions options;
+  options.where = "lo";
+  options.udp_port = port;
+  options.engines = engines;
+  binds = 0;
+  return open_udp_port(options);
+}
+
+TEST_CASE("a port that is held on 0.0.0.0 is not looked for on every loopback address") {
+  const Held held(INADDR_ANY);
+  for (const uint32_t engines : {1u, 2u}) {
+    INFO("engines " << engines);
+    const auto port = open(held.port, engines);
+    REQUIRE_FALSE(port);
+    CHECK(port.error().code == Code::address_in_use);
+    CHECK(port.error().message.find("taken on every loopback address") != std::string::npos);
+    CHECK(port.error().message.find("rdma_rxe") != std::string::npos);
+    CHECK(binds < 20);
+  }
+}
+
+TEST_CASE("one that is held on some addresses is found on the next") {
+  const Held first(0x7F000002);  // 127.0.0.2
+  for (const uint32_t engines : {1u, 2u}) {
+    INFO("engines " << engines);
+    const auto port = open(first.port, engines);
+    REQUIRE(port);
+    CHECK((*port)->address() == Gid::from_ipv4(127, 0, 0, 3));
+  }
+}
+
+TEST_CASE("nor is somebody taken for a holder of all who has an address far away") {
+  const Held first(0x7F000002);
+  for (const uint32_t far : {0x7FFFFFFEu, 0x7FFEFDFCu}) {
+    const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(first.port);
+    at.sin_addr.s_addr = htonl(far);
+    REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    for (const uint32_t engines : {1u, 2u}) CHECK(open(first.port, engines));
+    ::close(fd);
+  }
+}
+
+}  // namespace
+}  // namespace weft::port::udp
