@@ -345,14 +345,10 @@ TEST_CASE("engines: each writes a capture of its own") {
   }
 }
 
-TEST_CASE("engines: a queue of a DPDK device each, and what comes to the wrong one @dpdk") {
-  const Ground ground(Wire::dpdk);
-  if (!ground.missing().empty())
-    WEFT_SKIP("engines: a queue of a DPDK device each, and what comes to the wrong one @dpdk",
-              ground.missing());
-  const std::string spec = device_string(Wire::dpdk) + ",engines=2";
-  const Node a(spec), b(spec);
-  // A memif brings what queue 0 sends to queue 0: half of these cross to the other engine.
+// Two DPDK devices of two queues each that bring what queue k sends to queue k: of queue pairs that
+// are connected crosswise every packet crosses to the other engine.
+void cross(const std::string& one, const std::string& other) {
+  const Node a(one), b(other);
   for (size_t i = 0; i < 2; ++i) connect(a.qps[i], b.qps[1 - i]);
   for (uint64_t round = 0; round < 20; ++round)
     for (size_t i = 0; i < 2; ++i) {
@@ -365,6 +361,28 @@ TEST_CASE("engines: a queue of a DPDK device each, and what comes to the wrong o
     CHECK(node->counter("dpdk_handed_over") >= 80);
     CHECK(node->counter("dpdk_handed_drops") == 0);
   }
+}
+
+TEST_CASE("engines: a queue of a DPDK device each, and what comes to the wrong one @dpdk") {
+  const Ground ground(Wire::dpdk);
+  if (!ground.missing().empty())
+    WEFT_SKIP("engines: a queue of a DPDK device each, and what comes to the wrong one @dpdk",
+              ground.missing());
+  const std::string spec = device_string(Wire::dpdk) + ",engines=2";
+  cross(spec, spec);
+}
+
+TEST_CASE("engines: a queue of a vhost and of its virtio_user each @dpdk") {
+  const Ground ground(Wire::dpdk);
+  if (!ground.missing().empty())
+    WEFT_SKIP("engines: a queue of a vhost and of its virtio_user each @dpdk", ground.missing());
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("weft-engines-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  const std::string spec =
+      "roce+dpdk:net_vhost,dpdk.iface=" + (folder / "s").string() + ",engines=2,dpdk.address=";
+  cross(spec + "10.78.0.1", spec + "10.78.0.2");
+  std::filesystem::remove_all(folder);
 }
 
 // A thread for each engine, with its own queues, while others register memory and look.

@@ -44,6 +44,7 @@ class Veth(exchanges.Exchanges):
     """A driver on w0, af_packet on w1. The puppets are asked over wires of their own: net_af_xdp
     leaves the kernel nothing of w0."""
     driver = None
+    engines = ""
     link_mtu = MTU
 
     @classmethod
@@ -54,13 +55,31 @@ class Veth(exchanges.Exchanges):
         far = af_packet_test.far(holder)
         for inside, interface in (((), "w0"), (far, "w1")):
             guest.run(*inside, "ip", "link", "set", interface, "mtu", str(cls.link_mtu))
-        ends = {exchanges.start_weft(cls, "close"): device(cls.driver, iface="w0"),
+        ends = {exchanges.start_weft(cls, "close"):
+                    device(cls.driver, iface="w0") + cls.engines,
                 exchanges.start_weft(cls, "far", far, FAR_CONTROL): "roce+af_packet:w1"}
         cls.wire = exchanges.Wire(ends)
 
 
 class AfPacket(Veth, unittest.TestCase):
     driver = "net_af_packet"
+
+
+class AfPacketOfEngines(Veth, unittest.TestCase):
+    """Two queues, over which the kernel spreads what comes: half of it is another engine's."""
+    driver = "net_af_packet"
+    engines = ",engines=2"
+
+    def test_handed_over(self):
+        """Each connection is another flow, which the kernel brings to one of the queues."""
+        close = next(iter(self.wire.open))
+        for _ in range(30):
+            self.wire.connect()
+            self.one_way_and_the_other(("write",), (64,), 4)
+            if counted(close.process, "dpdk_handed_over"):
+                break
+        self.assertGreater(counted(close.process, "dpdk_handed_over"), 0)
+        self.assertEqual(counted(close.process, "dpdk_handed_drops"), 0)
 
 
 class AfPacketAndSmallFrames(Veth, unittest.TestCase):
@@ -147,14 +166,18 @@ class VhostAtOnce(unittest.TestCase):
             move.check(self)
 
 
-def written(process):
-    """How many frames the device of a process has sent; 0 until it can be asked."""
-    stat = subprocess.run([exchanges.BIN / "weft_stat", "-i", "0", "--json", str(process.pid)],
+def counted(process, counter):
+    """A counter of the devices of a process; 0 until it can be asked."""
+    stat = subprocess.run([exchanges.BIN / "weft_stat", "-i", "0", "--json", str(process)],
                           capture_output=True, text=True, check=False)
     if stat.returncode != 0:
         return 0
-    return sum(device["counters"]["dpdk_tx_frames"]
-               for device in json.loads(stat.stdout)["devices"])
+    return sum(device["counters"][counter] for device in json.loads(stat.stdout)["devices"])
+
+
+def written(process):
+    """How many frames the device of a process has sent."""
+    return counted(process.pid, "dpdk_tx_frames")
 
 
 def wait_for(case, what):

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "lib/base/full_fence.hpp"
+
 namespace weft::port::dpdk {
 
 namespace {
@@ -39,7 +41,7 @@ HandOver::~HandOver() {
 bool HandOver::give(uint16_t to, rte_mbuf* buffer) noexcept {
   Box& box = *boxes_[to];
   if (rte_ring_enqueue(box.ring, buffer) != 0) return false;
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // with sleeps(): one sees the other
+  base::full_fence();  // with sleeps(): one sees the other
   if (box.asleep.load(std::memory_order_relaxed)) (void)eventfd_write(box.fd, 1);
   return true;
 }
@@ -53,7 +55,7 @@ uint16_t HandOver::take(uint16_t engine, rte_mbuf** buffers, uint16_t room) noex
 bool HandOver::sleeps(uint16_t engine) noexcept {
   Box& box = *boxes_[engine];
   box.asleep.store(true, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  base::full_fence();
   if (rte_ring_empty(box.ring) != 0) return true;
   box.asleep.store(false, std::memory_order_relaxed);
   return false;

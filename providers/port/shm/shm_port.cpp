@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/full_fence.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 namespace weft::port {
@@ -174,7 +175,7 @@ bool ShmPort::sleepers_may_sleep(bool want_transmit) noexcept {
     }
   }
   if (barrier_) shm::barrier_everywhere();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  base::full_fence();
   for (InLink* link : polled_)
     if (link->state != InLink::State::cut && link->ring.ready()) return false;
   if (!want_transmit) return true;

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "lib/base/full_fence.hpp"
 #include "providers/port/shm/shm_port.hpp"
 
 namespace weft::port {
@@ -130,7 +131,7 @@ void ShmPort::announce(OutLink& link) noexcept {
   if (link.barrier) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    base::full_fence();
   }
   auto& sleeps = link.ring->control().consumer_sleeps;
   if (sleeps.load(std::memory_order_relaxed) == 0 || link.is_self) return;
