@@ -2,63 +2,19 @@
 // Several engines of one device: where its objects live, what all engines share, what is refused,
 // and packets that the kernel brings to the wrong one. The rest of the suite runs on such a device
 // too (Wire::udp_engines).
-#include <linux/filter.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
-#include "tests/conformance/fixture.hpp"
-#include "weft/cm.hpp"
+#include "tests/conformance/engines_node.hpp"
 
 namespace weft {
 namespace {
 
 using namespace test;
-
-constexpr const char* kTwo = "roce+udp:lo,engines=2";
-
-// A device with a completion queue and a queue pair on each engine, and memory for all.
-struct Node {
-  explicit Node(const std::string& spec, QpType type = QpType::rc)
-      : device(*Device::open(spec)),
-        pd(*device.protection_domain()),
-        memory(pd, 4096, Access::all) {
-    for (uint32_t i = 0; i < device.attributes().engines; ++i) {
-      cqs.push_back(*device.completion_queue({.engine = i}));
-      qps.push_back(*pd.queue_pair({.type = type, .send_cq = cqs[i], .recv_cq = cqs[i]}));
-    }
-  }
-  // WRITEs 8 bytes with a queue pair to `offset` of `to`; what became of it.
-  Status write(size_t engine, const Node& to, size_t offset) const {
-    return write(engine, to.memory.address(offset), to.memory.region.rkey());
-  }
-  Status write(size_t engine, uint64_t address, RKey rkey) const {
-    const Sge local = memory.sge(0, 8);
-    REQUIRE(qps[engine].post_send(
-        {.opcode = Opcode::write, .sges = {&local, 1}, .remote_address = address, .rkey = rkey}));
-    Completion c;
-    REQUIRE(cqs[engine].wait({&c, 1}, Duration::from_s(20)) == 1);
-    return c.status;
-  }
-  uint64_t counter(std::string_view wanted) const {
-    for (const Counter& counter : device.counters())
-      if (counter.name == wanted) return counter.value;
-    FAIL("no counter " << wanted);
-    return 0;
-  }
-
-  Device device;
-  ProtectionDomain pd;
-  Buffer memory;
-  std::vector<CompletionQueue> cqs;
-  std::vector<QueuePair> qps;
-};
 
 void refused(const std::string& spec, Code code, std::string_view because) {
   const Result<Device> device = Device::open(spec);
@@ -214,41 +170,11 @@ TEST_CASE("engines: an address is one device's until it closes") {
   CHECK(free->attributes().gid != next->attributes().gid);
 }
 
-// Joins the two sockets of a device as the third, and has the kernel bring each packet where `code`
-// says (0, 1, 2). Closed, the program stays, and the order of the other two.
-int steer(const Device& device, std::vector<sock_filter> code) {
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(4791);
-  std::memcpy(&at.sin_addr, device.attributes().gid.bytes.data() + 12, 4);
-  REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
-  const sock_fprog program = {static_cast<uint16_t>(code.size()), code.data()};
-  REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0);
-  return fd;
-}
-
-constexpr uint32_t kTopByteOfQpn = 5;  // of a packet: 1 or 2, and 0 in that of queue pair 1
-
 // To the other engine.
 void mislead(const Device& device) {
   ::close(steer(device, {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kTopByteOfQpn),
                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 1), BPF_STMT(BPF_RET | BPF_K, 1),
                          BPF_STMT(BPF_RET | BPF_K, 0)}));
-}
-
-// RTUs to a socket that nobody reads, all else to its engine.
-int swallow_rtus(const Device& device) {
-  constexpr uint32_t kAttribute = 12 + 8 + 16, kRtu = 0x14;  // behind BTH and DETH
-  return steer(
-      device,
-      {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kTopByteOfQpn),
-       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3), BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kAttribute),
-       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRtu, 4, 3), BPF_STMT(BPF_RET | BPF_K, 0),
-       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 1), BPF_STMT(BPF_RET | BPF_K, 1),
-       BPF_STMT(BPF_RET | BPF_K, 0), BPF_STMT(BPF_RET | BPF_K, 2)});
 }
 
 TEST_CASE("engines: what comes to the wrong one is handed over") {
@@ -263,71 +189,6 @@ TEST_CASE("engines: what comes to the wrong one is handed over") {
     }
   CHECK(b.counter("udp_forwarded") >= 40);
   CHECK(b.counter("udp_forward_drops") == 0);
-}
-
-// Two devices of two engines, a client of the connection manager and a server.
-struct Connecting {
-  Node a{kTwo}, b{kTwo};
-  CmChannel server = *CmChannel::create(a.device), client = *CmChannel::create(b.device);
-  CmId listener = *server.create_id();
-
-  static CmEvent expect(const CmChannel& channel, CmEventType type) {
-    std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
-    REQUIRE(event);
-    REQUIRE(event->type == type);
-    return *event;
-  }
-  // Queue pair `mine` of b with `yours` of a; both ready, and the client has been told so. The ends
-  // of the client and of the server.
-  std::pair<CmId, CmId> connect(size_t mine, size_t yours) const {
-    const CmId id = *client.create_id();
-    REQUIRE(id.resolve_address(to_string(a.device.attributes().gid) + ":" +
-                               std::to_string(listener.port())));
-    expect(client, CmEventType::address_resolved);
-    REQUIRE(id.resolve_route());
-    expect(client, CmEventType::route_resolved);
-    const CmParameters said{.access = Access::all};
-    REQUIRE(id.connect(b.qps[mine], said));
-    const CmId asked = expect(server, CmEventType::connect_request).id;
-    REQUIRE(asked.accept(a.qps[yours], said));
-    expect(client, CmEventType::established);
-    return {id, asked};
-  }
-  void disconnect(const CmId& id) const {
-    REQUIRE(id.disconnect());
-    expect(server, CmEventType::disconnected);
-    expect(client, CmEventType::disconnected);
-  }
-};
-
-TEST_CASE("engines: the connection manager connects queue pairs of any") {
-  const Connecting c;
-  REQUIRE(c.listener.listen(0));
-  for (size_t i = 0; i < 2; ++i) {
-    const auto [id, asked] = c.connect(i, 1 - i);
-    Connecting::expect(c.server, CmEventType::established);
-    CHECK(c.b.write(i, c.a, 64) == Status::success);
-    CHECK(c.a.write(1 - i, c.b, 64) == Status::success);
-    c.disconnect(id);
-  }
-}
-
-TEST_CASE("engines: a first request stands for a lost RTU on each (C-CM-106)") {
-  const Connecting c;
-  REQUIRE(c.listener.listen(0));
-  const int lost = swallow_rtus(c.a.device);
-  for (size_t i = 0; i < 2; ++i) {
-    INFO("engine " << i);
-    const auto [id, asked] = c.connect(1 - i, i);
-    CHECK_FALSE(c.server.next());  // it has not been told
-    CHECK(c.b.write(1 - i, c.a, 64) == Status::success);
-    Connecting::expect(c.server, CmEventType::established);
-    CHECK(c.a.write(i, c.b, 64) == Status::success);
-    c.disconnect(id);
-  }
-  char rtu[1024];
-  CHECK(::recv(lost, rtu, sizeof rtu, MSG_DONTWAIT) > 0);
-  ::close(lost);
 }
 
 TEST_CASE("engines: each writes a capture of its own") {
