@@ -37,14 +37,15 @@ static int run_rank(uint32_t rank, const std::string& directory) {
 }
 
 int main() {
-  char directory[] = "/tmp/weft-hello-XXXXXX";
-  if (mkdtemp(directory) == nullptr) return 1;
+  const char* const place = std::getenv("TMPDIR");
+  std::string directory = std::string(place != nullptr ? place : "/tmp") + "/weft-hello-XXXXXX";
+  if (mkdtemp(directory.data()) == nullptr) return std::perror(directory.c_str()), 1;
   for (uint32_t rank = 0; rank < kRanks; ++rank)
     if (fork() == 0) return run_rank(rank, directory);
   int failed = 0, status = 0;
   while (wait(&status) > 0) failed |= status;
   for (uint32_t rank = 0; rank < kRanks; ++rank)
-    std::remove((std::string(directory) + "/0%2F" + std::to_string(rank)).c_str());
-  rmdir(directory);
+    std::remove((directory + "/0%2F" + std::to_string(rank)).c_str());
+  rmdir(directory.c_str());
   return failed != 0;
 }

@@ -28,7 +28,8 @@ T need(Result<T> result) {
 
 struct Side {
   explicit Side(const std::string& spec, size_t words = 16)
-      : Side(need(Device::open(spec + ",single_thread=1")), 0, words) {}
+      : Side(need(Device::open(spec.starts_with("ibverbs") ? spec : spec + ",single_thread=1")), 0,
+             words) {}
   // On an engine of a device that others use too: with its locks.
   Side(Device shared, uint32_t engine, size_t words)
       : device(std::move(shared)),

@@ -112,6 +112,10 @@ struct DeviceAttributes {
   bool has_ordered = false;         // SRD: SendFlags::ordered
   bool has_dmabuf = false;          // ProtectionDomain::register_dmabuf()
   bool only_by_cm = false;          // iWARP: queue pairs are connected by weft/cm.hpp, not modify()
+  // RC: a SEND or WRITE that succeeded has been executed by the peer. false, iWARP: it has left;
+  // what the peer refuses ends the connection (CmEventType::disconnected), and then what is
+  // outstanding completes as flushed, requests that are not signaled too if nobody knows of them.
+  bool confirms = true;
   bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
   bool has_xrc = false;             // XRC queue pairs: srq.hpp
   bool telemetry = false;           // can carry in-band telemetry to peers that can too

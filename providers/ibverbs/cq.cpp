@@ -38,6 +38,7 @@ Cq::Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> cha
 size_t Cq::poll(std::span<Completion> out) noexcept {
   if (mark_.passed()) [[unlikely]]
     return 0;
+  if (context_.attributes().only_by_cm) return poll_by_ledger(out);
   size_t total = 0;
   ibv_wc done[kBatch];
   for (bool more = !out.empty(); more;) {
@@ -46,11 +47,10 @@ size_t Cq::poll(std::span<Completion> out) noexcept {
     for (int i = 0; i < got; ++i) take(done[i], out[total++]);
     more = got == wanted && total < out.size();
   }
-  if (flushed_.any()) total += flushed_.take(out.subspan(total));
   return total;
 }
 
-inline void Cq::take(const ibv_wc& done, Completion& c) noexcept {
+void Cq::take(const ibv_wc& done, Completion& c) noexcept {
   from_verbs(done, c);
   if (has(c.flags, CompletionFlags::grh) && !has_header(c.qp))
     c.flags = static_cast<CompletionFlags>(static_cast<uint32_t>(c.flags) &

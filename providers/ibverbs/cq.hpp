@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 
 #include "providers/ibverbs/flushed.hpp"
 #include "providers/ibverbs/ibverbs_context.hpp"
+#include "providers/ibverbs/ledger.hpp"
 
 namespace weft::ibverbs {
 
@@ -30,7 +32,13 @@ class Cq final : public verbs::Cq {
   void note_datagrams(QpNum number);
   void forget_datagrams(QpNum number);
 
-  // iWARP: what was posted in ERR, which the device does not give back.
+  // iWARP: of the queue pairs that complete here, each has a ledger. drop(): of one that the device
+  // has no more, whose number may be another's by now; what it has left is thrown away.
+  void keep(QpNum number, std::shared_ptr<Ledger> ledger);
+  void drop(QpNum number, const Ledger& ledger) noexcept;
+  // A queue pair has ended: what the device has flushed, then what `rest` of the ledger gives.
+  void settle(Ledger& ledger, void (Ledger::*rest)(Flushed&));
+  // What was posted in ERR, which the device does not give back.
   void add_flushed(const Completion& flushed) noexcept { flushed_.add(flushed); }
 
   ibv_cq* raw() const noexcept { return cq_.get(); }
@@ -44,6 +52,10 @@ class Cq final : public verbs::Cq {
  private:
   bool has_header(QpNum number) noexcept;
   void take(const ibv_wc& done, Completion& c) noexcept;
+  size_t poll_by_ledger(std::span<Completion> out) noexcept;
+  std::shared_ptr<Ledger> claim(const ibv_wc& done) noexcept;
+  void set_aside() noexcept;
+  size_t take_until_failure(std::span<Completion> out, std::shared_ptr<Ledger>& failed) noexcept;
   Cq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
      Owned<ibv_cq> cq);
 
@@ -55,7 +67,10 @@ class Cq final : public verbs::Cq {
   std::atomic<size_t> datagram_pairs_{0};  // size of the set, for polling without the lock
   std::mutex mutex_;
   std::set<QpNum> datagrams_;
-  Flushed flushed_;  // iWARP only
+  // iWARP only:
+  Flushed flushed_;  // comes before what the device has
+  std::mutex turn_;  // the device's completions keep their order
+  std::map<QpNum, std::shared_ptr<Ledger>> ledgers_;
 };
 
 }  // namespace weft::ibverbs

@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kVendorOfRxe = 0xFFFFFF;
 constexpr uint32_t kVendorOfEfa = 0x1D0F;
+constexpr uint32_t kVendorOfSiw = 0x626D74;
 constexpr const char* kSysfs = "/sys/class/infiniband";
 constexpr const char* kSysfsVerbs = "/sys/class/infiniband_verbs";
 
@@ -158,6 +159,7 @@ DeviceAttributes describe(const ibv_context& context, const ibv_device_attr& dev
   a.has_atomics = device.atomic_cap != IBV_ATOMIC_NONE;
   if (is_iwarp(context)) {  // RFC 5040: SEND, WRITE and READ of a reliable connection
     a.only_by_cm = true;
+    a.confirms = false;
     a.has_uc = a.has_ud = a.has_atomics = a.has_immediate = false;
   }
   a.invalidates_regions = false;  // verbs revoke keys of memory windows only
@@ -206,6 +208,13 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
 }
 
 bool is_efa(const ibv_device_attr& device) noexcept { return device.vendor_id == kVendorOfEfa; }
+
+Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
+                              const ibv_device_attr& device) {
+  constexpr int kEntries = 32768;  // of 32 bytes: places 0 to 0x100000, the bad one is 0x90000
+  if (device.vendor_id != kVendorOfSiw) return {};
+  return own(library.create_cq(&context, kEntries, nullptr, nullptr, 0), library.destroy_cq);
+}
 
 Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
                                 const PortWish& wish) {

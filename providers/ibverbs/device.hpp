@@ -38,6 +38,13 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
 // Has no RC: it is opened for SRD.
 bool is_efa(const ibv_device_attr& device) noexcept;
 
+// siw (6.1) gives the queues of an open device consecutive places for mmap(), and the number that
+// its part of libibverbs takes for "no place" is one of them: the 72nd queue pair or so cannot be
+// made, nor any after it. A completion queue over that place, which nobody uses and which lives as
+// long as the device is open: 1 MiB of the kernel's memory. Null for other devices.
+Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
+                              const ibv_device_attr& device);
+
 // What a device string asks for.
 struct PortWish {
   uint32_t port = 1;

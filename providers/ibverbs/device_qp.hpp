@@ -25,7 +25,7 @@ class DeviceQp : public verbs::Qp {
 
   const std::shared_ptr<Domain> domain_;  // kept alive, as are the queues in `options_`
   const QueuePairOptions options_;
-  const Owned<ibv_qp> qp_;
+  Owned<ibv_qp> qp_;
   mutable std::mutex mutex_;
   QueuePairAttributes attributes_;  // under the mutex
 };

@@ -37,6 +37,12 @@ void Flushed::add(const Completion& flushed) noexcept {
   if (armed_.exchange(false) && wake_ >= 0) (void)!::write(wake_, &one, sizeof one);
 }
 
+void Flushed::forget(QpNum number) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [number](const Completion& c) { return c.qp == number; });
+  any_ = !waiting_.empty();
+}
+
 size_t Flushed::take(std::span<Completion> out) noexcept {
   if (!any()) return 0;
   const std::lock_guard lock(mutex_);

@@ -74,11 +74,12 @@ std::optional<AsyncEvent> translate(const ibv_async_event& event) {
 
 }  // namespace
 
-Context::Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
-                 DeviceAttributes attributes, std::string cm_library,
+Context::Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> cover,
+                 PortChoice choice, DeviceAttributes attributes, std::string cm_library,
                  std::shared_ptr<SrdService> srd)
     : library_(library),
       context_(std::move(context)),
+      cover_(std::move(cover)),
       choice_(choice),
       attributes_(std::move(attributes)),
       cm_library_(std::move(cm_library)),

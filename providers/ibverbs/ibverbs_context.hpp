@@ -24,9 +24,10 @@ struct SrdService;
 
 class Context final : public verbs::Context {
  public:
-  // `cm_library`: the name of a librdmacm. `srd`: of an EFA that was opened for SRD, else null.
-  Context(const Library& library, Owned<ibv_context> context, PortChoice choice,
-          DeviceAttributes attributes, std::string cm_library, std::shared_ptr<SrdService> srd);
+  // `cover`: kept until the end (cover_bad_place). `cm_library`: the name of a librdmacm. `srd`: of
+  // an EFA that was opened for SRD, else null.
+  Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> cover,
+          PortChoice choice, DeviceAttributes attributes, std::string cm_library, std::shared_ptr<SrdService> srd);
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;
@@ -50,6 +51,7 @@ class Context final : public verbs::Context {
  private:
   const Library& library_;
   const Owned<ibv_context> context_;
+  const Owned<ibv_cq> cover_;
   const PortChoice choice_;
   const DeviceAttributes attributes_;
   const std::string cm_library_;

@@ -139,10 +139,11 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   if (!port) return port.error();
   const Result<std::shared_ptr<SrdService>> srd = serve_srd(*efa, **context, *port);
   if (!srd) return srd.error();
+  Owned<ibv_cq> cover = cover_bad_place(**library, **context, port->device);
   port->attributes.spec = filled_in(spec, port->attributes.port);
-  return std::shared_ptr<verbs::Context>(new Context(**library, std::move(*context), port->choice,
-                                                     std::move(port->attributes), wish->cm_library,
-                                                     *srd));
+  return std::shared_ptr<verbs::Context>(
+      new Context(**library, std::move(*context), std::move(cover), port->choice,
+                  std::move(port->attributes), wish->cm_library, *srd));
 }
 
 void list(std::vector<DeviceListing>& out) {

@@ -16,8 +16,6 @@ namespace {
 constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
 constexpr Access kOfWindows =
     Access::remote_write | Access::remote_read | Access::remote_atomic | Access::zero_based;
-constexpr const char* kSendQueueFull =
-    "the send queue is full: poll completions, or raise max_send_wr";
 constexpr const char* kNoHandle =
     "the device has no route to the address of SendRequest::to, or no more handles";
 
@@ -63,21 +61,19 @@ bool Qp::takes_sends() const noexcept {
 }
 
 PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
-  if (mark_.passed() || reached_.load(std::memory_order_relaxed) != QpState::rts) [[unlikely]]
-    return post_outside_rts(requests);
+  if (mark_.passed() || ledger_ != nullptr ||
+      reached_.load(std::memory_order_relaxed) != QpState::rts) [[unlikely]]
+    return post_send_otherwise(requests);
   return post_in_turn(requests);
 }
 
-PostStatus Qp::post_outside_rts(std::span<const SendRequest> requests) noexcept {
+PostStatus Qp::post_send_otherwise(std::span<const SendRequest> requests) noexcept {
   if (context().forked()) return {Code::permission_denied, 0, kForked};
   if (options_.type == QpType::xrc_target)
     return {Code::invalid_argument, 0, objection_to_opcode(Opcode::send)};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
-  if (context().attributes().only_by_cm && reached_ == QpState::err)
-    return flush_all(requests, number(), static_cast<Cq&>(*options_.send_cq.impl()),
-                     [this](const SendRequest& r) { return objection(r); });
-  return post_in_turn(requests);
+  return ledger_ != nullptr ? post_by_ledger(requests) : post_in_turn(requests);
 }
 
 PostStatus Qp::post_in_turn(std::span<const SendRequest> requests) noexcept {
@@ -199,7 +195,7 @@ PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
 }
 
 PostStatus Qp::hand_on(std::span<const RecvRequest> requests) noexcept {
-  return post_receives(requests, receive_limits_, context().attributes().only_by_cm,
+  return post_receives(requests, receive_limits_, ledger_ != nullptr,
                        [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
                          return ibv_post_recv(qp_.get(), first, bad);
                        });
@@ -215,12 +211,7 @@ PostStatus Qp::post_recv_otherwise(std::span<const RecvRequest> requests) noexce
   if (options_.shared_receive_queue)
     return {Code::invalid_argument, 0,
             "this queue pair takes its receives from a shared receive queue: post there"};
-  if (context().attributes().only_by_cm)
-    return flush_all(requests, number(), static_cast<Cq&>(*options_.recv_cq.impl()),
-                     [this](const RecvRequest& r) {
-                       uint32_t length = 0;
-                       return engine::objection(r, receive_limits_, length);
-                     });
+  if (ledger_ != nullptr) return post_by_ledger(requests);
   const PostStatus status = hand_on(requests);
   flush();
   return status;

@@ -13,6 +13,8 @@
 namespace weft::ibverbs {
 
 inline constexpr size_t kPostBatch = 16;
+inline constexpr const char* kSendQueueFull =
+    "the send queue is full: poll completions, or raise max_send_wr";
 
 // Entries of a request, which are laid out as the device wants them (translate.hpp).
 inline ibv_sge* entries(std::span<const Sge> sges) noexcept {

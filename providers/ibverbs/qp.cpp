@@ -210,7 +210,9 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
              library.destroy_qp);
   if (qp == nullptr)
     return error_of(errno, "no " + std::string(name(options.type)) + " queue pair");
-  return std::shared_ptr<verbs::Qp>(new Qp(std::move(domain), options, std::move(qp), extended));
+  const std::shared_ptr<Qp> made(new Qp(std::move(domain), options, std::move(qp), extended));
+  if (context.attributes().only_by_cm) made->keep_ledger(made);
+  return std::shared_ptr<verbs::Qp>(made);
 }
 
 Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp,
@@ -219,7 +221,8 @@ Qp::Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ib
       extended_(extended),
       send_limits_{options_.max_send_sge, options_.max_inline, context().attributes().max_message},
       receive_limits_{options_.max_recv_sge, 0, context().attributes().max_message},
-      receives_plainly_(!is_xrc(options_.type) && !options_.shared_receive_queue) {
+      receives_plainly_(!is_xrc(options_.type) && !options_.shared_receive_queue &&
+                        !context().attributes().only_by_cm) {
   plain_[0].longest =
       static_cast<uint32_t>(std::min<uint64_t>(send_limits_.max_message, UINT32_MAX));
   plain_[1].longest = send_limits_.max_inline;
@@ -231,6 +234,7 @@ Qp::~Qp() {
   if (!context().forked())  // a device keeps a queue pair that is in a group
     while (!groups_.empty()) (void)detach_multicast(groups_.begin()->first);
   if (options_.type == QpType::ud) receives_of(options_).forget_datagrams(number());
+  if (ledger_ != nullptr && !context().forked()) leave_queues();
 }
 
 // iWARP: the states of the kernel's queue pair are others, and siw 6.1 says none at all.
@@ -283,6 +287,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
   engine::merge(attributes_, change);
   set_max_rd_atomic(attributes_.max_rd_atomic.value_or(0));
   reached_ = change.state.value_or(from);
+  if (ledger_ != nullptr && change.state == QpState::err) settle();
   return {};
 }
 

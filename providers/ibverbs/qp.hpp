@@ -8,6 +8,7 @@
 
 #include "lib/engine/verbs_common.hpp"
 #include "providers/ibverbs/device_qp.hpp"
+#include "providers/ibverbs/ledger.hpp"
 
 namespace weft::ibverbs {
 
@@ -43,6 +44,7 @@ class Qp final : public DeviceQp {
   Qp(std::shared_ptr<Domain> domain, const QueuePairOptions& options, Owned<ibv_qp> qp,
      ibv_qp_ex* extended);
 
+  void keep_ledger(const std::shared_ptr<Qp>& self);
   Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* way);
   void set_max_rd_atomic(uint32_t max_rd_atomic) noexcept;
   // Nothing can be wrong with it. Of others objection() says whether something is.
@@ -56,7 +58,7 @@ class Qp final : public DeviceQp {
   const char* objection_to_opcode(Opcode opcode) const noexcept;
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
-  PostStatus post_outside_rts(std::span<const SendRequest> requests) noexcept;
+  PostStatus post_send_otherwise(std::span<const SendRequest> requests) noexcept;
   PostStatus post_in_turn(std::span<const SendRequest> requests) noexcept;
   PostStatus post_some(std::span<const SendRequest> requests) noexcept;
   PostStatus post_extended(std::span<const SendRequest> requests) noexcept;
@@ -67,13 +69,20 @@ class Qp final : public DeviceQp {
   PostStatus hand_on(std::span<const RecvRequest> requests) noexcept;
   PostStatus post_recv_otherwise(std::span<const RecvRequest> requests) noexcept;
   void flush() noexcept;
+  // iWARP, qp_iwarp.cpp:
+  PostStatus post_by_ledger(std::span<const SendRequest> requests) noexcept;
+  PostStatus post_by_ledger(std::span<const RecvRequest> requests) noexcept;
+  PostStatus post_checked(std::span<const SendRequest> requests) noexcept;
+  void settle();
+  void leave_queues() noexcept;
 
   std::map<Gid, int> groups_;  // under the mutex: a socket that has each joined in the kernel
   // What posting must know, without a lock.
   ibv_qp_ex* const extended_;
+  std::shared_ptr<Ledger> ledger_;  // iWARP only
   const base::ForkMark mark_;
   const engine::RequestLimits send_limits_, receive_limits_;
-  const bool receives_plainly_;                   // it has a receive queue of its own
+  const bool receives_plainly_;  // into a receive queue of its own, without a ledger
   std::atomic<QpState> reached_{QpState::reset};  // by modify(); the device may have gone on to ERR
   std::atomic<uint32_t> usable_{0};               // opcodes
   // What has one entry and no more rules than these; the other one is of inline data.

@@ -10,37 +10,66 @@ namespace weft::test {
 
 namespace {
 
+// Ends of earlier connections come between.
 CmEvent next_of(const CmChannel& channel, CmEventType type) {
-  std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
-  if (!event) FAIL("no event of the connection manager");
-  if (event->type != type) FAIL(weft::name(event->type) << " comes, not " << weft::name(type));
-  return std::move(*event);
+  for (;;) {
+    std::optional<CmEvent> event = channel.wait(Duration::from_s(20));
+    if (!event) FAIL("no event of the connection manager");
+    if (event->type == type) return std::move(*event);
+    if (event->type != CmEventType::disconnected)
+      FAIL(weft::name(event->type) << " comes, not " << weft::name(type));
+  }
 }
 
-// A connection ends with its id: ids live until nobody else has their queue pair.
+// A connection ends with its id: ids live until nobody else has their queue pair. One channel for
+// each device.
 class KeptIds {
  public:
+  CmChannel channel_of(const Device& device) {
+    const std::lock_guard lock(mutex_);
+    forget();
+    for (const Kept& kept : all_)
+      if (kept.device == device.context()) return kept.channel;
+    return *CmChannel::create(device);
+  }
   void keep(const CmChannel& channel, const CmId& id, const QueuePair& qp) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(all_, [](const Kept& kept) { return kept.qp.use_count() <= 1; });
-    all_.push_back({channel, id, qp.impl()});
+    all_.push_back({channel, id, qp.device().context(), qp.impl()});
+  }
+  void hear_ends() {
+    const std::lock_guard lock(mutex_);
+    forget();
+    for (size_t i = 0; i < all_.size(); ++i)
+      if (i == 0 || all_[i].channel.impl() != all_[i - 1].channel.impl())
+        while (all_[i].channel.next()) {
+        }
   }
 
  private:
   struct Kept {
     CmChannel channel;
     CmId id;
+    std::shared_ptr<verbs::Context> device;
     std::weak_ptr<verbs::Qp> qp;
   };
+  void forget() {
+    std::erase_if(all_, [](const Kept& kept) { return kept.qp.use_count() <= 1; });
+  }
   std::mutex mutex_;
   std::vector<Kept> all_;
 };
 
+KeptIds& kept_ids() {
+  static KeptIds kept;
+  return kept;
+}
+
 }  // namespace
 
 void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk) {
-  static KeptIds kept;
-  const CmChannel server = *CmChannel::create(a.device()), client = *CmChannel::create(b.device());
+  KeptIds& kept = kept_ids();
+  const CmChannel server = kept.channel_of(a.device());
+  const CmChannel client = kept.channel_of(b.device());
   const CmParameters said{.responder_resources = walk.max_rd_atomic,
                           .initiator_depth = walk.max_rd_atomic,
                           .access = walk.access};
@@ -59,5 +88,7 @@ void connect_by_cm(const QueuePair& a, const QueuePair& b, const Walk& walk) {
   kept.keep(server, asked.id, a);
   kept.keep(client, id, b);
 }
+
+void hear_ends() { kept_ids().hear_ends(); }
 
 }  // namespace weft::test

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "tests/conformance/free_end.hpp"
+#include "tests/conformance/meeting.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::test {
@@ -62,7 +63,7 @@ struct Context {
         cq(must(device.completion_queue({.capacity = 16384}), "cq")),
         memory(kSlots * kSlot),
         region(must(pd.register_memory(memory.data(), memory.size(), Access::all), "register")),
-        listener(must(Listener::listen(":0"), "listen")) {}
+        door(must(Door::open(device), "listen")) {}
 
   QueuePair queue_pair(const CompletionQueue& on) const {
     return must(pd.queue_pair({.type = device.attributes().qp_type,
@@ -75,17 +76,14 @@ struct Context {
 
   // Accepts until the process stops. The queue pairs are kept; the parked thread serves them.
   void serve() {
-    std::vector<Connection> accepted;
+    std::vector<Met> accepted;
     while (!stopping) {
-      pollfd waiting{listener.fd(), POLLIN, 0};
-      if (poll(&waiting, 1, 100) != 1) continue;
       const Invitation invitation{
           reinterpret_cast<uint64_t>(&memory[accepted.size() % kSlots * kSlot]),
           region.rkey().value};
       const auto* bytes = reinterpret_cast<const std::byte*>(&invitation);
-      Result<Connection> peer = listener.accept(
-          queue_pair(cq),
-          {.private_data = {bytes, bytes + sizeof invitation}, .limit = Duration::from_s(20)});
+      std::optional<Met> peer =
+          door.accept([this] { return queue_pair(cq); }, {bytes, bytes + sizeof invitation});
       if (peer) accepted.push_back(std::move(*peer));
     }
   }
@@ -95,7 +93,7 @@ struct Context {
   CompletionQueue cq;
   std::vector<std::byte> memory;
   MemoryRegion region;
-  Listener listener;
+  Door door;
 };
 
 // The client's end of some connections to one server.
@@ -103,15 +101,15 @@ class Link {
  public:
   Link(Context& context, size_t index, const std::string& address, size_t count, uint8_t timeout)
       : index_(index),
+        visitor_(context.device),
         cq_(must(context.device.completion_queue({.capacity = 1024}), "cq")),
         memory_(2 * kSlot),
         region_(must(context.pd.register_memory(memory_.data(), memory_.size(), Access::all),
                      "register")) {
     for (size_t i = 0; i < count; ++i) {
-      Connection peer =
-          must(connect(address, context.queue_pair(cq_), {.timeout = timeout}), "connect");
+      Met peer = must(visitor_.meet(address, context.queue_pair(cq_), timeout), "connect");
       Invitation invitation{};
-      if (peer.peer_data.size() == sizeof invitation)
+      if (peer.peer_data.size() >= sizeof invitation)
         std::memcpy(&invitation, peer.peer_data.data(), sizeof invitation);
       peers_.push_back(std::move(peer));
       invitations_.push_back(invitation);
@@ -162,19 +160,28 @@ class Link {
         const PostStatus posted = peers_[i].qp.post_send(now);
         if (!posted) die(std::string("post: ") + posted.reason);
       }
-      Completion c;
-      if (cq_.wait({&c, 1}, Duration::from_s(60)) == 0) die("no completion in a minute");
+      const Completion c = next();
       if (c.status != Status::success) return c.status;
     }
     if (std::memcmp(&memory_[0], &memory_[kSlot], length) != 0) die("wrong bytes");
     return Status::success;
   }
 
+  Completion next() const {
+    Completion c;
+    for (int tenth = 0; tenth < 600; ++tenth) {
+      if (cq_.wait({&c, 1}, Duration::from_ms(100)) == 1) return c;
+      visitor_.hear_ends();
+    }
+    die("no completion in a minute");
+  }
+
   size_t index_;
+  Visitor visitor_;
   CompletionQueue cq_;
   std::vector<std::byte> memory_;
   MemoryRegion region_;
-  std::vector<Connection> peers_;
+  std::vector<Met> peers_;
   std::vector<Invitation> invitations_;
 };
 
@@ -184,7 +191,7 @@ int run(const std::string& spec, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     contexts.push_back(std::make_unique<Context>(spec));
     threads.emplace_back([context = contexts[i].get()] { context->serve(); });
-    say("port " + std::to_string(i) + " " + std::to_string(contexts[i]->listener.port()));
+    say("port " + std::to_string(i) + " " + std::to_string(contexts[i]->door.port()));
   }
   std::string line;
   while (std::getline(std::cin, line) && line != "stop") {

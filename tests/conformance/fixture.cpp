@@ -201,6 +201,7 @@ void Side::poll() {
   Completion some[64];
   const size_t n = cq.poll(some);
   got.insert(got.end(), some, some + n);
+  if (n == 0 && device.attributes().only_by_cm) hear_ends();
 }
 
 void Buffer::Free::operator()(std::byte* memory) const {
@@ -353,6 +354,11 @@ void Pair::settle(Duration time) {
 bool is_rxe(const Side& side) {
   const DeviceAttributes& a = side.device.attributes();
   return a.provider == "ibverbs" && a.port.starts_with("rxe");
+}
+
+bool is_siw(const Side& side) {
+  const DeviceAttributes& a = side.device.attributes();
+  return a.provider == "ibverbs" && a.port.starts_with("siw");
 }
 
 bool saw_event(const Device& device, EventType type) {

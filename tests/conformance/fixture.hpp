@@ -302,6 +302,8 @@ bool pump_until(std::initializer_list<Side*> sides, Predicate predicate) {
 // The kernel's rxe; the tests allow what it does otherwise than the specification says
 // (tests/interop/README.md).
 bool is_rxe(const Side& side);
+// The kernel's siw (iWARP), likewise.
+bool is_siw(const Side& side);
 
 // Drains the asynchronous events of a device; true if `type` was among them.
 bool saw_event(const Device& device, EventType type);

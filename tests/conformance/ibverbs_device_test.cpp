@@ -72,6 +72,51 @@ void address_comes(Wire wire) {
 }
 WEFT_ON_IBVERBS(address_comes, "an address that comes or goes is told (C-AV-99)")
 
+// The port's own address goes while requests are under way, and comes back: each request ends, with
+// success or an error, and a new connection works.
+void own_address_goes(Wire wire) {
+  const std::string spec = device_string(wire);
+  const char* const interface = std::getenv("WEFT_TEST_INTERFACE");
+  REQUIRE(interface != nullptr);
+  const auto change = [&](const char* what) {
+    const std::string command =
+        std::string("ip addr ") + what + " 10.77.0.2/24 dev " + interface;
+    REQUIRE(std::system(command.c_str()) == 0);
+  };
+  {
+    Pair p(wire, {.walk = {.timeout = 10, .retry_count = 3}});
+    const Buffer near(p.a, 4096), far(p.b, 4096);
+    const Sge out = near.sge(0, 4096);
+    const auto write_all = [&](uint64_t first) {
+      for (uint64_t id = first; id < first + 100; ++id)
+        REQUIRE(p.qa.post_send({.id = id,
+                                .opcode = Opcode::write,
+                                .sges = {&out, 1},
+                                .remote_address = far.address(),
+                                .rkey = far.region.rkey()}));
+    };
+    write_all(0);
+    change("del");
+    CHECK(wait_for_event(p.a.device, EventType::gid_change));
+    CHECK(p.wait(p.a, 100).size() == 100);
+    write_all(100);
+    for (const Completion& c : p.wait(p.a, 100))
+      CHECK((c.status == Status::success || c.status == Status::retry_exceeded ||
+             c.status == Status::flushed));
+    change("add");
+    CHECK(wait_for_event(p.a.device, EventType::gid_change));
+  }
+  Pair again(wire);
+  const Buffer near(again.a, 64), far(again.b, 64);
+  const Sge out = near.sge(0, 64);
+  REQUIRE(again.qa.post_send({.opcode = Opcode::write,
+                              .sges = {&out, 1},
+                              .remote_address = far.address(),
+                              .rkey = far.region.rkey()}));
+  CHECK(again.next(again.a).status == Status::success);
+}
+WEFT_ON_IBVERBS(own_address_goes, "a port whose address goes and comes back harms nobody")
+
 // Many events that nobody has asked for neither block a call nor hold the device back at the end.
 void unread_events(Wire wire) {
   Pair p(wire);

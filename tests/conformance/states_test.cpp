@@ -306,8 +306,10 @@ void destroyed(Wire wire) {
     p.b.got.clear();
     p.qa = p.a.queue_pair({.max_send_wr = 64, .max_recv_wr = 64});
     p.qb = p.b.queue_pair({.max_send_wr = 64, .max_recv_wr = 64});
-    CHECK(p.qa.number() != old_a);
-    CHECK(p.qb.number() != old_b);
+    if (!is_siw(p.a)) {  // whose kernel gives numbers anew at once
+      CHECK(p.qa.number() != old_a);
+      CHECK(p.qb.number() != old_b);
+    }
     p.settle(Duration::from_ms(2));
     CHECK(p.a.got.empty());  // the old ones are silent
     CHECK(p.b.got.empty());

@@ -102,6 +102,21 @@ TEST_CASE("a refused request in a list: those before it are posted, those after 
   CHECK(pair.a.quiet());
 }
 
+TEST_CASE("a libibverbs that is too old for SRD is named, and what it lacks") {
+  begin();
+  setenv("WEFT_OLD_IBVERBS_OF", WEFT_FAKE_EFA, 1);
+  const Device device = *Device::open(std::string("ibverbs:efa_fake,srd,library=") +
+                                      WEFT_OLD_IBVERBS + ",efa_library=" + WEFT_FAKE_EFA);
+  const CompletionQueue cq = *device.completion_queue({});
+  const ProtectionDomain pd = *device.protection_domain();
+  const Result<QueuePair> qp =
+      pd.queue_pair({.type = QpType::srd, .send_cq = cq, .recv_cq = cq});
+  REQUIRE_FALSE(qp);
+  CHECK(qp.error().code == Code::not_supported);
+  CHECK(qp.error().message.find("libibverbs has no ibv_qp_to_qp_ex") == 0);
+  CHECK_FALSE(device.attributes().has_dmabuf);
+}
+
 TEST_CASE("what SRD has none of is refused with what to do") {
   begin();
   const End end;
