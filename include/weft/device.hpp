@@ -116,12 +116,12 @@ struct DeviceAttributes {
   // what the peer refuses ends the connection (CmEventType::disconnected), and then what is
   // outstanding completes as flushed, requests that are not signaled too if nobody knows of them.
   bool confirms = true;
-  bool has_flush = false;           // RC, XRC: ATOMIC WRITE and FLUSH
-  bool has_xrc = false;             // XRC queue pairs: srq.hpp
-  bool telemetry = false;           // can carry in-band telemetry to peers that can too
-  uint32_t engines = 1;             // see cq.hpp
-  uint32_t paths = 1;               // SRD: UDP source ports that packets to a peer are spread over
-  std::vector<Gid> further_gids;    // SRD: its other addresses (rails); peers know it by `gid`
+  bool has_flush = false;         // RC, XRC: ATOMIC WRITE and FLUSH
+  bool has_xrc = false;           // XRC queue pairs: srq.hpp
+  bool telemetry = false;         // can carry in-band telemetry to peers that can too
+  uint32_t engines = 1;           // see cq.hpp
+  uint32_t paths = 1;             // SRD: UDP source ports that packets to a peer are spread over
+  std::vector<Gid> further_gids;  // SRD: its other addresses (rails); peers know it by `gid`
 };
 
 // Of one path of SRD. Data goes on good ones; where all others are slow or dead, on those too.

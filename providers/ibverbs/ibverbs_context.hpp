@@ -27,7 +27,8 @@ class Context final : public verbs::Context {
   // `cover`: kept until the end (cover_bad_place). `cm_library`: the name of a librdmacm. `srd`: of
   // an EFA that was opened for SRD, else null.
   Context(const Library& library, Owned<ibv_context> context, Owned<ibv_cq> cover,
-          PortChoice choice, DeviceAttributes attributes, std::string cm_library, std::shared_ptr<SrdService> srd);
+          PortChoice choice, DeviceAttributes attributes, std::string cm_library,
+          std::shared_ptr<SrdService> srd);
 
   const DeviceAttributes& attributes() const noexcept override { return attributes_; }
   Result<std::shared_ptr<verbs::Domain>> create_domain(const Device& device) override;

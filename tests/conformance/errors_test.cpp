@@ -29,12 +29,11 @@ void require_flushed(Pair& p, Side& side, const QueuePair& qp, uint64_t first_id
 }
 
 // A transport that does not confirm (iWARP) tells of a refusal by the end of the connection. Both
-// sides come to ERR, nobody is told twice of a request, and what is posted later comes back flushed.
-// Returns the ids of `a` that completed.
+// sides come to ERR, nobody is told twice of a request, and what is posted later comes back
+// flushed. Returns the ids of `a` that completed.
 std::set<uint64_t> require_end(Pair& p) {
-  REQUIRE(pump_until({&p.a, &p.b}, [&] {
-    return p.qa.state() == QpState::err && p.qb.state() == QpState::err;
-  }));
+  REQUIRE(pump_until({&p.a, &p.b},
+                     [&] { return p.qa.state() == QpState::err && p.qb.state() == QpState::err; }));
   p.settle(Duration::from_ms(5));
   std::set<uint64_t> ids;
   for (const Completion& c : p.a.got) {
@@ -206,14 +205,14 @@ void local_errors(Wire wire) {
         request_of(opcode, bad, far.address(), far.region.rkey(), 2),
         request_of(Opcode::write, good, far.address(), far.region.rkey(), 3)};
     REQUIRE(p.qa.post_send(list));
-    CHECK(p.next(p.a).status == Status::success);  // those before it are not harmed
+    CHECK(p.next(p.a).status == Status::success);             // those before it are not harmed
     const bool late = is_siw(p.a) && opcode == Opcode::read;  // it looks when the answer comes
     if (late) CHECK(p.next(p.a).id == 3);
     const Completion c = p.next(p.a);
     CHECK(c.id == 2);
     const bool sends = opcode == Opcode::send || opcode == Opcode::write;
     CHECK(c.status == (by_kernel(p.a) && sends ? Status::local_qp_operation_error
-                                            : Status::local_protection_error));
+                                               : Status::local_protection_error));
     require_flushed(p, p.a, p.qa, 3, late ? 0 : 1);
   }
 }
@@ -262,8 +261,7 @@ void receive_with_bad_key(Wire wire) {
   const Sge out = near.sge(0, 64), bad{far.at(), 64, LKey{1}};
   REQUIRE(p.qb.post_recv({.id = 7, .sges = {&bad, 1}}));
   REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
-  CHECK(p.next(p.a).status ==
-        (confirms(p) ? Status::remote_operation_error : Status::success));
+  CHECK(p.next(p.a).status == (confirms(p) ? Status::remote_operation_error : Status::success));
   const Completion c = p.next(p.b);
   CHECK(c.id == 7);
   const Status own = is_siw(p.b) ? Status::fatal : Status::local_protection_error;

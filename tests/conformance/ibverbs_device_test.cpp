@@ -79,8 +79,7 @@ void own_address_goes(Wire wire) {
   const char* const interface = std::getenv("WEFT_TEST_INTERFACE");
   REQUIRE(interface != nullptr);
   const auto change = [&](const char* what) {
-    const std::string command =
-        std::string("ip addr ") + what + " 10.77.0.2/24 dev " + interface;
+    const std::string command = std::string("ip addr ") + what + " 10.77.0.2/24 dev " + interface;
     REQUIRE(std::system(command.c_str()) == 0);
   };
   {

@@ -26,7 +26,7 @@ Function real(const char* name) {
 
 }  // namespace
 
-#define HAND_ON(name)                                                \
+#define HAND_ON(name)                                                    \
   long old_##name(long, long, long, long, long, long) asm("ibv_" #name); \
   long old_##name(long a, long b, long c, long d, long e, long f) {      \
     static const Function function = real("ibv_" #name);                 \

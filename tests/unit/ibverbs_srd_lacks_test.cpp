@@ -109,8 +109,7 @@ TEST_CASE("a libibverbs that is too old for SRD is named, and what it lacks") {
                                       WEFT_OLD_IBVERBS + ",efa_library=" + WEFT_FAKE_EFA);
   const CompletionQueue cq = *device.completion_queue({});
   const ProtectionDomain pd = *device.protection_domain();
-  const Result<QueuePair> qp =
-      pd.queue_pair({.type = QpType::srd, .send_cq = cq, .recv_cq = cq});
+  const Result<QueuePair> qp = pd.queue_pair({.type = QpType::srd, .send_cq = cq, .recv_cq = cq});
   REQUIRE_FALSE(qp);
   CHECK(qp.error().code == Code::not_supported);
   CHECK(qp.error().message.find("libibverbs has no ibv_qp_to_qp_ex") == 0);
