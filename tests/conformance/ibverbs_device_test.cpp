@@ -215,11 +215,16 @@ TEST_CASE("a device that is removed while it transfers @ibverbs", "[.removal]") 
     REQUIRE(p.qa.post_send(write));
     CHECK(p.next(p.a).status == Status::flushed);
   }
+  // The first to hear of it is told why; it disconnects, which may be what the other hears. On
+  // iWARP TCP may end before the device does, and that has no reason.
+  size_t ends = 0, reasons = 0;
   for (const CmChannel& channel : {cm.a, cm.b})
     if (const std::optional<CmEvent> event = channel.next()) {
       CHECK(event->type == CmEventType::disconnected);
-      REQUIRE(event->error);
+      ++ends;
+      if (event->error) ++reasons;
     }
+  CHECK((ends == 0 || reasons != 0 || !p.a.device.attributes().confirms));
   (void)p.a.device.counters();
   const Buffer more(p.a, 4096);
   CHECK(cm.client.disconnect());

@@ -19,7 +19,7 @@ BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "b
 DEVICE = "ibverbs:rxe0"
 TAGGED = ("ops", "states", "cq", "errors", "memory", "window", "srq", "unreliable", "multicast",
           "progress", "api_cm", "threads", "processes", "big", "allocation", "dmabuf",
-          "ibverbs_device")
+          "full_queues", "ibverbs_device")
 
 
 # What a script of a guest waits with until a server listens, and fails where none does: on a TCP
@@ -108,7 +108,8 @@ class Iwarp(InGuest):
             "export WEFT_TEST_DEVICE=ibverbs:siw0")
 
     PARTS = dict.fromkeys(("api_cm", "ops", "srq", "progress", "cq", "states", "memory",
-                           "threads", "dmabuf", "errors", "processes", "big", "allocation"), "")
+                           "threads", "dmabuf", "errors", "processes", "big", "allocation",
+                           "full_queues"), "")
     PARTS["ibverbs_device"] = "memory windows*"
 
     def test_suite(self):
@@ -166,9 +167,11 @@ class Trouble(InGuest):
 
 class Removal(InGuest):
     """The device goes while a program transfers: it or the interface below it."""
+    MAKE = (f"export WEFT_TEST_DEVICE={DEVICE}",)
+    RDMA, INTERFACE = "rxe0", "weft0"
 
     def remove(self, command):
-        said = self.succeed(f"export WEFT_TEST_DEVICE={DEVICE} WEFT_TEST_REMOVAL='{command}'",
+        said = self.succeed(*self.MAKE, f"export WEFT_TEST_REMOVAL='{command}'",
                             f"timeout 60 {BIN}/ibverbs_device_test '[.removal]' || exit 1",
                             "for i in $(seq 100); do",
                             f"{BIN}/weft_info -d ibverbs 2>&1 | grep 'no RDMA device' && exit 0",
@@ -176,10 +179,15 @@ class Removal(InGuest):
         print(said.splitlines()[1])
 
     def test_device(self):
-        self.remove("rdma link delete rxe0")
+        self.remove(f"rdma link delete {self.RDMA}")
 
     def test_interface(self):
-        self.remove("ip link delete weft0")
+        self.remove(f"ip link delete {self.INTERFACE}")
+
+
+class IwarpRemoval(Removal):
+    MAKE = Iwarp.MAKE
+    RDMA, INTERFACE = "siw0", "weft1"
 
 
 class Programs(InGuest):
