@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send and receive queues that are full: what fits is taken and completes, and the rest is refused.
+// Lists that are taken in part, because a queue is full or a request is wrong: what was taken
+// completes, and the rest is refused.
 #include <vector>
 
 #include "tests/conformance/fixture.hpp"
@@ -57,6 +58,31 @@ void full_queues(Wire wire) {
     CHECK((c.status == Status::flushed || (!confirms && c.status == Status::success)));
 }
 WEFT_ON_EACH_PORT_AND_SRD(full_queues, "a full queue takes what fits and says so")
+
+void wrong_in_the_middle(Wire wire) {
+  Pair p(wire);
+  const Buffer near(p.a, 64);
+  const std::vector<Sge> right(1, near.sge(0, 8)), too_many(5, near.sge(0, 8));
+  REQUIRE(p.qa.modify({.state = QpState::err}));
+  const SendRequest sends[] = {
+      {.id = 1, .sges = right}, {.id = 2, .sges = too_many}, {.id = 3, .sges = right}};
+  const RecvRequest receives[] = {
+      {.id = 11, .sges = right}, {.id = 12, .sges = too_many}, {.id = 13, .sges = right}};
+  for (const PostStatus& status : {p.qa.post_send(sends), p.qa.post_recv(receives)}) {
+    CHECK(status.code == Code::invalid_argument);
+    CHECK(status.accepted == 1);
+  }
+  std::vector<uint64_t> ids;
+  for (const Completion& c : p.wait(p.a, 2)) {
+    CHECK(c.status == Status::flushed);
+    ids.push_back(c.id);
+  }
+  CHECK(ids[0] + ids[1] == 12);
+  p.settle(Duration::from_ms(2));
+  CHECK(p.a.got.empty());
+}
+WEFT_ON_EACH_PORT(wrong_in_the_middle,
+                  "of a list with a wrong request the part before it completes")
 
 }  // namespace
 }  // namespace weft
