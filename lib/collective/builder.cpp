@@ -17,7 +17,7 @@ bool writes_target(StepKind kind) { return kind != StepKind::put; }
 }  // namespace
 
 void Builder::put(uint32_t peer, Range source) {
-  add_pieces({.kind = StepKind::put, .peer = peer, .source = source});
+  add_pieces({.kind = StepKind::put, .along = along_, .peer = peer, .source = source});
 }
 
 void Builder::receive(uint32_t peer, Range target, Space from) {

@@ -29,6 +29,8 @@ class Builder {
   void copy(Range source, Range target);
   void reduce(Range source, Range target);
   void finish(Range source, Range target);
+  // Puts from here on go by the links of this dimension (see Step), until told otherwise.
+  void go_along(uint8_t dimension) { along_ = dimension; }
   // Steps from here on start after all receives until here: rounds with one partner at a time.
   void next_round();
 
@@ -52,6 +54,7 @@ class Builder {
   Shape shape_;
   uint32_t rank_;
   bool work_on_output_ = false;
+  uint8_t along_ = kAnyWay;
   Program program_;
   Uses uses_[3];
   std::vector<uint32_t> round_, previous_round_;  // receives

@@ -175,7 +175,8 @@ std::string to_string(const Step& step) {
   const std::string peer = std::to_string(step.peer);
   switch (step.kind) {
     case StepKind::put:
-      return "put " + to_string(step.source) + " to " + peer;
+      return "put " + to_string(step.source) + " to " + peer +
+             (step.along == kAnyWay ? "" : " along dimension " + std::to_string(step.along));
     case StepKind::receive:
       return "receive " + to_string(step.target) + " from " + peer;
     case StepKind::receive_reduce:

@@ -81,6 +81,7 @@ std::vector<GridPart> make_grid_parts(const Dimensions& dimensions, Range whole)
 
 void scatter_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
   const uint32_t k = grid.dimensions[d].size, place = grid.place(d);
+  b.go_along(static_cast<uint8_t>(d));
   const auto blocks = [&](uint32_t i, Space space) {
     return in_space(block(part.range, i % k, k), space);
   };
@@ -111,6 +112,7 @@ void scatter_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
 
 void gather_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
   const uint32_t k = grid.dimensions[d].size, place = grid.place(d);
+  b.go_along(static_cast<uint8_t>(d));
   const Range whole = part.outer.back();
   part.outer.pop_back();
   const auto blocks = [&](uint32_t i) { return in_space(block(whole, i % k, k), Space::output); };

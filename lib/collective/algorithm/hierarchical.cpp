@@ -16,6 +16,7 @@ namespace {
 // Half of the part goes to the rank that is as far away as it is large, then a quarter to the next.
 void halve_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
   const uint32_t k = grid.dimensions[d].size, place = grid.place(d);
+  b.go_along(static_cast<uint8_t>(d));
   for (uint32_t mask = k / 2; mask > 0; mask /= 2) {
     const uint32_t peer = grid.at(d, place ^ mask);
     const uint32_t upper = (place & mask) != 0;
@@ -31,6 +32,7 @@ void halve_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
 
 void double_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
   const uint32_t k = grid.dimensions[d].size, place = grid.place(d);
+  b.go_along(static_cast<uint8_t>(d));
   for (uint32_t mask = 1; mask < k; mask *= 2) {
     const uint32_t peer = grid.at(d, place ^ mask);
     const uint32_t upper = (place & mask) != 0;

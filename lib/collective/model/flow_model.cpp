@@ -170,7 +170,7 @@ class Model {
 
   void start_flows() {
     for (const ProgramRun::Put& put : run_.take_startable()) {
-      const Flow flow{put, put.bytes, 0, &routes_.between(put.from, put.to)};
+      const Flow flow{put, put.bytes, 0, &routes_.between(put.from, put.to, put.along)};
       for (const RouteShare& part : flow.route->shares)
         result_.link_bytes[part.link] += part.share * put.bytes;
       flows_.push_back(flow);

@@ -60,7 +60,7 @@ class PacketModel {
         options_(options),
         random_(options.seed),
         links_(topology.links.size()),
-        ways_(size_t{topology.nodes} * topology.chips),
+        ways_(topology.media.size() + 1),
         runs_(calls.size()),
         in_order_(calls.size()),
         dead_(topology.nodes),
@@ -107,7 +107,8 @@ class PacketModel {
   }
 
   void start_puts(uint32_t c) {
-    for (const ProgramRun::Put& put : runs_[c]->take_startable()) {
+    for (ProgramRun::Put& put : runs_[c]->take_startable()) {
+      put.along = routes_.way(put.from, put.to, put.along);
       const uint32_t number = static_cast<uint32_t>(messages_.size());
       const double packets = std::max(1.0, std::ceil(put.bytes / options_.packet_bytes));
       messages_.push_back({c, put, static_cast<uint64_t>(packets)});
@@ -131,15 +132,26 @@ class PacketModel {
   }
 
   void forward(uint32_t node, const Packet& packet) {
-    const uint32_t to = messages_[packet.message].put.to;
-    std::vector<uint32_t>& ways = ways_[size_t{node} * topology_.chips + to];
-    if (ways.empty()) ways = routes_.next_links(node, to);
-    if (now_ >= noticed_) std::erase_if(ways, [&](uint32_t way) { return is_dead(way); });
+    const ProgramRun::Put& put = messages_[packet.message].put;
+    std::vector<uint32_t>* known = &ways(node, put.to, put.along);
+    if (now_ >= noticed_) std::erase_if(*known, [&](uint32_t way) { return is_dead(way); });
+    if (known->empty()) known = &ways(node, put.to, kAnyWay);
+    if (now_ >= noticed_) std::erase_if(*known, [&](uint32_t way) { return is_dead(way); });
+    const std::vector<uint32_t>& ways = *known;
     if (ways.empty()) return;  // there is no other way: the call does not end
     const uint32_t link = ways.size() == 1 ? ways[0] : ways[random_.below(ways.size())];
     const uint32_t c = calls_[messages_[packet.message].call].traffic_class;
     links_[link].waiting[c].push_back(packet);
     if (!links_[link].busy) serve(link);
+  }
+
+  // The next links on the way to a chip; empty if all are dead.
+  std::vector<uint32_t>& ways(uint32_t node, uint32_t to, uint8_t along) {
+    auto& of_way = ways_[std::min<size_t>(along, topology_.media.size())];
+    if (of_way.empty()) of_way.resize(size_t{topology_.nodes} * topology_.chips);
+    Ways& ways = of_way[size_t{node} * topology_.chips + to];
+    if (!ways.known) ways = {true, routes_.next_links(node, to, along)};
+    return ways.links;
   }
 
   bool is_dead(uint32_t link) const {
@@ -227,7 +239,11 @@ class PacketModel {
   PacketOptions options_;
   base::Random random_;
   std::vector<Queues> links_;
-  std::vector<std::vector<uint32_t>> ways_;  // by node and target
+  struct Ways {
+    bool known = false;
+    std::vector<uint32_t> links;
+  };
+  std::vector<std::vector<Ways>> ways_;  // by dimension; by node and target
   std::vector<std::unique_ptr<ProgramRun>> runs_;
   std::vector<std::vector<std::deque<uint32_t>>> in_order_;  // by call and pair: messages to come
   std::vector<Message> messages_;

@@ -17,6 +17,7 @@ class ProgramRun {
   struct Put {
     uint32_t from = 0, to = 0, step = 0;
     double bytes = 0;
+    uint8_t along = kAnyWay;
   };
 
   // `element` and `accumulator` in bytes.

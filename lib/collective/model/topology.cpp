@@ -37,6 +37,7 @@ Topology make_torus(const std::vector<TorusDimension>& dimensions, double link_s
   for (const TorusDimension& dimension : dimensions) {
     stride /= dimension.size;
     topology.dimensions.push_back({dimension.size, dimension.bytes_per_s, true});
+    topology.media.push_back(dimension.name);
     Cut half{"half of " + dimension.name, std::vector<bool>(topology.chips)};
     for (uint32_t chip = 0; chip < topology.chips; ++chip) {
       const uint32_t place = chip / stride % dimension.size;
@@ -59,6 +60,7 @@ Topology make_switched_racks(const SwitchedRacks& r, double link_s) {
   topology.dimensions = {{r.racks, r.cross_rack, false},
                          {r.trays, r.backplane, false},
                          {r.chips_per_tray, r.tray, false}};
+  topology.media = {"cross-rack", "backplane", "tray"};
   const uint32_t per_rack = r.trays * r.chips_per_tray;
   for (uint32_t rack = 0; rack < r.racks; ++rack) {
     std::vector<uint32_t> planes;
@@ -96,6 +98,8 @@ Topology make_rails(const Topology& domain, const Rails& r) {
   topology.dimensions = {{r.domains, r.bytes_per_s, false}};
   topology.dimensions.insert(topology.dimensions.end(), domain.dimensions.begin(),
                              domain.dimensions.end());
+  topology.media = {"rail"};
+  topology.media.insert(topology.media.end(), domain.media.begin(), domain.media.end());
   add_single_chip_cut(topology);
   if (r.domains > 1) {
     Cut first{"one domain", std::vector<bool>(topology.chips)};
@@ -128,16 +132,21 @@ Routes::Routes(const Topology& topology)
     : topology_(topology),
       out_(topology.nodes),
       in_(topology.nodes),
-      distance_(topology.chips),
+      dimension_(topology.links.size(), kAnyWay),
+      distance_(topology.media.size() + 1, std::vector<Distances>(topology.chips)),
       near_(topology.nodes, kFar) {
   for (uint32_t link = 0; link < topology.links.size(); ++link) {
+    for (size_t d = 0; d < topology.media.size(); ++d)
+      if (topology.media[d] == topology.links[link].medium)
+        dimension_[link] = static_cast<uint8_t>(d);
     out_[topology.links[link].from].push_back(link);
     in_[topology.links[link].to].push_back(link);
   }
 }
 
-const std::vector<uint32_t>& Routes::distances_to(uint32_t target) {
-  std::vector<uint32_t>& distance = distance_[target];
+const std::vector<uint32_t>& Routes::distances_to(uint32_t target, uint8_t along) {
+  const size_t kind = std::min<size_t>(along, topology_.media.size());
+  Distances& distance = distance_[kind][target];
   if (!distance.empty()) return distance;
   distance.assign(topology_.nodes, kFar);
   distance[target] = 0;
@@ -145,7 +154,7 @@ const std::vector<uint32_t>& Routes::distances_to(uint32_t target) {
   for (; !queue.empty(); queue.pop_front())
     for (const uint32_t link : in_[queue.front()]) {
       const uint32_t node = topology_.links[link].from;
-      if (distance[node] != kFar) continue;
+      if (distance[node] != kFar || !is_along(link, along)) continue;
       distance[node] = distance[queue.front()] + 1;
       queue.push_back(node);
     }
@@ -154,44 +163,56 @@ const std::vector<uint32_t>& Routes::distances_to(uint32_t target) {
 
 // The same for the nodes on the way from one chip only: in a large network few pairs of chips talk,
 // and all distances to all of them would not fit in memory.
-const std::vector<uint32_t>& Routes::near_distances(uint32_t target, uint32_t from) {
+const Routes::Distances& Routes::near_distances(uint32_t target, uint32_t from, uint8_t along) {
   for (const uint32_t node : touched_) near_[node] = kFar;
   touched_.assign(1, target);
   near_[target] = 0;
   for (size_t next = 0; next < touched_.size() && near_[from] == kFar; ++next)
     for (const uint32_t link : in_[touched_[next]]) {
       const uint32_t node = topology_.links[link].from;
-      if (near_[node] != kFar) continue;
+      if (near_[node] != kFar || !is_along(link, along)) continue;
       near_[node] = near_[touched_[next]] + 1;
       touched_.push_back(node);
     }
   return near_;
 }
 
-std::vector<uint32_t> Routes::next_links(uint32_t node, uint32_t to) {
-  return next_links(node, distances_to(to));
+const Routes::Distances& Routes::distances(uint32_t from, uint32_t to, uint8_t along) {
+  return topology_.chips > kMostFull ? near_distances(to, from, along) : distances_to(to, along);
 }
 
-std::vector<uint32_t> Routes::next_links(uint32_t node,
-                                         const std::vector<uint32_t>& distance) const {
+uint8_t Routes::way(uint32_t from, uint32_t to, uint8_t along) {
+  if (along >= topology_.media.size()) return kAnyWay;
+  const uint32_t fewest = distances(from, to, kAnyWay)[from];
+  return distances(from, to, along)[from] == fewest ? along : kAnyWay;
+}
+
+std::vector<uint32_t> Routes::next_links(uint32_t node, uint32_t to, uint8_t along) {
+  return next_links(node, distances_to(to, along), along);
+}
+
+std::vector<uint32_t> Routes::next_links(uint32_t node, const Distances& distance,
+                                         uint8_t along) const {
   std::vector<uint32_t> ways;
   for (const uint32_t link : out_[node])
-    if (distance[topology_.links[link].to] + 1 == distance[node]) ways.push_back(link);
+    if (is_along(link, along) && distance[node] != kFar &&
+        distance[topology_.links[link].to] + 1 == distance[node])
+      ways.push_back(link);
   return ways;
 }
 
-const Route& Routes::between(uint32_t from, uint32_t to) {
-  Route& route = routes_[uint64_t{from} << 32 | to];
+const Route& Routes::between(uint32_t from, uint32_t to, uint8_t along) {
+  Route& route = routes_[uint64_t{along} << 48 | uint64_t{from} << 24 | to];
   if (!route.shares.empty() || from == to) return route;
-  const bool large = topology_.chips > kMostFull;
-  const std::vector<uint32_t>& distance = large ? near_distances(to, from) : distances_to(to);
+  along = way(from, to, along);
+  const Distances& distance = distances(from, to, along);
   route.links = distance[from];
   // Nodes in the order of their distance, each passing on what has come to it.
   std::vector<std::pair<uint32_t, double>> here = {{from, 1.0}};
   for (uint32_t left = distance[from]; left > 0; --left) {
     std::vector<std::pair<uint32_t, double>> next;
     for (const auto& [node, share] : here) {
-      const std::vector<uint32_t> ways = next_links(node, distance);
+      const std::vector<uint32_t> ways = next_links(node, distance, along);
       const double part = share / static_cast<double>(ways.size());
       for (const uint32_t link : ways) {
         route.shares.push_back({link, part});

@@ -35,6 +35,7 @@ struct Topology {
   std::vector<NetworkLink> links;
   std::vector<Cut> cuts;
   std::vector<Dimension> dimensions;  // how the chips are numbered
+  std::vector<std::string> media;     // of the links that join the chips of each dimension
   uint32_t racks = 1;                 // of as many chips each, in the order of their numbers
 
   uint32_t add_node() { return nodes++; }
@@ -90,23 +91,34 @@ struct Route {
 class Routes {
  public:
   explicit Routes(const Topology& topology);
-  // Made when first asked for.
-  const Route& between(uint32_t from, uint32_t to);
+  // Made when first asked for. `along`: over the links of this dimension only, if it has paths that
+  // are no longer than others.
+  const Route& between(uint32_t from, uint32_t to, uint8_t along = kAnyWay);
   // Switches and chips between two chips.
   uint32_t hops(uint32_t from, uint32_t to) { return between(from, to).links - 1; }
   // Links from every node to a chip, over the fewest.
-  const std::vector<uint32_t>& distances_to(uint32_t target);
+  const std::vector<uint32_t>& distances_to(uint32_t target, uint8_t along = kAnyWay);
+  // `along`, or kAnyWay if it has no path, or only longer ones.
+  uint8_t way(uint32_t from, uint32_t to, uint8_t along);
   // The links from a node that lie on a path of fewest links to a chip.
-  std::vector<uint32_t> next_links(uint32_t node, uint32_t to);
+  std::vector<uint32_t> next_links(uint32_t node, uint32_t to, uint8_t along = kAnyWay);
 
  private:
-  const std::vector<uint32_t>& near_distances(uint32_t target, uint32_t from);
-  std::vector<uint32_t> next_links(uint32_t node, const std::vector<uint32_t>& distance) const;
+  using Distances = std::vector<uint32_t>;
+  bool is_along(uint32_t link, uint8_t along) const {
+    return along == kAnyWay || dimension_[link] == along;
+  }
+  // Of all nodes, or in a large network of those on the way.
+  const Distances& distances(uint32_t from, uint32_t to, uint8_t along);
+  const Distances& near_distances(uint32_t target, uint32_t from, uint8_t along);
+  std::vector<uint32_t> next_links(uint32_t node, const Distances& distance, uint8_t along) const;
 
   const Topology& topology_;
   std::vector<std::vector<uint32_t>> out_, in_;  // links per node
-  std::vector<std::vector<uint32_t>> distance_;  // per target chip: of every node
-  std::vector<uint32_t> near_, touched_;         // of the target asked for last
+  std::vector<uint8_t> dimension_;               // per link
+  // Per dimension, and for any way: per target chip: of every node.
+  std::vector<std::vector<Distances>> distance_;
+  Distances near_, touched_;  // of the target asked for last
   std::unordered_map<uint64_t, Route> routes_;
 };
 
