@@ -25,7 +25,7 @@ using collective::Prediction;
 using collective::Topology;
 
 constexpr uint32_t kMostInPackets = 2048;    // chips
-constexpr uint64_t kMostSteps = 20'000'000;  // a few GB of programs
+constexpr uint64_t kMostSteps = 32'000'000;  // a few GB of programs, where ranks differ
 
 struct Outcome {
   const Algorithm* algorithm = nullptr;
@@ -131,7 +131,7 @@ class Simulation {
     const collective::Shape shape = shape_of_call(algorithm, bytes);
     if (packets_) return by_packets(algorithm, shape, arithmetic);
     const Prediction prediction = collective::predict(
-        shape, programs_of(algorithm, shape), static_cast<double>(arithmetic.element),
+        algorithm, shape, static_cast<double>(arithmetic.element),
         static_cast<double>(arithmetic.accumulator), topology_, routes_);
     return {&algorithm, prediction.seconds, busiest_link(topology_, prediction)};
   }

@@ -7,8 +7,8 @@
 
 #include <vector>
 
+#include "lib/collective/algorithm.hpp"
 #include "lib/collective/model/topology.hpp"
-#include "lib/collective/schedule.hpp"
 
 namespace weft::collective {
 
@@ -19,6 +19,10 @@ struct Prediction {
 
 // Rank r is chip r. `element` and `accumulator` in bytes.
 Prediction predict(const Shape& shape, const std::vector<Program>& programs, double element,
+                   double accumulator, const Topology& topology, Routes& routes);
+
+// The same, without all programs at once where ranks are alike (alike.hpp) and there are thousands.
+Prediction predict(const Algorithm& algorithm, const Shape& shape, double element,
                    double accumulator, const Topology& topology, Routes& routes);
 
 // What no schedule can beat, by arithmetic alone: the bytes that a cut must carry, over what it

@@ -31,6 +31,7 @@ class ProgramRun {
   void left(const Put& put);
   // The next message of `from` is at `to`.
   void arrived(uint32_t from, uint32_t to);
+  void arrived(const Put& put) { arrived(put.from, put.to); }
   bool done() const { return steps_left_ == 0; }
 
  private:

@@ -30,8 +30,7 @@ double model_seconds(const Algorithm& algorithm, const Question& question, const
               .exact = question.exact,
               .dimensions = topology.dimensions};
   shape.piece = modelled_piece(algorithm, shape.count);
-  return predict(shape, programs_of(algorithm, shape), question.element, question.accumulator,
-                 topology, routes)
+  return predict(algorithm, shape, question.element, question.accumulator, topology, routes)
       .seconds;
 }
 
