@@ -4,9 +4,14 @@
 
 #include <ctime>
 
+#include "lib/base/virtual_process.hpp"
+
 namespace weft::base {
 
 namespace {
+
+Instant (*virtual_now)() = nullptr;
+bool made = false;  // the process's clock
 
 int64_t monotonic_ns() noexcept {
   timespec t;
@@ -33,6 +38,8 @@ void sample(uint64_t& ticks, int64_t& ns) noexcept {
 }  // namespace
 
 Clock::Clock() noexcept {
+  made = true;
+  if (virtual_now != nullptr) return;  // and no counter: now() is monotonic()
   start_ns_ = monotonic_ns();
 #if defined(__x86_64__)
   uint64_t ticks = 0;
@@ -50,7 +57,13 @@ Clock::Clock() noexcept {
 }
 
 Instant Clock::monotonic() const noexcept {
+  if (virtual_now != nullptr) return virtual_now();
   return Instant{} + Duration::from_ns(monotonic_ns() - start_ns_);
+}
+
+bool live_in_virtual_time(Instant (*now)()) noexcept {
+  if (!made) virtual_now = now;
+  return virtual_now == now;
 }
 
 const Clock& Clock::process() noexcept {

@@ -14,6 +14,7 @@
 
 #include "lib/base/chacha20.hpp"
 #include "lib/base/check.hpp"
+#include "lib/base/virtual_process.hpp"
 
 namespace weft::base {
 namespace {
@@ -86,7 +87,22 @@ uint64_t Random::below(uint64_t bound) noexcept {
   return static_cast<uint64_t>(product >> 64);
 }
 
-SecureRandom::SecureRandom() noexcept { fill_from_kernel(key_, sizeof key_); }
+namespace {
+thread_local bool from_seed = false;
+thread_local uint64_t next_seed = 0;
+}  // namespace
+
+void draw_secure_numbers_from(uint64_t seed) noexcept {
+  from_seed = true;
+  next_seed = seed;
+}
+
+SecureRandom::SecureRandom() noexcept {
+  if (from_seed)
+    *this = SecureRandom(split_mix(next_seed));
+  else
+    fill_from_kernel(key_, sizeof key_);
+}
 
 SecureRandom::SecureRandom(uint64_t seed) noexcept {
   for (size_t i = 0; i < 8; i += 2) {
