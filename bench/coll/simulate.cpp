@@ -13,6 +13,7 @@
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/arithmetic.hpp"
 #include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/model/lanes.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
 
@@ -130,9 +131,9 @@ class Simulation {
     const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
     const collective::Shape shape = shape_of_call(algorithm, bytes);
     if (packets_) return by_packets(algorithm, shape, arithmetic);
-    const Prediction prediction = collective::predict(
-        algorithm, shape, static_cast<double>(arithmetic.element),
-        static_cast<double>(arithmetic.accumulator), topology_, routes_);
+    const Prediction prediction =
+        collective::predict(algorithm, shape, static_cast<double>(arithmetic.element),
+                            static_cast<double>(arithmetic.accumulator), topology_, routes_);
     return {&algorithm, prediction.seconds, busiest_link(topology_, prediction)};
   }
 
@@ -200,12 +201,20 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
               simulated.packets ? "packets of 4 KiB" : "max-min fair flows");
   bool sound = true;
   Plot plot;
+  std::vector<collective::DeadLanes> dead;
+  for (const std::string& text : simulated.dead) {
+    const Result<collective::DeadLanes> parsed = collective::parse_dead_lanes(text);
+    if (!parsed) return complain(parsed.error());
+    dead.push_back(*parsed);
+  }
   std::vector<std::string> files;
   for (const std::string& name : simulated.topologies)
     for (std::string& file : collective::topology_profiles(name)) files.push_back(std::move(file));
   for (const std::string& file : files) {
-    const Result<Topology> topology = collective::read_topology(file);
+    Result<Topology> topology = collective::read_topology(file);
     if (!topology) return complain(topology.error());
+    if (const Result<void> taken = collective::take_dead_lanes(*topology, dead); !taken)
+      return complain(taken.error());
     if (simulated.packets && topology->chips > kMostInPackets)
       return complain({Code::not_supported, "--packets is for up to " +
                                                 std::to_string(kMostInPackets) +

@@ -10,6 +10,7 @@ namespace weft::bench {
 struct SimulateOptions {
   std::vector<std::string> topologies;
   std::vector<std::string> sizes = {"1MiB", "16MiB", "256MiB", "1GiB"};
+  std::vector<std::string> dead;  // lanes, as parse_dead_lanes() takes them
   bool best_only = false;
   bool packets = false;   // packet by packet, else as flows
   std::string plot_file;  // SVG: time by size of every algorithm, and the bound

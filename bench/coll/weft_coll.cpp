@@ -54,6 +54,11 @@ int main(int argc, char** argv) {
       ->required();
   simulator->add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")
       ->delimiter(',');
+  simulator
+      ->add_option("--dead", simulated.dead,
+                   "Lanes that are dead: MEDIUM:CHIP:LANES, or MEDIUM:CHIP-CHIP:LANES for one "
+                   "link; as in backplane:5:20,cross-rack:3-75:all")
+      ->delimiter(',');
   simulator->add_flag("--packets", simulated.packets,
                       "Packet by packet, stored and forwarded, instead of fair flows");
   simulator->add_option("--plot", simulated.plot_file,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The swarm of collectives: one seed is a group of ranks on a simulated network that loses, repeats,
-// reorders, damages and delays frames, whose paths are cut for a while, and whose ranks die. What
+// The swarm of collectives: one seed is a group of ranks on a simulated network that loses,
+// repeats, reorders, damages and delays frames, cuts paths for a while, and whose ranks die. What
 // runs is the library itself in virtual time: teams, links, the engines of roce and srd, over ports
 // of the simulator. Random calls are compared with plain arithmetic; where a rank has died, every
 // survivor is told which one. Nobody may be left waiting. WEFT_TEST_SEED=N replays one seed,
@@ -27,6 +27,8 @@ using middleware::FaultOptions;
 
 constexpr Duration kBusyPause = Duration::from_ns(500), kIdlePause = Duration::from_us(5);
 constexpr Duration kPatience = Duration::from_ms(40);
+// RC tries again at equal times: cuts at equal times could meet all of its tries, so they end.
+constexpr Duration kCutsEnd = Duration::from_ms(30);
 constexpr Duration kLimit = Duration::from_s(10);  // who is not done by then hangs
 
 // ---- time, and devices in it
@@ -102,8 +104,8 @@ FaultOptions draw_faults(base::Random& r) {
   f.jitter = Duration::from_us(static_cast<int64_t>(r.below(20)));
   if (r.below(4) != 0) return f;
   f.blackhole = middleware::FaultDirection::both;  // the path is cut, and mended
-  f.flap_up = Duration::from_us(200 + static_cast<int64_t>(r.below(4000)));
   f.flap_down = Duration::from_us(100 + static_cast<int64_t>(r.below(2000)));
+  f.flap_up = f.flap_down * 3 + Duration::from_us(static_cast<int64_t>(r.below(4000)));
   return f;
 }
 
@@ -155,7 +157,9 @@ class Rank final : public sim::EventHandler {
     std::unique_ptr<engine::Port> port = std::make_unique<port::SimPort>(host_);
     FaultOptions faults = config_.faults;
     faults.seed += rank_;
-    next_port = std::make_unique<middleware::FaultPort>(std::move(port), faults, look_at_clock);
+    auto faulty = std::make_unique<middleware::FaultPort>(std::move(port), faults, look_at_clock);
+    fault_port_ = faulty.get();
+    next_port = std::move(faulty);
     Result<Device> device = Device::open(config_.provider + "+udp");  // the port is ours
     if (!device) return device.error().message;
     Result<CompletionQueue> cq = device->completion_queue({.capacity = 4096});
@@ -172,13 +176,12 @@ class Rank final : public sim::EventHandler {
     options.slot_bytes = config_.shape.payload;
     team_ = std::make_shared<Team>(std::move(*mesh_), options);
     for (const RandomCall& call : config_.calls) {
-      Buffers& b = *buffers_.emplace_back(
-          std::make_unique<Buffers>(call, config_.ranks, rank_));
-      Result<collective::TaskPtr> task = collective::make_task(
-          *team_,
-          {call.collective, b.input, b.output, call.count, call.type, call.op, call.root,
-           call.blocks},
-          {.algorithm = call.algorithm});
+      Buffers& b = *buffers_.emplace_back(std::make_unique<Buffers>(call, config_.ranks, rank_));
+      Result<collective::TaskPtr> task =
+          collective::make_task(*team_,
+                                {call.collective, b.input, b.output, call.count, call.type, call.op,
+                                 call.root, call.blocks},
+                                {.algorithm = call.algorithm});
       if (!task) {
         refused_ = task.error().message;
         return;
@@ -199,6 +202,7 @@ class Rank final : public sim::EventHandler {
       return;
     }
     set_clock(now);
+    if (now > Instant{} + kCutsEnd) mend();
     const uint64_t before = team_->steps_done();
     team_->progress();
     const bool busy = team_->steps_done() != before || !host_.received().empty();
@@ -235,6 +239,12 @@ class Rank final : public sim::EventHandler {
  private:
   static constexpr uint64_t kArrival = 0;
 
+  void mend() {
+    FaultOptions faults = config_.faults;
+    faults.blackhole = middleware::FaultDirection::none;
+    fault_port_->change(faults);
+  }
+
   void wake(sim::EventQueue& events, Instant at) {
     if (at >= wakes_) return;
     wakes_ = at;
@@ -245,6 +255,7 @@ class Rank final : public sim::EventHandler {
   const Config& config_;
   const uint32_t rank_;
   sim::Host& host_;
+  middleware::FaultPort* fault_port_ = nullptr;  // of the device, which the team keeps
   std::unique_ptr<Mesh> mesh_;
   std::shared_ptr<Team> team_;
   std::vector<std::unique_ptr<Buffers>> buffers_;
@@ -259,20 +270,19 @@ class Rank final : public sim::EventHandler {
 // ---------------------------------------------------------------------------------------
 
 std::string walk(const Link& link, const Gid& peer, QpNum number) {
-  const Result<void> rtr =
-      link.qp().modify({.state = QpState::rtr,
-                        .access = collective::kPeerAccess,
-                        .path = AddressVector{.destination = peer},
-                        .path_mtu = uint32_t{1024},
-                        .dest_qpn = number,
-                        .rq_psn = Psn{0},
-                        .max_dest_rd_atomic = uint8_t{16},
-                        .min_rnr_timer = uint8_t{1}});
+  const Result<void> rtr = link.qp().modify({.state = QpState::rtr,
+                                             .access = collective::kPeerAccess,
+                                             .path = AddressVector{.destination = peer},
+                                             .path_mtu = uint32_t{1024},
+                                             .dest_qpn = number,
+                                             .rq_psn = Psn{0},
+                                             .max_dest_rd_atomic = uint8_t{16},
+                                             .min_rnr_timer = uint8_t{1}});
   if (!rtr) return rtr.error().message;
   QueuePairAttributes rts{.state = QpState::rts, .sq_psn = Psn{0}};
   if (link.qp().type() == QpType::rc) {
     rts.max_rd_atomic = uint8_t{16};
-    rts.timeout = uint8_t{10};  // 4 ms
+    rts.timeout = uint8_t{12};  // 17 ms
     rts.retry_count = rts.rnr_retry = uint8_t{7};
   }
   const Result<void> ready = link.qp().modify(rts);
@@ -335,9 +345,8 @@ Outcome run(uint64_t seed) {
                            " over " + config.provider + ": " + wrong + "\n";
   }
   if (!outcome.violation.empty()) {
-    outcome.violation += describe(config.faults) + ", slots " +
-                         std::to_string(config.shape.slots) + " of " +
-                         std::to_string(config.shape.payload) + ", dies " +
+    outcome.violation += describe(config.faults) + ", slots " + std::to_string(config.shape.slots) +
+                         " of " + std::to_string(config.shape.payload) + ", dies " +
                          std::to_string(config.victim) + " at " +
                          std::to_string((config.dies - Instant{}).us()) + " us\n";
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,12 @@ struct NetworkLink {
   double latency_s = 0;
 };
 
+// Of a link, in each direction: active ones make up its rate.
+struct Lanes {
+  uint32_t active = 1;
+  uint32_t redundant = 0;
+};
+
 // A part of the chips, against all others.
 struct Cut {
   std::string name;
@@ -34,9 +41,10 @@ struct Topology {
   double link_s = 0;  // latency of the links that are joined from now on
   std::vector<NetworkLink> links;
   std::vector<Cut> cuts;
-  std::vector<Dimension> dimensions;  // how the chips are numbered
-  std::vector<std::string> media;     // of the links that join the chips of each dimension
-  uint32_t racks = 1;                 // of as many chips each, in the order of their numbers
+  std::vector<Dimension> dimensions;   // how the chips are numbered
+  std::vector<std::string> media;      // of the links that join the chips of each dimension
+  std::map<std::string, Lanes> lanes;  // by medium, where it is known
+  uint32_t racks = 1;                  // of as many chips each, in the order of their numbers
 
   uint32_t add_node() { return nodes++; }
   void join(uint32_t a, uint32_t b, double bytes_per_s, const std::string& medium);  // both ways

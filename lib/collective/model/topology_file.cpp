@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "lib/collective/model/lanes.hpp"
+
 namespace weft::collective {
 
 namespace {
@@ -42,6 +44,7 @@ namespace {
 
 constexpr uint32_t kMaxChips = 4096;  // of a domain
 constexpr uint32_t kMaxDomains = 4096;
+constexpr uint32_t kMostLanes = 4096;  // of a link
 
 class Table {
  public:
@@ -69,6 +72,12 @@ class Table {
     if (node == nullptr) return false;
     if (!node->is_boolean()) fail(node, std::string(key) + " must be true or false");
     return node->value_or(false);
+  }
+  std::string word(const char* key) {
+    known_.insert(key);
+    const toml::node* const node = table_.get(key);
+    if (node == nullptr || !node->is_string()) fail(node, std::string(key) + " must be a word");
+    return node != nullptr ? node->value_or<std::string>("") : "";
   }
   const toml::array& list(const char* key) {
     static const toml::array kNone;
@@ -154,6 +163,36 @@ Topology read_rails(Table& table, const Topology& domain) {
   return make_rails(domain, rails);
 }
 
+// [lanes]: active and redundant ones of a link of each medium.
+void read_lanes(const toml::table& lanes, Table& table, Topology& topology) {
+  for (const auto& [medium, node] : lanes) {
+    const toml::array* const pair = node.as_array();
+    const int64_t active =
+        pair != nullptr && pair->size() == 2 ? (*pair)[0].value_or(int64_t{0}) : 0;
+    const int64_t redundant = active > 0 ? (*pair)[1].value_or(int64_t{-1}) : -1;
+    if (active < 1 || active > kMostLanes || redundant < 0 || redundant > kMostLanes)
+      return table.fail(&node, "lanes of a medium are [active, redundant], as in [64, 16]");
+    topology.lanes[std::string(medium.str())] = {static_cast<uint32_t>(active),
+                                                 static_cast<uint32_t>(redundant)};
+  }
+}
+
+// [[dead]]: medium, chip, perhaps the peer, and how many lanes, or all if that is not said.
+std::vector<DeadLanes> read_dead(const toml::array& list, const std::string& file, Error& error) {
+  std::vector<DeadLanes> all;
+  for (const toml::node& node : list) {
+    if (!node.is_table()) continue;
+    Table table(*node.as_table(), file, error);
+    DeadLanes dead{.medium = table.word("medium")};
+    dead.chip = static_cast<uint32_t>(table.number("chip", 0, 65535));
+    if (table.has("peer")) dead.peer = static_cast<uint32_t>(table.number("peer", 0, 65535));
+    if (table.has("lanes")) dead.lanes = table.count("lanes", kMostLanes);
+    table.refuse_others();
+    all.push_back(std::move(dead));
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<Topology> read_topology(const std::string& name) {
@@ -171,7 +210,8 @@ Result<Topology> read_topology(const std::string& name) {
   Table table(parsed.table(), file, error);
   const double link_s = 1e-6 * table.number("link_latency_us", 0, 1e6);
   const toml::table *const torus = table.table("torus"), *const switched = table.table("switched");
-  const toml::table* const rails = table.table("rails");
+  const toml::table *const rails = table.table("rails"), *const lanes = table.table("lanes");
+  const toml::array none, &dead = table.has("dead") ? table.list("dead") : none;
   table.refuse_others();
   if ((torus == nullptr) == (switched == nullptr))
     table.fail(nullptr, "there must be a table [torus] or a table [switched]");
@@ -185,6 +225,11 @@ Result<Topology> read_topology(const std::string& name) {
     if (!error.message.empty()) return error;
   }
   topology.name = std::filesystem::path(file).stem().string();
+  if (lanes != nullptr) read_lanes(*lanes, table, topology);
+  const std::vector<DeadLanes> lost = read_dead(dead, file, error);
+  if (!error.message.empty()) return error;
+  if (const Result<void> taken = take_dead_lanes(topology, lost); !taken)
+    return Error{taken.error().code, file + ": " + taken.error().message};
   return topology;
 }
 

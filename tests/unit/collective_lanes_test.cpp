@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Dead and redundant lanes: what a link, a cut, a bound, a route and a schedule become when some
+// are lost, from the command line's words and from files.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/model/lanes.hpp"
+#include "lib/collective/model/topology_file.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace weft::collective {
+namespace {
+
+Topology known(const std::string& name) {
+  return *read_topology(
+      (test::source_root() / "scenarios/collectives" / (name + ".toml")).string());
+}
+
+Topology without(Topology topology, std::initializer_list<const char*> words) {
+  std::vector<DeadLanes> dead;
+  for (const char* const word : words) dead.push_back(*parse_dead_lanes(word));
+  const Result<void> taken = take_dead_lanes(topology, dead);
+  INFO((taken ? "" : taken.error().message));
+  REQUIRE(taken);
+  return topology;
+}
+
+double cut(const Topology& topology, const std::string& name) {
+  for (const Cut& each : topology.cuts)
+    if (each.name == name) return capacity(topology, each) / 1e9;
+  return 0;
+}
+
+double best_all_reduce(const Topology& topology, uint64_t count) {
+  Routes routes(topology);
+  double best = 1e9;
+  for (const char* name : {"bucket", "hierarchical"}) {
+    const Shape shape{.ranks = topology.chips, .count = count, .dimensions = topology.dimensions};
+    const Algorithm& algorithm = **find_algorithm(name, shape.collective, shape.ranks);
+    best = std::min(best, predict(algorithm, shape, 1, 1, topology, routes).seconds);
+  }
+  return best;
+}
+
+TEST_CASE("redundant lanes take the place of dead ones, and only then is a link slower") {
+  const Topology whole = known("trn3-nl72x2-gen3");  // 64 lanes of 8 GB/s, and 16
+  CHECK(cut(without(whole, {"backplane:5:16"}), "chip 5") == Approx(1152));
+  CHECK(cut(without(whole, {"backplane:5:17"}), "chip 5") == Approx(1152 - 8));
+  CHECK(cut(without(whole, {"backplane:5:10", "backplane:5:8"}), "chip 5") == Approx(1152 - 16));
+  CHECK(cut(without(whole, {"backplane:5:80"}), "chip 5") == Approx(1152 - 512));
+  // A cable has two ends; the racks have a little less between them.
+  const Topology cable = without(whole, {"cross-rack:3-75:4"});
+  CHECK(cut(cable, "chip 3") == Approx(1152 - 32));
+  CHECK(cut(cable, "chip 75") == Approx(1152 - 32));
+  CHECK(cut(cable, "first rack") == Approx(72 * 128 - 32));
+  CHECK(cut(cable, "one chip") == Approx(1152));
+}
+
+TEST_CASE("bounds and schedules follow lost lanes") {
+  constexpr uint64_t kBytes = uint64_t{256} << 20;
+  const Topology whole = known("trn3-nl72x2-gen3");
+  const double before = lower_bound(Collective::all_reduce, kBytes, whole).seconds;
+  for (const char* const dead : {"backplane:5:48", "cross-rack:3:8", "cross-rack:3-75:all"}) {
+    const Topology hurt = without(whole, {dead});
+    const double bound = lower_bound(Collective::all_reduce, kBytes, hurt).seconds;
+    INFO(dead);
+    CHECK(bound > 1.05 * before);
+    CHECK(best_all_reduce(hurt, kBytes) >= bound);
+    CHECK(best_all_reduce(hurt, kBytes) <= 1.15 * bound);
+  }
+}
+
+TEST_CASE("routes go around a link without lanes") {
+  const Topology torus = known("trn2-torus-4x4");
+  const Topology hurt = without(torus, {"y:5-6:all"});
+  CHECK(hurt.links.size() == torus.links.size() - 2);
+  Routes routes(hurt);
+  CHECK(Routes(torus).hops(5, 6) == 0);
+  CHECK(routes.hops(5, 6) == 2);
+  CHECK(cut(hurt, "chip 5") == Approx(3 * 128));
+  Topology lonely = torus;
+  const Result<void> off =
+      take_dead_lanes(lonely, {*parse_dead_lanes("x:5:all"), *parse_dead_lanes("y:5:all")});
+  REQUIRE(!off);
+  CHECK(off.error().message.find("chip 5 of trn2-torus-4x4 is cut off") != std::string::npos);
+}
+
+TEST_CASE("dead lanes that cannot be are told") {
+  for (const char* const word : {"", "x", "x:1", ":1:2", "x:a:2", "x:1-:2", "x:1:2 ", "x:1:-2"}) {
+    INFO(word);
+    CHECK(!parse_dead_lanes(word));
+  }
+  Topology torus = known("trn2-torus-4x4");
+  CHECK(take_dead_lanes(torus, {*parse_dead_lanes("x:5:2")}).error().message.find("add [lanes]") !=
+        std::string::npos);
+  CHECK(take_dead_lanes(torus, {*parse_dead_lanes("z:5:all")}).error().message.find("no z link") !=
+        std::string::npos);
+  CHECK(
+      take_dead_lanes(torus, {*parse_dead_lanes("x:5-6:all")}).error().message.find("to chip 6") !=
+      std::string::npos);
+}
+
+TEST_CASE("files may say lanes, and which are dead") {
+  const std::string file = "/tmp/weft-lanes-" + std::to_string(getpid()) + ".toml";
+  const std::string torus =
+      "link_latency_us = 1\n[torus]\nnames = [\"x\"]\nsizes = [4]\ngigabytes_per_s = [8]\n";
+  const auto read = [&](const std::string& more) {
+    std::ofstream(file) << torus + more;
+    return read_topology(file);
+  };
+  const auto message = [&](const std::string& more) {
+    const Result<Topology> topology = read(more);
+    return topology ? "" : topology.error().message;
+  };
+  const std::string lanes = "[lanes]\nx = [8, 1]\n", dead = "[[dead]]\nmedium = \"x\"\nchip = 1\n";
+  CHECK(message(lanes) == "");
+  CHECK(cut(*read(lanes + dead + "peer = 2\nlanes = 3\n"), "chip 2") == Approx(16 - 2));
+  CHECK(cut(*read(dead + "peer = 2\n"), "chip 2") == Approx(8));
+  CHECK(message(dead + "lanes = 3\n").find("add [lanes]") != std::string::npos);
+  CHECK(message(dead + "lane = 3\n").find("no such key: lane") != std::string::npos);
+  CHECK(message(dead).find("cut off") != std::string::npos);
+  CHECK(message("[[dead]]\nchip = 1\n").find("medium must be a word") != std::string::npos);
+  for (const char* const wrong : {"8", "[8]", "[0, 1]", "[8, -1]", "[8, 1, 1]", "\"8\""}) {
+    INFO(wrong);
+    CHECK(message(std::string("[lanes]\nx = ") + wrong + "\n").find("[active, redundant]") !=
+          std::string::npos);
+  }
+  std::remove(file.c_str());
+}
+
+}  // namespace
+}  // namespace weft::collective
