@@ -24,6 +24,7 @@
 // Threads: a communicator and its operations belong to one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -93,6 +94,21 @@ class Operation {
   Result<void> wait();
   // The same for `limit` at most; false if the operation goes on then.
   Result<bool> wait_for(Duration limit);
+  // True when it is done, without making progress.
+  bool done() const noexcept;
+  // To be called when it is done, with what wait() returns: from within progress(), test() or wait()
+  // of any operation of the communicator, or at once if it is done already. It may make
+  // calls of the communicator, but must not throw. Any number of them, in their order.
+  void then(std::function<void(const Result<void>&)> callback);
+  // Takes this one call back, on all ranks; no answer is needed, and the communicator goes on. The
+  // operation ends with `canceled`, which names it, its sequence number and the rank that canceled,
+  // on every rank that has not done it by then, also where it has not been called yet: a rank that
+  // is done before it hears keeps its result. Buffers of a canceled operation hold anything. It is
+  // done, and the buffers are the caller's, when no rank reads or writes them any more: wait() for
+  // it. Over srd that takes the ranks that were invited to write there to make progress; over roce
+  // it does not. The first rank to cancel counts if several do. No error if the operation is done.
+  // Errors: not_supported, for exchange(), send() and receive(), which are matched by their order.
+  Result<void> cancel(std::string_view reason = {});
   // The name of the chosen algorithm; empty if the call was wrong.
   std::string_view algorithm() const noexcept;
   // What the model of the network said that it takes, zero if none was asked; and what it took from
@@ -154,7 +170,7 @@ class Communicator {
 
   // Ends all operations under way and all later ones, on every rank, with bad_state and an error
   // that says who revoked and why: to get ranks out of calls that they would wait in. One operation
-  // alone cannot be taken back, since other ranks are in it; its limit ends it (CallOptions). Then
+  // alone is taken back by Operation::cancel(). After revoke(),
   // shrink() makes a new communicator, of all ranks if all are alive.
   void revoke(std::string_view reason = {}) noexcept;
 

@@ -33,6 +33,7 @@ enum class Code : uint8_t {
   io_error,           // a system call failed: the message carries errno's text
   peer_failed,        // a rank of the communicator died or left: the message names it
   mismatch,           // ranks of a communicator called different operations
+  canceled,           // the operation was taken back by its caller, or by another rank
 };
 
 // The name of a code as it is spelled above, for logs and JSON.

@@ -45,6 +45,8 @@ std::string_view name(Code code) noexcept {
       return "peer_failed";
     case Code::mismatch:
       return "mismatch";
+    case Code::canceled:
+      return "canceled";
   }
   return "unknown";
 }

@@ -18,10 +18,12 @@ struct Call {
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  uint8_t algorithm = 0;  // row of algorithms()
+  uint8_t algorithm = 0;      // row of algorithms()
+  uint8_t traffic_class = 2;  // its lane
+  uint8_t unused[7] = {};
   bool operator==(const Call&) const = default;
 };
-static_assert(sizeof(Call) == 32);
+static_assert(sizeof(Call) == 40);
 
 // "all_reduce #5 (1024 bf16, sum, ring)"
 std::string describe(const Call& call);

@@ -51,6 +51,7 @@ TaskPtr issue_v(Team& team, Arguments arguments, std::span<const size_t> counts,
 
 Result<bool> Operation::test() {
   if (!task_->done) team_->progress();
+  team_->call_back();
   if (task_->error) return *task_->error;
   return task_->done;
 }
@@ -62,6 +63,17 @@ Result<bool> Operation::wait_for(Duration limit) {
   if (task_->error) return *task_->error;
   return task_->done;
 }
+
+bool Operation::done() const noexcept { return task_->done; }
+
+void Operation::then(std::function<void(const Result<void>&)> callback) {
+  task_->callbacks.push_back(std::move(callback));
+  if (!task_->done) return;
+  team_->call_back_later(task_);
+  team_->call_back();
+}
+
+Result<void> Operation::cancel(std::string_view reason) { return team_->cancel(*task_, reason); }
 
 std::string_view Operation::algorithm() const noexcept {
   if (task_->algorithm != nullptr) return task_->algorithm->name;

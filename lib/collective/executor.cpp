@@ -133,7 +133,7 @@ bool Executor::put_all(size_t i) {
          link.can_send() && !link.gone) {
     const uint32_t index = of_peer.steps[next_put_[i]];
     const uint64_t piece = link.posted();
-    if (!put(link, of_peer, index)) break;
+    if (!put(link, i, index)) break;
     note(link, piece, bytes(execution_.plan->program.steps[index].source), true);
     ++next_put_[i];
     moved = true;
@@ -142,11 +142,11 @@ bool Executor::put_all(size_t i) {
 }
 
 // False if it has to wait, or the link is broken.
-bool Executor::put(Link& link, const PeerSteps& of_peer, uint32_t index) {
+bool Executor::put(Link& link, size_t i, uint32_t index) {
   const Step& step = execution_.plan->program.steps[index];
   const Range& source = step.source;
   const std::span<const std::byte> payload(at(source), bytes(source));
-  const uint32_t pieces = pieces_of(of_peer, step);
+  const uint32_t pieces = pieces_of(execution_.plan->puts[i], step);
   if (payload.size() <= kCopiedBytes) {
     if (!link.send(execution_.call, pieces, payload, nullptr, index)) return false;
     finish(index);
@@ -156,7 +156,7 @@ bool Executor::put(Link& link, const PeerSteps& of_peer, uint32_t index) {
   WEFT_CHECK(region != nullptr);
   const LKey key = region->lkey();
   if (by_invitation(link, payload.size()) && awaits_invitations_) {
-    const Invitation* const to = link.invitation();
+    const Invitation* const to = link.invitation(execution_.call.sequence, next_put_[i]);
     if (to == nullptr) return false;
     if (to->place != Invitation::Place::slot && to->bytes == payload.size())
       return link.send_invited(execution_.call, pieces, payload, key, index, *to);

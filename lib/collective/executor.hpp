@@ -57,6 +57,7 @@ class Executor {
   bool needs(uint32_t rank) const;
   bool expects(uint32_t rank) const;  // it has to send us more than has arrived
   bool gives(uint32_t rank) const;    // we have to send it more than we have
+  std::vector<uint32_t> invited() const;  // that may put pieces into our memory
 
  private:
   uint64_t expected_bytes(const Step& step) const;
@@ -69,7 +70,7 @@ class Executor {
   Invitation invitation_for(const Step& step) const;
   bool may_be_placed(size_t i, const Step& step) const;
   void prepare_place(const Step& step);
-  bool put(Link& link, const PeerSteps& of_peer, uint32_t index);
+  bool put(Link& link, size_t i, uint32_t index);
   void receive_piece(const Step& step, const std::byte* payload);
   void run(const Step& step);
   void finish(uint32_t step);

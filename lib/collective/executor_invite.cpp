@@ -41,7 +41,8 @@ bool Executor::invite_all(size_t i) {
     if (!by_invitation(link, expected_bytes(step))) continue;
     invitations[count] = invitation_for(step);
     if (invitations[count].place == Invitation::Place::add) prepare_place(step);
-    invitations[count++].piece = link.consumed() + next - next_receive_[i];
+    invitations[count].sequence = execution_.call.sequence;
+    invitations[count++].index = static_cast<uint32_t>(next);
   }
   if (count > 0 && !link.send_invitations({invitations, count})) return false;
   next_invite_[i] = next;
@@ -63,6 +64,14 @@ Invitation Executor::invitation_for(const Step& step) const {
   invitation.address = reinterpret_cast<uintptr_t>(target);
   invitation.rkey = region->rkey().value;
   return invitation;
+}
+
+std::vector<uint32_t> Executor::invited() const {
+  std::vector<uint32_t> ranks;
+  if (!running()) return ranks;
+  for (size_t i = 0; i < next_invite_.size(); ++i)
+    if (next_invite_[i] > next_receive_[i]) ranks.push_back(execution_.plan->receives[i].peer);
+  return ranks;
 }
 
 // That a piece is in place is believed if it was invited there.

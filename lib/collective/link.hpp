@@ -41,24 +41,27 @@ struct alignas(64) PieceHeader {
   // That the sender gives this peer in this call; in exchanges, in this transfer from here on.
   uint32_t pieces = 0;
   uint32_t placed = 0;  // 1: the payload is where the receiver invited it to
-  uint32_t unused[3] = {};
+  uint32_t unused = 0;
 };
 static_assert(sizeof(PieceHeader) == 64);
 
 // probe: I wait for you in this call. finished: I have given you all I have in it.
-// circle: they wait for each other, and the last of them for you.
-enum class ControlKind : uint8_t { credit, probe, abort, leave, finished, invite, circle };
+// circle: they wait for each other, and the last of them for you. cancel: this call is taken back,
+// and I give you nothing of it any more.
+enum class ControlKind : uint8_t { credit, probe, abort, leave, finished, invite, circle, cancel };
 
 // Where one piece may be put, and what is done with it there.
 struct Invitation {
-  uint64_t piece = 0;  // number, since the beginning
+  uint64_t sequence = 0;  // of the call, which may be over when the invitation comes
   uint64_t address = 0;
+  uint32_t index = 0;  // of the piece among those that go this way in the call
   uint32_t rkey = 0;
   uint32_t bytes = 0;
   enum class Place : uint8_t { slot, write, add } place = Place::slot;
   Element element = Element::fp32;  // add
-  uint8_t unused[6] = {};
+  uint8_t unused[2] = {};
 };
+static_assert(sizeof(Invitation) == 32);
 inline constexpr size_t kInvitations = 6;  // in one message
 
 struct ControlMessage {
@@ -66,11 +69,11 @@ struct ControlMessage {
   Code code = Code::ok;  // abort: why
   // invite, circle: how many; probe: 1 if the sender gives nothing before it gets.
   uint16_t count = 0;
-  uint32_t rank = 0;      // abort: who failed
+  uint32_t rank = 0;      // abort: who failed; cancel: who took it back
   uint64_t consumed = 0;  // as in PieceHeader
   uint64_t sent = 0;      // pieces in this direction, since the beginning
-  Call call;              // probe, abort, finished: what the sender is doing, or has done
-  char text[200] = {};    // abort: why, for people; invite: the invitations; circle: ranks
+  Call call;  // probe, abort, finished, cancel: what the sender is doing, or has done
+  char text[192] = {};  // abort, cancel: why, for people; invite: the invitations; circle: ranks
 };
 static_assert(sizeof(ControlMessage) == 256);
 static_assert(kInvitations * sizeof(Invitation) <= sizeof(ControlMessage::text));
@@ -117,8 +120,8 @@ class Link {
   bool invites() const { return type_ == QpType::srd; }
   // False: too many messages are under way. At most kInvitations, in the order of pieces.
   bool send_invitations(std::span<const Invitation> invitations);
-  // For the next piece to be sent, if it has come.
-  const Invitation* invitation();
+  // For the next piece to be sent, which has this index in its call, if it has come.
+  const Invitation* invitation(uint64_t sequence, size_t index);
   // As send() with a key, to where the receiver said.
   bool send_invited(const Call& call, uint32_t pieces, std::span<const std::byte> payload, LKey key,
                     uint32_t step, const Invitation& invitation);

@@ -16,10 +16,13 @@ bool Link::send_invitations(std::span<const Invitation> invitations) {
   return send_control(message);
 }
 
-// Those for pieces that have gone through their slot are of no more use.
-const Invitation* Link::invitation() {
-  while (!invitations_.empty() && invitations_.front().piece < posted_) invitations_.pop_front();
-  if (invitations_.empty() || invitations_.front().piece != posted_) return nullptr;
+// Those for pieces that have gone through their slot, and of calls that are over, are of no more
+// use.
+const Invitation* Link::invitation(uint64_t sequence, size_t index) {
+  const auto place = [](const Invitation& to) { return std::pair(to.sequence, size_t{to.index}); };
+  const std::pair wanted(sequence, index);
+  while (!invitations_.empty() && place(invitations_.front()) < wanted) invitations_.pop_front();
+  if (invitations_.empty() || place(invitations_.front()) != wanted) return nullptr;
   return &invitations_.front();
 }
 

@@ -211,7 +211,6 @@ Result<void> lay_out_dispatch(Team& team, Task& task, const DispatchCall& call,
     arguments.input = (*packed)->memory;
     pack(routing, static_cast<const std::byte*>(call.tokens), row_bytes, (*packed)->memory);
   }
-  routing.ready = true;
   return lay_out(team, task, arguments);
 }
 
@@ -253,6 +252,7 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
       return Error{Code::io_error, "a rank says nonsense about which of its rows are equal"};
     return own.error ? Result<void>() : lay_out_dispatch(team, own, call, *routing);
   };
+  (*task)->complete = [routing](Task&) { routing->ready = true; };
   if (Result<void> told = issue_rows(team, rows, Collective::dispatch, options.limit); !told)
     return told.error();
   if (by_rack) team.issue(*naming);
@@ -281,10 +281,11 @@ Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingP
     return wrong(std::string(name(call.type)) + " is no floating-point type");
   (*task)->call.count = call.width;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
-    if (!routing->ready) {
-      own.error = invalid(Collective::combine, "its dispatch has failed");
-      return {};
-    }
+    if (routing->refused) own.error = invalid(Collective::combine, "its dispatch has failed");
+    // Other ranks may have done the dispatch.
+    if (!routing->refused && !routing->ready)
+      (void)team.cancel(own, "its dispatch was canceled");
+    if (!routing->ready) return {};
     const size_t row_bytes = call.width * size_of(call.type);
     Result<RegisteredPtr> packed = team.packed_space(rows_packed(team, *routing) * row_bytes);
     if (!packed) return packed.error();

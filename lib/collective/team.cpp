@@ -76,11 +76,18 @@ void Team::issue(const TaskPtr& task) {
   }
   task->issued = now();
   trace_.steps().at(task->issued);
+  task->after = sequence_;
   if (task->call.sequence != 0) {
     sequence_ = task->call.sequence;
     history_[sequence_ % kHistory] = task->call;
   }
   tasks_.push_back(task);
+  const auto canceled = canceled_.find(task->call.sequence);
+  if (canceled != canceled_.end()) {  // before we came to it
+    if (canceled->second.call != task->call)
+      return fail_mismatch(canceled->second.by, canceled->second.call, task->call);
+    take_out(task, canceled->second);
+  }
   run_tasks();
 }
 
@@ -88,6 +95,12 @@ void Team::issue(const TaskPtr& task) {
 void Team::run_tasks() {
   while (!tasks_.empty() && !failure_) {
     const TaskPtr task = tasks_.front();
+    if (task->error) {  // canceled
+      if (!drained(*task)) return;
+      finished_ = task->call.sequence;
+      end_first();
+      continue;
+    }
     if (!executor_.running() && !start(*task)) continue;
     const bool finished = executor_.advance();
     if (const std::optional<Mismatch>& mismatch = executor_.mismatch())
@@ -112,10 +125,30 @@ void Team::record(Task& task, bool failed) {
 }
 
 void Team::end_first() {
-  record(*tasks_.front(), tasks_.front()->error.has_value());
-  tasks_.front()->done = true;
-  tasks_.front()->registered.clear();
+  end(tasks_.front());
   tasks_.pop_front();
+}
+
+void Team::end(const TaskPtr& task) {
+  record(*task, task->error.has_value());
+  task->done = true;
+  task->registered.clear();
+  if (!task->callbacks.empty()) call_back_later(task);
+}
+
+// Not from within another callback: calls that they make run in their order.
+void Team::call_back() noexcept {
+  if (calling_) return;
+  calling_ = true;
+  while (!ended_.empty()) {
+    const TaskPtr task = ended_.front();
+    ended_.pop_front();
+    const Result<void> result = task->error ? Result<void>(*task->error) : Result<void>();
+    const auto callbacks = std::move(task->callbacks);
+    task->callbacks.clear();
+    for (const auto& callback : callbacks) callback(result);
+  }
+  calling_ = false;
 }
 
 // False if the task, or the team, has come to its end instead.
@@ -130,7 +163,7 @@ bool Team::start(Task& task) {
       return false;
     }
     if (task.error) {
-      end_first();
+      if (task.error->code != Code::canceled) end_first();
       return false;
     }
   }
@@ -157,8 +190,10 @@ void Team::progress() noexcept {
   const size_t n = mesh_.cq.poll(completions);
   if (n > 0) handle({completions, n});
   run_tasks();
+  spread_cancellations();
   watch(time);
   end_failed_tasks();
+  call_back();
 }
 
 void Team::handle(std::span<const Completion> completions) {
@@ -173,6 +208,7 @@ void Team::handle(std::span<const Completion> completions) {
     }
     if (event.finished_step != kNoStep) executor_.finish_put(event.finished_step);
     if (event.arrived != nullptr) check_arrived(link.peer(), event.arrived->call);
+    if (!canceled_.empty()) drop_canceled(link);
     while (const std::optional<ControlMessage> message = link.next_message())
       handle_message(link, *message);
   }
@@ -205,6 +241,7 @@ void Team::wait_until(const Task& task, Instant until) {
 
 Result<void> Team::wait(const Task& task) {
   wait_until(task, Instant::never());
+  call_back();
   if (task.error) return *task.error;
   return {};
 }
@@ -241,7 +278,9 @@ void Team::settle(Duration limit, const std::function<bool()>& until) {
 }
 
 void Team::leave() noexcept {
-  settle(kLeaveLimit, [this] { return tasks_.empty() && (failure_ || links_idle()); });
+  settle(kLeaveLimit, [this] { 
+    return tasks_.empty() && (failure_ || (cancellations_told() && links_idle()));
+  });
   if (!tasks_.empty())
     fail({.code = Code::bad_state, .rank = mesh_.rank}, current_call(),
          "rank " + std::to_string(mesh_.rank) + " has destroyed its communicator", -1);

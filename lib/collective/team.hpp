@@ -48,10 +48,22 @@ struct Task {
   // the call cannot be done; what it returns ends the whole team.
   std::function<Result<void>(Task&)> prepare;
   std::function<void(Task&)> complete;  // called when the plan is finished
+  std::vector<std::function<void(const Result<void>&)>> callbacks;  // once it is done
+  uint64_t after = 0;             // the sequence number of the last collective before it
+  std::vector<uint32_t> invited;  // canceled: ranks that may still put pieces into its memory
   bool done = false;
   std::optional<Error> error;
 };
 using TaskPtr = std::shared_ptr<Task>;
+
+// A call that some rank has taken back: who knows of it. It is kept until nothing of the call can
+// come any more.
+struct Cancellation {
+  Call call;
+  uint32_t by = 0;
+  std::string reason;
+  std::vector<bool> told, heard;  // by index of the link
+};
 
 class Team {
  public:
@@ -106,6 +118,11 @@ class Team {
   // the processor, then it sleeps.
   void wait_until(const Task& task, Instant until);
   Result<void> wait(const Task& task);
+  // Takes back one call, on all ranks. Errors: not_supported, for exchanges.
+  Result<void> cancel(const Task& task, std::string_view reason);
+  // Calls what waits for tasks that are done.
+  void call_back() noexcept;
+  void call_back_later(const TaskPtr& task) { ended_.push_back(task); }
   // Fails on all ranks.
   void revoke(std::string_view reason);
   // True if there is nothing to do: then the completion queue's descriptor gets readable when there
@@ -129,6 +146,7 @@ class Team {
   void run_tasks();
   bool start(Task& task);
   void end_first();
+  void end(const TaskPtr& task);
   void record(Task& task, bool failed);
   void watch(Instant time);
   void write_dump() const;
@@ -144,6 +162,15 @@ class Team {
   void check_lifelines();
   void note_ended(const std::vector<uint32_t>& ended);
   bool all_told();
+  bool is_canceled(uint64_t sequence) const { return canceled_.count(sequence) > 0; }
+  void begin_cancel(const Call& call, uint32_t by, const std::string& reason);
+  void handle_cancel(const Link& link, const ControlMessage& message);
+  void take_out(const TaskPtr& task, const Cancellation& cancellation);
+  bool drained(const Task& task) const;
+  void drop_canceled(Link& link);
+  void spread_cancellations();
+  bool cancellations_told() const;
+  void watch_draining(Instant time);
   void end_failed_tasks();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
   void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
@@ -162,6 +189,9 @@ class Team {
   Executor executor_;
   std::deque<TaskPtr> tasks_;             // the first one runs
   std::array<Call, kHistory> history_{};  // by sequence
+  std::map<uint64_t, Cancellation> canceled_;  // by sequence
+  std::deque<TaskPtr> ended_;                  // with callbacks
+  bool calling_ = false;                       // one of them
   std::deque<RegisteredPtr> registered_;  // used lately
   RegisteredPtr work_, packed_;
   uint64_t sequence_ = 0;  // of the last call

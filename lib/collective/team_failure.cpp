@@ -37,7 +37,7 @@ Call Team::current_call() const { return tasks_.empty() ? Call{} : tasks_.front(
 
 // Looks at the running task: has it moved, is it late.
 void Team::watch(Instant time) {
-  if (!executor_.running()) return;
+  if (!executor_.running()) return watch_draining(time);
   if (moved_ != executor_.moved()) {
     moved_ = executor_.moved();
     probe_pause_ = kPingPause;
@@ -88,6 +88,8 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
       return follow_circle(link, message, ranks_of(message));
     case ControlKind::finished:
       return check_finished(link.peer(), message.call);
+    case ControlKind::cancel:
+      return handle_cancel(link, message);
     case ControlKind::leave:
       run_tasks();  // what has arrived before may not be what we wait for
       link.gone = link.ended = true;
@@ -108,6 +110,7 @@ void Team::check_circle(Link& link, const ControlMessage& probe) {
   run_tasks();
   const uint32_t peer = link.peer();
   if (!executor_.running() || current_call().sequence != 0) return;
+  if (is_canceled(probe.call.sequence)) return;  // it will hear of that
   if (executor_.expects(peer) && probe.call.sequence > finished_)
     return fail_mismatch(peer, probe.call, current_call());
   if (probe.call.sequence == 0 && probe.count == 1) follow_circle(link, probe, {peer});
@@ -117,7 +120,7 @@ void Team::check_circle(Link& link, const ControlMessage& probe) {
 // does who has not heard that all is over: what was to tell it found too many messages under way.
 void Team::answer_probe(Link& link, const Call& theirs) {
   if (failure_) return static_cast<void>(link.send_control(farewell_));
-  if (theirs.sequence == 0 || theirs.sequence > sequence_) return;
+  if (theirs.sequence == 0 || theirs.sequence > sequence_ || is_canceled(theirs.sequence)) return;
   for (const TaskPtr& task : tasks_) {
     const bool runs = task == tasks_.front() && executor_.running();
     if (task->call.sequence == theirs.sequence && (!runs || executor_.gives(link.peer()))) return;
@@ -182,6 +185,7 @@ void Team::check_call(uint32_t rank, const Call& theirs) {
 
 // A piece of a call that is done here: its sender gave more than we expected.
 void Team::check_arrived(uint32_t rank, const Call& theirs) {
+  if (is_canceled(theirs.sequence)) return;
   if (theirs.sequence != 0 && theirs.sequence <= finished_)
     fail_mismatch(rank, theirs, theirs);
   else
@@ -190,8 +194,10 @@ void Team::check_arrived(uint32_t rank, const Call& theirs) {
 
 // The same for pieces that had arrived before the call was done.
 void Team::check_left_over() {
-  for (const std::unique_ptr<Link>& link : mesh_.links)
+  for (const std::unique_ptr<Link>& link : mesh_.links) {
+    if (!canceled_.empty()) drop_canceled(*link);
     if (const PieceHeader* const piece = link->head()) check_arrived(link->peer(), piece->call);
+  }
 }
 
 void Team::revoke(std::string_view reason) {
@@ -274,9 +280,7 @@ void Team::end_failed_tasks() {
   packed_.reset();
   for (const TaskPtr& task : tasks_) {
     task->error = Error{failure_->code, failure_->text};
-    record(*task, true);
-    task->done = true;
-    task->registered.clear();
+    end(task);
     task->work.reset();
   }
   tasks_.clear();

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Teams: one call is taken back, and the communicator goes on. The rank that cancels tells all
+// others, and every rank that hears of it for the first time tells all others, too: "this call is
+// taken back, and I give you nothing of it any more". Messages keep their place behind the pieces
+// sent before them, so when all have said so, nothing of the call can come any more, and until then
+// pieces of it are thrown away. Each rank ends the call when it is neither read nor written from
+// outside: when its own puts are done, and those whom it invited to put pieces into its memory
+// have said that they will not.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/collective/team.hpp"
+
+namespace weft::collective {
+namespace {
+
+Error error_of(const Cancellation& cancellation) {
+  std::string text = "CANCELED: " + describe(cancellation.call) + " was canceled by rank " +
+                     std::to_string(cancellation.by);
+  if (!cancellation.reason.empty()) text += ": " + cancellation.reason;
+  return {Code::canceled, text};
+}
+
+}  // namespace
+
+Result<void> Team::cancel(const Task& task, std::string_view reason) {
+  if (task.done || task.error) return {};
+  if (task.call.sequence == 0)
+    return Error{Code::not_supported,
+                 "sends and receives cannot be canceled, since they are matched by their order: "
+                 "receive what comes, or revoke the communicator"};
+  begin_cancel(task.call, mesh_.rank, std::string(reason));
+  spread_cancellations();
+  return {};
+}
+
+void Team::begin_cancel(const Call& call, uint32_t by, const std::string& reason) {
+  if (failure_ || is_canceled(call.sequence)) return;
+  const size_t links = mesh_.links.size();
+  const Cancellation& cancellation =
+      canceled_[call.sequence] = {call, by, reason, std::vector<bool>(links),
+                                  std::vector<bool>(links)};
+  for (const std::unique_ptr<Link>& link : mesh_.links) drop_canceled(*link);
+  const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const TaskPtr& task) {
+    return task->call.sequence == call.sequence;
+  });
+  if (found != tasks_.end()) take_out(*found, cancellation);
+  run_tasks();
+}
+
+// A task that waits for its turn is out of the queue at once; the first one when it is drained.
+void Team::take_out(const TaskPtr& task, const Cancellation& cancellation) {
+  task->error = error_of(cancellation);
+  if (task == tasks_.front()) {
+    task->invited = executor_.invited();
+    executor_.stop();
+    return;
+  }
+  end(task);
+  tasks_.erase(std::find(tasks_.begin(), tasks_.end(), task));
+}
+
+void Team::handle_cancel(const Link& link, const ControlMessage& message) {
+  check_call(link.peer(), message.call);
+  begin_cancel(message.call, message.rank,
+               std::string(message.text, strnlen(message.text, sizeof message.text)));
+  const auto found = canceled_.find(message.call.sequence);
+  if (failure_ || found == canceled_.end()) return;
+  for (size_t i = 0; i < mesh_.links.size(); ++i)
+    if (mesh_.links[i].get() == &link) found->second.heard[i] = true;
+  run_tasks();
+}
+
+bool Team::drained(const Task& task) const {
+  const auto found = canceled_.find(task.call.sequence);
+  for (size_t i = 0; i < mesh_.links.size(); ++i) {
+    const Link& link = *mesh_.links[i];
+    if (link.lends()) return false;
+    const bool invited =
+        std::find(task.invited.begin(), task.invited.end(), link.peer()) != task.invited.end();
+    if (invited && !link.gone && found != canceled_.end() && !found->second.heard[i]) return false;
+  }
+  return true;
+}
+
+void Team::drop_canceled(Link& link) {
+  for (const PieceHeader* piece = link.head(); piece != nullptr; piece = link.head()) {
+    if (!is_canceled(piece->call.sequence)) return;
+    link.consume();
+  }
+}
+
+// Tells those who have not been told, and forgets what is over: everybody has spoken, and no call
+// from before it has pieces that those of this one may lie behind.
+void Team::spread_cancellations() {
+  for (auto next = canceled_.begin(); next != canceled_.end() && !failure_;) {
+    Cancellation& cancellation = next->second;
+    ControlMessage message{.kind = ControlKind::cancel, .rank = cancellation.by};
+    message.call = cancellation.call;
+    std::memcpy(message.text, cancellation.reason.data(),
+                std::min(cancellation.reason.size(), sizeof message.text));
+    bool over = sequence_ >= next->first && (tasks_.empty() || tasks_.front()->after >= next->first);
+    for (size_t i = 0; i < mesh_.links.size(); ++i) {
+      Link& link = *mesh_.links[i];
+      if (!cancellation.told[i]) cancellation.told[i] = link.send_control(message);
+      over &= link.gone || (cancellation.told[i] && cancellation.heard[i]);
+    }
+    next = over ? canceled_.erase(next) : std::next(next);
+  }
+}
+
+bool Team::cancellations_told() const {
+  for (const auto& [sequence, cancellation] : canceled_)
+    for (size_t i = 0; i < mesh_.links.size(); ++i)
+      if (!cancellation.told[i] && !mesh_.links[i]->gone) return false;
+  return true;
+}
+
+// A canceled call that does not end: somebody who may write to its memory does not answer.
+void Team::watch_draining(Instant time) {
+  if (failure_ || tasks_.empty() || !tasks_.front()->error) return;
+  if (time >= next_look_) {
+    next_look_ = time + Duration::from_ms(2);
+    check_lifelines();
+  }
+  if (failure_ || tasks_.empty() || time <= tasks_.front()->deadline) return;
+  const Task& task = *tasks_.front();
+  fail({.code = Code::timed_out, .rank = task.invited.empty() ? mesh_.rank : task.invited.front()},
+       task.call,
+       "canceled, but not everybody has let go of it after " + std::to_string(task.limit.ms()) +
+           " ms",
+       -1);
+}
+
+}  // namespace weft::collective

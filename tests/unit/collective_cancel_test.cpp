@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One call is taken back while others go on, and what is called when a call is done.
+#include "tests/unit/collective_ranks.hpp"
+
+namespace weft::test {
+namespace {
+
+std::vector<std::string> devices() {
+  return {shm_device("roce"), shm_device("srd"), "roce+udp:lo", "srd+udp:lo,fault.loss=0.02"};
+}
+
+// "" if the call is done, or was canceled by that rank.
+std::string ended(const Result<void>& result, const std::string& call, uint32_t by) {
+  if (result) return "";
+  const std::string wanted =
+      "CANCELED: " + call + " was canceled by rank " + std::to_string(by) + ": enough";
+  std::string text = result.error().message;
+  const size_t parenthesis = text.find(" (");
+  if (parenthesis != std::string::npos) text.erase(parenthesis, text.find(')') + 1 - parenthesis);
+  return result.error().code == Code::canceled && text == wanted ? "" : result.error().message;
+}
+
+std::string sum_is_right(Communicator& group, size_t count) {
+  std::vector<float> ones(count, 1.0F), sum(count);
+  const Result<void> done =
+      group.all_reduce(ones.data(), sum.data(), count, DataType::fp32).wait();
+  if (!done) return done.error().message;
+  return sum == std::vector<float>(count, static_cast<float>(group.size())) ? "" : "wrong sum";
+}
+
+// In each round a call is canceled after other numbers of turns; nobody writes to its memory once
+// it is done, and what comes after it is right.
+TEST_CASE("a call that a rank takes back ends on all ranks, and the communicator goes on") {
+  constexpr size_t kCount = 300'000;
+  constexpr float kMine = -5;
+  for (const std::string& device : devices())
+    for (const std::string_view algorithm : {"direct", "ring"}) {
+      INFO(device << ", " << algorithm);
+      std::atomic<int> canceled{0};
+      check_ranks(3, {.device = device}, [&](Communicator& group) -> std::string {
+        for (uint32_t round = 0; round < 12; ++round) {
+          std::vector<float> in(kCount, 1.0F), out(kCount);
+          Operation sum = group.all_reduce(in.data(), out.data(), kCount, DataType::fp32,
+                                           ReduceOp::sum, {.algorithm = algorithm});
+          const uint32_t by = round % 3;
+          if (group.rank() == by) {
+            for (uint32_t turn = 0; turn < 7 * round; ++turn) (void)sum.test();
+            if (!sum.cancel("enough")) return "it cannot be canceled";
+          }
+          const Result<void> result = sum.wait();
+          canceled += !result;
+          const std::string call = "all_reduce #" + std::to_string(2 * round + 1);
+          if (const std::string wrong = ended(result, call, by); !wrong.empty()) return wrong;
+          if (result && out.back() != 3.0F) return "wrong sum of what was not canceled";
+          std::fill(in.begin(), in.end(), kMine);
+          std::fill(out.begin(), out.end(), kMine);
+          if (const std::string wrong = sum_is_right(group, 50'000); !wrong.empty()) return wrong;
+          for (const float value : out)
+            if (value != kMine) return "somebody wrote to the memory of a canceled call";
+        }
+        return "";
+      });
+      CHECK(canceled > 0);
+    }
+}
+
+TEST_CASE("calls are canceled while they wait for their turn, and before others have called them") {
+  for (const std::string& device : devices()) {
+    INFO(device);
+    check_ranks(3, {.device = device}, [](Communicator& group) -> std::string {
+      std::vector<float> data(40'000, 1.0F), more(40'000, 1.0F);
+      if (group.rank() == 2) usleep(100'000);
+      const auto sum = [&](std::vector<float>& of) {
+        return group.all_reduce(of.data(), of.data(), of.size(), DataType::fp32);
+      };
+      Operation first = sum(data), second = sum(more), third = group.barrier();
+      if (group.rank() == 0) {
+        if (!second.cancel("enough") || !third.cancel("enough")) return "it cannot be canceled";
+        if (!second.done() || !third.done() || first.done()) return "it is not done at once";
+      }
+      if (Result<void> done = first.wait(); !done) return done.error().message;
+      if (data.back() != 3.0F) return "wrong sum";
+      for (const auto& [operation, call] :
+           {std::pair(&second, "all_reduce #2"), std::pair(&third, "barrier #3")}) {
+        const Result<void> result = operation->wait();
+        if (result) return "a call that rank 0 never began is done";
+        if (const std::string wrong = ended(result, call, 0); !wrong.empty()) return wrong;
+      }
+      return sum_is_right(group, 40'000);
+    });
+  }
+}
+
+TEST_CASE("a canceled call that others called with other arguments is a mismatch") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    std::vector<float> data(16);
+    if (group.rank() == 1) usleep(50'000);
+    Operation own = group.rank() == 0
+                        ? group.all_reduce(data.data(), data.data(), 16, DataType::fp32)
+                        : group.all_gather(data.data(), data.data(), 8, DataType::fp32);
+    if (group.rank() == 0 && !own.cancel("enough")) return "it cannot be canceled";
+    (void)own.wait();
+    const Result<void> next = group.barrier().wait();
+    return !next && next.error().code == Code::mismatch ? "" : "nobody noticed";
+  });
+}
+
+TEST_CASE("what cannot be canceled says so, and what is done stays done") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int32_t value = 1, other = 0;
+    Operation sum = group.all_reduce(&value, &value, 1, DataType::int32);
+    if (Result<void> done = sum.wait(); !done) return done.error().message;
+    if (!sum.cancel() || !sum.wait() || value != 2) return "a call that was done was canceled";
+    const uint32_t peer = 1 - group.rank();
+    const Transfer both{.peer = peer,
+                        .send = &value,
+                        .send_bytes = sizeof value,
+                        .receive = &other,
+                        .receive_bytes = sizeof other};
+    Operation exchange = group.exchange({&both, 1});
+    if (!exchange.done()) {
+      const Result<void> refused = exchange.cancel();
+      if (!exchange.done() && (refused || refused.error().code != Code::not_supported))
+        return "an exchange was canceled";
+    }
+    if (Result<void> done = exchange.wait(); !done) return done.error().message;
+    return other == 2 ? sum_is_right(group, 10) : "wrong data";
+  });
+}
+
+TEST_CASE("callbacks come in the order in which calls end, and may call") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    std::string order;
+    int32_t value = 1;
+    std::optional<Operation> next;
+    Operation first = group.all_reduce(&value, &value, 1, DataType::int32);
+    Operation second = group.barrier();
+    second.then([&](const Result<void>& result) { order += result ? "c" : "?"; });
+    first.then([&](const Result<void>& result) {
+      order += result && value == 2 ? "a" : "?";
+      next = group.all_reduce(&value, &value, 1, DataType::int32);
+      next->then([&](const Result<void>& later) { order += later && value == 4 ? "d" : "?"; });
+    });
+    first.then([&](const Result<void>&) { order += "b"; });
+    while (order.size() < 4) group.progress();
+    second.then([&](const Result<void>& result) { order += result ? "e" : "?"; });
+    group.revoke("the end");
+    group.barrier().then([&](const Result<void>& result) { order += result ? "?" : "f"; });
+    return order == "abcdef" ? "" : "the order was " + order;
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
