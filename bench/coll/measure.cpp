@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "bench/coll/beside.hpp"
 #include "bench/coll/reference.hpp"
 #include "bench/coll/trace.hpp"
 #include "lib/base/clock.hpp"
@@ -74,7 +75,7 @@ class Measurement {
 
   Operation start(uint64_t count) {
     const CollOptions& o = options_;
-    const CallOptions call{.algorithm = o.algorithm};
+    const CallOptions call{.algorithm = o.algorithm, .traffic_class = o.traffic_class};
     switch (o.collective) {
       case Collective::reduce_scatter:
         return group_.reduce_scatter(input_, output_, count, o.type, o.op, call);
@@ -111,6 +112,10 @@ class Measurement {
     std::memset(in_.data(), 0, in_.size());  // sums of sums would overflow
     std::memset(out_.data(), 0, out_.size());
     std::vector<double> times(options_.iterations);
+    Beside beside(group_, options_.beside_bytes, options_.beside_class);
+    if (options_.beside_bytes > 0)
+      if (Result<void> begun = beside.begin(options_.warmup + options_.iterations); !begun)
+        return begun.error();
     const base::Clock& clock = base::Clock::process();
     for (uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
       if (i == options_.warmup) {
@@ -127,6 +132,12 @@ class Measurement {
         times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
     }
     figure.cpu_us = (cpu_us() - figure.cpu_us) / options_.iterations / ranks_;
+    if (options_.beside_bytes > 0) {
+      Result<std::optional<uint32_t>> done = beside.end();
+      if (!done) return done.error();
+      if (!*done && rank_ == 0)
+        std::fprintf(stderr, "the calls beside were done before: the last calls ran alone\n");
+    }
     double& cpu = figure.cpu_us;
     if (Result<void> summed = group_.all_reduce(&cpu, &cpu, 1, DataType::fp64).wait(); !summed)
       return summed.error();

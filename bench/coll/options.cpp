@@ -85,6 +85,12 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "
                  "each rank");
+  app.add_option("--class", o.traffic_class, "Traffic class of the calls: 0 goes first, 3 last")
+      ->check(CLI::Range(0, 3));
+  app.add_option("--beside", words.beside,
+                 "While bulk all-reduces of so many bytes, 1M or more, run in another class");
+  app.add_option("--beside-class", o.beside_class, "The class of those: 3")
+      ->check(CLI::Range(0, 3));
   app.add_option("--slots", o.communicator.slots, "Pieces under way to each peer");
   app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes of a piece");
 }
@@ -117,6 +123,17 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
     return Error{Code::invalid_argument, "--check takes random or none"};
   if (words.numerics != "run" && words.numerics != "any")
     return Error{Code::invalid_argument, "--numerics takes run or any"};
+  Result<uint64_t> beside = parse_bytes(words.beside);
+  if (!beside) return beside.error();
+  o.beside_bytes = *beside;
+  const uint32_t usual = o.communicator.traffic_class;
+  if (o.traffic_class) o.communicator.more_classes.push_back(*o.traffic_class);
+  if (o.beside_bytes > 0) {
+    o.communicator.more_classes.push_back(o.beside_class);
+    if (o.beside_class == usual || o.beside_class == o.traffic_class)
+      return Error{Code::invalid_argument,
+                   "--beside-class: the calls beside need a class of their own, not 2 or --class"};
+  }
   o.collective = *collective;
   o.type = *type;
   o.op = *op;

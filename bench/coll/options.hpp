@@ -29,6 +29,10 @@ struct CollOptions {
   std::string trace_file;  // Chrome trace of all ranks
   std::string prometheus_file;
   double limit_s = 30;  // for each operation
+  // The traffic class of the calls; and bytes and class of bulk calls beside them, if any.
+  std::optional<uint32_t> traffic_class;
+  uint64_t beside_bytes = 0;
+  uint32_t beside_class = 3;
   // For demonstrations: a rank that dies in the middle, and one that is late.
   std::optional<uint32_t> kill, late;
 
@@ -41,7 +45,7 @@ struct CollOptions {
 // Words of the command line, which the options below are parsed into.
 struct CollWords {
   std::string collective = "all_reduce", type = "fp32", op = "sum", check = "random",
-              numerics = "run", min_bytes = "8", max_bytes = "64M";
+              numerics = "run", min_bytes = "8", max_bytes = "64M", beside = "0";
 };
 
 void add_call_options(CLI::App& app, CollOptions& options, CollWords& words);

@@ -9,8 +9,9 @@
 //   if (auto done = sum.wait(); !done) std::puts(done.error().message.c_str());
 //
 // Every call is non-blocking and returns an Operation. Operations of one communicator run one after
-// the other in the order of the calls, which is to be the same on all ranks. They make progress in
-// progress(), test() and wait(). Buffers belong to the operation until it is done.
+// the other in the order of the calls, which is to be the same on all ranks; those of another
+// traffic class (CallOptions) pass them. They make progress in progress(), test() and wait() of any
+// operation. Buffers belong to the operation until it is done.
 //
 // Results are the same bits in every run of the same communicator, size and call; with
 // Numerics::any also for every size of the buffers and every algorithm.
@@ -29,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "weft/collective_moe.hpp"
 #include "weft/collective_types.hpp"
@@ -40,12 +42,23 @@ namespace weft {
 
 namespace collective {
 class Team;
+struct Registered;
 struct Task;
 }  // namespace collective
 
 enum class Numerics : uint8_t {
   run,  // same bits in every run
   any,  // contributions are added in the order of ranks, whatever the size
+};
+
+// How long memory that calls name stays registered with the device, unless register_memory() has
+// said so. Small pieces are copied and never are.
+enum class Registrations : uint8_t {
+  automatic,  // per_call where the device pins memory (DeviceAttributes::pins_memory), else kept
+  per_call,   // while the call is under way: any memory may be freed and mapped anew afterwards
+  kept,       // the last 16, by address, until the communicator ends or forget(). On a device that
+              // pins memory, pages that are mapped anew at the same address are not those that it
+              // reads and writes: tell forget() before memory is unmapped.
 };
 
 struct CommunicatorOptions {
@@ -62,10 +75,16 @@ struct CommunicatorOptions {
   // name becomes '-'). Empty: what WEFT_COLLECTIVE_DUMP in the environment says, or no file.
   std::string dump;
   // A rank whose transport is silent for so long is dead; on srd a `patience_ms` of the device
-  // wins. Short values find a dead host sooner, and take a starved process of a crowded machine for
-  // dead. The end of a process is seen at once.
-  Duration patience = Duration::from_ms(1000);
-  uint32_t traffic_class = 2;       // 0 first: collective_types.hpp; of all calls
+  // wins. With the time until it is asked, 50 ms, the usual value finds a dead host within half a
+  // second, and takes a process for dead that a crowded machine lets starve for so long, or that a
+  // debugger stops: give such jobs seconds. The end of a process is seen at once.
+  Duration patience = Duration::from_ms(400);
+  // Of calls that do not say; 0 first: collective_types.hpp. The same on all ranks.
+  uint32_t traffic_class = 2;
+  // Other classes that calls may have: CallOptions::traffic_class. Each is a lane of its own, with
+  // a queue pair, slots and memory for each peer. The same on all ranks.
+  std::vector<uint32_t> more_classes = {};
+  Registrations registrations = Registrations::automatic;
   uint32_t slots = 16;              // pieces under way to each peer; the same on all ranks
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
 };
@@ -73,6 +92,9 @@ struct CommunicatorOptions {
 struct CallOptions {
   std::string_view algorithm = {};  // empty: chosen by size; the same on all ranks
   Duration limit = {};              // zero: CommunicatorOptions::limit
+  // Empty: CommunicatorOptions::traffic_class. Else that or one of more_classes (invalid_argument).
+  // The same on all ranks. A combine() has the class of its dispatch().
+  std::optional<uint32_t> traffic_class = {};
 };
 
 // Why a communicator has failed.
@@ -96,8 +118,8 @@ class Operation {
   Result<bool> wait_for(Duration limit);
   // True when it is done, without making progress.
   bool done() const noexcept;
-  // To be called when it is done, with what wait() returns: from within progress(), test() or wait()
-  // of any operation of the communicator, or at once if it is done already. It may make
+  // To be called when it is done, with what wait() returns: from within progress(), test() or
+  // wait() of any operation of the communicator, or at once if it is done already. It may make
   // calls of the communicator, but must not throw. Any number of them, in their order.
   void then(std::function<void(const Result<void>&)> callback);
   // Takes this one call back, on all ranks; no answer is needed, and the communicator goes on. The
@@ -131,6 +153,20 @@ struct Transfer {
   size_t send_bytes = 0;
   void* receive = nullptr;
   size_t receive_bytes = 0;
+};
+
+// Memory that stays registered for the calls of a communicator, until this is destroyed; calls that
+// are under way then keep it until they are done. The memory belongs to the caller, and is not to
+// be unmapped before.
+class Registration {
+ public:
+  Registration() = default;
+
+ private:
+  friend class Communicator;
+  explicit Registration(std::shared_ptr<collective::Registered> registered)
+      : registered_(std::move(registered)) {}
+  std::shared_ptr<collective::Registered> registered_;
 };
 
 class Communicator {
@@ -233,8 +269,8 @@ class Communicator {
                                     DataType type, const CallOptions& options = {});
 
   // Tokens to experts and back: collective_moe.hpp. Counts of the choices are exchanged first,
-  // which is an operation of its own in the sequence; between racks one more follows. combine() may
-  // be called before dispatch() is done.
+  // which is an operation of its own in the sequence; between racks one more follows, and a combine
+  // is three. combine() may be called before dispatch() is done.
   Operation dispatch(const DispatchCall& call, Routing& routing, const CallOptions& options = {});
   Operation combine(const CombineCall& call, const Routing& routing,
                     const CallOptions& options = {});
@@ -247,6 +283,20 @@ class Communicator {
   Operation exchange(std::span<const Transfer> transfers, const CallOptions& options = {});
   Operation send(const void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
   Operation receive(void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
+
+  // What calls took goes into the choice of algorithms: from now on the model's times are those
+  // that were measured since the last learn(), by algorithm and size, where there are any. Blocks
+  // until all ranks have called it; all go on to choose the same. With other algorithms, reductions
+  // may have other bits than before, but for Numerics::any. Errors: not_supported without a
+  // `topology`, and those of wait().
+  Result<void> learn();
+
+  // Registers memory for all later calls whose buffers lie in it, as far as it lives. Local: the
+  // other ranks need not do the same. Errors: those of ProtectionDomain::register_memory.
+  Result<Registration> register_memory(void* memory, size_t bytes);
+  // Registrations that earlier calls have left (Registrations::kept) and that touch this memory
+  // end, or when the calls that use them are done: to be called before memory is unmapped.
+  void forget(const void* memory, size_t bytes) noexcept;
 
   // One bounded turn for all operations under way.
   void progress() noexcept;

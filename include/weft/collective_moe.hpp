@@ -27,7 +27,9 @@
 //
 // In a group whose network (CommunicatorOptions::topology) has racks, the algorithm of a dispatch
 // is "racks": a token that goes to several experts of another rack crosses to it once, and the rank
-// of the same place there passes it on. In combine() each expert's row crosses by itself.
+// of the same place there passes it on. So is that of the combine of such a dispatch, unless
+// Numerics::any promises the order of choices: that rank adds up what the experts of its rack made
+// of a token, and one row crosses back. It is two operations more in the sequence.
 #pragma once
 
 #include <cstddef>
@@ -85,6 +87,12 @@ enum class Masked : uint8_t {
             // of experts that were full count as theirs. Zero if all its experts are masked.
 };
 
+// What crosses between racks for a token, in a combine over racks.
+enum class Partials : uint8_t {
+  wide,     // a sum in fp32 (fp64 in fp64): all is rounded once, but a row of 16 bits crosses in 32
+  rounded,  // a sum that is rounded to the type: half or a quarter of the bytes, and an error more
+};
+
 // The type may be another than that of the dispatch: experts may answer in bf16 to tokens in fp8.
 struct CombineCall {
   const void* input = nullptr;  // experts_per_rank * capacity rows, as dispatch() filled them
@@ -92,9 +100,11 @@ struct CombineCall {
   DataType type = DataType::bf16;  // a floating-point type
   std::span<const float> weights;  // count * choices, as `experts` of the dispatch
   // `count` rows: token t is the sum of weight * row over its choices, in their order, in fp32
-  // (fp64 in fp64), rounded once; zero if it has no expert.
+  // (fp64 in fp64), rounded once; zero if it has no expert. Over racks: those of its own rack in
+  // their order, then the sum of each other rack, which is added up in the order of experts.
   void* output = nullptr;
   Masked masked = Masked::drop;
+  Partials partials = Partials::wide;  // the same on all ranks
 };
 
 }  // namespace weft

@@ -62,10 +62,12 @@ constexpr size_t size_of(DataType type) noexcept {
 enum class ReduceOp : uint8_t { sum, prod, min, max, avg };
 std::string_view name(ReduceOp op) noexcept;
 
-// Traffic classes of communicators: 0 goes first, for small calls that somebody waits for; 2 is the
-// usual one; 3 is for bulk that may wait. Requests carry the class's DSCP (46, 34, 0 and 8), and a
-// network that keeps a queue for each of these lets one class pass another. On the host itself all
-// classes are alike.
+// Traffic classes of calls: 0 goes first, for small calls that somebody waits for; 2 is the usual
+// one; 3 is for bulk that may wait. Each class of a communicator has queue pairs of its own, so
+// calls of different classes pass each other. Requests carry the class's DSCP (46, 34, 0 and 8),
+// and a network that keeps a queue for each of these lets one class pass another. On srd, messages
+// of classes 0 and 1 go before all others to the same peer; on roce, and in the rings of shm, what
+// was posted first goes first.
 inline constexpr uint32_t kTrafficClasses = 4;
 constexpr uint8_t dscp_of(uint32_t traffic_class) noexcept {
   constexpr uint8_t kDscp[] = {46, 34, 0, 8};

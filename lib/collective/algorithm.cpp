@@ -57,6 +57,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"racks", Collective::dispatch, racks_dispatch, {.by_rack = true}},
     {"pairwise", Collective::combine, pairwise_all_to_all},
     {"direct", Collective::combine, direct_all_to_all},
+    {"racks", Collective::combine, racks_combine, {.by_rack = true}},
 };
 
 std::string names_for(Collective collective) {
@@ -91,6 +92,7 @@ uint64_t modelled_piece(const Algorithm& algorithm, uint64_t count) noexcept {
 }
 
 bool adds_in_rank_order(const Algorithm& algorithm) noexcept {
+  if (algorithm.collective == Collective::combine) return !algorithm.traits.by_rack;
   return algorithm.traits.rank_order || !reduces(algorithm.collective);
 }
 

@@ -96,5 +96,7 @@ void bruck_all_to_all(Builder& b);
 void bruck_all_gather(Builder& b);
 // racks.cpp
 void racks_dispatch(Builder& b);
+// racks_combine.cpp
+void racks_combine(Builder& b);
 
 }  // namespace weft::collective

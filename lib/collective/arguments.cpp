@@ -87,23 +87,28 @@ uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
   return elements * size_of(arguments.type);
 }
 
+Question question_of(const Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
+  const bool reduction = reduces(arguments.collective);
+  return {.collective = arguments.collective,
+          .count = arguments.count,
+          .element = static_cast<double>(arithmetic.element),
+          .accumulator = static_cast<double>(arithmetic.accumulator),
+          .exact = arithmetic.exact || !reduction,
+          .rank_order = reduction && team.options().numerics == Numerics::any};
+}
+
 Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
   const Numerics numerics = team.options().numerics;
   const uint32_t ranks = team.mesh().ranks;
-  if (arguments.collective == Collective::dispatch && team.selector() != nullptr &&
-      team.selector()->topology().racks > 1)
-    return {*find_algorithm("racks", Collective::dispatch, ranks), 0};
+  const bool by_rack = arguments.collective == Collective::dispatch ||
+                       (arguments.collective == Collective::combine && numerics != Numerics::any);
+  if (by_rack && team.selector() != nullptr && team.selector()->topology().racks > 1)
+    return {*find_algorithm("racks", arguments.collective, ranks), 0};
   if (team.selector() == nullptr || has_blocks(arguments.collective))
     return {&choose(arguments.collective, ranks, bytes_of(arguments, ranks), arithmetic.exact,
                     numerics),
             0};
-  const bool reduction = reduces(arguments.collective);
-  return team.selector()->choose({.collective = arguments.collective,
-                                  .count = arguments.count,
-                                  .element = static_cast<double>(arithmetic.element),
-                                  .accumulator = static_cast<double>(arithmetic.accumulator),
-                                  .exact = arithmetic.exact || !reduction,
-                                  .rank_order = reduction && numerics == Numerics::any});
+  return team.selector()->choose(question_of(team, arguments, arithmetic));
 }
 
 Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arithmetic& arithmetic,
@@ -115,7 +120,17 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
     return Error{Code::not_supported, std::string(wanted) +
                                           " does not add in the order of ranks, which "
                                           "Numerics::any promises: use direct"};
-  return Choice{*found, 0};
+  if (team.selector() == nullptr || has_blocks(arguments.collective)) return Choice{*found, 0};
+  return Choice{*found,
+                team.selector()->expected(**found, question_of(team, arguments, arithmetic))};
+}
+
+Result<uint8_t> class_for(const Team& team, const CallOptions& options) {
+  const uint32_t wanted = options.traffic_class.value_or(team.options().traffic_class);
+  if (team.has_class(wanted)) return static_cast<uint8_t>(wanted);
+  return Error{Code::invalid_argument, "this communicator has no traffic class " +
+                                           std::to_string(wanted) +
+                                           ": name it in CommunicatorOptions::more_classes"};
 }
 
 // What tells apart calls whose counts differ though their sums do not. Between pairs of ranks only
@@ -182,6 +197,8 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
     return invalid(arguments.collective, "an element of " + std::string(name(arguments.type)) +
                                              " does not fit a slot: slot_bytes must be " +
                                              std::to_string(widest) + " or more");
+  Result<uint8_t> traffic_class = class_for(team, options);
+  if (!traffic_class) return traffic_class.error();
   Result<Choice> choice = algorithm_for(team, arguments, task->arithmetic, options.algorithm);
   if (!choice) return choice.error();
   task->algorithm = choice->algorithm;
@@ -193,7 +210,8 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
                 arguments.collective,
                 arguments.type,
                 arguments.op,
-                static_cast<uint8_t>(choice->algorithm - algorithms().data())};
+                static_cast<uint8_t>(choice->algorithm - algorithms().data()),
+                *traffic_class};
   task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
   return task;
 }
@@ -222,7 +240,7 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   task.output = static_cast<std::byte*>(arguments.output);
   if (Result<void> registered = register_buffers(team, task); !registered) return registered;
   Result<RegisteredPtr> work =
-      team.work_space(task.plan->program.work * arithmetic.accumulator, reduction);
+      team.work_space(task.call, task.plan->program.work * arithmetic.accumulator, reduction);
   if (!work) return work.error();
   task.work = *work;
   return {};
@@ -249,7 +267,7 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
   if (Result<void> registered = register_buffers(team, *task); !registered)
     return registered.error();
   Result<RegisteredPtr> work =
-      team.work_space(task->plan->program.work * task->arithmetic.accumulator,
+      team.work_space(task->call, task->plan->program.work * task->arithmetic.accumulator,
                       reduces(task->plan->shape.collective));
   if (!work) return work.error();
   task->work = *work;
@@ -276,6 +294,9 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
                               const CallOptions& options) {
   const uint32_t ranks = team.mesh().ranks, rank = team.mesh().rank;
   const TaskPtr task = std::make_shared<Task>();
+  Result<uint8_t> traffic_class = class_for(team, options);
+  if (!traffic_class) return traffic_class.error();
+  task->call.traffic_class = *traffic_class;
   task->arithmetic = arithmetic_of(DataType::uint8, ReduceOp::sum);
   const Shape shape{
       .collective = Collective::exchange, .ranks = ranks, .piece = team.options().slot_bytes};

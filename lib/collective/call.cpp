@@ -5,11 +5,16 @@
 #include "lib/collective/algorithm.hpp"
 
 namespace weft::collective {
+namespace {
+
+constexpr uint8_t kUsualClass = 2;  // need not be said
+
+}  // namespace
 
 std::string describe(const Call& call) {
   if (call.collective == Collective::exchange) return "exchange";
   std::string text = std::string(name(call.collective)) + " #" + std::to_string(call.sequence);
-  if (call.collective == Collective::barrier) return text;
+  if (call.collective == Collective::barrier && call.traffic_class == kUsualClass) return text;
   text += " (";
   if (!has_blocks(call.collective) || call.count > 0) text += std::to_string(call.count) + " ";
   text += name(call.type);
@@ -18,6 +23,7 @@ std::string describe(const Call& call) {
     text += ", root " + std::to_string(call.root);
   if (call.algorithm < algorithms().size())
     text += ", " + std::string(algorithms()[call.algorithm].name);
+  if (call.traffic_class != kUsualClass) text += ", class " + std::to_string(call.traffic_class);
   return text + ")";
 }
 

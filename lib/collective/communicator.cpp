@@ -95,8 +95,9 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
       options.slot_bytes % 64 != 0 || options.slot_bytes > 1024 * 1024)
     return Error{Code::invalid_argument,
                  "slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB"};
-  if (options.traffic_class >= kTrafficClasses)
-    return Error{Code::invalid_argument, "traffic_class is 0 to 3"};
+  for (const uint32_t traffic_class : collective::classes_of(options))
+    if (traffic_class >= kTrafficClasses)
+      return Error{Code::invalid_argument, "traffic_class and more_classes are 0 to 3"};
   Result<std::shared_ptr<Team>> team =
       collective::join(store, rank, ranks, options, options.connect_limit);
   if (!team) return team.error();
@@ -131,6 +132,30 @@ Result<Communicator> Communicator::grow(Store& store, uint32_t ranks, const std:
   options.name = name;
   options.topology.clear();  // it is of as many chips as there are ranks here
   return create(store, rank(), ranks, options);
+}
+
+Result<void> Communicator::learn() {
+  if (team_->selector() == nullptr)
+    return Error{
+        Code::not_supported,
+        "algorithms are chosen by size: name the network in CommunicatorOptions::topology"};
+  collective::Learned& learned = team_->selector()->learned();
+  std::vector<int64_t> ratios = learned.measured();
+  const Result<void> shared =
+      all_reduce(ratios.data(), ratios.data(), ratios.size(), DataType::int64, ReduceOp::max)
+          .wait();
+  if (shared) learned.adopt(ratios);
+  return shared;
+}
+
+Result<Registration> Communicator::register_memory(void* memory, size_t bytes) {
+  Result<std::shared_ptr<collective::Registered>> registered = team_->memory().add(memory, bytes);
+  if (!registered) return registered.error();
+  return Registration(std::move(*registered));
+}
+
+void Communicator::forget(const void* memory, size_t bytes) noexcept {
+  team_->memory().forget(memory, bytes);
 }
 
 void Communicator::revoke(std::string_view reason) noexcept { team_->revoke(reason); }
@@ -277,7 +302,7 @@ Operation Communicator::dispatch(const DispatchCall& call, Routing& routing,
 
 Operation Communicator::combine(const CombineCall& call, const Routing& routing,
                                 const CallOptions& options) {
-  return {team_, issue(*team_, collective::make_combine(*team_, call, routing.state_, options))};
+  return {team_, issued(collective::issue_combine(*team_, call, routing.state_, options))};
 }
 
 Operation Communicator::barrier(const CallOptions& options) {

@@ -55,7 +55,7 @@ Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const B
   if (!task) return task;
   const size_t width = size_of(call.type);
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
-    Result<RegisteredPtr> space = team.packed_space(elements * width);
+    Result<RegisteredPtr> space = team.packed_space(own.call, elements * width);
     if (!space) return space.error();
     Arguments with_output = packed;
     with_output.output = nullptr;

@@ -31,10 +31,11 @@ void Executor::start(const Execution& execution) {
   left_ = plan.program.steps.size();
 }
 
-bool Executor::advance() {
+bool Executor::advance(uint64_t most) {
   if (!running()) return false;
   const Plan& plan = *execution_.plan;
-  for (bool moved = true; moved && !mismatch_;) {
+  until_ = most > UINT64_MAX - moved_ ? UINT64_MAX : moved_ + most;
+  for (bool moved = true; moved && !mismatch_ && !enough();) {
     moved = false;
     for (size_t i = 0; i < plan.receives.size(); ++i) moved |= receive_all(i);
     moved |= run_local();
@@ -63,7 +64,8 @@ bool Executor::receive_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->receives[i];
   Link& link = *links_[of_peer.peer];
   bool moved = false;
-  while (next_receive_[i] < of_peer.steps.size() && ready(of_peer.steps[next_receive_[i]])) {
+  while (next_receive_[i] < of_peer.steps.size() && !enough() &&
+         ready(of_peer.steps[next_receive_[i]])) {
     const PieceHeader* const header = link.head();
     if (header == nullptr) break;
     const uint32_t index = of_peer.steps[next_receive_[i]];
@@ -98,7 +100,7 @@ void Executor::receive_piece(const Step& step, const std::byte* payload) {
 
 bool Executor::run_local() {
   const bool moved = !local_.empty();
-  while (!local_.empty()) {
+  while (!local_.empty() && !enough()) {
     const uint32_t index = local_.back();
     local_.pop_back();
     run(execution_.plan->program.steps[index]);

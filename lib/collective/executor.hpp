@@ -41,8 +41,8 @@ class Executor {
 
   void start(const Execution& execution);
   bool running() const { return execution_.plan != nullptr; }
-  // Does what can be done now. True if the plan is finished.
-  bool advance();
+  // Does what can be done now, or about so many steps of it. True if the plan is finished.
+  bool advance(uint64_t most = UINT64_MAX);
   // A put by reference is done.
   void finish_put(uint32_t step) { finish(step); }
   void stop() { execution_.plan = nullptr; }
@@ -55,8 +55,8 @@ class Executor {
   // Ranks that have still to send us something, or to take something.
   std::vector<uint32_t> awaited() const;
   bool needs(uint32_t rank) const;
-  bool expects(uint32_t rank) const;  // it has to send us more than has arrived
-  bool gives(uint32_t rank) const;    // we have to send it more than we have
+  bool expects(uint32_t rank) const;      // it has to send us more than has arrived
+  bool gives(uint32_t rank) const;        // we have to send it more than we have
   std::vector<uint32_t> invited() const;  // that may put pieces into our memory
 
  private:
@@ -70,6 +70,7 @@ class Executor {
   Invitation invitation_for(const Step& step) const;
   bool may_be_placed(size_t i, const Step& step) const;
   void prepare_place(const Step& step);
+  bool enough() const { return moved_ >= until_; }
   bool put(Link& link, size_t i, uint32_t index);
   void receive_piece(const Step& step, const std::byte* payload);
   void run(const Step& step);
@@ -85,6 +86,7 @@ class Executor {
 
   std::span<Link* const> links_;
   Execution execution_;
+  uint64_t until_ = UINT64_MAX;  // this advance() ends when moved_ is that
   std::vector<uint32_t> waits_;
   std::vector<uint32_t> local_;                                // ready
   std::vector<size_t> next_put_, next_receive_, next_invite_;  // per entry of the plan

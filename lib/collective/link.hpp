@@ -72,8 +72,8 @@ struct ControlMessage {
   uint32_t rank = 0;      // abort: who failed; cancel: who took it back
   uint64_t consumed = 0;  // as in PieceHeader
   uint64_t sent = 0;      // pieces in this direction, since the beginning
-  Call call;  // probe, abort, finished, cancel: what the sender is doing, or has done
-  char text[192] = {};  // abort, cancel: why, for people; invite: the invitations; circle: ranks
+  Call call;              // probe, abort, finished, cancel: what the sender is doing, or has done
+  char text[192] = {};    // abort, cancel: why, for people; invite: the invitations; circle: ranks
 };
 static_assert(sizeof(ControlMessage) == 256);
 static_assert(kInvitations * sizeof(Invitation) <= sizeof(ControlMessage::text));
@@ -160,6 +160,7 @@ class Link {
   void break_off();
 
   bool idle() const { return posted_ == acknowledged_.count() && controls_ == 0; }
+  uint32_t lane = 0;   // of the mesh
   bool gone = false;   // the peer has left or is dead: nothing is sent any more
   bool ended = false;  // its process has ended, or it has left: it does not come back
   const char* why_gone = "it has left the communicator";

@@ -15,17 +15,11 @@ struct Greeting {
   uint32_t ranks = 0;
   LinkShape shape;
   LinkAddress address;
-  uint16_t lifeline = 0;  // the TCP port
-  uint16_t unused[3] = {};
+  uint16_t lifeline = 0;  // the TCP port; of the first lane
+  uint16_t lanes = 0;
+  uint16_t traffic_class = 0;  // of this one
+  uint16_t unused = 0;
 };
-
-// The least timeout code (4.096 us * 2^code) whose eight tries of RC take at least `patience`.
-uint8_t timeout_for(Duration patience) {
-  constexpr uint8_t kLeast = 8, kMost = 31;
-  uint8_t code = kLeast;
-  while (code < kMost && Duration::from_ns(4096) * (int64_t{8} << code) < patience) ++code;
-  return code;
-}
 
 // A device of SRD has its patience from when it is opened, queue pairs of RC when they connect.
 Result<Device> open_device(const MeshOptions& options) {
@@ -36,27 +30,33 @@ Result<Device> open_device(const MeshOptions& options) {
   return Device::open(options.device + ",patience_ms=" + std::to_string(patience));
 }
 
+// One lane.
 class Joining {
  public:
-  Joining(Mesh& mesh, Store& store, const MeshOptions& options)
-      : mesh_(mesh), store_(store), options_(options) {}
+  Joining(Mesh& mesh, Store& store, const MeshOptions& options, uint32_t lane)
+      : mesh_(mesh), store_(store), options_(options), lane_(lane) {}
 
   Result<void> run() {
     Result<Listener> listener = Listener::listen(host() + ":0");
     if (!listener) return listener.error();
-    Result<Lifelines> lifelines = Lifelines::listen(host());
-    if (!lifelines) return lifelines.error();
-    mesh_.lifelines = std::move(*lifelines);
+    if (lane_ == 0) {
+      Result<Lifelines> lifelines = Lifelines::listen(host());
+      if (!lifelines) return lifelines.error();
+      mesh_.lifelines = std::move(*lifelines);
+    }
     Result<void> done = publish(host() + ":" + std::to_string(listener->port()));
     for (uint32_t peer = 0; done && peer < mesh_.rank; ++peer) done = connect_to(peer);
     for (uint32_t peer = mesh_.rank + 1; done && peer < mesh_.ranks; ++peer)
       done = accept(*listener);
-    if (!done) return done;
+    if (!done || lane_ > 0) return done;
     return mesh_.lifelines.accept(mesh_.ranks - 1 - mesh_.rank, options_.connect_limit);
   }
 
  private:
-  std::string key(uint32_t rank) const { return options_.name + "/" + std::to_string(rank); }
+  std::string key(uint32_t rank) const {
+    const std::string lane = lane_ == 0 ? "" : "/lane" + std::to_string(lane_);
+    return options_.name + "/" + std::to_string(rank) + lane;
+  }
 
   // A key keeps its first value: one that is not ours is of a communicator before this one, whose
   // addresses nobody listens at any more.
@@ -84,6 +84,7 @@ class Joining {
     Result<std::unique_ptr<Link>> link =
         Link::create(mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, options_.shape, index);
     if (!link) return link.error();
+    (*link)->lane = lane_;
     mesh_.links.push_back(std::move(*link));
     return mesh_.links.back().get();
   }
@@ -95,13 +96,17 @@ class Joining {
     greeting.shape = options_.shape;
     greeting.address = link.address();
     greeting.lifeline = mesh_.lifelines.port();
+    greeting.lanes = static_cast<uint16_t>(options_.classes.size());
+    greeting.traffic_class = static_cast<uint16_t>(options_.classes[lane_]);
     ConnectOptions options;
     options.private_data.resize(sizeof greeting);
     std::memcpy(options.private_data.data(), &greeting, sizeof greeting);
     options.access = kPeerAccess;
-    options.timeout = timeout_for(options_.patience);
+    const Tries tries = tries_for(options_.patience);
+    options.timeout = tries.timeout;
+    options.retry_count = static_cast<uint8_t>(tries.count - 1);
     options.limit = options_.connect_limit;
-    options.traffic_class = static_cast<uint8_t>(dscp_of(options_.traffic_class) << 2);
+    options.traffic_class = static_cast<uint8_t>(dscp_of(options_.classes[lane_]) << 2);
     return options;
   }
 
@@ -118,6 +123,7 @@ class Joining {
     if (Result<void> welcomed = welcome(**link, *connection); !welcomed) return welcomed;
     Greeting greeting;
     std::memcpy(&greeting, connection->peer_data.data(), sizeof greeting);
+    if (lane_ > 0) return {};
     return mesh_.lifelines.connect(peer, address->substr(0, address->rfind(':')), greeting.lifeline,
                                    mesh_.rank, options_.connect_limit);
   }
@@ -140,7 +146,7 @@ class Joining {
       return Error{Code::invalid_argument, "something that is no rank has connected"};
     std::memcpy(&peer, connection.peer_data.data(), sizeof peer);
     if (peer.magic != ours.magic || peer.rank >= mesh_.ranks || peer.rank == mesh_.rank ||
-        mesh_.by_rank[peer.rank] != nullptr)
+        mesh_.lanes[lane_][peer.rank] != nullptr)
       return Error{Code::invalid_argument, "rank " + std::to_string(peer.rank) +
                                                " has connected, which was not expected: "
                                                "is it started twice?"};
@@ -150,30 +156,48 @@ class Joining {
                        std::to_string(peer.ranks) + " ranks, or other slots, than rank " +
                        std::to_string(mesh_.rank) + " with " + std::to_string(mesh_.ranks) +
                        ": give all ranks the same options"};
+    if (peer.lanes != options_.classes.size() || peer.traffic_class != options_.classes[lane_])
+      return Error{Code::invalid_argument,
+                   "rank " + std::to_string(peer.rank) + " has other traffic classes than rank " +
+                       std::to_string(mesh_.rank) +
+                       ": give all ranks the same traffic_class and more_classes"};
     link.set_peer(peer.rank, peer.address);
-    mesh_.by_rank[peer.rank] = &link;
+    mesh_.lanes[lane_][peer.rank] = &link;
     return {};
   }
 
   Mesh& mesh_;
   Store& store_;
   const MeshOptions& options_;
+  uint32_t lane_;
 };
 
 }  // namespace
+
+Tries tries_for(Duration patience) {
+  constexpr uint8_t kLeast = 8, kMost = 31;  // what timers can keep; a field of five bits
+  constexpr uint8_t kFew = 5, kMany = 8;     // a field of three bits
+  for (uint8_t code = kLeast; code < kMost; ++code)
+    for (uint8_t count = kFew; count <= kMany; ++count)
+      if (const Tries tries{code, count}; tries.time() >= patience) return tries;
+  return {kMost, kMany};
+}
 
 Result<Mesh> Mesh::connect(Store& store, uint32_t rank, uint32_t ranks,
                            const MeshOptions& options) {
   Result<Device> device = open_device(options);
   if (!device) return device.error();
-  const uint32_t capacity = std::max(64U, (ranks - 1) * Link::completions(options.shape));
+  const uint32_t lanes = static_cast<uint32_t>(options.classes.size());
+  const uint32_t capacity = std::max(64U, lanes * (ranks - 1) * Link::completions(options.shape));
   Result<CompletionQueue> cq = device->completion_queue({.capacity = capacity});
   if (!cq) return cq.error();
   Result<ProtectionDomain> pd = device->protection_domain();
   if (!pd) return pd.error();
-  Mesh mesh{*device, *cq, *pd, rank, ranks, {}, std::vector<Link*>(ranks), {}};
-  if (ranks == 1) return mesh;
-  if (Result<void> joined = Joining(mesh, store, options).run(); !joined) return joined.error();
+  const std::vector<std::vector<Link*>> unconnected(lanes, std::vector<Link*>(ranks));
+  Mesh mesh{*device, *cq, *pd, rank, ranks, {}, unconnected, {}};
+  for (uint32_t lane = 0; lane < lanes && ranks > 1; ++lane)
+    if (Result<void> joined = Joining(mesh, store, options, lane).run(); !joined)
+      return joined.error();
   return mesh;
 }
 

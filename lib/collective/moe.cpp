@@ -1,20 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which choices are accepted, and rows packed by expert on the side that has the tokens.
-#include "lib/collective/moe.hpp"
-
+// Dispatch: which choices are accepted, and rows packed by expert on the side that has the tokens.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
-namespace weft::collective {
-namespace {
+#include "lib/collective/moe_racks.hpp"
 
-// What must be the same on all ranks, behind the counts in a row.
-enum Agreed : size_t { kWidth, kType, kCapacity, kOrigins, kAgreed };
+namespace weft::collective {
 
 uint64_t experts_of(const Team& team, const RoutingState& routing) {
   return uint64_t{team.mesh().ranks} * routing.experts_per_rank;
 }
+
+uint64_t rows_packed(const Team& team, const RoutingState& routing) {
+  const uint64_t experts = experts_of(team, routing);
+  uint64_t rows = 0;
+  for (uint64_t e = 0; e < experts; ++e) rows += routing.accepted[team.mesh().rank * experts + e];
+  return rows;
+}
+
+Blocks blocks_of(const RoutingState& routing, uint64_t width) {
+  Blocks blocks{
+      routing.accepted, routing.experts_per_rank, routing.capacity * width, width, routing.racks,
+      routing.same};
+  for (uint64_t& count : blocks.counts) count *= width;
+  return blocks;
+}
+
+namespace {
+
+// What must be the same on all ranks, behind the counts in a row.
+enum Agreed : size_t { kWidth, kType, kCapacity, kOrigins, kAgreed };
 
 Result<void> check(const Team& team, const DispatchCall& call) {
   const auto wrong = [](const std::string& text) { return invalid(Collective::dispatch, text); };
@@ -120,58 +136,12 @@ void place(const Team& team, RoutingState& routing) {
   }
 }
 
-uint64_t rows_packed(const Team& team, const RoutingState& routing) {
-  const uint64_t experts = experts_of(team, routing);
-  uint64_t rows = 0;
-  for (uint64_t e = 0; e < experts; ++e) rows += routing.accepted[team.mesh().rank * experts + e];
-  return rows;
-}
-
-// The blocks for rows of `width` elements.
-Blocks blocks_of(const RoutingState& routing, uint64_t width) {
-  Blocks blocks{
-      routing.accepted, routing.experts_per_rank, routing.capacity * width, width, routing.racks,
-      routing.same};
-  for (uint64_t& count : blocks.counts) count *= width;
-  return blocks;
-}
-
 // Copies tokens to where their rows are.
 void pack(const RoutingState& routing, const std::byte* tokens, size_t row_bytes, std::byte* rows) {
   for (size_t i = 0; i < routing.row_of.size(); ++i)
     if (routing.row_of[i] != kNoRow)
       std::memcpy(rows + routing.row_of[i] * row_bytes, tokens + i / routing.choices * row_bytes,
                   row_bytes);
-}
-
-// Weights such that those of masked experts are the others'.
-void reweigh(const RoutingState& routing, std::span<float> weights) {
-  for (size_t token = 0; token < weights.size(); token += routing.choices) {
-    float all = 0, left = 0;
-    for (size_t i = token; i < token + routing.choices; ++i) {
-      const bool masked = routing.experts[i] == kMasked;
-      if (masked || routing.experts[i] >= 0) all += weights[i];
-      if (routing.experts[i] >= 0) left += weights[i];
-    }
-    for (size_t i = token; i < token + routing.choices && left != 0 && left != all; ++i)
-      weights[i] *= all / left;
-  }
-}
-
-// Token by token: weight * row, added up in the order of choices, and rounded.
-void add_up(const RoutingState& routing, const Arithmetic& arithmetic,
-            std::span<const float> weights, uint64_t width, const std::byte* rows,
-            std::byte* tokens) {
-  const size_t row_bytes = width * arithmetic.element;
-  std::vector<std::byte> sum(width * arithmetic.accumulator);
-  for (size_t token = 0; token < routing.row_of.size() / routing.choices; ++token) {
-    std::memset(sum.data(), 0, sum.size());
-    for (size_t i = token * routing.choices; i < (token + 1) * routing.choices; ++i)
-      if (routing.row_of[i] != kNoRow)
-        arithmetic.add_weighted(sum.data(), rows + routing.row_of[i] * row_bytes, weights[i],
-                                width);
-    arithmetic.finish(tokens + token * row_bytes, sum.data(), width, 1);
-  }
 }
 
 // All ranks' rows are here: what is accepted, and where it goes.
@@ -185,16 +155,17 @@ void take_rows(const Team& team, const Rows& rows, RoutingState& routing) {
 // The task that tells the mirror ranks which rows are equal.
 Result<TaskPtr> make_naming(Team& team, const RowsPtr& rows, const RoutingPtr& routing,
                             const std::shared_ptr<Names>& names, const CallOptions& options) {
-  Result<TaskPtr> task =
-      new_task(team, {.collective = Collective::all_to_all_v, .type = DataType::int32},
-               {.limit = options.limit}, team.next_sequence() + 1);
+  Result<TaskPtr> task = new_task(
+      team, {.collective = Collective::all_to_all_v, .type = DataType::int32},
+      {.limit = options.limit, .traffic_class = options.traffic_class}, team.next_sequence() + 1);
   if (!task) return task;
   (*task)->call.collective = Collective::dispatch;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
     take_rows(team, *rows, *routing);
     if ((own.error = routing->refused)) return {};
     find_equal_rows(team, *routing);
-    return lay_out(team, own, make_names(team, *routing, *names));
+    return lay_out(team, own,
+                   tell_mirrors(team, *routing, routing->same[team.mesh().rank], *names));
   };
   return task;
 }
@@ -202,7 +173,8 @@ Result<TaskPtr> make_naming(Team& team, const RowsPtr& rows, const RoutingPtr& r
 Result<void> lay_out_dispatch(Team& team, Task& task, const DispatchCall& call,
                               RoutingState& routing) {
   const size_t row_bytes = call.width * size_of(call.type);
-  Result<RegisteredPtr> packed = team.packed_space(rows_packed(team, routing) * row_bytes);
+  Result<RegisteredPtr> packed =
+      team.packed_space(task.call, rows_packed(team, routing) * row_bytes);
   if (!packed) return packed.error();
   Arguments arguments{Collective::dispatch, nullptr, call.output, 0, call.type};
   arguments.blocks = blocks_of(routing, call.width);
@@ -245,6 +217,7 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
   if (by_rack) naming = make_naming(team, rows, routing, names, options);
   if (!naming) return naming;
   (*task)->call.sequence = team.next_sequence() + 1 + by_rack;
+  routing->traffic_class = (*task)->call.traffic_class;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
     if (!by_rack) take_rows(team, *rows, *routing);
     own.error = routing->refused;
@@ -253,57 +226,10 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
     return own.error ? Result<void>() : lay_out_dispatch(team, own, call, *routing);
   };
   (*task)->complete = [routing](Task&) { routing->ready = true; };
-  if (Result<void> told = issue_rows(team, rows, Collective::dispatch, options.limit); !told)
+  if (Result<void> told = issue_rows(team, rows, Collective::dispatch, options); !told)
     return told.error();
   if (by_rack) team.issue(*naming);
   team.issue(*task);
-  return task;
-}
-
-Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
-                             const CallOptions& options) {
-  const auto wrong = [](const std::string& text) { return invalid(Collective::combine, text); };
-  if (!routing || routing->team != team.serial())
-    return wrong("the routing is not of a dispatch of this communicator");
-  if (call.weights.size() != routing->experts.size())
-    return wrong("there are " + std::to_string(call.weights.size()) + " weights for " +
-                 std::to_string(routing->experts.size()) + " choices");
-  const size_t most = kMostBytes / size_of(call.type) / experts_of(team, *routing);
-  if (call.width == 0 || call.width > most / std::max<size_t>(1, routing->capacity) ||
-      call.width > most / std::max<size_t>(1, routing->experts.size()))
-    return wrong("the width is 0, or too large");
-  if (routing->capacity > 0 && call.input == nullptr) return wrong("the input is null");
-  if (!routing->experts.empty() && call.output == nullptr) return wrong("the output is null");
-  Arguments arguments{Collective::combine, call.input, nullptr, 0, call.type};
-  Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
-  if (!task) return task;
-  if ((*task)->arithmetic.add_weighted == nullptr)
-    return wrong(std::string(name(call.type)) + " is no floating-point type");
-  (*task)->call.count = call.width;
-  (*task)->prepare = [=, &team](Task& own) -> Result<void> {
-    if (routing->refused) own.error = invalid(Collective::combine, "its dispatch has failed");
-    // Other ranks may have done the dispatch.
-    if (!routing->refused && !routing->ready)
-      (void)team.cancel(own, "its dispatch was canceled");
-    if (!routing->ready) return {};
-    const size_t row_bytes = call.width * size_of(call.type);
-    Result<RegisteredPtr> packed = team.packed_space(rows_packed(team, *routing) * row_bytes);
-    if (!packed) return packed.error();
-    Arguments with_blocks = arguments;
-    with_blocks.blocks = blocks_of(*routing, call.width);
-    if (*packed) {
-      own.registered.push_back(*packed);
-      with_blocks.output = (*packed)->memory;
-    }
-    return lay_out(team, own, with_blocks);
-  };
-  std::vector<float> weights(call.weights.begin(), call.weights.end());
-  if (call.masked == Masked::reweigh) reweigh(*routing, weights);
-  (*task)->complete = [=](Task& own) {
-    const Arithmetic arithmetic = arithmetic_of(call.type, ReduceOp::sum);
-    add_up(*routing, arithmetic, weights, call.width, own.output,
-           static_cast<std::byte*>(call.output));
-  };
   return task;
 }
 

@@ -12,6 +12,7 @@ namespace weft::collective {
 
 struct RoutingState {
   uint64_t team = 0;  // Team::serial()
+  uint32_t traffic_class = 2;
   uint32_t experts_per_rank = 1;
   uint64_t capacity = 0;
   std::vector<int32_t> experts;  // of this rank's choices, by the ranks of this group; or kMasked
@@ -30,21 +31,16 @@ inline constexpr int32_t kMasked = INT32_MIN;
 
 using RoutingPtr = std::shared_ptr<RoutingState>;
 
-// Which rows each mirror rank's rows equal, out and in.
-struct Names {
-  std::vector<uint32_t> out, in;
-};
-// From the rows of this rank's choices.
-void find_equal_rows(const Team& team, RoutingState& routing);
-// The call that tells the mirror ranks; its memory is in `names`.
-Arguments make_names(const Team& team, const RoutingState& routing, Names& names);
-// What it has brought. False: nonsense.
-bool take_names(const Team& team, const Names& names, RoutingState& routing);
+uint64_t experts_of(const Team& team, const RoutingState& routing);
+// Rows of this rank's choices.
+uint64_t rows_packed(const Team& team, const RoutingState& routing);
+// The blocks for rows of `width` elements.
+Blocks blocks_of(const RoutingState& routing, uint64_t width);
 
 // Errors: those of make_task; then nothing is issued.
 Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const RoutingPtr& routing,
                                const CallOptions& options);
-Result<TaskPtr> make_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
-                             const CallOptions& options);
+Result<TaskPtr> issue_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
+                              const CallOptions& options);
 
 }  // namespace weft::collective

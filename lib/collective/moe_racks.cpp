@@ -2,36 +2,26 @@
 // Which rows of a dispatch are the same token, and how the ranks that pass them on get to know:
 // each rank tells its mirror rank in every other rack, for the rows that go there, which row each
 // equals.
+#include "lib/collective/moe_racks.hpp"
+
 #include <algorithm>
 
-#include "lib/collective/moe.hpp"
-
 namespace weft::collective {
-namespace {
 
-struct Racks {
-  const Team& team;
-  const RoutingState& routing;
+uint64_t Racks::before(uint32_t from, uint32_t rack) const {
+  const uint64_t experts = experts_of(team, routing);
+  const uint64_t end = uint64_t{rack} * per_rack() * routing.experts_per_rank;
+  uint64_t rows = 0;
+  for (uint64_t e = 0; e < end; ++e) rows += routing.accepted[from * experts + e];
+  return rows;
+}
 
-  uint32_t per_rack() const { return team.mesh().ranks / routing.racks; }
-  uint32_t of(uint32_t rank) const { return rank / per_rack(); }
-  uint32_t mirror(uint32_t rank, uint32_t rack) const {
-    return rack * per_rack() + rank % per_rack();
-  }
-  // Rows that `from` gives before those for a rack.
-  uint64_t before(uint32_t from, uint32_t rack) const {
-    const uint64_t experts = uint64_t{team.mesh().ranks} * routing.experts_per_rank;
-    const uint64_t end = uint64_t{rack} * per_rack() * routing.experts_per_rank;
-    uint64_t rows = 0;
-    for (uint64_t e = 0; e < end; ++e) rows += routing.accepted[from * experts + e];
-    return rows;
-  }
-  uint64_t rows(uint32_t from, uint32_t rack) const {
-    return before(from, rack + 1) - before(from, rack);
-  }
-};
-
-}  // namespace
+std::vector<uint64_t> Racks::distinct(uint32_t from, uint32_t rack) const {
+  std::vector<uint64_t> firsts;
+  for (uint64_t row = before(from, rack); row < before(from, rack + 1); ++row)
+    if (routing.same[from][row] == row) firsts.push_back(row);
+  return firsts;
+}
 
 void find_equal_rows(const Team& team, RoutingState& routing) {
   const uint32_t rank = team.mesh().rank;
@@ -54,7 +44,8 @@ void find_equal_rows(const Team& team, RoutingState& routing) {
   }
 }
 
-Arguments make_names(const Team& team, const RoutingState& routing, Names& names) {
+Arguments tell_mirrors(const Team& team, const RoutingState& routing,
+                       std::span<const uint32_t> by_row, Names& names) {
   const uint32_t rank = team.mesh().rank, ranks = team.mesh().ranks;
   const Racks racks{team, routing};
   Arguments call{.collective = Collective::all_to_all_v, .type = DataType::int32};
@@ -65,11 +56,10 @@ Arguments make_names(const Team& team, const RoutingState& routing, Names& names
         call.blocks.counts[size_t{from} * ranks + racks.mirror(from, rack)] =
             racks.rows(from, rack);
   for (uint32_t rack = 0; rack < routing.racks; ++rack) {
-    const std::vector<uint32_t>& same = routing.same[rank];
     if (rack == racks.of(rank)) continue;
-    names.out.insert(names.out.end(),
-                     same.begin() + static_cast<ptrdiff_t>(racks.before(rank, rack)),
-                     same.begin() + static_cast<ptrdiff_t>(racks.before(rank, rack + 1)));
+    const std::span<const uint32_t> told =
+        by_row.subspan(racks.before(rank, rack), racks.rows(rank, rack));
+    names.out.insert(names.out.end(), told.begin(), told.end());
     names.in.resize(names.in.size() + racks.rows(racks.mirror(rank, rack), racks.of(rank)));
   }
   call.input = names.out.data();

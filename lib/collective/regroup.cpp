@@ -71,7 +71,7 @@ Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
                                      .shape = {options.slots, options.slot_bytes},
                                      .connect_limit = connect_limit,
                                      .patience = options.patience,
-                                     .traffic_class = options.traffic_class});
+                                     .classes = classes_of(options)});
   if (!mesh) return mesh.error();
   std::shared_ptr<Team> team = std::make_shared<Team>(std::move(*mesh), options);
   if (network) team->set_selector(std::make_unique<Selector>(std::move(*network)));

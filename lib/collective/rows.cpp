@@ -21,15 +21,17 @@ std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint3
 
 }  // namespace
 
-Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of, Duration limit) {
+Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of,
+                        const CallOptions& options) {
   rows->all.resize(team.mesh().ranks * rows->own.size());
-  Result<TaskPtr> telling = make_task(team,
-                                      {.collective = Collective::all_gather,
-                                       .input = rows->own.data(),
-                                       .output = rows->all.data(),
-                                       .count = rows->own.size(),
-                                       .type = DataType::int64},
-                                      {.limit = limit});
+  Result<TaskPtr> telling =
+      make_task(team,
+                {.collective = Collective::all_gather,
+                 .input = rows->own.data(),
+                 .output = rows->all.data(),
+                 .count = rows->own.size(),
+                 .type = DataType::int64},
+                {.limit = options.limit, .traffic_class = options.traffic_class});
   if (!telling) return telling.error();
   (*telling)->call.collective = of;
   (*telling)->complete = [rows](Task&) {};  // it is needed until then
@@ -61,7 +63,7 @@ Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
     own.error = find_overflow(arguments.blocks, *rows, ranks);
     return own.error ? Result<void>() : lay_out(team, own, arguments);
   };
-  if (Result<void> told = issue_rows(team, rows, call.collective, options.limit); !told)
+  if (Result<void> told = issue_rows(team, rows, call.collective, options); !told)
     return told.error();
   team.issue(*task);
   return task;

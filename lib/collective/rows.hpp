@@ -18,7 +18,7 @@ using RowsPtr = std::shared_ptr<Rows>;
 
 // Issues the task that shares the rows, before a call of collective `of` that needs them in its
 // `prepare`. Errors: those of make_task; then nothing is issued.
-Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of, Duration limit);
+Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of, const CallOptions& options);
 
 // all_to_all_v whose counts are known to those who give only.
 Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,

@@ -12,7 +12,6 @@
 namespace weft::collective {
 namespace {
 
-constexpr size_t kRegistrations = 16;
 constexpr Duration kLeaveLimit = Duration::from_s(2);
 constexpr Duration kGoodbyeLimit = Duration::from_ms(500);
 constexpr int kNap_ms = 10;  // at most: a ping or a deadline may be due
@@ -27,45 +26,73 @@ void note_regions(Execution& execution, const Registered& registered) {
 }  // namespace
 
 Team::Team(Mesh mesh, const CommunicatorOptions& options)
-    : mesh_(std::move(mesh)), options_(options), executor_(mesh_.by_rank) {}
+    : mesh_(std::move(mesh)), options_(options), memory_(mesh_.pd, places(), keeps_memory()) {
+  const std::vector<uint32_t> classes = classes_of(options);
+  for (size_t i = 0; i < classes.size(); ++i)
+    lanes_.push_back(std::make_unique<Lane>(classes[i], mesh_.lanes[i]));
+}
 
 Team::~Team() = default;
 
+std::vector<uint32_t> classes_of(const CommunicatorOptions& options) {
+  std::vector<uint32_t> classes = options.more_classes;
+  classes.push_back(options.traffic_class);
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  return classes;
+}
+
+bool Team::has_class(uint32_t traffic_class) const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [&](const std::unique_ptr<Lane>& lane) {
+    return lane->traffic_class == traffic_class;
+  });
+}
+
+// A class that is not ours comes from a rank that called something else: any lane will do.
+Lane& Team::lane_of(const Call& call) {
+  for (const std::unique_ptr<Lane>& lane : lanes_)
+    if (lane->traffic_class == call.traffic_class) return *lane;
+  return *lanes_.front();
+}
+
+bool Team::busy() const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const std::unique_ptr<Lane>& lane) { return !lane->tasks.empty(); });
+}
+
+uint64_t Team::steps_done() const {
+  uint64_t steps = 0;
+  for (const std::unique_ptr<Lane>& lane : lanes_) steps += lane->executor.moved();
+  return steps;
+}
+
+uint64_t Team::placed() const {
+  uint64_t pieces = 0;
+  for (const std::unique_ptr<Lane>& lane : lanes_) pieces += lane->executor.placed();
+  return pieces;
+}
+
+std::vector<uint32_t> Team::awaited() const {
+  std::vector<uint32_t> ranks;
+  for (const std::unique_ptr<Lane>& lane : lanes_)
+    for (const uint32_t rank : lane->executor.awaited()) ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+bool Team::keeps_memory() const {
+  if (options_.registrations != Registrations::automatic)
+    return options_.registrations == Registrations::kept;
+  return !mesh_.device.attributes().pins_memory;
+}
+
 bool Team::places() const { return mesh_.device.attributes().qp_type == QpType::srd; }
 
-Access Team::access_of(bool open) const {
-  return open ? kPeerAccess | Access::local_write : Access::none;
-}
-
 Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes, bool written) {
-  const bool open = written && places();
   if (bytes <= kCopiedBytes) return RegisteredPtr();
-  std::byte* const begin = static_cast<std::byte*>(const_cast<void*>(memory));
-  for (const RegisteredPtr& old : registered_)
-    if (begin >= old->memory && begin + bytes <= old->memory + old->bytes && old->open >= open)
-      return old;
-  Result<MemoryRegion> region = mesh_.pd.register_memory(begin, bytes, access_of(open));
-  if (!region) return region.error();
-  registered_.push_front(std::make_shared<const Registered>(
-      Registered{begin, bytes, open, std::move(*region), nullptr}));
-  if (registered_.size() > kRegistrations) registered_.pop_back();
-  return registered_.front();
-}
-
-Result<RegisteredPtr> Team::space(RegisteredPtr& kept, size_t bytes, bool open) {
-  if (bytes == 0) return RegisteredPtr();
-  if (kept && kept->bytes >= bytes && kept->open >= open) return kept;
-  const size_t size = std::max<size_t>(2 * bytes, 64 * 1024);
-  std::unique_ptr<std::byte[]> owned(new (std::nothrow) std::byte[size]());
-  if (!owned)
-    return Error{Code::no_memory,
-                 "no memory for a work space of " + std::to_string(size) + " bytes"};
-  Result<MemoryRegion> region = mesh_.pd.register_memory(owned.get(), size, access_of(open));
-  if (!region) return region.error();
-  std::byte* const begin = owned.get();
-  kept = std::make_shared<const Registered>(
-      Registered{begin, size, open, std::move(*region), std::move(owned)});
-  return kept;
+  return memory_.find(static_cast<std::byte*>(const_cast<void*>(memory)), bytes,
+                      written && places());
 }
 
 void Team::issue(const TaskPtr& task) {
@@ -81,7 +108,8 @@ void Team::issue(const TaskPtr& task) {
     sequence_ = task->call.sequence;
     history_[sequence_ % kHistory] = task->call;
   }
-  tasks_.push_back(task);
+  Lane& lane = lane_of(task->call);
+  lane.tasks.push_back(task);
   const auto canceled = canceled_.find(task->call.sequence);
   if (canceled != canceled_.end()) {  // before we came to it
     if (canceled->second.call != task->call)
@@ -91,46 +119,70 @@ void Team::issue(const TaskPtr& task) {
   run_tasks();
 }
 
-// Runs the first task as far as it goes, then the next.
+// Where there are several lanes, those behind the first do a few steps at a time, so that what
+// arrives for a more urgent one meanwhile is seen soon.
 void Team::run_tasks() {
-  while (!tasks_.empty() && !failure_) {
-    const TaskPtr task = tasks_.front();
+  cut_short_ = false;
+  for (const std::unique_ptr<Lane>& lane : lanes_) cut_short_ |= !run_tasks(*lane);
+}
+
+// Runs the first task as far as it goes, then the next. False if it could have gone on.
+bool Team::run_tasks(Lane& lane) {
+  constexpr uint64_t kFew = 4;
+  const bool first = &lane == lanes_.front().get();
+  Executor& executor = lane.executor;
+  while (!lane.tasks.empty() && !failure_) {
+    const TaskPtr task = lane.tasks.front();
     if (task->error) {  // canceled
-      if (!drained(*task)) return;
-      finished_ = task->call.sequence;
-      end_first();
+      if (!drained(*task)) return true;
+      lane.finished = task->call.sequence;
+      end_first(lane);
       continue;
     }
-    if (!executor_.running() && !start(*task)) continue;
-    const bool finished = executor_.advance();
-    if (const std::optional<Mismatch>& mismatch = executor_.mismatch())
-      return fail_mismatch(mismatch->rank, mismatch->theirs, task->call);
-    if (!finished) return;
-    if (task->call.sequence != 0) finished_ = task->call.sequence;
-    check_left_over();
-    if (failure_) return;
+    if (!executor.running() && !start(lane, *task)) continue;
+    const uint64_t before = executor.moved();
+    const bool finished = executor.advance(first ? UINT64_MAX : kFew);
+    if (const std::optional<Mismatch>& mismatch = executor.mismatch())
+      return fail_mismatch(mismatch->rank, mismatch->theirs, task->call), true;
+    if (!finished) return first || executor.moved() - before < kFew;
+    if (task->call.sequence != 0) lane.finished = task->call.sequence;
+    check_left_over(lane);
+    if (failure_) return true;
     if (task->complete) task->complete(*task);
-    end_first();
+    end_first(lane);
   }
+  return true;
 }
 
 void Team::record(Task& task, bool failed) {
   const Instant ended = now();
   const bool ran = task.started >= task.issued;
+  const uint64_t placed = lane_of(task.call).executor.placed();
   const Instant began = ran ? task.started : ended;
   task.took = ended - began;
   const std::string_view algorithm = task.algorithm != nullptr ? task.algorithm->name : "";
   trace_.add({task.call, algorithm, task.predicted, task.issued, began, ended, failed,
-              ran ? executor_.placed() - task.placed_before : 0});
+              ran ? placed - task.placed_before : 0});
 }
 
-void Team::end_first() {
-  end(tasks_.front());
-  tasks_.pop_front();
+// What the selector may learn from a call that it has predicted.
+void Team::compare(const Task& task) {
+  if (selector_ == nullptr || task.predicted.ps <= 0 || task.error) return;
+  Learned& learned = selector_->learned();
+  const size_t algorithm = task.call.algorithm;
+  const uint64_t bytes = bytes_of(task.call);
+  const double ratio = static_cast<double>(task.took.ps) / static_cast<double>(task.predicted.ps);
+  learned.note(algorithm, bytes, ratio * learned.factor(algorithm, bytes));
+}
+
+void Team::end_first(Lane& lane) {
+  end(lane.tasks.front());
+  lane.tasks.pop_front();
 }
 
 void Team::end(const TaskPtr& task) {
   record(*task, task->error.has_value());
+  compare(*task);
   task->done = true;
   task->registered.clear();
   if (!task->callbacks.empty()) call_back_later(task);
@@ -152,9 +204,9 @@ void Team::call_back() noexcept {
 }
 
 // False if the task, or the team, has come to its end instead.
-bool Team::start(Task& task) {
+bool Team::start(Lane& lane, Task& task) {
   task.started = now();
-  task.placed_before = executor_.placed();
+  task.placed_before = lane.executor.placed();
   if (task.prepare) {
     const Result<void> prepared = task.prepare(task);
     if (!prepared) {
@@ -163,7 +215,7 @@ bool Team::start(Task& task) {
       return false;
     }
     if (task.error) {
-      if (task.error->code != Code::canceled) end_first();
+      if (task.error->code != Code::canceled) end_first(lane);
       return false;
     }
   }
@@ -176,11 +228,11 @@ bool Team::start(Task& task) {
   }
   for (const RegisteredPtr& registered : task.registered)
     if (registered) note_regions(execution, *registered);
-  executor_.start(execution);
+  lane.executor.start(execution);
   task.deadline = task.started + task.limit;
-  moved_ = executor_.moved() - 1;  // watch() begins afresh
+  lane.moved = lane.executor.moved() - 1;  // watch() begins afresh
   check_leavers();
-  return executor_.running();
+  return lane.executor.running();
 }
 
 void Team::progress() noexcept {
@@ -191,7 +243,7 @@ void Team::progress() noexcept {
   if (n > 0) handle({completions, n});
   run_tasks();
   spread_cancellations();
-  watch(time);
+  for (const std::unique_ptr<Lane>& lane : lanes_) watch(*lane, time);
   end_failed_tasks();
   call_back();
 }
@@ -202,12 +254,13 @@ void Team::handle(std::span<const Completion> completions) {
     const Link::Event event = link.handle(completion);
     if (event.error) {
       if (!link.gone)
-        fail({.code = Code::peer_failed, .rank = link.peer()}, current_call(),
+        fail({.code = Code::peer_failed, .rank = link.peer()},
+             lane_of(link).tasks.empty() ? current_call() : lane_of(link).current_call(),
              std::string(weft::name(*event.error)), -1);
       link.gone = true;
     }
-    if (event.finished_step != kNoStep) executor_.finish_put(event.finished_step);
-    if (event.arrived != nullptr) check_arrived(link.peer(), event.arrived->call);
+    if (event.finished_step != kNoStep) lane_of(link).executor.finish_put(event.finished_step);
+    if (event.arrived != nullptr) check_arrived(link, event.arrived->call);
     if (!canceled_.empty()) drop_canceled(link);
     while (const std::optional<ControlMessage> message = link.next_message())
       handle_message(link, *message);
@@ -247,6 +300,7 @@ Result<void> Team::wait(const Task& task) {
 }
 
 bool Team::arm() noexcept {
+  if (cut_short_) return false;
   mesh_.cq.acknowledge();
   mesh_.cq.arm();
   Completion completions[32];
@@ -278,15 +332,14 @@ void Team::settle(Duration limit, const std::function<bool()>& until) {
 }
 
 void Team::leave() noexcept {
-  settle(kLeaveLimit, [this] { 
-    return tasks_.empty() && (failure_ || (cancellations_told() && links_idle()));
-  });
-  if (!tasks_.empty())
+  settle(kLeaveLimit,
+         [this] { return !busy() && (failure_ || (cancellations_told() && links_idle())); });
+  if (busy())
     fail({.code = Code::bad_state, .rank = mesh_.rank}, current_call(),
          "rank " + std::to_string(mesh_.rank) + " has destroyed its communicator", -1);
   for (const std::unique_ptr<Link>& link : mesh_.links)
     link->send_control({.kind = ControlKind::leave});
-  settle(kGoodbyeLimit, [this] { return tasks_.empty() && links_idle(); });
+  settle(kGoodbyeLimit, [this] { return !busy() && links_idle(); });
 }
 
 }  // namespace weft::collective

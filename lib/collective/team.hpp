@@ -13,20 +13,11 @@
 #include "lib/collective/executor.hpp"
 #include "lib/collective/mesh.hpp"
 #include "lib/collective/model/selector.hpp"
+#include "lib/collective/team_memory.hpp"
 #include "lib/collective/trace.hpp"
 #include "weft/collective.hpp"
 
 namespace weft::collective {
-
-// Memory of this process that puts may read by reference, and peers perhaps write to.
-struct Registered {
-  std::byte* memory = nullptr;
-  size_t bytes = 0;
-  bool open = false;  // peers may write and add there
-  MemoryRegion region;
-  std::unique_ptr<std::byte[]> owned;  // for the work space
-};
-using RegisteredPtr = std::shared_ptr<const Registered>;
 
 // One call. A task whose plan depends on those before it has a `prepare` that makes it.
 struct Task {
@@ -49,7 +40,8 @@ struct Task {
   std::function<Result<void>(Task&)> prepare;
   std::function<void(Task&)> complete;  // called when the plan is finished
   std::vector<std::function<void(const Result<void>&)>> callbacks;  // once it is done
-  uint64_t after = 0;             // the sequence number of the last collective before it
+  uint64_t after = 0;                        // the sequence number of the last collective before it
+  std::vector<std::shared_ptr<Task>> parts;  // tasks before it that belong to the same call
   std::vector<uint32_t> invited;  // canceled: ranks that may still put pieces into its memory
   bool done = false;
   std::optional<Error> error;
@@ -64,6 +56,30 @@ struct Cancellation {
   std::string reason;
   std::vector<bool> told, heard;  // by index of the link
 };
+
+// The calls of one traffic class: they run one after the other, over links of their own, and pass
+// those of other lanes.
+struct Lane {
+  Lane(uint32_t of, std::span<Link* const> by_rank)
+      : traffic_class(of), links(by_rank), executor(by_rank) {}
+
+  uint32_t traffic_class = 2;
+  std::span<Link* const> links;  // by rank
+  Executor executor;
+  std::deque<TaskPtr> tasks;  // the first one runs
+  RegisteredPtr work, packed;
+  uint64_t finished = 0;  // the sequence number of the last one that is done
+  uint64_t moved = 0;     // at the last look of watch()
+  // While the running task does not move: looks at lifelines, pings, probes.
+  Instant next_look = Instant::never(), next_ping = Instant::never(), next_probe = Instant::never();
+  Instant invites_until = Instant::never();  // waits so long for invitations
+  Duration probe_pause;
+
+  Call current_call() const { return tasks.empty() ? Call{} : tasks.front()->call; }
+};
+
+// Those that calls may have, the most urgent first.
+std::vector<uint32_t> classes_of(const CommunicatorOptions& options);
 
 class Team {
  public:
@@ -81,6 +97,7 @@ class Team {
   Selector* selector() { return selector_.get(); }
   void set_selector(std::unique_ptr<Selector> selector) { selector_ = std::move(selector); }
   const std::optional<Failure>& failure() const { return failure_; }
+  TeamMemory& memory() { return memory_; }
   const Trace& trace() const { return trace_; }
   std::string dump() const;
   std::string prometheus() const;
@@ -90,11 +107,16 @@ class Team {
   // Registers memory if pieces of it may go by reference; `written`: or come so, on transports that
   // place pieces. Errors: those of register_memory.
   Result<RegisteredPtr> register_memory(const void* memory, size_t bytes, bool written = false);
-  Result<RegisteredPtr> work_space(size_t bytes, bool written) {
-    return space(work_, bytes, written && places());
+  // Of the call's lane, as all it has.
+  Result<RegisteredPtr> work_space(const Call& call, size_t bytes, bool written) {
+    return memory_.space(lane_of(call).work, bytes, written && places());
   }
   // For data that are packed before a call, or unpacked after it.
-  Result<RegisteredPtr> packed_space(size_t bytes) { return space(packed_, bytes, false); }
+  Result<RegisteredPtr> packed_space(const Call& call, size_t bytes) {
+    return memory_.space(lane_of(call).packed, bytes, false);
+  }
+  // Whether calls may have this class.
+  bool has_class(uint32_t traffic_class) const;
 
   // The ranks that this group's ranks had in the group that it was made from, if any.
   const std::vector<uint32_t>& members() const { return members_; }
@@ -112,7 +134,7 @@ class Team {
   bool has_ended(uint32_t rank) const;
 
   void issue(const TaskPtr& task);
-  uint64_t steps_done() const { return executor_.moved(); }  // of all tasks
+  uint64_t steps_done() const;  // of all tasks
   void progress() noexcept;
   // Makes progress until the task is done, or it is `until`. If nothing happens it lets others have
   // the processor, then it sleeps.
@@ -138,26 +160,30 @@ class Team {
     static std::atomic<uint64_t> last{0};
     return ++last;
   }
+  bool keeps_memory() const;
   bool places() const;  // pieces where they belong, if their receivers invite them
-  Access access_of(bool open) const;
-  Result<RegisteredPtr> space(RegisteredPtr& kept, size_t bytes, bool open);
   void handle(std::span<const Completion> completions);
   void handle_message(Link& link, const ControlMessage& message);
+  Lane& lane_of(const Link& link) { return *lanes_[link.lane]; }
+  Lane& lane_of(const Call& call);
+  bool busy() const;  // there are tasks
   void run_tasks();
-  bool start(Task& task);
-  void end_first();
+  bool run_tasks(Lane& lane);
+  bool start(Lane& lane, Task& task);
+  void end_first(Lane& lane);
   void end(const TaskPtr& task);
   void record(Task& task, bool failed);
-  void watch(Instant time);
+  void compare(const Task& task);
+  void watch(Lane& lane, Instant time);
   void write_dump() const;
   void check_call(uint32_t rank, const Call& theirs);
-  void check_arrived(uint32_t rank, const Call& theirs);
-  void check_left_over();
+  void check_arrived(const Link& link, const Call& theirs);
+  void check_left_over(const Lane& lane);
   void check_circle(Link& link, const ControlMessage& probe);
-  bool waits_in_vain(const Link& link, uint64_t consumed) const;
+  bool waits_in_vain(const Link& link, uint64_t consumed);
   void follow_circle(Link& link, const ControlMessage& waiting, std::vector<uint32_t> path);
   void answer_probe(Link& link, const Call& theirs);
-  void check_finished(uint32_t rank, const Call& theirs);
+  void check_finished(const Link& link, const Call& theirs);
   void check_leavers();
   void check_lifelines();
   void note_ended(const std::vector<uint32_t>& ended);
@@ -166,15 +192,17 @@ class Team {
   void begin_cancel(const Call& call, uint32_t by, const std::string& reason);
   void handle_cancel(const Link& link, const ControlMessage& message);
   void take_out(const TaskPtr& task, const Cancellation& cancellation);
-  bool drained(const Task& task) const;
+  bool drained(const Task& task);
   void drop_canceled(Link& link);
   void spread_cancellations();
-  bool cancellations_told() const;
-  void watch_draining(Instant time);
+  bool cancellations_told();
+  void watch_draining(Lane& lane, Instant time);
   void end_failed_tasks();
   void fail(Failure failure, const Call& call, const std::string& reason, int64_t reporter);
   void fail_mismatch(uint32_t rank, const Call& theirs, Call ours);
-  Call current_call() const;
+  Call current_call() const;  // of the first lane that has one
+  std::vector<uint32_t> awaited() const;
+  uint64_t placed() const;
   bool links_idle() const;
   void settle(Duration limit, const std::function<bool()>& until);
 
@@ -186,29 +214,22 @@ class Team {
   CommunicatorOptions options_;
   PlanCache plans_;
   std::unique_ptr<Selector> selector_;
-  Executor executor_;
-  std::deque<TaskPtr> tasks_;             // the first one runs
-  std::array<Call, kHistory> history_{};  // by sequence
+  std::vector<std::unique_ptr<Lane>> lanes_;   // as in the mesh: the most urgent class first
+  std::array<Call, kHistory> history_{};       // by sequence
   std::map<uint64_t, Cancellation> canceled_;  // by sequence
   std::deque<TaskPtr> ended_;                  // with callbacks
   bool calling_ = false;                       // one of them
-  std::deque<RegisteredPtr> registered_;  // used lately
-  RegisteredPtr work_, packed_;
-  uint64_t sequence_ = 0;  // of the last call
-  uint64_t finished_ = 0;  // of the last one that is done
-  bool crowded_ = true;    // others want this processor
+  TeamMemory memory_;
+  uint64_t sequence_ = 0;   // of the last call
+  bool cut_short_ = false;  // a lane has more to do than it was given time for
+  bool crowded_ = true;     // others want this processor
   std::optional<Failure> failure_;
   std::vector<uint32_t> awaited_at_failure_;
   ControlMessage farewell_;  // what tells of it
   uint8_t nowhere_ = 0;
-  uint64_t moved_ = 0;  // at the last look of watch()
-  Instant give_back_;   // when links that still read buffers of failed tasks are broken off
-  Instant close_;       // when buffers are closed though not everybody knows of the failure
-  Instant next_look_ = Instant::never();  // at lifelines, while the running task does not move
-  Instant next_ping_ = Instant::never();  // while the running task does not move
-  Instant next_probe_ = Instant::never();
+  Instant give_back_;  // when links that still read buffers of failed tasks are broken off
+  Instant close_;      // when buffers are closed though not everybody knows of the failure
   std::map<uint32_t, Instant> followed_;  // circles, by the rank that they begin with
-  Duration probe_pause_;
 };
 
 }  // namespace weft::collective

@@ -29,6 +29,8 @@ Result<void> Team::cancel(const Task& task, std::string_view reason) {
     return Error{Code::not_supported,
                  "sends and receives cannot be canceled, since they are matched by their order: "
                  "receive what comes, or revoke the communicator"};
+  for (const TaskPtr& part : task.parts)
+    if (!part->done) begin_cancel(part->call, mesh_.rank, std::string(reason));
   begin_cancel(task.call, mesh_.rank, std::string(reason));
   spread_cancellations();
   return {};
@@ -37,27 +39,31 @@ Result<void> Team::cancel(const Task& task, std::string_view reason) {
 void Team::begin_cancel(const Call& call, uint32_t by, const std::string& reason) {
   if (failure_ || is_canceled(call.sequence)) return;
   const size_t links = mesh_.links.size();
-  const Cancellation& cancellation =
-      canceled_[call.sequence] = {call, by, reason, std::vector<bool>(links),
-                                  std::vector<bool>(links)};
+  const Cancellation& cancellation = canceled_[call.sequence] = {
+      call, by, reason, std::vector<bool>(links), std::vector<bool>(links)};
   for (const std::unique_ptr<Link>& link : mesh_.links) drop_canceled(*link);
-  const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const TaskPtr& task) {
+  std::deque<TaskPtr>& tasks = lane_of(call).tasks;
+  const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const TaskPtr& task) {
     return task->call.sequence == call.sequence;
   });
-  if (found != tasks_.end()) take_out(*found, cancellation);
+  if (found != tasks.end()) take_out(TaskPtr(*found), cancellation);
   run_tasks();
 }
 
-// A task that waits for its turn is out of the queue at once; the first one when it is drained.
+// A task that waits for its turn is out of the queue at once, unless parts of its call are under
+// way; the first one when it is drained.
 void Team::take_out(const TaskPtr& task, const Cancellation& cancellation) {
+  Lane& lane = lane_of(task->call);
   task->error = error_of(cancellation);
-  if (task == tasks_.front()) {
-    task->invited = executor_.invited();
-    executor_.stop();
+  if (task == lane.tasks.front()) {
+    task->invited = lane.executor.invited();
+    lane.executor.stop();
     return;
   }
+  for (const TaskPtr& part : task->parts)
+    if (!part->done) return;
   end(task);
-  tasks_.erase(std::find(tasks_.begin(), tasks_.end(), task));
+  lane.tasks.erase(std::find(lane.tasks.begin(), lane.tasks.end(), task));
 }
 
 void Team::handle_cancel(const Link& link, const ControlMessage& message) {
@@ -71,10 +77,11 @@ void Team::handle_cancel(const Link& link, const ControlMessage& message) {
   run_tasks();
 }
 
-bool Team::drained(const Task& task) const {
+bool Team::drained(const Task& task) {
   const auto found = canceled_.find(task.call.sequence);
   for (size_t i = 0; i < mesh_.links.size(); ++i) {
     const Link& link = *mesh_.links[i];
+    if (&lane_of(link) != &lane_of(task.call)) continue;
     if (link.lends()) return false;
     const bool invited =
         std::find(task.invited.begin(), task.invited.end(), link.peer()) != task.invited.end();
@@ -99,9 +106,12 @@ void Team::spread_cancellations() {
     message.call = cancellation.call;
     std::memcpy(message.text, cancellation.reason.data(),
                 std::min(cancellation.reason.size(), sizeof message.text));
-    bool over = sequence_ >= next->first && (tasks_.empty() || tasks_.front()->after >= next->first);
+    const Lane& lane = lane_of(cancellation.call);
+    bool over = sequence_ >= next->first &&
+                (lane.tasks.empty() || lane.tasks.front()->after >= next->first);
     for (size_t i = 0; i < mesh_.links.size(); ++i) {
       Link& link = *mesh_.links[i];
+      if (&lane_of(link) != &lane) continue;
       if (!cancellation.told[i]) cancellation.told[i] = link.send_control(message);
       over &= link.gone || (cancellation.told[i] && cancellation.heard[i]);
     }
@@ -109,22 +119,25 @@ void Team::spread_cancellations() {
   }
 }
 
-bool Team::cancellations_told() const {
+bool Team::cancellations_told() {
   for (const auto& [sequence, cancellation] : canceled_)
-    for (size_t i = 0; i < mesh_.links.size(); ++i)
-      if (!cancellation.told[i] && !mesh_.links[i]->gone) return false;
+    for (size_t i = 0; i < mesh_.links.size(); ++i) {
+      const Link& link = *mesh_.links[i];
+      const bool other = &lane_of(link) != &lane_of(cancellation.call);
+      if (!cancellation.told[i] && !link.gone && !other) return false;
+    }
   return true;
 }
 
 // A canceled call that does not end: somebody who may write to its memory does not answer.
-void Team::watch_draining(Instant time) {
-  if (failure_ || tasks_.empty() || !tasks_.front()->error) return;
-  if (time >= next_look_) {
-    next_look_ = time + Duration::from_ms(2);
+void Team::watch_draining(Lane& lane, Instant time) {
+  if (failure_ || lane.tasks.empty() || !lane.tasks.front()->error) return;
+  if (time >= lane.next_look) {
+    lane.next_look = time + Duration::from_ms(2);
     check_lifelines();
   }
-  if (failure_ || tasks_.empty() || time <= tasks_.front()->deadline) return;
-  const Task& task = *tasks_.front();
+  if (failure_ || lane.tasks.empty() || time <= lane.tasks.front()->deadline) return;
+  const Task& task = *lane.tasks.front();
   fail({.code = Code::timed_out, .rank = task.invited.empty() ? mesh_.rank : task.invited.front()},
        task.call,
        "canceled, but not everybody has let go of it after " + std::to_string(task.limit.ms()) +

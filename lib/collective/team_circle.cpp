@@ -29,9 +29,10 @@ std::string text_of(const std::vector<uint32_t>& ranks) {
 }  // namespace
 
 // The peer, which has taken so many pieces of ours, gets no more before we have what we wait for.
-bool Team::waits_in_vain(const Link& link, uint64_t consumed) const {
-  return executor_.running() && current_call().sequence == 0 && consumed == link.posted() &&
-         !executor_.gives(link.peer());
+bool Team::waits_in_vain(const Link& link, uint64_t consumed) {
+  const Lane& lane = lane_of(link);
+  return lane.executor.running() && lane.current_call().sequence == 0 &&
+         consumed == link.posted() && !lane.executor.gives(link.peer());
 }
 
 // The ranks of the path wait for the next one each, the last for us.
@@ -40,11 +41,12 @@ void Team::follow_circle(Link& link, const ControlMessage& waiting, std::vector<
   const bool sound = !path.empty() && path.back() == link.peer() &&
                      *std::max_element(path.begin(), path.end()) < mesh_.ranks;
   if (!sound || !waits_in_vain(link, waiting.consumed)) return;
-  const bool two = path.size() == 1 && executor_.expects(path[0]);
-  const bool more = path[0] == mesh_.rank && path.size() > 1 && executor_.expects(path[1]);
+  const Lane& lane = lane_of(link);
+  const bool two = path.size() == 1 && lane.executor.expects(path[0]);
+  const bool more = path[0] == mesh_.rank && path.size() > 1 && lane.executor.expects(path[1]);
   if (two) path.push_back(mesh_.rank);
   if (two || more)
-    return fail({.code = Code::mismatch, .rank = link.peer()}, current_call(),
+    return fail({.code = Code::mismatch, .rank = link.peer()}, lane.current_call(),
                 text_of(path) +
                     " wait in exchange to receive from each other: the sends are missing, or come "
                     "later",
@@ -60,8 +62,8 @@ void Team::follow_circle(Link& link, const ControlMessage& waiting, std::vector<
   ControlMessage circle{.kind = ControlKind::circle, .count = static_cast<uint16_t>(path.size())};
   std::memcpy(circle.text, path.data(), path.size() * sizeof path[0]);
   for (uint32_t rank = 0; rank < mesh_.ranks; ++rank)
-    if (executor_.expects(rank) && (rank == path[0] || !on_path(rank)))
-      mesh_.by_rank[rank]->send_control(circle);
+    if (lane.executor.expects(rank) && (rank == path[0] || !on_path(rank)))
+      lane.links[rank]->send_control(circle);
 }
 
 }  // namespace weft::collective

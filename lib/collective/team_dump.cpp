@@ -79,12 +79,13 @@ std::string Team::dump() const {
   std::string operations, steps, failure = "null";
   for (size_t i = 0; i < trace_.kept(); ++i)
     append(operations, operation(trace_[i], trace_[i].failed ? "failed" : "done"));
-  for (const TaskPtr& task : tasks_) {
-    Record record{.call = task->call, .predicted = task->predicted, .issued = task->issued};
-    record.started = task->started;
-    const bool runs = task == tasks_.front() && task->started >= task->issued;
-    append(operations, operation(record, runs ? "running" : "waiting"));
-  }
+  for (const std::unique_ptr<Lane>& lane : lanes_)
+    for (const TaskPtr& task : lane->tasks) {
+      Record record{.call = task->call, .predicted = task->predicted, .issued = task->issued};
+      record.started = task->started;
+      const bool runs = task == lane->tasks.front() && task->started >= task->issued;
+      append(operations, operation(record, runs ? "running" : "waiting"));
+    }
   const StepLog& log = trace_.steps();
   for (size_t i = 0; i < log.kept(); ++i) append(steps, step(log[i]));
   if (failure_)
@@ -98,7 +99,7 @@ std::string Team::dump() const {
          ",\"pid\":" + std::to_string(getpid()) +
          ",\"time_ns\":" + std::to_string(host_ns(base::Clock::process().now())) +
          ",\n\"failure\":" + failure +
-         ",\n\"awaits\":" + list(failure_ ? awaited_at_failure_ : executor_.awaited()) +
+         ",\n\"awaits\":" + list(failure_ ? awaited_at_failure_ : awaited()) +
          ",\n\"operations_dropped\":" + std::to_string(trace_.dropped()) + ",\n\"operations\":[" +
          operations + "],\n\"steps_dropped\":" + std::to_string(log.dropped()) + ",\n\"steps\":[" +
          steps + "]}\n";
@@ -160,9 +161,13 @@ std::string Team::prometheus() const {
     value("piece_bytes_total", sent ? ",direction=\"sent\"" : ",direction=\"received\"",
           static_cast<double>(steps.total(sent).bytes));
   family("placed_pieces_total", "counter", "Pieces that came to their final place without a copy");
-  value("placed_pieces_total", "", static_cast<double>(executor_.placed()));
+  value("placed_pieces_total", "", static_cast<double>(placed()));
+  family("registrations_total", "counter", "Memory registered for calls, and by the caller");
+  value("registrations_total", "", static_cast<double>(memory_.made()));
+  size_t pending = 0;
+  for (const std::unique_ptr<Lane>& lane : lanes_) pending += lane->tasks.size();
   family("pending_operations", "gauge", "Operations under way, or waiting for their turn");
-  value("pending_operations", "", static_cast<double>(tasks_.size()));
+  value("pending_operations", "", static_cast<double>(pending));
   family("failed", "gauge", "1 once the communicator has failed");
   value("failed", "", failure_ ? 1 : 0);
   return text;

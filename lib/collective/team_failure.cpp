@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kGiveBackLimit = Duration::from_ms(40);
 constexpr Duration kCloseLimit = Duration::from_ms(200);
 constexpr Duration kLookPause = Duration::from_ms(2);
-constexpr Duration kPingPause = Duration::from_ms(100);
+constexpr Duration kInvitationPause = Duration::from_ms(100);
 constexpr Duration kLongestProbePause = Duration::from_s(10);
 
 Instant now() { return base::Clock::process().now(); }
@@ -33,46 +33,51 @@ std::string ranks_text(const std::vector<uint32_t>& ranks) {
 
 }  // namespace
 
-Call Team::current_call() const { return tasks_.empty() ? Call{} : tasks_.front()->call; }
+Call Team::current_call() const {
+  for (const std::unique_ptr<Lane>& lane : lanes_)
+    if (!lane->tasks.empty()) return lane->current_call();
+  return {};
+}
 
-// Looks at the running task: has it moved, is it late.
-void Team::watch(Instant time) {
-  if (!executor_.running()) return watch_draining(time);
-  if (moved_ != executor_.moved()) {
-    moved_ = executor_.moved();
-    probe_pause_ = kPingPause;
-    next_ping_ = next_probe_ = time + kPingPause;
-    next_look_ = time + kLookPause;
+// Looks at the running task of a lane: has it moved, is it late.
+void Team::watch(Lane& lane, Instant time) {
+  if (!lane.executor.running()) return watch_draining(lane, time);
+  if (lane.moved != lane.executor.moved()) {
+    lane.moved = lane.executor.moved();
+    lane.probe_pause = kPingPause;
+    lane.next_ping = lane.next_probe = time + kPingPause;
+    lane.invites_until = time + kInvitationPause;
+    lane.next_look = time + kLookPause;
     return;
   }
-  if (time >= next_look_) {
-    next_look_ = time + kLookPause;
+  if (time >= lane.next_look) {
+    lane.next_look = time + kLookPause;
     check_lifelines();
-    if (!executor_.running()) return;
+    if (!lane.executor.running()) return;
   }
-  const Task& task = *tasks_.front();
+  const Task& task = *lane.tasks.front();
   if (time > task.deadline) {
-    const std::vector<uint32_t> awaited = executor_.awaited();
+    const std::vector<uint32_t> awaited = lane.executor.awaited();
     return fail({.code = Code::timed_out, .rank = awaited.empty() ? mesh_.rank : awaited.front()},
                 task.call,
                 "not finished after " + std::to_string(task.limit.ms()) + " ms, waiting for " +
                     ranks_text(awaited),
                 -1);
   }
-  if (time < next_ping_) return;
-  executor_.stop_waiting_for_invitations();
-  for (const uint32_t rank : executor_.awaited()) {
-    if (time >= next_probe_)
-      mesh_.by_rank[rank]->send_control({.kind = ControlKind::probe,
-                                         .count = static_cast<uint16_t>(!executor_.gives(rank)),
-                                         .call = task.call});
+  if (time < lane.next_ping) return;
+  if (time >= lane.invites_until) lane.executor.stop_waiting_for_invitations();
+  for (const uint32_t rank : lane.executor.awaited()) {
+    if (time >= lane.next_probe)
+      lane.links[rank]->send_control({.kind = ControlKind::probe,
+                                      .count = static_cast<uint16_t>(!lane.executor.gives(rank)),
+                                      .call = task.call});
     else
-      mesh_.by_rank[rank]->ping();
+      lane.links[rank]->ping();
   }
-  next_ping_ = time + kPingPause;
-  if (time < next_probe_) return;
-  next_probe_ = time + probe_pause_;
-  probe_pause_ = std::min(probe_pause_ * 2, kLongestProbePause);
+  lane.next_ping = time + kPingPause;
+  if (time < lane.next_probe) return;
+  lane.next_probe = time + lane.probe_pause;
+  lane.probe_pause = std::min(lane.probe_pause * 2, kLongestProbePause);
 }
 
 void Team::handle_message(Link& link, const ControlMessage& message) {
@@ -87,7 +92,7 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
     case ControlKind::circle:
       return follow_circle(link, message, ranks_of(message));
     case ControlKind::finished:
-      return check_finished(link.peer(), message.call);
+      return check_finished(link, message.call);
     case ControlKind::cancel:
       return handle_cancel(link, message);
     case ControlKind::leave:
@@ -109,10 +114,11 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
 void Team::check_circle(Link& link, const ControlMessage& probe) {
   run_tasks();
   const uint32_t peer = link.peer();
-  if (!executor_.running() || current_call().sequence != 0) return;
+  const Lane& lane = lane_of(link);
+  if (!lane.executor.running() || lane.current_call().sequence != 0) return;
   if (is_canceled(probe.call.sequence)) return;  // it will hear of that
-  if (executor_.expects(peer) && probe.call.sequence > finished_)
-    return fail_mismatch(peer, probe.call, current_call());
+  if (lane.executor.expects(peer) && probe.call.sequence > lane.finished)
+    return fail_mismatch(peer, probe.call, lane.current_call());
   if (probe.call.sequence == 0 && probe.count == 1) follow_circle(link, probe, {peer});
 }
 
@@ -121,27 +127,30 @@ void Team::check_circle(Link& link, const ControlMessage& probe) {
 void Team::answer_probe(Link& link, const Call& theirs) {
   if (failure_) return static_cast<void>(link.send_control(farewell_));
   if (theirs.sequence == 0 || theirs.sequence > sequence_ || is_canceled(theirs.sequence)) return;
-  for (const TaskPtr& task : tasks_) {
-    const bool runs = task == tasks_.front() && executor_.running();
-    if (task->call.sequence == theirs.sequence && (!runs || executor_.gives(link.peer()))) return;
+  const Lane& lane = lane_of(link);
+  for (const TaskPtr& task : lane.tasks) {
+    const bool runs = task == lane.tasks.front() && lane.executor.running();
+    if (task->call.sequence == theirs.sequence && (!runs || lane.executor.gives(link.peer())))
+      return;
   }
   link.send_control({.kind = ControlKind::finished, .call = theirs});
 }
 
 // The peer has given us all it has in our call, and what it sent in it has arrived before it said
 // so.
-void Team::check_finished(uint32_t rank, const Call& theirs) {
+void Team::check_finished(const Link& link, const Call& theirs) {
   run_tasks();
-  if (!executor_.running() || theirs.sequence == 0 || current_call() != theirs) return;
-  if (executor_.expects(rank)) fail_mismatch(rank, theirs, theirs);
+  const Lane& lane = lane_of(link);
+  if (!lane.executor.running() || theirs.sequence == 0 || lane.current_call() != theirs) return;
+  if (lane.executor.expects(link.peer())) fail_mismatch(link.peer(), theirs, theirs);
 }
 
 // A rank that has left sends no more; what it sent before has arrived before.
 void Team::check_leavers() {
   for (const std::unique_ptr<Link>& link : mesh_.links)
-    if (link->gone && executor_.needs(link->peer()))
-      return fail({.code = Code::peer_failed, .rank = link->peer()}, current_call(), link->why_gone,
-                  -1);
+    if (link->gone && lane_of(*link).executor.needs(link->peer()))
+      return fail({.code = Code::peer_failed, .rank = link->peer()}, lane_of(*link).current_call(),
+                  link->why_gone, -1);
 }
 
 // Processes that have ended may have sent all that we need: what has come is counted first.
@@ -161,14 +170,13 @@ void Team::check_lifelines() {
 void Team::look_for_ended() { note_ended(mesh_.lifelines.ended()); }
 
 bool Team::has_ended(uint32_t rank) const {
-  const Link* const link = mesh_.by_rank[rank];
+  const Link* const link = mesh_.lanes.front()[rank];
   return link != nullptr && link->ended;
 }
 
 void Team::note_ended(const std::vector<uint32_t>& ended) {
-  for (const uint32_t rank : ended) {
-    Link* const link = rank < mesh_.ranks ? mesh_.by_rank[rank] : nullptr;
-    if (link == nullptr) continue;
+  for (const std::unique_ptr<Link>& link : mesh_.links) {
+    if (std::find(ended.begin(), ended.end(), link->peer()) == ended.end()) continue;
     link->ended = true;
     if (link->gone) continue;
     link->gone = true;
@@ -184,19 +192,21 @@ void Team::check_call(uint32_t rank, const Call& theirs) {
 }
 
 // A piece of a call that is done here: its sender gave more than we expected.
-void Team::check_arrived(uint32_t rank, const Call& theirs) {
+void Team::check_arrived(const Link& link, const Call& theirs) {
+  const uint32_t rank = link.peer();
   if (is_canceled(theirs.sequence)) return;
-  if (theirs.sequence != 0 && theirs.sequence <= finished_)
+  if (theirs.sequence != 0 && theirs.sequence <= lane_of(link).finished)
     fail_mismatch(rank, theirs, theirs);
   else
     check_call(rank, theirs);
 }
 
 // The same for pieces that had arrived before the call was done.
-void Team::check_left_over() {
+void Team::check_left_over(const Lane& lane) {
   for (const std::unique_ptr<Link>& link : mesh_.links) {
+    if (&lane_of(*link) != &lane) continue;
     if (!canceled_.empty()) drop_canceled(*link);
-    if (const PieceHeader* const piece = link->head()) check_arrived(link->peer(), piece->call);
+    if (const PieceHeader* const piece = link->head()) check_arrived(*link, piece->call);
   }
 }
 
@@ -238,8 +248,8 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   failure.collective = call.collective;
   failure.sequence = call.sequence;
   failure_ = failure;
-  awaited_at_failure_ = executor_.awaited();
-  executor_.stop();
+  awaited_at_failure_ = awaited();
+  for (const std::unique_ptr<Lane>& lane : lanes_) lane->executor.stop();
   farewell_ = {.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
   farewell_.call = call;
   std::memcpy(farewell_.text, reason.data(), std::min(reason.size(), sizeof farewell_.text));
@@ -266,7 +276,7 @@ bool Team::all_told() {
 // The tasks of a failed team are over when nobody reads their buffers any more: pieces may still be
 // on their way to ranks that live, and their owner may free the buffers as soon as he is told.
 void Team::end_failed_tasks() {
-  if (!failure_ || tasks_.empty()) return;
+  if (!failure_ || !busy()) return;
   const bool late = now() > give_back_;
   for (const std::unique_ptr<Link>& link : mesh_.links) {
     if (!link->lends()) continue;
@@ -275,15 +285,17 @@ void Team::end_failed_tasks() {
   }
   if (!all_told() && now() < close_) return;
   // Nor may anybody write into them any more.
-  registered_.clear();
-  work_.reset();
-  packed_.reset();
-  for (const TaskPtr& task : tasks_) {
-    task->error = Error{failure_->code, failure_->text};
-    end(task);
-    task->work.reset();
+  memory_.close();
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    lane->work.reset();
+    lane->packed.reset();
+    for (const TaskPtr& task : lane->tasks) {
+      task->error = Error{failure_->code, failure_->text};
+      end(task);
+      task->work.reset();
+    }
+    lane->tasks.clear();
   }
-  tasks_.clear();
 }
 
 }  // namespace weft::collective

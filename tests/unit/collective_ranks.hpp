@@ -36,6 +36,12 @@ inline std::string shm_device(const std::string& provider = default_provider()) 
   return provider + "+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
+// A crowded machine may let a rank starve for longer than the usual patience.
+inline CommunicatorOptions patient(CommunicatorOptions options) {
+  if (options.patience == CommunicatorOptions().patience) options.patience = Duration::from_s(2);
+  return options;
+}
+
 // Runs `body` on `count` ranks. What it returns, if anything, is a complaint.
 inline std::vector<std::string> run_ranks(uint32_t count, const CommunicatorOptions& options,
                                           const std::function<std::string(Communicator&)>& body) {
@@ -46,7 +52,8 @@ inline std::vector<std::string> run_ranks(uint32_t count, const CommunicatorOpti
   for (uint32_t rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {
       const auto store = std::move(*Store::open(std::string("file:") + directory, false));
-      Result<Communicator> communicator = Communicator::create(*store, rank, count, options);
+      Result<Communicator> communicator =
+          Communicator::create(*store, rank, count, patient(options));
       complaints[rank] = communicator ? body(*communicator) : communicator.error().message;
     });
   for (std::thread& thread : threads) thread.join();
@@ -82,7 +89,7 @@ inline std::vector<std::string> run_processes(
     const auto store = std::move(*Store::open(std::string("file:") + directory, false));
     std::string complaint;
     {
-      Result<Communicator> group = Communicator::create(*store, rank, count, options);
+      Result<Communicator> group = Communicator::create(*store, rank, count, patient(options));
       complaint = group ? body(*group, *store) : group.error().message;
     }
     (void)store->set("complaint" + std::to_string(rank), complaint);

@@ -53,11 +53,17 @@ double Selector::seconds(const Algorithm& algorithm, const Question& question) {
   return low + part * (high - low);
 }
 
+double Selector::expected(const Algorithm& algorithm, const Question& question) {
+  const size_t row = static_cast<size_t>(&algorithm - algorithms().data());
+  const double bytes = static_cast<double>(question.count) * question.element;
+  return seconds(algorithm, question) * learned_.factor(row, static_cast<uint64_t>(bytes));
+}
+
 Choice Selector::choose(const Question& question) {
   Choice best;
   for (const Algorithm& algorithm : algorithms()) {
     if (!fits(algorithm, question, topology_.chips)) continue;
-    const double time = seconds(algorithm, question);
+    const double time = expected(algorithm, question);
     if (best.algorithm == nullptr || time < best.seconds) best = {&algorithm, time};
   }
   return best;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "lib/collective/algorithm.hpp"
+#include "lib/collective/learned.hpp"
 #include "lib/collective/model/topology.hpp"
 
 namespace weft::collective {
@@ -37,6 +38,9 @@ class Selector {
 
   const Topology& topology() const { return topology_; }
   Choice choose(const Question& question);
+  // The model's time, times what was learned from calls.
+  double expected(const Algorithm& algorithm, const Question& question);
+  Learned& learned() { return learned_; }
   double seconds(const Algorithm& algorithm, const Question& question);
 
  private:
@@ -46,6 +50,7 @@ class Selector {
   Topology topology_;
   Routes routes_;
   std::map<Key, double> known_;
+  Learned learned_;
 };
 
 // The time of the schedule itself, not from the table.

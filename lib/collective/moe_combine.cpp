@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Combine: rows come back to where they were in the dispatch, and are added up token by token.
+#include "lib/collective/moe_combine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::collective {
+namespace {
+
+Error wrong(const std::string& text) { return invalid(Collective::combine, text); }
+
+Result<void> check(const Team& team, const CombineCall& call, const RoutingPtr& routing,
+                   const CallOptions& options) {
+  if (!routing || routing->team != team.serial())
+    return wrong("the routing is not of a dispatch of this communicator");
+  if (call.weights.size() != routing->experts.size())
+    return wrong("there are " + std::to_string(call.weights.size()) + " weights for " +
+                 std::to_string(routing->experts.size()) + " choices");
+  if (options.traffic_class.value_or(routing->traffic_class) != routing->traffic_class)
+    return wrong("its dispatch was of traffic class " + std::to_string(routing->traffic_class));
+  const size_t most = kMostBytes / size_of(call.type) / experts_of(team, *routing);
+  if (call.width == 0 || call.width > most / std::max<size_t>(1, routing->capacity) ||
+      call.width > most / std::max<size_t>(1, routing->experts.size()))
+    return wrong("the width is 0, or too large");
+  if (routing->capacity > 0 && call.input == nullptr) return wrong("the input is null");
+  if (!routing->experts.empty() && call.output == nullptr) return wrong("the output is null");
+  if (arithmetic_of(call.type, ReduceOp::sum).add_weighted == nullptr)
+    return wrong(std::string(name(call.type)) + " is no floating-point type");
+  return {};
+}
+
+// Weights such that those of masked experts are the others'.
+void reweigh(const RoutingState& routing, std::span<float> weights) {
+  for (size_t token = 0; token < weights.size(); token += routing.choices) {
+    float all = 0, left = 0;
+    for (size_t i = token; i < token + routing.choices; ++i) {
+      const bool masked = routing.experts[i] == kMasked;
+      if (masked || routing.experts[i] >= 0) all += weights[i];
+      if (routing.experts[i] >= 0) left += weights[i];
+    }
+    for (size_t i = token; i < token + routing.choices && left != 0 && left != all; ++i)
+      weights[i] *= all / left;
+  }
+}
+
+// Of one rack: which partial sum is that of a token, if there is one.
+constexpr uint32_t kNone = UINT32_MAX;
+std::vector<uint32_t> partial_of(const Racks& racks, uint32_t rack, size_t tokens) {
+  const RoutingState& routing = racks.routing;
+  std::vector<uint64_t> token_of(rows_packed(racks.team, routing));
+  for (size_t i = 0; i < routing.row_of.size(); ++i)
+    if (routing.row_of[i] != kNoRow) token_of[routing.row_of[i]] = i / routing.choices;
+  std::vector<uint32_t> partials(tokens, kNone);
+  uint32_t next = 0;
+  for (const uint64_t row : racks.distinct(racks.team.mesh().rank, rack))
+    partials[token_of[row]] = next++;
+  return partials;
+}
+
+}  // namespace
+
+bool dispatch_stands(Team& team, Task& task, const RoutingState& routing) {
+  if (routing.refused)
+    task.error = wrong("its dispatch has failed");
+  else if (!routing.ready)  // other ranks may have done it
+    (void)team.cancel(task, "its dispatch was canceled");
+  return routing.ready;
+}
+
+void add_up(const Team& team, const Combining& combining, const std::byte* rows) {
+  const RoutingState& routing = *combining.routing;
+  const Arithmetic arithmetic = combining.arithmetic();
+  const uint64_t width = combining.call.width;
+  const size_t row_bytes = width * arithmetic.element;
+  const size_t tokens = routing.row_of.size() / routing.choices;
+  const Racks racks{team, routing};
+  const bool crossed = combining.over_racks;
+  std::vector<std::vector<uint32_t>> partials;
+  for (uint32_t rack = 0; rack < routing.racks && crossed; ++rack)
+    partials.push_back(rack == racks.own() ? std::vector<uint32_t>(tokens, kNone)
+                                           : partial_of(racks, rack, tokens));
+  const Arithmetic of_partials = arithmetic_of(combining.crossing_type(), ReduceOp::sum);
+  const size_t partial_bytes = combining.crossing_width() * of_partials.element;
+  const uint64_t first = crossed ? racks.before(team.mesh().rank, racks.own()) : 0;
+  const uint64_t end = crossed ? racks.before(team.mesh().rank, racks.own() + 1) : kNoRow;
+  std::vector<std::byte> sum(width * arithmetic.accumulator);
+  for (size_t token = 0; token < tokens; ++token) {
+    std::memset(sum.data(), 0, sum.size());
+    for (size_t i = token * routing.choices; i < (token + 1) * routing.choices; ++i)
+      if (const uint64_t row = routing.row_of[i]; row >= first && row < end)
+        arithmetic.add_weighted(sum.data(), rows + row * row_bytes, combining.weights[i], width);
+    const std::byte* of_rack = combining.in.data();
+    for (uint32_t rack = 0; rack < partials.size(); ++rack) {
+      const uint32_t partial = partials[rack][token];
+      if (partial != kNone)
+        of_partials.add_weighted(sum.data(), of_rack + partial * partial_bytes, 1.0F,
+                                 combining.crossing_width());
+      if (rack != racks.own())
+        of_rack += racks.distinct(team.mesh().rank, rack).size() * partial_bytes;
+    }
+    arithmetic.finish(static_cast<std::byte*>(combining.call.output) + token * row_bytes,
+                      sum.data(), width, 1);
+  }
+}
+
+Result<TaskPtr> issue_combine(Team& team, const CombineCall& call, const RoutingPtr& routing,
+                              const CallOptions& options) {
+  if (Result<void> checked = check(team, call, routing, options); !checked) return checked.error();
+  CallOptions of_dispatch = options;
+  of_dispatch.traffic_class = routing->traffic_class;
+  const Arguments arguments{Collective::combine, call.input, nullptr, 0, call.type};
+  Result<TaskPtr> rows = new_task(team, arguments, of_dispatch, team.next_sequence());
+  if (!rows) return rows;
+  const CombiningPtr combining =
+      std::make_shared<Combining>(Combining{.call = call, .routing = routing});
+  combining->weights.assign(call.weights.begin(), call.weights.end());
+  if (call.masked == Masked::reweigh) reweigh(*routing, combining->weights);
+  const bool over_racks = (*rows)->algorithm->traits.by_rack && routing->racks > 1;
+  combining->over_racks = over_racks;
+  (*rows)->call.count = call.width;
+  (*rows)->prepare = [=, &team](Task& own) -> Result<void> {
+    if (!dispatch_stands(team, own, *routing)) return {};
+    Result<RegisteredPtr> packed =
+        team.packed_space(own.call, rows_packed(team, *routing) * call.width * size_of(call.type));
+    if (!packed) return packed.error();
+    Arguments with_blocks = arguments;
+    with_blocks.blocks = blocks_of(*routing, call.width);
+    if (!over_racks) with_blocks.blocks.racks = 1;
+    if (*packed) {
+      own.registered.push_back(*packed);
+      with_blocks.output = (*packed)->memory;
+    }
+    return lay_out(team, own, with_blocks);
+  };
+  if (over_racks) return issue_over_racks(team, combining, *rows, of_dispatch);
+  (*rows)->complete = [=, &team](Task& own) { add_up(team, *combining, own.output); };
+  team.issue(*rows);
+  return rows;
+}
+
+}  // namespace weft::collective
