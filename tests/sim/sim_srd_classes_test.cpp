@@ -91,5 +91,51 @@ TEST_CASE("classes that overtake each other look like losses, and are executed o
   }
 }
 
+// Ids in the order in which WRITEs to one peer are done; those with an odd id are hurried.
+std::vector<uint64_t> order_of(std::span<const uint32_t> lengths) {
+  SrdOptions o = controlled("nscc");
+  o.memory = 1u << 21;
+  sim::Network network;
+  SrdStation a(network, 0, o), b(network, 1, o);
+  network.uplink(a.host(), b.host(), {});
+  network.uplink(b.host(), a.host(), {});
+  const auto handle = [&](uint8_t traffic_class) {
+    return AddressHandle(
+        AddressVector{.destination = b.host().address(), .traffic_class = traffic_class});
+  };
+  const AddressHandle hurried = handle(kHurried), usual = handle(0);
+  for (uint64_t id = 0; id < lengths.size(); ++id) {
+    const Sge sge = a.sge(0, lengths[id]);
+    SendRequest r;
+    r.id = id;
+    r.opcode = Opcode::write;
+    r.sges = {&sge, 1};
+    r.remote_address = b.address_of(0);
+    r.rkey = RKey{b.key()};
+    r.to = id % 2 == 1 ? &hurried : &usual;
+    r.remote_qpn = b.number();
+    REQUIRE(a.post(b, r));
+  }
+  std::vector<uint64_t> order;
+  const Instant end = network.now() + Duration::from_s(5);
+  while (order.size() < lengths.size() && network.now() < end) {
+    REQUIRE(network.events().step());
+    for (const Completion& c : a.sent()) {
+      REQUIRE(c.status == Status::success);
+      order.push_back(c.id);
+    }
+  }
+  return order;
+}
+
+TEST_CASE("a message of an urgent class passes those that were posted before it") {
+  constexpr uint32_t kLong = 1u << 20, kShort = 64;
+  CHECK(order_of(std::vector{kLong, kLong / 4}) == std::vector<uint64_t>{1, 0});
+  CHECK(order_of(std::vector{kLong, kShort, 2 * kLong, kLong / 4}) ==
+        std::vector<uint64_t>{1, 3, 0, 2});
+  // But does not stop them.
+  CHECK(order_of(std::vector{kShort, kLong}) == std::vector<uint64_t>{0, 1});
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -241,6 +241,7 @@ void Engine::end_stream(Peer& peer, uint32_t least_epoch) noexcept {
   tx.next_order = 0;
   tx.granted = 0;
   tx.marks = 0;
+  for (MessageLine& line : tx.urgent) line.clear();
   tx.small.clear();
   tx.turns.clear();
   tx.bulk.clear();

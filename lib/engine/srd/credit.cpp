@@ -24,7 +24,7 @@ uint32_t Engine::wish_of(const Sender& tx) const noexcept {
   const Flow& flow = tx.flight->flow;
   uint64_t backlog = 0;
   int counted = 0;
-  for (const MessageLine* line : {&tx.small, &tx.turns, &tx.bulk})
+  for (const MessageLine* line : {&tx.urgent[0], &tx.urgent[1], &tx.small, &tx.turns, &tx.bulk})
     for (const Message* m = line->front(); m != nullptr && counted < kMostCounted;
          m = m->line.next, ++counted)
       backlog += mtu_ + m->payload() - m->cursor;

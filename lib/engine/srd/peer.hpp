@@ -29,6 +29,7 @@ struct Sender {
   std::unique_ptr<Flight> flight;  // null: nothing is on the way
   uint32_t granted = 0;            // units of credit in all, as the peer says
   uint16_t marks = 0;              // packets that met ECN, as the peer says
+  MessageLine urgent[2];           // of the traffic classes that go first, by urgency
   MessageLine small;               // messages of a few packets, in order
   MessageLine turns;               // a few long messages that take turns
   MessageLine bulk;                // long messages that wait for that
@@ -40,6 +41,7 @@ struct Sender {
   uint32_t turns_taken = 0;
   uint32_t turn_packets = 0;  // of the long message whose turn it is
   uint32_t small_run = 0;     // packets of short messages since the last turn
+  uint32_t urgent_run = 0;    // packets of urgent messages since one of another
   Message* all = nullptr;
   uint32_t resting = 0;     // messages that wait for the peer to have a receive
   uint32_t awaiting = 0;    // READs and atomics without their answer
@@ -58,7 +60,8 @@ struct Sender {
   Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
 
   // No new packet waits to be sent.
-  bool quiet() const { return small.empty() && turns.empty() && bulk.empty(); }
+  bool quiet() const { return !hurries() && small.empty() && turns.empty() && bulk.empty(); }
+  bool hurries() const { return !urgent[0].empty() || !urgent[1].empty(); }
   // A turn may find something to do: packets to send or to send again, paths to try.
   bool busy() const { return una != next || !quiet(); }
 };

@@ -11,12 +11,13 @@
 namespace weft::engine::srd {
 
 namespace {
-constexpr uint32_t kQuantum = 32;   // packets of one peer before the next has its turn
-constexpr uint32_t kTrain = 16;     // packets in a row on one path where the port forms trains
-constexpr uint32_t kBulkTurn = 16;  // packets of a long message before the next one has its turn
-constexpr uint32_t kMostTurns = 8;  // long messages that take turns
-constexpr uint8_t kEcnCapable = 2;  // ECT(0)
-constexpr uint64_t kAskBelow = 8;   // packets in the window: each asks for an acknowledgement
+constexpr uint32_t kQuantum = 32;    // packets of one peer before the next has its turn
+constexpr uint32_t kTrain = 16;      // packets in a row on one path where the port forms trains
+constexpr uint32_t kBulkTurn = 16;   // packets of a long message before the next one has its turn
+constexpr uint32_t kMostTurns = 8;   // long messages that take turns
+constexpr uint32_t kUrgentRun = 64;  // packets of urgent messages before one of another
+constexpr uint8_t kEcnCapable = 2;   // ECT(0)
+constexpr uint64_t kAskBelow = 8;    // packets in the window: each asks for an acknowledgement
 constexpr uint32_t kMostFlights = 1024;  // that peers keep while nothing is on the way
 constexpr uint32_t kMostLarge = 64;      // with room for more than a few packets
 constexpr Duration kMemoryAgain = Duration::from_ms(1);  // when there was none
@@ -90,13 +91,20 @@ void Engine::send_peer(Peer& peer, Instant now) noexcept {
   }
 }
 
-// The message whose turn it is, or null. Long messages take turns with each other, and with the
-// short ones, so that neither waits for the end of the other.
+// The message whose turn it is, or null. Urgent ones go first, but do not stop the others. Long
+// messages take turns with each other, and with the short ones, so that neither waits for the end
+// of the other.
 Message* Engine::next_message(Sender& tx) noexcept {
   while (tx.turns_taken < kMostTurns && !tx.bulk.empty()) {
     tx.turns.push(tx.bulk.pop());
     ++tx.turns_taken;
   }
+  const bool others = !tx.small.empty() || !tx.turns.empty();
+  if (tx.hurries() && (!others || tx.urgent_run < kUrgentRun)) {
+    ++tx.urgent_run;
+    return tx.urgent[tx.urgent[0].empty()].front();
+  }
+  tx.urgent_run = 0;
   const bool bulk_first = tx.small_run >= kBulkTurn;
   if (!tx.small.empty() && (tx.turns.empty() || !bulk_first)) {
     ++tx.small_run;
@@ -145,6 +153,7 @@ bool Engine::send_next(Peer& peer, Instant now) noexcept {
 // Takes a message out of the line that it stands in.
 void Engine::delist(Message& m) noexcept {
   Sender& tx = m.peer->tx;
+  if (tx.urgent[0].remove(m) || tx.urgent[1].remove(m)) return;
   if (tx.small.remove(m) || tx.later.remove(m) || tx.adds.remove(m)) return;
   if (tx.turns.remove(m)) {
     --tx.turns_taken;
