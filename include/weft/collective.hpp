@@ -78,7 +78,7 @@ struct CommunicatorOptions {
   // wins. With the time until it is asked, 50 ms, the usual value finds a dead host within half a
   // second, and takes a process for dead that a crowded machine lets starve for so long, or that a
   // debugger stops: give such jobs seconds. The end of a process is seen at once.
-  Duration patience = Duration::from_ms(400);
+  Duration patience = Duration::from_ms(300);
   // Of calls that do not say; 0 first: collective_types.hpp. The same on all ranks.
   uint32_t traffic_class = 2;
   // Other classes that calls may have: CallOptions::traffic_class. Each is a lane of its own, with

@@ -3,6 +3,7 @@
 #include "lib/collective/mesh.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace weft::collective {
@@ -23,11 +24,13 @@ struct Greeting {
 
 // A device of SRD has its patience from when it is opened, queue pairs of RC when they connect.
 Result<Device> open_device(const MeshOptions& options) {
-  const bool srd = options.device.rfind("srd", 0) == 0;
-  if (!srd || options.device.find("patience_ms=") != std::string::npos)
-    return Device::open(options.device);
-  const int64_t patience = std::max<int64_t>(10, options.patience.ms());
-  return Device::open(options.device + ",patience_ms=" + std::to_string(patience));
+  const char* const usual = std::getenv("WEFT_DEVICE");
+  std::string device = options.device;
+  if (device.empty() && usual != nullptr) device = usual;
+  const bool srd = device.rfind("srd", 0) == 0;
+  if (srd && device.find("patience_ms=") == std::string::npos)
+    device += ",patience_ms=" + std::to_string(std::max<int64_t>(10, options.patience.ms()));
+  return Device::open(device);
 }
 
 // One lane.

@@ -19,7 +19,7 @@ struct MeshOptions {
   std::string name;    // tells apart communicators that share a store
   LinkShape shape;
   Duration connect_limit = Duration::from_s(30);
-  Duration patience = Duration::from_ms(400);  // with a silent transport
+  Duration patience = Duration::from_ms(300);  // with a silent transport
   std::vector<uint32_t> classes = {2};         // of traffic: a lane for each, in this order
 };
 

@@ -119,6 +119,7 @@ Result<TaskPtr> issue_over_racks(Team& team, const CombiningPtr& combining, cons
                    tell_mirrors(team, routing, weights_by_row(team, *combining), combining->told));
   };
   rows->call.sequence = first + 1;
+  rows->parts = {*telling};
   rows->complete = [=, &team](Task& own) {
     combining->rows_at = own.output;
     add_all_partials(team, *combining, own.work ? own.work->memory : nullptr);

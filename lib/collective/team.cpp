@@ -207,6 +207,7 @@ void Team::call_back() noexcept {
 bool Team::start(Lane& lane, Task& task) {
   task.started = now();
   task.placed_before = lane.executor.placed();
+  if (part_canceled(task)) return false;
   if (task.prepare) {
     const Result<void> prepared = task.prepare(task);
     if (!prepared) {

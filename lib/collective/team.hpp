@@ -42,6 +42,8 @@ struct Task {
   std::vector<std::function<void(const Result<void>&)>> callbacks;  // once it is done
   uint64_t after = 0;                        // the sequence number of the last collective before it
   std::vector<std::shared_ptr<Task>> parts;  // tasks before it that belong to the same call
+  uint32_t canceled_by = 0;                  // if that is its error
+  std::string why_canceled;
   std::vector<uint32_t> invited;  // canceled: ranks that may still put pieces into its memory
   bool done = false;
   std::optional<Error> error;
@@ -190,6 +192,7 @@ class Team {
   bool all_told();
   bool is_canceled(uint64_t sequence) const { return canceled_.count(sequence) > 0; }
   void begin_cancel(const Call& call, uint32_t by, const std::string& reason);
+  bool part_canceled(const Task& task);
   void handle_cancel(const Link& link, const ControlMessage& message);
   void take_out(const TaskPtr& task, const Cancellation& cancellation);
   bool drained(const Task& task);

@@ -55,6 +55,8 @@ void Team::begin_cancel(const Call& call, uint32_t by, const std::string& reason
 void Team::take_out(const TaskPtr& task, const Cancellation& cancellation) {
   Lane& lane = lane_of(task->call);
   task->error = error_of(cancellation);
+  task->canceled_by = cancellation.by;
+  task->why_canceled = cancellation.reason;
   if (task == lane.tasks.front()) {
     task->invited = lane.executor.invited();
     lane.executor.stop();
@@ -64,6 +66,14 @@ void Team::take_out(const TaskPtr& task, const Cancellation& cancellation) {
     if (!part->done) return;
   end(task);
   lane.tasks.erase(std::find(lane.tasks.begin(), lane.tasks.end(), task));
+}
+
+// Whoever canceled a part has canceled the whole, which we may not have heard yet.
+bool Team::part_canceled(const Task& task) {
+  for (const TaskPtr& part : task.parts)
+    if (part->error && part->error->code == Code::canceled)
+      return begin_cancel(task.call, part->canceled_by, part->why_canceled), true;
+  return false;
 }
 
 void Team::handle_cancel(const Link& link, const ControlMessage& message) {

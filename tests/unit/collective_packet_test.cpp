@@ -196,7 +196,7 @@ struct Crossing {
 
 Crossing crossing(const Topology& topology, const Shape& shape, std::string_view algorithm) {
   const std::vector<Program> programs =
-      programs_of(**find_algorithm(algorithm, Collective::dispatch, shape.ranks), shape);
+      programs_of(**find_algorithm(algorithm, shape.collective, shape.ranks), shape);
   Routes routes(topology);
   const PacketCall calls[] = {{shape, &programs, 2, 2}};
   const PacketOutcome outcome = simulate_packets(calls, topology, routes);
@@ -218,6 +218,43 @@ TEST_CASE("uniform top-8 crosses the racks a fourth as often when each token cro
     CHECK(flat.bytes / once.bytes > 3.9);
     CHECK(flat.bytes / once.bytes < 4.2);
     CHECK(flat.seconds > 1.4 * once.seconds);
+  }
+}
+
+// The partial sums of a combine over racks: one row for each token between mirror ranks.
+Shape way_back(const Shape& dispatch) {
+  const uint32_t ranks = dispatch.ranks, per_rack = ranks / dispatch.blocks.racks;
+  Shape shape{.collective = Collective::all_to_all_v, .ranks = ranks};
+  shape.blocks.counts.assign(size_t{ranks} * ranks, 0);
+  for (uint32_t to = 0; to < ranks; ++to)
+    for (uint32_t rack = 0; rack < dispatch.blocks.racks; ++rack) {
+      const uint32_t mirror = rack * per_rack + to % per_rack;
+      const uint32_t last = (rack + 1) * per_rack - 1;
+      const uint64_t width = dispatch.blocks.width;
+      const uint64_t begin = given(dispatch, to, rack * per_rack).offset / width;
+      const uint64_t end = given(dispatch, to, last, dispatch.blocks.parts - 1).end() / width;
+      for (uint64_t row = begin; row < end && mirror != to; ++row)
+        if (first_alike(dispatch, to, row) == row)
+          shape.blocks.counts[size_t{mirror} * ranks + to] += width;
+    }
+  return shape;
+}
+
+TEST_CASE("a combine over racks crosses them a fourth as often, and inside them not at all") {
+  for (const char* name : {"trn3-nl32x2-gen1", "trn3-nl72x2-gen1"}) {
+    const Topology topology = known(name);
+    const Shape dispatch = uniform_dispatch(topology, 32, 8, 7168);
+    Shape combine = dispatch;
+    combine.collective = Collective::combine;
+    const Crossing flat = crossing(topology, combine, "direct");
+    const Crossing inside = crossing(topology, combine, "racks");
+    const Crossing back = crossing(topology, way_back(dispatch), "direct");
+    INFO(name << ": " << flat.bytes << " bytes in " << flat.seconds * 1e6 << " us; " << back.bytes
+              << " in " << inside.seconds * 1e6 << " and " << back.seconds * 1e6);
+    CHECK(inside.bytes == 0);
+    CHECK(flat.bytes / back.bytes > 3.9);
+    CHECK(flat.bytes / back.bytes < 4.2);
+    CHECK(flat.seconds > inside.seconds + back.seconds);
   }
 }
 

@@ -102,5 +102,95 @@ TEST_CASE("a group with a network chooses by it, and keeps prediction and time o
   std::remove(file.c_str());
 }
 
+size_t row_of(std::string_view name, Collective collective) {
+  return static_cast<size_t>(*find_algorithm(name, collective, 4) - algorithms().data());
+}
+
+TEST_CASE("what was measured counts for its algorithm and size, or the nearest") {
+  const size_t ring = row_of("ring", Collective::all_reduce);
+  const size_t direct = row_of("direct", Collective::all_reduce);
+  const size_t gather = row_of("ring", Collective::all_gather);
+  Learned learned;
+  CHECK(learned.factor(ring, 1 << 20) == 1);
+  learned.note(ring, 1 << 20, 9);
+  learned.note(ring, 1 << 20, 4);
+  learned.note(ring, 1 << 20, 7);
+  learned.note(ring, 64, 16);
+  CHECK(learned.factor(ring, 1 << 20) == 1);  // not before all ranks know
+  std::vector<int64_t> all = learned.measured();
+  learned.adopt(all);
+  CHECK(learned.factor(ring, 1 << 20) == Approx(4));
+  CHECK(learned.factor(ring, 1 << 23) == Approx(4));
+  CHECK(learned.factor(ring, 8) == Approx(16));
+  CHECK(learned.factor(direct, 1 << 20) == Approx(8));  // the mean of 4 and 16
+  CHECK(learned.factor(gather, 1 << 20) == 1);
+  learned.note(direct, 1 << 20, 2);
+  all = learned.measured();
+  learned.adopt(all);
+  CHECK(learned.factor(direct, 64) == Approx(2));
+  CHECK(learned.factor(ring, 1 << 20) == Approx(4));  // what was not measured again
+}
+
+TEST_CASE("an algorithm that takes longer than predicted is no longer chosen") {
+  Selector selector(star(8));
+  const Question question{.count = 1 << 20, .element = 4, .accumulator = 4};
+  const Choice before = selector.choose(question);
+  std::vector<int64_t> ratios(selector.learned().measured().size(), 1'000'000);
+  selector.learned().adopt(ratios);
+  CHECK(selector.choose(question).algorithm == before.algorithm);
+  Learned slow;
+  slow.note(static_cast<size_t>(before.algorithm - algorithms().data()), 4 << 20, 50);
+  selector.learned().adopt(slow.measured());
+  const Choice after = selector.choose(question);
+  CHECK(after.algorithm != before.algorithm);
+  CHECK(after.seconds >= before.seconds);
+}
+
+TEST_CASE("all ranks learn the same from calls, and predict what they took") {
+  const std::string file = "/tmp/weft-learned-" + std::to_string(getpid()) + ".toml";
+  std::ofstream(file) << "link_latency_us = 1\n[torus]\nnames = [\"x\"]\nsizes = [4]\n"
+                         "gigabytes_per_s = [1]\n";
+  const auto body = [&](Communicator& group) -> std::string {
+    std::vector<float> data(50'000, 1.0F);
+    const auto sum = [&](std::string_view algorithm) {
+      Operation operation = group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32,
+                                             ReduceOp::max, {.algorithm = algorithm});
+      (void)operation.wait();
+      return operation;
+    };
+    const std::string_view names[] = {"ring", "direct", "swing"};
+    Duration least[] = {Duration::from_s(99), Duration::from_s(99), Duration::from_s(99)};
+    for (int round = 0; round < 5; ++round)
+      for (size_t i = 0; i < 3; ++i) least[i] = std::min(least[i], sum(names[i]).took());
+    if (Result<void> learned = group.learn(); !learned) return learned.error().message;
+    std::vector<int64_t> predicted;
+    for (size_t i = 0; i < 3; ++i) {
+      predicted.push_back(sum(names[i]).predicted().ns());
+      // Of the rank that took longest; ratios are kept in millionths.
+      if (static_cast<double>(predicted[i]) < 0.999 * static_cast<double>(least[i].ns()) - 1)
+        return std::string(names[i]) + ": " + std::to_string(predicted[i]) + " ns, it took " +
+               std::to_string(least[i].ns());
+    }
+    // The same on all ranks.
+    std::vector<int64_t> most(3);
+    if (Result<void> done =
+            group.all_reduce(predicted.data(), most.data(), 3, DataType::int64, ReduceOp::max)
+                .wait();
+        !done)
+      return done.error().message;
+    if (most != predicted) return "another prediction than on other ranks";
+    Operation chosen = sum("");
+    return chosen.predicted().ns() <= *std::min_element(most.begin(), most.end())
+               ? ""
+               : "not the one of least expected time";
+  };
+  test::check_ranks(4, {.device = test::shm_device(), .topology = file}, body);
+  std::remove(file.c_str());
+  test::check_ranks(2, {.device = test::shm_device()}, [](Communicator& group) -> std::string {
+    const Result<void> refused = group.learn();
+    return !refused && refused.error().code == Code::not_supported ? "" : "it learned";
+  });
+}
+
 }  // namespace
 }  // namespace weft::collective
