@@ -85,6 +85,10 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "
                  "each rank");
+  app.add_option(
+         "--patience", o.patience_ms,
+         "Milliseconds after which a silent rank is dead: 2000, since the machine may be busy")
+      ->check(CLI::Range(10, 600'000));
   app.add_option("--class", o.traffic_class, "Traffic class of the calls: 0 goes first, 3 last")
       ->check(CLI::Range(0, 3));
   app.add_option("--beside", words.beside,
@@ -141,6 +145,7 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   o.max_bytes = std::max(*low, *high);
   o.check = words.check == "random" || words.check == "1";
   o.communicator.numerics = words.numerics == "any" ? Numerics::any : Numerics::run;
+  o.communicator.patience = Duration::from_ms(o.patience_ms);
   o.communicator.limit = Duration::from_ms(static_cast<int64_t>(o.limit_s * 1000));
   return {};
 }

@@ -29,6 +29,7 @@ struct CollOptions {
   std::string trace_file;  // Chrome trace of all ranks
   std::string prometheus_file;
   double limit_s = 30;  // for each operation
+  int64_t patience_ms = 2000;
   // The traffic class of the calls; and bytes and class of bulk calls beside them, if any.
   std::optional<uint32_t> traffic_class;
   uint64_t beside_bytes = 0;

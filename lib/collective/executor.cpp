@@ -131,8 +131,10 @@ bool Executor::put_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->puts[i];
   Link& link = *links_[of_peer.peer];
   bool moved = false;
-  while (next_put_[i] < of_peer.steps.size() && ready(of_peer.steps[next_put_[i]]) &&
-         link.can_send() && !link.gone) {
+  // Behind a more urgent lane: what is posted is ahead of all that others post later.
+  const bool bounded = until_ != UINT64_MAX;
+  while (next_put_[i] < of_peer.steps.size() && !(bounded && link.lends()) &&
+         ready(of_peer.steps[next_put_[i]]) && link.can_send() && !link.gone) {
     const uint32_t index = of_peer.steps[next_put_[i]];
     const uint64_t piece = link.posted();
     if (!put(link, i, index)) break;

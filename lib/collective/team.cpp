@@ -128,7 +128,7 @@ void Team::run_tasks() {
 
 // Runs the first task as far as it goes, then the next. False if it could have gone on.
 bool Team::run_tasks(Lane& lane) {
-  constexpr uint64_t kFew = 4;
+  constexpr uint64_t kFew = 1;
   const bool first = &lane == lanes_.front().get();
   Executor& executor = lane.executor;
   while (!lane.tasks.empty() && !failure_) {

@@ -76,6 +76,7 @@ Result<Communicator> ProcessGroup::meet(const Meeting& meeting, const std::atomi
   options.name = id_ + "-" + meeting.name;
   options.limit = timeout_;
   options.connect_limit = timeout_;
+  options.patience = Duration::from_s(1);  // processes that train crowd their machine
   const std::string who = "rank " + std::to_string(rank_) + ": " + meeting.operation + ": ";
   // A wait in the store can be given up, one for a connection not: so all are here before they
   // connect.
