@@ -22,8 +22,7 @@ std::string ended(const Result<void>& result, const std::string& call, uint32_t 
 
 std::string sum_is_right(Communicator& group, size_t count) {
   std::vector<float> ones(count, 1.0F), sum(count);
-  const Result<void> done =
-      group.all_reduce(ones.data(), sum.data(), count, DataType::fp32).wait();
+  const Result<void> done = group.all_reduce(ones.data(), sum.data(), count, DataType::fp32).wait();
   if (!done) return done.error().message;
   return sum == std::vector<float>(count, static_cast<float>(group.size())) ? "" : "wrong sum";
 }

@@ -10,7 +10,7 @@ namespace {
 uint64_t registrations(const Communicator& group) {
   const std::string text = group.prometheus();
   const size_t line = text.find("\nweft_collective_registrations_total{");
-  REQUIRE(line != std::string::npos);
+  if (line == std::string::npos) return UINT64_MAX;
   return std::strtoull(text.c_str() + text.find("} ", line) + 2, nullptr, 10);
 }
 
