@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What one small WRITE costs in instructions: two devices of one process, without threads or locks,
-// bounce 8 bytes. Under callgrind the count has no noise and says where it goes:
+// bounce 8 bytes, or one sends WRITEs posted in batches. Under callgrind the count has no noise and
+// says where it goes:
 //
 //   valgrind --tool=callgrind --toggle-collect=bounce weft_cost roce+shm:cost 20000
+//   valgrind --tool=callgrind --toggle-collect=stream weft_cost roce+shm:cost 20000 64
 //
 // Divide by the number of WRITEs that it prints: the figure is both sides together, from post to
 // the flag that the target sees, acknowledgements and completions included. srd+shm:cost likewise.
@@ -49,13 +51,30 @@ extern "C" __attribute__((noinline)) void bounce(Side& a, Side& b, uint64_t coun
   }
 }
 
+// `batch` WRITEs are posted one by one, the last asks for a completion, which comes before the next
+// batch.
+extern "C" __attribute__((noinline)) void stream(Side& a, Side& b, uint64_t count, uint64_t batch) {
+  Completion done[16];
+  for (uint64_t i = 1; i <= count; ++i) {
+    write_flag(a, b, i, i % batch == 0);
+    if (i % batch != 0) continue;
+    while (a.cq.poll(done) == 0) b.device.progress();
+  }
+}
+
 int main(int argc, char** argv) {
   const std::string spec = argc > 1 ? argv[1] : "roce+shm:cost";
   const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 20000;
   Side a(spec), b(spec);
   bench::connect_pair(a, b);
-  bounce(a, b, count);
-  std::printf("%llu WRITEs of 8 B over %s\n", static_cast<unsigned long long>(2 * count),
+  const uint64_t batch = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0;
+  if (batch != 0) {
+    stream(a, b, count - count % batch, batch);
+  } else {
+    bounce(a, b, count);
+  }
+  std::printf("%llu WRITEs of 8 B over %s\n",
+              static_cast<unsigned long long>(batch != 0 ? count - count % batch : 2 * count),
               spec.c_str());
   return 0;
 }

@@ -59,8 +59,9 @@ Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machi
       lock_(!options.single_thread),
       threaded_(!options.single_thread),
       idle_mask_(options.paces ? 0 : 15),
+      burst_(port_->capabilities().burst),
       rx_(new engine::Frame[kBurst]),
-      tx_(new engine::TxFrame[std::max<size_t>(kBurst, port_->capabilities().burst)]) {
+      tx_(new engine::TxFrame[burst_]) {
   lock_.on_knock([](void* driver) { static_cast<Driver*>(driver)->greet(); }, this);
 }
 
@@ -113,11 +114,10 @@ void Driver::turn() noexcept {
 }
 
 bool Driver::flush(Instant now) noexcept {
-  const size_t burst = port_->capabilities().burst;
   for (int round = 0; round < 8; ++round) {
     if (tx_begin_ == tx_end_) {
       tx_begin_ = 0;
-      tx_end_ = machine_->transmit({tx_.get(), burst}, now);
+      tx_end_ = machine_->transmit({tx_.get(), burst_}, now);
       if (tx_end_ == 0) return true;
     }
     tx_begin_ += port_->transmit({tx_.get() + tx_begin_, tx_end_ - tx_begin_});
@@ -128,7 +128,7 @@ bool Driver::flush(Instant now) noexcept {
 }
 
 // Descriptors of completion queues that fired, and of asynchronous events.
-void Driver::notify() noexcept {
+void Driver::tell() noexcept {
   if (machine_->take_news()) {
     machine_->incidents().stamp(clock_.now());
     if (machine_->has_event()) signal_fd(async_fd_);
@@ -146,8 +146,7 @@ void Driver::keep_word_of(const Gid& peer) noexcept {
 }
 
 // stderr may be a pipe that nobody empties: it is written to when nobody waits for the lock.
-void Driver::unlock() noexcept {
-  if (untold_.empty()) return lock_.unlock();
+void Driver::unlock_and_warn() noexcept {
   std::vector<Gid> peers;
   peers.swap(untold_);
   lock_.unlock();

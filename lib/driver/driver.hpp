@@ -118,9 +118,16 @@ class Driver {
   void turn() noexcept;  // lock held
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
-  void notify() noexcept;
+  void notify() noexcept {
+    if (machine_->has_word() || !queues_due_.is_never()) tell();
+  }
+  void tell() noexcept;
   void keep_word_of(const Gid& peer) noexcept;
-  void unlock() noexcept;  // and says what there is to be said
+  void unlock() noexcept {  // and says what there is to be said
+    if (untold_.empty()) return lock_.unlock();
+    unlock_and_warn();
+  }
+  void unlock_and_warn() noexcept;
   void kick() noexcept;
   void wake_queues(Instant now) noexcept;
   void note_queues() noexcept;
@@ -146,6 +153,7 @@ class Driver {
   const base::ForkMark fork_mark_;
 
   // Under the lock.
+  const size_t burst_;  // frames that the port wants at once
   std::unique_ptr<engine::Frame[]> rx_;
   std::unique_ptr<engine::TxFrame[]> tx_;
   size_t tx_begin_ = 0, tx_end_ = 0;  // frames that the port has not taken yet

@@ -17,12 +17,12 @@ class AckPatience {
   // Something more is to be acknowledged. `waiting`: an acknowledgement waits already.
   void queue(bool waiting, uint32_t turn) noexcept {
     ++answers_;
-    if (waiting) {
-      if (!overtaken_) return;
-      turns_ = std::min<uint8_t>(2 * turns_, kMostTurns);
+    if (!waiting || overtaken_) {
+      if (waiting) turns_ = std::min<uint8_t>(2 * turns_, kMostTurns);
+      overtaken_ = false;
+      due_ = turn + 1;
     }
-    overtaken_ = false;
-    due_ = turn + 1;
+    if (answers_ >= kMostAnswers) due_ = turn;
   }
   // Data of ours left before the waiting acknowledgement, in `frames` frames. True: it goes behind
   // them, since in a train it is the short last frame, or since it stands for much. A lone frame is
@@ -36,9 +36,9 @@ class AckPatience {
     overtaken_ = true;
     return false;
   }
-  bool due(uint32_t turn) const noexcept {
-    return static_cast<int32_t>(turn - due_) >= 0 || answers_ >= kMostAnswers;
-  }
+  bool due(uint32_t turn) const noexcept { return static_cast<int32_t>(turn - due_) >= 0; }
+  // It may be put off later, or hastened.
+  uint32_t due_turn() const noexcept { return due_; }
   void hasten(uint32_t turn) noexcept { due_ = turn; }
   // It left because it was due: if data had overtaken it, it waited in vain, and so may the peer
   // have done.

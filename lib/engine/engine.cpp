@@ -95,8 +95,10 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (service != qp->service && !is_cnp) return count(Count::rx_wrong_service);
   //= roce:C-STATE-60
   const bool response = packet.info->response();
-  const bool asks = qp->can_request(), answers = qp->can_respond();
-  if (is_cnp ? !asks && !answers : response ? !asks : !answers) return count(Count::rx_wrong_state);
+  const bool takes = is_cnp     ? qp->can_request() || qp->can_respond()
+                     : response ? qp->can_request()
+                                : qp->can_respond();
+  if (!takes) return count(Count::rx_wrong_state);
   //= roce:C-AV-97 threat:A01 threat:A11 threat:A14
   if (frame.path->source != qp->path.destination && service != wire::OpClass::ud)
     return count(Count::rx_bad_source);
@@ -150,12 +152,13 @@ void Engine::receive_multicast(const wire::Packet& packet, const Frame& frame) n
 }
 
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
+  if (!has_active() && notices_.empty() && !acks_due()) return ++turn_, 0;
   if (capabilities_.train_frames > 1) builder_.limit_trains(port_.capabilities().train_frames);
   builder_.begin_burst(frames);
   bulk_posted_ = false;
-  transmit_notices();
+  if (!notices_.empty()) transmit_notices();
   if (services_ != nullptr) transmit_management();
-  if (acks_first_) transmit_acks();
+  if (acks_first_ && acks_due()) transmit_acks();
   for (QueuePair* const stop = handed_.back(); !handed_.empty();) {
     QueuePair& qp = handed_.pop();
     complete_handed(*this, qp);
@@ -178,10 +181,10 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
     if (more) activate(qp);
     if (qp.destination != nullptr) wake_waiting(*qp.destination);
   }
-  transmit_acks();
+  if (acks_due()) transmit_acks();
   acks_first_ = !builder_.has_room();  // else data of others could keep them back for ever
   ++turn_;
-  for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
+  counters_.add(Count::tx_bytes, builder_.bytes());
   counters_.add(Count::tx_packets, builder_.count());
   return builder_.count();
 }
@@ -249,15 +252,25 @@ void Engine::count_departure(uint64_t late_ns) noexcept {
   counters_.raise(Count::paced_late_most_ns, late_ns);
 }
 
-// Acknowledgements whose time has come, or that stand for many requests. //= roce:C-ACK-36
+// Acknowledgements whose time has come, or that stand for many requests; some may be due.
+//= roce:C-ACK-36
 void Engine::transmit_acks() noexcept {
+  constexpr uint32_t kFar = 1u << 30;
+  acks_due_ = turn_ + kFar;
   QueuePair* const stop = acks_.back();
-  while (!acks_.empty() && builder_.has_room()) {
+  while (builder_.has_room()) {
     QueuePair& qp = acks_.pop();
     // One behind replies that wait for their time comes back with them (resume_ack).
-    if (qp.res.ack_queued && !transmit_ack(qp) && !rc::has_replies(qp)) acks_.push(qp);
-    if (&qp == stop) break;
+    if (qp.res.ack_queued && !transmit_ack(qp) && !rc::has_replies(qp)) line_up_ack(qp);
+    if (&qp == stop) return;
   }
+  acks_due_ = turn_;  // for those that found no room
+}
+
+void Engine::line_up_ack(QueuePair& qp) noexcept {
+  const uint32_t due = qp.res.ack_patience.due_turn();
+  if (acks_.empty() || static_cast<int32_t>(due - acks_due_) < 0) acks_due_ = due;
+  acks_.push(qp);
 }
 
 // False: not yet.
@@ -273,17 +286,7 @@ void Engine::queue_ack(QueuePair& qp) noexcept {
   if (res.nak_queued) return;
   res.ack_patience.queue(res.ack_queued, turn_);
   res.ack_queued = true;
-  acks_.push(qp);
-}
-
-void Engine::activate(QueuePair& qp) noexcept { active_.push(qp); }
-
-void Engine::wait_for_window(QueuePair& qp) noexcept { qp.destination->line.push(qp); }
-
-// Lets the first in line in. transmit() calls this again when it has been served, so that a
-// thousand queue pairs are not all woken for room that one of them takes.
-void Engine::wake_waiting(Destination& d) noexcept {
-  if (!d.line.empty() && d.window.open()) activate(d.line.pop());
+  line_up_ack(qp);
 }
 
 void Engine::expire(Instant now) noexcept {

@@ -108,10 +108,10 @@ class Engine final : public Machine {
   }
 
   // For the handlers in rc/, uc/ and ud/, which are functions over (Engine, QueuePair, ...).
-  void activate(QueuePair& qp) noexcept;
+  void activate(QueuePair& qp) noexcept { active_.push(qp); }
   void queue_ack(QueuePair& qp) noexcept;
   // Its acknowledgement, which waits, was behind replies that have left.
-  void resume_ack(QueuePair& qp) noexcept { acks_.push(qp); }
+  void resume_ack(QueuePair& qp) noexcept { line_up_ack(qp); }
   // A READ response came, in its turn or not: its sender hears of it, where that is agreed.
   void owe_report(QueuePair& qp, Psn psn) noexcept;
   void count_departure(uint64_t late_ns) noexcept;
@@ -123,8 +123,12 @@ class Engine final : public Machine {
   // Revokes the remote rights of a region for SEND_WITH_INV; false if the key is not the QP's to
   // name.
   bool invalidate(QueuePair& qp, uint32_t key) noexcept;
-  void wake_waiting(Destination& destination) noexcept;
-  void wait_for_window(QueuePair& qp) noexcept;
+  void wait_for_window(QueuePair& qp) noexcept { qp.destination->line.push(qp); }
+  // Lets the first in line in. transmit() calls this again when it has been served, so that a
+  // thousand queue pairs are not all woken for room that one of them takes.
+  void wake_waiting(Destination& d) noexcept {
+    if (!d.line.empty() && d.window.open()) activate(d.line.pop());
+  }
   uint32_t transmit_turn() const noexcept { return turn_; }
   // A pool of XRC by its number, or nullptr.
   SharedReceives* find_pool(uint32_t number) const noexcept {
@@ -147,6 +151,10 @@ class Engine final : public Machine {
   void note_mark(QueuePair& qp, Instant now) noexcept;
   void transmit_notices() noexcept;
   void emit_cnp(QueuePair& qp) noexcept;
+  void line_up_ack(QueuePair& qp) noexcept;
+  bool acks_due() const noexcept {
+    return !acks_.empty() && static_cast<int32_t>(turn_ - acks_due_) >= 0;
+  }
   void transmit_acks() noexcept;
   bool transmit_ack(QueuePair& qp) noexcept;
   Result<void> choose_controller(QueuePair& qp, std::string_view name);
@@ -170,6 +178,7 @@ class Engine final : public Machine {
   base::Line<QueuePair, &QueuePair::notices> notices_;  // they owe a CNP or a report
   base::Line<QueuePair, &QueuePair::handed> handed_;
   uint32_t turn_ = 0;
+  uint32_t acks_due_ = 0;    // none in the line is due before this turn
   bool acks_first_ = false;  // the last transmit() had no room for them
   rc::EarlyPackets early_;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> owned_;

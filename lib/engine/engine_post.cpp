@@ -30,10 +30,9 @@ const char* objection(const memory::KeyTable& keys, const QueuePair& qp, const S
   if (qp.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
     return "SendRequest::remote_srq has more than 24 bits";
   if (is_local(r.opcode)) return objection_to_local(keys, r);
-  if (qp.type == QpType::uc && (r.opcode > Opcode::write_with_imm || r.opcode == kInvalidates))
+  if (qp.type == QpType::uc && (!is_message(r.opcode) || r.opcode == kInvalidates))
     return "UC queue pairs only SEND and WRITE, with or without immediate data";
-  if ((is_atomic(r.opcode) || is_effect(r.opcode) || r.opcode == Opcode::read) &&
-      qp.attributes.max_rd_atomic.value_or(1) == 0)
+  if (!is_message(r.opcode) && qp.attributes.max_rd_atomic.value_or(1) == 0)
     return "READ, atomics and FLUSH need max_rd_atomic > 0";
   return nullptr;
 }
@@ -54,15 +53,16 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   entry.id = r.id;
   entry.remote_address = r.remote_address;
   entry.first_psn = req.post_end;
-  entry.compare_add = r.compare_add;
-  entry.swap = r.swap;
-  entry.flush = r.flush;
   entry.length = length;
   entry.packets = length <= qp.mtu()
                       ? 1
                       : static_cast<uint32_t>((uint64_t{length} + qp.mtu() - 1) >> qp.mtu_shift);
-  if (is_atomic(r.opcode) || is_effect(r.opcode)) entry.packets = 1;
-  if (is_local(r.opcode)) entry.packets = 0;
+  if (!is_message(r.opcode)) {
+    entry.compare_add = r.compare_add;
+    entry.swap = r.swap;
+    entry.flush = r.flush;
+    if (r.opcode != Opcode::read) entry.packets = is_local(r.opcode) ? 0 : 1;
+  }
   entry.rkey = r.rkey.value;
   const bool revokes = r.opcode == kInvalidates || r.opcode == Opcode::local_invalidate;
   entry.imm_or_key = revokes ? r.invalidate.value : r.imm;
@@ -121,7 +121,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     if (qp.type == QpType::ud) qp.datagrams[qp.sq.slot(qp.sq.tail())] = ud::datagram(qp, r, port_);
     append(qp, r, length);
     if (r.opcode == Opcode::bind_window) note_binding(keys_, r, qp.sq[qp.sq.tail() - 1]);
-    bulk_posted_ = bulk_posted_ || length > kBulk;
+    if (length > kBulk) bulk_posted_ = true;
     ++status.accepted;
   }
   if (status.accepted != 0 && !flushes) activate(qp);

@@ -151,6 +151,7 @@ Result<void> Engine::detach_multicast(QueuePair& qp, const Gid& group) {
 bool Engine::hurry(QueuePair& qp) noexcept {
   if (!qp.res.ack_queued && !rc::has_replies(qp)) return false;
   qp.res.ack_patience.hasten(turn_);
+  acks_due_ = turn_;
   activate(qp);
   return true;
 }

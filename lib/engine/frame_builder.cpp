@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/base/check.hpp"
 #include "lib/memory/guarded_copy.hpp"
 #include "lib/wire/icrc.hpp"
-#include "lib/wire/opcode.hpp"
 
 namespace weft::engine {
 
@@ -36,53 +34,13 @@ FrameBuilder::FrameBuilder(const Capabilities& capabilities)
       spans_(new Span[kSpanPool]),
       paths_(new Path[kKeptPaths]) {}
 
-void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
-  frames_ = frames;
-  count_ = 0;
-  arena_used_ = 0;
-  spans_used_ = 0;
-  kept_ = 0;
-  train_next_ = 0;
-}
-
 const Path& FrameBuilder::keep(const Path& path) noexcept {
   if (kept_ == 0 || paths_[kept_ - 1] != path) {
     WEFT_DCHECK(kept_ < kKeptPaths);
     paths_[kept_++] = path;
+    find_room();
   }
   return paths_[kept_ - 1];
-}
-
-std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
-                               uint32_t payload_length) noexcept {
-  WEFT_DCHECK(frame_ == nullptr && fits());
-  frame_ = &frames_[count_];
-  head_ = at_ = &arena_[arena_used_];
-  prefix_ = path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
-  // A head without payload may be longer: the bitmap of an SRD acknowledgement.
-  WEFT_DCHECK(prefix_ + header_length <= largest_head_ + max_payload_);
-  if (prefix_ != 0) put_telemetry({});
-  header_length_ = prefix_ + header_length;
-  pad_ = pad_for(payload_length);
-  total_ = header_length + payload_length + pad_ + (signs_ ? wire::kIcrcLength : 0);
-  frame_->path = &path;
-  frame_->head = head_;
-  // A signed frame stays in one piece: its ICRC lies behind the payload.
-  frame_->header_length = signs_ ? 0 : static_cast<uint8_t>(header_length_);
-  frame_->payload_length = 0;
-  frame_->span_count = 0;
-  frame_->spans = &spans_[spans_used_];
-  frame_->tail_length = 0;
-  frame_->stable = false;
-  frame_->ecn = path.traffic_class & 3;
-  if (train_frames_ > 1) {
-    join_train(path, prefix_ + total_);
-  } else {
-    frame_->ip_id = 0;
-  }
-  at_ += header_length_;
-  summed_ = nullptr;
-  return head_ + prefix_;
 }
 
 void FrameBuilder::put_telemetry(const wire::IntBlock& block) noexcept {
@@ -176,19 +134,13 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
   return true;
 }
 
-void FrameBuilder::finish() noexcept {
-  if (signs_) {
-    std::memset(at_, 0, pad_);
-    at_ += pad_;
-    sum_staged();
-    const uint32_t icrc = sums_ ? wire::icrc_finish(crc_) : 0;
-    std::memcpy(at_, &icrc, sizeof icrc);
-    at_ += sizeof icrc;
-  }
-  frame_->head_length = static_cast<uint32_t>(at_ - head_);
-  arena_used_ += frame_->head_length;
-  ++count_;
-  frame_ = nullptr;
+void FrameBuilder::sign() noexcept {
+  std::memset(at_, 0, pad_);
+  at_ += pad_;
+  sum_staged();
+  const uint32_t icrc = sums_ ? wire::icrc_finish(crc_) : 0;
+  std::memcpy(at_, &icrc, sizeof icrc);
+  at_ += sizeof icrc;
 }
 
 void FrameBuilder::cancel() noexcept {

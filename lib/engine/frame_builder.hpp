@@ -9,9 +9,11 @@
 #include <memory>
 #include <span>
 
+#include "lib/base/check.hpp"
 #include "lib/engine/frame.hpp"
 #include "lib/engine/port.hpp"
 #include "lib/wire/int_block.hpp"
+#include "lib/wire/opcode.hpp"
 
 namespace weft::engine {
 
@@ -30,7 +32,9 @@ class FrameBuilder {
   // Zero stands for the ICRC: see EngineConfig::icrc.
   void leave_unsigned() noexcept { sums_ = false; }
   // Room for one more frame of any size?
-  bool has_room() const noexcept { return kept_ < kKeptPaths && fits(); }
+  bool has_room() const noexcept { return room_; }
+  // Of the frames of this burst, from BTH to ICRC.
+  uint64_t bytes() const noexcept { return bytes_; }
 
   // A copy of `path` that lives as long as the frames of this burst; those alike in succession
   // share one, so that their frames can form a train.
@@ -61,9 +65,11 @@ class FrameBuilder {
     return count_ < frames_.size() && arena_used_ + largest_head_ + max_payload_ <= arena_size_ &&
            spans_used_ + kMaxSpans <= kSpanPool;
   }
+  void find_room() noexcept { room_ = kept_ < kKeptPaths && fits(); }
   static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
   static constexpr uint32_t kSpanPool = 512;
   static constexpr uint32_t kKeptPaths = 64;
+  void sign() noexcept;
   void join_train(const Path& path, uint32_t total) noexcept;
   void sum_staged() noexcept;
 
@@ -83,6 +89,8 @@ class FrameBuilder {
   size_t arena_used_ = 0;
   size_t spans_used_ = 0;
   uint32_t kept_ = 0;
+  bool room_ = false;
+  uint64_t bytes_ = 0;
 
   // The frame under construction.
   TxFrame* frame_ = nullptr;
@@ -101,5 +109,59 @@ class FrameBuilder {
   uint32_t train_sum_ = 0;
   uint16_t train_next_ = 0;  // id of its next frame; 0 = closed
 };
+
+inline void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
+  frames_ = frames;
+  count_ = 0;
+  arena_used_ = 0;
+  spans_used_ = 0;
+  kept_ = 0;
+  train_next_ = 0;
+  bytes_ = 0;
+  find_room();
+}
+
+// Inline, as finish() is: they run once per packet sent.
+inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
+                                      uint32_t payload_length) noexcept {
+  WEFT_DCHECK(frame_ == nullptr && fits());
+  frame_ = &frames_[count_];
+  head_ = at_ = &arena_[arena_used_];
+  prefix_ = path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
+  // A head without payload may be longer: the bitmap of an SRD acknowledgement.
+  WEFT_DCHECK(prefix_ + header_length <= largest_head_ + max_payload_);
+  if (prefix_ != 0) put_telemetry({});
+  header_length_ = prefix_ + header_length;
+  pad_ = pad_for(payload_length);
+  total_ = header_length + payload_length + pad_ + (signs_ ? wire::kIcrcLength : 0);
+  frame_->path = &path;
+  frame_->head = head_;
+  // A signed frame stays in one piece: its ICRC lies behind the payload.
+  frame_->header_length = signs_ ? 0 : static_cast<uint8_t>(header_length_);
+  frame_->payload_length = 0;
+  frame_->span_count = 0;
+  frame_->spans = &spans_[spans_used_];
+  frame_->tail_length = 0;
+  frame_->stable = false;
+  frame_->ecn = path.traffic_class & 3;
+  if (train_frames_ > 1) {
+    join_train(path, prefix_ + total_);
+  } else {
+    frame_->ip_id = 0;
+  }
+  at_ += header_length_;
+  summed_ = nullptr;
+  return head_ + prefix_;
+}
+
+inline void FrameBuilder::finish() noexcept {
+  if (signs_) sign();
+  frame_->head_length = static_cast<uint32_t>(at_ - head_);
+  arena_used_ += frame_->head_length;
+  bytes_ += prefix_ + total_;
+  ++count_;
+  frame_ = nullptr;
+  find_room();
+}
 
 }  // namespace weft::engine

@@ -68,7 +68,7 @@ bool do_local(Engine& engine, QueuePair& qp) noexcept {
   return true;
 }
 
-void complete_local(Engine& engine, QueuePair& qp) noexcept {
+void complete_done(Engine& engine, QueuePair& qp) noexcept {
   while (!qp.sq.empty() && qp.sq[qp.sq.head()].done) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
     if (qp.req.next_index == qp.sq.head()) ++qp.req.next_index;

@@ -19,7 +19,10 @@ void note_binding(memory::KeyTable& keys, const SendRequest& request, SendEntry&
 // Does the entry at the cursor, unless it is done, and steps over it. False: it has failed.
 bool do_local(Engine& engine, QueuePair& qp) noexcept;
 // Completes local work that is done and the oldest in the queue.
-void complete_local(Engine& engine, QueuePair& qp) noexcept;
+void complete_done(Engine& engine, QueuePair& qp) noexcept;
+inline void complete_local(Engine& engine, QueuePair& qp) noexcept {
+  if (!qp.sq.empty() && qp.sq[qp.sq.head()].done) complete_done(engine, qp);
+}
 // The status of an entry that has failed here.
 Status local_failure(const SendEntry& entry) noexcept;
 

@@ -46,7 +46,9 @@ Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   return {};
 }
 
-Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+// `*where` is the memory of the whole message then, if it has any bytes.
+Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                    std::byte** where) noexcept {
   Responder& res = qp.res;
   const wire::Reth& reth = packet.reth();
   res.write_key = reth.rkey;
@@ -55,11 +57,10 @@ Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet) n
   res.received = 0;
   if (res.write_length > engine.config().limits.max_message)
     return Verdict::nak(wire::kNakInvalidRequest);
-  if (res.write_length == 0) return {};  //= roce:C-OPS-78
-  std::byte* where;
+  if (res.write_length == 0) return {};         //= roce:C-OPS-78
   if (!has(qp.access, Access::remote_write) ||  //= roce:C-NAK-39
       engine.keys().check(res.write_key, qp.visitor(), res.write_address, res.write_length,
-                          Access::remote_write, &where) != memory::Verdict::ok)
+                          Access::remote_write, where) != memory::Verdict::ok)
     return Verdict::nak(wire::kNakRemoteAccess);
   return {};
 }
@@ -70,14 +71,15 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   const bool last = packet.info->ends_message();
   //= roce:C-OPS-72
   if (last && packet.info->imm && !find_receive(engine, qp)) return {Verdict::Kind::rnr};
+  std::byte* where = nullptr;
   if (packet.info->starts_message()) {
-    const Verdict begun = begin_write(engine, qp, packet);
+    const Verdict begun = begin_write(engine, qp, packet, &where);
     if (begun.kind != Verdict::Kind::accept) return begun;
   }
   const uint64_t after = res.received + packet.payload_length;
   if (last ? after != res.write_length : after >= res.write_length)
     return Verdict::nak(wire::kNakInvalidRequest);
-  switch (place_write(engine, qp, packet, frame)) {
+  switch (place_write(engine, qp, packet, frame, where)) {
     case Placed::ok:
       break;
     case Placed::not_pulled:

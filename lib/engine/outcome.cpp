@@ -8,9 +8,8 @@
 
 namespace weft::engine {
 
-void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
-                      uint16_t syndrome) noexcept {
-  if (status == Status::success && !entry.signaled) return;
+void deliver_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
+                     uint16_t syndrome) noexcept {
   Completion c;
   c.id = entry.id;
   c.byte_count = entry.length;

@@ -10,9 +10,14 @@ namespace weft::engine {
 
 class Engine;
 
-// Completes the request `entry` with success or `status`.
-void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
-                      uint16_t syndrome) noexcept;
+// Completes the request `entry` with success or `status`: most successes are not asked for.
+void deliver_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
+                     uint16_t syndrome) noexcept;
+inline void complete_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
+                             uint16_t syndrome) noexcept {
+  if (status == Status::success && !entry.signaled) return;
+  deliver_request(engine, qp, entry, status, syndrome);
+}
 // Completes the oldest receive. `packet`: the last of the message that it got, if it got one.
 void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t bytes,
                       const wire::Packet* packet) noexcept;

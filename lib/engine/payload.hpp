@@ -8,6 +8,7 @@
 
 #include "lib/engine/engine.hpp"
 #include "lib/engine/frame_builder.hpp"
+#include "lib/memory/guarded_copy.hpp"
 
 namespace weft::engine {
 
@@ -39,15 +40,36 @@ Placed scatter(Engine& engine, uint32_t domain, const Sge* sges, uint64_t offset
   return Placed::ok;
 }
 
-// Copies a part of a payload to `to`, which has been checked; wherever it lies.
-Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet, const Frame& frame,
-                    uint32_t offset, uint32_t length) noexcept;
+// Copies a part of a payload to `to`, which has been checked; wherever it lies. This is the one
+// copy of receiving: from the port's buffer (or the sender's memory) straight to the final address.
+//= roce:C-OPS-81 the copy ends with a release store of the last aligned word
+inline Placed copy_payload(Engine& engine, std::byte* to, const wire::Packet& packet,
+                           const Frame& frame, uint32_t offset, uint32_t length) noexcept {
+  if (frame.remote != nullptr && frame.remote_length != 0) {
+    engine.count(Count::rx_by_reference);
+    return frame.remote->pull(to, frame.remote_address + offset, length) ? Placed::ok
+                                                                         : Placed::not_pulled;
+  }
+  const std::byte* from = frame.more_length != 0 ? frame.more : packet.payload;
+  return memory::copy_in(to, from + offset, length) ? Placed::ok : Placed::access_error;
+}
+
 // The payload of a packet, at `offset` of a list of entries that has room for it.
 Placed scatter_payload(Engine& engine, uint32_t domain, const Sge* sges, uint64_t offset,
                        const wire::Packet& packet, const Frame& frame) noexcept;
-// The payload of a WRITE packet at offset res.received of the current WRITE.
-Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                   const Frame& frame) noexcept;
+// The payload of a WRITE packet at offset res.received of the current WRITE: at `where`, if the key
+// has been checked for this packet already.
+inline Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                          const Frame& frame, std::byte* where) noexcept {
+  if (packet.payload_length == 0) return Placed::ok;
+  const Responder& res = qp.res;
+  if (where == nullptr &&
+      engine.keys().check(res.write_key, qp.visitor(), res.write_address + res.received,
+                          packet.payload_length, Access::remote_write,
+                          &where) != memory::Verdict::ok)
+    return Placed::access_error;
+  return copy_payload(engine, where, packet, frame, 0, packet.payload_length);
+}
 
 // Adds `length` payload bytes of the request at the cursor, from `offset` on, to the frame under
 // construction. `stable` as in TxFrame. False: a key, a bound or a page is wrong.

@@ -15,12 +15,6 @@ void take(std::optional<T>& to, const std::optional<T>& from) {
   if (from) to = from;
 }
 
-uint64_t sum_of(std::span<const Sge> sges) noexcept {
-  uint64_t sum = 0;
-  for (const Sge& sge : sges) sum += sge.length;
-  return sum;
-}
-
 }  // namespace
 
 Result<void> check(const QpConfig& c, const Limits& limits) {
@@ -89,20 +83,12 @@ WorkType work_type(Opcode opcode) noexcept {
   }
 }
 
-const char* objection(const SendRequest& r, const RequestLimits& limits,
-                      uint32_t& length) noexcept {
-  if (r.sges.size() > limits.max_sge)
-    return "more scatter/gather entries than QueuePairOptions::max_send_sge";
-  const uint64_t sum = sum_of(r.sges);
-  if (sum > limits.max_message) return "longer than 2^31 bytes";  //= roce:C-OPS-77 roce:C-OPS-79
-  length = static_cast<uint32_t>(sum);
+const char* objection_to_answered(const SendRequest& r, uint32_t& length) noexcept {
   const bool is_inline = has(r.flags, SendFlags::inline_data);
-  if (is_inline && sum > limits.max_inline)
-    return "inline data longer than QueuePairOptions::max_inline";
   if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
     return "READ and atomics have no inline data";
-  if (is_atomic(r.opcode) && sum != 8) return "an atomic needs entries of 8 bytes in sum";
-  if (is_effect(r.opcode) && sum != 0)
+  if (is_atomic(r.opcode) && length != 8) return "an atomic needs entries of 8 bytes in sum";
+  if (is_effect(r.opcode) && length != 0)
     return "ATOMIC WRITE and FLUSH have no entries: set SendRequest::swap, SendRequest::flush";
   if (r.opcode == Opcode::atomic_write) length = 8;
   if (r.opcode == Opcode::flush && !r.flush.visible && !r.flush.persistent)

@@ -8,6 +8,7 @@
 
 #include "lib/engine/completion_queue.hpp"
 #include "lib/engine/machine.hpp"
+#include "lib/engine/work_queue.hpp"
 #include "weft/qp.hpp"
 
 namespace weft::engine {
@@ -50,6 +51,12 @@ constexpr bool is_effect(Opcode opcode) noexcept {
 // Requests of more bytes fill trains by themselves (Machine::has_bulk).
 inline constexpr uint32_t kBulk = 4096;
 
+inline uint64_t sum_of(std::span<const Sge> sges) noexcept {
+  uint64_t sum = 0;
+  for (const Sge& sge : sges) sum += sge.length;
+  return sum;
+}
+
 // What a queue pair can take in one request.
 struct RequestLimits {
   uint32_t max_sge = 0;
@@ -57,8 +64,18 @@ struct RequestLimits {
   uint64_t max_message = 0;
 };
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* objection(const SendRequest& request, const RequestLimits& limits,
-                      uint32_t& length) noexcept;
+const char* objection_to_answered(const SendRequest& request, uint32_t& length) noexcept;
+inline const char* objection(const SendRequest& r, const RequestLimits& limits,
+                             uint32_t& length) noexcept {
+  if (r.sges.size() > limits.max_sge)
+    return "more scatter/gather entries than QueuePairOptions::max_send_sge";
+  const uint64_t sum = sum_of(r.sges);
+  if (sum > limits.max_message) return "longer than 2^31 bytes";  //= roce:C-OPS-77 roce:C-OPS-79
+  length = static_cast<uint32_t>(sum);
+  if (has(r.flags, SendFlags::inline_data) && sum > limits.max_inline)
+    return "inline data longer than QueuePairOptions::max_inline";
+  return is_message(r.opcode) ? nullptr : objection_to_answered(r, length);
+}
 const char* objection(const RecvRequest& request, const RequestLimits& limits,
                       uint32_t& length) noexcept;
 

@@ -11,6 +11,9 @@
 
 namespace weft::engine {
 
+// SEND and WRITE, with what they bring along: acknowledged, not answered.
+constexpr bool is_message(Opcode opcode) noexcept { return opcode <= Opcode::write_with_imm; }
+
 struct SendEntry {
   uint64_t id = 0;
   uint64_t remote_address = 0;
@@ -34,7 +37,8 @@ struct SendEntry {
   bool done = false;    // local work: it is not done again after a rewind
 
   uint64_t end_psn() const { return first_psn + packets; }
-  bool needs_response() const { return opcode == Opcode::read || atomic() || effect(); }
+  bool message() const { return is_message(opcode); }
+  bool needs_response() const { return !message() && !local(); }
   // Answered by a READ response without payload.
   bool effect() const { return opcode == Opcode::atomic_write || opcode == Opcode::flush; }
   bool local() const { return is_local(opcode); }

@@ -17,25 +17,10 @@ namespace {
 constexpr size_t kFirstSlots = 16;
 constexpr uint32_t kVariant = 0xFF;  // the bits of a window's key that change; no entry has 0 above
 
-constexpr uint32_t number_of(uint32_t key) noexcept { return key >> 8; }
-
-Verdict judge(const Region& region, uint32_t domain, uint64_t address, uint64_t length, Access need,
-              std::byte** where) noexcept {
-  WEFT_DCHECK(length > 0);
-  if (region.domain != domain) return Verdict::wrong_domain;
-  // An address below the base wraps to an offset beyond any length.
-  const uint64_t origin = region.zero_based ? 0 : std::bit_cast<uintptr_t>(region.base);
-  const uint64_t offset = address - origin;
-  if (offset > region.length || length > region.length - offset) return Verdict::out_of_bounds;
-  if (!has(region.access, need)) return Verdict::no_permission;
-  // As a number: a region may begin at address zero, and pointers may not go on from there.
-  *where = std::bit_cast<std::byte*>(std::bit_cast<uintptr_t>(region.base) + offset);
-  return Verdict::ok;
-}
-
 }  // namespace
 
-KeyTable::KeyTable(base::SecureRandom& random) : random_(random), slots_(kFirstSlots) {}
+KeyTable::KeyTable(base::SecureRandom& random)
+    : random_(random), slots_(kFirstSlots), mask_(kFirstSlots - 1) {}
 
 uint32_t KeyTable::new_key() {
   uint32_t key = 0;
@@ -45,9 +30,8 @@ uint32_t KeyTable::new_key() {
 
 Region& KeyTable::add(uint32_t key) {
   if (2 * (used_ + 1) > slots_.size()) grow();
-  const size_t mask = slots_.size() - 1;
-  size_t at = number_of(key) & mask;
-  while (slots_[at].key != 0) at = (at + 1) & mask;
+  size_t at = number_of(key) & mask_;
+  while (slots_[at].key != 0) at = (at + 1) & mask_;
   ++used_;
   slots_[at].key = key;
   return slots_[at];
@@ -84,7 +68,7 @@ bool KeyTable::remove(uint32_t key) {
 }
 
 void KeyTable::erase(const Region* entry) {
-  const size_t mask = slots_.size() - 1;
+  const size_t mask = mask_;
   auto hole = static_cast<size_t>(entry - slots_.data());
   for (size_t at = (hole + 1) & mask; slots_[at].key != 0; at = (at + 1) & mask) {
     // A region may move into the hole unless its probe sequence begins after the hole.
@@ -187,26 +171,11 @@ bool KeyTable::revoke(uint32_t key, const Visitor& by) {
 
 //= threat:A05
 //= threat:A06
-Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length,
-                        Access need, std::byte** where) const noexcept {
-  const Region* const region = find(key);
-  if (region == nullptr || region->kind != KeyKind::region) return Verdict::bad_key;
-  return judge(*region, domain, address, length, need, where);
-}
-
-Verdict KeyTable::check(uint32_t key, const Visitor& visitor, uint64_t address, uint64_t length,
-                        Access need, std::byte** where) const noexcept {
-  Verdict why;
-  const Region* const region = find_for(key, visitor, &why);
-  if (region == nullptr) return why;
-  return judge(*region, visitor.domain, address, length, need, where);
-}
-
 Verdict KeyTable::check_whole(uint32_t key, const Visitor& visitor, Access need, std::byte** where,
                               uint64_t* length) const noexcept {
-  Verdict why;
-  const Region* const region = find_for(key, visitor, &why);
-  if (region == nullptr) return why;
+  const Region* const region = find(key);
+  if (region == nullptr) return Verdict::bad_key;
+  if (const Verdict verdict = admit(*region, visitor); verdict != Verdict::ok) return verdict;
   if (region->domain != visitor.domain) return Verdict::wrong_domain;
   if (!has(region->access, need)) return Verdict::no_permission;
   *where = region->base;
@@ -214,30 +183,13 @@ Verdict KeyTable::check_whole(uint32_t key, const Visitor& visitor, Access need,
   return Verdict::ok;
 }
 
-const Region* KeyTable::find_for(uint32_t key, const Visitor& visitor,
-                                 Verdict* why) const noexcept {
-  const Region* const region = find(key);
-  *why = Verdict::bad_key;
-  if (region == nullptr || region->kind == KeyKind::region) return region;
-  if (region->parent == 0) return nullptr;
-  if (region->kind == KeyKind::window_of_domain || region->qp == visitor.qp) return region;
-  *why = Verdict::wrong_domain;
-  return nullptr;
-}
-
 const Region* KeyTable::find_number(uint32_t key) const noexcept {
   const uint32_t number = number_of(key);
-  const Region* slots = slots_.data();
-  const size_t mask = slots_.size() - 1;
-  for (size_t at = number & mask;; at = (at + 1) & mask) {
+  const Region* const slots = slots_.data();
+  for (size_t at = number & mask_;; at = (at + 1) & mask_) {
     if (slots[at].key == 0) return nullptr;  // there is one: the table is at most half full
     if (number_of(slots[at].key) == number) return slots + at;
   }
-}
-
-const Region* KeyTable::find(uint32_t key) const noexcept {
-  const Region* const found = find_number(key);
-  return found != nullptr && found->key == key ? found : nullptr;
 }
 
 Region* KeyTable::mutable_entry(const Region* entry) noexcept {
@@ -254,6 +206,7 @@ void KeyTable::grow() {
     wider[at] = region;
   }
   slots_ = std::move(wider);
+  mask_ = mask;
 }
 
 }  // namespace weft::memory

@@ -6,10 +6,12 @@
 // anew each time that the window is bound. //= roce:C-OPS-88
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/base/random.hpp"
 #include "weft/types.hpp"
 
@@ -102,11 +104,13 @@ class KeyTable {
   size_t size() const noexcept { return used_; }
 
  private:
+  static constexpr uint32_t number_of(uint32_t key) noexcept { return key >> 8; }
+  static Verdict judge(const Region& region, uint32_t domain, uint64_t address, uint64_t length,
+                       Access need, std::byte** where) noexcept;
+  static Verdict admit(const Region& region, const Visitor& visitor) noexcept;
   // The entry whose key has the same upper 24 bits, or null.
   const Region* find_number(uint32_t key) const noexcept;
   const Region* find(uint32_t key) const noexcept;
-  // What `key` shows to a visitor; null and `*why`: nothing.
-  const Region* find_for(uint32_t key, const Visitor& visitor, Verdict* why) const noexcept;
   Region* mutable_entry(const Region* entry) noexcept;
   Region& add(uint32_t key);
   uint32_t new_key();
@@ -116,9 +120,59 @@ class KeyTable {
 
   base::SecureRandom& random_;
   std::vector<Region> slots_;
+  size_t mask_;  // slots_.size() - 1
   size_t used_ = 0;
   size_t bound_to_queues_ = 0;  // type 2 windows
   bool keeps_regions_ = false;
 };
+
+// Inline: each packet asks once on either side.
+
+// There is one entry at most with the upper bits of `key`.
+inline const Region* KeyTable::find(uint32_t key) const noexcept {
+  if (key == 0) return nullptr;
+  const Region* const slots = slots_.data();
+  for (size_t at = number_of(key) & mask_;; at = (at + 1) & mask_) {
+    if (slots[at].key == key) return slots + at;
+    if (slots[at].key == 0) return nullptr;
+  }
+}
+
+inline Verdict KeyTable::judge(const Region& region, uint32_t domain, uint64_t address,
+                               uint64_t length, Access need, std::byte** where) noexcept {
+  WEFT_DCHECK(length > 0);
+  if (region.domain != domain) return Verdict::wrong_domain;
+  // An address below the base wraps to an offset beyond any length.
+  const uint64_t origin = region.zero_based ? 0 : std::bit_cast<uintptr_t>(region.base);
+  const uint64_t offset = address - origin;
+  if (offset > region.length || length > region.length - offset) return Verdict::out_of_bounds;
+  if (!has(region.access, need)) return Verdict::no_permission;
+  // As a number: a region may begin at address zero, and pointers may not go on from there.
+  *where = std::bit_cast<std::byte*>(std::bit_cast<uintptr_t>(region.base) + offset);
+  return Verdict::ok;
+}
+
+// Whether what has been found shows anything to a visitor. A window must be bound.
+inline Verdict KeyTable::admit(const Region& region, const Visitor& visitor) noexcept {
+  if (region.kind == KeyKind::region) return Verdict::ok;
+  if (region.parent == 0) return Verdict::bad_key;
+  if (region.kind == KeyKind::window_of_domain || region.qp == visitor.qp) return Verdict::ok;
+  return Verdict::wrong_domain;
+}
+
+inline Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length,
+                               Access need, std::byte** where) const noexcept {
+  const Region* const region = find(key);
+  if (region == nullptr || region->kind != KeyKind::region) return Verdict::bad_key;
+  return judge(*region, domain, address, length, need, where);
+}
+
+inline Verdict KeyTable::check(uint32_t key, const Visitor& visitor, uint64_t address,
+                               uint64_t length, Access need, std::byte** where) const noexcept {
+  const Region* const region = find(key);
+  if (region == nullptr) return Verdict::bad_key;
+  if (const Verdict verdict = admit(*region, visitor); verdict != Verdict::ok) return verdict;
+  return judge(*region, visitor.domain, address, length, need, where);
+}
 
 }  // namespace weft::memory

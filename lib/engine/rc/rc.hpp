@@ -12,9 +12,12 @@
 
 namespace weft::engine::rc {
 
-// requester_send.cpp: what one packet of `entry` costs of the window.
-uint64_t cost_of(const QueuePair& qp, const SendEntry& entry) noexcept;
-// Sends requests of `qp` while there is room, window and leave.
+// What one packet of `entry` costs of the window: its bytes and the receiver's overhead for it.
+inline uint64_t cost_of(const QueuePair& qp, const SendEntry& entry) noexcept {
+  return (entry.packets == 1 ? entry.length : qp.mtu()) + qp.destination->packet_overhead;
+}
+
+// requester_send.cpp: sends requests of `qp` while there is room, window and leave.
 Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
                      Instant now) noexcept;
 

@@ -16,11 +16,6 @@ namespace {
 
 constexpr uint32_t kAckRequestEvery = 16;  // packets without an ACK request, at most
 
-// What a packet of `entry` costs of the window: its bytes and the receiver's overhead for it.
-uint64_t packet_cost(const QueuePair& qp, const SendEntry& entry) noexcept {
-  return (entry.packets == 1 ? entry.length : qp.mtu()) + qp.destination->packet_overhead;
-}
-
 // May the entry at the cursor start or go on now? If not, an event will activate the queue pair.
 bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
   const Requester& req = qp.req;
@@ -33,19 +28,18 @@ bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
     return qp.reads_in_flight() < limit;
   }
   //= roce:C-ACK-34
-  if (entry.consumes_receive() && !req.credits_unlimited &&
+  if (!req.credits_unlimited && entry.consumes_receive() &&
       static_cast<int32_t>(entry.ssn - req.ssn_limit) > 0)
     return req.una == req.next;  // without credit: one packet at a time, as a probe
   return true;
 }
 
-bool asks_for_ack(QueuePair& qp, const SendEntry& entry) noexcept {
+bool asks_for_ack(QueuePair& qp, const SendEntry& entry, uint64_t cost) noexcept {
   const bool last = qp.req.next + 1 == entry.end_psn();
-  const uint64_t cost = packet_cost(qp, entry);
   const bool wanted = last || qp.req.pacer != nullptr ||
                       ++qp.req.since_ack_request >= kAckRequestEvery ||
                       qp.destination->window.in_flight + 2 * cost >= qp.destination->window.size ||
-                      (entry.consumes_receive() && !qp.req.credits_unlimited);
+                      (!qp.req.credits_unlimited && entry.consumes_receive());
   if (wanted) qp.req.since_ack_request = 0;  //= roce:C-ACK-30
   return wanted;
 }
@@ -119,21 +113,24 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
                Instant now) noexcept {
   Requester& req = qp.req;
   const uint64_t from = req.next;
-  if (entry.opcode == Opcode::read) {
+  const uint64_t cost = cost_of(qp, entry);
+  if (entry.message()) {
+    const MessagePacket how{qp.service, asks_for_ack(qp, entry, cost), true};
+    if (!send_message_packet(engine, qp, entry, how, out)) return false;
+    if (req.pacer) {
+      const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
+      const auto payload =
+          static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));
+      note_departure(engine, req.pacer->on_sent(now, req.next, payload, from < req.sent_end));
+    }
+  } else if (entry.opcode == Opcode::read) {
     send_read_request(qp, entry, out);
   } else if (entry.atomic()) {
     send_atomic_request(qp, entry, out);
-  } else if (entry.effect()) {
-    send_effect_request(qp, entry, out);
   } else {
-    const MessagePacket how{qp.service, asks_for_ack(qp, entry), true};
-    const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
-    if (!send_message_packet(engine, qp, entry, how, out)) return false;
-    const auto payload = static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));
-    if (req.pacer)
-      note_departure(engine, req.pacer->on_sent(now, req.next, payload, from < req.sent_end));
+    send_effect_request(qp, entry, out);
   }
-  const uint64_t bytes = (req.next - from) * packet_cost(qp, entry);
+  const uint64_t bytes = (req.next - from) * cost;
   req.in_flight += bytes;
   qp.destination->window.on_sent(bytes);
   if (from < req.sent_end) engine.count(Count::tx_retransmits);
@@ -153,10 +150,6 @@ void fail_at_cursor(Engine& engine, QueuePair& qp) noexcept {
 }
 
 }  // namespace
-
-uint64_t cost_of(const QueuePair& qp, const SendEntry& entry) noexcept {
-  return packet_cost(qp, entry);
-}
 
 Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
                      Instant now) noexcept {

@@ -99,7 +99,7 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
   send_due_acks(now);
   acks_first_ = !room();
   ++turn_;
-  for (size_t i = 0; i < builder_.count(); ++i) counters_.add(Count::tx_bytes, frames[i].length());
+  counters_.add(Count::tx_bytes, builder_.bytes());
   counters_.add(Count::tx_packets, builder_.count());
   return builder_.count();
 }

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -44,6 +43,17 @@ struct SlotLabel {
   uint16_t head_length;  // bytes of the frame in the slot's body
   SlotKind kind;
   uint8_t ecn;
+
+  // By shifts: compilers build the struct in memory otherwise, and read it back as one word.
+  uint64_t word() const noexcept {
+    return uint64_t{sequence} | uint64_t{head_length} << 32 |
+           uint64_t{static_cast<uint8_t>(kind)} << 48 | uint64_t{ecn} << 56;
+  }
+  static SlotLabel of(uint64_t word) noexcept {
+    return {static_cast<uint32_t>(word), static_cast<uint16_t>(word >> 32),
+            static_cast<SlotKind>(static_cast<uint8_t>(word >> 48)),
+            static_cast<uint8_t>(word >> 56)};
+  }
 };
 
 // What `body` begins with for frames that do not fit it; headers follow.
@@ -180,7 +190,7 @@ inline void RingProducer::publish(Slot& slot, SlotKind kind, uint32_t head_lengt
                                   uint8_t ecn) noexcept {
   const SlotLabel label{static_cast<uint32_t>(++produced_), static_cast<uint16_t>(head_length),
                         kind, ecn};
-  slot.label.store(std::bit_cast<uint64_t>(label), std::memory_order_release);
+  slot.label.store(label.word(), std::memory_order_release);
 }
 
 inline bool RingProducer::push_small(const engine::TxFrame& frame) noexcept {
@@ -224,7 +234,7 @@ class RingConsumer {
   // Is there something to take?
   bool ready() const noexcept {
     const uint64_t label = view_.slots[next_ & mask_].label.load(std::memory_order_relaxed);
-    return std::bit_cast<SlotLabel>(label).sequence == static_cast<uint32_t>(next_ + 1);
+    return SlotLabel::of(label).sequence == static_cast<uint32_t>(next_ + 1);
   }
   // Gives back all slots taken so far.
   void publish() noexcept { view_.control->consumed.store(next_, std::memory_order_release); }
@@ -248,7 +258,7 @@ class RingConsumer {
 inline RingConsumer::Take RingConsumer::take(engine::Frame& frame, SlotCopy& copy, Arena& arena,
                                              bool& by_reference) noexcept {
   const Slot& slot = view_.slots[next_ & mask_];
-  const auto label = std::bit_cast<SlotLabel>(slot.label.load(std::memory_order_acquire));
+  const SlotLabel label = SlotLabel::of(slot.label.load(std::memory_order_acquire));
   if (label.sequence != static_cast<uint32_t>(next_ + 1)) return Take::empty;
   // From here on only the copies count: the sender may go on writing. The fence keeps the compiler
   // from reading the shared line again.

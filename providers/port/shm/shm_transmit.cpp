@@ -23,7 +23,7 @@ constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory bei
 
 size_t ShmPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
   size_t count = 0;
-  OutLink* link = nullptr;
+  OutLink* link = last_out_;
   for (; count < frames.size(); ++count) {
     const engine::TxFrame& frame = frames[count];
     if (link == nullptr || link->gid != frame.path->destination) {
@@ -47,7 +47,6 @@ size_t ShmPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 // The link to an address, made at first use; it may be down. Null: no memory for one, or not an
 // address of this kind of port.
 OutLink* ShmPort::route(const Gid& destination) noexcept {
-  if (last_out_ != nullptr && last_out_->gid == destination) return last_out_;
   const auto found = out_.find(destination);
   if (found != out_.end()) return last_out_ = found->second.get();
   if (!shm::is_shm_gid(destination)) return nullptr;
