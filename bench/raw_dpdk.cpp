@@ -7,6 +7,8 @@
 //   raw_dpdk --device net_vhost,dpdk.iface=/tmp/v --size 4140              frames and bytes per
 //                                                                          second that arrive
 //   --seconds 1
+//   --work yes         payload comes from and goes to memory of the user, with an ICRC: the sender
+//                      copies and sums in one pass, the receiver sums, then copies
 //
 // Devices, their buffers and rings are those of the port (providers/port/dpdk/device.hpp); both
 // processes open the same one.
@@ -15,8 +17,10 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "bench/lib/raw_frames.hpp"
+#include "lib/wire/icrc.hpp"
 #include "providers/port/dpdk/device.hpp"
 
 namespace {
@@ -31,16 +35,39 @@ constexpr uint16_t kBurst = 64;
   std::exit(1);
 }
 
+constexpr size_t kMemory = 65536;  // of the user, on each side
+
 struct End {
   std::shared_ptr<Device> device;
   uint16_t size = 64;
+  std::vector<std::byte> memory;  // empty: payload is left alone
+  size_t at = 0;
+
+  std::byte* next_piece() {
+    at = at + 2 * size > memory.size() ? 0 : at + size;
+    return memory.data() + at;
+  }
+  void fill(std::byte* frame) {
+    const uint32_t payload = size - 64u - 4u;
+    const uint32_t crc = wire::crc_copy(~0u, frame + 64, next_piece(), payload);
+    std::memcpy(frame + 64 + payload, &crc, sizeof crc);
+  }
+  void place(const std::byte* frame) {
+    const uint32_t payload = size - 64u - 4u;
+    uint32_t sent;
+    std::memcpy(&sent, frame + 64 + payload, sizeof sent);
+    if (wire::crc_continue(~0u, frame + 64, payload) != sent) fail("a frame was damaged");
+    std::memcpy(next_piece(), frame + 64, payload);
+  }
 
   size_t send(size_t wanted) {
     std::array<rte_mbuf*, kBurst> frames;
     const auto count = static_cast<uint16_t>(wanted);
     if (rte_pktmbuf_alloc_bulk(device->pool(0), frames.data(), count) != 0) return 0;
-    for (uint16_t i = 0; i < count; ++i)
+    for (uint16_t i = 0; i < count; ++i) {
       std::memset(rte_pktmbuf_append(frames[i], size), static_cast<int>(i), 64);
+      if (!memory.empty()) fill(rte_pktmbuf_mtod(frames[i], std::byte*));
+    }
     const uint16_t sent = device->send(0, frames.data(), count);
     rte_pktmbuf_free_bulk(&frames[sent], static_cast<unsigned>(count - sent));
     return sent;
@@ -50,7 +77,10 @@ struct End {
     std::array<rte_mbuf*, kBurst> frames;
     const uint16_t count = device->receive(0, frames.data(), kBurst);
     unsigned seen = 0;
-    for (uint16_t i = 0; i < count; ++i) seen += *rte_pktmbuf_mtod(frames[i], unsigned char*);
+    for (uint16_t i = 0; i < count; ++i) {
+      seen += *rte_pktmbuf_mtod(frames[i], unsigned char*);
+      if (!memory.empty()) place(rte_pktmbuf_mtod(frames[i], const std::byte*));
+    }
     if (seen == 0xFFFFFFFF) std::puts("");  // so that the bytes are read
     rte_pktmbuf_free_bulk(frames.data(), count);
     return count;
@@ -60,6 +90,7 @@ struct End {
 struct Options {
   engine::PortOptions device{"net_memif", {}};
   bench::RawRun run;
+  bool work = false;
 };
 
 // "net_memif,dpdk.socket=/tmp/m" as in a device string.
@@ -88,6 +119,8 @@ Options parse(int argc, char** argv) {
       o.run.latency = value == "lat";
     else if (key == "--size")
       o.run.size = static_cast<uint32_t>(std::atoi(value.c_str()));
+    else if (key == "--work")
+      o.work = value == "yes";
     else if (key == "--seconds")
       o.run.seconds = std::atof(value.c_str());
     else
@@ -103,7 +136,8 @@ End open_end(const Options& options) {
   if (!parsed) fail(parsed.error().message);
   Result<std::shared_ptr<Device>> device = Device::open(*parsed);
   if (!device) fail(device.error().message);
-  return {*std::move(device), static_cast<uint16_t>(options.run.size)};
+  return {*std::move(device), static_cast<uint16_t>(options.run.size),
+          std::vector<std::byte>(options.work ? kMemory : 0)};
 }
 
 // Until the other end is there too.

@@ -86,6 +86,9 @@ struct TxFrame {
   uint8_t ecn = 0;              // overrides the low bits of path->traffic_class
   bool stable = false;          // spans stay unchanged until the request completes: may go by
                                 // reference; otherwise the port copies before it returns
+  bool signs = false;           // the port writes the ICRC over the last four bytes of the tail:
+                                // it sums spans and pad as it copies them (Capabilities::signs)
+  uint32_t crc = 0;             // then: the raw CRC-32 of what comes before them
   const Span* spans = nullptr;  // span_count of them, lent like head
   std::byte tail[8];
 

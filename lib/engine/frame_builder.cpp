@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, so it fits
-// what leaves even if the user's memory changes meanwhile.
+// Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, here or by
+// the port, so it fits what leaves even if the user's memory changes meanwhile.
 #include "lib/engine/frame_builder.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "lib/memory/guarded_copy.hpp"
-#include "lib/wire/icrc.hpp"
+#include "lib/engine/sum_copy.hpp"
 
 namespace weft::engine {
 
@@ -15,19 +14,24 @@ namespace {
 constexpr uint32_t kHeaders = 64;          // BTH and all that can follow it
 constexpr uint32_t kLargestInline = 1024;  // Limits::max_inline: staged on every port
 
+// All payload is copied here: what is summed must be what leaves.
+bool stages(const Capabilities& c) noexcept {
+  return !c.gather || (c.integrity_bits != 0 && !c.signs);
+}
+
 // Staged bytes of most frames: a burst of larger ones ends early (has_room).
 uint32_t usual_payload(const Capabilities& c) noexcept {
-  return (c.integrity_bits != 0 || !c.gather ? std::min(c.max_mtu, 4096u) : 256u) + 16;
+  return (stages(c) ? std::min(c.max_mtu, 4096u) : 256u) + 16;
 }
 }  // namespace
 
 FrameBuilder::FrameBuilder(const Capabilities& capabilities)
     : signs_(capabilities.integrity_bits != 0),
-      gathers_(capabilities.gather),
+      stages_(stages(capabilities)),
       train_frames_(std::max(1u, capabilities.train_frames)),
       train_bytes_(capabilities.train_bytes),
       largest_head_(kHeaders + (capabilities.telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0)),
-      max_payload_((signs_ || !capabilities.gather ? capabilities.max_mtu : kLargestInline) + 16),
+      max_payload_((stages_ ? capabilities.max_mtu : kLargestInline) + 16),
       arena_size_(size_t{capabilities.burst} * (largest_head_ + usual_payload(capabilities)) +
                   largest_head_ + max_payload_),
       arena_(new std::byte[arena_size_]),
@@ -84,19 +88,6 @@ void FrameBuilder::add_safe_payload(const std::byte* data, uint32_t length) noex
 }
 
 namespace {
-struct SumCopy {
-  uint32_t crc;
-  std::byte* to;
-  const std::byte* from;
-  size_t length;
-  static void run(void* self) {
-    SumCopy& s = *static_cast<SumCopy*>(self);
-    s.crc = wire::crc_copy(s.crc, s.to, s.from, s.length);
-  }
-};
-}  // namespace
-
-namespace {
 // A span is read later, by the port or the peer, who can only lose the frame when a page is gone. A
 // look at each page now tells the queue pair why.
 bool readable(const std::byte* data, uint32_t length) noexcept {
@@ -109,18 +100,16 @@ bool readable(const std::byte* data, uint32_t length) noexcept {
 }  // namespace
 
 bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stable) noexcept {
-  if (signs_ && sums_ && length >= kStageBelow) {
+  if (stages_ && sums_ && signs_ && length >= kStageBelow) {
     sum_staged();
-    SumCopy copy{crc_, at_, data, length};
-    if (!memory::run_guarded(&SumCopy::run, &copy)) return false;
-    crc_ = copy.crc;
+    if (!sum_copy(crc_, at_, data, length)) return false;
     at_ += length;
     summed_ = at_;
     return true;
   }
   const bool first_span = frame_->span_count == 0;
   const bool fits = at_ + length <= head_ + largest_head_ + kStageBelow;
-  if (signs_ || !gathers_ || (length < kStageBelow && first_span && fits)) {
+  if (stages_ || (length < kStageBelow && first_span && fits)) {
     if (!memory::copy_out(at_, data, length)) return false;
     at_ += length;
     return true;
@@ -134,7 +123,16 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
   return true;
 }
 
+// Behind spans the port writes the ICRC.
 void FrameBuilder::sign() noexcept {
+  if (frame_->span_count != 0) {
+    sum_staged();
+    frame_->signs = sums_;
+    frame_->crc = crc_;
+    std::memset(frame_->tail, 0, sizeof frame_->tail);
+    frame_->tail_length = static_cast<uint8_t>(pad_ + wire::kIcrcLength);
+    return;
+  }
   std::memset(at_, 0, pad_);
   at_ += pad_;
   sum_staged();

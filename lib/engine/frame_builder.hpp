@@ -75,7 +75,7 @@ class FrameBuilder {
 
   bool signs_;        // an ICRC ends each frame
   bool sums_ = true;  // it is the true one
-  bool gathers_;
+  bool stages_;       // payload of any length is copied here
   uint32_t train_frames_;
   uint32_t train_bytes_;
   uint32_t largest_head_;
@@ -142,7 +142,7 @@ inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   frame_->span_count = 0;
   frame_->spans = &spans_[spans_used_];
   frame_->tail_length = 0;
-  frame_->stable = false;
+  frame_->stable = frame_->signs = false;
   frame_->ecn = path.traffic_class & 3;
   if (train_frames_ > 1) {
     join_train(path, prefix_ + total_);

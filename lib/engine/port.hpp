@@ -29,6 +29,7 @@ struct Capabilities {
   uint8_t integrity_bits = 32;       // bits of an ICRC the receiver can check; 0 = frames cannot be
                                      // damaged (memory), the engine leaves the ICRC out
   bool gather = false;               // transmit() reads spans in place, before it returns
+  bool signs = false;                // and sums them as it copies them, for the ICRC
   bool by_reference = false;         // stable spans may be pulled by the peer later
   uint32_t reference_threshold = 0;  // payload bytes from which by-reference pays off
   bool ecn = false;                  // sets and reads the ECN bits

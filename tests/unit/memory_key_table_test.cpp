@@ -279,6 +279,7 @@ TEST_CASE("threat:A04 wrong keys open nothing") {
     opened += table.check(key, 1, 0x1000, 8, Access::none, &where) != Verdict::bad_key;
   }
   CHECK(opened == 0);
+  CHECK(table.check(0, 0, 0, 1, Access::none, &where) == Verdict::bad_key);
 }
 
 TEST_CASE("the table agrees with a map over random insertions and removals") {

@@ -28,7 +28,7 @@ class ListPort final : public engine::Port {
   ListPort() {
     capabilities_.integrity_bits = 0;
     capabilities_.train_frames = 64;
-    capabilities_.gather = capabilities_.by_reference = true;
+    capabilities_.gather = capabilities_.signs = capabilities_.by_reference = true;
     capabilities_.max_mtu = 65536;
   }
   const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
@@ -138,6 +138,7 @@ TEST_CASE("a fault port wants an ICRC, and no trains, gather or references") {
   CHECK(c.integrity_bits == 32);
   CHECK(c.train_frames == 1);
   CHECK_FALSE(c.gather);
+  CHECK_FALSE(c.signs);
   CHECK_FALSE(c.by_reference);
   CHECK(c.max_mtu == 4096);
 }

@@ -242,7 +242,7 @@ TEST_CASE("a port without ICRC gets one in the file and stays as it is") {
   can.integrity_bits = 0;
   can.max_mtu = can.active_mtu = 65536;
   can.by_reference = true;
-  can.gather = true;
+  can.gather = can.signs = true;
   for (bool ipv6 : {false, true}) {
     Setup s("pcap_shm", can, ipv6);
     CHECK(s.port->capabilities().integrity_bits == 0);
@@ -250,6 +250,7 @@ TEST_CASE("a port without ICRC gets one in the file and stays as it is") {
     CHECK(s.port->capabilities().active_mtu == 4096);
     CHECK_FALSE(s.port->capabilities().by_reference);
     CHECK(s.port->capabilities().gather);
+    CHECK_FALSE(s.port->capabilities().signs);
     exchange(s, false);
     s.port.reset();
     check_capture(s.file, kFrames);

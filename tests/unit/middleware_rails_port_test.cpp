@@ -161,7 +161,7 @@ TEST_CASE("rails: the device can what all can") {
     auto fake = std::make_unique<Fake>(host(i));
     fake->can.active_mtu = i == 0 ? 4096 : 1024;
     fake->can.integrity_bits = i == 0 ? 16 : 32;
-    fake->can.gather = i == 0;
+    fake->can.gather = fake->can.signs = i == 0;
     fake->can.by_reference = true;
     fake->range = {uint32_t{i} << 16, 0x20000};
     ports.push_back(std::move(fake));
@@ -172,6 +172,7 @@ TEST_CASE("rails: the device can what all can") {
   CHECK(can.active_mtu == 1024);
   CHECK(can.integrity_bits == 16);
   CHECK_FALSE(can.gather);
+  CHECK_FALSE(can.signs);
   CHECK_FALSE(can.by_reference);
   CHECK((*both)->qpn_range().first == 0x10000);
   CHECK((*both)->qpn_range().count == 0x10000);

@@ -24,6 +24,7 @@ engine::Capabilities describe(const ethernet::Interface& interface) {
   engine::Capabilities c =
       ethernet::capabilities_of(interface.address, std::min(interface.mtu, holds));
   c.max_mtu = ethernet::capabilities_of(interface.address, holds).active_mtu;
+  c.signs = true;
   c.in_flight_limit = 1u << 20;  // fits the ring of 4,096 buffers, small frames too
   return c;
 }

@@ -47,6 +47,7 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bo
   const uint32_t block = telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0;
   engine::Capabilities c = ethernet::capabilities_of(address, device.mtu() - block);
   c.telemetry = telemetry;
+  c.signs = true;
   c.in_flight_limit = 1024 * 1024;  // with the overhead: fits a ring of 1,024 buffers
   c.packet_overhead = 1024;
   return c;

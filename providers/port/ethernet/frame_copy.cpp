@@ -2,10 +2,9 @@
 // See frame_copy.hpp.
 #include "providers/port/ethernet/frame_copy.hpp"
 
-#include <cstring>
 #include <new>
 
-#include "lib/memory/guarded_copy.hpp"
+#include "providers/port/ethernet/framing.hpp"
 
 namespace weft::port::ethernet {
 
@@ -16,14 +15,7 @@ std::optional<FrameCopy> FrameCopy::of(const engine::TxFrame& frame) noexcept {
   } catch (const std::bad_alloc&) {
     return std::nullopt;
   }
-  std::byte* at = copy.bytes.data();
-  if (frame.head_length != 0) std::memcpy(at, frame.head, frame.head_length);
-  at += frame.head_length;
-  for (uint32_t i = 0; i < frame.span_count; ++i) {
-    if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) return std::nullopt;
-    at += frame.spans[i].length;
-  }
-  std::memcpy(at, frame.tail, frame.tail_length);
+  if (write_transport(copy.bytes.data(), frame) == nullptr) return std::nullopt;
   return copy;
 }
 

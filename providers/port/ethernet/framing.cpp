@@ -6,7 +6,8 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/memory/guarded_copy.hpp"
+#include "lib/engine/sum_copy.hpp"
+#include "lib/wire/opcode.hpp"
 
 namespace weft::port::ethernet {
 namespace {
@@ -83,17 +84,32 @@ wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
   return outer;
 }
 
-uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
-                     const wire::MacAddress& to) noexcept {
-  std::byte* at = begin + wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
-  std::memcpy(at, frame.head, frame.head_length);
+std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept {
+  if (frame.head_length != 0) std::memcpy(at, frame.head, frame.head_length);
   at += frame.head_length;
+  uint32_t crc = frame.crc;
   for (uint32_t i = 0; i < frame.span_count; ++i) {
-    if (!memory::copy_out(at, frame.spans[i].data, frame.spans[i].length)) return 0;
-    at += frame.spans[i].length;
+    const auto [data, length] = frame.spans[i];
+    if (frame.signs ? !engine::sum_copy(crc, at, data, length)
+                    : !memory::copy_out(at, data, length))
+      return nullptr;
+    at += length;
   }
   std::memcpy(at, frame.tail, frame.tail_length);
-  return static_cast<uint32_t>(at + frame.tail_length - begin);
+  at += frame.tail_length;
+  if (!frame.signs) return at;
+  std::byte* const end = at - wire::kIcrcLength;
+  const uint32_t pad = frame.tail_length - uint32_t{wire::kIcrcLength};
+  const uint32_t icrc = wire::icrc_finish(wire::crc_continue(crc, end - pad, pad));
+  std::memcpy(end, &icrc, sizeof icrc);
+  return at;
+}
+
+uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
+                     const wire::MacAddress& to) noexcept {
+  std::byte* const bth = begin + wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
+  const std::byte* const end = write_transport(bth, frame);
+  return end == nullptr ? 0 : static_cast<uint32_t>(end - begin);
 }
 
 }  // namespace weft::port::ethernet

@@ -30,6 +30,10 @@ void clear_checksum(std::byte* frame, uint32_t length) noexcept;
 wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
                      const wire::MacAddress& to) noexcept;
 
+// Writes the frame from its BTH on, the ICRC too if that is left to the port. Returns its end;
+// nullptr: the memory that it names is gone.
+std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept;
+
 // Writes the whole frame, which takes frame.length() + wire::kMaxOuterLength bytes at most. Returns
 // its length; 0: the memory that it names is gone.
 uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,

@@ -136,7 +136,7 @@ FaultPort::FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& op
   capabilities_.train_frames = 1;
   capabilities_.train_bytes = 0;
   if (capabilities_.integrity_bits == 0) capabilities_.integrity_bits = 32;
-  capabilities_.gather = false;
+  capabilities_.gather = capabilities_.signs = false;
   capabilities_.by_reference = false;
   capabilities_.reference_threshold = 0;
   lent_.reserve(kMaxBurst);

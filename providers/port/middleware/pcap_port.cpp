@@ -96,6 +96,7 @@ PcapPort::PcapPort(std::unique_ptr<engine::Port> inner, wire::PcapWriter writer,
       staging_(kLargestPacket + wire::kIcrcLength) {
   capabilities_.max_mtu = std::min(capabilities_.max_mtu, kLargestMtu);
   capabilities_.active_mtu = std::min(capabilities_.active_mtu, kLargestMtu);
+  capabilities_.signs = false;  // what is captured is whole
   capabilities_.by_reference = false;
   capabilities_.reference_threshold = 0;
 }

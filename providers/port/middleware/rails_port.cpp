@@ -26,6 +26,7 @@ Capabilities common(Capabilities a, const Capabilities& b) {
   a.train_bytes = std::min(a.train_bytes, b.train_bytes);
   a.integrity_bits = std::min(a.integrity_bits, b.integrity_bits);
   a.gather = a.gather && b.gather;
+  a.signs = a.signs && b.signs;
   a.ecn = a.ecn && b.ecn;
   a.lossless = a.lossless && b.lossless;
   a.in_flight_limit = std::min(a.in_flight_limit, b.in_flight_limit);

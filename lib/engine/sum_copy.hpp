@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// User memory copied and summed in one pass: the sum is that of the bytes that leave, even if the
+// user changes them meanwhile.
+#pragma once
+
+#include "lib/memory/guarded_copy.hpp"
+#include "lib/wire/icrc.hpp"
+
+namespace weft::engine {
+
+// Continues `crc` over `length` bytes as copied. False: a page of `from` is gone.
+[[nodiscard]] inline bool sum_copy(uint32_t& crc, std::byte* to, const std::byte* from,
+                                   size_t length) noexcept {
+  struct Copy {
+    uint32_t crc;
+    std::byte* to;
+    const std::byte* from;
+    size_t length;
+  } copy{crc, to, from, length};
+  const auto run = [](void* argument) {
+    Copy& c = *static_cast<Copy*>(argument);
+    c.crc = wire::crc_copy(c.crc, c.to, c.from, c.length);
+  };
+  if (!memory::run_guarded(run, &copy)) return false;
+  crc = copy.crc;
+  return true;
+}
+
+}  // namespace weft::engine
