@@ -24,11 +24,11 @@ struct Talk : Pair {
   Endpoint& other(Endpoint& e) { return &e == &a ? b : a; }
   bool owes(Endpoint& e) { return e.station().engine().wants_transmit(); }
 
-  // One call of transmit(); what left arrives at once. Returns the number of frames.
-  size_t turn(Endpoint& from) {
+  // One call of transmit(), for `room` frames; what left arrives at once. Returns how many.
+  size_t turn(Endpoint& from, size_t room = 64) {
     engine::TxFrame frames[64];
     Station& station = from.station();
-    const size_t count = station.engine().transmit(frames, world.now());
+    const size_t count = station.engine().transmit({frames, room}, world.now());
     station.tap().transmit({frames, count});
     for (const SentFrame& f : in_flight)
       give(other(from).station().engine(), f.path, f.bytes, world.now());
@@ -69,6 +69,32 @@ size_t successes(const std::vector<Completion>& completions) {
   size_t n = 0;
   for (const Completion& c : completions) n += c.status == Status::success;
   return n;
+}
+
+TEST_CASE("an acknowledgement waits for one call, and not when it stands for 64 words") {
+  for (const int words : {1, 63, 64}) {
+    Talk talk;
+    for (int i = 0; i < words; ++i) {
+      talk.post(talk.a);
+      REQUIRE(talk.turn(talk.a) == 1);
+    }
+    CHECK(talk.turn(talk.b) == (words == 64 ? 1 : 0));
+    CHECK(talk.turn(talk.b) == (words == 64 ? 0 : 1));
+    CHECK(talk.acks == 1);
+    CHECK_FALSE(talk.owes(talk.b));
+  }
+}
+
+TEST_CASE("an acknowledgement that finds no room behind data leaves soon") {
+  Talk talk;
+  talk.post(talk.a);
+  REQUIRE(talk.turn(talk.a) == 1);
+  REQUIRE(talk.turn(talk.b) == 0);
+  talk.post(talk.b);
+  REQUIRE(talk.turn(talk.b, 1) == 1);
+  CHECK(talk.acks == 0);
+  CHECK(talk.turns_until_silent(talk.b) <= 2);
+  CHECK(talk.acks == 1);
 }
 
 TEST_CASE("in a dialogue one acknowledgement stands for several words, roce:C-ACK-36") {
