@@ -49,7 +49,7 @@ inline constexpr uint8_t kAnyWay = 255;
 
 struct Step {
   StepKind kind = StepKind::copy;
-  bool wide = false;  // receive, receive_reduce: the peer puts accumulators, not elements
+  bool wide = false;        // receive, receive_reduce: the peer puts accumulators, not elements
   uint8_t along = kAnyWay;  // put: by the links of this dimension, if there is more than one way
   uint32_t peer = 0;
   Range source;

@@ -166,7 +166,7 @@ class Rank final : public sim::EventHandler {
     Result<ProtectionDomain> pd = device->protection_domain();
     if (!cq || !pd) return "no completion queue, or no domain";
     mesh_.reset(new Mesh{*device, *cq, *pd, rank_, config_.ranks, {}, {}, {}});
-    mesh_->by_rank.resize(config_.ranks);
+    mesh_->lanes.assign(1, std::vector<Link*>(config_.ranks));
     return "";
   }
 
@@ -294,9 +294,9 @@ std::string connect(Rank& a, Rank& b, const collective::LinkShape& shape) {
     const QpType type = mesh.device.attributes().qp_type;
     auto link = Link::create(mesh.pd, mesh.cq, type, shape, uint32_t(mesh.links.size()));
     REQUIRE(link);
-    mesh.by_rank[peer] = link->get();
+    mesh.lanes[0][peer] = link->get();
     mesh.links.push_back(std::move(*link));
-    return mesh.by_rank[peer];
+    return mesh.lanes[0][peer];
   };
   Link* const there = make(a.mesh(), b.mesh().rank);
   Link* const back = make(b.mesh(), a.mesh().rank);

@@ -111,9 +111,8 @@ void hierarchical_all_reduce(Builder& b) {
   std::vector<std::vector<GridPart>> waves = make_waves(b.shape(), inside);
   const auto inner = [&](const GridPart& part, size_t phase) { return part.order[phase] + 1; };
   // All scattering before all gathering: what waits for other domains shall hold up nobody.
-  in_waves(waves, n, [&](GridPart& part, size_t phase) {
-    scatter_along(b, grid, inner(part, phase), part);
-  });
+  in_waves(waves, n,
+           [&](GridPart& part, size_t phase) { scatter_along(b, grid, inner(part, phase), part); });
   for (std::vector<GridPart>& wave : waves) Between(b, grid, wave).emit();
   in_waves(waves, n, [&](GridPart& part, size_t phase) {
     gather_along(b, grid, inner(part, n - 1 - phase), part);

@@ -45,8 +45,8 @@ void ProgramRun::start_put(uint32_t from, uint32_t to) {
   if (waits_[from][step] != 0) return;
   ++of.next_put;
   of.busy = true;
-  startable_.push_back({from, to, step, bytes_of(from, step),
-                        plans_[from]->program.steps[step].along});
+  startable_.push_back(
+      {from, to, step, bytes_of(from, step), plans_[from]->program.steps[step].along});
 }
 
 void ProgramRun::left(const Put& put) {
