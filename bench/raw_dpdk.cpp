@@ -128,6 +128,7 @@ Options parse(int argc, char** argv) {
   }
   if (argc % 2 == 0) fail("an option without a value");
   if (o.run.size < 64 || o.run.size > 4200) fail("--size: 64 to 4200");
+  if (o.work && o.run.size < 68) fail("--work yes: a --size of 68 at least");
   return o;
 }
 

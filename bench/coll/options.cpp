@@ -92,7 +92,7 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--class", o.traffic_class, "Traffic class of the calls: 0 goes first, 3 last")
       ->check(CLI::Range(0, 3));
   app.add_option("--beside", words.beside,
-                 "While bulk all-reduces of so many bytes, 1M or more, run in another class");
+                 "While bulk all-reduces of so many bytes, as in 8M, run in another class");
   app.add_option("--beside-class", o.beside_class, "The class of those: 3")
       ->check(CLI::Range(0, 3));
   app.add_option("--slots", o.communicator.slots, "Pieces under way to each peer");

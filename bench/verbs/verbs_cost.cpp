@@ -237,16 +237,20 @@ int main(int argc, char** argv) {
   const std::string library = idle_library();
   Weft w(library);
   Raw raw(library);
+  bool found = argc < 3;
   if (argc < 3) std::printf("%-10s %8s %8s %8s\n", "ns", "verbs", "weft", "added");
   for (const Kind& kind : kKinds) {
     if (argc < 3) {
       measure(w, raw, kind);
     } else if (std::strcmp(kind.name, argv[1]) == 0) {
+      found = true;
       const auto rounds = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
       through_libibverbs(raw, kind, rounds);
       through_weft(w, kind, rounds);
       std::printf("%u requests each: %s\n", rounds * kind.batch, kind.name);
     }
   }
-  return 0;
+  if (found) return 0;
+  std::fprintf(stderr, "there is no kind %s; without arguments all are measured\n", argv[1]);
+  return 2;
 }

@@ -206,8 +206,8 @@ class Communicator {
 
   // Ends all operations under way and all later ones, on every rank, with bad_state and an error
   // that says who revoked and why: to get ranks out of calls that they would wait in. One operation
-  // alone is taken back by Operation::cancel(). After revoke(),
-  // shrink() makes a new communicator, of all ranks if all are alive.
+  // alone is taken back by Operation::cancel(). After revoke(), shrink() makes a new communicator,
+  // of all ranks if all are alive.
   void revoke(std::string_view reason = {}) noexcept;
 
   // After split() and shrink(): the ranks that ranks 0, 1 .. had before. Empty after create().

@@ -123,7 +123,7 @@ Result<void> Agent::confirm(uint32_t id, Instant now) {
   Connection& c = **found;
   wheel_.remove(c.timer);
   c.state = State::established;
-  send_rtu(c);
+  send(c.peer, readiness(c));
   return (void)now, Result<void>{};
 }
 

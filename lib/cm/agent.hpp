@@ -168,9 +168,9 @@ class Agent final : public engine::GeneralServices {
   Mad rejection(const Connection& c, Answered what, Reason reason,
                 std::span<const std::byte> data = {}) const;
   Mad patience(const Connection& c, Answered what) const;
+  Mad readiness(const Connection& c) const;
   Mad farewell(const Connection& c) const;
   void refuse(const Gid& to, const Mad& mad, uint32_t peer_id, Answered what, Reason reason);
-  void send_rtu(Connection& c);
   void send_dreq(Connection& c, Instant now) noexcept;
   void abandon(Connection& c, Instant now) noexcept;
   void send_drep(const Gid& to, uint64_t transaction, uint32_t local_id, uint32_t remote_id);

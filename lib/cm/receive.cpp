@@ -193,7 +193,7 @@ void Agent::on_rep(Connection& c, const Mad& mad, Instant now) {
   }
   if (c.state == State::established && c.active) {
     add(AgentCount::duplicates);
-    return send_rtu(c);
+    return send_answer(c.peer, readiness(c));
   }
   if (c.state != State::req_sent) return add(AgentCount::unexpected);
   const auto old = by_peer_qpn_.find({c.peer, rep.local_qpn});

@@ -104,11 +104,11 @@ Mad Agent::patience(const Connection& c, Answered what) const {
   return make(mra, c.transaction);
 }
 
-void Agent::send_rtu(Connection& c) {
+Mad Agent::readiness(const Connection& c) const {
   Rtu rtu{};
   rtu.local_id = c.id;
   rtu.remote_id = c.peer_id;
-  send(c.peer, make(rtu, c.transaction));
+  return make(rtu, c.transaction);
 }
 
 Mad Agent::farewell(const Connection& c) const {

@@ -212,6 +212,8 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
                 arguments.op,
                 static_cast<uint8_t>(choice->algorithm - algorithms().data()),
                 *traffic_class};
+  if (team.selector() != nullptr)
+    task->learned = team.selector()->learned().factor(task->call.algorithm, bytes_of(task->call));
   task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
   return task;
 }
@@ -264,6 +266,7 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
   task->limit = earlier.limit;
   task->algorithm = earlier.algorithm;
   task->predicted = earlier.predicted;
+  task->learned = earlier.learned;
   if (Result<void> registered = register_buffers(team, *task); !registered)
     return registered.error();
   Result<RegisteredPtr> work =

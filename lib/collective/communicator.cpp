@@ -50,18 +50,24 @@ TaskPtr issue_v(Team& team, Arguments arguments, std::span<const size_t> counts,
 // ----------------------------------------------------------------------------------
 
 Result<bool> Operation::test() {
-  if (!task_->done) team_->progress();
-  team_->call_back();
-  if (task_->error) return *task_->error;
-  return task_->done;
+  const Operation kept = *this;  // a callback may put another call here
+  if (!kept.task_->done) kept.team_->progress();
+  kept.team_->call_back();
+  if (kept.task_->error) return *kept.task_->error;
+  return kept.task_->done;
 }
 
-Result<void> Operation::wait() { return team_->wait(*task_); }
+Result<void> Operation::wait() {
+  const Operation kept = *this;
+  return kept.team_->wait(*kept.task_);
+}
 
 Result<bool> Operation::wait_for(Duration limit) {
-  team_->wait_until(*task_, base::Clock::process().now() + limit);
-  if (task_->error) return *task_->error;
-  return task_->done;
+  const Operation kept = *this;
+  kept.team_->wait_until(*kept.task_, base::Clock::process().now() + limit);
+  kept.team_->call_back();
+  if (kept.task_->error) return *kept.task_->error;
+  return kept.task_->done;
 }
 
 bool Operation::done() const noexcept { return task_->done; }

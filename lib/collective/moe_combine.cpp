@@ -76,12 +76,18 @@ void add_up(const Team& team, const Combining& combining, const std::byte* rows)
   const size_t tokens = routing.row_of.size() / routing.choices;
   const Racks racks{team, routing};
   const bool crossed = combining.over_racks;
-  std::vector<std::vector<uint32_t>> partials;
-  for (uint32_t rack = 0; rack < routing.racks && crossed; ++rack)
-    partials.push_back(rack == racks.own() ? std::vector<uint32_t>(tokens, kNone)
-                                           : partial_of(racks, rack, tokens));
   const Arithmetic of_partials = arithmetic_of(combining.crossing_type(), ReduceOp::sum);
   const size_t partial_bytes = combining.crossing_width() * of_partials.element;
+  std::vector<std::vector<uint32_t>> partials;
+  std::vector<const std::byte*> sums;  // of each rack
+  const std::byte* next = combining.in.data();
+  for (uint32_t rack = 0; rack < routing.racks && crossed; ++rack) {
+    const bool own = rack == racks.own();
+    partials.push_back(own ? std::vector<uint32_t>(tokens, kNone)
+                           : partial_of(racks, rack, tokens));
+    sums.push_back(next);
+    if (!own) next += racks.distinct(team.mesh().rank, rack).size() * partial_bytes;
+  }
   const uint64_t first = crossed ? racks.before(team.mesh().rank, racks.own()) : 0;
   const uint64_t end = crossed ? racks.before(team.mesh().rank, racks.own() + 1) : kNoRow;
   std::vector<std::byte> sum(width * arithmetic.accumulator);
@@ -90,15 +96,10 @@ void add_up(const Team& team, const Combining& combining, const std::byte* rows)
     for (size_t i = token * routing.choices; i < (token + 1) * routing.choices; ++i)
       if (const uint64_t row = routing.row_of[i]; row >= first && row < end)
         arithmetic.add_weighted(sum.data(), rows + row * row_bytes, combining.weights[i], width);
-    const std::byte* of_rack = combining.in.data();
-    for (uint32_t rack = 0; rack < partials.size(); ++rack) {
-      const uint32_t partial = partials[rack][token];
-      if (partial != kNone)
-        of_partials.add_weighted(sum.data(), of_rack + partial * partial_bytes, 1.0F,
+    for (uint32_t rack = 0; rack < partials.size(); ++rack)
+      if (const uint32_t partial = partials[rack][token]; partial != kNone)
+        of_partials.add_weighted(sum.data(), sums[rack] + partial * partial_bytes, 1.0F,
                                  combining.crossing_width());
-      if (rack != racks.own())
-        of_rack += racks.distinct(team.mesh().rank, rack).size() * partial_bytes;
-    }
     arithmetic.finish(static_cast<std::byte*>(combining.call.output) + token * row_bytes,
                       sum.data(), width, 1);
   }

@@ -4,8 +4,6 @@
 // equals.
 #include "lib/collective/moe_racks.hpp"
 
-#include <algorithm>
-
 namespace weft::collective {
 
 uint64_t Racks::before(uint32_t from, uint32_t rack) const {
@@ -18,7 +16,8 @@ uint64_t Racks::before(uint32_t from, uint32_t rack) const {
 
 std::vector<uint64_t> Racks::distinct(uint32_t from, uint32_t rack) const {
   std::vector<uint64_t> firsts;
-  for (uint64_t row = before(from, rack); row < before(from, rack + 1); ++row)
+  const uint64_t end = before(from, rack + 1);
+  for (uint64_t row = before(from, rack); row < end; ++row)
     if (routing.same[from][row] == row) firsts.push_back(row);
   return firsts;
 }
@@ -36,7 +35,8 @@ void find_equal_rows(const Team& team, RoutingState& routing) {
   std::vector<uint32_t>& same = routing.same[rank];
   for (uint32_t rack = 0; rack < routing.racks; ++rack) {
     std::vector<uint32_t> first(routing.row_of.size() / routing.choices, kNone);
-    for (uint64_t row = racks.before(rank, rack); row < racks.before(rank, rack + 1); ++row) {
+    const uint64_t end = racks.before(rank, rack + 1);
+    for (uint64_t row = racks.before(rank, rack); row < end; ++row) {
       uint32_t& known = first[token_of[row]];
       if (known == kNone) known = static_cast<uint32_t>(row);
       same.push_back(known);

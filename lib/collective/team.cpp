@@ -128,7 +128,7 @@ void Team::run_tasks() {
 
 // Runs the first task as far as it goes, then the next. False if it could have gone on.
 bool Team::run_tasks(Lane& lane) {
-  constexpr uint64_t kFew = 1;
+  constexpr uint64_t kOne = 1;
   const bool first = &lane == lanes_.front().get();
   Executor& executor = lane.executor;
   while (!lane.tasks.empty() && !failure_) {
@@ -141,10 +141,10 @@ bool Team::run_tasks(Lane& lane) {
     }
     if (!executor.running() && !start(lane, *task)) continue;
     const uint64_t before = executor.moved();
-    const bool finished = executor.advance(first ? UINT64_MAX : kFew);
+    const bool finished = executor.advance(first ? UINT64_MAX : kOne);
     if (const std::optional<Mismatch>& mismatch = executor.mismatch())
       return fail_mismatch(mismatch->rank, mismatch->theirs, task->call), true;
-    if (!finished) return first || executor.moved() - before < kFew;
+    if (!finished) return first || executor.moved() - before < kOne;
     if (task->call.sequence != 0) lane.finished = task->call.sequence;
     check_left_over(lane);
     if (failure_) return true;
@@ -172,7 +172,7 @@ void Team::compare(const Task& task) {
   const size_t algorithm = task.call.algorithm;
   const uint64_t bytes = bytes_of(task.call);
   const double ratio = static_cast<double>(task.took.ps) / static_cast<double>(task.predicted.ps);
-  learned.note(algorithm, bytes, ratio * learned.factor(algorithm, bytes));
+  learned.note(algorithm, bytes, ratio * task.learned);
 }
 
 void Team::end_first(Lane& lane) {
@@ -301,7 +301,7 @@ Result<void> Team::wait(const Task& task) {
 }
 
 bool Team::arm() noexcept {
-  if (cut_short_) return false;
+  if (cut_short_ || (!calling_ && !ended_.empty())) return false;
   mesh_.cq.acknowledge();
   mesh_.cq.arm();
   Completion completions[32];

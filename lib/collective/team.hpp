@@ -33,6 +33,7 @@ struct Task {
   Instant deadline = Instant::never();   // once it runs
   const Algorithm* algorithm = nullptr;  // null: an exchange
   Duration predicted;                    // zero: by no model
+  double learned = 1;                    // what the model's time was multiplied with for that
   Duration took;                         // once it is done
   uint64_t placed_before = 0;            // Executor::placed() at its beginning
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that

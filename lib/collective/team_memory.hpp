@@ -51,7 +51,7 @@ class TeamMemory {
 
   ProtectionDomain pd_;
   bool places_, keeps_;
-  std::deque<RegisteredPtr> kept_;                // used lately
+  std::deque<RegisteredPtr> kept_;                // made lately
   std::vector<std::weak_ptr<Registered>> given_;  // by the caller
   uint64_t made_ = 0;
 };

@@ -10,6 +10,7 @@ void Cq::keep(QpNum number, std::shared_ptr<Ledger> ledger) {
   const std::lock_guard lock(turn_);
   ledgers_.erase(number);
   set_aside();  // but what is of the last one with this number
+  flushed_.forget(number);
   ledgers_[number] = std::move(ledger);
 }
 

@@ -71,8 +71,7 @@ class OutstandingList {
 class Ledger {
  public:
   // `slots`: of the send queue. What is further back has left it. `receives`: of the receive queue.
-  // `shared`: receives come from a
-  // shared receive queue, which has no ledger.
+  // `shared`: receives come from a shared receive queue, which has no ledger.
   Ledger(QpNum number, size_t slots, size_t receives, bool shared)
       : number_(number), slots_(slots), shared_(shared), sends_(2 * slots), receives_(receives) {}
 

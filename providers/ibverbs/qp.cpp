@@ -120,8 +120,8 @@ Result<void> check_xrc(const QueuePairOptions& options, const Context& context) 
 }
 
 // A queue pair that is posted to by ibv_wr_*, if the device has them for all that such queue pairs
-// do but local requests. Null if not: a plain one is made then, and says why
-// there is none.
+// do but local requests. Null if not: a plain one is made then, and
+// says why there is none.
 Owned<ibv_qp> make_extended(const Context& context, ibv_qp_init_attr_ex wanted,
                             ibv_qp_ex*& extended) {
   const Library& library = context.library();
@@ -251,7 +251,8 @@ Result<void> Qp::follow(const ibv_qp_attr& said, int mask) {
 
 void Qp::note_connected(uint8_t max_rd_atomic) {
   set_max_rd_atomic(max_rd_atomic);
-  reached_ = QpState::rts;
+  QpState before = QpState::init;  // it may have ended already
+  reached_.compare_exchange_strong(before, QpState::rts);
 }
 
 // `way`: the path as the connection manager has it, which may use another address of the port.

@@ -63,7 +63,7 @@ PostStatus Qp::post_by_ledger(std::span<const SendRequest> requests) noexcept {
   const PostStatus status = post_checked(requests);
   for (const SendRequest& r : requests.first(status.accepted)) {
     const bool silent = !options_.signal_all && !has(r.flags, SendFlags::signaled);
-    ledger_->note_send({r.id, engine::work_type(r.opcode), silent});
+    ledger_->note_send({r.id, work_type(r), silent});
   }
   return status;
 }

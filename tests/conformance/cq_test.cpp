@@ -60,11 +60,14 @@ void descriptor(Wire wire) {
   const Buffer near(p.a, 64), far(p.b, 64);
   const Sge out = near.sge(0, 8), in = far.sge(0, 8);
   CHECK_FALSE(readable(p.b.cq.fd(), 0));
-  for (int i = 0; i < 3; ++i) REQUIRE(p.qb.post_recv({.id = 1, .sges = {&in, 1}}));
+  for (int i = 0; i < 4; ++i) REQUIRE(p.qb.post_recv({.id = 1, .sges = {&in, 1}}));
+  Completion c[4];
+  REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
+  REQUIRE(p.b.cq.wait({c, 1}, Duration::from_s(10)) == 1);  // neighbours have found each other
+  while (readable(p.b.cq.fd(), 0)) p.b.cq.acknowledge();
   REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
   CHECK_FALSE(readable(p.b.cq.fd(), 50));  // not armed
   p.b.cq.arm();
-  Completion c[4];
   REQUIRE(p.b.cq.poll(c) == 1);  // it was there already: poll again after arming
   REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
   REQUIRE(readable(p.b.cq.fd(), 10'000));

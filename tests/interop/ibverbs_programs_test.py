@@ -57,7 +57,8 @@ class Programs(ibverbs_test.InGuest):
                        "Wrong elements: 0 OK")
 
     def test_weft_cores(self):
-        self.alone(f"weft_cores {DEVICE} 1 0.1", r"\d")
+        self.alone(f"weft_cores {DEVICE} 1 0.1",
+                   r"1 engines, M WRITEs of \d+ B per processor second: one \d")
 
     def test_weft_cost(self):
         self.alone(f"weft_cost {DEVICE} 1000", f"2000 WRITEs of 8 B over {DEVICE}")

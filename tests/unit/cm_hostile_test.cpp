@@ -196,5 +196,24 @@ TEST_CASE("answers to strangers wait in bounded number, our own words are kept (
   CHECK(left == kAnswers + 1);
 }
 
+TEST_CASE("who repeats his REP is answered in bounded number (A17)") {
+  CmNet net(1);
+  Server server(net.add());
+  Client client(net.add());
+  std::optional<cm::Mad> rep;
+  net.judge = [&](const Gid&, const Gid& to, const cm::Mad& mad) {
+    if (to == client.node.address) rep = mad;
+    return true;
+  };
+  (void)*client.node.connect(server.node, kService, 0x77);
+  net.run(Duration::from_ms(1));
+  REQUIRE(client.log == Log{EventKind::reply});
+  REQUIRE(rep);
+  for (int i = 0; i < 10'000; ++i) net.give(client.node, server.node.address, *rep);
+  size_t left = 0;
+  while (client.node.agent.next_datagram() != nullptr) ++left;
+  CHECK(left == 256);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -149,5 +149,34 @@ TEST_CASE("callbacks come in the order in which calls end, and may call") {
   });
 }
 
+TEST_CASE("a callback may put the next call in the place of the one that is waited for") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int left = 3;
+    Operation call = group.barrier();
+    const std::function<void(const Result<void>&)> again = [&](const Result<void>& result) {
+      if (!result || --left == 0) return;
+      call = group.barrier();
+      call.then(again);
+    };
+    call.then(again);
+    while (left > 0)
+      if (Result<void> done = call.wait(); !done) return done.error().message;
+    return "";
+  });
+}
+
+TEST_CASE("who would sleep is told that callbacks wait") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    bool called = false;
+    Operation first = group.barrier(), second = group.barrier();
+    second.then([&](const Result<void>&) { called = true; });
+    if (group.rank() == 0 && !second.cancel("enough")) return "it cannot be canceled";
+    if (group.rank() == 0 && second.done() && !called && group.arm()) return "it may sleep";
+    (void)first.wait();
+    (void)second.wait();
+    return called ? "" : "nothing was called back";
+  });
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -50,7 +50,7 @@ TEST_CASE("a rank that leaves has received what it was sent") {
   for (uint64_t i = 0; i < scaled(40); ++i)
     check_ranks(
         2,
-        {.device = "roce+udp:lo,fault.loss=0.2,fault.seed=" + std::to_string(base_seed() + i),
+        {.device = "roce+udp:lo,fault.loss=0.1,fault.seed=" + std::to_string(base_seed() + i),
          .limit = Duration::from_s(20),
          .patience = Duration::from_ms(500)},
         [&](Communicator& group) -> std::string {

@@ -94,7 +94,7 @@ class Alike {
  private:
   // Which receive of the first rank's peers takes each of its puts.
   void match_first() {
-    const std::vector<uint32_t> ordinal = ordinals(first_);
+    const std::vector<uint32_t>& ordinal = ordinals_of_first_ = ordinals(first_);
     receive_of_.resize(first_.steps.size());
     std::unordered_map<uint32_t, std::unordered_map<uint32_t, uint32_t>> taken;  // peer, ordinal
     for (uint32_t i = 0; i < first_.steps.size(); ++i) {
@@ -112,10 +112,23 @@ class Alike {
     }
   }
 
+  // Steps that share a peer, each way, are those that share one on the first rank.
+  bool same_peers(const Program& program) const {
+    std::unordered_map<uint64_t, uint32_t> stands_for;  // the first rank's peer, each way
+    for (uint32_t i = 0; i < program.steps.size(); ++i) {
+      const Step& step = program.steps[i];
+      if (is_local(step.kind)) continue;
+      const uint64_t key = uint64_t{first_.steps[i].peer} << 1 | (step.kind == StepKind::put);
+      if (stands_for.try_emplace(key, step.peer).first->second != step.peer) return false;
+    }
+    return true;
+  }
+
   bool look_at(uint32_t rank) {
     const Program program = rank == 0 ? first_ : program_of(algorithm_, shape_, rank);
     if (!is_same(program, first_)) return false;
     const std::vector<uint32_t> ordinal = ordinals(program);
+    if (ordinal != ordinals_of_first_ || !same_peers(program)) return false;
     for (uint32_t i = 0; i < program.steps.size(); ++i) {
       const Step& step = program.steps[i];
       const double each = is_wide(shape_, step.source) ? accumulator_ : element_;
@@ -166,6 +179,7 @@ class Alike {
   double element_, accumulator_;
   const Topology& topology_;
   Routes& routes_;
+  std::vector<uint32_t> ordinals_of_first_;
   Program first_;
   std::vector<double> bytes_;  // per step
   std::vector<uint32_t> puts_, receive_of_;

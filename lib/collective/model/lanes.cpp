@@ -70,6 +70,7 @@ Result<DeadLanes> parse_dead_lanes(const std::string& text) {
 }
 
 Result<void> take_dead_lanes(Topology& topology, const std::vector<DeadLanes>& dead) {
+  if (dead.empty()) return {};
   const Topology before = topology;
   std::map<size_t, uint32_t> lost;  // lanes by link
   std::set<uint32_t> hurt;

@@ -104,13 +104,13 @@ void Engine::settle(Message& m) noexcept {
         m.length = m.cursor = 0;
         m.status = Status::success;
         m.state = State::queued;
-        m.peer->tx.small.push(m);
+        m.peer->tx.quick(m).push(m);
         return activate(*m.peer);
       }
       // An ordered message that will never come has to be passed over.
       if ((m.cursor == 0 || !m.assembled(mtu_)) && (!m.ordered || m.retry)) return finish(m);
       m.state = State::aborting;
-      m.peer->tx.small.push(m);  // unless it stands beyond the window: then when its turn comes
+      m.peer->tx.quick(m).push(m);  // unless it stands beyond the window: then when its turn comes
       return activate(*m.peer);
     case State::aborting:
       return finish(m);
@@ -132,7 +132,7 @@ void Engine::finish(Message& m) noexcept {
   if (m.retry && m.ordered) {  // its receiver was told that it comes again
     m.retry = false;
     m.state = Message::State::aborting;
-    m.peer->tx.small.push(m);
+    m.peer->tx.quick(m).push(m);
     return activate(*m.peer);
   }
   complete_request(m, m.status);
@@ -189,7 +189,7 @@ void Engine::end_turn(Message& m) noexcept {
 void Engine::wake(Message& m) noexcept {
   --m.peer->tx.resting;
   m.state = Message::State::queued;
-  m.peer->tx.small.push(m);
+  m.peer->tx.quick(m).push(m);
   activate(*m.peer);
 }
 

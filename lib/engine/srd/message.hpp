@@ -54,6 +54,11 @@ struct Message {
   uint32_t rkey = 0;
   uint32_t domain = 0;      // answers: whose memory is read
   uint32_t request_id = 0;  // answers: the peer's name of its request
+  // EF and AF41 (RFC 4594: telephony, and conferences) go before all others to the same peer. -1:
+  // not urgent. Answers to READs never are.
+  int urgency() const noexcept {
+    return traffic_class == 46 << 2 ? 0 : traffic_class == 34 << 2 ? 1 : -1;
+  }
   QpNum dest, source;
   Peer* peer = nullptr;
   QueuePair* qp = nullptr;  // null: an answer, or the queue pair is gone

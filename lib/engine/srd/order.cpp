@@ -31,7 +31,7 @@ void Engine::start_later(Sender& tx) noexcept {
   while (!tx.later.empty() && tx.order.within(tx.later.front()->order)) {
     Message& m = tx.later.pop();
     if (m.state == Message::State::aborting)
-      tx.small.push(m);
+      tx.quick(m).push(m);
     else
       line_up(m);
     activate(*m.peer);

@@ -59,6 +59,8 @@ struct Sender {
   Instant progress_at;   // last acknowledgement of something new, or the start of a flight
   Instant probe_answers_at = Instant::never();  // when to ask whether the peer still lives
 
+  // The line of a message that does not wait behind long ones.
+  MessageLine& quick(const Message& m) { return m.urgency() < 0 ? small : urgent[m.urgency()]; }
   // No new packet waits to be sent.
   bool quiet() const { return !hurries() && small.empty() && turns.empty() && bulk.empty(); }
   bool hurries() const { return !urgent[0].empty() || !urgent[1].empty(); }

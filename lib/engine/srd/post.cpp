@@ -64,13 +64,6 @@ uint8_t class_of(const AddressVector& path) {
   return wire::is_trimmed(path.traffic_class) ? 0 : path.traffic_class & 0xFC;
 }
 
-// Messages of EF and AF41 (RFC 4594: telephony, and conferences) go before all others to the same
-// peer. -1: not urgent.
-int urgency_of(const Message& m) {
-  constexpr uint8_t kExpedited = 46 << 2, kAssured = 34 << 2;
-  return m.traffic_class == kExpedited ? 0 : m.traffic_class == kAssured ? 1 : -1;
-}
-
 }  // namespace
 
 // False: there is no memory.
@@ -137,8 +130,8 @@ void Engine::line_up(Message& m) noexcept {
     if (tx.adding != nullptr) return tx.adds.push(m);
     tx.adding = &m;
   }
-  if (const int urgency = urgency_of(m); urgency >= 0) return tx.urgent[urgency].push(m);
-  (m.payload() <= kSmallPackets * mtu_ ? tx.small : tx.bulk).push(m);
+  const bool quick = m.urgency() >= 0 || m.payload() <= kSmallPackets * mtu_;
+  (quick ? tx.quick(m) : tx.bulk).push(m);
 }
 
 PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> requests,
