@@ -124,6 +124,7 @@ void Engine::destroy_qp(QueuePair* qp) noexcept {
   for (Gid group; groups_.any_of(*qp, group);) (void)detach_multicast(*qp, group);
   reset_qp(*qp);
   release_destination(*qp);
+  port_.forget(number);
   qps_.erase(number);
   owned_.erase(number.value);
 }

@@ -75,6 +75,9 @@ class Port {
   }
   virtual void leave(const Gid& group) noexcept { (void)group; }
 
+  // The queue pair `number` is gone: what the port keeps to bring its packets here may go too.
+  virtual void forget(QpNum number) noexcept { (void)number; }
+
   // Fills up to frames.size() received frames; they stay valid until release(). Never blocks.
   virtual size_t receive(std::span<Frame> frames) noexcept = 0;
   // Gives frames back, all of one receive() at once, before the next receive().

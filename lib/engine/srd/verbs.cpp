@@ -81,6 +81,7 @@ void Engine::reset_qp(QueuePair& qp, bool flush) noexcept {
 void Engine::destroy_qp(QueuePair* qp) noexcept {
   reset_qp(*qp, false);
   messages_.unreserve(qp->sends.count());
+  port_.forget(qp->number);
   qps_.erase(qp->number.value);
 }
 

@@ -128,7 +128,10 @@ std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error)
 }  // namespace
 
 Device::~Device() {
-  if (process_ != getpid()) return;
+  if (process_ != getpid()) {
+    (void)steering_.release();  // the rules are those of the parent
+    return;
+  }
   const NoSigpipe here;
   if (configured_) await_link();
   if (configured_ || attached_) on_control_thread([this] { detach(); });
@@ -140,6 +143,7 @@ void Device::await_link() const {
 }
 
 void Device::detach() noexcept {
+  steering_.reset();
   if (configured_) {
     (void)rte_eth_dev_stop(port_);
     (void)rte_eth_dev_close(port_);
@@ -236,6 +240,7 @@ Result<void> Device::configure(const Options& options) {
     Result<std::unique_ptr<HandOver>> hand_over = HandOver::create(name_, queues);
     if (!hand_over) return hand_over.error();
     hand_over_ = std::move(*hand_over);
+    steering_ = std::make_unique<Steering>(port_, queues, static_cast<uint16_t>(options.vlan));
   }
   result = rte_eth_dev_start(port_);
   if (result != 0)

@@ -11,6 +11,7 @@
 
 #include "providers/port/dpdk/hand_over.hpp"
 #include "providers/port/dpdk/options.hpp"
+#include "providers/port/dpdk/steering.hpp"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -35,6 +36,8 @@ class Device {
   rte_mempool* pool(uint16_t queue) const noexcept { return queues_[queue].pool; }
   // What came to one queue and is for another; null with one queue.
   HandOver* hand_over() const noexcept { return hand_over_.get(); }
+  // Rules that bring it to the right one; null with one queue.
+  Steering* steering() const noexcept { return steering_.get(); }
   const wire::MacAddress& mac() const noexcept { return mac_; }
   uint32_t mtu() const noexcept { return mtu_; }  // bytes of an IP packet
   bool link_is_up() const noexcept;
@@ -75,6 +78,7 @@ class Device {
   };
   std::vector<Queue> queues_;
   std::unique_ptr<HandOver> hand_over_;
+  std::unique_ptr<Steering> steering_;
   bool keeps_buffers_ = false;  // the driver, between bursts, or another queue
 };
 

@@ -190,6 +190,7 @@ bool DpdkPort::is_ours(rte_mbuf*& buffer, const engine::Frame& frame) noexcept {
   const auto top = frame.length > kQpnTopByte ? static_cast<uint8_t>(frame.bytes[kQpnTopByte]) : 0;
   const auto engine = static_cast<uint16_t>(top == 0 || top > device_->queues() ? 0 : top - 1);
   if (engine == queue_) return true;
+  device_->steering()->misplaced(queue_, engine, frame);
   hand_over(engine, std::exchange(buffer, nullptr));
   return false;
 }
@@ -371,6 +372,8 @@ void DpdkPort::finish_wait() noexcept {
 void DpdkPort::append_counters(std::vector<Counter>& counters) const {
   rte_eth_stats stats{};  // of all queues
   if (queue_ == 0) (void)rte_eth_stats_get(device_->port(), &stats);
+  const dpdk::Steering* const steering = device_->steering();
+  const bool first = steering != nullptr && queue_ == 0;  // whose counters are the device's
   counters.insert(counters.end(), {{"dpdk_rx_frames", counters_.rx_frames},
                                    {"dpdk_tx_frames", counters_.tx_frames},
                                    {"dpdk_rx_foreign", counters_.rx_foreign},
@@ -385,6 +388,8 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_buffers_free", device_->free_buffers(queue_)},
                                    {"dpdk_handed_over", counters_.handed_over},
                                    {"dpdk_handed_drops", counters_.handed_drops},
+                                   {"dpdk_flow_rules", first ? steering->rules() : 0},
+                                   {"dpdk_flow_rules_refused", first ? steering->refused() : 0},
                                    {"dpdk_rx_missed", stats.imissed},
                                    {"dpdk_rx_no_mbuf", stats.rx_nombuf}});
 }

@@ -35,6 +35,9 @@ class DpdkPort final : public engine::Port {
     return {};
   }
   void leave(const Gid& group) noexcept override { groups_.remove(group); }
+  void forget(QpNum number) noexcept override {
+    if (device_->steering() != nullptr) device_->steering()->forget(number);
+  }
   size_t receive(std::span<engine::Frame> frames) noexcept override;
   void release(std::span<const engine::Frame> frames) noexcept override;
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;

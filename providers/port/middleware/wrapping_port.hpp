@@ -27,6 +27,7 @@ class WrappingPort : public engine::Port {
   }
   Result<void> join(const Gid& group) override { return inner_->join(group); }
   void leave(const Gid& group) noexcept override { inner_->leave(group); }
+  void forget(QpNum number) noexcept override { inner_->forget(number); }
   size_t receive(std::span<engine::Frame> frames) noexcept override {
     return inner_->receive(frames);
   }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See steering.hpp.
+#include "providers/port/dpdk/steering.hpp"
+
+#include <rte_alarm.h>
+#include <rte_byteorder.h>
+#include <rte_flow.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/wire/headers.hpp"
+
+namespace weft::port::dpdk {
+
+Steering::Steering(uint16_t port, uint16_t queues, uint16_t vlan)
+    : port_(port), vlan_(vlan), seen_(queues) {
+  rules_.reserve(kMostRules);
+  wishes_.reserve(kMostWishes);
+  taken_.reserve(kMostWishes);
+}
+
+Steering::~Steering() {
+  (void)rte_eal_alarm_cancel(fulfil_of, this);
+  for (const Rule& rule : rules_) (void)rte_flow_destroy(port_, rule.handle, nullptr);
+}
+
+void Steering::misplaced(uint16_t queue, uint16_t engine, const engine::Frame& frame) noexcept {
+  if (frame.length < sizeof(wire::Bth)) return;
+  const engine::Path& path = *frame.path;
+  const Flow flow{path.source, path.destination, path.source_port, path.destination_port};
+  if (!seen_[queue].count(flow, engine)) return;
+  wire::Bth bth;
+  std::memcpy(static_cast<void*>(&bth), frame.bytes, sizeof bth);
+  ask(flow, engine, QpNum{bth.dest_qpn});
+}
+
+void Steering::ask(const Flow& flow, uint16_t engine, QpNum number) noexcept {
+  wish({flow, number, engine, false});
+}
+
+void Steering::forget(QpNum number) noexcept { wish({{}, number, 0, true}); }
+
+// ---- from the engines to the control thread
+
+// What finds no place is lost: a flow that still comes to the wrong queue asks again.
+void Steering::wish(const Wish& wish) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (wishes_.size() == kMostWishes) return;
+  wishes_.push_back(wish);
+  if (!called_) called_ = rte_eal_alarm_set(1, fulfil_of, this) == 0;
+}
+
+void Steering::fulfil_of(void* steering) noexcept { static_cast<Steering*>(steering)->fulfil(); }
+
+void Steering::fulfil() noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    taken_.swap(wishes_);
+    called_ = false;
+  }
+  for (const Wish& wish : taken_) wish.away ? remove(wish.number) : add(wish);
+  taken_.clear();
+  count_.store(rules_.size(), std::memory_order_relaxed);
+}
+
+void Steering::add(const Wish& wish) {
+  const auto same = [&](const Rule& rule) { return rule.flow == wish.flow; };
+  if (std::any_of(rules_.begin(), rules_.end(), same)) return;
+  rte_flow* const handle = rules_.size() < kMostRules ? create(wish.flow, wish.engine) : nullptr;
+  if (handle != nullptr)
+    rules_.push_back({wish.flow, wish.number, handle});
+  else
+    refused_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Steering::remove(QpNum number) noexcept {
+  std::erase_if(rules_, [&](const Rule& rule) {
+    if (rule.number != number) return false;
+    (void)rte_flow_destroy(port_, rule.handle, nullptr);
+    return true;
+  });
+}
+
+// ---- what the device is told
+
+rte_flow* Steering::create(const Flow& flow, uint16_t queue) noexcept {
+  const bool v4 = flow.destination.is_ipv4();
+  rte_flow_item_vlan tag{}, tag_mask{};
+  tag.tci = rte_cpu_to_be_16(vlan_);
+  tag_mask.tci = RTE_BE16(0x0FFF);
+  rte_flow_item_ipv4 ipv4{}, ipv4_mask{};
+  std::memcpy(&ipv4.hdr.src_addr, &flow.source.bytes[12], 4);
+  std::memcpy(&ipv4.hdr.dst_addr, &flow.destination.bytes[12], 4);
+  ipv4_mask.hdr.src_addr = ipv4_mask.hdr.dst_addr = ~rte_be32_t{0};
+  rte_flow_item_ipv6 ipv6{}, ipv6_mask{};
+  std::copy(flow.source.bytes.begin(), flow.source.bytes.end(), ipv6.hdr.src_addr);
+  std::copy(flow.destination.bytes.begin(), flow.destination.bytes.end(), ipv6.hdr.dst_addr);
+  std::fill_n(ipv6_mask.hdr.src_addr, 16, uint8_t{0xFF});
+  std::fill_n(ipv6_mask.hdr.dst_addr, 16, uint8_t{0xFF});
+  rte_flow_item_udp udp{}, udp_mask{};
+  udp.hdr.src_port = rte_cpu_to_be_16(flow.source_port);
+  udp.hdr.dst_port = rte_cpu_to_be_16(flow.destination_port);
+  udp_mask.hdr.src_port = udp_mask.hdr.dst_port = RTE_BE16(0xFFFF);
+
+  rte_flow_item pattern[5] = {};
+  rte_flow_item* item = pattern;
+  *item++ = {RTE_FLOW_ITEM_TYPE_ETH, nullptr, nullptr, nullptr};
+  if (vlan_ != 0) *item++ = {RTE_FLOW_ITEM_TYPE_VLAN, &tag, nullptr, &tag_mask};
+  if (v4)
+    *item++ = {RTE_FLOW_ITEM_TYPE_IPV4, &ipv4, nullptr, &ipv4_mask};
+  else
+    *item++ = {RTE_FLOW_ITEM_TYPE_IPV6, &ipv6, nullptr, &ipv6_mask};
+  *item++ = {RTE_FLOW_ITEM_TYPE_UDP, &udp, nullptr, &udp_mask};
+  *item = {RTE_FLOW_ITEM_TYPE_END, nullptr, nullptr, nullptr};
+
+  const rte_flow_action_queue to{queue};
+  const rte_flow_action actions[] = {{RTE_FLOW_ACTION_TYPE_QUEUE, &to},
+                                     {RTE_FLOW_ACTION_TYPE_END, nullptr}};
+  rte_flow_attr attributes{};
+  attributes.ingress = 1;
+  rte_flow_error error{};
+  return rte_flow_create(port_, &attributes, pattern, actions, &error);
+}
+
+}  // namespace weft::port::dpdk

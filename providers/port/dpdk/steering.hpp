@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rules of a device with several queues that send flows to the queue of the engine that has their
+// queue pair. RSS knows nothing of queue pairs: a flow that keeps coming to the wrong queue, whose
+// frames are handed over, is asked a rule for (rte_flow, an exact match). The device is told on the
+// EAL's control thread, for that may take milliseconds; what it refuses stays handed over.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "lib/engine/frame.hpp"
+#include "providers/port/dpdk/misplaced_flows.hpp"
+
+struct rte_flow;
+
+namespace weft::port::dpdk {
+
+class Steering {
+ public:
+  static constexpr size_t kMostRules = 256;  // of a device
+  static constexpr size_t kMostWishes = 64;  // that wait for the control thread
+
+  // Of the Ethernet device `port`, whose engines have a queue each; `vlan` 0: none.
+  Steering(uint16_t port, uint16_t queues, uint16_t vlan);
+  Steering(const Steering&) = delete;
+  Steering& operator=(const Steering&) = delete;
+  // Takes all rules away. Not while another call runs.
+  ~Steering();
+
+  // A frame for `engine` came to `queue`, whose engine hands it over and calls this. Too often, and
+  // there is an ask().
+  void misplaced(uint16_t queue, uint16_t engine, const engine::Frame& frame) noexcept;
+
+  // A rule for `flow` to the queue of `engine`, on account of a queue pair of its. From any thread,
+  // returns at once. A flow that has a rule keeps it: queue pairs of two engines may share a flow.
+  void ask(const Flow& flow, uint16_t engine, QpNum number) noexcept;
+  // The queue pair is gone: so are, soon, rules made on its account. Likewise.
+  void forget(QpNum number) noexcept;
+
+  uint64_t rules() const noexcept { return count_.load(std::memory_order_relaxed); }
+  // Wishes that the device, or kMostRules, refused.
+  uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Rule {
+    Flow flow;
+    QpNum number;
+    rte_flow* handle = nullptr;
+  };
+  struct Wish {
+    Flow flow;
+    QpNum number;
+    uint16_t engine = 0;
+    bool away = false;  // forget `number`; the rest says nothing
+  };
+
+  void wish(const Wish& wish) noexcept;
+  void fulfil() noexcept;
+  void add(const Wish& wish);
+  void remove(QpNum number) noexcept;
+  rte_flow* create(const Flow& flow, uint16_t queue) noexcept;
+  static void fulfil_of(void* steering) noexcept;
+
+  const uint16_t port_, vlan_;
+  std::vector<MisplacedFlows> seen_;  // by each queue's engine
+  std::vector<Rule> rules_;           // the control thread's
+  std::vector<Wish> taken_;           // so too: those it is at
+  std::atomic<uint64_t> count_{0}, refused_{0};
+  std::mutex mutex_;
+  std::vector<Wish> wishes_;  // under mutex_
+  bool called_ = false;       // under mutex_: the control thread will come
+};
+
+}  // namespace weft::port::dpdk
