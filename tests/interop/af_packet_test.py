@@ -47,11 +47,15 @@ def far(holder):
 class Veth(exchanges.Exchanges):
     close_device = "roce+af_packet:w0"
     far_device = None
+    link_mtu = None  # the kernel's
 
     @classmethod
     def setUpClass(cls):
         holder = add_namespace(cls)
         add_veth(cls, holder)
+        if cls.link_mtu:
+            for inside, interface in (((), "w0"), (far(holder), "w1")):
+                guest.run(*inside, "ip", "link", "set", interface, "mtu", str(cls.link_mtu))
         ends = {exchanges.start_weft(cls, "close"): cls.close_device,
                 exchanges.start_weft(cls, "far", far(holder), FAR): cls.far_device}
         cls.wire = exchanges.Wire(ends)

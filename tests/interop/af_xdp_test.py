@@ -4,6 +4,8 @@
 checksums a veth hands over, and with af_packet at the other.
 
 The puppet at the far end is asked over the same two interfaces: the kernel's TCP beside AF_XDP."""
+import os
+import re
 import subprocess
 import unittest
 
@@ -30,6 +32,33 @@ class WithUdp(af_packet_test.Veth, unittest.TestCase):
 class WithAfPacket(af_packet_test.Veth, unittest.TestCase):
     close_device = "roce+af_xdp:w0"
     far_device = "roce+af_packet:w1"
+
+
+class Chains(af_packet_test.Veth):
+    """Packets of 4,096 bytes, each in two buffers."""
+    link_mtu = 4500
+    mtus = (4096,)
+
+    @classmethod
+    def setUpClass(cls):
+        if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 6):
+            raise unittest.SkipTest("XDP_USE_SG needs Linux 6.6")
+        super().setUpClass()
+
+
+class BothChains(Chains, unittest.TestCase):
+    close_device = "roce+af_xdp:w0"
+    far_device = "roce+af_xdp:w1"
+
+
+class GenericChains(Chains, unittest.TestCase):
+    close_device = "roce+af_xdp:w0,af_xdp.mode=generic"
+    far_device = "roce+af_xdp:w1,af_xdp.mode=generic"
+
+
+class ChainsWithUdp(Chains, unittest.TestCase):
+    close_device = "roce+af_xdp:w0"
+    far_device = "roce+udp:w1"
 
 
 def why_not():

@@ -99,6 +99,41 @@ TEST_CASE("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)") 
   CHECK(counter(*b, "af_xdp_rx_malformed") == 0);
 }
 
+// Frames of 4 KiB of payload lie in two buffers each, short ones between them in one.
+TEST_CASE("af_xdp: frames longer than a buffer come and go in chains") {
+  WEFT_NEEDS_VETH("af_xdp: frames longer than a buffer come and go in chains");
+  REQUIRE(std::system("ip link set w0 mtu 4500 && ip link set w1 mtu 4500") == 0);
+  const std::string mode = GENERATE("native", "generic");
+  const auto [near, far] =
+      GENERATE(std::pair("10.79.0.1", "10.79.0.2"), std::pair("fd00::1", "fd00::2"));
+  const auto a = need(open_xdp("w0", near, {{"mode", mode}}));
+  const auto b = need(open_xdp("w1", far, {{"mode", mode}}));
+  if (counter(*a, "af_xdp_chains") == 0) {
+    CHECK(a->capabilities().active_mtu == 2048);
+    WEFT_SKIP("af_xdp: frames longer than a buffer come and go in chains",
+              "this kernel has no XDP_USE_SG (6.6)");
+  }
+  CHECK(a->capabilities().active_mtu == 4096);
+  introduce(*a, *b);
+  const Path path = path_between(*a, *b);
+  const uint32_t lengths[] = {4156, 64, 3840 - 42, 3840 - 41, 4096 - 42, 4096 - 41, 4156, 1000};
+  uint64_t wrong = 0;
+  for (uint32_t sent = 0; sent < 6000; sent += 60) {  // all buffers go round
+    std::vector<Bytes> bytes;
+    for (uint32_t i = 0; i < 60; ++i) bytes.push_back(frame_bytes(sent + i, lengths[i % 8]));
+    std::vector<TxFrame> frames;
+    for (const Bytes& each : bytes) frames.push_back(whole_frame(path, each));
+    for (size_t taken = 0; taken < frames.size();)
+      taken += a->transmit(std::span(frames).subspan(taken));
+    const std::vector<Got> got = drain(*b, 60);
+    REQUIRE(got.size() == 60);
+    for (uint32_t i = 0; i < 60; ++i) wrong += got[i].bytes != bytes[i];
+  }
+  CHECK(wrong == 0);
+  CHECK(counter(*b, "af_xdp_rx_dropped") == 0);
+  CHECK(counter(*b, "af_xdp_rx_no_buffer") == 0);
+}
+
 TEST_CASE("af_xdp: buffers go round: many more frames than there are") {
   WEFT_NEEDS_VETH("af_xdp: buffers go round: many more frames than there are");
   const auto a = need(open_xdp("w0", "10.79.0.1"));

@@ -19,8 +19,8 @@ namespace {
 constexpr uint32_t kEthernet = 14;
 constexpr uint32_t kListenMask = 63;  // neighbours are listened to in every 64th idle turn
 
-engine::Capabilities describe(const ethernet::Interface& interface) {
-  const uint32_t holds = af_xdp::Socket::kMostBytes - kEthernet;
+engine::Capabilities describe(const ethernet::Interface& interface, const af_xdp::Socket& socket) {
+  const uint32_t holds = socket.most_bytes() - kEthernet;
   engine::Capabilities c =
       ethernet::capabilities_of(interface.address, std::min(interface.mtu, holds));
   c.max_mtu = ethernet::capabilities_of(interface.address, holds).active_mtu;
@@ -37,7 +37,7 @@ AfXdpPort::AfXdpPort(Parts parts)
       redirect_(std::move(parts.redirect)),
       neighbour_socket_(std::move(parts.neighbours)),
       neighbours_(ethernet::self_of(interface_)),
-      capabilities_(describe(interface_)),
+      capabilities_(describe(interface_, *socket_)),
       udp_port_(parts.udp_port),
       placeholder_(parts.placeholder),
       watch_(static_cast<uint32_t>(interface_.index), interface_.address) {
@@ -179,7 +179,7 @@ size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 // Bytes of the frame; 0: it is lost.
 uint32_t AfXdpPort::fill(std::byte* begin, const engine::TxFrame& frame,
                          const wire::MacAddress& to) noexcept {
-  if (frame.length() + wire::kMaxOuterLength > af_xdp::Socket::kBufferSize) {
+  if (frame.length() + wire::kMaxOuterLength > socket_->buffer_bytes()) {
     ++counters_.tx_too_long;
     return 0;
   }

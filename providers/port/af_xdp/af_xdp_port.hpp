@@ -49,7 +49,7 @@ class AfXdpPort final : public engine::Port {
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
-  static constexpr size_t kBurst = 64;
+  static constexpr size_t kBurst = af_xdp::Socket::kMostArrivals;
 
   struct Counters {
     uint64_t rx_frames = 0, tx_frames = 0;

@@ -17,6 +17,9 @@
 namespace weft::port {
 namespace {
 
+// The largest MTU at which drivers are sure to have a frame in one buffer: the veth's.
+constexpr uint32_t kOneBuffer = 3498;
+
 struct Keys {
   Gid address;  // all zero: the interface's
   std::optional<uint32_t> queue;
@@ -120,11 +123,13 @@ Result<AfXdpPort::Parts> open_parts(const ethernet::Interface& interface,
       af_xdp::Socket::open({.interface = options.where,
                             .queue = queue,
                             .copies = keys.copies,
+                            .chains = interface.mtu > kOneBuffer,
                             .busy_poll_us = keys.busy_poll_us});
   if (!socket) return socket.error();
   parts.socket = *std::move(socket);
-  Result<af_xdp::Redirect> redirect = af_xdp::Redirect::attach(
-      interface.index, queue, parts.socket->fd(), interface.address, options.udp_port, keys.mode);
+  Result<af_xdp::Redirect> redirect =
+      af_xdp::Redirect::attach(interface.index, queue, parts.socket->fd(), interface.address,
+                               options.udp_port, keys.mode, parts.socket->chains());
   if (!redirect) return redirect.error();
   parts.redirect = *std::move(redirect);
   return parts;

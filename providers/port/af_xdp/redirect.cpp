@@ -157,9 +157,10 @@ Error failed(const std::string& what, int error) {
             "af_xdp: the interface has an XDP program already: another device's (one per "
             "interface), or see `ip link` and `bpftool net`"};
   if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL)
-    return {Code::not_supported, "af_xdp: " + what + ": " + std::strerror(error) +
-                                     "; a kernel of 5.9 or later with CONFIG_XDP_SOCKETS, and an "
-                                     "interface with an MTU that XDP takes (3498 at most)"};
+    return {Code::not_supported,
+            "af_xdp: " + what + ": " + std::strerror(error) +
+                "; a kernel of 5.9 or later with CONFIG_XDP_SOCKETS, and an "
+                "interface with an MTU that XDP takes (3498 at most before 6.6)"};
   return {Code::io_error, "af_xdp: " + what + ": " + std::strerror(error)};
 }
 
@@ -185,25 +186,28 @@ Redirect::~Redirect() {
     if (fd >= 0) ::close(fd);
 }
 
-Result<void> Redirect::load(const Gid& address, uint16_t udp_port) {
+Result<void> Redirect::load(const Gid& address, uint16_t udp_port, bool chains) {
   map_ = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "weft_sockets", sizeof(uint32_t), sizeof(int), kQueues,
                         nullptr);
   if (map_ < 0) return failed("the map of its XDP program", errno);
   const std::vector<bpf_insn> code = program_of(map_, address, udp_port);
+  bpf_prog_load_opts options{};
+  options.sz = sizeof options;
+  options.prog_flags = chains ? BPF_F_XDP_HAS_FRAGS : 0;
   program_ =
-      bpf_prog_load(BPF_PROG_TYPE_XDP, "weft_redirect", "BSD", code.data(), code.size(), nullptr);
+      bpf_prog_load(BPF_PROG_TYPE_XDP, "weft_redirect", "BSD", code.data(), code.size(), &options);
   if (program_ < 0) return failed("loading its XDP program", errno);
   return {};
 }
 
 Result<void> Redirect::probe(const Gid& address, uint16_t udp_port) {
-  return Redirect().load(address, udp_port);
+  return Redirect().load(address, udp_port, false);
 }
 
 Result<Redirect> Redirect::attach(int interface, uint32_t queue, int socket, const Gid& address,
-                                  uint16_t udp_port, Mode mode) {
+                                  uint16_t udp_port, Mode mode, bool chains) {
   Redirect r;
-  if (const Result<void> loaded = r.load(address, udp_port); !loaded) return loaded.error();
+  if (const Result<void> loaded = r.load(address, udp_port, chains); !loaded) return loaded.error();
   if (bpf_map_update_elem(r.map_, &queue, &socket, BPF_ANY) != 0)
     return failed("the map of its XDP program", errno);
   r.mode_ = mode == Mode::generic ? Mode::generic : Mode::native;

@@ -24,9 +24,10 @@ class Redirect {
 
   // Frames to `address` (or a multicast group) and UDP port `udp_port` that come to `queue` of the
   // interface go to `socket`, an AF_XDP socket. Errors: permission_denied, address_in_use (the
-  // interface has a program already), not_supported, io_error.
+  // interface has a program already), not_supported, io_error. `chains`: they may come in several
+  // buffers each, as the socket takes them.
   static Result<Redirect> attach(int interface, uint32_t queue, int socket, const Gid& address,
-                                 uint16_t udp_port, Mode mode);
+                                 uint16_t udp_port, Mode mode, bool chains);
 
   // Whether this process may load the program. Errors as above.
   static Result<void> probe(const Gid& address, uint16_t udp_port);
@@ -34,7 +35,7 @@ class Redirect {
   Mode mode() const noexcept { return mode_; }  // native or generic
 
  private:
-  Result<void> load(const Gid& address, uint16_t udp_port);
+  Result<void> load(const Gid& address, uint16_t udp_port, bool chains);
 
   int map_ = -1, program_ = -1, link_ = -1;
   Mode mode_ = Mode::native;

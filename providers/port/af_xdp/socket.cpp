@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -20,6 +21,9 @@ constexpr int kSoPreferBusyPoll = 69, kSoBusyPollBudget = 70;
 constexpr int kBudget = 64;     // frames of one turn of busy polling
 constexpr int kBindTries = 40;  // a socket that has just closed keeps its queue for a while
 constexpr useconds_t kBindPause_us = 50'000;
+// Of linux/if_xdp.h, from 6.6 on.
+constexpr uint16_t kUseChains = 1 << 4;  // XDP_USE_SG
+constexpr uint32_t kGoesOn = 1;          // XDP_PKT_CONTD: the frame goes on in the next descriptor
 
 Error failed(const char* what, int error) {
   if (error == EPERM || error == EACCES)
@@ -71,9 +75,6 @@ Result<void> Socket::make_buffers() {
   if (const int result = xsk_umem__create(&umem_, memory, size, &fill_, &done_, &config);
       result != 0)
     return failed("registering buffers", -result);
-  taken_.reserve(kTxBuffers);
-  free_.reserve(kTxBuffers);
-  for (uint64_t i = 0; i < kTxBuffers; ++i) free_.push_back((kRxBuffers + i) * kBufferSize);
   uint32_t at = 0;
   xsk_ring_prod__reserve(&fill_, kRxBuffers, &at);
   for (uint64_t i = 0; i < kRxBuffers; ++i)
@@ -82,12 +83,13 @@ Result<void> Socket::make_buffers() {
   return {};
 }
 
-Result<void> Socket::bind(const SocketOptions& options) {
+int Socket::try_bind(const SocketOptions& options) {
   xsk_socket_config config{};
   config.rx_size = kRxBuffers;
   config.tx_size = kTxBuffers;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
-  config.bind_flags = static_cast<uint16_t>(XDP_USE_NEED_WAKEUP | (options.copies ? XDP_COPY : 0));
+  config.bind_flags = static_cast<uint16_t>(XDP_USE_NEED_WAKEUP | (options.copies ? XDP_COPY : 0) |
+                                            (chains_ ? kUseChains : 0));
   int result = 0;
   for (int tries = 0; tries < kBindTries; ++tries) {
     result = xsk_socket__create(&socket_, options.interface.c_str(), options.queue, umem_, &rx_,
@@ -95,12 +97,27 @@ Result<void> Socket::bind(const SocketOptions& options) {
     if (result != -EBUSY) break;
     ::usleep(kBindPause_us);
   }
-  if (result == 0) {
-    (void)::fcntl(fd(), F_SETFD, FD_CLOEXEC);
-    return {};
+  return result;
+}
+
+Result<void> Socket::bind(const SocketOptions& options) {
+  chains_ = options.chains;
+  int result = try_bind(options);
+  if (chains_ && (result == -EINVAL || result == -EOPNOTSUPP)) {
+    chains_ = false;
+    result = try_bind(options);
   }
-  socket_ = nullptr;
-  return failed("binding to the queue", -result);
+  if (result != 0) {
+    socket_ = nullptr;
+    return failed("binding to the queue", -result);
+  }
+  (void)::fcntl(fd(), F_SETFD, FD_CLOEXEC);
+  taken_.reserve(kTxBuffers);
+  free_.reserve(kTxBuffers);
+  for (uint64_t i = 0; i < kTxBuffers; i += chains_ ? 2 : 1)
+    free_.push_back((kRxBuffers + i) * kBufferSize);
+  if (chains_) joined_.reset(new std::byte[kMostArrivals * buffer_bytes()]);
+  return {};
 }
 
 void Socket::busy_poll(uint32_t us) noexcept {
@@ -122,28 +139,83 @@ bool Socket::zero_copy() const noexcept {
 bool Socket::has_arrivals() noexcept { return xsk_cons_nb_avail(&rx_, 1) != 0; }
 
 size_t Socket::receive(std::span<Arrival> arrivals) noexcept {
+  if (chains_) return receive_chains(arrivals);
   uint32_t at = 0;
   const uint32_t count = xsk_ring_cons__peek(&rx_, static_cast<uint32_t>(arrivals.size()), &at);
   for (uint32_t i = 0; i < count; ++i) {
     const xdp_desc& desc = *xsk_ring_cons__rx_desc(&rx_, at + i);
     arrivals[i] = {memory_ + desc.addr, desc.len, desc.addr};
   }
-  if (count != 0) {
+  if (count != 0)
     xsk_ring_cons__release(&rx_, count);
-  } else if (busy_polls_ || xsk_ring_prod__needs_wakeup(&fill_) != 0) {
-    (void)::recvfrom(fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
-  }
+  else
+    wake_receiver();
   return count;
 }
 
-// The ring has a place for every buffer.
+void Socket::wake_receiver() noexcept {
+  if (busy_polls_ || xsk_ring_prod__needs_wakeup(&fill_) != 0)
+    (void)::recvfrom(fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+}
+
+// Frames of one buffer stay where they are; of others the buffers go back at once. A chain whose
+// end has no room in this call stays in the ring.
+size_t Socket::receive_chains(std::span<Arrival> arrivals) noexcept {
+  std::array<uint64_t, kMostArrivals> copied;  // buffers
+  uint32_t at = 0, whole = 0, done = 0, freed = 0;
+  const uint32_t count = xsk_ring_cons__peek(&rx_, kMostArrivals, &at);
+  size_t frames = 0;
+  for (uint32_t i = 0; i < count && frames < arrivals.size(); ++i) {
+    const xdp_desc& desc = *xsk_ring_cons__rx_desc(&rx_, at + i);
+    const bool last = (desc.options & kGoesOn) == 0;
+    Arrival& arrival = arrivals[frames];
+    if (last && i == done) {
+      arrival = {memory_ + desc.addr, desc.len, desc.addr};
+    } else {
+      if (i == done) arrival = {&joined_[frames * buffer_bytes()], 0, kNone};
+      append(arrival, desc.addr, desc.len);
+      copied[whole++] = desc.addr;
+    }
+    if (!last) continue;
+    done = i + 1;
+    freed = whole;
+    frames += arrival.length != kTooLong;
+  }
+  if (count != done) xsk_ring_cons__cancel(&rx_, count - done);
+  if (done != 0)
+    xsk_ring_cons__release(&rx_, done);
+  else
+    wake_receiver();
+  fill({copied.data(), freed});
+  return frames;
+}
+
+void Socket::append(Arrival& arrival, uint64_t address, uint32_t length) noexcept {
+  if (arrival.length == kTooLong) return;
+  if (arrival.length + length > buffer_bytes()) {
+    ++too_long_;
+    arrival.length = kTooLong;
+    return;
+  }
+  std::memcpy(arrival.bytes + arrival.length, memory_ + address, length);
+  arrival.length += length;
+}
+
 void Socket::give_back(std::span<const Arrival> arrivals) noexcept {
-  if (arrivals.empty()) return;
-  const auto count = static_cast<uint32_t>(arrivals.size());
-  uint32_t at = 0;
-  if (xsk_ring_prod__reserve(&fill_, count, &at) != count) return;
+  std::array<uint64_t, kMostArrivals> buffers;
+  size_t count = 0;
   for (const Arrival& arrival : arrivals)
-    *xsk_ring_prod__fill_addr(&fill_, at++) = arrival.buffer & ~uint64_t{kBufferSize - 1};
+    if (arrival.buffer != kNone) buffers[count++] = arrival.buffer;
+  fill({buffers.data(), count});
+}
+
+// The ring has a place for every buffer.
+void Socket::fill(std::span<const uint64_t> buffers) noexcept {
+  const auto count = static_cast<uint32_t>(buffers.size());
+  uint32_t at = 0;
+  if (count == 0 || xsk_ring_prod__reserve(&fill_, count, &at) != count) return;
+  for (const uint64_t buffer : buffers)
+    *xsk_ring_prod__fill_addr(&fill_, at++) = buffer & ~uint64_t{kBufferSize - 1};
   xsk_ring_prod__submit(&fill_, count);
 }
 
@@ -153,7 +225,10 @@ void Socket::give_back(std::span<const Arrival> arrivals) noexcept {
 void Socket::collect() noexcept {
   uint32_t at = 0;
   const uint32_t count = xsk_ring_cons__peek(&done_, kTxBuffers, &at);
-  for (uint32_t i = 0; i < count; ++i) free_.push_back(*xsk_ring_cons__comp_addr(&done_, at + i));
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t buffer = *xsk_ring_cons__comp_addr(&done_, at + i);
+    if (buffer % buffer_bytes() == 0) free_.push_back(buffer);  // else the second of two
+  }
   if (count != 0) xsk_ring_cons__release(&done_, count);
 }
 
@@ -167,13 +242,18 @@ size_t Socket::take_buffers(size_t wanted) noexcept {
 }
 
 void Socket::send(std::span<const uint32_t> lengths) noexcept {
-  const auto count = static_cast<uint32_t>(lengths.size());
-  uint32_t at = 0;
+  uint32_t count = 0, at = 0;
+  for (const uint32_t length : lengths) count += length > kBufferSize ? 2 : 1;
   if (count == 0 || xsk_ring_prod__reserve(&tx_, count, &at) != count) return;
-  for (uint32_t i = 0; i < count; ++i)
-    *xsk_ring_prod__tx_desc(&tx_, at + i) = {taken_[i], lengths[i], 0};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const bool two = lengths[i] > kBufferSize;
+    const uint32_t first = two ? kBufferSize : lengths[i];
+    *xsk_ring_prod__tx_desc(&tx_, at++) = {taken_[i], first, two ? kGoesOn : 0};
+    if (two)
+      *xsk_ring_prod__tx_desc(&tx_, at++) = {taken_[i] + kBufferSize, lengths[i] - kBufferSize, 0};
+  }
   xsk_ring_prod__submit(&tx_, count);
-  taken_.erase(taken_.begin(), taken_.begin() + count);
+  taken_.erase(taken_.begin(), taken_.begin() + static_cast<long>(lengths.size()));
   kick();
 }
 
@@ -197,11 +277,12 @@ void Socket::append_counters(std::vector<Counter>& counters) const {
   socklen_t length = sizeof stats;
   (void)::getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &stats, &length);
   const uint32_t done = __atomic_load_n(done_.producer, __ATOMIC_RELAXED) - *done_.consumer;
-  counters.insert(counters.end(), {{"af_xdp_rx_dropped", stats.rx_dropped},
+  counters.insert(counters.end(), {{"af_xdp_rx_dropped", stats.rx_dropped + too_long_},
                                    {"af_xdp_rx_ring_full", stats.rx_ring_full},
                                    {"af_xdp_rx_no_buffer", stats.rx_fill_ring_empty_descs},
                                    {"af_xdp_tx_invalid", stats.tx_invalid_descs},
                                    {"af_xdp_buffers_free", free_.size() + done},
+                                   {"af_xdp_chains", chains_ ? 1u : 0u},
                                    {"af_xdp_zero_copy", zero_copy() ? 1u : 0u}});
 }
 

@@ -3,8 +3,9 @@
 // half of them for what comes and half for what leaves, and the four rings through which buffers
 // change hands.
 //
-// A buffer is a page: no frame crosses from one page to another, so memory without huge pages will
-// do. The kernel keeps 256 bytes of it: 3,840 are left for a frame.
+// A buffer is a page: memory without huge pages will do. The kernel keeps 256 bytes of one that it
+// fills: 3,840 are left. A longer frame lies in a chain of several (XDP_USE_SG, Linux 6.6). One to
+// send is written into two pages that lie side by side; one that has come is copied together.
 #pragma once
 
 #include <xdp/xsk.h>
@@ -24,13 +25,15 @@ struct SocketOptions {
   std::string interface;
   uint32_t queue = 0;
   bool copies = false;        // even where the driver could do without
+  bool chains = false;        // frames may need several buffers, if the kernel knows that
   uint32_t busy_poll_us = 0;  // 0: interrupts; else receive() drives the device's queue itself
 };
 
 class Socket {
  public:
   static constexpr uint32_t kBufferSize = 4096;
-  static constexpr uint32_t kMostBytes = kBufferSize - 256;  // of a frame, Ethernet header included
+  static constexpr uint32_t kHeadroom = 256;   // the kernel's
+  static constexpr size_t kMostArrivals = 64;  // of one receive()
 
   ~Socket();
   Socket(const Socket&) = delete;  // the library keeps pointers to its rings
@@ -41,12 +44,17 @@ class Socket {
 
   int fd() const noexcept { return xsk_socket__fd(socket_); }
   bool zero_copy() const noexcept;
+  bool chains() const noexcept { return chains_; }
+  // Of a frame, Ethernet header included.
+  uint32_t most_bytes() const noexcept { return (chains_ ? 2 : 1) * (kBufferSize - kHeadroom); }
+  // Of what buffer() points to.
+  uint32_t buffer_bytes() const noexcept { return (chains_ ? 2 : 1) * kBufferSize; }
 
   // Frames that have come, oldest first; they stay until give_back() has got as many.
   struct Arrival {
     std::byte* bytes = nullptr;
     uint32_t length = 0;
-    uint64_t buffer = 0;
+    uint64_t buffer = 0;  // kNone: given back already
   };
   size_t receive(std::span<Arrival> arrivals) noexcept;
   void give_back(std::span<const Arrival> arrivals) noexcept;
@@ -66,9 +74,16 @@ class Socket {
  private:
   Socket() = default;
   static constexpr uint32_t kRxBuffers = 4096, kTxBuffers = 2048;
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  static constexpr uint32_t kTooLong = ~uint32_t{0};  // length of a frame that fits nowhere
 
   Result<void> make_buffers();
   Result<void> bind(const SocketOptions& options);
+  int try_bind(const SocketOptions& options);
+  void wake_receiver() noexcept;
+  size_t receive_chains(std::span<Arrival> arrivals) noexcept;
+  void append(Arrival& arrival, uint64_t address, uint32_t length) noexcept;
+  void fill(std::span<const uint64_t> buffers) noexcept;
   void busy_poll(uint32_t us) noexcept;
   void collect() noexcept;
 
@@ -76,10 +91,13 @@ class Socket {
   xsk_umem* umem_ = nullptr;
   xsk_socket* socket_ = nullptr;
   bool busy_polls_ = false;
+  bool chains_ = false;
+  uint64_t too_long_ = 0;                // frames of more than two buffers
+  std::unique_ptr<std::byte[]> joined_;  // with chains: a place for each arrival
   // Zeroed: the library fills in what it needs.
   xsk_ring_prod fill_{}, tx_{};
   xsk_ring_cons done_{}, rx_{};
-  std::vector<uint64_t> free_;   // buffers for sending
+  std::vector<uint64_t> free_;   // buffers for sending, with chains the first of each two
   std::vector<uint64_t> taken_;  // of those, at take_buffers()
 };
 
