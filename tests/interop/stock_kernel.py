@@ -30,7 +30,7 @@ XZ = b"\xfd7zXZ\x00"
 BUSYBOX = pathlib.Path("/bin/busybox")
 MODULES = """virtio_pci virtio_net virtio_rng 9p 9pnet_virtio af_packet crc32_generic crc32_pclmul
 rdma_rxe rdma_ucm ib_uverbs ib_umad dummy ifb veth
-sch_netem sch_ingress cls_matchall act_mirred""".split()
+sch_netem sch_ingress cls_matchall act_mirred tun sch_multiq cls_flower act_skbedit""".split()
 # The root is this machine's, read only; /mnt is the folder that the test and its guest share.
 # nosuid: seen from a user's namespace mount(8) is not root's.
 INIT = """#!/bin/busybox sh
