@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "lib/memory/guarded_copy.hpp"
+#include "providers/port/dpdk/free_stack.hpp"
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 #include "providers/port/dpdk/no_sigpipe.hpp"
@@ -37,6 +38,14 @@ constexpr unsigned kLeastBuffers = 4095;  // of each
 // through 50 MB of memory.
 constexpr const char* kPoolOrder = "stack";
 constexpr uint16_t kDescriptors = 1024;
+
+// A memif that copies has its buffers moved by the thread that calls it and by no other.
+const char* pool_order(const Options& options) {
+  const bool alone =
+      is_memif(options) && options.queues == 1 && device_argument(options, "zero-copy") != "yes";
+  const char* const ours = alone ? free_stack_name() : nullptr;
+  return ours != nullptr ? ours : kPoolOrder;
+}
 constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 16 + 4 + 4;  // IPv6, UDP, BTH, XRCETH .. ICRC
 constexpr uint32_t kLinkHeaders = 18;                        // Ethernet, VLAN
 
@@ -262,7 +271,7 @@ Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
   rte_mempool*& pool = queues_[queue].pool;
   pool = rte_pktmbuf_pool_create_by_ops(name.substr(0, 24).c_str(), buffers, 0, 0,
                                         std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE),
-                                        SOCKET_ID_ANY, kPoolOrder);
+                                        SOCKET_ID_ANY, pool_order(options));
   if (pool == nullptr)
     return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(buffers) +
                                       " packet buffers: " + text_of(rte_errno) +
