@@ -225,6 +225,36 @@ TEST_CASE("dpdk steering: a flow keeps its rule; one of another queue pair stays
   CHECK(comes_true([&] { return steering.rules() == 2; }));
 }
 
+TEST_CASE("dpdk steering: rules of queue pairs that all go at once go") {
+  const Ground ground;
+  Steering steering(0, 2, 0);
+  constexpr uint16_t kMany = 200;
+  for (uint16_t i = 0; i < kMany; ++i) {
+    steering.ask(flow_of(i), 1, QpNum{0x20000u + i});
+    REQUIRE(comes_true([&] { return steering.rules() > i; }));
+  }
+  device().mutex.lock();  // the control thread is held up
+  for (uint16_t i = 0; i < kMany; ++i) steering.forget(QpNum{0x20000u + i});
+  device().mutex.unlock();
+  CHECK(comes_true([&] { return steering.rules() == 0; }));
+  CHECK(device().made() == 0);
+}
+
+TEST_CASE("dpdk steering: a queue pair may go while its rule is being made") {
+  const Ground ground;
+  Steering steering(0, 2, 0);
+  device().mutex.lock();
+  steering.ask(flow_of(1), 1, QpNum{0x20001});
+  steering.ask(flow_of(2), 1, QpNum{0x20002});
+  usleep(20'000);  // the control thread is at the first, most likely
+  steering.forget(QpNum{0x20001});
+  steering.forget(QpNum{0x20002});
+  steering.ask(flow_of(3), 1, QpNum{0x20003});
+  device().mutex.unlock();
+  CHECK(comes_true([&] { return steering.rules() == 1 && device().made() == 1; }));
+  CHECK(device().told.back().udp.src_port == RTE_BE16(3));
+}
+
 TEST_CASE("dpdk steering: rules are bounded, refusals counted, all go in the end") {
   const Ground ground;
   {

@@ -15,13 +15,12 @@ namespace weft::port::dpdk {
 
 Steering::Steering(uint16_t port, uint16_t queues, uint16_t vlan)
     : port_(port), vlan_(vlan), seen_(queues) {
-  rules_.reserve(kMostRules);
   wishes_.reserve(kMostWishes);
-  taken_.reserve(kMostWishes);
+  rules_.reserve(kMostRules);
 }
 
 Steering::~Steering() {
-  (void)rte_eal_alarm_cancel(fulfil_of, this);
+  (void)rte_eal_alarm_cancel(work_of, this);
   for (const Rule& rule : rules_) (void)rte_flow_destroy(port_, rule.handle, nullptr);
 }
 
@@ -35,51 +34,76 @@ void Steering::misplaced(uint16_t queue, uint16_t engine, const engine::Frame& f
   ask(flow, engine, QpNum{bth.dest_qpn});
 }
 
-void Steering::ask(const Flow& flow, uint16_t engine, QpNum number) noexcept {
-  wish({flow, number, engine, false});
-}
-
-void Steering::forget(QpNum number) noexcept { wish({{}, number, 0, true}); }
-
-// ---- from the engines to the control thread
-
 // What finds no place is lost: a flow that still comes to the wrong queue asks again.
-void Steering::wish(const Wish& wish) noexcept {
+void Steering::ask(const Flow& flow, uint16_t engine, QpNum number) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (wishes_.size() == kMostWishes) return;
-  wishes_.push_back(wish);
-  if (!called_) called_ = rte_eal_alarm_set(1, fulfil_of, this) == 0;
+  if (wishes_.size() == kMostWishes || has_rule(flow)) return;
+  wishes_.push_back({flow, number, engine});
+  call();
 }
 
-void Steering::fulfil_of(void* steering) noexcept { static_cast<Steering*>(steering)->fulfil(); }
-
-void Steering::fulfil() noexcept {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    taken_.swap(wishes_);
-    called_ = false;
+void Steering::forget(QpNum number) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(wishes_, [&](const Wish& wish) { return wish.number == number; });
+  if (making_.number == number) making_.away = true;
+  for (Rule& rule : rules_) {
+    if (rule.wish.number != number) continue;
+    rule.wish.away = true;
+    call();
   }
-  for (const Wish& wish : taken_) wish.away ? remove(wish.number) : add(wish);
-  taken_.clear();
-  count_.store(rules_.size(), std::memory_order_relaxed);
 }
 
-void Steering::add(const Wish& wish) {
-  const auto same = [&](const Rule& rule) { return rule.flow == wish.flow; };
-  if (std::any_of(rules_.begin(), rules_.end(), same)) return;
-  rte_flow* const handle = rules_.size() < kMostRules ? create(wish.flow, wish.engine) : nullptr;
+bool Steering::has_rule(const Flow& flow) const noexcept {
+  return std::any_of(rules_.begin(), rules_.end(),
+                     [&](const Rule& rule) { return rule.wish.flow == flow && !rule.wish.away; });
+}
+
+// ---- the control thread
+
+void Steering::call() noexcept {
+  if (!called_) called_ = rte_eal_alarm_set(1, work_of, this) == 0;
+}
+
+void Steering::work_of(void* steering) noexcept { static_cast<Steering*>(steering)->work(); }
+
+void Steering::work() noexcept {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (remove_one(lock) || add_one(lock)) {
+  }
+  called_ = false;
+}
+
+bool Steering::remove_one(std::unique_lock<std::mutex>& lock) noexcept {
+  const auto gone =
+      std::find_if(rules_.begin(), rules_.end(), [](const Rule& r) { return r.wish.away; });
+  if (gone == rules_.end()) return false;
+  rte_flow* const handle = gone->handle;
+  rules_.erase(gone);
+  lock.unlock();
+  (void)rte_flow_destroy(port_, handle, nullptr);
+  lock.lock();
+  count_.store(rules_.size(), std::memory_order_relaxed);
+  return true;
+}
+
+bool Steering::add_one(std::unique_lock<std::mutex>& lock) noexcept {
+  if (wishes_.empty()) return false;
+  making_ = wishes_.front();
+  wishes_.erase(wishes_.begin());
+  if (has_rule(making_.flow)) return true;
+  rte_flow* handle = nullptr;
+  if (rules_.size() < kMostRules) {
+    lock.unlock();
+    handle = create(making_.flow, making_.engine);
+    lock.lock();
+  }
   if (handle != nullptr)
-    rules_.push_back({wish.flow, wish.number, handle});
+    rules_.push_back({making_, handle});
   else
     refused_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Steering::remove(QpNum number) noexcept {
-  std::erase_if(rules_, [&](const Rule& rule) {
-    if (rule.number != number) return false;
-    (void)rte_flow_destroy(port_, rule.handle, nullptr);
-    return true;
-  });
+  count_.store(rules_.size(), std::memory_order_relaxed);
+  making_ = {};
+  return true;
 }
 
 // ---- what the device is told

@@ -44,33 +44,36 @@ class Steering {
   uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  struct Rule {
-    Flow flow;
-    QpNum number;
-    rte_flow* handle = nullptr;
-  };
   struct Wish {
     Flow flow;
     QpNum number;
     uint16_t engine = 0;
-    bool away = false;  // forget `number`; the rest says nothing
+    bool away = false;  // its queue pair has gone
+  };
+  struct Rule {
+    Wish wish;
+    rte_flow* handle = nullptr;
   };
 
-  void wish(const Wish& wish) noexcept;
-  void fulfil() noexcept;
-  void add(const Wish& wish);
-  void remove(QpNum number) noexcept;
+  void call() noexcept;
+  void work() noexcept;
+  // Carries out one wish, or takes one rule away. False: there was none.
+  bool add_one(std::unique_lock<std::mutex>& lock) noexcept;
+  bool remove_one(std::unique_lock<std::mutex>& lock) noexcept;
+  bool has_rule(const Flow& flow) const noexcept;
   rte_flow* create(const Flow& flow, uint16_t queue) noexcept;
-  static void fulfil_of(void* steering) noexcept;
+  static void work_of(void* steering) noexcept;
 
   const uint16_t port_, vlan_;
   std::vector<MisplacedFlows> seen_;  // by each queue's engine
-  std::vector<Rule> rules_;           // the control thread's
-  std::vector<Wish> taken_;           // so too: those it is at
   std::atomic<uint64_t> count_{0}, refused_{0};
+
+  // Under mutex_, which the control thread does not hold while the device is told.
   std::mutex mutex_;
-  std::vector<Wish> wishes_;  // under mutex_
-  bool called_ = false;       // under mutex_: the control thread will come
+  std::vector<Wish> wishes_;
+  std::vector<Rule> rules_;
+  Wish making_;          // the wish that the control thread is at
+  bool called_ = false;  // the control thread will come, or works
 };
 
 }  // namespace weft::port::dpdk
