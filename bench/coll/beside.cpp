@@ -2,6 +2,10 @@
 // A queue of bulk calls.
 #include "bench/coll/beside.hpp"
 
+#include <algorithm>
+
+#include "lib/base/clock.hpp"
+
 namespace weft::bench {
 
 Result<void> Beside::begin(uint32_t calls) {
@@ -9,21 +13,25 @@ Result<void> Beside::begin(uint32_t calls) {
   for (uint32_t i = 0; i < calls; ++i)
     calls_.push_back(group_.all_reduce(data_.data(), data_.data(), data_.size(), DataType::fp32,
                                        ReduceOp::max, {.traffic_class = traffic_class_}));
-  return calls_.front().wait();
+  const Result<void> first = calls_.front().wait();
+  begun_ = base::wall_now();
+  return first;
 }
 
-Result<std::optional<uint32_t>> Beside::end() {
+Result<std::optional<double>> Beside::end() {
   const bool left = !calls_.back().done();
-  uint32_t done = 0;
+  const auto done = std::count_if(calls_.begin() + 1, calls_.end(),
+                                  [](const Operation& call) { return call.done(); });
+  const double us = static_cast<double>((base::wall_now() - begun_).ps) / 1e6;
+  const double bytes = static_cast<double>(data_.size() * sizeof(float));
   for (size_t i = calls_.size(); i-- > 0 && group_.rank() == 0;)
     if (Result<void> canceled = calls_[i].cancel("measured enough"); !canceled)
       return canceled.error();
   for (Operation& call : calls_) {
     const Result<void> ended = call.wait();
     if (!ended && ended.error().code != Code::canceled) return ended.error();
-    done += static_cast<bool>(ended);
   }
-  return left ? std::optional<uint32_t>(done) : std::nullopt;
+  return left ? std::optional<double>(static_cast<double>(done) * bytes / us / 1e3) : std::nullopt;
 }
 
 }  // namespace weft::bench

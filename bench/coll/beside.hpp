@@ -18,15 +18,17 @@ class Beside {
 
   // Calls as many, the same on all ranks, and waits until the first is done.
   Result<void> begin(uint32_t calls);
-  // Rank 0 cancels those that are left, and all ranks wait for that. Says how many were done, or
-  // nothing if there were none left: then the last measured calls ran alone.
-  Result<std::optional<uint32_t>> end();
+  // Rank 0 cancels those that are left, and all ranks wait for that. Says what passed since then in
+  // GB/s (bytes of the buffer), or nothing if no calls were left: then the last measured calls ran
+  // alone.
+  Result<std::optional<double>> end();
 
  private:
   Communicator& group_;
   uint32_t traffic_class_;
   std::vector<float> data_;
   std::vector<Operation> calls_;
+  Instant begun_;  // when the first was done
 };
 
 }  // namespace weft::bench

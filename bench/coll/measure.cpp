@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "bench/coll/appointments.hpp"
 #include "bench/coll/beside.hpp"
 #include "bench/coll/reference.hpp"
 #include "bench/coll/trace.hpp"
@@ -114,16 +115,18 @@ class Measurement {
     std::vector<double> times(options_.iterations);
     Beside beside(group_, options_.beside_bytes, options_.beside_class);
     if (options_.beside_bytes > 0)
-      if (Result<void> begun = beside.begin(options_.warmup + options_.iterations); !begun)
-        return begun.error();
+      if (Result<void> begun = beside.begin(bulk_calls()); !begun) return begun.error();
     const base::Clock& clock = base::Clock::process();
+    Appointments appointments(group_, options_.every_us);
     for (uint32_t i = 0; i < options_.warmup + options_.iterations; ++i) {
       if (i == options_.warmup) {
         if (Result<void> met = group_.barrier().wait(); !met) return met.error();
+        if (Result<void> made = appointments.make(); !made) return made.error();
         figure.cpu_us = cpu_us();
       }
       if (options_.late == rank_ && i >= options_.warmup) usleep(10'000);
-      const Instant begin = clock.now();
+      const Duration late = appointments.keep();
+      const Instant begin = clock.now() - late;
       Operation operation = start(count);
       if (kills_ && i == options_.warmup) die(operation);
       if (Result<void> done = operation.wait(); !done) return done.error();
@@ -133,8 +136,9 @@ class Measurement {
     }
     figure.cpu_us = (cpu_us() - figure.cpu_us) / options_.iterations / ranks_;
     if (options_.beside_bytes > 0) {
-      Result<std::optional<uint32_t>> done = beside.end();
+      Result<std::optional<double>> done = beside.end();
       if (!done) return done.error();
+      figure.beside_gbps = *done;
       if (!*done && rank_ == 0)
         std::fprintf(stderr, "the calls beside were done before: the last calls ran alone\n");
     }
@@ -162,6 +166,12 @@ class Measurement {
     Result<void> summed = group_.all_reduce(&wrong, &wrong, 1, DataType::int64).wait();
     if (!summed) return summed.error();
     return static_cast<uint64_t>(wrong);
+  }
+
+  // More than are done meanwhile.
+  uint32_t bulk_calls() const {
+    constexpr uint32_t kLeast_us = 100;  // that one takes
+    return (options_.warmup + options_.iterations) * (1 + options_.every_us / kLeast_us);
   }
 
   void die(Operation& operation) {

@@ -13,6 +13,7 @@ struct CollFigure {
   double average_us = 0, p50_us = 0, p99_us = 0;
   double cpu_us = 0;   // processor time of a rank for one call, all its threads; the mean
   uint64_t wrong = 0;  // elements, of all ranks
+  std::optional<double> beside_gbps;  // what the bulk calls beside them did; bytes of their buffer
   std::string algorithm;
 };
 

@@ -95,6 +95,10 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
                  "While bulk all-reduces of so many bytes, as in 8M, run in another class");
   app.add_option("--beside-class", o.beside_class, "The class of those: 3")
       ->check(CLI::Range(0, 3));
+  app.add_option("--every", o.every_us,
+                 "Microseconds from call to call, on one host, with progress in between; what a "
+                 "call begins later than that counts as its time")
+      ->check(CLI::Range(0, 1'000'000));
   app.add_option("--slots", o.communicator.slots, "Pieces under way to each peer");
   app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes of a piece");
 }

@@ -34,6 +34,7 @@ struct CollOptions {
   std::optional<uint32_t> traffic_class;
   uint64_t beside_bytes = 0;
   uint32_t beside_class = 3;
+  uint32_t every_us = 0;  // from call to call; 0: one begins when the one before is done
   // For demonstrations: a rank that dies in the middle, and one that is late.
   std::optional<uint32_t> kill, late;
 

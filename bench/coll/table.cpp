@@ -48,6 +48,7 @@ nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow
                          {"algbw_GBps", bandwidth},
                          {"busbw_GBps", bandwidth * bus_factor(options.collective, ranks)},
                          {"algorithm", figure.algorithm}};
+  if (figure.beside_gbps) json["beside_GBps"] = *figure.beside_gbps;
   if (options.check) json["wrong"] = figure.wrong;
   return json;
 }
@@ -87,6 +88,9 @@ void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vect
   for (const CollRow& row : rows)
     for (const CollFigure* const figure : {&row.out_of_place, &row.in_place}) {
       if (figure->algorithm.empty()) continue;  // there is no such form
+      if (figure->beside_gbps)
+        std::printf("# Beside these calls, %s: %.3f GB/s\n",
+                    figure == &row.in_place ? "in place" : "out of place", *figure->beside_gbps);
       sum += algorithm_bandwidth(row, *figure);
       wrong += figure->wrong;
       ++figures;

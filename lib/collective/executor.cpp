@@ -34,9 +34,11 @@ void Executor::start(const Execution& execution) {
 bool Executor::advance(uint64_t most) {
   if (!running()) return false;
   const Plan& plan = *execution_.plan;
-  until_ = most > UINT64_MAX - moved_ ? UINT64_MAX : moved_ + most;
+  until_ = most > UINT64_MAX - worked_ ? UINT64_MAX : worked_ + most;
   for (bool moved = true; moved && !mismatch_ && !enough();) {
     moved = false;
+    // What the peers wait for goes before what waits here, if it is not all for one turn.
+    for (size_t i = 0; i < plan.puts.size() && bounded(); ++i) moved |= put_all(i);
     for (size_t i = 0; i < plan.receives.size(); ++i) moved |= receive_all(i);
     moved |= run_local();
     for (size_t i = 0; i < plan.receives.size(); ++i) moved |= invite_all(i);
@@ -132,14 +134,14 @@ bool Executor::put_all(size_t i) {
   Link& link = *links_[of_peer.peer];
   bool moved = false;
   // Behind a more urgent lane: what is posted is ahead of all that others post later.
-  const bool bounded = until_ != UINT64_MAX;
-  while (next_put_[i] < of_peer.steps.size() && !(bounded && link.lends()) &&
+  while (next_put_[i] < of_peer.steps.size() && !enough() && !(bounded() && link.lends()) &&
          ready(of_peer.steps[next_put_[i]]) && link.can_send() && !link.gone) {
     const uint32_t index = of_peer.steps[next_put_[i]];
     const uint64_t piece = link.posted();
     if (!put(link, i, index)) break;
     note(link, piece, bytes(execution_.plan->program.steps[index].source), true);
     ++next_put_[i];
+    ++worked_;
     moved = true;
   }
   return moved;
@@ -151,7 +153,7 @@ bool Executor::put(Link& link, size_t i, uint32_t index) {
   const Range& source = step.source;
   const std::span<const std::byte> payload(at(source), bytes(source));
   const uint32_t pieces = pieces_of(execution_.plan->puts[i], step);
-  if (payload.size() <= kCopiedBytes) {
+  if (payload.size() <= link.copied()) {
     if (!link.send(execution_.call, pieces, payload, nullptr, index)) return false;
     finish(index);
     return true;
@@ -178,6 +180,7 @@ void Executor::finish(uint32_t step) {
   }
   --left_;
   ++moved_;
+  ++worked_;
 }
 
 size_t Executor::width(const Range& range) const {

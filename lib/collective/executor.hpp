@@ -51,6 +51,7 @@ class Executor {
 
   const std::optional<Mismatch>& mismatch() const { return mismatch_; }
   uint64_t moved() const { return moved_; }    // steps done since the beginning
+  uint64_t worked() const { return worked_; }  // these, and puts begun
   uint64_t placed() const { return placed_; }  // pieces that peers put to their final place, too
   // Ranks that have still to send us something, or to take something.
   std::vector<uint32_t> awaited() const;
@@ -70,7 +71,8 @@ class Executor {
   Invitation invitation_for(const Step& step) const;
   bool may_be_placed(size_t i, const Step& step) const;
   void prepare_place(const Step& step);
-  bool enough() const { return moved_ >= until_; }
+  bool bounded() const { return until_ != UINT64_MAX; }
+  bool enough() const { return worked_ >= until_; }
   bool put(Link& link, size_t i, uint32_t index);
   void receive_piece(const Step& step, const std::byte* payload);
   void run(const Step& step);
@@ -86,7 +88,8 @@ class Executor {
 
   std::span<Link* const> links_;
   Execution execution_;
-  uint64_t until_ = UINT64_MAX;  // this advance() ends when moved_ is that
+  uint64_t worked_ = 0;          // steps done and puts begun
+  uint64_t until_ = UINT64_MAX;  // this advance() ends when worked_ is that
   std::vector<uint32_t> waits_;
   std::vector<uint32_t> local_;                                // ready
   std::vector<size_t> next_put_, next_receive_, next_invite_;  // per entry of the plan

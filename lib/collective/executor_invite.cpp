@@ -24,7 +24,7 @@ std::optional<Element> element_added(const Call& call, bool exact) {
 
 // Both sides say the same.
 bool Executor::by_invitation(const Link& link, uint64_t bytes) const {
-  return link.invites() && bytes > kCopiedBytes && reduces(execution_.plan->shape.collective);
+  return link.invites() && bytes > link.copied() && reduces(execution_.plan->shape.collective);
 }
 
 // A piece whose step is ready has free memory to go to, and stays the only one to touch it.

@@ -27,10 +27,15 @@
 
 namespace weft::collective {
 
+inline constexpr uint32_t kCopiedBytes = 8 * 1024;
+// Of urgent calls: a copy costs less than the wait for an acknowledgement behind bulk data.
+inline constexpr uint32_t kCopiedUrgentBytes = 32 * 1024;
+
 // What both sides must agree on.
 struct LinkShape {
   uint32_t slots = 16;
-  uint32_t payload = 64 * 1024;  // bytes of one slot; a multiple of 64
+  uint32_t payload = 64 * 1024;    // bytes of one slot; a multiple of 64
+  uint32_t copied = kCopiedBytes;  // pieces up to here are copied
   bool operator==(const LinkShape&) const = default;
 };
 
@@ -88,7 +93,6 @@ struct LinkAddress {
 inline constexpr uint32_t kNoStep = UINT32_MAX;
 // What a peer may do through its queue pair; which memory, its keys say.
 inline constexpr Access kPeerAccess = Access::remote_write | Access::remote_atomic;
-inline constexpr uint32_t kCopiedBytes = 8 * 1024;  // pieces up to here are copied
 
 class Link {
  public:
@@ -112,7 +116,7 @@ class Link {
   }
   // Sends a piece of at most shape.payload bytes. With a key the payload is sent from where it is,
   // and `step` is returned by handle() when it may be overwritten; without, it is copied and at
-  // most kCopiedBytes long. `pieces` go this way in this call. False: the queue pair is broken.
+  // most shape.copied long. `pieces` go this way in this call. False: the queue pair is broken.
   bool send(const Call& call, uint32_t pieces, std::span<const std::byte> payload, const LKey* key,
             uint32_t step);
 
@@ -134,6 +138,7 @@ class Link {
   void consume();
   uint64_t consumed() const { return consumed_; }
   uint32_t slots() const { return shape_.slots; }
+  uint32_t copied() const { return shape_.copied; }
   uint64_t waiting() const { return arrived_.count() - consumed_; }
 
   // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
@@ -189,7 +194,7 @@ class Link {
 
   static constexpr uint32_t kControls = 16;
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
-  size_t copy_stride() const { return sizeof(PieceHeader) + kCopiedBytes; }
+  size_t copy_stride() const { return sizeof(PieceHeader) + shape_.copied; }
 
   struct Free {
     void operator()(std::byte* memory) const;

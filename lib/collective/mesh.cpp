@@ -84,8 +84,10 @@ class Joining {
 
   Result<Link*> new_link() {
     const uint32_t index = static_cast<uint32_t>(mesh_.links.size());
+    LinkShape shape = options_.shape;
+    if (lane_ + 1 < options_.classes.size()) shape.copied = kCopiedUrgentBytes;
     Result<std::unique_ptr<Link>> link =
-        Link::create(mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, options_.shape, index);
+        Link::create(mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, shape, index);
     if (!link) return link.error();
     (*link)->lane = lane_;
     mesh_.links.push_back(std::move(*link));

@@ -116,7 +116,28 @@ void Team::issue(const TaskPtr& task) {
       return fail_mismatch(canceled->second.by, canceled->second.call, task->call);
     take_out(task, canceled->second);
   }
-  run_tasks();
+  take_turn(task->issued);
+}
+
+// As run_tasks(), but lanes stand back for more urgent ones: while a call there moves on, and in
+// the turn in which it ends. Not for ever, since calls may follow each other without a pause, and
+// may wait for ranks that wait for a less urgent one.
+void Team::take_turn(Instant time) {
+  constexpr Duration kMoving = Duration::from_us(100), kPatience = Duration::from_us(500);
+  cut_short_ = false;
+  Instant urgent_until;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    const bool busy = !lane->tasks.empty();
+    if (busy && time < urgent_until && time < lane->turned_at + kPatience) {
+      cut_short_ = true;
+      continue;
+    }
+    const uint64_t before = lane->executor.worked();
+    cut_short_ |= !run_tasks(*lane);
+    lane->turned_at = time;
+    if (before != lane->executor.worked()) lane->moved_at = time;
+    if (busy) urgent_until = std::max(urgent_until, lane->moved_at + kMoving);
+  }
 }
 
 // Where there are several lanes, those behind the first do a few steps at a time, so that what
@@ -140,11 +161,11 @@ bool Team::run_tasks(Lane& lane) {
       continue;
     }
     if (!executor.running() && !start(lane, *task)) continue;
-    const uint64_t before = executor.moved();
+    const uint64_t before = executor.worked();
     const bool finished = executor.advance(first ? UINT64_MAX : kOne);
     if (const std::optional<Mismatch>& mismatch = executor.mismatch())
       return fail_mismatch(mismatch->rank, mismatch->theirs, task->call), true;
-    if (!finished) return first || executor.moved() - before < kOne;
+    if (!finished) return first || executor.worked() - before < kOne;
     if (task->call.sequence != 0) lane.finished = task->call.sequence;
     check_left_over(lane);
     if (failure_) return true;
@@ -205,7 +226,7 @@ void Team::call_back() noexcept {
 
 // False if the task, or the team, has come to its end instead.
 bool Team::start(Lane& lane, Task& task) {
-  task.started = now();
+  task.started = lane.moved_at = now();
   task.placed_before = lane.executor.placed();
   if (part_canceled(task)) return false;
   if (task.prepare) {
@@ -242,7 +263,7 @@ void Team::progress() noexcept {
   Completion completions[32];
   const size_t n = mesh_.cq.poll(completions);
   if (n > 0) handle({completions, n});
-  run_tasks();
+  take_turn(time);
   spread_cancellations();
   for (const std::unique_ptr<Lane>& lane : lanes_) watch(*lane, time);
   end_failed_tasks();

@@ -73,6 +73,8 @@ struct Lane {
   RegisteredPtr work, packed;
   uint64_t finished = 0;  // the sequence number of the last one that is done
   uint64_t moved = 0;     // at the last look of watch()
+  Instant moved_at;       // when a task began, or did a step
+  Instant turned_at;      // when it last had its turn
   // While the running task does not move: looks at lifelines, pings, probes.
   Instant next_look = Instant::never(), next_ping = Instant::never(), next_probe = Instant::never();
   Instant invites_until = Instant::never();  // waits so long for invitations
@@ -170,6 +172,7 @@ class Team {
   Lane& lane_of(const Link& link) { return *lanes_[link.lane]; }
   Lane& lane_of(const Call& call);
   bool busy() const;  // there are tasks
+  void take_turn(Instant time);
   void run_tasks();
   bool run_tasks(Lane& lane);
   bool start(Lane& lane, Task& task);
