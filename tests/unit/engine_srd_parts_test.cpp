@@ -168,6 +168,31 @@ TEST_CASE("a path that stays slow is tried more and more seldom, whatever the cl
   CHECK(probes == 10);  // 1, 2, 4 ... 512 ms
 }
 
+TEST_CASE("of many slow paths one is tried in a millisecond, or of 64 packets, each in its turn") {
+  PathSet paths;
+  paths.start(PathChoice::oblivious, 128, 64, 5);
+  for (int round = 0; round < 2; ++round)
+    for (uint8_t path = 0; path < 128; ++path)
+      paths.on_rtt(path, Duration::from_us(path == 0 ? 10 : 100), Instant{});
+  REQUIRE(paths.slow() == 127);
+  std::set<uint32_t> tried;
+  for (int us = 1000; us < 128'000; us += 100)
+    if (const uint32_t path = paths.take_probe(Instant{} + Duration::from_us(us));
+        path != PathSet::kNone)
+      CHECK(tried.insert(path).second);
+  CHECK(tried.size() == 127);
+  const Instant later = Instant{} + Duration::from_ms(200);
+  CHECK(paths.take_probe(later) != PathSet::kNone);
+  for (int packet = 0; packet < 63; ++packet) (void)paths.take_sequence(0);
+  CHECK(paths.take_probe(later) == PathSet::kNone);
+  (void)paths.take_sequence(0);
+  CHECK(paths.take_probe(later) != PathSet::kNone);
+  CHECK(paths.take_probe(later) == PathSet::kNone);
+  for (uint8_t path = 1; path < 128; ++path) paths.on_timeout(path, later);
+  for (int dead = 0; dead < 3; ++dead)
+    CHECK(paths.take_probe(later + Duration::from_s(2)) != PathSet::kNone);
+}
+
 TEST_CASE("what is known of each path can be seen") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 3, 64, 5);

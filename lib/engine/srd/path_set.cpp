@@ -13,6 +13,7 @@ using congestion::PathFeedback;
 namespace {
 constexpr uint32_t kProbeUs = 1000;  // until a resting path is tried, the first time
 constexpr uint8_t kMostDoublings = 10;
+constexpr uint32_t kPacketsPerProbe = 64;
 constexpr uint32_t kLookEvery = 64;  // round trips: whether a path has become slow
 constexpr uint32_t kSlowFactor = 2;  // times the fastest path, and
 constexpr uint32_t kSlowNs = 5000;   // more
@@ -25,7 +26,8 @@ void PathSet::start(PathChoice choice, uint32_t count, uint32_t in_flight, uint6
   size_ = count_ = std::clamp(count, 1u, kMostPaths);
   most_in_flight_ = in_flight;
   random_ = base::Random(seed ^ 0x9E3779B97F4A7C15);
-  resting_ = looked_ = last_way_ = 0;
+  resting_ = looked_ = last_way_ = last_probed_ = since_probe_ = 0;
+  quiet_until_ = Instant{};
   slow_ns_ = UINT32_MAX;
   if (before != count_) states_.reset(new PathState[count_]);
   std::fill_n(states_.get(), count_, PathState{});
@@ -100,13 +102,20 @@ uint8_t PathSet::choose_on(uint32_t way, Instant now) noexcept {
 
 uint32_t PathSet::take_probe(Instant now) noexcept {
   if (resting_ == 0 || choice_ == PathChoice::single) return kNone;
+  const bool quiet = now < quiet_until_ && since_probe_ < kPacketsPerProbe;
   const uint32_t us = us_of(now);
-  for (uint32_t i = 0; i < count_; ++i) {
-    PathState& state = states_[i];
+  for (uint32_t i = 1; i <= count_; ++i) {
+    const uint32_t path = (last_probed_ + i) % count_;
+    PathState& state = states_[path];
     if (!state.resting || static_cast<int32_t>(us - state.probe_at_us) < 0) continue;
+    if (quiet && !is_dead(path)) continue;
     state.probe_at_us = us + (kProbeUs << state.probes);
     state.probes = static_cast<uint8_t>(std::min<int>(state.probes + 1, kMostDoublings));
-    return i;
+    last_probed_ = path;
+    if (is_dead(path)) return path;
+    quiet_until_ = now + Duration::from_us(kProbeUs);
+    since_probe_ = 0;
+    return path;
   }
   return kNone;
 }

@@ -66,12 +66,15 @@ class PathSet {
   // A path for what was lost on `bad`: another one if there is any.
   uint8_t choose_other(uint8_t bad, Instant now) noexcept;
 
-  // A resting path that is to be tried now, or kNone.
+  // A resting path that is to be tried now, or kNone. However many are slow: one of them in a
+  // millisecond, or of 64 packets. Each is a datagram of its own, and where processes share
+  // processors, most paths have a slow round trip now and then.
   uint32_t take_probe(Instant now) noexcept;
 
   // The number of the next packet on the path, which is about to be sent.
   uint16_t take_sequence(uint8_t path) noexcept {
     if (tallies_ != nullptr) ++tallies_[path].sent;
+    ++since_probe_;
     ++in_flight_[way_of(path)];
     return states_[path].next_sequence++;
   }
@@ -133,6 +136,9 @@ class PathSet {
   std::vector<WayState> ways_{1};
   uint32_t last_way_ = 0;
   uint32_t resting_ = 0;           // how many
+  uint32_t last_probed_ = 0;       // path
+  uint32_t since_probe_ = 0;       // packets
+  Instant quiet_until_;            // no slow path is tried, unless many packets are sent
   uint32_t slow_ns_ = UINT32_MAX;  // a path that takes longer is slow
   uint32_t looked_ = 0;            // round trips measured since then
   base::Random random_{1};
