@@ -129,7 +129,13 @@ class Operation {
   // done, and the buffers are the caller's, when no rank reads or writes them any more: wait() for
   // it. Over srd that takes the ranks that were invited to write there to make progress; over roce
   // it does not. The first rank to cancel counts if several do. No error if the operation is done.
-  // Errors: not_supported, for exchange(), send() and receive(), which are matched by their order.
+  // exchange(), send() and receive() have no sequence number, since the others match them by their
+  // order alone. They are canceled on this rank only, and as long as nothing of them has moved: a
+  // receive, or an exchange that only receives, until its first piece is taken; one that sends,
+  // while it waits for those before it. It is then as if it had not been called: what the other
+  // rank sends, or waits for, meets the next call. After that they go on (bad_state): the other
+  // rank's half could not be told from what follows it.
+  // Errors: bad_state, as said.
   Result<void> cancel(std::string_view reason = {});
   // The name of the chosen algorithm; empty if the call was wrong.
   std::string_view algorithm() const noexcept;

@@ -29,6 +29,7 @@ void Executor::start(const Execution& execution) {
   next_invite_.assign(plan.receives.size(), 0);
   awaits_invitations_ = true;
   left_ = plan.program.steps.size();
+  began_ = worked_;
 }
 
 bool Executor::advance(uint64_t most) {

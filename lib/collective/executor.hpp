@@ -41,6 +41,8 @@ class Executor {
 
   void start(const Execution& execution);
   bool running() const { return execution_.plan != nullptr; }
+  // Nothing of the plan has been sent or taken.
+  bool untouched() const { return worked_ == began_; }
   // Does what can be done now, or about so many steps of it. True if the plan is finished.
   bool advance(uint64_t most = UINT64_MAX);
   // A put by reference is done.
@@ -89,6 +91,7 @@ class Executor {
   std::span<Link* const> links_;
   Execution execution_;
   uint64_t worked_ = 0;          // steps done and puts begun
+  uint64_t began_ = 0;           // `worked_` at the plan's beginning
   uint64_t until_ = UINT64_MAX;  // this advance() ends when worked_ is that
   std::vector<uint32_t> waits_;
   std::vector<uint32_t> local_;                                // ready

@@ -145,7 +145,8 @@ class Team {
   // the processor, then it sleeps.
   void wait_until(const Task& task, Instant until);
   Result<void> wait(const Task& task);
-  // Takes back one call, on all ranks. Errors: not_supported, for exchanges.
+  // Takes back one call, on all ranks; an exchange on this one, if nothing of it has moved. Errors:
+  // bad_state: it has.
   Result<void> cancel(const Task& task, std::string_view reason);
   // Calls what waits for tasks that are done.
   void call_back() noexcept;
@@ -195,6 +196,7 @@ class Team {
   void note_ended(const std::vector<uint32_t>& ended);
   bool all_told();
   bool is_canceled(uint64_t sequence) const { return canceled_.count(sequence) > 0; }
+  Result<void> withdraw(const Task& task, std::string_view reason);
   void begin_cancel(const Call& call, uint32_t by, const std::string& reason);
   bool part_canceled(const Task& task);
   void handle_cancel(const Link& link, const ControlMessage& message);

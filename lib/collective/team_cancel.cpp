@@ -25,14 +25,31 @@ Error error_of(const Cancellation& cancellation) {
 
 Result<void> Team::cancel(const Task& task, std::string_view reason) {
   if (task.done || task.error) return {};
-  if (task.call.sequence == 0)
-    return Error{Code::not_supported,
-                 "sends and receives cannot be canceled, since they are matched by their order: "
-                 "receive what comes, or revoke the communicator"};
+  if (task.call.sequence == 0) return withdraw(task, reason);
   for (const TaskPtr& part : task.parts)
     if (!part->done) begin_cancel(part->call, mesh_.rank, std::string(reason));
   begin_cancel(task.call, mesh_.rank, std::string(reason));
   spread_cancellations();
+  return {};
+}
+
+// An exchange has no number that others would know it by: it is what comes next. As long as nothing
+// of it has come or gone, it is as if it had never been called.
+Result<void> Team::withdraw(const Task& task, std::string_view reason) {
+  Lane& lane = lane_of(task.call);
+  std::deque<TaskPtr>& tasks = lane.tasks;
+  const auto found = std::find_if(tasks.begin(), tasks.end(),
+                                  [&](const TaskPtr& each) { return each.get() == &task; });
+  const bool runs = found == tasks.begin() && lane.executor.running();
+  if (runs && !lane.executor.untouched())
+    return Error{Code::bad_state,
+                 "a part of this exchange has been sent or received, and the other rank counts on "
+                 "the rest: let it end, or revoke the communicator"};
+  if (runs) lane.executor.stop();
+  const TaskPtr withdrawn = *found;
+  withdrawn->error = error_of({.call = task.call, .by = mesh_.rank, .reason = std::string(reason)});
+  tasks.erase(found);
+  end(withdrawn);
   return {};
 }
 

@@ -6,7 +6,8 @@
 //
 // No circle is seen that is none: each rank on the way has nothing more to give to the one before
 // it in what it does, and has sent nothing that that one had not taken when it said so. Then that
-// one still waits, and all before it do.
+// one still waits, and all before it do, or have taken back what they waited in: so only the first,
+// which knows whether it does, says that there is a circle.
 #include <algorithm>
 #include <cstring>
 
@@ -42,10 +43,7 @@ void Team::follow_circle(Link& link, const ControlMessage& waiting, std::vector<
                      *std::max_element(path.begin(), path.end()) < mesh_.ranks;
   if (!sound || !waits_in_vain(link, waiting.consumed)) return;
   const Lane& lane = lane_of(link);
-  const bool two = path.size() == 1 && lane.executor.expects(path[0]);
-  const bool more = path[0] == mesh_.rank && path.size() > 1 && lane.executor.expects(path[1]);
-  if (two) path.push_back(mesh_.rank);
-  if (two || more)
+  if (path[0] == mesh_.rank && path.size() > 1 && lane.executor.expects(path[1]))
     return fail({.code = Code::mismatch, .rank = link.peer()}, lane.current_call(),
                 text_of(path) +
                     " wait in exchange to receive from each other: the sends are missing, or come "
