@@ -65,9 +65,11 @@ std::string_view name(ReduceOp op) noexcept;
 // Traffic classes of calls: 0 goes first, for small calls that somebody waits for; 2 is the usual
 // one; 3 is for bulk that may wait. Each class of a communicator has queue pairs of its own, so
 // calls of different classes pass each other. Requests carry the class's DSCP (46, 34, 0 and 8),
-// and a network that keeps a queue for each of these lets one class pass another. On srd, messages
-// of classes 0 and 1 go before all others to the same peer; on roce, and in the rings of shm, what
-// was posted first goes first.
+// and a network that keeps a queue for each of these lets one class pass another. On a rank, calls
+// of a class stand back while one of a more urgent class moves on: they do one piece's work in half
+// a millisecond, and go on when that call has waited for 100 us. Urgent calls without a pause leave
+// the others little. On srd, messages of classes 0 and 1 go before all others to the
+// same peer; on roce, and in the rings of shm, what was posted first goes first.
 inline constexpr uint32_t kTrafficClasses = 4;
 constexpr uint8_t dscp_of(uint32_t traffic_class) noexcept {
   constexpr uint8_t kDscp[] = {46, 34, 0, 8};
