@@ -174,9 +174,46 @@ Result<void> register_buffers(Team& team, Task& task) {
     Result<RegisteredPtr> registered =
         team.register_memory(buffer.memory, buffer.elements * task.arithmetic.element, buffer.open);
     if (!registered) return registered.error();
-    task.registered.push_back(*registered);
+    if (*registered) task.registered.push_back(std::move(*registered));
   }
   return {};
+}
+
+// The memory of a task whose plan is known.
+Result<void> register_memory(Team& team, Task& task) {
+  if (task.small) return {};
+  if (Result<void> registered = register_buffers(team, task); !registered) return registered;
+  Result<RegisteredPtr> work =
+      team.work_space(task.call, task.plan->program.work * task.arithmetic.accumulator,
+                      reduces(task.plan->shape.collective));
+  if (!work) return work.error();
+  task.work = std::move(*work);
+  return {};
+}
+
+Duration limit_of(const Team& team, const CallOptions& options) {
+  return options.limit.ps > 0 ? options.limit : team.options().limit;
+}
+
+Result<TaskPtr> task_from(Team& team, const Recipe& recipe) {
+  const TaskPtr task = std::make_shared<Task>();
+  static_cast<Recipe&>(*task) = recipe;
+  task->call.sequence = team.next_sequence();
+  if (Result<void> ready = register_memory(team, *task); !ready) return ready.error();
+  return task;
+}
+
+RecipeBook::Key key_of(const Team& team, const Arguments& arguments, const CallOptions& options) {
+  return {.call = {.count = arguments.count,
+                   .root = arguments.root,
+                   .collective = arguments.collective,
+                   .type = arguments.type,
+                   .op = arguments.op},
+          .traffic_class = options.traffic_class.value_or(team.options().traffic_class),
+          .input = arguments.input,
+          .output = arguments.output,
+          .limit = limit_of(team, options),
+          .wanted = options.algorithm};
 }
 
 }  // namespace
@@ -214,7 +251,7 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
                 *traffic_class};
   if (team.selector() != nullptr)
     task->learned = team.selector()->learned().factor(task->call.algorithm, bytes_of(task->call));
-  task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
+  task->limit = limit_of(team, options);
   return task;
 }
 
@@ -240,12 +277,9 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
 
   task.input = static_cast<std::byte*>(const_cast<void*>(arguments.input));
   task.output = static_cast<std::byte*>(arguments.output);
-  if (Result<void> registered = register_buffers(team, task); !registered) return registered;
-  Result<RegisteredPtr> work =
-      team.work_space(task.call, task.plan->program.work * arithmetic.accumulator, reduction);
-  if (!work) return work.error();
-  task.work = *work;
-  return {};
+  const uint64_t longest = std::max(input_size(shape, rank), output_size(shape, rank));
+  task.small = longest * arithmetic.element <= kCopiedBytes && task.plan->program.work == 0;
+  return register_memory(team, task);
 }
 
 Result<TaskPtr> make_again(Team& team, const Task& earlier) {
@@ -256,31 +290,18 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
   if (earlier.call.sequence == 0 || earlier.prepare || has_blocks(collective))
     return Error{Code::not_supported, std::string(name(collective)) +
                                           " cannot be repeated: its counts may change; call it"};
-  const TaskPtr task = std::make_shared<Task>();
-  task->call = earlier.call;
-  task->call.sequence = team.next_sequence();
-  task->plan = earlier.plan;
-  task->arithmetic = earlier.arithmetic;
-  task->input = earlier.input;
-  task->output = earlier.output;
-  task->limit = earlier.limit;
-  task->algorithm = earlier.algorithm;
-  task->predicted = earlier.predicted;
-  task->learned = earlier.learned;
-  if (Result<void> registered = register_buffers(team, *task); !registered)
-    return registered.error();
-  Result<RegisteredPtr> work =
-      team.work_space(task->call, task->plan->program.work * task->arithmetic.accumulator,
-                      reduces(task->plan->shape.collective));
-  if (!work) return work.error();
-  task->work = *work;
-  return task;
+  return task_from(team, earlier);
 }
 
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options) {
+  const bool kept = !has_blocks(arguments.collective);
+  const RecipeBook::Key key = key_of(team, arguments, options);
+  if (const Recipe* const recipe = kept ? team.recipes().find(key) : nullptr)
+    return task_from(team, *recipe);
   Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
   if (!task) return task;
   if (Result<void> ready = lay_out(team, **task, arguments); !ready) return ready.error();
+  if (kept) team.recipes().keep(key, **task);
   return task;
 }
 
@@ -320,7 +341,7 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
   task->plan = make_plan(shape, builder.take());
   task->algorithm = nullptr;
   task->call.collective = Collective::exchange;
-  task->limit = options.limit.ps > 0 ? options.limit : team.options().limit;
+  task->limit = limit_of(team, options);
   return task;
 }
 

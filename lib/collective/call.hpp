@@ -3,8 +3,11 @@
 // ranks that called different things find out instead of waiting for each other.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "weft/collective_types.hpp"
 
@@ -21,9 +24,13 @@ struct Call {
   uint8_t algorithm = 0;      // row of algorithms()
   uint8_t traffic_class = 2;  // its lane
   uint8_t unused[7] = {};
-  bool operator==(const Call&) const = default;
+  // Compared with every piece, so as words, not field by field.
+  bool operator==(const Call& other) const { return words() == other.words(); }
+
+  using Words = std::array<uint64_t, 5>;
+  Words words() const { return std::bit_cast<Words>(*this); }
 };
-static_assert(sizeof(Call) == 40);
+static_assert(sizeof(Call) == 40 && std::has_unique_object_representations_v<Call>);
 
 // "all_reduce #5 (1024 bf16, sum, ring)"
 std::string describe(const Call& call);

@@ -150,7 +150,9 @@ Result<void> Communicator::learn() {
   const Result<void> shared =
       all_reduce(ratios.data(), ratios.data(), ratios.size(), DataType::int64, ReduceOp::max)
           .wait();
-  if (shared) learned.adopt(ratios);
+  if (!shared) return shared;
+  learned.adopt(ratios);
+  team_->recipes().clear();
   return shared;
 }
 

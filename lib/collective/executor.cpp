@@ -3,6 +3,7 @@
 #include "lib/collective/executor.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "lib/base/check.hpp"
 
@@ -19,8 +20,8 @@ const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
   return nullptr;
 }
 
-void Executor::start(const Execution& execution) {
-  execution_ = execution;
+void Executor::start(Execution execution) {
+  execution_ = std::move(execution);
   const Plan& plan = *execution_.plan;
   waits_ = plan.waits;
   local_ = plan.local;
@@ -36,7 +37,7 @@ bool Executor::advance(uint64_t most) {
   if (!running()) return false;
   const Plan& plan = *execution_.plan;
   until_ = most > UINT64_MAX - worked_ ? UINT64_MAX : worked_ + most;
-  for (bool moved = true; moved && !mismatch_ && !enough();) {
+  for (bool moved = true; moved && left_ > 0 && !mismatch_ && !enough();) {
     moved = false;
     // What the peers wait for goes before what waits here, if it is not all for one turn.
     for (size_t i = 0; i < plan.puts.size() && bounded(); ++i) moved |= put_all(i);

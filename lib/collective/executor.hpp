@@ -39,7 +39,7 @@ class Executor {
  public:
   explicit Executor(std::span<Link* const> by_rank) : links_(by_rank) {}
 
-  void start(const Execution& execution);
+  void start(Execution execution);
   bool running() const { return execution_.plan != nullptr; }
   // Nothing of the plan has been sent or taken.
   bool untouched() const { return worked_ == began_; }

@@ -3,6 +3,7 @@
 // first one that is missing: count() have come without a gap.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -23,14 +24,17 @@ class InOrder {
   // False if it has come before, or is beyond the window.
   bool add(uint64_t number) {
     if (number < count_ || number - count_ >= there_.size()) return false;
+    if (number == count_ && ahead_ == 0) return ++count_, true;  // nearly always
     if (there_[number % there_.size()]) return false;
     there_[number % there_.size()] = true;
-    while (there_[count_ % there_.size()]) there_[count_++ % there_.size()] = false;
+    ++ahead_;
+    for (; there_[count_ % there_.size()]; --ahead_) there_[count_++ % there_.size()] = false;
     return true;
   }
 
  private:
   std::vector<bool> there_;
+  size_t ahead_ = 0;  // have come, behind one that is missing
   uint64_t count_ = 0;
 };
 

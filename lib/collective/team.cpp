@@ -177,6 +177,7 @@ bool Team::run_tasks(Lane& lane) {
 
 void Team::record(Task& task, bool failed) {
   const Instant ended = now();
+  trace_.steps().at(ended);  // the next task's turn
   const bool ran = task.started >= task.issued;
   const uint64_t placed = lane_of(task.call).executor.placed();
   const Instant began = ran ? task.started : ended;
@@ -226,7 +227,7 @@ void Team::call_back() noexcept {
 
 // False if the task, or the team, has come to its end instead.
 bool Team::start(Lane& lane, Task& task) {
-  task.started = lane.moved_at = now();
+  task.started = lane.moved_at = trace_.steps().time();
   task.placed_before = lane.executor.placed();
   if (part_canceled(task)) return false;
   if (task.prepare) {
@@ -250,7 +251,7 @@ bool Team::start(Lane& lane, Task& task) {
   }
   for (const RegisteredPtr& registered : task.registered)
     if (registered) note_regions(execution, *registered);
-  lane.executor.start(execution);
+  lane.executor.start(std::move(execution));
   task.deadline = task.started + task.limit;
   lane.moved = lane.executor.moved() - 1;  // watch() begins afresh
   check_leavers();
@@ -260,11 +261,10 @@ bool Team::start(Lane& lane, Task& task) {
 void Team::progress() noexcept {
   const Instant time = now();  // once, for all that looks at it
   trace_.steps().at(time);
-  Completion completions[32];
-  const size_t n = mesh_.cq.poll(completions);
-  if (n > 0) handle({completions, n});
+  const size_t n = mesh_.cq.poll(completions_);
+  if (n > 0) handle({completions_.data(), n});
   take_turn(time);
-  spread_cancellations();
+  if (!canceled_.empty()) spread_cancellations();
   for (const std::unique_ptr<Lane>& lane : lanes_) watch(*lane, time);
   end_failed_tasks();
   call_back();

@@ -13,6 +13,7 @@
 #include "lib/collective/executor.hpp"
 #include "lib/collective/mesh.hpp"
 #include "lib/collective/model/selector.hpp"
+#include "lib/collective/recipe.hpp"
 #include "lib/collective/team_memory.hpp"
 #include "lib/collective/trace.hpp"
 #include "weft/collective.hpp"
@@ -20,22 +21,13 @@
 namespace weft::collective {
 
 // One call. A task whose plan depends on those before it has a `prepare` that makes it.
-struct Task {
-  Call call;
-  std::shared_ptr<const Plan> plan;
-  Arithmetic arithmetic;
-  std::byte* input = nullptr;
-  std::byte* output = nullptr;
+struct Task : Recipe {
   std::vector<RegisteredPtr> registered;
   RegisteredPtr work;
-  Duration limit;
   Instant issued, started;
-  Instant deadline = Instant::never();   // once it runs
-  const Algorithm* algorithm = nullptr;  // null: an exchange
-  Duration predicted;                    // zero: by no model
-  double learned = 1;                    // what the model's time was multiplied with for that
-  Duration took;                         // once it is done
-  uint64_t placed_before = 0;            // Executor::placed() at its beginning
+  Instant deadline = Instant::never();  // once it runs
+  Duration took;                        // once it is done
+  uint64_t placed_before = 0;           // Executor::placed() at its beginning
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
   // the call cannot be done; what it returns ends the whole team.
   std::function<Result<void>(Task&)> prepare;
@@ -96,6 +88,7 @@ class Team {
   const Mesh& mesh() const { return mesh_; }
   const CommunicatorOptions& options() const { return options_; }
   PlanCache& plans() { return plans_; }
+  RecipeBook& recipes() { return recipes_; }
   // A byte for results that nobody looks at.
   uint8_t* nowhere() { return &nowhere_; }
   // Null if the options name no network.
@@ -222,6 +215,8 @@ class Team {
   Mesh mesh_;
   CommunicatorOptions options_;
   PlanCache plans_;
+  RecipeBook recipes_;
+  std::array<Completion, 32> completions_;  // of this turn
   std::unique_ptr<Selector> selector_;
   std::vector<std::unique_ptr<Lane>> lanes_;   // as in the mesh: the most urgent class first
   std::array<Call, kHistory> history_{};       // by sequence

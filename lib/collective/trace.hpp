@@ -38,6 +38,7 @@ class StepLog {
   };
 
   void at(Instant time) { time_ = time; }
+  Instant time() const { return time_; }
   void add(uint64_t sequence, uint64_t piece, uint32_t peer, uint64_t bytes, bool sent) {
     ring_[added_++ % kKept] = {time_, sequence, piece, peer, static_cast<uint32_t>(bytes), sent};
     Total& total = totals_[sent];

@@ -16,29 +16,34 @@ void for_others(const Builder& b, Call call) {
   for (uint32_t i = 1; i < n; ++i) call((b.rank() + i) % n);
 }
 
-// In place, the sum may not grow over a contribution that is still to be given.
-Range sum_range(const Builder& b, Range out, uint64_t count) {
-  return b.shape().exact && !b.shape().in_place ? out : work(0, count);
+// Where the sum grows. In place that is over our own contribution, which then must not be for
+// others too, and is to be the first or the second one: later ones would be lost before their turn.
+Range sum_range(const Builder& b, Range out, bool gives_own) {
+  const bool over_own = b.shape().in_place && (gives_own || b.rank() > 1);
+  return b.shape().exact && !over_own ? out : work(0, out.count);
 }
 
 }  // namespace
 
 void fold_in_rank_order(Builder& b, Range own, Range target) {
-  for (uint32_t rank = 0; rank < b.shape().ranks; ++rank) {
-    if (rank == b.rank()) {
-      if (rank == 0) b.copy(own, target);
-      if (rank != 0) b.reduce(own, target);
-    } else {
-      if (rank == 0) b.receive(rank, target);
-      if (rank != 0) b.receive_reduce(rank, target, target, Space::input);
-    }
+  const uint32_t n = b.shape().ranks;
+  if (n == 1) return b.copy(own, target);
+  if (b.rank() <= 1) {
+    b.receive_reduce(1 - b.rank(), own, target, Space::input);
+  } else {
+    b.receive(0, target);
+    b.receive_reduce(1, target, target, Space::input);
+  }
+  for (uint32_t rank = 2; rank < n; ++rank) {
+    if (rank == b.rank()) b.reduce(own, target);
+    if (rank != b.rank()) b.receive_reduce(rank, target, target, Space::input);
   }
 }
 
 void single_step_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   for_others(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
-  const Range sum = sum_range(b, output(0, count), count);
+  const Range sum = sum_range(b, output(0, count), true);
   fold_in_rank_order(b, input(0, count), sum);
   b.finish(sum, output(0, count));
 }
@@ -49,7 +54,7 @@ void direct_all_reduce(Builder& b) {
   for_others(b, [&](uint32_t peer) { b.put(peer, block(input(0, count), peer, n)); });
   const Range own = block(input(0, count), b.rank(), n);
   const Range out = block(output(0, count), b.rank(), n);
-  const Range sum = sum_range(b, out, own.count);
+  const Range sum = sum_range(b, out, false);
   fold_in_rank_order(b, own, sum);
   b.finish(sum, out);
   for_others(b, [&](uint32_t peer) { b.put(peer, out); });
@@ -60,7 +65,7 @@ void direct_reduce_scatter(Builder& b) {
   const Range own = share(b.shape(), b.rank());
   const uint64_t count = own.count;
   for_others(b, [&](uint32_t peer) { b.put(peer, share(b.shape(), peer)); });
-  const Range sum = sum_range(b, output(0, count), count);
+  const Range sum = sum_range(b, output(0, count), false);
   fold_in_rank_order(b, own, sum);
   b.finish(sum, output(0, count));
 }
@@ -82,7 +87,7 @@ void direct_broadcast(Builder& b) {
 void direct_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   if (b.rank() != b.shape().root) return b.put(b.shape().root, input(0, count));
-  const Range sum = sum_range(b, output(0, count), count);
+  const Range sum = sum_range(b, output(0, count), false);
   fold_in_rank_order(b, input(0, count), sum);
   b.finish(sum, output(0, count));
 }
