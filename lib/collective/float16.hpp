@@ -7,6 +7,10 @@
 #include <bit>
 #include <cstdint>
 
+// Loops over elements are compiled for several processors, and all that they call with them: a
+// function of its own would be for any.
+#define WEFT_LOOP [[gnu::always_inline]] inline
+
 namespace weft::collective {
 
 struct Bf16 {
@@ -23,11 +27,11 @@ inline uint32_t select(bool condition, uint32_t yes, uint32_t no) {
   return (yes & mask) | (no & ~mask);
 }
 
-inline float widen(Bf16 value) {
+WEFT_LOOP float widen(Bf16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
 
-inline Bf16 narrow_to_bf16(float value) {
+WEFT_LOOP Bf16 narrow_to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = bits + 0x7FFF + (bits >> 16 & 1);
   const uint32_t quiet = bits | 0x400000;
@@ -35,7 +39,7 @@ inline Bf16 narrow_to_bf16(float value) {
   return {static_cast<uint16_t>((is_nan ? quiet : rounded) >> 16)};
 }
 
-inline float widen(Fp16 value) {
+WEFT_LOOP float widen(Fp16 value) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000) << 16;
   const uint32_t magnitude = value.bits & 0x7FFF;
   // The exponent moves from bias 15 to bias 127; infinity and NaN to all ones.

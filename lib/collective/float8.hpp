@@ -42,7 +42,7 @@ struct E5m2 {
 
 // `less` is taken from the exponent of the result: 0, or 1 << 23 for half of the value.
 template <class F>
-inline float widen8(F value, uint32_t less = 0) {
+WEFT_LOOP float widen8(F value, uint32_t less = 0) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x80) << 24;
   const uint32_t magnitude = value.bits & 0x7F;
   const int32_t number = static_cast<int32_t>(magnitude);  // signed comparisons are faster
@@ -59,11 +59,11 @@ inline float widen8(F value, uint32_t less = 0) {
                            : result | select(beyond, F::kBeyond, 0);
   return std::bit_cast<float>(sign | result);
 }
-inline float widen(E4m3 value) { return widen8(value); }
-inline float widen(E5m2 value) { return widen8(value); }
+WEFT_LOOP float widen(E4m3 value) { return widen8(value); }
+WEFT_LOOP float widen(E5m2 value) { return widen8(value); }
 
 template <class F>
-inline F narrow8(float value) {
+WEFT_LOOP F narrow8(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 24 & 0x80;
   const uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -91,7 +91,7 @@ static_assert(sizeof(MxBlock<E4m3>) == 33 && alignof(MxBlock<E4m3>) == 1);
 
 // The scale 2^-127 would be subnormal: half of the values times 2^-126 are the same.
 template <class F>
-inline void widen_block(const MxBlock<F>& block, float* values) {
+WEFT_LOOP void widen_block(const MxBlock<F>& block, float* values) {
   const uint32_t less = block.scale == 0 ? 1U << 23 : 0;
   uint32_t factor = uint32_t{block.scale} << 23 | less;
   if (block.scale == 255) factor = 0x7FC00000U;
@@ -103,7 +103,7 @@ inline void widen_block(const MxBlock<F>& block, float* values) {
 // format's largest; values that round beyond it are the largest. Infinities and NaNs do not count
 // for the scale and are NaN, so that an overflow is not hidden.
 template <class F>
-inline void narrow_block(const float* values, MxBlock<F>& block) {
+WEFT_LOOP void narrow_block(const float* values, MxBlock<F>& block) {
   constexpr size_t kValues = MxBlock<F>::kValues;
   uint32_t largest = 0;
   for (size_t i = 0; i < kValues; ++i) {

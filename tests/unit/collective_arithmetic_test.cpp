@@ -142,6 +142,29 @@ TEST_CASE("reductions of all operand kinds agree, at any alignment") {
   }
 }
 
+TEST_CASE("sums of any length are of all elements, and of no more") {
+  const auto check = [](DataType type, auto zero) {
+    using T = decltype(zero);
+    const Arithmetic arithmetic = arithmetic_of(type, ReduceOp::sum);
+    for (size_t count = 0; count < 300; ++count) {
+      std::vector<T> a(count + 1), b(count + 1), expected(count + 1);
+      for (size_t i = 0; i <= count; ++i) {
+        a[i] = static_cast<T>(i % 50);
+        b[i] = expected[i] = static_cast<T>(3 * i % 70);
+        if (i < count) expected[i] = static_cast<T>(a[i] + b[i]);
+      }
+      std::byte* const target = reinterpret_cast<std::byte*>(b.data());
+      arithmetic.reduce[0][0](target, reinterpret_cast<std::byte*>(a.data()), target, count);
+      if (b != expected) FAIL(name(type) << ": " << count << " elements");
+    }
+  };
+  check(DataType::uint8, uint8_t{});
+  check(DataType::int32, int32_t{});
+  check(DataType::int64, int64_t{});
+  check(DataType::fp32, float{});
+  check(DataType::fp64, double{});
+}
+
 TEST_CASE("what this processor does faster gives the same bits") {
   const uint64_t seed = 20261122;
   INFO("seed " << seed);
