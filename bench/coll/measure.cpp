@@ -15,6 +15,7 @@
 #include "bench/coll/reference.hpp"
 #include "bench/coll/trace.hpp"
 #include "lib/base/clock.hpp"
+#include "lib/collective/algorithm.hpp"
 
 namespace weft::bench {
 namespace {
@@ -24,7 +25,24 @@ double cpu_us() { return static_cast<double>(std::clock()) * 1e6 / CLOCKS_PER_SE
 class Measurement {
  public:
   Measurement(const CollOptions& options, Communicator& group)
-      : options_(options), group_(group), ranks_(group.size()), rank_(group.rank()) {}
+      : options_(options),
+        group_(group),
+        ranks_(group.size()),
+        rank_(group.rank()),
+        algorithm_(options.algorithm) {}
+
+  // Calls every algorithm that fits at this size, for learn().
+  Result<void> try_all(uint64_t bytes) {
+    for (const collective::Algorithm& algorithm : collective::algorithms()) {
+      if (algorithm.collective != options_.collective ||
+          !collective::find_algorithm(algorithm.name, algorithm.collective, ranks_))
+        continue;
+      algorithm_ = algorithm.name;
+      if (Result<CollRow> row = run(bytes, 0); !row) return row.error();
+    }
+    algorithm_ = options_.algorithm;
+    return {};
+  }
 
   // The first error ends the run: the communicator is of no more use then.
   Result<CollRow> run(uint64_t bytes, uint64_t number) {
@@ -76,7 +94,7 @@ class Measurement {
 
   Operation start(uint64_t count) {
     const CollOptions& o = options_;
-    const CallOptions call{.algorithm = o.algorithm, .traffic_class = o.traffic_class};
+    const CallOptions call{.algorithm = algorithm_, .traffic_class = o.traffic_class};
     switch (o.collective) {
       case Collective::reduce_scatter:
         return group_.reduce_scatter(input_, output_, count, o.type, o.op, call);
@@ -131,6 +149,7 @@ class Measurement {
       if (kills_ && i == options_.warmup) die(operation);
       if (Result<void> done = operation.wait(); !done) return done.error();
       figure.algorithm = operation.algorithm();
+      figure.predicted_us = static_cast<double>(operation.predicted().ps) / 1e6;
       if (i >= options_.warmup)
         times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
     }
@@ -183,6 +202,7 @@ class Measurement {
   const CollOptions& options_;
   Communicator& group_;
   uint32_t ranks_, rank_;
+  std::string algorithm_;  // empty: as is chosen
   bool kills_ = false;
   std::vector<std::byte> in_, out_;
   std::vector<size_t> send_counts_, receive_counts_;
@@ -193,6 +213,15 @@ class Measurement {
 int complain(uint32_t rank, const Error& error) {
   std::fprintf(stderr, "rank %u: %s\n", rank, error.message.c_str());
   return 1;
+}
+
+// Before anything is measured.
+Result<void> learn(Measurement& measurement, const CollOptions& options, Communicator& group) {
+  for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {
+    if (Result<void> tried = measurement.try_all(bytes); !tried) return tried;
+    if (bytes == 0) break;
+  }
+  return group.learn();
 }
 
 }  // namespace
@@ -207,6 +236,9 @@ int measure_collective(const CollOptions& options, const Placement& placement) {
   if (!group) return complain(placement.rank, group.error());
   if (first) print_coll_head(options, placement, options.communicator.device);
   Measurement measurement(options, *group);
+  if (options.learn)
+    if (Result<void> learned = learn(measurement, options, *group); !learned)
+      return complain(placement.rank, learned.error());
   std::vector<CollRow> rows;
   uint64_t wrong = 0;
   for (uint64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= options.factor) {

@@ -11,6 +11,7 @@ namespace weft::bench {
 // Times are those of the slowest rank in each call.
 struct CollFigure {
   double average_us = 0, p50_us = 0, p99_us = 0;
+  double predicted_us = 0;  // zero: by no model
   double cpu_us = 0;   // processor time of a rank for one call, all its threads; the mean
   uint64_t wrong = 0;  // elements, of all ranks
   std::optional<double> beside_gbps;  // what the bulk calls beside them did; bytes of their buffer

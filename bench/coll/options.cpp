@@ -19,13 +19,12 @@ Result<E> parse_word(const std::string& word, E last, const char* what) {
                std::string("no ") + what + " '" + word + "'; there are: " + known};
 }
 
-// Whether `count` elements per rank make up a buffer of ranks * count.
+}  // namespace
+
 bool is_per_rank(Collective collective) {
   return collective != Collective::all_reduce && collective != Collective::broadcast &&
          collective != Collective::reduce;
 }
-
-}  // namespace
 
 void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("operation", words.collective,
@@ -85,6 +84,9 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "
                  "each rank");
+  app.add_flag("--learn", o.learn,
+               "With --network: call every algorithm at every size first, learn from that, then "
+               "measure what is chosen beside what is predicted");
   app.add_option(
          "--patience", o.patience_ms,
          "Milliseconds after which a silent rank is dead: 2000, since the machine may be busy")
@@ -142,6 +144,8 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
       return Error{Code::invalid_argument,
                    "--beside-class: the calls beside need a class of their own, not 2 or --class"};
   }
+  if (o.learn && o.communicator.topology.empty())
+    return Error{Code::invalid_argument, "--learn corrects predictions: give it a --network"};
   o.collective = *collective;
   o.type = *type;
   o.op = *op;

@@ -24,6 +24,7 @@ struct CollOptions {
   std::string algorithm;
   bool discover = false;  // all_to_all_v: who receives does not know the counts
   bool show_algorithm = false;
+  bool learn = false;  // measure all algorithms first, and choose and predict by that
   std::vector<std::string> stats;  // "p50", "p99"
   std::string json_file;
   std::string trace_file;  // Chrome trace of all ranks
@@ -57,6 +58,8 @@ Result<void> finish_options(CollOptions& options, const CollWords& words);
 
 // 64, 64K, 64KiB, 1M, 1G: binary units. Errors: invalid_argument.
 Result<uint64_t> parse_bytes(const std::string& text);
+// Whether `count` elements per rank make up a buffer of ranks * count.
+bool is_per_rank(Collective collective);
 // Elements as the call counts them, for buffers of (at most) so many bytes: the larger buffer.
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes);
 // The larger buffer's size for this count.

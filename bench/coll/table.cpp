@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What weft_coll prints: nccl-tests' columns, and the same figures as JSON.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,8 @@ void print_figure(const CollOptions& options, uint32_t ranks, const CollRow& row
   if (wants(options, "p50")) std::printf(" %9.2f", figure.p50_us);
   if (wants(options, "p99")) std::printf(" %9.2f", figure.p99_us);
   std::printf(" %7.3f %7.3f", bandwidth, bandwidth * bus_factor(options.collective, ranks));
+  if (figure.predicted_us > 0)
+    std::printf(" %9.2f %6.1f", figure.predicted_us, 100 * (figure.predicted_us / figure.p50_us - 1));
   if (options.check)
     std::printf(" %6lu", static_cast<unsigned long>(figure.wrong));
   else
@@ -35,7 +38,9 @@ void print_titles(const CollOptions& options) {
   std::printf("  %9s", "time");
   if (wants(options, "p50")) std::printf(" %9s", "p50");
   if (wants(options, "p99")) std::printf(" %9s", "p99");
-  std::printf(" %7s %7s %6s", "algbw", "busbw", "#wrong");
+  std::printf(" %7s %7s", "algbw", "busbw");
+  if (!options.communicator.topology.empty()) std::printf(" %9s %6s", "predicted", "off %");
+  std::printf(" %6s", "#wrong");
 }
 
 nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow& row,
@@ -49,6 +54,7 @@ nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow
                          {"busbw_GBps", bandwidth * bus_factor(options.collective, ranks)},
                          {"algorithm", figure.algorithm}};
   if (figure.beside_gbps) json["beside_GBps"] = *figure.beside_gbps;
+  if (figure.predicted_us > 0) json["predicted_us"] = figure.predicted_us;
   if (options.check) json["wrong"] = figure.wrong;
   return json;
 }
@@ -82,6 +88,23 @@ void print_coll_row(const CollOptions& options, uint32_t ranks, const CollRow& r
   std::fflush(stdout);
 }
 
+namespace {
+
+// Of the medians, by what was predicted.
+void print_error(const std::vector<CollRow>& rows) {
+  std::vector<double> errors;
+  for (const CollRow& row : rows)
+    for (const CollFigure* const figure : {&row.out_of_place, &row.in_place})
+      if (figure->predicted_us > 0)
+        errors.push_back(std::abs(figure->predicted_us / figure->p50_us - 1));
+  if (errors.empty()) return;
+  std::sort(errors.begin(), errors.end());
+  std::printf("# Median prediction error, of the median time: %.1f %%\n",
+              100 * errors[errors.size() / 2]);
+}
+
+}  // namespace
+
 void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vector<CollRow>& rows) {
   double sum = 0, figures = 0;
   uint64_t wrong = 0;
@@ -101,6 +124,7 @@ void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vect
                 wrong == 0 ? "OK" : "FAILED");
   else
     std::printf("# Results were not checked\n");
+  print_error(rows);
   std::printf("# Avg bus bandwidth: %.3f GB/s\n", average * bus_factor(options.collective, ranks));
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collectives as a program: `weft_coll OPERATION` measures one over a range of sizes, between
 // processes that it starts itself or that a launcher started; `weft_coll explain OPERATION` prints
-// schedules; `weft_coll sim OPERATION` says what they take on a given network; `weft_coll kernels`
-// measures the arithmetic; `weft_coll merge DUMP...` says what went wrong between ranks.
+// schedules; `weft_coll sim OPERATION` says what they take on a given network; `weft_coll grid` how
+// good choices and predictions are; `weft_coll kernels` measures the arithmetic; `weft_coll merge
+// DUMP...` says what went wrong between ranks.
 #include <cstdio>
 
 #include "bench/coll/diagnose.hpp"
 #include "bench/coll/explain.hpp"
+#include "bench/coll/grid.hpp"
 #include "bench/coll/kernels.hpp"
 #include "bench/coll/measure.hpp"
 #include "bench/coll/options.hpp"
@@ -64,6 +66,20 @@ int main(int argc, char** argv) {
   simulator->add_option("--plot", simulated.plot_file,
                         "Draw time by size there, of each algorithm and the bound: SVG");
   simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
+  bench::GridOptions gridded;
+  CLI::App* const grid =
+      app.add_subcommand("grid", "Hold choices and predictions against packets, on many networks");
+  grid->add_option("--topology", gridded.networks, "As for sim; or switch:CHIPS, of 50 GB/s each")
+      ->delimiter(',')
+      ->required();
+  grid->add_option("--operation", gridded.operations, "Of all those that have a bound")
+      ->delimiter(',');
+  grid->add_option("--size", gridded.sizes, "Of the larger buffer: 4KiB,1MiB")->delimiter(',');
+  grid->add_option("--most-over-best", gridded.most_over_best,
+                   "How many times the best algorithm's time a chosen one may take: 1.1");
+  grid->add_option("--most-error", gridded.most_error,
+                   "By what part the median prediction may be wrong: 0.15");
+  grid->add_flag("--all", gridded.all, "Print all algorithms, not only what was chosen");
   const CLI::App* const kernels =
       app.add_subcommand("kernels", "Measure how fast one core reduces each type");
   std::vector<std::string> dumps;
@@ -78,6 +94,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (kernels->parsed()) return bench::measure_kernels();
+  if (grid->parsed()) return bench::measure_grid(gridded);
   if (merger->parsed()) return bench::merge_dumps(dumps, as_json);
   if (simulator->parsed()) return bench::simulate(options, simulated);
   return explainer->parsed() ? bench::explain(options, explained) : run(options);
