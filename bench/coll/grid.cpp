@@ -39,7 +39,8 @@ const std::map<std::string, Collective> kOperations = {
 Result<Topology> network_of(const std::string& name) {
   const std::string kind = "switch:";
   if (name.rfind(kind, 0) != 0) return collective::read_topology(name);
-  const uint32_t chips = static_cast<uint32_t>(std::strtoul(name.c_str() + kind.size(), nullptr, 10));
+  const uint32_t chips =
+      static_cast<uint32_t>(std::strtoul(name.c_str() + kind.size(), nullptr, 10));
   if (chips < 2 || chips > kMostChips)
     return Error{Code::invalid_argument, "'" + name + "': write switch:2 to switch:2048"};
   Topology topology = collective::make_switched_racks(
@@ -89,9 +90,10 @@ class Grid {
         "# %zu cells, %zu simulated calls; chosen over best: at most %.3f, %zu above %.2f\n"
         "# prediction error of what was chosen: median %.1f %%, of all that was simulated: "
         "median %.1f %%, 90 of 100 below %.1f %%\n# times that beat their bound: %zu\n",
-        ratios_.size(), errors_.size(), ratios_.empty() ? 0 : *std::max_element(ratios_.begin(), ratios_.end()),
-        worse_, options_.most_over_best, 100 * middle, 100 * median(errors_),
-        100 * at(errors_, 0.9), beaten_);
+        ratios_.size(), errors_.size(),
+        ratios_.empty() ? 0 : *std::max_element(ratios_.begin(), ratios_.end()), worse_,
+        options_.most_over_best, 100 * middle, 100 * median(errors_), 100 * at(errors_, 0.9),
+        beaten_);
     return worse_ == 0 && beaten_ == 0 && middle <= options_.most_error && !ratios_.empty();
   }
 
@@ -110,8 +112,8 @@ class Grid {
     const Question question{
         .collective = operation, .count = count, .element = kElement, .accumulator = kElement};
     const Choice choice = selector.choose(question);
-    const double buffer = static_cast<double>(count) * kElement *
-                          (is_per_rank(operation) ? network.chips : 1);
+    const double buffer =
+        static_cast<double>(count) * kElement * (is_per_rank(operation) ? network.chips : 1);
     const collective::Bound bound = lower_bound(operation, buffer, network);
     double best = INFINITY, taken = 0;
     const Algorithm* best_one = nullptr;
@@ -127,7 +129,8 @@ class Grid {
       const double exact = model_seconds(algorithm, question, network, routes);
       if (std::min(exact, seen) < bound.seconds * (1 - 1e-6)) {
         ++beaten_;
-        std::printf("%s beats the bound '%s'\n", std::string(algorithm.name).c_str(), bound.cut.c_str());
+        std::printf("%s beats the bound '%s'\n", std::string(algorithm.name).c_str(),
+                    bound.cut.c_str());
       }
       if (seen < best) best = seen, best_one = &algorithm;
       if (&algorithm == choice.algorithm) taken = seen, chosen_errors_.push_back(error);

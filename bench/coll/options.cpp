@@ -32,8 +32,8 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
                  "all_gather_v, reduce_scatter_v, all_to_all_v");
   app.add_option(
       "--type", words.type,
-      "uint8, int32, int64, fp16, bf16, fp32, fp64, fp8_e4m3, fp8_e5m2, and blocks of 32 "
-      "values: mxfp8_e4m3, mxfp8_e5m2");
+      "uint8, int8, uint16, int16, uint32, int32, uint64, int64, fp16, bf16, fp32, fp64, "
+      "fp8_e4m3, fp8_e5m2, and blocks of 32 values: mxfp8_e4m3, mxfp8_e5m2");
   app.add_option_function<std::string>(
       "--op",
       [&words](const std::string& word) {
@@ -73,8 +73,8 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
       "for weft_coll merge; the first communicator is 0");
   app.add_option("--prometheus", o.prometheus_file, "Write totals of rank R to FILE.R at the end");
   app.add_option("--numerics", words.numerics,
-                 "run: the same bits in every run; any: whatever the "
-                 "size and algorithm");
+                 "fast: no promise; run: the same bits in every run; any: whatever the size and "
+                 "algorithm");
   app.add_option("--limit", o.limit_s, "Seconds after which an operation fails");
   app.add_option("--kill", o.kill,
                  "This rank kills itself during the second size: a demonstration");
@@ -131,8 +131,8 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   if (!high) return high.error();
   if (words.check != "random" && words.check != "none" && words.check != "0" && words.check != "1")
     return Error{Code::invalid_argument, "--check takes random or none"};
-  if (words.numerics != "run" && words.numerics != "any")
-    return Error{Code::invalid_argument, "--numerics takes run or any"};
+  Result<Numerics> numerics = parse_word(words.numerics, Numerics::any, "promise of bits");
+  if (!numerics) return numerics.error();
   Result<uint64_t> beside = parse_bytes(words.beside);
   if (!beside) return beside.error();
   o.beside_bytes = *beside;
@@ -152,7 +152,7 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   o.min_bytes = *low;
   o.max_bytes = std::max(*low, *high);
   o.check = words.check == "random" || words.check == "1";
-  o.communicator.numerics = words.numerics == "any" ? Numerics::any : Numerics::run;
+  o.communicator.numerics = *numerics;
   o.communicator.patience = Duration::from_ms(o.patience_ms);
   o.communicator.limit = Duration::from_ms(static_cast<int64_t>(o.limit_s * 1000));
   return {};

@@ -15,7 +15,7 @@ double element(const CollOptions& o, uint32_t rank, uint64_t i) {
   uint64_t bits = o.seed + i * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F;
   bits = (bits ^ bits >> 29) * 0xBF58476D1CE4E5B9 >> 40;
   if (o.op == ReduceOp::prod) return bits % 7 == 0 ? 2 : 1;
-  return static_cast<double>(bits % 9) - (o.type == DataType::uint8 ? 0 : 4);
+  return static_cast<double>(bits % 9) - (is_unsigned(o.type) ? 0 : 4);
 }
 
 double reduced(const CollOptions& o, uint32_t ranks, uint64_t i) {
@@ -37,7 +37,7 @@ double reduced(const CollOptions& o, uint32_t ranks, uint64_t i) {
     }
   }
   if (o.op != ReduceOp::avg) return value;
-  if (o.type <= DataType::int64) return std::trunc(value / ranks);
+  if (is_integer(o.type)) return std::trunc(value / ranks);
   if (o.type == DataType::fp64) return value / ranks;
   return static_cast<float>(value) / static_cast<float>(ranks);
 }
@@ -69,9 +69,15 @@ void encode(DataType type, double value, std::byte* at) {
   const float single = static_cast<float>(value);
   switch (type) {
     case DataType::uint8:
+    case DataType::int8:
       return put(at, static_cast<uint8_t>(static_cast<int64_t>(value)));
+    case DataType::uint16:
+    case DataType::int16:
+      return put(at, static_cast<uint16_t>(static_cast<int64_t>(value)));
+    case DataType::uint32:
     case DataType::int32:
-      return put(at, static_cast<int32_t>(value));
+      return put(at, static_cast<uint32_t>(static_cast<int64_t>(value)));
+    case DataType::uint64:
     case DataType::int64:
       return put(at, static_cast<int64_t>(value));
     case DataType::fp16:

@@ -27,7 +27,8 @@ void print_figure(const CollOptions& options, uint32_t ranks, const CollRow& row
   if (wants(options, "p99")) std::printf(" %9.2f", figure.p99_us);
   std::printf(" %7.3f %7.3f", bandwidth, bandwidth * bus_factor(options.collective, ranks));
   if (figure.predicted_us > 0)
-    std::printf(" %9.2f %6.1f", figure.predicted_us, 100 * (figure.predicted_us / figure.p50_us - 1));
+    std::printf(" %9.2f %6.1f", figure.predicted_us,
+                100 * (figure.predicted_us / figure.p50_us - 1));
   if (options.check)
     std::printf(" %6lu", static_cast<unsigned long>(figure.wrong));
   else

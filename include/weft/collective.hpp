@@ -46,10 +46,16 @@ struct Registered;
 struct Task;
 }  // namespace collective
 
+// What the bits of reductions depend on. All ranks get the same ones from an all_reduce, whatever
+// is promised.
 enum class Numerics : uint8_t {
-  run,  // same bits in every run
-  any,  // contributions are added in the order of ranks, whatever the size
+  fast,  // also on which contribution comes first: no promise from one call to the next. Nothing
+         // here makes use of that yet: calls are those of `run`
+  run,   // on the inputs, the ranks, the size and the algorithm: the same in every run
+  any,   // on the inputs alone: contributions are added in the order of ranks, whatever the size,
+         // the algorithm, the path, and what was lost
 };
+std::string_view name(Numerics numerics) noexcept;
 
 // How long memory that calls name stays registered with the device, unless register_memory() has
 // said so. Small pieces are copied and never are.
@@ -290,8 +296,10 @@ class Communicator {
   Operation send(const void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
   Operation receive(void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
 
-  // What calls took goes into the choice of algorithms: from now on the model's times are those
-  // that were measured since the last learn(), by algorithm and size, where there are any. Blocks
+  // What calls took goes into the choice of algorithms: from now on the model's times are the
+  // medians of the last 31 calls since the last learn(), by algorithm and size, where there are
+  // any; a call takes from the first rank that comes to the last that is done, so let them come
+  // together: calls one after the other, before the work begins. Blocks
   // until all ranks have called it; all go on to choose the same. With other algorithms, reductions
   // may have other bits than before, but for Numerics::any. Errors: not_supported without a
   // `topology`, and those of wait().

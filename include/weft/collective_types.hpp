@@ -37,7 +37,12 @@ std::string_view name(Collective collective) noexcept;
 // counts are in blocks, and no block is ever cut.
 enum class DataType : uint8_t {
   uint8,
+  int8,
+  uint16,
+  int16,
+  uint32,
   int32,
+  uint64,
   int64,
   fp16,
   bf16,
@@ -49,16 +54,20 @@ enum class DataType : uint8_t {
   mxfp8_e5m2,
 };
 std::string_view name(DataType type) noexcept;
+constexpr bool is_integer(DataType type) noexcept { return type <= DataType::int64; }
+constexpr bool is_unsigned(DataType type) noexcept {
+  return is_integer(type) && static_cast<int>(type) % 2 == 0;
+}
 constexpr size_t size_of(DataType type) noexcept {
-  constexpr size_t kSizes[] = {1, 4, 8, 2, 2, 4, 8, 1, 1, 33, 33};
+  constexpr size_t kSizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 33, 33};
   return kSizes[static_cast<int>(type)];
 }
 
-// Integers wrap; an average of integers is the wrapped sum divided, rounded towards zero. Types
-// of 16 and 8 bits are reduced in fp32 and rounded once, to nearest even. fp8 saturates: what is
-// beyond the largest number, infinity too, becomes that number. A block of mxfp8 gets a new scale
-// from its largest number; infinities become NaN in it. min and max of a NaN and a number are the
-// NaN.
+// Integers wrap; an average of integers is the wrapped sum divided, rounded towards zero. Floating
+// types of 16 and 8 bits are reduced in fp32 and rounded once, to nearest even. fp8 saturates: what
+// is beyond the largest number, infinity too, becomes that number. A block of mxfp8 gets a new
+// scale from its largest number; infinities become NaN in it. min and max of a NaN and a number are
+// the NaN.
 enum class ReduceOp : uint8_t { sum, prod, min, max, avg };
 std::string_view name(ReduceOp op) noexcept;
 

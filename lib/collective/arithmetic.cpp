@@ -82,7 +82,10 @@ struct Sum {
 struct Product {
   template <class A>
   static A of(A a, A b) {
-    return static_cast<A>(static_cast<Wrapping<A>>(a) * static_cast<Wrapping<A>>(b));
+    if constexpr (std::is_integral_v<A>)  // those shorter than int would be multiplied as ints
+      return static_cast<A>(1U * static_cast<Wrapping<A>>(a) * static_cast<Wrapping<A>>(b));
+    else
+      return a * b;
   }
 };
 // a != a is how a NaN shows; integers never do.
@@ -131,7 +134,8 @@ WEFT_LOOP void finish(std::byte* target, const std::byte* source, size_t count, 
   }
   for (size_t i = 0; i < count; ++i) {
     // Integers are divided in 64 bits: the divisor need not fit the type.
-    using Quotient = std::conditional_t<std::is_integral_v<A>, int64_t, A>;
+    using Widest = std::conditional_t<std::is_unsigned_v<A>, uint64_t, int64_t>;
+    using Quotient = std::conditional_t<std::is_integral_v<A>, Widest, A>;
     const Quotient sum = static_cast<Quotient>(load<A>(source, i));
     store<T>(target, i, narrow<T>(static_cast<A>(sum / static_cast<Quotient>(divisor))));
   }
@@ -307,8 +311,18 @@ Arithmetic arithmetic_of(DataType type, ReduceOp op, bool portable) noexcept {
   switch (type) {
     case DataType::uint8:
       return table_of<uint8_t>(op, portable);
+    case DataType::int8:
+      return table_of<int8_t>(op, portable);
+    case DataType::uint16:
+      return table_of<uint16_t>(op, portable);
+    case DataType::int16:
+      return table_of<int16_t>(op, portable);
+    case DataType::uint32:
+      return table_of<uint32_t>(op, portable);
     case DataType::int32:
       return table_of<int32_t>(op, portable);
+    case DataType::uint64:
+      return table_of<uint64_t>(op, portable);
     case DataType::int64:
       return table_of<int64_t>(op, portable);
     case DataType::fp16:

@@ -11,11 +11,22 @@ namespace {
 
 constexpr double kOne = 1e6;  // a ratio of 1 in the table
 
+// Of those that are not 0; or 0.
+int64_t median(std::span<const int64_t> ratios) {
+  std::vector<int64_t> some;
+  std::copy_if(ratios.begin(), ratios.end(), std::back_inserter(some),
+               [](int64_t ratio) { return ratio > 0; });
+  if (some.empty()) return 0;
+  std::sort(some.begin(), some.end());
+  return some[(some.size() - 1) / 2];
+}
+
 }  // namespace
 
 Learned::Learned()
-    : measured_(algorithms().size() * kSizes),
-      adopted_(measured_.size()),
+    : measured_(algorithms().size() * kSizes * kKept),
+      calls_(algorithms().size() * kSizes),
+      adopted_(calls_.size()),
       means_(algorithms().size(), 1) {}
 
 size_t Learned::at(size_t algorithm, uint64_t bytes) {
@@ -24,15 +35,17 @@ size_t Learned::at(size_t algorithm, uint64_t bytes) {
 
 void Learned::note(size_t algorithm, uint64_t bytes, double ratio) {
   if (algorithm >= algorithms().size() || !(ratio > 0)) return;
-  int64_t& least = measured_[at(algorithm, bytes)];
-  const int64_t here = static_cast<int64_t>(std::clamp(ratio * kOne, 1.0, 1e15));
-  least = least == 0 ? here : std::min(least, here);
+  const size_t cell = at(algorithm, bytes);
+  measured_[cell * kKept + calls_[cell]++ % kKept] =
+      static_cast<int64_t>(std::clamp(ratio * kOne, 1.0, 1e15));
 }
 
 void Learned::adopt(std::span<const int64_t> of_all) {
-  for (size_t i = 0; i < adopted_.size() && i < of_all.size(); ++i)
-    if (of_all[i] > 0) adopted_[i] = of_all[i];
+  for (size_t i = 0; i < adopted_.size() && (i + 1) * kKept <= of_all.size(); ++i)
+    if (const int64_t middle = median(of_all.subspan(i * kKept, kKept)); middle > 0)
+      adopted_[i] = middle;
   std::fill(measured_.begin(), measured_.end(), 0);
+  std::fill(calls_.begin(), calls_.end(), 0);
   for (size_t algorithm = 0; algorithm < means_.size(); ++algorithm)
     means_[algorithm] = mean_of(algorithms()[algorithm].collective);
 }

@@ -14,24 +14,30 @@ namespace weft::collective {
 class Learned {
  public:
   Learned();
-  // A call took `ratio` times the model's time. The least counts: the others waited for somebody.
+  // A call took `ratio` times the model's time.
   void note(size_t algorithm, uint64_t bytes, double ratio);
-  // The least ratios since the last adopt(), in millionths, 0 where there is none: of as many
-  // entries on every rank, so that the largest of all ranks can be found.
+  // The ratios since the last adopt(), in millionths, 0 where there is none: the last kKept of
+  // every algorithm and size, so as many entries on every rank, in the order of the calls. The
+  // largest of all ranks is what a call took from the first rank that came to the last that was
+  // done.
   std::vector<int64_t>& measured() { return measured_; }
-  // These count from now on; where there are none, those from before.
+  // The medians of these count from now on; where there are none, those from before. Not the least:
+  // ranks that come last find all there, and take next to nothing.
   void adopt(std::span<const int64_t> of_all);
   // What to multiply the model's time with: as adopted for this size, or for the nearest; of an
   // algorithm that was never measured, the mean of its collective's others; or 1.
   double factor(size_t algorithm, uint64_t bytes) const;
 
  private:
+  static constexpr size_t kKept = 31;
   static constexpr size_t kSizes = 32;  // each four times the one before
   static size_t at(size_t algorithm, uint64_t bytes);
 
   double mean_of(Collective collective) const;
 
-  std::vector<int64_t> measured_, adopted_;
+  std::vector<int64_t> measured_;  // kKept of each algorithm and size
+  std::vector<size_t> calls_;      // of each
+  std::vector<int64_t> adopted_;
   std::vector<double> means_;  // by algorithm
 };
 

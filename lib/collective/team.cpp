@@ -160,6 +160,7 @@ bool Team::run_tasks(Lane& lane) {
       end_first(lane);
       continue;
     }
+    if (!executor.running() && !told_before(*task)) return true;
     if (!executor.running() && !start(lane, *task)) continue;
     const uint64_t before = executor.worked();
     const bool finished = executor.advance(first ? UINT64_MAX : kOne);

@@ -197,6 +197,7 @@ class Team {
   bool drained(const Task& task);
   void drop_canceled(Link& link);
   void spread_cancellations();
+  bool told_before(const Task& task);
   bool cancellations_told();
   void watch_draining(Lane& lane, Instant time);
   void end_failed_tasks();

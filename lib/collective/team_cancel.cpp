@@ -64,6 +64,7 @@ void Team::begin_cancel(const Call& call, uint32_t by, const std::string& reason
     return task->call.sequence == call.sequence;
   });
   if (found != tasks.end()) take_out(TaskPtr(*found), cancellation);
+  spread_cancellations();
   run_tasks();
 }
 
@@ -144,6 +145,18 @@ void Team::spread_cancellations() {
     }
     next = over ? canceled_.erase(next) : std::next(next);
   }
+}
+
+// What was canceled before this task. Who has not heard of that would take the first piece of this
+// one for a piece of the other.
+bool Team::told_before(const Task& task) {
+  for (const auto& [sequence, cancellation] : canceled_)
+    for (size_t i = 0; i < mesh_.links.size() && sequence <= task.after; ++i) {
+      const Link& link = *mesh_.links[i];
+      const bool other = &lane_of(link) != &lane_of(cancellation.call);
+      if (!cancellation.told[i] && !link.gone && !other) return false;
+    }
+  return true;
 }
 
 bool Team::cancellations_told() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names of collective_types.hpp.
-#include "weft/collective_types.hpp"
+// Names of what calls are made of.
+#include "weft/collective.hpp"
 
 namespace weft {
 
@@ -37,10 +37,15 @@ std::string_view name(Collective collective) noexcept {
 }
 
 std::string_view name(DataType type) noexcept {
-  static constexpr std::string_view kNames[] = {"uint8",    "int32",      "int64",     "fp16",
-                                                "bf16",     "fp32",       "fp64",      "fp8_e4m3",
-                                                "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2"};
+  static constexpr std::string_view kNames[] = {
+      "uint8", "int8", "uint16", "int16", "uint32",   "int32",    "uint64",     "int64",
+      "fp16",  "bf16", "fp32",   "fp64",  "fp8_e4m3", "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2"};
   return kNames[static_cast<int>(type)];
+}
+
+std::string_view name(Numerics numerics) noexcept {
+  static constexpr std::string_view kNames[] = {"fast", "run", "any"};
+  return kNames[static_cast<int>(numerics)];
 }
 
 std::string_view name(ReduceOp op) noexcept {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The swarm of collectives: one seed is a group of ranks on a simulated network that loses,
-// repeats, reorders, damages and delays frames, cuts paths for a while, and whose ranks die. What
-// runs is the library itself in virtual time: teams, links, the engines of roce and srd, over ports
-// of the simulator. Random calls are compared with plain arithmetic; where a rank has died, every
-// survivor is told which one. Nobody may be left waiting. WEFT_TEST_SEED=N replays one seed,
+// repeats, reorders, damages and delays frames, cuts paths for a while and a rail for good, whose
+// ranks die, and take calls back. What runs is the library itself in virtual time: teams, links,
+// the engines of roce and srd, over ports of the simulator. Random calls, dispatch and combine
+// among them, are compared with plain arithmetic; a call that was taken back is done, or canceled
+// by the rank that did so, and those after it are right; where a rank has died, every survivor is
+// told which one, and the survivors go on as a group of their own over the same devices, as after
+// shrink(). Nobody may be left waiting. WEFT_TEST_SEED=N replays one seed,
 // WEFT_TEST_SEEDS=M with it that many from there.
 #include <cstdio>
 
 #include "lib/base/virtual_process.hpp"
-#include "lib/collective/arguments.hpp"
-#include "providers/port/middleware/fault_port.hpp"
+#include "providers/port/middleware/rails_port.hpp"
 #include "providers/port/sim/sim_port.hpp"
-#include "providers/roce/roce_context.hpp"
-#include "providers/software/open.hpp"
-#include "providers/srd/srd_context.hpp"
+#include "tests/sim/collective_swarm_config.hpp"
+#include "tests/sim/collective_swarm_device.hpp"
+#include "tests/sim/collective_swarm_work.hpp"
 #include "tests/support/scale.hpp"
-#include "tests/unit/collective_random.hpp"
 
 namespace weft::test {
 namespace {
@@ -26,169 +27,72 @@ using collective::Team;
 using middleware::FaultOptions;
 
 constexpr Duration kBusyPause = Duration::from_ns(500), kIdlePause = Duration::from_us(5);
-constexpr Duration kPatience = Duration::from_ms(40);
 // RC tries again at equal times: cuts at equal times could meet all of its tries, so they end.
 constexpr Duration kCutsEnd = Duration::from_ms(30);
 constexpr Duration kLimit = Duration::from_s(10);  // who is not done by then hangs
-
-// ---- time, and devices in it
-// ---------------------------------------------------------------------
-
-Instant virtual_now;
-uint64_t looks = 0;  // at the clock since it was set
-
-// A program that looks again and again waits for time to pass.
-Instant look_at_clock() {
-  constexpr uint64_t kManyLooks = 10'000;
-  if (++looks > kManyLooks) virtual_now = virtual_now + Duration::from_us(1);
-  return virtual_now;
-}
-
-void set_clock(Instant now) {
-  virtual_now = now;
-  looks = 0;
-}
-
-std::unique_ptr<engine::Port> next_port;  // of the device that is opened next
-
-Result<std::shared_ptr<verbs::Context>> open_simulated(const verbs::DeviceSpec& spec) {
-  software::OpenedPort opened;
-  opened.ports.push_back(std::move(next_port));
-  opened.name = "sim";
-  const driver::DriverOptions alone{.single_thread = true};
-  if (spec.provider == "roce") {
-    engine::EngineConfig config;
-    config.throttle = true;
-    config.start = virtual_now;
-    const DeviceAttributes attributes = software::describe(spec, opened, config.limits);
-    return std::shared_ptr<verbs::Context>(
-        new roce::RoceContext(std::move(opened.ports), config, alone, attributes));
-  }
-  engine::srd::Config config;
-  config.start = virtual_now;
-  config.patience = kPatience;
-  DeviceAttributes attributes = software::describe(spec, opened, config.limits);
-  attributes.qp_type = QpType::srd;
-  attributes.has_write_add = attributes.has_ordered = true;
-  return std::shared_ptr<verbs::Context>(
-      new srd::SrdContext(std::move(opened.ports), config, alone, attributes));
-}
-
-void list_none(std::vector<DeviceListing>&) {}
-
-// ---- what a seed is
-// ------------------------------------------------------------------------------
-
-struct Config {
-  std::string provider;
-  uint32_t ranks = 2;
-  sim::LinkOptions cable;
-  FaultOptions faults;
-  collective::LinkShape shape;
-  std::vector<RandomCall> calls;
-  int64_t victim = -1;
-  Instant dies;
-};
-
-FaultOptions draw_faults(base::Random& r) {
-  const auto rate = [&](uint32_t most) { return r.below(2) == 0 ? uint32_t(r.below(most)) : 0; };
-  FaultOptions f;
-  f.seed = r.next();
-  f.loss = rate(20'000);
-  f.dup = rate(50'000);
-  f.reorder = rate(50'000);
-  f.reorder_time = Duration::from_us(1 + static_cast<int64_t>(r.below(60)));
-  f.corrupt = rate(10'000);
-  f.truncate = rate(5'000);
-  f.ack_loss = rate(30'000);
-  f.jitter = Duration::from_us(static_cast<int64_t>(r.below(20)));
-  if (r.below(4) != 0) return f;
-  f.blackhole = middleware::FaultDirection::both;  // the path is cut, and mended
-  f.flap_down = Duration::from_us(100 + static_cast<int64_t>(r.below(2000)));
-  f.flap_up = f.flap_down * 3 + Duration::from_us(static_cast<int64_t>(r.below(4000)));
-  return f;
-}
-
-std::string describe(const FaultOptions& f) {
-  return "loss " + std::to_string(f.loss) + " dup " + std::to_string(f.dup) + " reorder " +
-         std::to_string(f.reorder) + " corrupt " + std::to_string(f.corrupt) + " truncate " +
-         std::to_string(f.truncate) + " ack_loss " + std::to_string(f.ack_loss) + " cut for " +
-         std::to_string(f.flap_down.us()) + " us of " +
-         std::to_string((f.flap_up + f.flap_down).us());
-}
-
-Config draw(uint64_t seed) {
-  base::Random r(seed);
-  Config c;
-  c.provider = r.below(2) == 0 ? "roce" : "srd";
-  c.ranks = 2 + static_cast<uint32_t>(r.below(5));
-  c.cable.rate = Rate::from_gbps(10 + static_cast<double>(r.below(90)));
-  c.cable.delay = Duration::from_ns(200 + static_cast<int64_t>(r.below(5000)));
-  if (r.below(4) != 0) c.faults = draw_faults(r);
-  c.shape.slots = 2 + static_cast<uint32_t>(r.below(15));
-  c.shape.payload = 64 * (2 + static_cast<uint32_t>(r.below(r.below(2) == 0 ? 4 : 512)));
-  const uint64_t calls = 1 + r.below(4);
-  while (c.calls.size() < calls) {
-    RandomCall call = random_call(r, c.ranks);
-    call.discovered = false;
-    if (call.count * c.ranks * size_of(call.type) <= (1U << 20)) c.calls.push_back(call);
-  }
-  if (r.below(3) != 0) return c;
-  c.victim = static_cast<int64_t>(r.below(c.ranks));
-  c.dies = Instant{} + Duration::from_us(static_cast<int64_t>(r.below(1000)));
-  return c;
-}
 
 // ---- ranks
 // ---------------------------------------------------------------------------------------
 
 class Rank final : public sim::EventHandler {
  public:
-  Rank(sim::Network& network, const Config& config, uint32_t rank)
-      : network_(network), config_(config), rank_(rank), host_(network.add_host(address(rank))) {
-    host_.notify(this, kArrival);
+  Rank(sim::Network& network, const SwarmConfig& config, uint32_t rank)
+      : network_(network), config_(config), rank_(rank) {
+    for (uint32_t rail = 0; rail < config.rails; ++rail) {
+      hosts_.push_back(&network.add_host(sim::host_address(rail * kMostRanks + rank)));
+      hosts_.back()->notify(this, kArrival);
+    }
   }
 
-  static Gid address(uint32_t rank) { return sim::host_address(rank); }
-  sim::Host& host() { return host_; }
+  sim::Host& host(uint32_t rail = 0) { return *hosts_[rail]; }
   Mesh& mesh() { return *mesh_; }
+  bool dead() const { return dead_; }
 
   std::string open() {
-    std::unique_ptr<engine::Port> port = std::make_unique<port::SimPort>(host_);
-    FaultOptions faults = config_.faults;
-    faults.seed += rank_;
-    auto faulty = std::make_unique<middleware::FaultPort>(std::move(port), faults, look_at_clock);
-    fault_port_ = faulty.get();
-    next_port = std::move(faulty);
+    std::vector<std::unique_ptr<engine::Port>> rails;
+    for (sim::Host* const host : hosts_) {
+      FaultOptions faults = config_.faults;
+      faults.seed += rank_ + kMostRanks * rails.size();
+      auto faulty = std::make_unique<middleware::FaultPort>(std::make_unique<port::SimPort>(*host),
+                                                            faults, look_at_clock);
+      fault_ports_.push_back(faulty.get());
+      rails.push_back(std::move(faulty));
+    }
+    if (rails.size() == 1)
+      next_port = std::move(rails[0]);
+    else
+      next_port = std::move(*middleware::RailsPort::bundle(std::move(rails)));
     Result<Device> device = Device::open(config_.provider + "+udp");  // the port is ours
     if (!device) return device.error().message;
-    Result<CompletionQueue> cq = device->completion_queue({.capacity = 4096});
-    Result<ProtectionDomain> pd = device->protection_domain();
+    device_ = std::make_unique<Device>(*device);
+    return prepare(rank_, config_.ranks);
+  }
+
+  // For links to a group of so many.
+  std::string prepare(uint32_t rank, uint32_t ranks) {
+    Result<CompletionQueue> cq = device_->completion_queue({.capacity = 4096});
+    Result<ProtectionDomain> pd = device_->protection_domain();
     if (!cq || !pd) return "no completion queue, or no domain";
-    mesh_.reset(new Mesh{*device, *cq, *pd, rank_, config_.ranks, {}, {}, {}});
-    mesh_->lanes.assign(1, std::vector<Link*>(config_.ranks));
+    mesh_.reset(new Mesh{*device_, *cq, *pd, rank, ranks, {}, {}, {}});
+    mesh_->lanes.resize(1);
+    mesh_->lanes[0].resize(ranks);
     return "";
   }
 
   void begin(sim::EventQueue& events) {
+    static const std::optional<Layer> kNone;
     CommunicatorOptions options{.patience = kPatience};
     options.slots = config_.shape.slots;
     options.slot_bytes = config_.shape.payload;
-    team_ = std::make_shared<Team>(std::move(*mesh_), options);
-    for (const RandomCall& call : config_.calls) {
-      Buffers& b = *buffers_.emplace_back(std::make_unique<Buffers>(call, config_.ranks, rank_));
-      Result<collective::TaskPtr> task =
-          collective::make_task(*team_,
-                                {call.collective, b.input, b.output, call.count, call.type, call.op,
-                                 call.root, call.blocks},
-                                {.algorithm = call.algorithm});
-      if (!task) {
-        refused_ = task.error().message;
-        return;
-      }
-      team_->issue(*task);
-      tasks_.push_back(*task);
+    const bool first = team_ == nullptr;
+    if (!first) {
+      team_before_ = std::move(team_);
+      work_before_ = std::move(work_);
     }
+    team_ = std::make_shared<Team>(std::move(*mesh_), options);
+    work_ = std::make_unique<SwarmWork>(first ? config_.calls : config_.calls_without,
+                                        first ? config_.layer : kNone);
+    refused_ += work_->issue(*team_);
     wake(events, events.now());
   }
 
@@ -202,47 +106,65 @@ class Rank final : public sim::EventHandler {
       return;
     }
     set_clock(now);
-    if (now > Instant{} + kCutsEnd) mend();
+    change_faults(now);
+    cancel(now);
     const uint64_t before = team_->steps_done();
     team_->progress();
-    const bool busy = team_->steps_done() != before || !host_.received().empty();
+    refused_ += work_->go_on(*team_);
+    const bool busy = team_->steps_done() != before || !host().received().empty();
     wake(network_.events(), now + (busy ? kBusyPause : kIdlePause));
   }
 
-  bool is_over() const {
-    return dead_ || std::all_of(tasks_.begin(), tasks_.end(),
-                                [](const collective::TaskPtr& task) { return task->done; });
-  }
+  bool is_over() const { return dead_ || !refused_.empty() || work_->is_over(); }
+  bool has_failed() const { return team_->failure().has_value(); }
 
   // What is wrong with how it ended.
   std::string objection() const {
     if (!refused_.empty()) return refused_;
     if (dead_) return "";
-    const std::string victim = "rank " + std::to_string(config_.victim) + " failed";
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-      const collective::Task& task = *tasks_[i];
-      if (!task.done) return "left waiting in " + config_.calls[i].describe();
-      if (!task.error) {
-        if (std::string wrong = buffers_[i]->check(); !wrong.empty()) return wrong;
-      } else if (config_.victim < 0 || task.error->code != Code::peer_failed ||
-                 !contains(task.error->message, victim)) {
-        return config_.calls[i].describe() + ": " + task.error->message;
-      }
-    }
-    return "";
+    const bool second = work_before_ != nullptr;
+    const std::string wrong =
+        (second ? *work_before_ : *work_).objection([&](int64_t call, const Error& error) {
+          return may_fail(call, error);
+        });
+    if (!wrong.empty() || !second) return wrong;
+    const std::string later = work_->objection([](int64_t, const Error&) { return false; });
+    return later.empty() ? "" : "without rank " + std::to_string(config_.victim) + ": " + later;
   }
-  uint64_t failed() const {
-    return static_cast<uint64_t>(std::count_if(
-        tasks_.begin(), tasks_.end(), [](const collective::TaskPtr& t) { return t->error; }));
-  }
+  const SwarmWork& work() const { return work_before_ != nullptr ? *work_before_ : *work_; }
+  bool went_on() const { return work_before_ != nullptr; }
 
  private:
   static constexpr uint64_t kArrival = 0;
+  static constexpr uint32_t kMostRanks = 16;
 
-  void mend() {
-    FaultOptions faults = config_.faults;
-    faults.blackhole = middleware::FaultDirection::none;
-    fault_port_->change(faults);
+  bool may_fail(int64_t call, const Error& error) const {
+    if (error.code == Code::peer_failed)
+      return config_.victim >= 0 &&
+             contains(error.message, "rank " + std::to_string(config_.victim) + " failed");
+    return error.code == Code::canceled && call == config_.canceled && call >= 0 &&
+           contains(error.message,
+                    "canceled by rank " + std::to_string(config_.canceler) + ": late");
+  }
+
+  void cancel(Instant now) {
+    if (canceled_ || config_.canceled < 0 || config_.canceler != rank_ || now < config_.cancels)
+      return;
+    canceled_ = true;
+    if (Result<void> done = team_->cancel(work_->task(config_.canceled), "late"); !done)
+      refused_ += done.error().message;
+  }
+
+  // Cuts are mended; a rail that dies stays dead.
+  void change_faults(Instant now) {
+    for (size_t rail = 0; rail < fault_ports_.size(); ++rail) {
+      FaultOptions faults = config_.faults;
+      const bool dies = rail > 0 && now >= config_.rail_dies;
+      if (!dies && now <= Instant{} + kCutsEnd) continue;
+      faults.blackhole = dies ? middleware::FaultDirection::both : middleware::FaultDirection::none;
+      if (dies) faults.flap_up = faults.flap_down = {};
+      fault_ports_[rail]->change(faults);
+    }
   }
 
   void wake(sim::EventQueue& events, Instant at) {
@@ -252,18 +174,18 @@ class Rank final : public sim::EventHandler {
   }
 
   sim::Network& network_;
-  const Config& config_;
+  const SwarmConfig& config_;
   const uint32_t rank_;
-  sim::Host& host_;
-  middleware::FaultPort* fault_port_ = nullptr;  // of the device, which the team keeps
+  std::vector<sim::Host*> hosts_;                    // by rail
+  std::vector<middleware::FaultPort*> fault_ports_;  // of the device
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Mesh> mesh_;
-  std::shared_ptr<Team> team_;
-  std::vector<std::unique_ptr<Buffers>> buffers_;
-  std::vector<collective::TaskPtr> tasks_;
+  std::shared_ptr<Team> team_, team_before_;
+  std::unique_ptr<SwarmWork> work_, work_before_;
   std::string refused_;
   Instant wakes_ = Instant::never();
   uint64_t ticket_ = 0;
-  bool dead_ = false;
+  bool dead_ = false, canceled_ = false;
 };
 
 // ---- a run
@@ -308,47 +230,92 @@ std::string connect(Rank& a, Rank& b, const collective::LinkShape& shape) {
 
 struct Outcome {
   std::string violation;
-  uint64_t packets = 0, failed = 0;
+  uint64_t packets = 0, failed = 0, canceled = 0, combined = 0, went_on = 0;
   Instant end;
 };
 
+using Ranks = std::vector<Rank*>;
+
+// Until all are over, or one hangs.
+void run_until_over(sim::Network& network, const Ranks& ranks) {
+  const Instant limit = network.now() + kLimit;
+  const auto over = [&] {
+    return std::all_of(ranks.begin(), ranks.end(), [](Rank* r) { return r->is_over(); });
+  };
+  while (!over() && network.now() < limit && network.events().step()) {
+  }
+}
+
+std::string connect_all(const Ranks& ranks, const collective::LinkShape& shape) {
+  std::string wrong;
+  for (size_t a = 0; a < ranks.size(); ++a)
+    for (size_t b = a + 1; b < ranks.size(); ++b) wrong += connect(*ranks[a], *ranks[b], shape);
+  return wrong;
+}
+
+// The survivors as a group of their own, over the devices that they have.
+std::string go_on_without(sim::Network& network, const Ranks& all,
+                          const collective::LinkShape& shape) {
+  Ranks alive;
+  for (Rank* const rank : all)
+    if (!rank->dead()) alive.push_back(rank);
+  set_clock(network.now());
+  std::string wrong;
+  for (size_t i = 0; i < alive.size(); ++i)
+    wrong += alive[i]->prepare(static_cast<uint32_t>(i), static_cast<uint32_t>(alive.size()));
+  wrong += connect_all(alive, shape);
+  if (!wrong.empty()) return wrong;
+  for (Rank* const rank : alive) rank->begin(network.events());
+  run_until_over(network, alive);
+  return "";
+}
+
 Outcome run(uint64_t seed) {
-  const Config config = draw(seed);
+  const SwarmConfig config = draw(seed);
   sim::Network network;
   network.hash_arrivals(false);
-  std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<std::unique_ptr<Rank>> owned;
+  Ranks ranks;
   Outcome outcome;
   set_clock(network.now());
   base::draw_secure_numbers_from(seed);
   for (uint32_t r = 0; r < config.ranks; ++r) {
-    ranks.push_back(std::make_unique<Rank>(network, config, r));
+    ranks.push_back(owned.emplace_back(std::make_unique<Rank>(network, config, r)).get());
     outcome.violation += ranks.back()->open();
   }
   for (uint32_t a = 0; a < config.ranks; ++a)
-    for (uint32_t b = a + 1; b < config.ranks; ++b) {
-      network.connect(ranks[a]->host(), ranks[b]->host(), config.cable);
-      outcome.violation += connect(*ranks[a], *ranks[b], config.shape);
-    }
+    for (uint32_t b = a + 1; b < config.ranks; ++b)
+      for (uint32_t rail = 0; rail < config.rails; ++rail)
+        network.connect(ranks[a]->host(rail), ranks[b]->host(rail), config.cable);
+  outcome.violation += connect_all(ranks, config.shape);
   if (!outcome.violation.empty()) return outcome;
-  for (const auto& rank : ranks) rank->begin(network.events());
-  const auto over = [&] {
-    return std::all_of(ranks.begin(), ranks.end(), [](const auto& r) { return r->is_over(); });
-  };
-  while (!over() && network.now() < Instant{} + kLimit && network.events().step()) {
-  }
+  for (Rank* const rank : ranks) rank->begin(network.events());
+  run_until_over(network, ranks);
+  const bool all_know = std::all_of(ranks.begin(), ranks.end(), [](const Rank* rank) {
+    return rank->dead() || (rank->is_over() && rank->has_failed());
+  });
+  if (config.victim >= 0 && all_know)
+    outcome.violation += go_on_without(network, ranks, config.shape);
   outcome.end = network.now();
   outcome.packets = network.packets();
   for (uint32_t r = 0; r < config.ranks; ++r) {
-    outcome.failed += ranks[r]->failed();
+    const SwarmWork& work = ranks[r]->work();
+    outcome.failed += work.ended_with(Code::peer_failed);
+    outcome.canceled += work.ended_with(Code::canceled);
+    outcome.combined += work.has_combined();
+    outcome.went_on += ranks[r]->went_on();
     if (const std::string wrong = ranks[r]->objection(); !wrong.empty())
       outcome.violation += "rank " + std::to_string(r) + " of " + std::to_string(config.ranks) +
                            " over " + config.provider + ": " + wrong + "\n";
   }
   if (!outcome.violation.empty()) {
-    outcome.violation += describe(config.faults) + ", slots " + std::to_string(config.shape.slots) +
-                         " of " + std::to_string(config.shape.payload) + ", dies " +
-                         std::to_string(config.victim) + " at " +
-                         std::to_string((config.dies - Instant{}).us()) + " us\n";
+    outcome.violation +=
+        describe(config.faults) + ", slots " + std::to_string(config.shape.slots) + " of " +
+        std::to_string(config.shape.payload) + ", dies " + std::to_string(config.victim) + " at " +
+        std::to_string((config.dies - Instant{}).us()) + " us, rails " +
+        std::to_string(config.rails) + ", call " + std::to_string(config.canceled) +
+        " canceled by " + std::to_string(config.canceler) + " at " +
+        std::to_string((config.cancels - Instant{}).us()) + " us\n";
   }
   return outcome;
 }
@@ -360,18 +327,28 @@ TEST_CASE("collectives under faults are right, or name the rank that died") {
   const uint64_t seeds = many != nullptr  ? std::strtoull(many, nullptr, 0)
                          : one != nullptr ? 1
                                           : scaled(300);
-  uint64_t packets = 0, failed = 0;
+  Outcome all;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const Outcome outcome = run(seed);
-    packets += outcome.packets;
-    failed += outcome.failed;
+    all.packets += outcome.packets;
+    all.failed += outcome.failed;
+    all.canceled += outcome.canceled;
+    all.combined += outcome.combined;
+    all.went_on += outcome.went_on;
     INFO("replay: WEFT_TEST_SEED=" << seed << " sim_collective_swarm_test");
     CHECK(outcome.violation == "");
   }
-  std::printf("%llu seeds, %llu packets, %llu calls failed as a rank had died\n",
-              static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(packets),
-              static_cast<unsigned long long>(failed));
-  if (one == nullptr) CHECK(failed > 0);
+  std::printf(
+      "%lu seeds, %lu packets; calls of ranks: %lu failed as a rank had died, %lu canceled, %lu "
+      "combined; %lu ranks went on without a dead one\n",
+      static_cast<unsigned long>(seeds), static_cast<unsigned long>(all.packets),
+      static_cast<unsigned long>(all.failed), static_cast<unsigned long>(all.canceled),
+      static_cast<unsigned long>(all.combined), static_cast<unsigned long>(all.went_on));
+  if (one != nullptr) return;
+  CHECK(all.failed > 0);
+  CHECK(all.canceled > 0);
+  CHECK(all.combined > 0);
+  CHECK(all.went_on > 0);
 }
 
 TEST_CASE("a seed of collectives repeats itself") {
@@ -381,6 +358,7 @@ TEST_CASE("a seed of collectives repeats itself") {
     CHECK(once.packets == again.packets);
     CHECK(once.end == again.end);
     CHECK(once.failed == again.failed);
+    CHECK(once.canceled == again.canceled);
   }
 }
 

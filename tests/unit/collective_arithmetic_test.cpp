@@ -90,7 +90,16 @@ TEST_CASE("integers wrap, minimum and maximum keep NaNs") {
   CHECK(reduced<int32_t>(DataType::int32, ReduceOp::sum, INT32_MAX, 1) == INT32_MIN);
   CHECK(reduced<uint8_t>(DataType::uint8, ReduceOp::sum, 200, 100) == 44);
   CHECK(reduced<int64_t>(DataType::int64, ReduceOp::prod, INT64_MIN, -1) == INT64_MIN);
+  CHECK(reduced<uint16_t>(DataType::uint16, ReduceOp::prod, 65535, 65535) == 1);
+  CHECK(reduced<int16_t>(DataType::int16, ReduceOp::sum, INT16_MAX, 1) == INT16_MIN);
+  CHECK(reduced<int8_t>(DataType::int8, ReduceOp::prod, -128, -1) == -128);
+  CHECK(reduced<uint32_t>(DataType::uint32, ReduceOp::sum, UINT32_MAX, 2) == 1);
   CHECK(reduced<int32_t>(DataType::int32, ReduceOp::min, -5, 3) == -5);
+  // What is negative in one is largest in the other.
+  CHECK(reduced<int8_t>(DataType::int8, ReduceOp::min, -1, 1) == -1);
+  CHECK(reduced<uint32_t>(DataType::uint32, ReduceOp::max, UINT32_MAX, 1) == UINT32_MAX);
+  CHECK(reduced<uint64_t>(DataType::uint64, ReduceOp::max, UINT64_MAX, 1) == UINT64_MAX);
+  CHECK(reduced<int16_t>(DataType::int16, ReduceOp::max, -1, 1) == 1);
   CHECK(reduced<uint8_t>(DataType::uint8, ReduceOp::max, 200, 100) == 200);
   const double nan = std::nan("");
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
@@ -108,6 +117,10 @@ TEST_CASE("averages divide once, at the end") {
   CHECK(integers[0] == -1);
   CHECK(integers[1] == 1);
   CHECK(integers[2] == 2);
+  uint64_t large = UINT64_MAX - 3;
+  arithmetic_of(DataType::uint64, ReduceOp::avg)
+      .finish(reinterpret_cast<std::byte*>(&large), reinterpret_cast<std::byte*>(&large), 1, 4);
+  CHECK(large == UINT64_MAX / 4);
   const float sum = 1.0F + 0x1p-8F;  // between two bf16 values; the division makes it one
   uint16_t rounded = 0;
   const Arithmetic brain = arithmetic_of(DataType::bf16, ReduceOp::avg);

@@ -137,10 +137,10 @@ A combined(const Layer& layer, const Reference& reference, uint32_t rank, size_t
   return sum;
 }
 
-class LayerRun {
+// A rank's memory for a layer, its calls, and what they are to have done.
+class LayerBuffers {
  public:
-  LayerRun(const Layer& layer, Communicator& group)
-      : layer_(layer), reference_(layer), group_(group), rank_(group.rank()) {
+  LayerBuffers(const Layer& layer, uint32_t rank) : layer_(layer), reference_(layer), rank_(rank) {
     width_ = size_of(layer.type);
     row_ = layer.width * width_;
     tokens_.resize(layer.counts[rank_] * row_ + 1);
@@ -151,55 +151,35 @@ class LayerRun {
         encode(layer.type, &tokens_[t * row_ + i * width_], layer.token(rank_, t, i));
   }
 
-  std::string run() {
-    const CallOptions options{.algorithm = layer_.algorithm};
-    Result<void> done = group_
-                            .dispatch({.tokens = tokens_.data(),
-                                       .count = layer_.counts[rank_],
-                                       .width = layer_.width,
-                                       .type = layer_.type,
-                                       .experts = layer_.experts[rank_],
-                                       .choices = layer_.choices,
-                                       .experts_per_rank = layer_.experts_per_rank,
-                                       .capacity = layer_.capacity,
-                                       .output = inbox_.data()},
-                                      routing_, options)
-                            .wait();
-    if (!done) return done.error().message;
-    if (routing_.dropped() != reference_.dropped[rank_]) return "another number is dropped";
-    for (uint32_t e = 0; e < layer_.experts_per_rank; ++e)
-      if (const std::string wrong = check_expert(e); !wrong.empty()) return wrong;
-    Operation back =
-        group_.combine({.input = inbox_.data(),
-                        .width = layer_.width,
-                        .type = layer_.type,
-                        .weights = layer_.weights[rank_],
-                        .output = back_.data(),
-                        .partials = layer_.rounded ? Partials::rounded : Partials::wide},
-                       routing_, options);
-    done = back.wait();
-    if (!done) return done.error().message;
-    return check_back();
+  DispatchCall dispatch() {
+    return {.tokens = tokens_.data(),
+            .count = layer_.counts[rank_],
+            .width = layer_.width,
+            .type = layer_.type,
+            .experts = layer_.experts[rank_],
+            .choices = layer_.choices,
+            .experts_per_rank = layer_.experts_per_rank,
+            .capacity = layer_.capacity,
+            .output = inbox_.data()};
+  }
+  CombineCall combine() {
+    return {.input = inbox_.data(),
+            .width = layer_.width,
+            .type = layer_.type,
+            .weights = layer_.weights[rank_],
+            .output = back_.data(),
+            .partials = layer_.rounded ? Partials::rounded : Partials::wide};
   }
 
- private:
-  // Compares an expert's rows, and lets it answer.
-  std::string check_expert(uint32_t e) {
-    const uint32_t expert = rank_ * layer_.experts_per_rank + e;
-    const std::vector<Reference::Row>& rows = reference_.rows[expert];
-    if (routing_.tokens_of(e) != rows.size()) return "another number of tokens";
-    for (size_t r = 0; r < layer_.capacity; ++r)
-      for (size_t i = 0; i < layer_.width; ++i) {
-        std::byte wanted[kWidest];
-        std::memset(wanted, 0xAA, sizeof wanted);  // an unused row is left as it was
-        if (r < rows.size())
-          encode(layer_.type, wanted,
-                 layer_.token(rows[r].rank, rows[r].choice / layer_.choices, i));
-        std::byte* const got = &inbox_[((e * layer_.capacity + r) * layer_.width + i) * width_];
-        if (std::memcmp(wanted, got, width_) != 0)
-          return "expert " + std::to_string(expert) + " row " + std::to_string(r) + " is wrong";
-        encode(layer_.type, got, answer(expert, decode(layer_.type, got)));
-      }
+  // Compares what the experts have got, and lets them answer. `tokens_of`: as of Routing.
+  template <class TokensOf>
+  std::string check_experts(size_t dropped, TokensOf tokens_of) {
+    if (dropped != reference_.dropped[rank_]) return "another number is dropped";
+    for (uint32_t e = 0; e < layer_.experts_per_rank; ++e) {
+      if (tokens_of(e) != reference_.rows[rank_ * layer_.experts_per_rank + e].size())
+        return "another number of tokens";
+      if (const std::string wrong = check_expert(e); !wrong.empty()) return wrong;
+    }
     return "";
   }
 
@@ -217,12 +197,53 @@ class LayerRun {
     return "";
   }
 
+ private:
+  std::string check_expert(uint32_t e) {
+    const uint32_t expert = rank_ * layer_.experts_per_rank + e;
+    const std::vector<Reference::Row>& rows = reference_.rows[expert];
+    for (size_t r = 0; r < layer_.capacity; ++r)
+      for (size_t i = 0; i < layer_.width; ++i) {
+        std::byte wanted[kWidest];
+        std::memset(wanted, 0xAA, sizeof wanted);  // an unused row is left as it was
+        if (r < rows.size())
+          encode(layer_.type, wanted,
+                 layer_.token(rows[r].rank, rows[r].choice / layer_.choices, i));
+        std::byte* const got = &inbox_[((e * layer_.capacity + r) * layer_.width + i) * width_];
+        if (std::memcmp(wanted, got, width_) != 0)
+          return "expert " + std::to_string(expert) + " row " + std::to_string(r) + " is wrong";
+        encode(layer_.type, got, answer(expert, decode(layer_.type, got)));
+      }
+    return "";
+  }
+
   const Layer& layer_;
   const Reference reference_;
-  Communicator& group_;
   uint32_t rank_;
   size_t width_ = 0, row_ = 0;
   std::vector<std::byte> tokens_, inbox_, back_;
+};
+
+class LayerRun {
+ public:
+  LayerRun(const Layer& layer, Communicator& group)
+      : layer_(layer), group_(group), buffers_(layer, group.rank()) {}
+
+  std::string run() {
+    const CallOptions options{.algorithm = layer_.algorithm};
+    Result<void> done = group_.dispatch(buffers_.dispatch(), routing_, options).wait();
+    if (!done) return done.error().message;
+    if (const std::string wrong = buffers_.check_experts(
+            routing_.dropped(), [&](uint32_t e) { return routing_.tokens_of(e); });
+        !wrong.empty())
+      return wrong;
+    done = group_.combine(buffers_.combine(), routing_, options).wait();
+    return done ? buffers_.check_back() : done.error().message;
+  }
+
+ private:
+  const Layer& layer_;
+  Communicator& group_;
+  LayerBuffers buffers_;
   Routing routing_;
 };
 

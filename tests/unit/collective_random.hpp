@@ -69,7 +69,7 @@ inline RandomCall random_call(base::Random& random, uint32_t ranks) {
   call.collective = algorithm.collective;
   if (random.below(4) != 0 && collective::find_algorithm(algorithm.name, call.collective, ranks))
     call.algorithm = algorithm.name;
-  call.type = static_cast<DataType>(random.below(11));
+  call.type = static_cast<DataType>(random.below(1 + static_cast<int>(DataType::mxfp8_e5m2)));
   call.op = static_cast<ReduceOp>(random.below(5));
   call.root = static_cast<uint32_t>(random.below(ranks));
   const size_t limits[] = {1, 3, 200, 3000, 40'000, 150'000};
@@ -85,7 +85,7 @@ inline RandomCall random_call(base::Random& random, uint32_t ranks) {
 inline double element(const RandomCall& call, uint32_t rank, size_t i) {
   const uint64_t bits = (call.seed ^ (i * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F)) >> 7;
   if (call.op == ReduceOp::prod) return bits % 5 == 0 ? 2 : 1;
-  return static_cast<double>(bits % 9) - (call.type == DataType::uint8 ? 0 : 4);
+  return static_cast<double>(bits % 9) - (is_unsigned(call.type) ? 0 : 4);
 }
 
 inline double reduced(const RandomCall& call, uint32_t ranks, size_t i) {
@@ -102,7 +102,7 @@ inline double reduced(const RandomCall& call, uint32_t ranks, size_t i) {
       value += next;
   }
   if (call.op != ReduceOp::avg) return value;
-  if (call.type <= DataType::int64) return std::trunc(value / ranks);
+  if (is_integer(call.type)) return std::trunc(value / ranks);
   if (call.type == DataType::fp64) return value / ranks;
   return static_cast<float>(value) / static_cast<float>(ranks);
 }

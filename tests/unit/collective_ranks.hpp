@@ -155,8 +155,18 @@ inline void encode(DataType type, std::byte* at, double value) {
   switch (type) {
     case DataType::uint8:
       return store_as<uint8_t>(at, value);
+    case DataType::int8:
+      return store_as<int8_t>(at, value);
+    case DataType::uint16:
+      return store_as<uint16_t>(at, value);
+    case DataType::int16:
+      return store_as<int16_t>(at, value);
+    case DataType::uint32:
+      return store_as<uint32_t>(at, value);
     case DataType::int32:
       return store_as<int32_t>(at, value);
+    case DataType::uint64:
+      return store_as<uint64_t>(at, value);
     case DataType::int64:
       return store_as<int64_t>(at, value);
     case DataType::fp16: {
@@ -190,8 +200,18 @@ inline double decode(DataType type, const std::byte* at) {
   switch (type) {
     case DataType::uint8:
       return load_as<uint8_t>(at);
+    case DataType::int8:
+      return load_as<int8_t>(at);
+    case DataType::uint16:
+      return load_as<uint16_t>(at);
+    case DataType::int16:
+      return load_as<int16_t>(at);
+    case DataType::uint32:
+      return load_as<uint32_t>(at);
     case DataType::int32:
       return load_as<int32_t>(at);
+    case DataType::uint64:
+      return load_as<uint64_t>(at);
     case DataType::int64:
       return load_as<int64_t>(at);
     case DataType::fp16:

@@ -115,20 +115,24 @@ TEST_CASE("what was measured counts for its algorithm and size, or the nearest")
   learned.note(ring, 1 << 20, 9);
   learned.note(ring, 1 << 20, 4);
   learned.note(ring, 1 << 20, 7);
-  learned.note(ring, 64, 16);
+  learned.note(ring, 64, 28);
   CHECK(learned.factor(ring, 1 << 20) == 1);  // not before all ranks know
   std::vector<int64_t> all = learned.measured();
   learned.adopt(all);
-  CHECK(learned.factor(ring, 1 << 20) == Approx(4));
-  CHECK(learned.factor(ring, 1 << 23) == Approx(4));
-  CHECK(learned.factor(ring, 8) == Approx(16));
-  CHECK(learned.factor(direct, 1 << 20) == Approx(8));  // the mean of 4 and 16
+  CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // the median
+  CHECK(learned.factor(ring, 1 << 23) == Approx(7));
+  CHECK(learned.factor(ring, 8) == Approx(28));
+  CHECK(learned.factor(direct, 1 << 20) == Approx(14));  // the mean of 7 and 28
   CHECK(learned.factor(gather, 1 << 20) == 1);
   learned.note(direct, 1 << 20, 2);
   all = learned.measured();
   learned.adopt(all);
   CHECK(learned.factor(direct, 64) == Approx(2));
-  CHECK(learned.factor(ring, 1 << 20) == Approx(4));  // what was not measured again
+  CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // what was not measured again
+  for (int call = 0; call < 100; ++call) learned.note(ring, 1 << 20, call < 60 ? 100 : 3);
+  all = learned.measured();
+  learned.adopt(all);
+  CHECK(learned.factor(ring, 1 << 20) == Approx(3));  // the last calls count
 }
 
 TEST_CASE("an algorithm that takes longer than predicted is no longer chosen") {

@@ -10,6 +10,10 @@ c10::optional<DataType> same_type(at::ScalarType type) {
   switch (type) {
     case at::kByte:
       return DataType::uint8;
+    case at::kChar:
+      return DataType::int8;
+    case at::kShort:
+      return DataType::int16;
     case at::kInt:
       return DataType::int32;
     case at::kLong:
@@ -75,8 +79,9 @@ Moved moved(at::ScalarType type) {
 Reduced reduced(at::ScalarType type, const c10d::ReduceOp& op) {
   if (type == at::kBool) return reduced_bool(op);
   const c10::optional<DataType> weft_type = same_type(type);
-  TORCH_CHECK(weft_type, "weft: cannot reduce tensors of ", c10::toString(type),
-              ": uint8, int32, int64, float16, bfloat16, float32, float64 and bool it can");
+  TORCH_CHECK(
+      weft_type, "weft: cannot reduce tensors of ", c10::toString(type),
+      ": uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 and bool it can");
   const c10::optional<ReduceOp> weft_op = same_op(op);
   TORCH_CHECK(weft_op, "weft: cannot reduce by this operation: SUM, AVG, PRODUCT, MIN, MAX it can");
   return {*weft_type, *weft_op};

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a seed of the swarm of collectives is: ranks, cables, faults, calls, who dies and who takes
+// a call back.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/collective/link.hpp"
+#include "lib/sim/network.hpp"
+#include "providers/port/middleware/fault_port.hpp"
+#include "tests/unit/collective_moe_layer.hpp"
+#include "tests/unit/collective_random.hpp"
+
+namespace weft::test {
+
+struct SwarmConfig {
+  std::string provider;
+  uint32_t ranks = 2;
+  sim::LinkOptions cable;
+  middleware::FaultOptions faults;
+  collective::LinkShape shape;
+  std::vector<RandomCall> calls;
+  std::optional<Layer> layer;  // after them
+  int64_t victim = -1;
+  Instant dies;
+  std::vector<RandomCall> calls_without;  // of the survivors
+  int64_t canceled = -1;                  // one of the calls
+  uint32_t canceler = 0;
+  Instant cancels;
+  uint32_t rails = 1;
+  Instant rail_dies = Instant::never();  // the last one, for good
+};
+
+inline middleware::FaultOptions draw_faults(base::Random& r) {
+  const auto rate = [&](uint32_t most) { return r.below(2) == 0 ? uint32_t(r.below(most)) : 0; };
+  middleware::FaultOptions f;
+  f.seed = r.next();
+  f.loss = rate(20'000);
+  f.dup = rate(50'000);
+  f.reorder = rate(50'000);
+  f.reorder_time = Duration::from_us(1 + static_cast<int64_t>(r.below(60)));
+  f.corrupt = rate(10'000);
+  f.truncate = rate(5'000);
+  f.ack_loss = rate(30'000);
+  f.jitter = Duration::from_us(static_cast<int64_t>(r.below(20)));
+  if (r.below(4) != 0) return f;
+  f.blackhole = middleware::FaultDirection::both;  // the path is cut, and mended
+  f.flap_down = Duration::from_us(100 + static_cast<int64_t>(r.below(2000)));
+  f.flap_up = f.flap_down * 3 + Duration::from_us(static_cast<int64_t>(r.below(4000)));
+  return f;
+}
+
+inline std::string describe(const middleware::FaultOptions& f) {
+  return "loss " + std::to_string(f.loss) + " dup " + std::to_string(f.dup) + " reorder " +
+         std::to_string(f.reorder) + " corrupt " + std::to_string(f.corrupt) + " truncate " +
+         std::to_string(f.truncate) + " ack_loss " + std::to_string(f.ack_loss) + " cut for " +
+         std::to_string(f.flap_down.us()) + " us of " +
+         std::to_string((f.flap_up + f.flap_down).us());
+}
+
+inline std::vector<RandomCall> draw_calls(base::Random& r, uint32_t ranks) {
+  std::vector<RandomCall> calls;
+  const uint64_t wanted = 1 + r.below(4);
+  while (calls.size() < wanted) {
+    RandomCall call = random_call(r, ranks);
+    call.discovered = false;
+    if (call.count * ranks * size_of(call.type) <= (1U << 20)) calls.push_back(call);
+  }
+  return calls;
+}
+
+inline SwarmConfig draw(uint64_t seed) {
+  base::Random r(seed);
+  SwarmConfig c;
+  c.provider = r.below(2) == 0 ? "roce" : "srd";
+  c.ranks = 2 + static_cast<uint32_t>(r.below(5));
+  c.cable.rate = Rate::from_gbps(10 + static_cast<double>(r.below(90)));
+  c.cable.delay = Duration::from_ns(200 + static_cast<int64_t>(r.below(5000)));
+  if (r.below(4) != 0) c.faults = draw_faults(r);
+  c.shape.slots = 2 + static_cast<uint32_t>(r.below(15));
+  c.shape.payload = 64 * (2 + static_cast<uint32_t>(r.below(r.below(2) == 0 ? 4 : 512)));
+  const auto soon = [&] {
+    return Instant{} + Duration::from_us(static_cast<int64_t>(r.below(1000)));
+  };
+  c.calls = draw_calls(r, c.ranks);
+  if (r.below(3) == 0) {
+    c.layer = random_layer(r, c.ranks);
+    if (c.layer->algorithm == "racks") c.layer->algorithm = "";
+  }
+  if (c.provider == "srd" && r.below(3) == 0) {
+    c.rails = 2;
+    if (r.below(2) == 0) c.rail_dies = soon();
+  }
+  if (r.below(3) == 0) {
+    c.canceled = static_cast<int64_t>(r.below(c.calls.size()));
+    c.canceler = static_cast<uint32_t>(r.below(c.ranks));
+    c.cancels = r.below(2) == 0 ? Instant{} : soon();
+  }
+  if (r.below(3) != 0) return c;
+  c.victim = static_cast<int64_t>(r.below(c.ranks));
+  c.dies = soon();
+  c.calls_without = draw_calls(r, c.ranks - 1);
+  return c;
+}
+
+}  // namespace weft::test
