@@ -154,7 +154,8 @@ bool Team::told_before(const Task& task) {
     for (size_t i = 0; i < mesh_.links.size() && sequence <= task.after; ++i) {
       const Link& link = *mesh_.links[i];
       const bool other = &lane_of(link) != &lane_of(cancellation.call);
-      if (!cancellation.told[i] && !link.gone && !other) return false;
+      const bool told = cancellation.told[i] && link.messages_first();
+      if (!told && !link.gone && !other) return false;
     }
   return true;
 }
