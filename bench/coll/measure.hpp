@@ -12,8 +12,8 @@ namespace weft::bench {
 struct CollFigure {
   double average_us = 0, p50_us = 0, p99_us = 0;
   double predicted_us = 0;  // zero: by no model
-  double cpu_us = 0;   // processor time of a rank for one call, all its threads; the mean
-  uint64_t wrong = 0;  // elements, of all ranks
+  double cpu_us = 0;        // processor time of a rank for one call, all its threads; the mean
+  uint64_t wrong = 0;       // elements, of all ranks
   std::optional<double> beside_gbps;  // what the bulk calls beside them did; bytes of their buffer
   std::string algorithm;
 };

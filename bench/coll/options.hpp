@@ -24,7 +24,7 @@ struct CollOptions {
   std::string algorithm;
   bool discover = false;  // all_to_all_v: who receives does not know the counts
   bool show_algorithm = false;
-  bool learn = false;  // measure all algorithms first, and choose and predict by that
+  bool learn = false;              // measure all algorithms first, and choose and predict by that
   std::vector<std::string> stats;  // "p50", "p99"
   std::string json_file;
   std::string trace_file;  // Chrome trace of all ranks
