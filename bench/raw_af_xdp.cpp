@@ -61,8 +61,9 @@ struct End {
         Socket::open({.interface = name, .busy_poll_us = options.busy_poll_us});
     if (!opened) fail(opened.error().message);
     socket = *std::move(opened);
-    Result<Redirect> attached = Redirect::attach(static_cast<int>(if_nametoindex(name.c_str())), 0,
-                                                 socket->fd(), address_of(end), 4791, options.xdp);
+    Result<Redirect> attached =
+        Redirect::attach(static_cast<int>(if_nametoindex(name.c_str())), 0, socket->fd(),
+                         address_of(end), 4791, options.xdp, false);
     if (!attached) fail(attached.error().message);
     redirect = *std::move(attached);
     wire::Outer outer;
@@ -99,6 +100,8 @@ struct End {
   }
 };
 
+constexpr uint32_t kMostBytes = Socket::kBufferSize - Socket::kHeadroom;  // one buffer a frame
+
 Options parse(int argc, char** argv) {
   Options o;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -121,7 +124,7 @@ Options parse(int argc, char** argv) {
       fail("unknown " + key + " " + value + "; the head of raw_af_xdp.cpp lists what there is");
   }
   if (argc % 2 == 0) fail("an option without a value");
-  if (o.size > Socket::kMostBytes) fail("--size: at most " + std::to_string(Socket::kMostBytes));
+  if (o.size > kMostBytes) fail("--size: at most " + std::to_string(kMostBytes));
   return o;
 }
 
