@@ -47,7 +47,7 @@ struct Task;
 }  // namespace collective
 
 // What the bits of reductions depend on. All ranks get the same ones from an all_reduce, whatever
-// is promised.
+// is promised; but nothing is promised of the sign of a zero from min and max, and of NaNs' bits.
 enum class Numerics : uint8_t {
   fast,  // also on which contribution comes first: no promise from one call to the next. Nothing
          // here makes use of that yet: calls are those of `run`
@@ -140,7 +140,8 @@ class Operation {
   // receive, or an exchange that only receives, until its first piece is taken; one that sends,
   // while it waits for those before it. It is then as if it had not been called: what the other
   // rank sends, or waits for, meets the next call. After that they go on (bad_state): the other
-  // rank's half could not be told from what follows it.
+  // rank's half could not be told from what follows it. Ranks that waited in a circle meanwhile may
+  // still be told of that (mismatch).
   // Errors: bad_state, as said.
   Result<void> cancel(std::string_view reason = {});
   // The name of the chosen algorithm; empty if the call was wrong.

@@ -144,7 +144,7 @@ class Link {
   // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
   bool send_control(ControlMessage message);
   // Whether pieces that are put now come behind all messages that were sent.
-  bool messages_first() const { return qp_.type() != QpType::srd || controls_ == 0; }
+  bool messages_first() const { return type_ != QpType::srd || controls_ == 0; }
   // Sends it once, as soon as there is room. True when the peer has it, and all messages before it,
   // or when there is nobody to tell.
   bool tell_end(const ControlMessage& abort);

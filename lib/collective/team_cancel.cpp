@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/clock.hpp"
 #include "lib/collective/team.hpp"
 
 namespace weft::collective {
@@ -24,12 +25,12 @@ Error error_of(const Cancellation& cancellation) {
 }  // namespace
 
 Result<void> Team::cancel(const Task& task, std::string_view reason) {
-  if (task.done || task.error) return {};
+  if (failure_ || task.done || task.error) return {};
+  trace_.steps().at(base::Clock::process().now());  // what begins now
   if (task.call.sequence == 0) return withdraw(task, reason);
   for (const TaskPtr& part : task.parts)
     if (!part->done) begin_cancel(part->call, mesh_.rank, std::string(reason));
   begin_cancel(task.call, mesh_.rank, std::string(reason));
-  spread_cancellations();
   return {};
 }
 
@@ -50,6 +51,7 @@ Result<void> Team::withdraw(const Task& task, std::string_view reason) {
   withdrawn->error = error_of({.call = task.call, .by = mesh_.rank, .reason = std::string(reason)});
   tasks.erase(found);
   end(withdrawn);
+  run_tasks();  // what waited behind it
   return {};
 }
 

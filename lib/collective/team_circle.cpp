@@ -7,7 +7,8 @@
 // No circle is seen that is none: each rank on the way has nothing more to give to the one before
 // it in what it does, and has sent nothing that that one had not taken when it said so. Then that
 // one still waits, and all before it do, or have taken back what they waited in: so only the first,
-// which knows whether it does, says that there is a circle.
+// which knows whether it does, says that there is a circle. Where one of those between has taken it
+// back and has sent since, that is said of a circle that never was.
 #include <algorithm>
 #include <cstring>
 

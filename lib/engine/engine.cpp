@@ -87,6 +87,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (qp == nullptr) {
     if (packet.dest_qpn == kGsiQpn && services_ != nullptr)
       return receive_management(packet, frame, now);
+    port_.forget(packet.dest_qpn);  // it may have been asked to bring the flow of one that has gone
     return count(Count::rx_unknown_qp);
   }
   //= roce:C-HDR-9

@@ -75,8 +75,8 @@ class Steered(unittest.TestCase):
         self.fail("no connection comes to the wrong queue")
 
     def test_a_rule_ends_the_hand_over(self):
-        if lacks_tc():
-            self.skipTest(f"this kernel refuses `tc {lacks_tc()}`")
+        if words := lacks_tc():
+            self.skipTest(f"this kernel refuses `tc {words}`")
         self.find_misplaced()
         rules = self.counted("flow_rules")
         self.write(400)
@@ -114,16 +114,17 @@ class InGuest(unittest.TestCase):
             f"exec python3 {pathlib.Path(__file__).resolve()} {HERE} -v "
             "Steered.test_a_rule_ends_the_hand_over")), LIMIT_S)
         self.assertEqual(outcome.status, 0, outcome.output)
+        self.assertIn("Ran 1 test", outcome.output)
         self.assertNotIn("skipped", outcome.output)
 
 
 def main():
+    if HERE in sys.argv:
+        unittest.main(argv=[word for word in sys.argv if word != HERE])
     reason = dpdk_test.why_not()
     if reason:
         print(f"SKIPPED: interop/dpdk_flow_test: {reason}")
         return
-    if HERE in sys.argv:
-        unittest.main(argv=[word for word in sys.argv if word != HERE])
     guest.enter_namespaces()
     cases = [Steered]
     lacks = lacks_tc()

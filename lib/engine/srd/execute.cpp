@@ -32,6 +32,7 @@ Engine::Outcome Engine::execute(Peer& peer, const Arrival& a, SrdReason& why) no
   }
   QueuePair* const qp = find_qp(p.dest);
   if (qp == nullptr || !qp->can_receive()) {
+    if (qp == nullptr) port_.forget(p.dest);  // as engine.cpp does
     count(qp == nullptr ? Count::rx_unknown_qp : Count::rx_wrong_state);
     why = SrdReason::no_queue_pair;
     return Outcome::refused;

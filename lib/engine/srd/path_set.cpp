@@ -104,17 +104,19 @@ uint32_t PathSet::take_probe(Instant now) noexcept {
   if (resting_ == 0 || choice_ == PathChoice::single) return kNone;
   const bool quiet = now < quiet_until_ && since_probe_ < kPacketsPerProbe;
   const uint32_t us = us_of(now);
-  for (uint32_t i = 1; i <= count_; ++i) {
-    const uint32_t path = (last_probed_ + i) % count_;
+  uint32_t path = last_probed_;
+  for (uint32_t i = 0; i < count_; ++i) {
+    if (++path >= count_) path = 0;
     PathState& state = states_[path];
     if (!state.resting || static_cast<int32_t>(us - state.probe_at_us) < 0) continue;
     if (quiet && !is_dead(path)) continue;
     state.probe_at_us = us + (kProbeUs << state.probes);
     state.probes = static_cast<uint8_t>(std::min<int>(state.probes + 1, kMostDoublings));
     last_probed_ = path;
-    if (is_dead(path)) return path;
-    quiet_until_ = now + Duration::from_us(kProbeUs);
-    since_probe_ = 0;
+    if (!is_dead(path)) {
+      quiet_until_ = now + Duration::from_us(kProbeUs);
+      since_probe_ = 0;
+    }
     return path;
   }
   return kNone;

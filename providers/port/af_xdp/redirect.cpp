@@ -156,7 +156,7 @@ Error failed(const std::string& what, int error) {
     return {Code::address_in_use,
             "af_xdp: the interface has an XDP program already: another device's (one per "
             "interface), or see `ip link` and `bpftool net`"};
-  if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL)
+  if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == ERANGE)
     return {Code::not_supported,
             "af_xdp: " + what + ": " + std::strerror(error) +
                 "; a kernel of 5.9 or later with CONFIG_XDP_SOCKETS, and an "

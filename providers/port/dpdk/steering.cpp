@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/engine/general_services.hpp"
 #include "lib/wire/headers.hpp"
 
 namespace weft::port::dpdk {
@@ -26,12 +27,13 @@ Steering::~Steering() {
 
 void Steering::misplaced(uint16_t queue, uint16_t engine, const engine::Frame& frame) noexcept {
   if (frame.length < sizeof(wire::Bth)) return;
-  const engine::Path& path = *frame.path;
-  const Flow flow{path.source, path.destination, path.source_port, path.destination_port};
-  if (!seen_[queue].count(flow, engine)) return;
   wire::Bth bth;
   std::memcpy(static_cast<void*>(&bth), frame.bytes, sizeof bth);
-  ask(flow, engine, QpNum{bth.dest_qpn});
+  const QpNum number{bth.dest_qpn};
+  if (number == engine::kGsiQpn) return;  // it never goes, and has little to say
+  const engine::Path& path = *frame.path;
+  const Flow flow{path.source, path.destination, path.source_port, path.destination_port};
+  if (seen_[queue].count(flow, engine)) ask(flow, engine, number);
 }
 
 // What finds no place is lost: a flow that still comes to the wrong queue asks again.
