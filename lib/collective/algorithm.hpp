@@ -57,6 +57,9 @@ inline Range work(uint64_t offset, uint64_t count) { return {Space::work, offset
 void ring_all_reduce(Builder& b);
 void ring_reduce_scatter(Builder& b);
 void ring_all_gather(Builder& b);
+void two_rings_all_reduce(Builder& b);
+void two_rings_reduce_scatter(Builder& b);
+void two_rings_all_gather(Builder& b);
 void ring_broadcast(Builder& b);
 void ring_reduce(Builder& b);
 // halving_doubling.cpp

@@ -88,6 +88,9 @@ inline SwarmConfig draw(uint64_t seed) {
   if (r.below(3) == 0) {
     c.layer = random_layer(r, c.ranks);
     if (c.layer->algorithm == "racks") c.layer->algorithm = "";
+    const size_t choices = 30 * 4 * c.ranks;  // of all ranks, at most
+    c.layer->width =
+        std::min(c.layer->width, 1 + (size_t{1} << 20) / choices / size_of(c.layer->type));
   }
   if (c.provider == "srd" && r.below(3) == 0) {
     c.rails = 2;

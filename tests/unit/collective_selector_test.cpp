@@ -63,6 +63,19 @@ TEST_CASE("the chosen algorithm takes at most a tenth more than the best, all ov
   }
 }
 
+TEST_CASE("on a ring of chips two rings, one in each direction, take half the time of one") {
+  const Topology ring = make_torus({{"x", 8, 10e9}}, 1e-6);
+  Selector selector(ring);
+  for (const Collective operation : {Collective::reduce_scatter, Collective::all_gather}) {
+    const Question question{
+        .collective = operation, .count = 1 << 21, .element = 4, .accumulator = 4};
+    const Choice choice = selector.choose(question);
+    CHECK(choice.algorithm->name == "two_rings");
+    const double one = selector.seconds(**find_algorithm("ring", operation, 8), question);
+    CHECK(choice.seconds <= 0.51 * one);
+  }
+}
+
 TEST_CASE("what is to be added in the order of ranks is chosen among what does") {
   Selector selector(star(8));
   for (const uint64_t count : {uint64_t{1}, uint64_t{1} << 24}) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ring: each rank talks to its two neighbours only. In n-1 steps a block travels around and takes
 // up every rank's contribution (reduce-scatter), or is left with every rank (all-gather). Each rank
-// sends the least there can be, S (n-1)/n; the price is n-1 steps of latency. Broadcast and reduce
-// are a chain in pieces.
+// sends the least there can be, S (n-1)/n; the price is n-1 steps of latency. Of several rings
+// (channels) each has its part of every block, and every second one goes the other way, so links
+// are busy in both directions. Broadcast and reduce are a chain in pieces.
 #include <algorithm>
 
 #include "lib/collective/algorithm.hpp"
@@ -13,59 +14,100 @@ namespace {
 
 uint32_t right(const Builder& b) { return (b.rank() + 1) % b.shape().ranks; }
 uint32_t left(const Builder& b) { return (b.rank() + b.shape().ranks - 1) % b.shape().ranks; }
-// rank - steps, around the ring.
-uint32_t behind(const Builder& b, uint32_t steps) {
-  return (b.rank() + 2 * b.shape().ranks - steps) % b.shape().ranks;
+
+struct Channel {
+  uint32_t number = 0, of = 1;
+
+  bool backwards() const { return number % 2 == 1; }
+  uint32_t next(const Builder& b) const { return backwards() ? left(b) : right(b); }
+  uint32_t previous(const Builder& b) const { return backwards() ? right(b) : left(b); }
+  // The rank whose block was here so many steps ago.
+  uint32_t behind(const Builder& b, uint32_t steps) const {
+    const uint32_t n = b.shape().ranks;
+    return (b.rank() + (backwards() ? steps : 2 * n - steps)) % n;
+  }
+  Range part(Range block) const { return collective::block(block, number, of); }
+};
+
+void all_reduce(Builder& b, const Channel& channel) {
+  const uint32_t n = b.shape().ranks;
+  const uint64_t count = b.shape().count;
+  const auto part = [&](Space space, uint32_t of) {
+    return channel.part(block({space, 0, count}, of, n));
+  };
+  for (uint32_t s = 0; s + 1 < n; ++s) {
+    const Space from = s == 0 ? Space::input : Space::work;
+    b.put(channel.next(b), part(from, channel.behind(b, s + 1)));
+    const uint32_t incoming = channel.behind(b, s + 2);
+    b.receive_reduce(channel.previous(b), part(Space::input, incoming), part(Space::work, incoming),
+                     from);
+  }
+  b.finish(part(Space::work, b.rank()), part(Space::output, b.rank()));
+  for (uint32_t s = 0; s + 1 < n; ++s) {
+    b.put(channel.next(b), part(Space::output, channel.behind(b, s)));
+    b.receive(channel.previous(b), part(Space::output, channel.behind(b, s + 1)));
+  }
+}
+
+void reduce_scatter(Builder& b, const Channel& channel) {
+  const uint32_t n = b.shape().ranks;
+  uint64_t largest = 0;
+  for (uint32_t r = 0; r < n; ++r) largest = std::max(largest, share(b.shape(), r).count);
+  const uint64_t at = channel.part(share(b.shape(), b.rank())).offset -  // of the result
+                      share(b.shape(), b.rank()).offset;
+  Range partial = channel.part(share(b.shape(), channel.behind(b, 1)));
+  for (uint32_t s = 0; s + 1 < n; ++s) {
+    const Space from = s == 0 ? Space::input : Space::work;
+    b.put(channel.next(b), partial);
+    const Range incoming = channel.part(share(b.shape(), channel.behind(b, s + 2)));
+    partial = work((2 * channel.number + s % 2) * largest, incoming.count);
+    if (s + 2 == n) partial = result(b, output(at, incoming.count), partial);
+    b.receive_reduce(channel.previous(b), incoming, partial, from);
+  }
+  b.finish(partial, output(at, partial.count));
+}
+
+void all_gather(Builder& b, const Channel& channel) {
+  const uint32_t n = b.shape().ranks;
+  const Range own = share(b.shape(), b.rank());
+  const Range mine = channel.part(own);
+  for (uint32_t s = 0; s + 1 < n; ++s) {
+    b.put(channel.next(b), s == 0 ? input(mine.offset - own.offset, mine.count)
+                                  : channel.part(share(b.shape(), channel.behind(b, s))));
+    b.receive(channel.previous(b), channel.part(share(b.shape(), channel.behind(b, s + 1))));
+  }
+}
+
+template <void (*Emit)(Builder&, const Channel&)>
+void emit_channels(Builder& b, uint32_t channels) {
+  for (uint32_t number = 0; number < channels; ++number) Emit(b, {number, channels});
+}
+
+void all_reduce_over(Builder& b, uint32_t channels) {
+  b.work_on_output();
+  if (b.shape().ranks == 1) return alone(b);
+  emit_channels<all_reduce>(b, channels);
+}
+
+void reduce_scatter_over(Builder& b, uint32_t channels) {
+  if (b.shape().ranks == 1) return alone(b);
+  emit_channels<reduce_scatter>(b, channels);
+}
+
+void all_gather_over(Builder& b, uint32_t channels) {
+  const Range own = share(b.shape(), b.rank());
+  b.copy(input(0, own.count), own);
+  emit_channels<all_gather>(b, channels);
 }
 
 }  // namespace
 
-void ring_all_reduce(Builder& b) {
-  const uint32_t n = b.shape().ranks;
-  const uint64_t count = b.shape().count;
-  b.work_on_output();
-  if (n == 1) return alone(b);
-  for (uint32_t s = 0; s + 1 < n; ++s) {
-    const Space from = s == 0 ? Space::input : Space::work;
-    b.put(right(b), block({from, 0, count}, behind(b, s + 1), n));
-    const uint32_t incoming = behind(b, s + 2);
-    b.receive_reduce(left(b), block(input(0, count), incoming, n),
-                     block(work(0, count), incoming, n), from);
-  }
-  b.finish(block(work(0, count), b.rank(), n), block(output(0, count), b.rank(), n));
-  for (uint32_t s = 0; s + 1 < n; ++s) {
-    b.put(right(b), block(output(0, count), behind(b, s), n));
-    b.receive(left(b), block(output(0, count), behind(b, s + 1), n));
-  }
-}
-
-void ring_reduce_scatter(Builder& b) {
-  const uint32_t n = b.shape().ranks;
-  if (n == 1) return alone(b);
-  uint64_t largest = 0;
-  for (uint32_t r = 0; r < n; ++r) largest = std::max(largest, share(b.shape(), r).count);
-  Range partial = share(b.shape(), behind(b, 1));
-  for (uint32_t s = 0; s + 1 < n; ++s) {
-    const Space from = s == 0 ? Space::input : Space::work;
-    b.put(right(b), partial);
-    const Range incoming = share(b.shape(), behind(b, s + 2));
-    const bool last = s + 2 == n;
-    partial = last ? result(b, output(0, incoming.count), work(0, incoming.count))
-                   : work(s % 2 * largest, incoming.count);
-    b.receive_reduce(left(b), incoming, partial, from);
-  }
-  b.finish(partial, output(0, partial.count));
-}
-
-void ring_all_gather(Builder& b) {
-  const uint32_t n = b.shape().ranks;
-  const Range own = share(b.shape(), b.rank());
-  b.copy(input(0, own.count), own);
-  for (uint32_t s = 0; s + 1 < n; ++s) {
-    b.put(right(b), s == 0 ? input(0, own.count) : share(b.shape(), behind(b, s)));
-    b.receive(left(b), share(b.shape(), behind(b, s + 1)));
-  }
-}
+void ring_all_reduce(Builder& b) { all_reduce_over(b, 1); }
+void ring_reduce_scatter(Builder& b) { reduce_scatter_over(b, 1); }
+void ring_all_gather(Builder& b) { all_gather_over(b, 1); }
+void two_rings_all_reduce(Builder& b) { all_reduce_over(b, 2); }
+void two_rings_reduce_scatter(Builder& b) { reduce_scatter_over(b, 2); }
+void two_rings_all_gather(Builder& b) { all_gather_over(b, 2); }
 
 void ring_broadcast(Builder& b) {
   const uint32_t n = b.shape().ranks;
@@ -77,19 +119,22 @@ void ring_broadcast(Builder& b) {
   if (is_root) b.copy(input(0, count), output(0, count));
 }
 
+// The way of ring_broadcast back: no data cross from the last rank to the first where the root is
+// one of them.
 void ring_reduce(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const uint64_t count = b.shape().count;
   const bool is_root = b.rank() == b.shape().root;
   if (n == 1) return alone(b);
-  const bool is_first = left(b) == b.shape().root;  // and the root is last
+  const bool is_first = right(b) == b.shape().root;  // and the root is last
   const Range target = is_root ? result(b, output(0, count), work(0, count)) : work(0, count);
-  if (!is_first || is_root) {
-    const bool left_is_first = (left(b) + b.shape().ranks - 1) % n == b.shape().root;
-    b.receive_reduce(left(b), input(0, count), target, left_is_first ? Space::input : Space::work);
+  if (!is_first) {
+    const bool giver_is_first = (right(b) + 1) % n == b.shape().root;
+    b.receive_reduce(right(b), input(0, count), target,
+                     giver_is_first ? Space::input : Space::work);
   }
   if (is_root) return b.finish(target, output(0, count));
-  b.put(right(b), is_first ? input(0, count) : target);
+  b.put(left(b), is_first ? input(0, count) : target);
 }
 
 }  // namespace weft::collective
