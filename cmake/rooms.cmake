@@ -85,7 +85,7 @@ endif()
 # Above the public API, which weft_verbs implements.
 weft_room(collective lib/collective base verbs)
 # Loops over elements: -O2 of gcc 12 does not vectorise them.
-set_source_files_properties(lib/collective/arithmetic.cpp PROPERTIES
+set_source_files_properties(lib/collective/arithmetic.cpp lib/engine/srd/execute_add.cpp PROPERTIES
                             COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
 
 # Everything, for tests and benchmarks that are not about one room.

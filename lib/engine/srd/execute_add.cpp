@@ -20,13 +20,15 @@ struct Sum {
 
 template <class T>
 void add(void* argument) {
-  const Sum& sum = *static_cast<Sum*>(argument);
-  for (uint32_t at = 0; at < sum.length; at += sizeof(T)) {
+  const Sum sum = *static_cast<Sum*>(argument);
+  const size_t count = sum.length / sizeof(T);
+#pragma GCC ivdep  // the payload is a copy of our own
+  for (size_t i = 0; i < count; ++i) {
     T a, b;
-    std::memcpy(&a, sum.to + at, sizeof a);
-    std::memcpy(&b, sum.from + at, sizeof b);
+    std::memcpy(&a, sum.to + i * sizeof a, sizeof a);
+    std::memcpy(&b, sum.from + i * sizeof b, sizeof b);
     a = static_cast<T>(a + b);
-    std::memcpy(sum.to + at, &a, sizeof a);
+    std::memcpy(sum.to + i * sizeof a, &a, sizeof a);
   }
 }
 
