@@ -96,12 +96,14 @@ Result<RegisteredPtr> Team::register_memory(const void* memory, size_t bytes, bo
 }
 
 void Team::issue(const TaskPtr& task) {
+  task->issued = now();
   if (failure_) {
     task->error = Error{failure_->code, failure_->text};
     task->done = true;
+    const bool told = trace_.kept() > 0 && trace_[trace_.kept() - 1].failed;
+    if (!told) record(*task, true);  // nothing was under way when it failed
     return;
   }
-  task->issued = now();
   trace_.steps().at(task->issued);
   task->after = sequence_;
   if (task->call.sequence != 0) {

@@ -133,11 +133,11 @@ class Coll(unittest.TestCase):
         self.assertEqual(code, 0)
         lines = [line for line in out.splitlines() if line.endswith("proven")]
         self.assertEqual([line.split()[0] for line in lines],
-                         ["ring", "doubling", "halving_doubling", "single_step", "direct",
-                          "double_tree", "bucket", "hierarchical"])
+                         ["ring", "two_rings", "doubling", "halving_doubling", "single_step",
+                          "direct", "double_tree", "bucket", "hierarchical"])
         self.assertEqual(lines[0].split()[1], "10")  # a ring of six takes ten steps
         code, out, _ = run("explain", "reduce_scatter_v", "-r", "8")
-        self.assertEqual((code, out.count("proven")), (0, 5))
+        self.assertEqual((code, out.count("proven")), (0, 6))
         code, out, _ = run("explain", "broadcast", "-r", "4", "--algorithm", "binomial", "--rank",
                            "2")
         self.assertEqual(code, 0)

@@ -117,6 +117,16 @@ TEST_CASE("a rank that leaves fails the operations that need it") {
   });
 }
 
+TEST_CASE("the first call after a failure is in the trace, if none was under way then") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    if (Result<void> done = group.barrier().wait(); !done) return done.error().message;
+    if (group.rank() == 1) return "";
+    group.revoke("the end");
+    if (group.barrier().wait()) return "it worked after a revoke";
+    return contains(group.trace(), "\"failed\":true") ? "" : "it is not in the trace";
+  });
+}
+
 TEST_CASE("a buffer too small for discovered counts is refused on all ranks, which go on") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<int32_t> in(30, 7), out(30);
