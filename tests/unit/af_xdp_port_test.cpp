@@ -46,7 +46,7 @@ void introduce(Port& from, Port& to) {
   REQUIRE(from.transmit(frame) == 1);  // it waits in the port for the answer
   for (int i = 0; i < 2'000'000; ++i) {
     engine::Frame some[4];
-    if (to.receive(some) != 0) return to.release(some);
+    if (const size_t count = to.receive(some)) return to.release({some, count});
     from.release({some, from.receive(some)});
   }
   FAIL("nothing came");
