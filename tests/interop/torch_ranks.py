@@ -273,8 +273,9 @@ def groups(rank, ranks):
 def refusals(rank, ranks):
     """Wrong calls throw at once and say what is right; the group goes on."""
     ones = torch.ones(4)
+    pairs = torch.ones(4 * ranks, dtype=torch.complex64)
     raises("cannot reduce tensors of ComplexFloat",
-           lambda: dist.all_reduce(ones.to(torch.complex64)))
+           lambda: dist._reduce_scatter_base(pairs[:4].clone(), pairs))
     raises("SUM, AVG", lambda: dist.all_reduce(ones, dist.ReduceOp.BXOR))
     raises("dense tensors", lambda: dist.broadcast(ones.to_sparse(), 0))
     raises("of the CPU, not of meta",
