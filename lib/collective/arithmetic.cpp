@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "lib/base/independent.hpp"
 #include "lib/collective/float16.hpp"
 #include "lib/collective/float8.hpp"
 
@@ -114,7 +115,7 @@ WEFT_LOOP void reduce(std::byte* target, const std::byte* a, const std::byte* b,
   for (; i + kTogether <= count; i += kTogether) {
     for (size_t line = 0; line < kTogether * sizeof(Y); line += kLine)
       __builtin_prefetch(b + i * sizeof(Y) + kAhead + line);
-#pragma GCC ivdep
+    WEFT_INDEPENDENT
     for (size_t k = 0; k < kTogether; ++k) reduce_one(i + k);
   }
   for (; i < count; ++i) reduce_one(i);

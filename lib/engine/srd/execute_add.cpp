@@ -4,6 +4,7 @@
 // engines on the same memory are not kept out.
 #include <cstring>
 
+#include "lib/base/independent.hpp"
 #include "lib/engine/srd/engine.hpp"
 #include "lib/memory/guarded_access.hpp"
 #include "lib/memory/guarded_copy.hpp"
@@ -22,7 +23,8 @@ template <class T>
 void add(void* argument) {
   const Sum sum = *static_cast<Sum*>(argument);
   const size_t count = sum.length / sizeof(T);
-#pragma GCC ivdep  // the payload is a copy of our own
+  // The payload is a copy of our own.
+  WEFT_INDEPENDENT
   for (size_t i = 0; i < count; ++i) {
     T a, b;
     std::memcpy(&a, sum.to + i * sizeof a, sizeof a);
