@@ -50,8 +50,10 @@ struct Gid {
   std::array<uint8_t, 16> bytes{};
   constexpr auto operator<=>(const Gid&) const = default;
   constexpr bool operator==(const Gid& other) const {
-    using Halves = std::array<uint64_t, 2>;  // two comparisons, no call
-    return std::bit_cast<Halves>(bytes) == std::bit_cast<Halves>(other.bytes);
+    using Halves = std::array<uint64_t, 2>;  // in registers: no call, nothing over the stack
+    const auto [a, b] = std::bit_cast<Halves>(bytes);
+    const auto [c, d] = std::bit_cast<Halves>(other.bytes);
+    return ((a ^ c) | (b ^ d)) == 0;
   }
   constexpr bool is_ipv4() const {
     for (int i = 0; i < 10; ++i)
