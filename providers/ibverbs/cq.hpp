@@ -71,6 +71,7 @@ class Cq final : public verbs::Cq {
   Flushed flushed_;  // comes before what the device has
   std::mutex turn_;  // the device's completions keep their order
   std::map<QpNum, std::shared_ptr<Ledger>> ledgers_;
+  std::vector<std::shared_ptr<Ledger>> failed_aside_;  // whose failures set_aside() has met
 };
 
 }  // namespace weft::ibverbs

@@ -36,12 +36,15 @@ std::shared_ptr<Ledger> Cq::claim(const ibv_wc& done) noexcept {
 // Empties the device's queue. In turn.
 void Cq::set_aside() noexcept {
   ibv_wc done{};
-  while (ibv_poll_cq(raw(), 1, &done) == 1)
-    if (claim(done) != nullptr) {
-      Completion c;
-      take(done, c);
-      flushed_.add(c);
-    }
+  while (ibv_poll_cq(raw(), 1, &done) == 1) {
+    std::shared_ptr<Ledger> ledger = claim(done);
+    if (ledger == nullptr) continue;
+    Completion c;
+    take(done, c);
+    flushed_.add(c);
+    const bool known = !failed_aside_.empty() && failed_aside_.back() == ledger;
+    if (done.status != IBV_WC_SUCCESS && !known) failed_aside_.push_back(std::move(ledger));
+  }
 }
 
 void Cq::settle(Ledger& ledger, void (Ledger::*rest)(Flushed&)) {
@@ -52,6 +55,10 @@ void Cq::settle(Ledger& ledger, void (Ledger::*rest)(Flushed&)) {
 
 size_t Cq::take_until_failure(std::span<Completion> out, std::shared_ptr<Ledger>& failed) noexcept {
   const std::lock_guard lock(turn_);
+  if (!failed_aside_.empty()) {
+    failed = std::move(failed_aside_.back());
+    failed_aside_.pop_back();
+  }
   size_t n = flushed_.take(out);
   ibv_wc done{};
   while (failed == nullptr && n < out.size() && ibv_poll_cq(raw(), 1, &done) == 1) {

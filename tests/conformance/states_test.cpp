@@ -2,6 +2,7 @@
 // Life of queue pairs through the public API: the walk, what may be posted when, full queues and
 // overrun, SQD, RESET, destruction with work outstanding.
 #include <functional>
+#include <set>
 #include <string>
 
 #include "tests/conformance/fixture.hpp"
@@ -359,6 +360,32 @@ void first_packet(Wire wire) {
   if (!is_rxe(b)) CHECK(saw_event(b.device, EventType::comm_established));
 }
 WEFT_ON_EACH_PORT(first_packet, "INIT ignores packets and RTR answers them (C-STATE-60)")
+
+// Also where the device leaves it to the library to end a queue pair, and what the library does for
+// the first one takes the failures of the others out of the device.
+void neighbours_fail(Wire wire) {
+  Pair p(wire);
+  const Buffer near(p.a, 4096), far(p.b, 4096);
+  const QueuePair other = p.a.queue_pair(), far_other = p.b.queue_pair();
+  connect(other, far_other);
+  const Sge word = near.sge(0, 8);
+  const RKey wrong{far.region.rkey().value ^ 0x10};
+  for (const QueuePair& qp : {p.qa, other})
+    REQUIRE(qp.post_send({.opcode = Opcode::read,
+                          .sges = {&word, 1},
+                          .remote_address = far.address(),
+                          .rkey = wrong}));
+  const int64_t later = clock_ns() + 100'000'000;  // both have failed by then, most likely
+  REQUIRE(pump_until({&p.b}, [&] { return clock_ns() > later; }));
+  Completion c;
+  std::multiset<QpNum> failed;
+  for (const Deadline limit; failed.size() < 2 && !limit.passed();)
+    if (p.a.cq.poll({&c, 1}) == 1) failed.insert(c.qp);
+  CHECK(failed == std::multiset<QpNum>{p.qa.number(), other.number()});
+  CHECK(p.qa.state() == QpState::err);
+  CHECK(other.state() == QpState::err);
+}
+WEFT_ON_EACH_PORT(neighbours_fail, "queue pairs of one completion queue fail each by itself")
 
 }  // namespace
 }  // namespace weft
