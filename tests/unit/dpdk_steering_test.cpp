@@ -35,6 +35,10 @@ struct Double {
   std::vector<Told> told;
   std::set<rte_flow*> rules;
   bool refuses = false;
+  size_t count() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return told.size();
+  }
   size_t made() {
     const std::lock_guard<std::mutex> lock(mutex);
     return rules.size();
@@ -258,7 +262,7 @@ TEST_CASE("dpdk steering: a queue pair may go while its rule is being made") {
 TEST_CASE("dpdk steering: rules are bounded, refusals counted, all go in the end") {
   const Ground ground;
   {
-    Steering steering(0, 2, 0);
+    Steering steering(0, 2, 0, Duration::from_ms(3'600'000));
     for (uint16_t i = 0; i < Steering::kMostRules + 3; ++i) {
       steering.ask(flow_of(i), 1, QpNum{0x20000u + i});
       REQUIRE(comes_true([&] { return steering.rules() + steering.refused() > i; }));
@@ -273,6 +277,22 @@ TEST_CASE("dpdk steering: rules are bounded, refusals counted, all go in the end
     CHECK(steering.rules() == Steering::kMostRules - 1);
   }
   CHECK(device().made() == 0);
+}
+
+TEST_CASE(
+    "dpdk steering: the oldest rule makes room, so that made-up flows take no place for ever") {
+  const Ground ground;
+  Steering steering(0, 2, 0, Duration::from_ms(0));
+  constexpr uint16_t kMany = Steering::kMostRules + 3;
+  for (uint16_t i = 0; i < kMany; ++i) {
+    steering.ask(flow_of(i), 1, QpNum{0x20000u + i});
+    REQUIRE(comes_true([&] { return device().count() == size_t{i} + 1; }));
+  }
+  CHECK(comes_true([&] { return steering.rules() == Steering::kMostRules; }));
+  CHECK(device().made() == Steering::kMostRules);
+  CHECK(steering.refused() == 0);
+  for (uint16_t i = 3; i < kMany; ++i) steering.forget(QpNum{0x20000u + i});
+  CHECK(comes_true([&] { return steering.rules() == 0; }));  // the first three were gone
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 
 namespace weft::port::dpdk {
 
-Steering::Steering(uint16_t port, uint16_t queues, uint16_t vlan)
-    : port_(port), vlan_(vlan), seen_(queues) {
+Steering::Steering(uint16_t port, uint16_t queues, uint16_t vlan, Duration least_age)
+    : port_(port), vlan_(vlan), least_age_(least_age), seen_(queues) {
   wishes_.reserve(kMostWishes);
   rules_.reserve(kMostRules);
 }
@@ -41,10 +41,12 @@ void Steering::ask(const Flow& flow, uint16_t engine, QpNum number) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (wishes_.size() == kMostWishes || has_rule(flow)) return;
   wishes_.push_back({flow, number, engine});
+  any_.store(true, std::memory_order_relaxed);
   call();
 }
 
 void Steering::forget(QpNum number) noexcept {
+  if (!any_.load(std::memory_order_relaxed)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(wishes_, [&](const Wish& wish) { return wish.number == number; });
   if (making_.number == number) making_.away = true;
@@ -72,6 +74,7 @@ void Steering::work() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   while (remove_one(lock) || add_one(lock)) {
   }
+  any_.store(!rules_.empty(), std::memory_order_relaxed);
   called_ = false;
 }
 
@@ -93,6 +96,11 @@ bool Steering::add_one(std::unique_lock<std::mutex>& lock) noexcept {
   making_ = wishes_.front();
   wishes_.erase(wishes_.begin());
   if (has_rule(making_.flow)) return true;
+  const Instant time = base::Clock::process().now();
+  if (rules_.size() == kMostRules && time - rules_.front().made >= least_age_) {
+    rules_.front().wish.away = true;
+    (void)remove_one(lock);
+  }
   rte_flow* handle = nullptr;
   if (rules_.size() < kMostRules) {
     lock.unlock();
@@ -100,7 +108,7 @@ bool Steering::add_one(std::unique_lock<std::mutex>& lock) noexcept {
     lock.lock();
   }
   if (handle != nullptr)
-    rules_.push_back({making_, handle});
+    rules_.push_back({making_, handle, time});
   else
     refused_.fetch_add(1, std::memory_order_relaxed);
   count_.store(rules_.size(), std::memory_order_relaxed);
@@ -145,8 +153,7 @@ rte_flow* Steering::create(const Flow& flow, uint16_t queue) noexcept {
                                      {RTE_FLOW_ACTION_TYPE_END, nullptr}};
   rte_flow_attr attributes{};
   attributes.ingress = 1;
-  rte_flow_error error{};
-  return rte_flow_create(port_, &attributes, pattern, actions, &error);
+  return rte_flow_create(port_, &attributes, pattern, actions, nullptr);
 }
 
 }  // namespace weft::port::dpdk

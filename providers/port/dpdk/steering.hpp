@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/base/clock.hpp"
 #include "lib/engine/frame.hpp"
 #include "providers/port/dpdk/misplaced_flows.hpp"
 
@@ -19,11 +20,13 @@ namespace weft::port::dpdk {
 
 class Steering {
  public:
-  static constexpr size_t kMostRules = 256;  // of a device
+  static constexpr size_t kMostRules = 256;  // of a device: the oldest makes room
+  static constexpr Duration kLeastAge = Duration::from_ms(1000);
   static constexpr size_t kMostWishes = 64;  // that wait for the control thread
 
-  // Of the Ethernet device `port`, whose engines have a queue each; `vlan` 0: none.
-  Steering(uint16_t port, uint16_t queues, uint16_t vlan);
+  // Of the Ethernet device `port`, whose engines have a queue each; `vlan` 0: none. Rules younger
+  // than `least_age` never make room.
+  Steering(uint16_t port, uint16_t queues, uint16_t vlan, Duration least_age = kLeastAge);
   Steering(const Steering&) = delete;
   Steering& operator=(const Steering&) = delete;
   // Takes all rules away. Not while another call runs.
@@ -36,7 +39,7 @@ class Steering {
   // A rule for `flow` to the queue of `engine`, on account of a queue pair of its. From any thread,
   // returns at once. A flow that has a rule keeps it: queue pairs of two engines may share a flow.
   void ask(const Flow& flow, uint16_t engine, QpNum number) noexcept;
-  // The queue pair is gone: so are, soon, rules made on its account. Likewise.
+  // The queue pair is gone, or never was: rules made on its account go, soon. Likewise.
   void forget(QpNum number) noexcept;
 
   uint64_t rules() const noexcept { return count_.load(std::memory_order_relaxed); }
@@ -53,6 +56,7 @@ class Steering {
   struct Rule {
     Wish wish;
     rte_flow* handle = nullptr;
+    Instant made;
   };
 
   void call() noexcept;
@@ -65,15 +69,17 @@ class Steering {
   static void work_of(void* steering) noexcept;
 
   const uint16_t port_, vlan_;
+  const Duration least_age_;
   std::vector<MisplacedFlows> seen_;  // by each queue's engine
   std::atomic<uint64_t> count_{0}, refused_{0};
+  std::atomic<bool> any_{false};  // rules or wishes: who has none to forget takes no lock
 
   // Under mutex_, which the control thread does not hold while the device is told.
   std::mutex mutex_;
   std::vector<Wish> wishes_;
-  std::vector<Rule> rules_;
-  Wish making_;          // the wish that the control thread is at
-  bool called_ = false;  // the control thread will come, or works
+  std::vector<Rule> rules_;  // the oldest first
+  Wish making_;              // the wish that the control thread is at
+  bool called_ = false;      // the control thread will come, or works
 };
 
 }  // namespace weft::port::dpdk
