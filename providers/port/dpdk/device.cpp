@@ -39,13 +39,6 @@ constexpr unsigned kLeastBuffers = 4095;  // of each
 constexpr const char* kPoolOrder = "stack";
 constexpr uint16_t kDescriptors = 1024;
 
-// A memif that copies has its buffers moved by the thread that calls it and by no other.
-const char* pool_order(const Options& options) {
-  const bool alone =
-      is_memif(options) && options.queues == 1 && device_argument(options, "zero-copy") != "yes";
-  const char* const ours = alone ? free_stack_name() : nullptr;
-  return ours != nullptr ? ours : kPoolOrder;
-}
 constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 16 + 4 + 4;  // IPv6, UDP, BTH, XRCETH .. ICRC
 constexpr uint32_t kLinkHeaders = 18;                        // Ethernet, VLAN
 
@@ -269,9 +262,11 @@ Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
   const std::string name = "weft" + std::to_string(queue) + "_" + name_;
   const unsigned buffers = std::max(kBuffers / queues(), kLeastBuffers);
   rte_mempool*& pool = queues_[queue].pool;
+  // A memif that copies has its buffers moved by the thread that calls it and by no other.
+  const char* const ours = memif_ && !keeps_buffers_ ? free_stack_name() : nullptr;
   pool = rte_pktmbuf_pool_create_by_ops(name.substr(0, 24).c_str(), buffers, 0, 0,
                                         std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE),
-                                        SOCKET_ID_ANY, pool_order(options));
+                                        SOCKET_ID_ANY, ours != nullptr ? ours : kPoolOrder);
   if (pool == nullptr)
     return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(buffers) +
                                       " packet buffers: " + text_of(rte_errno) +

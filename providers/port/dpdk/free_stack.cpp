@@ -12,7 +12,7 @@ namespace weft::port::dpdk {
 namespace {
 
 struct Stack {
-  unsigned count, room;
+  unsigned count;
   void** objects() noexcept { return reinterpret_cast<void**>(this + 1); }
 };
 
@@ -22,7 +22,7 @@ int allocate(rte_mempool* pool) {
   auto* const stack =
       static_cast<Stack*>(std::malloc(sizeof(Stack) + size_t{pool->size} * sizeof(void*)));
   if (stack == nullptr) return -ENOMEM;
-  *stack = {0, pool->size};
+  stack->count = 0;
   pool->pool_data = stack;
   return 0;
 }
@@ -31,7 +31,7 @@ void release(rte_mempool* pool) { std::free(pool->pool_data); }
 
 int put(rte_mempool* pool, void* const* objects, unsigned count) {
   Stack& stack = stack_of(pool);
-  if (count > stack.room - stack.count) return -ENOBUFS;
+  if (count > pool->size - stack.count) return -ENOBUFS;
   std::copy_n(objects, count, stack.objects() + stack.count);
   stack.count += count;
   return 0;
