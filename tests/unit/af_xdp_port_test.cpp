@@ -106,13 +106,15 @@ TEST_CASE("af_xdp: frames longer than a buffer come and go in chains") {
   const std::string mode = GENERATE("native", "generic");
   const auto [near, far] =
       GENERATE(std::pair("10.79.0.1", "10.79.0.2"), std::pair("fd00::1", "fd00::2"));
-  const auto a = need(open_xdp("w0", near, {{"mode", mode}}));
-  const auto b = need(open_xdp("w1", far, {{"mode", mode}}));
-  if (counter(*a, "af_xdp_chains") == 0) {
-    CHECK(a->capabilities().active_mtu == 2048);
+  // A kernel without chains opens no native mode on an interface of such an MTU.
+  if (const auto tried = need(open_xdp("w0", near, {{"mode", "generic"}}));
+      counter(*tried, "af_xdp_chains") == 0) {
+    CHECK(tried->capabilities().active_mtu == 2048);
     WEFT_SKIP("af_xdp: frames longer than a buffer come and go in chains",
               "this kernel has no XDP_USE_SG (6.6)");
   }
+  const auto a = need(open_xdp("w0", near, {{"mode", mode}}));
+  const auto b = need(open_xdp("w1", far, {{"mode", mode}}));
   CHECK(a->capabilities().active_mtu == 4096);
   introduce(*a, *b);
   const Path path = path_between(*a, *b);

@@ -272,16 +272,24 @@ void Socket::kick() noexcept {
   }
 }
 
+// Buffers that have been sent and wait to be collected.
+size_t Socket::done_buffers() const noexcept {
+  const uint32_t produced = __atomic_load_n(done_.producer, __ATOMIC_ACQUIRE);
+  size_t whole = 0;
+  for (uint32_t at = *done_.consumer; at != produced; ++at)
+    whole += *xsk_ring_cons__comp_addr(&done_, at) % buffer_bytes() == 0;
+  return whole;
+}
+
 void Socket::append_counters(std::vector<Counter>& counters) const {
   xdp_statistics stats{};
   socklen_t length = sizeof stats;
   (void)::getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &stats, &length);
-  const uint32_t done = __atomic_load_n(done_.producer, __ATOMIC_RELAXED) - *done_.consumer;
   counters.insert(counters.end(), {{"af_xdp_rx_dropped", stats.rx_dropped + too_long_},
                                    {"af_xdp_rx_ring_full", stats.rx_ring_full},
                                    {"af_xdp_rx_no_buffer", stats.rx_fill_ring_empty_descs},
                                    {"af_xdp_tx_invalid", stats.tx_invalid_descs},
-                                   {"af_xdp_buffers_free", free_.size() + done},
+                                   {"af_xdp_buffers_free", free_.size() + done_buffers()},
                                    {"af_xdp_chains", chains_ ? 1u : 0u},
                                    {"af_xdp_zero_copy", zero_copy() ? 1u : 0u}});
 }
