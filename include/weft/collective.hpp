@@ -124,9 +124,9 @@ class Operation {
   Result<bool> wait_for(Duration limit);
   // True when it is done, without making progress.
   bool done() const noexcept;
-  // To be called when it is done, with what wait() returns: from within progress(), test() or
-  // wait() of any operation of the communicator, or at once if it is done already. It may make
-  // calls of the communicator, but must not throw. Any number of them, in their order.
+  // To be called when it is done, with what wait() returns: from within progress(), test(), wait()
+  // or wait_for() of any operation of the communicator, or at once if it is done already. It may
+  // make calls of the communicator, but must not throw. Any number of them, in their order.
   void then(std::function<void(const Result<void>&)> callback);
   // Takes this one call back, on all ranks; no answer is needed, and the communicator goes on. The
   // operation ends with `canceled`, which names it, its sequence number and the rank that canceled,
@@ -140,8 +140,8 @@ class Operation {
   // receive, or an exchange that only receives, until its first piece is taken; one that sends,
   // while it waits for those before it. It is then as if it had not been called: what the other
   // rank sends, or waits for, meets the next call. After that they go on (bad_state): the other
-  // rank's half could not be told from what follows it. Ranks that waited in a circle meanwhile may
-  // still be told of that (mismatch).
+  // rank's half could not be told from what follows it. Where ranks waited in a circle just before,
+  // the communicator may still fail with mismatch for that.
   // Errors: bad_state, as said.
   Result<void> cancel(std::string_view reason = {});
   // The name of the chosen algorithm; empty if the call was wrong.

@@ -75,8 +75,9 @@ bool Operation::done() const noexcept { return task_->done; }
 void Operation::then(std::function<void(const Result<void>&)> callback) {
   task_->callbacks.push_back(std::move(callback));
   if (!task_->done) return;
-  team_->call_back_later(task_);
-  team_->call_back();
+  const Operation kept = *this;
+  kept.team_->call_back_later(kept.task_);
+  kept.team_->call_back();
 }
 
 Result<void> Operation::cancel(std::string_view reason) { return team_->cancel(*task_, reason); }

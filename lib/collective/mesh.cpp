@@ -82,12 +82,16 @@ class Joining {
     return attributes.gid.is_ipv4() ? address : "[" + address + "]";
   }
 
-  Result<Link*> new_link() {
-    const uint32_t index = static_cast<uint32_t>(mesh_.links.size());
+  LinkShape shape() const {
     LinkShape shape = options_.shape;
     if (lane_ + 1 < options_.classes.size()) shape.copied = kCopiedUrgentBytes;
+    return shape;
+  }
+
+  Result<Link*> new_link() {
+    const uint32_t index = static_cast<uint32_t>(mesh_.links.size());
     Result<std::unique_ptr<Link>> link =
-        Link::create(mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, shape, index);
+        Link::create(mesh_.pd, mesh_.cq, mesh_.device.attributes().qp_type, shape(), index);
     if (!link) return link.error();
     (*link)->lane = lane_;
     mesh_.links.push_back(std::move(*link));
@@ -98,7 +102,7 @@ class Joining {
     Greeting greeting;
     greeting.rank = mesh_.rank;
     greeting.ranks = mesh_.ranks;
-    greeting.shape = options_.shape;
+    greeting.shape = shape();
     greeting.address = link.address();
     greeting.lifeline = mesh_.lifelines.port();
     greeting.lanes = static_cast<uint16_t>(options_.classes.size());
@@ -155,17 +159,17 @@ class Joining {
       return Error{Code::invalid_argument, "rank " + std::to_string(peer.rank) +
                                                " has connected, which was not expected: "
                                                "is it started twice?"};
-    if (peer.ranks != mesh_.ranks || peer.shape != options_.shape)
-      return Error{Code::invalid_argument,
-                   "rank " + std::to_string(peer.rank) + " believes in " +
-                       std::to_string(peer.ranks) + " ranks, or other slots, than rank " +
-                       std::to_string(mesh_.rank) + " with " + std::to_string(mesh_.ranks) +
-                       ": give all ranks the same options"};
     if (peer.lanes != options_.classes.size() || peer.traffic_class != options_.classes[lane_])
       return Error{Code::invalid_argument,
                    "rank " + std::to_string(peer.rank) + " has other traffic classes than rank " +
                        std::to_string(mesh_.rank) +
                        ": give all ranks the same traffic_class and more_classes"};
+    if (peer.ranks != mesh_.ranks || peer.shape != shape())
+      return Error{Code::invalid_argument,
+                   "rank " + std::to_string(peer.rank) + " believes in " +
+                       std::to_string(peer.ranks) + " ranks, or other slots, than rank " +
+                       std::to_string(mesh_.rank) + " with " + std::to_string(mesh_.ranks) +
+                       ": give all ranks the same options"};
     link.set_peer(peer.rank, peer.address);
     mesh_.lanes[lane_][peer.rank] = &link;
     return {};

@@ -100,8 +100,8 @@ void Team::issue(const TaskPtr& task) {
   if (failure_) {
     task->error = Error{failure_->code, failure_->text};
     task->done = true;
-    const bool told = trace_.kept() > 0 && trace_[trace_.kept() - 1].failed;
-    if (!told) record(*task, true);  // nothing was under way when it failed
+    if (!failure_traced_) record(*task, true);
+    failure_traced_ = true;
     return;
   }
   trace_.steps().at(task->issued);

@@ -49,7 +49,7 @@ struct Cancellation {
   Call call;
   uint32_t by = 0;
   std::string reason;
-  std::vector<bool> told, heard;  // by index of the link
+  std::vector<bool> told, heard;  // by rank
 };
 
 // The calls of one traffic class: they run one after the other, over links of their own, and pass
@@ -229,6 +229,7 @@ class Team {
   bool cut_short_ = false;  // a lane has more to do than it was given time for
   bool crowded_ = true;     // others want this processor
   std::optional<Failure> failure_;
+  bool failure_traced_ = false;  // by the calls under way then, or the first one since
   std::vector<uint32_t> awaited_at_failure_;
   ControlMessage farewell_;  // what tells of it
   uint8_t nowhere_ = 0;

@@ -57,9 +57,8 @@ Result<void> Team::withdraw(const Task& task, std::string_view reason) {
 
 void Team::begin_cancel(const Call& call, uint32_t by, const std::string& reason) {
   if (failure_ || is_canceled(call.sequence)) return;
-  const size_t links = mesh_.links.size();
   const Cancellation& cancellation = canceled_[call.sequence] = {
-      call, by, reason, std::vector<bool>(links), std::vector<bool>(links)};
+      call, by, reason, std::vector<bool>(mesh_.ranks), std::vector<bool>(mesh_.ranks)};
   for (const std::unique_ptr<Link>& link : mesh_.links) drop_canceled(*link);
   std::deque<TaskPtr>& tasks = lane_of(call).tasks;
   const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const TaskPtr& task) {
@@ -102,20 +101,19 @@ void Team::handle_cancel(const Link& link, const ControlMessage& message) {
                std::string(message.text, strnlen(message.text, sizeof message.text)));
   const auto found = canceled_.find(message.call.sequence);
   if (failure_ || found == canceled_.end()) return;
-  for (size_t i = 0; i < mesh_.links.size(); ++i)
-    if (mesh_.links[i].get() == &link) found->second.heard[i] = true;
+  found->second.heard[link.peer()] = true;
   run_tasks();
 }
 
 bool Team::drained(const Task& task) {
   const auto found = canceled_.find(task.call.sequence);
-  for (size_t i = 0; i < mesh_.links.size(); ++i) {
-    const Link& link = *mesh_.links[i];
-    if (&lane_of(link) != &lane_of(task.call)) continue;
-    if (link.lends()) return false;
+  for (const Link* link : lane_of(task.call).links) {
+    if (link == nullptr) continue;
+    if (link->lends()) return false;
     const bool invited =
-        std::find(task.invited.begin(), task.invited.end(), link.peer()) != task.invited.end();
-    if (invited && !link.gone && found != canceled_.end() && !found->second.heard[i]) return false;
+        std::find(task.invited.begin(), task.invited.end(), link->peer()) != task.invited.end();
+    const bool waits = found != canceled_.end() && !found->second.heard[link->peer()];
+    if (invited && !link->gone && waits) return false;
   }
   return true;
 }
@@ -139,11 +137,11 @@ void Team::spread_cancellations() {
     const Lane& lane = lane_of(cancellation.call);
     bool over = sequence_ >= next->first &&
                 (lane.tasks.empty() || lane.tasks.front()->after >= next->first);
-    for (size_t i = 0; i < mesh_.links.size(); ++i) {
-      Link& link = *mesh_.links[i];
-      if (&lane_of(link) != &lane) continue;
-      if (!cancellation.told[i]) cancellation.told[i] = link.send_control(message);
-      over &= link.gone || (cancellation.told[i] && cancellation.heard[i]);
+    for (Link* link : lane.links) {
+      if (link == nullptr) continue;
+      const uint32_t peer = link->peer();
+      if (!cancellation.told[peer]) cancellation.told[peer] = link->send_control(message);
+      over &= link->gone || (cancellation.told[peer] && cancellation.heard[peer]);
     }
     next = over ? canceled_.erase(next) : std::next(next);
   }
@@ -152,23 +150,20 @@ void Team::spread_cancellations() {
 // What was canceled before this task. Who has not heard of that would take the first piece of this
 // one for a piece of the other.
 bool Team::told_before(const Task& task) {
-  for (const auto& [sequence, cancellation] : canceled_)
-    for (size_t i = 0; i < mesh_.links.size() && sequence <= task.after; ++i) {
-      const Link& link = *mesh_.links[i];
-      const bool other = &lane_of(link) != &lane_of(cancellation.call);
-      const bool told = cancellation.told[i] && link.messages_first();
-      if (!told && !link.gone && !other) return false;
+  for (const auto& [sequence, cancellation] : canceled_) {
+    if (sequence > task.after) break;
+    for (const Link* link : lane_of(cancellation.call).links) {
+      if (link == nullptr || link->gone) continue;
+      if (!cancellation.told[link->peer()] || !link->messages_first()) return false;
     }
+  }
   return true;
 }
 
 bool Team::cancellations_told() {
   for (const auto& [sequence, cancellation] : canceled_)
-    for (size_t i = 0; i < mesh_.links.size(); ++i) {
-      const Link& link = *mesh_.links[i];
-      const bool other = &lane_of(link) != &lane_of(cancellation.call);
-      if (!cancellation.told[i] && !link.gone && !other) return false;
-    }
+    for (const Link* link : lane_of(cancellation.call).links)
+      if (link != nullptr && !link->gone && !cancellation.told[link->peer()]) return false;
   return true;
 }
 

@@ -249,6 +249,7 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
   failure.sequence = call.sequence;
   failure_ = failure;
   awaited_at_failure_ = awaited();
+  failure_traced_ = busy();
   for (const std::unique_ptr<Lane>& lane : lanes_) lane->executor.stop();
   farewell_ = {.kind = ControlKind::abort, .code = failure.code, .rank = failure.rank};
   farewell_.call = call;

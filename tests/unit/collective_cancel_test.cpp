@@ -240,16 +240,21 @@ TEST_CASE("a callback may put the next call in the place of the one that is wait
 }
 
 TEST_CASE("who would sleep is told that callbacks wait") {
-  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+  std::atomic<int> looked{0};
+  check_ranks(2, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     bool called = false;
     Operation first = group.barrier(), second = group.barrier();
     second.then([&](const Result<void>&) { called = true; });
     if (group.rank() == 0 && !second.cancel("enough")) return "it cannot be canceled";
-    if (group.rank() == 0 && second.done() && !called && group.arm()) return "it may sleep";
+    if (group.rank() == 0 && second.done() && !called) {
+      ++looked;
+      if (group.arm()) return "it may sleep";
+    }
     (void)first.wait();
     (void)second.wait();
     return called ? "" : "nothing was called back";
   });
+  CHECK(looked == 1);
 }
 
 }  // namespace

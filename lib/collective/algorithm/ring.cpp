@@ -52,7 +52,9 @@ void all_reduce(Builder& b, const Channel& channel) {
 void reduce_scatter(Builder& b, const Channel& channel) {
   const uint32_t n = b.shape().ranks;
   uint64_t largest = 0;
-  for (uint32_t r = 0; r < n; ++r) largest = std::max(largest, share(b.shape(), r).count);
+  for (uint32_t r = 0; r < n; ++r)
+    for (uint32_t number = 0; number < channel.of; ++number)
+      largest = std::max(largest, collective::block(share(b.shape(), r), number, channel.of).count);
   const uint64_t at = channel.part(share(b.shape(), b.rank())).offset -  // of the result
                       share(b.shape(), b.rank()).offset;
   Range partial = channel.part(share(b.shape(), channel.behind(b, 1)));
