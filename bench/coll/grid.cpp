@@ -65,10 +65,10 @@ double by_packets(const Algorithm& algorithm, const Question& question, const To
   return simulate_packets({&call, 1}, topology, routes, options).seconds[0];
 }
 
-double median(std::vector<double> values) {
+double quantile(std::vector<double> values, double part) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
 }
 
 class Grid {
@@ -85,25 +85,19 @@ class Grid {
 
   // False if a goal is missed.
   bool finish() const {
-    const double middle = median(chosen_errors_);
+    const double middle = quantile(chosen_errors_, 0.5);
     std::printf(
         "# %zu cells, %zu simulated calls; chosen over best: at most %.3f, %zu above %.2f\n"
         "# prediction error of what was chosen: median %.1f %%, of all that was simulated: "
         "median %.1f %%, 90 of 100 below %.1f %%\n# times that beat their bound: %zu\n",
         ratios_.size(), errors_.size(),
         ratios_.empty() ? 0 : *std::max_element(ratios_.begin(), ratios_.end()), worse_,
-        options_.most_over_best, 100 * middle, 100 * median(errors_), 100 * at(errors_, 0.9),
-        beaten_);
+        options_.most_over_best, 100 * middle, 100 * quantile(errors_, 0.5),
+        100 * quantile(errors_, 0.9), beaten_);
     return worse_ == 0 && beaten_ == 0 && middle <= options_.most_error && !ratios_.empty();
   }
 
  private:
-  static double at(std::vector<double> values, double part) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
-  }
-
   void add_cell(Selector& selector, Routes& routes, Collective operation, uint64_t bytes) {
     const Topology& network = selector.topology();
     const uint64_t whole = bytes / static_cast<uint64_t>(kElement);
