@@ -55,17 +55,17 @@ def udp_lines():
     d = "roce+udp:lo"
     lines = [
         line("udp 8 B write latency", "us", weft_latency(d, 8), {"raw udp": raw_udp("lat", 8)},
-             peers_of("tcp", 8, "us"), [("raw udp", "<=", 1.25)]),
+             peers_of("tcp", 8, "us"), [("raw udp", "<=", 1.15)]),
         line("udp 8 B write latency, target only reads memory", "us",
              weft_latency(d, 8, "write", "--spin_memory"), {}, {}, []),
         line("udp 8 B write rate", "M/s", weft_rate(d), {"raw udp": raw_udp("rate", 40)},
-             peers_of("tcp", 8, "M/s"), [("best peer", ">=", 5.0)], 3.0),
+             peers_of("tcp", 8, "M/s"), [("best peer", ">=", 5.0)], 4.0),
         line("udp 4 KiB write stream", "GB/s", weft_bandwidth(d, 4096),
              {"raw udp": raw_udp("bw", 4112)}, peers_of("tcp", 4096, "GB/s"),
              [("best peer", ">=", 2.67)], 4.0),
     ]
     for size, text in ((65536, "64 KiB"), (MIB, "1 MiB")):
-        gates = [("raw udp", ">=", 0.85), ("libfabric tcp;ofi_rxm", ">=", 1.0),
+        gates = [("raw udp", ">=", 0.9), ("best peer", ">=", 1.0),
                  ("libfabric udp;ofi_rxd", ">=", 10.0)]
         lines.append(line(f"udp {text} write stream", "GB/s", weft_bandwidth(d, size),
                           {"raw udp": raw_udp("bw", 4112)}, peers_of("tcp", size, "GB/s"), gates))
@@ -79,14 +79,14 @@ def shm_lines():
     lines = [
         line("shm 8 B write latency", "us", weft_latency(d, 8),
              {"cache line": raw_shm("line_half_round_trip", 1e-3)}, peers_of("shm", 8, "us"),
-             [("cache line", "<=", 1.3)]),
+             [("cache line", "<=", 1.15)]),
         line("shm 8 B write latency, target only reads memory", "us",
              weft_latency(d, 8, "write", "--spin_memory"), {}, {}, []),
         line("shm 8 B write rate", "M/s", weft_rate(d), {"slot ring": raw_shm("slot_64_rate")},
-             peers_of("shm", 8, "M/s"), [("best peer", ">=", 1.5)], 30.0),
+             peers_of("shm", 8, "M/s"), [("best peer", ">=", 1.5)], 40.0),
         line("shm 4 KiB write stream", "GB/s", weft_bandwidth(d, 4096),
              {"copy ring": raw_shm("copy_in_out_4k")}, peers_of("shm", 4096, "GB/s"),
-             [("best peer", ">=", 1.67), ("copy ring", ">=", 0.625)], 15.0),
+             [("best peer", ">=", 1.67), ("copy ring", ">=", 0.625)], 18.0),
     ]
     for size, text, key in ((65536, "64 KiB", "pull_64k_readv"), (MIB, "1 MiB", "pull_1m_readv")):
         lines.append(line(f"shm {text} write stream", "GB/s", weft_bandwidth(d, size),
