@@ -84,6 +84,13 @@ endif()
 
 # Above the public API, which weft_verbs implements.
 weft_room(collective lib/collective base verbs)
+# gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else that is done with it.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  set_source_files_properties(
+    lib/engine/srd/engine.cpp lib/engine/srd/post.cpp lib/engine/srd/receive.cpp
+    lib/engine/srd/send.cpp lib/engine/srd/send_ack.cpp
+    PROPERTIES COMPILE_OPTIONS "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
+endif()
 # Loops over elements: -O2 of gcc 12 does not vectorise them.
 set_source_files_properties(lib/collective/arithmetic.cpp lib/engine/srd/execute_add.cpp PROPERTIES
                             COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")

@@ -169,7 +169,7 @@ class Engine final : public Machine {
   EngineConfig config_;
   std::optional<HostQueue> host_queue_;
   base::TimerWheel wheel_;
-  QpTable qps_;
+  QpTable<QueuePair> qps_;
   ud::Groups groups_;
   GeneralServices* services_ = nullptr;
   Psn management_psn_;

@@ -17,18 +17,29 @@ enum class Served : uint8_t {
 };
 
 // message_receive.cpp
-struct Verdict {
+// In one word: of three bytes, which are written one by one and returned together, each would have
+// to leave the store buffer first, behind the payload that was just placed.
+class Verdict {
+ public:
   enum class Kind : uint8_t {
     accept,
     nak,   // refused: `syndrome` says why
     rnr,   // no receive is posted
     drop,  // the payload could not be pulled
-  } kind = Kind::accept;
-  uint8_t syndrome = 0;
-  Status receive_status = Status::success;  // nak: the receive in use ends with this
-  static Verdict nak(uint8_t syndrome, Status status = Status::success) {
-    return {Kind::nak, syndrome, status};
+  };
+  constexpr Verdict(Kind kind = Kind::accept) : word_(static_cast<uint8_t>(kind)) {}
+  // `status`: the receive in use ends with this.
+  static constexpr Verdict nak(uint8_t syndrome, Status status = Status::success) {
+    Verdict verdict(Kind::nak);
+    verdict.word_ |= uint32_t{syndrome} << 8 | static_cast<uint32_t>(status) << 16;
+    return verdict;
   }
+  constexpr Kind kind() const { return static_cast<Kind>(word_ & 0xFF); }
+  constexpr uint8_t syndrome() const { return static_cast<uint8_t>(word_ >> 8); }
+  constexpr Status receive_status() const { return static_cast<Status>(word_ >> 16); }
+
+ private:
+  uint32_t word_;
 };
 // FIRST/MIDDLE/LAST/ONLY must follow each other, within one operation. //= roce:C-OPS-69
 inline bool in_order(const QueuePair& qp, const wire::Packet& packet) noexcept {

@@ -23,7 +23,7 @@ Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   Responder& res = qp.res;
   const bool invalidates = packet.info->ieth;
   if (packet.info->starts_message()) {
-    if (!find_receive(engine, qp)) return {Verdict::Kind::rnr};
+    if (!find_receive(engine, qp)) return Verdict::Kind::rnr;
     res.received = 0;
   }
   switch (place_send(engine, qp, packet, frame)) {
@@ -32,7 +32,7 @@ Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     case Placed::too_long:  //= roce:C-OPS-82
       return Verdict::nak(wire::kNakInvalidRequest, Status::local_length_error);
     case Placed::not_pulled:
-      return {Verdict::Kind::drop};
+      return Verdict::Kind::drop;
     default:  //= roce:C-NAK-40
       return Verdict::nak(wire::kNakRemoteOperation, Status::local_protection_error);
   }
@@ -70,11 +70,11 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   Responder& res = qp.res;
   const bool last = packet.info->ends_message();
   //= roce:C-OPS-72
-  if (last && packet.info->imm && !find_receive(engine, qp)) return {Verdict::Kind::rnr};
+  if (last && packet.info->imm && !find_receive(engine, qp)) return Verdict::Kind::rnr;
   std::byte* where = nullptr;
   if (packet.info->starts_message()) {
     const Verdict begun = begin_write(engine, qp, packet, &where);
-    if (begun.kind != Verdict::Kind::accept) return begun;
+    if (begun.kind() != Verdict::Kind::accept) return begun;
   }
   const uint64_t after = res.received + packet.payload_length;
   if (last ? after != res.write_length : after >= res.write_length)
@@ -83,7 +83,7 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     case Placed::ok:
       break;
     case Placed::not_pulled:
-      return {Verdict::Kind::drop};
+      return Verdict::Kind::drop;
     default:
       return Verdict::nak(wire::kNakRemoteAccess);
   }

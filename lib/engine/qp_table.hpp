@@ -10,8 +10,8 @@
 
 namespace weft::engine {
 
-struct QueuePair;
-
+// Of the queue pairs of one engine, which stay another's.
+template <class QueuePair>
 class QpTable {
  public:
   QpTable() : slots_(64) {}

@@ -40,11 +40,26 @@ size_t measure_reach() noexcept {
 const size_t fold_below = measure_reach();
 const bool copies_wide = crc_fold_wide_supported();
 
+// isa-l returns with the upper halves of the wide registers in use: the next SSE instruction,
+// wherever it is, would wait for them.
+#if defined(WEFT_HAVE_ISAL) && defined(__x86_64__)
+const bool has_wide_registers = __builtin_cpu_supports("avx");
+inline void rest_wide_registers() noexcept {
+  if (has_wide_registers) __asm__ volatile("vzeroupper");
+}
+#else
+inline void rest_wide_registers() noexcept {}
+#endif
+
 uint32_t crc_by_library(uint32_t crc, const std::byte* data, size_t size) noexcept {
 #ifdef WEFT_HAVE_ISAL
   // isa-l inverts before and after, as gzip does. Below 16 bytes its set-up costs more than a
   // table.
-  if (size >= 16) return ~crc32_gzip_refl(~crc, reinterpret_cast<const uint8_t*>(data), size);
+  if (size >= 16) {
+    const uint32_t sum = ~crc32_gzip_refl(~crc, reinterpret_cast<const uint8_t*>(data), size);
+    rest_wide_registers();
+    return sum;
+  }
 #endif
   return crc_portable(crc, data, size);
 }

@@ -4,6 +4,7 @@
 #include "lib/wire/encapsulation.hpp"
 
 #include <cstring>
+#include <new>
 
 #include "lib/base/bytes.hpp"
 
@@ -155,7 +156,12 @@ Ipv4 ipv4_header(const Outer& outer, uint16_t udp_length) noexcept {
           {}};
   std::memcpy(ip.source, outer.source.bytes.data() + 12, 4);
   std::memcpy(ip.destination, outer.destination.bytes.data() + 12, 4);
-  ip.checksum = static_cast<uint16_t>(~fold(sum_words(0, &ip, sizeof ip)));
+  // From the values: the bytes have just been written, in other pieces.
+  uint64_t sum = (0x4500u | outer.traffic_class) + udp_length + uint32_t{sizeof(Ipv4)} +
+                 outer.ip_id + kDontFragment + (uint32_t{outer.hop_limit} << 8 | kUdp);
+  sum = sum_words(sum, outer.source.bytes.data() + 12, 4);
+  sum = sum_words(sum, outer.destination.bytes.data() + 12, 4);
+  ip.checksum = static_cast<uint16_t>(~fold(sum));
   return ip;
 }
 
@@ -201,22 +207,25 @@ uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length
   std::byte* const start = at;
   const bool ipv4 = outer.is_ipv4();
   const uint16_t type = ipv4 ? kEtherIpv4 : kEtherIpv6;
-  const auto put = [&at](const auto& header) {
-    std::memcpy(at, &header, sizeof header);
-    at += sizeof header;
-  };
   const bool tagged = outer.vlan | outer.vlan_priority;
-  put(Ethernet{outer.mac_destination, outer.mac_source, tagged ? kEtherVlan : type});
-  if (tagged)
-    put(VlanTag{static_cast<uint16_t>(outer.vlan_priority << 13 | (outer.vlan & 0xFFF)), type});
+  // Each in its place: what is made beside it and copied waits for all stores before it.
+  ::new (at) Ethernet{outer.mac_destination, outer.mac_source, tagged ? kEtherVlan : type};
+  at += sizeof(Ethernet);
+  if (tagged) {
+    ::new (at)
+        VlanTag{static_cast<uint16_t>(outer.vlan_priority << 13 | (outer.vlan & 0xFFF)), type};
+    at += sizeof(VlanTag);
+  }
   const auto udp_length = static_cast<uint16_t>(transport_length + sizeof(Udp));
   if (ipv4) {
-    put(ipv4_header(outer, udp_length));
+    ::new (at) Ipv4(ipv4_header(outer, udp_length));
+    at += sizeof(Ipv4);
   } else {
-    put(ipv6_header(outer, udp_length));
+    ::new (at) Ipv6(ipv6_header(outer, udp_length));
+    at += sizeof(Ipv6);
   }
-  put(Udp{outer.source_port, outer.destination_port, udp_length, outer.udp_checksum});
-  return static_cast<uint32_t>(at - start);
+  ::new (at) Udp{outer.source_port, outer.destination_port, udp_length, outer.udp_checksum};
+  return static_cast<uint32_t>(at + sizeof(Udp) - start);
 }
 
 void emit_network_header(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept {

@@ -52,15 +52,15 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict,
             const wire::OpcodeInfo& info) noexcept {
   const bool guessed = info.operation != wire::Operation::write || info.starts_message();
   const bool access =
-      verdict.syndrome == wire::kNakRemoteAccess || verdict.syndrome == wire::kNakInvalidRd;
+      verdict.syndrome() == wire::kNakRemoteAccess || verdict.syndrome() == wire::kNakInvalidRd;
   if (access && guessed)
     engine.note_violation(qp);
   else
     engine.count(access ? Count::access_errors : Count::request_errors);
-  if (verdict.receive_status != Status::success && !qp.rq.empty())
-    complete_receive(engine, qp, verdict.receive_status, 0, nullptr);
+  if (verdict.receive_status() != Status::success && !qp.rq.empty())
+    complete_receive(engine, qp, verdict.receive_status(), 0, nullptr);
   enter_error(engine, qp, Replies::send);  // what came before the bad request still succeeds
-  queue_nak(engine, qp, verdict.syndrome);
+  queue_nak(engine, qp, verdict.syndrome());
   engine.raise(access ? EventType::qp_access_error : EventType::qp_request_error, qp.number);
 }
 
@@ -123,7 +123,7 @@ bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame
   res.nak_sent = res.nak_queued = false;
   const Verdict verdict = execute(engine, qp, packet, frame);
   if (qp.state == QpState::err) return false;  // its CQ overran
-  switch (verdict.kind) {
+  switch (verdict.kind()) {
     case Verdict::Kind::accept:
       break;
     case Verdict::Kind::drop:

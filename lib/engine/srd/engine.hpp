@@ -12,6 +12,7 @@
 #include "lib/base/buckets.hpp"
 #include "lib/base/permutation.hpp"
 #include "lib/congestion/rccc.hpp"
+#include "lib/engine/qp_table.hpp"
 #include "lib/engine/srd/assembly.hpp"
 #include "lib/engine/srd/peer.hpp"
 #include "lib/engine/srd/queue_pair.hpp"
@@ -141,7 +142,7 @@ class Engine final : public Machine {
   uint32_t epoch_at(Instant now) const noexcept;
 
   // verbs.cpp
-  QueuePair* find_qp(QpNum number) noexcept;
+  QueuePair* find_qp(QpNum number) const noexcept { return by_number_.find(number); }
   void complete_flushed(QueuePair& qp, CompletionQueue& cq, uint64_t id, WorkType type) noexcept;
   void reset_qp(QueuePair& qp, bool flush) noexcept;
 
@@ -325,6 +326,7 @@ class Engine final : public Machine {
   bool uses_rails_ = false;             // we have several addresses, or a peer has
   base::TimerWheel wheel_;
   std::unordered_map<uint32_t, std::unique_ptr<QueuePair>> qps_;
+  QpTable<QueuePair> by_number_;    // the same, for every packet
   base::Permutation number_order_;  // of queue pairs: the low 16 bits of their numbers
   uint32_t numbers_drawn_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;

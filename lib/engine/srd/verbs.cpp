@@ -9,11 +9,6 @@
 
 namespace weft::engine::srd {
 
-QueuePair* Engine::find_qp(QpNum number) noexcept {
-  const auto found = qps_.find(number.value);
-  return found != qps_.end() ? found->second.get() : nullptr;
-}
-
 Result<QueuePair*> Engine::create_qp(const QpConfig& config, QpNum wanted) {
   if (config.type != QpType::srd)
     return Error{Code::not_supported,
@@ -35,8 +30,12 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config, QpNum wanted) {
   qp->sends.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
   qp->receives.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge));
   messages_.reserve(config.max_send_wr);
-  base::Undo undo([&] { messages_.unreserve(qp->sends.count()); });
   QueuePair* const raw = qp.get();
+  base::Undo undo([&] {
+    messages_.unreserve(raw->sends.count());
+    by_number_.erase(number);
+  });
+  by_number_.insert(number, raw);
   auto& slot = qps_[number.value];
   undo.forget();
   slot = std::move(qp);
@@ -82,6 +81,7 @@ void Engine::destroy_qp(QueuePair* qp) noexcept {
   reset_qp(*qp, false);
   messages_.unreserve(qp->sends.count());
   port_.forget(qp->number);
+  by_number_.erase(qp->number);
   qps_.erase(qp->number.value);
 }
 

@@ -19,10 +19,10 @@ void give_up(Engine& engine, QueuePair& qp, Count reason) noexcept {
 
 // A packet that was refused.
 void on_refusal(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
-  if (verdict.receive_status == Status::local_protection_error) return fail_receive(engine, qp);
-  if (verdict.receive_status == Status::local_length_error)
+  if (verdict.receive_status() == Status::local_protection_error) return fail_receive(engine, qp);
+  if (verdict.receive_status() == Status::local_length_error)
     return give_up(engine, qp, Count::rx_too_long);
-  const bool access = verdict.syndrome == wire::kNakRemoteAccess;
+  const bool access = verdict.syndrome() == wire::kNakRemoteAccess;
   give_up(engine, qp, access ? Count::access_errors : Count::request_errors);
 }
 
@@ -41,7 +41,7 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
     return give_up(engine, qp, Count::request_errors);
   const Verdict verdict = execute_message(engine, qp, packet, frame);
-  switch (verdict.kind) {
+  switch (verdict.kind()) {
     case Verdict::Kind::accept:
       return;
     case Verdict::Kind::drop:

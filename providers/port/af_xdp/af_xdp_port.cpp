@@ -108,7 +108,7 @@ bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, engine::Frame& fram
     ++counters_.rx_foreign;
     return false;
   }
-  frame = ethernet::frame_of(outer, transport, path);
+  ethernet::make_frame(outer, transport, path, frame);
   return true;
 }
 

@@ -171,7 +171,7 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
     ++counters_.rx_foreign;
     return false;
   }
-  frame = ethernet::frame_of(outer, transport, path);
+  ethernet::make_frame(outer, transport, path, frame);
   return handed || device_->queues() == 1 || outer.destination.is_multicast() ||
          is_ours(buffer, frame);
 }

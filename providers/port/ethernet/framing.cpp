@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 #include "lib/engine/sum_copy.hpp"
 #include "lib/wire/opcode.hpp"
@@ -38,27 +39,23 @@ engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu) {
 }
 
 engine::Path path_of(const wire::Outer& outer) noexcept {
-  engine::Path path;
-  path.source = outer.source;
-  path.destination = outer.destination;
-  path.source_port = outer.source_port;
-  path.destination_port = outer.destination_port;
-  path.traffic_class = outer.traffic_class;
-  path.hop_limit = outer.hop_limit;
-  path.vlan = outer.vlan;
-  return path;
+  return {.source = outer.source,
+          .destination = outer.destination,
+          .source_port = outer.source_port,
+          .destination_port = outer.destination_port,
+          .traffic_class = outer.traffic_class,
+          .hop_limit = outer.hop_limit,
+          .vlan = outer.vlan};
 }
 
-engine::Frame frame_of(const wire::Outer& outer, const wire::Transport& transport,
-                       engine::Path& path) noexcept {
-  path = path_of(outer);
-  engine::Frame frame{};
-  frame.path = &path;
-  frame.bytes = transport.bytes;
-  frame.length = transport.length;
-  frame.ip_id = outer.ip_id;
-  frame.ecn = outer.traffic_class & 3;
-  return frame;
+void make_frame(const wire::Outer& outer, const wire::Transport& transport, engine::Path& path,
+                engine::Frame& frame) noexcept {
+  ::new (&path) engine::Path(path_of(outer));
+  ::new (&frame) engine::Frame{.path = &path,
+                               .bytes = transport.bytes,
+                               .length = transport.length,
+                               .ip_id = outer.ip_id,
+                               .ecn = static_cast<uint8_t>(outer.traffic_class & 3)};
 }
 
 void clear_checksum(std::byte* frame, uint32_t length) noexcept {

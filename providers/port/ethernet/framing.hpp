@@ -19,9 +19,10 @@ engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu);
 // The path of a frame that came with these headers.
 engine::Path path_of(const wire::Outer& outer) noexcept;
 
-// The frame that came with these headers; `path` is to stay where it is as long as the frame.
-engine::Frame frame_of(const wire::Outer& outer, const wire::Transport& transport,
-                       engine::Path& path) noexcept;
+// Makes `frame` the one that came with these headers; `path` is to stay where it is as long as it.
+// In their places, since what is made beside them and copied waits for all stores before it.
+void make_frame(const wire::Outer& outer, const wire::Transport& transport, engine::Path& path,
+                engine::Frame& frame) noexcept;
 
 // A UDP checksum that a device was to fill in means nothing: the frame counts as one without.
 void clear_checksum(std::byte* frame, uint32_t length) noexcept;

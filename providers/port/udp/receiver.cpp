@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace weft::port::udp {
 
@@ -147,16 +148,16 @@ size_t Receiver::cut(std::span<engine::Frame> frames) noexcept {
       continue;
     }
     if (group_ != nullptr && message.offset >= message.ours_until && !steer(message)) continue;
-    engine::Frame& frame = frames[n++];
-    frame = {};
-    frame.path = &message.path;
-    frame.bytes = message.bytes + message.offset;
-    frame.length = std::min(message.segment, message.length - message.offset);
-    frame.ip_id = message.next_id++;
-    frame.ip_id_known = !ipv4_;
-    frame.ecn = message.path.traffic_class & 3;
-    counters_.bytes += frame.length;
-    message.offset += frame.length;
+    const uint32_t length = std::min(message.segment, message.length - message.offset);
+    // In its place: what is made beside it and copied waits for all stores before it.
+    ::new (&frames[n++]) engine::Frame{.path = &message.path,
+                                       .bytes = message.bytes + message.offset,
+                                       .length = length,
+                                       .ip_id = message.next_id++,
+                                       .ip_id_known = !ipv4_,
+                                       .ecn = static_cast<uint8_t>(message.path.traffic_class & 3)};
+    counters_.bytes += length;
+    message.offset += length;
   }
   counters_.frames += n;
   if (next_ + 1 == filled_ && slots_[next_].message.offset >= slots_[next_].message.length)
