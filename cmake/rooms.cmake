@@ -84,7 +84,7 @@ endif()
 
 # Above the public API, which weft_verbs implements.
 weft_room(collective lib/collective base verbs)
-# gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else that is done with it.
+# gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_source_files_properties(
     lib/engine/srd/engine.cpp lib/engine/srd/post.cpp lib/engine/srd/receive.cpp
