@@ -65,6 +65,31 @@ class AfPacket(Veth, unittest.TestCase):
     driver = "net_af_packet"
 
 
+class LeavesNothing(unittest.TestCase):
+    """However a process ends, the host's interface is then as it was."""
+    PROMISCUOUS, ALL_MULTICAST = 0x100, 0x200
+
+    @classmethod
+    def setUpClass(cls):
+        af_packet_test.add_veth(cls, af_packet_test.add_namespace(cls))
+
+    @staticmethod
+    def flags():
+        return int(pathlib.Path("/sys/class/net/w0/flags").read_text(encoding="ascii"), 16)
+
+    def test_after_kill(self):
+        before = self.flags()
+        for driver in ("net_af_packet", "net_pcap"):
+            with self.subTest(driver=driver):
+                puppet = exchanges.start_weft(type(self), "close")
+                puppet.open(device=device(driver, iface="w0"), memory=exchanges.MEMORY)
+                self.assertTrue(self.flags() & self.ALL_MULTICAST)
+                self.assertEqual(self.flags() & self.PROMISCUOUS,
+                                 self.PROMISCUOUS if driver == "net_pcap" else 0)
+                os.kill(puppet.process, signal.SIGKILL)
+                wait_for(self, lambda: self.flags() == before)
+
+
 class AfPacketOfEngines(Veth, unittest.TestCase):
     """Two queues, over which the kernel spreads what comes: half of it is another engine's."""
     driver = "net_af_packet"

@@ -146,6 +146,8 @@ void Device::await_link() const {
 
 void Device::detach() noexcept {
   steering_.reset();
+  if (promiscuous_) (void)rte_eth_promiscuous_disable(port_);
+  if (multicast_ >= 0) (void)close(multicast_);
   if (configured_) {
     (void)rte_eth_dev_stop(port_);
     (void)rte_eth_dev_close(port_);
@@ -247,13 +249,23 @@ Result<void> Device::configure(const Options& options) {
   result = rte_eth_dev_start(port_);
   if (result != 0)
     return Error{Code::io_error, "dpdk: " + name_ + " does not start: " + text_of(result)};
-  (void)rte_eth_promiscuous_enable(port_);  // solicited-node groups; drivers without it pass all
+  hear_multicast(options);
   // Drivers over a kernel interface go by that interface's MTU, whatever was configured.
   if (!carries_any_length(name_) && rte_eth_dev_get_mtu(port_, &now) == 0 && now < mtu_) mtu_ = now;
   rte_ether_addr mac{};
   (void)rte_eth_macaddr_get(port_, &mac);
   std::copy_n(mac.addr_bytes, mac_.size(), mac_.begin());
   return {};
+}
+
+// Solicited-node groups, above all. What a driver changes of an interface of the kernel would stay
+// after this process. Drivers that have no promiscuous mode pass all frames.
+void Device::hear_multicast(const Options& options) {
+  if (is_over_interface(options)) {
+    multicast_ = hold_multicast(options);
+  } else if (rte_eth_promiscuous_get(port_) == 0) {
+    promiscuous_ = rte_eth_promiscuous_enable(port_) == 0;
+  }
 }
 
 Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {

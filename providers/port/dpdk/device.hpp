@@ -59,6 +59,7 @@ class Device {
   Result<void> attach(const Options& options);
   Result<void> configure(const Options& options);
   Result<void> set_up_queue(const Options& options, uint16_t queue);
+  void hear_multicast(const Options& options);
   void detach() noexcept;
   void await_link() const;
 
@@ -66,6 +67,8 @@ class Device {
   bool attached_ = false;  // by us
   bool configured_ = false;
   bool memif_ = false;
+  bool promiscuous_ = false;  // which it was not before
+  int multicast_ = -1;        // while it is open, an interface of the kernel passes multicast frames
   int process_ = 0;  // the one that opened it; a child of fork() leaves it alone
   uint16_t port_ = 0;
   uint32_t mtu_ = 1500;

@@ -2,6 +2,7 @@
 // See kernel_interface.hpp.
 #include "providers/port/dpdk/kernel_interface.hpp"
 
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -11,13 +12,19 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
+#include <initializer_list>
 
 namespace weft::port::dpdk {
 namespace {
 
 constexpr uint32_t kAround = 256;  // of a slot: the kernel's header, and ours up to the payload
 constexpr uint32_t kRingBytes = 4u << 20;  // of each direction
+
+bool is_one_of(const Options& options, std::initializer_list<const char*> drivers) {
+  return std::any_of(drivers.begin(), drivers.end(), [&options](const char* driver) {
+    return options.device.rfind(driver, 0) == 0;
+  });
+}
 
 }  // namespace
 
@@ -39,11 +46,8 @@ uint32_t least_buffer(const Options& options) {
 bool needs_huge_pages(const Options& options) { return options.device.rfind("net_af_xdp", 0) == 0; }
 
 bool lacks_rights(const Options& options) {
-  constexpr const char* kDrivers[] = {"net_af_packet", "net_af_xdp", "net_pcap", "net_tap"};
   return ::geteuid() != 0 &&
-         std::any_of(std::begin(kDrivers), std::end(kDrivers), [&options](const char* driver) {
-           return options.device.rfind(driver, 0) == 0;
-         });
+         is_one_of(options, {"net_af_packet", "net_af_xdp", "net_pcap", "net_tap"});
 }
 
 uint32_t interface_mtu(const Options& options) {
@@ -56,6 +60,22 @@ uint32_t interface_mtu(const Options& options) {
   const bool known = ::ioctl(fd, SIOCGIFMTU, &request) == 0;
   (void)::close(fd);
   return known && request.ifr_mtu > 0 ? static_cast<uint32_t>(request.ifr_mtu) : 0;
+}
+
+bool is_over_interface(const Options& options) {
+  return is_one_of(options, {"net_af_packet", "net_af_xdp", "net_pcap"}) &&
+         !device_argument(options, "iface").empty();
+}
+
+int hold_multicast(const Options& options) {
+  const int fd = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);  // 0: it receives nothing
+  if (fd < 0) return -1;
+  packet_mreq all{};
+  all.mr_ifindex = static_cast<int>(::if_nametoindex(device_argument(options, "iface").c_str()));
+  all.mr_type = PACKET_MR_ALLMULTI;
+  if (::setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) == 0) return fd;
+  (void)::close(fd);
+  return -1;
 }
 
 }  // namespace weft::port::dpdk

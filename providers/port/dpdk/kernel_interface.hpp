@@ -23,4 +23,12 @@ bool lacks_rights(const Options& options);
 // The MTU of the interface dpdk.iface; 0 if the device has none, or it is not there yet.
 uint32_t interface_mtu(const Options& options);
 
+// net_af_packet, net_af_xdp, net_pcap with dpdk.iface: the interface is the host's, and stays.
+bool is_over_interface(const Options& options);
+
+// As long as this socket is open, however the process ends, the interface of such a driver passes
+// multicast frames on, solicited-node groups among them; other hosts' frames it need not: ours have
+// its own MAC address. -1: it cannot be had.
+int hold_multicast(const Options& options);
+
 }  // namespace weft::port::dpdk
