@@ -41,10 +41,11 @@ def device(driver, **arguments):
 
 
 class Veth(exchanges.Exchanges):
-    """A driver on w0, af_packet on w1. The puppets are asked over wires of their own: net_af_xdp
+    """A driver on w0, another port on w1. The puppets are asked over wires of their own: net_af_xdp
     leaves the kernel nothing of w0."""
     driver = None
     engines = ""
+    far_device = "roce+af_packet:w1"
     link_mtu = MTU
 
     @classmethod
@@ -57,7 +58,7 @@ class Veth(exchanges.Exchanges):
             guest.run(*inside, "ip", "link", "set", interface, "mtu", str(cls.link_mtu))
         ends = {exchanges.start_weft(cls, "close"):
                     device(cls.driver, iface="w0") + cls.engines,
-                exchanges.start_weft(cls, "far", far, FAR_CONTROL): "roce+af_packet:w1"}
+                exchanges.start_weft(cls, "far", far, FAR_CONTROL): cls.far_device}
         cls.wire = exchanges.Wire(ends)
 
 
@@ -117,6 +118,17 @@ class Pcap(Veth, unittest.TestCase):
     driver = "net_pcap"
 
 
+class AfPacketAndUdp(Veth, unittest.TestCase):
+    """Datagrams of the kernel's come with checksums that a device was to fill in."""
+    driver = "net_af_packet"
+    far_device = "roce+udp:w1,udp.gso=0"
+
+
+class PcapAndUdp(Veth, unittest.TestCase):
+    driver = "net_pcap"
+    far_device = "roce+udp:w1,udp.gso=0"
+
+
 class AfXdp(Veth, unittest.TestCase):
     """In copy mode, the only one that a veth has; a frame lies in one buffer of a page."""
     driver = "net_af_xdp"
@@ -129,6 +141,11 @@ class AfXdp(Veth, unittest.TestCase):
         if int(set_huge_pages(220)) < 220:
             raise unittest.SkipTest("no huge pages to be had here")
         super().setUpClass()
+
+
+class AfXdpAndUdp(AfXdp):
+    """The veth, with an XDP program, cuts trains itself."""
+    far_device = "roce+udp:w1"
 
 
 def stale_socket(case):

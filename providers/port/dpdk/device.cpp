@@ -175,6 +175,7 @@ Result<std::shared_ptr<Device>> Device::open(const Options& options) {
 Result<void> Device::attach(const Options& options) {
   process_ = getpid();
   memif_ = is_memif(options);
+  over_interface_ = is_over_interface(options);
   if (memif_) memory::install_fault_guard();
   keeps_buffers_ = device_argument(options, "zero-copy") == "yes" || options.queues > 1;
   name_ = numbered(options.device);
@@ -261,7 +262,7 @@ Result<void> Device::configure(const Options& options) {
 // Solicited-node groups, above all. What a driver changes of an interface of the kernel would stay
 // after this process. Drivers that have no promiscuous mode pass all frames.
 void Device::hear_multicast(const Options& options) {
-  if (is_over_interface(options)) {
+  if (over_interface_) {
     multicast_ = hold_multicast(options);
   } else if (rte_eth_promiscuous_get(port_) == 0) {
     promiscuous_ = rte_eth_promiscuous_enable(port_) == 0;

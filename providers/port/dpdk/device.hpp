@@ -41,6 +41,9 @@ class Device {
   const wire::MacAddress& mac() const noexcept { return mac_; }
   uint32_t mtu() const noexcept { return mtu_; }  // bytes of an IP packet
   bool link_is_up() const noexcept;
+  // Frames from this machine's kernel may have a UDP checksum that a device was to fill in, and the
+  // driver does not say which: a wrong one means nothing. The ICRC covers the same bytes.
+  bool leaves_checksums_open() const noexcept { return over_interface_; }
 
   // As rte_eth_rx_burst() and rte_eth_tx_burst(), but that a memif whose peer goes in the middle of
   // it, which takes the memory of the rings away under the driver, has received nothing and lost
@@ -67,6 +70,7 @@ class Device {
   bool attached_ = false;  // by us
   bool configured_ = false;
   bool memif_ = false;
+  bool over_interface_ = false;  // of the kernel
   bool promiscuous_ = false;  // which it was not before
   int multicast_ = -1;        // while it is open, an interface of the kernel passes multicast frames
   int process_ = 0;  // the one that opened it; a child of fork() leaves it alone
