@@ -251,6 +251,44 @@ class VhostGone(unittest.TestCase):
                 self.assertGreater(second.wait(timeout=60), 0)
 
 
+class MemifServerGone(unittest.TestCase):
+    """The process that serves a memif is killed, and another takes its place: the client's device,
+    which has lived all the time, has its link again."""
+
+    def serve(self, path):
+        end = exchanges.start_weft(type(self), "server")
+        return end, f"roce+dpdk:net_memif,dpdk.socket={path},dpdk.address=10.78.0.1"
+
+    def test_the_next_server(self):
+        folder = tempfile.mkdtemp(prefix="weft-memif-")
+        self.addCleanup(shutil.rmtree, folder)
+        for number, extra in enumerate(("", ",engines=2")):
+            path = f"{folder}/{number}"
+            path = f"{folder}/s{extra}"
+            server, device_string = self.serve(path)
+            client = exchanges.start_weft(type(self), "client")
+            wire = exchanges.Wire({
+                server: device_string + extra,
+                client: device_string.replace("0.1", "0.2") + extra})
+            for _ in range(3):
+                self.move_all(wire)
+                os.kill(server.process, signal.SIGKILL)
+                wait_for(self, lambda: path not in pathlib.Path("/proc/net/unix").read_text("ascii"))
+                server, _same = self.serve(path)
+                wire.open = {server: server.open(device=device_string + extra,
+                                                 memory=exchanges.MEMORY),
+                             client: wire.open[client]}
+
+    def move_all(self, wire):
+        wire.connect()
+        for direction in wire.directions():
+            move = exchanges.Move(wire, direction, "write", 10, 5000)
+            move.prepare()
+            move.begin()
+            move.end(self)
+            move.check(self)
+
+
 class Refused(unittest.TestCase):
     def setUp(self):
         self.puppet = exchanges.start_weft(type(self), "close")

@@ -132,6 +132,7 @@ std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error)
 Device::~Device() {
   if (process_ != getpid()) {
     (void)steering_.release();  // the rules are those of the parent
+    (void)memif_return_.release();
     return;
   }
   const NoSigpipe here;
@@ -146,6 +147,7 @@ void Device::await_link() const {
 
 void Device::detach() noexcept {
   steering_.reset();
+  memif_return_.reset();
   if (promiscuous_) (void)rte_eth_promiscuous_disable(port_);
   if (multicast_ >= 0) (void)close(multicast_);
   if (configured_) {
@@ -256,6 +258,8 @@ Result<void> Device::configure(const Options& options) {
   rte_ether_addr mac{};
   (void)rte_eth_macaddr_get(port_, &mac);
   std::copy_n(mac.addr_bytes, mac_.size(), mac_.begin());
+  if (!connects_to_.empty())
+    memif_return_ = std::make_unique<MemifReturn>(*this, connects_to_);
   return {};
 }
 
@@ -294,6 +298,7 @@ Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
 
 uint16_t Device::receive(uint16_t queue, rte_mbuf** buffers, uint16_t room) noexcept {
   if (!memif_) return rte_eth_rx_burst(port_, queue, buffers, room);
+  if (pauses(queue)) return 0;
   Burst burst{port_, queue, buffers, room, 0};
   if (burst.guarded<rte_eth_rx_burst>()) return burst.done;
   queues_[queue].faulted = true;
@@ -302,6 +307,7 @@ uint16_t Device::receive(uint16_t queue, rte_mbuf** buffers, uint16_t room) noex
 
 uint16_t Device::send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexcept {
   if (!memif_) return rte_eth_tx_burst(port_, queue, buffers, count);
+  if (pauses(queue)) return 0;
   Burst burst{port_, queue, buffers, count, 0};
   if (burst.guarded<rte_eth_tx_burst>()) return burst.done;
   queues_[queue].faulted = true;  // nobody knows which of the buffers are free already

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "providers/port/dpdk/hand_over.hpp"
+#include "providers/port/dpdk/memif_return.hpp"
 #include "providers/port/dpdk/options.hpp"
 #include "providers/port/dpdk/steering.hpp"
 
@@ -65,6 +66,9 @@ class Device {
   void hear_multicast(const Options& options);
   void detach() noexcept;
   void await_link() const;
+  bool pauses(uint16_t queue) noexcept {
+    return memif_return_ != nullptr && memif_return_->pause(queue).holds();
+  }
 
   std::string name_;       // as the EAL knows it
   bool attached_ = false;  // by us
@@ -86,6 +90,7 @@ class Device {
   std::vector<Queue> queues_;
   std::unique_ptr<HandOver> hand_over_;
   std::unique_ptr<Steering> steering_;
+  std::unique_ptr<MemifReturn> memif_return_;  // of a client
   bool keeps_buffers_ = false;  // the driver, between bursts, or another queue
 };
 

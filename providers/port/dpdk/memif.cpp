@@ -2,12 +2,10 @@
 // See memif.hpp.
 #include "providers/port/dpdk/memif.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -65,13 +63,9 @@ void memif_closed(const std::string& socket) noexcept {
   servers().at.erase(entry);
   const int never_readable = eventfd(0, EFD_CLOEXEC);
   if (never_readable < 0) return;
-  if (DIR* const open = opendir("/proc/self/fd")) {
-    while (const dirent* entry = readdir(open)) {
-      const int fd = std::atoi(entry->d_name);
-      if (listens_at(fd, socket)) (void)dup3(never_readable, fd, O_CLOEXEC);
-    }
-    closedir(open);
-  }
+  for_each_descriptor([&](int fd) {
+    if (listens_at(fd, socket)) (void)dup3(never_readable, fd, O_CLOEXEC);
+  });
   (void)close(never_readable);
 }
 

@@ -29,6 +29,18 @@ bool has_listener(const std::string& path) {
   return found;
 }
 
+namespace {
+
+bool names(const sockaddr_un& address, socklen_t length, const std::string& name) {
+  if (address.sun_family != AF_UNIX || length <= offsetof(sockaddr_un, sun_path) + 1) return false;
+  const char* const path = address.sun_path + (address.sun_path[0] == 0 ? 1 : 0);
+  const auto room = static_cast<size_t>(reinterpret_cast<const char*>(&address + 1) - path);
+  return name.size() < room && name.compare(0, name.size(), path, name.size()) == 0 &&
+         path[name.size()] == 0;
+}
+
+}  // namespace
+
 bool listens_at(int fd, const std::string& name) {
   int listens = 0;
   socklen_t length = sizeof listens;
@@ -36,13 +48,19 @@ bool listens_at(int fd, const std::string& name) {
     return false;
   sockaddr_un address{};
   length = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-      address.sun_family != AF_UNIX || length <= offsetof(sockaddr_un, sun_path) + 1)
-    return false;
-  const char* const path = address.sun_path + (address.sun_path[0] == 0 ? 1 : 0);
-  const auto room = static_cast<size_t>(reinterpret_cast<const char*>(&address + 1) - path);
-  return name.size() < room && name.compare(0, name.size(), path, name.size()) == 0 &&
-         path[name.size()] == 0;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+         names(address, length, name);
+}
+
+bool is_connected(const std::string& name) {
+  bool found = false;
+  for_each_descriptor([&](int fd) {
+    sockaddr_un address{};
+    socklen_t length = sizeof address;
+    found = found || (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+                      names(address, length, name));
+  });
+  return found;
 }
 
 }  // namespace weft::port::dpdk
