@@ -109,6 +109,18 @@ void one_end(Wire wire) {
 WEFT_ON_WIRE(one_end, "events: one end of a wire goes down and up, roce:C-AV-100", af_packet)
 WEFT_ON_WIRE(one_end, "events: one end of a wire goes down and up, roce:C-AV-100", af_xdp)
 
+// The driver says nothing of the interface below it; the kernel does.
+void below_dpdk(Wire) {
+  const Ground veth(Wire::af_packet);
+  if (!veth.missing().empty())
+    WEFT_SKIP("events: the interface below dpdk goes down and up, roce:C-AV-100 @dpdk",
+              veth.missing());
+  Connected c("roce+dpdk:net_af_packet,dpdk.iface=wire0,dpdk.address=10.80.0.11",
+              "roce+dpdk:net_af_packet,dpdk.iface=wire1,dpdk.address=10.80.0.12");
+  down_and_up(c, "wire0");
+}
+WEFT_ON_WIRE(below_dpdk, "events: the interface below dpdk goes down and up, roce:C-AV-100", dpdk)
+
 TEST_CASE("events: an address that goes and comes back, roce:C-AV-99") {
   WEFT_NEEDS_NAMESPACE("events: an address that goes and comes back, roce:C-AV-99");
   shell(

@@ -15,6 +15,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/wire/int_block.hpp"
+#include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/vhost.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
@@ -98,6 +99,9 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_->mac());
   looped_.reserve(kBurst);
+  // Our address is none of that interface's.
+  if (const uint32_t below = dpdk::interface_index(options); below != 0)
+    watch_.emplace(below, Gid{});
 }
 
 // A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our

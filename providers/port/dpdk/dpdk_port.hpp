@@ -7,8 +7,10 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "lib/base/link_watch.hpp"
 #include "lib/engine/port.hpp"
 #include "providers/port/dpdk/device.hpp"
 #include "providers/port/ethernet/groups.hpp"
@@ -43,6 +45,10 @@ class DpdkPort final : public engine::Port {
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
+  int news_fd() const noexcept override { return watch_ ? watch_->fd() : -1; }
+  std::optional<EventType> next_news() noexcept override {
+    return watch_ ? watch_->next() : std::nullopt;
+  }
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
@@ -83,6 +89,7 @@ class DpdkPort final : public engine::Port {
   const uint16_t telemetry_port_;  // and those with telemetry; 0: none
   int timer_;                      // wakes a sleeper: most virtual devices have no descriptor
   int64_t slept_ns_ = 0;           // since the last frame came
+  std::optional<base::LinkWatch> watch_;  // of the kernel's interface below, where there is one
   Counters counters_;
   std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()
   std::array<rte_mbuf*, kBurst> received_{};

@@ -62,6 +62,10 @@ uint32_t interface_mtu(const Options& options) {
   return known && request.ifr_mtu > 0 ? static_cast<uint32_t>(request.ifr_mtu) : 0;
 }
 
+uint32_t interface_index(const Options& options) {
+  return ::if_nametoindex(device_argument(options, "iface").c_str());
+}
+
 bool is_over_interface(const Options& options) {
   return is_one_of(options, {"net_af_packet", "net_af_xdp", "net_pcap"}) &&
          !device_argument(options, "iface").empty();
@@ -71,7 +75,7 @@ int hold_multicast(const Options& options) {
   const int fd = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);  // 0: it receives nothing
   if (fd < 0) return -1;
   packet_mreq all{};
-  all.mr_ifindex = static_cast<int>(::if_nametoindex(device_argument(options, "iface").c_str()));
+  all.mr_ifindex = static_cast<int>(interface_index(options));
   all.mr_type = PACKET_MR_ALLMULTI;
   if (::setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) == 0) return fd;
   (void)::close(fd);

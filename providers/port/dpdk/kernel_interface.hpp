@@ -23,6 +23,9 @@ bool lacks_rights(const Options& options);
 // The MTU of the interface dpdk.iface; 0 if the device has none, or it is not there yet.
 uint32_t interface_mtu(const Options& options);
 
+// Its index; 0 likewise.
+uint32_t interface_index(const Options& options);
+
 // net_af_packet, net_af_xdp, net_pcap with dpdk.iface: the interface is the host's, and stays.
 bool is_over_interface(const Options& options);
 
