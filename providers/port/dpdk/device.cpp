@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <future>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "lib/memory/guarded_copy.hpp"
@@ -27,6 +28,7 @@
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 #include "providers/port/dpdk/no_sigpipe.hpp"
+#include "providers/port/dpdk/pci.hpp"
 #include "providers/port/dpdk/vhost.hpp"
 
 namespace weft::port::dpdk {
@@ -42,8 +44,6 @@ constexpr uint16_t kDescriptors = 1024;
 constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 16 + 4 + 4;  // IPv6, UDP, BTH, XRCETH .. ICRC
 constexpr uint32_t kLinkHeaders = 18;                        // Ethernet, VLAN
 
-std::atomic<unsigned> instances{0};
-
 // Drivers that move frames of any length whatever MTU they claim: wires inside this machine, and
 // those that leave it to the kernel's interface.
 bool carries_any_length(const std::string& name) {
@@ -52,11 +52,34 @@ bool carries_any_length(const std::string& name) {
   return false;
 }
 
-// A driver's name needs a number that makes it a device of its own.
-std::string numbered(const std::string& device) {
+// The names of this process's devices.
+struct Names {
+  std::mutex mutex;
+  std::set<std::string> taken;
+  unsigned next = 0;
+};
+Names& names() {
+  static Names* const all = new Names;  // devices may be closed by static destructors
+  return *all;
+}
+
+// A driver's name needs a number that makes it a device of its own. Error: a device has this name.
+Result<std::string> take_name(const std::string& device) {
+  const std::lock_guard<std::mutex> lock(names().mutex);
   const bool is_driver = device.rfind("net_", 0) == 0 || device.rfind("virtio_user", 0) == 0;
-  if (!is_driver || std::isdigit(static_cast<unsigned char>(device.back())) != 0) return device;
-  return device + std::to_string(instances.fetch_add(1));
+  std::string name = device;
+  if (is_driver && std::isdigit(static_cast<unsigned char>(device.back())) == 0)
+    do name = device + std::to_string(names().next++);
+    while (names().taken.count(name) != 0);
+  if (names().taken.insert(name).second) return name;
+  return Error{Code::address_in_use,
+               "dpdk: a device of this process is " + name +
+                   " already: close that first, or name a driver with another number, or none"};
+}
+
+void give_name_back(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(names().mutex);
+  names().taken.erase(name);
 }
 
 // Waits until the interrupt thread has done with the events that it is at now: one of a descriptor
@@ -139,6 +162,7 @@ Device::~Device() {
   if (configured_) await_link();
   if (configured_ || attached_) on_control_thread([this] { detach(); });
   for (const Queue& queue : queues_) rte_mempool_free(queue.pool);
+  if (!name_.empty()) give_name_back(name_);
 }
 
 void Device::await_link() const {
@@ -154,11 +178,13 @@ void Device::detach() noexcept {
     (void)rte_eth_dev_stop(port_);
     (void)rte_eth_dev_close(port_);
   }
-  if (attached_) (void)rte_eal_hotplug_remove("vdev", name_.c_str());
+  if (attached_) (void)rte_eal_hotplug_remove(bus_, name_.c_str());
   if (!listens_at_.empty()) memif_closed(listens_at_);
 }
 
 Result<std::shared_ptr<Device>> Device::open(const Options& options) {
+  if (options.is_pci)
+    if (const Result<void> found = find_pci_device(options.device); !found) return found.error();
   if (const Result<void> started = start_eal(options); !started) return started.error();
   if (needs_huge_pages(options) && rte_eal_has_hugepages() == 0)
     return Error{
@@ -180,20 +206,14 @@ Result<void> Device::attach(const Options& options) {
   over_interface_ = is_over_interface(options);
   if (memif_) memory::install_fault_guard();
   keeps_buffers_ = device_argument(options, "zero-copy") == "yes" || options.queues > 1;
-  name_ = numbered(options.device);
-  if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0) return {};  // a PCI device
-  const int result = rte_eal_hotplug_add("vdev", name_.c_str(), options.device_arguments.c_str());
-  if (result != 0 && lacks_rights(options))
-    return Error{
-        Code::permission_denied,
-        "dpdk: " + options.device + " with \"" + options.device_arguments +
-            "\" needs root, or CAP_NET_RAW and CAP_NET_ADMIN and an interface that exists; "
-            "net_memif and net_vhost need no rights"};
-  if (result != 0)
-    return Error{Code::not_found,
-                 "dpdk: no device \"" + options.device + "\" with arguments \"" +
-                     options.device_arguments + "\": " + text_of(result) +
-                     "; try net_memif, net_tap, net_af_packet (dpdk.iface=NAME), a PCI address"};
+  Result<std::string> name = take_name(options.device);
+  if (!name) return name.error();
+  name_ = *std::move(name);
+  bus_ = options.is_pci ? "pci" : "vdev";
+  // The arguments of the EAL may have brought it.
+  const bool there = rte_eth_dev_get_port_by_name(name_.c_str(), &port_) == 0;
+  if (!there)
+    if (const Result<void> plugged = plug(options); !plugged) return plugged;
   attached_ = true;
   connects_to_ = memif_connects_to(options);
   listens_at_ = memif_listens_at(options);
@@ -201,6 +221,22 @@ Result<void> Device::attach(const Options& options) {
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &port_) != 0)
     return Error{Code::not_found, "dpdk: \"" + name_ + "\" is not a network device"};
   return {};
+}
+
+Result<void> Device::plug(const Options& options) const {
+  const int result = rte_eal_hotplug_add(bus_, name_.c_str(), options.device_arguments.c_str());
+  if (result == 0) return {};
+  if (options.is_pci) return pci_refusal(name_, text_of(result));
+  if (lacks_rights(options))
+    return Error{
+        Code::permission_denied,
+        "dpdk: " + options.device + " with \"" + options.device_arguments +
+            "\" needs root, or CAP_NET_RAW and CAP_NET_ADMIN and an interface that exists; "
+            "net_memif and net_vhost need no rights"};
+  return Error{Code::not_found,
+               "dpdk: no device \"" + options.device + "\" with arguments \"" +
+                   options.device_arguments + "\": " + text_of(result) +
+                   "; try net_memif, net_tap, net_af_packet (dpdk.iface=NAME), a PCI address"};
 }
 
 Result<void> Device::configure(const Options& options) {

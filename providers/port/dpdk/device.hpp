@@ -20,13 +20,15 @@ struct rte_mempool;
 namespace weft::port::dpdk {
 
 // Starts the EAL if this process has not done so. The first device of a process decides about
-// hugepages and memory. Thread-safe; the caller's CPU affinity is left as it is. Errors: io_error,
+// hugepages, memory and arguments. Thread-safe; the caller's CPU affinity is left as it is. Errors:
+// invalid_argument (a later device asks for something else), no_memory (no huge pages), io_error,
 // with what the EAL said.
 Result<void> start_eal(const Options& options);
 
 class Device {
  public:
-  // Error: not_found (no such driver or device), invalid_argument (its arguments), no_memory.
+  // Error: not_found (no such driver or device), address_in_use (this process has it),
+  // permission_denied, not_supported, invalid_argument (its arguments), no_memory.
   static Result<std::shared_ptr<Device>> open(const Options& options);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -61,6 +63,7 @@ class Device {
  private:
   Device() = default;
   Result<void> attach(const Options& options);
+  Result<void> plug(const Options& options) const;
   Result<void> configure(const Options& options);
   Result<void> set_up_queue(const Options& options, uint16_t queue);
   void hear_multicast(const Options& options);
@@ -71,7 +74,8 @@ class Device {
   }
 
   std::string name_;       // as the EAL knows it
-  bool attached_ = false;  // by us
+  const char* bus_ = "vdev";
+  bool attached_ = false;
   bool configured_ = false;
   bool memif_ = false;
   bool over_interface_ = false;  // of the kernel

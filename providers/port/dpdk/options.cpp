@@ -7,6 +7,7 @@
 
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
+#include "providers/port/dpdk/pci.hpp"
 #include "providers/port/dpdk/vhost.hpp"
 
 namespace weft::port::dpdk {
@@ -69,7 +70,7 @@ bool take_own(const std::string& key, const std::string& value, Options& options
     good = parse_number(value, 0, 1, flag);
     options.huge = flag != 0 ? HugePages::always : HugePages::never;
   } else if (key == "memory") {
-    good = parse_number(value, 32, 65536, options.memory_mb);
+    good = parse_number(value, 32, 65536, options.memory_mb.emplace());
   } else if (key == "eal") {
     options.eal_arguments = value;
   } else {
@@ -95,7 +96,9 @@ void add_device_argument(Options& options, const std::string& key, const std::st
 
 Result<Options> parse_options(const engine::PortOptions& options) {
   Options result;
-  result.device = options.where;
+  result.device = pci_address(options.where);
+  result.is_pci = !result.device.empty();
+  if (!result.is_pci) result.device = options.where;
   result.udp_port = options.udp_port;
   result.queues = options.engines;
   // What comes to a queue is told apart by its first bytes, where telemetry would lie.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +14,13 @@
 
 namespace weft::port::dpdk {
 
+inline constexpr uint32_t kMemory_mb = 192;
+
 enum class HugePages : uint8_t { automatic, never, always };
 
 struct Options {
   std::string device;            // "net_memif", "net_tap1", "0000:00:05.0"
+  bool is_pci = false;           // an address of that form
   std::string device_arguments;  // "role=client,socket=/run/m.sock"
   Gid address;                   // all zero: IPv6 link-local, from the device's MAC address
   uint32_t prefix = 0;           // bits that the link's addresses share; 0: all are on the link
@@ -27,9 +31,10 @@ struct Options {
   std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
   uint32_t queues = 1;                                       // each way, one for each engine
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
+  // Of the whole process, which its first device decides about.
   HugePages huge = HugePages::automatic;
-  uint32_t memory_mb = 192;   // of the whole process, without hugepages
-  std::string eal_arguments;  // more of them, separated by spaces
+  std::optional<uint32_t> memory_mb;  // without hugepages; kMemory_mb
+  std::string eal_arguments;          // more of them, separated by spaces
 };
 
 // The value of an argument of the device; empty without it.
