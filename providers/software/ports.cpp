@@ -35,14 +35,22 @@ constexpr auto* kOpenAfXdp = +[](const engine::PortOptions&) -> PortResult {
 };
 #endif
 
+#ifdef WEFT_HAVE_DPDK
+constexpr auto* kOpenDpdk = &port::open_dpdk_port;
+#else
+constexpr auto* kOpenDpdk = +[](const engine::PortOptions&) -> PortResult {
+  return Error{Code::not_supported,
+               "dpdk: this weft was built without libdpdk: apt-get install libdpdk-dev, and build "
+               "it again"};
+};
+#endif
+
 constexpr PortKind kPorts[] = {
     {"udp", "lo", &port::open_udp_port, true, true},
     {"shm", "default", &port::open_shm_port, false, false},
     {"af_packet", "eth0", &port::open_af_packet_port, true, false},
     {"af_xdp", "eth0", kOpenAfXdp, false, false, kProbeAfXdp},
-#ifdef WEFT_HAVE_DPDK
-    {"dpdk", "net_null", &port::open_dpdk_port, false, true},
-#endif
+    {"dpdk", "net_null", kOpenDpdk, false, true},
 };
 
 using Options = std::vector<std::pair<std::string, std::string>>;

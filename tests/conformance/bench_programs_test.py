@@ -276,6 +276,9 @@ class Programs(unittest.TestCase):
             self.assertRegex(xdp["reason"], "there is no interface eth0|run as root|has no address|"
                              "queues, and this port reads one|XDP_SOCKETS|"
                              "built without libxdp: apt-get install libxdp-dev libbpf-dev")
+        dpdk, = [d for d in listed if d["device"] == "roce+dpdk:net_null"]
+        if not dpdk["usable"]:
+            self.assertTrue(dpdk["reason"])
         self.assertNotIn("attributes", xdp, "a list opens nothing that disturbs the interface")
         bad = subprocess.run([str(BIN / "weft_info"), "-d", "roce+nothing"], capture_output=True,
                              text=True, timeout=LIMIT, check=False)

@@ -92,18 +92,24 @@ std::string device_string(Wire wire) {
   return text.append(row(wire).more);
 }
 
+namespace {
+
+bool is_listed_without(const std::string& library) {
+  const std::vector<DeviceListing> all = list_devices();
+  return std::any_of(all.begin(), all.end(), [&](const DeviceListing& listed) {
+    return listed.reason.find("without " + library) != listed.reason.npos;
+  });
+}
+
+}  // namespace
+
 Ground::Ground(Wire wire) {
   const std::string_view device = row(wire).device;
-  if (device.find("+dpdk:") != device.npos) {
-    missing_ = "built without libdpdk-dev";
-    for (const DeviceListing& listed : list_devices())
-      if (listed.spec.find("+dpdk:") != listed.spec.npos) missing_.clear();
-  }
   const bool xdp = device.find("+af_xdp:") != device.npos;
-  if (xdp)
-    for (const DeviceListing& listed : list_devices())
-      if (listed.reason.find("without libxdp") != std::string::npos)
-        missing_ = "built without libxdp-dev";
+  for (const auto& [wanted, library] :
+       {std::pair{device.find("+dpdk:") != device.npos, "libdpdk"}, {xdp, "libxdp"}})
+    if (wanted && is_listed_without(library))
+      missing_ = "built without " + std::string(library) + "-dev";
   if (!missing_.empty() || (!xdp && device.find("+af_packet:") == device.npos)) return;
   own_ = std::make_unique<Namespace>();
   // The largest that an XDP program lets through, less some; raw frames do with what is usual.
