@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -64,31 +65,6 @@ class Veth(exchanges.Exchanges):
 
 class AfPacket(Veth, unittest.TestCase):
     driver = "net_af_packet"
-
-
-class LeavesNothing(unittest.TestCase):
-    """However a process ends, the host's interface is then as it was."""
-    PROMISCUOUS, ALL_MULTICAST = 0x100, 0x200
-
-    @classmethod
-    def setUpClass(cls):
-        af_packet_test.add_veth(cls, af_packet_test.add_namespace(cls))
-
-    @staticmethod
-    def flags():
-        return int(pathlib.Path("/sys/class/net/w0/flags").read_text(encoding="ascii"), 16)
-
-    def test_after_kill(self):
-        before = self.flags()
-        for driver in ("net_af_packet", "net_pcap"):
-            with self.subTest(driver=driver):
-                puppet = exchanges.start_weft(type(self), "close")
-                puppet.open(device=device(driver, iface="w0"), memory=exchanges.MEMORY)
-                self.assertTrue(self.flags() & self.ALL_MULTICAST)
-                self.assertEqual(self.flags() & self.PROMISCUOUS,
-                                 self.PROMISCUOUS if driver == "net_pcap" else 0)
-                os.kill(puppet.process, signal.SIGKILL)
-                wait_for(self, lambda: self.flags() == before)
 
 
 class AfPacketOfEngines(Veth, unittest.TestCase):
@@ -217,109 +193,11 @@ def counted(process, counter):
     return sum(device["counters"][counter] for device in json.loads(stat.stdout)["devices"])
 
 
-def written(process):
-    """How many frames the device of a process has sent."""
-    return counted(process.pid, "dpdk_tx_frames")
-
-
 def wait_for(case, what):
     limit = time.monotonic() + exchanges.CONNECT_LIMIT_S
     while not what():
         case.assertLess(time.monotonic(), limit)
         time.sleep(0.02)
-
-
-class VhostGone(unittest.TestCase):
-    """The vhost is killed: the other process ends as it wants to, not by a signal of a driver that
-    writes to it."""
-
-    def test_the_other_process_ends_by_itself(self):
-        path = stale_socket(type(self))
-        where = f"roce+dpdk:net_vhost,dpdk.iface={path}"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        words = [str(exchanges.BIN / "weft_write_lat"), "-d", where, "-p", port, "-D", "30"]
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as first:
-            self.addCleanup(first.kill)
-            wait_for(self, lambda: path in pathlib.Path("/proc/net/unix").read_text("ascii"))
-            with subprocess.Popen([*words, "--connect_wait", "30", "127.0.0.1"],
-                                  stdout=subprocess.DEVNULL) as second:
-                self.addCleanup(second.kill)
-                wait_for(self, lambda: written(second) > 1000)
-                first.kill()
-                self.assertGreater(second.wait(timeout=60), 0)
-
-
-class MemifServerGone(unittest.TestCase):
-    """The process that serves a memif is killed, and another takes its place: the client's device,
-    which has lived all the time, has its link again."""
-
-    def serve(self, path):
-        end = exchanges.start_weft(type(self), "server")
-        return end, f"roce+dpdk:net_memif,dpdk.socket={path},dpdk.address=10.78.0.1"
-
-    def test_the_next_server(self):
-        folder = tempfile.mkdtemp(prefix="weft-memif-")
-        self.addCleanup(shutil.rmtree, folder)
-        for number, extra in enumerate(("", ",engines=2")):
-            path = f"{folder}/{number}"
-            path = f"{folder}/s{extra}"
-            server, device_string = self.serve(path)
-            client = exchanges.start_weft(type(self), "client")
-            wire = exchanges.Wire({
-                server: device_string + extra,
-                client: device_string.replace("0.1", "0.2") + extra})
-            for _ in range(3):
-                self.move_all(wire)
-                os.kill(server.process, signal.SIGKILL)
-                wait_for(self, lambda: path not in pathlib.Path("/proc/net/unix").read_text("ascii"))
-                server, _same = self.serve(path)
-                wire.open = {server: server.open(device=device_string + extra,
-                                                 memory=exchanges.MEMORY),
-                             client: wire.open[client]}
-
-    def move_all(self, wire):
-        wire.connect()
-        for direction in wire.directions():
-            move = exchanges.Move(wire, direction, "write", 10, 5000)
-            move.prepare()
-            move.begin()
-            move.end(self)
-            move.check(self)
-
-
-class Refused(unittest.TestCase):
-    def setUp(self):
-        self.puppet = exchanges.start_weft(type(self), "close")
-
-    def refusal(self, where):
-        with self.assertRaises(exchanges.Refused) as refused:
-            self.puppet.open(device=where, memory=exchanges.MEMORY)
-        return str(refused.exception)
-
-    def test_af_xdp_without_huge_pages(self):
-        self.assertIn("nr_hugepages", self.refusal(device("net_af_xdp", iface="lo", huge=0)))
-
-    def test_an_interface_that_is_not_there(self):
-        self.assertIn("gone0", self.refusal(device("net_af_packet", iface="gone0")))
-
-    def test_no_memory_for_the_pool(self):
-        self.assertIn("raise dpdk.memory", self.refusal("roce+dpdk:net_memif,dpdk.memory=32"))
-
-    def test_a_socket_that_cannot_be_made(self):
-        self.assertIn("is its folder", self.refusal("roce+dpdk:net_vhost,dpdk.iface=/gone/s"))
-
-    def test_no_rights(self):
-        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-        if subprocess.run([*nobody, "true"], check=False).returncode != 0:
-            self.skipTest("this user cannot become another")
-        self.puppet = exchanges.start_weft(type(self), "nobody", nobody)
-        for driver in ("net_af_packet", "net_tap"):
-            self.assertIn("needs root", self.refusal(device(driver, iface="lo")))
-
-    def test_a_driver_that_is_not_there(self):
-        self.assertIn("try net_memif", self.refusal(device("net_mistake")))
 
 
 class Tap(exchanges.Exchanges, unittest.TestCase):
@@ -346,7 +224,7 @@ def why_not():
 def main():
     reason = why_not()
     if reason:
-        print(f"SKIPPED: interop/dpdk_test: {reason}")
+        print(f"SKIPPED: interop/{pathlib.Path(sys.argv[0]).stem}: {reason}")
         return
     guest.enter_namespaces()
     unittest.main()

@@ -68,8 +68,8 @@ Result<std::string> take_name(const std::string& device) {
   const std::lock_guard<std::mutex> lock(names().mutex);
   const bool is_driver = device.rfind("net_", 0) == 0 || device.rfind("virtio_user", 0) == 0;
   std::string name = device;
-  if (is_driver && std::isdigit(static_cast<unsigned char>(device.back())) == 0)
-    do name = device + std::to_string(names().next++);
+  if (is_driver && std::isdigit(static_cast<unsigned char>(device.back())) == 0) do
+      name = device + std::to_string(names().next++);
     while (names().taken.count(name) != 0);
   if (names().taken.insert(name).second) return name;
   return Error{Code::address_in_use,
@@ -294,8 +294,7 @@ Result<void> Device::configure(const Options& options) {
   rte_ether_addr mac{};
   (void)rte_eth_macaddr_get(port_, &mac);
   std::copy_n(mac.addr_bytes, mac_.size(), mac_.begin());
-  if (!connects_to_.empty())
-    memif_return_ = std::make_unique<MemifReturn>(*this, connects_to_);
+  if (!connects_to_.empty()) memif_return_ = std::make_unique<MemifReturn>(*this, connects_to_);
   return {};
 }
 

@@ -46,7 +46,7 @@ class Device {
   bool link_is_up() const noexcept;
   // Frames from this machine's kernel may have a UDP checksum that a device was to fill in, and the
   // driver does not say which: a wrong one means nothing. The ICRC covers the same bytes.
-  bool leaves_checksums_open() const noexcept { return over_interface_; }
+  bool checksums_are_open() const noexcept { return over_interface_; }
 
   // As rte_eth_rx_burst() and rte_eth_tx_burst(), but that a memif whose peer goes in the middle of
   // it, which takes the memory of the rings away under the driver, has received nothing and lost
@@ -73,15 +73,15 @@ class Device {
     return memif_return_ != nullptr && memif_return_->pause(queue).holds();
   }
 
-  std::string name_;       // as the EAL knows it
+  std::string name_;  // as the EAL knows it
   const char* bus_ = "vdev";
   bool attached_ = false;
   bool configured_ = false;
   bool memif_ = false;
   bool over_interface_ = false;  // of the kernel
-  bool promiscuous_ = false;  // which it was not before
-  int multicast_ = -1;        // while it is open, an interface of the kernel passes multicast frames
-  int process_ = 0;  // the one that opened it; a child of fork() leaves it alone
+  bool promiscuous_ = false;     // which it was not before
+  int multicast_ = -1;  // while it is open, an interface of the kernel passes multicast frames
+  int process_ = 0;     // the one that opened it; a child of fork() leaves it alone
   uint16_t port_ = 0;
   uint32_t mtu_ = 1500;
   wire::MacAddress mac_{};
@@ -95,7 +95,7 @@ class Device {
   std::unique_ptr<HandOver> hand_over_;
   std::unique_ptr<Steering> steering_;
   std::unique_ptr<MemifReturn> memif_return_;  // of a client
-  bool keeps_buffers_ = false;  // the driver, between bursts, or another queue
+  bool keeps_buffers_ = false;                 // the driver, between bursts, or another queue
 };
 
 }  // namespace weft::port::dpdk

@@ -99,9 +99,7 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_->mac());
   looped_.reserve(kBurst);
-  // Our address is none of that interface's.
-  if (const uint32_t below = dpdk::interface_index(options); below != 0)
-    watch_.emplace(below, Gid{});
+  if (const uint32_t below = dpdk::interface_index(options)) watch_.emplace(below, Gid{});
 }
 
 // A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our
@@ -144,8 +142,8 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
   return count;
 }
 
-// False: it is not a frame for the engine; null where another has it now. `handed`: by another,
-// which has looked at it.
+// False: no frame for the engine; null where another has it now. `handed`: by another, which has
+// looked at it.
 bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
                     engine::Path& path) noexcept {
   if (buffer->nb_segs != 1 && rte_pktmbuf_linearize(buffer) != 0) {
@@ -156,9 +154,8 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
   wire::Outer outer;
   wire::Transport transport;
   const wire::OuterError error = wire::parse_outer(bytes, buffer->data_len, outer, transport);
-  const bool unfinished =
-      error == wire::OuterError::bad_udp_checksum && device_->leaves_checksums_open();
-  if (error != wire::OuterError::none && !unfinished) {
+  const bool open = error == wire::OuterError::bad_udp_checksum && device_->checksums_are_open();
+  if (error != wire::OuterError::none && !open) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
     if (other && neighbours_.hear(bytes, buffer->data_len, !handed)) {
       ++counters_.rx_neighbour;

@@ -143,9 +143,9 @@ Result<void> agrees(const Options& options, const Shared& shared) {
     return refused("memory=" + std::to_string(mb),
                    "with dpdk.memory=" + std::to_string(shared.memory_mb));
   if (!options.eal_arguments.empty() && options.eal_arguments != shared.eal_arguments)
-    return refused("eal=" + options.eal_arguments,
-                   shared.eal_arguments.empty() ? "without such arguments"
-                                                : "with dpdk.eal=" + shared.eal_arguments);
+    return refused("eal=" + options.eal_arguments, shared.eal_arguments.empty()
+                                                       ? "without such arguments"
+                                                       : "with dpdk.eal=" + shared.eal_arguments);
   return {};
 }
 

@@ -15,9 +15,7 @@ std::string folder_of(const std::string& address) { return "/sys/bus/pci/devices
 // The last part of what a symbolic link in the device's folder names; empty: there is none.
 std::string link_of(const std::string& address, const char* link) {
   std::error_code failed;
-  return std::filesystem::read_symlink(folder_of(address) + "/" + link, failed)
-      .filename()
-      .string();
+  return std::filesystem::read_symlink(folder_of(address) + "/" + link, failed).filename().string();
 }
 
 }  // namespace
@@ -26,7 +24,7 @@ std::string pci_address(const std::string& where) {
   unsigned domain = 0, bus = 0, device = 0, function = 0;
   const auto whole = [&](int used) { return static_cast<size_t>(used) == where.size(); };
   int used = 0;
-  const bool is_long = std::sscanf(where.c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device,
+  const bool is_long = std::sscanf(where.c_str(), "%8x:%2x:%2x.%1x%n", &domain, &bus, &device,
                                    &function, &used) == 4 &&
                        whole(used);
   if (!is_long) domain = used = 0;
