@@ -20,7 +20,7 @@ constexpr uint8_t kIcmpv6 = 58;
 constexpr uint8_t kSolicitation = 135;
 constexpr uint8_t kAdvertisement = 136;
 constexpr uint8_t kSourceLink = 1, kTargetLink = 2;  // options
-constexpr uint32_t kSolicitedOverride = 0x60000000;
+constexpr uint32_t kSolicited = 0x40000000, kOverride = 0x20000000;
 
 struct Arp {
   Be16 hardware;  // 1 = Ethernet
@@ -121,6 +121,7 @@ bool parse_discovery(const std::byte* at, uint32_t length, NeighbourMessage& mes
   message.sender_mac = d.mac;
   message.sender = ipv6_of(question ? d.source : d.target);
   message.target = ipv6_of(question ? d.target : d.destination);
+  message.overrides = question || (d.flags & kOverride) != 0;
   return true;
 }
 
@@ -139,14 +140,14 @@ uint32_t emit_arp(uint8_t* at, const NeighbourMessage& message, const MacAddress
   return sizeof arp;
 }
 
-uint32_t emit_discovery(uint8_t* at, const NeighbourMessage& message) noexcept {
+uint32_t emit_discovery(uint8_t* at, const NeighbourMessage& message, bool to_all) noexcept {
   Discovery d{};
   d.version_class_label = 6u << 28;
   d.payload_length = kIcmpLength;
   d.next_header = kIcmpv6;
   d.hop_limit = 255;
   std::memcpy(d.source, message.sender.bytes.data(), 16);
-  if (message.is_question) {  // ff02::1:ffXX:XXXX
+  if (message.is_question && to_all) {  // ff02::1:ffXX:XXXX
     constexpr uint8_t kGroup[13] = {0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF};
     std::memcpy(d.destination, kGroup, sizeof kGroup);
     std::memcpy(d.destination + 13, message.target.bytes.data() + 13, 3);
@@ -154,7 +155,9 @@ uint32_t emit_discovery(uint8_t* at, const NeighbourMessage& message) noexcept {
     std::memcpy(d.destination, message.target.bytes.data(), 16);
   }
   d.type = message.is_question ? kSolicitation : kAdvertisement;
-  d.flags = message.is_question ? 0 : kSolicitedOverride;
+  if (!message.is_question)
+    d.flags =
+        (message.target.is_multicast() ? 0 : kSolicited) | (message.overrides ? kOverride : 0);
   std::memcpy(d.target, (message.is_question ? message.target : message.sender).bytes.data(), 16);
   d.option = message.is_question ? kSourceLink : kTargetLink;
   d.option_length = 1;
@@ -191,15 +194,16 @@ bool parse_neighbour(const std::byte* frame, uint32_t length, NeighbourMessage& 
 uint32_t emit_neighbour(std::byte* at, const NeighbourMessage& message,
                         const MacAddress& to) noexcept {
   const bool ipv4 = message.target.is_ipv4();
+  const bool to_all = message.is_question && to == MacAddress{};
   MacAddress destination = to;
-  if (message.is_question) {
+  if (to_all) {
     const auto& t = message.target.bytes;
     destination = ipv4 ? MacAddress{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}
                        : MacAddress{0x33, 0x33, 0xFF, t[13], t[14], t[15]};
   }
   uint8_t* const body = put_link(at, destination, message, ipv4 ? kEtherArp : kEtherIpv6);
   const auto link = static_cast<uint32_t>(body - reinterpret_cast<uint8_t*>(at));
-  return link + (ipv4 ? emit_arp(body, message, to) : emit_discovery(body, message));
+  return link + (ipv4 ? emit_arp(body, message, to) : emit_discovery(body, message, to_all));
 }
 
 }  // namespace weft::wire

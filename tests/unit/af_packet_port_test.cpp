@@ -14,9 +14,9 @@
 #include <cstdlib>
 #include <set>
 
-#include "tests/unit/udp_frames.hpp"
+#include "tests/unit/raw_port_support.hpp"
 
-using namespace udp_test;
+using namespace raw_port_test;
 
 namespace {
 
@@ -25,14 +25,6 @@ Result<std::unique_ptr<Port>> open_raw(const std::string& where, const std::stri
   if (!address.empty()) keys.emplace_back("address", address);
   return port::open_af_packet_port({where, keys});
 }
-
-// Two interfaces, w0 and w1, joined by a wire.
-struct Veth {
-  Namespace own;
-  bool there = own && std::system(
-                          "ip link add w0 type veth peer name w1 && ip link set w0 up && "
-                          "ip link set w1 up && ip addr add 10.79.0.9/24 dev w0") == 0;
-};
 
 // Two ports that know each other's MAC address.
 struct Ends {
@@ -116,10 +108,6 @@ bool send_until(Port& port, const char* to, const Done& done) {
 
 }  // namespace
 
-#define WEFT_NEEDS_VETH(name) \
-  const Veth veth;            \
-  if (!veth.there) WEFT_SKIP(name, "a network namespace needs root")
-
 TEST_CASE("af_packet: frames arrive with every header as sent (C-AV-95, C-HDR-8)") {
   WEFT_NEEDS_VETH("af_packet: frames arrive with every header as sent (C-AV-95, C-HDR-8)");
   const Ends ends;
@@ -192,6 +180,12 @@ TEST_CASE("af_packet: nobody waits for a neighbour that does not answer") {
     usleep(1000);
   }
   CHECK(counter(*ends.a, "af_packet_tx_no_neighbour") == 2);
+}
+
+TEST_CASE("af_packet: a neighbour that moves is followed, and one that is silent asked for again") {
+  WEFT_NEEDS_VETH(
+      "af_packet: a neighbour that moves is followed, and one that is silent asked for again");
+  follows_a_neighbour_that_moves(*std::move(*open_raw("w1", "10.79.0.2")));
 }
 
 TEST_CASE("af_packet: a frame to its own address comes back") {

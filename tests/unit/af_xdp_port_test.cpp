@@ -12,9 +12,9 @@
 #include <cstdlib>
 
 #include "providers/port/af_packet/af_packet_port.hpp"
-#include "tests/unit/udp_frames.hpp"
+#include "tests/unit/raw_port_support.hpp"
 
-using namespace udp_test;
+using namespace raw_port_test;
 
 namespace {
 
@@ -29,14 +29,6 @@ std::unique_ptr<Port> need(Result<std::unique_ptr<Port>> port) {
   REQUIRE(port.ok());
   return std::move(*port);
 }
-
-// Two interfaces, w0 and w1, joined by a wire.
-struct Veth {
-  Namespace own;
-  bool there = own && std::system(
-                          "ip link add w0 type veth peer name w1 && ip link set w0 up && "
-                          "ip link set w1 up && ip addr add 10.79.0.9/24 dev w0") == 0;
-};
 
 // Until `to` hears from `from`, which asks for its MAC address first.
 void introduce(Port& from, Port& to) {
@@ -78,10 +70,6 @@ void check_frames(Port& a, Port& b) {
 }
 
 }  // namespace
-
-#define WEFT_NEEDS_VETH(name) \
-  const Veth veth;            \
-  if (!veth.there) WEFT_SKIP(name, "a network namespace needs root")
 
 TEST_CASE("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)") {
   WEFT_NEEDS_VETH("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)");
@@ -197,6 +185,12 @@ TEST_CASE("af_xdp: what is for another address or UDP port stays the kernel's") 
   CHECK(drain(*xdp, 0).empty());
   CHECK(counter(*xdp, "af_xdp_rx_frames") == before + 1);
   CHECK(counter(*xdp, "af_xdp_rx_foreign") == 0);
+}
+
+TEST_CASE("af_xdp: a neighbour that moves is followed, and one that is silent asked for again") {
+  WEFT_NEEDS_VETH(
+      "af_xdp: a neighbour that moves is followed, and one that is silent asked for again");
+  follows_a_neighbour_that_moves(*need(open_xdp("w1", "10.79.0.2")));
 }
 
 TEST_CASE("af_xdp: a frame to its own address comes back") {

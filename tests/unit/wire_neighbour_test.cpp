@@ -33,13 +33,18 @@ NeighbourMessage sample(bool ipv6, bool question, uint16_t vlan = 0) {
 
 std::vector<std::byte> emit(const NeighbourMessage& m) {
   std::vector<std::byte> frame(wire::kMaxNeighbourLength);
-  frame.resize(wire::emit_neighbour(frame.data(), m, kTheirs));
+  frame.resize(wire::emit_neighbour(frame.data(), m, m.is_question ? MacAddress{} : kTheirs));
   return frame;
 }
 
 bool parse(const std::vector<std::byte>& frame, NeighbourMessage& m) {
   const std::vector<std::byte> exact(frame);  // no spare capacity to read into
   return wire::parse_neighbour(exact.data(), static_cast<uint32_t>(exact.size()), m);
+}
+
+void hear(Neighbours& neighbours, const NeighbourMessage& m) {
+  const auto frame = emit(m);
+  CHECK(neighbours.hear(frame.data(), static_cast<uint32_t>(frame.size())));
 }
 
 Instant at_ms(int64_t ms) { return Instant{} + Duration::from_ms(ms); }
@@ -151,14 +156,115 @@ TEST_CASE("others' conversations and news that nobody asked for are not believed
   news.sender = names.target;
   news.target = names.sender;
   news.sender_mac = {2, 0, 0, 0, 0, 66};
-  const auto frame = emit(news);
-  CHECK(a.hear(frame.data(), static_cast<uint32_t>(frame.size())));
+  hear(a, news);
   CHECK(a.find(names.target) == nullptr);
   NeighbourMessage other = sample(false, true);
   other.target = Gid::from_ipv4(10, 0, 0, 99);
-  const auto question = emit(other);
-  CHECK(a.hear(question.data(), static_cast<uint32_t>(question.size())));
+  hear(a, other);
   CHECK(a.take().empty());
+}
+
+// What a host says when it has moved: ARP about itself, or an advertisement to all nodes.
+TEST_CASE("news of a move is believed of those who are known, and makes nobody known") {
+  const bool ipv6 = GENERATE(false, true);
+  const NeighbourMessage names = sample(ipv6, true);
+  const Gid &us = names.target, &them = names.sender;
+  Neighbours a({.mac = kTheirs, .address = us});
+  NeighbourMessage news = {
+      .is_question = !ipv6, .sender_mac = kOurs, .sender = them, .target = them};
+  if (ipv6) news.target = *parse_gid("ff02::1");
+  hear(a, news);
+  CHECK(a.find(them) == nullptr);
+  hear(a, names);
+  REQUIRE(a.find(them) != nullptr);
+  CHECK(*a.find(them) == kOurs);
+  while (!a.take().empty()) continue;
+  news.sender_mac = {2, 0, 0, 0, 0, 66};
+  hear(a, news);
+  CHECK(*a.find(them) == news.sender_mac);
+  CHECK(a.take().empty());
+  if (!ipv6) {  // an ARP reply about itself too
+    news.is_question = false;
+    news.sender_mac = {2, 0, 0, 0, 0, 67};
+    hear(a, news);
+    CHECK(*a.find(them) == news.sender_mac);
+    return;
+  }
+  const MacAddress before = news.sender_mac;
+  news.sender_mac = {2, 0, 0, 0, 0, 68};
+  news.overrides = false;
+  hear(a, news);
+  CHECK(*a.find(them) == before);
+  NeighbourMessage elsewhere = sample(true, true);  // a solicitation is for the one it asks for
+  elsewhere.target = *parse_gid("fe80::99");
+  elsewhere.sender_mac = {2, 0, 0, 0, 0, 69};
+  hear(a, elsewhere);
+  CHECK(*a.find(them) == before);
+}
+
+TEST_CASE("nobody moves a neighbour that was named, and it is never asked for") {
+  const bool ipv6 = GENERATE(false, true);
+  const NeighbourMessage names = sample(ipv6, true);
+  Neighbours a({.mac = kTheirs, .address = names.target});
+  a.add(names.sender, kOurs);
+  NeighbourMessage thief = names;
+  thief.sender_mac = {2, 0, 0, 0, 0, 66};
+  hear(a, thief);
+  CHECK(*a.find(names.sender) == kOurs);
+  CHECK_FALSE(a.take().empty());  // it has its answer
+  thief.is_question = false;
+  hear(a, thief);
+  CHECK(*a.find(names.sender) == kOurs);
+  a.tick(at_ms(1'000'000'000));
+  CHECK(*a.find(names.sender) == kOurs);
+  CHECK(a.take().empty());
+}
+
+TEST_CASE("whom it has not heard of for a while it asks again, and sends on meanwhile") {
+  const bool ipv6 = GENERATE(false, true);
+  const NeighbourMessage names = sample(ipv6, true);
+  const Gid& them = names.target;
+  Neighbours a({.mac = kOurs, .address = names.sender});
+  NeighbourMessage answer = sample(ipv6, false);
+  answer.sender = them;
+  answer.target = names.sender;
+  answer.sender_mac = kTheirs;
+  const auto place = [&] { return a.find(them) == nullptr ? MacAddress{} : *a.find(them); };
+  // Where the next question goes; all zero: there is none.
+  const auto asked = [&] {
+    const std::span<const std::byte> question = a.take();
+    MacAddress to{};
+    if (!question.empty()) std::memcpy(to.data(), question.data(), to.size());
+    return to;
+  };
+  a.tick(at_ms(1000));
+  CHECK(a.ask(them, at_ms(1000)) == Neighbours::Asked::waiting);
+  const MacAddress everybody = asked();
+  hear(a, answer);
+  a.tick(at_ms(30'999));
+  CHECK(place() == kTheirs);
+  CHECK(asked() == MacAddress{});
+  a.tick(at_ms(31'000));
+  CHECK(asked() == MacAddress{});  // nobody has used it
+  CHECK(place() == kTheirs);
+  CHECK(place() == kTheirs);
+  CHECK(asked() == kTheirs);
+  CHECK(asked() == MacAddress{});
+  answer.sender_mac = {2, 0, 0, 0, 0, 9};  // the other of a pair of gateways
+  hear(a, answer);
+  CHECK(place() == answer.sender_mac);
+  for (int i = 0; i < 5; ++i) {
+    a.tick(at_ms(61'000 + 1000 * i));
+    CHECK(place() == answer.sender_mac);
+    CHECK(asked() == (i < 2 ? answer.sender_mac : everybody));
+  }
+  a.tick(at_ms(66'000));
+  CHECK(place() == MacAddress{});
+  CHECK(asked() == MacAddress{});
+  CHECK(a.ask(them, at_ms(66'000)) == Neighbours::Asked::waiting);
+  CHECK(asked() == everybody);
+  hear(a, answer);
+  CHECK(place() == answer.sender_mac);
 }
 
 TEST_CASE("what is not on the link goes to the gateway") {

@@ -22,6 +22,7 @@ namespace {
 using af_packet::Arrival;
 using ethernet::Interface;
 
+constexpr uint32_t kClockMask = 1023;  // of turns with frames or without: a busy port looks too
 constexpr size_t kPieces = 2 + engine::kMaxSpans + 1;  // outer headers, head, spans, tail
 
 Error failed(Code code, const std::string& what) {
@@ -136,6 +137,7 @@ size_t AfPacketPort::receive(std::span<engine::Frame> frames) noexcept {
     if (train_.left == 0) ++used_up_;
   }
   counters_.rx_frames += count;
+  if ((++turns_ & kClockMask) == 0) look_at_clock();
   if (!unresolved_.empty()) (void)settle();
   if (count == 0) release({});
   return count;
@@ -272,6 +274,11 @@ size_t AfPacketPort::send(std::span<const engine::TxFrame> frames,
   return done;
 }
 
+void AfPacketPort::look_at_clock() noexcept {
+  neighbours_.tick(base::Clock::process().now());
+  say_neighbours();
+}
+
 void AfPacketPort::say_neighbours() noexcept {
   for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();)
     counters_.tx_neighbour += ::send(sender_, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
@@ -280,6 +287,7 @@ void AfPacketPort::say_neighbours() noexcept {
 // ---- sleeping and counting
 
 bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
+  look_at_clock();
   if (!looped_.empty() || !unresolved_.empty() || train_.left != 0 || ring_.waits()) return false;
   descriptors.push_back({ring_.fd(), POLLIN, 0});
   if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});

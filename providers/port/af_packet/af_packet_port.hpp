@@ -67,6 +67,7 @@ class AfPacketPort final : public engine::Port {
   void take_segment(engine::Frame& frame) noexcept;
   size_t send(std::span<const engine::TxFrame> frames, const wire::MacAddress& to) noexcept;
   bool settle() noexcept;
+  void look_at_clock() noexcept;
   void say_neighbours() noexcept;
 
   af_packet::Ring ring_;
@@ -80,6 +81,7 @@ class AfPacketPort final : public engine::Port {
   Counters counters_;
   mutable uint64_t ring_drops_ = 0;
   Train train_;
+  uint32_t turns_ = 0;
   size_t used_up_ = 0;  // arrivals that the frames lent now were cut from, the one at hand apart
   std::array<engine::Path, kBurst> paths_{};
   ethernet::LoopBack looped_;

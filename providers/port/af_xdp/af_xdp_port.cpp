@@ -17,7 +17,8 @@ namespace weft::port {
 namespace {
 
 constexpr uint32_t kEthernet = 14;
-constexpr uint32_t kListenMask = 63;  // neighbours are listened to in every 64th idle turn
+// Neighbours are listened to in every 64th turn without frames, and every 1,024th with some.
+constexpr uint32_t kIdleMask = 63, kBusyMask = 1023;
 
 engine::Capabilities describe(const ethernet::Interface& interface, const af_xdp::Socket& socket) {
   const uint32_t holds = socket.most_bytes() - kEthernet;
@@ -78,13 +79,14 @@ size_t AfXdpPort::receive(std::span<engine::Frame> frames) noexcept {
     count += take(arrivals_[i], frames[count], paths_[i]);
   }
   counters_.rx_frames += count;
+  if ((++busy_ & kBusyMask) == 0) talk_to_neighbours();
   if (count == 0) release({});
   return count;
 }
 
 // Nothing has come.
 size_t AfXdpPort::look_around() noexcept {
-  if ((++idle_ & kListenMask) == 0 || !unresolved_.empty()) talk_to_neighbours();
+  if ((++idle_ & kIdleMask) == 0 || !unresolved_.empty()) talk_to_neighbours();
   if (!unresolved_.empty()) (void)settle();
   if (socket_->unsent()) socket_->kick();
   return 0;
@@ -121,6 +123,7 @@ void AfXdpPort::release(std::span<const engine::Frame>) noexcept {
 // ---- sending
 
 void AfXdpPort::talk_to_neighbours() noexcept {
+  neighbours_.tick(base::Clock::process().now());
   counters_.rx_neighbour += neighbour_socket_.exchange(neighbours_, counters_.tx_neighbour);
 }
 

@@ -83,7 +83,7 @@ class AfXdpPort final : public engine::Port {
   ethernet::Unresolved unresolved_;
   base::LinkWatch watch_;
   Counters counters_;
-  uint32_t idle_ = 0;
+  uint32_t idle_ = 0, busy_ = 0;  // turns
   wire::MacAddress everybody_{};  // of the group that find() was asked for last
   size_t lent_ = 0;
   std::array<af_xdp::Socket::Arrival, kBurst> arrivals_{};

@@ -11,6 +11,10 @@ namespace {
 constexpr Duration kAskAgain = Duration::from_ms(10);
 constexpr Duration kGiveUpFor = Duration::from_s(1);
 constexpr uint32_t kMostAsked = 5;
+// One that is known and used: RFC 4861 10, REACHABLE_TIME and RETRANS_TIMER.
+constexpr Duration kTrusted = Duration::from_s(30);
+constexpr Duration kConfirmAgain = Duration::from_s(1);
+constexpr uint32_t kMostDirect = 2;  // questions to it alone, before all are asked
 
 bool same_prefix(const Gid& a, const Gid& b, unsigned bits) noexcept {
   const unsigned begin = a.is_ipv4() ? 96 : 0;
@@ -54,14 +58,28 @@ const Gid& Neighbours::hop_to(const Gid& address) const noexcept {
 
 void Neighbours::add(const Gid& address, const wire::MacAddress& mac) {
   if (Entry* const entry = make(address)) {
-    entry->mac = mac;
-    entry->known = true;
+    *entry = {.mac = mac, .known = true, .fixed = true, .ask_again = Instant::never()};
   }
 }
 
-const wire::MacAddress* Neighbours::find(const Gid& address) const noexcept {
+const wire::MacAddress* Neighbours::find(const Gid& address) noexcept {
   const auto found = entries_.find(hop_to(address));
-  return found != entries_.end() && found->second.known ? &found->second.mac : nullptr;
+  if (found == entries_.end() || !found->second.known) return nullptr;
+  if (now_ < found->second.ask_again) [[likely]]
+    return &found->second.mac;
+  return confirm(found->first, found->second);
+}
+
+// Where it was is where it is until somebody says otherwise, or it does not answer any more.
+const wire::MacAddress* Neighbours::confirm(const Gid& hop, Entry& entry) noexcept {
+  if (entry.asked == kMostAsked) {
+    entry = {};
+    return nullptr;
+  }
+  ++entry.asked;
+  entry.ask_again = now_ + kConfirmAgain;
+  ask_for(hop, entry.asked <= kMostDirect ? entry.mac : wire::MacAddress{});
+  return &entry.mac;
 }
 
 Neighbours::Asked Neighbours::ask(const Gid& address, Instant now) noexcept {
@@ -73,29 +91,42 @@ Neighbours::Asked Neighbours::ask(const Gid& address, Instant now) noexcept {
   if (entry->asked > kMostAsked) entry->asked = 0;  // long ago: begin anew
   ++entry->asked;
   entry->ask_again = now + (entry->asked > kMostAsked ? kGiveUpFor : kAskAgain);
+  ask_for(hop, {});
+  return Asked::waiting;
+}
+
+void Neighbours::ask_for(const Gid& hop, const wire::MacAddress& to) noexcept {
   say({.is_question = true,
        .sender_mac = self_.mac,
        .sender = self_.address,
        .target = hop,
        .vlan = self_.vlan},
-      {});
-  return Asked::waiting;
+      to);
+}
+
+// RFC 826: whatever one says of itself that is known, to whomever it is, moves it: a gratuitous ARP
+// is such a message. RFC 4861 7.2.3 and 7.2.5: a solicitation does so only where it is for us, and
+// an advertisement that does not override moves nobody whose place is known.
+bool Neighbours::believes(const wire::NeighbourMessage& message,
+                          const Entry& entry) const noexcept {
+  const bool for_us = message.target == self_.address;
+  const bool for_all = !message.is_question && message.target.is_multicast();
+  if (entry.fixed || !(message.sender.is_ipv4() || for_us || for_all)) return false;
+  return message.overrides || !entry.known || entry.mac == message.sender_mac;
 }
 
 bool Neighbours::hear(const std::byte* frame, uint32_t length, bool answers) noexcept {
   wire::NeighbourMessage message;
   if (!wire::parse_neighbour(frame, length, message)) return false;
-  if (message.target != self_.address || message.vlan != self_.vlan) return true;
-  // Who asks for us will be answered, and who answers was asked; other news are not believed.
-  // Questions fill half of the table at most, however many there are.
-  const bool learns = message.is_question && entries_.size() < kMost / 2;
+  if (message.vlan != self_.vlan) return true;
+  // Who asks for us will be answered, and so is remembered; of others there is news only where they
+  // are known or asked for. Questions fill half of the table at most, however many there are.
+  const bool asks_us = message.is_question && message.target == self_.address;
+  const bool learns = asks_us && entries_.size() < kMost / 2;
   Entry* const entry = learns ? make(message.sender) : look_up(message.sender);
-  if (entry != nullptr) {
-    entry->mac = message.sender_mac;
-    entry->known = true;
-    entry->asked = 0;
-  }
-  if (message.is_question && answers)
+  if (entry != nullptr && believes(message, *entry))
+    *entry = {.mac = message.sender_mac, .known = true, .ask_again = now_ + kTrusted};
+  if (asks_us && answers)
     say({.is_question = false,
          .sender_mac = self_.mac,
          .sender = self_.address,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who is where on an Ethernet that has no kernel behind it: answers questions for our address, asks
-// for the addresses that we send to, remembers. No I/O: frames to send are fetched with take().
+// for the addresses that we send to, remembers; and asks again whom it has not heard of for a
+// while, for an address moves to another MAC when a gateway fails over. No I/O: frames to send are
+// fetched with take(), and what time it is comes with tick().
 #pragma once
 
 #include <array>
@@ -27,11 +29,15 @@ class Neighbours {
   };
   explicit Neighbours(const Self& self) : self_(self) {}
 
-  // A neighbour that is never asked for.
+  // A neighbour that is never asked for, and about whom nobody is believed.
   void add(const Gid& address, const wire::MacAddress& mac);
 
-  // Where frames to `address` go; nullptr: not known, ask().
-  const wire::MacAddress* find(const Gid& address) const noexcept;
+  // The time that everything here goes by until the next call: now and then, a few times a second
+  // is enough. Without it what is known once is never asked for again.
+  void tick(Instant now) noexcept { now_ = now; }
+
+  // Where frames to `address` go; nullptr: not known, ask(). May leave a question for take().
+  const wire::MacAddress* find(const Gid& address) noexcept;
 
   enum class Asked : uint8_t {
     waiting,  // try again soon
@@ -56,8 +62,9 @@ class Neighbours {
   struct Entry {
     wire::MacAddress mac{};
     bool known = false;
+    bool fixed = false;  // by add()
     uint32_t asked = 0;  // times without an answer
-    Instant ask_again;
+    Instant ask_again;   // of one that is known: when it is used then or later
   };
   struct Waiting {
     std::array<std::byte, wire::kMaxNeighbourLength> bytes{};
@@ -68,9 +75,13 @@ class Neighbours {
   bool forget_one() noexcept;
   Entry* make(const Gid& address) noexcept;
   const Gid& hop_to(const Gid& address) const noexcept;
+  const wire::MacAddress* confirm(const Gid& hop, Entry& entry) noexcept;
+  bool believes(const wire::NeighbourMessage& message, const Entry& entry) const noexcept;
+  void ask_for(const Gid& hop, const wire::MacAddress& to) noexcept;
   void say(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
 
   Self self_;
+  Instant now_;
   std::unordered_map<Gid, Entry, base::GidHash> entries_;
   std::deque<Waiting> waiting_;
   Waiting taken_;
