@@ -12,6 +12,7 @@ import unittest
 import af_packet_test
 import exchanges
 import guest
+import suite
 
 
 class BothAfXdp(af_packet_test.Veth, unittest.TestCase):
@@ -71,10 +72,10 @@ def why_not():
 
 def main():
     if reason := why_not():
-        print(f"SKIPPED: interop/af_xdp_test: {reason}")
+        suite.skip(reason)
         return
     guest.enter_namespaces()
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import unittest
 import af_packet_test
 import exchanges
 import guest
+import suite
 
 MINE = "10.78.0.3"  # of the DPDK device, close by
 FAR_CONTROL = "10.79.0.2"
@@ -224,10 +225,10 @@ def why_not():
 def main():
     reason = why_not()
     if reason:
-        print(f"SKIPPED: interop/{pathlib.Path(sys.argv[0]).stem}: {reason}")
+        suite.skip(reason)
         return
     guest.enter_namespaces()
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
+
+import suite
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 HOST6, GUEST6 = "fd77::1", "fd77::2"
@@ -39,10 +40,10 @@ def enter_namespaces():
 def run_tests():
     """The program's tests, in namespaces of their own; a line that says so where there are none."""
     if not can_enter_namespaces():
-        print(f"SKIPPED: interop/{pathlib.Path(sys.argv[0]).stem}: a network namespace needs root")
+        suite.skip("a network namespace needs root")
         return
     enter_namespaces()
-    unittest.main()
+    suite.run()
 
 
 def run(*words):

@@ -4,11 +4,11 @@
 there, or says why it cannot be, or is named below as none that opens a device."""
 import pathlib
 import re
-import unittest
 
 import guest_job
 import ibverbs_test
 import machine
+import suite
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN, DEVICE, ADDRESS = ibverbs_test.BIN, ibverbs_test.DEVICE, guest_job.ADDRESS
@@ -96,9 +96,9 @@ class Programs(ibverbs_test.InGuest):
 def main():
     reason = machine.UML.why_not()
     if reason:
-        print(f"SKIPPED: interop/ibverbs_programs_test: {reason}")
+        suite.skip(reason)
         return
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import unittest
 
 import guest_job
 import machine
+import suite
 
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 DEVICE = "ibverbs:rxe0"
@@ -318,9 +319,9 @@ class Messages(InGuest):
 def main():
     reason = machine.UML.why_not()
     if reason:
-        print(f"SKIPPED: interop/ibverbs_test: {reason}")
+        suite.skip(reason)
         return
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import exchanges
 import guest
 import machine
 import rxe_test
+import suite
 
 BIN = pathlib.Path(os.environ.get("WEFT_BUILD", "build/release")).resolve() / "bin"
 PORT = 7174
@@ -225,7 +226,7 @@ if __name__ == "__main__":
     if not missing and not shutil.which("rping"):
         missing = "no rping: install rdmacm-utils (./dev interop does)"
     if missing:
-        print(f"SKIPPED: {missing}")
+        suite.skip(missing)
     else:
         guest.enter_namespaces()
-        unittest.main(verbosity=2)
+        suite.run()

@@ -19,6 +19,7 @@ import hw_counters
 import impaired
 import machine
 import scripts
+import suite
 
 PACKETS = int(os.environ.get("WEFT_INTEROP_PACKETS", "100000"))
 DPDK = "10.77.0.4"
@@ -190,10 +191,10 @@ class OverUdpAndIbverbs(Guests, unittest.TestCase):
 def main():
     reason = why_not()
     if reason:
-        print(f"SKIPPED: interop/rxe_test: {reason}")
+        suite.skip(reason)
         return
     guest.enter_namespaces()
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
 """The conformance suite and all programs and examples of ibverbs_test.py and
 ibverbs_programs_test.py over rxe of Debian's own kernel, unchanged, under QEMU; and what befalls
 device, peer and address. (That kernel has no siw.)"""
-import unittest
 
 import ibverbs_programs_test
 import ibverbs_test
 import machine
+import suite
 
 
 class Conformance(ibverbs_test.Conformance):
@@ -34,9 +34,9 @@ class Removal(ibverbs_test.Removal):
 def main():
     reason = machine.STOCK.why_not()
     if reason:
-        print(f"SKIPPED: interop/stock_ibverbs_test: {reason}")
+        suite.skip(reason)
         return
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

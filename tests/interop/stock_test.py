@@ -7,12 +7,12 @@ Without WEFT_TEST_LONG those of two ports, without the packet scripts and with i
 plain messages only.
 """
 import os
-import unittest
 
 import guest
 import impaired
 import machine
 import rxe_test
+import suite
 
 
 LONG = bool(os.environ.get("WEFT_TEST_LONG"))
@@ -43,10 +43,10 @@ if LONG:
 def main():
     reason = rxe_test.why_not(machine.STOCK)
     if reason:
-        print(f"SKIPPED: interop/stock_test: {reason}")
+        suite.skip(reason)
         return
     guest.enter_namespaces()
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import af_packet_test
+import suite
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
@@ -146,7 +147,7 @@ class Torch(unittest.TestCase):
 
 if __name__ == "__main__":
     if not list(PACKAGES.glob("weft_torch/_weft_torch*.so")):
-        print("SKIPPED: built without PyTorch 1.13 (python3-torch, libtorch-dev, pybind11-dev), by "
-              "clang, or with sanitizers")
+        suite.skip("built without PyTorch 1.13 (python3-torch, libtorch-dev, pybind11-dev), by "
+                   "clang, or with sanitizers")
         sys.exit(0)
-    unittest.main()
+    suite.run()

@@ -12,6 +12,7 @@ import exchanges
 import guest
 import machine
 import rxe_test
+import suite
 
 TAG, BRIDGE = 5, "weft-bridge"
 RXE, WEFT = "10.78.0.2", "10.78.0.3"  # with the tag
@@ -77,10 +78,10 @@ class OnVlan(exchanges.Exchanges, unittest.TestCase):
 def main():
     reason = rxe_test.why_not()
     if reason:
-        print(f"SKIPPED: interop/vlan_test: {reason}")
+        suite.skip(reason)
         return
     guest.enter_namespaces()
-    unittest.main()
+    suite.run()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import unittest
 
 import dialogues
 import exchanges
+import suite
 
 class Weft(exchanges.Exchanges, unittest.TestCase):
     @classmethod
@@ -25,4 +26,4 @@ class Weft(exchanges.Exchanges, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    suite.run()

@@ -24,12 +24,14 @@ def permitted_patterns(path):
 
 
 def skipped(path):
-    """(name, reason) of each test that ctest counts as not run."""
+    """(name, reason) of each test that ctest counts as not run, or of the parts of it that say so
+    themselves: "SKIPPED: NAME:PART: reason"."""
     for case in xml.parse(path).iter("testcase"):
         if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
-            output = case.findtext("system-out") or ""
-            reason = re.search(r"SKIPPED: (.*)", output)
-            yield case.get("name"), reason.group(1) if reason else "did not run"
+            name, output = case.get("name"), case.findtext("system-out") or ""
+            for reason in dict.fromkeys(re.findall(r"SKIPPED: (.*)", output)) or ["did not run"]:
+                part = re.match(rf"({re.escape(name)}:[\w.]+): (.*)", reason)
+                yield part.groups() if part else (name, reason)
 
 
 def swarm_packets(path):
