@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A look at a process for people: a block per device; what is zero is left out.
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <string>
 
+#include "bench/stat/drop_reasons.hpp"
 #include "bench/stat/print.hpp"
 
 namespace weft::stat {
 
 namespace {
-
-// Parts of the names of counters of what was thrown away, and why.
-constexpr std::array<std::string_view, 26> kDropWords = {
-    "rx_bad",      "too_short", "too_long",    "too_large",   "icrc_error",    "unknown",
-    "no_group",    "wrong_",    "no_receive",  "message_",    "ghost",         "stale",
-    "lost_",       "after_nak", "unsupported", "pull_failed", "out_of_window", "over_credit",
-    "incarnation", "drops",     "malformed",   "foreign",     "errors",        "unreadable",
-    "no_buffer",   "missed"};
-
-bool is_drop(std::string_view name) {
-  for (const std::string_view word : kDropWords)
-    if (name.find(word) != std::string_view::npos) return true;
-  return false;
-}
 
 uint64_t whole(const Json& object, const char* key) {
   return object.contains(key) ? object.at(key).get<uint64_t>() : 0;
