@@ -81,6 +81,8 @@ TEST_CASE("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)") 
   CHECK(a->capabilities().integrity_bits == 32);
   CHECK(a->capabilities().active_mtu == 1024);
   CHECK(counter(*a, "af_xdp_generic") == (mode == "generic"));
+  CHECK(counter(*a, "af_xdp_busy_poll") == 0);
+  CHECK(counter(*b, "af_xdp_busy_poll") == 1);
   introduce(*a, *b);
   check_frames(*a, *b);
   check_frames(*b, *a);

@@ -223,7 +223,8 @@ void AfXdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"af_xdp_tx_no_neighbour", unresolved_.lost()},
                                    {"af_xdp_tx_unreadable", counters_.tx_unreadable},
                                    {"af_xdp_tx_too_long", counters_.tx_too_long},
-                                   {"af_xdp_generic", redirect_.mode() == af_xdp::Mode::generic}});
+                                   {"af_xdp_generic", redirect_.mode() == af_xdp::Mode::generic},
+                                   {"af_xdp_busy_poll", socket_->busy_polls()}});
   socket_->append_counters(counters);
 }
 

@@ -45,6 +45,7 @@ class Socket {
   int fd() const noexcept { return xsk_socket__fd(socket_); }
   bool zero_copy() const noexcept;
   bool chains() const noexcept { return chains_; }
+  bool busy_polls() const noexcept { return busy_polls_; }  // as wanted, and the kernel knows it
   // Of a frame, Ethernet header included.
   uint32_t most_bytes() const noexcept { return (chains_ ? 2 : 1) * (kBufferSize - kHeadroom); }
   // Of what buffer() points to.
