@@ -27,9 +27,10 @@ def add_namespace(case):
     return holder
 
 
-def add_veth(case, holder, name="w", addresses=(CLOSE, FAR)):
-    """A pair of `name` 0 and 1; the latter lies in the holder's namespace."""
-    queues = ("numrxqueues", "1", "numtxqueues", "1")  # what comes, comes to the one that is read
+def add_veth(case, holder, name="w", addresses=(CLOSE, FAR), queues=1):
+    """A pair of `name` 0 and 1; the latter lies in the holder's namespace. One queue: what comes,
+    comes to the one that is read."""
+    queues = ("numrxqueues", str(queues), "numtxqueues", str(queues))
     close, there = name + "0", name + "1"
     guest.run("ip", "link", "add", close, *queues, "type", "veth", "peer", "name", there, *queues)
     case.addClassCleanup(guest.run, "ip", "link", "del", close)

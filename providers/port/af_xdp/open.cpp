@@ -127,9 +127,13 @@ Result<AfXdpPort::Parts> open_parts(const ethernet::Interface& interface,
                             .busy_poll_us = keys.busy_poll_us});
   if (!socket) return socket.error();
   parts.socket = *std::move(socket);
-  Result<af_xdp::Redirect> redirect =
-      af_xdp::Redirect::attach(interface.index, queue, parts.socket->fd(), interface.address,
-                               options.udp_port, keys.mode, parts.socket->chains());
+  Result<af_xdp::Redirect> redirect = af_xdp::Redirect::attach({.interface = interface.index,
+                                                                .queue = queue,
+                                                                .socket = parts.socket->fd(),
+                                                                .address = interface.address,
+                                                                .udp_port = options.udp_port,
+                                                                .mode = keys.mode,
+                                                                .chains = parts.socket->chains()});
   if (!redirect) return redirect.error();
   parts.redirect = *std::move(redirect);
   return parts;
@@ -145,7 +149,7 @@ Result<void> probe_af_xdp_port(const engine::PortOptions& options) {
   const Result<af_xdp::NeighbourSocket> neighbours =
       af_xdp::NeighbourSocket::open(interface->index);
   if (!neighbours) return neighbours.error();
-  return af_xdp::Redirect::probe(interface->address, options.udp_port);
+  return af_xdp::Redirect::probe();
 }
 
 Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The XDP program that hands this port's frames to its socket and leaves all else to the kernel. It
-// is a few dozen instructions, written here, so that no compiler is needed. It is attached through
-// a link that this process holds: the kernel takes it off when the process ends, however that is.
+// A place in the XDP program of an interface (program.hpp), which hands this port's frames to its
+// socket and leaves all else to the kernel. The first device of an interface attaches the program,
+// those of other queues join it, from other processes too: each holds the link by which it is
+// attached. The kernel takes the program off with the last of them, however they end, and a
+// socket's place in it with the socket.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "weft/result.hpp"
@@ -15,6 +18,16 @@ namespace weft::port::af_xdp {
 // Where the kernel runs the program: auto is in the driver where it can, else behind it.
 enum class Mode : uint8_t { automatic, native, generic };
 
+struct RedirectOptions {
+  int interface = 0;  // its index
+  uint32_t queue = 0;
+  int socket = -1;           // an AF_XDP socket of that queue
+  Gid address;               // frames to it, or to a multicast group,
+  uint16_t udp_port = 4791;  // and to this port go to the socket
+  Mode mode = Mode::automatic;
+  bool chains = false;  // they may come in several buffers each, as the socket takes them
+};
+
 class Redirect {
  public:
   Redirect() = default;
@@ -22,22 +35,26 @@ class Redirect {
   Redirect& operator=(Redirect&& other) noexcept;
   ~Redirect();
 
-  // Frames to `address` (or a multicast group) and UDP port `udp_port` that come to `queue` of the
-  // interface go to `socket`, an AF_XDP socket. Errors: permission_denied, address_in_use (the
-  // interface has a program already), not_supported, io_error. `chains`: they may come in several
-  // buffers each, as the socket takes them.
-  static Result<Redirect> attach(int interface, uint32_t queue, int socket, const Gid& address,
-                                 uint16_t udp_port, Mode mode, bool chains);
+  // Errors: permission_denied, address_in_use (the interface has a program that is not ours),
+  // invalid_argument (ours runs in another mode), not_supported, io_error.
+  static Result<Redirect> attach(const RedirectOptions& options);
 
   // Whether this process may load the program. Errors as above.
-  static Result<void> probe(const Gid& address, uint16_t udp_port);
+  static Result<void> probe();
 
   Mode mode() const noexcept { return mode_; }  // native or generic
 
  private:
-  Result<void> load(const Gid& address, uint16_t udp_port, bool chains);
+  enum class Found : uint8_t { none, ours };
 
-  int map_ = -1, program_ = -1, link_ = -1;
+  Result<void> load(bool chains);
+  Result<bool> attach_new(const RedirectOptions& options);
+  Result<Found> join(int interface);
+  bool find_maps(const uint32_t* ids, uint32_t count);
+  bool find_link(uint32_t program);
+  Result<void> enter(const RedirectOptions& options) const;
+
+  int users_ = -1, sockets_ = -1, program_ = -1, link_ = -1;
   Mode mode_ = Mode::native;
 };
 

@@ -32,7 +32,8 @@ Error failed(const char* what, int error) {
             "needs no privilege"};
   if (error == EBUSY)
     return {Code::address_in_use,
-            "af_xdp: another AF_XDP socket has this queue of the interface: one device each"};
+            "af_xdp: another AF_XDP socket has this queue of the interface: give each device one "
+            "(af_xdp.queue=N), and have its UDP port come to it (ethtool -N)"};
   if (error == ENOMEM || error == ENOBUFS)
     return {Code::no_memory, std::string("af_xdp: ") + what +
                                  ": no memory that may be locked for 24 MiB of buffers: raise "
