@@ -117,7 +117,9 @@ Result<void> Socket::bind(const SocketOptions& options) {
   free_.reserve(kTxBuffers);
   for (uint64_t i = 0; i < kTxBuffers; i += chains_ ? 2 : 1)
     free_.push_back((kRxBuffers + i) * kBufferSize);
-  if (chains_) joined_.reset(new std::byte[kMostArrivals * buffer_bytes()]);
+  if (!chains_) return {};
+  joined_.reset(new std::byte[kMostArrivals * buffer_bytes()]);
+  under_way_ = UnderWay(uint64_t{kRxBuffers} * kBufferSize, buffer_bytes(), kTxBuffers / 2);
   return {};
 }
 
@@ -227,8 +229,11 @@ void Socket::collect() noexcept {
   uint32_t at = 0;
   const uint32_t count = xsk_ring_cons__peek(&done_, kTxBuffers, &at);
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t buffer = *xsk_ring_cons__comp_addr(&done_, at + i);
-    if (buffer % buffer_bytes() == 0) free_.push_back(buffer);  // else the second of two
+    const uint64_t page = *xsk_ring_cons__comp_addr(&done_, at + i);
+    if (!chains_)
+      free_.push_back(page);
+    else if (under_way_.complete(page))
+      free_.push_back(under_way_.buffer_of(page));
   }
   if (count != 0) xsk_ring_cons__release(&done_, count);
 }
@@ -248,6 +253,7 @@ void Socket::send(std::span<const uint32_t> lengths) noexcept {
   if (count == 0 || xsk_ring_prod__reserve(&tx_, count, &at) != count) return;
   for (size_t i = 0; i < lengths.size(); ++i) {
     const bool two = lengths[i] > kBufferSize;
+    if (chains_) under_way_.send(taken_[i], two ? 2 : 1);
     const uint32_t first = two ? kBufferSize : lengths[i];
     *xsk_ring_prod__tx_desc(&tx_, at++) = {taken_[i], first, two ? kGoesOn : 0};
     if (two)

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "providers/port/af_xdp/under_way.hpp"
 #include "weft/device.hpp"
 #include "weft/result.hpp"
 
@@ -101,6 +102,7 @@ class Socket {
   xsk_ring_cons done_{}, rx_{};
   std::vector<uint64_t> free_;   // buffers for sending, with chains the first of each two
   std::vector<uint64_t> taken_;  // of those, at take_buffers()
+  UnderWay under_way_;           // with chains: those at send()
 };
 
 }  // namespace weft::port::af_xdp
