@@ -71,7 +71,8 @@ class Port {
   virtual Result<void> join(const Gid& group) {
     (void)group;
     return Error{Code::not_supported,
-                 "this port carries no multicast; roce+udp, roce+af_packet and roce+dpdk do"};
+                 "this port carries no multicast; roce+udp, roce+af_packet, roce+af_xdp and "
+                 "roce+dpdk do"};
   }
   virtual void leave(const Gid& group) noexcept { (void)group; }
 

@@ -2,8 +2,11 @@
 // The shm port as the engine sees it: two ports of one process, all sizes, back-pressure, sleeping.
 #include <poll.h>
 
+#include <fstream>
+#include <iterator>
 #include <thread>
 
+#include "tests/support/paths.hpp"
 #include "tests/unit/shm_support.hpp"
 
 using namespace shm_test;
@@ -254,4 +257,23 @@ TEST_CASE("shm: capabilities follow the options") {
   CHECK(port->capabilities().in_flight_limit == 65536);
   CHECK_FALSE(port->capabilities().by_reference);
   CHECK(open_port(job(), {{"mtu", "4096"}})->capabilities().active_mtu == 4096);
+}
+
+TEST_CASE("shm: carries no multicast, and names every port that does") {
+  const auto port = open_port(job());
+  const weft::Result<void> refused = port->join(weft::Gid::from_ipv4(239, 1, 2, 3));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == weft::Code::not_supported);
+  size_t named = 0;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(weft::test::source_root() / "providers" / "port")) {
+    const std::string name = folder.path().filename();
+    std::ifstream file(folder.path() / (name + "_port.hpp"));
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    if (name == "sim" || text.find(" join(const Gid&") == std::string::npos) continue;
+    INFO(name << ": " << refused.error().message);
+    CHECK(refused.error().message.find("roce+" + name) != std::string::npos);
+    ++named;
+  }
+  CHECK(named == 4);
 }
