@@ -108,35 +108,6 @@ bool send_until(Port& port, const char* to, const Done& done) {
 
 }  // namespace
 
-TEST_CASE("af_packet: frames arrive with every header as sent (C-AV-95, C-HDR-8)") {
-  WEFT_NEEDS_VETH("af_packet: frames arrive with every header as sent (C-AV-95, C-HDR-8)");
-  const Ends ends;
-  CHECK(ends.a->capabilities().integrity_bits == 32);
-  CHECK(ends.a->capabilities().active_mtu == 1024);
-  Path path = path_between(*ends.a, *ends.b, 0xDEAF);
-  path.traffic_class = 0x68;
-  path.hop_limit = 33;
-  std::vector<Bytes> bytes;
-  std::vector<TxFrame> frames;
-  for (uint32_t i = 0; i < 60; ++i) bytes.push_back(frame_bytes(i, 16 + i * 17));
-  for (uint32_t i = 0; i < 60; ++i) {
-    frames.push_back(whole_frame(path, bytes[i], static_cast<uint16_t>(i)));
-    frames.back().ecn = i % 4;
-  }
-  REQUIRE(ends.a->transmit(frames) == 60);
-  const std::vector<Got> got = drain(*ends.b, 60);
-  REQUIRE(got.size() == 60);
-  for (uint32_t i = 0; i < 60; ++i) {
-    CHECK(got[i].bytes == bytes[i]);
-    CHECK((got[i].ip_id_known && got[i].ip_id == i));
-    CHECK(got[i].ecn == i % 4);
-    CHECK(got[i].path.source == ends.a->address());
-    CHECK(got[i].path.source_port == 0xDEAF);
-    CHECK(got[i].path.hop_limit == 33);
-    CHECK(got[i].path.traffic_class == (0x68 | i % 4));
-  }
-}
-
 TEST_CASE("af_packet: trains of the udp port are cut, however few frames are asked for") {
   WEFT_NEEDS_VETH("af_packet: trains of the udp port are cut, however few frames are asked for");
   const auto raw = std::move(*open_raw("w1", "10.79.0.2"));
@@ -160,45 +131,6 @@ TEST_CASE("af_packet: trains of the udp port are cut, however few frames are ask
   }
   CHECK(counter(*raw, "af_packet_rx_trains") > 0);
   CHECK(counter(*raw, "af_packet_rx_malformed") == 0);
-}
-
-// 10.79.0.77 is nobody.
-TEST_CASE("af_packet: nobody waits for a neighbour that does not answer") {
-  WEFT_NEEDS_VETH("af_packet: nobody waits for a neighbour that does not answer");
-  Ends ends;
-  Path absent = path_between(*ends.a, *ends.b), there = absent;
-  absent.destination = *parse_gid("10.79.0.77");
-  const Bytes bytes = frame_bytes(5, 100);
-  const TxFrame frames[3] = {whole_frame(absent, bytes), whole_frame(there, bytes),
-                             whole_frame(absent, bytes)};
-  CHECK(ends.a->transmit(frames) == 3);
-  CHECK(drain(*ends.b, 1).size() == 1);
-  for (int i = 0; i < 1000 && counter(*ends.a, "af_packet_tx_no_neighbour") < 2; ++i) {
-    CHECK(drain(*ends.a, 0).empty());
-    engine::Frame none[1];
-    ends.a->release({none, ends.a->receive(none)});
-    usleep(1000);
-  }
-  CHECK(counter(*ends.a, "af_packet_tx_no_neighbour") == 2);
-}
-
-TEST_CASE("af_packet: a neighbour that moves is followed, and one that is silent asked for again") {
-  WEFT_NEEDS_VETH(
-      "af_packet: a neighbour that moves is followed, and one that is silent asked for again");
-  follows_a_neighbour_that_moves(*std::move(*open_raw("w1", "10.79.0.2")));
-}
-
-TEST_CASE("af_packet: a frame to its own address comes back") {
-  WEFT_NEEDS_VETH("af_packet: a frame to its own address comes back");
-  const auto port = std::move(*open_raw("w0"));
-  const Path path = path_between(*port, *port);
-  const Bytes bytes = frame_bytes(3, 500);
-  const TxFrame frame[1] = {whole_frame(path, bytes, 7)};
-  REQUIRE(port->transmit(frame) == 1);
-  const std::vector<Got> got = drain(*port, 1);
-  REQUIRE(got.size() == 1);
-  CHECK(got[0].bytes == bytes);
-  CHECK(got[0].ip_id == 7);
 }
 
 TEST_CASE("af_packet: frames of the groups that were joined, from udp too (C-OPS-87)") {
@@ -248,44 +180,6 @@ TEST_CASE("af_packet: the kernel calls no port unreachable that a device has") {
   CHECK_FALSE(complaints.about(9));
   device.reset();
   CHECK(send_until(*peer, "10.79.0.9", [&] { return complaints.about(9); }));
-}
-
-// Puts `bytes` on w0, as they are.
-void send_on_wire(std::span<const uint8_t> bytes) {
-  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-  REQUIRE(fd >= 0);
-  sockaddr_ll at{};
-  at.sll_family = AF_PACKET;
-  at.sll_ifindex = static_cast<int>(if_nametoindex("w0"));
-  CHECK(sendto(fd, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&at),
-               sizeof at) == static_cast<ssize_t>(bytes.size()));
-  close(fd);
-}
-
-TEST_CASE("af_packet: a frame that lies about its length is counted and nothing else (C-EVT-110)") {
-  WEFT_NEEDS_VETH("af_packet: a frame that lies about its length is counted and nothing else");
-  Ends ends;
-  std::vector<uint8_t> frame(14 + 20 + 8 + 32);
-  std::fill_n(frame.begin(), 6, uint8_t{0xFF});  // everybody
-  frame[12] = 0x08;                              // IPv4
-  uint8_t* const ip = &frame[14];
-  ip[0] = 0x45;
-  ip[3] = 20 + 8 + 33;  // one more than there is
-  ip[6] = 0x40;
-  ip[8] = 64;
-  ip[9] = 17;
-  const uint8_t addresses[] = {10, 79, 0, 1, 10, 79, 0, 2};
-  std::copy(std::begin(addresses), std::end(addresses), ip + 12);
-  ip[20] = 0xC0, ip[22] = 4791 >> 8, ip[23] = 4791 & 0xFF;
-  ip[25] = 8 + 32;
-  send_on_wire(frame);
-  send_on_wire(frame);
-  for (int i = 0; i < 1000 && counter(*ends.b, "af_packet_rx_malformed") < 2; ++i) {
-    engine::Frame none[1];
-    ends.b->release({none, ends.b->receive(none)});
-    usleep(1000);
-  }
-  CHECK(counter(*ends.b, "af_packet_rx_malformed") == 2);
 }
 
 TEST_CASE("af_packet: what finds the ring full is counted, frame by frame (C-EVT-110)") {

@@ -44,49 +44,19 @@ void introduce(Port& from, Port& to) {
   FAIL("nothing came");
 }
 
-void check_frames(Port& a, Port& b) {
-  Path path = path_between(a, b, 0xDEAF);
-  path.traffic_class = 0x68;
-  path.hop_limit = 33;
-  std::vector<Bytes> bytes;
-  std::vector<TxFrame> frames;
-  for (uint32_t i = 0; i < 60; ++i) bytes.push_back(frame_bytes(i, 16 + i * 17));
-  for (uint32_t i = 0; i < 60; ++i) {
-    frames.push_back(whole_frame(path, bytes[i], static_cast<uint16_t>(i)));
-    frames.back().ecn = i % 4;
-  }
-  REQUIRE(a.transmit(frames) == 60);
-  const std::vector<Got> got = drain(b, 60);
-  REQUIRE(got.size() == 60);
-  for (uint32_t i = 0; i < 60; ++i) {
-    CHECK(got[i].bytes == bytes[i]);
-    CHECK((got[i].ip_id_known && (got[i].ip_id == i || !a.address().is_ipv4())));
-    CHECK(got[i].ecn == i % 4);
-    CHECK(got[i].path.source == a.address());
-    CHECK(got[i].path.source_port == 0xDEAF);
-    CHECK(got[i].path.hop_limit == 33);
-    CHECK(got[i].path.traffic_class == (0x68 | i % 4));
-  }
-}
-
 }  // namespace
 
-TEST_CASE("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)") {
-  WEFT_NEEDS_VETH("af_xdp: frames arrive with every header as sent (C-AV-95, C-HDR-8)");
-  const auto [near, far] =
-      GENERATE(std::pair("10.79.0.1", "10.79.0.2"), std::pair("fd00::1", "fd00::2"));
+TEST_CASE("af_xdp: says which mode and which way of waiting are in force") {
+  WEFT_NEEDS_VETH("af_xdp: says which mode and which way of waiting are in force");
   const std::string mode = GENERATE("native", "generic");
-  const auto a = need(open_xdp("w0", near, {{"mode", mode}}));
-  const auto b = need(open_xdp("w1", far, {{"mode", mode}, {"busy_poll", "20"}}));
-  CHECK(a->capabilities().integrity_bits == 32);
+  const auto a = need(open_xdp("w0", "10.79.0.1", {{"mode", mode}}));
+  const auto b = need(open_xdp("w1", "10.79.0.2", {{"mode", mode}, {"busy_poll", "20"}}));
   CHECK(a->capabilities().active_mtu == 1024);
   CHECK(counter(*a, "af_xdp_generic") == (mode == "generic"));
   CHECK(counter(*a, "af_xdp_busy_poll") == 0);
   CHECK(counter(*b, "af_xdp_busy_poll") == 1);
   introduce(*a, *b);
-  check_frames(*a, *b);
-  check_frames(*b, *a);
-  CHECK(counter(*b, "af_xdp_rx_malformed") == 0);
+  introduce(*b, *a);
 }
 
 // Frames of 4 KiB of payload lie in two buffers each, short ones between them in one.
@@ -187,52 +157,6 @@ TEST_CASE("af_xdp: what is for another address or UDP port stays the kernel's") 
   CHECK(drain(*xdp, 0).empty());
   CHECK(counter(*xdp, "af_xdp_rx_frames") == before + 1);
   CHECK(counter(*xdp, "af_xdp_rx_foreign") == 0);
-}
-
-TEST_CASE("af_xdp: a neighbour that moves is followed, and one that is silent asked for again") {
-  WEFT_NEEDS_VETH(
-      "af_xdp: a neighbour that moves is followed, and one that is silent asked for again");
-  follows_a_neighbour_that_moves(*need(open_xdp("w1", "10.79.0.2")));
-}
-
-TEST_CASE("af_xdp: a frame to its own address comes back") {
-  WEFT_NEEDS_VETH("af_xdp: a frame to its own address comes back");
-  const auto port = need(open_xdp("w0"));
-  const Path path = path_between(*port, *port);
-  const Bytes bytes = frame_bytes(3, 500);
-  const TxFrame frame[1] = {whole_frame(path, bytes, 7)};
-  REQUIRE(port->transmit(frame) == 1);
-  const std::vector<Got> got = drain(*port, 1);
-  REQUIRE(got.size() == 1);
-  CHECK(got[0].bytes == bytes);
-  CHECK(got[0].ip_id == 7);
-}
-
-TEST_CASE("af_xdp: frames of the groups that were joined (C-OPS-87)") {
-  WEFT_NEEDS_VETH("af_xdp: frames of the groups that were joined (C-OPS-87)");
-  const auto xdp = need(open_xdp("w0"));
-  const auto raw = need(port::open_af_packet_port({"w1", {{"address", "10.79.0.2"}}}));
-  Path path = path_between(*raw, *xdp);
-  const Bytes bytes = frame_bytes(3, 500);
-  const Gid ours = Gid::from_ipv4(239, 129, 2, 3), twin = Gid::from_ipv4(239, 1, 2, 3);
-  const auto send = [&](engine::Port& from, const Gid& to) {
-    path.source = from.address();
-    path.destination = to;
-    const TxFrame frame[1] = {whole_frame(path, bytes)};
-    REQUIRE(from.transmit(frame) == 1);
-  };
-  REQUIRE(xdp->join(ours));
-  send(*raw, twin);
-  send(*raw, ours);
-  const std::vector<Got> got = drain(*xdp, 1);
-  REQUIRE(got.size() == 1);
-  CHECK(got[0].path.destination == ours);
-  CHECK(counter(*xdp, "af_xdp_rx_foreign") == 1);
-  send(*xdp, ours);  // and to itself, as a member
-  CHECK(drain(*xdp, 1).size() == 1);
-  xdp->leave(ours);
-  send(*raw, ours);
-  CHECK(drain(*xdp, 0).empty());
 }
 
 TEST_CASE("af_xdp: a process that is killed leaves nothing on the interface") {

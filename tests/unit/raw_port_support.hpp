@@ -94,6 +94,20 @@ inline void turn(Port& port, int turns) {
   }
 }
 
+// IPv4 and UDP to 10.79.0.2 and everybody's MAC address, one byte shorter than its IP header says.
+inline Bytes frame_that_lies() {
+  constexpr uint32_t kIp = 14, kUdp = kIp + 20, kPayload = 32;
+  Bytes frame(kUdp + 8 + kPayload);
+  const auto put = [&frame](uint32_t at, std::initializer_list<int> bytes) {
+    for (const int byte : bytes) frame[at++] = static_cast<std::byte>(byte);
+  };
+  put(0, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF});
+  put(12, {0x08, 0x00, 0x45, 0, 0, 20 + 8 + kPayload + 1, 0, 0, 0x40, 0, 64, 17});
+  put(kIp + 12, {10, 79, 0, 1, 10, 79, 0, 2});
+  put(kUdp, {0xC0, 0, 4791 >> 8, 4791 & 0xFF, 0, 8 + kPayload});
+  return frame;
+}
+
 // ---- cases
 
 // A host at 10.79.0.77 on w0, which the test speaks for, and what a port at 10.79.0.2 on w1 says to
