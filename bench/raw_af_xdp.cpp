@@ -62,8 +62,10 @@ struct End {
     if (!opened) fail(opened.error().message);
     socket = *std::move(opened);
     Result<Redirect> attached =
-        Redirect::attach(static_cast<int>(if_nametoindex(name.c_str())), 0, socket->fd(),
-                         address_of(end), 4791, options.xdp, false);
+        Redirect::attach({.interface = static_cast<int>(if_nametoindex(name.c_str())),
+                          .socket = socket->fd(),
+                          .address = address_of(end),
+                          .mode = options.xdp});
     if (!attached) fail(attached.error().message);
     redirect = *std::move(attached);
     wire::Outer outer;
