@@ -62,6 +62,12 @@ void tune(const Socket& socket) noexcept;
 Error socket_error(int error, std::string_view what);
 
 // Waits for `events` on `fd` until `deadline` (one that has passed: looks once); true if one came.
+// Signals do not end it.
 bool wait_for(int fd, short events, Instant deadline) noexcept;
+// Appends what has come to `received`, up to `most` bytes, and waits for it until `deadline`.
+// Errors: timed_out; disconnected, which the peer's end is too.
+Result<void> receive_by(const Socket& socket, std::string& received, size_t most, Instant deadline);
+// A connection that somebody makes to `listener`. Errors: timed_out, those of accept().
+Result<Socket> accept_by(const Socket& listener, Instant deadline);
 
 }  // namespace weft::base

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <utility>
 
 #include "lib/base/clock.hpp"
@@ -49,12 +50,20 @@ Result<void> Lifelines::connect(uint32_t peer, const std::string& host, uint16_t
 Result<void> Lifelines::accept(uint32_t count, Duration limit) {
   const Instant deadline = base::wall_now() + limit;
   for (uint32_t i = 0; i < count; ++i) {
-    Line line;
-    if (base::wait_for(listener_.fd(), POLLIN, deadline))
-      line.socket = base::Socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!line.socket || !base::wait_for(line.socket.fd(), POLLIN, deadline) ||
-        recv(line.socket.fd(), &line.peer, sizeof line.peer, MSG_WAITALL) != sizeof line.peer)
-      return Error{Code::timed_out, "a rank has connected its queue pair but not its lifeline"};
+    const auto missing = [](const Error& error) {
+      return Error{Code::timed_out, "a rank has connected its queue pair but not its lifeline (" +
+                                        error.message + ")"};
+    };
+    Result<base::Socket> socket = base::accept_by(listener_, deadline);
+    if (!socket) return missing(socket.error());
+    Line line{std::move(*socket), 0};
+    std::string rank;
+    while (rank.size() < sizeof line.peer)
+      if (Result<void> came =
+              base::receive_by(line.socket, rank, sizeof line.peer - rank.size(), deadline);
+          !came)
+        return missing(came.error());
+    std::memcpy(&line.peer, rank.data(), sizeof line.peer);
     lines_.push_back(std::move(line));
   }
   listener_.close();

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace weft::collective {
 namespace {
 
 constexpr uint32_t kMaxBytes = 1 << 20;  // of a key or a value
+constexpr size_t kAtOnce = 64 * 1024;    // received
 constexpr useconds_t kTryAgain_us = 10'000;
 
 struct RequestHead {
@@ -41,17 +43,6 @@ struct AnswerHead {
 bool send_all(const base::Socket& socket, const void* data, size_t size) {
   for (const char* at = static_cast<const char*>(data); size > 0;) {
     const ssize_t n = ::send(socket.fd(), at, size, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    size -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool receive_all(const base::Socket& socket, void* data, size_t size) {
-  for (char* at = static_cast<char*>(data); size > 0;) {
-    const ssize_t n = recv(socket.fd(), at, size, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     at += n;
@@ -158,21 +149,36 @@ class TcpStore : public Store {
   }
 
   Result<std::string> get(std::string_view key, Duration limit) override {
+    const Instant deadline = base::wall_now() + limit;
     if (Result<void> asked = request('g', key, ""); !asked) return asked.error();
     while (true) {
-      pollfd wanted{socket_.fd(), POLLIN, 0};
-      if (poll(&wanted, 1, static_cast<int>(limit.ms())) == 0)
+      Result<std::optional<std::string>> answer = take_answer();
+      if (!answer) return answer.error();
+      if (*answer) return std::move(**answer);
+      const Result<void> came = base::receive_by(socket_, received_, kAtOnce, deadline);
+      if (!came && came.error().code == Code::timed_out)
         return Error{Code::timed_out, "nobody has set '" + std::string(key) +
                                           "' in time: are all processes started?"};
-      AnswerHead head;
-      if (!receive_all(socket_, &head, sizeof head) || head.value_bytes > kMaxBytes) return gone();
-      std::string value(head.value_bytes, '\0');
-      if (!receive_all(socket_, value.data(), value.size())) return gone();
-      if (head.number == number_) return value;
+      if (!came) return gone();
     }
   }
 
  private:
+  // The answer to the last request, if it is all here. Those to gets that were given up are
+  // dropped.
+  Result<std::optional<std::string>> take_answer() {
+    AnswerHead head;
+    while (received_.size() >= sizeof head) {
+      std::memcpy(&head, received_.data(), sizeof head);
+      if (head.value_bytes > kMaxBytes) return gone();
+      if (received_.size() < sizeof head + head.value_bytes) break;
+      std::string value = received_.substr(sizeof head, head.value_bytes);
+      received_.erase(0, sizeof head + head.value_bytes);
+      if (head.number == number_) return std::optional(std::move(value));
+    }
+    return std::optional<std::string>();
+  }
+
   Result<void> request(char what, std::string_view key, std::string_view value) {
     if (key.size() > kMaxBytes || value.size() > kMaxBytes)
       return Error{Code::invalid_argument, "keys and values of a store are at most 1 MiB"};
@@ -190,7 +196,8 @@ class TcpStore : public Store {
 
   base::Socket socket_;
   std::unique_ptr<Server> server_;
-  uint32_t number_ = 0;  // of the last request
+  uint32_t number_ = 0;   // of the last request
+  std::string received_;  // an answer may come in parts, and a get may end before its last
 };
 
 Result<std::vector<base::SocketAddress>> look_up(std::string_view address, bool serve) {

@@ -3,12 +3,16 @@
 // or broken clients of the TCP store.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 #include "weft/store.hpp"
@@ -103,6 +107,116 @@ TEST_CASE("nonsense does not stop the TCP store") {
   REQUIRE(store->set("key", "value"));
   CHECK(*store->get("key", Duration::from_s(5)) == "value");
   close(fd);
+}
+
+// Signals without a pause, as in a program with an interval timer. System calls end early.
+class Signals {
+ public:
+  Signals() {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    sigaction(SIGALRM, &action, &before_);
+    every(2000);
+  }
+  ~Signals() {
+    every(0);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+
+ private:
+  static void every(suseconds_t us) {
+    const itimerval time{{0, us}, {0, us}};
+    setitimer(ITIMER_REAL, &time, nullptr);
+  }
+  struct sigaction before_ {};
+};
+
+TEST_CASE("a get ends in time in a program with signals") {
+  const Directory directory;
+  for (const std::string& address :
+       {"file:" + directory.path, "tcp:127.0.0.1:" + std::to_string(free_port())}) {
+    const auto store = std::move(*Store::open(address, true));
+    const auto other = std::move(*Store::open(address, false));
+    // Who hangs is let go after a while, with an answer.
+    std::atomic<bool> over{false};
+    std::thread rescue([&] {
+      for (int i = 0; i < 500 && !over; ++i) usleep(10'000);
+      (void)other->set("never", "late");
+    });
+    const Signals signals;
+    const Result<std::string> never = store->get("never", Duration::from_ms(100));
+    over = true;
+    rescue.join();
+    INFO(address);
+    REQUIRE(!never);
+    CHECK(never.error().code == Code::timed_out);
+  }
+}
+
+// A server of the TCP store that says what the test says.
+class Puppet {
+ public:
+  Puppet() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(listen(listener_, 1) == 0);
+    REQUIRE(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    store =
+        std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port)), false));
+    peer_ = accept(listener_, nullptr, nullptr);
+  }
+  ~Puppet() {
+    hang_up();
+    close(listener_);
+  }
+  static std::string answer(uint32_t number, const std::string& value) {
+    const uint32_t head[] = {number, static_cast<uint32_t>(value.size())};
+    return std::string(reinterpret_cast<const char*>(head), sizeof head) + value;
+  }
+  void say(const std::string& bytes) {
+    REQUIRE(send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  void hang_up() {
+    if (peer_ >= 0) close(peer_);
+    peer_ = -1;
+  }
+  std::unique_ptr<Store> store;
+
+ private:
+  int listener_, peer_ = -1;
+};
+
+TEST_CASE("answers that nobody waits for any more do not make a get longer") {
+  Puppet puppet;
+  std::thread stale([&] {
+    for (int i = 0; i < 20; ++i, usleep(50'000)) puppet.say(Puppet::answer(99, "stale"));
+    puppet.hang_up();
+  });
+  const Result<std::string> never = puppet.store->get("never", Duration::from_ms(300));
+  stale.join();
+  REQUIRE(!never);
+  CHECK(never.error().code == Code::timed_out);
+}
+
+TEST_CASE("an answer that comes in parts makes no get longer, and harms none") {
+  Puppet puppet;
+  const std::string first = Puppet::answer(1, "early"), second = Puppet::answer(2, "right");
+  std::thread slow([&] {
+    puppet.say(first.substr(0, 10));
+    usleep(1'000'000);
+    puppet.say(first.substr(10));
+    puppet.say(second);
+  });
+  const Result<std::string> never = puppet.store->get("a", Duration::from_ms(100));
+  CHECK((!never && never.error().code == Code::timed_out));
+  const Result<std::string> next = puppet.store->get("b", Duration::from_s(10));
+  slow.join();
+  REQUIRE(next);
+  CHECK(*next == "right");
 }
 
 TEST_CASE("bad store addresses are told what to write") {
