@@ -213,8 +213,9 @@ class Communicator {
 
   // A communicator of these ranks, with the numbers they have, and of new ones: each of those calls
   // create() with a number from size() to ranks - 1, the same `ranks`, `name` and other options but
-  // without a `topology`, in a store that all reach. Blocks until all have come. This communicator
-  // goes on. Errors: those of create().
+  // without a `topology`, in a store that all reach. Blocks until the ranks of this one have met in
+  // a barrier, an operation of its own in the sequence, and then until all have come. This
+  // communicator goes on. Errors: those of create() and wait().
   Result<Communicator> grow(Store& store, uint32_t ranks, const std::string& name);
 
   // Ends all operations under way and all later ones, on every rank, with bad_state and an error

@@ -135,6 +135,9 @@ Result<Communicator> Communicator::grow(Store& store, uint32_t ranks, const std:
   if (ranks < size())
     return Error{Code::invalid_argument, "cannot grow from " + std::to_string(size()) + " to " +
                                              std::to_string(ranks) + " ranks"};
+  // Connecting makes no progress here: nobody begins while another one waits for its part of a
+  // call.
+  if (Result<void> met = barrier().wait(); !met) return met.error();
   CommunicatorOptions options = team_->options();
   options.name = name;
   options.topology.clear();  // it is of as many chips as there are ranks here

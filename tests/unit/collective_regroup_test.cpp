@@ -217,6 +217,44 @@ TEST_CASE("a group grows by ranks that have not been in it") {
   CHECK(run_processes(4, {.device = device}, body) == std::vector<std::string>(4));
 }
 
+// Rank 0 goes on to make a group while a call of the old one needs its part, and rank 1 waits for
+// the call before it does.
+std::string regroup_meanwhile(Communicator& group, uint32_t traffic_class,
+                              const std::function<Result<Communicator>()>& regroup) {
+  std::vector<float> data(2'000'000, 1.0F);
+  Operation sum = group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32,
+                                   ReduceOp::max, {.traffic_class = traffic_class});
+  if (group.rank() == 1)
+    if (Result<void> done = sum.wait(); !done) return done.error().message;
+  Result<Communicator> made = regroup();
+  if (!made) {
+    (void)sum.wait();
+    return made.error().message;
+  }
+  if (Result<void> done = sum.wait(); !done) return done.error().message;
+  int64_t one = 1, ranks = 0;
+  if (Result<void> done = made->all_reduce(&one, &ranks, 1, DataType::int64).wait(); !done)
+    return done.error().message;
+  return ranks == made->size() ? "" : "wrong sum";
+}
+
+TEST_CASE("grow and split make progress while they wait for ranks that wait for a call") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    for (const uint32_t traffic_class : {2U, 3U}) {
+      const std::string number = std::to_string(traffic_class);
+      std::string wrong = regroup_meanwhile(group, traffic_class,
+                                            [&] { return group.grow(store, 2, "grown" + number); });
+      if (wrong.empty())
+        wrong = regroup_meanwhile(group, traffic_class, [&] { return group.split(store, 0); });
+      if (!wrong.empty()) return "class " + number + ": " + wrong;
+    }
+    return "";
+  };
+  const CommunicatorOptions options{
+      .device = shm_device(), .connect_limit = Duration::from_s(3), .more_classes = {3}};
+  CHECK(run_processes(2, options, body) == std::vector<std::string>(2));
+}
+
 TEST_CASE(
     "revoke gets all ranks out of their calls, says who and why, and all go on in a new group") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
