@@ -15,7 +15,7 @@ struct Extent {
   Extent(const void* memory, size_t size)
       : begin(reinterpret_cast<uintptr_t>(memory)), bytes(size) {}
   bool overlaps(const Extent& other) const {
-    return begin < other.begin + other.bytes && other.begin < begin + bytes;
+    return begin < other.begin ? other.begin - begin < bytes : begin - other.begin < other.bytes;
   }
 };
 
@@ -218,6 +218,15 @@ RecipeBook::Key key_of(const Team& team, const Arguments& arguments, const CallO
 
 }  // namespace
 
+Result<void> check_apart(Collective collective, const void* input, size_t input_bytes,
+                         const void* output, size_t output_bytes) {
+  if (input == nullptr && input_bytes > 0) return invalid(collective, "the input is null");
+  if (output == nullptr && output_bytes > 0) return invalid(collective, "the output is null");
+  if (input_bytes == 0 || output_bytes == 0) return {};
+  if (!Extent(input, input_bytes).overlaps(Extent(output, output_bytes))) return {};
+  return invalid(collective, "input and output overlap, which it does not support");
+}
+
 Error invalid(Collective collective, const std::string& text) {
   return {Code::invalid_argument, std::string(name(collective)) + ": " + text};
 }
@@ -312,6 +321,31 @@ Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
       team, {Collective::all_reduce, &kInput, team.nowhere(), 1, DataType::uint8}, options);
   if (task) (*task)->call.collective = Collective::barrier;
   return task;
+}
+
+// What a rank sends to itself meets what it receives from itself, in order, within the call.
+Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
+  const auto wrong = [](const std::string& text) { return invalid(Collective::exchange, text); };
+  std::vector<Transfer> sends, receives;
+  for (const Transfer& t : transfers) {
+    if (t.peer == builder.rank() && t.send_bytes > 0) sends.push_back(t);
+    if (t.peer == builder.rank() && t.receive_bytes > 0) receives.push_back(t);
+  }
+  if (sends.size() != receives.size())
+    return wrong("what a rank sends to itself it receives from itself in the same call");
+  for (size_t i = 0; i < sends.size(); ++i) {
+    const Transfer &from = sends[i], &to = receives[i];
+    if (from.send_bytes != to.receive_bytes)
+      return wrong("this rank sends " + std::to_string(from.send_bytes) +
+                   " bytes to itself, and receives " + std::to_string(to.receive_bytes));
+    const bool same = from.send == to.receive;
+    const Result<void> apart =
+        check_apart(Collective::exchange, from.send, from.send_bytes, to.receive, to.receive_bytes);
+    if (!same && !apart) return apart;
+    builder.copy(output(reinterpret_cast<uintptr_t>(from.send), from.send_bytes),
+                 output(reinterpret_cast<uintptr_t>(to.receive), to.receive_bytes));
+  }
+  return {};
 }
 
 Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,

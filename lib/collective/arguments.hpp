@@ -20,6 +20,9 @@ struct Arguments {
 };
 
 Error invalid(Collective collective, const std::string& text);
+// Of calls that are not in place: buffers are there, and lie apart.
+Result<void> check_apart(Collective collective, const void* input, size_t input_bytes,
+                         const void* output, size_t output_bytes);
 
 // A task that can be issued. Errors: those of Operation::test().
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options);

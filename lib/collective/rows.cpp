@@ -46,11 +46,20 @@ Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
   if (send_counts.size() != ranks || receive_counts.size() != ranks)
     return invalid(call.collective, "counts have one entry for each rank");
   const size_t most = kMostBytes / ranks / size_of(call.type);
-  for (const size_t count : send_counts)
+  size_t sent = 0;
+  for (const size_t count : send_counts) {
     if (count > most) return invalid(call.collective, "the count is too large");
+    sent += count;
+  }
+  // What will come is not known: the buffer is as long as they say.
+  capacity = std::min(capacity, kMostBytes);
+  if (Result<void> apart = check_apart(call.collective, call.input, sent * size_of(call.type),
+                                       call.output, capacity * size_of(call.type));
+      !apart)
+    return apart.error();
   const RowsPtr rows = std::make_shared<Rows>();
   rows->own.assign(send_counts.begin(), send_counts.end());
-  rows->own.push_back(static_cast<int64_t>(std::min(capacity, kMostBytes)));
+  rows->own.push_back(static_cast<int64_t>(capacity));
   Result<TaskPtr> task = new_task(team, call, options, team.next_sequence() + 1);
   if (!task) return task;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {

@@ -226,6 +226,21 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
                  group.rank() == 0 ? "too large" : "different counts with itself") ||
         !refused(group.send(data.data(), 4, group.rank()), "no such peer"))
       return "something was not refused";
+    const std::vector<size_t> counts(2, 4);
+    std::vector<size_t> received(2);
+    const auto discovered = [&](const void* input, void* output, size_t capacity) {
+      return group.all_to_all_v_discovered(input, counts, output, capacity, received,
+                                           DataType::fp32);
+    };
+    // On one rank, or both: it is no call.
+    if (group.rank() == 0 &&
+        (!refused(discovered(data.data(), data.data(), 8), "overlap, which it does not support") ||
+         !refused(discovered(data.data(), nullptr, 8), "output is null") ||
+         !refused(discovered(nullptr, data.data(), 8), "input is null") ||
+         !refused(discovered(data.data(), &data[7], 8), "overlap")))
+      return "wrong buffers were not refused";
+    if (const Result<void> right = discovered(data.data(), &data[8], 8).wait(); !right)
+      return right.error().message;
     const Result<void> fine = group.barrier().wait();
     return fine ? "" : fine.error().message;
   });
