@@ -75,7 +75,7 @@ struct CommunicatorOptions {
   // name of one of scenarios/collectives below the current directory. Rank r is chip r; the same on
   // all ranks. Empty: choice by size. Groups made by split() and shrink() choose by size.
   std::string topology;
-  Duration limit = Duration::from_s(300);         // for each operation
+  Duration limit = Duration::from_s(300);         // for each operation, from its call on
   Duration connect_limit = Duration::from_s(30);  // for create()
   // When this rank's communicator fails it writes dump() to the file DUMP.NAME.RANK (a '/' in the
   // name becomes '-'). Empty: what WEFT_COLLECTIVE_DUMP in the environment says, or no file.
@@ -97,7 +97,10 @@ struct CommunicatorOptions {
 
 struct CallOptions {
   std::string_view algorithm = {};  // empty: chosen by size; the same on all ranks
-  Duration limit = {};              // zero: CommunicatorOptions::limit
+  // From the call on, the wait for its turn behind earlier calls too: an operation that is not done
+  // by then fails with timed_out, as the whole communicator does, for what other ranks have done of
+  // it is not known. Zero: CommunicatorOptions::limit.
+  Duration limit = {};
   // Empty: CommunicatorOptions::traffic_class. Else that or one of more_classes (invalid_argument).
   // The same on all ranks. A combine() has the class of its dispatch().
   std::optional<uint32_t> traffic_class = {};

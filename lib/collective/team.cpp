@@ -111,6 +111,8 @@ void Team::issue(const TaskPtr& task) {
     history_[sequence_ % kHistory] = task->call;
   }
   Lane& lane = lane_of(task->call);
+  task->deadline = task->issued + task->limit;
+  lane.due = std::min(lane.due, task->deadline);
   lane.tasks.push_back(task);
   const auto canceled = canceled_.find(task->call.sequence);
   if (canceled != canceled_.end()) {  // before we came to it
@@ -255,7 +257,6 @@ bool Team::start(Lane& lane, Task& task) {
   for (const RegisteredPtr& registered : task.registered)
     if (registered) note_regions(execution, *registered);
   lane.executor.start(std::move(execution));
-  task.deadline = task.started + task.limit;
   lane.moved = lane.executor.moved() - 1;  // watch() begins afresh
   check_leavers();
   return lane.executor.running();

@@ -25,7 +25,7 @@ struct Task : Recipe {
   std::vector<RegisteredPtr> registered;
   RegisteredPtr work;
   Instant issued, started;
-  Instant deadline = Instant::never();  // once it runs
+  Instant deadline = Instant::never();  // once it is issued
   Duration took;                        // once it is done
   uint64_t placed_before = 0;           // Executor::placed() at its beginning
   // Called when the task's turn has come. It sets `error` if all ranks find out by themselves that
@@ -70,6 +70,7 @@ struct Lane {
   // While the running task does not move: looks at lifelines, pings, probes.
   Instant next_look = Instant::never(), next_ping = Instant::never(), next_probe = Instant::never();
   Instant invites_until = Instant::never();  // waits so long for invitations
+  Instant due = Instant::never();            // no deadline of its tasks is before that
   Duration probe_pause;
 
   Call current_call() const { return tasks.empty() ? Call{} : tasks.front()->call; }
@@ -175,6 +176,8 @@ class Team {
   void record(Task& task, bool failed);
   void compare(const Task& task);
   void watch(Lane& lane, Instant time);
+  void check_limits(Lane& lane, Instant time);
+  void fail_late(const Lane& lane, const Task& task);
   void write_dump() const;
   void check_call(uint32_t rank, const Call& theirs);
   void check_arrived(const Link& link, const Call& theirs);

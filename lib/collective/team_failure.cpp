@@ -41,7 +41,10 @@ Call Team::current_call() const {
 
 // Looks at the running task of a lane: has it moved, is it late.
 void Team::watch(Lane& lane, Instant time) {
-  if (!lane.executor.running()) return watch_draining(lane, time);
+  if (!lane.executor.running()) {
+    if (time > lane.due) check_limits(lane, time);
+    return watch_draining(lane, time);
+  }
   if (lane.moved != lane.executor.moved()) {
     lane.moved = lane.executor.moved();
     lane.probe_pause = kPingPause;
@@ -55,15 +58,9 @@ void Team::watch(Lane& lane, Instant time) {
     check_lifelines();
     if (!lane.executor.running()) return;
   }
+  if (time > lane.due) check_limits(lane, time);
+  if (failure_) return;
   const Task& task = *lane.tasks.front();
-  if (time > task.deadline) {
-    const std::vector<uint32_t> awaited = lane.executor.awaited();
-    return fail({.code = Code::timed_out, .rank = awaited.empty() ? mesh_.rank : awaited.front()},
-                task.call,
-                "not finished after " + std::to_string(task.limit.ms()) + " ms, waiting for " +
-                    ranks_text(awaited),
-                -1);
-  }
   if (time < lane.next_ping) return;
   if (time >= lane.invites_until) lane.executor.stop_waiting_for_invitations();
   for (const uint32_t rank : lane.executor.awaited()) {
@@ -78,6 +75,27 @@ void Team::watch(Lane& lane, Instant time) {
   if (time < lane.next_probe) return;
   lane.next_probe = time + lane.probe_pause;
   lane.probe_pause = std::min(lane.probe_pause * 2, kLongestProbePause);
+}
+
+// The first call whose limit is over ends it all, also one that waits for its turn. What was
+// canceled has its own end.
+void Team::check_limits(Lane& lane, Instant time) {
+  lane.due = Instant::never();
+  for (const TaskPtr& task : lane.tasks) {
+    if (task->error) continue;
+    if (time > task->deadline) return fail_late(lane, *task);
+    lane.due = std::min(lane.due, task->deadline);
+  }
+}
+
+void Team::fail_late(const Lane& lane, const Task& task) {
+  const Task& first = *lane.tasks.front();
+  const std::vector<uint32_t> awaited = lane.executor.awaited();
+  std::string text = "not finished after " + std::to_string(task.limit.ms()) + " ms, ";
+  if (&task != &first) text += "it waits for its turn behind " + describe(first.call) + ", ";
+  text += awaited.empty() ? "waiting for nobody" : "waiting for " + ranks_text(awaited);
+  fail({.code = Code::timed_out, .rank = awaited.empty() ? mesh_.rank : awaited.front()}, task.call,
+       text, -1);
 }
 
 void Team::handle_message(Link& link, const ControlMessage& message) {

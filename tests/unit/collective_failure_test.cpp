@@ -184,6 +184,32 @@ TEST_CASE("a rank that does not come makes the others time out, and say for whom
   });
 }
 
+TEST_CASE("a limit counts from the call on, also while the call waits for its turn") {
+  check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
+    int32_t value = 0;
+    if (group.rank() == 1) {
+      for (int i = 0; i < 20'000 && !group.failure(); ++i, usleep(1000)) group.progress();
+      return group.failure() && contains(group.failure()->text, "reported by rank 0")
+                 ? ""
+                 : "it did not hear of the failure";
+    }
+    // Nobody sends that.
+    Operation before = group.receive(&value, sizeof value, 1, {.limit = Duration::from_s(6)});
+    const Result<void> done = group
+                                  .all_reduce(&value, &value, 1, DataType::int32, ReduceOp::sum,
+                                              {.limit = Duration::from_ms(300)})
+                                  .wait();
+    if (done) return "it worked";
+    const std::string& text = done.error().message;
+    return done.error().code == Code::timed_out && contains(text, "all_reduce #1") &&
+                   contains(text, "not finished after 300 ms") &&
+                   contains(text, "behind exchange, waiting for rank 1") &&
+                   group.failure()->sequence == 1
+               ? ""
+               : text;
+  });
+}
+
 TEST_CASE("an operation outlives its communicator, and says so") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 0;
