@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A store in a directory: one file per key, which appears complete because it is renamed into
-// place.
+// A store in a directory: one file per key, which appears complete because it is linked into
+// place. A key that is too long for the name of a file goes on in a directory below.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +19,8 @@ namespace weft::collective {
 namespace {
 
 constexpr useconds_t kLookAgain_us = 1000;
+constexpr size_t kLongest =
+    200;  // a file's name; file systems take 255 bytes, and set() adds seven
 
 class FileStore : public Store {
  public:
@@ -26,6 +28,7 @@ class FileStore : public Store {
 
   Result<void> set(std::string_view key, std::string_view value) override {
     const std::string path = path_of(key);
+    make_directories(path);
     std::string fresh = path + ".XXXXXX";  // nobody else's, on whatever host
     const int fd = mkostemp(fresh.data(), O_CLOEXEC);
     if (fd < 0) return system_error("cannot write " + fresh);
@@ -55,16 +58,27 @@ class FileStore : public Store {
   }
 
  private:
-  // Keys may hold anything; file names may not.
+  // Keys may hold anything, file names may not; nor may they be long. No key's file has the name of
+  // a directory: these end in a '+'.
   std::string path_of(std::string_view key) const {
     std::string path = directory_ + "/";
+    size_t length = 0;
     for (const char c : key) {
       const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
       char code[4];
       std::snprintf(code, sizeof code, "%%%02X", static_cast<unsigned char>(c));
+      if (length >= kLongest) path += "+/", length = 0;
       path += plain ? std::string(1, c) : std::string(code);
+      length += plain ? 1 : 3;
     }
     return path;
+  }
+
+  // What is in the way of these is found when the file is made.
+  void make_directories(const std::string& path) const {
+    for (size_t end = path.find("+/", directory_.size()); end != std::string::npos;
+         end = path.find("+/", end + 2))
+      (void)mkdir(path.substr(0, end + 1).c_str(), 0755);
   }
 
   std::string directory_;

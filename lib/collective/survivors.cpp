@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attempts as keys of the store: NAME/shrink/NUMBER/ followed by a rank that is there, "members" as
-// somebody counted them, and "verdict" when they have connected or could not.
+// somebody counted them, and "verdict" when they have connected or could not. The group that is
+// made is NAME/shrink/NUMBER/group, and the attempts to shrink that one are numbered NUMBER-1,
+// NUMBER-2 .., so that names stay short however many ranks die one after the other.
 #include "lib/collective/survivors.hpp"
 
 #include <algorithm>
@@ -16,6 +18,16 @@ constexpr Duration kStoreLimit = Duration::from_s(5);  // for what is there
 constexpr std::string_view kMade = "made", kFailed = "failed";
 
 Instant now() { return base::Clock::process().now(); }
+
+std::string attempt_name(const std::string& group, uint32_t number) {
+  constexpr std::string_view kShrink = "/shrink/";
+  const size_t numbers = group.rfind(kShrink);
+  const size_t end = group.size() - std::min(group.size(), Attempt::kGroup.size());
+  const bool shrunk = numbers != std::string::npos && group.substr(end) == Attempt::kGroup &&
+                      group.find('/', numbers + kShrink.size()) == end;
+  const std::string text = std::to_string(number);
+  return shrunk ? group.substr(0, end) + "-" + text : group + std::string(kShrink) + text;
+}
 
 std::vector<uint32_t> from_text(const std::string& text) {
   std::istringstream stream(text);
@@ -36,7 +48,7 @@ Attempt::Attempt(const Team& team, Store& store, uint32_t number)
     : rank_(team.mesh().rank),
       ranks_(team.mesh().ranks),
       store_(store),
-      name_(team.options().name + "/shrink/" + std::to_string(number)) {}
+      name_(attempt_name(team.options().name, number)) {}
 
 Result<std::optional<bool>> Attempt::verdict(Duration limit) {
   const Result<std::string> found = store_.get(name_ + "/verdict", limit);

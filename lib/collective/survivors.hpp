@@ -32,7 +32,8 @@ class Attempt {
   // Says whether the group is made; who says so first counts. Returns what counts.
   Result<bool> decide(bool made);
 
-  std::string group_name() const { return name_ + "/group"; }
+  static constexpr std::string_view kGroup = "/group";
+  std::string group_name() const { return name_ + std::string(kGroup); }
 
  private:
   Result<std::vector<uint32_t>> gather(Team& team, Duration patience);

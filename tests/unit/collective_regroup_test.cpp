@@ -182,6 +182,21 @@ TEST_CASE("a rank whose shrink failed meets the others when it calls again") {
   }
 }
 
+TEST_CASE("a group shrinks many times in a row") {
+  const auto body = [](Communicator& group, Store& store) -> std::string {
+    Communicator now = std::move(group);
+    for (int round = 1; round <= 16; ++round) {
+      now.revoke();
+      Result<Communicator> next = now.shrink(store);
+      if (!next) return "round " + std::to_string(round) + ": " + next.error().message;
+      if (std::string wrong = check_members(*next, {0, 1}); !wrong.empty()) return wrong;
+      now = std::move(*next);
+    }
+    return "";
+  };
+  CHECK(run_processes(2, {.device = shm_device()}, body) == std::vector<std::string>(2));
+}
+
 TEST_CASE("a name that the store knows already is refused, and the message says what to do") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
     Result<Communicator> again =

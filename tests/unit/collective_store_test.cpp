@@ -74,6 +74,17 @@ TEST_CASE("processes find each other in a directory") {
   talk(*first, *second);
 }
 
+TEST_CASE("keys may be long, and begin alike") {
+  const Directory directory;
+  const auto store = std::move(*Store::open("file:" + directory.path, true));
+  std::string key = "0";
+  std::vector<std::string> keys;
+  for (int i = 0; i < 300; ++i) keys.push_back(key += i % 3 == 0 ? "/x" : "ab");
+  for (const std::string& each : keys) REQUIRE(store->set(each, each));
+  for (const std::string& each : keys) CHECK(*store->get(each, Duration::from_ms(1)) == each);
+  CHECK(!store->get(key + "+", Duration::from_ms(1)));
+}
+
 TEST_CASE("processes find each other over TCP, also when the server is late") {
   const std::string address = "tcp:127.0.0.1:" + std::to_string(free_port());
   std::unique_ptr<Store> second;
