@@ -17,36 +17,58 @@ namespace {
 struct Launcher {
   const char* rank;
   const char* ranks;
-  const char* job;  // names the job on one host
+  const char* local;  // of these on this host; or the hosts of the job, if that is said instead
+  const char* job;    // names the job on one host; none: nothing does
 };
 constexpr Launcher kLaunchers[] = {
-    {"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE"},
-    {"PMI_RANK", "PMI_SIZE", "PMI_ID"},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"},
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "PMIX_NAMESPACE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", nullptr},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NNODES", "SLURM_JOB_ID"},
 };
 
 std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = name != nullptr ? std::getenv(name) : nullptr;
   return value != nullptr ? value : "";
 }
 
+bool is_slurm(const Launcher& launcher) { return launcher.rank[0] == 'S'; }
+
+bool is_on_one_host(const Launcher& launcher) {
+  return variable(launcher.local) == (is_slurm(launcher) ? "1" : variable(launcher.ranks));
+}
+
 // MASTER_PORT itself is torchrun's: the next one is ours.
-std::string meeting_place(const CollOptions& options, const Launcher& launcher) {
-  if (!options.store.empty()) return options.store;
-  if (const std::string store = variable("WEFT_STORE"); !store.empty()) return store;
-  const std::string host = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
-  if (!host.empty() && !port.empty())
-    return "tcp:" + host + ":" + std::to_string(std::atoi(port.c_str()) + 1);
+std::string beside_master() {
+  std::string host = variable("MASTER_ADDR");
+  const std::string port = variable("MASTER_PORT");
+  if (host.empty() || port.empty()) return "";
+  if (host.find(':') != std::string::npos && host.front() != '[') host = "[" + host + "]";
+  return "tcp:" + host + ":" + std::to_string(std::atoi(port.c_str()) + 1);
+}
+
+// Empty if the ranks have no common file system that we know of, or no name for it.
+std::string directory_of_job(const Launcher& launcher) {
   std::string job = variable(launcher.job);
-  if (job.empty() || std::string(launcher.job) == "PMI_ID") return "";
-  if (std::string(launcher.job) == "SLURM_JOB_ID") {
-    if (variable("SLURM_NNODES") != "1") return "";
-    job += "-" + variable("SLURM_STEP_ID");
-  }
+  if (job.empty() || !is_on_one_host(launcher)) return "";
+  if (is_slurm(launcher)) job += "-" + variable("SLURM_STEP_ID");
   for (char& c : job)
     if (c == '/') c = '-';
-  return "file:" + std::filesystem::temp_directory_path().string() + "/weft-" + job;
+  return std::filesystem::temp_directory_path().string() + "/weft-" + job;
+}
+
+Placement place(const CollOptions& options, const Launcher& launcher) {
+  Placement placement{static_cast<uint32_t>(std::atoi(variable(launcher.rank).c_str())),
+                      static_cast<uint32_t>(std::atoi(variable(launcher.ranks).c_str())),
+                      options.store,
+                      {}};
+  if (placement.store.empty()) placement.store = variable("WEFT_STORE");
+  if (placement.store.empty()) placement.store = beside_master();
+  if (!placement.store.empty()) return placement;
+  placement.directory = directory_of_job(launcher);
+  if (!placement.directory.empty()) placement.store = "file:" + placement.directory;
+  return placement;
 }
 
 }  // namespace
@@ -56,17 +78,23 @@ Result<std::optional<Placement>> placement_from_environment(const CollOptions& o
   for (const Launcher& launcher : kLaunchers) {
     const std::string rank = variable(launcher.rank), ranks = variable(launcher.ranks);
     if (rank.empty() || ranks.empty()) continue;
-    Placement placement{static_cast<uint32_t>(std::atoi(rank.c_str())),
-                        static_cast<uint32_t>(std::atoi(ranks.c_str())),
-                        meeting_place(options, launcher)};
+    const Placement placement = place(options, launcher);
     if (placement.store.empty() && placement.ranks > 1)
       return Error{Code::invalid_argument,
-                   std::string(launcher.rank) +
-                       " is set, but not where the ranks meet: give all of them the same "
-                       "--store tcp:HOST:PORT (rank 0 serves it), or a shared file:DIRECTORY"};
+                   std::string(launcher.rank) + " is set, but not where the ranks meet" +
+                       (is_on_one_host(launcher) ? "" : ", who may be on several hosts") +
+                       ": give all of them the same --store tcp:HOST:PORT (of rank 0, which serves "
+                       "it), or --store file:DIRECTORY that all share"};
     return std::optional(placement);
   }
   return std::optional<Placement>();
+}
+
+int run_placed(const Placement& placement, const std::function<int(const Placement&)>& body) {
+  const int code = body(placement);
+  std::error_code not_there;
+  if (!placement.directory.empty()) std::filesystem::remove_all(placement.directory, not_there);
+  return code;
 }
 
 int run_local_ranks(const CollOptions& options, const std::function<int(const Placement&)>& body) {
@@ -83,7 +111,7 @@ int run_local_ranks(const CollOptions& options, const std::function<int(const Pl
     const pid_t child = fork();
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int code = body({rank, ranks, store});
+      const int code = body({rank, ranks, store, {}});
       std::fflush(stdout);
       _exit(code);
     }

@@ -25,10 +25,11 @@ int run(const bench::CollOptions& options) {
     std::fprintf(stderr, "%s\n", placement.error().message.c_str());
     return 2;
   }
-  if (*placement) return bench::measure_collective(options, **placement);
-  return bench::run_local_ranks(options, [&](const bench::Placement& local) {
-    return bench::measure_collective(options, local);
-  });
+  const auto measure = [&](const bench::Placement& rank) {
+    return bench::measure_collective(options, rank);
+  };
+  return *placement ? bench::run_placed(**placement, measure)
+                    : bench::run_local_ranks(options, measure);
 }
 
 }  // namespace

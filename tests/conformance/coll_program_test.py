@@ -5,6 +5,7 @@ launchers' variables, a rank that is killed, JSON that parses, and refusals that
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -15,11 +16,26 @@ LIMIT = 120
 QUICK = ("-b", "4", "-e", "300K", "-f", "64", "-n", "2", "-w", "1")
 
 
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "OMPI_", "PMI",
+             "SLURM_", "MPI_LOCALNRANKS", "WEFT_STORE")
+
+
+def clean_environment():
+    return {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as here:
+            here.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
 def run(*words, cwd=None, **variables):
-    environment = {name: value for name, value in os.environ.items()
-                   if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
     done = subprocess.run([str(PROGRAM), *words], capture_output=True, text=True, timeout=LIMIT,
-                          env={**environment, **variables}, cwd=cwd, check=False)
+                          env={**clean_environment(), **variables}, cwd=cwd, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -116,10 +132,65 @@ class Coll(unittest.TestCase):
         self.assertIn("# Wrong elements: 0 OK", outputs[0])
         self.assertEqual(outputs[1], "")
 
+    def started_by(self, variables, *words):
+        """Two ranks with these variables, "%" in which is the rank: their outputs, and what is left
+        in the directory for temporary files."""
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [subprocess.Popen(
+                [str(PROGRAM), "all_gather", "-d", self.devices[1], *QUICK, *words],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env={**clean_environment(), "TMPDIR": folder,
+                     **{name: value.replace("%", str(rank)) for name, value in variables.items()}})
+                     for rank in range(2)]
+            outputs = [process.communicate(timeout=LIMIT)[0] for process in ranks]
+            left = os.listdir(folder)
+        return [process.returncode for process in ranks], outputs, left
+
+    def test_launchers_are_known_by_their_variables(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            before = str(free.getsockname()[1] - 1)
+        for variables in (
+                {"RANK": "%", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": before},
+                {"RANK": "%", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1",  # two hosts
+                 "MASTER_ADDR": "::1", "MASTER_PORT": before},
+                {"RANK": "%", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                 "TORCHELASTIC_RUN_ID": "seven"},
+                {"OMPI_COMM_WORLD_RANK": "%", "OMPI_COMM_WORLD_SIZE": "2",
+                 "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun/12/1"},
+                {"SLURM_PROCID": "%", "SLURM_NTASKS": "2", "SLURM_NNODES": "1",
+                 "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"}):
+            if variables.get("MASTER_ADDR") == "::1" and not has_ipv6():
+                continue
+            with self.subTest(variables=variables):
+                codes, outputs, left = self.started_by(variables)
+                self.assertEqual(codes, [0, 0], outputs)
+                self.assertIn("2 ranks", outputs[0])
+                self.assertEqual(outputs[1], "")
+                self.assertEqual(left, [])
+
     def test_a_launcher_without_a_meeting_place(self):
         code, _, err = run("all_reduce", RANK="0", WORLD_SIZE="2")
         self.assertEqual(code, 2)
         self.assertIn("--store", err)
+        # These may be on two hosts, which have no directory in common.
+        for variables in (
+                {"OMPI_COMM_WORLD_RANK": "%", "OMPI_COMM_WORLD_SIZE": "2",
+                 "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "PMIX_NAMESPACE": "prterun/12/1"},
+                {"OMPI_COMM_WORLD_RANK": "%", "OMPI_COMM_WORLD_SIZE": "2",
+                 "PMIX_NAMESPACE": "prterun/12/1"},
+                {"RANK": "%", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1",
+                 "TORCHELASTIC_RUN_ID": "seven"},
+                {"PMI_RANK": "%", "PMI_SIZE": "2"},
+                {"SLURM_PROCID": "%", "SLURM_NTASKS": "2", "SLURM_NNODES": "2",
+                 "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"}):
+            with self.subTest(variables=variables):
+                codes, outputs, left = self.started_by(variables)
+                self.assertEqual((codes, left), ([2, 2], []), outputs)
+                for output in outputs:
+                    self.assertIn("several hosts", output)
+                    self.assertIn("--store tcp:HOST:PORT", output)
 
     def test_a_killed_rank_is_named_by_every_survivor(self):
         code, _, err = run("all_reduce", "-r", "3", "-d", self.devices[0], "--kill", "1",
