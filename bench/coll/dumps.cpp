@@ -32,8 +32,8 @@ Dump parse(const std::string& file, const Json& json) {
                                o.at("issued_ns"), time_of(o, "started_ns"),
                                time_of(o, "ended_ns")});
   for (const Json& s : json.at("steps"))
-    dump.steps.push_back(
-        {s.at(0), s.at(3), s.at(1).get<int>() != 0, s.at(2), s.at(4), s.at(5).get<int64_t>()});
+    dump.steps.push_back({s.at(0), s.at(3), s.at(1).get<int>() != 0, s.at(2), s.at(4),
+                          s.at(5).get<int64_t>(), s.size() > 6 ? s.at(6).get<uint32_t>() : 2});
   return dump;
 }
 
@@ -63,15 +63,17 @@ void shift(Dump& dump, int64_t by_ns) {
 }  // namespace
 
 std::vector<Passage> passages(const std::vector<Dump>& dumps) {
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, Passage> sent;
+  // Pieces are counted for each class: its queue pairs are its own.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>, Passage> sent;
   for (const Dump& dump : dumps)
     for (const DumpedStep& step : dump.steps)
       if (step.sent)
-        sent[{dump.rank, step.peer, step.piece}] = {&dump, nullptr, step.time_ns, nullptr};
+        sent[{dump.rank, step.peer, step.traffic_class, step.piece}] = {&dump, nullptr,
+                                                                        step.time_ns, nullptr};
   std::vector<Passage> all;
   for (const Dump& dump : dumps)
     for (const DumpedStep& step : dump.steps) {
-      const auto found = sent.find({step.peer, dump.rank, step.piece});
+      const auto found = sent.find({step.peer, dump.rank, step.traffic_class, step.piece});
       if (step.sent || found == sent.end()) continue;
       all.push_back(found->second);
       all.back().to = &dump;

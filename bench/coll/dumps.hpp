@@ -26,6 +26,7 @@ struct DumpedStep {
   bool sent = false;
   uint32_t peer = 0, bytes = 0;
   int64_t time_ns = 0;
+  uint32_t traffic_class = 2;
 };
 
 struct DumpedFailure {

@@ -192,7 +192,7 @@ size_t Executor::width(const Range& range) const {
 
 void Executor::note(const Link& link, uint64_t piece, uint64_t bytes, bool sent) const {
   if (execution_.log != nullptr)
-    execution_.log->add(execution_.call.sequence, piece, link.peer(), bytes, sent);
+    execution_.log->add(execution_.call, piece, link.peer(), bytes, sent);
 }
 
 uint64_t Executor::bytes(const Range& range) const { return range.count * width(range); }

@@ -63,9 +63,9 @@ std::string operation(const Record& record, const char* state) {
 
 std::string step(const StepRecord& record) {
   char text[160];
-  std::snprintf(text, sizeof text, "[%" PRIu64 ",%d,%u,%" PRIu64 ",%u,%" PRId64 "]",
+  std::snprintf(text, sizeof text, "[%" PRIu64 ",%d,%u,%" PRIu64 ",%u,%" PRId64 ",%u]",
                 record.sequence, record.sent, record.peer, record.piece, record.bytes,
-                host_ns(record.time));
+                host_ns(record.time), record.traffic_class);
   return text;
 }
 

@@ -42,12 +42,13 @@ std::string event(const StepRecord& step, uint32_t rank, Instant begin) {
   std::snprintf(text, sizeof text,
                 "{\"name\":\"%s %u\",\"cat\":\"step\",\"ph\":\"X\",\"pid\":%u,\"tid\":%d,"
                 "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"sequence\":%" PRIu64 ",\"piece\":%" PRIu64
-                ",\"bytes\":%u}},\n"
+                ",\"bytes\":%u,\"class\":%u}},\n"
                 "{\"name\":\"piece\",\"cat\":\"piece\",\"ph\":\"%s\",\"bp\":\"e\","
-                "\"id\":\"%u-%u-%" PRIu64 "\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
+                "\"id\":\"%u-%u-%u-%" PRIu64 "\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
                 step.sent ? "put to" : "receive from", step.peer, rank, kSteps, begin_us,
-                end_us - begin_us, step.sequence, step.piece, step.bytes, step.sent ? "s" : "f",
-                from, to, step.piece, rank, kSteps, end_us);
+                end_us - begin_us, step.sequence, step.piece, step.bytes, step.traffic_class,
+                step.sent ? "s" : "f", from, to, step.traffic_class, step.piece, rank, kSteps,
+                end_us);
   return text;
 }
 

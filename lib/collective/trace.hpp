@@ -24,9 +24,10 @@ struct Record {
 struct StepRecord {
   Instant time;           // of the turn in which it was done
   uint64_t sequence = 0;  // of its call
-  uint64_t piece = 0;     // its number in this direction between the two ranks, since the beginning
+  uint64_t piece = 0;     // its number in this class and direction, since the beginning
   uint32_t peer = 0;
   uint32_t bytes = 0;
+  uint8_t traffic_class = 2;
   bool sent = false;  // or received
 };
 
@@ -39,8 +40,9 @@ class StepLog {
 
   void at(Instant time) { time_ = time; }
   Instant time() const { return time_; }
-  void add(uint64_t sequence, uint64_t piece, uint32_t peer, uint64_t bytes, bool sent) {
-    ring_[added_++ % kKept] = {time_, sequence, piece, peer, static_cast<uint32_t>(bytes), sent};
+  void add(const Call& call, uint64_t piece, uint32_t peer, uint64_t bytes, bool sent) {
+    ring_[added_++ % kKept] = {
+        time_, call.sequence, piece, peer, static_cast<uint32_t>(bytes), call.traffic_class, sent};
     Total& total = totals_[sent];
     ++total.pieces;
     total.bytes += bytes;

@@ -108,6 +108,18 @@ class Made(unittest.TestCase):
         self.assertEqual((said["median_ns"], said["others_ns"]), (6 * MS // 10, MS // 10))
         self.assertIn("slow link:      1 -> 3", self.merged(dumps))
 
+    def test_pieces_of_two_classes_are_told_apart(self):
+        # Each class counts its pieces: class 0 has the same, in exchanges half a second before.
+        dumps = made_dumps()
+        for dump in dumps:
+            dump["steps"] = ([step + [3] for step in dump["steps"]] +
+                             [[0, *step[1:5], step[5] - 500 * MS, 0] for step in dump["steps"]])
+        said = self.merged(dumps, "--json")["link"]
+        self.assertEqual((said["pieces"], said["median_ns"]), (20, MS // 10))
+        for dump in dumps:  # what one class has sent, and another one has got, is no piece
+            dump["steps"] = [step for step in dump["steps"] if (step[1] == 1) == (step[6] == 0)]
+        self.assertIsNone(self.merged(dumps, "--json")["link"])
+
     def test_a_receiver_that_comes_late_is_no_slow_link(self):
         dumps = made_dumps()
         for own in dumps[3]["operations"]:
