@@ -69,7 +69,8 @@ Result<void> check(const Arguments& arguments, const Shape& shape, uint32_t rank
   return {};
 }
 
-// Bytes of the larger buffer, as far as it is the same on all ranks.
+// What the choice by size goes by: bytes of the larger buffer, as far as it is the same on all
+// ranks; of gathers, of a rank's block, or what they have on average.
 uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
   uint64_t elements = arguments.count;
   switch (arguments.collective) {
@@ -80,6 +81,7 @@ uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
     case Collective::all_gather_v:
     case Collective::reduce_scatter_v:
       for (const uint64_t count : arguments.blocks.counts) elements += count;
+      if (gathers(arguments.collective)) elements /= ranks;
       break;
     default:
       break;

@@ -138,6 +138,24 @@ TEST_CASE("every algorithm has the right result on four ranks") {
   });
 }
 
+TEST_CASE("the same call has the same algorithm, whether or not its blocks are said") {
+  check_ranks(4, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+    for (const size_t count : {100U, 4096U, 5000U, 16'384U, 17'000U}) {
+      const std::vector<uint8_t> in(count);
+      std::vector<uint8_t> out(4 * count);
+      Operation plain = group.all_gather(in.data(), out.data(), count, DataType::uint8);
+      Operation blocks =
+          group.all_gather_v(in.data(), out.data(), std::vector<size_t>(4, count), DataType::uint8);
+      for (Operation* const each : {&plain, &blocks})
+        if (const Result<void> done = each->wait(); !done) return done.error().message;
+      if (plain.algorithm() != blocks.algorithm())
+        return std::to_string(count) + ": " + std::string(plain.algorithm()) + " and " +
+               std::string(blocks.algorithm());
+    }
+    return "";
+  });
+}
+
 TEST_CASE("sends and receives meet in order, in both directions at once, of any size") {
   check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     const uint32_t to = (group.rank() + 1) % 3, from = (group.rank() + 2) % 3;
