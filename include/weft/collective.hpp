@@ -8,7 +8,13 @@
 //   ... compute ...
 //   if (auto done = sum.wait(); !done) std::puts(done.error().message.c_str());
 //
-// Every call is non-blocking and returns an Operation. Operations of one communicator run one after
+// Calls of operations are non-blocking and return an Operation. What blocks: create(), split(),
+// shrink() and grow(), which meet other processes in the store and connect anew; learn(), which is
+// an operation and the wait for it; wait() and wait_for(), as long as they say; and the end of a
+// communicator. While split(), grow() and learn() wait for the ranks of this communicator they make
+// progress, here, for all its operations; while they, create() and shrink() connect they make none:
+// by then none of these ranks is in need of that. They make none for other communicators: end what
+// is under way there, or give each a thread. Operations of one communicator run one after
 // the other in the order of the calls, which is to be the same on all ranks; those of another
 // traffic class (CallOptions) pass them. They make progress in progress(), test() and wait() of any
 // operation. Buffers belong to the operation until it is done.
@@ -295,8 +301,9 @@ class Communicator {
   // Any sends and receives at once, which may wait for each other. Between two ranks they meet in
   // order; their sizes are the same, or the receiver ends in a mismatch. So do two ranks that wait,
   // in calls of their own, to receive from each other, and up to 50 that do so in a circle. A
-  // transfer of no bytes is none. Only the ranks that are named take part. A transfer with this
-  // rank itself is an error.
+  // transfer of no bytes is none. Only the ranks that are named take part. With this rank itself:
+  // what it sends it receives in the same call, in order, and of the same sizes (invalid_argument);
+  // from and to the same place, or apart.
   Operation exchange(std::span<const Transfer> transfers, const CallOptions& options = {});
   Operation send(const void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
   Operation receive(void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});

@@ -362,10 +362,11 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
       .collective = Collective::exchange, .ranks = ranks, .piece = team.options().slot_bytes};
   Builder builder(shape, rank);  // its ranges are addresses
   for (const Transfer& t : transfers) {
-    if (t.peer >= ranks || t.peer == rank)
+    if (t.peer >= ranks)
       return invalid(Collective::exchange, "no such peer: rank " + std::to_string(t.peer));
     if ((t.send == nullptr && t.send_bytes > 0) || (t.receive == nullptr && t.receive_bytes > 0))
       return invalid(Collective::exchange, "a buffer is null");
+    if (t.peer == rank) continue;
     const Range source = output(reinterpret_cast<uintptr_t>(t.send), t.send_bytes);
     const Range target = output(reinterpret_cast<uintptr_t>(t.receive), t.receive_bytes);
     builder.put(t.peer, source);
@@ -374,6 +375,7 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
     if (!registered) return registered.error();
     task->registered.push_back(*registered);
   }
+  if (Result<void> copied = copy_own(builder, transfers); !copied) return copied.error();
   task->plan = make_plan(shape, builder.take());
   task->algorithm = nullptr;
   task->call.collective = Collective::exchange;

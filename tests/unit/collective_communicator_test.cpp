@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Communicators over shared memory and UDP sockets: random programs of collectives, every result
 // compared with what plain arithmetic says. WEFT_TEST_SEED=N replays a seed that failed.
+#include <algorithm>
+#include <numeric>
+
 #include "tests/support/scale.hpp"
 #include "tests/unit/collective_random.hpp"
 
@@ -173,6 +176,35 @@ TEST_CASE("sends and receives meet in order, in both directions at once, of any 
     if (group.rank() == 2) (void)group.receive(&word, sizeof word, 0).wait();
     return group.rank() != 2 || word == 0 ? "" : "the word did not come";
   });
+}
+
+// Who sends to whom, in and out of place.
+std::string permute(Communicator& group, const std::vector<uint32_t>& to, size_t bytes) {
+  const uint32_t rank = group.rank(), ranks = group.size();
+  const uint32_t from = static_cast<uint32_t>(std::find(to.begin(), to.end(), rank) - to.begin());
+  const auto of = [&](uint32_t r) { return std::vector<uint8_t>(bytes, uint8_t(r + 1)); };
+  for (const bool in_place : {false, true}) {
+    std::vector<uint8_t> given = of(rank), apart(bytes, 0xAA);
+    std::vector<uint8_t>& got = in_place && from == rank ? given : apart;
+    const Transfer both[] = {{.peer = to[rank], .send = given.data(), .send_bytes = bytes},
+                             {.peer = from, .receive = got.data(), .receive_bytes = bytes}};
+    if (const Result<void> done = group.exchange(both).wait(); !done) return done.error().message;
+    if (got != of(from)) return std::to_string(bytes) + " wrong bytes of " + std::to_string(ranks);
+  }
+  return "";
+}
+
+TEST_CASE("a permutation may leave ranks where they are") {
+  for (const uint32_t ranks : {1U, 3U, 4U})
+    check_ranks(ranks, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+      std::vector<uint32_t> to(ranks);
+      std::iota(to.begin(), to.end(), 0);
+      do {
+        for (const size_t bytes : {size_t{0}, size_t{5}, size_t{200'000}})
+          if (std::string wrong = permute(group, to, bytes); !wrong.empty()) return wrong;
+      } while (std::next_permutation(to.begin(), to.end()));
+      return "";
+    });
 }
 
 TEST_CASE("the same bits whatever the algorithm, where the order of ranks is promised") {

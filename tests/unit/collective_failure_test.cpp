@@ -233,6 +233,10 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
       const Result<void> done = operation.wait();
       return !done && contains(done.error().message, part);
     };
+    const auto with_itself = [&](const void* from, size_t sent, void* to, size_t received) {
+      const Transfer transfer{group.rank(), from, sent, to, received};
+      return group.exchange({&transfer, 1});
+    };
     if (!refused(group.all_reduce(nullptr, data.data(), 4, DataType::fp32), "input is null") ||
         !refused(group.all_reduce(data.data(), nullptr, 4, DataType::fp32), "output is null") ||
         !refused(group.all_reduce(data.data(), &data[1], 4, DataType::fp32), "overlap") ||
@@ -250,7 +254,11 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
                                     &data[8], std::vector<size_t>{SIZE_MAX / 8, SIZE_MAX / 8},
                                     DataType::fp32),
                  group.rank() == 0 ? "too large" : "different counts with itself") ||
-        !refused(group.send(data.data(), 4, group.rank()), "no such peer"))
+        !refused(group.send(data.data(), 4, 2), "no such peer") ||
+        !refused(group.send(data.data(), 4, group.rank()), "receives from itself in the same") ||
+        !refused(group.receive(data.data(), 4, group.rank()), "receives from itself in the same") ||
+        !refused(with_itself(data.data(), 4, &data[4], 8), "receives 8") ||
+        !refused(with_itself(data.data(), 8, &data[1], 8), "overlap"))
       return "something was not refused";
     const std::vector<size_t> counts(2, 4);
     std::vector<size_t> received(2);
