@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a seed of the swarm of collectives is: ranks, cables, faults, calls, who dies and who takes
-// a call back.
+// What a seed of the swarm of collectives is: ranks, cables, faults, traffic classes, calls, who
+// dies, who takes a call back, and into what parts the ranks split.
 #pragma once
 
 #include <optional>
@@ -15,18 +15,36 @@
 
 namespace weft::test {
 
+// Every rank sends to the one that a permutation says, which may be itself; or one rank to another,
+// by send() and receive().
+struct Permuted {
+  uint64_t seed = 0;
+  size_t bytes = 0;
+  bool is_pair = false;
+};
+
+// What ranks call in a group: calls, behind each its permutation, then a layer of experts.
+struct SwarmProgram {
+  std::vector<RandomCall> calls;
+  std::vector<std::optional<Permuted>> permuted;
+  std::optional<Layer> layer;
+};
+
 struct SwarmConfig {
   std::string provider;
   uint32_t ranks = 2;
   sim::LinkOptions cable;
   middleware::FaultOptions faults;
   collective::LinkShape shape;
-  std::vector<RandomCall> calls;
-  std::optional<Layer> layer;  // after them
+  std::vector<uint32_t> classes = {2};  // a call has that which its seed says
+  SwarmProgram program;
   int64_t victim = -1;
   Instant dies;
-  std::vector<RandomCall> calls_without;  // of the survivors
-  int64_t canceled = -1;                  // one of the calls
+  SwarmProgram without;           // of the survivors
+  std::vector<uint32_t> colours;  // empty: nobody splits
+  SwarmProgram parts[2];          // of the ranks of a colour
+  SwarmProgram beside;            // of all, meanwhile
+  int64_t canceled = -1;          // one of the calls
   uint32_t canceler = 0;
   Instant cancels;
   uint32_t rails = 1;
@@ -65,14 +83,46 @@ inline std::vector<RandomCall> draw_calls(base::Random& r, uint32_t ranks) {
   const uint64_t wanted = 1 + r.below(4);
   while (calls.size() < wanted) {
     RandomCall call = random_call(r, ranks);
-    call.discovered = false;
     if (call.count * ranks * size_of(call.type) <= (1U << 20)) calls.push_back(call);
   }
   return calls;
 }
 
-inline SwarmConfig draw(uint64_t seed) {
-  base::Random r(seed);
+inline SwarmProgram draw_program(base::Random& r, uint32_t ranks) {
+  return {draw_calls(r, ranks), {}, {}};
+}
+
+inline void draw_permuted(base::Random& r, SwarmProgram& program) {
+  program.permuted.resize(program.calls.size());
+  for (std::optional<Permuted>& each : program.permuted)
+    if (r.below(3) == 0)
+      each = {r.next(), r.below(r.below(2) == 0 ? 300 : 200'000), r.below(2) == 0};
+}
+
+// From numbers of its own.
+inline void draw_classes_and_parts(uint64_t seed, SwarmConfig& c) {
+  base::Random r(seed ^ 0x5157'4152'4D53);
+  if (r.below(2) == 0) {
+    c.classes.clear();
+    for (uint32_t each = 0; each < kTrafficClasses; ++each)
+      if (r.below(2) == 0) c.classes.push_back(each);
+    if (c.classes.empty()) c.classes = {static_cast<uint32_t>(r.below(kTrafficClasses))};
+  }
+  if (c.victim < 0 && r.below(3) == 0) {
+    uint32_t sizes[2] = {};
+    for (uint32_t rank = 0; rank < c.ranks; ++rank) {
+      c.colours.push_back(static_cast<uint32_t>(r.below(2)));
+      ++sizes[c.colours.back()];
+    }
+    for (const uint32_t colour : {0, 1})
+      if (sizes[colour] > 0) c.parts[colour] = draw_program(r, sizes[colour]);
+    c.beside = draw_program(r, c.ranks);
+  }
+  for (SwarmProgram* const program : {&c.program, &c.without, &c.parts[0], &c.parts[1], &c.beside})
+    draw_permuted(r, *program);
+}
+
+inline SwarmConfig draw_ranks_and_calls(base::Random& r) {
   SwarmConfig c;
   c.provider = r.below(2) == 0 ? "roce" : "srd";
   c.ranks = 2 + static_cast<uint32_t>(r.below(5));
@@ -84,27 +134,34 @@ inline SwarmConfig draw(uint64_t seed) {
   const auto soon = [&] {
     return Instant{} + Duration::from_us(static_cast<int64_t>(r.below(1000)));
   };
-  c.calls = draw_calls(r, c.ranks);
+  c.program = draw_program(r, c.ranks);
   if (r.below(3) == 0) {
-    c.layer = random_layer(r, c.ranks);
-    if (c.layer->algorithm == "racks") c.layer->algorithm = "";
+    c.program.layer = random_layer(r, c.ranks);
+    if (c.program.layer->algorithm == "racks") c.program.layer->algorithm = "";
     const size_t choices = 30 * 4 * c.ranks;  // of all ranks, at most
-    c.layer->width =
-        std::min(c.layer->width, 1 + (size_t{1} << 20) / choices / size_of(c.layer->type));
+    c.program.layer->width = std::min(
+        c.program.layer->width, 1 + (size_t{1} << 20) / choices / size_of(c.program.layer->type));
   }
   if (c.provider == "srd" && r.below(3) == 0) {
     c.rails = 2;
     if (r.below(2) == 0) c.rail_dies = soon();
   }
   if (r.below(3) == 0) {
-    c.canceled = static_cast<int64_t>(r.below(c.calls.size()));
+    c.canceled = static_cast<int64_t>(r.below(c.program.calls.size()));
     c.canceler = static_cast<uint32_t>(r.below(c.ranks));
     c.cancels = r.below(2) == 0 ? Instant{} : soon();
   }
   if (r.below(3) != 0) return c;
   c.victim = static_cast<int64_t>(r.below(c.ranks));
   c.dies = soon();
-  c.calls_without = draw_calls(r, c.ranks - 1);
+  c.without = draw_program(r, c.ranks - 1);
+  return c;
+}
+
+inline SwarmConfig draw(uint64_t seed) {
+  base::Random r(seed);
+  SwarmConfig c = draw_ranks_and_calls(r);
+  draw_classes_and_parts(seed, c);
   return c;
 }
 

@@ -1,38 +1,88 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank of the swarm calls in one group: some calls, then a layer of experts, if there is
-// one; and how that may end.
+// What a rank of the swarm calls in one group: some calls, permutations, sends and receives between
+// them, then a layer of experts, if there is one; and how that may end.
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/collective/arguments.hpp"
 #include "lib/collective/moe.hpp"
+#include "lib/collective/rows.hpp"
+#include "tests/sim/collective_swarm_config.hpp"
 #include "tests/unit/collective_moe_layer.hpp"
 #include "tests/unit/collective_random.hpp"
 
 namespace weft::test {
 
+class PermutedBuffers {
+ public:
+  PermutedBuffers(const Permuted& permuted, uint32_t ranks, uint32_t rank) : seed_(permuted.seed) {
+    base::Random random(permuted.seed);
+    std::vector<uint32_t> to(ranks);
+    std::iota(to.begin(), to.end(), 0);
+    for (uint32_t i = ranks; i > 1; --i) std::swap(to[i - 1], to[random.below(i)]);
+    const bool is_pair = permuted.is_pair && ranks > 1;
+    const bool gives = !is_pair || rank == to[0], gets = !is_pair || rank == to[1];
+    from_ =
+        is_pair ? to[0] : static_cast<uint32_t>(std::find(to.begin(), to.end(), rank) - to.begin());
+    if (gives)
+      for (size_t i = 0; i < permuted.bytes; ++i) given_.push_back(byte_of(rank, i));
+    if (gets) got_.resize(permuted.bytes, 0xAA);
+    transfers_.push_back(
+        {.peer = is_pair ? to[1] : to[rank], .send = given_.data(), .send_bytes = given_.size()});
+    transfers_.push_back({.peer = from_, .receive = got_.data(), .receive_bytes = got_.size()});
+    if (is_pair) transfers_.erase(transfers_.begin() + (gives ? 1 : 0));
+    if (!gives && !gets) transfers_.clear();
+  }
+
+  std::span<const Transfer> transfers() const { return transfers_; }
+  std::string check() const {
+    for (size_t i = 0; i < got_.size(); ++i)
+      if (got_[i] != byte_of(from_, i))
+        return "byte " + std::to_string(i) + " of " + std::to_string(got_.size()) + " from rank " +
+               std::to_string(from_) + " is another";
+    return "";
+  }
+
+ private:
+  uint8_t byte_of(uint32_t rank, size_t i) const {
+    return static_cast<uint8_t>((seed_ >> i % 32) + rank * 37 + i);
+  }
+  uint64_t seed_;
+  uint32_t from_ = 0;
+  std::vector<uint8_t> given_, got_;
+  std::vector<Transfer> transfers_;
+};
+
 class SwarmWork {
  public:
-  SwarmWork(const std::vector<RandomCall>& calls, const std::optional<Layer>& layer)
-      : calls_(calls), layer_(layer) {}
+  SwarmWork(const SwarmProgram& program, const std::vector<uint32_t>& classes)
+      : calls_(program.calls),
+        permuted_(program.permuted),
+        layer_(program.layer),
+        classes_(classes) {}
 
   // Empty, or what was refused.
   std::string issue(collective::Team& team) {
     const uint32_t rank = team.mesh().rank, ranks = team.mesh().ranks;
-    for (const RandomCall& call : calls_) {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      const RandomCall& call = calls_[i];
       Buffers& b = *buffers_.emplace_back(std::make_unique<Buffers>(call, ranks, rank));
-      Result<collective::TaskPtr> task =
-          collective::make_task(team,
-                                {call.collective, b.input, b.output, call.count, call.type, call.op,
-                                 call.root, call.blocks},
-                                {.algorithm = call.algorithm});
+      Result<collective::TaskPtr> task = issue_call(team, call, b);
       if (!task) return task.error().message;
-      team.issue(*task);
       tasks_.push_back(*task);
+      if (!permuted_[i]) continue;
+      PermutedBuffers& p = *permutations_.emplace_back(
+          std::make_unique<PermutedBuffers>(*permuted_[i], ranks, rank));
+      Result<collective::TaskPtr> exchange = collective::make_exchange(
+          team, p.transfers(), {.traffic_class = class_of(permuted_[i]->seed)});
+      if (!exchange) return exchange.error().message;
+      team.issue(*exchange);
+      exchanges_.push_back(*exchange);
     }
     if (!layer_) return "";
     experts_ = std::make_unique<LayerBuffers>(*layer_, rank);
@@ -52,6 +102,7 @@ class SwarmWork {
   bool is_over() const {
     const auto done = [](const collective::TaskPtr& task) { return task->done; };
     if (!std::all_of(tasks_.begin(), tasks_.end(), done)) return false;
+    if (!std::all_of(exchanges_.begin(), exchanges_.end(), done)) return false;
     if (!layer_) return true;
     return dispatched_->done && (dispatched_->error || (combined_ != nullptr && combined_->done));
   }
@@ -68,6 +119,14 @@ class SwarmWork {
         if (std::string wrong = buffers_[i]->check(); !wrong.empty()) return wrong;
       } else if (!may_fail(static_cast<int64_t>(i), *tasks_[i]->error)) {
         return what + ": " + tasks_[i]->error->message;
+      }
+    }
+    for (size_t i = 0; i < exchanges_.size(); ++i) {
+      if (!exchanges_[i]->done) return "left waiting in an exchange";
+      if (!exchanges_[i]->error) {
+        if (std::string wrong = permutations_[i]->check(); !wrong.empty()) return wrong;
+      } else if (!may_fail(-1, *exchanges_[i]->error)) {
+        return "exchange: " + exchanges_[i]->error->message;
       }
     }
     for (const collective::TaskPtr& task : {dispatched_, combined_}) {
@@ -89,6 +148,12 @@ class SwarmWork {
       found += task != nullptr && task->error && task->error->code == code;
     return found;
   }
+  // Right ones.
+  uint64_t exchanged() const {
+    return static_cast<uint64_t>(
+        std::count_if(exchanges_.begin(), exchanges_.end(),
+                      [](const collective::TaskPtr& task) { return task->done && !task->error; }));
+  }
   bool has_combined() const { return combined_ != nullptr && !combined_->error; }
 
  private:
@@ -97,12 +162,32 @@ class SwarmWork {
     place = *task;
     return "";
   }
-  CallOptions options() const { return {.algorithm = layer_->algorithm}; }
+  uint32_t class_of(uint64_t seed) const { return classes_[seed % classes_.size()]; }
+  CallOptions options() const {
+    return {.algorithm = layer_->algorithm, .traffic_class = classes_.front()};
+  }
+
+  Result<collective::TaskPtr> issue_call(collective::Team& team, const RandomCall& call,
+                                         Buffers& b) {
+    const CallOptions options{.algorithm = call.algorithm, .traffic_class = class_of(call.seed)};
+    const collective::Arguments arguments{call.collective, b.input, b.output,  call.count,
+                                          call.type,       call.op, call.root, call.blocks};
+    if (call.discovered && call.collective == Collective::all_to_all_v)
+      return collective::issue_discovered(
+          team, {Collective::all_to_all_v, b.input, b.output, 0, call.type}, b.send_counts,
+          b.capacity(), b.discovered_counts, options);
+    Result<collective::TaskPtr> task = collective::make_task(team, arguments, options);
+    if (task) team.issue(*task);
+    return task;
+  }
 
   const std::vector<RandomCall>& calls_;
+  const std::vector<std::optional<Permuted>>& permuted_;
   const std::optional<Layer>& layer_;
+  const std::vector<uint32_t>& classes_;
   std::vector<std::unique_ptr<Buffers>> buffers_;
-  std::vector<collective::TaskPtr> tasks_;
+  std::vector<std::unique_ptr<PermutedBuffers>> permutations_;
+  std::vector<collective::TaskPtr> tasks_, exchanges_;
   std::unique_ptr<LayerBuffers> experts_;
   collective::RoutingPtr routing_;
   collective::TaskPtr dispatched_, combined_;
