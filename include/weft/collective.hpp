@@ -55,8 +55,9 @@ struct Task;
 // What the bits of reductions depend on. All ranks get the same ones from an all_reduce, whatever
 // is promised; but nothing is promised of the sign of a zero from min and max, and of NaNs' bits.
 enum class Numerics : uint8_t {
-  fast,  // also on which contribution comes first: no promise from one call to the next. Nothing
-         // here makes use of that yet: calls are those of `run`
+  fast,  // also on which contribution comes first: no promise from one call to the next, but a rank
+         // that comes late holds up nobody's sums. Over srd such contributions are not added by the
+         // transport, but by the ranks
   run,   // on the inputs, the ranks, the size and the algorithm: the same in every run
   any,   // on the inputs alone: contributions are added in the order of ranks, whatever the size,
          // the algorithm, the path, and what was lost

@@ -276,6 +276,7 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
               .count = arguments.count,
               .exact = arithmetic.exact || !reduction,
               .average = reduction && arguments.op == ReduceOp::avg,
+              .any_order = reduction && team.options().numerics == Numerics::fast,
               .blocks = arguments.blocks};
   if (team.selector() != nullptr) shape.dimensions = team.selector()->topology().dimensions;
   // A piece of accumulators fits a slot.

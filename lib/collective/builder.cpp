@@ -74,17 +74,19 @@ void Builder::add_pieces(Step step) {
 void Builder::add(Step step) {
   const uint32_t index = static_cast<uint32_t>(program_.steps.size());
   std::vector<uint32_t> found = previous_round_;
-  if (reads_source(step.kind)) depend_on_reads(step.source, false, found);
-  if (step.kind == StepKind::reduce) depend_on_reads(step.target, false, found);
-  if (writes_target(step.kind)) depend_on_reads(step.target, true, found);
+  const bool adds = shape_.any_order && accumulates(step);
+  const bool reads = reads_source(step.kind) && !(adds && step.source == step.target);
+  if (reads) depend_on_uses(step.source, Access::read, found);
+  if (writes_target(step.kind))
+    depend_on_uses(step.target, adds ? Access::add : Access::write, found);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   program_.first_dependency.push_back(static_cast<uint32_t>(program_.dependencies.size()));
   program_.dependencies.insert(program_.dependencies.end(), found.begin(), found.end());
-  if (reads_source(step.kind)) note_use(step.source, false, index);
-  if (writes_target(step.kind)) note_use(step.target, true, index);
-  if (receives(step.kind)) round_.push_back(index);
   program_.steps.push_back(step);
+  if (reads) note_use(step.source, Access::read, index);
+  if (writes_target(step.kind)) note_use(step.target, adds ? Access::add : Access::write, index);
+  if (receives(step.kind)) round_.push_back(index);
 }
 
 Range Builder::place(Range range) const {
@@ -92,26 +94,31 @@ Range Builder::place(Range range) const {
   return resolve(shape_, rank_, range);
 }
 
-// The steps before a read of the range (its writer), or before a write (the readers too).
-void Builder::depend_on_reads(const Range& range, bool write, std::vector<uint32_t>& found) {
+// The steps before a read of the range (its writer and what was added since), before an addition
+// (its writer and the readers), or before a write (all of them).
+void Builder::depend_on_uses(const Range& range, Access access, std::vector<uint32_t>& found) {
+  const auto wait_for = [&](const std::vector<uint32_t>& steps) {
+    found.insert(found.end(), steps.begin(), steps.end());
+  };
   Uses& uses = uses_[static_cast<int>(range.space)];
   Uses::iterator use = uses.upper_bound(range.offset);
   if (use != uses.begin()) --use;
   for (; use != uses.end() && use->first < range.end(); ++use) {
     if (use->second.end <= range.offset) continue;
     if (use->second.writer >= 0) found.push_back(static_cast<uint32_t>(use->second.writer));
-    if (write) found.insert(found.end(), use->second.readers.begin(), use->second.readers.end());
+    if (access != Access::add) wait_for(use->second.adders);
+    if (access != Access::read) wait_for(use->second.readers);
   }
 }
 
-void Builder::note_use(const Range& range, bool write, uint32_t step) {
+void Builder::note_use(const Range& range, Access access, uint32_t step) {
   if (range.space == Space::work) program_.work = std::max(program_.work, range.end());
   Uses& uses = uses_[static_cast<int>(range.space)];
   split(uses, range.offset);
   split(uses, range.end());
-  if (write) {
+  if (access == Access::write) {
     uses.erase(uses.lower_bound(range.offset), uses.lower_bound(range.end()));
-    uses[range.offset] = {range.end(), step, {}};
+    uses[range.offset] = {range.end(), step, {}, 0, {}};
     return;
   }
   uint64_t at = range.offset;
@@ -119,11 +126,26 @@ void Builder::note_use(const Range& range, bool write, uint32_t step) {
     Uses::iterator use = uses.lower_bound(at);
     if (use == uses.end() || use->first != at) {  // a gap
       const uint64_t end = use == uses.end() ? range.end() : std::min(use->first, range.end());
-      use = uses.insert({at, {end, -1, {}}}).first;
+      use = uses.insert({at, {end, -1, {}, 0, {}}}).first;
     }
-    use->second.readers.push_back(step);
+    if (access == Access::read)
+      note_read(use->second, step);
+    else
+      note_add(use->second, step);
     at = use->second.end;
   }
+}
+
+void Builder::note_read(Use& use, uint32_t step) {
+  use.readers.push_back(step);
+  use.settled = use.adders.size();
+}
+
+void Builder::note_add(Use& use, uint32_t step) {
+  std::vector<Step>& steps = program_.steps;
+  for (size_t i = use.settled; i < use.adders.size(); ++i)
+    steps[use.adders[i]].beside = steps[step].beside = true;
+  use.adders.push_back(step);
 }
 
 // After this, no interval has `at` inside it.

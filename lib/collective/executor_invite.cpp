@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The executor's invitations: in reductions, the receiver of a long piece says where it is to be
 // put as soon as that memory is free, so that it is added there by the transport and copied
-// nowhere. Pieces that cannot be placed are invited into their slot. The sender waits for that, but
-// not for ever: a receiver in another call invites nobody, and what then comes through a slot tells
-// it of the mismatch.
+// nowhere. Pieces that cannot be placed are invited into their slot, and those that are added to
+// the same memory as others in any order: two transports would add at once. The sender waits for
+// that, but not for ever: a receiver in another call invites nobody, and what then comes through a
+// slot tells it of the mismatch.
 #include <cstring>
 
 #include "lib/collective/executor.hpp"
@@ -57,7 +58,7 @@ Invitation Executor::invitation_for(const Step& step) const {
   Invitation invitation{.bytes = static_cast<uint32_t>(length)};
   const std::byte* const target = at(step.target);
   const MemoryRegion* const region = region_of(execution_.open, {target, length});
-  if (region == nullptr || !same_width) return invitation;
+  if (region == nullptr || !same_width || step.beside) return invitation;
   if (step.kind == StepKind::receive_reduce && !added) return invitation;
   invitation.place = step.kind == StepKind::receive_reduce ? Place::add : Place::write;
   invitation.element = added.value_or(Element::fp32);

@@ -181,11 +181,12 @@ std::string to_string(const Step& step) {
       return "receive " + to_string(step.target) + " from " + peer;
     case StepKind::receive_reduce:
       return "receive_reduce " + to_string(step.target) + " from " + peer + " with " +
-             to_string(step.source);
+             to_string(step.source) + (step.beside ? " in any order" : "");
     case StepKind::copy:
       return "copy " + to_string(step.target) + " from " + to_string(step.source);
     case StepKind::reduce:
-      return "reduce " + to_string(step.target) + " with " + to_string(step.source);
+      return "reduce " + to_string(step.target) + " with " + to_string(step.source) +
+             (step.beside ? " in any order" : "");
     case StepKind::finish:
       return "finish " + to_string(step.target) + " from " + to_string(step.source);
   }

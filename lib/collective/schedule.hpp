@@ -10,6 +10,9 @@
 // - Puts from one rank to another and receives there meet in program order: the k-th put meets the
 //   k-th receive. The receiver says where the elements go.
 // - A put is done when its source may be overwritten.
+// - Of steps that are `beside` each other and add to the same memory, any may be the first; but
+// they
+//   are executed one at a time.
 //
 // Reductions of small types are computed in a wider accumulator type. `input` and `output` hold
 // elements, `work` holds accumulators; `finish` rounds an accumulator to an element, once.
@@ -50,12 +53,20 @@ inline constexpr uint8_t kAnyWay = 255;
 struct Step {
   StepKind kind = StepKind::copy;
   bool wide = false;        // receive, receive_reduce: the peer puts accumulators, not elements
+  bool beside = false;      // adds to what it finds there, as others do that it does not wait for
   uint8_t along = kAnyWay;  // put: by the links of this dimension, if there is more than one way
   uint32_t peer = 0;
   Range source;
   Range target;
   uint32_t left = 1;  // pieces of the same transfer from here on
 };
+
+// True if the target is changed by what is added to it: then the order does not matter, but for
+// rounding.
+inline bool accumulates(const Step& step) {
+  return step.kind == StepKind::reduce ||
+         (step.kind == StepKind::receive_reduce && step.source == step.target);
+}
 
 // The steps of one rank. Dependencies are indices of earlier steps.
 struct Program {
@@ -114,6 +125,7 @@ struct Shape {
       false;          // the smaller buffer lies where its elements have their place in the other
   bool exact = true;  // accumulators are elements: no rounding
   bool average = false;
+  bool any_order = false;  // contributions are added as they come: other bits in every run
   Blocks blocks = {};
   std::vector<Dimension> dimensions = {};  // none: ranks are all alike
   uint64_t piece = 0;  // transfers are cut into so many elements, to overlap; 0: not at all

@@ -24,6 +24,10 @@ bool overlap(const Range& a, const Range& b) {
 }
 
 bool conflict(const Step& a, const Step& b) {
+  if (a.beside && b.beside &&
+      overlap(a.target, b.target))  // any may be first; not while another reads
+    return (a.kind == StepKind::reduce && overlap(a.source, b.target)) ||
+           (b.kind == StepKind::reduce && overlap(b.source, a.target));
   return (has_target(a) && has_target(b) && overlap(a.target, b.target)) ||
          (has_target(a) && has_source(b) && overlap(a.target, b.source)) ||
          (has_source(a) && has_target(b) && overlap(a.source, b.target));
@@ -51,6 +55,7 @@ std::string check_step(const Shape& shape, uint32_t rank, const Program& program
   if (has_target(step) && !inside(shape, rank, program, step.target)) return "writes out of bounds";
   if (has_source(step) && has_target(step) && step.source.count != step.target.count)
     return "has source and target of different sizes";
+  if (step.beside && !(shape.any_order && accumulates(step))) return "is out of order";
   const bool in_place_scatter = shape.in_place && scatters(shape.collective);
   if (has_target(step) && step.target.space == Space::input && !in_place_scatter)
     return "writes the input";
@@ -128,11 +133,13 @@ class Execution {
     }
   }
 
-  Result<void> run() {
+  // The steps that could start are taken from the first, or from the last.
+  Result<void> run(bool from_last) {
     for (bool moved = true; moved;) {
       moved = false;
       for (uint32_t rank = 0; rank < shape_.ranks; ++rank)
-        for (size_t step = 0; step < programs_[rank].steps.size(); ++step) {
+        for (size_t i = 0; i < programs_[rank].steps.size(); ++i) {
+          const size_t step = from_last ? programs_[rank].steps.size() - 1 - i : i;
           if (done_[rank][step] || !can_start(rank, step)) continue;
           const std::string text = execute(rank, programs_[rank].steps[step]);
           if (!text.empty()) return wrong(rank, programs_[rank], step, text);
@@ -191,7 +198,9 @@ class Execution {
           return Error{Code::invalid_argument, "rank " + std::to_string(rank) +
                                                    " never receives what rank " +
                                                    std::to_string(peer) + " puts"};
-      const std::string text = memory_[rank].check_output();
+      std::string text = memory_[rank].check_output();
+      if (text.empty() && shape_.collective == Collective::all_reduce)
+        text = memory_[rank].check_bits(memory_[0]);
       if (!text.empty())
         return Error{Code::invalid_argument, "rank " + std::to_string(rank) + ": " + text};
     }
@@ -214,7 +223,9 @@ Result<void> verify(const Shape& shape, const std::vector<Program>& programs) {
                                              std::to_string(kMaxVerifiedRanks) + " ranks"};
   for (uint32_t rank = 0; rank < shape.ranks; ++rank)
     if (Result<void> checked = check_program(shape, rank, programs[rank]); !checked) return checked;
-  return Execution(shape, programs).run();
+  if (Result<void> done = Execution(shape, programs).run(false); !done || !shape.any_order)
+    return done;
+  return Execution(shape, programs).run(true);
 }
 
 }  // namespace weft::collective

@@ -2,10 +2,12 @@
 // The proof that a schedule does what its shape says. It looks at nothing but the steps:
 // - structure: dependencies point backwards, ranges lie inside the buffers, input is not written;
 // - order: two steps of a rank that touch the same elements, one of them writing, depend on each
-//   other, so that no timing changes the result and nothing is read before it is written;
+//   other, so that no timing changes the result and nothing is read before it is written; but those
+//   that only add to the same memory need not, if the shape asks for no order;
 // - progress: executed with links that hold a single message, all steps get done and no message is
 //   left, so that no credit scheme with at least one slot can deadlock;
-// - values: every element of every output holds each contribution exactly once, rounded once.
+// - values: every element of every output holds each contribution exactly once, rounded once; and
+//   all ranks get a sum that was made in any order from where it was made once.
 // It costs memory for each element of all buffers: meant for shapes of small counts.
 #pragma once
 

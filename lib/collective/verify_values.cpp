@@ -59,7 +59,10 @@ std::string SymbolicMemory::execute(const Step& step, const std::vector<Value>& 
   }
   if (!wrong.empty()) return wrong;
   std::vector<Value>& space = spaces_[static_cast<int>(step.target.space)];
-  for (uint64_t i = 0; i < step.target.count; ++i) space[step.target.offset + i] = result[i];
+  for (uint64_t i = 0; i < step.target.count; ++i) {
+    if (step.beside) result[i].order = uint64_t{rank_ + 1} * 0x9E3779B97F4A7C15;
+    space[step.target.offset + i] = result[i];
+  }
   return "";
 }
 
@@ -78,6 +81,7 @@ std::string SymbolicMemory::combine(const std::vector<Value>& a, const std::vect
       return "counts a contribution to element " + std::to_string(a[i].index) + " twice";
     if (a[i].finished || b[i].finished) return "reduces an element that is already rounded";
     sum[i].ranks |= b[i].ranks;
+    sum[i].order += b[i].order;
   }
   return "";
 }
@@ -93,16 +97,27 @@ std::string SymbolicMemory::finish(std::vector<Value>& values) const {
 
 std::string SymbolicMemory::check_output() const {
   for (uint64_t i = 0; i < output_size(shape_, rank_); ++i) {
-    const Range place = resolve(shape_, rank_, {Space::output, i, 1});
-    const Value& value = at(place, 0);
+    const Value& value = output_at(i);
     const Value wanted = expected(i);
-    if (value == wanted) continue;
+    if (value.is_same(wanted)) continue;
     const std::string element = "output element " + std::to_string(i);
     if (value.ranks.none()) return element + " is never written";
     if (wanted.ranks.none()) return element + " is in a gap, and written";
     if (value.ranks.count() < wanted.ranks.count()) return element + " lacks contributions";
     return element + " holds what belongs elsewhere";
   }
+  return "";
+}
+
+const Value& SymbolicMemory::output_at(uint64_t i) const {
+  return at(resolve(shape_, rank_, {Space::output, i, 1}), 0);
+}
+
+std::string SymbolicMemory::check_bits(const SymbolicMemory& other) const {
+  for (uint64_t i = 0; i < output_size(shape_, rank_); ++i)
+    if (output_at(i).order != other.output_at(i).order)
+      return "output element " + std::to_string(i) +
+             " was added up here and elsewhere in any order";
   return "";
 }
 

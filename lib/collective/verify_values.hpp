@@ -16,7 +16,12 @@ struct Value {
   std::bitset<kMaxVerifiedRanks> ranks;  // whose contributions are in it; none: never written
   uint64_t index = 0;                    // of the contributed element in those ranks' inputs
   bool finished = false;                 // divided and rounded
-  bool operator==(const Value&) const = default;
+  uint64_t order =
+      0;  // 0: the shape's; else who added in which, so that the same are the same bits
+
+  bool is_same(const Value& other) const {
+    return ranks == other.ranks && index == other.index && finished == other.finished;
+  }
 };
 
 // The memory of one rank, and what each step does to it. Functions return what is wrong, or "".
@@ -30,12 +35,15 @@ class SymbolicMemory {
   std::string execute(const Step& step, const std::vector<Value>& incoming);
   // Compares the output with what the shape asks for.
   std::string check_output() const;
+  // Whether outputs that hold the same have the same bits.
+  std::string check_bits(const SymbolicMemory& other) const;
 
  private:
   const Value& at(const Range& range, uint64_t i) const;
   std::string combine(const std::vector<Value>& a, const std::vector<Value>& b,
                       std::vector<Value>& sum) const;
   std::string finish(std::vector<Value>& values) const;
+  const Value& output_at(uint64_t i) const;
   Value expected(uint64_t i) const;
   Value moved(uint64_t i) const;
   uint64_t equal(uint32_t from, uint64_t i) const;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/random.hpp"
 #include "tests/unit/collective_ranks.hpp"
 
@@ -141,6 +142,47 @@ TEST_CASE("fast: all ranks have the same sums, which are wrong by rounding at mo
         }
         return "";
       });
+}
+
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("fast: a late rank holds up no sum of the others") {
+  // Small ones are copied, large ones would be put in place if they were alone.
+  const size_t count = GENERATE(as<size_t>(), 400, 20'000, 400'000);
+  const DataType type = GENERATE(DataType::fp32, DataType::bf16);
+  const std::string device = GENERATE(as<std::string>(), "shm", "srd+udp:lo");
+  CAPTURE(count, name(type), device);
+  std::atomic<uint32_t> ahead{0};
+  check_ranks(kRanks,
+              {.device = device == "shm" ? shm_device() : device, .numerics = Numerics::fast},
+              [&](Communicator& group) -> std::string {
+                const base::Clock& clock = base::Clock::process();
+                const Instant end = clock.now() + Duration::from_s(30);
+                std::vector<uint32_t> mine(count), sums(count);  // of four bytes, or of two
+                if (group.rank() == 0)
+                  while (ahead < kRanks - 1 && clock.now() < end) group.progress();
+                if (group.rank() == 0 && ahead < kRanks - 1)
+                  return "the others wait for rank 0 to add up what they have";
+                Operation sum = group.all_reduce(mine.data(), sums.data(), count, type,
+                                                 ReduceOp::sum, {.algorithm = "direct"});
+                if (group.rank() != 0) {
+                  // Every piece of the two others has been added.
+                  const size_t block = count * size_of(type) / kRanks, slot = 64 * 1024;
+                  const size_t in_slot = type == DataType::bf16 ? slot / 2 : slot;  // as fp32
+                  const size_t pieces = 2 * ((block + in_slot - 1) / in_slot);
+                  while (occurrences(group.trace(), "\"receive from ") < pieces) {
+                    if (clock.now() > end) return "has not got what the others have";
+                    if (const Result<bool> done = sum.test(); !done) return done.error().message;
+                  }
+                  ++ahead;
+                }
+                const Result<void> done = sum.wait();
+                return done ? "" : done.error().message;
+              });
 }
 
 TEST_CASE("promises have names") {

@@ -85,5 +85,17 @@ TEST_CASE("recipes are forgotten oldest first, and all when others are to be cho
   CHECK(book.find(nth(kMany - 1)) == nullptr);
 }
 
+TEST_CASE("calls that promise bits and calls that do not have plans of their own") {
+  const Algorithm& direct = **find_algorithm("direct", Collective::all_reduce, 4);
+  Shape shape{.ranks = 4, .count = 64};
+  PlanCache plans;
+  const std::shared_ptr<const Plan> run = plans.find(direct, shape, 1);
+  shape.any_order = true;
+  const std::shared_ptr<const Plan> fast = plans.find(direct, shape, 1);
+  CHECK(fast != run);
+  CHECK(fast->program.dependencies != run->program.dependencies);
+  CHECK(plans.find(direct, shape, 1) == fast);
+}
+
 }  // namespace
 }  // namespace weft::collective

@@ -2,7 +2,8 @@
 // Direct: every rank talks to every other at once. One step of latency (two for the large
 // all-reduce), each byte crosses once; it wants a network without a narrow place. Contributions are
 // added in the order of ranks, so all reductions of this file give the same bits for an element
-// whatever the size of the buffers: what Numerics::any promises.
+// whatever the size of the buffers: what Numerics::any promises. If no order is asked for, they are
+// added to our own as they come, and a late rank holds up nobody's.
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
 
@@ -19,12 +20,14 @@ void for_others(const Builder& b, Call call) {
 // Where the sum grows. In place that is over our own contribution, which then must not be for
 // others too, and is to be the first or the second one: later ones would be lost before their turn.
 Range sum_range(const Builder& b, Range out, bool gives_own) {
-  const bool over_own = b.shape().in_place && (gives_own || b.rank() > 1);
+  const bool is_late = !b.shape().any_order && b.rank() > 1;
+  const bool over_own = b.shape().in_place && (gives_own || is_late);
   return b.shape().exact && !over_own ? out : work(0, out.count);
 }
 
-}  // namespace
-
+// target = the contributions of all ranks to element `from`.. of their inputs, added up in the
+// order of ranks, so that the result is the same bits whatever the sizes and the timing.
+// Each other rank puts its range of the input here.
 void fold_in_rank_order(Builder& b, Range own, Range target) {
   const uint32_t n = b.shape().ranks;
   if (n == 1) return b.copy(own, target);
@@ -40,11 +43,21 @@ void fold_in_rank_order(Builder& b, Range own, Range target) {
   }
 }
 
+// The same in the order in which they come, if the shape asks for none.
+void fold(Builder& b, Range own, Range target) {
+  if (!b.shape().any_order) return fold_in_rank_order(b, own, target);
+  b.copy(own, target);
+  for_others(b, [&](uint32_t peer) { b.receive_reduce(peer, target, target, Space::input); });
+}
+
+}  // namespace
+
 void single_step_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
+  b.keep_order();
   for_others(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
   const Range sum = sum_range(b, output(0, count), true);
-  fold_in_rank_order(b, input(0, count), sum);
+  fold(b, input(0, count), sum);
   b.finish(sum, output(0, count));
 }
 
@@ -55,7 +68,7 @@ void direct_all_reduce(Builder& b) {
   const Range own = block(input(0, count), b.rank(), n);
   const Range out = block(output(0, count), b.rank(), n);
   const Range sum = sum_range(b, out, false);
-  fold_in_rank_order(b, own, sum);
+  fold(b, own, sum);
   b.finish(sum, out);
   for_others(b, [&](uint32_t peer) { b.put(peer, out); });
   for_others(b, [&](uint32_t peer) { b.receive(peer, block(output(0, count), peer, n)); });
@@ -66,7 +79,7 @@ void direct_reduce_scatter(Builder& b) {
   const uint64_t count = own.count;
   for_others(b, [&](uint32_t peer) { b.put(peer, share(b.shape(), peer)); });
   const Range sum = sum_range(b, output(0, count), false);
-  fold_in_rank_order(b, own, sum);
+  fold(b, own, sum);
   b.finish(sum, output(0, count));
 }
 
@@ -88,7 +101,7 @@ void direct_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   if (b.rank() != b.shape().root) return b.put(b.shape().root, input(0, count));
   const Range sum = sum_range(b, output(0, count), false);
-  fold_in_rank_order(b, input(0, count), sum);
+  fold(b, input(0, count), sum);
   b.finish(sum, output(0, count));
 }
 

@@ -35,9 +35,4 @@ struct Folding {
   uint32_t rank(uint32_t number) const { return number < extra ? 2 * number + 1 : number + extra; }
 };
 
-// target = the contributions of all ranks to element `from`.. of their inputs, added up in the
-// order of ranks, so that the result is the same bits whatever the sizes and the timing.
-// Each other rank puts its range of the input here.
-void fold_in_rank_order(Builder& b, Range own, Range target);
-
 }  // namespace weft::collective
