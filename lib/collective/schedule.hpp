@@ -129,6 +129,7 @@ struct Shape {
   Blocks blocks = {};
   std::vector<Dimension> dimensions = {};  // none: ranks are all alike
   uint64_t piece = 0;  // transfers are cut into so many elements, to overlap; 0: not at all
+  uint64_t wave = 0;   // least elements of a step in schedules of several waves; 0: what pays
 
   bool operator==(const Shape&) const = default;
 };

@@ -19,13 +19,13 @@ namespace {
 // others work. Equal dimensions have equal phases and need none; rings pay a wave with the latency
 // of all their steps.
 uint32_t waves_of(const Shape& shape) {
-  constexpr uint64_t kLeastBlock = 16384;  // elements that a rank owns in each wave
+  // Elements that a rank owns in each wave.
+  const uint64_t least = shape.wave != 0 ? shape.wave : 16384;
   const Dimensions& all = shape.dimensions;
   if (std::all_of(all.begin(), all.end(), [&](const Dimension& d) { return d == all[0]; }))
     return 1;
   const uint64_t most = has_rings(all) ? 4 : 16;
-  return static_cast<uint32_t>(
-      std::clamp<uint64_t>(shape.count / (shape.ranks * kLeastBlock), 1, most));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(shape.count / (shape.ranks * least), 1, most));
 }
 
 }  // namespace

@@ -72,13 +72,14 @@ class Between {
 
 // A large vector goes through in waves: one is inside the domains while another is between them.
 std::vector<std::vector<GridPart>> make_waves(const Shape& shape, const Dimensions& inside) {
-  constexpr uint64_t kLeast = 32768;  // elements that a rank exchanges in each step between domains
+  // Elements that a rank exchanges in each step between domains.
+  const uint64_t least = shape.wave != 0 ? shape.wave : 32768;
   constexpr uint64_t kMost = 4;
   uint64_t places = 1;
   for (const Dimension& d : inside) places *= d.size;
   const uint64_t steps = 2 * static_cast<uint64_t>(std::bit_width(shape.ranks / places - 1));
   const uint32_t count = static_cast<uint32_t>(std::clamp<uint64_t>(
-      shape.count / (places * kLeast * std::max<uint64_t>(steps, 1)), 1, kMost));
+      shape.count / (places * least * std::max<uint64_t>(steps, 1)), 1, kMost));
   std::vector<std::vector<GridPart>> waves;
   for (uint32_t wave = 0; wave < count; ++wave) {
     const Range range = block(work(0, shape.count), wave, count);
