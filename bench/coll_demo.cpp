@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What collectives go through, shown with processes of this machine: four ranks all-reduce bf16
+// over two networks each; one network is cut, and nobody hears of an error; one rank is killed,
+// and the others say who it was and go on without it. Every sum is compared, element by element.
+// The networks are addresses in a namespace of this program: no root is needed where users may make
+// namespaces.
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/collective.hpp"
+
+namespace {
+
+constexpr uint32_t kRanks = 4, kKilled = 2;
+constexpr size_t kElements = 64 * 1024;  // 128 KiB
+constexpr uint32_t kRounds = 20;         // in each part
+constexpr int kLimit_s = 120;            // of each part
+const std::string kNetworks[] = {"10.31.0.", "10.32.0."};
+
+// What ranks tell the process that started them.
+struct Progress {
+  std::atomic<uint32_t> rounds{0};  // verified
+  std::atomic<uint32_t> fewer{0};   // of those, after the shrink
+};
+Progress* progress = nullptr;  // of each rank, in shared memory
+
+// ---- a rank
+// ---------------------------------------------------------------------------------------
+
+uint16_t bf16(uint32_t small) {  // up to 256, exactly
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(small)) >> 16);
+}
+
+uint32_t contribution(uint32_t rank, size_t i, uint32_t round) {
+  return (rank + 1) * static_cast<uint32_t>((i + round) % 16);
+}
+
+// One all_reduce of the ranks that have these numbers. "" or what is wrong.
+std::string sum_up(weft::Communicator& group, uint32_t self, const std::vector<uint32_t>& ranks,
+                   uint32_t round) {
+  std::vector<uint16_t> mine(kElements), sums(kElements);
+  for (size_t i = 0; i < kElements; ++i) mine[i] = bf16(contribution(self, i, round));
+  weft::Operation call =
+      group.all_reduce(mine.data(), sums.data(), kElements, weft::DataType::bf16);
+  if (const weft::Result<void> done = call.wait(); !done) return done.error().message;
+  for (size_t i = 0; i < kElements; ++i) {
+    uint32_t sum = 0;
+    for (const uint32_t rank : ranks) sum += contribution(rank, i, round);
+    if (sums[i] != bf16(sum)) return "element " + std::to_string(i) + " is wrong";
+  }
+  return "";
+}
+
+int complain(uint32_t rank, const std::string& text) {
+  std::printf("  rank %u: %s\n", rank, text.c_str());
+  std::fflush(stdout);
+  return 1;
+}
+
+int run_rank(uint32_t rank, const std::string& folder) {
+  const std::string host = std::to_string(rank + 1);
+  weft::CommunicatorOptions options;
+  options.device = "srd+udp:" + kNetworks[0] + host + ",rails=" + kNetworks[1] + host;
+  options.patience = weft::Duration::from_s(2);  // for busy machines
+  const auto store = weft::Store::open("file:" + folder, rank == 0);
+  if (!store) return complain(rank, store.error().message);
+  weft::Result<weft::Communicator> group =
+      weft::Communicator::create(**store, rank, kRanks, options);
+  if (!group) return complain(rank, group.error().message);
+
+  std::string failed;
+  for (uint32_t round = 0; failed.empty(); ++round) {
+    failed = sum_up(*group, rank, {0, 1, 2, 3}, round);
+    if (failed.empty()) ++progress[rank].rounds;
+  }
+  (void)complain(rank, failed);
+  if (!group->failure()) return 1;  // a sum was wrong
+
+  weft::Result<weft::Communicator> fewer = group->shrink(**store);
+  if (!fewer) return complain(rank, fewer.error().message);
+  const std::vector<uint32_t> left(fewer->origins().begin(), fewer->origins().end());
+  if (fewer->rank() == 0) std::printf("shrink: a group of %u ranks\n", fewer->size());
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    if (const std::string wrong = sum_up(*fewer, rank, left, round); !wrong.empty())
+      return complain(rank, wrong);
+    ++progress[rank].fewer;
+  }
+  return 0;
+}
+
+// ---- who starts, cuts and kills
+// -------------------------------------------------------------------
+
+bool write_file(const char* name, const std::string& text) {
+  const int file = open(name, O_WRONLY);
+  if (file < 0) return false;
+  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  return written;
+}
+
+bool run(const std::string& command) { return std::system(command.c_str()) == 0; }
+
+bool change_network(const std::string& network, const std::string& verb) {
+  bool all = true;
+  for (uint32_t rank = 0; rank < kRanks; ++rank)
+    all &= run("ip addr " + verb + " " + network + std::to_string(rank + 1) + "/32 dev lo");
+  return all;
+}
+
+// A network namespace of this program, with an address for each rank in each network.
+bool make_networks() {
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  const bool root = geteuid() == 0;
+  if (unshare(CLONE_NEWNET | (root ? 0 : CLONE_NEWUSER)) != 0) return false;
+  if (!root && (!write_file("/proc/self/setgroups", "deny") ||
+                !write_file("/proc/self/uid_map", "0 " + user + " 1") ||
+                !write_file("/proc/self/gid_map", "0 " + group + " 1")))
+    return false;
+  bool made = run("ip link set lo up");
+  for (const std::string& network : kNetworks) made &= change_network(network, "add");
+  return made;
+}
+
+void say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+// Until every rank but those that are dead has verified so many rounds more.
+bool wait_for(uint32_t more, std::atomic<uint32_t> Progress::*counted, uint32_t without) {
+  uint32_t from[kRanks];
+  for (uint32_t rank = 0; rank < kRanks; ++rank) from[rank] = progress[rank].*counted;
+  for (int ms = 0; ms < kLimit_s * 1000; ms += 5) {
+    bool all = true;
+    for (uint32_t rank = 0; rank < kRanks; ++rank)
+      all &= rank == without || progress[rank].*counted >= from[rank] + more;
+    if (all) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  say("this takes too long");
+  return false;
+}
+
+bool show(const std::vector<pid_t>& ranks) {
+  const std::string rounds = std::to_string(kRounds);
+  if (!wait_for(kRounds, &Progress::rounds, kRanks)) return false;
+  say(rounds + " rounds verified: all_reduce of 128 KiB bf16, 4 ranks, 2 networks");
+  if (!change_network(kNetworks[1], "del")) return false;
+  say("network " + kNetworks[1] + "0 is cut");
+  if (!wait_for(kRounds, &Progress::rounds, kRanks)) return false;
+  say(rounds + " rounds more verified, and no rank has seen an error");
+  if (!change_network(kNetworks[1], "add")) return false;  // a new group needs all its addresses
+  say("network " + kNetworks[1] + "0 is back");
+  kill(ranks[kKilled], SIGKILL);
+  say("rank 2 is killed");
+  bool well = true;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    int status = 0;
+    waitpid(ranks[rank], &status, 0);
+    if (rank != kKilled) well &= status == 0 && progress[rank].fewer == kRounds;
+  }
+  say(well ? rounds + " rounds verified by the 3 that are left" : "the others did not go on");
+  return well;
+}
+
+}  // namespace
+
+int main() {
+  std::string folder = std::filesystem::temp_directory_path() / "weft-demo-XXXXXX";
+  if (!make_networks()) {
+    say("SKIPPED: a network that can be cut needs root, or users who may make namespaces; and ip");
+    return 0;
+  }
+  void* const shared = mmap(nullptr, kRanks * sizeof(Progress), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED || mkdtemp(folder.data()) == nullptr) {
+    std::perror(folder.c_str());
+    return 1;
+  }
+  progress = new (shared) Progress[kRanks];
+  std::vector<pid_t> ranks;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    ranks.push_back(fork());
+    if (ranks.back() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      alarm(3 * kLimit_s);
+      const int result = run_rank(rank, folder);
+      std::fflush(stdout);
+      _exit(result);
+    }
+  }
+  const bool well = show(ranks);
+  std::filesystem::remove_all(folder);
+  return well ? 0 : 1;
+}
