@@ -172,7 +172,7 @@ class Host {
 
 // `port`: 10.79.0.2 on w1. It sends to a host that is at one MAC address first and at others later.
 // `ages`: it is to ask again whom it has not heard of for a while.
-inline void follows_a_neighbour_that_moves(Port& port, bool ages = true) {
+inline void follows_a_neighbour_that_moves(Port& port) {
   const MacAddress first = {2, 0, 0, 0, 7, 1}, second = {2, 0, 0, 0, 7, 2};
   const MacAddress third = {2, 0, 0, 0, 7, 3};
   Host host(port);
@@ -186,7 +186,6 @@ inline void follows_a_neighbour_that_moves(Port& port, bool ages = true) {
     host.is_sent_a_frame();  // it may not have heard yet
   } while (host.frame_to() == first && ++tries < 100);
   CHECK(host.frame_to() == second);
-  if (!ages) return;
   // It is asked whether it is still there, and silence does not stop frames to it at once.
   for (int i = 0; i < 5; ++i) {
     pass(Duration::from_s(i == 0 ? 31 : 2));

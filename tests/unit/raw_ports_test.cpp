@@ -16,7 +16,6 @@ namespace {
 // Ends 0 and 1 of the wire.
 struct AfPacket {
   static constexpr const char* kPort = "af_packet";
-  static constexpr bool kAges = true;  // asks again whom it has not heard of
   std::string where(int end) const { return end == 0 ? "w0" : "w1"; }
   Keys keys(int) const { return {}; }
 };
@@ -31,7 +30,6 @@ struct AfXdpGeneric : AfXdp {
 
 struct DpdkAfPacket {
   static constexpr const char* kPort = "dpdk";
-  static constexpr bool kAges = false;
   std::string where(int) const { return "net_af_packet"; }
   Keys keys(int end) const { return {{"huge", "0"}, {"iface", end == 0 ? "w0" : "w1"}}; }
 };
@@ -252,7 +250,7 @@ TEMPLATE_TEST_CASE("raw port: a neighbour that moves is followed, a silent one a
                    WEFT_RAW_PORTS) {
   WEFT_NEEDS(wired);
   const auto port = wired.open(1, "10.79.0.2");
-  follows_a_neighbour_that_moves(*port, TestType::kAges);
+  follows_a_neighbour_that_moves(*port);
 }
 
 TEMPLATE_TEST_CASE("raw port: a frame that lies about its length is counted (C-EVT-110)", "",

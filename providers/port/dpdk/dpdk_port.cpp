@@ -114,6 +114,7 @@ DpdkPort::~DpdkPort() {
 // ---- receiving
 
 size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
+  if (++turns_ % kTurnsOfClock == 0) look_at_clock();
   if (device_->faulted(queue_)) device_->regain(queue_, looped_);  // all outside the pool now
   const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
   dpdk::HandOver* const others = device_->hand_over();
@@ -338,6 +339,11 @@ size_t DpdkPort::send(size_t count) noexcept {
   return count;
 }
 
+void DpdkPort::look_at_clock() noexcept {
+  neighbours_.tick(base::Clock::process().now());
+  say_neighbours();
+}
+
 void DpdkPort::say_neighbours() noexcept {
   for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();) {
     rte_mbuf* buffer = rte_pktmbuf_alloc(device_->pool(queue_));
@@ -354,6 +360,7 @@ void DpdkPort::say_neighbours() noexcept {
 // Most virtual devices cannot wake anybody: the device is looked at again after a while, which is
 // a part of the time that nothing has come. A busy sleeper is woken soon, an idle one costs little.
 bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) {
+  look_at_clock();
   if (!looped_.empty() || !unresolved_.empty()) return false;
   const int64_t ns = std::clamp(slept_ns_ / 32, kShortestSleepNs, kLongestSleepNs);
   slept_ns_ += ns;

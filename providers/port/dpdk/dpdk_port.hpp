@@ -53,6 +53,7 @@ class DpdkPort final : public engine::Port {
 
  private:
   static constexpr uint16_t kBurst = 64;
+  static constexpr uint32_t kTurnsOfClock = 1024;  // between two looks at it
 
   struct Counters {
     uint64_t rx_frames = 0, tx_frames = 0;
@@ -77,6 +78,7 @@ class DpdkPort final : public engine::Port {
   void loop_back(rte_mbuf*& buffer) noexcept;
   void loop_copies(size_t count, size_t sent) noexcept;
   bool settle() noexcept;
+  void look_at_clock() noexcept;
   void say_neighbours() noexcept;
 
   std::shared_ptr<dpdk::Device> device_;
@@ -98,6 +100,7 @@ class DpdkPort final : public engine::Port {
   std::array<rte_mbuf*, kBurst> copies_{};   // of those to groups that we have joined
   std::array<uint16_t, kBurst> frame_of_{};  // which frame outgoing_[i] is, from 1
   size_t lent_ = 0;
+  uint32_t turns_ = 0;
 };
 
 // Errors: invalid_argument, not_found, no_memory, io_error, each saying what to do.
