@@ -44,6 +44,10 @@ class Device {
   const wire::MacAddress& mac() const noexcept { return mac_; }
   uint32_t mtu() const noexcept { return mtu_; }  // bytes of an IP packet
   bool link_is_up() const noexcept;
+  // Now and then: a memif client whose link is down is to come back.
+  void look_at_link() const noexcept {
+    if (memif_return_ != nullptr && !link_is_up()) memif_return_->wake();
+  }
   // Frames from this machine's kernel may have a UDP checksum that a device was to fill in, and the
   // driver does not say which: a wrong one means nothing. The ICRC covers the same bytes.
   bool checksums_are_open() const noexcept { return over_interface_; }

@@ -340,6 +340,7 @@ size_t DpdkPort::send(size_t count) noexcept {
 }
 
 void DpdkPort::look_at_clock() noexcept {
+  device_->look_at_link();
   neighbours_.tick(base::Clock::process().now());
   say_neighbours();
 }

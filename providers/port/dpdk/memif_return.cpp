@@ -27,9 +27,14 @@ MemifReturn::~MemifReturn() { (void)rte_eal_alarm_cancel(look_of, this); }
 
 void MemifReturn::call() noexcept { (void)rte_eal_alarm_set(kPeriod_us, look_of, this); }
 
+// An alarm takes memory each time: none while all is well.
 void MemifReturn::look_of(void* self) noexcept {
-  static_cast<MemifReturn*>(self)->look();
-  static_cast<MemifReturn*>(self)->call();
+  MemifReturn& self_ = *static_cast<MemifReturn*>(self);
+  self_.look();
+  if (!self_.pausing_ && self_.device_.link_is_up())
+    self_.looks_.store(false);
+  else
+    self_.call();
 }
 
 // A server that has not accepted us yet is left alone: see memif_await_link(). The device is

@@ -41,13 +41,17 @@ class Device;
 class MemifReturn {
  public:
   // Of `device`, a client of `socket`, which is started. Looks after it on the control thread until
-  // it is destroyed, there too.
+  // its link is up, and again from wake() on. Destroyed there too.
   MemifReturn(const Device& device, std::string socket);
   ~MemifReturn();
   MemifReturn(const MemifReturn&) = delete;
   MemifReturn& operator=(const MemifReturn&) = delete;
 
   Pause& pause(uint16_t queue) noexcept { return pauses_[queue]; }
+  // The link is down. From any thread, as often as one likes.
+  void wake() noexcept {
+    if (!looks_.exchange(true)) call();
+  }
 
  private:
   static void look_of(void* self) noexcept;
@@ -64,6 +68,7 @@ class MemifReturn {
   uint32_t number_ = 0;                    // of the last pause
   bool pausing_ = false;
   bool was_up_ = false;  // since the last start
+  std::atomic<bool> looks_{true};
 };
 
 }  // namespace weft::port::dpdk
