@@ -9,6 +9,7 @@
 #include "bench/coll/reference.hpp"
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/arithmetic.hpp"
+#include "lib/collective/model/topology_file.hpp"
 #include "lib/collective/verify.hpp"
 
 namespace weft::bench {
@@ -53,6 +54,16 @@ size_t longest_chain(const std::vector<Program>& programs) {
   return longest;
 }
 
+// "proven", or why not.
+std::string proof_of(const Algorithm& algorithm, const Shape& shape,
+                     const std::vector<Program>& programs) {
+  if (algorithm.collective == Collective::combine && algorithm.traits.by_rack &&
+      shape.blocks.racks > 1)
+    return "the part inside racks; sums across follow in a call of their own";
+  const Result<void> proof = collective::verify(shape, programs);
+  return proof ? "proven" : proof.error().message;
+}
+
 void print_summary(const Algorithm& algorithm, const Shape& shape,
                    const std::vector<Program>& programs) {
   uint64_t most = 0, work = 0;
@@ -69,10 +80,9 @@ void print_summary(const Algorithm& algorithm, const Shape& shape,
     puts = std::max(puts, own_puts);
     work = std::max(work, program.work);
   }
-  const Result<void> proof = collective::verify(shape, programs);
   std::printf("%-18s %8zu %10zu %12lu %12lu  %s\n", std::string(algorithm.name).c_str(),
               longest_chain(programs), puts, static_cast<unsigned long>(most),
-              static_cast<unsigned long>(work), proof ? "proven" : proof.error().message.c_str());
+              static_cast<unsigned long>(work), proof_of(algorithm, shape, programs).c_str());
 }
 
 void print_steps(const Program& program) {
@@ -87,19 +97,35 @@ void print_steps(const Program& program) {
 }  // namespace
 
 int explain(const CollOptions& o, const ExplainOptions& explained) {
-  const uint32_t ranks = o.ranks.value_or(4);
+  if (!has_schedules(o.collective)) {
+    std::fprintf(stderr, "%s has no schedules to explain\n", operation_name(o).c_str());
+    return 2;
+  }
+  collective::Topology network;
+  if (!explained.topology.empty()) {
+    Result<collective::Topology> read = collective::read_topology(explained.topology);
+    if (!read) {
+      std::fprintf(stderr, "%s\n", read.error().message.c_str());
+      return 2;
+    }
+    network = *std::move(read);
+  }
+  const uint32_t ranks = network.chips != 0 ? network.chips : o.ranks.value_or(4);
+  if (ranks == 0 || ranks > collective::kMaxVerifiedRanks || o.root >= ranks) {
+    std::fprintf(stderr, "1 to %u ranks, and a root among them\n", collective::kMaxVerifiedRanks);
+    return 2;
+  }
   const bool reduces = collective::reduces(o.collective);
   const uint64_t count = explained.count != 0 ? explained.count : 4 * uint64_t{ranks};
   Shape shape = shape_of(o, ranks, count);
   shape.exact = !reduces || collective::arithmetic_of(o.type, o.op).exact;
   shape.average = reduces && o.op == ReduceOp::avg;
-  if (ranks == 0 || ranks > collective::kMaxVerifiedRanks || o.root >= ranks) {
-    std::fprintf(stderr, "1 to %u ranks, and a root among them\n", collective::kMaxVerifiedRanks);
-    return 2;
-  }
-  std::printf("%s of %lu %s, %u ranks; per rank, at most:\n",
+  shape.dimensions = network.dimensions;
+  shape.blocks.racks = network.racks;
+  std::printf("%s of %lu %s, %u ranks%s%s; per rank, at most:\n",
               std::string(name(o.collective)).c_str(), static_cast<unsigned long>(shape.count),
-              std::string(name(o.type)).c_str(), ranks);
+              std::string(name(o.type)).c_str(), ranks, network.name.empty() ? "" : " of ",
+              network.name.c_str());
   std::printf("%-18s %8s %10s %12s %12s\n", "algorithm", "chain", "puts", "elements sent", "work");
   bool found = false;
   for (const Algorithm& algorithm : collective::algorithms()) {

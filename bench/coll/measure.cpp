@@ -29,6 +29,7 @@ class Measurement {
         group_(group),
         ranks_(group.size()),
         rank_(group.rank()),
+        partners_(partners_of(options, ranks_, rank_)),
         algorithm_(options.algorithm) {}
 
   // Calls every algorithm that fits at this size, for learn().
@@ -54,7 +55,7 @@ class Measurement {
     out_.resize(row.bytes + 8);
     count_blocks(row.count);
     for (const bool in_place : {false, true}) {
-      if (in_place && options_.collective == Collective::all_to_all_v) break;
+      if (in_place && !has_in_place(options_.collective)) break;
       Result<CollFigure> figure = measure(row.count, in_place);
       if (!figure) return figure.error();
       (in_place ? row.in_place : row.out_of_place) = *figure;
@@ -115,9 +116,19 @@ class Measurement {
           return group_.all_to_all_v_discovered(input_, send_counts_, output_, count * ranks_,
                                                 receive_counts_, o.type, call);
         return group_.all_to_all_v(input_, send_counts_, output_, receive_counts_, o.type, call);
+      case Collective::exchange:
+        return exchange(count * size_of(o.type), call);
+      case Collective::barrier:
+        return group_.barrier(call);
       default:
         return group_.all_reduce(input_, output_, count, o.type, o.op, call);
     }
+  }
+
+  Operation exchange(size_t bytes, const CallOptions& call) {
+    const Transfer send{.peer = partners_.target, .send = input_, .send_bytes = bytes};
+    const Transfer receive{.peer = partners_.source, .receive = output_, .receive_bytes = bytes};
+    return group_.exchange({{send, receive}}, call);
   }
 
   Result<CollFigure> measure(uint64_t count, bool in_place) {
@@ -202,6 +213,7 @@ class Measurement {
   const CollOptions& options_;
   Communicator& group_;
   uint32_t ranks_, rank_;
+  Partners partners_;
   std::string algorithm_;  // empty: as is chosen
   bool kills_ = false;
   std::vector<std::byte> in_, out_;

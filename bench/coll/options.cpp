@@ -2,7 +2,11 @@
 // Parsing weft_coll's command line.
 #include "bench/coll/options.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <numeric>
+
+#include "lib/base/random.hpp"
 
 namespace weft::bench {
 namespace {
@@ -19,17 +23,78 @@ Result<E> parse_word(const std::string& word, E last, const char* what) {
                std::string("no ") + what + " '" + word + "'; there are: " + known};
 }
 
+// Those of the library but exchange, which is called by what is exchanged.
+struct Word {
+  const char* word;
+  Collective collective;
+};
+constexpr Word kOperations[] = {
+    {"all_reduce", Collective::all_reduce},
+    {"reduce_scatter", Collective::reduce_scatter},
+    {"all_gather", Collective::all_gather},
+    {"broadcast", Collective::broadcast},
+    {"reduce", Collective::reduce},
+    {"all_to_all", Collective::all_to_all},
+    {"all_gather_v", Collective::all_gather_v},
+    {"reduce_scatter_v", Collective::reduce_scatter_v},
+    {"all_to_all_v", Collective::all_to_all_v},
+    {"sendrecv", Collective::exchange},
+    {"permute", Collective::exchange},
+    {"barrier", Collective::barrier},
+    {"dispatch", Collective::dispatch},
+    {"combine", Collective::combine},
+};
+
+Result<Collective> parse_operation(const std::string& word) {
+  std::string known;
+  for (const Word& each : kOperations) {
+    if (word == each.word) return each.collective;
+    known += (known.empty() ? "" : ", ") + std::string(each.word);
+  }
+  return Error{Code::invalid_argument, "no operation '" + word + "'; there are: " + known};
+}
+
 }  // namespace
+
+std::string operation_name(const CollOptions& options) {
+  if (options.collective != Collective::exchange) return std::string(name(options.collective));
+  return options.permute ? "permute" : "sendrecv";
+}
+
+bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
+bool has_in_place(Collective collective) {
+  return collective != Collective::all_to_all_v && has_schedules(collective);
+}
+
+bool has_schedules(Collective collective) {
+  return collective != Collective::exchange && collective != Collective::barrier;
+}
 
 bool is_per_rank(Collective collective) {
   return collective != Collective::all_reduce && collective != Collective::broadcast &&
-         collective != Collective::reduce;
+         collective != Collective::reduce && has_schedules(collective);
+}
+
+Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank) {
+  std::vector<uint32_t> circle(ranks);  // through all ranks
+  std::iota(circle.begin(), circle.end(), 0);
+  base::Random random(options.seed);
+  for (uint32_t i = options.permute ? ranks : 1; i > 1; --i)
+    std::swap(circle[i - 1], circle[random.below(i)]);
+  const size_t place =
+      static_cast<size_t>(std::find(circle.begin(), circle.end(), rank) - circle.begin());
+  return {circle[(place + 1) % ranks], circle[(place + ranks - 1) % ranks]};
 }
 
 void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
-  app.add_option("operation", words.collective,
-                 "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
-                 "all_gather_v, reduce_scatter_v, all_to_all_v");
+  app.add_option(
+      "operation", words.collective,
+      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
+      "all_gather_v, reduce_scatter_v, all_to_all_v, sendrecv (each rank to the next), "
+      "permute (each to a random one, by --seed), barrier; explain also has dispatch and combine");
   app.add_option(
       "--type", words.type,
       "uint8, int8, uint16, int16, uint32, int32, uint64, int64, fp16, bf16, fp32, fp64, "
@@ -37,7 +102,7 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option_function<std::string>(
       "--op",
       [&words](const std::string& word) {
-        const bool operation = !!parse_word(word, Collective::all_to_all_v, "operation");
+        const bool operation = !!parse_operation(word);
         (operation ? words.collective : words.op) = word;
       },
       "Reduction: sum, prod, min, max, avg; or the operation, as above");
@@ -119,8 +184,7 @@ Result<uint64_t> parse_bytes(const std::string& text) {
 }
 
 Result<void> finish_options(CollOptions& o, const CollWords& words) {
-  Result<Collective> collective =
-      parse_word(words.collective, Collective::all_to_all_v, "operation");
+  Result<Collective> collective = parse_operation(words.collective);
   if (!collective) return collective.error();
   Result<DataType> type = parse_word(words.type, DataType::mxfp8_e5m2, "type");
   if (!type) return type.error();
@@ -146,11 +210,15 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   }
   if (o.learn && o.communicator.topology.empty())
     return Error{Code::invalid_argument, "--learn corrects predictions: give it a --network"};
+  if (!has_schedules(*collective) && !o.algorithm.empty())
+    return Error{Code::invalid_argument, words.collective + " has no choice of algorithms"};
   o.collective = *collective;
+  o.permute = words.collective == "permute";
   o.type = *type;
   o.op = *op;
   o.min_bytes = *low;
   o.max_bytes = std::max(*low, *high);
+  if (o.collective == Collective::barrier) o.min_bytes = o.max_bytes = 0;
   o.check = words.check == "random" || words.check == "1";
   o.communicator.numerics = *numerics;
   o.communicator.patience = Duration::from_ms(o.patience_ms);

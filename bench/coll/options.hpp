@@ -22,6 +22,7 @@ struct CollOptions {
   bool check = true;
   uint64_t seed = 1;
   std::string algorithm;
+  bool permute = false;   // exchange: each rank with random ones; else with those beside it
   bool discover = false;  // all_to_all_v: who receives does not know the counts
   bool show_algorithm = false;
   bool learn = false;              // measure all algorithms first, and choose and predict by that
@@ -55,6 +56,18 @@ void add_call_options(CLI::App& app, CollOptions& options, CollWords& words);
 void add_run_options(CLI::App& app, CollOptions& options, CollWords& words);
 // Errors: invalid_argument, with the words that there are.
 Result<void> finish_options(CollOptions& options, const CollWords& words);
+
+// As it is called on the command line.
+std::string operation_name(const CollOptions& options);
+// exchange: whom a rank sends to and receives from; with one rank that one, else another.
+struct Partners {
+  uint32_t target = 0, source = 0;
+};
+Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank);
+bool has_root(Collective collective);
+bool has_in_place(Collective collective);
+// False of exchange and barrier, which choose nothing.
+bool has_schedules(Collective collective);
 
 // 64, 64K, 64KiB, 1M, 1G: binary units. Errors: invalid_argument.
 Result<uint64_t> parse_bytes(const std::string& text);

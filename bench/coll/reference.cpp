@@ -122,7 +122,8 @@ collective::Shape shape_of(const CollOptions& o, uint32_t ranks, uint64_t count)
   const auto size = [&](uint32_t i) {
     return ranks == 1 ? count : 2 * count * (i % ranks) / (ranks - 1);
   };
-  const uint32_t rows = o.collective == Collective::all_to_all_v ? ranks : 1;
+  const bool by_sum = collective::gathers(o.collective) || collective::scatters(o.collective);
+  const uint32_t rows = by_sum ? 1 : ranks;
   for (uint32_t row = 0; row < rows; ++row)
     for (uint32_t i = 0; i < ranks; ++i) shape.blocks.counts.push_back(size(row + i));
   return shape;
@@ -147,6 +148,11 @@ uint64_t count_wrong(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64
       for (uint64_t i = 0; i < target.count; ++i)
         compare(target.offset + i, element(o, from, source + i));
     }
+    return wrong;
+  }
+  if (o.collective == Collective::exchange) {
+    const uint32_t source = partners_of(o, ranks, rank).source;
+    for (uint64_t i = 0; i < count; ++i) compare(i, element(o, source, i));
     return wrong;
   }
   for (uint64_t i = 0; i < output_elements(o, ranks, rank, count); ++i)

@@ -186,10 +186,10 @@ int complain(const Error& error) {
 }  // namespace
 
 int simulate(const CollOptions& options, const SimulateOptions& simulated) {
-  if (collective::has_blocks(options.collective))
-    return complain({Code::not_supported, "sim has no bound for " +
-                                              std::string(name(options.collective)) +
-                                              ": take the form without _v"});
+  if (collective::has_blocks(options.collective) || !has_schedules(options.collective))
+    return complain({Code::not_supported, "sim has no bound for " + operation_name(options) +
+                                              ": it has all_gather, all_reduce, "
+                                              "all_to_all, broadcast, reduce, reduce_scatter"});
   if (!options.algorithm.empty()) {
     const Result<const Algorithm*> known =
         collective::find_algorithm(options.algorithm, options.collective, 2);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/coll/measure.hpp"
+#include "lib/collective/schedule.hpp"
 
 namespace weft::bench {
 namespace {
@@ -44,6 +45,16 @@ void print_titles(const CollOptions& options) {
   std::printf(" %6s", "#wrong");
 }
 
+// As nccl-tests say them where there is none.
+std::string reduction_name(const CollOptions& options) {
+  const bool reduces =
+      collective::reduces(options.collective) && options.collective != Collective::barrier;
+  return reduces ? std::string(name(options.op)) : "none";
+}
+int root_of(const CollOptions& options) {
+  return has_root(options.collective) ? static_cast<int>(options.root) : -1;
+}
+
 nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow& row,
                        const CollFigure& figure) {
   const double bandwidth = algorithm_bandwidth(row, figure);
@@ -64,23 +75,24 @@ nlohmann::json json_of(const CollOptions& options, uint32_t ranks, const CollRow
 
 void print_coll_head(const CollOptions& options, const Placement& placement,
                      const std::string& device) {
-  std::printf("# weft_coll %s: %u ranks, %s, %s", std::string(name(options.collective)).c_str(),
+  std::printf("# weft_coll %s: %u ranks, %s, %u calls after %u\n", operation_name(options).c_str(),
               placement.ranks, device.empty() ? "default device" : device.c_str(),
-              std::string(name(options.type)).c_str());
-  std::printf(", %s, root %u, %u calls after %u\n", std::string(name(options.op)).c_str(),
-              options.root, options.iterations, options.warmup);
+              options.iterations, options.warmup);
   std::printf("# times in us, of the slowest rank in each call; GB/s are 10^9 bytes\n");
-  std::printf("#%11s %12s", "size", "count");
+  std::printf("#%11s %12s %10s %6s %4s", "size", "count", "type", "redop", "root");
+  const bool two_forms = has_in_place(options.collective);
   print_titles(options);
-  print_titles(options);
+  if (two_forms) print_titles(options);
   std::printf("%s\n", options.show_algorithm ? "  algorithm" : "");
-  std::printf("#%11s %12s  %s\n", "(bytes)", "(elements)", "out of place, then in place");
+  std::printf("#%11s %12s %22s  %s\n", "(bytes)", "(elements)", "",
+              two_forms ? "out of place, then in place" : "out of place");
   std::fflush(stdout);
 }
 
 void print_coll_row(const CollOptions& options, uint32_t ranks, const CollRow& row) {
-  std::printf(" %11lu %12lu", static_cast<unsigned long>(row.bytes),
-              static_cast<unsigned long>(row.count));
+  std::printf(" %11lu %12lu %10s %6s %4d", static_cast<unsigned long>(row.bytes),
+              static_cast<unsigned long>(row.count), std::string(name(options.type)).c_str(),
+              reduction_name(options).c_str(), root_of(options));
   print_figure(options, ranks, row, row.out_of_place);
   const bool has_in_place = !row.in_place.algorithm.empty();
   if (has_in_place) print_figure(options, ranks, row, row.in_place);
@@ -131,7 +143,7 @@ void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vect
 
 Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
                              const std::vector<CollRow>& rows) {
-  nlohmann::json json = {{"operation", name(options.collective)},
+  nlohmann::json json = {{"operation", operation_name(options)},
                          {"ranks", ranks},
                          {"device", options.communicator.device},
                          {"type", name(options.type)},
@@ -143,6 +155,9 @@ Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
   for (const CollRow& row : rows) {
     json["results"].push_back({{"size", row.bytes},
                                {"count", row.count},
+                               {"type", name(options.type)},
+                               {"redop", reduction_name(options)},
+                               {"root", root_of(options)},
                                {"out_of_place", json_of(options, ranks, row, row.out_of_place)}});
     if (!row.in_place.algorithm.empty())
       json["results"].back()["in_place"] = json_of(options, ranks, row, row.in_place);

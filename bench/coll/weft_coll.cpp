@@ -20,6 +20,10 @@ namespace {
 using namespace weft;
 
 int run(const bench::CollOptions& options) {
+  if (options.collective == Collective::dispatch || options.collective == Collective::combine) {
+    std::fprintf(stderr, "dispatch and combine are explained, not measured\n");
+    return 2;
+  }
   Result<std::optional<bench::Placement>> placement = bench::placement_from_environment(options);
   if (!placement) {
     std::fprintf(stderr, "%s\n", placement.error().message.c_str());
@@ -45,6 +49,9 @@ int main(int argc, char** argv) {
   bench::add_call_options(*explainer, options, words);
   explainer->add_option("--count", explained.count, "Elements, as in the call");
   explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
+  explainer->add_option("--topology", explained.topology,
+                        "A rank on each chip of this network, as for sim: schedules over its "
+                        "dimensions and racks");
   bench::SimulateOptions simulated;
   CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
   bench::add_call_options(*simulator, options, words);

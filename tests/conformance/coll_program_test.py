@@ -45,8 +45,8 @@ class Coll(unittest.TestCase):
     def test_every_operation_is_right(self):
         for device in self.devices:
             for operation in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
-                              "all_to_all", "all_gather_v", "reduce_scatter_v",
-                              "all_to_all_v"):
+                              "all_to_all", "all_gather_v", "reduce_scatter_v", "all_to_all_v",
+                              "sendrecv", "permute", "barrier"):
                 code, out, err = run(operation, "-r", "3", "-d", device, "--type", "bf16", *QUICK)
                 self.assertEqual(code, 0, (device, operation, out, err))
                 self.assertIn("# Wrong elements: 0 OK", out)
@@ -66,10 +66,26 @@ class Coll(unittest.TestCase):
             report = json.loads(file.read_text(encoding="utf-8"))
         self.assertEqual(report["ranks"], 2)
         self.assertEqual([row["size"] for row in report["results"]], [0, 256, 16384])
-        for row in report["results"]:
+        head, *table = [line.strip("#").split() for line in out.splitlines()
+                        if line.startswith(("#       size", " "))]
+        self.assertEqual(head[:5], ["size", "count", "type", "redop", "root"])
+        for row, line in zip(report["results"], table, strict=True):
+            self.assertEqual((row["type"], row["redop"], row["root"]), ("fp32", "none", -1))
+            self.assertEqual(line[:5], [str(row["size"]), str(row["count"]), "fp32", "none", "-1"])
             self.assertEqual(row["in_place"]["wrong"], 0)
             self.assertEqual(row["in_place"]["algorithm"], "bruck")
             self.assertGreaterEqual(row["in_place"]["p99_us"], row["in_place"]["p50_us"])
+
+    def test_operations_without_a_form_in_place_have_one_set_of_columns(self):
+        for operation in ("permute", "barrier", "all_to_all_v"):
+            code, out, err = run(operation, "-r", "3", "-d", self.devices[1], *QUICK)
+            self.assertEqual(code, 0, (operation, out, err))
+            head, *table = [line.strip("#").split() for line in out.splitlines()
+                            if line.startswith(("#       size", " "))]
+            self.assertEqual(head[5:], ["time", "algbw", "busbw", "#wrong"])
+            self.assertGreater(len(table), 0)
+            for line in table:
+                self.assertEqual(len(line), len(head))
 
     def test_calls_by_the_clock_beside_bulk_ones(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -199,21 +215,56 @@ class Coll(unittest.TestCase):
         for survivor in (0, 2):
             self.assertIn(f"rank {survivor}: PEER_FAILED: rank 1 failed during all_reduce #", err)
 
+    def algorithms(self, operation):
+        """All that there are, as the program says when it is asked for another."""
+        code, _, err = run("explain", operation, "--algorithm", "none")
+        self.assertEqual(code, 2)
+        names = err.split("there are: ")[1].strip().split(", ")
+        self.assertEqual(len(names), len(set(names)))
+        return names
+
+    def proven(self, *words):
+        code, out, err = run("explain", *words)
+        self.assertEqual(code, 0, err)
+        rows = [line.split() for line in out.splitlines()[2:] if line.endswith("proven")]
+        self.assertEqual(len(rows), len(out.splitlines()) - 2, out)
+        return {row[0]: row for row in rows}
+
     def test_explain_proves_what_it_prints(self):
-        code, out, _ = run("explain", "all_reduce", "-r", "6", "--type", "bf16")
-        self.assertEqual(code, 0)
-        lines = [line for line in out.splitlines() if line.endswith("proven")]
-        self.assertEqual([line.split()[0] for line in lines],
-                         ["ring", "two_rings", "doubling", "halving_doubling", "single_step",
-                          "direct", "double_tree", "bucket", "hierarchical"])
-        self.assertEqual(lines[0].split()[1], "10")  # a ring of six takes ten steps
-        code, out, _ = run("explain", "reduce_scatter_v", "-r", "8")
-        self.assertEqual((code, out.count("proven")), (0, 6))
+        for operation in ("all_reduce", "reduce_scatter", "broadcast", "reduce_scatter_v",
+                          "all_to_all", "dispatch", "combine"):
+            names = self.algorithms(operation)
+            self.assertEqual(list(self.proven(operation, "-r", "8")), names)
+            of_six = self.proven(operation, "-r", "6", "--type", "bf16")
+            for name in names:
+                code, _, err = run("explain", operation, "-r", "6", "--algorithm", name)
+                self.assertEqual(code == 0, name in of_six)
+                if code:
+                    self.assertIn("needs a power of two of ranks", err)
+        ring = self.proven("all_reduce", "-r", "6", "--algorithm", "ring")["ring"]
+        self.assertEqual(ring[1], "10")  # a ring of six takes ten steps
         code, out, _ = run("explain", "broadcast", "-r", "4", "--algorithm", "binomial", "--rank",
                            "2")
         self.assertEqual(code, 0)
         self.assertIn("receive output[0..16) from 0", out)
         self.assertIn("put output[0..16) to 3  after 0", out)
+
+    def test_explain_arranges_ranks_as_a_network_does(self):
+        folder = pathlib.Path(__file__).resolve().parents[2] / "scenarios/collectives"
+        torus = ("--topology", f"{folder}/trn2-torus-4x4.toml")
+        flat = self.proven("all_reduce", "-r", "16")
+        rows = self.proven("all_reduce", *torus)
+        self.assertEqual(list(rows), list(flat))
+        # Two dimensions of rings of four, there and back; one ring of 16 in both directions.
+        self.assertEqual((rows["bucket"][1], flat["bucket"][1]), ("12", "30"))
+        self.assertEqual(rows["ring"], flat["ring"])
+        racks = ("--topology", f"{folder}/trn3-nl32x2-gen3.toml", "--count", "64")
+        self.assertIn("racks", self.proven("dispatch", *racks))
+        code, out, _ = run("explain", "combine", *racks)
+        self.assertEqual((code, out.count("proven")), (0, 2))
+        self.assertIn("the part inside racks; sums across follow in a call of their own", out)
+        code, _, err = run("explain", "all_reduce", "--topology", "trn9")
+        self.assertEqual((code, "scenarios/collectives" in err), (2, True))
 
     def test_sim_prints_time_bound_and_bottleneck(self):
         folder = pathlib.Path(__file__).resolve().parents[2] / "scenarios/collectives"
@@ -259,6 +310,13 @@ class Coll(unittest.TestCase):
         for words, hint in ((("all_redcue",), "all_reduce"),
                             (("all_reduce", "--type", "f32"), "bf16"),
                             (("reduce", "--op", "add"), "sum"), (("reduce", "-b", "1X"), "64K"),
+                            (("exchange",), "sendrecv, permute, barrier"),
+                            (("dispatch",), "are explained, not measured"),
+                            (("permute", "--algorithm", "ring"), "has no choice of algorithms"),
+                            (("explain", "barrier"), "barrier has no schedules to explain"),
+                            *((("sim", operation, "--topology", "trn2-torus-4x4"),
+                               f"sim has no bound for {operation}: it has all_gather")
+                              for operation in ("sendrecv", "permute", "barrier", "dispatch")),
                             (("explain", "reduce", "--algorithm", "tree"), "binomial")):
             code, _, err = run(*words)
             self.assertEqual(code, 2, words)
