@@ -40,6 +40,14 @@ class StandingStill(unittest.TestCase):
                 f"roce+dpdk:net_memif,dpdk.socket={folder}/s,dpdk.address={address}"
             for name, address in (("first", "10.78.0.1"), ("second", "10.78.0.2"))})
 
+    def setUp(self):
+        """Who has never heard of the other would lose its frames in asking where it is."""
+        self.wire.connect()
+        for direction in self.wire.directions():
+            move = self.move(direction)
+            move.begin()
+            move.end(self)
+
     @staticmethod
     @contextlib.contextmanager
     def stopped(puppet):
