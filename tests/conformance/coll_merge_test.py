@@ -221,7 +221,7 @@ class Real(unittest.TestCase):
         for file in pathlib.Path(folder).glob("dump.0.*"):
             dump = json.loads(file.read_text(encoding="utf-8"))
             self.assertEqual(dump["steps_dropped"], 0)
-            for sequence, is_sent, peer, piece, size, _ in dump["steps"]:
+            for sequence, is_sent, peer, piece, size, *_ in dump["steps"]:
                 if is_sent:
                     sent[dump["rank"], peer, piece] = sequence, size
                 else:
