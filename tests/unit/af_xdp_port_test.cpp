@@ -6,13 +6,10 @@
 // link: port_af_packet
 #include "providers/port/af_xdp/af_xdp_port.hpp"
 
-#include <sys/wait.h>
-
-#include <csignal>
 #include <cstdlib>
 
 #include "providers/port/af_packet/af_packet_port.hpp"
-#include "tests/unit/raw_port_support.hpp"
+#include "tests/unit/af_xdp_support.hpp"
 
 using namespace raw_port_test;
 
@@ -22,12 +19,6 @@ Result<std::unique_ptr<Port>> open_xdp(const std::string& where, const std::stri
                                        Keys keys = {}) {
   if (!address.empty()) keys.emplace_back("address", address);
   return port::open_af_xdp_port({where, keys});
-}
-
-std::unique_ptr<Port> need(Result<std::unique_ptr<Port>> port) {
-  INFO((port ? "" : port.error().message));
-  REQUIRE(port.ok());
-  return std::move(*port);
 }
 
 // Until `to` hears from `from`, which asks for its MAC address first.
@@ -161,29 +152,12 @@ TEST_CASE("af_xdp: what is for another address or UDP port stays the kernel's") 
 
 TEST_CASE("af_xdp: a process that is killed leaves nothing on the interface") {
   WEFT_NEEDS_VETH("af_xdp: a process that is killed leaves nothing on the interface");
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const auto port = open_xdp("w0");
-    const char answer = port.ok() ? 'y' : 'n';
-    (void)!::write(ready[1], &answer, 1);
-    ::pause();
-    ::_exit(0);
-  }
-  char answer = 0;
-  REQUIRE(::read(ready[0], &answer, 1) == 1);
-  REQUIRE(answer == 'y');
-  CHECK(std::system("ip link show w0 | grep -q xdp") == 0);
+  Child child([] { return open_xdp("w0"); });
+  CHECK(has_program("w0"));
   CHECK(open_xdp("w0").error().code == Code::address_in_use);
-  REQUIRE(::kill(child, SIGKILL) == 0);
-  REQUIRE(::waitpid(child, nullptr, 0) == child);
-  for (int tries = 0; tries < 100 && std::system("ip link show w0 | grep -q xdp") == 0; ++tries)
-    ::usleep(10'000);
-  CHECK(std::system("ip link show w0 | grep -q xdp") != 0);
+  child.kill();
+  CHECK(loses_its_program("w0"));
   (void)need(open_xdp("w0"));
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 TEST_CASE("af_xdp: an interface that goes away under it") {

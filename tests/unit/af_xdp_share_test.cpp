@@ -5,12 +5,9 @@
 // ctest: serial
 #include <bpf/bpf.h>
 #include <linux/if_link.h>
-#include <sys/wait.h>
-
-#include <csignal>
 
 #include "providers/port/af_xdp/af_xdp_port.hpp"
-#include "tests/unit/raw_port_support.hpp"
+#include "tests/unit/af_xdp_support.hpp"
 
 using namespace raw_port_test;
 
@@ -34,12 +31,6 @@ Result<std::unique_ptr<Port>> open_on(const char* interface, const char* queue,
   Keys keys = {{"address", address}, {"queue", queue}};
   keys.insert(keys.end(), more.begin(), more.end());
   return port::open_af_xdp_port({.where = interface, .options = keys, .udp_port = udp_port});
-}
-
-std::unique_ptr<Port> need(Result<std::unique_ptr<Port>> port) {
-  INFO((port ? "" : port.error().message));
-  REQUIRE(port.ok());
-  return std::move(*port);
 }
 
 // Sends frames until as many have come, all as they were sent.
@@ -66,50 +57,6 @@ void check_that_data_moves(Port& from, Port& to, uint16_t udp_port, uint32_t cou
   CHECK(come == count);
   CHECK(wrong == 0);
 }
-
-bool has_program(const char* interface) {
-  return std::system(("ip link show " + std::string(interface) + " | grep -q xdp").c_str()) == 0;
-}
-
-bool loses_its_program(const char* interface) {
-  for (int tries = 0; tries < 100 && has_program(interface); ++tries) ::usleep(10'000);
-  return !has_program(interface);
-}
-
-// A process with a device, until it is killed.
-class Child {
- public:
-  Child(const char* interface, const char* queue, const std::string& address, uint16_t udp_port) {
-    int ready[2];
-    REQUIRE(::pipe(ready) == 0);
-    process_ = ::fork();
-    if (process_ == 0) {
-      const auto port = open_on(interface, queue, address, udp_port);
-      const char answer = port.ok() ? 'y' : 'n';
-      (void)!::write(ready[1], &answer, 1);
-      ::pause();
-      ::_exit(0);
-    }
-    char answer = 0;
-    REQUIRE(::read(ready[0], &answer, 1) == 1);
-    REQUIRE(answer == 'y');
-    ::close(ready[0]);
-    ::close(ready[1]);
-  }
-  ~Child() { kill(); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  void kill() {
-    if (process_ <= 0) return;
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-    process_ = 0;
-  }
-
- private:
-  pid_t process_ = 0;
-};
 
 }  // namespace
 
@@ -149,7 +96,7 @@ TEST_CASE("af_xdp: of the processes on one interface one is killed, and the othe
   const auto far = need(open_on("w1", "1", "10.79.0.2", kSrd));
   std::unique_ptr<Port> srd;
   if (!first) srd = need(open_on("w0", "1", "10.79.0.1", kSrd));
-  Child child("w0", "0", "10.79.0.1", kRoce);
+  Child child([] { return open_on("w0", "0", "10.79.0.1", kRoce); });
   if (first) srd = need(open_on("w0", "1", "10.79.0.1", kSrd));
   check_that_data_moves(*far, *srd, kSrd);
   child.kill();
@@ -163,7 +110,7 @@ TEST_CASE("af_xdp: of the processes on one interface one is killed, and the othe
     check_that_data_moves(*far_next, *next, kRoce);
     check_that_data_moves(*far, *srd, kSrd);
   }
-  Child last("w0", "0", "10.79.0.1", kRoce);
+  Child last([] { return open_on("w0", "0", "10.79.0.1", kRoce); });
   srd.reset();
   CHECK(has_program("w0"));
   last.kill();

@@ -10,15 +10,10 @@
 #include "lib/collective/model/lanes.hpp"
 #include "lib/collective/model/topology_file.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {
-
-Topology known(const std::string& name) {
-  return *read_topology(
-      (test::source_root() / "scenarios/collectives" / (name + ".toml")).string());
-}
 
 Topology without(Topology topology, std::initializer_list<const char*> words) {
   std::vector<DeadLanes> dead;

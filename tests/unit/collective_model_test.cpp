@@ -14,16 +14,10 @@
 #include "lib/collective/verify.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {
-
-Topology known(const std::string& name) {
-  Result<Topology> topology =
-      read_topology((test::source_root() / "scenarios/collectives" / (name + ".toml")).string());
-  if (!topology) FAIL(topology.error().message);
-  return *topology;
-}
 
 double predicted(const Topology& topology, Collective collective, const std::string& algorithm,
                  uint64_t count) {

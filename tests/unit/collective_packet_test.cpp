@@ -10,15 +10,10 @@
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {
-
-Topology known(const std::string& name) {
-  return *read_topology(
-      (test::source_root() / "scenarios/collectives" / (name + ".toml")).string());
-}
 
 Topology star(uint32_t chips, double bytes_per_s, double link_s) {
   return make_switched_racks(

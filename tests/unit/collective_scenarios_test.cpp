@@ -3,17 +3,10 @@
 // disagree: what their cuts carry, and how far it is.
 #include "lib/collective/model/topology_file.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {
-
-Topology known(const std::string& name) {
-  Result<Topology> topology =
-      read_topology((test::source_root() / "scenarios/collectives" / (name + ".toml")).string());
-  if (!topology) FAIL(topology.error().message);
-  return *topology;
-}
 
 // GB/s
 double cut_named(const Topology& topology, const std::string& name) {
