@@ -3,7 +3,6 @@
 #include "lib/collective/team.hpp"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 
@@ -26,7 +25,10 @@ void note_regions(Execution& execution, const Registered& registered) {
 }  // namespace
 
 Team::Team(Mesh mesh, const CommunicatorOptions& options)
-    : mesh_(std::move(mesh)), options_(options), memory_(mesh_.pd, places(), keeps_memory()) {
+    : mesh_(std::move(mesh)),
+      options_(options),
+      memory_(mesh_.pd, places(), keeps_memory()),
+      processor_(mesh_.rank) {
   const std::vector<uint32_t> classes = classes_of(options);
   for (size_t i = 0; i < classes.size(); ++i)
     lanes_.push_back(std::make_unique<Lane>(classes[i], mesh_.lanes[i]));
@@ -293,12 +295,10 @@ void Team::handle(std::span<const Completion> completions) {
   }
 }
 
-// While nobody else wants this processor, spinning is the fastest. A yield that takes longer than a
-// system call says that somebody does, maybe the very rank that we wait for: then each turn that
-// finds nothing gives the processor away, until a yield comes back at once.
+// While nobody else wants this processor, spinning is the fastest. Else each turn that finds
+// nothing gives the processor away.
 void Team::wait_until(const Task& task, Instant until) {
   constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
-  constexpr Duration kSystemCall = Duration::from_us(1);
   Instant moved = now();
   for (uint64_t steps = steps_done(); !task.done;) {
     progress();
@@ -308,13 +308,11 @@ void Team::wait_until(const Task& task, Instant until) {
     if (steps != steps_done()) moved = time;
     steps = steps_done();
     const Duration idle = time - moved;
-    if (idle < kSpin && !crowded_) continue;
-    if (idle < kYield) {
-      sched_yield();
-      crowded_ = now() - time > kSystemCall;
-    } else {
+    if (idle < kSpin && !processor_.crowded()) continue;
+    if (idle < kYield)
+      processor_.yield();
+    else
       sleep();
-    }
   }
 }
 

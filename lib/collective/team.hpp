@@ -13,6 +13,7 @@
 #include "lib/collective/executor.hpp"
 #include "lib/collective/mesh.hpp"
 #include "lib/collective/model/selector.hpp"
+#include "lib/collective/processor.hpp"
 #include "lib/collective/recipe.hpp"
 #include "lib/collective/team_memory.hpp"
 #include "lib/collective/trace.hpp"
@@ -230,7 +231,7 @@ class Team {
   TeamMemory memory_;
   uint64_t sequence_ = 0;   // of the last call
   bool cut_short_ = false;  // a lane has more to do than it was given time for
-  bool crowded_ = true;     // others want this processor
+  Processor processor_;
   std::optional<Failure> failure_;
   bool failure_traced_ = false;  // by the calls under way then, or the first one since
   std::vector<uint32_t> awaited_at_failure_;
