@@ -116,7 +116,6 @@ void Team::handle_message(Link& link, const ControlMessage& message) {
     case ControlKind::leave:
       run_tasks();  // what has arrived before may not be what we wait for
       link.gone = link.ended = true;
-      if (link.lends()) link.break_off();  // it has what it waited for; nobody will acknowledge it
       return check_leavers();
     case ControlKind::abort: {
       run_tasks();  // what has arrived before counts
@@ -163,12 +162,16 @@ void Team::check_finished(const Link& link, const Call& theirs) {
   if (lane.executor.expects(link.peer())) fail_mismatch(link.peer(), theirs, theirs);
 }
 
-// A rank that has left sends no more; what it sent before has arrived before.
+// A rank that has left sends no more; what it sent before has arrived before. Nobody will
+// acknowledge what we gave it.
 void Team::check_leavers() {
-  for (const std::unique_ptr<Link>& link : mesh_.links)
-    if (link->gone && lane_of(*link).executor.needs(link->peer()))
+  for (const std::unique_ptr<Link>& link : mesh_.links) {
+    if (!link->gone) continue;
+    if (lane_of(*link).executor.needs(link->peer()))
       return fail({.code = Code::peer_failed, .rank = link->peer()}, lane_of(*link).current_call(),
                   link->why_gone, -1);
+    if (link->lends()) link->break_off();
+  }
 }
 
 // Processes that have ended may have sent all that we need: what has come is counted first.
