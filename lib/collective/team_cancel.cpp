@@ -74,6 +74,7 @@ void Team::begin_cancel(const Call& call, uint32_t by, const std::string& reason
 void Team::take_out(const TaskPtr& task, const Cancellation& cancellation) {
   Lane& lane = lane_of(task->call);
   task->error = error_of(cancellation);
+  task->deadline = trace_.steps().time() + task->limit;  // for all to let go of it
   task->canceled_by = cancellation.by;
   task->why_canceled = cancellation.reason;
   if (task == lane.tasks.front()) {

@@ -90,6 +90,26 @@ TEST_CASE("calls are canceled while they wait for their turn, and before others 
   }
 }
 
+// Rank 1 was invited to write, and comes when the limit of the call is over: what counts then is
+// the time since the call was taken back.
+TEST_CASE("a call that is canceled late has its limit for letting go") {
+  const CommunicatorOptions options{.device = shm_device("srd"), .patience = Duration::from_s(10)};
+  check_ranks(2, options, [](Communicator& group) -> std::string {
+    std::vector<float> data(300'000, 1.0F);
+    if (group.rank() == 1) usleep(1'400'000);
+    Operation sum =
+        group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32, ReduceOp::sum,
+                         {.algorithm = "direct", .limit = Duration::from_s(1)});
+    if (group.rank() == 0) {
+      usleep(800'000);
+      if (!sum.cancel("enough")) return "it cannot be canceled";
+    }
+    if (const std::string wrong = ended(sum.wait(), "all_reduce #1", 0); !wrong.empty())
+      return wrong;
+    return sum_is_right(group, 50'000);
+  });
+}
+
 TEST_CASE("a canceled call that others called with other arguments is a mismatch") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<float> data(16);
