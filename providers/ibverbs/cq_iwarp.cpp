@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues of iWARP: what comes from the device is looked up in the ledger of its queue
 // pair, and a failure ends that queue pair as it does on RoCE.
+#include <algorithm>
+
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/translate.hpp"
 
@@ -42,7 +44,8 @@ void Cq::set_aside() noexcept {
     Completion c;
     take(done, c);
     flushed_.add(c);
-    const bool known = !failed_aside_.empty() && failed_aside_.back() == ledger;
+    const bool known =
+        std::find(failed_aside_.begin(), failed_aside_.end(), ledger) != failed_aside_.end();
     if (done.status != IBV_WC_SUCCESS && !known) failed_aside_.push_back(std::move(ledger));
   }
 }

@@ -43,7 +43,7 @@ class Child {
       const auto port = open();
       const char answer = port.ok() ? 'y' : 'n';
       (void)!::write(ready[1], &answer, 1);
-      ::pause();
+      if (port.ok()) ::pause();
       ::_exit(0);
     }
     char answer = 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "lib/base/clock.hpp"
@@ -179,14 +180,14 @@ bool AfPacketPort::accept(const Arrival& arrival) noexcept {
 // Segment k of a train leaves a device with identification k more than the train's.
 void AfPacketPort::take_segment(engine::Frame& frame) noexcept {
   const engine::Path* const path = frame.path;
-  frame = {};
-  frame.path = path;
-  frame.bytes = train_.bytes;
-  frame.length = std::min(train_.segment, train_.left);
-  frame.ip_id = train_.ip_id++;
-  frame.ecn = path->traffic_class & 3;
-  train_.bytes += frame.length;
-  train_.left -= frame.length;
+  const uint32_t length = std::min(train_.segment, train_.left);
+  ::new (&frame) engine::Frame{.path = path,
+                               .bytes = train_.bytes,
+                               .length = length,
+                               .ip_id = train_.ip_id++,
+                               .ecn = static_cast<uint8_t>(path->traffic_class & 3)};
+  train_.bytes += length;
+  train_.left -= length;
 }
 
 void AfPacketPort::release(std::span<const engine::Frame>) noexcept {

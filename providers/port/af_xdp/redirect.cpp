@@ -76,9 +76,10 @@ Redirect::~Redirect() {
 Result<Redirect> Redirect::attach(const RedirectOptions& options) {
   for (int tries = 0; tries < kTries; ++tries) {
     Redirect r;
-    const Result<Found> found = r.join(options.interface);
-    if (!found) return found.error();
-    if (*found == Found::none) {
+    const Result<bool> joined = r.join(options.interface);
+    if (!joined) return joined.error();
+    if (!*joined) {
+      r = Redirect();  // what is left of the program that has just gone
       const Result<bool> attached = r.attach_new(options);
       if (!attached) return attached.error();
       if (!*attached) continue;
@@ -131,13 +132,13 @@ Result<bool> Redirect::attach_new(const RedirectOptions& options) {
 // ---- the others
 
 // Finds the program that the interface has, its maps and its link.
-Result<Redirect::Found> Redirect::join(int interface) {
+Result<bool> Redirect::join(int interface) {
   bpf_xdp_query_opts there{};
   there.sz = sizeof there;
   if (bpf_xdp_query(interface, 0, &there) != 0 || there.attach_mode == XDP_ATTACHED_NONE)
-    return Found::none;
+    return false;
   program_ = bpf_prog_get_fd_by_id(there.prog_id);
-  if (program_ < 0 && errno == ENOENT) return Found::none;  // it has just gone
+  if (program_ < 0 && errno == ENOENT) return false;  // it has just gone
   if (program_ < 0 && errno == EPERM)
     return Error{Code::permission_denied,
                  "af_xdp: the interface has an XDP program already, and joining another device's "
@@ -150,7 +151,7 @@ Result<Redirect::Found> Redirect::join(int interface) {
       there.attach_mode == XDP_ATTACHED_MULTI || info.nr_map_ids != 2 || !find_maps(maps, 2))
     return not_ours();
   mode_ = there.attach_mode == XDP_ATTACHED_SKB ? Mode::generic : Mode::native;
-  return find_link(there.prog_id) ? Found::ours : Found::none;  // its last user has just gone
+  return find_link(there.prog_id);  // false: its last user has just gone
 }
 
 bool Redirect::find_maps(const uint32_t* ids, uint32_t count) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "weft/result.hpp"
@@ -45,11 +44,9 @@ class Redirect {
   Mode mode() const noexcept { return mode_; }  // native or generic
 
  private:
-  enum class Found : uint8_t { none, ours };
-
   Result<void> load(bool chains);
   Result<bool> attach_new(const RedirectOptions& options);
-  Result<Found> join(int interface);
+  Result<bool> join(int interface);  // false: it has none
   bool find_maps(const uint32_t* ids, uint32_t count);
   bool find_link(uint32_t program);
   Result<void> enter(const RedirectOptions& options) const;

@@ -280,11 +280,12 @@ void Socket::kick() noexcept {
 }
 
 // Buffers that have been sent and wait to be collected.
-size_t Socket::done_buffers() const noexcept {
+size_t Socket::done_buffers() const {
   const uint32_t produced = __atomic_load_n(done_.producer, __ATOMIC_ACQUIRE);
+  UnderWay rest = under_way_;  // a copy: nothing is collected here
   size_t whole = 0;
   for (uint32_t at = *done_.consumer; at != produced; ++at)
-    whole += *xsk_ring_cons__comp_addr(&done_, at) % buffer_bytes() == 0;
+    whole += !chains_ || rest.complete(*xsk_ring_cons__comp_addr(&done_, at)) ? 1 : 0;
   return whole;
 }
 

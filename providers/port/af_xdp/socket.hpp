@@ -88,7 +88,7 @@ class Socket {
   void fill(std::span<const uint64_t> buffers) noexcept;
   void busy_poll(uint32_t us) noexcept;
   void collect() noexcept;
-  size_t done_buffers() const noexcept;
+  size_t done_buffers() const;
 
   std::byte* memory_ = nullptr;
   xsk_umem* umem_ = nullptr;

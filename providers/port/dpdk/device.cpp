@@ -67,10 +67,10 @@ Names& names() {
 Result<std::string> take_name(const std::string& device) {
   const std::lock_guard<std::mutex> lock(names().mutex);
   const bool is_driver = device.rfind("net_", 0) == 0 || device.rfind("virtio_user", 0) == 0;
+  const bool unnumbered = is_driver && std::isdigit(static_cast<unsigned char>(device.back())) == 0;
   std::string name = device;
-  if (is_driver && std::isdigit(static_cast<unsigned char>(device.back())) == 0) do
-      name = device + std::to_string(names().next++);
-    while (names().taken.count(name) != 0);
+  while (unnumbered && (name == device || names().taken.count(name) != 0))
+    name = device + std::to_string(names().next++);
   if (names().taken.insert(name).second) return name;
   return Error{Code::address_in_use,
                "dpdk: a device of this process is " + name +

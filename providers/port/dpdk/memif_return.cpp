@@ -25,7 +25,9 @@ MemifReturn::MemifReturn(const Device& device, std::string socket)
 // Waits for look(), unless this is the thread that it runs on.
 MemifReturn::~MemifReturn() { (void)rte_eal_alarm_cancel(look_of, this); }
 
-void MemifReturn::call() noexcept { (void)rte_eal_alarm_set(kPeriod_us, look_of, this); }
+void MemifReturn::call() noexcept {
+  if (rte_eal_alarm_set(kPeriod_us, look_of, this) != 0) looks_.store(false);  // wake() tries again
+}
 
 // An alarm takes memory each time: none while all is well.
 void MemifReturn::look_of(void* self) noexcept {

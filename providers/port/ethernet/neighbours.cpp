@@ -78,7 +78,9 @@ const wire::MacAddress* Neighbours::confirm(const Gid& hop, Entry& entry) noexce
   }
   ++entry.asked;
   entry.ask_again = now_ + kConfirmAgain;
-  ask_for(hop, entry.asked <= kMostDirect ? entry.mac : wire::MacAddress{});
+  // Linux leaves its MAC out of the answer to a solicitation that was not sent to a group.
+  const bool direct = hop.is_ipv4() && entry.asked <= kMostDirect;
+  ask_for(hop, direct ? entry.mac : wire::MacAddress{});
   return &entry.mac;
 }
 
