@@ -39,7 +39,6 @@ struct Progress {
 Progress* progress = nullptr;  // of each rank, in shared memory
 
 // ---- a rank
-// ---------------------------------------------------------------------------------------
 
 uint16_t bf16(uint32_t small) {  // up to 256, exactly
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(small)) >> 16);
@@ -63,6 +62,11 @@ std::string sum_up(weft::Communicator& group, uint32_t self, const std::vector<u
     if (sums[i] != bf16(sum)) return "element " + std::to_string(i) + " is wrong";
   }
   return "";
+}
+
+void say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
 }
 
 int complain(uint32_t rank, const std::string& text) {
@@ -93,7 +97,7 @@ int run_rank(uint32_t rank, const std::string& folder) {
   weft::Result<weft::Communicator> fewer = group->shrink(**store);
   if (!fewer) return complain(rank, fewer.error().message);
   const std::vector<uint32_t> left(fewer->origins().begin(), fewer->origins().end());
-  if (fewer->rank() == 0) std::printf("shrink: a group of %u ranks\n", fewer->size());
+  if (fewer->rank() == 0) say("shrink: a group of " + std::to_string(fewer->size()) + " ranks");
   for (uint32_t round = 0; round < kRounds; ++round) {
     if (const std::string wrong = sum_up(*fewer, rank, left, round); !wrong.empty())
       return complain(rank, wrong);
@@ -103,7 +107,6 @@ int run_rank(uint32_t rank, const std::string& folder) {
 }
 
 // ---- who starts, cuts and kills
-// -------------------------------------------------------------------
 
 bool write_file(const char* name, const std::string& text) {
   const int file = open(name, O_WRONLY);
@@ -134,11 +137,6 @@ bool make_networks() {
   bool made = run("ip link set lo up");
   for (const std::string& network : kNetworks) made &= change_network(network, "add");
   return made;
-}
-
-void say(const std::string& text) {
-  std::printf("%s\n", text.c_str());
-  std::fflush(stdout);
 }
 
 // Until every rank but those that are dead has verified so many rounds more.

@@ -94,8 +94,7 @@ void print_coll_row(const CollOptions& options, uint32_t ranks, const CollRow& r
               static_cast<unsigned long>(row.count), std::string(name(options.type)).c_str(),
               reduction_name(options).c_str(), root_of(options));
   print_figure(options, ranks, row, row.out_of_place);
-  const bool has_in_place = !row.in_place.algorithm.empty();
-  if (has_in_place) print_figure(options, ranks, row, row.in_place);
+  if (has_in_place(options.collective)) print_figure(options, ranks, row, row.in_place);
   if (options.show_algorithm) std::printf("  %s", row.out_of_place.algorithm.c_str());
   std::printf("\n");
   std::fflush(stdout);
@@ -143,14 +142,9 @@ void print_coll_foot(const CollOptions& options, uint32_t ranks, const std::vect
 
 Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
                              const std::vector<CollRow>& rows) {
-  nlohmann::json json = {{"operation", operation_name(options)},
-                         {"ranks", ranks},
-                         {"device", options.communicator.device},
-                         {"type", name(options.type)},
-                         {"op", name(options.op)},
-                         {"root", options.root},
-                         {"iterations", options.iterations},
-                         {"warmup", options.warmup},
+  nlohmann::json json = {{"operation", operation_name(options)},  {"ranks", ranks},
+                         {"device", options.communicator.device}, {"type", name(options.type)},
+                         {"iterations", options.iterations},      {"warmup", options.warmup},
                          {"results", nlohmann::json::array()}};
   for (const CollRow& row : rows) {
     json["results"].push_back({{"size", row.bytes},

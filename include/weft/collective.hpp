@@ -55,12 +55,13 @@ struct Task;
 // What the bits of reductions depend on. All ranks get the same ones from an all_reduce, whatever
 // is promised; but nothing is promised of the sign of a zero from min and max, and of NaNs' bits.
 enum class Numerics : uint8_t {
-  fast,  // also on which contribution comes first: no promise from one call to the next, but a rank
-         // that comes late holds up nobody's sums. Over srd such contributions are not added by the
-         // transport, but by the ranks
-  run,   // on the inputs, the ranks, the size and the algorithm: the same in every run
-  any,   // on the inputs alone: contributions are added in the order of ranks, whatever the size,
-         // the algorithm, the path, and what was lost
+  fast,  // also on which contribution comes first: no promise from one call to the next. Where each
+         // rank adds up what all give it (`direct`: reduce_scatter, large all_reduce), a rank that
+         // comes late holds up nobody's sums; rings, halving, doubling and trees wait for it all
+         // the same. Over srd such contributions are not added by the transport, but by the ranks
+  run,  // on the inputs, the ranks, the size and the algorithm: the same in every run
+  any,  // on the inputs alone: contributions are added in the order of ranks, whatever the size,
+        // the algorithm, the path, and what was lost
 };
 std::string_view name(Numerics numerics) noexcept;
 
@@ -90,7 +91,8 @@ struct CommunicatorOptions {
   // A rank whose transport is silent for so long is dead; on srd a `patience_ms` of the device
   // wins. With the time until it is asked, 50 ms, the usual value finds a dead host within half a
   // second, and takes a process for dead that a crowded machine lets starve for so long, or that a
-  // debugger stops: give such jobs seconds. The end of a process is seen at once.
+  // debugger stops: give such jobs seconds. The end of a process is seen without
+  // it, usually in tens of milliseconds.
   Duration patience = Duration::from_ms(300);
   // Of calls that do not say; 0 first: collective_types.hpp. The same on all ranks.
   uint32_t traffic_class = 2;

@@ -10,9 +10,8 @@
 // - Puts from one rank to another and receives there meet in program order: the k-th put meets the
 //   k-th receive. The receiver says where the elements go.
 // - A put is done when its source may be overwritten.
-// - Of steps that are `beside` each other and add to the same memory, any may be the first; but
-// they
-//   are executed one at a time.
+// - Of steps that are `beside` each other and add to the same memory any may be the first; but
+//   they are executed one at a time.
 //
 // Reductions of small types are computed in a wider accumulator type. `input` and `output` hold
 // elements, `work` holds accumulators; `finish` rounds an accumulator to an element, once.

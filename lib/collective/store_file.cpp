@@ -19,8 +19,8 @@ namespace weft::collective {
 namespace {
 
 constexpr useconds_t kLookAgain_us = 1000;
-constexpr size_t kLongest =
-    200;  // a file's name; file systems take 255 bytes, and set() adds seven
+// A file's name; file systems take 255 bytes, and set() adds seven.
+constexpr size_t kLongest = 200;
 
 class FileStore : public Store {
  public:

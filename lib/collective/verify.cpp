@@ -24,8 +24,8 @@ bool overlap(const Range& a, const Range& b) {
 }
 
 bool conflict(const Step& a, const Step& b) {
-  if (a.beside && b.beside &&
-      overlap(a.target, b.target))  // any may be first; not while another reads
+  // Any may be first, but not while another reads.
+  if (a.beside && b.beside && overlap(a.target, b.target))
     return (a.kind == StepKind::reduce && overlap(a.source, b.target)) ||
            (b.kind == StepKind::reduce && overlap(b.source, a.target));
   return (has_target(a) && has_target(b) && overlap(a.target, b.target)) ||

@@ -16,8 +16,8 @@ struct Value {
   std::bitset<kMaxVerifiedRanks> ranks;  // whose contributions are in it; none: never written
   uint64_t index = 0;                    // of the contributed element in those ranks' inputs
   bool finished = false;                 // divided and rounded
-  uint64_t order =
-      0;  // 0: the shape's; else who added in which, so that the same are the same bits
+  // 0: the shape's; else who added in which, so that the same are the same bits.
+  uint64_t order = 0;
 
   bool is_same(const Value& other) const {
     return ranks == other.ranks && index == other.index && finished == other.finished;

@@ -36,7 +36,7 @@ uint64_t free_bytes() {
   return 0;
 }
 
-// Other bytes in every 64 KiB, and at both ends of what 32 bits hold.
+// Other bytes in every page, and at both ends of what 32 bits hold.
 uint64_t word_at(size_t i) { return i * 0x9E3779B97F4A7C15 | 1; }
 
 void fill(uint8_t* memory) {

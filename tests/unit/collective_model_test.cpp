@@ -153,7 +153,7 @@ TEST_CASE("no prediction beats its bound") {
   }
 }
 
-TEST_CASE("bucket all-reduce comes near the bound of every network that is described") {
+TEST_CASE("bucket all-reduce comes near the bound of networks of up to 144 chips without rails") {
   size_t seen = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(test::source_root() / "scenarios/collectives")) {
@@ -167,7 +167,7 @@ TEST_CASE("bucket all-reduce comes near the bound of every network that is descr
     CHECK(predicted(topology, Collective::all_reduce, "bucket", kCount) <= 1.15 * bound);
     ++seen;
   }
-  CHECK(seen >= 10);
+  CHECK(seen >= 12);
 }
 
 TEST_CASE("what goes along a dimension takes its links where others are as near") {

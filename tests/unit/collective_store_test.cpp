@@ -187,9 +187,9 @@ class Puppet {
     const uint32_t head[] = {number, static_cast<uint32_t>(value.size())};
     return std::string(reinterpret_cast<const char*>(head), sizeof head) + value;
   }
-  void say(const std::string& bytes) {
-    REQUIRE(send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-            static_cast<ssize_t>(bytes.size()));
+  bool say(const std::string& bytes) {
+    return send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
   }
   void hang_up() {
     if (peer_ >= 0) close(peer_);
@@ -203,12 +203,14 @@ class Puppet {
 
 TEST_CASE("answers that nobody waits for any more do not make a get longer") {
   Puppet puppet;
+  bool said = true;
   std::thread stale([&] {
-    for (int i = 0; i < 20; ++i, usleep(50'000)) puppet.say(Puppet::answer(99, "stale"));
+    for (int i = 0; i < 20; ++i, usleep(50'000)) said &= puppet.say(Puppet::answer(99, "stale"));
     puppet.hang_up();
   });
   const Result<std::string> never = puppet.store->get("never", Duration::from_ms(300));
   stale.join();
+  CHECK(said);
   REQUIRE(!never);
   CHECK(never.error().code == Code::timed_out);
 }
@@ -216,16 +218,17 @@ TEST_CASE("answers that nobody waits for any more do not make a get longer") {
 TEST_CASE("an answer that comes in parts makes no get longer, and harms none") {
   Puppet puppet;
   const std::string first = Puppet::answer(1, "early"), second = Puppet::answer(2, "right");
+  bool said = false;
   std::thread slow([&] {
-    puppet.say(first.substr(0, 10));
+    said = puppet.say(first.substr(0, 10));
     usleep(1'000'000);
-    puppet.say(first.substr(10));
-    puppet.say(second);
+    said = said && puppet.say(first.substr(10)) && puppet.say(second);
   });
   const Result<std::string> never = puppet.store->get("a", Duration::from_ms(100));
   CHECK((!never && never.error().code == Code::timed_out));
   const Result<std::string> next = puppet.store->get("b", Duration::from_s(10));
   slow.join();
+  CHECK(said);
   REQUIRE(next);
   CHECK(*next == "right");
 }
