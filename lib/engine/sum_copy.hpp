@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // User memory copied and summed in one pass: the sum is that of the bytes that leave, even if the
-// user changes them meanwhile.
+// user changes them meanwhile. Or only summed, where it stays as it is until it has left.
 #pragma once
 
 #include "lib/memory/guarded_copy.hpp"
@@ -23,6 +23,23 @@ namespace weft::engine {
   };
   if (!memory::run_guarded(run, &copy)) return false;
   crc = copy.crc;
+  return true;
+}
+
+// Continues `crc` over `length` bytes as they are now. False: a page of them is gone.
+[[nodiscard]] inline bool sum_in_place(uint32_t& crc, const std::byte* from,
+                                       size_t length) noexcept {
+  struct Sum {
+    uint32_t crc;
+    const std::byte* from;
+    size_t length;
+  } sum{crc, from, length};
+  const auto run = [](void* argument) {
+    Sum& s = *static_cast<Sum*>(argument);
+    s.crc = wire::crc_continue(s.crc, s.from, s.length);
+  };
+  if (!memory::run_guarded(run, &sum)) return false;
+  crc = sum.crc;
   return true;
 }
 

@@ -22,10 +22,11 @@
 namespace weft::test {
 
 // What a test runs over. `lossy` loses, repeats and reorders frames; `captured` writes each to a
-// file; `copied` is shared memory without pulling from the peer; `srd_` is the provider srd, the
-// others are roce; `engines` has two engines, and each side lives on the last of its own; `ibverbs`
-// is a device of the kernel with another's engine: what a device lacks it says (DeviceAttributes),
-// and what it does otherwise than ours is written down where a test finds it.
+// file; `copied` is shared memory without pulling from the peer, `in_place` a memif that copies
+// from registered memory; `srd_` is the provider srd, the others are roce; `engines` has two
+// engines, and each side lives on the last of its own; `ibverbs` is a device of the kernel with
+// another's engine: what a device lacks it says (DeviceAttributes), and what it does otherwise than
+// ours is written down where a test finds it.
 enum class Wire : uint8_t {
   udp,
   shm,
@@ -36,6 +37,7 @@ enum class Wire : uint8_t {
   shm_captured,
   dpdk,
   dpdk_lossy,
+  dpdk_in_place,
   af_packet,
   af_xdp,
   af_xdp_lossy,
@@ -51,6 +53,7 @@ enum class Wire : uint8_t {
   srd_shm_captured,
   srd_dpdk,
   srd_dpdk_lossy,
+  srd_dpdk_in_place,
   srd_af_packet,
   srd_af_xdp,
   srd_af_xdp_lossy,
@@ -113,11 +116,12 @@ class Ground {
   WEFT_ON_WIRE(body, text, shm_lossy)   \
   WEFT_ON_WIRE(body, text, dpdk_lossy)  \
   WEFT_ON_WIRE(body, text, af_xdp_lossy)
-#define WEFT_ON_OUR_WIRES(body, text)    \
-  WEFT_ON_OUR_PORTS(body, text)          \
-  WEFT_ON_LOSSY_PORTS(body, text)        \
-  WEFT_ON_WIRE(body, text, shm_copied)   \
-  WEFT_ON_WIRE(body, text, udp_captured) \
+#define WEFT_ON_OUR_WIRES(body, text)     \
+  WEFT_ON_OUR_PORTS(body, text)           \
+  WEFT_ON_LOSSY_PORTS(body, text)         \
+  WEFT_ON_WIRE(body, text, shm_copied)    \
+  WEFT_ON_WIRE(body, text, dpdk_in_place) \
+  WEFT_ON_WIRE(body, text, udp_captured)  \
   WEFT_ON_WIRE(body, text, shm_captured)
 #define WEFT_ON_EACH_WIRE(body, text) \
   WEFT_ON_OUR_WIRES(body, text)       \
@@ -139,11 +143,12 @@ class Ground {
   WEFT_ON_WIRE(body, text, srd_shm_lossy)  \
   WEFT_ON_WIRE(body, text, srd_dpdk_lossy) \
   WEFT_ON_WIRE(body, text, srd_af_xdp_lossy)
-#define WEFT_ON_SRD_WIRES(body, text)        \
-  WEFT_ON_SRD_PORTS(body, text)              \
-  WEFT_ON_LOSSY_SRD(body, text)              \
-  WEFT_ON_WIRE(body, text, srd_shm_copied)   \
-  WEFT_ON_WIRE(body, text, srd_udp_captured) \
+#define WEFT_ON_SRD_WIRES(body, text)         \
+  WEFT_ON_SRD_PORTS(body, text)               \
+  WEFT_ON_LOSSY_SRD(body, text)               \
+  WEFT_ON_WIRE(body, text, srd_shm_copied)    \
+  WEFT_ON_WIRE(body, text, srd_dpdk_in_place) \
+  WEFT_ON_WIRE(body, text, srd_udp_captured)  \
   WEFT_ON_WIRE(body, text, srd_shm_captured)
 // What does not lean on the order of RC, nor on an error that ends a connection.
 #define WEFT_ON_EACH_PORT_AND_SRD(body, text) \

@@ -202,15 +202,27 @@ def wait_for(case, what):
 
 class Tap(exchanges.Exchanges, unittest.TestCase):
     """The other end of net_tap is this kernel: af_packet on the interface that it made."""
+    keys = {}
+    far_device = "roce+af_packet:weft-tap"
 
     @classmethod
     def setUpClass(cls):
-        close = exchanges.start_weft(cls, "close")
-        cls.wire = exchanges.Wire({close: device("net_tap", iface="weft-tap")})
+        cls.close = exchanges.start_weft(cls, "close")
+        cls.wire = exchanges.Wire({cls.close: device("net_tap", iface="weft-tap", **cls.keys)})
         guest.run("ip", "addr", "add", f"{af_packet_test.CLOSE}/24", "dev", "weft-tap")
         guest.run("ip", "link", "set", "weft-tap", "up")
         kernel = exchanges.start_weft(cls, "kernel")
-        cls.wire.add(kernel, "roce+af_packet:weft-tap")
+        cls.wire.add(kernel, cls.far_device)
+
+
+class TapInPlace(Tap):
+    """The kernel reads payload in registered memory."""
+    keys = {"in_place": 1}
+
+    def test_in_place(self):
+        self.wire.connect()
+        self.one_way_and_the_other(("write", "read"), (65536,), 4)
+        self.assertGreater(counted(self.close.process, "dpdk_tx_in_place"), 0)
 
 
 def why_not():

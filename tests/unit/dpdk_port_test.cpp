@@ -7,14 +7,13 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include <algorithm>
 #include <set>
 
 #include "providers/port/dpdk/memif_return.hpp"
 #include "providers/port/dpdk/pci.hpp"
-#include "tests/unit/udp_frames.hpp"
+#include "tests/unit/dpdk_ports.hpp"
 
-using namespace udp_test;
+using namespace dpdk_test;
 
 namespace {
 
@@ -31,43 +30,6 @@ int rte_eth_promiscuous_disable(uint16_t device) { return promiscuous.erase(devi
 
 namespace {
 
-constexpr const char* kMemory = "400";  // for four devices at once
-
-using Opened = Result<std::unique_ptr<Port>>;
-
-Opened try_dpdk(const std::string& where, const Keys& keys = {}) {
-  Keys all = keys;
-  all.emplace_back("huge", "0");
-  if (std::none_of(keys.begin(), keys.end(), [](const auto& key) { return key.first == "memory"; }))
-    all.emplace_back("memory", kMemory);
-  return port::open_dpdk_port({where, all});
-}
-
-std::unique_ptr<Port> open_dpdk(const std::string& where, const Keys& keys = {}) {
-  Opened opened = try_dpdk(where, keys);
-  INFO((opened ? "" : opened.error().message));
-  REQUIRE(opened);
-  return *std::move(opened);
-}
-
-const port::dpdk::Device& device_of(const Port& port) {
-  return *static_cast<const port::DpdkPort&>(port).device();
-}
-
-// Two ends of a memif.
-struct Ends {
-  std::string socket = "/tmp/weft-port-" + std::to_string(getpid());
-  std::unique_ptr<Port> a = open("1", "2");
-  std::unique_ptr<Port> b = open("2", "1");
-
-  std::unique_ptr<Port> open(const std::string& own, const std::string& other) const {
-    return open_dpdk("net_memif",
-                     {{"socket", socket},
-                      {"address", "10.83.0." + own},
-                      {"neighbour", "10.83.0." + other + "@02:00:00:00:00:0" + other}});
-  }
-};
-
 TEST_CASE("dpdk port: net_ring brings everything back, net_null nothing") {
   const Bytes bytes = frame_bytes(1, 300);
   for (const std::string driver : {"net_ring", "net_null"}) {
@@ -81,19 +43,6 @@ TEST_CASE("dpdk port: net_ring brings everything back, net_null nothing") {
     CHECK(counter(*port, "dpdk_tx_frames") == 1);
     if (driver == "net_ring") CHECK(counter(*port, "dpdk_rx_foreign") == 1);
   }
-}
-
-// How many frames come within a second, `count` at most.
-size_t arrivals(Port& port, size_t count) {
-  size_t got = 0;
-  for (int i = 0; i < 1000 && got < count; ++i) {
-    Frame frames[64];
-    const size_t now = port.receive(frames);
-    port.release({frames, now});
-    got += now;
-    if (now == 0) usleep(1000);
-  }
-  return got;
 }
 
 TEST_CASE("dpdk port: an empty pool of buffers loses nothing, and is counted") {
@@ -111,10 +60,10 @@ TEST_CASE("dpdk port: an empty pool of buffers loses nothing, and is counted") {
   rte_pktmbuf_free(all.back());  // one is not enough for two at once
   CHECK(from.transmit(frames) == 0);
   CHECK(from.transmit({frames, 1}) == 1);
-  CHECK(arrivals(to, 1) == 1);
+  CHECK(arrived(to, 1).size() == 1);
   rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size() - 1));
   CHECK(from.transmit(frames) == 2);
-  CHECK(arrivals(to, 2) == 2);
+  CHECK(arrived(to, 2).size() == 2);
   CHECK(counter(from, "dpdk_tx_no_buffer") == 2);
   CHECK(counter(from, "dpdk_buffers_free") == all.size());
 }

@@ -72,8 +72,10 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
                            .dest = qp.peer,
                            .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)});
   if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
-  // What a window shows may be withdrawn by a request, which waits for no response on its way.
-  const bool stable = engine.keys().window(r.rkey) == nullptr;
+  // What a window shows may be withdrawn by a request, which waits for no response on its way. And
+  // who shows memory may write to it any time: an ICRC of before would not fit.
+  const bool stable =
+      engine.capabilities().integrity_bits == 0 && engine.keys().window(r.rkey) == nullptr;
   if (length != 0 && !out.add_payload(where, length, stable)) {
     out.cancel();
     return false;

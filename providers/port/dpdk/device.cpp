@@ -310,15 +310,19 @@ void Device::hear_multicast(const Options& options) {
 
 Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
   const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));
-  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + frame);
+  const uint32_t whole =
+      std::max<uint32_t>(RTE_PKTMBUF_HEADROOM + frame, RTE_MBUF_DEFAULT_BUF_SIZE);
+  room_ = whole - RTE_PKTMBUF_HEADROOM;
   const std::string name = "weft" + std::to_string(queue) + "_" + name_;
   const unsigned buffers = std::max(kBuffers / queues(), kLeastBuffers);
   rte_mempool*& pool = queues_[queue].pool;
+  if (options.in_place.value_or(better_in_place(options)))
+    queues_[queue].in_place = std::make_unique<InPlace>();
   // A memif that copies has its buffers moved by the thread that calls it and by no other.
   const char* const ours = memif_ && !keeps_buffers_ ? free_stack_name() : nullptr;
   pool = rte_pktmbuf_pool_create_by_ops(name.substr(0, 24).c_str(), buffers, 0, 0,
-                                        std::max<uint16_t>(room, RTE_MBUF_DEFAULT_BUF_SIZE),
-                                        SOCKET_ID_ANY, ours != nullptr ? ours : kPoolOrder);
+                                        static_cast<uint16_t>(whole), SOCKET_ID_ANY,
+                                        ours != nullptr ? ours : kPoolOrder);
   if (pool == nullptr)
     return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(buffers) +
                                       " packet buffers: " + text_of(rte_errno) +
@@ -365,6 +369,7 @@ void Device::regain(uint16_t queue, std::span<rte_mbuf* const> held) noexcept {
   const auto take_back = [](rte_mempool* pool, void*, void* object, unsigned) {
     auto* const buffer = static_cast<rte_mbuf*>(object);
     if (std::exchange(buffer->port, RTE_MBUF_PORT_INVALID) == kKnown) return;
+    if (RTE_MBUF_HAS_EXTBUF(buffer)) rte_pktmbuf_detach(buffer);
     rte_mbuf_refcnt_set(buffer, 1);
     buffer->next = nullptr;
     buffer->nb_segs = 1;

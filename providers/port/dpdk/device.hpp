@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "providers/port/dpdk/hand_over.hpp"
+#include "providers/port/dpdk/in_place.hpp"
 #include "providers/port/dpdk/memif_return.hpp"
 #include "providers/port/dpdk/options.hpp"
 #include "providers/port/dpdk/steering.hpp"
@@ -37,12 +38,15 @@ class Device {
   uint16_t port() const noexcept { return port_; }
   uint16_t queues() const noexcept { return static_cast<uint16_t>(queues_.size()); }
   rte_mempool* pool(uint16_t queue) const noexcept { return queues_[queue].pool; }
+  // Payload that the device reads where it lies; null where it is copied into a buffer.
+  InPlace* in_place(uint16_t queue) const noexcept { return queues_[queue].in_place.get(); }
   // What came to one queue and is for another; null with one queue.
   HandOver* hand_over() const noexcept { return hand_over_.get(); }
   // Rules that bring it to the right one; null with one queue.
   Steering* steering() const noexcept { return steering_.get(); }
   const wire::MacAddress& mac() const noexcept { return mac_; }
-  uint32_t mtu() const noexcept { return mtu_; }  // bytes of an IP packet
+  uint32_t mtu() const noexcept { return mtu_; }    // bytes of an IP packet
+  uint32_t room() const noexcept { return room_; }  // of a buffer, for a frame
   bool link_is_up() const noexcept;
   // Now and then: a memif client whose link is down is to come back.
   void look_at_link() const noexcept {
@@ -88,11 +92,13 @@ class Device {
   int process_ = 0;     // the one that opened it; a child of fork() leaves it alone
   uint16_t port_ = 0;
   uint32_t mtu_ = 1500;
+  uint32_t room_ = 0;
   wire::MacAddress mac_{};
   std::string listens_at_;   // the socket of a memif server
   std::string connects_to_;  // that of a client
   struct alignas(64) Queue {
     rte_mempool* pool = nullptr;
+    std::unique_ptr<InPlace> in_place;
     bool faulted = false;
   };
   std::vector<Queue> queues_;

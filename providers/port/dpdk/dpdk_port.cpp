@@ -24,6 +24,8 @@ namespace {
 
 constexpr int64_t kShortestSleepNs = 50'000;
 constexpr int64_t kLongestSleepNs = 10'000'000;
+constexpr size_t kMostArrivals = 1024;  // of a ring in this process
+constexpr Duration kLongestWait = Duration::from_s(1);
 
 // RFC 4291: the interface identifier is the MAC address with ff:fe in the middle.
 Gid link_local(const wire::MacAddress& mac) {
@@ -91,6 +93,8 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
                    const dpdk::Options& options, int timer)
     : device_(std::move(device)),
       queue_(queue),
+      in_place_(device_->in_place(queue)),
+      longest_(device_->room() - wire::kMaxOuterLength),
       neighbours_(self_of(*device_, options)),
       udp_port_(options.udp_port),
       telemetry_port_(options.telemetry_port),
@@ -98,17 +102,42 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
   capabilities_ = describe(*device_, neighbours_.self().address, telemetry_port_ != 0);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_->mac());
-  looped_.reserve(kBurst);
+  looped_.reserve(kBurst + (in_place_ != nullptr ? kMostArrivals : 0));
   if (const uint32_t below = dpdk::interface_index(options)) watch_.emplace(below, Gid{});
 }
 
 // A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our
 // last word, perhaps. An idle peer looks every 10 ms at least, later on a busy machine.
 DpdkPort::~DpdkPort() {
+  detach(nullptr, SIZE_MAX);
   constexpr useconds_t kLinger_us = 40'000;
   if (counters_.tx_frames != 0) usleep(kLinger_us);
   rte_pktmbuf_free_bulk(looped_.data(), static_cast<unsigned>(looped_.size()));
   close(timer_);
+}
+
+// A frame in a ring of this process comes to ourselves, and takes its payload with it. No other
+// device that reads in place holds a frame when it has taken it.
+void DpdkPort::detach(void*, size_t) noexcept {
+  if (in_place_ == nullptr || in_place_->under_way() == 0) return;
+  if (device_->faulted(queue_)) device_->regain(queue_, looped_);
+  const Instant end = base::Clock::process().now() + kLongestWait;
+  while (in_place_->under_way() != 0 && base::Clock::process().now() < end) keep_arrivals();
+  counters_.detach_late += in_place_->under_way() != 0;
+}
+
+void DpdkPort::keep_arrivals() noexcept {
+  std::array<rte_mbuf*, kBurst> arrived;
+  const uint16_t count = device_->receive(queue_, arrived.data(), kBurst);
+  for (uint16_t i = 0; i < count; ++i) {
+    const bool kept = looped_.size() < looped_.capacity() && rte_pktmbuf_linearize(arrived[i]) == 0;
+    if (kept) {
+      looped_.push_back(arrived[i]);
+    } else {
+      ++counters_.rx_malformed;
+      rte_pktmbuf_free(arrived[i]);
+    }
+  }
 }
 
 // ---- receiving
@@ -215,145 +244,6 @@ void DpdkPort::hand_copies(const rte_mbuf* buffer) noexcept {
 void DpdkPort::release(std::span<const engine::Frame>) noexcept {
   rte_pktmbuf_free_bulk(received_.data(), static_cast<unsigned>(lent_));
   lent_ = 0;
-}
-
-// ---- sending
-
-// Sends what waited for a neighbour. False: the ring or the pool is full.
-bool DpdkPort::settle() noexcept {
-  const bool settled =
-      unresolved_.settle(neighbours_, base::Clock::process().now(),
-                         [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
-                           outgoing_[0] = rte_pktmbuf_alloc(device_->pool(queue_));
-                           copies_[0] = nullptr;
-                           if (outgoing_[0] == nullptr) return false;
-                           if (fill(outgoing_[0], frame, to)) return send(1) == 1;
-                           rte_pktmbuf_free(outgoing_[0]);
-                           return true;
-                         });
-  say_neighbours();
-  return settled;
-}
-
-size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
-  if (!unresolved_.empty() && !settle()) return 0;
-  say_neighbours();
-  size_t taken = 0;
-  while (taken < frames.size()) {
-    const size_t most = std::min<size_t>(frames.size() - taken, kBurst);
-    size_t used = 0;
-    const size_t count = prepare(frames.subspan(taken, most), used);
-    const size_t sent = count == 0 ? 0 : send(count);
-    if (sent < count) return taken + frame_of_[sent] - 1u;  // the ring is full
-    taken += used;
-    if (used == 0) break;
-  }
-  return taken;
-}
-
-// Fills buffers with the first frames of the span: `used` of them are sent, looped back, waiting
-// for a neighbour or lost by that. What the ring has no room for comes again, so nothing that has
-// come to its end already may lie behind it: such frames are looked at before others are filled.
-size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept {
-  if (rte_pktmbuf_alloc_bulk(device_->pool(queue_), outgoing_.data(),
-                             static_cast<unsigned>(frames.size())) != 0) {
-    ++counters_.tx_no_buffer;
-    return 0;
-  }
-  size_t count = 0;
-  const wire::MacAddress* to = nullptr;
-  wire::MacAddress everybody;
-  const Gid* destination = nullptr;
-  for (used = 0; used < frames.size(); ++used) {
-    const engine::TxFrame& frame = frames[used];
-    if (destination == nullptr || *destination != frame.path->destination) {
-      destination = &frame.path->destination;
-      if (destination->is_multicast()) everybody = ethernet::mac_of_group(*destination);
-      to = destination->is_multicast() ? &everybody : neighbours_.find(*destination);
-    }
-    const bool leaves = to != nullptr && *destination != address();
-    if (!leaves && count != 0) break;
-    if (to == nullptr) {
-      unresolved_.keep(frame, neighbours_, base::Clock::process().now());
-      continue;
-    }
-    if (!fill(outgoing_[count], frame, *to)) continue;
-    if (!leaves) {
-      loop_back(outgoing_[count]);
-      continue;
-    }
-    const bool ours =
-        destination->is_multicast() && (device_->queues() > 1 || groups_.has(*destination));
-    copies_[count] =
-        ours ? rte_pktmbuf_copy(outgoing_[count], device_->pool(queue_), 0, UINT32_MAX) : nullptr;
-    frame_of_[count++] = static_cast<uint16_t>(used + 1);
-  }
-  rte_pktmbuf_free_bulk(&outgoing_[count], static_cast<unsigned>(frames.size() - count));
-  return count;
-}
-
-bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
-                    const wire::MacAddress& to) noexcept {
-  if (frame.length() + wire::kMaxOuterLength > rte_pktmbuf_tailroom(buffer)) {
-    ++counters_.tx_too_long;
-    return false;
-  }
-  buffer->data_len = static_cast<uint16_t>(
-      ethernet::write_frame(rte_pktmbuf_mtod(buffer, std::byte*), frame, neighbours_.self(), to));
-  counters_.tx_unreadable += buffer->data_len == 0;
-  buffer->pkt_len = buffer->data_len;
-  return buffer->data_len != 0;
-}
-
-// A buffer for ourselves is replaced by a new one, so that the burst stays whole. One that finds no
-// room is lost, as on a wire.
-void DpdkPort::loop_back(rte_mbuf*& buffer) noexcept {
-  rte_mbuf* const other =
-      looped_.size() < kBurst ? rte_pktmbuf_alloc(device_->pool(queue_)) : nullptr;
-  if (other == nullptr) return rte_pktmbuf_reset(buffer);
-  looped_.push_back(buffer);
-  buffer = other;
-}
-
-// What has left to a group comes back to members here.
-void DpdkPort::loop_copies(size_t count, size_t sent) noexcept {
-  for (size_t i = 0; i < count; ++i) {
-    if (copies_[i] == nullptr) continue;
-    if (i < sent && looped_.size() < kBurst)
-      looped_.push_back(copies_[i]);
-    else
-      rte_pktmbuf_free(copies_[i]);
-  }
-}
-
-// Hands outgoing_[0, count) to the device, which takes all unless its ring is full. A link that is
-// down loses frames, as a wire does.
-size_t DpdkPort::send(size_t count) noexcept {
-  const uint16_t sent = device_->send(queue_, outgoing_.data(), static_cast<uint16_t>(count));
-  counters_.tx_frames += sent;
-  loop_copies(count, sent);
-  if (sent == count) return count;
-  rte_pktmbuf_free_bulk(&outgoing_[sent], static_cast<unsigned>(count - sent));
-  if (device_->link_is_up()) return sent;
-  counters_.tx_link_down += count - sent;
-  return count;
-}
-
-void DpdkPort::look_at_clock() noexcept {
-  device_->look_at_link();
-  neighbours_.tick(base::Clock::process().now());
-  say_neighbours();
-}
-
-void DpdkPort::say_neighbours() noexcept {
-  for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();) {
-    rte_mbuf* buffer = rte_pktmbuf_alloc(device_->pool(queue_));
-    if (buffer == nullptr) return;
-    std::memcpy(rte_pktmbuf_append(buffer, static_cast<uint16_t>(bytes.size())), bytes.data(),
-                bytes.size());
-    ++counters_.tx_neighbour;
-    if (device_->send(queue_, &buffer, 1) == 0) rte_pktmbuf_free(buffer);
-  }
 }
 
 // ---- sleeping

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "providers/port/dpdk/in_place.hpp"
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 #include "providers/port/dpdk/pci.hpp"
@@ -15,8 +16,8 @@ namespace {
 
 constexpr const char* kKeys =
     "; dpdk's own keys are address=IP, prefix=0..128, gateway=IP, vlan=0..4094, "
-    "neighbour=IP@MAC (may be repeated), mtu=256..4096, huge=0|1, memory=32..65536 (MiB), "
-    "eal=ARGUMENTS; all others go to the device";
+    "neighbour=IP@MAC (may be repeated), mtu=256..4096, in_place=0|1, huge=0|1, "
+    "memory=32..65536 (MiB), eal=ARGUMENTS; all others go to the device";
 
 Error bad(const std::string& key, const std::string& value) {
   return {Code::invalid_argument, "dpdk." + key + "=" + value + " is not valid" + kKeys};
@@ -66,6 +67,9 @@ bool take_own(const std::string& key, const std::string& value, Options& options
     good = parse_neighbour(value, options);
   } else if (key == "mtu") {
     good = parse_number(value, 256, 4096, options.mtu);
+  } else if (key == "in_place") {
+    good = parse_number(value, 0, 1, flag);
+    options.in_place = flag != 0;
   } else if (key == "huge") {
     good = parse_number(value, 0, 1, flag);
     options.huge = flag != 0 ? HugePages::always : HugePages::never;
@@ -114,6 +118,12 @@ Result<Options> parse_options(const engine::PortOptions& options) {
   if (is_memif(result)) complete_memif(result);
   if (is_vhost(result)) complete_vhost(result);
   if (is_af_packet(result)) complete_af_packet(result);
+  if (result.in_place.value_or(false) && !can_read_in_place(result))
+    return Error{
+        Code::not_supported,
+        "dpdk.in_place=1: " + result.device +
+            " copies what it sends; net_memif without zero-copy and engines, net_tap, net_ring and "
+            "net_null can read it where it lies"};
   return result;
 }
 

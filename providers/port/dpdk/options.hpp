@@ -31,6 +31,8 @@ struct Options {
   std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
   uint32_t queues = 1;                                       // each way, one for each engine
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
+  // Payload is read where it lies, in registered memory; without a word, where that is faster.
+  std::optional<bool> in_place;
   // Of the whole process, which its first device decides about.
   HugePages huge = HugePages::automatic;
   std::optional<uint32_t> memory_mb;  // without hugepages; kMemory_mb

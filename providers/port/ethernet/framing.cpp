@@ -81,6 +81,14 @@ wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
   return outer;
 }
 
+void write_tail(std::byte* at, const engine::TxFrame& frame, uint32_t crc) noexcept {
+  std::memcpy(at, frame.tail, frame.tail_length);
+  if (!frame.signs) return;
+  const uint32_t pad = frame.tail_length - uint32_t{wire::kIcrcLength};
+  const uint32_t icrc = wire::icrc_finish(wire::crc_continue(crc, at, pad));
+  std::memcpy(at + pad, &icrc, sizeof icrc);
+}
+
 std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept {
   if (frame.head_length != 0) std::memcpy(at, frame.head, frame.head_length);
   at += frame.head_length;
@@ -92,14 +100,15 @@ std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept
       return nullptr;
     at += length;
   }
-  std::memcpy(at, frame.tail, frame.tail_length);
-  at += frame.tail_length;
-  if (!frame.signs) return at;
-  std::byte* const end = at - wire::kIcrcLength;
-  const uint32_t pad = frame.tail_length - uint32_t{wire::kIcrcLength};
-  const uint32_t icrc = wire::icrc_finish(wire::crc_continue(crc, end - pad, pad));
-  std::memcpy(end, &icrc, sizeof icrc);
-  return at;
+  write_tail(at, frame, crc);
+  return at + frame.tail_length;
+}
+
+uint32_t write_head(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
+                    const wire::MacAddress& to) noexcept {
+  const uint32_t outer = wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
+  std::memcpy(begin + outer, frame.head, frame.head_length);
+  return outer + frame.head_length;
 }
 
 uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
