@@ -58,7 +58,8 @@ class Refused(unittest.TestCase):
         self.assertIn("gone0", self.refusal(dpdk_test.device("net_af_packet", iface="gone0")))
 
     def test_no_memory_for_the_pool(self):
-        self.assertIn("raise dpdk.memory", self.refusal("roce+dpdk:net_memif,dpdk.memory=32"))
+        self.assertIn("raise dpdk.memory",
+                      self.refusal("roce+dpdk:net_memif,engines=8,dpdk.memory=32"))
 
     def test_a_socket_that_cannot_be_made(self):
         self.assertIn("is its folder", self.refusal("roce+dpdk:net_vhost,dpdk.iface=/gone/s"))

@@ -24,21 +24,16 @@
 #include <utility>
 
 #include "lib/memory/guarded_copy.hpp"
-#include "providers/port/dpdk/free_stack.hpp"
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 #include "providers/port/dpdk/no_sigpipe.hpp"
 #include "providers/port/dpdk/pci.hpp"
+#include "providers/port/dpdk/pool.hpp"
 #include "providers/port/dpdk/vhost.hpp"
 
 namespace weft::port::dpdk {
 namespace {
 
-constexpr unsigned kBuffers = 8191;       // of all queues; 2^n - 1 suits a pool's ring
-constexpr unsigned kLeastBuffers = 4095;  // of each
-// What was freed last is used next, while the caches have it: a queue of all buffers would walk
-// through 50 MB of memory.
-constexpr const char* kPoolOrder = "stack";
 constexpr uint16_t kDescriptors = 1024;
 
 constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 16 + 4 + 4;  // IPv6, UDP, BTH, XRCETH .. ICRC
@@ -309,27 +304,19 @@ void Device::hear_multicast(const Options& options) {
 }
 
 Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
-  const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));
-  const uint32_t whole =
-      std::max<uint32_t>(RTE_PKTMBUF_HEADROOM + frame, RTE_MBUF_DEFAULT_BUF_SIZE);
-  room_ = whole - RTE_PKTMBUF_HEADROOM;
-  const std::string name = "weft" + std::to_string(queue) + "_" + name_;
-  const unsigned buffers = std::max(kBuffers / queues(), kLeastBuffers);
-  rte_mempool*& pool = queues_[queue].pool;
-  if (options.in_place.value_or(better_in_place(options)))
-    queues_[queue].in_place = std::make_unique<InPlace>();
-  // A memif that copies has its buffers moved by the thread that calls it and by no other.
-  const char* const ours = memif_ && !keeps_buffers_ ? free_stack_name() : nullptr;
-  pool = rte_pktmbuf_pool_create_by_ops(name.substr(0, 24).c_str(), buffers, 0, 0,
-                                        static_cast<uint16_t>(whole), SOCKET_ID_ANY,
-                                        ours != nullptr ? ours : kPoolOrder);
-  if (pool == nullptr)
-    return Error{Code::no_memory, "dpdk: no memory for " + std::to_string(buffers) +
-                                      " packet buffers: " + text_of(rte_errno) +
-                                      "; raise dpdk.memory or free hugepages"};
   uint16_t rx = kDescriptors, tx = kDescriptors;
   (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_, &rx, &tx);
-  int result = rte_eth_rx_queue_setup(port_, queue, rx, SOCKET_ID_ANY, nullptr, pool);
+  const uint32_t frame = std::max(mtu_ + kLinkHeaders + 64, least_buffer(options));
+  room_ = std::max<uint32_t>(frame, RTE_MBUF_DEFAULT_DATAROOM);
+  // A memif that copies has its buffers moved by the thread that calls it and by no other.
+  const Result<rte_mempool*> pool =
+      make_pool("weft" + std::to_string(queue) + "_" + name_,
+                {buffers_needed(options, rx, tx), room_, memif_ && !keeps_buffers_});
+  if (!pool) return pool.error();
+  queues_[queue].pool = *pool;
+  if (options.in_place.value_or(better_in_place(options)))
+    queues_[queue].in_place = std::make_unique<InPlace>();
+  int result = rte_eth_rx_queue_setup(port_, queue, rx, SOCKET_ID_ANY, nullptr, *pool);
   if (result == 0) result = rte_eth_tx_queue_setup(port_, queue, tx, SOCKET_ID_ANY, nullptr);
   if (result == 0) return {};
   return Error{Code::io_error, "dpdk: " + name_ + " does not start: " + text_of(result)};
@@ -353,33 +340,9 @@ uint16_t Device::send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexce
   return count;
 }
 
-// All that can be allocated are the pool's, `held` are the caller's, the rest is lost. Their port
-// number, which allocation sets anew, tells them apart.
 void Device::regain(uint16_t queue, std::span<rte_mbuf* const> held) noexcept {
   queues_[queue].faulted = false;
-  if (keeps_buffers_) return;
-  constexpr uint16_t kKnown = RTE_MBUF_PORT_INVALID - 1;
-  rte_mbuf* free = nullptr;
-  rte_mempool* const from = queues_[queue].pool;
-  while (rte_mbuf* const buffer = rte_mbuf_raw_alloc(from)) {
-    buffer->port = kKnown;
-    buffer->next = std::exchange(free, buffer);
-  }
-  for (rte_mbuf* const buffer : held) buffer->port = kKnown;
-  const auto take_back = [](rte_mempool* pool, void*, void* object, unsigned) {
-    auto* const buffer = static_cast<rte_mbuf*>(object);
-    if (std::exchange(buffer->port, RTE_MBUF_PORT_INVALID) == kKnown) return;
-    if (RTE_MBUF_HAS_EXTBUF(buffer)) rte_pktmbuf_detach(buffer);
-    rte_mbuf_refcnt_set(buffer, 1);
-    buffer->next = nullptr;
-    buffer->nb_segs = 1;
-    rte_mempool_put(pool, buffer);
-  };
-  (void)rte_mempool_obj_iter(from, take_back, nullptr);
-  while (rte_mbuf* const buffer = free) {
-    free = std::exchange(buffer->next, nullptr);
-    rte_mbuf_raw_free(buffer);
-  }
+  if (!keeps_buffers_) dpdk::regain(queues_[queue].pool, held);
 }
 
 unsigned Device::free_buffers(uint16_t queue) const noexcept {

@@ -14,9 +14,7 @@ bool can_read_in_place(const Options& options) {
   // Buffers of a burst that faults are found again where nobody else may hold some.
   if (is_memif(options))
     return device_argument(options, "zero-copy") != "yes" && options.queues == 1;
-  for (const char* const driver : {"net_tap", "net_ring", "net_null"})
-    if (options.device.rfind(driver, 0) == 0) return true;
-  return false;
+  return is_one_of(options, {"net_tap", "net_ring", "net_null"});
 }
 
 bool better_in_place(const Options&) { return false; }

@@ -12,19 +12,12 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 namespace weft::port::dpdk {
 namespace {
 
 constexpr uint32_t kAround = 256;  // of a slot: the kernel's header, and ours up to the payload
 constexpr uint32_t kRingBytes = 4u << 20;  // of each direction
-
-bool is_one_of(const Options& options, std::initializer_list<const char*> drivers) {
-  return std::any_of(drivers.begin(), drivers.end(), [&options](const char* driver) {
-    return options.device.rfind(driver, 0) == 0;
-  });
-}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // See options.hpp.
 #include "providers/port/dpdk/options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 
@@ -84,6 +85,12 @@ bool take_own(const std::string& key, const std::string& value, Options& options
 }
 
 }  // namespace
+
+bool is_one_of(const Options& options, std::initializer_list<const char*> drivers) {
+  return std::any_of(drivers.begin(), drivers.end(), [&options](const char* driver) {
+    return options.device.rfind(driver, 0) == 0;
+  });
+}
 
 std::string device_argument(const Options& options, const std::string& key) {
   const std::string all = "," + options.device_arguments;

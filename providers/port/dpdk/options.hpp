@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,6 +39,9 @@ struct Options {
   std::optional<uint32_t> memory_mb;  // without hugepages; kMemory_mb
   std::string eal_arguments;          // more of them, separated by spaces
 };
+
+// Whether the device is of one of these drivers.
+bool is_one_of(const Options& options, std::initializer_list<const char*> drivers);
 
 // The value of an argument of the device; empty without it.
 std::string device_argument(const Options& options, const std::string& key);
