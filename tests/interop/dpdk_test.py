@@ -225,6 +225,13 @@ class TapInPlace(Tap):
         self.assertGreater(counted(self.close.process, "dpdk_tx_in_place"), 0)
 
 
+class TapOffload(Tap):
+    """Frames may come in several buffers, and the driver looks at UDP checksums, which the kernel
+    sends."""
+    keys = {"offload": 1}
+    far_device = "roce+udp:weft-tap"
+
+
 def why_not():
     if not guest.can_enter_namespaces():
         return "a network namespace needs root"

@@ -250,6 +250,9 @@ Result<void> Device::configure(const Options& options) {
   mtu_ = carries_any_length(name_) ? wanted : std::min<uint32_t>(wanted, info.max_mtu);
   rte_eth_conf conf{};
   conf.rxmode.mtu = carries_any_length(name_) ? now : mtu_;
+  if (options.offload.value_or(options.is_pci))
+    conf.rxmode.offloads =
+        info.rx_offload_capa & (RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_SCATTER);
   if (queues > 1) {  // a device that can spread flows
     conf.rx_adv_conf.rss_conf.rss_hf =
         info.flow_type_rss_offloads & (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP);

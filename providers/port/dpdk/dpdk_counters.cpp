@@ -15,6 +15,7 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_tx_frames", counters_.tx_frames},
                                    {"dpdk_rx_foreign", counters_.rx_foreign},
                                    {"dpdk_rx_malformed", counters_.rx_malformed},
+                                   {"dpdk_rx_joined", counters_.rx_joined},
                                    {"dpdk_rx_neighbour", counters_.rx_neighbour},
                                    {"dpdk_tx_neighbour", counters_.tx_neighbour},
                                    {"dpdk_tx_no_neighbour", unresolved_.lost()},

@@ -25,6 +25,11 @@ namespace {
 constexpr int64_t kShortestSleepNs = 50'000;
 constexpr int64_t kLongestSleepNs = 10'000'000;
 constexpr size_t kMostArrivals = 1024;  // of a ring in this process
+// Set for "good", and for "whole, though its checksum is not" of a machine's own kernel. What a
+// device calls bad is looked at here: some say so of datagrams without a checksum.
+constexpr uint64_t kNothingToCheck = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+static_assert((RTE_MBUF_F_RX_L4_CKSUM_NONE & kNothingToCheck) != 0 &&
+              (RTE_MBUF_F_RX_L4_CKSUM_BAD & kNothingToCheck) == 0);
 constexpr Duration kLongestWait = Duration::from_s(1);
 
 // RFC 4291: the interface identifier is the MAC address with ff:fe in the middle.
@@ -98,7 +103,8 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
       neighbours_(self_of(*device_, options)),
       udp_port_(options.udp_port),
       telemetry_port_(options.telemetry_port),
-      timer_(timer) {
+      timer_(timer),
+      joined_(new std::byte[kBurst * kLongestFrame]) {
   capabilities_ = describe(*device_, neighbours_.self().address, telemetry_port_ != 0);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_->mac());
@@ -176,18 +182,21 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
 // looked at it.
 bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
                     engine::Path& path) noexcept {
-  if (buffer->nb_segs != 1 && rte_pktmbuf_linearize(buffer) != 0) {
-    ++counters_.rx_malformed;
-    return false;
+  auto* bytes = rte_pktmbuf_mtod(buffer, std::byte*);
+  uint32_t length = buffer->data_len;
+  if (buffer->nb_segs != 1) {
+    bytes = join(buffer, path);
+    length = buffer->pkt_len;
+    if (bytes == nullptr) return ++counters_.rx_malformed, false;
   }
-  const auto* const bytes = rte_pktmbuf_mtod(buffer, const std::byte*);
+  if ((buffer->ol_flags & kNothingToCheck) != 0) ethernet::clear_checksum(bytes, length);
   wire::Outer outer;
   wire::Transport transport;
-  const wire::OuterError error = wire::parse_outer(bytes, buffer->data_len, outer, transport);
+  const wire::OuterError error = wire::parse_outer(bytes, length, outer, transport);
   const bool open = error == wire::OuterError::bad_udp_checksum && device_->checksums_are_open();
   if (error != wire::OuterError::none && !open) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
-    if (other && neighbours_.hear(bytes, buffer->data_len, !handed)) {
+    if (other && neighbours_.hear(bytes, length, !handed)) {
       ++counters_.rx_neighbour;
       if (!handed) hand_copies(buffer);
     } else {
@@ -207,6 +216,17 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
   ethernet::make_frame(outer, transport, path, frame);
   return handed || device_->queues() == 1 || outer.destination.is_multicast() ||
          is_ours(buffer, frame);
+}
+
+// The bytes of a frame that came in several buffers: in the first, if they fit there, else beside.
+// Null: longer than any for us.
+std::byte* DpdkPort::join(rte_mbuf* buffer, const engine::Path& path) noexcept {
+  ++counters_.rx_joined;
+  if (rte_pktmbuf_linearize(buffer) == 0) return rte_pktmbuf_mtod(buffer, std::byte*);
+  if (buffer->pkt_len > kLongestFrame) return nullptr;
+  std::byte* const whole = &joined_[static_cast<size_t>(&path - paths_.data()) * kLongestFrame];
+  (void)rte_pktmbuf_read(buffer, 0, buffer->pkt_len, whole);
+  return whole;
 }
 
 // ---- several engines: the upper byte of a queue pair's number is that of its engine, plus one

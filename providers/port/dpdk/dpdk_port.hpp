@@ -55,12 +55,14 @@ class DpdkPort final : public engine::Port {
 
  private:
   static constexpr uint16_t kBurst = 64;
+  static constexpr uint32_t kLongestFrame = 4352;  // with all headers
   static constexpr uint32_t kTurnsOfClock = 1024;  // between two looks at it
 
   struct Counters {
     uint64_t rx_frames = 0, tx_frames = 0;
     uint64_t rx_foreign = 0;    // not IP, not for us, not a RoCE port
     uint64_t rx_malformed = 0;  // outer headers that must not be believed
+    uint64_t rx_joined = 0;     // came in several buffers
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
     uint64_t tx_link_down = 0;
     uint64_t tx_unreadable = 0;  // the memory to send from is gone
@@ -73,6 +75,7 @@ class DpdkPort final : public engine::Port {
   };
 
   bool take(rte_mbuf*& buffer, bool handed, engine::Frame& frame, engine::Path& path) noexcept;
+  std::byte* join(rte_mbuf* buffer, const engine::Path& path) noexcept;
   bool is_ours(rte_mbuf*& buffer, const engine::Frame& frame) noexcept;
   void hand_over(uint16_t engine, rte_mbuf* buffer) noexcept;
   void hand_copies(const rte_mbuf* buffer) noexcept;
@@ -105,6 +108,7 @@ class DpdkPort final : public engine::Port {
   std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()
   std::array<rte_mbuf*, kBurst> received_{};
   std::array<engine::Path, kBurst> paths_{};
+  std::unique_ptr<std::byte[]> joined_;  // of frames in several buffers, for each path a place
   std::array<rte_mbuf*, kBurst> outgoing_{};
   std::array<rte_mbuf*, kBurst> copies_{};   // of those to groups that we have joined
   std::array<uint16_t, kBurst> frame_of_{};  // which frame outgoing_[i] is, from 1

@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kKeys =
     "; dpdk's own keys are address=IP, prefix=0..128, gateway=IP, vlan=0..4094, "
-    "neighbour=IP@MAC (may be repeated), mtu=256..4096, in_place=0|1, huge=0|1, "
-    "memory=32..65536 (MiB), eal=ARGUMENTS; all others go to the device";
+    "neighbour=IP@MAC (may be repeated), mtu=256..4096, in_place=0|1, offload=0|1, "
+    "huge=0|1, memory=32..65536 (MiB), eal=ARGUMENTS; all others go to the device";
 
 Error bad(const std::string& key, const std::string& value) {
   return {Code::invalid_argument, "dpdk." + key + "=" + value + " is not valid" + kKeys};
@@ -71,6 +71,9 @@ bool take_own(const std::string& key, const std::string& value, Options& options
   } else if (key == "in_place") {
     good = parse_number(value, 0, 1, flag);
     options.in_place = flag != 0;
+  } else if (key == "offload") {
+    good = parse_number(value, 0, 1, flag);
+    options.offload = flag != 0;
   } else if (key == "huge") {
     good = parse_number(value, 0, 1, flag);
     options.huge = flag != 0 ? HugePages::always : HugePages::never;

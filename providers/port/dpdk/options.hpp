@@ -34,6 +34,8 @@ struct Options {
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
   // Payload is read where it lies, in registered memory; without a word, where that is faster.
   std::optional<bool> in_place;
+  // What the device offers to do is left to it; without a word, on a physical device.
+  std::optional<bool> offload;
   // Of the whole process, which its first device decides about.
   HugePages huge = HugePages::automatic;
   std::optional<uint32_t> memory_mb;  // without hugepages; kMemory_mb

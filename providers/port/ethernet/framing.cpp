@@ -59,8 +59,9 @@ void make_frame(const wire::Outer& outer, const wire::Transport& transport, engi
 }
 
 void clear_checksum(std::byte* frame, uint32_t length) noexcept {
-  const bool v4 = length > 13 && frame[12] == std::byte{0x08};
-  const uint32_t at = kEthernet + (v4 ? 20u : 40u) + 6;
+  const uint32_t tag = length > kEthernet && frame[12] == std::byte{0x81} ? 4 : 0;
+  const bool v4 = length > kEthernet + tag && frame[12 + tag] == std::byte{0x08};
+  const uint32_t at = kEthernet + tag + (v4 ? 20u : 40u) + 6;
   if (length >= at + 2) frame[at] = frame[at + 1] = std::byte{0};
 }
 
