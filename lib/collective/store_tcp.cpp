@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A store over TCP: a thread in one process keeps the map, all processes (that one too) are its
-// clients. A request is a letter ('s'et or 'g'et), two lengths of 32 bits in host order, the key
-// and the value; the answer to a get is a length and the value, sent when the key is there. It is
-// meant for jobs of one administrator's machines, as the rendezvous of other collective libraries
-// is: whoever reaches the port may write.
+// clients. A request is a letter ('s'et or 'g'et), its number, two lengths of 32 bits in host
+// order, the key and the value; the answer to a get is its number, a length and the value, sent
+// when the key is there. It is meant for jobs of one administrator's machines, as the rendezvous of
+// other collective libraries is: whoever reaches the port may write. But nobody there can hold up
+// the others: the server never waits for a client, and keeps little for one that does not read; who
+// asks for more is told why (in an answer of number 0) and heard no more.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -23,8 +25,12 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kMaxBytes = 1 << 20;  // of a key or a value
-constexpr size_t kAtOnce = 64 * 1024;    // received
+constexpr uint32_t kMaxBytes = 1 << 20;                // of a key or a value
+constexpr size_t kAtOnce = 64 * 1024;                  // received
+constexpr size_t kMostUnsent = 4 * size_t{kMaxBytes};  // answers to a client that does not read
+constexpr size_t kMostKept = size_t{1} << 30;          // of all keys and values
+constexpr int kRest_ms = 100;                          // where there are no descriptors
+constexpr Duration kLastAnswers = Duration::from_s(1);
 constexpr useconds_t kTryAgain_us = 10'000;
 
 struct RequestHead {
@@ -56,9 +62,11 @@ bool send_all(const base::Socket& socket, const void* data, size_t size) {
 struct Client {
   base::Socket socket;
   std::string received;
+  std::string unsent;     // answers that its socket does not take yet
   std::string waits_for;  // a key; clients have one get under way
   uint32_t number = 0;
   bool waits = false;
+  bool dropped = false;
 };
 
 class Server {
@@ -76,64 +84,123 @@ class Server {
  private:
   void run() {
     while (true) {
-      std::vector<pollfd> wanted = {{stop_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
-      for (const Client& client : clients_) wanted.push_back({client.socket.fd(), POLLIN, 0});
-      if (poll(wanted.data(), wanted.size(), -1) < 0) continue;
-      if (wanted[0].revents != 0) return;
+      const short listens = rests_ ? 0 : POLLIN;
+      std::vector<pollfd> wanted = {{stop_.fd(), POLLIN, 0}, {listener_.fd(), listens, 0}};
+      for (const Client& client : clients_) {
+        const short writes = client.unsent.empty() ? 0 : POLLOUT;
+        wanted.push_back({client.socket.fd(), static_cast<short>(POLLIN | writes), 0});
+      }
+      if (poll(wanted.data(), wanted.size(), rests_ ? kRest_ms : -1) < 0) continue;
+      rests_ = false;
+      if (wanted[0].revents != 0) return send_the_last();
       for (size_t i = clients_.size(); i-- > 0;)
         if (wanted[i + 2].revents != 0 && !serve(clients_[i]))
           clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
-      if (wanted[1].revents == 0) continue;
-      const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
-      if (fd >= 0) clients_.push_back({base::Socket(fd), "", "", 0, false});
+      if (wanted[1].revents != 0) accept_one();
     }
   }
 
-  // Takes what has come. False: the client is gone or talks nonsense.
+  void accept_one() {
+    Client client;
+    client.socket = base::Socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (client.socket) return clients_.push_back(std::move(client));
+    rests_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+  }
+
+  // Takes what has come, and sends what waits. False: the client is gone.
   bool serve(Client& client) {
+    if (!send_unsent(client)) return false;
     char buffer[4096];
     const ssize_t n = recv(client.socket.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (n <= 0) return false;
-    client.received.append(buffer, static_cast<size_t>(n));
+    if (!client.dropped) client.received.append(buffer, static_cast<size_t>(n));
     RequestHead head;
-    while (client.received.size() >= sizeof head) {
+    while (client.received.size() >= sizeof head && !client.dropped) {
       std::memcpy(&head, client.received.data(), sizeof head);
-      if (head.key_bytes > kMaxBytes || head.value_bytes > kMaxBytes) return false;
+      if (head.key_bytes > kMaxBytes || head.value_bytes > kMaxBytes ||
+          (head.what != 's' && head.what != 'g'))
+        return drop(client, "what it sent is no request, or one of more than 1 MiB");
       const size_t size = sizeof head + head.key_bytes + head.value_bytes;
       if (client.received.size() < size) return true;
-      const std::string key = client.received.substr(sizeof head, head.key_bytes);
-      const std::string value =
-          client.received.substr(sizeof head + head.key_bytes, head.value_bytes);
+      std::string key = client.received.substr(sizeof head, head.key_bytes);
+      std::string value = client.received.substr(sizeof head + head.key_bytes, head.value_bytes);
       client.received.erase(0, size);
-      if (head.what == 's') set(key, value);
-      client.waits = head.what == 'g';
-      client.waits_for = key;
-      client.number = head.number;
-      if (client.waits && !answer(client)) return false;
+      if (head.what == 's' ? !set(client, key, std::move(value)) : !get(client, key, head.number))
+        return false;
     }
     return true;
   }
 
-  void set(const std::string& key, const std::string& value) {
-    values_.try_emplace(key, value);
-    for (Client& client : clients_)
+  bool get(Client& client, const std::string& key, uint32_t number) {
+    client.waits = true;
+    client.waits_for = key;
+    client.number = number;
+    return answer(client);
+  }
+
+  bool set(Client& from, const std::string& key, std::string value) {
+    const size_t bytes = key.size() + value.size();
+    if (kept_ + bytes > kMostKept) return drop(from, "the store is full");
+    if (values_.try_emplace(key, std::move(value)).second) kept_ += bytes;
+    for (Client& client : clients_)  // one that is gone is found by poll()
       if (client.waits && client.waits_for == key) (void)answer(client);
+    return true;
   }
 
   bool answer(Client& client) {
     const std::map<std::string, std::string>::iterator found = values_.find(client.waits_for);
     if (found == values_.end()) return true;
     client.waits = false;
-    const AnswerHead head{client.number, static_cast<uint32_t>(found->second.size())};
-    return send_all(client.socket, &head, sizeof head) &&
-           send_all(client.socket, found->second.data(), head.value_bytes);
+    if (client.unsent.size() + found->second.size() > kMostUnsent)
+      return drop(client, "it asked for more and more, and did not read it");
+    return say(client, client.number, found->second);
+  }
+
+  bool drop(Client& client, const std::string& why) {
+    client.dropped = true;
+    client.waits = false;
+    client.received = {};
+    return say(client, 0, why);
+  }
+
+  bool say(Client& client, uint32_t number, const std::string& value) {
+    const AnswerHead head{number, static_cast<uint32_t>(value.size())};
+    client.unsent.append(reinterpret_cast<const char*>(&head), sizeof head).append(value);
+    return send_unsent(client);
+  }
+
+  // Whoever was dropped closes when it has read why.
+  static bool send_unsent(Client& client) {
+    size_t sent = 0;
+    while (sent < client.unsent.size()) {
+      const ssize_t n = ::send(client.socket.fd(), client.unsent.data() + sent,
+                               client.unsent.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno != EAGAIN) return false;
+      if (n < 0) break;
+      sent += static_cast<size_t>(n);
+    }
+    client.unsent.erase(0, sent);
+    if (client.dropped && client.unsent.empty()) shutdown(client.socket.fd(), SHUT_WR);
+    return true;
+  }
+
+  // To clients that read.
+  void send_the_last() {
+    const Instant deadline = base::wall_now() + kLastAnswers;
+    for (Client& client : clients_)
+      while (!client.unsent.empty() && base::wait_for(client.socket.fd(), POLLOUT, deadline) &&
+             send_unsent(client)) {
+      }
   }
 
   base::Socket listener_;
   base::Socket stop_;
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
+  size_t kept_ = 0;     // bytes of those
+  bool rests_ = false;  // nobody else can be let in
   std::thread thread_;
 };
 
@@ -174,6 +241,8 @@ class TcpStore : public Store {
       if (received_.size() < sizeof head + head.value_bytes) break;
       std::string value = received_.substr(sizeof head, head.value_bytes);
       received_.erase(0, sizeof head + head.value_bytes);
+      if (head.number == 0)
+        return Error{Code::disconnected, "the store has dropped this process: " + value};
       if (head.number == number_) return std::optional(std::move(value));
     }
     return std::optional<std::string>();

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -104,20 +105,129 @@ TEST_CASE("processes find each other over TCP, also when the server is late") {
   CHECK(gone.error().code == Code::disconnected);
 }
 
-TEST_CASE("nonsense does not stop the TCP store") {
+// A client of the TCP store that says and reads what the test says.
+class RawClient {
+ public:
+  explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    const int little = 64 * 1024;  // that its kernel takes before it reads
+    setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  }
+  ~RawClient() { close(fd_); }
+  void say(const std::string& bytes) {
+    REQUIRE(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  static std::string question(uint32_t number, const std::string& key) {
+    const uint32_t head[] = {'g', number, static_cast<uint32_t>(key.size()), 0};
+    return std::string(reinterpret_cast<const char*>(head), sizeof head) + key;
+  }
+  void ask(uint32_t number, const std::string& key) { say(question(number, key)); }
+
+  struct Answer {
+    uint32_t number = 0;
+    std::string value;
+  };
+  Answer next() {
+    uint32_t head[2];
+    read_all(head, sizeof head);
+    Answer answer{head[0], std::string(head[1], 0)};
+    read_all(answer.value.data(), answer.value.size());
+    return answer;
+  }
+  bool at_end() {
+    char byte;
+    return recv(fd_, &byte, 1, 0) == 0;
+  }
+
+ private:
+  void read_all(void* to, size_t size) {
+    for (size_t done = 0; done < size;) {
+      const ssize_t n = recv(fd_, static_cast<char*>(to) + done, size - done, 0);
+      REQUIRE(n > 0);
+      done += static_cast<size_t>(n);
+    }
+  }
+  int fd_;
+};
+
+const std::string kBig(1 << 20, 'b');
+
+TEST_CASE("nonsense does not stop the TCP store, and is told why it is not heard") {
   const uint16_t port = free_port();
   const auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  const std::string nonsense(64, '\xff');
-  CHECK(send(fd, nonsense.data(), nonsense.size(), 0) == 64);
+  RawClient client(port);
+  client.say(std::string(64, '\xff'));
   REQUIRE(store->set("key", "value"));
   CHECK(*store->get("key", Duration::from_s(5)) == "value");
-  close(fd);
+  const RawClient::Answer why = client.next();
+  CHECK(why.number == 0);
+  CHECK(why.value.find("no request") != std::string::npos);
+  CHECK(client.at_end());
+}
+
+TEST_CASE("a client of the TCP store that asks and does not read stops nobody") {
+  const uint16_t port = free_port();
+  const auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
+  REQUIRE(store->set("big", kBig));
+  REQUIRE(store->get("big", Duration::from_s(5)));
+  RawClient client(port);
+  for (uint32_t number = 1; number <= 64; ++number) client.ask(number, "big");
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    REQUIRE(store->set(key, "value"));
+    const Result<std::string> value = store->get(key, Duration::from_s(5));
+    REQUIRE(value);
+    CHECK(*value == "value");
+  }
+  RawClient::Answer last = client.next();
+  uint32_t answers = 0;
+  for (; last.number != 0; last = client.next(), ++answers) {
+    CHECK(last.number == answers + 1);
+    CHECK(last.value == kBig);
+  }
+  CHECK(answers >= 3);
+  CHECK(answers < 64);
+  CHECK(last.value.find("did not read") != std::string::npos);
+  CHECK(client.at_end());
+}
+
+TEST_CASE("a client of the TCP store may read late") {
+  const uint16_t port = free_port();
+  const auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
+  REQUIRE(store->set("big", kBig));
+  REQUIRE(store->get("big", Duration::from_s(5)));
+  RawClient client(port);
+  client.ask(1, "big");
+  client.ask(2, "big");
+  client.ask(3, "later");
+  CHECK(*store->get("big", Duration::from_s(5)) == kBig);
+  REQUIRE(store->set("later", "x"));
+  for (uint32_t number = 1; number <= 3; ++number) {
+    const RawClient::Answer answer = client.next();
+    CHECK(answer.number == number);
+    CHECK(answer.value == (number < 3 ? kBig : "x"));
+  }
+}
+
+TEST_CASE("who is sent a value has it when the server ends") {
+  constexpr uint32_t kMany = 3;  // more than sockets hold
+  const uint16_t port = free_port();
+  auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
+  REQUIRE(store->set("small", "x"));
+  REQUIRE(store->set("big", kBig));
+  REQUIRE(store->get("big", Duration::from_s(5)));
+  RawClient client(port);
+  std::string questions = RawClient::question(1, "small");
+  for (uint32_t i = 0; i < kMany; ++i) questions += RawClient::question(2 + i, "big");
+  client.say(questions);
+  CHECK(client.next().value == "x");  // so the others have come too
+  const std::future<void> ends = std::async(std::launch::async, [&] { store.reset(); });
+  for (uint32_t i = 0; i < kMany; ++i) CHECK(client.next().value == kBig);
 }
 
 // Signals without a pause, as in a program with an interval timer. System calls end early.
@@ -231,6 +341,15 @@ TEST_CASE("an answer that comes in parts makes no get longer, and harms none") {
   CHECK(said);
   REQUIRE(next);
   CHECK(*next == "right");
+}
+
+TEST_CASE("who is dropped by a TCP store hears why") {
+  Puppet puppet;
+  puppet.say(Puppet::answer(0, "its hat was on"));
+  const Result<std::string> value = puppet.store->get("key", Duration::from_s(10));
+  REQUIRE(!value);
+  CHECK(value.error().code == Code::disconnected);
+  CHECK(value.error().message.find("its hat was on") != std::string::npos);
 }
 
 TEST_CASE("bad store addresses are told what to write") {
