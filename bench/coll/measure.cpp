@@ -12,6 +12,7 @@
 
 #include "bench/coll/appointments.hpp"
 #include "bench/coll/beside.hpp"
+#include "bench/coll/experts.hpp"
 #include "bench/coll/reference.hpp"
 #include "bench/coll/trace.hpp"
 #include "lib/base/clock.hpp"
@@ -30,6 +31,7 @@ class Measurement {
         ranks_(group.size()),
         rank_(group.rank()),
         partners_(partners_of(options, ranks_, rank_)),
+        layer_(options, group),
         algorithm_(options.algorithm) {}
 
   // Calls every algorithm that fits at this size, for learn().
@@ -51,9 +53,13 @@ class Measurement {
     row.count = count_for(options_, ranks_, bytes);
     row.bytes = bytes_for(options_, ranks_, row.count);
     kills_ = options_.kill == rank_ && number == 1;
-    in_.resize(row.bytes + 8);
-    out_.resize(row.bytes + 8);
-    count_blocks(row.count);
+    if (is_of_experts(options_.collective)) {
+      if (Result<void> ready = layer_.prepare(row.count); !ready) return ready.error();
+    } else {
+      in_.resize(row.bytes + 8);
+      out_.resize(row.bytes + 8);
+      count_blocks(row.count);
+    }
     for (const bool in_place : {false, true}) {
       if (in_place && !has_in_place(options_.collective)) break;
       Result<CollFigure> figure = measure(row.count, in_place);
@@ -65,6 +71,7 @@ class Measurement {
 
  private:
   void place_buffers(uint64_t count, bool in_place) {
+    if (is_of_experts(options_.collective)) return;
     const collective::Shape shape = shape_of(options_, ranks_, count);
     const bool has_own =
         collective::gathers(options_.collective) || collective::scatters(options_.collective);
@@ -120,6 +127,9 @@ class Measurement {
         return exchange(count * size_of(o.type), call);
       case Collective::barrier:
         return group_.barrier(call);
+      case Collective::dispatch:
+      case Collective::combine:
+        return layer_.start(call);
       default:
         return group_.all_reduce(input_, output_, count, o.type, o.op, call);
     }
@@ -139,8 +149,8 @@ class Measurement {
       if (!wrong) return wrong.error();
       figure.wrong = *wrong;
     }
-    std::memset(in_.data(), 0, in_.size());  // sums of sums would overflow
-    std::memset(out_.data(), 0, out_.size());
+    std::fill(in_.begin(), in_.end(), std::byte{0});  // sums of sums would overflow
+    std::fill(out_.begin(), out_.end(), std::byte{0});
     std::vector<double> times(options_.iterations);
     Beside beside(group_, options_.beside_bytes, options_.beside_class);
     if (options_.beside_bytes > 0)
@@ -153,7 +163,7 @@ class Measurement {
         if (Result<void> made = appointments.make(); !made) return made.error();
         figure.cpu_us = cpu_us();
       }
-      if (options_.late == rank_ && i >= options_.warmup) usleep(10'000);
+      if (options_.late == rank_ && i >= options_.warmup) usleep(options_.late_us);
       const Duration late = appointments.keep();
       const Instant begin = clock.now() - late;
       Operation operation = start(count);
@@ -188,11 +198,17 @@ class Measurement {
 
   // One call with known data. The sum of wrong elements over all ranks.
   Result<uint64_t> verify(uint64_t count) {
-    std::memset(in_.data(), 0xAA, in_.size());
-    std::memset(out_.data(), 0xAA, out_.size());
-    fill_input(options_, ranks_, rank_, count, input_);
+    const bool of_experts = is_of_experts(options_.collective);
+    if (of_experts) {
+      layer_.fill();
+    } else {
+      std::memset(in_.data(), 0xAA, in_.size());
+      std::memset(out_.data(), 0xAA, out_.size());
+      fill_input(options_, ranks_, rank_, count, input_);
+    }
     if (Result<void> done = start(count).wait(); !done) return done.error();
-    int64_t wrong = static_cast<int64_t>(count_wrong(options_, ranks_, rank_, count, output_));
+    int64_t wrong = static_cast<int64_t>(
+        of_experts ? layer_.count_wrong() : count_wrong(options_, ranks_, rank_, count, output_));
     Result<void> summed = group_.all_reduce(&wrong, &wrong, 1, DataType::int64).wait();
     if (!summed) return summed.error();
     return static_cast<uint64_t>(wrong);
@@ -214,6 +230,7 @@ class Measurement {
   Communicator& group_;
   uint32_t ranks_, rank_;
   Partners partners_;
+  ExpertLayer layer_;
   std::string algorithm_;  // empty: as is chosen
   bool kills_ = false;
   std::vector<std::byte> in_, out_;

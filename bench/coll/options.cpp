@@ -54,6 +54,11 @@ Result<Collective> parse_operation(const std::string& word) {
   return Error{Code::invalid_argument, "no operation '" + word + "'; there are: " + known};
 }
 
+// Of all its rows.
+uint64_t token_bytes(const CollOptions& o) {
+  return uint64_t{o.choices} * o.width * size_of(o.type);
+}
+
 }  // namespace
 
 std::string operation_name(const CollOptions& options) {
@@ -66,7 +71,12 @@ bool has_root(Collective collective) {
 }
 
 bool has_in_place(Collective collective) {
-  return collective != Collective::all_to_all_v && has_schedules(collective);
+  return collective != Collective::all_to_all_v && !is_of_experts(collective) &&
+         has_schedules(collective);
+}
+
+bool is_of_experts(Collective collective) {
+  return collective == Collective::dispatch || collective == Collective::combine;
 }
 
 bool has_schedules(Collective collective) {
@@ -90,11 +100,10 @@ Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank) 
 }
 
 void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
-  app.add_option(
-      "operation", words.collective,
-      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
-      "all_gather_v, reduce_scatter_v, all_to_all_v, sendrecv (each rank to the next), "
-      "permute (each to a random one, by --seed), barrier; explain also has dispatch and combine");
+  app.add_option("operation", words.collective,
+                 "all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, "
+                 "all_gather_v, reduce_scatter_v, all_to_all_v, sendrecv (each rank to the next), "
+                 "permute (each to a random one, by --seed), barrier, dispatch, combine");
   app.add_option(
       "--type", words.type,
       "uint8, int8, uint16, int16, uint32, int32, uint64, int64, fp16, bf16, fp32, fp64, "
@@ -127,6 +136,12 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
       ->check(CLI::IsMember({"p50", "p99"}));
   app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
+  app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts of each rank")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--choices", o.choices, "So many different experts each token goes to")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--width", o.width, "Elements of a token; sizes are of all rows to experts")
+      ->check(CLI::Range(1, 1 << 24));
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
   app.add_option("--trace", o.trace_file,
@@ -143,8 +158,9 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--limit", o.limit_s, "Seconds after which an operation fails");
   app.add_option("--kill", o.kill,
                  "This rank kills itself during the second size: a demonstration");
-  app.add_option("--late", o.late,
-                 "This rank comes to each measured call 10 ms late: a demonstration");
+  app.add_option("--late", o.late, "This rank comes to each measured call late: a demonstration");
+  app.add_option("--late-by", o.late_us, "By so many microseconds: 10000")
+      ->check(CLI::Range(0, 10'000'000));
   app.add_option("--store", o.store, "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT");
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "
@@ -219,6 +235,10 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   o.min_bytes = *low;
   o.max_bytes = std::max(*low, *high);
   if (o.collective == Collective::barrier) o.min_bytes = o.max_bytes = 0;
+  if (is_of_experts(o.collective) && o.min_bytes > 0) {  // less than a token is nothing
+    o.min_bytes = std::max(o.min_bytes, token_bytes(o));
+    o.max_bytes = std::max(o.min_bytes, o.max_bytes);
+  }
   o.check = words.check == "random" || words.check == "1";
   o.communicator.numerics = *numerics;
   o.communicator.patience = Duration::from_ms(o.patience_ms);
@@ -227,10 +247,12 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
 }
 
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes) {
+  if (is_of_experts(options.collective)) return bytes / token_bytes(options);
   return bytes / size_of(options.type) / (is_per_rank(options.collective) ? ranks : 1);
 }
 
 uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count) {
+  if (is_of_experts(options.collective)) return count * token_bytes(options);
   return count * size_of(options.type) * (is_per_rank(options.collective) ? ranks : 1);
 }
 

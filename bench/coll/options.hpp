@@ -24,6 +24,8 @@ struct CollOptions {
   std::string algorithm;
   bool permute = false;   // exchange: each rank with random ones; else with those beside it
   bool discover = false;  // all_to_all_v: who receives does not know the counts
+  // dispatch and combine: experts of a rank, experts that a token goes to, elements of a token.
+  uint32_t experts_per_rank = 4, choices = 4, width = 1024;
   bool show_algorithm = false;
   bool learn = false;              // measure all algorithms first, and choose and predict by that
   std::vector<std::string> stats;  // "p50", "p99"
@@ -39,6 +41,7 @@ struct CollOptions {
   uint32_t every_us = 0;  // from call to call; 0: one begins when the one before is done
   // For demonstrations: a rank that dies in the middle, and one that is late.
   std::optional<uint32_t> kill, late;
+  uint32_t late_us = 10'000;
 
   // How the ranks come to be.
   std::optional<uint32_t> ranks;  // so many processes of this host, or as the environment says
@@ -66,6 +69,7 @@ struct Partners {
 Partners partners_of(const CollOptions& options, uint32_t ranks, uint32_t rank);
 bool has_root(Collective collective);
 bool has_in_place(Collective collective);
+bool is_of_experts(Collective collective);  // dispatch, combine
 // False of exchange and barrier, which choose nothing.
 bool has_schedules(Collective collective);
 
@@ -73,7 +77,8 @@ bool has_schedules(Collective collective);
 Result<uint64_t> parse_bytes(const std::string& text);
 // Whether `count` elements per rank make up a buffer of ranks * count.
 bool is_per_rank(Collective collective);
-// Elements as the call counts them, for buffers of (at most) so many bytes: the larger buffer.
+// Elements as the call counts them, for buffers of (at most) so many bytes: the larger buffer. Of
+// dispatch and combine the tokens of a rank, and the bytes of all rows that go to experts.
 uint64_t count_for(const CollOptions& options, uint32_t ranks, uint64_t bytes);
 // The larger buffer's size for this count.
 uint64_t bytes_for(const CollOptions& options, uint32_t ranks, uint64_t count);

@@ -11,13 +11,6 @@
 namespace weft::bench {
 namespace {
 
-double element(const CollOptions& o, uint32_t rank, uint64_t i) {
-  uint64_t bits = o.seed + i * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F;
-  bits = (bits ^ bits >> 29) * 0xBF58476D1CE4E5B9 >> 40;
-  if (o.op == ReduceOp::prod) return bits % 7 == 0 ? 2 : 1;
-  return static_cast<double>(bits % 9) - (is_unsigned(o.type) ? 0 : 4);
-}
-
 double reduced(const CollOptions& o, uint32_t ranks, uint64_t i) {
   double value = element(o, 0, i);
   for (uint32_t rank = 1; rank < ranks; ++rank) {
@@ -65,6 +58,15 @@ collective::MxBlock<F> block_of(float value) {
   return block;
 }
 
+}  // namespace
+
+double element(const CollOptions& o, uint32_t rank, uint64_t i) {
+  uint64_t bits = o.seed + i * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F;
+  bits = (bits ^ bits >> 29) * 0xBF58476D1CE4E5B9 >> 40;
+  if (o.op == ReduceOp::prod) return bits % 7 == 0 ? 2 : 1;
+  return static_cast<double>(bits % 9) - (is_unsigned(o.type) ? 0 : 4);
+}
+
 void encode(DataType type, double value, std::byte* at) {
   const float single = static_cast<float>(value);
   switch (type) {
@@ -99,7 +101,11 @@ void encode(DataType type, double value, std::byte* at) {
   }
 }
 
-}  // namespace
+bool is_value(DataType type, double value, const std::byte* at) {
+  std::byte wanted[33];
+  encode(type, value, wanted);
+  return std::memcmp(wanted, at, size_of(type)) == 0;
+}
 
 uint64_t input_elements(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64_t count) {
   return collective::input_size(shape_of(o, ranks, count), rank);
@@ -134,9 +140,7 @@ uint64_t count_wrong(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64
   const collective::Shape shape = shape_of(o, ranks, count);
   uint64_t wrong = 0;
   const auto compare = [&](uint64_t i, double value) {
-    std::byte wanted[33];
-    encode(o.type, value, wanted);
-    if (std::memcmp(wanted, output + i * size_of(o.type), size_of(o.type)) != 0) ++wrong;
+    wrong += !is_value(o.type, value, output + i * size_of(o.type));
   };
   const bool gathered = collective::gathers(o.collective);
   if (gathered || o.collective == Collective::all_to_all ||

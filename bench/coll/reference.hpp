@@ -11,6 +11,12 @@
 
 namespace weft::bench {
 
+// Element i of a rank's data.
+double element(const CollOptions& options, uint32_t rank, uint64_t i);
+// Writes an element; and compares one.
+void encode(DataType type, double value, std::byte* at);
+bool is_value(DataType type, double value, const std::byte* at);
+
 // The shape of a call of `count`. In the _v forms `count` is the mean of the blocks, which have
 // from none to twice as many elements; each rank has as many in all.
 collective::Shape shape_of(const CollOptions& options, uint32_t ranks, uint64_t count);

@@ -78,13 +78,17 @@ void print_coll_head(const CollOptions& options, const Placement& placement,
   std::printf("# weft_coll %s: %u ranks, %s, %u calls after %u\n", operation_name(options).c_str(),
               placement.ranks, device.empty() ? "default device" : device.c_str(),
               options.iterations, options.warmup);
+  const bool of_experts = is_of_experts(options.collective);
+  if (of_experts)
+    std::printf("# %u experts on each rank, %u for each token, of %u elements\n",
+                options.experts_per_rank, options.choices, options.width);
   std::printf("# times in us, of the slowest rank in each call; GB/s are 10^9 bytes\n");
   std::printf("#%11s %12s %10s %6s %4s", "size", "count", "type", "redop", "root");
   const bool two_forms = has_in_place(options.collective);
   print_titles(options);
   if (two_forms) print_titles(options);
   std::printf("%s\n", options.show_algorithm ? "  algorithm" : "");
-  std::printf("#%11s %12s %22s  %s\n", "(bytes)", "(elements)", "",
+  std::printf("#%11s %12s %22s  %s\n", "(bytes)", of_experts ? "(tokens)" : "(elements)", "",
               two_forms ? "out of place, then in place" : "out of place");
   std::fflush(stdout);
 }
@@ -146,6 +150,10 @@ Result<void> write_coll_json(const CollOptions& options, uint32_t ranks,
                          {"device", options.communicator.device}, {"type", name(options.type)},
                          {"iterations", options.iterations},      {"warmup", options.warmup},
                          {"results", nlohmann::json::array()}};
+  if (is_of_experts(options.collective))
+    json.update({{"experts", options.experts_per_rank},
+                 {"choices", options.choices},
+                 {"width", options.width}});
   for (const CollRow& row : rows) {
     json["results"].push_back({{"size", row.bytes},
                                {"count", row.count},

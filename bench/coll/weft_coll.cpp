@@ -20,10 +20,6 @@ namespace {
 using namespace weft;
 
 int run(const bench::CollOptions& options) {
-  if (options.collective == Collective::dispatch || options.collective == Collective::combine) {
-    std::fprintf(stderr, "dispatch and combine are explained, not measured\n");
-    return 2;
-  }
   Result<std::optional<bench::Placement>> placement = bench::placement_from_environment(options);
   if (!placement) {
     std::fprintf(stderr, "%s\n", placement.error().message.c_str());

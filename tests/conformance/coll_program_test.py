@@ -46,7 +46,7 @@ class Coll(unittest.TestCase):
         for device in self.devices:
             for operation in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
                               "all_to_all", "all_gather_v", "reduce_scatter_v", "all_to_all_v",
-                              "sendrecv", "permute", "barrier"):
+                              "sendrecv", "permute", "barrier", "dispatch", "combine"):
                 code, out, err = run(operation, "-r", "3", "-d", device, "--type", "bf16", *QUICK)
                 self.assertEqual(code, 0, (device, operation, out, err))
                 self.assertIn("# Wrong elements: 0 OK", out)
@@ -55,6 +55,28 @@ class Coll(unittest.TestCase):
         code, out, err = run("all_to_all_v", "--discover", "-r", "3", "-d", self.devices[1], *QUICK)
         self.assertEqual(code, 0, (out, err))
         self.assertIn("# Wrong elements: 0 OK", out)
+
+    def test_tokens_go_to_experts_and_back(self):
+        for words in (("--experts", "1", "--choices", "3", "--width", "7", "--type", "fp8_e4m3"),
+                      ("--experts", "5", "--choices", "1", "--algorithm", "pairwise"),
+                      ("--choices", "8", "--width", "300", "--numerics", "any")):
+            for operation in ("dispatch", "combine"):
+                with tempfile.TemporaryDirectory() as folder:
+                    file = pathlib.Path(folder) / "out.json"
+                    code, out, err = run(operation, "-r", "3", "-d", self.devices[1], *QUICK,
+                                         *words, "--report-to-json-file", str(file))
+                    self.assertEqual(code, 0, (operation, words, out, err))
+                    report = json.loads(file.read_text(encoding="utf-8"))
+                token = report["choices"] * report["width"] * (1 if "7" in words else 4)
+                self.assertGreater(report["results"][0]["count"], 0)
+                for row in report["results"]:
+                    self.assertEqual(row["size"], row["count"] * token)
+        code, _, err = run("dispatch", "-r", "2", "-d", self.devices[1], "--choices", "9")
+        self.assertEqual(code, 1)
+        self.assertIn("a token cannot go to 9 of 8 experts", err)
+        code, _, err = run("combine", "-r", "2", "-d", self.devices[1], "--type", "int32")
+        self.assertEqual(code, 1)
+        self.assertIn("floating", err)
 
     def test_json_has_every_size(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +99,7 @@ class Coll(unittest.TestCase):
             self.assertGreaterEqual(row["in_place"]["p99_us"], row["in_place"]["p50_us"])
 
     def test_operations_without_a_form_in_place_have_one_set_of_columns(self):
-        for operation in ("permute", "barrier", "all_to_all_v"):
+        for operation in ("permute", "barrier", "all_to_all_v", "dispatch"):
             code, out, err = run(operation, "-r", "3", "-d", self.devices[1], *QUICK)
             self.assertEqual(code, 0, (operation, out, err))
             head, *table = [line.strip("#").split() for line in out.splitlines()
@@ -311,7 +333,6 @@ class Coll(unittest.TestCase):
                             (("all_reduce", "--type", "f32"), "bf16"),
                             (("reduce", "--op", "add"), "sum"), (("reduce", "-b", "1X"), "64K"),
                             (("exchange",), "sendrecv, permute, barrier"),
-                            (("dispatch",), "are explained, not measured"),
                             (("permute", "--algorithm", "ring"), "has no choice of algorithms"),
                             (("explain", "barrier"), "barrier has no schedules to explain"),
                             *((("sim", operation, "--topology", "trn2-torus-4x4"),

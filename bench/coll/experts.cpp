@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Choices, calls, and what has to come of them.
+#include "bench/coll/experts.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "bench/coll/reference.hpp"
+#include "lib/base/random.hpp"
+
+namespace weft::bench {
+namespace {
+
+// Small, so that sums are exact.
+float weight_of(size_t choice) { return static_cast<float>(1 + choice % 2); }
+
+}  // namespace
+
+Result<void> ExpertLayer::prepare(uint64_t tokens) {
+  if (options_.choices > experts())
+    return Error{Code::invalid_argument,
+                 "a token cannot go to " + std::to_string(options_.choices) + " of " +
+                     std::to_string(experts()) + " experts: fewer --choices, or more --experts"};
+  choose(tokens);
+  sent_.resize(tokens * row_bytes());
+  inbox_.resize(options_.experts_per_rank * capacity_ * row_bytes());
+  back_.resize(sent_.size());
+  return options_.collective == Collective::combine ? dispatch({}).wait() : Result<void>();
+}
+
+void ExpertLayer::choose(uint64_t tokens) {
+  tokens_ = tokens;
+  filled_.assign(experts(), 0);
+  places_.assign(ranks_, {});
+  std::vector<int32_t> deck(experts());
+  for (uint32_t rank = 0; rank < ranks_; ++rank) {
+    base::Random random(options_.seed * ranks_ + rank);
+    std::iota(deck.begin(), deck.end(), 0);
+    for (uint64_t token = 0; token < tokens; ++token)
+      for (uint32_t c = 0; c < options_.choices; ++c) {
+        std::swap(deck[c], deck[c + random.below(deck.size() - c)]);
+        places_[rank].push_back({deck[c], filled_[static_cast<size_t>(deck[c])]++});
+      }
+  }
+  capacity_ = *std::max_element(filled_.begin(), filled_.end());
+  chosen_.clear();
+  weights_.clear();
+  for (const Place& place : places_[rank_]) {
+    chosen_.push_back(place.expert);
+    weights_.push_back(weight_of(weights_.size()));
+  }
+}
+
+Operation ExpertLayer::dispatch(const CallOptions& call) {
+  return group_.dispatch({.tokens = sent_.data(),
+                          .count = tokens_,
+                          .width = options_.width,
+                          .type = options_.type,
+                          .experts = chosen_,
+                          .choices = options_.choices,
+                          .experts_per_rank = options_.experts_per_rank,
+                          .capacity = capacity_,
+                          .output = inbox_.data()},
+                         routing_, call);
+}
+
+Operation ExpertLayer::start(const CallOptions& call) {
+  if (options_.collective == Collective::dispatch) return dispatch(call);
+  return group_.combine({.input = inbox_.data(),
+                         .width = options_.width,
+                         .type = options_.type,
+                         .weights = weights_,
+                         .output = back_.data()},
+                        routing_, call);
+}
+
+uint64_t ExpertLayer::offset_of(const Place& place) const {
+  const uint64_t expert = static_cast<uint64_t>(place.expert) % options_.experts_per_rank;
+  return (expert * capacity_ + place.row) * row_bytes();
+}
+
+// Experts answer with elements of their own, whatever they were sent.
+void ExpertLayer::fill() {
+  std::fill(inbox_.begin(), inbox_.end(), std::byte{0xAA});
+  std::fill(back_.begin(), back_.end(), std::byte{0xAA});
+  const uint64_t width = options_.width, size = size_of(options_.type);
+  for (uint64_t i = 0; i < tokens_ * width; ++i)
+    encode(options_.type, element(options_, rank_, i), sent_.data() + i * size);
+  if (options_.collective == Collective::dispatch) return;
+  for (uint32_t e = 0; e < options_.experts_per_rank; ++e) {
+    const uint32_t expert = rank_ * options_.experts_per_rank + e;
+    for (uint64_t i = 0; i < filled_[expert] * width; ++i)
+      encode(options_.type, element(options_, expert, i),
+             inbox_.data() + offset_of({static_cast<int32_t>(expert), 0}) + i * size);
+  }
+}
+
+uint64_t ExpertLayer::count_wrong() const {
+  return options_.collective == Collective::dispatch ? wrong_rows() : wrong_tokens();
+}
+
+uint64_t ExpertLayer::wrong_rows() const {
+  const uint64_t width = options_.width, size = size_of(options_.type);
+  uint64_t wrong = routing_.dropped();
+  for (uint32_t e = 0; e < options_.experts_per_rank; ++e)
+    wrong += routing_.tokens_of(e) != filled_[rank_ * options_.experts_per_rank + e];
+  for (uint32_t from = 0; from < ranks_; ++from)
+    for (size_t c = 0; c < places_[from].size(); ++c) {
+      const Place& place = places_[from][c];
+      if (static_cast<uint32_t>(place.expert) / options_.experts_per_rank != rank_) continue;
+      const std::byte* const row = inbox_.data() + offset_of(place);
+      for (uint64_t i = 0; i < width; ++i)
+        wrong += !is_value(options_.type, element(options_, from, c / options_.choices * width + i),
+                           row + i * size);
+    }
+  return wrong;
+}
+
+uint64_t ExpertLayer::wrong_tokens() const {
+  const uint64_t width = options_.width, size = size_of(options_.type);
+  uint64_t wrong = 0;
+  for (uint64_t token = 0; token < tokens_; ++token)
+    for (uint64_t i = 0; i < width; ++i) {
+      double sum = 0;
+      for (size_t c = token * options_.choices; c < (token + 1) * options_.choices; ++c) {
+        const Place& place = places_[rank_][c];
+        sum += weight_of(c) *
+               element(options_, static_cast<uint32_t>(place.expert), place.row * width + i);
+      }
+      wrong += !is_value(options_.type, sum, back_.data() + (token * width + i) * size);
+    }
+  return wrong;
+}
+
+}  // namespace weft::bench
