@@ -106,7 +106,7 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
     if (traffic_class >= kTrafficClasses)
       return Error{Code::invalid_argument, "traffic_class and more_classes are 0 to 3"};
   Result<std::shared_ptr<Team>> team =
-      collective::join(store, rank, ranks, options, options.connect_limit);
+      collective::join(store, rank, ranks, options, options.connect_limit, options.device);
   if (!team) return team.error();
   return Communicator(std::move(*team));
 }

@@ -24,9 +24,7 @@ struct Greeting {
 
 // A device of SRD has its patience from when it is opened, queue pairs of RC when they connect.
 Result<Device> open_device(const MeshOptions& options) {
-  const char* const usual = std::getenv("WEFT_DEVICE");
-  std::string device = options.device;
-  if (device.empty() && usual != nullptr) device = usual;
+  std::string device = device_named(options.device);
   const bool srd = device.rfind("srd", 0) == 0;
   if (srd && device.find("patience_ms=") == std::string::npos)
     device += ",patience_ms=" + std::to_string(std::max<int64_t>(10, options.patience.ms()));
@@ -182,6 +180,11 @@ class Joining {
 };
 
 }  // namespace
+
+std::string device_named(const std::string& given) {
+  const char* const usual = std::getenv("WEFT_DEVICE");
+  return given.empty() && usual != nullptr ? usual : given;
+}
 
 Tries tries_for(Duration patience) {
   constexpr uint8_t kLeast = 8, kMost = 31;  // what timers can keep; a field of five bits

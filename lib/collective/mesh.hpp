@@ -23,6 +23,9 @@ struct MeshOptions {
   std::vector<uint32_t> classes = {2};         // of traffic: a lane for each, in this order
 };
 
+// What the environment says if nothing is given; empty: Device::open knows.
+std::string device_named(const std::string& given);
+
 // How often RC sends before it takes the peer for dead, 4.096 us * 2^timeout apart.
 struct Tries {
   uint8_t timeout = 0;

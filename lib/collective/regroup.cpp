@@ -6,6 +6,7 @@
 
 #include "lib/collective/arguments.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "lib/collective/rails_left.hpp"
 #include "lib/collective/survivors.hpp"
 
 namespace weft::collective {
@@ -20,8 +21,11 @@ Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::
   options.topology.clear();  // it is of the whole group
   const uint32_t rank = static_cast<uint32_t>(
       std::find(members.begin(), members.end(), team.mesh().rank) - members.begin());
-  Result<std::shared_ptr<Team>> joined =
-      join(store, rank, static_cast<uint32_t>(members.size()), options, connect_limit);
+  const uint32_t ranks = static_cast<uint32_t>(members.size());
+  const Result<std::string> device =
+      device_left(store, name, rank, ranks, options.device, connect_limit);
+  if (!device) return device.error();
+  Result<std::shared_ptr<Team>> joined = join(store, rank, ranks, options, connect_limit, *device);
   if (joined) (*joined)->set_members(team, members);
   return joined;
 }
@@ -61,12 +65,13 @@ Result<std::shared_ptr<Team>> connect_members(Team& team, Store& store, Attempt&
 }  // namespace
 
 Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
-                                   const CommunicatorOptions& options, Duration connect_limit) {
+                                   const CommunicatorOptions& options, Duration connect_limit,
+                                   const std::string& device) {
   Result<std::optional<Topology>> found = find_network(options.topology, ranks);
   if (!found) return found.error();
   std::optional<Topology>& network = *found;
   Result<Mesh> mesh = Mesh::connect(store, rank, ranks,
-                                    {.device = options.device,
+                                    {.device = device,
                                      .name = options.name,
                                      .shape = {options.slots, options.slot_bytes},
                                      .connect_limit = connect_limit,

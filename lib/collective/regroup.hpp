@@ -8,9 +8,11 @@
 
 namespace weft::collective {
 
-// A group from the beginning. Errors: those of Communicator::create.
+// A group from the beginning. `device`: instead of the one of the options, which stay as they are.
+// Errors: those of Communicator::create.
 Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
-                                   const CommunicatorOptions& options, Duration connect_limit);
+                                   const CommunicatorOptions& options, Duration connect_limit,
+                                   const std::string& device);
 
 // The ranks of one colour, in the order of keys. `colours` and `keys` by rank, the same everywhere.
 Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const int64_t> colours,

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rails that are left.
+#include "lib/collective/rails_left.hpp"
+
+#include <algorithm>
+
+#include "lib/collective/mesh.hpp"
+#include "weft/device.hpp"
+
+namespace weft::collective {
+namespace {
+
+constexpr std::string_view kRails = "rails=";
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char letter : text)
+    if (letter == at)
+      parts.emplace_back();
+    else
+      parts.back() += letter;
+  return parts;
+}
+
+// PROVIDER+PORT:ADDRESS,KEY=VALUE,..
+struct Parts {
+  std::string port;  // "srd+udp:"
+  std::vector<std::string> rails;
+  std::vector<std::string> others;  // "KEY=VALUE"
+};
+
+Parts parse(const std::string& device) {
+  Parts parts;
+  std::vector<std::string> items = split(device, ',');
+  const size_t where = std::min(items[0].find(':'), items[0].size() - 1) + 1;
+  parts.port = items[0].substr(0, where);
+  parts.rails.push_back(items[0].substr(where));
+  for (size_t i = 1; i < items.size(); ++i) {
+    if (!items[i].starts_with(kRails))
+      parts.others.push_back(items[i]);
+    else
+      for (std::string& rail : split(items[i].substr(kRails.size()), '+'))
+        parts.rails.push_back(std::move(rail));
+  }
+  return parts;
+}
+
+// In brackets: behind PORT: they are needed.
+std::string bracketed(const std::string& address) {
+  const bool bare = address.find(':') != std::string::npos && address.front() != '[';
+  return bare ? "[" + address + "]" : address;
+}
+
+}  // namespace
+
+std::string with_rails(const std::string& device, const std::vector<std::string>& rails) {
+  const Parts parts = parse(device);
+  std::string text = parts.port + bracketed(rails.front());
+  for (const std::string& other : parts.others) text += "," + other;
+  for (size_t i = 1; i < rails.size(); ++i)
+    text += (i == 1 ? "," + std::string(kRails) : "+") + bracketed(rails[i]);
+  return text;
+}
+
+std::vector<size_t> order_of_rails(const std::vector<std::string>& there, uint32_t rank) {
+  const std::string& own = there[rank];
+  const auto all_have = [&](size_t rail) {
+    return std::all_of(there.begin(), there.end(),
+                       [&](const std::string& of) { return rail < of.size() && of[rail] == '1'; });
+  };
+  std::vector<size_t> order;
+  for (size_t rail = 0; rail < own.size(); ++rail)
+    if (own[rail] == '1') order.push_back(rail);
+  std::stable_partition(order.begin(), order.end(), all_have);
+  return order;
+}
+
+Result<std::string> device_left(Store& store, const std::string& name, uint32_t rank,
+                                uint32_t ranks, const std::string& given, Duration limit) {
+  const std::string device = device_named(given);
+  if (!device.starts_with("srd")) return device;
+  const Parts parts = parse(device);
+  const std::vector<std::string>& rails = parts.rails;
+  const bool chooses = rails.size() > 1 && !rails.front().empty();
+  const auto key = [&](uint32_t of) { return name + "/rails/" + std::to_string(of); };
+  std::string own;
+  for (const std::string& rail : rails)  // one that can be opened by itself is there
+    own += !chooses || Device::open(parts.port + bracketed(rail)) ? '1' : '0';
+  if (Result<void> said = store.set(key(rank), own); !said) return said.error();
+  if (!chooses) return device;
+  std::vector<std::string> there;
+  for (uint32_t of = 0; of < ranks; ++of) {
+    Result<std::string> found = of == rank ? own : store.get(key(of), limit);
+    if (!found) return found.error();
+    there.push_back(*std::move(found));
+  }
+  std::vector<std::string> left;
+  for (const size_t rail : order_of_rails(there, rank)) left.push_back(rails[rail]);
+  return left.empty() || left == rails ? device : with_rails(device, left);
+}
+
+}  // namespace weft::collective

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The device of a new group whose ranks have lost rails. 198.51.100.0 is of no host (RFC 5737).
+#include <filesystem>
+#include <thread>
+
+#include "lib/collective/rails_left.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::collective {
+namespace {
+
+using Order = std::vector<size_t>;
+
+TEST_CASE("a new group begins with a rail that all ranks have") {
+  CHECK(order_of_rails({"11", "11"}, 0) == Order{0, 1});
+  CHECK(order_of_rails({"101", "111", "011"}, 0) == Order{2, 0});
+  CHECK(order_of_rails({"101", "111", "011"}, 1) == Order{2, 0, 1});
+  CHECK(order_of_rails({"101", "111", "011"}, 2) == Order{2, 1});
+  CHECK(order_of_rails({"11", "1"}, 0) == Order{0, 1});  // one that never had more
+  CHECK(order_of_rails({"10", "01"}, 1) == Order{1});    // none in common: as they are
+  CHECK(order_of_rails({"00", "11"}, 0).empty());
+}
+
+TEST_CASE("rails in another order are the same device otherwise") {
+  const std::string device = "srd+udp:10.0.0.1,patience_ms=50,rails=10.0.1.1+[fd00::1],paths=4";
+  CHECK(with_rails(device, {"10.0.1.1"}) == "srd+udp:10.0.1.1,patience_ms=50,paths=4");
+  CHECK(with_rails(device, {"fd00::1", "10.0.0.1"}) ==
+        "srd+udp:[fd00::1],patience_ms=50,paths=4,rails=10.0.0.1");
+  CHECK(with_rails("srd+udp:10.0.0.1", {"10.0.0.2", "10.0.0.3"}) ==
+        "srd+udp:10.0.0.2,rails=10.0.0.3");
+}
+
+// What each rank opens, of these.
+std::vector<std::string> left_of(const std::vector<std::string>& devices) {
+  char directory[] = "/tmp/weft-rails-XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  std::vector<std::string> left(devices.size());
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < devices.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      const auto store = std::move(*Store::open(std::string("file:") + directory, false));
+      const Result<std::string> device =
+          device_left(*store, "group", rank, static_cast<uint32_t>(devices.size()), devices[rank],
+                      Duration::from_s(10));
+      left[rank] = device ? *device : device.error().message;
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::filesystem::remove_all(directory);
+  return left;
+}
+
+using Devices = std::vector<std::string>;
+
+TEST_CASE("who has lost the first rail makes all begin with another") {
+  CHECK(left_of({"srd+udp:127.0.7.1,rails=127.0.8.1+127.0.9.1",
+                 "srd+udp:198.51.100.2,rails=127.0.8.2+127.0.9.2,paths=6",
+                 "srd+udp:127.0.7.3,rails=127.0.8.3+198.51.100.3"}) ==
+        Devices{"srd+udp:127.0.8.1,rails=127.0.7.1+127.0.9.1",
+                "srd+udp:127.0.8.2,paths=6,rails=127.0.9.2", "srd+udp:127.0.8.3,rails=127.0.7.3"});
+}
+
+TEST_CASE("a device whose rails are all there, or all gone, or that has none, stays as it is") {
+  const Devices devices = {"srd+udp:127.0.7.1,rails=127.0.8.1", "srd+udp:127.0.7.2"};
+  CHECK(left_of(devices) == devices);
+  const Devices gone = {"srd+udp:198.51.100.1,rails=198.51.100.2", "srd+shm:x"};
+  CHECK(left_of(gone) == gone);
+  const Devices roce = {"roce+udp:198.51.100.1", ""};
+  CHECK(left_of(roce) == roce);
+}
+
+}  // namespace
+}  // namespace weft::collective
