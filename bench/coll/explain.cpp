@@ -21,6 +21,8 @@ using collective::Shape;
 using collective::Step;
 using collective::StepKind;
 
+constexpr uint64_t kMostRows = 1 << 20;  // that are looked at one by one
+
 // The longest chain of puts that wait for each other, over all ranks. Puts meet receives in order,
 // so repeating over the ranks until nothing changes finds all.
 size_t longest_chain(const std::vector<Program>& programs) {
@@ -99,6 +101,10 @@ void print_steps(const Program& program) {
 int explain(const CollOptions& o, const ExplainOptions& explained) {
   if (!has_schedules(o.collective)) {
     std::fprintf(stderr, "%s has no schedules to explain\n", operation_name(o).c_str());
+    return 2;
+  }
+  if (is_of_experts(o.collective) && explained.count > kMostRows) {
+    std::fprintf(stderr, "--count: at most %lu rows\n", static_cast<unsigned long>(kMostRows));
     return 2;
   }
   collective::Topology network;

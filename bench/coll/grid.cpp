@@ -39,9 +39,10 @@ const std::map<std::string, Collective> kOperations = {
 Result<Topology> network_of(const std::string& name) {
   const std::string kind = "switch:";
   if (name.rfind(kind, 0) != 0) return collective::read_topology(name);
-  const uint32_t chips =
-      static_cast<uint32_t>(std::strtoul(name.c_str() + kind.size(), nullptr, 10));
-  if (chips < 2 || chips > kMostChips)
+  char* end = nullptr;
+  const unsigned long number = std::strtoul(name.c_str() + kind.size(), &end, 10);
+  const uint32_t chips = *end == 0 && number <= kMostChips ? static_cast<uint32_t>(number) : 0;
+  if (chips < 2)
     return Error{Code::invalid_argument, "'" + name + "': write switch:2 to switch:2048"};
   Topology topology = collective::make_switched_racks(
       {.racks = 1, .trays = chips, .chips_per_tray = 1, .planes = 1, .backplane = 50e9}, 1e-6);
@@ -185,6 +186,8 @@ int measure_grid(const GridOptions& options) {
     for (const std::string& file : collective::topology_profiles(name)) {
       Result<Topology> network = network_of(file);
       if (!network) return complain(network.error());
+      if (network->chips == 1)
+        return complain({Code::invalid_argument, file + ": one chip has nothing to choose"});
       if (network->chips > kMostChips)
         return complain({Code::not_supported, name + ": packets are simulated for up to " +
                                                   std::to_string(kMostChips) + " chips"});

@@ -35,6 +35,7 @@ struct Outcome {
 };
 
 std::string busiest_link(const Topology& topology, const Prediction& prediction) {
+  if (prediction.seconds == 0) return "none";
   size_t busiest = 0;
   const auto busy_s = [&](size_t link) {
     return prediction.link_bytes[link] / topology.links[link].bytes_per_s;
@@ -45,6 +46,14 @@ std::string busiest_link(const Topology& topology, const Prediction& prediction)
   char text[96];
   std::snprintf(text, sizeof text, "%s %u>%u, busy %.0f %%", link.medium.c_str(), link.from,
                 link.to, 100 * busy_s(busiest) / prediction.seconds);
+  return text;
+}
+
+// Of a time and its bound, if there is one.
+std::string ratio(double seconds, double bound_seconds) {
+  if (bound_seconds == 0) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", seconds / bound_seconds);
   return text;
 }
 
@@ -65,7 +74,7 @@ class Simulation {
     }
     std::printf("\n%s: %u chips, %zu links; from chip 0 %.2f hops on average, at most %lu\n",
                 topology_.name.c_str(), topology_.chips, topology_.links.size(),
-                static_cast<double>(hops) / (topology_.chips - 1),
+                static_cast<double>(hops) / std::max(1U, topology_.chips - 1),
                 static_cast<unsigned long>(most));
     for (const collective::Cut& cut : topology_.cuts)
       std::printf("  cut '%s' carries %.0f GB/s\n", cut.name.c_str(),
@@ -91,15 +100,17 @@ class Simulation {
     std::sort(outcomes.begin(), outcomes.end(),
               [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
     if (best_only && outcomes.size() > 1) outcomes.resize(1);
-    const Bound bound = lower_bound(options_.collective, static_cast<double>(bytes), topology_);
+    const uint64_t whole =  // elements
+        bytes_for(options_, topology_.chips, count_for(options_, topology_.chips, bytes));
+    const Bound bound = lower_bound(options_.collective, static_cast<double>(whole), topology_);
     bool sound = true;
     draw("bound", bytes, bound.seconds);
     for (const Outcome& outcome : outcomes) {
       draw(best_only ? "best" : std::string(outcome.algorithm->name), bytes, outcome.seconds);
-      std::printf("%10s  %-18s %12.1f %12.1f %7.2f  %-14s %s\n", size.c_str(),
+      std::printf("%10s  %-18s %12.1f %12.1f %7s  %-14s %s\n", size.c_str(),
                   std::string(outcome.algorithm->name).c_str(), outcome.seconds * 1e6,
-                  bound.seconds * 1e6, outcome.seconds / bound.seconds, bound.cut.c_str(),
-                  outcome.bottleneck.c_str());
+                  bound.seconds * 1e6, ratio(outcome.seconds, bound.seconds).c_str(),
+                  bound.cut.c_str(), outcome.bottleneck.c_str());
       sound &= outcome.seconds >= bound.seconds * (1 - 1e-6);
     }
     if (!sound) std::printf("# a prediction beats its bound: the model is wrong\n");
@@ -215,6 +226,10 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
     if (!topology) return complain(topology.error());
     if (const Result<void> taken = collective::take_dead_lanes(*topology, dead); !taken)
       return complain(taken.error());
+    if (has_root(options.collective) && options.root >= topology->chips)
+      return complain({Code::invalid_argument,
+                       "--root " + std::to_string(options.root) + ": " + topology->name + " has " +
+                           std::to_string(topology->chips) + " chips, from 0 on"});
     if (simulated.packets && topology->chips > kMostInPackets)
       return complain({Code::not_supported, "--packets is for up to " +
                                                 std::to_string(kMostInPackets) +

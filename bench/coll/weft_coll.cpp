@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
   bench::add_run_options(app, options, words);
   CLI::App* const explainer = app.add_subcommand("explain", "Print schedules and prove them");
   bench::add_call_options(*explainer, options, words);
-  explainer->add_option("--count", explained.count, "Elements, as in the call");
+  explainer->add_option("--count", explained.count, "Elements, as in the call")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
   explainer->add_option("--topology", explained.topology,
                         "A rank on each chip of this network, as for sim: schedules over its "

@@ -215,12 +215,23 @@ class Execution {
   std::vector<std::vector<std::deque<size_t>>> order_;
 };
 
+uint64_t elements_of(const Shape& shape, const std::vector<Program>& programs) {
+  uint64_t elements = 0;
+  for (uint32_t rank = 0; rank < shape.ranks; ++rank)
+    elements += input_size(shape, rank) + output_size(shape, rank) + programs[rank].work;
+  return elements;
+}
+
 }  // namespace
 
 Result<void> verify(const Shape& shape, const std::vector<Program>& programs) {
   if (programs.size() != shape.ranks || shape.ranks > kMaxVerifiedRanks)
     return Error{Code::invalid_argument, "a schedule has a program for each of at most " +
                                              std::to_string(kMaxVerifiedRanks) + " ranks"};
+  if (elements_of(shape, programs) > kMaxVerifiedElements)
+    return Error{Code::invalid_argument, "not proven: that is for at most " +
+                                             std::to_string(kMaxVerifiedElements) +
+                                             " elements in all buffers of all ranks"};
   for (uint32_t rank = 0; rank < shape.ranks; ++rank)
     if (Result<void> checked = check_program(shape, rank, programs[rank]); !checked) return checked;
   if (Result<void> done = Execution(shape, programs).run(false); !done || !shape.any_order)

@@ -8,7 +8,8 @@
 //   left, so that no credit scheme with at least one slot can deadlock;
 // - values: every element of every output holds each contribution exactly once, rounded once; and
 //   all ranks get a sum that was made in any order from where it was made once.
-// It costs memory for each element of all buffers: meant for shapes of small counts.
+// It costs memory for each element of all buffers: meant for shapes of small counts, and others are
+// refused.
 #pragma once
 
 #include <vector>
@@ -19,6 +20,7 @@
 namespace weft::collective {
 
 inline constexpr uint32_t kMaxVerifiedRanks = 256;
+inline constexpr uint64_t kMaxVerifiedElements = uint64_t{1} << 24;  // of all ranks' buffers
 
 // `programs` has one program for each rank. The error names the rank, the step and what is wrong.
 Result<void> verify(const Shape& shape, const std::vector<Program>& programs);

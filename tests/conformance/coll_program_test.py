@@ -271,6 +271,13 @@ class Coll(unittest.TestCase):
         self.assertIn("receive output[0..16) from 0", out)
         self.assertIn("put output[0..16) to 3  after 0", out)
 
+    def test_explain_of_many_elements_says_that_it_proves_fewer(self):
+        for operation in ("all_reduce", "all_to_all"):
+            code, out, err = run("explain", operation, "-r", "3", "--count", "1000000000000")
+            self.assertEqual(code, 0, err)
+            for line in out.splitlines()[2:]:
+                self.assertIn("not proven: that is for at most", line)
+
     def test_explain_arranges_ranks_as_a_network_does(self):
         folder = pathlib.Path(__file__).resolve().parents[2] / "scenarios/collectives"
         torus = ("--topology", f"{folder}/trn2-torus-4x4.toml")
@@ -327,6 +334,24 @@ class Coll(unittest.TestCase):
         code, _, err = run("sim", "all_to_all", "--topology", "trn9")
         self.assertEqual(code, 2)
         self.assertIn("scenarios/collectives", err)
+
+    def test_sim_of_nothing_and_of_one_chip(self):
+        with tempfile.TemporaryDirectory() as place:
+            alone = pathlib.Path(place) / "alone.toml"
+            alone.write_text("link_latency_us = 1\n[torus]\nnames = ['x']\nsizes = [1]\n"
+                             "gigabytes_per_s = [1]\n", encoding="utf-8")
+            folder = pathlib.Path(__file__).resolve().parents[2] / "scenarios/collectives"
+            for words in (("--topology", str(alone), "--plot", f"{place}/plot.svg"),
+                          ("--topology", str(alone), "--packets"),
+                          ("--topology", f"{folder}/trn2-torus-4x4.toml", "--plot",
+                           f"{place}/plot.svg")):
+                for operation in ("all_reduce", "reduce", "all_to_all"):
+                    code, out, err = run("sim", operation, "--size", "0,1,1MiB", *words)
+                    self.assertEqual(code, 0, (words, out, err))
+                    self.assertNotRegex(out, r"\b(nan|inf)\b")
+            code, _, err = run("sim", "reduce", "--root", "1", "--topology", str(alone))
+            self.assertEqual(code, 2)
+            self.assertIn("alone has 1 chips", err)
 
     def test_wrong_words_are_told_the_right_ones(self):
         for words, hint in ((("all_redcue",), "all_reduce"),

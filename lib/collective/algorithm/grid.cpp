@@ -31,7 +31,7 @@ std::vector<double> part_sizes(const Dimensions& dimensions) {
       left /= dimensions[d].size;
     }
   }
-  for (size_t d = 0; d < n; ++d) rows[d][n] = dimensions[d].rate;
+  for (size_t d = 0; d < n; ++d) rows[d][n] = dimensions[d].size > 1 ? dimensions[d].rate : 0;
   for (size_t i = 0; i < n; ++i) {
     if (std::abs(rows[i][i]) < 1e-12) rows[i][i] = 1e-12;  // a dimension of one
     for (size_t d = 0; d < n; ++d) {

@@ -22,12 +22,30 @@ double crossing(Collective collective, double bytes, double inside, double outsi
       return bytes * inside / n;
     case Collective::reduce_scatter:
       return bytes * outside / n;
-    case Collective::all_reduce:
-      // Into and out of one chip: its share of a reduce-scatter and of an all-gather.
-      return inside == 1 || outside == 1 ? 2 * bytes * (n - 1) / n : bytes;
     default:
       return bytes;
   }
+}
+
+// Of an all-reduce every element goes from group to group 2 (groups - 1) times: to be added up, and
+// to be known. Which groups give more of these than others is for the schedule, so this is no bound
+// of a single one, but of all: what they put on the links between them, over what these carry.
+Bound bound_of_all(double bytes, uint32_t groups, double bytes_per_s, const char* name) {
+  return {2 * bytes * (groups - 1.0) / bytes_per_s, name};
+}
+
+// Chips, and racks: from rack to rack one goes over a link of the first dimension.
+Bound bound_of_all_reduce(double bytes, const Topology& topology) {
+  double all = 0, between_racks = 0;
+  for (const NetworkLink& link : topology.links) {
+    if (link.from >= topology.chips) continue;
+    all += link.bytes_per_s;
+    if (topology.racks > 1 && link.medium == topology.media[0]) between_racks += link.bytes_per_s;
+  }
+  const Bound chips = bound_of_all(bytes, topology.chips, all, "all chips");
+  if (topology.racks < 2) return chips;
+  const Bound racks = bound_of_all(bytes, topology.racks, between_racks, "all racks");
+  return racks.seconds > chips.seconds ? racks : chips;
 }
 
 }  // namespace
@@ -52,6 +70,8 @@ Prediction predict(const Algorithm& algorithm, const Shape& shape, double elemen
 
 Bound lower_bound(Collective collective, double bytes, const Topology& topology) {
   Bound bound;
+  if (topology.chips == 1) return bound;
+  if (collective == Collective::all_reduce) bound = bound_of_all_reduce(bytes, topology);
   for (const Cut& cut : topology.cuts)
     for (const bool reversed : {false, true}) {
       Cut side = cut;

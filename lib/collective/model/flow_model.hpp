@@ -26,12 +26,13 @@ Prediction predict(const Algorithm& algorithm, const Shape& shape, double elemen
                    double accumulator, const Topology& topology, Routes& routes);
 
 // What no schedule can beat, by arithmetic alone: the bytes that a cut must carry, over what it
-// can.
+// can; and for an all-reduce what all chips, or all racks, must give together.
 struct Bound {
   double seconds = 0;
   std::string cut;
 };
-// `bytes` is the larger buffer of a rank. The largest bound of all the topology's cuts.
+// `bytes` is the larger buffer of a rank. The largest bound of all the topology's cuts; none (zero)
+// for one chip.
 Bound lower_bound(Collective collective, double bytes, const Topology& topology);
 
 }  // namespace weft::collective

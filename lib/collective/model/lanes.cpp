@@ -99,11 +99,8 @@ Result<void> take_dead_lanes(Topology& topology, const std::vector<DeadLanes>& d
     of.bytes_per_s *= count == DeadLanes::kAll ? 0 : left(lanes->second, count);
   }
   std::erase_if(topology.links, [](const NetworkLink& link) { return link.bytes_per_s <= 0; });
-  Routes routes(topology);
-  const std::vector<uint32_t>& distance = routes.distances_to(0);
-  for (uint32_t chip = 0; chip < topology.chips; ++chip)
-    if (distance[chip] == UINT32_MAX)
-      return invalid("chip " + std::to_string(chip) + " of " + topology.name + " is cut off");
+  if (const std::optional<uint32_t> chip = chip_cut_off(topology))
+    return invalid("chip " + std::to_string(*chip) + " of " + topology.name + " is cut off");
   for (const uint32_t chip : hurt) {
     Cut cut{"chip " + std::to_string(chip), std::vector<bool>(topology.chips)};
     cut.inside[chip] = true;

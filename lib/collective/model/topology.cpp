@@ -234,6 +234,14 @@ const Route& Routes::between(uint32_t from, uint32_t to, uint8_t along) {
 // ---- cuts
 // ----------------------------------------------------------------------------------------
 
+std::optional<uint32_t> chip_cut_off(const Topology& topology) {
+  Routes routes(topology);
+  const std::vector<uint32_t>& distance = routes.distances_to(0);
+  for (uint32_t chip = 0; chip < topology.chips; ++chip)
+    if (distance[chip] == kFar) return chip;
+  return std::nullopt;
+}
+
 // Maximum flow by shortest augmenting paths (Edmonds, Karp). Graphs here are small.
 double capacity(const Topology& topology, const Cut& cut) {
   const uint32_t source = topology.nodes, target = topology.nodes + 1;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -129,6 +130,9 @@ class Routes {
   Distances near_, touched_;  // of the target asked for last
   std::unordered_map<uint64_t, Route> routes_;
 };
+
+// A chip that has no way to the first one.
+std::optional<uint32_t> chip_cut_off(const Topology& topology);
 
 // The most that can flow from the chips inside to those outside, over all paths, in bytes/s.
 double capacity(const Topology& topology, const Cut& cut);

@@ -225,6 +225,8 @@ Result<Topology> read_topology(const std::string& name) {
     if (!error.message.empty()) return error;
   }
   topology.name = std::filesystem::path(file).stem().string();
+  if (const std::optional<uint32_t> chip = chip_cut_off(topology))
+    table.fail(nullptr, "chip " + std::to_string(*chip) + " has no way to chip 0");
   if (lanes != nullptr) read_lanes(*lanes, table, topology);
   const std::vector<DeadLanes> lost = read_dead(dead, file, error);
   if (!error.message.empty()) return error;
