@@ -170,6 +170,20 @@ TEST_CASE("bucket all-reduce comes near the bound of networks of up to 144 chips
   CHECK(seen >= 12);
 }
 
+// Rings inside, rails between: a rank gives in both directions of a ring, and once to a rail.
+TEST_CASE("all-reduce over rails comes near the bound") {
+  for (const char* const name : {"trn1-x4-torus-4x4-800g", "trn1-x4-torus-4x4-1600g",
+                                 "trn2-x4-torus-4x4-200g", "trn2-x4-torus-4x4-400g"}) {
+    const Topology topology = known(name);
+    constexpr uint64_t kCount = uint64_t{1} << 30;
+    const double bound =
+        lower_bound(Collective::all_reduce, static_cast<double>(kCount), topology).seconds;
+    INFO(name);
+    CHECK(predicted(topology, Collective::all_reduce, "bucket", kCount) <= 1.3 * bound);
+    CHECK(predicted(topology, Collective::all_reduce, "hierarchical", kCount) <= 1.3 * bound);
+  }
+}
+
 TEST_CASE("what goes along a dimension takes its links where others are as near") {
   const Topology topology = known("trn3-nl72x2-gen3");  // chips of a tray: one plane, one switch
   Routes routes(topology);

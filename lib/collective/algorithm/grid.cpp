@@ -8,19 +8,23 @@
 namespace weft::collective {
 namespace {
 
+// In a ring a rank gives in both directions.
+double capacity(const Dimension& d) { return d.ring ? 2 * d.rate : d.rate; }
+
 // A part that begins with `first` goes on with the fastest dimensions: less is left for the slow
 // ones. Among equal ones the next comes next, so that parts do not meet.
 std::vector<size_t> order_from(const Dimensions& dimensions, size_t first) {
   std::vector<size_t> order;
   for (size_t i = 0; i < dimensions.size(); ++i) order.push_back((first + i) % dimensions.size());
-  std::stable_sort(order.begin() + 1, order.end(),
-                   [&](size_t a, size_t b) { return dimensions[a].rate > dimensions[b].rate; });
+  std::stable_sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) {
+    return capacity(dimensions[a]) > capacity(dimensions[b]);
+  });
   return order;
 }
 
 // Sizes for parts that begin with each dimension: the share of part e that crosses dimension d,
-// times the sizes, shall be in the ratio of the rates. By elimination; a negative size becomes
-// none.
+// times the sizes, shall be in the ratio of what these carry. By elimination; a negative size
+// becomes none.
 std::vector<double> part_sizes(const Dimensions& dimensions) {
   const size_t n = dimensions.size();
   std::vector<std::vector<double>> rows(n, std::vector<double>(n + 1));
@@ -31,7 +35,7 @@ std::vector<double> part_sizes(const Dimensions& dimensions) {
       left /= dimensions[d].size;
     }
   }
-  for (size_t d = 0; d < n; ++d) rows[d][n] = dimensions[d].size > 1 ? dimensions[d].rate : 0;
+  for (size_t d = 0; d < n; ++d) rows[d][n] = dimensions[d].size > 1 ? capacity(dimensions[d]) : 0;
   for (size_t i = 0; i < n; ++i) {
     if (std::abs(rows[i][i]) < 1e-12) rows[i][i] = 1e-12;  // a dimension of one
     for (size_t d = 0; d < n; ++d) {

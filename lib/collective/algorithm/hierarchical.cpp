@@ -14,33 +14,45 @@
 namespace weft::collective {
 namespace {
 
-// The way of a wave's parts through the other domains: scattered, finished, gathered back. Step by
-// step over all parts: what a rank sends to one peer it sends in this order, and no part shall wait
-// for the last step of another.
+constexpr uint32_t kMostWaves = 4;
+
+// The way of a wave's parts through the other domains: scattered, finished, gathered back, in
+// phases. Each over all parts: what a rank sends to one peer it sends in this order, and no part
+// shall wait for the last phase of another.
 class Between {
  public:
   Between(Builder& b, const Grid& grid, std::vector<GridPart>& parts)
-      : b_(b), grid_(grid), parts_(parts), k_(grid.dimensions[0].size) {}
+      : b_(b),
+        grid_(grid),
+        parts_(parts),
+        k_(grid.dimensions[0].size),
+        halves_(std::has_single_bit(k_)),
+        steps_(halves_ ? static_cast<size_t>(std::bit_width(k_) - 1) : 1) {}
 
-  void emit() {
+  size_t phases() const { return 2 * steps_ + 1; }
+
+  void emit(size_t phase) {
     b_.go_along(0);
-    const bool halves = std::has_single_bit(k_);
-    if (!halves) for_parts([&](GridPart& part) { scatter_along(b_, grid_, 0, part); });
-    for (uint32_t mask = k_ / 2; mask > 0 && halves; mask /= 2)
-      for_parts([&](GridPart& part) { halve(part, mask); });
-    for_parts([&](GridPart& part) {
-      b_.finish(in_space(part.range, Space::work), in_space(part.range, Space::output));
-    });
-    for (uint32_t mask = 1; mask < k_ && halves; mask *= 2)
-      for_parts([&](GridPart& part) { put_together(part, mask); });
-    if (!halves) for_parts([&](GridPart& part) { gather_along(b_, grid_, 0, part); });
+    for (GridPart& part : parts_) {
+      if (phase < steps_)
+        scatter(part, phase);
+      else if (phase > steps_)
+        gather(part, 2 * steps_ - phase);
+      else
+        b_.finish(in_space(part.range, Space::work), in_space(part.range, Space::output));
+    }
   }
 
  private:
-  template <class Call>
-  void for_parts(Call call) {
-    for (GridPart& part : parts_) call(part);
+  void scatter(GridPart& part, size_t step) {
+    if (halves_) return halve(part, k_ >> (step + 1));
+    scatter_along(b_, grid_, 0, part);
   }
+  void gather(GridPart& part, size_t step) {
+    if (halves_) return put_together(part, k_ >> (step + 1));
+    gather_along(b_, grid_, 0, part);
+  }
+
   uint32_t peer(uint32_t mask) const { return grid_.at(0, grid_.place(0) ^ mask); }
   uint32_t upper(uint32_t mask) const { return (grid_.place(0) & mask) != 0 ? 1 : 0; }
 
@@ -68,18 +80,19 @@ class Between {
   const Grid& grid_;
   std::vector<GridPart>& parts_;
   uint32_t k_;
+  bool halves_;
+  size_t steps_;  // each way
 };
 
 // A large vector goes through in waves: one is inside the domains while another is between them.
 std::vector<std::vector<GridPart>> make_waves(const Shape& shape, const Dimensions& inside) {
   // Elements that a rank exchanges in each step between domains.
   const uint64_t least = shape.wave != 0 ? shape.wave : 32768;
-  constexpr uint64_t kMost = 4;
   uint64_t places = 1;
   for (const Dimension& d : inside) places *= d.size;
   const uint64_t steps = 2 * static_cast<uint64_t>(std::bit_width(shape.ranks / places - 1));
   const uint32_t count = static_cast<uint32_t>(std::clamp<uint64_t>(
-      shape.count / (places * least * std::max<uint64_t>(steps, 1)), 1, kMost));
+      shape.count / (places * least * std::max<uint64_t>(steps, 1)), 1, kMostWaves));
   std::vector<std::vector<GridPart>> waves;
   for (uint32_t wave = 0; wave < count; ++wave) {
     const Range range = block(work(0, shape.count), wave, count);
@@ -90,12 +103,11 @@ std::vector<std::vector<GridPart>> make_waves(const Shape& shape, const Dimensio
 }
 
 // Each wave is a phase behind the one before it.
-template <class Call>
-void in_waves(std::vector<std::vector<GridPart>>& waves, size_t phases, Call call) {
+template <class Wave, class Call>
+void in_waves(std::vector<Wave>& waves, size_t phases, Call call) {
   for (size_t time = 0; time + 1 < phases + waves.size(); ++time)
     for (size_t wave = 0; wave < waves.size() && wave <= time; ++wave)
-      for (GridPart& part : waves[wave])
-        if (time - wave < phases) call(part, time - wave);
+      if (time - wave < phases) call(waves[wave], time - wave);
 }
 
 }  // namespace
@@ -112,11 +124,21 @@ void hierarchical_all_reduce(Builder& b) {
   std::vector<std::vector<GridPart>> waves = make_waves(b.shape(), inside);
   const auto inner = [&](const GridPart& part, size_t phase) { return part.order[phase] + 1; };
   // All scattering before all gathering: what waits for other domains shall hold up nobody.
-  in_waves(waves, n,
-           [&](GridPart& part, size_t phase) { scatter_along(b, grid, inner(part, phase), part); });
-  for (std::vector<GridPart>& wave : waves) Between(b, grid, wave).emit();
-  in_waves(waves, n, [&](GridPart& part, size_t phase) {
-    gather_along(b, grid, inner(part, n - 1 - phase), part);
+  in_waves(waves, n, [&](std::vector<GridPart>& parts, size_t phase) {
+    for (GridPart& part : parts) scatter_along(b, grid, inner(part, phase), part);
+  });
+  std::vector<Between> between;
+  for (std::vector<GridPart>& wave : waves) between.emplace_back(b, grid, wave);
+  // Small waves are mostly on their way: the next is a phase behind. Of large ones, which fill the
+  // rails, the first is to be done first, and is gathered while others are between.
+  const size_t phases = between[0].phases();
+  if (waves.size() < kMostWaves)
+    in_waves(between, phases, [](Between& wave, size_t phase) { wave.emit(phase); });
+  else
+    for (Between& wave : between)
+      for (size_t phase = 0; phase < phases; ++phase) wave.emit(phase);
+  in_waves(waves, n, [&](std::vector<GridPart>& parts, size_t phase) {
+    for (GridPart& part : parts) gather_along(b, grid, inner(part, n - 1 - phase), part);
   });
 }
 
