@@ -245,8 +245,8 @@ uint16_t udp_checksum(const Outer& outer, const std::byte* transport, uint32_t l
   return sum != 0 ? sum : 0xFFFF;
 }
 
-OuterError parse_outer(const std::byte* frame, uint32_t length, Outer& outer,
-                       Transport& transport) noexcept {
+OuterError parse_outer(const std::byte* frame, uint32_t length, Outer& outer, Transport& transport,
+                       bool sums) noexcept {
   Below below;
   if (!parse_ethernet(frame, length, outer, below)) return OuterError::too_short;
   Transport packet;
@@ -261,7 +261,7 @@ OuterError parse_outer(const std::byte* frame, uint32_t length, Outer& outer,
   outer.udp_checksum = udp.checksum;
   transport = {packet.bytes + sizeof(Udp), packet.length - static_cast<uint32_t>(sizeof(Udp))};
   //= roce:C-HDR-7
-  if (outer.udp_checksum == 0) return OuterError::none;
+  if (!sums || outer.udp_checksum == 0) return OuterError::none;
   const uint64_t sum = udp_sum(outer, transport.bytes, transport.length) + outer.udp_checksum;
   return fold(sum) == 0xFFFF ? OuterError::none : OuterError::bad_udp_checksum;
 }

@@ -154,10 +154,10 @@ bool AfPacketPort::begin_train() noexcept {
 }
 
 bool AfPacketPort::accept(const Arrival& arrival) noexcept {
-  if (arrival.checksum_to_come) ethernet::clear_checksum(arrival.bytes, arrival.length);
   wire::Outer outer;
   wire::Transport transport;
-  const wire::OuterError error = wire::parse_outer(arrival.bytes, arrival.length, outer, transport);
+  const wire::OuterError error =
+      wire::parse_outer(arrival.bytes, arrival.length, outer, transport, !arrival.checksum_to_come);
   if (error != wire::OuterError::none) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
     const bool heard = other && neighbours_.hear(arrival.bytes, arrival.length);

@@ -99,8 +99,8 @@ bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, engine::Frame& fram
   wire::Transport transport;
   // Frames of this machine may come with one unfinished, and nothing says which: the ICRC covers
   // what it would.
-  ethernet::clear_checksum(arrival.bytes, arrival.length);
-  const wire::OuterError error = wire::parse_outer(arrival.bytes, arrival.length, outer, transport);
+  const wire::OuterError error =
+      wire::parse_outer(arrival.bytes, arrival.length, outer, transport, false);
   if (error != wire::OuterError::none || transport.length == 0) {
     ++counters_.rx_malformed;
     return false;

@@ -189,12 +189,11 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
     length = buffer->pkt_len;
     if (bytes == nullptr) return ++counters_.rx_malformed, false;
   }
-  if ((buffer->ol_flags & kNothingToCheck) != 0) ethernet::clear_checksum(bytes, length);
   wire::Outer outer;
   wire::Transport transport;
-  const wire::OuterError error = wire::parse_outer(bytes, length, outer, transport);
-  const bool open = error == wire::OuterError::bad_udp_checksum && device_->checksums_are_open();
-  if (error != wire::OuterError::none && !open) {
+  const bool sums = (buffer->ol_flags & kNothingToCheck) == 0 && !device_->checksums_are_open();
+  const wire::OuterError error = wire::parse_outer(bytes, length, outer, transport, sums);
+  if (error != wire::OuterError::none) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
     if (other && neighbours_.hear(bytes, length, !handed)) {
       ++counters_.rx_neighbour;

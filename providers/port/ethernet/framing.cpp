@@ -13,7 +13,6 @@
 namespace weft::port::ethernet {
 namespace {
 
-constexpr uint32_t kEthernet = 14;
 constexpr uint32_t kTransportHeaders = 8 + 12 + 4 + 16 + 4 + 4;  // UDP, BTH, XRCETH .. ICRC
 
 }  // namespace
@@ -56,13 +55,6 @@ void make_frame(const wire::Outer& outer, const wire::Transport& transport, engi
                                .length = transport.length,
                                .ip_id = outer.ip_id,
                                .ecn = static_cast<uint8_t>(outer.traffic_class & 3)};
-}
-
-void clear_checksum(std::byte* frame, uint32_t length) noexcept {
-  const uint32_t tag = length > kEthernet && frame[12] == std::byte{0x81} ? 4 : 0;
-  const bool v4 = length > kEthernet + tag && frame[12 + tag] == std::byte{0x08};
-  const uint32_t at = kEthernet + tag + (v4 ? 20u : 40u) + 6;
-  if (length >= at + 2) frame[at] = frame[at + 1] = std::byte{0};
 }
 
 wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,

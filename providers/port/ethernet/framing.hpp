@@ -24,9 +24,6 @@ engine::Path path_of(const wire::Outer& outer) noexcept;
 void make_frame(const wire::Outer& outer, const wire::Transport& transport, engine::Path& path,
                 engine::Frame& frame) noexcept;
 
-// A UDP checksum that a device was to fill in means nothing: the frame counts as one without.
-void clear_checksum(std::byte* frame, uint32_t length) noexcept;
-
 // The headers of a frame from `self` to the interface `to`.
 wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
                      const wire::MacAddress& to) noexcept;
