@@ -234,8 +234,9 @@ class TcpStore : public Store {
   // The answer to the last request, if it is all here. Those to gets that were given up are
   // dropped.
   Result<std::optional<std::string>> take_answer() {
+    std::optional<std::string> answer;
     AnswerHead head;
-    while (received_.size() >= sizeof head) {
+    while (!answer && received_.size() >= sizeof head) {
       std::memcpy(&head, received_.data(), sizeof head);
       if (head.value_bytes > kMaxBytes) return gone();
       if (received_.size() < sizeof head + head.value_bytes) break;
@@ -243,9 +244,9 @@ class TcpStore : public Store {
       received_.erase(0, sizeof head + head.value_bytes);
       if (head.number == 0)
         return Error{Code::disconnected, "the store has dropped this process: " + value};
-      if (head.number == number_) return std::optional(std::move(value));
+      if (head.number == number_) answer = std::move(value);
     }
-    return std::optional<std::string>();
+    return answer;
   }
 
   Result<void> request(char what, std::string_view key, std::string_view value) {
