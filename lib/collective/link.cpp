@@ -14,6 +14,10 @@ namespace {
 constexpr uint32_t kInlineBytes = sizeof(ControlMessage);
 constexpr uint32_t kSpareReceives = 8;  // for bursts of control messages
 
+Sge sge_of(std::span<const std::byte> memory, LKey key) {
+  return {const_cast<std::byte*>(memory.data()), static_cast<uint32_t>(memory.size()), key};
+}
+
 }  // namespace
 
 void Link::Free::operator()(std::byte* memory) const { std::free(memory); }
@@ -32,7 +36,7 @@ Result<std::unique_ptr<Link>> Link::create(const ProtectionDomain& pd, const Com
 }
 
 Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq) {
-  const uint32_t receives = shape_.slots + kControls;
+  const uint32_t receives = shape_.slots + kControls + kReturned;
   const size_t landing = shape_.slots * stride(), sending = shape_.slots * copy_stride();
   const size_t control = receives * sizeof(ControlMessage);
   landing_ = allocate(landing);
@@ -72,14 +76,28 @@ Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq
                                   .access = kPeerAccess});
   if (!init) return init;
   for (uint32_t i = 0; i < receives; ++i)
-    if (!post_receive(i)) return Error{Code::bad_state, "cannot post receives on a new link"};
+    if (!post_receives({&i, 1}))
+      return Error{Code::bad_state, "cannot post receives on a new link"};
   return {};
 }
 
-bool Link::post_receive(uint32_t buffer) {
-  const Sge sge = control_region_.sge(buffer * sizeof(ControlMessage), sizeof(ControlMessage));
-  return static_cast<bool>(
-      qp_.post_recv({.id = id_of(IdKind::receive, buffer), .sges = {&sge, 1}}));
+// A few at a time: each post takes the device's lock.
+void Link::give_back(uint32_t buffer) {
+  returned_[returns_++] = buffer;
+  if (returns_ < kReturned) return;
+  (void)post_receives(
+      returned_);  // refused by a queue pair that has failed: its completions say so
+  returns_ = 0;
+}
+
+bool Link::post_receives(std::span<const uint32_t> buffers) {
+  Sge sges[kReturned];
+  RecvRequest requests[kReturned];
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    sges[i] = control_region_.sge(buffers[i] * sizeof(ControlMessage), sizeof(ControlMessage));
+    requests[i] = {.id = id_of(IdKind::receive, buffers[i]), .sges = {&sges[i], 1}};
+  }
+  return static_cast<bool>(qp_.post_recv({requests, buffers.size()}));
 }
 
 LinkAddress Link::address() const {
@@ -94,49 +112,61 @@ void Link::set_peer(uint32_t rank, const LinkAddress& address) {
 bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> payload,
                 const LKey* key, uint32_t step) {
   WEFT_DCHECK(can_send() && payload.size() <= shape_.payload);
-  const uint32_t slot = static_cast<uint32_t>(posted_ % shape_.slots);
-  std::byte* const copy = sending_.get() + slot * copy_stride();
   const PieceHeader header{call, consumed_, static_cast<uint32_t>(payload.size()), pieces};
-  std::memcpy(copy, &header, sizeof header);
-  Sge sges[2] = {sending_region_.sge(slot * copy_stride(), sizeof header), {}};
-  size_t parts = 1;
-  if (key != nullptr) {
-    sges[parts++] = {const_cast<std::byte*>(payload.data()), header.bytes, *key};
+  const std::optional<uint32_t> like_last =
+      keeps_order() ? bare(last_sent_, header) : std::optional<uint32_t>();
+  const uint32_t head = like_last ? 0 : sizeof header;
+  Piece piece{.slot = slot_of(posted_),
+              .immediate = like_last.value_or(immediate_of(posted_)),
+              .offset = sizeof header - head};
+  Sge sges[2];
+  size_t parts = 0;
+  if (key == nullptr && head + payload.size() <= kInlineBytes) {  // then the post copies it
+    piece.flags = SendFlags::signaled | SendFlags::inline_data;
+    if (head > 0) sges[parts++] = {const_cast<PieceHeader*>(&header), head, {}};
+    if (header.bytes > 0) sges[parts++] = sge_of(payload, {});
   } else {
-    if (!payload.empty()) std::memcpy(copy + sizeof header, payload.data(), payload.size());
-    sges[0].length += header.bytes;
+    std::byte* const copy = sending_.get() + piece.slot * copy_stride();
+    uint32_t kept = head;
+    if (head > 0) std::memcpy(copy, &header, sizeof header);
+    if (key == nullptr) {
+      std::memcpy(copy + sizeof header, payload.data(), payload.size());
+      kept += header.bytes;
+    }
+    if (kept > 0)
+      sges[parts++] = sending_region_.sge(piece.slot * copy_stride() + piece.offset, kept);
+    if (key != nullptr) sges[parts++] = sge_of(payload, *key);
   }
-  const bool fits = key == nullptr && sges[0].length <= kInlineBytes;
-  const SendFlags flags = fits ? SendFlags::signaled | SendFlags::inline_data : SendFlags::signaled;
-  if (!post_piece(slot, posted_, {sges, parts}, flags)) return false;
-  steps_[slot] = key != nullptr ? step : kNoStep;
+  if (!post_piece(piece, {sges, parts})) return false;
+  steps_[piece.slot] = key != nullptr ? step : kNoStep;
   lent_ += key != nullptr;
+  last_sent_ = header;
   told_ = consumed_;
   ++posted_;
   return true;
 }
 
-PostStatus Link::post_piece(uint32_t slot, uint64_t piece, std::span<const Sge> sges,
-                            SendFlags flags) {
-  return qp_.post_send({.id = id_of(IdKind::piece, slot),
+// Of a piece with a header. Where order is not kept, which piece it is.
+uint32_t Link::immediate_of(uint64_t piece) const {
+  return keeps_order() ? 0 : static_cast<uint32_t>(piece);
+}
+
+PostStatus Link::post_piece(const Piece& piece, std::span<const Sge> sges) {
+  return qp_.post_send({.id = id_of(IdKind::piece, piece.slot),
                         .opcode = Opcode::write_with_imm,
-                        .flags = flags,
-                        .imm = static_cast<uint32_t>(piece),
+                        .flags = piece.flags,
+                        .imm = piece.immediate,
                         .sges = sges,
-                        .remote_address = remote_.landing + slot * stride(),
+                        .remote_address = remote_.landing + piece.slot * stride() + piece.offset,
                         .rkey = {remote_.rkey}});
 }
 
 const PieceHeader* Link::head() const {
-  return arrived_.count() == consumed_ ? nullptr : header_at(consumed_);
-}
-
-const PieceHeader* Link::header_at(uint64_t piece) const {
-  return reinterpret_cast<const PieceHeader*>(landing_.get() + piece % shape_.slots * stride());
+  return arrived_.count() == consumed_ ? nullptr : &headers_[slot_of(consumed_)];
 }
 
 const std::byte* Link::head_payload() const {
-  return landing_.get() + consumed_ % shape_.slots * stride() + sizeof(PieceHeader);
+  return landing(slot_of(consumed_)) + sizeof(PieceHeader);
 }
 
 void Link::consume() {
@@ -221,16 +251,12 @@ Link::Event Link::handle(const Completion& completion) {
 // The piece under way whose slot this is.
 uint64_t Link::piece_of(uint32_t slot) const {
   const uint64_t first = acknowledged_.count();
-  return first + (slot + shape_.slots - first % shape_.slots) % shape_.slots;
+  return first + slot_of(slot - first);
 }
 
 void Link::note_received(uint32_t buffer, const Completion& completion, Event& event) {
   if (has(completion.flags, CompletionFlags::rdma_write)) {
-    const uint64_t piece = arrived_.number(completion.imm_or_key);
-    if (arrived_.add(piece)) {
-      event.arrived = header_at(piece);
-      note_credit(event.arrived->consumed);
-    }
+    event.arrived = note_piece(completion);
   } else {
     ControlMessage& message = messages_.emplace_back();
     std::memcpy(&message, control_.get() + buffer * sizeof message, sizeof message);
@@ -243,7 +269,24 @@ void Link::note_received(uint32_t buffer, const Completion& completion, Event& e
       messages_.pop_back();
     }
   }
-  post_receive(buffer);
+  give_back(buffer);
+}
+
+// Null if it has come before.
+const PieceHeader* Link::note_piece(const Completion& completion) {
+  const uint32_t immediate = completion.imm_or_key;
+  const uint64_t piece = keeps_order() ? arrived_.count() : arrived_.number(immediate);
+  if (!arrived_.add(piece)) return nullptr;
+  const uint32_t slot = slot_of(piece);
+  PieceHeader& header = headers_[slot];
+  if (keeps_order() && (immediate & kBare) != 0) {
+    header = headers_[slot_of(piece - 1)];
+    go_on(header, immediate, completion.byte_count, credit_);
+  } else {
+    std::memcpy(&header, landing(slot), sizeof header);
+  }
+  note_credit(header.consumed);
+  return &header;
 }
 
 std::optional<ControlMessage> Link::next_message() {

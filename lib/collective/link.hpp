@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A link to one other rank: a queue pair, RC or SRD, and a ring of landing slots on each side. A
-// piece of data is one WRITE_WITH_IMM of {header, payload} into the next slot of the peer; how many
-// slots the receiver has consumed comes back in the headers of the other direction, or in a message
-// of its own when nothing goes that way. Control messages are SENDs into buffers of their own, so
-// they get through when all slots are full.
+// piece of data is one WRITE_WITH_IMM of {header, payload} into the next slot of the peer, or of
+// the payload alone (piece.hpp); how many slots the receiver has consumed comes back with the
+// pieces of the other direction, or in a message of its own when nothing goes that way. Control
+// messages are SENDs into buffers of their own, so they get through when all slots are full.
 //
 // SRD keeps no order: the immediate data say which piece has arrived, and a control message waits
 // here until the pieces that were sent before it have come. An abort does not. But SRD can add to
@@ -15,14 +15,16 @@
 // at once; others go by reference and are done when their completion says so.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "lib/collective/call.hpp"
 #include "lib/collective/in_order.hpp"
+#include "lib/collective/piece.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::collective {
@@ -31,24 +33,13 @@ inline constexpr uint32_t kCopiedBytes = 8 * 1024;
 // Of urgent calls: a copy costs less than the wait for an acknowledgement behind bulk data.
 inline constexpr uint32_t kCopiedUrgentBytes = 32 * 1024;
 
-// What both sides must agree on.
+// What both sides must agree on. A ring has the next power of two of slots.
 struct LinkShape {
   uint32_t slots = 16;
   uint32_t payload = 64 * 1024;    // bytes of one slot; a multiple of 64
   uint32_t copied = kCopiedBytes;  // pieces up to here are copied
   bool operator==(const LinkShape&) const = default;
 };
-
-struct alignas(64) PieceHeader {
-  Call call;
-  uint64_t consumed = 0;  // slots of the other direction, since the beginning
-  uint32_t bytes = 0;     // of payload
-  // That the sender gives this peer in this call; in exchanges, in this transfer from here on.
-  uint32_t pieces = 0;
-  uint32_t placed = 0;  // 1: the payload is where the receiver invited it to
-  uint32_t unused = 0;
-};
-static_assert(sizeof(PieceHeader) == 64);
 
 // probe: I wait for you in this call. finished: I have given you all I have in it.
 // circle: they wait for each other, and the last of them for you. cancel: this call is taken back,
@@ -103,7 +94,9 @@ class Link {
     return static_cast<uint32_t>(completion.id >> 32);
   }
   // Completions that a link may have outstanding.
-  static uint32_t completions(const LinkShape& shape) { return 2 * (shape.slots + kControls); }
+  static uint32_t completions(const LinkShape& shape) {
+    return 2 * (std::bit_ceil(shape.slots) + kControls) + kReturned;
+  }
 
   const QueuePair& qp() const { return qp_; }
   LinkAddress address() const;
@@ -174,20 +167,35 @@ class Link {
 
  private:
   Link(QpType type, const LinkShape& shape, uint32_t index)
-      : shape_(shape),
+      : shape_{std::bit_ceil(shape.slots), shape.payload, shape.copied},
         type_(type),
         index_(index),
-        acknowledged_(shape.slots),
-        arrived_(shape.slots) {}
+        headers_(shape_.slots),
+        acknowledged_(shape_.slots),
+        arrived_(shape_.slots) {}
+  // How a piece is posted.
+  struct Piece {
+    uint32_t slot = 0;
+    uint32_t immediate = 0;
+    size_t offset = 0;  // in the slot
+    SendFlags flags = SendFlags::signaled;
+  };
   Result<void> prepare(const ProtectionDomain& pd, const CompletionQueue& cq);
-  bool post_receive(uint32_t buffer);
+  bool keeps_order() const { return type_ != QpType::srd; }
+  void give_back(uint32_t buffer);
+  bool post_receives(std::span<const uint32_t> buffers);
   void note_credit(uint64_t consumed);
   void return_credit();
-  const PieceHeader* header_at(uint64_t piece) const;
-  uint64_t piece_of(uint32_t slot) const;
+  uint32_t slot_of(uint64_t piece) const {
+    return static_cast<uint32_t>(piece) & (shape_.slots - 1);
+  }
+  const std::byte* landing(uint32_t slot) const { return landing_.get() + slot * stride(); }
+  uint64_t piece_of(uint32_t slot) const;  // that is under way
   bool finish_invited(uint32_t slot);
-  PostStatus post_piece(uint32_t slot, uint64_t piece, std::span<const Sge> sges, SendFlags flags);
+  uint32_t immediate_of(uint64_t piece) const;
+  PostStatus post_piece(const Piece& piece, std::span<const Sge> sges);
   void note_received(uint32_t buffer, const Completion& completion, Event& event);
+  const PieceHeader* note_piece(const Completion& completion);
 
   enum class IdKind : uint32_t { receive, piece, control, invited };
   uint64_t id_of(IdKind kind, uint32_t number) const {
@@ -195,6 +203,7 @@ class Link {
   }
 
   static constexpr uint32_t kControls = 16;
+  static constexpr uint32_t kReturned = 4;  // receives that are posted again together
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
   size_t copy_stride() const { return sizeof(PieceHeader) + shape_.copied; }
 
@@ -212,10 +221,14 @@ class Link {
   QueuePair qp_;
   Memory landing_, sending_, control_;
   MemoryRegion landing_region_, sending_region_, control_region_;
-  std::vector<uint32_t> steps_;  // of the pieces under way, by slot
-  uint64_t posted_ = 0;          // pieces sent
-  InOrder acknowledged_;         // whose send has completed
-  uint64_t credit_ = 0;          // that the peer has consumed
+  PieceHeader last_sent_;             // the next piece may be like it
+  std::vector<PieceHeader> headers_;  // of what has arrived, by slot: the peer cannot change them
+  std::array<uint32_t, kReturned> returned_{};  // buffers to receive into
+  uint32_t returns_ = 0;                        // of them
+  std::vector<uint32_t> steps_;                 // of the pieces under way, by slot
+  uint64_t posted_ = 0;                         // pieces sent
+  InOrder acknowledged_;                        // whose send has completed
+  uint64_t credit_ = 0;                         // that the peer has consumed
   InOrder arrived_;
   uint64_t consumed_ = 0;
   std::deque<ControlMessage> messages_;

@@ -29,7 +29,7 @@ const Invitation* Link::invitation(uint64_t sequence, size_t index) {
 bool Link::send_invited(const Call& call, uint32_t pieces, std::span<const std::byte> payload,
                         LKey key, uint32_t step, const Invitation& to) {
   WEFT_DCHECK(can_send() && payload.size() == to.bytes);
-  const uint32_t slot = static_cast<uint32_t>(posted_ % shape_.slots);
+  const uint32_t slot = slot_of(posted_);
   const PieceHeader header{call, consumed_, to.bytes, pieces, 1};
   std::memcpy(sending_.get() + slot * copy_stride(), &header, sizeof header);
   const Sge sge{const_cast<std::byte*>(payload.data()), to.bytes, key};
@@ -54,7 +54,10 @@ bool Link::finish_invited(uint32_t slot) {
   std::memcpy(copy + offsetof(PieceHeader, consumed), &consumed_, sizeof consumed_);
   told_ = consumed_;
   const Sge sge = sending_region_.sge(slot * copy_stride(), sizeof(PieceHeader));
-  if (post_piece(slot, piece_of(slot), {&sge, 1}, SendFlags::signaled | SendFlags::inline_data))
+  if (post_piece({.slot = slot,
+                  .immediate = immediate_of(piece_of(slot)),
+                  .flags = SendFlags::signaled | SendFlags::inline_data},
+                 {&sge, 1}))
     return true;
   break_off();
   return false;

@@ -11,7 +11,7 @@ namespace {
 
 // The private data of a connection: who we are, and what we believe.
 struct Greeting {
-  uint64_t magic = 0x7765667420636f6c;
+  uint64_t magic = 0x7765667420636f6d;
   uint32_t rank = 0;
   uint32_t ranks = 0;
   LinkShape shape;

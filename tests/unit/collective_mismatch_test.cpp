@@ -48,6 +48,27 @@ TEST_CASE("ranks that call different things all hear of it") {
       {"all_to_all #2", "broadcast #2"});
 }
 
+TEST_CASE("ranks that have called the same for long hear of it when one calls something else") {
+  const size_t odd_count = GENERATE(as<size_t>{}, 3, 100'000);
+  const CommunicatorOptions options{.device = shm_device(), .slots = 3};
+  check_ranks(3, options, [&](Communicator& group) -> std::string {
+    std::vector<float> ours(odd_count), sums(odd_count);
+    const auto sum = [&](size_t count) {
+      return group.all_reduce(ours.data(), sums.data(), count, DataType::fp32).wait();
+    };
+    for (int i = 0; i < 50; ++i)
+      if (const Result<void> done = sum(2); !done) return done.error().message;
+    Result<void> result = sum(group.rank() == 1 ? odd_count : 2);
+    if (result) result = sum(2);
+    if (result) return "nobody noticed";
+    const std::string& text = result.error().message;
+    const bool right =
+        contains(text, "rank 1 called all_reduce #51 (" + std::to_string(odd_count) + " fp32") &&
+        contains(text, "all_reduce #51 (2 fp32");
+    return right && result.error().code == Code::mismatch ? "" : text;
+  });
+}
+
 TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, not a wait") {
   check_mismatch(
       [](Communicator& group, bool odd, std::byte* b) {

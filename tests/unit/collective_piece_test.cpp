@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Pieces without a header: what the receiver makes of one is the header that was left out, and one
+// that differs in more is not left out.
+#include <random>
+
+#include "lib/collective/piece.hpp"
+#include "tests/support/catch.hpp"
+
+namespace weft::collective {
+namespace {
+
+PieceHeader usual() {
+  const Call call{.sequence = 7, .count = 3, .collective = Collective::all_reduce};
+  return {.call = call, .consumed = 100, .bytes = 12, .pieces = 2};
+}
+
+TEST_CASE("the next piece of a call, and the first of the same call made again, need no header") {
+  PieceHeader piece = usual();
+  CHECK(bare(usual(), piece));
+  ++piece.call.sequence;
+  piece.consumed += 16;
+  piece.bytes = 5;  // the transport says it
+  CHECK(bare(usual(), piece));
+}
+
+TEST_CASE("a piece that differs in anything else has a header") {
+  const auto change = GENERATE(range(0, 11));
+  PieceHeader piece = usual();
+  if (change == 0) ++piece.call.count;
+  if (change == 1) piece.call.blocks = 1;
+  if (change == 2) piece.call.root = 1;
+  if (change == 3) piece.call.collective = Collective::reduce;
+  if (change == 4) piece.call.type = DataType::fp16;
+  if (change == 5) piece.call.op = ReduceOp::max;
+  if (change == 6) piece.call.algorithm = 1;
+  if (change == 7) piece.call.traffic_class = 3;
+  if (change == 8) ++piece.pieces;
+  if (change == 9) piece.placed = 1;
+  if (change == 10) --piece.call.sequence;  // as an exchange after a collective
+  CAPTURE(change);
+  CHECK(!bare(usual(), piece));
+}
+
+TEST_CASE("the number of a call may go on by what the immediate data hold, and no more") {
+  PieceHeader piece = usual();
+  piece.call.sequence += kFarthest;
+  CHECK(bare(usual(), piece));
+  ++piece.call.sequence;
+  CHECK(!bare(usual(), piece));
+}
+
+TEST_CASE("a header that was left out is found again, over numbers of any size") {
+  const uint64_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 10'000; ++i) {
+    PieceHeader before = usual();
+    before.call.sequence = random() >> random() % 64;
+    PieceHeader piece = before;
+    piece.call.sequence += random() % (kFarthest + 1);
+    piece.bytes = static_cast<uint32_t>(random());
+    const uint64_t known = random() >> random() % 64;
+    piece.consumed = known + random() % 1025;  // at most a ring
+    const std::optional<uint32_t> immediate = bare(before, piece);
+    REQUIRE(immediate);
+    CHECK((*immediate & kBare) != 0);
+    PieceHeader found = before;
+    go_on(found, *immediate, piece.bytes, known);
+    CHECK(found.call == piece.call);
+    CHECK(found.consumed == piece.consumed);
+    CHECK(found.bytes == piece.bytes);
+    CHECK(found.pieces == piece.pieces);
+  }
+}
+
+}  // namespace
+}  // namespace weft::collective
