@@ -20,32 +20,41 @@ const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
   return nullptr;
 }
 
-void Executor::start(Execution execution) {
-  execution_ = std::move(execution);
+Execution& Executor::prepare() {
+  execution_.regions.clear();
+  execution_.open.clear();
+  return execution_;
+}
+
+void Executor::start() {
   const Plan& plan = *execution_.plan;
   waits_ = plan.waits;
   local_ = plan.local;
-  next_put_.assign(plan.puts.size(), 0);
-  next_receive_.assign(plan.receives.size(), 0);
-  next_invite_.assign(plan.receives.size(), 0);
+  next_.assign(plan.puts.size() + 2 * plan.receives.size(), 0);
+  next_put_ = next_.data();
+  next_receive_ = next_put_ + plan.puts.size();
+  next_invite_ = next_receive_ + plan.receives.size();
+  invites_ = !plan.receives.empty() && links_[plan.receives.front().peer]->invites();
   awaits_invitations_ = true;
   left_ = plan.program.steps.size();
   began_ = worked_;
 }
 
+// Looks again if what was done made a step ready that was passed by.
 bool Executor::advance(uint64_t most) {
   if (!running()) return false;
   const Plan& plan = *execution_.plan;
   until_ = most > UINT64_MAX - worked_ ? UINT64_MAX : worked_ + most;
-  for (bool moved = true; moved && left_ > 0 && !mismatch_ && !enough();) {
-    moved = false;
+  const size_t puts = plan.puts.size(), receives = plan.receives.size();
+  do {
+    again_ = false;
     // What the peers wait for goes before what waits here, if it is not all for one turn.
-    for (size_t i = 0; i < plan.puts.size() && bounded(); ++i) moved |= put_all(i);
-    for (size_t i = 0; i < plan.receives.size(); ++i) moved |= receive_all(i);
-    moved |= run_local();
-    for (size_t i = 0; i < plan.receives.size(); ++i) moved |= invite_all(i);
-    for (size_t i = 0; i < plan.puts.size(); ++i) moved |= put_all(i);
-  }
+    for (size_t i = 0; i < puts && bounded(); ++i) put_all(i);
+    for (size_t i = 0; i < receives; ++i) receive_all(i);
+    if (!local_.empty()) run_local();
+    for (size_t i = 0; i < receives && invites_; ++i) invite_all(i);
+    for (size_t i = 0; i < puts; ++i) put_all(i);
+  } while (again_ && left_ > 0 && !mismatch_ && !enough());
   if (left_ > 0 || mismatch_) return false;
   stop();
   return true;
@@ -64,10 +73,9 @@ uint64_t Executor::expected_bytes(const Step& step) const {
 }
 
 // Takes the pieces that have arrived from one peer, as far as their steps are ready.
-bool Executor::receive_all(size_t i) {
+void Executor::receive_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->receives[i];
   Link& link = *links_[of_peer.peer];
-  bool moved = false;
   while (next_receive_[i] < of_peer.steps.size() && !enough() &&
          ready(of_peer.steps[next_receive_[i]])) {
     const PieceHeader* const header = link.head();
@@ -77,7 +85,7 @@ bool Executor::receive_all(size_t i) {
     if (header->call != execution_.call || header->bytes != expected_bytes(step) ||
         header->pieces != pieces_of(of_peer, step) || (header->placed && !may_be_placed(i, step))) {
       mismatch_ = {of_peer.peer, header->call};
-      return false;
+      return;
     }
     placed_ += header->placed;
     if (!header->placed) receive_piece(step, link.head_payload());
@@ -85,9 +93,7 @@ bool Executor::receive_all(size_t i) {
     link.consume();
     ++next_receive_[i];
     finish(index);
-    moved = true;
   }
-  return moved;
 }
 
 void Executor::receive_piece(const Step& step, const std::byte* payload) {
@@ -102,15 +108,13 @@ void Executor::receive_piece(const Step& step, const std::byte* payload) {
   }
 }
 
-bool Executor::run_local() {
-  const bool moved = !local_.empty();
+void Executor::run_local() {
   while (!local_.empty() && !enough()) {
     const uint32_t index = local_.back();
     local_.pop_back();
     run(execution_.plan->program.steps[index]);
     finish(index);
   }
-  return moved;
 }
 
 void Executor::run(const Step& step) {
@@ -131,10 +135,9 @@ void Executor::run(const Step& step) {
   }
 }
 
-bool Executor::put_all(size_t i) {
+void Executor::put_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->puts[i];
   Link& link = *links_[of_peer.peer];
-  bool moved = false;
   // Behind a more urgent lane: what is posted is ahead of all that others post later.
   while (next_put_[i] < of_peer.steps.size() && !enough() && !(bounded() && link.lends()) &&
          ready(of_peer.steps[next_put_[i]]) && link.can_send() && !link.gone) {
@@ -144,9 +147,7 @@ bool Executor::put_all(size_t i) {
     note(link, piece, bytes(execution_.plan->program.steps[index].source), true);
     ++next_put_[i];
     ++worked_;
-    moved = true;
   }
-  return moved;
 }
 
 // False if it has to wait, or the link is broken.
@@ -177,8 +178,9 @@ void Executor::finish(uint32_t step) {
   const Plan& plan = *execution_.plan;
   for (uint32_t i = plan.first_follower[step]; i < plan.first_follower[step + 1]; ++i) {
     const uint32_t follower = plan.followers[i];
-    if (--waits_[follower] == 0 && is_local(plan.program.steps[follower].kind))
-      local_.push_back(follower);
+    if (--waits_[follower] > 0) continue;
+    again_ = true;
+    if (is_local(plan.program.steps[follower].kind)) local_.push_back(follower);
   }
   --left_;
   ++moved_;
@@ -200,7 +202,7 @@ uint64_t Executor::bytes(const Range& range) const { return range.count * width(
 // By number, not by pointer: the spaces of an exchange begin at address 0.
 std::byte* Executor::at(const Range& range) const {
   const uintptr_t base =
-      reinterpret_cast<uintptr_t>(execution_.spaces[static_cast<int>(range.space)]);
+      reinterpret_cast<uintptr_t>(execution_.spaces[static_cast<size_t>(range.space)]);
   return reinterpret_cast<std::byte*>(base + range.offset * width(range));
 }
 

@@ -3,6 +3,7 @@
 // and never blocks. It knows no time; failures of links are its owner's business.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,7 +22,7 @@ struct Execution {
   const Plan* plan = nullptr;
   Arithmetic arithmetic;
   Call call;
-  std::byte* spaces[3] = {};  // input, output, work
+  std::array<std::byte*, 3> spaces{};  // input, output, work
   std::vector<const MemoryRegion*> regions, open;
   StepLog* log = nullptr;  // of what is sent and received; may be null
 };
@@ -39,7 +40,9 @@ class Executor {
  public:
   explicit Executor(std::span<Link* const> by_rank) : links_(by_rank) {}
 
-  void start(Execution execution);
+  // To be filled before start(); names no regions.
+  Execution& prepare();
+  void start();
   bool running() const { return execution_.plan != nullptr; }
   // Nothing of the plan has been sent or taken.
   bool untouched() const { return worked_ == began_; }
@@ -64,12 +67,12 @@ class Executor {
 
  private:
   uint64_t expected_bytes(const Step& step) const;
-  bool receive_all(size_t i);
-  bool put_all(size_t i);
+  void receive_all(size_t i);
+  void put_all(size_t i);
   uint32_t pieces_of(const PeerSteps& of_peer, const Step& step) const;
-  bool run_local();
+  void run_local();
   bool by_invitation(const Link& link, uint64_t bytes) const;
-  bool invite_all(size_t i);
+  void invite_all(size_t i);
   Invitation invitation_for(const Step& step) const;
   bool may_be_placed(size_t i, const Step& step) const;
   void prepare_place(const Step& step);
@@ -93,9 +96,14 @@ class Executor {
   uint64_t worked_ = 0;          // steps done and puts begun
   uint64_t began_ = 0;           // `worked_` at the plan's beginning
   uint64_t until_ = UINT64_MAX;  // this advance() ends when worked_ is that
-  std::vector<uint32_t> waits_;
-  std::vector<uint32_t> local_;                                // ready
-  std::vector<size_t> next_put_, next_receive_, next_invite_;  // per entry of the plan
+  std::vector<uint32_t> waits_;  // per step
+  std::vector<uint32_t> local_;  // ready
+  std::vector<uint32_t> next_;   // holds the next three, which are per entry of the plan
+  uint32_t* next_put_ = nullptr;
+  uint32_t* next_receive_ = nullptr;
+  uint32_t* next_invite_ = nullptr;
+  bool again_ = false;    // another look may find more to do
+  bool invites_ = false;  // pieces, as the links do
   bool awaits_invitations_ = true;
   size_t left_ = 0;
   uint64_t moved_ = 0, placed_ = 0;

@@ -29,12 +29,11 @@ bool Executor::by_invitation(const Link& link, uint64_t bytes) const {
 }
 
 // A piece whose step is ready has free memory to go to, and stays the only one to touch it.
-bool Executor::invite_all(size_t i) {
+void Executor::invite_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->receives[i];
   Link& link = *links_[of_peer.peer];
-  if (!link.invites()) return false;
   Invitation invitations[kInvitations];
-  size_t count = 0, next = std::max(next_invite_[i], next_receive_[i] + link.waiting());
+  size_t count = 0, next = std::max<size_t>(next_invite_[i], next_receive_[i] + link.waiting());
   for (; next < of_peer.steps.size() && next - next_receive_[i] < link.slots() &&
          count < kInvitations && ready(of_peer.steps[next]);
        ++next) {
@@ -45,9 +44,9 @@ bool Executor::invite_all(size_t i) {
     invitations[count].sequence = execution_.call.sequence;
     invitations[count++].index = static_cast<uint32_t>(next);
   }
-  if (count > 0 && !link.send_invitations({invitations, count})) return false;
-  next_invite_[i] = next;
-  return count > 0;
+  if (count > 0 && !link.send_invitations({invitations, count})) return;
+  next_invite_[i] = static_cast<uint32_t>(next);
+  again_ |= count > 0;
 }
 
 Invitation Executor::invitation_for(const Step& step) const {
@@ -70,7 +69,7 @@ Invitation Executor::invitation_for(const Step& step) const {
 std::vector<uint32_t> Executor::invited() const {
   std::vector<uint32_t> ranks;
   if (!running()) return ranks;
-  for (size_t i = 0; i < next_invite_.size(); ++i)
+  for (size_t i = 0; i < execution_.plan->receives.size(); ++i)
     if (next_invite_[i] > next_receive_[i]) ranks.push_back(execution_.plan->receives[i].peer);
   return ranks;
 }

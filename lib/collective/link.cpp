@@ -161,14 +161,6 @@ PostStatus Link::post_piece(const Piece& piece, std::span<const Sge> sges) {
                         .rkey = {remote_.rkey}});
 }
 
-const PieceHeader* Link::head() const {
-  return arrived_.count() == consumed_ ? nullptr : &headers_[slot_of(consumed_)];
-}
-
-const std::byte* Link::head_payload() const {
-  return landing(slot_of(consumed_)) + sizeof(PieceHeader);
-}
-
 void Link::consume() {
   ++consumed_;
   return_credit();

@@ -126,8 +126,12 @@ class Link {
   uint64_t posted() const { return posted_; }
 
   // The oldest piece that has arrived and is not consumed.
-  const PieceHeader* head() const;
-  const std::byte* head_payload() const;
+  const PieceHeader* head() const {
+    return arrived_.count() == consumed_ ? nullptr : &headers_[slot_of(consumed_)];
+  }
+  const std::byte* head_payload() const {
+    return landing(slot_of(consumed_)) + sizeof(PieceHeader);
+  }
   void consume();
   uint64_t consumed() const { return consumed_; }
   uint32_t slots() const { return shape_.slots; }

@@ -219,7 +219,7 @@ void Team::end(const TaskPtr& task) {
 
 // Not from within another callback: calls that they make run in their order.
 void Team::call_back() noexcept {
-  if (calling_) return;
+  if (calling_ || ended_.empty()) return;
   calling_ = true;
   while (!ended_.empty()) {
     const TaskPtr task = ended_.front();
@@ -249,16 +249,17 @@ bool Team::start(Lane& lane, Task& task) {
       return false;
     }
   }
-  Execution execution{
-      task.plan.get(), task.arithmetic, task.call, {task.input, task.output, nullptr}, {}, {},
-      &trace_.steps()};
-  if (task.work) {
-    execution.spaces[static_cast<int>(Space::work)] = task.work->memory;
-    note_regions(execution, *task.work);
-  }
+  Execution& execution = lane.executor.prepare();
+  execution.plan = task.plan.get();
+  execution.arithmetic = task.arithmetic;
+  execution.call = task.call;
+  execution.log = &trace_.steps();
+  std::byte* const work = task.work ? task.work->memory : nullptr;
+  execution.spaces = {task.input, task.output, work};
+  if (task.work) note_regions(execution, *task.work);
   for (const RegisteredPtr& registered : task.registered)
     if (registered) note_regions(execution, *registered);
-  lane.executor.start(std::move(execution));
+  lane.executor.start();
   lane.moved = lane.executor.moved() - 1;  // watch() begins afresh
   check_leavers();
   return lane.executor.running();
