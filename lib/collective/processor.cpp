@@ -9,7 +9,7 @@
 namespace weft::collective {
 namespace {
 
-constexpr Duration kSystemCall = Duration::from_us(1);
+constexpr Duration kSystemCall = Duration::from_us(1), kSlice = Duration::from_us(100);
 constexpr Duration kPause = Duration::from_ms(10);  // between moves, which take tens of us
 
 // The processor that comes as number `place` in the set, counted round and round.
@@ -26,8 +26,9 @@ void Processor::yield() noexcept {
   const Instant before = base::Clock::process().now();
   sched_yield();
   const Instant now = base::Clock::process().now();
-  crowded_ = now - before > kSystemCall;
-  if (crowded_ && now >= next_move_) move(now);
+  const Duration took = now - before;
+  if (took < kSlice) crowded_ = took > kSystemCall;
+  if (took > kSystemCall && now >= next_move_) move(now);
 }
 
 // To be allowed on one processor only brings a thread there at once.

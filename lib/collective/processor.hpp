@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The processor that a rank waits on. A yield that takes longer than a system call says that
-// somebody else wants it, maybe the very rank that we wait for. The kernel lets two ranks that keep
-// yielding to each other share a processor for some tenths of a second while another has nothing to
-// do, since neither ever sleeps: so a rank that finds itself in such company goes to the processor
-// of its number among those that it may use, and stays there as long as the kernel likes.
+// somebody else wants it, maybe the very rank that we wait for; one that takes a time slice does
+// not, for who computes does not wait for us. The kernel lets two ranks that keep yielding to each
+// other share a processor for some tenths of a second while another has nothing to do, since
+// neither ever sleeps: so a rank that finds company goes to the processor of its number among those
+// that it may use, and stays there as long as the kernel likes.
 #pragma once
 
 #include <cstdint>

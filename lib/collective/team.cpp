@@ -296,24 +296,24 @@ void Team::handle(std::span<const Completion> completions) {
   }
 }
 
-// While nobody else wants this processor, spinning is the fastest. Else each turn that finds
-// nothing gives the processor away.
+// While nobody else wants this processor, spinning is the fastest. Where somebody does, maybe the
+// very rank that we wait for, each turn that finds nothing gives it away.
 void Team::wait_until(const Task& task, Instant until) {
   constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
-  Instant moved = now();
+  Instant idle_since = Instant::never();
   for (uint64_t steps = steps_done(); !task.done;) {
     progress();
     if (task.done) break;
-    const Instant time = now();
+    const Instant time = trace_.steps().time();  // of this turn: the clock is read once in each
     if (time >= until) break;
-    if (steps != steps_done()) moved = time;
+    if (steps != steps_done())
+      idle_since = Instant::never();
+    else if (idle_since.is_never())
+      idle_since = time;
     steps = steps_done();
-    const Duration idle = time - moved;
+    const Duration idle = idle_since.is_never() ? Duration() : time - idle_since;
     if (idle < kSpin && !processor_.crowded()) continue;
-    if (idle < kYield)
-      processor_.yield();
-    else
-      sleep();
+    idle < kYield ? processor_.yield() : sleep();
   }
 }
 
