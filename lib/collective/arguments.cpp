@@ -198,8 +198,7 @@ Duration limit_of(const Team& team, const CallOptions& options) {
 }
 
 Result<TaskPtr> task_from(Team& team, const Recipe& recipe) {
-  const TaskPtr task = std::make_shared<Task>();
-  static_cast<Recipe&>(*task) = recipe;
+  TaskPtr task = std::make_shared<Task>(recipe);
   task->call.sequence = team.next_sequence();
   if (Result<void> ready = register_memory(team, *task); !ready) return ready.error();
   return task;

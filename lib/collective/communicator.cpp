@@ -25,10 +25,11 @@ TaskPtr failed(Error error) {
   return task;
 }
 
-TaskPtr issue(Team& team, Result<TaskPtr> task) {
-  if (!task) return failed(task.error());
-  team.issue(*task);
-  return *task;
+TaskPtr issue(Team& team, Result<TaskPtr> made) {
+  if (!made) return failed(made.error());
+  TaskPtr task = *std::move(made);
+  team.issue(task);
+  return task;
 }
 
 TaskPtr issued(const Result<TaskPtr>& task) { return task ? *task : failed(task.error()); }
@@ -58,6 +59,7 @@ Result<bool> Operation::test() {
 }
 
 Result<void> Operation::wait() {
+  if (!team_->calls_back()) return team_->wait(*task_);
   const Operation kept = *this;
   return kept.team_->wait(*kept.task_);
 }
@@ -73,11 +75,8 @@ Result<bool> Operation::wait_for(Duration limit) {
 bool Operation::done() const noexcept { return task_->done; }
 
 void Operation::then(std::function<void(const Result<void>&)> callback) {
-  task_->callbacks.push_back(std::move(callback));
-  if (!task_->done) return;
   const Operation kept = *this;
-  kept.team_->call_back_later(kept.task_);
-  kept.team_->call_back();
+  kept.team_->then(kept.task_, std::move(callback));
 }
 
 Result<void> Operation::cancel(std::string_view reason) { return team_->cancel(*task_, reason); }

@@ -159,24 +159,25 @@ bool Team::run_tasks(Lane& lane) {
   const bool first = &lane == lanes_.front().get();
   Executor& executor = lane.executor;
   while (!lane.tasks.empty() && !failure_) {
-    const TaskPtr task = lane.tasks.front();
-    if (task->error) {  // canceled
-      if (!drained(*task)) return true;
-      lane.finished = task->call.sequence;
+    Task& task = *lane.tasks.front();
+    const TaskPtr kept = task.is_plain() ? nullptr : lane.tasks.front();
+    if (task.error) {  // canceled
+      if (!drained(task)) return true;
+      lane.finished = task.call.sequence;
       end_first(lane);
       continue;
     }
-    if (!executor.running() && !told_before(*task)) return true;
-    if (!executor.running() && !start(lane, *task)) continue;
+    if (!executor.running() && !told_before(task)) return true;
+    if (!executor.running() && !start(lane, task)) continue;
     const uint64_t before = executor.worked();
     const bool finished = executor.advance(first ? UINT64_MAX : kOne);
     if (const std::optional<Mismatch>& mismatch = executor.mismatch())
-      return fail_mismatch(mismatch->rank, mismatch->theirs, task->call), true;
+      return fail_mismatch(mismatch->rank, mismatch->theirs, task.call), true;
     if (!finished) return first || executor.worked() - before < kOne;
-    if (task->call.sequence != 0) lane.finished = task->call.sequence;
+    if (task.call.sequence != 0) lane.finished = task.call.sequence;
     check_left_over(lane);
     if (failure_) return true;
-    if (task->complete) task->complete(*task);
+    if (task.complete) task.complete(task);
     end_first(lane);
   }
   return true;
@@ -214,7 +215,15 @@ void Team::end(const TaskPtr& task) {
   compare(*task);
   task->done = true;
   task->registered.clear();
-  if (!task->callbacks.empty()) call_back_later(task);
+  if (!task->callbacks.empty()) ended_.push_back(task);
+}
+
+void Team::then(const TaskPtr& task, std::function<void(const Result<void>&)> callback) {
+  task->callbacks.push_back(std::move(callback));
+  ++callbacks_;
+  if (!task->done) return;
+  ended_.push_back(task);
+  call_back();
 }
 
 // Not from within another callback: calls that they make run in their order.
@@ -227,6 +236,7 @@ void Team::call_back() noexcept {
     const Result<void> result = task->error ? Result<void>(*task->error) : Result<void>();
     const auto callbacks = std::move(task->callbacks);
     task->callbacks.clear();
+    callbacks_ -= callbacks.size();
     for (const auto& callback : callbacks) callback(result);
   }
   calling_ = false;

@@ -23,6 +23,8 @@ namespace weft::collective {
 
 // One call. A task whose plan depends on those before it has a `prepare` that makes it.
 struct Task : Recipe {
+  Task() = default;
+  explicit Task(const Recipe& recipe) : Recipe(recipe) {}
   std::vector<RegisteredPtr> registered;
   RegisteredPtr work;
   Instant issued, started;
@@ -41,6 +43,9 @@ struct Task : Recipe {
   std::vector<uint32_t> invited;  // canceled: ranks that may still put pieces into its memory
   bool done = false;
   std::optional<Error> error;
+
+  // While it is run nothing else is called that could end it, and take it out of its lane.
+  bool is_plain() const { return !prepare && !complete && parts.empty(); }
 };
 using TaskPtr = std::shared_ptr<Task>;
 
@@ -143,9 +148,12 @@ class Team {
   // Takes back one call, on all ranks; an exchange on this one, if nothing of it has moved. Errors:
   // bad_state: it has.
   Result<void> cancel(const Task& task, std::string_view reason);
+  // Calls it when the task is done: at once if it is.
+  void then(const TaskPtr& task, std::function<void(const Result<void>&)> callback);
+  // Whether something waits to be called.
+  bool calls_back() const { return callbacks_ > 0; }
   // Calls what waits for tasks that are done.
   void call_back() noexcept;
-  void call_back_later(const TaskPtr& task) { ended_.push_back(task); }
   // Fails on all ranks.
   void revoke(std::string_view reason);
   // True if there is nothing to do: then the completion queue's descriptor gets readable when there
@@ -227,6 +235,7 @@ class Team {
   std::array<Call, kHistory> history_{};       // by sequence
   std::map<uint64_t, Cancellation> canceled_;  // by sequence
   std::deque<TaskPtr> ended_;                  // with callbacks
+  size_t callbacks_ = 0;                       // of all tasks
   bool calling_ = false;                       // one of them
   TeamMemory memory_;
   uint64_t sequence_ = 0;   // of the last call
