@@ -3,7 +3,6 @@
 #include "lib/collective/executor.hpp"
 
 #include <cstring>
-#include <utility>
 
 #include "lib/base/check.hpp"
 

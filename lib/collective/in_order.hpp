@@ -31,6 +31,10 @@ class InOrder {
     for (; there_[count_ % there_.size()]; --ahead_) there_[count_++ % there_.size()] = false;
     return true;
   }
+  // All before `number` have come, and where they come in order none behind.
+  void add_before(uint64_t number) {
+    if (number > count_) count_ = number;
+  }
 
  private:
   std::vector<bool> there_;

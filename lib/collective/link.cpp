@@ -118,19 +118,20 @@ bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> pa
   const uint32_t head = like_last ? 0 : sizeof header;
   Piece piece{.slot = slot_of(posted_),
               .immediate = like_last.value_or(immediate_of(posted_)),
-              .offset = sizeof header - head};
+              .offset = sizeof header - head,
+              .flags = key != nullptr || wants_word() ? SendFlags::signaled : SendFlags::none};
   Sge sges[2];
   size_t parts = 0;
   if (key == nullptr && head + payload.size() <= kInlineBytes) {  // then the post copies it
-    piece.flags = SendFlags::signaled | SendFlags::inline_data;
+    piece.flags = piece.flags | SendFlags::inline_data;
     if (head > 0) sges[parts++] = {const_cast<PieceHeader*>(&header), head, {}};
     if (header.bytes > 0) sges[parts++] = sge_of(payload, {});
   } else {
     std::byte* const copy = sending_.get() + piece.slot * copy_stride();
     uint32_t kept = head;
     if (head > 0) std::memcpy(copy, &header, sizeof header);
-    if (key == nullptr) {
-      std::memcpy(copy + sizeof header, payload.data(), payload.size());
+    if (key == nullptr && header.bytes > 0) {
+      std::memcpy(copy + sizeof header, payload.data(), header.bytes);
       kept += header.bytes;
     }
     if (kept > 0)
@@ -144,6 +145,13 @@ bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> pa
   told_ = consumed_;
   ++posted_;
   return true;
+}
+
+// Whether a completion is to say that the next piece is done, if nobody waits for that: where order
+// is kept it speaks for those before it too, so one for each quarter of the ring does.
+bool Link::wants_word() const {
+  const uint32_t quarter = std::max(shape_.slots / kWords, 1U);  // a power of two, as the ring
+  return !keeps_order() || ((posted_ + 1) & (quarter - 1)) == 0;
 }
 
 // Of a piece with a header. Where order is not kept, which piece it is.
@@ -180,7 +188,7 @@ bool Link::send_control(ControlMessage message) {
   if (type_ == QpType::srd) flags = flags | SendFlags::ordered;
   Sge sge{&message, sizeof message, {}};
   const PostStatus posted = qp_.post_send(
-      {.id = id_of(IdKind::control, 0), .opcode = Opcode::send, .flags = flags, .sges = {&sge, 1}});
+      {.id = control_id(), .opcode = Opcode::send, .flags = flags, .sges = {&sge, 1}});
   if (!posted) return false;
   told_ = consumed_;
   ++controls_;
@@ -196,12 +204,17 @@ bool Link::tell_end(const ControlMessage& abort) {
 
 void Link::ping() {
   if (gone || controls_ >= kSpareReceives) return;
-  const PostStatus posted = qp_.post_send({.id = id_of(IdKind::control, 0),
+  const PostStatus posted = qp_.post_send({.id = control_id(),
                                            .opcode = Opcode::write,
                                            .flags = SendFlags::signaled,
                                            .remote_address = remote_.landing,
                                            .rkey = {remote_.rkey}});
   if (posted) ++controls_;
+}
+
+// Where nothing under way will say that the last pieces are done, a ping behind them does.
+void Link::ask_if_done() {
+  if (posted_ != acknowledged_.count() && controls_ == 0) ping();
 }
 
 void Link::break_off() {
@@ -216,7 +229,7 @@ void Link::note_credit(uint64_t consumed) {
 Link::Event Link::handle(const Completion& completion) {
   Event event;
   const IdKind kind = static_cast<IdKind>(completion.id >> 24 & 0xFF);
-  const uint32_t number = static_cast<uint32_t>(completion.id & 0xFFFFFF);
+  const uint32_t number = static_cast<uint32_t>(completion.id & kLargestNumber);
   const bool of_piece = kind == IdKind::piece || kind == IdKind::invited;
   if (of_piece) event.finished_step = steps_[number];
   if (completion.status != Status::success) {
@@ -227,17 +240,26 @@ Link::Event Link::handle(const Completion& completion) {
   if (of_piece) {
     lent_ -= steps_[number] != kNoStep;
     steps_[number] = kNoStep;
-    if (kind == IdKind::piece)
+    if (kind == IdKind::piece && keeps_order())
+      acknowledged_.add_before(piece_of(number) + 1);
+    else if (kind == IdKind::piece)
       acknowledged_.add(piece_of(number));
     else if (!finish_invited(number))
       event.error = Status::local_qp_operation_error;
   } else if (kind == IdKind::control) {
     --controls_;
+    if (keeps_order()) acknowledged_.add_before(before_control(number));
     return_credit();
   } else {
     note_received(number, completion, event);
   }
   return event;
+}
+
+// The pieces that were posted before a control message whose id has this number.
+uint64_t Link::before_control(uint32_t number) const {
+  const uint64_t first = acknowledged_.count();
+  return first + ((number - first) & kLargestNumber);
 }
 
 // The piece under way whose slot this is.

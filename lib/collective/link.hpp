@@ -163,6 +163,8 @@ class Link {
   // Ends the queue pair: nothing is read or sent any more.
   void break_off();
 
+  // All that was posted is done. That it is may have to be asked.
+  void ask_if_done();
   bool idle() const { return posted_ == acknowledged_.count() && controls_ == 0; }
   uint32_t lane = 0;   // of the mesh
   bool gone = false;   // the peer has left or is dead: nothing is sent any more
@@ -185,6 +187,7 @@ class Link {
     SendFlags flags = SendFlags::signaled;
   };
   Result<void> prepare(const ProtectionDomain& pd, const CompletionQueue& cq);
+  bool wants_word() const;
   bool keeps_order() const { return type_ != QpType::srd; }
   void give_back(uint32_t buffer);
   bool post_receives(std::span<const uint32_t> buffers);
@@ -205,7 +208,13 @@ class Link {
   uint64_t id_of(IdKind kind, uint32_t number) const {
     return uint64_t{index_} << 32 | static_cast<uint64_t>(kind) << 24 | number;
   }
+  uint64_t control_id() const {
+    return id_of(IdKind::control, static_cast<uint32_t>(posted_) & kLargestNumber);
+  }
+  uint64_t before_control(uint32_t number) const;
 
+  static constexpr uint32_t kLargestNumber = 0xFFFFFF;
+  static constexpr uint32_t kWords = 4;  // completions for a ring of pieces that are copied
   static constexpr uint32_t kControls = 16;
   static constexpr uint32_t kReturned = 4;  // receives that are posted again together
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }

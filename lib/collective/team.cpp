@@ -353,9 +353,14 @@ void Team::sleep() noexcept {
   mesh_.cq.acknowledge();
 }
 
-bool Team::links_idle() const {
-  return std::all_of(mesh_.links.begin(), mesh_.links.end(),
-                     [](const std::unique_ptr<Link>& link) { return link->gone || link->idle(); });
+bool Team::links_idle() {
+  bool idle = true;
+  for (const std::unique_ptr<Link>& link : mesh_.links) {
+    if (link->gone || link->idle()) continue;
+    link->ask_if_done();
+    idle = false;
+  }
+  return idle;
 }
 
 void Team::settle(Duration limit, const std::function<bool()>& until) {

@@ -218,7 +218,7 @@ class Team {
   Call current_call() const;  // of the first lane that has one
   std::vector<uint32_t> awaited() const;
   uint64_t placed() const;
-  bool links_idle() const;
+  bool links_idle();
   void settle(Duration limit, const std::function<bool()>& until);
 
   static constexpr size_t kHistory = 64;

@@ -12,6 +12,10 @@
  *   - pieces are consumed in their order, each once;
  *   - when nothing can happen any more, everything has been consumed: nobody waits for credit.
  *
+ * With -DORDERED the transport is RC: pieces come and are done in their order, and only some of
+ * them have a completion, which speaks for those before it; here one of WORDS, as few as a ring
+ * allows.
+ *
  * Pieces that are put to where their receiver invited them are not in this model, but for their
  * headers, which go the same way. collective_credit_model_test.py runs it as it is, and with one
  * rule taken out (-DWITHOUT_...), which must fail.
@@ -19,6 +23,8 @@
 #define SLOTS 2
 #define PIECES 5
 #define MESSAGES 2
+
+#define WORDS SLOTS
 
 #define bit(n) (1 << (n))
 #define other(e) (1 - (e))
@@ -63,6 +69,19 @@ byte k;                     /* scratch */
 #else
 #define credit_allows(e) true
 #endif
+
+#ifdef ORDERED
+#define comes_next(e, s) ((arrived[other(e)] & before(number[s])) == before(number[s]))
+#ifndef WITHOUT_WORDS
+#define speaks(s) ((number[s] + 1) % WORDS == 0)
+#else
+#define speaks(s) false
+#endif
+#else
+#define comes_next(e, s) true
+#define speaks(s) true
+#endif
+#define before(n) (bit(n) - 1)
 
 inline note_credit(e, says) {
   if
@@ -120,11 +139,25 @@ inline place(e, s) {
   note_credit(other(e), header[s])
 }
 
-inline finish(e, s) {
-  done_later[e] = done_later[e] | bit(number[s]);
+inline vacate(s) {
   flying[s] = nothing;
   number[s] = 0;
-  header[s] = 0;
+  header[s] = 0
+}
+
+inline finish(e, s) {
+  done_later[e] = done_later[e] | bit(number[s]);
+#ifdef ORDERED
+  done_later[e] = done_later[e] | before(number[s]);
+  k = e * SLOTS;
+  do
+  :: k < (e + 1) * SLOTS && flying[k] == placed && number[k] < number[s] -> vacate(k); k++
+  :: k < (e + 1) * SLOTS && !(flying[k] == placed && number[k] < number[s]) -> k++
+  :: else -> break
+  od;
+  k = 0;
+#endif
+  vacate(s);
   do
   :: (done_later[e] & bit(done[e])) != 0 -> done[e]++
   :: else -> break
@@ -179,14 +212,14 @@ active proctype world() {
   :: atomic { may_consume(0) -> consume(0) }
   :: atomic { may_consume(1) -> consume(1) }
 
-  :: atomic { flying[0] == sent -> place(0, 0) }
-  :: atomic { flying[1] == sent -> place(0, 1) }
-  :: atomic { flying[2] == sent -> place(1, 2) }
-  :: atomic { flying[3] == sent -> place(1, 3) }
-  :: atomic { flying[0] == placed -> finish(0, 0) }
-  :: atomic { flying[1] == placed -> finish(0, 1) }
-  :: atomic { flying[2] == placed -> finish(1, 2) }
-  :: atomic { flying[3] == placed -> finish(1, 3) }
+  :: atomic { flying[0] == sent && comes_next(0, 0) -> place(0, 0) }
+  :: atomic { flying[1] == sent && comes_next(0, 1) -> place(0, 1) }
+  :: atomic { flying[2] == sent && comes_next(1, 2) -> place(1, 2) }
+  :: atomic { flying[3] == sent && comes_next(1, 3) -> place(1, 3) }
+  :: atomic { flying[0] == placed && speaks(0) -> finish(0, 0) }
+  :: atomic { flying[1] == placed && speaks(1) -> finish(0, 1) }
+  :: atomic { flying[2] == placed && speaks(2) -> finish(1, 2) }
+  :: atomic { flying[3] == placed && speaks(3) -> finish(1, 3) }
 
   :: atomic { message[0] == sent -> hear(0, 0) }
   :: atomic { message[1] == sent -> hear(0, 1) }

@@ -12,5 +12,12 @@ class Credit(spin.ModelTest, unittest.TestCase):
     RULES = ("CREDIT", "DONE", "NEWEST", "MESSAGES", "AGAIN")
 
 
+class OrderedCredit(spin.ModelTest, unittest.TestCase):
+    MODEL = "collective_credit.pml"
+    DEFINES = ("ORDERED",)
+    LEAST_STATES = 1_000
+    RULES = ("CREDIT", "DONE", "MESSAGES", "WORDS")
+
+
 if __name__ == "__main__":
     unittest.main()

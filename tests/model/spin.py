@@ -29,21 +29,22 @@ class ModelTest:
     """Nothing that the model forbids happens. The same model with one of its rules taken out must
     fail, and its end must be within reach, or the check would prove nothing."""
     MODEL = ""
+    DEFINES = ()
     LEAST_STATES = 0
     RULES = ()
 
     def test_every_state_keeps_the_promises(self):
-        errors, states, said = verify(self.MODEL)
+        errors, states, said = verify(self.MODEL, *self.DEFINES)
         self.assertEqual(errors, 0, said)
         self.assertGreater(states, self.LEAST_STATES, "the model has become smaller than it was")
 
     def test_no_rule_is_idle(self):
         for rule in self.RULES:
             with self.subTest(rule=rule):
-                errors, _, said = verify(self.MODEL, f"WITHOUT_{rule}")
+                errors, _, said = verify(self.MODEL, *self.DEFINES, f"WITHOUT_{rule}")
                 self.assertEqual(errors, 1, said)
                 self.assertIn("assertion violated", said)
 
     def test_the_end_can_be_reached(self):
-        errors, _, said = verify(self.MODEL, "REACH")
+        errors, _, said = verify(self.MODEL, *self.DEFINES, "REACH")
         self.assertEqual(errors, 1, said)
