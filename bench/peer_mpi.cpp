@@ -13,9 +13,9 @@ static double cpu_us() { return static_cast<double>(std::clock()) * 1e6 / CLOCKS
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
   const int count = static_cast<int>(std::strtoull(argv[1], nullptr, 10) / sizeof(float));
-  const int calls = std::atoi(argv[2]), warmup = calls / 10 + 5;
+  const int calls = std::atoi(argv[2]), warmup = std::atoi(argv[3]);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

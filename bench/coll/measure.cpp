@@ -169,10 +169,10 @@ class Measurement {
       Operation operation = start(count);
       if (kills_ && i == options_.warmup) die(operation);
       if (Result<void> done = operation.wait(); !done) return done.error();
-      figure.algorithm = operation.algorithm();
-      figure.predicted_us = static_cast<double>(operation.predicted().ps) / 1e6;
       if (i >= options_.warmup)
         times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
+      figure.algorithm = operation.algorithm();
+      figure.predicted_us = static_cast<double>(operation.predicted().ps) / 1e6;
     }
     figure.cpu_us = (cpu_us() - figure.cpu_us) / options_.iterations / ranks_;
     if (options_.beside_bytes > 0) {
