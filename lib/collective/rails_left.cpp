@@ -51,6 +51,12 @@ std::string bracketed(const std::string& address) {
   return bare ? "[" + address + "]" : address;
 }
 
+// One that can be opened by itself, or could if there were room.
+bool is_there(const std::string& device) {
+  const Result<Device> opened = Device::open(device);
+  return opened || opened.error().code == Code::no_memory;
+}
+
 }  // namespace
 
 std::string with_rails(const std::string& device, const std::vector<std::string>& rails) {
@@ -84,8 +90,8 @@ Result<std::string> device_left(Store& store, const std::string& name, uint32_t 
   const bool chooses = rails.size() > 1 && !rails.front().empty();
   const auto key = [&](uint32_t of) { return name + "/rails/" + std::to_string(of); };
   std::string own;
-  for (const std::string& rail : rails)  // one that can be opened by itself is there
-    own += !chooses || Device::open(parts.port + bracketed(rail)) ? '1' : '0';
+  for (const std::string& rail : rails)
+    own += !chooses || is_there(parts.port + bracketed(rail)) ? '1' : '0';
   if (Result<void> said = store.set(key(rank), own); !said) return said.error();
   if (!chooses) return device;
   std::vector<std::string> there;

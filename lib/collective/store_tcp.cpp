@@ -141,7 +141,7 @@ class Server {
 
   bool set(Client& from, const std::string& key, std::string value) {
     const size_t bytes = key.size() + value.size();
-    if (kept_ + bytes > kMostKept) return drop(from, "the store is full");
+    if (kept_ + bytes > kMostKept && !values_.contains(key)) return drop(from, "the store is full");
     if (values_.try_emplace(key, std::move(value)).second) kept_ += bytes;
     for (Client& client : clients_)  // one that is gone is found by poll()
       if (client.waits && client.waits_for == key) (void)answer(client);

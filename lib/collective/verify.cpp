@@ -215,11 +215,15 @@ class Execution {
   std::vector<std::vector<std::deque<size_t>>> order_;
 };
 
-uint64_t elements_of(const Shape& shape, const std::vector<Program>& programs) {
+bool is_small_enough(const Shape& shape, const std::vector<Program>& programs) {
   uint64_t elements = 0;
   for (uint32_t rank = 0; rank < shape.ranks; ++rank)
-    elements += input_size(shape, rank) + output_size(shape, rank) + programs[rank].work;
-  return elements;
+    for (const uint64_t more :
+         {input_size(shape, rank), output_size(shape, rank), programs[rank].work}) {
+      if (more > kMaxVerifiedElements - elements) return false;
+      elements += more;
+    }
+  return true;
 }
 
 }  // namespace
@@ -228,7 +232,7 @@ Result<void> verify(const Shape& shape, const std::vector<Program>& programs) {
   if (programs.size() != shape.ranks || shape.ranks > kMaxVerifiedRanks)
     return Error{Code::invalid_argument, "a schedule has a program for each of at most " +
                                              std::to_string(kMaxVerifiedRanks) + " ranks"};
-  if (elements_of(shape, programs) > kMaxVerifiedElements)
+  if (!is_small_enough(shape, programs))
     return Error{Code::invalid_argument, "not proven: that is for at most " +
                                              std::to_string(kMaxVerifiedElements) +
                                              " elements in all buffers of all ranks"};

@@ -111,6 +111,8 @@ class RawClient {
   explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     const int little = 64 * 1024;  // that its kernel takes before it reads
     setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    const timeval longest{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);

@@ -28,6 +28,7 @@ TEST_CASE("dpdk pool: what the driver's rings hold, and the bursts of a port") {
   CHECK(needed("net_memif0", "zero-copy=yes") == 2560);
   CHECK(needed("net_memif0", "zero-copy=yes,rsize=12") == 8704);
   CHECK(needed("net_memif0", "", 2) == 1536);
+  CHECK(needed("net_memif0", "", 4) == 512 + 3 * 1024);
 }
 
 TEST_CASE("dpdk pool: thirty devices in 192 MiB") {

@@ -136,13 +136,10 @@ void DpdkPort::keep_arrivals() noexcept {
   std::array<rte_mbuf*, kBurst> arrived;
   const uint16_t count = device_->receive(queue_, arrived.data(), kBurst);
   for (uint16_t i = 0; i < count; ++i) {
-    const bool kept = looped_.size() < looped_.capacity() && rte_pktmbuf_linearize(arrived[i]) == 0;
-    if (kept) {
+    if (looped_.size() < looped_.capacity() && dpdk::linearize(arrived[i]))
       looped_.push_back(arrived[i]);
-    } else {
-      ++counters_.rx_malformed;
-      rte_pktmbuf_free(arrived[i]);
-    }
+    else
+      rte_pktmbuf_free(arrived[i]);  // lost, as on a wire
   }
 }
 
@@ -218,14 +215,14 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
 }
 
 // The bytes of a frame that came in several buffers: in the first, if they fit there, else beside.
-// Null: longer than any for us.
+// Null: longer than any for us, or memory that it stood for has gone.
 std::byte* DpdkPort::join(rte_mbuf* buffer, const engine::Path& path) noexcept {
   ++counters_.rx_joined;
-  if (rte_pktmbuf_linearize(buffer) == 0) return rte_pktmbuf_mtod(buffer, std::byte*);
-  if (buffer->pkt_len > kLongestFrame) return nullptr;
+  if (dpdk::linearize(buffer)) return rte_pktmbuf_mtod(buffer, std::byte*);
+  if (buffer->pkt_len > kLongestFrame || RTE_MBUF_HAS_EXTBUF(buffer->next)) return nullptr;
   std::byte* const whole = &joined_[static_cast<size_t>(&path - paths_.data()) * kLongestFrame];
-  (void)rte_pktmbuf_read(buffer, 0, buffer->pkt_len, whole);
-  return whole;
+  const void* const at = rte_pktmbuf_read(buffer, 0, buffer->pkt_len, whole);
+  return const_cast<std::byte*>(static_cast<const std::byte*>(at));  // null: shorter than it says
 }
 
 // ---- several engines: the upper byte of a queue pair's number is that of its engine, plus one

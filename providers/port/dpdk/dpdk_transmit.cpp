@@ -59,6 +59,10 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
   bool ours = false;  // comes back to us too
   for (used = 0; used < frames.size(); ++used) {
     const engine::TxFrame& frame = frames[used];
+    if (frame.length() > longest_) {
+      ++counters_.tx_too_long;
+      continue;
+    }
     if (destination == nullptr || *destination != frame.path->destination) {
       destination = &frame.path->destination;
       const bool group = destination->is_multicast();
@@ -90,10 +94,6 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
 
 bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
                     const wire::MacAddress& to) noexcept {
-  if (frame.length() > longest_) {
-    ++counters_.tx_too_long;
-    return false;
-  }
   buffer->data_len = static_cast<uint16_t>(
       ethernet::write_frame(rte_pktmbuf_mtod(buffer, std::byte*), frame, neighbours_.self(), to));
   counters_.tx_unreadable += buffer->data_len == 0;

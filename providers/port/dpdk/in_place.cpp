@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "lib/memory/guarded_copy.hpp"
 #include "providers/port/dpdk/memif.hpp"
 
 namespace weft::port::dpdk {
@@ -17,7 +18,19 @@ bool can_read_in_place(const Options& options) {
   return is_one_of(options, {"net_tap", "net_ring", "net_null"});
 }
 
-bool better_in_place(const Options&) { return false; }
+bool linearize(rte_mbuf* frame) noexcept {
+  if (frame->next == nullptr || !RTE_MBUF_HAS_EXTBUF(frame->next))
+    return rte_pktmbuf_linearize(frame) == 0;
+  struct Attempt {
+    rte_mbuf* frame;
+    bool done;
+  } attempt{frame, false};
+  const auto run = [](void* argument) {
+    Attempt& a = *static_cast<Attempt*>(argument);
+    a.done = rte_pktmbuf_linearize(a.frame) == 0;
+  };
+  return memory::run_guarded(run, &attempt) && attempt.done;
+}
 
 InPlace::InPlace() : shared_(new rte_mbuf_ext_shared_info{}) {
   shared_->free_cb = [](void*, void*) {};  // the memory is its owner's

@@ -20,8 +20,10 @@ namespace weft::port::dpdk {
 // device that reads later, from a memory map of its own, cannot: it would have to learn of each
 // region, and to give it back.
 bool can_read_in_place(const Options& options);
-// Whether that is faster. README.md has the figures.
-bool better_in_place(const Options& options);
+
+// Brings a frame into its first buffer. False: it does not fit there, or memory that it stands for
+// has gone; it is as it was then.
+bool linearize(rte_mbuf* frame) noexcept;
 
 class InPlace {
  public:

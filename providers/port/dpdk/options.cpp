@@ -128,12 +128,11 @@ Result<Options> parse_options(const engine::PortOptions& options) {
   if (is_memif(result)) complete_memif(result);
   if (is_vhost(result)) complete_vhost(result);
   if (is_af_packet(result)) complete_af_packet(result);
-  if (result.in_place.value_or(false) && !can_read_in_place(result))
-    return Error{
-        Code::not_supported,
-        "dpdk.in_place=1: " + result.device +
-            " copies what it sends; net_memif without zero-copy and engines, net_tap, net_ring and "
-            "net_null can read it where it lies"};
+  if (result.in_place && !can_read_in_place(result))
+    return Error{Code::not_supported, "dpdk.in_place=1: " + result.device +
+                                          " cannot send from registered memory; net_memif without "
+                                          "zero-copy and engines, net_tap, "
+                                          "net_ring and net_null can"};
   return result;
 }
 

@@ -21,7 +21,7 @@ constexpr const char* kPoolOrder = "stack";
 // The bursts of a port, received, to send, their copies, and what it sends to itself; and as much
 // again.
 constexpr unsigned kOfPort = 512;
-constexpr unsigned kHandedOver = 1024;  // in the ring of another engine
+constexpr unsigned kHandedOver = 1024;  // in the ring of each other engine
 constexpr unsigned kOfAfXdp = 8192;     // the kernel's rings, of 2,048 each, and the driver's own
 
 // What a driver holds between bursts.
@@ -33,15 +33,14 @@ unsigned held_by_driver(const Options& options, uint16_t receive, uint16_t trans
   }
   if (is_one_of(options, {"net_vhost", "net_af_packet", "net_pcap", "net_null"})) return 0;
   if (is_one_of(options, {"net_af_xdp"})) return kOfAfXdp;
-  const bool chains = is_one_of(options, {"net_ring"}) && options.in_place.value_or(false);
+  const bool chains = is_one_of(options, {"net_ring"}) && options.in_place;
   return receive + transmit * (chains ? 3u : 1u);
 }
 
 }  // namespace
 
 unsigned buffers_needed(const Options& options, uint16_t receive, uint16_t transmit) {
-  return kOfPort + held_by_driver(options, receive, transmit) +
-         (options.queues > 1 ? kHandedOver : 0);
+  return kOfPort + held_by_driver(options, receive, transmit) + (options.queues - 1) * kHandedOver;
 }
 
 Result<rte_mempool*> make_pool(const std::string& name, const PoolShape& shape) {
