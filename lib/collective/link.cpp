@@ -85,8 +85,8 @@ Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq
 void Link::give_back(uint32_t buffer) {
   returned_[returns_++] = buffer;
   if (returns_ < kReturned) return;
-  (void)post_receives(
-      returned_);  // refused by a queue pair that has failed: its completions say so
+  // Refused by a queue pair that has failed: its completions say so.
+  (void)post_receives(returned_);
   returns_ = 0;
 }
 
@@ -214,7 +214,7 @@ void Link::ping() {
 
 // Where nothing under way will say that the last pieces are done, a ping behind them does.
 void Link::ask_if_done() {
-  if (posted_ != acknowledged_.count() && controls_ == 0) ping();
+  if (keeps_order() && posted_ != acknowledged_.count() && controls_ == 0) ping();
 }
 
 void Link::break_off() {

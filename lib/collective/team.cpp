@@ -307,7 +307,7 @@ void Team::handle(std::span<const Completion> completions) {
 }
 
 // While nobody else wants this processor, spinning is the fastest. Where somebody does, maybe the
-// very rank that we wait for, each turn that finds nothing gives it away.
+// very rank that we wait for, each turn gives it away.
 void Team::wait_until(const Task& task, Instant until) {
   constexpr Duration kSpin = Duration::from_us(20), kYield = Duration::from_us(200);
   Instant idle_since = Instant::never();
@@ -354,6 +354,7 @@ void Team::sleep() noexcept {
 }
 
 bool Team::links_idle() {
+  if (!failure_) look_for_ended();  // who has died acknowledges nothing
   bool idle = true;
   for (const std::unique_ptr<Link>& link : mesh_.links) {
     if (link->gone || link->idle()) continue;

@@ -102,6 +102,30 @@ TEST_CASE("a rank whose packets are lost is taken for dead after the patience") 
               });
 }
 
+// What it gave has not been acknowledged, as far as it knows, and never will be.
+TEST_CASE("who leaves after another rank has died does not call that a failure") {
+  char dump[] = "/tmp/weft-dump-XXXXXX";
+  REQUIRE(mkdtemp(dump) != nullptr);
+  for (const std::string& device : {shm_device(), std::string("roce+udp:lo")}) {
+    const std::vector<std::string> complaints = run_processes(
+        2, {.device = device, .dump = std::string(dump) + "/d"},
+        [](Communicator& group, Store&) -> std::string {
+          int32_t value = 1;
+          for (int i = 0; i < 2; ++i)
+            if (Result<void> done = group.all_reduce(&value, &value, 1, DataType::int32).wait();
+                !done)
+              return done.error().message;
+          if (group.rank() == 1) kill(getpid(), SIGKILL);
+          usleep(100'000);
+          (void)Communicator(std::move(group));  // leaves
+          return "";
+        });
+    CHECK(complaints == std::vector<std::string>{"", "killed by 9"});
+  }
+  CHECK(std::filesystem::is_empty(dump));
+  std::filesystem::remove_all(dump);
+}
+
 TEST_CASE("a rank that leaves fails the operations that need it") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 1;

@@ -50,7 +50,7 @@ TEST_CASE("the number of a call may go on by what the immediate data hold, and n
 }
 
 TEST_CASE("a header that was left out is found again, over numbers of any size") {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = 20261123;
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 10'000; ++i) {
