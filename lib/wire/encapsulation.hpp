@@ -82,8 +82,8 @@ struct Transport {
 };
 
 // Checks the `length` bytes of an Ethernet frame and takes the outer headers off. Bytes behind the
-// IP packet (Ethernet padding) are left out. The UDP ports are reported, not checked. Without `sums`
-// neither is the UDP checksum: a device has seen to it, or the kernel has left it to one.
+// IP packet (Ethernet padding) are left out. The UDP ports are reported, not checked; nor is the
+// UDP checksum without `sums`: a device has seen to it, or the kernel has left it to one.
 OuterError parse_outer(const std::byte* frame, uint32_t length, Outer& outer, Transport& transport,
                        bool sums = true) noexcept;
 
