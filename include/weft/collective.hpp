@@ -59,9 +59,9 @@ enum class Numerics : uint8_t {
          // rank adds up what all give it (`direct`: reduce_scatter, large all_reduce), a rank that
          // comes late holds up nobody's sums; rings, halving, doubling and trees wait for it all
          // the same. Over srd such contributions are not added by the transport, but by the ranks
-  run,  // on the inputs, the ranks, the size and the algorithm: the same in every run
-  any,  // on the inputs alone: contributions are added in the order of ranks, whatever the size,
-        // the algorithm, the path, and what was lost
+  run,   // on the inputs, the ranks, the size and the algorithm: the same in every run
+  any,   // on the inputs alone: contributions are added in the order of ranks, whatever the size,
+         // the algorithm, the path, and what was lost
 };
 std::string_view name(Numerics numerics) noexcept;
 

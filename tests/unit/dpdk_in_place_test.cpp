@@ -4,8 +4,8 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "providers/port/dpdk/in_place.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "providers/port/dpdk/in_place.hpp"
 #include "providers/port/ethernet/framing.hpp"
 #include "tests/unit/dpdk_ports.hpp"
 
