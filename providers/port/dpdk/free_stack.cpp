@@ -11,7 +11,7 @@
 namespace weft::port::dpdk {
 namespace {
 
-struct Stack {
+struct alignas(void*) Stack {  // and behind it the objects
   unsigned count;
   void** objects() noexcept { return reinterpret_cast<void**>(this + 1); }
 };
