@@ -171,6 +171,7 @@ class Measurement {
       if (Result<void> done = operation.wait(); !done) return done.error();
       if (i >= options_.warmup)
         times[i - options_.warmup] = static_cast<double>((clock.now() - begin).ps) / 1e6;
+      if (i + 1 < options_.warmup + options_.iterations) continue;
       figure.algorithm = operation.algorithm();
       figure.predicted_us = static_cast<double>(operation.predicted().ps) / 1e6;
     }

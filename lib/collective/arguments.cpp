@@ -204,6 +204,21 @@ Result<TaskPtr> task_from(Team& team, const Recipe& recipe) {
   return task;
 }
 
+// The task of the call before, if nobody else holds it any more, and it has nothing to be undone.
+Result<TaskPtr> task_from(Team& team, RecipeBook::Page& page) {
+  if (!page.recipe.small) return task_from(team, page.recipe);
+  TaskPtr& task = page.task;
+  if (task && task.use_count() == 1 && task->done && !task->error) {
+    task->done = false;
+    task->took = {};
+    task->call.sequence = team.next_sequence();
+    return task;
+  }
+  Result<TaskPtr> made = task_from(team, page.recipe);
+  if (made) task = *made;
+  return made;
+}
+
 RecipeBook::Key key_of(const Team& team, const Arguments& arguments, const CallOptions& options) {
   return {.call = {.count = arguments.count,
                    .root = arguments.root,
@@ -307,8 +322,8 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options) {
   const bool kept = !has_blocks(arguments.collective);
   const RecipeBook::Key key = key_of(team, arguments, options);
-  if (const Recipe* const recipe = kept ? team.recipes().find(key) : nullptr)
-    return task_from(team, *recipe);
+  if (RecipeBook::Page* const page = kept ? team.recipes().find(key) : nullptr)
+    return task_from(team, *page);
   Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
   if (!task) return task;
   if (Result<void> ready = lay_out(team, **task, arguments); !ready) return ready.error();

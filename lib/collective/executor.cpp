@@ -27,10 +27,10 @@ Execution& Executor::prepare() {
 
 void Executor::start() {
   const Plan& plan = *execution_.plan;
-  waits_ = plan.waits;
+  state_ = plan.initial;
   local_ = plan.local;
-  next_.assign(plan.puts.size() + 2 * plan.receives.size(), 0);
-  next_put_ = next_.data();
+  waits_ = state_.data();
+  next_put_ = waits_ + plan.program.steps.size();
   next_receive_ = next_put_ + plan.puts.size();
   next_invite_ = next_receive_ + plan.receives.size();
   invites_ = !plan.receives.empty() && links_[plan.receives.front().peer]->invites();
@@ -47,12 +47,11 @@ bool Executor::advance(uint64_t most) {
   const size_t puts = plan.puts.size(), receives = plan.receives.size();
   do {
     again_ = false;
-    // What the peers wait for goes before what waits here, if it is not all for one turn.
-    for (size_t i = 0; i < puts && bounded(); ++i) put_all(i);
+    // What the peers wait for goes before what waits here.
+    for (size_t i = 0; i < puts; ++i) put_all(i);
     for (size_t i = 0; i < receives; ++i) receive_all(i);
     if (!local_.empty()) run_local();
     for (size_t i = 0; i < receives && invites_; ++i) invite_all(i);
-    for (size_t i = 0; i < puts; ++i) put_all(i);
   } while (again_ && left_ > 0 && !mismatch_ && !enough());
   if (left_ > 0 || mismatch_) return false;
   stop();

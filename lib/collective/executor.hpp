@@ -96,9 +96,9 @@ class Executor {
   uint64_t worked_ = 0;          // steps done and puts begun
   uint64_t began_ = 0;           // `worked_` at the plan's beginning
   uint64_t until_ = UINT64_MAX;  // this advance() ends when worked_ is that
-  std::vector<uint32_t> waits_;  // per step
   std::vector<uint32_t> local_;  // ready
-  std::vector<uint32_t> next_;   // holds the next three, which are per entry of the plan
+  std::vector<uint32_t> state_;  // holds the next four, as Plan::initial
+  uint32_t* waits_ = nullptr;    // per step
   uint32_t* next_put_ = nullptr;
   uint32_t* next_receive_ = nullptr;
   uint32_t* next_invite_ = nullptr;

@@ -39,11 +39,12 @@ std::shared_ptr<const Plan> make_plan(const Shape& shape, Program program) {
   plan->program = std::move(program);
   for (uint32_t step = 0; step < plan->program.steps.size(); ++step) {
     const Step& s = plan->program.steps[step];
-    plan->waits.push_back(static_cast<uint32_t>(plan->program.dependencies_of(step).size()));
+    plan->initial.push_back(static_cast<uint32_t>(plan->program.dependencies_of(step).size()));
     if (s.kind == StepKind::put) append(plan->puts, s.peer, step);
     if (is_receive(s.kind)) append(plan->receives, s.peer, step);
-    if (is_local(s.kind) && plan->waits.back() == 0) plan->local.push_back(step);
+    if (is_local(s.kind) && plan->initial.back() == 0) plan->local.push_back(step);
   }
+  plan->initial.resize(plan->initial.size() + plan->puts.size() + 2 * plan->receives.size());
   find_followers(*plan);
   return plan;
 }

@@ -19,7 +19,9 @@ struct PeerSteps {
 struct Plan {
   Shape shape;
   Program program;
-  std::vector<uint32_t> waits;            // per step: how many steps it waits for
+  // What changes while it runs, at the beginning: per step, how many steps it waits for; then a
+  // zero for each entry of `puts`, and two for each of `receives`.
+  std::vector<uint32_t> initial;
   std::vector<uint32_t> followers;        // of all steps, one after the other
   std::vector<uint32_t> first_follower;   // steps + 1 entries
   std::vector<PeerSteps> puts, receives;  // of the peers that there are

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a call was made into, once its arguments were checked. The same call made again, with the
 // same buffers and options, is the same recipe with the next sequence number, so those made lately
-// are kept. Registrations of memory are no part of it.
+// are kept, each with the task that was made of it last. Registrations of memory are no part of it.
 #pragma once
 
 #include <array>
@@ -28,8 +28,14 @@ struct Recipe {
   bool small = false;                    // works on no memory that must be registered
 };
 
+struct Task;
+
 class RecipeBook {
  public:
+  struct Page {
+    Recipe recipe;
+    std::shared_ptr<Task> task;  // the last one made of it, if it may be used again
+  };
   // What tells one call from another, for collectives without blocks: those change too often. The
   // call has no sequence, no fingerprint, no algorithm and no class; `wanted` is the algorithm's
   // name, or empty.
@@ -42,13 +48,13 @@ class RecipeBook {
     std::string_view wanted;
   };
 
-  const Recipe* find(const Key& key) const {
-    for (const Entry& entry : entries_)
-      if (entry.recipe.plan && entry.is(key)) return &entry.recipe;
+  Page* find(const Key& key) {
+    for (Entry& entry : entries_)
+      if (entry.page.recipe.plan && entry.is(key)) return &entry.page;
     return nullptr;
   }
   void keep(const Key& key, const Recipe& recipe) {
-    entries_[next_++ % entries_.size()] = {key.call, !key.wanted.empty(), recipe};
+    entries_[next_++ % entries_.size()] = {key.call, !key.wanted.empty(), {recipe, nullptr}};
   }
   // What chooses algorithms chooses others from now on.
   void clear() { entries_ = {}; }
@@ -57,9 +63,10 @@ class RecipeBook {
   struct Entry {
     Call call;
     bool wanted = false;  // the algorithm, by name
-    Recipe recipe;
+    Page page;
 
     bool is(const Key& key) const {
+      const Recipe& recipe = page.recipe;
       return recipe.input == key.input && recipe.output == key.output && call == key.call &&
              recipe.call.traffic_class == key.traffic_class && recipe.limit == key.limit &&
              wanted == !key.wanted.empty() && (!wanted || recipe.algorithm->name == key.wanted);

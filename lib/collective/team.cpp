@@ -275,12 +275,18 @@ bool Team::start(Lane& lane, Task& task) {
   return lane.executor.running();
 }
 
+// Though nothing has come. What waits for a time, and is not cut short, can wait for some turns.
+bool Team::may_go_on() noexcept {
+  constexpr uint32_t kTurns = 8;
+  return cut_short_ || !canceled_.empty() || ++idle_turns_ % kTurns == 0;
+}
+
 void Team::progress() noexcept {
   const Instant time = now();  // once, for all that looks at it
   trace_.steps().at(time);
   const size_t n = mesh_.cq.poll(completions_);
   if (n > 0) handle({completions_.data(), n});
-  take_turn(time);
+  if (n > 0 || may_go_on()) take_turn(time);
   if (!canceled_.empty()) spread_cancellations();
   for (const std::unique_ptr<Lane>& lane : lanes_) watch(*lane, time);
   end_failed_tasks();
@@ -336,6 +342,7 @@ Result<void> Team::wait(const Task& task) {
 
 bool Team::arm() noexcept {
   if (cut_short_ || (!calling_ && !ended_.empty())) return false;
+  idle_turns_ = UINT32_MAX;  // turns come seldom from now on
   mesh_.cq.acknowledge();
   mesh_.cq.arm();
   Completion completions[32];

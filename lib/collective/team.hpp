@@ -177,6 +177,7 @@ class Team {
   Lane& lane_of(const Call& call);
   bool busy() const;  // there are tasks
   void take_turn(Instant time);
+  bool may_go_on() noexcept;
   void run_tasks();
   bool run_tasks(Lane& lane);
   bool start(Lane& lane, Task& task);
@@ -240,6 +241,7 @@ class Team {
   TeamMemory memory_;
   uint64_t sequence_ = 0;   // of the last call
   bool cut_short_ = false;  // a lane has more to do than it was given time for
+  uint32_t idle_turns_ = 0;
   Processor processor_;
   std::optional<Failure> failure_;
   bool failure_traced_ = false;  // by the calls under way then, or the first one since

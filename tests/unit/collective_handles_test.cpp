@@ -46,6 +46,30 @@ TEST_CASE("a call is repeated without being told anew, large and small, and meet
   });
 }
 
+TEST_CASE("an operation that is kept stays what it was when its call is made again") {
+  std::atomic<bool> looked{false};
+  check_ranks(2, {.device = shm_device()}, [&](Communicator& group) -> std::string {
+    int32_t value = 1;
+    const auto sum = [&] { return group.all_reduce(&value, &value, 1, DataType::int32); };
+    for (int i = 0; i < 3; ++i)  // made anew, then as the one before
+      if (Result<void> done = sum().wait(); !done) return done.error().message;
+    Operation kept = sum();
+    if (Result<void> done = kept.wait(); !done) return done.error().message;
+    const Duration took = kept.took();
+    while (group.rank() == 1 && !looked) group.progress();
+    Operation next = sum();
+    if (group.rank() == 0 && (next.done() || next.took() != Duration()))
+      return "it is done, or has the time of another";
+    if (!kept.done() || kept.took() != took) return "the kept one has become the next";
+    looked = true;
+    bool called = false;
+    next.then([&](const Result<void>&) { called = true; });
+    next = sum();  // drops one that is under way
+    if (Result<void> done = next.wait(); !done) return done.error().message;
+    return value == 64 && called ? "" : "it ended as " + std::to_string(value);
+  });
+}
+
 TEST_CASE("operations finish in an event loop that sleeps on the descriptor") {
   for (const std::string& device : {shm_device(), std::string("roce+udp:lo")})
     check_ranks(2, {.device = device}, [](Communicator& group) -> std::string {

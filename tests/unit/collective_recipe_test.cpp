@@ -38,7 +38,7 @@ TEST_CASE("a recipe is found by the same call, and by none that differs in anyth
   CHECK(book.find(usual()) == nullptr);
   book.keep(usual(), recipe_for(usual(), algorithm));
   REQUIRE(book.find(usual()) != nullptr);
-  CHECK(book.find(usual())->algorithm == &algorithm);
+  CHECK(book.find(usual())->recipe.algorithm == &algorithm);
 
   const auto change = GENERATE(range(0, 11));
   RecipeBook::Key other = usual();

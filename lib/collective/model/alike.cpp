@@ -197,7 +197,7 @@ class OneRun {
   OneRun(const Shape& shape, const Alike& alike)
       : alike_(alike),
         plan_(make_plan(shape, alike.program())),
-        waits_(plan_->waits),
+        waits_(plan_->initial),
         is_here_(waits_.size()),
         lane_(waits_.size()) {
     for (const std::vector<PeerSteps>* of : {&plan_->puts, &plan_->receives})

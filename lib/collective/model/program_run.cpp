@@ -11,7 +11,7 @@ ProgramRun::ProgramRun(const Shape& shape, const std::vector<Program>& programs,
     : shape_(shape), element_(element), accumulator_(accumulator), pairs_(shape.ranks) {
   for (uint32_t rank = 0; rank < shape.ranks; ++rank) {
     plans_.push_back(make_plan(shape, programs[rank]));
-    waits_.push_back(plans_[rank]->waits);
+    waits_.push_back(plans_[rank]->initial);
     steps_left_ += programs[rank].steps.size();
     for (const PeerSteps& of_peer : plans_[rank]->puts)
       pair(rank, of_peer.peer).puts = &of_peer.steps;
