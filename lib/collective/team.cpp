@@ -275,7 +275,7 @@ bool Team::start(Lane& lane, Task& task) {
   return lane.executor.running();
 }
 
-// Though nothing has come. What waits for a time, and is not cut short, can wait for some turns.
+// Though nothing has come. Who is not cut short waits for something that comes, or has no hurry.
 bool Team::may_go_on() noexcept {
   constexpr uint32_t kTurns = 8;
   return cut_short_ || !canceled_.empty() || ++idle_turns_ % kTurns == 0;
@@ -342,7 +342,7 @@ Result<void> Team::wait(const Task& task) {
 
 bool Team::arm() noexcept {
   if (cut_short_ || (!calling_ && !ended_.empty())) return false;
-  idle_turns_ = UINT32_MAX;  // turns come seldom from now on
+  idle_turns_ = kLookNow;  // turns come seldom from now on
   mesh_.cq.acknowledge();
   mesh_.cq.arm();
   Completion completions[32];

@@ -223,6 +223,7 @@ class Team {
   void settle(Duration limit, const std::function<bool()>& until);
 
   static constexpr size_t kHistory = 64;
+  static constexpr uint32_t kLookNow = UINT32_MAX;  // idle turns: the next one looks at the tasks
   std::vector<uint32_t> members_, origins_;
   Trace trace_;
   const uint64_t serial_ = next_serial();
@@ -239,9 +240,9 @@ class Team {
   size_t callbacks_ = 0;                       // of all tasks
   bool calling_ = false;                       // one of them
   TeamMemory memory_;
-  uint64_t sequence_ = 0;   // of the last call
-  bool cut_short_ = false;  // a lane has more to do than it was given time for
-  uint32_t idle_turns_ = 0;
+  uint64_t sequence_ = 0;    // of the last call
+  bool cut_short_ = false;   // a lane has more to do than it was given time for
+  uint32_t idle_turns_ = 0;  // in which nothing has come
   Processor processor_;
   std::optional<Failure> failure_;
   bool failure_traced_ = false;  // by the calls under way then, or the first one since

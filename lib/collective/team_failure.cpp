@@ -62,7 +62,10 @@ void Team::watch(Lane& lane, Instant time) {
   if (failure_) return;
   const Task& task = *lane.tasks.front();
   if (time < lane.next_ping) return;
-  if (time >= lane.invites_until) lane.executor.stop_waiting_for_invitations();
+  if (time >= lane.invites_until) {
+    lane.executor.stop_waiting_for_invitations();
+    idle_turns_ = kLookNow;
+  }
   for (const uint32_t rank : lane.executor.awaited()) {
     if (time >= lane.next_probe)
       lane.links[rank]->send_control({.kind = ControlKind::probe,
