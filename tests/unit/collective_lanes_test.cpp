@@ -134,7 +134,21 @@ TEST_CASE("files may say lanes, and which are dead") {
     CHECK(message(std::string("[lanes]\nx = ") + wrong + "\n").find("[active, redundant]") !=
           std::string::npos);
   }
+  CHECK(message(lanes + "cross_rack = [8, 1]\n")
+            .find(":8: no such medium: cross_rack; there are x") != std::string::npos);
+  CHECK(message("[[lanes]]\nx = [8, 1]\n").find("lanes must be a table") != std::string::npos);
+  CHECK(message("[dead]\nmedium = \"x\"\n").find("dead must be a list") != std::string::npos);
   std::remove(file.c_str());
+}
+
+TEST_CASE("what is dead in a file is told in tables") {
+  const std::string file = "/tmp/weft-dead-" + std::to_string(getpid()) + ".toml";
+  std::ofstream(file) << "link_latency_us = 1\ndead = [\"x:5:all\"]\n"
+                         "[torus]\nnames = [\"x\"]\nsizes = [4]\ngigabytes_per_s = [8]\n";
+  const Result<Topology> topology = read_topology(file);
+  std::remove(file.c_str());
+  REQUIRE(!topology);
+  CHECK(topology.error().message.find(":2: dead must be a list of tables") != std::string::npos);
 }
 
 }  // namespace

@@ -329,6 +329,12 @@ TEST_CASE("topology files that are wrong are told, with the line") {
         std::string::npos);
   CHECK(message(torus + "sizes = [4]\ngigabytes_per_s = [1]\nspeed = 3\n").find("speed") !=
         std::string::npos);
+  const std::string named =
+      "link_latency_us = 1\n[torus]\nsizes = [2, 2]\ngigabytes_per_s = [1, 1]\n";
+  CHECK(message(named + "names = [\"x\", 3]\n").find("names must be words") != std::string::npos);
+  CHECK(message(named + "names = [\"x\", \"x\"]\n").find("each once") != std::string::npos);
+  CHECK(message("rails = 4\n" + torus + "sizes = [4]\ngigabytes_per_s = [1]\n")
+            .find(":1: rails must be a table") != std::string::npos);
   const std::string rails = torus +
                             "sizes = [4]\ngigabytes_per_s = [1]\n[rails]\ndomains = 4\n"
                             "planes = 2\ngigabytes_per_s = 1\nlink_latency_us = 1\n";
@@ -337,6 +343,7 @@ TEST_CASE("topology files that are wrong are told, with the line") {
   CHECK(message(rails + "lost_planes = 1\n") == "");
   CHECK(message(rails + "lost_planes = 2\n").find("fewer than planes") != std::string::npos);
   CHECK(message(rails + "speed = 2\n").find("speed") != std::string::npos);
+  CHECK(message(rails + "lost_planes = 0.5\n").find("whole number") != std::string::npos);
   CHECK(message("link_latency_us = 1\n").find("[switched]") != std::string::npos);
   CHECK(message("link_latency_us = \n") != "");
   std::remove(file.c_str());

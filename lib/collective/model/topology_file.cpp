@@ -4,6 +4,7 @@
 #include "lib/collective/model/topology_file.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "lib/collective/model/lanes.hpp"
@@ -63,9 +64,13 @@ class Table {
     return least;
   }
   bool has(const char* key) const { return table_.contains(key); }
-  uint32_t count(const char* key, uint32_t most) {
-    return static_cast<uint32_t>(number(key, 1, most));
+  uint32_t whole(const char* key, uint32_t least, uint32_t most) {
+    const double value = number(key, least, most);
+    if (value != std::floor(value))
+      fail(table_.get(key), std::string(key) + " must be a whole number");
+    return static_cast<uint32_t>(value);
   }
+  uint32_t count(const char* key, uint32_t most) { return whole(key, 1, most); }
   bool flag(const char* key) {
     known_.insert(key);
     const toml::node* const node = table_.get(key);
@@ -89,6 +94,8 @@ class Table {
   }
   const toml::table* table(const char* key) {
     known_.insert(key);
+    const toml::node* const node = table_.get(key);
+    if (node != nullptr && !node->is_table()) fail(node, std::string(key) + " must be a table");
     return table_.get_as<toml::table>(key);
   }
   void refuse_others() {
@@ -115,16 +122,19 @@ Topology read_torus(Table& table, double link_s) {
   const toml::array &names = table.list("names"), &sizes = table.list("sizes"),
                     &rates = table.list("gigabytes_per_s");
   std::vector<TorusDimension> dimensions;
+  std::set<std::string> media;
   uint64_t chips = 1;
   for (size_t i = 0; i < sizes.size() && i < names.size() && i < rates.size(); ++i) {
     const int64_t size = sizes[i].value_or<int64_t>(0);
     const double rate = rates[i].value_or<double>(0);
+    const std::string medium = names[i].value_or<std::string>("");
+    if (medium.empty() || !media.insert(medium).second)
+      table.fail(&names, "names must be words, each once");
     chips *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
     if (size < 1 || size > kMaxChips || rate <= 0 || chips > kMaxChips)
       table.fail(&sizes, "sizes and rates must be positive, for at most 4096 chips");
-    dimensions.push_back({names[i].value_or<std::string>(""),
-                          static_cast<uint32_t>(std::clamp<int64_t>(size, 1, kMaxChips)),
-                          rate * kGiga});
+    dimensions.push_back(
+        {medium, static_cast<uint32_t>(std::clamp<int64_t>(size, 1, kMaxChips)), rate * kGiga});
   }
   if (dimensions.empty() || names.size() != sizes.size() || rates.size() != sizes.size())
     table.fail(&sizes, "names, sizes and gigabytes_per_s must be lists of the same length");
@@ -151,8 +161,7 @@ Topology read_rails(Table& table, const Topology& domain) {
   Rails rails;
   rails.domains = table.count("domains", kMaxDomains);
   rails.planes = table.count("planes", 16);
-  if (table.has("lost_planes"))
-    rails.lost_planes = static_cast<uint32_t>(table.number("lost_planes", 0, 16));
+  if (table.has("lost_planes")) rails.lost_planes = table.whole("lost_planes", 0, 16);
   rails.bytes_per_s = kGiga * table.number("gigabytes_per_s", 1e-3, kMostGigabytes);
   rails.link_s = 1e-6 * table.number("link_latency_us", 0, 1e6);
   if (rails.lost_planes >= rails.planes)
@@ -163,17 +172,26 @@ Topology read_rails(Table& table, const Topology& domain) {
   return make_rails(domain, rails);
 }
 
+std::string in_words(const std::vector<std::string>& media) {
+  std::string text;
+  for (const std::string& medium : media) text += (text.empty() ? "" : ", ") + medium;
+  return text;
+}
+
 // [lanes]: active and redundant ones of a link of each medium.
 void read_lanes(const toml::table& lanes, Table& table, Topology& topology) {
-  for (const auto& [medium, node] : lanes) {
+  const std::vector<std::string>& media = topology.media;
+  for (const auto& [key, node] : lanes) {
+    const std::string medium(key.str());
+    if (std::find(media.begin(), media.end(), medium) == media.end())
+      return table.fail(&node, "no such medium: " + medium + "; there are " + in_words(media));
     const toml::array* const pair = node.as_array();
     const int64_t active =
         pair != nullptr && pair->size() == 2 ? (*pair)[0].value_or(int64_t{0}) : 0;
     const int64_t redundant = active > 0 ? (*pair)[1].value_or(int64_t{-1}) : -1;
     if (active < 1 || active > kMostLanes || redundant < 0 || redundant > kMostLanes)
       return table.fail(&node, "lanes of a medium are [active, redundant], as in [64, 16]");
-    topology.lanes[std::string(medium.str())] = {static_cast<uint32_t>(active),
-                                                 static_cast<uint32_t>(redundant)};
+    topology.lanes[medium] = {static_cast<uint32_t>(active), static_cast<uint32_t>(redundant)};
   }
 }
 
@@ -181,11 +199,12 @@ void read_lanes(const toml::table& lanes, Table& table, Topology& topology) {
 std::vector<DeadLanes> read_dead(const toml::array& list, const std::string& file, Error& error) {
   std::vector<DeadLanes> all;
   for (const toml::node& node : list) {
-    if (!node.is_table()) continue;
-    Table table(*node.as_table(), file, error);
+    const toml::table none, &from = node.is_table() ? *node.as_table() : none;
+    Table table(from, file, error);
+    if (!node.is_table()) table.fail(&node, "dead must be a list of tables");
     DeadLanes dead{.medium = table.word("medium")};
-    dead.chip = static_cast<uint32_t>(table.number("chip", 0, 65535));
-    if (table.has("peer")) dead.peer = static_cast<uint32_t>(table.number("peer", 0, 65535));
+    dead.chip = table.whole("chip", 0, 65535);
+    if (table.has("peer")) dead.peer = table.whole("peer", 0, 65535);
     if (table.has("lanes")) dead.lanes = table.count("lanes", kMostLanes);
     table.refuse_others();
     all.push_back(std::move(dead));
