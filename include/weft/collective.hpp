@@ -221,15 +221,16 @@ class Communicator {
   // One that comes later is told that it is left out (peer_failed). The store must have survived:
   // one that rank 0 serves has not if rank 0 is dead. If a rank dies meanwhile, those left agree
   // anew, or the new communicator fails: shrink that one. Of a device of several rails (srd's
-  // rails=) those whose address is gone are left out, here and in split(). After an error of the
-  // store call it again. Errors: those of create() and of the store.
+  // rails=) those whose address is gone are left out, here, in split() and in grow(). After an
+  // error of the store call it again. Errors: those of create() and of the store.
   Result<Communicator> shrink(Store& store, Duration patience = Duration::from_s(5));
 
   // A communicator of these ranks, with the numbers they have, and of new ones: each of those calls
   // create() with a number from size() to ranks - 1, the same `ranks`, `name` and other options but
   // without a `topology`, in a store that all reach. Blocks until the ranks of this one have met in
   // a barrier, an operation of its own in the sequence, and then until all have come. This
-  // communicator goes on. Errors: those of create() and wait().
+  // communicator goes on. Rails whose address is gone are left out as in shrink(): devices of new
+  // ranks are to begin with one that is left. Errors: those of create() and wait().
   Result<Communicator> grow(Store& store, uint32_t ranks, const std::string& name);
 
   // Ends all operations under way and all later ones, on every rank, with bad_state and an error

@@ -137,10 +137,9 @@ Result<Communicator> Communicator::grow(Store& store, uint32_t ranks, const std:
   // Connecting makes no progress here: nobody begins while another one waits for its part of a
   // call.
   if (Result<void> met = barrier().wait(); !met) return met.error();
-  CommunicatorOptions options = team_->options();
-  options.name = name;
-  options.topology.clear();  // it is of as many chips as there are ranks here
-  return create(store, rank(), ranks, options);
+  Result<std::shared_ptr<Team>> team = collective::grow(*team_, store, ranks, name);
+  if (!team) return team.error();
+  return Communicator(std::move(*team));
 }
 
 Result<void> Communicator::learn() {

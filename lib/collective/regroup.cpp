@@ -12,20 +12,29 @@
 namespace weft::collective {
 namespace {
 
+// A group with the options of `team`, over the rails that are left to its ranks from 0 to `known` -
+// 1: those are of `team`, and all call this.
+Result<std::shared_ptr<Team>> join_anew(Team& team, Store& store, const std::string& name,
+                                        uint32_t rank, uint32_t known, uint32_t ranks,
+                                        Duration connect_limit) {
+  CommunicatorOptions options = team.options();
+  options.name = name;
+  options.topology.clear();  // it is of the whole group
+  const Result<std::string> device =
+      device_left(store, name, rank, known, options.device, connect_limit);
+  if (!device) return device.error();
+  return join(store, rank, ranks, options, connect_limit, *device);
+}
+
 // The group of those ranks of `team`, of which this rank is one.
 Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::string& name,
                                            const std::vector<uint32_t>& members,
                                            Duration connect_limit) {
-  CommunicatorOptions options = team.options();
-  options.name = name;
-  options.topology.clear();  // it is of the whole group
   const uint32_t rank = static_cast<uint32_t>(
       std::find(members.begin(), members.end(), team.mesh().rank) - members.begin());
   const uint32_t ranks = static_cast<uint32_t>(members.size());
-  const Result<std::string> device =
-      device_left(store, name, rank, ranks, options.device, connect_limit);
-  if (!device) return device.error();
-  Result<std::shared_ptr<Team>> joined = join(store, rank, ranks, options, connect_limit, *device);
+  Result<std::shared_ptr<Team>> joined =
+      join_anew(team, store, name, rank, ranks, ranks, connect_limit);
   if (joined) (*joined)->set_members(team, members);
   return joined;
 }
@@ -95,6 +104,12 @@ Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const in
   const std::string name = team.options().name + "/split" + std::to_string(team.next_sequence()) +
                            "/" + std::to_string(colour);
   return join_members(team, store, name, members, team.options().connect_limit);
+}
+
+Result<std::shared_ptr<Team>> grow(Team& team, Store& store, uint32_t ranks,
+                                   const std::string& name) {
+  return join_anew(team, store, name, team.mesh().rank, team.mesh().ranks, ranks,
+                   team.options().connect_limit);
 }
 
 // An attempt that fails is followed by the next, until all agree or this rank has had enough. In

@@ -3,6 +3,8 @@
 // processes.
 #include <algorithm>
 
+#include "tests/support/namespace.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/unit/collective_ranks.hpp"
 
 namespace weft::test {
@@ -230,6 +232,39 @@ TEST_CASE("a group grows by ranks that have not been in it") {
     return check_members(*small, {}, 2);
   };
   CHECK(run_processes(4, {.device = device}, body) == std::vector<std::string>(4));
+}
+
+// Two networks, of which every rank has an address; the first goes away. The new rank knows the
+// other one alone.
+TEST_CASE("a group that has lost its first rail grows over the one that remains") {
+  const Namespace own;
+  if (!own) WEFT_SKIP("rails", "a network namespace needs root");
+  const auto addresses = [](const std::string& command) {
+    std::string all;
+    for (const char* const address : {"10.41.0.1", "10.41.0.2"})
+      all += "ip addr " + command + " " + address + "/32 dev lo && ";
+    return std::system((all + "true").c_str()) == 0;
+  };
+  REQUIRE(addresses("add"));
+  REQUIRE(std::system("ip addr add 10.42.0.1/24 dev lo && ip addr add 10.42.0.2/24 dev lo && "
+                      "ip addr add 10.42.0.3/24 dev lo") == 0);
+  const auto body = [&](Communicator& group, Store& store) -> std::string {
+    const std::string host = std::to_string(group.rank() + 1);
+    CommunicatorOptions options{.device = "srd+udp:10.42.0." + host, .name = "grown"};
+    if (group.rank() == 2) {
+      Result<Communicator> grown = Communicator::create(store, 2, 3, patient(options));
+      return grown ? check_members(*grown, {}, 3) : grown.error().message;
+    }
+    options.device = "srd+udp:10.41.0." + host + ",rails=10.42.0." + host;
+    options.name = "small";
+    Result<Communicator> small = Communicator::create(store, group.rank(), 2, patient(options));
+    if (!small) return small.error().message;
+    if (Result<void> met = small->barrier().wait(); !met) return met.error().message;
+    if (group.rank() == 0 && !addresses("del")) return "cannot take the addresses";
+    Result<Communicator> grown = small->grow(store, 3, "grown");
+    return grown ? check_members(*grown, {}, 3) : grown.error().message;
+  };
+  CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
 }
 
 // Rank 0 goes on to make a group while a call of the old one needs its part, and rank 1 waits for
