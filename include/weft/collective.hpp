@@ -221,8 +221,9 @@ class Communicator {
   // One that comes later is told that it is left out (peer_failed). The store must have survived:
   // one that rank 0 serves has not if rank 0 is dead. If a rank dies meanwhile, those left agree
   // anew, or the new communicator fails: shrink that one. Of a device of several rails (srd's
-  // rails=) those whose address is gone are left out, here, in split() and in grow(). After an
-  // error of the store call it again. Errors: those of create() and of the store.
+  // rails=) those whose address is gone are left out, here, in split() and in grow(): by all ranks,
+  // if one has lost it and others are left to all. After an error of the store call it again.
+  // Errors: those of create() and of the store.
   Result<Communicator> shrink(Store& store, Duration patience = Duration::from_s(5));
 
   // A communicator of these ranks, with the numbers they have, and of new ones: each of those calls

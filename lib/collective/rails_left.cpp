@@ -70,15 +70,19 @@ std::string with_rails(const std::string& device, const std::vector<std::string>
 
 std::vector<size_t> order_of_rails(const std::vector<std::string>& there, uint32_t rank) {
   const std::string& own = there[rank];
-  const auto all_have = [&](size_t rail) {
-    return std::all_of(there.begin(), there.end(),
-                       [&](const std::string& of) { return rail < of.size() && of[rail] == '1'; });
-  };
-  std::vector<size_t> order;
-  for (size_t rail = 0; rail < own.size(); ++rail)
-    if (own[rail] == '1') order.push_back(rail);
-  std::stable_partition(order.begin(), order.end(), all_have);
-  return order;
+  std::vector<size_t> left, kept;  // to this rank, and of those by all who ever had them
+  bool common = false;             // all have one
+  for (size_t rail = 0; rail < own.size(); ++rail) {
+    size_t have = 0, had = 0;
+    for (const std::string& of : there) {
+      had += rail < of.size();
+      have += rail < of.size() && of[rail] == '1';
+    }
+    common |= have == there.size();
+    if (own[rail] == '1') left.push_back(rail);
+    if (have == had) kept.push_back(rail);
+  }
+  return common ? kept : left;
 }
 
 Result<std::string> device_left(Store& store, const std::string& name, uint32_t rank,

@@ -13,11 +13,13 @@
 
 namespace weft::collective {
 
-// `device` as for Device::open, WEFT_DEVICE if it is empty; without those rails of this rank whose
-// addresses are gone, and beginning with one that all ranks of the new group `name` have, if there
-// is one: networks may be apart, and ranks look for each other at their first addresses. To be
-// called by all of them. If none is left the device stays as it is, and cannot be opened. Errors:
-// those of the store, timed_out where a rank does not come.
+// `device` as for Device::open, WEFT_DEVICE if it is empty; without those rails whose addresses are
+// gone on any rank of the new group `name`, so that all begin with the same one and share their
+// bytes over the same ones: networks may be apart, ranks look for each other at their first
+// addresses, and a collective goes at the pace of the rank that has fewest. Where no rail is left
+// to all, each rank keeps those that it has. To be called by all of them. If none is left the
+// device stays as it is, and cannot be opened. Errors: those of the store, timed_out where a rank
+// does not come.
 Result<std::string> device_left(Store& store, const std::string& name, uint32_t rank,
                                 uint32_t ranks, const std::string& device, Duration limit);
 

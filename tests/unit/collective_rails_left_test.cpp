@@ -11,13 +11,18 @@ namespace {
 
 using Order = std::vector<size_t>;
 
-TEST_CASE("a new group begins with a rail that all ranks have") {
+TEST_CASE("a rail that one rank has lost is left out by all") {
   CHECK(order_of_rails({"11", "11"}, 0) == Order{0, 1});
-  CHECK(order_of_rails({"101", "111", "011"}, 0) == Order{2, 0});
-  CHECK(order_of_rails({"101", "111", "011"}, 1) == Order{2, 0, 1});
-  CHECK(order_of_rails({"101", "111", "011"}, 2) == Order{2, 1});
+  for (const uint32_t rank : {0U, 1U, 2U}) {
+    INFO("rank " << rank);
+    CHECK(order_of_rails({"101", "111", "011"}, rank) == Order{2});
+    CHECK(order_of_rails({"11011", "10111", "01111"}, rank) == Order{3, 4});
+  }
   CHECK(order_of_rails({"11", "1"}, 0) == Order{0, 1});  // one that never had more
-  CHECK(order_of_rails({"10", "01"}, 1) == Order{1});    // none in common: as they are
+  CHECK(order_of_rails({"11", "1"}, 1) == Order{0});
+  CHECK(order_of_rails({"101", "11"}, 0) == Order{0, 2});
+  CHECK(order_of_rails({"101", "11"}, 1) == Order{0});
+  CHECK(order_of_rails({"10", "01"}, 1) == Order{1});  // none in common: as they are
   CHECK(order_of_rails({"00", "11"}, 0).empty());
 }
 
@@ -51,12 +56,12 @@ std::vector<std::string> left_of(const std::vector<std::string>& devices) {
 
 using Devices = std::vector<std::string>;
 
-TEST_CASE("who has lost the first rail makes all begin with another") {
-  CHECK(left_of({"srd+udp:127.0.7.1,rails=127.0.8.1+127.0.9.1",
-                 "srd+udp:198.51.100.2,rails=127.0.8.2+127.0.9.2,paths=6",
-                 "srd+udp:127.0.7.3,rails=127.0.8.3+198.51.100.3"}) ==
-        Devices{"srd+udp:127.0.8.1,rails=127.0.7.1+127.0.9.1",
-                "srd+udp:127.0.8.2,paths=6,rails=127.0.9.2", "srd+udp:127.0.8.3,rails=127.0.7.3"});
+TEST_CASE("ranks that have lost different rails go on over the same ones, in the same order") {
+  CHECK(left_of({"srd+udp:127.0.6.1,rails=127.0.7.1+127.0.8.1+127.0.9.1",
+                 "srd+udp:198.51.100.2,rails=127.0.7.2+127.0.8.2+127.0.9.2,paths=6",
+                 "srd+udp:127.0.6.3,rails=127.0.7.3+198.51.100.3+127.0.9.3"}) ==
+        Devices{"srd+udp:127.0.7.1,rails=127.0.9.1", "srd+udp:127.0.7.2,paths=6,rails=127.0.9.2",
+                "srd+udp:127.0.7.3,rails=127.0.9.3"});
 }
 
 TEST_CASE("a device whose rails are all there, or all gone, or that has none, stays as it is") {
