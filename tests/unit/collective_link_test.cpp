@@ -37,16 +37,39 @@ class Pair {
   }
 
   Link& link(uint32_t rank) { return *meshes_[rank]->links.front(); }
-  void send(const Call& call, std::span<const std::byte> payload, uint32_t pieces = 1) {
+  void send(const Call& call, std::span<const std::byte> payload, uint32_t pieces = 1,
+            uint32_t from = 0) {
+    turns_until([&] { return link(from).can_send(); });
+    REQUIRE(link(from).send(call, pieces, payload, nullptr, 0));
+  }
+  // From where it is; its step is among `finished` when it may be overwritten.
+  void lend(const Call& call, const MemoryRegion& payload, uint32_t pieces, uint32_t step) {
     turns_until([&] { return link(0).can_send(); });
-    REQUIRE(link(0).send(call, pieces, payload, nullptr, 0));
+    const LKey key = payload.lkey();
+    REQUIRE(link(0).send(call, pieces, {static_cast<std::byte*>(payload.address()), payload.size()},
+                         &key, step));
+  }
+  MemoryRegion registered(std::span<std::byte> memory) {
+    return *meshes_[0]->pd.register_memory(memory.data(), memory.size(), Access::none);
+  }
+  // What a piece that is sent now brings the receiver, acknowledgements of others aside.
+  uint64_t bytes_of(const std::function<void()>& send_piece) {
+    for (int i = 0; i < 20; ++i) turn();
+    const uint64_t before = bytes_received();
+    send_piece();
+    turns_until([&] { return link(1).head() != nullptr; });
+    return bytes_received() - before;
   }
   // What both have to do.
   void turn() {
     for (std::optional<Mesh>& mesh : meshes_) {
       Completion completions[8];
       const size_t n = mesh->cq.poll(completions);
-      for (size_t i = 0; i < n; ++i) REQUIRE(!mesh->links.front()->handle(completions[i]).error);
+      for (size_t i = 0; i < n; ++i) {
+        const Link::Event event = mesh->links.front()->handle(completions[i]);
+        REQUIRE(!event.error);
+        if (event.finished_step != collective::kNoStep) finished.push_back(event.finished_step);
+      }
     }
   }
   void turns_until(const std::function<bool()>& done) {
@@ -60,16 +83,19 @@ class Pair {
     return 0;
   }
 
+  std::vector<uint32_t> finished;  // steps
+
  private:
   std::optional<Mesh> meshes_[2];
 };
+
+constexpr uint64_t kFrame = 12 + 16 + 4;  // BTH, RETH, immediate data
 
 Call call_number(uint64_t sequence) {
   return {.sequence = sequence, .count = 2, .collective = Collective::all_reduce};
 }
 
 TEST_CASE("a piece like the one before it goes without its header, and arrives with it") {
-  constexpr uint64_t kFrame = 12 + 16 + 4;  // BTH, RETH, immediate data
   Pair pair({.slots = 3});
   const uint64_t value = 0x0123456789ABCDEF;
   const std::span<const std::byte> payload = std::as_bytes(std::span(&value, 1));
@@ -127,6 +153,69 @@ TEST_CASE("pieces that few completions speak for fill the ring again and again")
       pair.link(1).consume();
     }
   }
+}
+
+// What is consumed comes back with pieces of the other direction alone: so few go one way that no
+// message is sent for it. Were its 16 bits read wrongly once, no credit would ever come again.
+TEST_CASE("credit goes on behind 65,536 pieces without a header") {
+  Pair pair({.slots = 16, .payload = 64});
+  constexpr uint64_t kRounds = 10'000, kTogether = 7;
+  const uint64_t received = pair.bytes_received();
+  for (uint64_t round = 0; round < kRounds; ++round)
+    for (const uint32_t from : {0U, 1U}) {
+      for (uint64_t i = 0; i < kTogether; ++i)
+        pair.send(call_number(1), std::as_bytes(std::span(&round, 1)), 1, from);
+      for (uint64_t i = 0; i < kTogether; ++i) {
+        pair.turns_until([&] { return pair.link(1 - from).head() != nullptr; });
+        REQUIRE(std::memcmp(pair.link(1 - from).head_payload(), &round, sizeof round) == 0);
+        pair.link(1 - from).consume();
+      }
+    }
+  constexpr uint64_t kPieces = kRounds * kTogether;
+  CHECK(kPieces > 65'536);
+  CHECK(pair.bytes_received() - received < kPieces * sizeof(PieceHeader) + kFrame * kPieces);
+}
+
+TEST_CASE("a call whose number is too far on has its header again") {
+  Pair pair({.slots = 4});
+  uint64_t sequence = 1;
+  for (const auto& [on, headed] : std::vector<std::pair<uint64_t, bool>>{
+           {0, true}, {1, false}, {0x7FFF, false}, {0x8000, true}, {1, false}, {1 << 20, true}}) {
+    sequence += on;
+    CAPTURE(on, sequence);
+    const std::byte one{1};
+    const uint64_t bytes = pair.bytes_of([&] { pair.send(call_number(sequence), {&one, 1}); });
+    CHECK((bytes >= kFrame + sizeof(PieceHeader)) == headed);
+    CHECK(pair.link(1).head()->call == call_number(sequence));
+    pair.link(1).consume();
+  }
+}
+
+TEST_CASE("a piece like the one before it goes without its header from where it is, too") {
+  Pair pair({.slots = 4});
+  std::vector<std::byte> data(60'000);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7);
+  uint32_t step = 0;
+  for (const size_t bytes : {size_t{1}, size_t{192}, size_t{4097}, data.size()}) {
+    const MemoryRegion region = pair.registered({data.data(), bytes});
+    uint64_t headed = 0;
+    for (const uint32_t lent : {1, 2, 3}) {
+      CAPTURE(bytes, lent);
+      ++step;
+      const uint64_t came = pair.bytes_of(
+          [&] { pair.lend(call_number(step), region, static_cast<uint32_t>(bytes), step); });
+      CHECK(pair.link(1).head()->call == call_number(step));
+      CHECK(pair.link(1).head()->bytes == bytes);
+      CHECK(std::memcmp(pair.link(1).head_payload(), data.data(), bytes) == 0);
+      if (lent == 1) headed = came;
+      CHECK(came == headed - (lent == 1 ? 0 : sizeof(PieceHeader)));
+      pair.turns_until([&] { return !pair.finished.empty(); });
+      CHECK(pair.finished == std::vector<uint32_t>{step});
+      pair.finished.clear();
+      pair.link(1).consume();
+    }
+  }
+  CHECK(!pair.link(0).lends());
 }
 
 TEST_CASE("whether the last pieces are done is known when it is asked") {
