@@ -100,7 +100,8 @@ struct CommunicatorOptions {
   // a queue pair, slots and memory for each peer. The same on all ranks.
   std::vector<uint32_t> more_classes = {};
   Registrations registrations = Registrations::automatic;
-  // Pieces under way to each peer, rounded up to a power of two; the same on all ranks.
+  // Pieces under way to each peer, 2 to 1024, rounded up to a power of two, and no more than the
+  // device has requests and completions for (max_qp_wr, max_cqe); the same on all ranks.
   uint32_t slots = 16;
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
 };

@@ -97,10 +97,6 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
   if (rank >= ranks)
     return Error{Code::invalid_argument,
                  "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " ranks"};
-  if (options.slots < 2 || options.slots > 1024 || options.slot_bytes == 0 ||
-      options.slot_bytes % 64 != 0 || options.slot_bytes > 1024 * 1024)
-    return Error{Code::invalid_argument,
-                 "slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB"};
   for (const uint32_t traffic_class : collective::classes_of(options))
     if (traffic_class >= kTrafficClasses)
       return Error{Code::invalid_argument, "traffic_class and more_classes are 0 to 3"};

@@ -28,6 +28,24 @@ Link::Memory Link::allocate(size_t bytes) {
       static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage)));
 }
 
+Result<void> Link::check(const LinkShape& shape, uint32_t links, const DeviceAttributes& device) {
+  const auto wrong = [](const std::string& text) { return Error{Code::invalid_argument, text}; };
+  if (shape.slots < 2 || shape.slots > kMostSlots || shape.payload == 0 ||
+      shape.payload % 64 != 0 || shape.payload > 1024 * 1024)
+    return wrong("slots: 2 to 1024 of them, of a multiple of 64 bytes up to 1 MiB");
+  const std::string slots = std::to_string(std::bit_ceil(shape.slots)) + " slots";
+  if (const uint32_t receives = receives_of(std::bit_ceil(shape.slots));
+      receives > device.max_qp_wr)
+    return wrong(slots + " take " + std::to_string(receives) + " requests of a queue pair, and " +
+                 device.spec + " has " + std::to_string(device.max_qp_wr) +
+                 ": ask for fewer slots");
+  if (const uint64_t all = uint64_t{links} * completions(shape); all > device.max_cqe)
+    return wrong(slots + " to each peer in each traffic class take " + std::to_string(all) +
+                 " completions, and " + device.spec + " has " + std::to_string(device.max_cqe) +
+                 ": ask for fewer slots or classes");
+  return {};
+}
+
 Result<std::unique_ptr<Link>> Link::create(const ProtectionDomain& pd, const CompletionQueue& cq,
                                            QpType type, const LinkShape& shape, uint32_t index) {
   std::unique_ptr<Link> link(new Link(type, shape, index));
@@ -36,7 +54,7 @@ Result<std::unique_ptr<Link>> Link::create(const ProtectionDomain& pd, const Com
 }
 
 Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq) {
-  const uint32_t receives = shape_.slots + kControls + kReturned;
+  const uint32_t receives = receives_of(shape_.slots);
   const size_t landing = shape_.slots * stride(), sending = shape_.slots * copy_stride();
   const size_t control = receives * sizeof(ControlMessage);
   landing_ = allocate(landing);

@@ -87,6 +87,8 @@ inline constexpr Access kPeerAccess = Access::remote_write | Access::remote_atom
 
 class Link {
  public:
+  // Whether a device can have that many links of this shape. Errors: invalid_argument.
+  static Result<void> check(const LinkShape& shape, uint32_t links, const DeviceAttributes& device);
   // `index` comes back in the ids of completions.
   static Result<std::unique_ptr<Link>> create(const ProtectionDomain& pd, const CompletionQueue& cq,
                                               QpType type, const LinkShape& shape, uint32_t index);
@@ -97,6 +99,7 @@ class Link {
   static uint32_t completions(const LinkShape& shape) {
     return 2 * (std::bit_ceil(shape.slots) + kControls) + kReturned;
   }
+  static constexpr uint32_t kMostSlots = 1024;
 
   const QueuePair& qp() const { return qp_; }
   LinkAddress address() const;
@@ -217,6 +220,7 @@ class Link {
   static constexpr uint32_t kWords = 4;  // completions for a ring of pieces that are copied
   static constexpr uint32_t kControls = 16;
   static constexpr uint32_t kReturned = 4;  // receives that are posted again together
+  static uint32_t receives_of(uint32_t slots) { return slots + kControls + kReturned; }
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
   size_t copy_stride() const { return sizeof(PieceHeader) + shape_.copied; }
 

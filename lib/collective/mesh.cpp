@@ -200,7 +200,10 @@ Result<Mesh> Mesh::connect(Store& store, uint32_t rank, uint32_t ranks,
   Result<Device> device = open_device(options);
   if (!device) return device.error();
   const uint32_t lanes = static_cast<uint32_t>(options.classes.size());
-  const uint32_t capacity = std::max(64U, lanes * (ranks - 1) * Link::completions(options.shape));
+  const uint32_t links = lanes * (ranks - 1);
+  if (Result<void> fits = Link::check(options.shape, links, device->attributes()); !fits)
+    return fits.error();
+  const uint32_t capacity = std::max(64U, links * Link::completions(options.shape));
   Result<CompletionQueue> cq = device->completion_queue({.capacity = capacity});
   if (!cq) return cq.error();
   Result<ProtectionDomain> pd = device->protection_domain();

@@ -309,7 +309,13 @@ TEST_CASE("communicators are not made from nonsense") {
   CHECK(!Communicator::create(*store, 2, 2, {.device = shm_device()}));
   CHECK(!Communicator::create(*store, 0, 2, {.device = "rocee+udp:lo"}));
 
-  CHECK(!Communicator::create(*store, 0, 2, {.device = shm_device(), .slots = 1}));
+  for (const uint32_t slots : {0U, 1U, 1025U}) {
+    const Result<Communicator> made = Communicator::create(
+        *store, 0, 2,
+        {.device = shm_device(), .connect_limit = Duration::from_ms(50), .slots = slots});
+    REQUIRE(!made);
+    CHECK(contains(made.error().message, "slots: 2 to 1024"));
+  }
   const Result<Communicator> alone = Communicator::create(
       *store, 0, 2, {.device = shm_device(), .connect_limit = Duration::from_ms(50)});
   REQUIRE(!alone);

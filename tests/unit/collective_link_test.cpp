@@ -218,6 +218,39 @@ TEST_CASE("a piece like the one before it goes without its header from where it 
   CHECK(!pair.link(0).lends());
 }
 
+TEST_CASE("links that a device cannot hold are refused, and the message says what it holds") {
+  const DeviceAttributes device{.spec = "srd+x:y", .max_qp_wr = 256, .max_cqe = 4096};
+  const auto message = [&](const LinkShape& shape, uint32_t links) {
+    const Result<void> fits = Link::check(shape, links, device);
+    if (fits) return std::string();
+    CHECK(fits.error().code == Code::invalid_argument);
+    return fits.error().message;
+  };
+  CHECK(message({.slots = 128}, 1) == "");
+  CHECK(contains(message({.slots = 129}, 1),
+                 "256 slots take 276 requests of a queue pair, and "
+                 "srd+x:y has 256"));
+  CHECK(message({.slots = 16}, 4096 / Link::completions({.slots = 16})) == "");
+  CHECK(contains(message({.slots = 16}, 4096 / Link::completions({.slots = 16}) + 1),
+                 "completions, and srd+x:y has 4096"));
+  CHECK(contains(message({.slots = 16}, UINT32_MAX), "has 4096"));
+  for (const LinkShape& shape :
+       {LinkShape{.slots = 1}, LinkShape{.slots = 1025}, LinkShape{.slots = UINT32_MAX},
+        LinkShape{.payload = 0}, LinkShape{.payload = 100}, LinkShape{.payload = 2 << 20}})
+    CHECK(contains(message(shape, 1), "slots: 2 to 1024"));
+}
+
+TEST_CASE("as many slots as there may be") {
+  Pair pair({.slots = Link::kMostSlots, .payload = 64}, GENERATE(as<std::string>{}, "roce", "srd"));
+  for (uint64_t i = 0; i < Link::kMostSlots; ++i)
+    pair.send(call_number(i), std::as_bytes(std::span(&i, 1)));
+  for (uint64_t i = 0; i < Link::kMostSlots; ++i) {
+    pair.turns_until([&] { return pair.link(1).head() != nullptr; });
+    REQUIRE(std::memcmp(pair.link(1).head_payload(), &i, sizeof i) == 0);
+    pair.link(1).consume();
+  }
+}
+
 TEST_CASE("whether the last pieces are done is known when it is asked") {
   Pair pair({.slots = 16});
   const std::byte one{1};
