@@ -15,15 +15,6 @@
 namespace weft::collective {
 namespace {
 
-Topology without(Topology topology, std::initializer_list<const char*> words) {
-  std::vector<DeadLanes> dead;
-  for (const char* const word : words) dead.push_back(*parse_dead_lanes(word));
-  const Result<void> taken = take_dead_lanes(topology, dead);
-  INFO((taken ? "" : taken.error().message));
-  REQUIRE(taken);
-  return topology;
-}
-
 double cut(const Topology& topology, const std::string& name) {
   for (const Cut& each : topology.cuts)
     if (each.name == name) return capacity(topology, each) / 1e9;

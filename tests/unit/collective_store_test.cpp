@@ -159,13 +159,23 @@ class RawClient {
 
 const std::string kBig(1 << 20, 'b');
 
-TEST_CASE("nonsense does not stop the TCP store, and is told why it is not heard") {
+// A TCP store that the test serves, to be talked to by raw clients.
+struct Served {
   const uint16_t port = free_port();
-  const auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
-  RawClient client(port);
+  std::unique_ptr<Store> store =
+      std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
+  void keep(const std::string& key, const std::string& value) const {
+    REQUIRE(store->set(key, value));
+    REQUIRE(store->get(key, Duration::from_s(5)));  // so it is there
+  }
+};
+
+TEST_CASE("nonsense does not stop the TCP store, and is told why it is not heard") {
+  const Served served;
+  RawClient client(served.port);
   client.say(std::string(64, '\xff'));
-  REQUIRE(store->set("key", "value"));
-  CHECK(*store->get("key", Duration::from_s(5)) == "value");
+  REQUIRE(served.store->set("key", "value"));
+  CHECK(*served.store->get("key", Duration::from_s(5)) == "value");
   const RawClient::Answer why = client.next();
   CHECK(why.number == 0);
   CHECK(why.value.find("no request") != std::string::npos);
@@ -173,16 +183,14 @@ TEST_CASE("nonsense does not stop the TCP store, and is told why it is not heard
 }
 
 TEST_CASE("a client of the TCP store that asks and does not read stops nobody") {
-  const uint16_t port = free_port();
-  const auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
-  REQUIRE(store->set("big", kBig));
-  REQUIRE(store->get("big", Duration::from_s(5)));
-  RawClient client(port);
+  const Served served;
+  served.keep("big", kBig);
+  RawClient client(served.port);
   for (uint32_t number = 1; number <= 64; ++number) client.ask(number, "big");
   for (int i = 0; i < 20; ++i) {
     const std::string key = "key" + std::to_string(i);
-    REQUIRE(store->set(key, "value"));
-    const Result<std::string> value = store->get(key, Duration::from_s(5));
+    REQUIRE(served.store->set(key, "value"));
+    const Result<std::string> value = served.store->get(key, Duration::from_s(5));
     REQUIRE(value);
     CHECK(*value == "value");
   }
@@ -199,16 +207,14 @@ TEST_CASE("a client of the TCP store that asks and does not read stops nobody") 
 }
 
 TEST_CASE("a client of the TCP store may read late") {
-  const uint16_t port = free_port();
-  const auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
-  REQUIRE(store->set("big", kBig));
-  REQUIRE(store->get("big", Duration::from_s(5)));
-  RawClient client(port);
+  const Served served;
+  served.keep("big", kBig);
+  RawClient client(served.port);
   client.ask(1, "big");
   client.ask(2, "big");
   client.ask(3, "later");
-  CHECK(*store->get("big", Duration::from_s(5)) == kBig);
-  REQUIRE(store->set("later", "x"));
+  CHECK(*served.store->get("big", Duration::from_s(5)) == kBig);
+  REQUIRE(served.store->set("later", "x"));
   for (uint32_t number = 1; number <= 3; ++number) {
     const RawClient::Answer answer = client.next();
     CHECK(answer.number == number);
@@ -218,17 +224,15 @@ TEST_CASE("a client of the TCP store may read late") {
 
 TEST_CASE("who is sent a value has it when the server ends") {
   constexpr uint32_t kMany = 3;  // more than sockets hold
-  const uint16_t port = free_port();
-  auto store = std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
-  REQUIRE(store->set("small", "x"));
-  REQUIRE(store->set("big", kBig));
-  REQUIRE(store->get("big", Duration::from_s(5)));
-  RawClient client(port);
+  Served served;
+  served.keep("small", "x");
+  served.keep("big", kBig);
+  RawClient client(served.port);
   std::string questions = RawClient::question(1, "small");
   for (uint32_t i = 0; i < kMany; ++i) questions += RawClient::question(2 + i, "big");
   client.say(questions);
   CHECK(client.next().value == "x");  // so the others have come too
-  const std::future<void> ends = std::async(std::launch::async, [&] { store.reset(); });
+  const std::future<void> ends = std::async(std::launch::async, [&] { served.store.reset(); });
   for (uint32_t i = 0; i < kMany; ++i) CHECK(client.next().value == kBig);
 }
 

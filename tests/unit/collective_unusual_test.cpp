@@ -11,12 +11,12 @@
 
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/model/flow_model.hpp"
-#include "lib/collective/model/lanes.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/selector.hpp"
 #include "lib/collective/model/topology_file.hpp"
 #include "lib/collective/verify.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {
@@ -52,12 +52,7 @@ Topology railed(const Topology& domain, uint32_t domains, uint32_t lost) {
 // Lanes of 8 on every medium; some of them are dead.
 Topology hurt(Topology topology, std::initializer_list<const char*> words) {
   for (const NetworkLink& link : topology.links) topology.lanes[link.medium] = {8, 0};
-  std::vector<DeadLanes> dead;
-  for (const char* const word : words) dead.push_back(*parse_dead_lanes(word));
-  const Result<void> taken = take_dead_lanes(topology, dead);
-  INFO((taken ? "" : taken.error().message));
-  REQUIRE(taken);
-  return topology;
+  return without(std::move(topology), words);
 }
 
 struct Network {
