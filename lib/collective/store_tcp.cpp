@@ -242,16 +242,35 @@ class TcpStore : public Store {
       if (received_.size() < sizeof head + head.value_bytes) break;
       std::string value = received_.substr(sizeof head, head.value_bytes);
       received_.erase(0, sizeof head + head.value_bytes);
-      if (head.number == 0)
-        return Error{Code::disconnected, "the store has dropped this process: " + value};
+      if (head.number == 0) {
+        dropped_ = Error{Code::disconnected, "the store has dropped this process: " + value};
+        return *dropped_;
+      }
       if (head.number == number_) answer = std::move(value);
     }
     return answer;
   }
 
+  // Who was dropped, or whose server is gone, is told at the next call of any kind: nobody answers
+  // a set.
+  Result<void> hear() {
+    if (dropped_) return *dropped_;
+    while (true) {
+      const Result<void> came = base::receive_by(socket_, received_, kAtOnce, Instant());
+      for (bool more = true; more;) {  // of gets that were given up
+        const Result<std::optional<std::string>> answer = take_answer();
+        if (!answer) return answer.error();
+        more = answer->has_value();
+      }
+      if (!came && came.error().code == Code::timed_out) return {};
+      if (!came) return gone();
+    }
+  }
+
   Result<void> request(char what, std::string_view key, std::string_view value) {
     if (key.size() > kMaxBytes || value.size() > kMaxBytes)
       return Error{Code::invalid_argument, "keys and values of a store are at most 1 MiB"};
+    if (Result<void> heard = hear(); !heard) return heard;
     const RequestHead head{what,
                            {},
                            ++number_,
@@ -266,6 +285,7 @@ class TcpStore : public Store {
 
   base::Socket socket_;
   std::unique_ptr<Server> server_;
+  std::optional<Error> dropped_;
   uint32_t number_ = 0;   // of the last request
   std::string received_;  // an answer may come in parts, and a get may end before its last
 };

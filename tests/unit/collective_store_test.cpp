@@ -356,6 +356,21 @@ TEST_CASE("who is dropped by a TCP store hears why") {
   REQUIRE(!value);
   CHECK(value.error().code == Code::disconnected);
   CHECK(value.error().message.find("its hat was on") != std::string::npos);
+  CHECK(puppet.store->set("key", "value").error().message == value.error().message);
+}
+
+// Nobody answers a set, so nothing else would say that it is lost.
+TEST_CASE("who is dropped by a TCP store, or is left by its server, hears it when it sets a key") {
+  Puppet puppet;
+  REQUIRE(puppet.store->set("key", "value"));
+  const bool told = GENERATE(false, true);
+  CAPTURE(told);
+  if (told) REQUIRE(puppet.say(Puppet::answer(9, "stale") + Puppet::answer(0, "its hat was on")));
+  puppet.hang_up();
+  const Result<void> set = puppet.store->set("key", "value");
+  REQUIRE(!set);
+  CHECK(set.error().code == Code::disconnected);
+  CHECK(set.error().message.find(told ? "its hat was on" : "is gone") != std::string::npos);
 }
 
 TEST_CASE("bad store addresses are told what to write") {
