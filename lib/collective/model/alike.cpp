@@ -170,7 +170,8 @@ class Alike {
     const Route& route = route_of(rank, puts_[put]);
     uint64_t sum = static_cast<uint64_t>(std::llround(route.latency_s * 1e15));
     for (const RouteShare& part : route.shares)
-      sum += mixed_share(group_of_[part.link], part.share);
+      sum += mixed(mixed_share(group_of_[part.link], part.share),
+                   static_cast<uint64_t>(std::llround(part.before_s * 1e15)));
     return sum;
   }
 
@@ -213,8 +214,8 @@ class OneRun {
   std::vector<ProgramRun::Put> take_startable() { return std::exchange(startable_, {}); }
   void left(const ProgramRun::Put& put) {
     lanes_[lane_[put.step]].busy = false;
+    start_put(lanes_[lane_[put.step]], put.behind_s);
     finish(put.step);
-    start_put(lanes_[lane_[put.step]]);
   }
   void arrived(const ProgramRun::Put& put) {
     const uint32_t receive = alike_.receive_of()[put.step];
@@ -229,13 +230,13 @@ class OneRun {
     bool busy = false;
   };
 
-  void start_put(Lane& lane) {
+  void start_put(Lane& lane, double behind_s = 0) {
     if (lane.busy || lane.next == lane.steps->size()) return;
     const uint32_t step = (*lane.steps)[lane.next];
     if (waits_[step] != 0) return;
     ++lane.next;
     lane.busy = true;
-    startable_.push_back({0, 0, step, alike_.bytes()[step]});
+    startable_.push_back({0, 0, step, alike_.bytes()[step], kAnyWay, behind_s});
   }
   void take(Lane& lane) {
     while (lane.next < lane.steps->size()) {

@@ -18,11 +18,23 @@ namespace weft::collective {
 inline constexpr double kTick = 1e-12;  // relative: no shorter time counts
 inline constexpr double kSame = 1e-9;   // relative: what ends within it ends together
 inline constexpr double kAlmost = 1e-5;
+// A link is narrow for a flow if it is so busy, beside the busiest on its way. Who shares an
+// earlier one with others, almost as busy, comes late to the busiest, and not when latency alone
+// would say.
+inline constexpr double kNarrow = 0.5;
+
 struct Flow {
-  ProgramRun::Put put;
+  ProgramRun::Put put;  // behind_s: how far its first narrow link is
   double bytes_left = 0;
   double rate = 0;
   const Route* route = nullptr;
+};
+
+// A flow whose first byte is on its way to its first narrow link.
+struct Departure {
+  double time = 0;
+  Flow flow;
+  bool operator>(const Departure& other) const { return time > other.time; }
 };
 
 struct Arrival {
@@ -95,13 +107,18 @@ class FlowLoop {
  public:
   // Of thousands of chips, what happens almost `together` happens together.
   FlowLoop(const std::vector<NetworkLink>& links, Run& run, RouteOf route_of, bool together)
-      : fair_(links), run_(run), route_of_(std::move(route_of)), together_(together) {
+      : links_(links),
+        fair_(links),
+        run_(run),
+        route_of_(std::move(route_of)),
+        together_(together),
+        users_(links.size()) {
     result_.link_bytes.assign(links.size(), 0);
   }
 
   Prediction run() {
     start_flows();
-    while (!flows_.empty() || !arrivals_.empty()) {
+    while (!flows_.empty() || !arrivals_.empty() || !departures_.empty()) {
       if (changed_) fair_.share(flows_);
       changed_ = false;
       advance_to(next_time());
@@ -115,6 +132,7 @@ class FlowLoop {
     double next = std::numeric_limits<double>::infinity();
     for (const Flow& flow : flows_) next = std::min(next, now_ + flow.bytes_left / flow.rate);
     if (!arrivals_.empty()) next = std::min(next, arrivals_.top().time);
+    if (!departures_.empty()) next = std::min(next, departures_.top().time);
     if (!together_) return next;
     // What ends almost together ends with the last of it.
     double last = next;
@@ -153,7 +171,8 @@ class FlowLoop {
     }
     changed_ |= !ended.empty();
     for (const Flow& flow : ended) {
-      arrivals_.push({late(now_ + flow.route->latency_s), flow.put});
+      for (const RouteShare& part : flow.route->shares) users_[part.link] -= part.share;
+      arrivals_.push({late(now_ + flow.route->latency_s - flow.put.behind_s), flow.put});
       run_.left(flow.put);
     }
     while (!arrivals_.empty() && arrivals_.top().time <= now_ * (1 + kSame)) {
@@ -162,18 +181,44 @@ class FlowLoop {
       run_.arrived(put);
     }
     start_flows();
+    for (; !departures_.empty() && departures_.top().time <= now_ * (1 + kSame); departures_.pop())
+      begin(departures_.top().flow);
   }
 
   void start_flows() {
-    for (const ProgramRun::Put& put : run_.take_startable()) {
-      const Flow flow{put, put.bytes, 0, &route_of_(put)};
-      for (const RouteShare& part : flow.route->shares)
+    const std::vector<ProgramRun::Put> puts = run_.take_startable();
+    for (const ProgramRun::Put& put : puts)
+      for (const RouteShare& part : route_of_(put).shares) {
+        users_[part.link] += part.share;
         result_.link_bytes[part.link] += part.share * put.bytes;
-      flows_.push_back(flow);
-      changed_ = true;
+      }
+    for (const ProgramRun::Put& put : puts) {
+      Flow flow{put, put.bytes, 0, &route_of_(put)};
+      flow.put.behind_s = std::max(put.behind_s, before_narrow(*flow.route));
+      if (flow.put.behind_s <= put.behind_s)
+        begin(flow);
+      else
+        departures_.push({late(now_ + flow.put.behind_s - put.behind_s), flow});
     }
   }
 
+  // The latency to the first link that is narrow for it.
+  double before_narrow(const Route& route) const {
+    double busiest = 0;
+    for (const RouteShare& part : route.shares) busiest = std::max(busiest, busy(part.link));
+    double before_s = route.latency_s;
+    for (const RouteShare& part : route.shares)
+      if (busy(part.link) >= kNarrow * busiest) before_s = std::min(before_s, part.before_s);
+    return before_s;
+  }
+  double busy(uint32_t link) const { return users_[link] / links_[link].bytes_per_s; }
+
+  void begin(const Flow& flow) {
+    flows_.push_back(flow);
+    changed_ = true;
+  }
+
+  const std::vector<NetworkLink>& links_;
   FairShare fair_;
   Run& run_;
   RouteOf route_of_;
@@ -181,6 +226,8 @@ class FlowLoop {
   double now_ = 0;
   bool changed_ = false;
   std::vector<Flow> flows_;
+  std::vector<double> users_;  // shares of flows that are under way, or on their way
+  std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   Prediction result_;
 };

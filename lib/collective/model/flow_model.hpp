@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a schedule on a network, without running it. Every put is a flow over its route; at
-// any moment the flows under way share the links max-min fairly; a message is there when its flow
-// has ended and the latency of its links has passed. Steps wait for each other as they do when they
-// are executed. Local steps and the reduction itself take no time.
+// any moment the flows under way share the links max-min fairly. A flow takes its share from when
+// its first byte comes to the first link that is narrow for it, of all that are in use when it
+// starts, so near ranks give to a busy one before far ones do; a message is there when its flow has
+// ended and the latency of the links from there on has passed. Steps wait for each other as they do
+// when they are executed. Local steps and the reduction itself take no time.
 #pragma once
 
 #include <vector>

@@ -38,7 +38,7 @@ double ProgramRun::bytes_of(uint32_t rank, uint32_t step) const {
   return static_cast<double>(source.count) * (is_wide(shape_, source) ? accumulator_ : element_);
 }
 
-void ProgramRun::start_put(uint32_t from, uint32_t to) {
+void ProgramRun::start_put(uint32_t from, uint32_t to, double behind_s) {
   Pair& of = pair(from, to);
   if (of.busy || of.puts == nullptr || of.next_put == of.puts->size()) return;
   const uint32_t step = (*of.puts)[of.next_put];
@@ -46,13 +46,14 @@ void ProgramRun::start_put(uint32_t from, uint32_t to) {
   ++of.next_put;
   of.busy = true;
   startable_.push_back(
-      {from, to, step, bytes_of(from, step), plans_[from]->program.steps[step].along});
+      {from, to, step, bytes_of(from, step), plans_[from]->program.steps[step].along, behind_s});
 }
 
 void ProgramRun::left(const Put& put) {
   pair(put.from, put.to).busy = false;
+  // What has waited for this one alone follows at once.
+  start_put(put.from, put.to, put.behind_s);
   finish(put.from, put.step);
-  start_put(put.from, put.to);
 }
 
 void ProgramRun::arrived(uint32_t from, uint32_t to) {

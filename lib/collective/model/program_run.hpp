@@ -18,6 +18,9 @@ class ProgramRun {
     uint32_t from = 0, to = 0, step = 0;
     double bytes = 0;
     uint8_t along = kAnyWay;
+    // It follows another one to the same rank, which had come so far, in latency, when it was said
+    // to have left.
+    double behind_s = 0;
   };
 
   // `element` and `accumulator` in bytes.
@@ -46,7 +49,7 @@ class ProgramRun {
   };
   Pair& pair(uint32_t from, uint32_t to);
   double bytes_of(uint32_t rank, uint32_t step) const;
-  void start_put(uint32_t from, uint32_t to);
+  void start_put(uint32_t from, uint32_t to, double behind_s = 0);
   void take_arrived(uint32_t from, uint32_t to);
   void finish(uint32_t rank, uint32_t step);
 

@@ -208,22 +208,27 @@ const Route& Routes::between(uint32_t from, uint32_t to, uint8_t along) {
   const Distances& distance = distances(from, to, along);
   route.links = distance[from];
   // Nodes in the order of their distance, each passing on what has come to it.
-  std::vector<std::pair<uint32_t, double>> here = {{from, 1.0}};
+  struct Here {
+    uint32_t node;
+    double share, weighted_s;  // the latency until here, times the share
+  };
+  std::vector<Here> here = {{from, 1.0, 0.0}};
   for (uint32_t left = distance[from]; left > 0; --left) {
-    std::vector<std::pair<uint32_t, double>> next;
-    for (const auto& [node, share] : here) {
+    std::vector<Here> next;
+    for (const auto& [node, share, weighted_s] : here) {
       const std::vector<uint32_t> ways = next_links(node, distance, along);
       const double part = share / static_cast<double>(ways.size());
+      const double before_s = weighted_s / share;
       for (const uint32_t link : ways) {
-        route.shares.push_back({link, part});
-        route.latency_s += part * topology_.links[link].latency_s;
+        route.shares.push_back({link, part, before_s});
+        const double latency_s = topology_.links[link].latency_s;
+        route.latency_s += part * latency_s;
         const uint32_t reached = topology_.links[link].to;
-        const auto known = std::find_if(next.begin(), next.end(),
-                                        [&](const auto& n) { return n.first == reached; });
-        if (known == next.end())
-          next.push_back({reached, part});
-        else
-          known->second += part;
+        auto known = std::find_if(next.begin(), next.end(),
+                                  [&](const Here& n) { return n.node == reached; });
+        if (known == next.end()) known = next.insert(known, {reached, 0, 0});
+        known->share += part;
+        known->weighted_s += part * (before_s + latency_s);
       }
     }
     here.swap(next);

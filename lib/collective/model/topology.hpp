@@ -90,6 +90,7 @@ Topology make_rails(const Topology& domain, const Rails& rails);
 struct RouteShare {
   uint32_t link = 0;
   double share = 0;
+  double before_s = 0;  // mean latency from the chip to where the link begins
 };
 struct Route {
   std::vector<RouteShare> shares;
