@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
+#include "bench/coll/expert_choices.hpp"
 #include "bench/coll/reference.hpp"
-#include "lib/base/random.hpp"
 
 namespace weft::bench {
 namespace {
@@ -18,10 +17,7 @@ float weight_of(size_t choice) { return static_cast<float>(1 + choice % 2); }
 }  // namespace
 
 Result<void> ExpertLayer::prepare(uint64_t tokens) {
-  if (options_.choices > experts())
-    return Error{Code::invalid_argument,
-                 "a token cannot go to " + std::to_string(options_.choices) + " of " +
-                     std::to_string(experts()) + " experts: fewer --choices, or more --experts"};
+  if (const Result<void> enough = enough_experts(options_, ranks_); !enough) return enough;
   choose(tokens);
   sent_.resize(tokens * row_bytes());
   inbox_.resize(options_.experts_per_rank * capacity_ * row_bytes());
@@ -33,16 +29,9 @@ void ExpertLayer::choose(uint64_t tokens) {
   tokens_ = tokens;
   filled_.assign(experts(), 0);
   places_.assign(ranks_, {});
-  std::vector<int32_t> deck(experts());
-  for (uint32_t rank = 0; rank < ranks_; ++rank) {
-    base::Random random(options_.seed * ranks_ + rank);
-    std::iota(deck.begin(), deck.end(), 0);
-    for (uint64_t token = 0; token < tokens; ++token)
-      for (uint32_t c = 0; c < options_.choices; ++c) {
-        std::swap(deck[c], deck[c + random.below(deck.size() - c)]);
-        places_[rank].push_back({deck[c], filled_[static_cast<size_t>(deck[c])]++});
-      }
-  }
+  for (uint32_t rank = 0; rank < ranks_; ++rank)
+    for (const uint32_t expert : experts_of(options_, ranks_, rank, tokens))
+      places_[rank].push_back({static_cast<int32_t>(expert), filled_[expert]++});
   capacity_ = *std::max_element(filled_.begin(), filled_.end());
   chosen_.clear();
   weights_.clear();

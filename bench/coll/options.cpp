@@ -118,6 +118,13 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--root", o.root, "Of broadcast and reduce");
   app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
   app.add_option("-r,--ranks", o.ranks, "Number of ranks, as processes of this host");
+  app.add_option("--seed", o.seed, "Of the random data, and of what goes where");
+  app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts of each rank")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--choices", o.choices, "So many different experts each token goes to")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--width", o.width, "Elements of a token; sizes are of all rows to experts")
+      ->check(CLI::Range(1, 1 << 24));
 }
 
 void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
@@ -132,16 +139,9 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("-w,--warmup_iters", o.warmup, "Calls of each size before")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("-c,--check", words.check, "random: compare every result; none: do not");
-  app.add_option("--seed", o.seed, "Of the random data");
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
       ->check(CLI::IsMember({"p50", "p99"}));
   app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
-  app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts of each rank")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--choices", o.choices, "So many different experts each token goes to")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--width", o.width, "Elements of a token; sizes are of all rows to experts")
-      ->check(CLI::Range(1, 1 << 24));
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
   app.add_option("--trace", o.trace_file,

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "bench/chart/chart.hpp"
+#include "bench/coll/expert_choices.hpp"
 #include "lib/collective/algorithm.hpp"
 #include "lib/collective/arithmetic.hpp"
 #include "lib/collective/model/flow_model.hpp"
@@ -26,6 +27,7 @@ using collective::Prediction;
 using collective::Topology;
 
 constexpr uint32_t kMostInPackets = 2048;    // chips
+constexpr uint32_t kMostOfExperts = 1024;    // chips: every two have sizes of their own
 constexpr uint64_t kMostSteps = 32'000'000;  // a few GB of programs, where ranks differ
 
 struct Outcome {
@@ -85,6 +87,8 @@ class Simulation {
 
   // False if the model is wrong.
   bool run(uint64_t bytes, const std::string& size, bool best_only) {
+    if (is_of_experts(options_.collective))
+      experts_ = shape_of_experts(options_, topology_, count_for(options_, topology_.chips, bytes));
     std::vector<Outcome> outcomes;
     for (const Algorithm& algorithm : collective::algorithms()) {
       const bool fits = !algorithm.traits.power_of_two || std::has_single_bit(topology_.chips);
@@ -100,9 +104,7 @@ class Simulation {
     std::sort(outcomes.begin(), outcomes.end(),
               [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
     if (best_only && outcomes.size() > 1) outcomes.resize(1);
-    const uint64_t whole =  // elements
-        bytes_for(options_, topology_.chips, count_for(options_, topology_.chips, bytes));
-    const Bound bound = lower_bound(options_.collective, static_cast<double>(whole), topology_);
+    const Bound bound = bound_of(bytes);
     bool sound = true;
     draw("bound", bytes, bound.seconds);
     for (const Outcome& outcome : outcomes) {
@@ -118,6 +120,13 @@ class Simulation {
   }
 
  private:
+  Bound bound_of(uint64_t bytes) const {
+    const uint64_t count = count_for(options_, topology_.chips, bytes);
+    if (is_of_experts(options_.collective)) return bound_of_experts(options_, topology_, count);
+    const double whole = static_cast<double>(bytes_for(options_, topology_.chips, count));
+    return lower_bound(options_.collective, whole, topology_);
+  }
+
   // Of all chips, if they have as many as the first one.
   uint64_t steps_of(const Algorithm& algorithm, uint64_t bytes) const {
     return program_of(algorithm, shape_of_call(algorithm, bytes), 0).steps.size() *
@@ -125,6 +134,7 @@ class Simulation {
   }
 
   collective::Shape shape_of_call(const Algorithm& algorithm, uint64_t bytes) const {
+    if (is_of_experts(options_.collective)) return experts_;
     const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
     const bool reduces = collective::reduces(options_.collective);
     collective::Shape shape{.collective = options_.collective,
@@ -140,23 +150,35 @@ class Simulation {
 
   Outcome predict_one(const Algorithm& algorithm, uint64_t bytes) {
     const collective::Arithmetic arithmetic = collective::arithmetic_of(options_.type, options_.op);
+    const double element = static_cast<double>(arithmetic.element);
+    const double accumulator = static_cast<double>(arithmetic.accumulator);
     const collective::Shape shape = shape_of_call(algorithm, bytes);
-    if (packets_) return by_packets(algorithm, shape, arithmetic);
-    const Prediction prediction =
-        collective::predict(algorithm, shape, static_cast<double>(arithmetic.element),
-                            static_cast<double>(arithmetic.accumulator), topology_, routes_);
+    Prediction prediction = predict_call(algorithm, shape, element, accumulator);
+    if (options_.collective == Collective::combine && algorithm.traits.by_rack &&
+        topology_.racks > 1)
+      follow(prediction, sums_across(shape), accumulator);
     return {&algorithm, prediction.seconds, busiest_link(topology_, prediction)};
   }
 
-  Outcome by_packets(const Algorithm& algorithm, const collective::Shape& shape,
-                     const collective::Arithmetic& arithmetic) {
+  Prediction predict_call(const Algorithm& algorithm, const collective::Shape& shape,
+                          double element, double accumulator) {
+    if (!packets_)
+      return collective::predict(algorithm, shape, element, accumulator, topology_, routes_);
     const std::vector<collective::Program> programs = programs_of(algorithm, shape);
-    const collective::PacketCall call{shape, &programs, static_cast<double>(arithmetic.element),
-                                      static_cast<double>(arithmetic.accumulator)};
+    const collective::PacketCall call{shape, &programs, element, accumulator};
     const collective::PacketOutcome outcome =
         collective::simulate_packets({&call, 1}, topology_, routes_);
-    const Prediction seen{outcome.seconds[0], outcome.link_bytes};
-    return {&algorithm, seen.seconds, busiest_link(topology_, seen)};
+    return {outcome.seconds[0], outcome.link_bytes};
+  }
+
+  // When the rows inside racks are there, their sums cross in a call of their own.
+  void follow(Prediction& inside, const collective::Shape& across, double accumulator) {
+    const Algorithm& direct =
+        **collective::find_algorithm("direct", across.collective, across.ranks);
+    const Prediction sums = predict_call(direct, across, accumulator, accumulator);
+    inside.seconds += sums.seconds;
+    for (size_t link = 0; link < sums.link_bytes.size(); ++link)
+      inside.link_bytes[link] += sums.link_bytes[link];
   }
 
   void draw(const std::string& what, uint64_t bytes, double seconds) {
@@ -174,6 +196,7 @@ class Simulation {
   bool packets_;
   Plot& plot_;
   collective::Routes routes_;
+  collective::Shape experts_;  // dispatch, combine: of the size that is looked at
 };
 
 Result<void> write_plot(const CollOptions& options, const Plot& plot, const std::string& path) {
@@ -197,10 +220,13 @@ int complain(const Error& error) {
 }  // namespace
 
 int simulate(const CollOptions& options, const SimulateOptions& simulated) {
-  if (collective::has_blocks(options.collective) || !has_schedules(options.collective))
+  const bool of_experts = is_of_experts(options.collective);
+  if ((collective::has_blocks(options.collective) && !of_experts) ||
+      !has_schedules(options.collective))
     return complain({Code::not_supported, "sim has no bound for " + operation_name(options) +
                                               ": it has all_gather, all_reduce, "
-                                              "all_to_all, broadcast, reduce, reduce_scatter"});
+                                              "all_to_all, broadcast, combine, dispatch, reduce, "
+                                              "reduce_scatter"});
   if (!options.algorithm.empty()) {
     const Result<const Algorithm*> known =
         collective::find_algorithm(options.algorithm, options.collective, 2);
@@ -234,6 +260,11 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
       return complain({Code::not_supported, "--packets is for up to " +
                                                 std::to_string(kMostInPackets) +
                                                 " chips; leave it out for flows"});
+    if (of_experts && topology->chips > kMostOfExperts)
+      return complain({Code::not_supported, "dispatch and combine are for up to " +
+                                                std::to_string(kMostOfExperts) + " chips"});
+    if (const Result<void> enough = enough_experts(options, topology->chips); of_experts && !enough)
+      return complain(enough.error());
     Simulation simulation(options, *topology, simulated.packets, plot);
     simulation.print_head();
     for (const std::string& size : simulated.sizes) {

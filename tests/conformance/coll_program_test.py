@@ -345,13 +345,36 @@ class Coll(unittest.TestCase):
                           ("--topology", str(alone), "--packets"),
                           ("--topology", f"{folder}/trn2-torus-4x4.toml", "--plot",
                            f"{place}/plot.svg")):
-                for operation in ("all_reduce", "reduce", "all_to_all"):
+                for operation in ("all_reduce", "reduce", "all_to_all", "dispatch", "combine"):
                     code, out, err = run("sim", operation, "--size", "0,1,1MiB", *words)
                     self.assertEqual(code, 0, (words, out, err))
                     self.assertNotRegex(out, r"\b(nan|inf)\b")
             code, _, err = run("sim", "reduce", "--root", "1", "--topology", str(alone))
             self.assertEqual(code, 2)
             self.assertIn("alone has 1 chips", err)
+
+    def test_sim_of_experts(self):
+        racks = pathlib.Path(__file__).resolve().parents[2] / "scenarios/collectives/" \
+            "trn3-nl32x2-gen1.toml"
+        # 8 tokens of each chip, to 8 of 128 experts: 255 of 256 tokens have one in the other rack.
+        layer = ("--topology", str(racks), "--type", "bf16", "--experts", "2", "--choices", "8",
+                 "--width", "7168", "--size", "896KiB")
+        bound_us = 8 * 32 * 7168 * 2 / 4096e9 * 1e6
+        for words in ((), ("--packets",)):
+            times = {}
+            for operation in ("dispatch", "combine"):
+                code, out, err = run("sim", operation, *layer, *words)
+                self.assertEqual(code, 0, (out, err))
+                for row in out.splitlines()[-3:]:
+                    _, algorithm, time_us, printed_us = row.split()[:4]
+                    times[operation, algorithm] = float(time_us)
+                    self.assertAlmostEqual(float(printed_us), bound_us, delta=0.1)
+            self.assertEqual(len(times), 6)
+            self.assertGreater(times["dispatch", "direct"], 1.2 * times["dispatch", "racks"])
+            # What comes back crosses in a call of its own, as sums of fp32.
+            self.assertGreater(times["combine", "racks"], 1.2 * times["dispatch", "racks"])
+        code, _, err = run("sim", "dispatch", "--topology", str(racks), "--choices", "257")
+        self.assertEqual((code, "257 of 256 experts: fewer --choices" in err), (2, True), err)
 
     def test_wrong_words_are_told_the_right_ones(self):
         for words, hint in ((("all_redcue",), "all_reduce"),
@@ -362,7 +385,7 @@ class Coll(unittest.TestCase):
                             (("explain", "barrier"), "barrier has no schedules to explain"),
                             *((("sim", operation, "--topology", "trn2-torus-4x4"),
                                f"sim has no bound for {operation}: it has all_gather")
-                              for operation in ("sendrecv", "permute", "barrier", "dispatch")),
+                              for operation in ("sendrecv", "permute", "barrier", "all_to_all_v")),
                             (("explain", "reduce", "--algorithm", "tree"), "binomial")):
             code, _, err = run(*words)
             self.assertEqual(code, 2, words)
