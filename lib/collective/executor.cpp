@@ -154,7 +154,7 @@ bool Executor::put(Link& link, size_t i, uint32_t index) {
   const Range& source = step.source;
   const std::span<const std::byte> payload(at(source), bytes(source));
   const uint32_t pieces = pieces_of(execution_.plan->puts[i], step);
-  if (payload.size() <= link.copied()) {
+  if (payload.size() <= link.copied(execution_.crowded)) {
     if (!link.send(execution_.call, pieces, payload, nullptr, index)) return false;
     finish(index);
     return true;

@@ -24,6 +24,7 @@ struct Execution {
   Call call;
   std::array<std::byte*, 3> spaces{};  // input, output, work
   std::vector<const MemoryRegion*> regions, open;
+  bool crowded = false;    // others want our processor too
   StepLog* log = nullptr;  // of what is sent and received; may be null
 };
 

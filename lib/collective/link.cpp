@@ -63,7 +63,6 @@ Result<void> Link::prepare(const ProtectionDomain& pd, const CompletionQueue& cq
   if (!landing_ || !sending_ || !control_)
     return Error{Code::no_memory, "no memory for the landing slots of a peer: ask for fewer"};
   std::memset(landing_.get(), 0, landing);
-  std::memset(sending_.get(), 0, sending);
   std::memset(control_.get(), 0, control);
   steps_.assign(shape_.slots, kNoStep);
 

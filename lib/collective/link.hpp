@@ -15,6 +15,7 @@
 // at once; others go by reference and are done when their completion says so.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <deque>
@@ -32,6 +33,9 @@ namespace weft::collective {
 inline constexpr uint32_t kCopiedBytes = 8 * 1024;
 // Of urgent calls: a copy costs less than the wait for an acknowledgement behind bulk data.
 inline constexpr uint32_t kCopiedUrgentBytes = 32 * 1024;
+// Where ranks share a processor, over RC: it costs less than to wait until the peer's engine, which
+// acknowledges, has had the processor.
+inline constexpr uint32_t kCopiedCrowdedBytes = 32 * 1024;
 
 // What both sides must agree on. A ring has the next power of two of slots.
 struct LinkShape {
@@ -138,7 +142,8 @@ class Link {
   void consume();
   uint64_t consumed() const { return consumed_; }
   uint32_t slots() const { return shape_.slots; }
-  uint32_t copied() const { return shape_.copied; }
+  // Pieces up to here are to be copied. `crowded`: others want our processor too.
+  uint32_t copied(bool crowded = false) const { return crowded ? most_copied_ : shape_.copied; }
   uint64_t waiting() const { return arrived_.count() - consumed_; }
 
   // Dropped if many are under way: credit is sent again, and an abort when the peer asks.
@@ -177,6 +182,7 @@ class Link {
  private:
   Link(QpType type, const LinkShape& shape, uint32_t index)
       : shape_{std::bit_ceil(shape.slots), shape.payload, shape.copied},
+        most_copied_(most_copied(type, shape)),
         type_(type),
         index_(index),
         headers_(shape_.slots),
@@ -189,6 +195,11 @@ class Link {
     size_t offset = 0;  // in the slot
     SendFlags flags = SendFlags::signaled;
   };
+  // Over SRD both sides go by the shape, since the receiver invites what is not copied.
+  static uint32_t most_copied(QpType type, const LinkShape& shape) {
+    const uint32_t crowded = type == QpType::srd ? 0 : std::min(kCopiedCrowdedBytes, shape.payload);
+    return std::max(shape.copied, crowded);
+  }
   Result<void> prepare(const ProtectionDomain& pd, const CompletionQueue& cq);
   bool wants_word() const;
   bool keeps_order() const { return type_ != QpType::srd; }
@@ -222,7 +233,7 @@ class Link {
   static constexpr uint32_t kReturned = 4;  // receives that are posted again together
   static uint32_t receives_of(uint32_t slots) { return slots + kControls + kReturned; }
   size_t stride() const { return sizeof(PieceHeader) + shape_.payload; }
-  size_t copy_stride() const { return sizeof(PieceHeader) + shape_.copied; }
+  size_t copy_stride() const { return sizeof(PieceHeader) + most_copied_; }
 
   struct Free {
     void operator()(std::byte* memory) const;
@@ -231,6 +242,7 @@ class Link {
   static Memory allocate(size_t bytes);
 
   LinkShape shape_;
+  uint32_t most_copied_;
   QpType type_;
   uint32_t index_;
   uint32_t peer_ = 0;

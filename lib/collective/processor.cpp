@@ -28,6 +28,7 @@ void Processor::yield() noexcept {
   const Instant now = base::Clock::process().now();
   const Duration took = now - before;
   if (took < kSlice) crowded_ = took > kSystemCall;
+  looked_ = true;
   if (took > kSystemCall && now >= next_move_) move(now);
 }
 

@@ -19,6 +19,8 @@ class Processor {
 
   // As the last yield found it; true before the first.
   bool crowded() const noexcept { return crowded_; }
+  // The same, false before the first.
+  bool shared() const noexcept { return crowded_ && looked_; }
   void yield() noexcept;
 
  private:
@@ -26,6 +28,7 @@ class Processor {
 
   uint32_t rank_;
   bool crowded_ = true;
+  bool looked_ = false;
   Instant next_move_{};
 };
 

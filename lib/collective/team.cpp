@@ -263,6 +263,7 @@ bool Team::start(Lane& lane, Task& task) {
   execution.plan = task.plan.get();
   execution.arithmetic = task.arithmetic;
   execution.call = task.call;
+  execution.crowded = processor_.shared();
   execution.log = &trace_.steps();
   std::byte* const work = task.work ? task.work->memory : nullptr;
   execution.spaces = {task.input, task.output, work};

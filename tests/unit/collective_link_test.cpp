@@ -119,11 +119,13 @@ TEST_CASE("a piece like the one before it goes without its header, and arrives w
 
 TEST_CASE("pieces of any length arrive, whether they are copied at the post or kept") {
   Pair pair({.slots = 4});
-  std::vector<std::byte> data(collective::kCopiedBytes);
+  const size_t most = pair.link(0).copied(true);
+  CHECK(most == collective::kCopiedCrowdedBytes);
+  std::vector<std::byte> data(most);
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7);
   uint64_t sequence = 0;
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{191}, size_t{192}, size_t{193},
-                             size_t{256}, size_t{257}, data.size()})
+                             size_t{256}, size_t{257}, size_t{collective::kCopiedBytes}, most})
     for (const uint32_t pieces : {1, 1, 2}) {  // without a header the second time
       CAPTURE(bytes, pieces);
       pair.send(call_number(++sequence), {data.data(), bytes}, pieces);
@@ -134,6 +136,13 @@ TEST_CASE("pieces of any length arrive, whether they are copied at the post or k
       pair.link(1).consume();
       pair.turn();
     }
+}
+
+TEST_CASE("a crowded rank copies no more than a slot holds, and over SRD no more than another") {
+  CHECK(Pair({.payload = 16 * 1024}).link(0).copied(true) == 16 * 1024);
+  CHECK(Pair({.payload = 1024}).link(0).copied(true) == collective::kCopiedBytes);
+  Pair srd({}, "srd");
+  CHECK(srd.link(0).copied(true) == srd.link(0).copied());
 }
 
 TEST_CASE("pieces that few completions speak for fill the ring again and again") {
