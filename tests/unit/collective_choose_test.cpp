@@ -12,10 +12,12 @@ std::string_view all_reduce_of(uint32_t ranks, uint64_t bytes, bool exact = true
 }
 
 TEST_CASE("an all_reduce of middle size halves and doubles where that costs no bytes") {
-  CHECK(all_reduce_of(4, 16 * 1024) == "doubling");
-  CHECK(all_reduce_of(4, 16 * 1024 + 4) == "halving_doubling");
-  CHECK(all_reduce_of(8, 64 * 1024) == "halving_doubling");
-  CHECK(all_reduce_of(4, 64 * 1024 + 4) == "direct");
+  CHECK(all_reduce_of(4, 8 * 1024) == "doubling");
+  CHECK(all_reduce_of(4, 8 * 1024 + 4) == "halving_doubling");
+  CHECK(all_reduce_of(8, 128 * 1024) == "halving_doubling");
+  CHECK(all_reduce_of(4, 128 * 1024 + 4) == "direct");
+  CHECK(all_reduce_of(3, 16 * 1024) == "doubling");
+  CHECK(all_reduce_of(4, 16 * 1024, false) == "doubling");
   CHECK(all_reduce_of(2, 64 * 1024) == "direct");
   CHECK(all_reduce_of(3, 64 * 1024) == "direct");
   CHECK(all_reduce_of(6, 64 * 1024) == "direct");
