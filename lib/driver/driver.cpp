@@ -86,10 +86,11 @@ void Driver::kick() noexcept {
   signal_fd(kick_fd_);
 }
 
-// The application polls again: the thread must not be woken by packets any more.
+// The application polls again: the thread must not be woken by packets any more. But who arms a
+// queue looks at it once more before it sleeps, and then the thread is needed.
 void Driver::hand_back() noexcept {
   int watching = kThreadWatches;
-  if (armed_.load(std::memory_order_relaxed)) return;
+  if (armed_.load(std::memory_order_relaxed) || last_look_.exchange(false)) return;
   if (mode_.compare_exchange_strong(watching, kApplicationPolls)) signal_fd(kick_fd_);
 }
 
@@ -226,6 +227,7 @@ void Driver::arm(CqHandle& cq, Notify notify) noexcept {
     Holder hold(lock_);
     cq.ring.arm(notify);
   }
+  last_look_.store(true);
   (void)watch_over();
 }
 

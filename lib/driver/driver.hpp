@@ -173,6 +173,7 @@ class Driver {
   alignas(64) std::atomic<int> mode_{kApplicationPolls};
   std::atomic<bool> polled_{false};     // someone polled since the thread looked
   std::atomic<bool> armed_{false};      // a queue was armed: watch at once
+  std::atomic<bool> last_look_{false};  // that is to come before who has armed it sleeps
   std::atomic<Visit*> visit_{nullptr};  // who wants to look
   std::mutex visitors_;                 // one at a time
   int kick_fd_ = -1;

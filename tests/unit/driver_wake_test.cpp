@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who sleeps on a completion queue is woken by the very call in which it fires, whatever the driver
-// saves in idle turns; posts share a doorbell; and nobody waits for the lock while the driver
-// writes to stderr. Turns are made one by one here: no thread.
+// saves in idle turns; who looks once more before sleeping is watched for; posts share a doorbell;
+// and nobody waits for the lock while the driver writes to stderr. Turns are made one by one here:
+// no thread.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "lib/driver/driver.hpp"
@@ -34,7 +37,10 @@ struct QuietPort : engine::Port {
   size_t transmit(std::span<const engine::TxFrame> frames) noexcept override {
     return frames.size();
   }
-  bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return true; }
+  bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return ++sleeps, true; }
+  void finish_wait() noexcept override { ++wakes; }
+
+  std::atomic<int> sleeps{0}, wakes{0};  // of the thread
 };
 
 // A machine that never sends, and finds every frame damaged.
@@ -133,6 +139,25 @@ TEST_CASE("a queue that holds back is looked after once, not with each completio
   bench.complete(6);
   bench.driver.progress();
   CHECK(bench.woken());
+}
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+TEST_CASE("the look between arming a queue and sleeping leaves the thread on watch") {
+  Bench bench(false);
+  REQUIRE(bench.driver.start());
+  const QuietPort& port = *bench.port;
+  bench.driver.arm(bench.cq, Notify::all);
+  for (int i = 0; i < 500 && port.sleeps == port.wakes; ++i) pause();
+  pause();  // what woke it at first is over
+  const int wakes = port.wakes;
+  REQUIRE(port.sleeps == wakes + 1);
+  bench.driver.progress();
+  pause();
+  CHECK(port.wakes == wakes);
+  bench.driver.progress();  // it goes on polling
+  for (int i = 0; i < 500 && port.wakes == wakes; ++i) pause();
+  CHECK(port.wakes == wakes + 1);
 }
 
 // stderr is a pipe that is full: the thread that has something to say stands still, alone.
