@@ -2,8 +2,8 @@
 // Posting work: requests are checked, copied into the queue pair's rings and given their PSNs; the
 // next transmit() sends them.
 #include <algorithm>
-#include <cstring>
 
+#include "lib/base/copy_short.hpp"
 #include "lib/engine/engine.hpp"
 #include "lib/engine/local_work.hpp"
 #include "lib/engine/outcome.hpp"
@@ -42,7 +42,7 @@ void copy_inline(QueuePair& qp, const SendRequest& r) noexcept {
   std::byte* to = qp.sq.inline_data(qp.sq.tail());
   for (const Sge& sge : r.sges) {
     if (sge.length == 0) continue;  // then there may be no memory on either side
-    std::memcpy(to, sge.address, sge.length);
+    base::copy_mostly_short(to, static_cast<const std::byte*>(sge.address), sge.length);
     to += sge.length;
   }
 }
@@ -51,7 +51,6 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   Requester& req = qp.req;
   SendEntry& entry = qp.sq.tail_entry();
   entry.id = r.id;
-  entry.remote_address = r.remote_address;
   entry.first_psn = req.post_end;
   entry.length = length;
   entry.packets = length <= qp.mtu()
@@ -63,6 +62,8 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
     entry.flush = r.flush;
     if (r.opcode != Opcode::read) entry.packets = is_local(r.opcode) ? 0 : 1;
   }
+  // Apart from `id`: gcc would take both in one register, and wait for the stores of the caller.
+  entry.remote_address = r.remote_address;
   entry.rkey = r.rkey.value;
   const bool revokes = r.opcode == kInvalidates || r.opcode == Opcode::local_invalidate;
   entry.imm_or_key = revokes ? r.invalidate.value : r.imm;

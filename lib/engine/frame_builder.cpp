@@ -32,9 +32,8 @@ FrameBuilder::FrameBuilder(const Capabilities& capabilities)
       train_bytes_(capabilities.train_bytes),
       largest_head_(kHeaders + (capabilities.telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0)),
       max_payload_((stages_ ? capabilities.max_mtu : kLargestInline) + 16),
-      arena_size_(size_t{capabilities.burst} * (largest_head_ + usual_payload(capabilities)) +
-                  largest_head_ + max_payload_),
-      arena_(new std::byte[arena_size_]),
+      arena_most_(size_t{capabilities.burst} * (largest_head_ + usual_payload(capabilities))),
+      arena_(new std::byte[arena_most_ + largest_head_ + max_payload_]),
       spans_(new Span[kSpanPool]),
       paths_(new Path[kKeptPaths]) {}
 
@@ -80,11 +79,6 @@ void FrameBuilder::sum_staged() noexcept {
   }
   crc_ = wire::crc_continue(crc_, summed_, static_cast<size_t>(at_ - summed_));
   summed_ = at_;
-}
-
-void FrameBuilder::add_safe_payload(const std::byte* data, uint32_t length) noexcept {
-  std::memcpy(at_, data, length);
-  at_ += length;
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "lib/base/check.hpp"
+#include "lib/base/copy_short.hpp"
 #include "lib/engine/frame.hpp"
 #include "lib/engine/port.hpp"
 #include "lib/wire/int_block.hpp"
@@ -62,7 +63,7 @@ class FrameBuilder {
 
  private:
   bool fits() const noexcept {  // the path of this frame may be kept already
-    return count_ < frames_.size() && arena_used_ + largest_head_ + max_payload_ <= arena_size_ &&
+    return count_ < frames_.size() && arena_used_ <= arena_most_ &&
            spans_used_ + kMaxSpans <= kSpanPool;
   }
   void find_room() noexcept { room_ = kept_ < kKeptPaths && fits(); }
@@ -80,7 +81,7 @@ class FrameBuilder {
   uint32_t train_bytes_;
   uint32_t largest_head_;
   uint32_t max_payload_;  // staged bytes one frame may need
-  size_t arena_size_;
+  size_t arena_most_;     // of it that may be used before a frame of any size
   std::unique_ptr<std::byte[]> arena_;
   std::unique_ptr<Span[]> spans_;
   std::unique_ptr<Path[]> paths_;
@@ -121,43 +122,60 @@ inline void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
   find_room();
 }
 
-// Inline, as finish() is: they run once per packet sent.
+// Inline, as finish() is: they run once per packet sent. Bytes are stored through local pointers:
+// one may be a byte of anything, so members would be read again behind each.
 inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
                                       uint32_t payload_length) noexcept {
   WEFT_DCHECK(frame_ == nullptr && fits());
-  frame_ = &frames_[count_];
-  head_ = at_ = &arena_[arena_used_];
-  prefix_ = path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
+  TxFrame& frame = frames_[count_];
+  std::byte* const head = &arena_[arena_used_];
+  frame_ = &frame;
+  head_ = head;
+  const uint32_t prefix =
+      path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
+  prefix_ = prefix;
   // A head without payload may be longer: the bitmap of an SRD acknowledgement.
-  WEFT_DCHECK(prefix_ + header_length <= largest_head_ + max_payload_);
-  if (prefix_ != 0) put_telemetry({});
-  header_length_ = prefix_ + header_length;
-  pad_ = pad_for(payload_length);
-  total_ = header_length + payload_length + pad_ + (signs_ ? wire::kIcrcLength : 0);
-  frame_->path = &path;
-  frame_->head = head_;
-  // A signed frame stays in one piece: its ICRC lies behind the payload.
-  frame_->header_length = signs_ ? 0 : static_cast<uint8_t>(header_length_);
-  frame_->payload_length = 0;
-  frame_->span_count = 0;
-  frame_->spans = &spans_[spans_used_];
-  frame_->tail_length = 0;
-  frame_->stable = frame_->signs = false;
-  frame_->ecn = path.traffic_class & 3;
-  if (train_frames_ > 1) {
-    join_train(path, prefix_ + total_);
-  } else {
-    frame_->ip_id = 0;
-  }
-  at_ += header_length_;
+  WEFT_DCHECK(prefix + header_length <= largest_head_ + max_payload_);
+  if (prefix != 0) put_telemetry({});
+  const bool signs = signs_;
+  const uint8_t pad = pad_for(payload_length);
+  const uint32_t total = header_length + payload_length + pad + (signs ? wire::kIcrcLength : 0);
+  header_length_ = prefix + header_length;
+  pad_ = pad;
+  total_ = total;
+  at_ = head + prefix + header_length;
   summed_ = nullptr;
-  return head_ + prefix_;
+  frame.path = &path;
+  frame.head = head;
+  // A signed frame stays in one piece: its ICRC lies behind the payload.
+  frame.header_length = signs ? 0 : static_cast<uint8_t>(prefix + header_length);
+  frame.payload_length = 0;
+  frame.span_count = 0;
+  frame.spans = &spans_[spans_used_];
+  frame.tail_length = 0;
+  frame.stable = frame.signs = false;
+  frame.ecn = path.traffic_class & 3;
+  if (train_frames_ > 1) {
+    join_train(path, prefix + total);
+  } else {
+    frame.ip_id = 0;
+  }
+  return head + prefix;
+}
+
+inline void FrameBuilder::add_safe_payload(const std::byte* data, uint32_t length) noexcept {
+  std::byte* const at = at_;
+  base::copy_mostly_short(at, data, length);
+  at_ = at + length;
 }
 
 inline void FrameBuilder::finish() noexcept {
   if (signs_) sign();
-  frame_->head_length = static_cast<uint32_t>(at_ - head_);
-  arena_used_ += frame_->head_length;
+  const uint32_t length = static_cast<uint32_t>(at_ - head_);
+  frame_->head_length = length;
+  // Not by adding: gcc would take it together with the count in one register, and wait for the two
+  // stores of begin_burst().
+  arena_used_ = static_cast<size_t>(at_ - arena_.get());
   bytes_ += prefix_ + total_;
   ++count_;
   frame_ = nullptr;

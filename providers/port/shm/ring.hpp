@@ -22,6 +22,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/copy_short.hpp"
 #include "lib/engine/frame.hpp"
 
 namespace weft::port::shm {
@@ -114,22 +115,6 @@ struct RingView {
   RingView(std::byte* memory, const RingGeometry& geometry);
 };
 
-// Copies 0..64 bytes with two overlapping moves instead of a call.
-inline void copy_short(std::byte* to, const std::byte* from, size_t size) noexcept {
-  if (size >= 32) {
-    std::memcpy(to, from, 32);
-    std::memcpy(to + size - 32, from + size - 32, 32);
-  } else if (size >= 16) {
-    std::memcpy(to, from, 16);
-    std::memcpy(to + size - 16, from + size - 16, 16);
-  } else if (size >= 8) {
-    std::memcpy(to, from, 8);
-    std::memcpy(to + size - 8, from + size - 8, 8);
-  } else {
-    for (size_t i = 0; i < size; ++i) to[i] = from[i];
-  }
-}
-
 class RingProducer {
  public:
   RingProducer(std::byte* memory, const RingGeometry& geometry);
@@ -198,7 +183,7 @@ inline bool RingProducer::push_small(const engine::TxFrame& frame) noexcept {
       (frame.payload_length | frame.tail_length) != 0)
     return false;
   Slot& slot = view_.slots[produced_ & mask_];
-  copy_short(slot.body, frame.head, frame.head_length);
+  base::copy_short(slot.body, frame.head, frame.head_length);
   publish(slot, SlotKind::inline_frame, frame.head_length, frame.ecn);
   return true;
 }

@@ -48,13 +48,13 @@ RingProducer::Push RingProducer::push(const engine::TxFrame& frame, bool by_refe
 
 RingProducer::Push RingProducer::push_inline(const engine::TxFrame& frame, Slot& slot) noexcept {
   std::byte* at = slot.body;
-  copy_short(at, frame.head, frame.head_length);
+  base::copy_short(at, frame.head, frame.head_length);
   at += frame.head_length;
   if (frame.span_count != 0) {
     if (!copy_spans(at, frame)) return Push::unreadable;
     at += frame.payload_length;
   }
-  if (frame.tail_length != 0) copy_short(at, frame.tail, frame.tail_length);
+  if (frame.tail_length != 0) base::copy_short(at, frame.tail, frame.tail_length);
   publish(slot, SlotKind::inline_frame, frame.length(), frame.ecn);
   return Push::taken;
 }
@@ -70,7 +70,7 @@ RingProducer::Push RingProducer::push_data(const engine::TxFrame& frame, Slot& s
       header == frame.head_length && header <= kReferenceHead) {
     const ReferencePlace place{reinterpret_cast<uint64_t>(frame.spans[0].data), payload};
     std::memcpy(slot.body, &place, sizeof place);
-    copy_short(slot.body + sizeof place, frame.head, header);
+    base::copy_short(slot.body + sizeof place, frame.head, header);
     view_.claims[produced_ & mask_].store(kReady, std::memory_order_relaxed);
     uses_[uses_head_++ & mask_] = {produced_, data_head_, place.address, payload};
     publish(slot, SlotKind::reference, header, frame.ecn);
@@ -88,7 +88,7 @@ RingProducer::Push RingProducer::push_data(const engine::TxFrame& frame, Slot& s
   std::byte* at = view_.data + (position & (data_size_ - 1));
   const DataPlace place{static_cast<uint32_t>(at - view_.data), total - skipped};
   std::memcpy(slot.body, &place, sizeof place);
-  copy_short(slot.body + sizeof place, frame.head, skipped);
+  base::copy_short(slot.body + sizeof place, frame.head, skipped);
   std::memcpy(at, frame.head + skipped, frame.head_length - skipped);
   at += frame.head_length - skipped;
   if (!copy_spans(at, frame)) return Push::unreadable;
