@@ -149,10 +149,37 @@ void fail_at_cursor(Engine& engine, QueuePair& qp) noexcept {
   if (qp.sq.head() == qp.req.next_index) fail_request(engine, qp, local_failure(entry), 0);
 }
 
-}  // namespace
+// What most posts of small messages are: one packet of inline data, the only request that waits,
+// and nothing that would hold it back. What is asked here, send_several() asks too.
+bool is_lone_word(const QueuePair& qp, const SendEntry& entry) noexcept {
+  const Requester& req = qp.req;
+  return entry.is_inline && entry.packets == 1 && entry.message() && !entry.fence &&
+         !entry.failed && req.next_index + 1 == qp.sq.tail() && req.next == req.sent_end &&
+         qp.state == QpState::rts && req.rnr_until.is_never() && req.pacer == nullptr &&
+         (req.credits_unlimited || static_cast<int32_t>(entry.ssn - req.ssn_limit) <= 0) &&
+         qp.destination->window.open();
+}
 
-Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
-                     Instant now) noexcept {
+// Such a request, by the shortest way; what it leaves behind is what send_next() leaves.
+void send_word(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
+               Instant now) noexcept {
+  Requester& req = qp.req;
+  start_message_packet(qp, entry, {.length = entry.length}, {qp.service, true}, out);
+  out.add_safe_payload(qp.sq.inline_data(req.next_index), entry.length);
+  out.finish();
+  const bool untimed = req.una == req.next || req.retry_at.is_never();
+  const uint64_t bytes = entry.length + qp.destination->packet_overhead;
+  req.since_ack_request = 0;
+  req.sent_end = ++req.next;
+  ++req.next_index;
+  req.in_flight += bytes;
+  qp.destination->window.on_sent(bytes);
+  if (untimed) restart_retry_timer(engine, qp, now);
+}
+
+// Any requests, as many as may go.
+[[gnu::noinline]] Served send_several(Engine& engine, QueuePair& qp, FrameBuilder& out,
+                                      uint32_t quantum, Instant now) noexcept {
   Requester& req = qp.req;
   if (!qp.can_request() || !req.rnr_until.is_never()) return Served::idle;
   const bool was_idle = req.una == req.next;
@@ -195,6 +222,17 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
   complete_local(engine, qp);
   if (sent != 0 && (was_idle || req.retry_at.is_never())) restart_retry_timer(engine, qp, now);
   return result;
+}
+
+}  // namespace
+
+Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+                     Instant now) noexcept {
+  const SendEntry& entry = qp.sq[qp.req.next_index];
+  if (!is_lone_word(qp, entry) || !out.has_room())
+    return send_several(engine, qp, out, quantum, now);
+  send_word(engine, qp, entry, out, now);
+  return Served::idle;
 }
 
 }  // namespace weft::engine::rc
