@@ -117,9 +117,10 @@ void Driver::turn() noexcept {
 bool Driver::flush(Instant now) noexcept {
   for (int round = 0; round < 8; ++round) {
     if (tx_begin_ == tx_end_) {
+      const size_t made = machine_->transmit({tx_.get(), burst_}, now);
+      if (made == 0) return true;
       tx_begin_ = 0;
-      tx_end_ = machine_->transmit({tx_.get(), burst_}, now);
-      if (tx_end_ == 0) return true;
+      tx_end_ = made;
     }
     tx_begin_ += port_->transmit({tx_.get() + tx_begin_, tx_end_ - tx_begin_});
     if (tx_begin_ != tx_end_) return false;

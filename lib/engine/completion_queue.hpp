@@ -48,12 +48,12 @@ class CompletionQueue {
     return true;
   }
 
-  // Producer: false if the queue is full; then it is overrun for good. //= threat:A18
+  // Producer: false if the queue is full; then it is to be close()d. //= threat:A18
   bool push(const Completion& completion, bool solicited, Instant now) noexcept {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - cached_head_ >= capacity()) {
       cached_head_ = head_.load(std::memory_order_acquire);
-      if (tail - cached_head_ >= capacity()) return overrun_ = true, false;
+      if (tail - cached_head_ >= capacity()) return false;
     }
     ring_[tail & mask_] = completion;
     if (times_ != nullptr) times_[tail & mask_] = now;
@@ -108,6 +108,7 @@ class CompletionQueue {
     fired_ = false;
     return fired;
   }
+  void close() noexcept { overrun_ = true; }  // overrun, for good
   bool overrun() const noexcept { return overrun_; }
   // From any thread.
   uint32_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }

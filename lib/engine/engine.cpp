@@ -152,8 +152,13 @@ void Engine::receive_multicast(const wire::Packet& packet, const Frame& frame) n
   }
 }
 
+// Most calls have nothing to send, and save nothing on the stack for it.
 size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
-  if (!has_active() && notices_.empty() && !acks_due()) return ++turn_, 0;
+  if (has_active() || !notices_.empty() || acks_due()) return fill(frames, now);
+  return ++turn_, 0;
+}
+
+size_t Engine::fill(std::span<TxFrame> frames, Instant now) noexcept {
   if (capabilities_.train_frames > 1) builder_.limit_trains(port_.capabilities().train_frames);
   builder_.begin_burst(frames);
   bulk_posted_ = false;
@@ -173,7 +178,9 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
       continue;
     }
     const size_t before = builder_.count();
-    const bool more = serve(qp, now);
+    const bool more = rc::has_replies(qp)
+                          ? serve(qp, now)
+                          : rc::send_requests(*this, qp, builder_, kQuantum, now) == Served::more;
     // Without data of its own an ACK is not hurried: who was only woken by the peer's ACK would
     // answer that with his, and so on.
     const size_t frames = builder_.count() - before;
@@ -193,8 +200,6 @@ size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
 // Answers, then requests. Under a controller both wait for the same time to leave, so that they
 // take turns at being first. True: there is more than fits.
 bool Engine::serve(QueuePair& qp, Instant now) noexcept {
-  if (!rc::has_replies(qp))
-    return rc::send_requests(*this, qp, builder_, kQuantum, now) == Served::more;
   const size_t before = builder_.count();
   const auto reply = [&] { return rc::send_replies(*this, qp, builder_, kQuantum, now); };
   if (qp.req.pacer && qp.res.replies_last) {
@@ -308,9 +313,9 @@ void Engine::arm_timer(QueuePair& qp, Instant deadline) noexcept {
   next_deadline_ = std::min(next_deadline_, deadline);
 }
 
-void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
-                      bool solicited) noexcept {
-  if (deliver(qp.number, cq, completion, solicited) || qp.state == QpState::err) return;
+// Its completion found no room.
+void Engine::fail_overrun(QueuePair& qp) noexcept {
+  if (qp.state == QpState::err) return;
   enter_error(*this, qp);
   raise(EventType::qp_fatal, qp.number);
 }

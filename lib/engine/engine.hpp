@@ -119,7 +119,9 @@ class Engine final : public Machine {
   void hand_over(QueuePair& qp) noexcept { handed_.push(qp); }
   void arm_timer(QueuePair& qp, Instant deadline) noexcept;
   void complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
-                bool solicited) noexcept;
+                bool solicited) noexcept {
+    if (!deliver(qp.number, cq, completion, solicited)) fail_overrun(qp);
+  }
   // Revokes the remote rights of a region for SEND_WITH_INV; false if the key is not the QP's to
   // name.
   bool invalidate(QueuePair& qp, uint32_t key) noexcept;
@@ -140,7 +142,9 @@ class Engine final : public Machine {
   void note_violation(const QueuePair& qp) noexcept;
 
  private:
+  void fail_overrun(QueuePair& qp) noexcept;
   void receive_one(const Frame& frame, Instant now) noexcept;
+  size_t fill(std::span<TxFrame> frames, Instant now) noexcept;
   bool serve(QueuePair& qp, Instant now) noexcept;
   void receive_telemetry(const Frame& frame, Instant now) noexcept;
   void receive_packet(const Frame& frame, const wire::IntBlock* telemetry, Instant now) noexcept;

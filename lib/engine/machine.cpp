@@ -47,17 +47,11 @@ bool Machine::has_icrc(const Frame& frame, uint16_t destination_port) const noex
   return wire::icrc_verify_unknown_id(outer, frame.bytes, frame.length);
 }
 
-bool Machine::deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
-                      bool solicited) noexcept {
-  const bool overrun_before = cq.overrun();
-  const Instant due = cq.due();
-  if (!overrun_before && cq.push(completion, solicited, time_)) {
-    fired_ = fired_ || cq.has_fired() || cq.due() != due;
-    return true;
-  }
+// It is told once.
+void Machine::note_overrun(QpNum qp, CompletionQueue& cq) noexcept {
   count(Count::cq_overruns);
-  if (!overrun_before) raise(EventType::cq_error, qp);
-  return false;
+  if (!cq.overrun()) raise(EventType::cq_error, qp);
+  cq.close();
 }
 
 void Machine::raise(const AsyncEvent& event) noexcept {

@@ -83,7 +83,13 @@ class Machine {
   // Hands a completion to the application. False: its queue has overrun, which is counted and was
   // told once; the queue pair must not go on. //= roce:C-OPS-91 threat:A18
   bool deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
-               bool solicited) noexcept;
+               bool solicited) noexcept {
+    const bool armed = cq.armed();
+    const Instant due = cq.due();
+    if (cq.overrun() || !cq.push(completion, solicited, time_)) return note_overrun(qp, cq), false;
+    if (armed) fired_ = fired_ || cq.has_fired() || cq.due() != due;
+    return true;
+  }
   bool checks_icrc() const noexcept { return capabilities_.integrity_bits != 0; }
 
  protected:
@@ -107,6 +113,7 @@ class Machine {
 
  private:
   bool has_icrc(const Frame& frame, uint16_t destination_port) const noexcept;
+  void note_overrun(QpNum qp, CompletionQueue& cq) noexcept;
 
   bool news_ = false;
   bool signs_ = true;

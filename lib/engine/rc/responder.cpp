@@ -10,17 +10,18 @@ namespace weft::engine::rc {
 
 namespace {
 
-Verdict execute(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                const Frame& frame) noexcept {
+[[gnu::always_inline]] inline Verdict execute(Engine& engine, QueuePair& qp,
+                                              const wire::Packet& packet,
+                                              const Frame& frame) noexcept {
   if (packet.info->xrceth && !adopt_pool(engine, qp, packet.xrceth().srq))
     return Verdict::nak(wire::kNakInvalidRd);
   if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
     return Verdict::nak(wire::kNakInvalidRequest);  //= roce:C-NAK-38
+  const wire::Operation operation = packet.info->operation;
+  if (operation == wire::Operation::send || operation == wire::Operation::write)
+    return execute_message(engine, qp, packet, frame);
   uint8_t syndrome = 0;
-  switch (packet.info->operation) {
-    case wire::Operation::send:
-    case wire::Operation::write:
-      return execute_message(engine, qp, packet, frame);
+  switch (operation) {
     case wire::Operation::read_request:
       syndrome = execute_read(engine, qp, packet);
       break;
@@ -64,6 +65,21 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict,
   engine.raise(access ? EventType::qp_access_error : EventType::qp_request_error, qp.number);
 }
 
+// What was not executed.
+[[gnu::noinline]] void reject(Engine& engine, QueuePair& qp, const Verdict& verdict,
+                              const wire::OpcodeInfo& info) noexcept {
+  switch (verdict.kind()) {
+    case Verdict::Kind::accept:
+      return;
+    case Verdict::Kind::drop:
+      return engine.count(Count::rx_pull_failed);
+    case Verdict::Kind::rnr:
+      return queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
+    case Verdict::Kind::nak:
+      return refuse(engine, qp, verdict, info);
+  }
+}
+
 // Each answer tells all there is to know, so a flood of duplicates (or of spoofed packets that look
 // like some) gets few of them. //= threat:A02
 constexpr Duration kDuplicateAnswers = Duration::from_us(4);
@@ -105,43 +121,33 @@ uint32_t psns_of(const QueuePair& qp, const wire::Packet& packet) noexcept {
 // An ACK names the last SEND or WRITE, never a READ or atomic behind it: their answers speak for
 // themselves. Kernel rxe takes an ACK of a READ's own PSN for its end, without the data, and where
 // the answer is lost such an ACK may not be. //= roce:C-DUP-24 roce:C-ACK-31
-void note_executed(Responder& res, const wire::Packet& packet, uint32_t packets) noexcept {
+void note_answered(Responder& res, const wire::Packet& packet, uint32_t packets) noexcept {
   constexpr uint32_t kFarthest = 1 << 22;  // what is older would look like something new in the end
-  const wire::Operation operation = packet.info->operation;
   const uint32_t behind = static_cast<uint32_t>(packet.psn - res.told_by_acks) & Psn::kMask;
-  if (operation == wire::Operation::send || operation == wire::Operation::write)
-    res.told_by_acks = res.expected;
-  else if (behind + packets > kFarthest)
+  if (behind + packets > kFarthest)
     res.told_by_acks = res.expected + (Psn::kMask + 1 - kFarthest / 2);
 }
 
-// The packet at `expected`. False: it was not executed, or the queue pair is not to go on.
-bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame) noexcept {
+// The packet at `expected`. False: it was not executed, or the queue pair is not to go on. Inline:
+// most packets come in their turn.
+[[gnu::always_inline]] inline bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                                        const Frame& frame) noexcept {
   Responder& res = qp.res;
-  const uint32_t packets = psns_of(qp, packet);
+  const wire::OpcodeInfo& info = *packet.info;
+  const bool answered =
+      info.operation != wire::Operation::send && info.operation != wire::Operation::write;
+  const uint32_t packets = answered ? psns_of(qp, packet) : 1;
   if (res.nak_queued) engine.queue_ack(qp);  // the NAK that did not leave stood for an ACK too
   res.nak_sent = res.nak_queued = false;
   const Verdict verdict = execute(engine, qp, packet, frame);
   if (qp.state == QpState::err) return false;  // its CQ overran
-  switch (verdict.kind()) {
-    case Verdict::Kind::accept:
-      break;
-    case Verdict::Kind::drop:
-      engine.count(Count::rx_pull_failed);
-      return false;
-    case Verdict::Kind::rnr:
-      queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
-      return false;
-    case Verdict::Kind::nak:
-      refuse(engine, qp, verdict, *packet.info);
-      return false;
-  }
+  if (verdict.kind() != Verdict::Kind::accept)
+    return reject(engine, qp, verdict, *packet.info), false;
   res.expected = res.expected + packets;
-  note_executed(res, packet, packets);
-  const bool answered = packet.info->operation != wire::Operation::send &&
-                        packet.info->operation != wire::Operation::write;
-  if (packet.info->ends_message() && !answered) res.msn = (res.msn + 1) & Psn::kMask;
-  if (packet.ack_request && !answered) engine.queue_ack(qp);  //= roce:C-ACK-30
+  if (answered) return note_answered(res, packet, packets), true;
+  res.told_by_acks = res.expected;
+  if (info.ends_message()) res.msn = (res.msn + 1) & Psn::kMask;
+  if (packet.ack_request) engine.queue_ack(qp);  //= roce:C-ACK-30
   return true;
 }
 
@@ -151,6 +157,12 @@ void open_gap(Engine& engine, QueuePair& qp, bool doubt, Instant now) noexcept {
 }
 
 constexpr int32_t kWitnesses = 4;  // one of these behind an early packet speaks for it
+
+// The same for one that came early.
+[[gnu::noinline]] bool take_kept(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                                 const Frame& frame) noexcept {
+  return take(engine, qp, packet, frame);
+}
 
 // Executes early packets whose turn has come, up to the next gap, or to one that nothing confirms:
 // `arrived` has come just now, so it needs no confirmation.
@@ -174,7 +186,7 @@ void take_early(Engine& engine, QueuePair& qp, Psn arrived, Instant now) noexcep
         return;
       }
       qp.res.gap.close(psn, qp.res.nak_sent, now);
-      const bool taken = take(engine, qp, packet, frame);
+      const bool taken = take_kept(engine, qp, packet, frame);
       if (!taken) {
         if (!line.empty()) early.drop_first(line);
         return;

@@ -95,14 +95,16 @@ size_t ShmPort::receive(std::span<engine::Frame> frames) noexcept {
   touched_count_ = 0;
   arena_.used = 0;
   const size_t room = std::min(frames.size(), kBurst);
-  const size_t turns = std::min(polled_.size(), kLinksPerTurn);
+  const auto links = static_cast<uint32_t>(polled_.size());
+  InLink* const* const polled = polled_.data();
   size_t count = 0;
-  for (size_t i = 0; i < turns && count < room; ++i) {
-    if (cursor_ >= polled_.size()) cursor_ = 0;
-    InLink& link = *polled_[cursor_++];
-    if (!link.ring.ready()) continue;
-    count += receive_from(link, frames.first(room), count);
+  uint32_t at = cursor_;
+  for (uint32_t turns = std::min(links, kLinksPerTurn); turns != 0 && count < room; --turns) {
+    if (at >= links) at = 0;
+    InLink& link = *polled[at++];
+    if (link.ring.ready()) count += receive_from(link, frames.first(room), count);
   }
+  cursor_ = at;
   return count;
 }
 

@@ -37,7 +37,7 @@ class ShmPort final : public engine::Port {
 
  private:
   static constexpr size_t kBurst = 64;
-  static constexpr size_t kLinksPerTurn = 16;
+  static constexpr uint32_t kLinksPerTurn = 16;
   //= threat:A17
   static constexpr size_t kMostGreetings = 64;    // connections that did not prove themselves yet
   static constexpr uint32_t kAttendEvery = 1024;  // calls of receive()
