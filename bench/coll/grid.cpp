@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
-#include <map>
 
 #include "bench/coll/options.hpp"
 #include "lib/collective/model/flow_model.hpp"
@@ -31,10 +30,18 @@ constexpr double kPackets = 4096;
 // What is predicted to take so many times the least of all is not simulated.
 constexpr double kHopeless = 3;
 
-const std::map<std::string, Collective> kOperations = {
-    {"all_reduce", Collective::all_reduce}, {"reduce_scatter", Collective::reduce_scatter},
-    {"all_gather", Collective::all_gather}, {"broadcast", Collective::broadcast},
-    {"reduce", Collective::reduce},         {"all_to_all", Collective::all_to_all}};
+constexpr Collective kOperations[] = {Collective::all_gather, Collective::all_reduce,
+                                      Collective::all_to_all, Collective::broadcast,
+                                      Collective::reduce,     Collective::reduce_scatter};
+
+Result<Collective> parse_operation(const std::string& word) {
+  std::string known;
+  for (const Collective each : kOperations) {
+    if (word == weft::name(each)) return each;
+    known += (known.empty() ? "" : ", ") + std::string(weft::name(each));
+  }
+  return Error{Code::invalid_argument, "grid has no operation '" + word + "'; it has " + known};
+}
 
 Result<Topology> network_of(const std::string& name) {
   const std::string kind = "switch:";
@@ -165,15 +172,11 @@ int complain(const Error& error) {
 
 int measure_grid(const GridOptions& options) {
   std::vector<Collective> operations;
-  for (const auto& [word, operation] : kOperations)
-    if (options.operations.empty()) operations.push_back(operation);
+  if (options.operations.empty()) operations.assign(std::begin(kOperations), std::end(kOperations));
   for (const std::string& word : options.operations) {
-    const auto known = kOperations.find(word);
-    if (known == kOperations.end())
-      return complain({Code::invalid_argument, "grid has no operation '" + word +
-                                                   "'; it has all_gather, all_reduce, all_to_all, "
-                                                   "broadcast, reduce, reduce_scatter"});
-    operations.push_back(known->second);
+    const Result<Collective> operation = parse_operation(word);
+    if (!operation) return complain(operation.error());
+    operations.push_back(*operation);
   }
   std::vector<uint64_t> sizes;
   for (const std::string& text : options.sizes) {

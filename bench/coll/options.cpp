@@ -23,34 +23,21 @@ Result<E> parse_word(const std::string& word, E last, const char* what) {
                std::string("no ") + what + " '" + word + "'; there are: " + known};
 }
 
-// Those of the library but exchange, which is called by what is exchanged.
-struct Word {
-  const char* word;
-  Collective collective;
-};
-constexpr Word kOperations[] = {
-    {"all_reduce", Collective::all_reduce},
-    {"reduce_scatter", Collective::reduce_scatter},
-    {"all_gather", Collective::all_gather},
-    {"broadcast", Collective::broadcast},
-    {"reduce", Collective::reduce},
-    {"all_to_all", Collective::all_to_all},
-    {"all_gather_v", Collective::all_gather_v},
-    {"reduce_scatter_v", Collective::reduce_scatter_v},
-    {"all_to_all_v", Collective::all_to_all_v},
-    {"sendrecv", Collective::exchange},
-    {"permute", Collective::exchange},
-    {"barrier", Collective::barrier},
-    {"dispatch", Collective::dispatch},
-    {"combine", Collective::combine},
-};
+// What an operation is called on the command line: as in the library, but exchange by what is
+// exchanged.
+constexpr std::string_view kToNext = "sendrecv", kPermute = "permute";
+std::vector<std::string_view> words_of(Collective collective) {
+  if (collective == Collective::exchange) return {kToNext, kPermute};
+  return {name(collective)};
+}
 
 Result<Collective> parse_operation(const std::string& word) {
   std::string known;
-  for (const Word& each : kOperations) {
-    if (word == each.word) return each.collective;
-    known += (known.empty() ? "" : ", ") + std::string(each.word);
-  }
+  for (int i = 0; i <= static_cast<int>(Collective::barrier); ++i)
+    for (const std::string_view each : words_of(static_cast<Collective>(i))) {
+      if (word == each) return static_cast<Collective>(i);
+      known += (known.empty() ? "" : ", ") + std::string(each);
+    }
   return Error{Code::invalid_argument, "no operation '" + word + "'; there are: " + known};
 }
 
@@ -63,7 +50,7 @@ uint64_t token_bytes(const CollOptions& o) {
 
 std::string operation_name(const CollOptions& options) {
   if (options.collective != Collective::exchange) return std::string(name(options.collective));
-  return options.permute ? "permute" : "sendrecv";
+  return std::string(options.permute ? kPermute : kToNext);
 }
 
 bool has_root(Collective collective) {
@@ -229,7 +216,7 @@ Result<void> finish_options(CollOptions& o, const CollWords& words) {
   if (!has_schedules(*collective) && !o.algorithm.empty())
     return Error{Code::invalid_argument, words.collective + " has no choice of algorithms"};
   o.collective = *collective;
-  o.permute = words.collective == "permute";
+  o.permute = words.collective == kPermute;
   o.type = *type;
   o.op = *op;
   o.min_bytes = *low;

@@ -237,6 +237,13 @@ class Coll(unittest.TestCase):
         for survivor in (0, 2):
             self.assertIn(f"rank {survivor}: PEER_FAILED: rank 1 failed during all_reduce #", err)
 
+    def test_an_operation_that_there_is_not_is_told_with_all_there_are(self):
+        code, _, err = run("all_reduced", "-d", self.devices[0])
+        self.assertEqual(code, 2)
+        self.assertIn("no operation 'all_reduced'; there are: all_reduce, reduce_scatter, "
+                      "all_gather, broadcast, reduce, all_to_all, all_gather_v, reduce_scatter_v, "
+                      "all_to_all_v, dispatch, combine, sendrecv, permute, barrier", err)
+
     def algorithms(self, operation):
         """All that there are, as the program says when it is asked for another."""
         code, _, err = run("explain", operation, "--algorithm", "none")
