@@ -105,6 +105,9 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--root", o.root, "Of broadcast and reduce");
   app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
   app.add_option("-r,--ranks", o.ranks, "Number of ranks, as processes of this host");
+}
+
+void add_choice_options(CLI::App& app, CollOptions& o) {
   app.add_option("--seed", o.seed, "Of the random data, and of what goes where");
   app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts of each rank")
       ->check(CLI::Range(1, 4096));
@@ -115,6 +118,7 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
 }
 
 void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
+  add_choice_options(app, o);
   app.add_option("-d,--device", o.communicator.device, "As WEFT_DEVICE: roce+udp:lo, roce+shm:job");
   app.add_option("-b,--minbytes", words.min_bytes,
                  "Smallest size of the larger buffer: 8, 64K, 1M");

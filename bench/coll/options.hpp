@@ -56,6 +56,8 @@ struct CollWords {
 };
 
 void add_call_options(CLI::App& app, CollOptions& options, CollWords& words);
+// What goes where: the seed, and of dispatch and combine experts and tokens.
+void add_choice_options(CLI::App& app, CollOptions& options);
 void add_run_options(CLI::App& app, CollOptions& options, CollWords& words);
 // Errors: invalid_argument, with the words that there are.
 Result<void> finish_options(CollOptions& options, const CollWords& words);

@@ -47,11 +47,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
   explainer->add_option("--topology", explained.topology,
-                        "A rank on each chip of this network, as for sim: schedules over its "
-                        "dimensions and racks");
+                        "A rank on each chip of this network, as for sim: its dimensions, racks");
   bench::SimulateOptions simulated;
   CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
   bench::add_call_options(*simulator, options, words);
+  bench::add_choice_options(*simulator, options);
   simulator
       ->add_option(
           "--topology", simulated.topologies,
