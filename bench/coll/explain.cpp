@@ -128,6 +128,7 @@ int explain(const CollOptions& o, const ExplainOptions& explained) {
   shape.average = reduces && o.op == ReduceOp::avg;
   shape.dimensions = network.dimensions;
   shape.blocks.racks = network.racks;
+  shape.wave = explained.wave;
   std::printf("%s of %lu %s, %u ranks%s%s; per rank, at most:\n",
               std::string(name(o.collective)).c_str(), static_cast<unsigned long>(shape.count),
               std::string(name(o.type)).c_str(), ranks, network.name.empty() ? "" : " of ",

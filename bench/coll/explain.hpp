@@ -9,6 +9,7 @@ namespace weft::bench {
 struct ExplainOptions {
   uint64_t count = 0;            // 0: four elements for each rank
   std::optional<uint32_t> rank;  // print the steps of this rank
+  uint64_t wave = 0;             // Shape::wave: few elements go through in several waves, too
   std::string topology;          // a rank on each chip of that, arranged as they are
 };
 

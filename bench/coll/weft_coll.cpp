@@ -46,6 +46,9 @@ int main(int argc, char** argv) {
   explainer->add_option("--count", explained.count, "Elements, as in the call")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
+  explainer->add_option("--wave", explained.wave,
+                        "Least elements of a step, for bucket and hierarchical over a --topology: "
+                        "few elements go through in several waves too, as many do in a call");
   explainer->add_option("--topology", explained.topology,
                         "A rank on each chip of this network, as for sim: its dimensions, racks");
   bench::SimulateOptions simulated;

@@ -259,6 +259,14 @@ class Coll(unittest.TestCase):
         self.assertEqual(len(rows), len(out.splitlines()) - 2, out)
         return {row[0]: row for row in rows}
 
+    def test_explain_proves_several_waves(self):
+        for name, network in (("bucket", "trn2-ultraserver-4x4x4"),
+                              ("hierarchical", "trn2-x4-torus-4x4-200g")):
+            words = ("all_reduce", "--algorithm", name, "--topology", network, "--count", "256")
+            one, several = (int(self.proven(*words, *wave)[name][2])
+                            for wave in ((), ("--wave", "1")))
+            self.assertGreater(several, one)
+
     def test_explain_proves_what_it_prints(self):
         for operation in ("all_reduce", "reduce_scatter", "broadcast", "reduce_scatter_v",
                           "all_to_all", "dispatch", "combine"):
