@@ -32,6 +32,38 @@ int run(const bench::CollOptions& options) {
                     : bench::run_local_ranks(options, measure);
 }
 
+void add_simulate_options(CLI::App& app, bench::SimulateOptions& simulated) {
+  app.add_option("--topology", simulated.topologies,
+                 "Files, or names of scenarios/collectives, separated by commas; a product's name "
+                 "stands for all its profiles: trn3-nl72x2")
+      ->delimiter(',')
+      ->required();
+  app.add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")->delimiter(',');
+  app.add_option("--dead", simulated.dead,
+                 "Lanes that are dead: MEDIUM:CHIP:LANES, or MEDIUM:CHIP-CHIP:LANES for one "
+                 "link; as in backplane:5:20,cross-rack:3-75:all")
+      ->delimiter(',');
+  app.add_flag("--packets", simulated.packets,
+               "Packet by packet, stored and forwarded, instead of fair flows");
+  app.add_option("--plot", simulated.plot_file,
+                 "Draw time by size there, of each algorithm and the bound: SVG");
+  app.add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
+}
+
+void add_grid_options(CLI::App& app, bench::GridOptions& gridded) {
+  app.add_option("--topology", gridded.networks, "As for sim; or switch:CHIPS, of 50 GB/s each")
+      ->delimiter(',')
+      ->required();
+  app.add_option("--operation", gridded.operations, "Of all those that have a bound")
+      ->delimiter(',');
+  app.add_option("--size", gridded.sizes, "Of the larger buffer: 4KiB,1MiB")->delimiter(',');
+  app.add_option("--most-over-best", gridded.most_over_best,
+                 "How many times the best algorithm's time a chosen one may take: 1.1");
+  app.add_option("--most-error", gridded.most_error,
+                 "By what part the median prediction may be wrong: 0.15");
+  app.add_flag("--all", gridded.all, "Print all algorithms, not only what was chosen");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -55,39 +87,11 @@ int main(int argc, char** argv) {
   CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
   bench::add_call_options(*simulator, options, words);
   bench::add_choice_options(*simulator, options);
-  simulator
-      ->add_option(
-          "--topology", simulated.topologies,
-          "Files, or names of scenarios/collectives, separated by commas; a product's name "
-          "stands for all its profiles: trn3-nl72x2")
-      ->delimiter(',')
-      ->required();
-  simulator->add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")
-      ->delimiter(',');
-  simulator
-      ->add_option("--dead", simulated.dead,
-                   "Lanes that are dead: MEDIUM:CHIP:LANES, or MEDIUM:CHIP-CHIP:LANES for one "
-                   "link; as in backplane:5:20,cross-rack:3-75:all")
-      ->delimiter(',');
-  simulator->add_flag("--packets", simulated.packets,
-                      "Packet by packet, stored and forwarded, instead of fair flows");
-  simulator->add_option("--plot", simulated.plot_file,
-                        "Draw time by size there, of each algorithm and the bound: SVG");
-  simulator->add_flag("--best", simulated.best_only, "Only the fastest algorithm of each size");
+  add_simulate_options(*simulator, simulated);
   bench::GridOptions gridded;
   CLI::App* const grid =
       app.add_subcommand("grid", "Hold choices and predictions against packets, on many networks");
-  grid->add_option("--topology", gridded.networks, "As for sim; or switch:CHIPS, of 50 GB/s each")
-      ->delimiter(',')
-      ->required();
-  grid->add_option("--operation", gridded.operations, "Of all those that have a bound")
-      ->delimiter(',');
-  grid->add_option("--size", gridded.sizes, "Of the larger buffer: 4KiB,1MiB")->delimiter(',');
-  grid->add_option("--most-over-best", gridded.most_over_best,
-                   "How many times the best algorithm's time a chosen one may take: 1.1");
-  grid->add_option("--most-error", gridded.most_error,
-                   "By what part the median prediction may be wrong: 0.15");
-  grid->add_flag("--all", gridded.all, "Print all algorithms, not only what was chosen");
+  add_grid_options(*grid, gridded);
   const CLI::App* const kernels =
       app.add_subcommand("kernels", "Measure how fast one core reduces each type");
   std::vector<std::string> dumps;
