@@ -28,6 +28,7 @@ using collective::Topology;
 
 constexpr uint32_t kMostInPackets = 2048;    // chips
 constexpr uint32_t kMostOfExperts = 1024;    // chips: every two have sizes of their own
+constexpr uint64_t kMostSizes = 1 << 26;     // of those: some 0.5 GB
 constexpr uint64_t kMostSteps = 32'000'000;  // a few GB of programs, where ranks differ
 
 struct Outcome {
@@ -263,6 +264,10 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
     if (of_experts && topology->chips > kMostOfExperts)
       return complain({Code::not_supported, "dispatch and combine are for up to " +
                                                 std::to_string(kMostOfExperts) + " chips"});
+    if (of_experts &&
+        uint64_t{topology->chips} * topology->chips * options.experts_per_rank > kMostSizes)
+      return complain({Code::not_supported,
+                       "so many experts on so many chips take too much memory: fewer --experts"});
     if (const Result<void> enough = enough_experts(options, topology->chips); of_experts && !enough)
       return complain(enough.error());
     Simulation simulation(options, *topology, simulated.packets, plot);

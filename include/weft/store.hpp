@@ -19,7 +19,8 @@ class Store {
 
   // Sets a key, once: a key that has a value keeps it, which is no error, so that of several who
   // decide something the first one does. Errors: io_error, disconnected. Nobody answers it over
-  // TCP: that it was refused (the store is full) is the error of the next call of any kind.
+  // TCP: that it was refused (the store is full) is the error of the first call after the server's
+  // word has come, which a get() waits for.
   virtual Result<void> set(std::string_view key, std::string_view value) = 0;
   // The value of a key, when some process has set it. Errors: timed_out (names the key), io_error,
   // disconnected.

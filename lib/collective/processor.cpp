@@ -27,8 +27,10 @@ void Processor::yield() noexcept {
   sched_yield();
   const Instant now = base::Clock::process().now();
   const Duration took = now - before;
-  if (took < kSlice) crowded_ = took > kSystemCall;
-  looked_ = true;
+  if (took < kSlice) {
+    crowded_ = took > kSystemCall;
+    looked_ = true;
+  }
   if (took > kSystemCall && now >= next_move_) move(now);
 }
 

@@ -19,7 +19,7 @@ class Processor {
 
   // As the last yield found it; true before the first.
   bool crowded() const noexcept { return crowded_; }
-  // The same, false before the first.
+  // The same, false before one has told.
   bool shared() const noexcept { return crowded_ && looked_; }
   void yield() noexcept;
 

@@ -261,8 +261,8 @@ class TcpStore : public Store {
     return answer;
   }
 
-  // Who was dropped, or whose server is gone, is told at the next call of any kind: nobody answers
-  // a set.
+  // Who was dropped, or whose server is gone, is told at the first call of any kind after the word
+  // of that has come: nobody answers a set, and it waits for none.
   Result<void> hear() {
     if (dropped_) return *dropped_;
     while (true) {
