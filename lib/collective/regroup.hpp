@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // New groups out of a group: the parts that split() makes, what is left for shrink(), and what
-// grow() makes of it and of new ranks. Members
-// find each other through the store and connect anew; the old group stays as it is.
+// grow() makes of it and of new ranks. Members find each other through the store and connect anew;
+// the old group stays as it is.
 #pragma once
 
 #include "lib/collective/team.hpp"

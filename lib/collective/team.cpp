@@ -214,7 +214,7 @@ void Team::end(const TaskPtr& task) {
   record(*task, task->error.has_value());
   compare(*task);
   task->done = true;
-  task->complete = nullptr;  // what it holds is not kept with a task that is used again
+  if (task->complete) task->complete = nullptr;  // what it holds is not kept with the task
   task->registered.clear();
   if (!task->callbacks.empty()) ended_.push_back(task);
 }

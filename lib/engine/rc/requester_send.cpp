@@ -168,7 +168,7 @@ void send_word(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   out.add_safe_payload(qp.sq.inline_data(req.next_index), entry.length);
   out.finish();
   const bool untimed = req.una == req.next || req.retry_at.is_never();
-  const uint64_t bytes = entry.length + qp.destination->packet_overhead;
+  const uint64_t bytes = cost_of(qp, entry);
   req.since_ack_request = 0;
   req.sent_end = ++req.next;
   ++req.next_index;
