@@ -22,29 +22,30 @@ weft_room(base lib/base)
 weft_room(wire lib/wire base)
 weft_room(memory lib/memory base)
 weft_room(congestion lib/congestion base)
-weft_room(engine lib/engine base wire memory congestion)
-weft_room(cm lib/cm base engine)
-weft_room(driver lib/driver base memory engine)
-weft_room(sim lib/sim base wire congestion engine)
-weft_room(port_udp providers/port/udp engine wire memory base)
-weft_room(port_shm providers/port/shm engine wire memory base)
-weft_room(port_ethernet providers/port/ethernet engine wire memory base)
-weft_room(port_af_packet providers/port/af_packet port_ethernet engine wire memory base)
+weft_room(transport lib/transport base wire memory congestion)
+weft_room(roce lib/roce transport base wire memory congestion)
+weft_room(srd lib/srd transport base wire memory congestion)
+weft_room(driver lib/driver base memory transport)
+weft_room(sim lib/sim base wire congestion transport roce srd)
+weft_room(port_udp providers/port/udp transport wire memory base)
+weft_room(port_shm providers/port/shm transport wire memory base)
+weft_room(port_ethernet providers/port/ethernet transport wire memory base)
+weft_room(port_af_packet providers/port/af_packet port_ethernet transport wire memory base)
 if(WEFT_HAVE_DPDK)
-  weft_room(port_dpdk providers/port/dpdk port_ethernet engine wire memory base)
+  weft_room(port_dpdk providers/port/dpdk port_ethernet transport wire memory base)
   target_include_directories(weft_port_dpdk SYSTEM PRIVATE ${DPDK_INCLUDE_DIRS})
   target_compile_options(weft_port_dpdk PRIVATE ${DPDK_CFLAGS_OTHER})
   target_link_libraries(weft_port_dpdk PUBLIC ${WEFT_DPDK_LIBRARIES})
 endif()
 if(WEFT_HAVE_AF_XDP)
-  weft_room(port_af_xdp providers/port/af_xdp port_ethernet engine wire memory base)
+  weft_room(port_af_xdp providers/port/af_xdp port_ethernet transport wire memory base)
   target_link_libraries(weft_port_af_xdp PUBLIC ${WEFT_XDP_LIBRARIES})
 endif()
-weft_room(port_sim providers/port/sim engine wire memory base sim)
-weft_room(port_middleware providers/port/middleware engine wire memory base)
+weft_room(port_sim providers/port/sim transport wire memory base sim)
+weft_room(port_middleware providers/port/middleware transport wire memory base)
 weft_room(verbs lib/verbs base memory)
-weft_room(software providers/software verbs driver engine congestion wire memory base port_udp
-          port_shm port_af_packet port_middleware)
+weft_room(software providers/software verbs driver roce srd transport congestion wire memory base
+          port_udp port_shm port_af_packet port_middleware)
 if(WEFT_HAVE_DPDK)
   target_link_libraries(weft_software PUBLIC weft_port_dpdk)
   target_compile_definitions(weft_software PRIVATE WEFT_HAVE_DPDK=1)
@@ -53,13 +54,15 @@ if(WEFT_HAVE_AF_XDP)
   target_link_libraries(weft_software PUBLIC weft_port_af_xdp)
   target_compile_definitions(weft_software PRIVATE WEFT_HAVE_AF_XDP=1)
 endif()
-weft_room(roce providers/roce software cm verbs driver engine congestion wire memory base)
-weft_room(srd providers/srd software verbs driver engine congestion wire memory base)
+weft_room(provider_roce providers/roce software roce verbs driver transport congestion wire memory
+          base)
+weft_room(provider_srd providers/srd software srd verbs driver transport congestion wire memory
+          base)
 if(WEFT_HAVE_IBVERBS)
-  weft_room(ibverbs providers/ibverbs verbs engine memory base)
-  target_include_directories(weft_ibverbs SYSTEM PRIVATE ${IBVERBS_INCLUDE})
-  target_link_libraries(weft_ibverbs PUBLIC ${CMAKE_DL_LIBS})
-  target_compile_definitions(weft_ibverbs PUBLIC WEFT_HAVE_EFA=${WEFT_HAVE_EFA}
+  weft_room(provider_ibverbs providers/ibverbs verbs transport memory base)
+  target_include_directories(weft_provider_ibverbs SYSTEM PRIVATE ${IBVERBS_INCLUDE})
+  target_link_libraries(weft_provider_ibverbs PUBLIC ${CMAKE_DL_LIBS})
+  target_compile_definitions(weft_provider_ibverbs PUBLIC WEFT_HAVE_EFA=${WEFT_HAVE_EFA}
                              PRIVATE WEFT_HAVE_RDMACM=${WEFT_HAVE_RDMACM})
   if(NOT WEFT_HAVE_RDMACM)
     file(GLOB OVER_RDMACM ${PROJECT_SOURCE_DIR}/providers/ibverbs/cm_*.cpp
@@ -75,10 +78,10 @@ endif()
 
 # The registry names each provider, and the public handles look providers up in it: a cycle of links
 # (not of includes), which static libraries may have.
-weft_room(providers providers/registry roce srd verbs)
+weft_room(providers providers/registry provider_roce provider_srd verbs)
 target_link_libraries(weft_verbs PUBLIC weft_providers)
 if(WEFT_HAVE_IBVERBS)
-  target_link_libraries(weft_providers PUBLIC weft_ibverbs)
+  target_link_libraries(weft_providers PUBLIC weft_provider_ibverbs)
   target_compile_definitions(weft_providers PRIVATE WEFT_HAVE_IBVERBS=1)
 endif()
 
@@ -87,18 +90,18 @@ weft_room(collective lib/collective base verbs)
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_source_files_properties(
-    lib/engine/srd/engine.cpp lib/engine/srd/post.cpp lib/engine/srd/receive.cpp
-    lib/engine/srd/send.cpp lib/engine/srd/send_ack.cpp
+    lib/srd/engine.cpp lib/srd/post.cpp lib/srd/receive.cpp
+    lib/srd/send.cpp lib/srd/send_ack.cpp
     PROPERTIES COMPILE_OPTIONS "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
 endif()
 # Loops over elements: -O2 of gcc 12 does not vectorise them.
-set_source_files_properties(lib/collective/arithmetic.cpp lib/engine/srd/execute_add.cpp PROPERTIES
-                            COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
+set_source_files_properties(lib/collective/arithmetic/arithmetic.cpp lib/srd/execute_add.cpp
+                            PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
 
 # Everything, for tests and benchmarks that are not about one room.
 add_library(weft_all INTERFACE)
-target_link_libraries(weft_all INTERFACE weft_collective weft_providers weft_roce weft_srd
-                                         weft_port_sim)
+target_link_libraries(weft_all INTERFACE weft_collective weft_providers weft_provider_roce
+                                         weft_provider_srd weft_port_sim)
 
 get_target_property(WIRE_KIND weft_wire TYPE)
 if(WEFT_HAVE_ISAL AND NOT WIRE_KIND STREQUAL "INTERFACE_LIBRARY")

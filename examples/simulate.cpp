@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 #include "lib/sim/scenario/networks.hpp"
 
 using namespace weft::sim;

@@ -20,7 +20,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/lib/both_ends.hpp"
+#include "bench/perftest/both_ends.hpp"
 
 namespace {
 

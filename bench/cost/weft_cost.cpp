@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "bench/lib/both_ends.hpp"
+#include "bench/perftest/both_ends.hpp"
 
 namespace {
 

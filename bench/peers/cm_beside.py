@@ -8,7 +8,7 @@ the two take turns, each pair of runs gives one ratio, and the median of the rat
 with the quarters of them beside it. What the clients compute themselves is counted in instructions
 (callgrind, twice as many connections less once as many), which have next to no noise.
 
-  python3 bench/cm_beside.py --rounds 15 --connections 200
+  python3 bench/peers/cm_beside.py --rounds 15 --connections 200
 """
 import argparse
 import os
@@ -17,7 +17,7 @@ import re
 import statistics
 import sys
 
-INTEROP = pathlib.Path(__file__).resolve().parents[1] / "tests/interop"
+INTEROP = pathlib.Path(__file__).resolve().parents[2] / "tests/interop"
 sys.path.insert(0, str(INTEROP))
 import guest_job  # pylint: disable=wrong-import-position
 import ibverbs_test  # pylint: disable=wrong-import-position

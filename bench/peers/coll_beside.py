@@ -3,8 +3,8 @@
 """A 64 KiB all-to-all of class 0, alone and beside bulk all-reduces of 8 MiB in class 3: two ranks
 on this machine. Rounds take turns with the bulk alone; figures are medians over all series.
 
-  python3 bench/coll_beside.py --rounds 4 --every 503 roce+shm srd+udp:lo
-  python3 bench/coll_beside.py --first "chrt -r 1"     # as root: before what else runs here
+  python3 bench/peers/coll_beside.py --rounds 4 --every 503 roce+shm srd+udp:lo
+  python3 bench/peers/coll_beside.py --first "chrt -r 1"     # as root: before what else runs here
 """
 import argparse
 import json

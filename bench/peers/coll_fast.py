@@ -4,7 +4,7 @@
 has come, in pairs of one run with --numerics fast and one with run. Medians over all rounds, and
 the least and largest ratio of a pair.
 
-  python3 bench/coll_fast.py --rounds 5 --ranks 4 roce+shm roce+udp:lo
+  python3 bench/peers/coll_fast.py --rounds 5 --ranks 4 roce+shm roce+udp:lo
 """
 import argparse
 import json

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weft's all_reduce beside Open MPI's and Gloo's, in one run.
 
-    ./dev build release weft_coll && python3 bench/coll_peers.py --ranks 2,4
+    ./dev build release weft_coll && python3 bench/peers/coll_peers.py --ranks 2,4
 
 Rounds take turns, weft first, then the others; figures are medians over the rounds of the median
 call, the spread is (largest - smallest) / median; CPU is the processor time of one rank for one

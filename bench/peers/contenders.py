@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/peers.py compares: our programs, the floors, other people's programs.
+"""What bench/peers/peers.py compares: our programs, the floors, other people's programs.
 
 A contender is a function of a Runner that returns one figure, or None if it could not run.
 """
@@ -200,7 +200,7 @@ def pingpong(provider, size, column):
 
 
 def libfabric_stream(provider, size, column):
-    """bench/peer_libfabric.cpp, built by main() where libfabric-dev is installed."""
+    """bench/peers/peer_libfabric.cpp, built by main() where libfabric-dev is installed."""
     def run(r):
         program = os.path.join(r.scratch.name, "peer_libfabric")
         if not os.path.exists(program):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gloo's all-reduce over TCP on the loopback as weft_coll measures its own: fp32, sum, the slowest
-// rank of each call counts. bench/coll_peers.py compiles it and mpirun starts it, for the ranks'
-// numbers alone; no part of weft is in it.
+// rank of each call counts. bench/peers/coll_peers.py compiles it and mpirun starts it, for the
+// ranks' numbers alone; no part of weft is in it.
 //     peer_gloo BYTES CALLS DIRECTORY ring|bcube|halving
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>

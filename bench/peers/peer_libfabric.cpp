@@ -4,8 +4,9 @@
 //   peer_libfabric PROVIDER SIZE SECONDS PORT          the receiver
 //   peer_libfabric PROVIDER SIZE SECONDS PORT HOST     the sender; prints "x GB/s y M/s"
 //
-// bench/peers.py builds it with `g++ -lfabric`; it uses nothing of weft. 64 messages are in flight,
-// one buffer is sent again and again, and the clock stops when the receiver says that it has all.
+// bench/peers/peers.py builds it with `g++ -lfabric`; it uses nothing of weft. 64 messages are in
+// flight, one buffer is sent again and again, and the clock stops when the receiver says that it
+// has all.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <rdma/fabric.h>
@@ -196,7 +197,7 @@ void sink(Endpoint& e) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) return std::fprintf(stderr, "see the head of bench/peer_libfabric.cpp\n"), 2;
+  if (argc < 5) return std::fprintf(stderr, "see the head of bench/peers/peer_libfabric.cpp\n"), 2;
   const size_t size = std::strtoul(argv[2], nullptr, 10);
   const char* host = argc > 5 ? argv[5] : nullptr;
   Endpoint e;

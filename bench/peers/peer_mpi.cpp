@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MPI_Allreduce as weft_coll measures its own: fp32, sum, the slowest rank of each call counts.
-// bench/coll_peers.py compiles and runs it; no part of weft is in it.
+// bench/peers/coll_peers.py compiles and runs it; no part of weft is in it.
 #include <mpi.h>
 
 #include <algorithm>

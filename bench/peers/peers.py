@@ -299,7 +299,7 @@ def with_short_slices(action):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bin", default=str(HERE.parent / "build/release/bin"))
+    parser.add_argument("--bin", default=str(HERE.parents[1] / "build/release/bin"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each of our figures")
     parser.add_argument("--only", choices=["udp", "shm", "srd", "af_xdp", "dpdk"],

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weft beside the kernel's rdma_rxe, in the same guest, in turn: ratios for bench/RESULTS.md.
+"""Weft beside the kernel's rdma_rxe, in the same guest, in turn: ratios for the results page.
 
 Latency of 8 byte WRITEs and bandwidth of 64 KiB WRITEs by perftest over rxe, by our programs over
 rxe (`ibverbs`), and by our programs over our own RoCE on `udp` and `af_packet`; connections by
@@ -13,7 +13,7 @@ cmtime and weft_cmtime. Settings:
   trouble  goodput of 64,000 byte WRITEs between rxe in a guest and ours here, when netem in the
          guest makes packets of both directions late or loses them, to that without
 
-  python3 bench/rxe_peers.py wire --rounds 3      as root or where users may make namespaces
+  python3 bench/peers/rxe_peers.py wire --rounds 3      as root or where users may make namespaces
 """
 import argparse
 import contextlib
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-INTEROP = pathlib.Path(__file__).resolve().parents[1] / "tests/interop"
+INTEROP = pathlib.Path(__file__).resolve().parents[2] / "tests/interop"
 sys.path.insert(0, str(INTEROP))
 import exchanges  # pylint: disable=wrong-import-position
 import guest  # pylint: disable=wrong-import-position

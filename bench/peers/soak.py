@@ -3,7 +3,7 @@
 """Minutes of traffic with faults over memif and over AF_XDP on veth pairs, watched from outside:
 does it stop, does memory grow, do buffers get lost?
 
-    sudo unshare --net python3 bench/soak.py --minutes 30
+    sudo unshare --net python3 bench/peers/soak.py --minutes 30
 
 Four pairs of processes: on each of the two ports one that streams 64 KiB WRITEs both ways over four
 queue pairs, and one that bounces SENDs of 60,000 bytes and compares each of them. Frames are lost,

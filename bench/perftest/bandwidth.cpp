@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "bench/lib/run.hpp"
+#include "bench/perftest/run.hpp"
 
 namespace weft::bench {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Barriers over SEND (control.hpp). While one side waits it sends an empty WRITE every second: if
 // the peer's process is gone, that fails after the retries, and the wait ends.
-#include "bench/lib/control.hpp"
+#include "bench/perftest/control.hpp"
 
 #include <unistd.h>
 
 #include <csignal>
 
-#include "bench/lib/clock.hpp"
+#include "bench/perftest/clock.hpp"
 
 namespace weft::bench {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See introduction.hpp.
-#include "bench/lib/introduction.hpp"
+#include "bench/perftest/introduction.hpp"
 
 #include <cstring>
 #include <nlohmann/json.hpp>

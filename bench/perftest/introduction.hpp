@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "bench/lib/options.hpp"
+#include "bench/perftest/options.hpp"
 #include "weft/types.hpp"
 
 namespace weft::bench {

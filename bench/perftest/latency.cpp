@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bench/lib/run.hpp"
+#include "bench/perftest/run.hpp"
 
 namespace weft::bench {
 namespace {

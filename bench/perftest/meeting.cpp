@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See meeting.hpp. Waits are short, so that Ctrl-C works.
-#include "bench/lib/meeting.hpp"
+#include "bench/perftest/meeting.hpp"
 
 #include <poll.h>
 #include <unistd.h>
 
-#include "bench/lib/clock.hpp"
-#include "bench/lib/control.hpp"
+#include "bench/perftest/clock.hpp"
+#include "bench/perftest/control.hpp"
 
 namespace weft::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "bench/lib/options.hpp"
+#include "bench/perftest/options.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::bench {

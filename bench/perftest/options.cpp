@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parses perftest's options (options.hpp). What makes no sense here is accepted without effect if
 // it cannot change the result, and refused with the reason if it can.
-#include "bench/lib/options.hpp"
+#include "bench/perftest/options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Output in the layout of perftest, which scripts parse: the same titles, widths and units, but one
 // MiB is called MiB.
-#include "bench/lib/output.hpp"
+#include "bench/perftest/output.hpp"
 
 #include <cstdio>
 #include <fstream>

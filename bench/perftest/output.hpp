@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "bench/lib/run.hpp"
+#include "bench/perftest/run.hpp"
 
 namespace weft::bench {
 

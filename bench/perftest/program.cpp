@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The measuring programs from beginning to end: options, session, one run per size, results.
-#include "bench/lib/program.hpp"
+#include "bench/perftest/program.hpp"
 
 #include <cstdio>
 
-#include "bench/lib/output.hpp"
+#include "bench/perftest/output.hpp"
 
 namespace weft::bench {
 namespace {

@@ -2,7 +2,7 @@
 // The main function of the eight measuring programs.
 #pragma once
 
-#include "bench/lib/options.hpp"
+#include "bench/perftest/options.hpp"
 
 namespace weft::bench {
 

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "bench/lib/session.hpp"
-#include "bench/lib/stats.hpp"
-#include "bench/lib/streams.hpp"
+#include "bench/perftest/session.hpp"
+#include "bench/perftest/stats.hpp"
+#include "bench/perftest/streams.hpp"
 
 namespace weft::bench {
 

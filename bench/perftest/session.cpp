@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Opens a session (session.hpp): device, memory, queue pairs, and connections to the other side.
-#include "bench/lib/session.hpp"
+#include "bench/perftest/session.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "bench/lib/introduction.hpp"
+#include "bench/perftest/introduction.hpp"
 
 namespace weft::bench {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/lib/control.hpp"
-#include "bench/lib/meeting.hpp"
-#include "bench/lib/options.hpp"
+#include "bench/perftest/control.hpp"
+#include "bench/perftest/meeting.hpp"
+#include "bench/perftest/options.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::bench {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Percentiles, deviation and peak rate (stats.hpp).
-#include "bench/lib/stats.hpp"
+#include "bench/perftest/stats.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "bench/lib/clock.hpp"
+#include "bench/perftest/clock.hpp"
 
 namespace weft::bench {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is computed from the time stamps of a run: latency percentiles and bandwidth. All in double;
-// pure functions, tested in tests/unit/bench_stats_test.cpp.
+// pure functions, tested in tests/bench/bench_stats_test.cpp.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sender and Receiver (streams.hpp). A signaled request stands for itself and for the unsignaled
 // ones before it; its id carries the lane and their number. On SRD all are signaled.
-#include "bench/lib/streams.hpp"
+#include "bench/perftest/streams.hpp"
 
 #include <algorithm>
 

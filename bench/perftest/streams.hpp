@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "bench/lib/clock.hpp"
-#include "bench/lib/session.hpp"
-#include "bench/lib/stats.hpp"
+#include "bench/perftest/clock.hpp"
+#include "bench/perftest/session.hpp"
+#include "bench/perftest/stats.hpp"
 
 namespace weft::bench {
 

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "bench/lib/run.hpp"
+#include "bench/perftest/run.hpp"
 
 namespace weft::bench {
 namespace {

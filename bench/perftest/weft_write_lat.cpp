@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Measures the latency of RDMA write between two processes; `--help` lists the options, perftest's.
-#include "bench/lib/program.hpp"
+#include "bench/perftest/program.hpp"
 
 int main(int argc, char** argv) {
   using namespace weft::bench;

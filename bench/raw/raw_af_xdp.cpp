@@ -19,7 +19,7 @@
 #include <memory>
 #include <string>
 
-#include "bench/lib/raw_frames.hpp"
+#include "bench/raw/raw_frames.hpp"
 #include "lib/wire/encapsulation.hpp"
 #include "providers/port/af_xdp/redirect.hpp"
 #include "providers/port/af_xdp/socket.hpp"

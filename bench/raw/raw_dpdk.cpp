@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/lib/raw_frames.hpp"
+#include "bench/raw/raw_frames.hpp"
 #include "lib/wire/icrc.hpp"
 #include "providers/port/dpdk/device.hpp"
 
@@ -88,14 +88,14 @@ struct End {
 };
 
 struct Options {
-  engine::PortOptions device{"net_memif", {}};
+  transport::PortOptions device{"net_memif", {}};
   bench::RawRun run;
   bool work = false;
 };
 
 // "net_memif,dpdk.socket=/tmp/m" as in a device string.
-engine::PortOptions parse_device(const std::string& text) {
-  engine::PortOptions options;
+transport::PortOptions parse_device(const std::string& text) {
+  transport::PortOptions options;
   size_t end = text.find(',');
   options.where = text.substr(0, end);
   while (end != std::string::npos) {

@@ -19,12 +19,12 @@
 namespace {
 
 using weft::Gid;
-using weft::engine::Frame;
-using weft::engine::Path;
-using weft::engine::Port;
-using weft::engine::PortOptions;
-using weft::engine::Span;
-using weft::engine::TxFrame;
+using weft::transport::Frame;
+using weft::transport::Path;
+using weft::transport::Port;
+using weft::transport::PortOptions;
+using weft::transport::Span;
+using weft::transport::TxFrame;
 
 constexpr uint32_t kHeader = 28;
 constexpr int kBatches = 300;

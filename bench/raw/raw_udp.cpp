@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/lib/raw_frames.hpp"
+#include "bench/raw/raw_frames.hpp"
 
 namespace {
 

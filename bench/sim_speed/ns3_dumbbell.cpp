@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "bench/sim/speed/dumbbell.hpp"
+#include "bench/sim_speed/dumbbell.hpp"
 
 namespace weft::bench {
 namespace {

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/sim/speed/dumbbell.hpp"
-#include "lib/sim/flow/simulation.hpp"
+#include "bench/sim_speed/dumbbell.hpp"
+#include "lib/sim/run/simulation.hpp"
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/workload.hpp"
 

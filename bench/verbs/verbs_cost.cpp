@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "bench/lib/both_ends.hpp"
+#include "bench/perftest/both_ends.hpp"
 
 namespace {
 

@@ -51,7 +51,7 @@ CqHandle::~CqHandle() {
   if (event_fd >= 0) close(event_fd);
 }
 
-Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machine,
+Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_machine,
                const DriverOptions& options)
     : clock_(base::Clock::process()),
       port_(std::move(port)),
@@ -60,8 +60,8 @@ Driver::Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machi
       threaded_(!options.single_thread),
       idle_mask_(options.paces ? 0 : 15),
       burst_(port_->capabilities().burst),
-      rx_(new engine::Frame[kBurst]),
-      tx_(new engine::TxFrame[burst_]) {
+      rx_(new transport::Frame[kBurst]),
+      tx_(new transport::TxFrame[burst_]) {
   lock_.on_knock([](void* driver) { static_cast<Driver*>(driver)->greet(); }, this);
 }
 
@@ -319,24 +319,24 @@ void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
 // because their key is gone.
 void Driver::drop_pending_in(const void* base, size_t size) noexcept {
   const std::byte* const begin = static_cast<const std::byte*>(base);
-  const auto touches = [&](const engine::TxFrame& frame) {
+  const auto touches = [&](const transport::TxFrame& frame) {
     for (uint8_t i = 0; i < frame.span_count; ++i) {
       const std::byte* const at = frame.spans[i].data;
       if (at < begin + size && begin < at + frame.spans[i].length) return true;
     }
     return false;
   };
-  engine::TxFrame* const first = tx_.get() + tx_begin_;
-  engine::TxFrame* const last = tx_.get() + tx_end_;
+  transport::TxFrame* const first = tx_.get() + tx_begin_;
+  transport::TxFrame* const last = tx_.get() + tx_end_;
   tx_end_ = static_cast<size_t>(std::remove_if(first, last, touches) - tx_.get());
 }
 
 // Frames that the port did not take name the path of a queue pair that goes. Whole trains: all
 // frames of one take one path.
-void Driver::drop_pending_on(const engine::Path& path) noexcept {
-  engine::TxFrame* const first = tx_.get() + tx_begin_;
-  engine::TxFrame* const last = tx_.get() + tx_end_;
-  const auto names = [&path](const engine::TxFrame& frame) { return frame.path == &path; };
+void Driver::drop_pending_on(const transport::Path& path) noexcept {
+  transport::TxFrame* const first = tx_.get() + tx_begin_;
+  transport::TxFrame* const last = tx_.get() + tx_end_;
+  const auto names = [&path](const transport::TxFrame& frame) { return frame.path == &path; };
   tx_end_ = static_cast<size_t>(std::remove_if(first, last, names) - tx_.get());
 }
 

@@ -19,7 +19,7 @@
 #include "lib/base/clock.hpp"
 #include "lib/base/fork.hpp"
 #include "lib/driver/lock.hpp"
-#include "lib/engine/machine.hpp"
+#include "lib/transport/machine.hpp"
 
 namespace weft::driver {
 
@@ -32,18 +32,18 @@ struct DriverOptions {
 struct CqHandle {
   CqHandle(uint32_t capacity, bool timestamps, bool locked);
   ~CqHandle();
-  engine::CompletionQueue ring;
+  transport::CompletionQueue ring;
   Lock consumer;
   int event_fd = -1;
 };
 
 // Makes the machine of a driver; called once, in the constructor.
 using MakeMachine =
-    std::function<std::unique_ptr<engine::Machine>(engine::Port&, base::SecureRandom&)>;
+    std::function<std::unique_ptr<transport::Machine>(transport::Port&, base::SecureRandom&)>;
 
 class Driver {
  public:
-  Driver(std::unique_ptr<engine::Port> port, const MakeMachine& make_machine,
+  Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_machine,
          const DriverOptions& options);
   ~Driver();
 
@@ -56,8 +56,8 @@ class Driver {
   // For API calls: hold `lock()` around every use of machine(), call after_post() or
   // after_control() before it is released.
   Lock& lock() noexcept { return lock_; }
-  engine::Machine& machine() noexcept { return *machine_; }
-  engine::Port& port() noexcept { return *port_; }
+  transport::Machine& machine() noexcept { return *machine_; }
+  transport::Port& port() noexcept { return *port_; }
   Instant now() const noexcept { return clock_.now(); }
   // Before a call to the machine that may complete something there and then.
   void tell_time() noexcept {
@@ -71,7 +71,7 @@ class Driver {
   // says whether there is more.
   void settle(const std::function<bool()>& owes) noexcept;
   // Frames that the port has not taken and that name `path`, which goes away, are lost.
-  void drop_pending_on(const engine::Path& path) noexcept;
+  void drop_pending_on(const transport::Path& path) noexcept;
 
   // `times`: nullptr, or as long as `out`.
   size_t poll(CqHandle& cq, std::span<Completion> out, Instant* times = nullptr) noexcept;
@@ -145,8 +145,8 @@ class Driver {
 
   const base::Clock& clock_;
   base::SecureRandom random_;
-  std::unique_ptr<engine::Port> port_;
-  std::unique_ptr<engine::Machine> machine_;
+  std::unique_ptr<transport::Port> port_;
+  std::unique_ptr<transport::Machine> machine_;
   Lock lock_;
   const bool threaded_;
   const uint32_t idle_mask_;  // timers are looked at in the idle turns that have none of its bits
@@ -154,8 +154,8 @@ class Driver {
 
   // Under the lock.
   const size_t burst_;  // frames that the port wants at once
-  std::unique_ptr<engine::Frame[]> rx_;
-  std::unique_ptr<engine::TxFrame[]> tx_;
+  std::unique_ptr<transport::Frame[]> rx_;
+  std::unique_ptr<transport::TxFrame[]> tx_;
   size_t tx_begin_ = 0, tx_end_ = 0;  // frames that the port has not taken yet
   uint32_t idle_turns_ = 0;
   uint32_t posts_since_poll_ = 0;

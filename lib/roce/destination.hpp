@@ -4,10 +4,11 @@
 // that find it full wait in line.
 #pragma once
 
-#include "lib/engine/queue_pair.hpp"
-#include "lib/engine/window.hpp"
+#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/window.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 struct Destination {
   Gid address;
@@ -17,4 +18,4 @@ struct Destination {
   base::Line<QueuePair, &QueuePair::waiting> line;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::roce

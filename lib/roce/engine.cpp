@@ -2,19 +2,19 @@
 // The engine's four calls of the packet side and the lists they work on. A received packet goes
 // parse -> ICRC -> queue pair -> source -> rc/; a sent one comes from the round robin of active
 // queue pairs. The verbs side is in engine_verbs.cpp and engine_post.cpp.
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/rc/rc.hpp"
-#include "lib/engine/uc/uc.hpp"
-#include "lib/engine/ud/ud.hpp"
-#include "lib/engine/unreliable.hpp"
+#include "lib/roce/rc/rc.hpp"
+#include "lib/roce/uc/uc.hpp"
+#include "lib/roce/ud/ud.hpp"
+#include "lib/roce/unreliable.hpp"
 #include "lib/wire/emit.hpp"
 #include "lib/wire/icrc.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 constexpr uint16_t kRocePort = 4791;  //= roce:C-HDR-7
@@ -85,7 +85,7 @@ void Engine::receive_packet(const Frame& frame, const wire::IntBlock* telemetry,
   if (packet.dest_qpn == kMulticastQpn) return receive_multicast(packet, frame);
   QueuePair* qp = qps_.find(packet.dest_qpn);
   if (qp == nullptr) {
-    if (packet.dest_qpn == kGsiQpn && services_ != nullptr)
+    if (packet.dest_qpn == wire::kGsiQpn && services_ != nullptr)
       return receive_management(packet, frame, now);
     port_.forget(packet.dest_qpn);  // it may have been asked to bring the flow of one that has gone
     return count(Count::rx_unknown_qp);
@@ -324,4 +324,4 @@ bool Engine::invalidate(QueuePair& qp, uint32_t key) noexcept {
   return keys_.revoke(key, qp.visitor());
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

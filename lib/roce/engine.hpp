@@ -16,17 +16,18 @@
 #include "lib/base/permutation.hpp"
 #include "lib/base/timer_wheel.hpp"
 #include "lib/congestion/registry.hpp"
-#include "lib/engine/destination.hpp"
-#include "lib/engine/general_services.hpp"
-#include "lib/engine/qp_table.hpp"
-#include "lib/engine/queue_pair.hpp"
-#include "lib/engine/shared_receives.hpp"
-#include "lib/engine/ud/groups.hpp"
-#include "lib/engine/verbs_common.hpp"
-#include "lib/engine/violations.hpp"
+#include "lib/roce/destination.hpp"
+#include "lib/roce/general_services.hpp"
+#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/shared_receives.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/roce/ud/groups.hpp"
+#include "lib/roce/violations.hpp"
+#include "lib/transport/qp_table.hpp"
+#include "lib/transport/verbs_common.hpp"
 #include "lib/wire/parse.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 struct EngineConfig {
   Limits limits;
@@ -194,4 +195,4 @@ class Engine final : public Machine {
   Violations violations_;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::roce

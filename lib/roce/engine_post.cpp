@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "lib/base/copy_short.hpp"
-#include "lib/engine/engine.hpp"
-#include "lib/engine/local_work.hpp"
-#include "lib/engine/outcome.hpp"
-#include "lib/engine/ud/ud.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/local_work.hpp"
+#include "lib/roce/outcome.hpp"
+#include "lib/roce/ud/ud.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 
@@ -24,7 +24,7 @@ const char* objection(const memory::KeyTable& keys, const QueuePair& qp, const S
   if (r.imm_high != 0)
     return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   if (const char* const reason =
-          engine::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
+          transport::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
     return reason;
   if (qp.type == QpType::ud) return ud::objection(qp, r, length);
   if (qp.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
@@ -158,4 +158,4 @@ PostStatus Engine::post_recv(SharedReceives& pool, std::span<const RecvRequest> 
   return append_receives(pool.ring, requests, config_.limits.max_message);
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

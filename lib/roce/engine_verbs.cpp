@@ -5,11 +5,11 @@
 #include <bit>
 
 #include "lib/base/undo.hpp"
-#include "lib/engine/engine.hpp"
-#include "lib/engine/qp_attributes.hpp"
-#include "lib/engine/rc/rc.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/rc/rc.hpp"
+#include "lib/transport/qp_attributes.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 wire::OpClass service_of(QpType type) noexcept {
@@ -326,4 +326,4 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   return {};
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -11,9 +11,7 @@
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine {
-
-inline constexpr QpNum kGsiQpn{1};
+namespace weft::roce {
 
 struct ManagementDatagram {
   Gid to;
@@ -39,4 +37,4 @@ class GeneralServices {
   ~GeneralServices() = default;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See local_work.hpp.
-#include "lib/engine/local_work.hpp"
+#include "lib/roce/local_work.hpp"
 
 #include <bit>
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/outcome.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/outcome.hpp"
 #include "weft/mr.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 
@@ -81,4 +81,4 @@ Status local_failure(const SendEntry& entry) noexcept {
   return entry.local() ? Status::mw_bind_error : Status::local_protection_error;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -4,10 +4,10 @@
 // was posted before (IBTA 10.8.3.3). It uses no PSN, so a rewind passes over it.
 #pragma once
 
-#include "lib/engine/queue_pair.hpp"
 #include "lib/memory/key_table.hpp"
+#include "lib/roce/queue_pair.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 class Engine;
 
@@ -26,4 +26,4 @@ inline void complete_local(Engine& engine, QueuePair& qp) noexcept {
 // The status of an entry that has failed here.
 Status local_failure(const SendEntry& entry) noexcept;
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/payload.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/payload.hpp"
 #include "lib/wire/emit.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 constexpr uint32_t kGsiQkey = 0x80010000;
@@ -24,7 +24,7 @@ void Engine::receive_management(const wire::Packet& packet, const Frame& frame,
   if ((packet.pkey & 0x7FFF) != 0x7FFF) return count(Count::rx_bad_pkey);
   if (packet.deth().qkey != kGsiQkey) return count(Count::rx_bad_qkey);
   if (frame.path->destination.is_multicast()) return count(Count::rx_bad_dest_qpn);
-  if (packet.payload_length != kMadLength || packet.deth().source_qpn != kGsiQpn.value)
+  if (packet.payload_length != kMadLength || packet.deth().source_qpn != wire::kGsiQpn.value)
     return count(Count::rx_bad_payload);
   std::array<std::byte, kMadLength> bytes;
   if (copy_payload(*this, bytes.data(), packet, frame, 0, kMadLength) != Placed::ok)
@@ -42,8 +42,9 @@ void Engine::transmit_management() noexcept {
     path.source_port = port_.source_port(kSourcePort, 0);
     const uint32_t length = wire::opcode_info(wire::kUdSendOnly).header_length;
     std::byte* at = builder_.start(builder_.keep(path), length, kMadLength);
-    at = wire::emit_bth(at, {.opcode = wire::kUdSendOnly, .dest = kGsiQpn, .psn = management_psn_});
-    wire::emit_deth(at, kGsiQkey, kGsiQpn);
+    at = wire::emit_bth(
+        at, {.opcode = wire::kUdSendOnly, .dest = wire::kGsiQpn, .psn = management_psn_});
+    wire::emit_deth(at, kGsiQkey, wire::kGsiQpn);
     builder_.add_safe_payload(datagram.bytes.data(), kMadLength);
     builder_.finish();
     management_psn_ = management_psn_ + 1;
@@ -54,4 +55,4 @@ void Engine::services_changed() noexcept {
   next_deadline_ = std::min(next_deadline_, services_->next_deadline());
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -4,11 +4,12 @@
 // a message is sent is message_send.hpp.
 #pragma once
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/frame_builder.hpp"
-#include "lib/engine/outcome.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/outcome.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/frame_builder.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 // What serving a queue pair ended with.
 enum class Served : uint8_t {
@@ -64,4 +65,4 @@ inline bool length_fits(const Engine& engine, const QueuePair& qp,
 Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                         const Frame& frame) noexcept;
 
-}  // namespace weft::engine
+}  // namespace weft::roce

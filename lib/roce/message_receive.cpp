@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets of SENDs and WRITEs at the receiver (IBTA 9.7.4): legality, then resources, then
 // execution. Each check names what is wrong as a Verdict.
-#include "lib/engine/message.hpp"
-#include "lib/engine/payload.hpp"
+#include "lib/roce/message.hpp"
+#include "lib/roce/payload.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 
@@ -102,4 +102,4 @@ Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packe
                                                          : execute_write(engine, qp, packet, frame);
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

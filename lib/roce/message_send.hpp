@@ -3,11 +3,11 @@
 // Inline: it runs once per packet, and each service has its own copy with its opcodes in it.
 #pragma once
 
-#include "lib/engine/message.hpp"
-#include "lib/engine/payload.hpp"
+#include "lib/roce/message.hpp"
+#include "lib/roce/payload.hpp"
 #include "lib/wire/emit.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace detail {
 // By posted opcode, then by place: MIDDLE, FIRST, LAST, ONLY (IBTA table 38).
@@ -81,4 +81,4 @@ inline bool send_message_packet(Engine& engine, QueuePair& qp, const SendEntry& 
   return true;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

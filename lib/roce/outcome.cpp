@@ -2,11 +2,11 @@
 // Ends of requests: completions, and the way into ERR. Every posted request completes exactly once;
 // the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and
 // a failure is reported even if the request was not signaled (//= roce:C-STATE-63).
-#include "lib/engine/outcome.hpp"
+#include "lib/roce/outcome.hpp"
 
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 void deliver_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
                      uint16_t syndrome) noexcept {
@@ -89,4 +89,4 @@ void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   if (qp.shares()) engine.raise(EventType::last_wqe_reached, qp.number);
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

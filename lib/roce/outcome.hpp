@@ -3,10 +3,10 @@
 // the way into ERR.
 #pragma once
 
-#include "lib/engine/queue_pair.hpp"
+#include "lib/roce/queue_pair.hpp"
 #include "lib/wire/parse.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 class Engine;
 
@@ -30,4 +30,4 @@ enum class Replies : uint8_t { drop, send };
 void enter_error(Engine& engine, QueuePair& qp, Replies replies = Replies::drop) noexcept;
 void drop_replies(QueuePair& qp) noexcept;
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See payload.hpp.
-#include "lib/engine/payload.hpp"
+#include "lib/roce/payload.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 Placed scatter_payload(Engine& engine, uint32_t domain, const Sge* sges, uint64_t offset,
                        const wire::Packet& packet, const Frame& frame) noexcept {
@@ -12,4 +12,4 @@ Placed scatter_payload(Engine& engine, uint32_t domain, const Sge* sges, uint64_
   return scatter(engine, domain, sges, offset, packet.payload_length, copy);
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/frame_builder.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/frame_builder.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 enum class Placed : uint8_t { ok, too_long, local_error, access_error, not_pulled };
 
@@ -100,4 +101,4 @@ inline bool gather_payload(Engine& engine, QueuePair& qp, uint64_t offset, uint3
   return true;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

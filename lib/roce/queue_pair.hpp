@@ -15,18 +15,20 @@
 
 #include "lib/base/line.hpp"
 #include "lib/base/timer_wheel.hpp"
-#include "lib/engine/ack_patience.hpp"
-#include "lib/engine/completion_queue.hpp"
-#include "lib/engine/frame.hpp"
-#include "lib/engine/rc/early.hpp"
-#include "lib/engine/rc/pacer.hpp"
-#include "lib/engine/work_queue.hpp"
 #include "lib/memory/key_table.hpp"
+#include "lib/roce/rc/early.hpp"
+#include "lib/roce/rc/pacer.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/ack_patience.hpp"
+#include "lib/transport/completion_queue.hpp"
+#include "lib/transport/frame.hpp"
+#include "lib/transport/shared_receives.hpp"
+#include "lib/transport/work_queue.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/opcode.hpp"
 #include "weft/qp.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 // A READ, an atomic or an effect that the responder executed: kept for replay (//= roce:C-DUP-25
 // C-DUP-27) and, while `queued`, waiting for its response to leave.
@@ -121,7 +123,6 @@ struct QpTimer : base::TimerNode {
 };
 
 struct Destination;
-struct SharedReceives;
 
 // Where a UD request goes.
 struct Datagram {
@@ -197,4 +198,4 @@ struct QueuePair : QueuePairAddress {
 };
 static_assert(alignof(QueuePair) == kCacheLine && sizeof(QueuePair) <= 14 * kCacheLine);
 
-}  // namespace weft::engine
+}  // namespace weft::roce

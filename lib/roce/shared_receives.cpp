@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See shared_receives.hpp.
-#include "lib/engine/shared_receives.hpp"
+#include "lib/roce/shared_receives.hpp"
 
 #include <algorithm>
 
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvRequest> requests,
                            uint64_t max_message) noexcept {
@@ -76,4 +76,4 @@ void leave_pool(QueuePair& qp) noexcept {
   qp.domain = 0;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

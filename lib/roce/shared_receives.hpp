@@ -7,20 +7,12 @@
 
 #include <span>
 
-#include "lib/engine/queue_pair.hpp"
+#include "lib/roce/queue_pair.hpp"
+#include "lib/transport/shared_receives.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 class Engine;
-
-struct SharedReceives {
-  uint32_t number = 0;
-  uint32_t domain = 0;
-  uint32_t limit = 0;             // armed: tell when fewer are left
-  uint32_t xrc_domain = 0;        // 0: none
-  CompletionQueue* cq = nullptr;  // XRC
-  WorkRing<RecvEntry> ring;
-};
 
 // Appends receives to a ring as far as they are good and there is room.
 PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvRequest> requests,
@@ -44,4 +36,4 @@ inline bool find_receive(Engine& engine, QueuePair& qp) noexcept {
   return !qp.rq.empty() || (qp.shared != nullptr && borrow_receive(engine, qp));
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See unreliable.hpp. There is no window: nobody says what has arrived. A port that can take no
 // more holds the sender back.
-#include "lib/engine/unreliable.hpp"
+#include "lib/roce/unreliable.hpp"
 
-#include "lib/engine/local_work.hpp"
-#include "lib/engine/message_send.hpp"
-#include "lib/engine/ud/ud.hpp"
+#include "lib/roce/local_work.hpp"
+#include "lib/roce/message_send.hpp"
+#include "lib/roce/ud/ud.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 namespace {
 
@@ -76,4 +76,4 @@ void fail_receive(Engine& engine, QueuePair& qp) noexcept {
   enter_error(engine, qp);
 }
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -3,10 +3,10 @@
 // frames, and an error of ours stops the sending half only.
 #pragma once
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/message.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/message.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 // Sends requests of `qp` while there is room.
 Served send_unreliable(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum) noexcept;
@@ -18,4 +18,4 @@ void complete_handed(Engine& engine, QueuePair& qp) noexcept;
 // The receive in use cannot be used: it fails, and the queue pair goes to ERR.
 void fail_receive(Engine& engine, QueuePair& qp) noexcept;
 
-}  // namespace weft::engine
+}  // namespace weft::roce

@@ -12,7 +12,7 @@
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 
 class Violations {
  public:
@@ -47,4 +47,4 @@ class Violations {
   std::array<Entry, kPeers> entries_{};
 };
 
-}  // namespace weft::engine
+}  // namespace weft::roce

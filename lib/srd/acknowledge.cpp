@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 constexpr uint8_t kMostTolerance = 64;
@@ -347,4 +347,4 @@ void Engine::rearm(Peer& peer, Instant now) noexcept {
   if (!next.is_never()) arm(peer, std::max(next, now + Duration::from_us(1)));
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

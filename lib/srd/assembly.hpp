@@ -9,7 +9,7 @@
 #include "lib/base/memory_permitting.hpp"
 #include "weft/types.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 struct QueuePair;
 
@@ -104,4 +104,4 @@ class AssemblyTable {
   uint32_t used_ = 0;
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

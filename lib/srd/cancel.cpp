@@ -8,9 +8,9 @@
 // it had of it, and only then it completes, or rests and begins anew under another name.
 #include <algorithm>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -304,4 +304,4 @@ void Engine::fail_peer(Peer& peer, Status status) noexcept {
   forget_stream(peer);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

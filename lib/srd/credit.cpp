@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "lib/base/memory_permitting.hpp"
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -104,4 +104,4 @@ void Engine::end_credit(Receiver& rx) noexcept {
   rx.credit_number = kNone;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The four calls of the packet side, and the lists and timers they are in.
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
 #include <algorithm>
 
 #include "lib/base/check.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 constexpr size_t kMostReplies = 256;
@@ -137,4 +137,4 @@ void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& comp
   raise(EventType::qp_fatal, qp.number);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -12,14 +12,15 @@
 #include "lib/base/buckets.hpp"
 #include "lib/base/permutation.hpp"
 #include "lib/congestion/rccc.hpp"
-#include "lib/engine/qp_table.hpp"
-#include "lib/engine/srd/assembly.hpp"
-#include "lib/engine/srd/peer.hpp"
-#include "lib/engine/srd/queue_pair.hpp"
-#include "lib/engine/verbs_common.hpp"
+#include "lib/srd/assembly.hpp"
+#include "lib/srd/peer.hpp"
+#include "lib/srd/queue_pair.hpp"
+#include "lib/srd/transport_names.hpp"
+#include "lib/transport/qp_table.hpp"
+#include "lib/transport/verbs_common.hpp"
 #include "lib/wire/srd_parse.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 struct Config {
   Limits limits;
@@ -362,4 +363,4 @@ class Engine final : public Machine {
   std::vector<std::byte> scratch_;  // payload that is added, not placed
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -4,10 +4,10 @@
 // payload of a WRITE or SEND may have been placed in part when a page was missing.
 #include <algorithm>
 
-#include "lib/engine/srd/engine.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 using wire::SrdOpcode;
 using wire::SrdReason;
@@ -359,4 +359,4 @@ Engine::Outcome Engine::execute_answer(Peer& peer, const Arrival& a) noexcept {
   return Outcome::executed;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

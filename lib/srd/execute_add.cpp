@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "lib/base/independent.hpp"
-#include "lib/engine/srd/engine.hpp"
 #include "lib/memory/guarded_access.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -74,4 +74,4 @@ Engine::Outcome Engine::execute_add(QueuePair& qp, const Arrival& a,
   return memory::run_guarded(adds, &sum) ? Outcome::executed : Outcome::refused;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "lib/engine/srd/flow.hpp"
-#include "lib/engine/srd/message.hpp"
-#include "lib/engine/srd/path_set.hpp"
+#include "lib/srd/flow.hpp"
+#include "lib/srd/message.hpp"
+#include "lib/srd/path_set.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 // Sequence numbers that may be in use at once: what the receiver's bitmap holds.
 inline constexpr uint32_t kWindow = 1024;
@@ -147,4 +147,4 @@ class FlightPool {
   std::vector<std::unique_ptr<Flight>> free_;
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

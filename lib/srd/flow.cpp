@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See flow.hpp.
-#include "lib/engine/srd/flow.hpp"
+#include "lib/srd/flow.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "lib/congestion/rccc.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -135,4 +135,4 @@ uint32_t Flow::wish(uint64_t backlog) const noexcept {
   return static_cast<uint32_t>((bytes + congestion::kCreditUnit - 1) / congestion::kCreditUnit);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

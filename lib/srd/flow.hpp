@@ -5,10 +5,11 @@
 #pragma once
 
 #include "lib/congestion/controller.hpp"
-#include "lib/engine/host_queue.hpp"
-#include "lib/engine/window.hpp"
+#include "lib/srd/transport_names.hpp"
+#include "lib/transport/host_queue.hpp"
+#include "lib/transport/window.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 // What all flows of a device have in common.
 struct FlowRules {
@@ -86,4 +87,4 @@ class Flow {
   Instant cut_after_;       // marks before then say nothing new
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -13,7 +13,7 @@
 #include "lib/wire/srd_headers.hpp"
 #include "weft/wr.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 struct Peer;
 struct QueuePair;
@@ -191,4 +191,4 @@ class MessagePool {
   uint32_t lent_free_ = 0;  // answers and adopted ones
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -4,9 +4,9 @@
 //
 // A message may take a receive only if each lower number that has none yet still finds one;
 // otherwise later messages could hold all receives, and wait for an earlier one for ever.
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 constexpr uint32_t kMostOrdered = 4096;  // streams with ordered SENDs, each with 5 KiB at most
@@ -128,4 +128,4 @@ void Engine::end_order(Receiver& rx) noexcept {
   --ordered_streams_;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

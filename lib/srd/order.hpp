@@ -9,7 +9,7 @@
 
 #include "weft/wr.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 inline constexpr uint32_t kOrderWindow = 64;
 
@@ -52,4 +52,4 @@ struct OrderedReceives {
   Held ring[kOrderWindow];
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

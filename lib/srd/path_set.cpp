@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See path_set.hpp.
-#include "lib/engine/srd/path_set.hpp"
+#include "lib/srd/path_set.hpp"
 
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 using congestion::PathFeedback;
 
@@ -244,4 +244,4 @@ uint32_t PathSet::slow() const noexcept {
   return slow;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -19,7 +19,7 @@
 #include "weft/device.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 using congestion::PathChoice;
 inline constexpr const auto& kPathPolicyNames = congestion::kPathChoiceNames;
@@ -146,4 +146,4 @@ class PathSet {
   std::unique_ptr<PathTally[]> tallies_;  // null: nobody wants them
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -7,15 +7,16 @@
 #include <memory>
 
 #include "lib/base/timer_wheel.hpp"
-#include "lib/engine/ack_patience.hpp"
-#include "lib/engine/srd/flight.hpp"
-#include "lib/engine/srd/message.hpp"
-#include "lib/engine/srd/order.hpp"
-#include "lib/engine/srd/rails.hpp"
-#include "lib/engine/srd/receive_window.hpp"
+#include "lib/srd/flight.hpp"
+#include "lib/srd/message.hpp"
+#include "lib/srd/order.hpp"
+#include "lib/srd/rails.hpp"
+#include "lib/srd/receive_window.hpp"
+#include "lib/srd/transport_names.hpp"
+#include "lib/transport/ack_patience.hpp"
 #include "weft/types.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 struct Sender {
   uint32_t epoch = 0;              // of our stream; grows with time
@@ -123,4 +124,4 @@ struct Peer {
   QpNum endpoint() const { return QpNum{block << 16}; }
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

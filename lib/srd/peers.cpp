@@ -13,9 +13,9 @@
 
 #include "lib/base/chacha20.hpp"
 #include "lib/base/memory_permitting.hpp"
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -169,4 +169,4 @@ void Engine::renew(Peer& peer, Instant now) noexcept {
   restart_stream(peer, tx.epoch + 1, tx.incarnation, peer.rx.epoch);  // the same process
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -43,7 +43,7 @@ const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
   if (is_local(r.opcode)) return "SRD has no memory windows";
   if (is_effect(r.opcode)) return "SRD has no ATOMIC WRITE and no FLUSH";
   if (r.opcode == Opcode::send_with_invalidate) return "SRD has no SEND with invalidate";
-  if (const char* const reason = engine::objection(
+  if (const char* const reason = transport::objection(
           r, {qp.sends.max_sge(), qp.max_inline, config_.limits.max_message}, length))
     return reason;
   if (has(r.flags, SendFlags::fence)) return "SRD has no fence: wait for completions";
@@ -175,7 +175,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   for (const RecvRequest& r : requests) {
     uint32_t length = 0;
-    if (const char* reason = engine::objection(
+    if (const char* reason = transport::objection(
             r, {qp.receives.slots.max_sge(), 0, config_.limits.max_message}, length)) {
       status.code = Code::invalid_argument;
       status.reason = reason;
@@ -201,4 +201,4 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
   return status;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -8,11 +8,12 @@
 #include <memory>
 
 #include "lib/base/line.hpp"
-#include "lib/engine/completion_queue.hpp"
-#include "lib/engine/srd/receive_line.hpp"
+#include "lib/srd/receive_line.hpp"
+#include "lib/srd/transport_names.hpp"
+#include "lib/transport/completion_queue.hpp"
 #include "weft/qp.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 // Scatter/gather entries and inline bytes of `count` requests.
 class Slots {
@@ -108,4 +109,4 @@ struct QueuePair {
   }
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -6,16 +6,16 @@
 // A question is believed when it names our incarnation, which only the peer can know; that is also
 // what tells a peer's packets from another address of its, so a claimed address takes nothing from
 // anybody.
-#include "lib/engine/srd/rails.hpp"
+#include "lib/srd/rails.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <new>
 
 #include "lib/base/memory_permitting.hpp"
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 constexpr Duration kAskAgain = Duration::from_ms(1);  // the first time; then twice as long each
@@ -273,4 +273,4 @@ void Engine::restart_rails(Peer& peer) noexcept {
   if (peer.rails != nullptr) peer.rails->restart(static_cast<uint32_t>(addresses_.size()), now_);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -10,12 +10,12 @@
 #include <cstring>
 #include <span>
 
-#include "lib/engine/srd/path_set.hpp"
+#include "lib/srd/path_set.hpp"
 #include "lib/wire/srd_headers.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 // Which of our addresses, and which of the peer's; 0: the first.
 struct Way {
@@ -86,4 +86,4 @@ struct AliasHash {
   }
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -3,10 +3,10 @@
 // a counter; until the packet is known to be fresh nothing changes.
 #include <algorithm>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "lib/wire/opcode.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 
@@ -238,4 +238,4 @@ void Engine::put_reply(const Reply& reply) noexcept {
   if (replies_.size() < kMostReplies) replies_.push_back(reply);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives for those who wait for one (receive_line.hpp): the receiver's side keeps the line and
 // calls, the sender's side comes when it is called.
-#include "lib/engine/srd/receive_line.hpp"
+#include "lib/srd/receive_line.hpp"
 
 #include <new>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 constexpr Duration kKeep = Duration::from_ms(2);  // a receive for one who was called
@@ -127,4 +127,4 @@ bool Engine::older_waits(const Message& m) const noexcept {
   return false;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

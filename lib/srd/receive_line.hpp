@@ -13,7 +13,7 @@
 #include "lib/base/memory_permitting.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 class ReceiveLine {
  public:
@@ -80,4 +80,4 @@ class ReceiveLine {
   std::vector<Promise> promises_;
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

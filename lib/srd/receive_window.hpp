@@ -7,9 +7,9 @@
 #include <bit>
 #include <cstdint>
 
-#include "lib/engine/srd/flight.hpp"
+#include "lib/srd/flight.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 class ReceiveWindow {
  public:
@@ -69,4 +69,4 @@ class ReceiveWindow {
   uint64_t refused_[kWords] = {};  // fresh numbers whose packet was refused
 };
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

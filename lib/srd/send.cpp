@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "lib/base/memory_permitting.hpp"
-#include "lib/engine/srd/engine.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 namespace {
 constexpr uint32_t kQuantum = 32;    // packets of one peer before the next has its turn
@@ -344,4 +344,4 @@ const Path& Engine::path_of(const Gid& to, uint8_t local, uint16_t source_port,
   return path;
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

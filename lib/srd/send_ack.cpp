@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 void Engine::send_replies() noexcept {
   size_t sent = 0;
@@ -140,4 +140,4 @@ void Engine::send_ack(Peer& peer, Instant now) noexcept {
   count(Count::tx_acks);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -6,9 +6,9 @@
 // Nothing of a cut packet is checked by its trailer, which is gone. So it changes nothing here, and
 // is answered with one small packet; that makes a sender repeat one packet which it has on that
 // path just now, under the number that it has on it.
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 //= threat:A11 a forged one costs a small answer, no state
 void Engine::receive_trimmed(const Frame& frame, Instant now) noexcept {
@@ -59,4 +59,4 @@ void Engine::on_trimmed(Peer& peer, const Arrival& arrival) noexcept {
   rearm(peer, arrival.now);
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "lib/base/undo.hpp"
-#include "lib/engine/srd/engine.hpp"
-#include "lib/engine/srd/walk.hpp"
+#include "lib/srd/engine.hpp"
+#include "lib/transport/srd_qp_states.hpp"
 
-namespace weft::engine::srd {
+namespace weft::srd {
 
 Result<QueuePair*> Engine::create_qp(const QpConfig& config, QpNum wanted) {
   if (config.type != QpType::srd)
@@ -87,7 +87,8 @@ void Engine::destroy_qp(QueuePair* qp) noexcept {
 
 Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change) {
   const QpState to = change.state.value_or(qp.state);
-  if (const Result<void> ok = check_walk(qp.state, change, capabilities_.max_mtu); !ok) return ok;
+  if (const Result<void> ok = check_srd_transition(qp.state, change, capabilities_.max_mtu); !ok)
+    return ok;
   merge(qp.attributes, change);
   if (change.access) qp.access = *change.access;
   if (change.rnr_retry) qp.rnr_retry = *change.rnr_retry;
@@ -102,4 +103,4 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   return {};
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::srd

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace weft::engine {
+namespace weft::transport {
 
 class AckPatience {
  public:
@@ -58,4 +58,4 @@ class AckPatience {
   uint8_t turns_ = 1;  // that an overtaken one waits
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

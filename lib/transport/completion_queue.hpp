@@ -14,7 +14,7 @@
 #include "weft/cq.hpp"
 #include "weft/wr.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 inline constexpr size_t kCacheLine = 64;
 
@@ -140,4 +140,4 @@ class CompletionQueue {
   uint32_t cached_tail_ = 0;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

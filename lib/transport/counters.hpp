@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace weft::engine {
+namespace weft::transport {
 
 // It has no stable layout for this.
 // clang-format off
@@ -78,4 +78,4 @@ class Counters {
   std::array<uint64_t, kCountEnd> values_{};
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

@@ -10,7 +10,7 @@
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 // How a frame travels: everything of its outer headers that the engine chooses or wants to see.
 struct Path {
@@ -95,4 +95,4 @@ struct TxFrame {
   uint32_t length() const { return head_length + payload_length + tail_length; }
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

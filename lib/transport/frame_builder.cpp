@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, here or by
 // the port, so it fits what leaves even if the user's memory changes meanwhile.
-#include "lib/engine/frame_builder.hpp"
+#include "lib/transport/frame_builder.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/sum_copy.hpp"
+#include "lib/transport/sum_copy.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 namespace {
 constexpr uint32_t kHeaders = 64;          // BTH and all that can follow it
@@ -141,4 +141,4 @@ void FrameBuilder::cancel() noexcept {
   frame_ = nullptr;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

@@ -11,12 +11,12 @@
 
 #include "lib/base/check.hpp"
 #include "lib/base/copy_short.hpp"
-#include "lib/engine/frame.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/frame.hpp"
+#include "lib/transport/port.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/opcode.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 class FrameBuilder {
  public:
@@ -182,4 +182,4 @@ inline void FrameBuilder::finish() noexcept {
   find_room();
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

@@ -13,7 +13,7 @@
 #include "lib/congestion/digest.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 class HostQueue {
  public:
@@ -48,4 +48,4 @@ class HostQueue {
   congestion::DigestMeter meter_;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

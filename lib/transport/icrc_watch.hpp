@@ -11,7 +11,7 @@
 
 #include "weft/types.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 class IcrcWatch {
  public:
@@ -60,4 +60,4 @@ class IcrcWatch {
   uint32_t used_ = 0, next_ = 0, told_ = 0, said_ = 0;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

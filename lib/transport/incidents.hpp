@@ -10,7 +10,7 @@
 #include "weft/device.hpp"
 #include "weft/wr.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 struct Incident {
   AsyncEvent event;                 // only if `status` is success
@@ -41,4 +41,4 @@ class Incidents {
   uint32_t total_ = 0, stamped_ = 0;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

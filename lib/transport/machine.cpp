@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The parts of a protocol machine that no protocol changes: events, and the trailer of a frame.
-#include "lib/engine/machine.hpp"
+#include "lib/transport/machine.hpp"
 
 #include <cstring>
 
@@ -8,7 +8,7 @@
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/opcode.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 namespace {
 constexpr size_t kMaxEvents = 65536;
@@ -74,4 +74,4 @@ bool Machine::next_event(AsyncEvent& event) noexcept {
   return true;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

@@ -10,15 +10,15 @@
 #include <utility>
 
 #include "lib/base/random.hpp"
-#include "lib/engine/completion_queue.hpp"
-#include "lib/engine/counters.hpp"
-#include "lib/engine/frame_builder.hpp"
-#include "lib/engine/icrc_watch.hpp"
-#include "lib/engine/incidents.hpp"
-#include "lib/engine/port.hpp"
 #include "lib/memory/key_table.hpp"
+#include "lib/transport/completion_queue.hpp"
+#include "lib/transport/counters.hpp"
+#include "lib/transport/frame_builder.hpp"
+#include "lib/transport/icrc_watch.hpp"
+#include "lib/transport/incidents.hpp"
+#include "lib/transport/port.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 struct Limits {
   uint32_t max_qp = 65536;
@@ -123,4 +123,4 @@ class Machine {
   Incidents incidents_;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

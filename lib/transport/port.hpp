@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "weft/device.hpp"
 #include "weft/result.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 struct Capabilities {
   uint32_t max_mtu = 4096;           // largest path MTU: RoCEv2 wires 4096, shm more
@@ -139,4 +139,4 @@ inline void add_counters(std::vector<Counter>& sums, std::span<const Counter> mo
   }
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

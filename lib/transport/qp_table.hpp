@@ -8,7 +8,7 @@
 
 #include "weft/types.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 // Of the queue pairs of one engine, which stay another's.
 template <class QueuePair>
@@ -72,4 +72,4 @@ class QpTable {
   size_t used_ = 0;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

@@ -6,7 +6,7 @@
 #include "lib/memory/guarded_copy.hpp"
 #include "lib/wire/icrc.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 // Continues `crc` over `length` bytes as copied. False: a page of `from` is gone.
 [[nodiscard]] inline bool sum_copy(uint32_t& crc, std::byte* to, const std::byte* from,
@@ -43,4 +43,4 @@ namespace weft::engine {
   return true;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See verbs_common.hpp.
-#include "lib/engine/verbs_common.hpp"
+#include "lib/transport/verbs_common.hpp"
 
 #include <string>
 
 #include "lib/base/queue_sizes.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 namespace {
 
@@ -106,4 +106,4 @@ const char* objection(const RecvRequest& r, const RequestLimits& limits,
   return nullptr;
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

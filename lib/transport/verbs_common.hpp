@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lib/engine/completion_queue.hpp"
-#include "lib/engine/machine.hpp"
-#include "lib/engine/work_queue.hpp"
+#include "lib/transport/completion_queue.hpp"
+#include "lib/transport/machine.hpp"
+#include "lib/transport/work_queue.hpp"
 #include "weft/qp.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 struct SharedReceives;
 
@@ -79,4 +79,4 @@ inline const char* objection(const SendRequest& r, const RequestLimits& limits,
 const char* objection(const RecvRequest& request, const RequestLimits& limits,
                       uint32_t& length) noexcept;
 
-}  // namespace weft::engine
+}  // namespace weft::transport

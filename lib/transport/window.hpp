@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace weft::engine {
+namespace weft::transport {
 
 struct Window {
   uint64_t in_flight = 0;  // bytes sent or asked for, neither acknowledged nor given up
@@ -49,4 +49,4 @@ struct Window {
   }
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

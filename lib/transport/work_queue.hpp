@@ -9,7 +9,7 @@
 
 #include "weft/wr.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 // SEND and WRITE, with what they bring along: acknowledged, not answered.
 constexpr bool is_message(Opcode opcode) noexcept { return opcode <= Opcode::write_with_imm; }
@@ -106,4 +106,4 @@ class WorkRing {
   uint32_t inline_stride_ = 0;
 };
 
-}  // namespace weft::engine
+}  // namespace weft::transport

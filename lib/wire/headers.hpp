@@ -8,6 +8,9 @@
 
 namespace weft::wire {
 
+// Queue pair 1 takes management datagrams (GSI).
+inline constexpr QpNum kGsiQpn{1};
+
 using base::Be16;
 using base::Be24;
 using base::Be32;

@@ -79,7 +79,7 @@ const char* Qp::objection_to_opcode(Opcode opcode) const noexcept {
   const QpType type = options_.type;
   if (opcode > Opcode::local_invalidate || opcode == Opcode::write_add)
     return "this provider has no such opcode";
-  if (engine::is_effect(opcode)) return "this provider has no ATOMIC WRITE and no FLUSH yet";
+  if (transport::is_effect(opcode)) return "this provider has no ATOMIC WRITE and no FLUSH yet";
   if (type == QpType::xrc_target) return "an XRC target has no send queue: an XRC initiator sends";
   if ((opcodes_of(type) & opcode_bit(opcode)) == 0)
     return type == QpType::ud
@@ -87,7 +87,7 @@ const char* Qp::objection_to_opcode(Opcode opcode) const noexcept {
                : "UC queue pairs only SEND and WRITE, with or without immediate data";
   if ((kImmediate & opcode_bit(opcode)) != 0)
     return "the device has no immediate data (DeviceAttributes::has_immediate)";
-  if (engine::is_atomic(opcode) && !context().attributes().has_atomics)
+  if (transport::is_atomic(opcode) && !context().attributes().has_atomics)
     return "the device has no atomics (DeviceAttributes::has_atomics)";
   return "READ and atomics need max_rd_atomic > 0";
 }
@@ -98,7 +98,7 @@ const char* Qp::objection(const SendRequest& r) const noexcept {
   if (r.imm_high != 0)
     return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   uint32_t length = 0;
-  if (const char* const reason = engine::objection(r, send_limits_, length)) return reason;
+  if (const char* const reason = transport::objection(r, send_limits_, length)) return reason;
   if (is_local(r.opcode)) return objection_to_local(r, *domain_);
   if (options_.type == QpType::ud)
     return objection_to_datagram(r, length, context().attributes().active_mtu);

@@ -41,7 +41,7 @@ const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
     if (work.wr.ud.ah == nullptr) return kNoHandle;
     work.wr.ud.remote_qpn = r.remote_qpn.value;
     work.wr.ud.remote_qkey = r.remote_qkey;
-  } else if (engine::is_atomic(r.opcode)) {
+  } else if (transport::is_atomic(r.opcode)) {
     work.wr.atomic.remote_addr = r.remote_address;
     work.wr.atomic.compare_add = r.compare_add;
     work.wr.atomic.swap = r.swap;

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <span>
 
-#include "lib/engine/verbs_common.hpp"
+#include "lib/transport/verbs_common.hpp"
 #include "providers/ibverbs/translate.hpp"
 
 namespace weft::ibverbs {
@@ -66,7 +66,7 @@ PostStatus post_all(std::span<const Request> requests, const char* full, Transla
   return status;
 }
 
-inline WorkType work_type(const SendRequest& r) noexcept { return engine::work_type(r.opcode); }
+inline WorkType work_type(const SendRequest& r) noexcept { return transport::work_type(r.opcode); }
 inline WorkType work_type(const RecvRequest&) noexcept { return WorkType::recv; }
 
 // What is posted in ERR where the device refuses or keeps it: checked as always, and flushed from
@@ -86,8 +86,9 @@ PostStatus flush_all(std::span<const Request> requests, QpNum qp, Queue& cq,
 
 // `iwarp`: siw takes no receive without an entry; one of no bytes says the same there.
 template <class HandOn>
-PostStatus post_receives(std::span<const RecvRequest> requests, const engine::RequestLimits& limits,
-                         bool iwarp, HandOn hand_on) noexcept {
+PostStatus post_receives(std::span<const RecvRequest> requests,
+                         const transport::RequestLimits& limits, bool iwarp,
+                         HandOn hand_on) noexcept {
   ibv_sge nothing{};
   return post_all<ibv_recv_wr>(
       requests, "the receive queue is full: poll completions, or raise max_recv_wr",
@@ -100,7 +101,7 @@ PostStatus post_receives(std::span<const RecvRequest> requests, const engine::Re
           work.sg_list = &nothing;
           work.num_sge = 1;
         }
-        return engine::objection(r, limits, length);
+        return transport::objection(r, limits, length);
       },
       hand_on);
 }

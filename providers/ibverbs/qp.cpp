@@ -10,7 +10,7 @@
 
 #include "lib/base/membership.hpp"
 #include "lib/base/queue_sizes.hpp"
-#include "lib/engine/qp_attributes.hpp"
+#include "lib/transport/qp_attributes.hpp"
 #include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/extended.hpp"
 #include "providers/ibverbs/srq.hpp"
@@ -273,7 +273,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
                      " is iWARP, whose queue pairs have no SQD and are of one connection: make a "
                      "new one instead of a RESET"};
   const Result<void> legal =
-      engine::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
+      transport::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
   if (!legal) return legal;
   Change translated = change_of(change, context().choice());
   if (way != nullptr) translated.attributes.ah_attr = *way;
@@ -285,7 +285,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
       context().library().modify_qp(qp_.get(), &translated.attributes, translated.mask);
   if (error != 0) return refused(error, change, from);
   if (change.state == QpState::reset) attributes_ = {};
-  engine::merge(attributes_, change);
+  transport::merge(attributes_, change);
   set_max_rd_atomic(attributes_.max_rd_atomic.value_or(0));
   reached_ = change.state.value_or(from);
   if (ledger_ != nullptr && change.state == QpState::err) settle();

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <map>
 
-#include "lib/engine/verbs_common.hpp"
+#include "lib/transport/verbs_common.hpp"
 #include "providers/ibverbs/device_qp.hpp"
 #include "providers/ibverbs/ledger.hpp"
 
@@ -81,7 +81,7 @@ class Qp final : public DeviceQp {
   ibv_qp_ex* const extended_;
   std::shared_ptr<Ledger> ledger_;  // iWARP only
   const base::ForkMark mark_;
-  const engine::RequestLimits send_limits_, receive_limits_;
+  const transport::RequestLimits send_limits_, receive_limits_;
   const bool receives_plainly_;  // into a receive queue of its own, without a ledger
   std::atomic<QpState> reached_{QpState::reset};  // by modify(); the device may have gone on to ERR
   std::atomic<uint32_t> usable_{0};               // opcodes

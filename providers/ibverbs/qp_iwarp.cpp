@@ -73,7 +73,7 @@ PostStatus Qp::post_by_ledger(std::span<const RecvRequest> requests) noexcept {
   if (ledger_->over)
     return flush_all(requests, number(), queue_of(options_.recv_cq), [this](const RecvRequest& r) {
       uint32_t length = 0;
-      return engine::objection(r, receive_limits_, length);
+      return transport::objection(r, receive_limits_, length);
     });
   const PostStatus status = hand_on(requests);
   for (const RecvRequest& r : requests.first(status.accepted)) ledger_->note_receive(r.id);

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "lib/base/queue_sizes.hpp"
-#include "lib/engine/srd/walk.hpp"
+#include "lib/transport/srd_qp_states.hpp"
 #include "providers/ibverbs/extended.hpp"
 #include "providers/ibverbs/translate.hpp"
 
@@ -109,7 +109,8 @@ Result<void> SrdQp::modify(const QueuePairAttributes& change) {
   if (context().forked()) return Error{Code::permission_denied, kForked};
   const std::lock_guard lock(mutex_);
   const QpState from = state();
-  if (const Result<void> ok = engine::srd::check_walk(from, change, context().attributes().max_mtu);
+  if (const Result<void> ok =
+          transport::check_srd_transition(from, change, context().attributes().max_mtu);
       !ok)
     return ok;
   const QpState to = change.state.value_or(from);
@@ -121,7 +122,7 @@ Result<void> SrdQp::modify(const QueuePairAttributes& change) {
     return Error{Code::not_supported,
                  "the device counts no RNR retries, it tries for ever: leave rnr_retry out, or 7"};
   QueuePairAttributes merged = attributes_;
-  engine::merge(merged, change);
+  transport::merge(merged, change);
   if (const Result<void> ok = step(from, to, merged); !ok) return ok;
   attributes_ = to == QpState::reset ? QueuePairAttributes{} : merged;
   if (to == QpState::reset) {
@@ -180,7 +181,7 @@ uint32_t SrdQp::meet(const Gid& address) const noexcept {
 }
 
 const char* SrdQp::objection(const SendRequest& r, uint32_t& length) const noexcept {
-  const engine::RequestLimits limits{options_.max_send_sge, options_.max_inline, UINT32_MAX};
+  const transport::RequestLimits limits{options_.max_send_sge, options_.max_inline, UINT32_MAX};
   if (const char* const reason = srd_objection(r, service().limits, limits, length)) return reason;
   if (r.to == nullptr && !(attributes_.path && attributes_.dest_qpn))
     return "no destination: set SendRequest::to and remote_qpn";
@@ -200,7 +201,7 @@ PostStatus SrdQp::prepare(const SendRequest& r, Prepared& p) noexcept {
   p.to.qkey = r.remote_qkey != 0 ? r.remote_qkey : qkey_;
   const bool signaled = options_.signal_all || has(r.flags, SendFlags::signaled);
   const std::optional<uint32_t> slot =
-      sends_.take({r.id, length, engine::work_type(r.opcode), signaled});
+      sends_.take({r.id, length, transport::work_type(r.opcode), signaled});
   if (!slot) return {Code::queue_full, 0, kFull};
   p.slot = *slot;
   p.request = &r;
@@ -262,7 +263,7 @@ PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
     return flush_all(requests, number(), *SrdCq::of(options_.recv_cq, context()),
                      [this](const RecvRequest& r) {
                        uint32_t length = 0;
-                       return engine::objection(r, receive_limits(), length);
+                       return transport::objection(r, receive_limits(), length);
                      });
   PostStatus status;
   for (const RecvRequest& r : requests) {
@@ -275,7 +276,7 @@ PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
 // `before` were taken before it.
 PostStatus SrdQp::post_one(const RecvRequest& r, uint32_t before) noexcept {
   uint32_t length = 0;
-  if (const char* const reason = engine::objection(r, receive_limits(), length))
+  if (const char* const reason = transport::objection(r, receive_limits(), length))
     return {Code::invalid_argument, before, reason};
   const std::optional<uint32_t> slot = receives_.take({r.id, length, WorkType::recv, true});
   if (!slot) return {Code::queue_full, before, kReceivesFull};

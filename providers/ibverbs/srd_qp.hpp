@@ -45,7 +45,7 @@ class SrdQp final : public DeviceQp {
   PostStatus post_batch(std::span<const SendRequest> requests) noexcept;
   PostStatus post_one(const RecvRequest& r, uint32_t before) noexcept;
 
-  engine::RequestLimits receive_limits() const noexcept {
+  transport::RequestLimits receive_limits() const noexcept {
     return {options_.max_recv_sge, 0, UINT32_MAX};
   }
 

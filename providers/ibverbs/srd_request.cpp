@@ -64,7 +64,7 @@ void set_inline(ibv_qp_ex& qp, std::span<const Sge> sges) noexcept {
 }  // namespace
 
 const char* srd_objection(const SendRequest& r, const SrdLimits& device,
-                          const engine::RequestLimits& qp, uint32_t& length) noexcept {
+                          const transport::RequestLimits& qp, uint32_t& length) noexcept {
   if (const char* const reason = objection_to_opcode(r.opcode, device)) return reason;
   if (const char* const reason = objection_to_flags(r)) return reason;
   const bool send = is_send(r.opcode);

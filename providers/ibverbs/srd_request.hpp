@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/engine/verbs_common.hpp"
+#include "lib/transport/verbs_common.hpp"
 #include "providers/ibverbs/srd_service.hpp"
 #include "weft/wr.hpp"
 
@@ -15,7 +15,7 @@ namespace weft::ibverbs {
 
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
 const char* srd_objection(const SendRequest& r, const SrdLimits& device,
-                          const engine::RequestLimits& qp, uint32_t& length) noexcept;
+                          const transport::RequestLimits& qp, uint32_t& length) noexcept;
 
 // Where a request goes.
 struct SrdDestination {

@@ -48,7 +48,7 @@ Result<std::shared_ptr<verbs::Srq>> Srq::create(std::shared_ptr<Domain> domain,
 PostStatus Srq::post_recv(std::span<const RecvRequest> requests) noexcept {
   const Context& context = domain_->context();
   if (context.forked()) return {Code::permission_denied, 0, kForked};
-  const engine::RequestLimits limits{options_.max_recv_sge, 0, context.attributes().max_message};
+  const transport::RequestLimits limits{options_.max_recv_sge, 0, context.attributes().max_message};
   const bool iwarp = context.attributes().only_by_cm;
   return post_receives(requests, limits, iwarp, [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
     return ibv_post_srq_recv(raw(), first, bad);

@@ -11,8 +11,8 @@ namespace weft::verbs {
 
 std::span<const Provider> providers() {
   static const Provider kProviders[] = {
-    {"roce", &roce::open, &roce::list},
-    {"srd", &srd::open, &srd::list},
+    {"roce", &roce_provider::open, &roce_provider::list},
+    {"srd", &srd_provider::open, &srd_provider::list},
 #if WEFT_HAVE_IBVERBS
     {"ibverbs", &ibverbs::open, &ibverbs::list},
 #endif

@@ -10,7 +10,7 @@
 
 #include "lib/base/memory_permitting.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 namespace {
 constexpr Duration kSpin = Duration::from_us(50);  // an answer on loopback takes less
@@ -161,4 +161,4 @@ std::optional<CmEvent> ConnectionChannel::wait(Duration limit) {
   }
 }
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

@@ -11,7 +11,7 @@
 #include "lib/verbs/cm.hpp"
 #include "providers/roce/roce_context.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 class ConnectionChannel;
 
@@ -111,4 +111,4 @@ class ConnectionChannel final : public verbs::CmChannel,
   std::unordered_map<uint64_t, std::weak_ptr<ConnectionId>> listeners_;
 };
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

@@ -3,10 +3,10 @@
 // is no memory to tell it.
 #include "lib/base/guarded.hpp"
 #include "lib/base/memory_permitting.hpp"
-#include "lib/cm/ip_addressing.hpp"
+#include "lib/roce/cm/ip_addressing.hpp"
 #include "providers/roce/cm_channel.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 namespace {
 
@@ -145,4 +145,4 @@ CmEvent ConnectionId::break_off() {
   return failed;
 }
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

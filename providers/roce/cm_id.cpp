@@ -5,10 +5,10 @@
 #include <bit>
 
 #include "lib/base/undo.hpp"
-#include "lib/cm/ip_addressing.hpp"
+#include "lib/roce/cm/ip_addressing.hpp"
 #include "providers/roce/cm_channel.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 namespace {
 
@@ -298,4 +298,4 @@ verbs::CmId::Facts ConnectionId::facts() const {
 
 const Device& ConnectionId::device() const noexcept { return channel_->device(); }
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

@@ -2,7 +2,7 @@
 // See congestion_keys.hpp.
 #include "providers/roce/congestion_keys.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 namespace {
 constexpr uint32_t kLineMbps = 10'000, kRttUs = 50;
@@ -38,7 +38,8 @@ void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
                  }});
 }
 
-Result<void> CongestionKeys::check(const engine::Capabilities& port, std::string_view name) const {
+Result<void> CongestionKeys::check(const transport::Capabilities& port,
+                                   std::string_view name) const {
   if (!asked_.value_or(false) || port.telemetry) return {};
   const std::string_view why =
       name == "udp"
@@ -51,7 +52,7 @@ Result<void> CongestionKeys::check(const engine::Capabilities& port, std::string
                                         "). Leave the key out"};
 }
 
-Result<void> CongestionKeys::apply(engine::EngineConfig& config) const {
+Result<void> CongestionKeys::apply(roce::EngineConfig& config) const {
   config.cnp_interval = Duration::from_us(cnp_interval_us_);
   config.pacing_quantum = Duration::from_us(pacing_quantum_us_);
   const Result<std::optional<congestion::Preset>> preset = keys_.preset();
@@ -61,4 +62,4 @@ Result<void> CongestionKeys::apply(engine::EngineConfig& config) const {
   return {};
 }
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

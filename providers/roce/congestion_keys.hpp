@@ -3,10 +3,10 @@
 // of them.
 #pragma once
 
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
 #include "providers/software/controller_keys.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 class CongestionKeys {
  public:
@@ -22,8 +22,8 @@ class CongestionKeys {
   // Asked for, or needed by the controller.
   const bool& telemetry() const noexcept { return telemetry_; }
   // Can the port `name` do what was asked for in so many words?
-  Result<void> check(const engine::Capabilities& port, std::string_view name) const;
-  Result<void> apply(engine::EngineConfig& config) const;
+  Result<void> check(const transport::Capabilities& port, std::string_view name) const;
+  Result<void> apply(roce::EngineConfig& config) const;
 
  private:
   Result<void> examine(std::string_view name, const congestion::Kind& kind);
@@ -36,4 +36,4 @@ class CongestionKeys {
   uint32_t pacing_quantum_us_ = 10;
 };
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

@@ -6,7 +6,7 @@
 #include "providers/roce/congestion_keys.hpp"
 #include "providers/roce/roce_context.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 namespace {
 constexpr uint16_t kUdpPort = 4791;  //= roce:C-HDR-7
@@ -24,7 +24,7 @@ software::OwnKey icrc_key(bool& target) {
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false;
   uint32_t engines = 1;
-  engine::EngineConfig config;
+  roce::EngineConfig config;
   config.throttle = true;
   verbs::DeviceSpec spec = given;
   CongestionKeys congestion;
@@ -56,4 +56,4 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
 
 void list(std::vector<DeviceListing>& out) { software::list_ports("roce", kUdpPort, out); }
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

@@ -4,14 +4,14 @@
 
 #include "providers/roce/cm_channel.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 namespace {
 
 // Of processes that share an address, who gets what comes to queue pair 1 of it: the one with the
 // lowest part of the numbers.
-bool owns_queue_pair_1(const engine::Port& port) {
-  const engine::Port::QpnRange range = port.qpn_range();
+bool owns_queue_pair_1(const transport::Port& port) {
+  const transport::Port::QpnRange range = port.qpn_range();
   return range.count != 1u << 16 || range.first >> 16 == 1;
 }
 
@@ -22,9 +22,9 @@ RoceContext::~RoceContext() {
   for (size_t i = 0; i < drivers_.size(); ++i) attach(i, nullptr);
 }
 
-void RoceContext::attach(size_t engine, engine::GeneralServices* services) noexcept {
+void RoceContext::attach(size_t engine, roce::GeneralServices* services) noexcept {
   driver::Holder hold(drivers_[engine]->lock());
-  static_cast<engine::Engine&>(drivers_[engine]->machine()).attach_services(services);
+  static_cast<roce::Engine&>(drivers_[engine]->machine()).attach_services(services);
 }
 
 Result<std::shared_ptr<verbs::Xrc>> RoceContext::create_xrc(const Device& device, uint32_t engine) {
@@ -69,4 +69,4 @@ std::vector<Counter> RoceContext::counters() const {
   return counters;
 }
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

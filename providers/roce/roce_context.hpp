@@ -3,15 +3,15 @@
 // queue pair 1, which is made when the first channel is.
 #pragma once
 
-#include "lib/cm/agent.hpp"
-#include "lib/engine/engine.hpp"
+#include "lib/roce/cm/agent.hpp"
+#include "lib/roce/engine.hpp"
 #include "providers/software/machine_context.hpp"
 
-namespace weft::roce {
+namespace weft::roce_provider {
 
 // What an engine without queue pair 1 tells the connection manager, which is engine 0's: that a
 // first request has come. Called under the lock of its engine; that of engine 0 is taken last.
-class FirstRequests final : public engine::GeneralServices {
+class FirstRequests final : public roce::GeneralServices {
  public:
   FirstRequests(cm::Agent& agent, driver::Driver& home) noexcept : agent_(agent), home_(home) {}
   void on_first_request(QpNum number, const Gid& peer, QpNum peer_number,
@@ -20,7 +20,7 @@ class FirstRequests final : public engine::GeneralServices {
     agent_.on_first_request(number, peer, peer_number, now);
   }
   void on_datagram(std::span<const std::byte>, const Gid&, Instant) noexcept override {}
-  const engine::ManagementDatagram* next_datagram() noexcept override { return nullptr; }
+  const roce::ManagementDatagram* next_datagram() noexcept override { return nullptr; }
   bool wants_transmit() const noexcept override { return false; }
   void expire(Instant) noexcept override {}
   Instant next_deadline() const noexcept override { return Instant::never(); }
@@ -31,7 +31,7 @@ class FirstRequests final : public engine::GeneralServices {
 };
 
 class RoceContext final
-    : public software::MachineContext<engine::Engine, engine::QueuePair, engine::EngineConfig> {
+    : public software::MachineContext<roce::Engine, roce::QueuePair, roce::EngineConfig> {
  public:
   using MachineContext::MachineContext;
   ~RoceContext() override;
@@ -56,7 +56,7 @@ class RoceContext final
   uint32_t random_number();
 
  private:
-  void attach(size_t engine, engine::GeneralServices* services) noexcept;
+  void attach(size_t engine, roce::GeneralServices* services) noexcept;
 
   base::SecureRandom random_;  // of the agent; under the lock
   std::unique_ptr<cm::Agent> agent_;
@@ -66,4 +66,4 @@ class RoceContext final
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);
 void list(std::vector<DeviceListing>& out);
 
-}  // namespace weft::roce
+}  // namespace weft::roce_provider

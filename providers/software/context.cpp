@@ -179,7 +179,7 @@ namespace {
 
 // The counters of all engines.
 struct Totals {
-  engine::Counters machines;
+  transport::Counters machines;
   std::vector<Counter> ports, some;
 
   // Under the driver's lock; sum() without it.
@@ -188,12 +188,12 @@ struct Totals {
     machines.merge(driver.machine().counters());
     driver.port().append_counters(some);
   }
-  void sum() { engine::add_counters(ports, some); }
+  void sum() { transport::add_counters(ports, some); }
   std::vector<Counter> all() const {
     std::vector<Counter> all;
-    all.reserve(engine::kCountEnd + ports.size());
-    for (size_t i = 0; i < engine::kCountEnd; ++i)
-      all.push_back({engine::kCountNames[i], machines[static_cast<engine::Count>(i)]});
+    all.reserve(transport::kCountEnd + ports.size());
+    for (size_t i = 0; i < transport::kCountEnd; ++i)
+      all.push_back({transport::kCountNames[i], machines[static_cast<transport::Count>(i)]});
     all.insert(all.end(), ports.begin(), ports.end());
     return all;
   }
@@ -216,13 +216,13 @@ std::vector<Counter> Context::counters() const {
 
 bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& leaving) const {
   found.at = driver_.now();
-  found.events.reserve(engine::Incidents::kMost * drivers_.size());
+  found.events.reserve(transport::Incidents::kMost * drivers_.size());
   Totals totals;
   totals.some.reserve(64);
   for (const auto& driver : drivers_) {
     const auto look = [&] {
       totals.look(*driver);
-      driver->machine().incidents().visit([&](const engine::Incident& incident) {
+      driver->machine().incidents().visit([&](const transport::Incident& incident) {
         const bool failed = incident.status != Status::success;
         found.events.push_back({found.at - std::min(found.at, incident.at),
                                 failed ? name(incident.status) : name(incident.event.type),

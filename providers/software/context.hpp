@@ -65,8 +65,8 @@ class Domain : public verbs::Domain {
  protected:
   // The rings of a queue pair's completion queues, which must be of one engine of this device.
   struct Queues {
-    engine::CompletionQueue* send = nullptr;
-    engine::CompletionQueue* recv = nullptr;
+    transport::CompletionQueue* send = nullptr;
+    transport::CompletionQueue* recv = nullptr;
     driver::Driver* home = nullptr;  // of both; null: there are none
   };
   Result<Queues> queues_of(const QueuePairOptions& options) const;
@@ -83,7 +83,7 @@ class Domain : public verbs::Domain {
 
 class Context : public verbs::Context {
  public:
-  using Ports = std::vector<std::unique_ptr<engine::Port>>;
+  using Ports = std::vector<std::unique_ptr<transport::Port>>;
 
   // One engine for each port.
   Context(Ports ports, const driver::MakeMachine& make, const driver::DriverOptions& options,

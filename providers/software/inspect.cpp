@@ -12,7 +12,7 @@ namespace {
 // Hash buckets, or peers, that one hold of the lock looks at: some microseconds.
 constexpr size_t kAtOnce = 64;
 
-verbs::QpReport report_of(const engine::QueuePair& qp) {
+verbs::QpReport report_of(const roce::QueuePair& qp) {
   verbs::QpReport r;
   r.number = qp.number;
   r.type = qp.type;
@@ -32,7 +32,7 @@ verbs::QpReport report_of(const engine::QueuePair& qp) {
   r.waits_for_receive = !qp.req.rnr_until.is_never();
   r.flow.in_flight = qp.req.in_flight;
   r.flow.window = qp.destination->window.size;  // that all queue pairs to there share
-  if (const engine::rc::Pacer* const pacer = qp.req.pacer.get()) {
+  if (const roce::rc::Pacer* const pacer = qp.req.pacer.get()) {
     r.flow.rate = pacer->rate();
     r.flow.window = std::min(r.flow.window, pacer->window());
     r.flow.rtt = pacer->rtt();
@@ -41,7 +41,7 @@ verbs::QpReport report_of(const engine::QueuePair& qp) {
   return r;
 }
 
-verbs::QpReport report_of(const engine::srd::QueuePair& qp) {
+verbs::QpReport report_of(const srd::QueuePair& qp) {
   verbs::QpReport r;
   r.number = qp.number;
   r.type = QpType::srd;
@@ -51,7 +51,7 @@ verbs::QpReport report_of(const engine::srd::QueuePair& qp) {
   return r;
 }
 
-verbs::PeerReport report_of(const engine::srd::Peer& peer) {
+verbs::PeerReport report_of(const srd::Peer& peer) {
   verbs::PeerReport r;
   r.address = peer.address;
   r.endpoint = peer.endpoint();
@@ -98,19 +98,19 @@ void inspect_queue_pairs(driver::Driver& driver, const Machine& machine, verbs::
 
 }  // namespace
 
-void inspect_machine(driver::Driver& driver, engine::Engine& machine, verbs::Inspection& found,
+void inspect_machine(driver::Driver& driver, roce::Engine& machine, verbs::Inspection& found,
                      const std::atomic<bool>& leaving) {
   inspect_queue_pairs(driver, machine, found, leaving);
 }
 
-void inspect_machine(driver::Driver& driver, engine::srd::Engine& machine, verbs::Inspection& found,
+void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspection& found,
                      const std::atomic<bool>& leaving) {
   inspect_queue_pairs(driver, machine, found, leaving);
   const size_t first = found.peers.size();
   in_steps(driver, leaving, found.peers, [&](size_t from, auto& some) -> size_t {
     const size_t end = std::min(machine.peer_count(), from + kAtOnce);
     for (size_t i = from; i < end; ++i)
-      if (const engine::srd::Peer* const peer = machine.peer(static_cast<uint32_t>(i)))
+      if (const srd::Peer* const peer = machine.peer(static_cast<uint32_t>(i)))
         some.push_back(report_of(*peer));
     return end < machine.peer_count() ? end : 0;
   });

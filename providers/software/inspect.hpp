@@ -4,16 +4,16 @@
 #pragma once
 
 #include "lib/driver/driver.hpp"
-#include "lib/engine/engine.hpp"
-#include "lib/engine/srd/engine.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "lib/verbs/inspection.hpp"
 
 namespace weft::software {
 
 // Fill in queue_pairs, and peers where there are such.
-void inspect_machine(driver::Driver& driver, engine::Engine& machine, verbs::Inspection& found,
+void inspect_machine(driver::Driver& driver, roce::Engine& machine, verbs::Inspection& found,
                      const std::atomic<bool>& leaving);
-void inspect_machine(driver::Driver& driver, engine::srd::Engine& machine, verbs::Inspection& found,
+void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspection& found,
                      const std::atomic<bool>& leaving);
 
 }  // namespace weft::software

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs, domains and the context of one protocol machine behind the provider seam. Each call
 // takes the driver's lock, moves the machine, and lets the driver send what came of it. `Machine`
-// is engine::Engine or engine::srd::Engine, `Pair` its queue pair, `Config` what it is made with. A
+// is roce::Engine or srd::Engine, `Pair` its queue pair, `Config` what it is made with. A
 // queue pair holds the driver of the one engine that it lives on, and knows of no other.
 //
 // What the machine has made is taken back where there is no memory for the object in front of it.
 #pragma once
 
 #include "lib/base/undo.hpp"
-#include "lib/engine/shared_receives.hpp"
-#include "lib/engine/verbs_common.hpp"
+#include "lib/transport/shared_receives.hpp"
+#include "lib/transport/verbs_common.hpp"
 #include "providers/software/context.hpp"
 #include "providers/software/inspect.hpp"
 #include "providers/software/window.hpp"
@@ -20,7 +20,7 @@ namespace weft::software {
 template <class Machine>
 class MachineSrq final : public verbs::Srq {
  public:
-  using Pool = std::unique_ptr<engine::SharedReceives>;
+  using Pool = std::unique_ptr<transport::SharedReceives>;
   MachineSrq(Device device, driver::Driver& driver, const SharedReceiveQueueOptions& options,
              Pool pool)
       : device_(std::move(device)),
@@ -52,7 +52,7 @@ class MachineSrq final : public verbs::Srq {
     return {};
   }
 
-  engine::SharedReceives& pool() noexcept { return *pool_; }
+  transport::SharedReceives& pool() noexcept { return *pool_; }
   const driver::Driver& driver() const noexcept { return driver_; }
 
  private:
@@ -171,23 +171,23 @@ class MachineDomain final : public Domain {
     const Result<Queues> queues = queues_of(options);
     if (!queues) return queues.error();
     driver::Driver& home = queues->home != nullptr ? *queues->home : home_of(options.xrc_domain);
-    const Result<engine::SharedReceives*> shared = shared_of(options, home);
+    const Result<transport::SharedReceives*> shared = shared_of(options, home);
     if (!shared) return shared.error();
     const Result<uint32_t> xrc = xrc_of(options.xrc_domain, home);
     if (!xrc) return xrc.error();
-    const engine::QpConfig config{.type = options.type,
-                                  .domain = id_,
-                                  .send_cq = queues->send,
-                                  .recv_cq = queues->recv,
-                                  .max_send_wr = options.max_send_wr,
-                                  .max_recv_wr = options.max_recv_wr,
-                                  .max_send_sge = options.max_send_sge,
-                                  .max_recv_sge = options.max_recv_sge,
-                                  .max_inline = options.max_inline,
-                                  .signal_all = options.signal_all,
-                                  .congestion = options.congestion,
-                                  .shared = *shared,
-                                  .xrc_domain = *xrc};
+    const transport::QpConfig config{.type = options.type,
+                                     .domain = id_,
+                                     .send_cq = queues->send,
+                                     .recv_cq = queues->recv,
+                                     .max_send_wr = options.max_send_wr,
+                                     .max_recv_wr = options.max_recv_wr,
+                                     .max_send_sge = options.max_send_sge,
+                                     .max_recv_sge = options.max_recv_sge,
+                                     .max_inline = options.max_inline,
+                                     .signal_all = options.signal_all,
+                                     .congestion = options.congestion,
+                                     .shared = *shared,
+                                     .xrc_domain = *xrc};
     driver::Holder hold(home.lock());
     Machine& machine = machine_of(home);
     const Result<Pair*> qp = machine.create_qp(config);
@@ -235,7 +235,7 @@ class MachineDomain final : public Domain {
       auto pool = machine.create_shared_receives(
           id_, options, {*xrc, cq != nullptr ? &cq->handle().ring : nullptr});
       if (!pool) return pool.error();
-      engine::SharedReceives& raw = **pool;
+      transport::SharedReceives& raw = **pool;
       base::Undo undo([&] { machine.withdraw(raw); });
       auto made = std::make_shared<MachineSrq<Machine>>(device_, home, options, std::move(*pool));
       undo.forget();
@@ -275,9 +275,9 @@ class MachineDomain final : public Domain {
 
   // The pool of a queue pair's shared receive queue, which must be of this domain: nullptr if it
   // has none. //= threat:A05
-  Result<engine::SharedReceives*> shared_of(const QueuePairOptions& options,
-                                            const driver::Driver& home) const {
-    engine::SharedReceives* const none = nullptr;
+  Result<transport::SharedReceives*> shared_of(const QueuePairOptions& options,
+                                               const driver::Driver& home) const {
+    transport::SharedReceives* const none = nullptr;
     if (!options.shared_receive_queue) return none;
     if constexpr (kHasPools) {
       auto* const srq =
@@ -303,7 +303,7 @@ class MachineContext : public Context {
                  DeviceAttributes attributes)
       : Context(
             std::move(ports),
-            [&config](engine::Port& p, base::SecureRandom& random) {
+            [&config](transport::Port& p, base::SecureRandom& random) {
               return std::make_unique<Machine>(p, config, random);
             },
             options, std::move(attributes)),

@@ -38,8 +38,8 @@ Result<void> take_own(Options& options, const std::vector<OwnKey>& own) {
 }
 
 // Wraps `port` in what the remaining keys ask for; consecutive keys of one layer belong together.
-Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, Options options,
-                                           const std::vector<OwnKey>& own) {
+Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> port,
+                                              Options options, const std::vector<OwnKey>& own) {
   while (!options.empty()) {
     const std::string layer = options.front().first.substr(0, options.front().first.find('.'));
     Options mine;
@@ -54,7 +54,7 @@ Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> port, O
                    "unknown key \"" + mine.front().first + "\"; valid keys: " + names_of(own) +
                        middleware_keys() + ", and the port's own as PORT.key"};
     }
-    Result<std::unique_ptr<engine::Port>> wrapped = kind->wrap(std::move(port), mine);
+    Result<std::unique_ptr<transport::Port>> wrapped = kind->wrap(std::move(port), mine);
     if (!wrapped) return wrapped.error();
     port = std::move(*wrapped);
   }
@@ -70,19 +70,19 @@ Options for_engine(Options options, size_t engine) {
   return options;
 }
 
-using PortResult = Result<std::unique_ptr<engine::Port>>;
+using PortResult = Result<std::unique_ptr<transport::Port>>;
 
 // The part of the queue pair numbers that a port which shares its address has; 0: it has all.
-uint8_t slot_of(const engine::Port& port) {
-  const engine::Port::QpnRange range = port.qpn_range();
+uint8_t slot_of(const transport::Port& port) {
+  const transport::Port::QpnRange range = port.qpn_range();
   return range.count == 1u << 16 ? static_cast<uint8_t>(range.first >> 16) : 0;
 }
 
 // One port for each of `wheres`, all of them with the same part of the queue pair numbers: the
 // lowest from `options.first_slot` on that is free everywhere.
-PortResult open_rails(const PortKind& kind, engine::PortOptions options,
+PortResult open_rails(const PortKind& kind, transport::PortOptions options,
                       const std::vector<std::string>& wheres) {
-  std::vector<std::unique_ptr<engine::Port>> ports;
+  std::vector<std::unique_ptr<transport::Port>> ports;
   uint8_t taken = 0;
   for (const std::string& where : wheres) {
     options.where = where;
@@ -90,7 +90,7 @@ PortResult open_rails(const PortKind& kind, engine::PortOptions options,
     if (!port && port.error().code == Code::no_memory && taken != 0 && taken < 254) {
       ports.clear();
       options.first_slot = static_cast<uint8_t>(taken + 1);
-      options.last_slot = engine::PortOptions{}.last_slot;
+      options.last_slot = transport::PortOptions{}.last_slot;
       return open_rails(kind, options, wheres);
     }
     if (!port) return Error{port.error().code, "rails: " + where + ": " + port.error().message};
@@ -109,7 +109,7 @@ std::string able_kinds(bool PortKind::*able) {
   return names;
 }
 
-PortResult open_one(const PortKind& kind, const engine::PortOptions& options,
+PortResult open_one(const PortKind& kind, const transport::PortOptions& options,
                     const std::vector<std::string>& rails) {
   if (rails.empty()) return kind.open(options);
   if (!kind.rails)
@@ -121,10 +121,10 @@ PortResult open_one(const PortKind& kind, const engine::PortOptions& options,
   return open_rails(kind, options, wheres);
 }
 
-using Ports = std::vector<std::unique_ptr<engine::Port>>;
+using Ports = std::vector<std::unique_ptr<transport::Port>>;
 
 // One port for each engine; the first one takes the address, the others share it.
-Result<Ports> open_all(const PortKind& kind, engine::PortOptions options,
+Result<Ports> open_all(const PortKind& kind, transport::PortOptions options,
                        const std::vector<std::string>& rails, uint32_t engines) {
   if (engines > 1 && !kind.engines)
     return Error{Code::not_supported, "port " + std::string(kind.name) +
@@ -149,7 +149,7 @@ Result<Ports> open_all(const PortKind& kind, engine::PortOptions options,
   return ports;
 }
 
-Result<void> try_out(const PortKind& kind, const engine::PortOptions& options) {
+Result<void> try_out(const PortKind& kind, const transport::PortOptions& options) {
   if (kind.probe != nullptr) return kind.probe(options);
   const PortResult port = kind.open(options);
   if (!port) return port.error();
@@ -202,7 +202,7 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
                                       "\"; it has " + port_names()};
   Options options = spec.options;
   if (const Result<void> taken = take_own(options, own); !taken) return taken.error();
-  engine::PortOptions port_options;
+  transport::PortOptions port_options;
   port_options.where = spec.where.empty() ? std::string(kind->default_where) : spec.where;
   port_options.options = verbs::take_layer(options, name);
   port_options.udp_port = udp_port;
@@ -218,8 +218,8 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
 }
 
 DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,
-                          const engine::Limits& limits) {
-  const engine::Capabilities& c = opened.first().capabilities();
+                          const transport::Limits& limits) {
+  const transport::Capabilities& c = opened.first().capabilities();
   DeviceAttributes a;
   a.spec = spec.text;
   a.provider = spec.provider;
@@ -245,7 +245,7 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
 
 void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out) {
   for (const PortKind& kind : ports()) {
-    engine::PortOptions options;
+    transport::PortOptions options;
     options.where = kind.default_where;
     options.udp_port = udp_port;
     DeviceListing entry;

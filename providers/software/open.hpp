@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/engine/machine.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/machine.hpp"
+#include "lib/transport/port.hpp"
 #include "lib/verbs/device_spec.hpp"
 
 namespace weft::software {
@@ -30,10 +30,10 @@ inline constexpr bool kNoTelemetry = false;
 inline constexpr uint32_t kOneEngine = 1;
 
 struct OpenedPort {
-  std::vector<std::unique_ptr<engine::Port>> ports;  // one for each engine, alike
-  std::string name;                                  // "udp"
+  std::vector<std::unique_ptr<transport::Port>> ports;  // one for each engine, alike
+  std::string name;                                     // "udp"
 
-  const engine::Port& first() const { return *ports.front(); }
+  const transport::Port& first() const { return *ports.front(); }
 };
 
 // `own` takes its keys out of the device string; an unknown key is an error that lists the valid
@@ -50,7 +50,7 @@ Result<void> check_engines(uint32_t engines, bool single_thread);
 
 // What the port and the engine's limits say about the device.
 DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opened,
-                          const engine::Limits& limits);
+                          const transport::Limits& limits);
 
 // A row for each port kind that `provider` can be bound to.
 void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out);

@@ -21,14 +21,14 @@ namespace weft::software {
 
 namespace {
 
-using PortResult = Result<std::unique_ptr<engine::Port>>;
+using PortResult = Result<std::unique_ptr<transport::Port>>;
 
 #ifdef WEFT_HAVE_AF_XDP
 constexpr auto* kOpenAfXdp = &port::open_af_xdp_port;
 constexpr auto* kProbeAfXdp = &port::probe_af_xdp_port;
 #else
-constexpr Result<void> (*kProbeAfXdp)(const engine::PortOptions&) = nullptr;
-constexpr auto* kOpenAfXdp = +[](const engine::PortOptions&) -> PortResult {
+constexpr Result<void> (*kProbeAfXdp)(const transport::PortOptions&) = nullptr;
+constexpr auto* kOpenAfXdp = +[](const transport::PortOptions&) -> PortResult {
   return Error{Code::not_supported,
                "af_xdp: this weft was built without libxdp: apt-get install libxdp-dev libbpf-dev, "
                "and build it again"};
@@ -38,7 +38,7 @@ constexpr auto* kOpenAfXdp = +[](const engine::PortOptions&) -> PortResult {
 #ifdef WEFT_HAVE_DPDK
 constexpr auto* kOpenDpdk = &port::open_dpdk_port;
 #else
-constexpr auto* kOpenDpdk = +[](const engine::PortOptions&) -> PortResult {
+constexpr auto* kOpenDpdk = +[](const transport::PortOptions&) -> PortResult {
   return Error{Code::not_supported,
                "dpdk: this weft was built without libdpdk: apt-get install libdpdk-dev, and build "
                "it again"};
@@ -55,20 +55,20 @@ constexpr PortKind kPorts[] = {
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-PortResult wrap_pcap(std::unique_ptr<engine::Port> inner, const Options& options) {
+PortResult wrap_pcap(std::unique_ptr<transport::Port> inner, const Options& options) {
   if (options.size() != 1 || options[0].first != "pcap")
     return Error{Code::invalid_argument, "pcap has one key: pcap=FILE"};
   return middleware::PcapPort::wrap(std::move(inner), options[0].second);
 }
 
-PortResult wrap_tracer(std::unique_ptr<engine::Port> inner, const Options& options) {
+PortResult wrap_tracer(std::unique_ptr<transport::Port> inner, const Options& options) {
   if (options.size() != 1 || options[0].first != "tracer")
     return Error{Code::invalid_argument, "tracer has one key: tracer=FILE"};
   return middleware::TracerPort::wrap(std::move(inner), options[0].second);
 }
 
 // The keys come as written, "fault.loss"; the middleware knows them as "loss".
-PortResult wrap_fault(std::unique_ptr<engine::Port> inner, const Options& options) {
+PortResult wrap_fault(std::unique_ptr<transport::Port> inner, const Options& options) {
   Options own;
   for (const auto& [key, value] : options)
     own.emplace_back(key.substr(std::min(key.size(), key.find('.') + 1)), value);

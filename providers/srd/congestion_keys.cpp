@@ -2,7 +2,7 @@
 // See congestion_keys.hpp.
 #include "providers/srd/congestion_keys.hpp"
 
-namespace weft::srd {
+namespace weft::srd_provider {
 
 namespace {
 
@@ -24,7 +24,7 @@ Result<void> examine(std::string_view name, const congestion::Kind& kind) {
 
 CongestionKeys::CongestionKeys() : keys_(kLineMbps, kRttUs, examine) {}
 
-Result<void> CongestionKeys::apply(engine::srd::Config& config, const engine::Capabilities& port,
+Result<void> CongestionKeys::apply(srd::Config& config, const transport::Capabilities& port,
                                    uint32_t links) {
   keys_.bundle(links);
   if (keys_.name().empty()) keys_.choose(port.lossless ? "none" : "nscc");
@@ -50,4 +50,4 @@ Result<void> CongestionKeys::apply(engine::srd::Config& config, const engine::Ca
   return {};
 }
 
-}  // namespace weft::srd
+}  // namespace weft::srd_provider

@@ -4,10 +4,10 @@
 // window alone, halved at a loss or fixed.
 #pragma once
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "providers/software/controller_keys.hpp"
 
-namespace weft::srd {
+namespace weft::srd_provider {
 
 class CongestionKeys {
  public:
@@ -17,10 +17,10 @@ class CongestionKeys {
   Result<void> take_parameters(verbs::DeviceSpec& spec) { return keys_.take_parameters(spec); }
   void append_to(std::vector<software::OwnKey>& own) { keys_.append_to(own, {"none", "halved"}); }
   // `links`: of that line rate, one for each address of the device.
-  Result<void> apply(engine::srd::Config& config, const engine::Capabilities& port, uint32_t links);
+  Result<void> apply(srd::Config& config, const transport::Capabilities& port, uint32_t links);
 
  private:
   software::ControllerKeys keys_;
 };
 
-}  // namespace weft::srd
+}  // namespace weft::srd_provider

@@ -10,7 +10,7 @@
 #include "providers/srd/congestion_keys.hpp"
 #include "providers/srd/srd_context.hpp"
 
-namespace weft::srd {
+namespace weft::srd_provider {
 
 namespace {
 
@@ -65,7 +65,7 @@ uint32_t wall_clock_epoch() {
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   bool single_thread = false, path_counters = false, police_credit = false;
-  engine::srd::Config config;
+  srd::Config config;
   verbs::DeviceSpec spec = given;
   CongestionKeys congestion;
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
@@ -77,9 +77,9 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
       software::flag_key("single_thread", single_thread),
       software::flag_key("path_counters", path_counters),
       software::flag_key("police_credit", police_credit),
-      software::number_key("paths", paths, 1, engine::srd::kMostPaths),
+      software::number_key("paths", paths, 1, srd::kMostPaths),
       software::number_key("ack_every", config.ack_every, 1, 64),
-      word_key("path_policy", config.policy, engine::srd::kPathPolicyNames),
+      word_key("path_policy", config.policy, srd::kPathPolicyNames),
       software::number_key("patience_ms", patience_ms, 10, 3'600'000),
       software::number_key("least_rto_us", least_rto_us, 10, 1'000'000)};
   own.push_back(rails_key(rails));
@@ -91,10 +91,10 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (const Result<void> ok = software::check_engines(engines, single_thread); !ok)
     return ok.error();
   // Memory has one path; a network perhaps many.
-  const engine::Capabilities& c = opened->first().capabilities();
+  const transport::Capabilities& c = opened->first().capabilities();
   const auto addresses = static_cast<uint32_t>(rails.size() + 1);
   if (const Result<void> ok = congestion.apply(config, c, addresses); !ok) return ok.error();
-  const uint32_t most = engine::srd::kMostPaths / addresses;
+  const uint32_t most = srd::kMostPaths / addresses;
   if (paths > most)
     return Error{Code::invalid_argument, "paths=" + std::to_string(paths) + ": with " +
                                              std::to_string(addresses) + " addresses at most " +
@@ -121,4 +121,4 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
 
 void list(std::vector<DeviceListing>& out) { software::list_ports("srd", wire::kSrdUdpPort, out); }
 
-}  // namespace weft::srd
+}  // namespace weft::srd_provider

@@ -2,16 +2,14 @@
 // The `srd` provider: the SRD engine behind the provider seam.
 #pragma once
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "providers/software/machine_context.hpp"
 
-namespace weft::srd {
+namespace weft::srd_provider {
 
-class SrdContext final
-    : public software::MachineContext<engine::srd::Engine, engine::srd::QueuePair,
-                                      engine::srd::Config> {
+class SrdContext final : public software::MachineContext<srd::Engine, srd::QueuePair, srd::Config> {
  public:
-  SrdContext(Ports ports, const engine::srd::Config& config, const driver::DriverOptions& options,
+  SrdContext(Ports ports, const srd::Config& config, const driver::DriverOptions& options,
              DeviceAttributes attributes)
       : MachineContext(std::move(ports), config, options, std::move(attributes)) {
     attributes_.paths = machine_.path_count();
@@ -23,4 +21,4 @@ class SrdContext final
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);
 void list(std::vector<DeviceListing>& out);
 
-}  // namespace weft::srd
+}  // namespace weft::srd_provider

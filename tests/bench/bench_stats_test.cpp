@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "bench/lib/stats.hpp"
+#include "bench/perftest/stats.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::bench {

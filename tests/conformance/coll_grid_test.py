@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A thinned grid of operations, sizes and networks: what the model chooses is within a tenth of the
 best when all are simulated packet by packet, predictions are near, and nothing beats its bound. The
-whole grid is a command of bench/RESULTS.md."""
+whole grid is a command of docs/history/results.md."""
 import os
 import pathlib
 import re

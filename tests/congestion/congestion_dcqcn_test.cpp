@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // DCQCN's timers by hand: what the first CNP does, when a cut comes, how the rate climbs back.
+#include "tests/congestion/congestion_script.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {

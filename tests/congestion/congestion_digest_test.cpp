@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PINT's one-byte code: right in the mean, monotone, and hpcc-pint's reaction to it.
 #include "lib/congestion/digest.hpp"
+#include "tests/congestion/congestion_script.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TIMELY and DCTCP by hand.
+#include "tests/congestion/congestion_script.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {

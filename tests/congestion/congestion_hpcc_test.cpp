@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HPCC by hand: the measured U, the per-ACK rate against the per-RTT reference, the erratum.
+#include "tests/congestion/congestion_script.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {

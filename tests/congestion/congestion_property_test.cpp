@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "lib/congestion/rccc.hpp"
+#include "tests/congestion/congestion_script.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {

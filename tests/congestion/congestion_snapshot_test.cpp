@@ -8,9 +8,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/congestion/congestion_script.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/congestion_script.hpp"
 
 namespace weft::congestion {
 namespace {

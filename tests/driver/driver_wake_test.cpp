@@ -18,23 +18,23 @@ namespace weft::driver {
 namespace {
 
 // A port that gives away one frame at a time.
-struct QuietPort : engine::Port {
-  engine::Capabilities caps;
-  engine::Path path;
+struct QuietPort : transport::Port {
+  transport::Capabilities caps;
+  transport::Path path;
   std::array<std::byte, 64> bytes{};
   bool has_frame = false;
 
-  const engine::Capabilities& capabilities() const noexcept override { return caps; }
+  const transport::Capabilities& capabilities() const noexcept override { return caps; }
   Gid address() const noexcept override { return {}; }
-  size_t receive(std::span<engine::Frame> frames) noexcept override {
+  size_t receive(std::span<transport::Frame> frames) noexcept override {
     if (!has_frame) return 0;
     frames[0].path = &path;
     frames[0].bytes = bytes.data();
     frames[0].length = bytes.size();
     return 1;
   }
-  void release(std::span<const engine::Frame>) noexcept override {}
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override {
+  void release(std::span<const transport::Frame>) noexcept override {}
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override {
     return frames.size();
   }
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return ++sleeps, true; }
@@ -44,12 +44,12 @@ struct QuietPort : engine::Port {
 };
 
 // A machine that never sends, and finds every frame damaged.
-struct QuietMachine : engine::Machine {
+struct QuietMachine : transport::Machine {
   using Machine::Machine;
-  void receive(std::span<const engine::Frame> frames, Instant) noexcept override {
-    for (const engine::Frame& frame : frames) (void)verify_icrc(frame, 4791);
+  void receive(std::span<const transport::Frame> frames, Instant) noexcept override {
+    for (const transport::Frame& frame : frames) (void)verify_icrc(frame, 4791);
   }
-  size_t transmit(std::span<engine::TxFrame>, Instant) noexcept override { return ++asked, 0; }
+  size_t transmit(std::span<transport::TxFrame>, Instant) noexcept override { return ++asked, 0; }
   void expire(Instant) noexcept override {}
   bool wants_transmit() const noexcept override { return false; }
   bool has_active() const noexcept override { return false; }
@@ -63,8 +63,8 @@ struct Bench {
   CqHandle cq{16, false, true};
 
   explicit Bench(bool single_thread = true)
-      : driver(std::unique_ptr<engine::Port>(port),
-               [](engine::Port& below, base::SecureRandom& random) {
+      : driver(std::unique_ptr<transport::Port>(port),
+               [](transport::Port& below, base::SecureRandom& random) {
                  return std::make_unique<QuietMachine>(below, random);
                },
                {.single_thread = single_thread}) {
@@ -190,7 +190,7 @@ TEST_CASE("the word about a peer is said without the lock") {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     free = bench.driver.lock().try_lock();
     if (!free) continue;
-    told = bench.driver.machine().counters()[engine::Count::peers_failing_icrc] == 1;
+    told = bench.driver.machine().counters()[transport::Count::peers_failing_icrc] == 1;
     bench.driver.lock().unlock();
   }
   const bool stands = !said;

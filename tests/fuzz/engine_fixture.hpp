@@ -11,18 +11,18 @@
 
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/no_port.hpp"
-#include "tests/sim/forge.hpp"
+#include "tests/virtual_time/forge.hpp"
 
 namespace weft::fuzz {
 
-inline engine::Capabilities small_bursts() {
-  engine::Capabilities c;
+inline transport::Capabilities small_bursts() {
+  transport::Capabilities c;
   c.burst = 16;
   c.telemetry = true;
   return c;
 }
 // An engine is made for each input: one with much memory would take most of the time.
-inline engine::EngineConfig small(engine::EngineConfig config) {
+inline roce::EngineConfig small(roce::EngineConfig config) {
   config.early_packets = 64;
   return config;
 }
@@ -31,7 +31,7 @@ inline engine::EngineConfig small(engine::EngineConfig config) {
 struct Shape {
   QpType type = QpType::rc;
   bool pool = false;  // receives are shared; those of an XRC target always are
-  engine::EngineConfig config;
+  roce::EngineConfig config;
   bool telemetry = false;  // agreed with the peer
 };
 
@@ -42,10 +42,10 @@ class Fixture {
 
   NoPort port{sim::host_address(0), small_bursts()};
   base::SecureRandom random{uint64_t{1}};
-  engine::Engine engine;
-  engine::CompletionQueue send_cq{128}, recv_cq{128};
-  std::unique_ptr<engine::SharedReceives> pool;
-  engine::QueuePair* qp = nullptr;
+  roce::Engine engine;
+  transport::CompletionQueue send_cq{128}, recv_cq{128};
+  std::unique_ptr<transport::SharedReceives> pool;
+  roce::QueuePair* qp = nullptr;
   const QpType type;
   const bool telemetry;
   static constexpr uint32_t kQKey = 0x1234, kXrcDomain = 7;
@@ -73,7 +73,7 @@ class Fixture {
     if (shape.pool || xrc)
       pool = std::move(*engine.create_shared_receives(
           kDomain, {.max_recv_wr = 16, .max_recv_sge = 2},
-          xrc ? engine::XrcBinding{kXrcDomain, &recv_cq} : engine::XrcBinding{}));
+          xrc ? roce::XrcBinding{kXrcDomain, &recv_cq} : roce::XrcBinding{}));
     connect();
   }
   ~Fixture() {
@@ -86,7 +86,7 @@ class Fixture {
     drain();
     sends.clear();
     if (!pool) receives.clear();
-    engine::QpConfig config;
+    transport::QpConfig config;
     config.type = type;
     config.domain = kDomain;
     config.send_cq = &send_cq;
@@ -124,19 +124,19 @@ class Fixture {
   }
 
   // The way from the peer to us.
-  engine::Path path() const {
-    engine::Path p;
+  transport::Path path() const {
+    transport::Path p;
     p.source = sim::host_address(1);
     p.destination = sim::host_address(0);
     return p;
   }
-  void give(const engine::Path& path, std::span<const std::byte> frame) {
+  void give(const transport::Path& path, std::span<const std::byte> frame) {
     // A copy of exactly this length: a read past the end is one past an allocation.
     const std::vector<std::byte> exact(frame.begin(), frame.end());
     test::give(engine, path, exact, now);
   }
   void transmit() {
-    engine::TxFrame frames[16];
+    transport::TxFrame frames[16];
     for (int i = 0; i < 4 && engine.wants_transmit(); ++i) engine.transmit(frames, now);
   }
   // The open region's key dies, perhaps in the middle of a message, and another one comes.

@@ -4,7 +4,7 @@
 // beyond its bounds, every timer ends, and nothing is left in the end.
 #include <vector>
 
-#include "lib/cm/agent.hpp"
+#include "lib/roce/cm/agent.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace weft;
@@ -26,7 +26,7 @@ struct World {
   uint32_t last_id = 0, last_peer_id = 0;
 
   void drain() {
-    while (const engine::ManagementDatagram* d = agent.next_datagram()) {
+    while (const roce::ManagementDatagram* d = agent.next_datagram()) {
       const Req& words = body_of<Req>(d->bytes);
       last_id = words.local_id;
     }

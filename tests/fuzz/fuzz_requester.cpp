@@ -77,7 +77,7 @@ void answer(Fixture& f, Input& in) {
     const auto twist = in.take<uint8_t>();
     p.payload = std::span(payload).first(twist < 128 ? Fixture::kMtu : twist * 2u);
   }
-  const engine::Path path = f.path();
+  const transport::Path path = f.path();
   std::vector<std::byte> frame = test::forge(path, p);
   if (in.take<uint8_t>() == 1) frame.resize(in.take<uint16_t>() % (frame.size() + 1));
   // Nothing beyond what was sent is ever believed. //= threat:A07

@@ -66,7 +66,7 @@ void send_packet(Fixture& f, Input& in) {
   const auto damage = in.take<uint8_t>();
   if (damage == 1) p.pad = damage & 3;
   if (damage == 2) p.bth.dest = QpNum{in.take<uint32_t>() & 0xFFFFFF};
-  engine::Path path = f.path();
+  transport::Path path = f.path();
   if (damage == 3) path.source = sim::host_address(9);
   std::vector<std::byte> frame = test::forge(path, p);
   if (damage == 4) frame[in.take<uint16_t>() % frame.size()] ^= std::byte{1};

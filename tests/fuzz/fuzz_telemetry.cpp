@@ -35,9 +35,9 @@ void check_stamp(const uint8_t* data, size_t size) {
           "nothing behind the block changes");
 }
 
-engine::EngineConfig config_of(uint8_t choice) {
+roce::EngineConfig config_of(uint8_t choice) {
   constexpr const char* kNames[] = {"hpcc", "powertcp", "dctcp", "hpcc-pint"};
-  engine::EngineConfig config;
+  roce::EngineConfig config;
   config.congestion = *congestion::make_preset(
       kNames[choice % std::size(kNames)],
       {.line = Rate::from_gbps(10), .rtt = Duration::from_us(50), .network = {}});
@@ -62,7 +62,7 @@ void acknowledge(Fixture& f, Input& in, bool report) {
   p.bth.opcode = report ? wire::kCnp : wire::kRcAcknowledge;
   p.bth.dest = f.qp->number;
   p.bth.psn = Psn{static_cast<uint32_t>(f.qp->req.una) & Psn::kMask} + in.take<uint8_t>() % 8u;
-  engine::Path path = f.path();
+  transport::Path path = f.path();
   path.destination_port = wire::kIntUdpPort;
   std::vector<std::byte> frame = test::forge(path, p);
   wire::IntBlock block;

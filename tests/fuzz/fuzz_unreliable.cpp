@@ -49,7 +49,7 @@ void give_packet(Fixture& f, Input& in) {
     p.payload = std::span(payload).first(twist < 224 ? whole : (whole + twist) % 512);
   }
   if (twist == 7) p.pad = bits & 3;
-  engine::Path path = f.path();
+  transport::Path path = f.path();
   if (twist == 8) path.source = sim::host_address(9);
   std::vector<std::byte> frame = test::forge(path, p);
   if (to_group) {
@@ -58,9 +58,9 @@ void give_packet(Fixture& f, Input& in) {
   }
   if (twist == 9) frame[in.take<uint16_t>() % frame.size()] ^= std::byte{1};
   if (twist == 10) frame.resize(in.take<uint16_t>() % (frame.size() + 1));
-  const uint64_t answers = f.engine.counters()[engine::Count::tx_packets];
+  const uint64_t answers = f.engine.counters()[transport::Count::tx_packets];
   f.give(path, frame);
-  require(f.engine.counters()[engine::Count::tx_packets] == answers, "a packet was answered");
+  require(f.engine.counters()[transport::Count::tx_packets] == answers, "a packet was answered");
 }
 
 void post_send(Fixture& f, Input& in) {

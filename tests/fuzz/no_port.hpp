@@ -2,25 +2,25 @@
 // A port that only says what it can do: its frames go nowhere.
 #pragma once
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 
 namespace weft::fuzz {
 
-class NoPort final : public engine::Port {
+class NoPort final : public transport::Port {
  public:
-  NoPort(const Gid& address, const engine::Capabilities& capabilities)
+  NoPort(const Gid& address, const transport::Capabilities& capabilities)
       : address_(address), capabilities_(capabilities) {}
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return address_; }
   Result<void> join(const Gid&) override { return {}; }
-  size_t receive(std::span<engine::Frame>) noexcept override { return 0; }
-  void release(std::span<const engine::Frame>) noexcept override {}
-  size_t transmit(std::span<const engine::TxFrame> f) noexcept override { return f.size(); }
+  size_t receive(std::span<transport::Frame>) noexcept override { return 0; }
+  void release(std::span<const transport::Frame>) noexcept override {}
+  size_t transmit(std::span<const transport::TxFrame> f) noexcept override { return f.size(); }
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return true; }
 
  private:
   Gid address_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
 };
 
 }  // namespace weft::fuzz

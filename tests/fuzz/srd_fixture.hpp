@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "lib/congestion/registry.hpp"
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/no_port.hpp"
 
 namespace weft::fuzz {
 
 // Frames are known by memory, so there is no CRC to guess.
-inline engine::Capabilities no_integrity() {
-  engine::Capabilities c;
+inline transport::Capabilities no_integrity() {
+  transport::Capabilities c;
   c.integrity_bits = 0;
   return c;
 }
@@ -28,13 +28,13 @@ struct SrdFixture {
 
   NoPort port{Gid::from_ipv4(127, 0, 0, 2), no_integrity()};
   base::SecureRandom random{1};
-  engine::srd::Engine engine;
-  engine::CompletionQueue cq{4096};
+  srd::Engine engine;
+  transport::CompletionQueue cq{4096};
   std::vector<std::byte> memory = std::vector<std::byte>(2 * kGuard + kOpen, kMark);
   uint32_t key = engine.keys().insert(open(), kOpen, Access::all, kDomain);
-  engine::srd::QueuePair* qp;
+  srd::QueuePair* qp;
   Instant now;
-  engine::Path path;                  // from the peer to us
+  transport::Path path;               // from the peer to us
   std::vector<wire::SrdPacket> seen;  // what the engine sent last
   uint64_t next_id = 1;
   std::vector<uint64_t> posted;  // and not completed
@@ -53,9 +53,9 @@ struct SrdFixture {
       require(engine.modify_qp(*qp, change).ok(), "set-up");
     }
   }
-  static engine::srd::Config config_of(uint8_t controller) {
+  static srd::Config config_of(uint8_t controller) {
     constexpr const char* kNames[] = {"nscc", "rccc", "nscc+rccc", "swift"};
-    engine::srd::Config config;
+    srd::Config config;
     config.halves = (controller & 1) != 0;
     if (controller % 5 != 0)
       config.congestion = *congestion::make_preset(
@@ -68,7 +68,7 @@ struct SrdFixture {
   void give(const std::vector<std::byte>& bytes) {
     const std::unique_ptr<std::byte[]> exact(new std::byte[bytes.size()]);
     if (!bytes.empty()) std::memcpy(exact.get(), bytes.data(), bytes.size());
-    engine::Frame frame;
+    transport::Frame frame;
     frame.path = &path;
     frame.bytes = exact.get();
     frame.length = static_cast<uint32_t>(bytes.size());
@@ -117,7 +117,7 @@ struct SrdFixture {
     now = now + d;
     engine.expire(now);
     seen.clear();
-    engine::TxFrame frames[64];
+    transport::TxFrame frames[64];
     const size_t n = engine.transmit(frames, now);
     for (size_t i = 0; i < n; ++i) {
       wire::SrdPacket p;
@@ -135,11 +135,11 @@ struct SrdFixture {
       require(found != posted.end(), "a request completed twice, or was never posted");
       posted.erase(found);
     }
-    const engine::srd::Peer* const peer = engine.peer(0);
+    const srd::Peer* const peer = engine.peer(0);
     if (peer == nullptr) return;
-    require(peer->tx.una <= peer->tx.next && peer->tx.next - peer->tx.una <= engine::srd::kWindow,
+    require(peer->tx.una <= peer->tx.next && peer->tx.next - peer->tx.una <= srd::kWindow,
             "more is on the way than may be");
-    require(peer->rx.assemblies <= engine::srd::AssemblyTable::kMostPerPeer,
+    require(peer->rx.assemblies <= srd::AssemblyTable::kMostPerPeer,
             "more has arrived in part than may");
   }
 

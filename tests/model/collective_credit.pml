@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The credit scheme of the collectives' links (lib/collective/link.cpp), for the model checker
+ * The credit scheme of the collectives' links (lib/collective/run/link.cpp), for the model checker
  * Spin: two ends, each with a ring of SLOTS landing slots and as many that it sends from. End 0 has
  * PIECES pieces for end 1, end 1 has one for end 0 and may wait with it. The transport loses
  * nothing and keeps no order, as SRD; it reads a sending slot until it reports the piece as done,

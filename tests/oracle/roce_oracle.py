@@ -8,7 +8,7 @@
       with scapy too (IPv4 only, all that scapy can); exits 77 if this python has no scapy.
       --min: fewer RoCEv2 frames than this are an error as well.
   roce_oracle.py vectors
-      prints golden frames: what tests/oracle/golden.txt holds and tests/unit/wire_golden_test.cpp
+      prints golden frames: what tests/oracle/golden.txt holds and tests/wire/wire_golden_test.cpp
       compares with ours.
 """
 

@@ -2,19 +2,19 @@
 // RC against words that were true once, or that only the peer may say: recorded packets that come
 // again, to whoever sent them too, a packet parked over 2^24 others, acknowledgements in pieces,
 // fatal NAKs and CNPs that the peer did not say. What a wire without authentication cannot refuse
-// is held here as it is; lib/engine/DEVIATIONS.md has the list.
+// is held here as it is; lib/roce/DEVIATIONS.md has the list.
 #include <cstdio>
 
 #include "lib/congestion/registry.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/scale.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kPsns = 1u << 24;
 
@@ -118,12 +118,12 @@ TEST_CASE("packets that come back to who sent them do nothing, threat:A11") {
 }
 
 // 24 bits of PSN and no time on the wire: a packet counts as a duplicate for 2^23 PSNs, and 2^24
-// later it is new. lib/engine/DEVIATIONS.md says how long that is. Under sanitizers only every
+// later it is new. lib/roce/DEVIATIONS.md says how long that is. Under sanitizers only every
 // 256th packet is given and the responder is told that the others have been there.
 TEST_CASE(
     "a parked packet is a duplicate for half of the PSNs, and after all of them new, threat:A26") {
   Pair p(options_with(Psn{0x10}, 256, 4096));
-  const engine::Path path = path_of(p.a);
+  const transport::Path path = path_of(p.a);
   Forgery f;
   f.bth = {.opcode = wire::kRcFetchAdd, .dest = p.b.qp().number, .psn = Psn{0x10}};
   f.address = p.station_b.address_of(0);
@@ -168,7 +168,7 @@ TEST_CASE("a fatal NAK in the window ends the queue pair and nothing else, threa
   Forgery f;
   f.bth = {.opcode = wire::kRcAcknowledge, .dest = p.a.qp().number};
   f.syndrome = syndrome;
-  const engine::Path path = path_of(p.b);
+  const transport::Path path = path_of(p.b);
   const auto say = [&](uint32_t ahead) {
     f.bth.psn = Psn{static_cast<uint32_t>(p.a.qp().req.una) & Psn::kMask} + ahead;
     give(p.station_a.engine(), path, forge(path, f), p.world.now());
@@ -241,7 +241,7 @@ TEST_CASE(
   o.station_a.engine.congestion = chosen;
   o.connect.timeout = 18;
   Pair p(o);
-  engine::Path path = path_of(p.b);
+  transport::Path path = path_of(p.b);
   if (stranger) path.source = sim::host_address(66);
   Forgery f;
   f.bth = {.opcode = wire::kCnp, .dest = p.a.qp().number, .becn = true};

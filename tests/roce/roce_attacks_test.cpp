@@ -6,14 +6,14 @@
 #include <cstdlib>
 
 #include "lib/base/random.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
 #include "tests/support/scale.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kPsns = 1u << 24;
 
@@ -35,11 +35,11 @@ struct Attack : Pair {
     o.station_a.memory = o.station_b.memory = kMemory;
     return o;
   }
-  engine::Engine& victim() { return station_b.engine(); }
+  roce::Engine& victim() { return station_b.engine(); }
   bool untouched() const { return std::memcmp(station_b.at(0), before.data(), before.size()) == 0; }
   uint32_t expected() { return b.qp().res.expected.value; }
   // A request of `opcode` as the true peer would send it.
-  std::vector<std::byte> request_frame(const engine::Path& path, uint8_t opcode, Psn psn,
+  std::vector<std::byte> request_frame(const transport::Path& path, uint8_t opcode, Psn psn,
                                        uint32_t size = 8) {
     static const std::vector<std::byte> zeros(4096);
     const wire::OpcodeInfo& info = wire::opcode_info(opcode);
@@ -55,7 +55,7 @@ struct Attack : Pair {
 
 TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97") {
   Attack t;
-  engine::Path path = path_of(t.a);
+  transport::Path path = path_of(t.a);
   path.source = sim::host_address(66);
   const uint8_t opcode =
       GENERATE(as<uint8_t>{}, wire::kRcSendOnly, wire::kRcWriteOnly, wire::kRcAcknowledge);
@@ -76,16 +76,16 @@ TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97"
 
 TEST_CASE("a queue pair's number comes once and does not tell the next one, threat:A03") {
   World world(7);
-  engine::Engine& engine = world.add_station({.memory = 4096}).engine();
-  engine::CompletionQueue cq(16);
-  const engine::QpConfig config{
+  roce::Engine& engine = world.add_station({.memory = 4096}).engine();
+  transport::CompletionQueue cq(16);
+  const transport::QpConfig config{
       .send_cq = &cq, .recv_cq = &cq, .max_send_wr = 1, .max_recv_wr = 1, .max_inline = 0};
   std::vector<bool> seen(kPsns);
   const auto draws = static_cast<uint64_t>(1e6 * std::min(1.0, scale()));
   uint64_t again = 0, successors = 0;
   uint32_t last = 0;
   for (uint64_t i = 0; i < draws; ++i) {
-    const Result<engine::QueuePair*> qp = engine.create_qp(config);
+    const Result<roce::QueuePair*> qp = engine.create_qp(config);
     REQUIRE(qp);
     const uint32_t number = (*qp)->number.value;
     again += seen[number];
@@ -100,7 +100,7 @@ TEST_CASE("a queue pair's number comes once and does not tell the next one, thre
 
 TEST_CASE("random PSNs from a spoofed source neither harm nor are amplified, threat:A02") {
   Attack t;
-  const engine::Path path = path_of(t.a);
+  const transport::Path path = path_of(t.a);
   base::Random random(2);
   const auto packets = static_cast<uint64_t>(1e7 * std::min(1.0, scale()));
   const uint8_t opcodes[] = {wire::kRcSendOnly, wire::kRcWriteOnly, wire::kRcReadRequest,
@@ -134,7 +134,7 @@ Duration stream_under(uint32_t flood_ns) {
   PairOptions o;
   o.connect.timeout = 14;
   Attack t(o);
-  const engine::Path path = path_of(t.a);
+  const transport::Path path = path_of(t.a);
   std::vector<std::byte> frames[] = {t.request_frame(path, wire::kRcSendOnly, Psn{}),
                                      t.request_frame(path, wire::kRcWriteOnly, Psn{}),
                                      t.request_frame(path, wire::kRcReadRequest, Psn{})};
@@ -186,8 +186,8 @@ TEST_CASE("answers outside of what is outstanding are dropped, threat:A07 roce:C
   CHECK(p.a.send(p.request(Opcode::write, 1, {&sge, 1})));
   REQUIRE(p.world.run());
   REQUIRE(p.a.qp().req.next - p.a.qp().req.una == 4);
-  engine::Engine& victim = p.station_a.engine();
-  const engine::Path path = path_of(p.b);
+  roce::Engine& victim = p.station_a.engine();
+  const transport::Path path = path_of(p.b);
   static const std::byte eight[8] = {};
   Forgery f;
   f.bth = {.opcode = kind.opcode, .dest = p.a.qp().number};
@@ -220,7 +220,7 @@ TEST_CASE(
     o.station_b.address = Gid::from_ipv4(10, 0, 0, 2);
   }
   Attack t(o);
-  const engine::Path path = path_of(t.a);
+  const transport::Path path = path_of(t.a);
   const auto frames = static_cast<int>(std::max(1.0, 1000 * std::min(1.0, scale())));
   base::Random random(4);
   uint64_t masked = 0;

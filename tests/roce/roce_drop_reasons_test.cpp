@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reasons to drop or to answer again that traffic seldom meets, each met once: its counter moves by
 // exactly what happened, and what it is about stays right. //= roce:C-EVT-110
-#include "tests/sim/dialogue.hpp"
+#include "tests/virtual_time/dialogue.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 // Payload in the memory of a sender who is gone, or is there.
-class Sender final : public engine::RemoteMemory {
+class Sender final : public transport::RemoteMemory {
  public:
   bool pull(void* destination, uint64_t, size_t size) noexcept override {
     if (alive) std::memset(destination, 0x5A, size);
@@ -41,11 +41,11 @@ TEST_CASE("payload that cannot be pulled is dropped and counted, rx_pull_failed 
            .psn = p.b.qp().res.expected};
   f.qkey = p.b.qp().qkey;
   f.source_qp = p.a.qp().number;
-  const engine::Path path{.source = p.station_a.address(), .destination = p.station_b.address()};
+  const transport::Path path{.source = p.station_a.address(), .destination = p.station_b.address()};
   std::vector<std::byte> head = forge(path, f);
   head.resize(head.size() - wire::kIcrcLength);  // memory needs none
   Sender sender;
-  engine::Frame frame;
+  transport::Frame frame;
   frame.path = &path;
   frame.bytes = head.data();
   frame.length = static_cast<uint32_t>(head.size());
@@ -115,7 +115,7 @@ TEST_CASE(
   f.syndrome = lie.syndrome;
   f.payload = bytes;
   f.first = ~uint64_t{0};
-  const engine::Path path = path_of(p.b);
+  const transport::Path path = path_of(p.b);
   give(p.station_a.engine(), path, forge(path, f), p.world.now());
   INFO("opcode " << int{lie.opcode});
   CHECK(p.station_a.count(Count::rx_bad_response) == 1);

@@ -3,13 +3,13 @@
 // have or sends what is no RoCEv2. Each case says which counter, which NAK and which state must
 // follow.
 #include "lib/base/random.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kOtherDomain = 2;
 
@@ -118,7 +118,7 @@ TEST_CASE("ranges out of bounds are refused whatever the arithmetic, threat:A06"
                                  {~uint64_t{0}, 1},
                                  {~uint64_t{0} - 3, 0xFFFFFFFF}});
   }
-  const engine::Path path = path_of(p.a);
+  const transport::Path path = path_of(p.a);
   static const std::byte bytes[1024] = {};
   for (const Range& range : ranges) {
     Endpoint victim(p.station_b), liar(p.station_a);
@@ -199,14 +199,14 @@ TEST_CASE(
     "malformed frames are dropped and counted by reason, threat:A13 roce:C-HDR-2 roce:C-HDR-4 "
     "roce:C-HDR-5 roce:C-HDR-9 roce:C-HDR-10 roce:C-OPS-86") {
   Pair p;
-  engine::Engine& victim = p.station_b.engine();
-  const engine::Path path = path_of(p.a);
+  roce::Engine& victim = p.station_b.engine();
+  const transport::Path path = path_of(p.a);
   Forgery good;
   good.bth = {.opcode = wire::kRcSendOnly, .dest = p.b.qp().number, .psn = p.b.qp().res.expected};
   const auto counted = [&](Count reason, const std::vector<std::byte>& frame) {
     const uint64_t before = victim.counters()[reason];
     give(victim, path, frame, p.world.now());
-    INFO(engine::kCountNames[static_cast<size_t>(reason)]);
+    INFO(transport::kCountNames[static_cast<size_t>(reason)]);
     CHECK(victim.counters()[reason] == before + 1);
     CHECK(p.b.qp().state == QpState::rts);
   };
@@ -287,7 +287,7 @@ TEST_CASE(
       Bad{wire::kRcWriteFirst, 1024, 0x90000000, -1}, Bad{wire::kRcReadRequest, 0, 0x90000000, -1});
   Pair p;
   CHECK(p.b.recv(1, {p.station_b.sge(0, 8192)}));
-  const engine::Path path = path_of(p.a);
+  const transport::Path path = path_of(p.a);
   std::vector<SentFrame> answers;
   p.station_b.tap().judge = [&](const SentFrame& f) { return answers.push_back(f), false; };
   Forgery f;
@@ -315,7 +315,7 @@ TEST_CASE(
 TEST_CASE("random bytes behind a right signature never crash or write outside, threat:A13") {
   Pair p;
   base::Random random(11);
-  const engine::Path path = path_of(p.a);
+  const transport::Path path = path_of(p.a);
   const uint32_t key =
       p.station_b.engine().keys().insert(p.station_b.at(4096), 4096, Access::all, Station::kDomain);
   std::memset(p.station_b.at(0), 0xEE, 16384);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ICRC that nobody can check: devices that leave it out (icrc=off), and paths that change what
 // it covers, which a device tells of once.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/pair.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 PairOptions signing(bool a, bool b) {
   PairOptions o;
@@ -65,7 +65,7 @@ TEST_CASE("whoever signs and whoever does not drop each other and count it") {
   const uint64_t before = p.station_a.count(Count::rx_icrc_error);
   Forgery f;
   f.bth = {.opcode = wire::kRcAcknowledge, .dest = p.a.qp().number, .psn = Psn{0x123456}};
-  engine::Path path{.source = p.station_b.address(), .destination = p.station_a.address()};
+  transport::Path path{.source = p.station_b.address(), .destination = p.station_a.address()};
   std::vector<std::byte> ack = forge(path, f);
   if (a_signs) std::fill(ack.end() - 4, ack.end(), std::byte{0});
   give(p.station_a.engine(), path, ack, p.world.now());
@@ -76,7 +76,7 @@ TEST_CASE("whoever signs and whoever does not drop each other and count it") {
 void hear(Pair& p, const Gid& source, uint32_t n, bool right) {
   Forgery f;
   f.bth = {.opcode = wire::kRcAcknowledge, .dest = QpNum{p.b.qp().number.value ^ 1}, .psn = Psn{1}};
-  const engine::Path path{.source = source, .destination = p.station_b.address()};
+  const transport::Path path{.source = source, .destination = p.station_b.address()};
   std::vector<std::byte> frame = forge(path, f);
   if (!right) frame.back() ^= std::byte{1};
   for (uint32_t i = 0; i < n; ++i) give(p.station_b.engine(), path, frame, p.world.now());
@@ -88,16 +88,16 @@ Gid stranger(uint32_t i) {
 
 TEST_CASE("a peer all of whose packets fail is told of once") {
   Pair p;
-  engine::Engine& engine = p.station_b.engine();
+  roce::Engine& engine = p.station_b.engine();
   const auto told = [&] { return p.station_b.count(Count::peers_failing_icrc); };
   for (int i = 0; i < 10; ++i) {  // damage on the way: something good is between
-    hear(p, stranger(1), engine::IcrcWatch::kInARow - 1, false);
+    hear(p, stranger(1), transport::IcrcWatch::kInARow - 1, false);
     hear(p, stranger(1), 1, true);
   }
   CHECK(told() == 0);
   CHECK_FALSE(engine.next_failing_peer());
   (void)engine.take_news();
-  hear(p, stranger(1), engine::IcrcWatch::kInARow - 1, false);
+  hear(p, stranger(1), transport::IcrcWatch::kInARow - 1, false);
   hear(p, stranger(2), 3, true);  // of another
   CHECK(told() == 0);
   CHECK_FALSE(engine.take_news());
@@ -117,7 +117,7 @@ TEST_CASE("a peer all of whose packets fail is told of once") {
 
 TEST_CASE("a forger of sources gets few words out of a device, and hides nobody for long") {
   Pair p;
-  engine::Engine& engine = p.station_b.engine();
+  roce::Engine& engine = p.station_b.engine();
   for (uint32_t i = 0; i < 1000; ++i) hear(p, stranger(i), 2, false);
   CHECK(p.station_b.count(Count::peers_failing_icrc) == 0);
   hear(p, stranger(5000), 40, false);  // the table is full of others
@@ -125,7 +125,7 @@ TEST_CASE("a forger of sources gets few words out of a device, and hides nobody 
   for (uint32_t i = 0; i < 1000; ++i) hear(p, stranger(i), 40, false);
   uint32_t said = 1;
   while (engine.next_failing_peer()) ++said;
-  CHECK(said == engine::IcrcWatch::kMostTold);
+  CHECK(said == transport::IcrcWatch::kMostTold);
   CHECK(p.station_b.count(Count::peers_failing_icrc) == said);
 }
 

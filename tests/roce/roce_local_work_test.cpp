@@ -2,12 +2,12 @@
 // Requests that are done at home, among those that go to a peer: when a local invalidate is carried
 // out, behind a fence and in SQD, and what it does when its completion queue has no room. A key
 // that still opens its memory shows that the request has not been carried out yet.
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr size_t kKeys = 8;
 
@@ -68,7 +68,7 @@ TEST_CASE("a fenced invalidate waits for the READ before it, roce:C-OPS-80 roce:
 TEST_CASE("SQD holds local work back until RTS, roce:C-STATE-64 roce:C-OPS-88") {
   for (const PairOptions& options : {PairOptions{}, uc_options(64)}) {
     Local t(options);
-    engine::Engine& engine = t.station_a.engine();
+    roce::Engine& engine = t.station_a.engine();
     t.post({t.ends(0)});
     REQUIRE(t.world.run());
     CHECK(!t.opens(0));
@@ -92,7 +92,7 @@ TEST_CASE("SQD holds local work back until RTS, roce:C-STATE-64 roce:C-OPS-88") 
 
 TEST_CASE("SQD waits for the READ that holds a fenced invalidate, and then holds that") {
   Local t;
-  engine::Engine& engine = t.station_a.engine();
+  roce::Engine& engine = t.station_a.engine();
   const Sge target = t.station_a.sge(0, 8000);
   t.post({t.request(Opcode::read, 1, {&target, 1}),
           t.ends(0, SendFlags::signaled | SendFlags::fence)});

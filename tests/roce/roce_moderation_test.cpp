@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues in virtual time: what a moderated one holds back and until when, and times of
 // completions that are the same in every run.
-#include "tests/sim/pair.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace weft::test {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 constexpr Instant at_us(int64_t us) { return Instant{} + Duration::from_us(us); }
 
 TEST_CASE("a moderated ring fires at its count, or its period after the first") {
-  engine::CompletionQueue ring(16);
+  transport::CompletionQueue ring(16);
   const auto push = [&](int64_t us, bool solicited = false, Status status = Status::success) {
     return ring.push({.status = status}, solicited, at_us(us));
   };
@@ -56,7 +56,7 @@ TEST_CASE("a moderated ring fires at its count, or its period after the first") 
 // The times of 20 WRITEs over a link of 1 us, each as the application sees it.
 std::vector<int64_t> times_of_a_run(uint64_t seed) {
   Pair p({.link = {.delay = Duration::from_us(1)}, .seed = seed});
-  engine::CompletionQueue timed(64, true);
+  transport::CompletionQueue timed(64, true);
   p.a.qp().send_cq = &timed;
   const Sge source = p.station_a.sge(0, 1000);
   for (uint64_t id = 0; id < 20; ++id)
@@ -84,7 +84,7 @@ TEST_CASE("times of completions are of virtual time, the same in every run") {
 }
 
 TEST_CASE("times go with their completions when a ring is resized") {
-  engine::CompletionQueue ring(4, true);
+  transport::CompletionQueue ring(4, true);
   Completion c;
   Instant at;
   for (uint64_t i = 0; i < 6; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("times go with their completions when a ring is resized") {
     CHECK(c.id == i);
     CHECK(at == at_us(static_cast<int64_t>(i)));
   }
-  engine::CompletionQueue plain(4);
+  transport::CompletionQueue plain(4);
   REQUIRE(plain.push({.id = 1}, false, at_us(1)));
   REQUIRE(plain.pop({&c, 1}, &at) == 1);
   CHECK(at.is_never());

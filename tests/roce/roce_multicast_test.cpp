@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Multicast groups between engines: who gets a copy of a datagram, who does not, and what becomes
 // of frames that claim to be for a group and are not.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kHeader = kNetworkHeaderLength;
 constexpr uint32_t kSlot = 256;
@@ -27,7 +27,7 @@ struct Party {
       stations.push_back(&world.add_station({.memory = 1u << 16}));
       for (uint32_t before = 0; before < s; ++before) world.cable(*stations[before], *stations[s]);
     }
-    engine::QpConfig config;
+    transport::QpConfig config;
     config.type = QpType::ud;
     for (uint32_t i = 0; i < kStations * kEach; ++i) {
       ends.push_back(std::make_unique<Endpoint>(*stations[i / kEach], config));
@@ -37,7 +37,7 @@ struct Party {
     }
   }
   Endpoint& end(uint32_t station, uint32_t number) { return *ends[station * kEach + number]; }
-  engine::Engine& engine(Endpoint& e) { return e.station().engine(); }
+  roce::Engine& engine(Endpoint& e) { return e.station().engine(); }
   void expect(uint32_t i) {
     REQUIRE(ends[i]->recv(i, {ends[i]->station().sge(i % kEach * kSlot, kSlot)}));
   }
@@ -117,7 +117,7 @@ TEST_CASE("who leaves a group hears no more of it, the others do, roce:C-OPS-87"
   CHECK(p.engine(gone).detach_multicast(gone.qp(), kOther).error().code == Code::not_found);
   // Destruction leaves too, RESET does not.
   p.engine(gone).destroy_qp(&p.end(1, 0).qp());
-  p.ends[3] = std::make_unique<Endpoint>(*p.stations[1], engine::QpConfig{.type = QpType::ud});
+  p.ends[3] = std::make_unique<Endpoint>(*p.stations[1], transport::QpConfig{.type = QpType::ud});
   CHECK(p.say(p.end(0, 0), 2) == 0b000'100'000);
   REQUIRE(p.engine(gone).modify_qp(p.end(1, 2).qp(), {.state = QpState::reset}));
   CHECK(p.say(p.end(0, 0), 3) == 0);
@@ -151,7 +151,7 @@ TEST_CASE("a group's number and a group's address go together, roce:C-HDR-10 roc
   Endpoint& to = p.end(1, 0);
   p.attach(to);
   Station& station = *p.stations[1];
-  engine::Path path;
+  transport::Path path;
   path.source = p.stations[0]->address();
   path.destination = kGroup;
   std::vector<std::byte> payload(4);

@@ -3,10 +3,10 @@
 // way, and each signal that an acknowledgement, an echo, a report, a CNP or a loss becomes.
 #include <vector>
 
-#include "lib/engine/rc/pacer.hpp"
+#include "lib/roce/rc/pacer.hpp"
 #include "tests/support/catch.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 namespace {
 
 struct Heard {
@@ -309,4 +309,4 @@ TEST_CASE("a response that is sent again takes no more of the window") {
 }
 
 }  // namespace
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -5,13 +5,13 @@
 #include <map>
 
 #include "lib/base/random.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kXrc = 7, kRounds = 200;
 constexpr uint8_t kUc = 0x20;  // what makes an opcode of RC one of UC
@@ -43,8 +43,8 @@ struct Recount : Pair {
   uint64_t number = 0;
   base::Random random{110};
   AddressHandle to{AddressVector{.destination = station_b.address()}};
-  engine::CompletionQueue pool_cq{4096};
-  std::unique_ptr<engine::SharedReceives> pool;
+  transport::CompletionQueue pool_cq{4096};
+  std::unique_ptr<transport::SharedReceives> pool;
 
   Recount(QpType from, QpType to_type) : Pair(service(to_type, from)) {
     if (to_type == QpType::xrc_target)
@@ -91,7 +91,7 @@ struct Recount : Pair {
   // One frame for b, of its service, that must be dropped, and why.
   void spoil() {
     const bool ud = b.qp().type == QpType::ud;
-    engine::Path path = ud ? engine::Path{} : path_of(a);
+    transport::Path path = ud ? transport::Path{} : path_of(a);
     path.source = station_a.address();
     path.destination = station_b.address();
     static const std::byte eight[8] = {};
@@ -167,11 +167,11 @@ struct Recount : Pair {
       CHECK(s.count(Count::rx_packets) == came[side].packets);
       CHECK(s.count(Count::rx_bytes) == came[side].bytes);
     }
-    for (size_t i = 0; i < engine::kCountEnd; ++i) {
+    for (size_t i = 0; i < transport::kCountEnd; ++i) {
       const auto reason = static_cast<Count>(i);
       const bool of_a_frame = reason >= Count::rx_too_short && reason <= Count::rx_wrong_state;
       if (!of_a_frame) continue;
-      INFO(engine::kCountNames[i]);
+      INFO(transport::kCountNames[i]);
       CHECK(station_b.count(reason) == dropped[reason]);
       CHECK(station_a.count(reason) == 0);
     }

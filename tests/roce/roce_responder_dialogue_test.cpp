@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The responder, packet by packet: what it answers to requests in sequence, ahead of it and behind
 // it, and what it executes. Each case is a dialogue with forged requests of the true peer.
-#include "tests/sim/dialogue.hpp"
+#include "tests/virtual_time/dialogue.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 std::vector<std::byte> bytes_of(size_t size, uint64_t seed) {
   std::vector<std::byte> bytes(size);

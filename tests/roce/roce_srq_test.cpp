@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives that queue pairs of all services share: who gets one, when the owner is told, and what
 // becomes of one that a queue pair holds when it goes.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
-using Pool = engine::SharedReceives;
+using transport::Count;
+using Pool = transport::SharedReceives;
 
 // Two stations; each pair of endpoints a[i] -> b[i] is of the type asked for, and all b share.
 struct Shared {
@@ -23,7 +23,7 @@ struct Shared {
     pool = std::move(*station_b.engine().create_shared_receives(
         Station::kDomain, {.max_recv_wr = receives, .max_recv_sge = 2}));
     for (const QpType type : types) {
-      engine::QpConfig config;
+      transport::QpConfig config;
       config.type = type;
       a.push_back(std::make_unique<Endpoint>(station_a, config));
       config.shared = pool.get();
@@ -62,7 +62,7 @@ struct Shared {
              .dest = b[from]->qp().number,
              .psn = b[from]->qp().res.expected};
     f.payload = payload;
-    const engine::Path path = path_of(*a[from]);
+    const transport::Path path = path_of(*a[from]);
     give(station_b.engine(), path, forge(path, f), world.now());
   }
 };

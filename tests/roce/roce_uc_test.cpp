@@ -2,13 +2,13 @@
 // Unreliable connections: messages of any length arrive in order or not at all, nothing is ever
 // answered, and what is dropped is counted. Losses are exact: a judge drops the frame that the case
 // is about. The last case draws them.
-#include "tests/sim/dialogue.hpp"
 #include "tests/support/scale.hpp"
+#include "tests/virtual_time/dialogue.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 PairOptions uc_options(Psn psn = Psn{0xFFFFFE}, uint32_t mtu = 1024) {
   PairOptions o = options_with(psn, mtu);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Unreliable datagrams between two engines: what arrives and how it looks, what is dropped without
 // a word and counted, what is refused at post, and what an error of the sender's own leads to.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kHeader = kNetworkHeaderLength;
 
-engine::QpConfig ud() {
-  engine::QpConfig config;
+transport::QpConfig ud() {
+  transport::QpConfig config;
   config.type = QpType::ud;
   return config;
 }
@@ -220,8 +220,8 @@ TEST_CASE("what is no datagram is refused at post, roce:C-OPS-83") {
 
 TEST_CASE("datagrams come in any order of PSNs, and from anyone, roce:C-PSN-21 roce:C-HDR-9") {
   UdPair t;
-  const engine::Path path = path_of(t.b);
-  engine::Path from = path;
+  const transport::Path path = path_of(t.b);
+  transport::Path from = path;
   from.source = sim::host_address(77);
   from.destination = t.station_b.address();
   std::vector<std::byte> payload(16, std::byte{3});
@@ -309,11 +309,11 @@ TEST_CASE("a receive with a wrong key fails, and the queue pair with it") {
 
 TEST_CASE("a request completes when the port has its frame, not before") {
   UdPair t;
-  engine::Engine& engine = t.station_a.engine();
+  roce::Engine& engine = t.station_a.engine();
   const Sge sge = t.station_a.sge(0, 8);
   const SendRequest r = t.datagram(1, {&sge, 1});
   REQUIRE(engine.post_send(t.a.qp(), {&r, 1}, t.world.now()));
-  engine::TxFrame frames[4];
+  transport::TxFrame frames[4];
   CHECK(engine.transmit(frames, t.world.now()) == 1);
   CHECK(t.a.sent().empty());
   CHECK(engine.has_active());  // so the driver calls again
@@ -327,7 +327,7 @@ TEST_CASE("SQD lets what has begun finish, and holds the rest, roce:C-STATE-64")
   for (uint64_t id = 1; id <= 3; ++id) t.expect(id, 0, 100);
   t.send(1, 8);
   REQUIRE(t.world.run());
-  engine::Engine& engine = t.station_a.engine();
+  roce::Engine& engine = t.station_a.engine();
   REQUIRE(engine.modify_qp(t.a.qp(), {.state = QpState::sqd, .sq_drained_event = true}));
   AsyncEvent event;
   REQUIRE(engine.next_event(event));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A peer that guesses keys: each guess costs it a queue pair, and eight within a second cost it the
-// right to connect for a while (lib/engine/violations.hpp). //= threat:A04
+// right to connect for a while (lib/roce/violations.hpp). //= threat:A04
 #include <deque>
 
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 struct Guesser : Pair {
   explicit Guesser(bool throttle = true) : Pair(options(throttle)) {}
@@ -19,7 +19,7 @@ struct Guesser : Pair {
   }
   // The side that is asked walks its queue pair towards `peer`.
   Result<void> walk(Endpoint& e, const Gid& peer, QpNum number) {
-    engine::Engine& engine = station_b.engine();
+    roce::Engine& engine = station_b.engine();
     engine.set_time(world.now());
     REQUIRE(engine.modify_qp(e.qp(), {.state = QpState::init,
                                       .pkey_index = uint16_t{0},

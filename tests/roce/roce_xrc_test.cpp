@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // XRC: one connection to many shared receive queues. Which queue a request goes to, whose memory it
 // may touch, what becomes of one that names a queue it must not, and that all else is as on RC.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
-using Pool = engine::SharedReceives;
+using transport::Count;
+using Pool = transport::SharedReceives;
 
 constexpr uint32_t kXrc = 7, kOtherXrc = 8;
 
 // An initiator and a target, and queues with completions of their own.
 struct Xrc {
   struct Queue {
-    engine::CompletionQueue cq{256};
+    transport::CompletionQueue cq{256};
     std::unique_ptr<Pool> pool;
   };
 
@@ -46,7 +46,7 @@ struct Xrc {
     if (queues[index]->pool) engine().withdraw(*queues[index]->pool);
     queues[index]->pool.reset();
   }
-  engine::Engine& engine() { return station_b.engine(); }
+  roce::Engine& engine() { return station_b.engine(); }
   void post(size_t queue, uint64_t id, uint32_t length = 8192) {
     const Sge sge = station_b.sge(id * 16384, length);
     const RecvRequest r{id, {&sge, 1}};
@@ -86,7 +86,7 @@ struct Xrc {
     f.bth = {.opcode = opcode, .dest = b.qp().number, .psn = b.qp().res.expected + ahead};
     f.srq = srq;
     f.payload = payload;
-    const engine::Path path = path_of(a);
+    const transport::Path path = path_of(a);
     give(engine(), path, forge(path, f), world.now());
   }
   // The last request failed as one for no queue does.
@@ -214,7 +214,7 @@ TEST_CASE("an answer comes from the domain of its request, whatever comes after,
   empty_write.bth.psn = read.bth.psn + 4;
   empty_write.srq = strange;
   empty_write.length = 0;
-  const engine::Path path = path_of(t.a);
+  const transport::Path path = path_of(t.a);
   give(t.engine(), path, forge(path, read), t.world.now());
   give(t.engine(), path, forge(path, empty_write), t.world.now());  // before the answer has left
   drain_transmit(t.engine(), t.world.now());
@@ -296,7 +296,7 @@ TEST_CASE("a CNP slows the end that sends, roce:C-CC-103") {
   Xrc x;
   Forgery f;
   f.bth = {.opcode = wire::kCnp, .dest = x.a.qp().number, .becn = true};
-  const engine::Path path = path_of(x.b);
+  const transport::Path path = path_of(x.b);
   give(x.station_a.engine(), path, forge(path, f), x.world.now());
   CHECK(x.station_a.count(Count::rx_cnps) == 1);
   CHECK(x.station_a.count(Count::rx_wrong_state) == 0);
@@ -318,7 +318,7 @@ TEST_CASE("each end has one half, roce:C-STATE-60") {
            .dest = t.a.qp().number,
            .psn = t.a.qp().res.expected};
   f.srq = srq;
-  const engine::Path path = path_of(t.b);
+  const transport::Path path = path_of(t.b);
   give(t.station_a.engine(), path, forge(path, f), t.world.now());
   CHECK(t.station_a.count(Count::rx_wrong_state) == 1);
   t.say(wire::in_class(wire::OpClass::xrc, wire::kRcAcknowledge), 0, {});
@@ -329,8 +329,8 @@ TEST_CASE("each end has one half, roce:C-STATE-60") {
 
 TEST_CASE("what an XRC queue pair is made of") {
   Xrc t;
-  engine::CompletionQueue cq(16);
-  const auto make = [&](const engine::QpConfig& config) {
+  transport::CompletionQueue cq(16);
+  const auto make = [&](const transport::QpConfig& config) {
     return t.engine().create_qp(config).ok();
   };
   CHECK(make({.type = QpType::xrc_initiator, .send_cq = &cq}));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Several classes of data: strict order, shares by weight, a pause that stops one class and not
 // the other, at switches and in the NIC; and that a class alone is as if there were none.
-// link: sim
 #include <algorithm>
 
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/workload.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

@@ -3,7 +3,6 @@
 // run per controller, with roomy and with tight buffers, against the file tests/snapshot has. Run
 // it under each preset. A change of the model changes them: then look why, and set
 // WEFT_UPDATE_SNAPSHOTS to write them anew.
-// link: sim
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -12,8 +11,8 @@
 
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/workload.hpp"
+#include "tests/sim/sim_support.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/netsim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/random.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

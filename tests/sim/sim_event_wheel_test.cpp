@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The event wheel against a sorted container: by time, then by the order of pushing, near and far.
-// link: sim
 #include <cstdlib>
 #include <map>
 

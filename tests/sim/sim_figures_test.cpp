@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The HPCC paper's small figures as tests, with the tolerance that the figure's shape needs: mice
 // beside elephants, an incast onto a long flow, a flow that leaves, the additive increase,
-// fairness, and who needs PFC. The large runs are scenarios; bench/RESULTS.md has their figures.
-// link: sim
+// fairness, and who needs PFC. The large runs are scenarios; docs/history/results.md has their
+// figures.
 #include <algorithm>
 
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

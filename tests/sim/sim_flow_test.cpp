@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Times and counts of the flow-fidelity simulator that can be worked out by hand, and the HPCC
 // paper's incast in numbers that follow from arithmetic.
-// link: sim
 #include <algorithm>
 
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The simulator's own rules: order of events, times of links, bounds of queues, the hash of a run.
-// link: port_sim
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "lib/base/random.hpp"
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
 #include "lib/wire/int_block.hpp"
 #include "providers/port/sim/sim_port.hpp"
 #include "tests/support/catch.hpp"
@@ -169,19 +168,19 @@ TEST_CASE("a simulated port carries a frame with its path, id and mark") {
   Pair pair;
   pair.network.connect(pair.a, pair.b, {});
   port::SimPort from(pair.a), to(pair.b);
-  engine::Path path;
+  transport::Path path;
   path.source = from.address();
   path.destination = to.address();
   path.source_port = 0xC123;
   const std::byte bytes[20] = {std::byte{1}, std::byte{2}};
-  engine::TxFrame frame;
+  transport::TxFrame frame;
   frame.path = &path;
   frame.head = bytes;
   frame.head_length = sizeof bytes;
   frame.ip_id = 5;
   frame.ecn = 3;
   CHECK(from.transmit({&frame, 1}) == 1);
-  engine::Frame got[4];
+  transport::Frame got[4];
   CHECK(to.receive(got) == 0);
   pair.network.events().step();
   std::vector<pollfd> none;

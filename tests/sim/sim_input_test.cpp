@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What people type: keys, times, CSV files; and what they are told when it is wrong.
-// link: sim
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "lib/sim/scenario/csv.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::scenario {
 namespace {

@@ -2,12 +2,11 @@
 // Links that fail during a run. By hand: what is lost, when routes change, that pauses are
 // forgotten. As a property: whatever happens to links, if in the end all are up, every flow
 // finishes, and every packet is accounted for (run() itself checks that).
-// link: sim
 #include <algorithm>
 
 #include "lib/base/random.hpp"
 #include "lib/sim/scenario/networks.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

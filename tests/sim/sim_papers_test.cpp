@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shipped scenarios of the papers' figures, run as they are where they are small, against what
 // the papers print (HPCC SIGCOMM'19, figure 11; DCQCN and TIMELY SIGCOMM'15) and, where a paper
-// shows a curve only, against its shape. bench/RESULTS.md has all of them.
-// link: sim
+// shows a curve only, against its shape. docs/history/results.md has all of them.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "lib/sim/scenario/scenario.hpp"
+#include "tests/sim/sim_support.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/netsim_support.hpp"
 
 #if __has_include(<toml++/toml.h>)
 namespace weft::sim::scenario {

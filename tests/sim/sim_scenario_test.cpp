@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Networks from a few numbers, drawn workloads, and TOML scenarios: the shipped ones read, wrong
 // ones are told with line and key.
-// link: sim
 #include <unistd.h>
 
 #include <cmath>
@@ -10,11 +9,11 @@
 #include <map>
 #include <set>
 
-#include "lib/sim/logarithm.hpp"
+#include "lib/sim/scenario/logarithm.hpp"
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/scenario.hpp"
+#include "tests/sim/sim_support.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/netsim_support.hpp"
 
 namespace weft::sim::scenario {
 namespace {

@@ -2,12 +2,11 @@
 // Sprayed flows in `flow` fidelity, against times and counts that follow from the definitions of
 // the UEC reference runs (facts 6.2), and against what must hold in any network: nothing is lost
 // unseen, every flow ends, an incast ends when its bytes are through.
-// link: sim
 #include <algorithm>
 
 #include "lib/sim/scenario/networks.hpp"
 #include "lib/sim/scenario/workload.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/sim/scenario/networks.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

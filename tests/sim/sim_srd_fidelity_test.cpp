@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "tests/unit/netsim_support.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::flow {
 namespace {

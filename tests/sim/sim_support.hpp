@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::sim::flow {

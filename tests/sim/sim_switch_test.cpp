@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "lib/congestion/registry.hpp"
-#include "lib/sim/switch_node.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "lib/sim/frames/switch_node.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {

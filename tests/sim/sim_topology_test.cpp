@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Networks: who is a host, which ports lie on shortest paths, how ECMP spreads flows, what is said
 // about networks and paths that cannot be.
-// link: sim
 #include <map>
 #include <set>
 
 #include "lib/sim/fabric/routes.hpp"
-#include "lib/sim/flow/scheme.hpp"
-#include "tests/unit/netsim_support.hpp"
+#include "lib/sim/scheme/scheme.hpp"
+#include "tests/sim/sim_support.hpp"
 
 namespace weft::sim::fabric {
 namespace {

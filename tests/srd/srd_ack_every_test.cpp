@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/sim/srd_lone.hpp"
-#include "tests/sim/srd_star.hpp"
+#include "tests/srd/srd_lone.hpp"
+#include "tests/srd/srd_star.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 SrdOptions options(uint32_t every) {
   SrdOptions o = controlled("nscc");
@@ -95,7 +95,7 @@ std::vector<wire::SrdPacket> send_four(SrdLone& lone, const AddressHandle& to) {
     REQUIRE(lone.engine.post_send(*lone.qp, {&r, 1}, lone.now));
   }
   lone.now = lone.now + Duration::from_us(5);
-  engine::TxFrame frames[16];
+  transport::TxFrame frames[16];
   REQUIRE(lone.engine.transmit(frames, lone.now) == 4);
   std::vector<wire::SrdPacket> packets(4);
   for (size_t i = 0; i < 4; ++i)
@@ -112,9 +112,9 @@ TEST_CASE("paths of packets that an acknowledgement names without a mark are use
   };
   const Case c = GENERATE(Case{false, 0, 4}, Case{true, 1, 3}, Case{false, 1, 1}, Case{true, 2, 0});
   INFO(c.echo_marked << " " << c.marks);
-  engine::srd::Config config;
+  srd::Config config;
   config.paths = 64;
-  config.policy = engine::srd::PathChoice::mixed;
+  config.policy = srd::PathChoice::mixed;
   SrdLone lone(16, config);
   const AddressHandle to(AddressVector{.destination = Gid::from_ipv4(10, 0, 0, 2)});
   const std::vector<wire::SrdPacket> first = send_four(lone, to);

@@ -2,12 +2,12 @@
 // The statuses that an EFA device knows (facts: congestion-and-multipath 3.2), as far as they have
 // a meaning here: each is provoked, belongs to its request, and the queue pair goes on.
 // lib/wire/SRD.md has the table of what is what.
-#include "tests/sim/srd_two.hpp"
+#include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Each SRD operation alone in a quiet network, in all sizes around the MTU, and each of its errors:
 // an error belongs to its request, the queue pair goes on.
-#include "tests/sim/pair.hpp"
-#include "tests/sim/srd_two.hpp"
+#include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 

@@ -4,12 +4,12 @@
 // queue of the network.
 #include <cstdio>
 
-#include "tests/sim/srd_spines.hpp"
+#include "tests/srd/srd_spines.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint32_t kMbps = 200;
 constexpr Duration kRtt = Duration::from_us(1000);  // as controllers are told

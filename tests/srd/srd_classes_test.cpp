@@ -4,12 +4,12 @@
 // and how often a packet is sent again for nothing is bounded.
 #include <cstdio>
 
-#include "tests/sim/srd_spines.hpp"
+#include "tests/srd/srd_spines.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr uint8_t kHurried = 46 << 2;  // a traffic class: DSCP 46
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "tests/sim/srd_star.hpp"
+#include "tests/srd/srd_star.hpp"
 
 namespace weft::test {
 namespace {
@@ -57,9 +57,9 @@ Outcome incast(const std::string& controller, uint32_t senders, uint64_t buffer 
   outcome.late_bytes = late;
   outcome.dropped = star.node->device().counters().dropped;
   for (uint32_t i = 1; i <= senders; ++i)
-    outcome.sent_again += star[i].count(engine::Count::tx_retransmits);
+    outcome.sent_again += star[i].count(transport::Count::tx_retransmits);
   for (uint32_t i = 1; i <= senders; ++i)
-    outcome.blind += star[i].count(engine::Count::acks_without_telemetry);
+    outcome.blind += star[i].count(transport::Count::acks_without_telemetry);
   std::printf(
       "%-10s %2u to 1: last %.3f of ideal, queue %llu kB, later %llu kB, dropped %llu, "
       "again %llu\n",

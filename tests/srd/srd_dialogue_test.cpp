@@ -2,14 +2,14 @@
 // Requests of two endpoints that answer each other (Config::answer_first): each one's word leaves
 // before its acknowledgement of the other's, and one acknowledgement stands for several words. Both
 // engines are moved by hand, so that each call of transmit() is counted.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/srd_two.hpp"
+#include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/forge.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 constexpr Duration kWait = Duration::from_us(50);
 
@@ -43,7 +43,7 @@ struct Talk : SrdTwo {
   // One call of transmit(); what left arrives at once. Returns the number of frames.
   size_t turn(SrdStation& from) {
     now = now + Duration::from_ns(100);
-    engine::TxFrame frames[64];
+    transport::TxFrame frames[64];
     const size_t count = from.engine().transmit(frames, now);
     from.life().tap->transmit({frames, count});
     for (const SentFrame& f : in_flight) give(other(from).engine(), f.path, f.bytes, now);

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "tests/fuzz/no_port.hpp"
 #include "tests/support/catch.hpp"
 
@@ -16,14 +16,14 @@ struct SrdLone {
 
   fuzz::NoPort port{Gid::from_ipv4(10, 0, 0, 1), no_integrity()};
   base::SecureRandom random{1};
-  engine::srd::Engine engine;
-  engine::CompletionQueue cq{256};
-  engine::srd::QueuePair* qp;
+  srd::Engine engine;
+  transport::CompletionQueue cq{256};
+  srd::QueuePair* qp;
   uint64_t word = 0;
   uint32_t key;
   Instant now;
 
-  explicit SrdLone(uint32_t max_send_wr = 16, const engine::srd::Config& config = {})
+  explicit SrdLone(uint32_t max_send_wr = 16, const srd::Config& config = {})
       : engine(port, config, random) {
     key = engine.keys().insert(reinterpret_cast<std::byte*>(&word), sizeof word, Access::all,
                                kDomain);
@@ -39,8 +39,8 @@ struct SrdLone {
       REQUIRE(engine.modify_qp(*qp, change));
     }
   }
-  static engine::Capabilities no_integrity() {
-    engine::Capabilities c;
+  static transport::Capabilities no_integrity() {
+    transport::Capabilities c;
     c.integrity_bits = 0;
     return c;
   }
@@ -49,10 +49,10 @@ struct SrdLone {
     std::byte bytes[256];
     std::byte* const end = wire::srd_emit(bytes, p, 0);
     if (size != 0) std::memcpy(end, more, size);
-    weft::engine::Path path;
+    weft::transport::Path path;
     path.source = source;
     path.destination = port.address();
-    weft::engine::Frame frame;
+    weft::transport::Frame frame;
     frame.path = &path;
     frame.bytes = bytes;
     frame.length = static_cast<uint32_t>(end - bytes) + static_cast<uint32_t>(size);

@@ -6,13 +6,13 @@
 #include <set>
 
 #include "lib/wire/srd_parse.hpp"
-#include "tests/sim/pair.hpp"
-#include "tests/sim/srd_two.hpp"
+#include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 

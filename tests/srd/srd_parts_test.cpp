@@ -6,14 +6,14 @@
 #include <set>
 
 #include "lib/base/random.hpp"
-#include "lib/engine/srd/assembly.hpp"
-#include "lib/engine/srd/path_set.hpp"
-#include "lib/engine/srd/rails.hpp"
-#include "lib/engine/srd/receive_window.hpp"
+#include "lib/srd/assembly.hpp"
+#include "lib/srd/path_set.hpp"
+#include "lib/srd/rails.hpp"
+#include "lib/srd/receive_window.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
-using namespace weft::engine::srd;
+using namespace weft::srd;
 
 TEST_CASE("the receive window agrees with a set, threat:A10 threat:A26") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {

@@ -3,12 +3,12 @@
 // nobody notices, and nothing is sent twice because it came in another order.
 #include <cstdio>
 
-#include "tests/sim/srd_spines.hpp"
+#include "tests/srd/srd_spines.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 SrdOptions options(uint32_t paths = 64) {
   SrdOptions o = controlled("nscc");

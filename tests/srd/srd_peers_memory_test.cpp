@@ -9,7 +9,7 @@
 #include <new>
 #include <vector>
 
-#include "tests/sim/srd_lone.hpp"
+#include "tests/srd/srd_lone.hpp"
 #include "tests/support/catch.hpp"
 
 namespace {
@@ -57,7 +57,7 @@ struct Before {
 
 struct One : Before, SrdLone {
   uint32_t acknowledged = 0;
-  std::vector<engine::TxFrame> frames = std::vector<engine::TxFrame>(64);
+  std::vector<transport::TxFrame> frames = std::vector<transport::TxFrame>(64);
 
   One() : SrdLone(kAtOnce) { most = live; }
   size_t used() const { return most - before; }
@@ -155,7 +155,7 @@ TEST_CASE("10,000 peers contact a queue pair, each heard at once, in less than 6
   CHECK(one.word == 2 * kPeers);
   CHECK(one.acknowledged == 2 * kPeers);
   CHECK(one.engine.peer_count() == kPeers);
-  CHECK(one.engine.counters()[engine::Count::tx_resets] == 0);
+  CHECK(one.engine.counters()[transport::Count::tx_resets] == 0);
   INFO(one.used() << " bytes at most");
   CHECK(one.used() < kBudget);
   CHECK(one.used() / kPeers < 1200);

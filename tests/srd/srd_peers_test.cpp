@@ -2,12 +2,12 @@
 // Peers that come and go: those at rest are forgotten for new ones, what is forgotten is not heard
 // again, rested streams begin anew without anybody noticing. And adds that happen once.
 
-#include "tests/sim/srd_two.hpp"
+#include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 

@@ -3,12 +3,12 @@
 // nobody, and stations with one address go on as before.
 #include <cstdio>
 
-#include "tests/sim/srd_spines.hpp"
+#include "tests/srd/srd_spines.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 constexpr Duration kMs = Duration::from_ms(1);
 
 SrdOptions options(uint32_t rails, uint32_t paths = 16) {
@@ -44,7 +44,7 @@ struct Two {
     };
   }
   uint32_t joined(SrdStation& s) {
-    const engine::srd::Peer* const peer = s.engine().peer(0);
+    const srd::Peer* const peer = s.engine().peer(0);
     return peer->rails != nullptr ? peer->rails->joined() : 1;
   }
 
@@ -99,7 +99,7 @@ void cut_one(uint32_t rail, Cut& result) {
   result.healthy += stream.bytes() - start;
   net.cut[rail] = true;
   const Instant cut_at = net.world.network.now();
-  const engine::srd::Receiver& rx = net.b.engine().peer(0)->rx;
+  const srd::Receiver& rx = net.b.engine().peer(0)->rx;
   while (net.world.network.now() - cut_at < kMs / 2) {
     net.world.run_for(Duration::from_us(1));
     std::erase_if(lost, [&](const auto& each) {

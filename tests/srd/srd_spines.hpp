@@ -10,7 +10,7 @@
 
 #include <map>
 
-#include "tests/sim/srd_star.hpp"
+#include "tests/srd/srd_star.hpp"
 
 namespace weft::test {
 

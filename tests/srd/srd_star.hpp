@@ -4,8 +4,8 @@
 
 #include "lib/base/check.hpp"
 #include "lib/congestion/registry.hpp"
-#include "lib/sim/switch_node.hpp"
-#include "tests/sim/srd_world.hpp"
+#include "lib/sim/frames/switch_node.hpp"
+#include "tests/srd/srd_world.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::test {

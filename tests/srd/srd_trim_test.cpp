@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets that a switch has cut to their headers: each is sent again at once, by whoever can show
 // that it was just sent; nobody else can make use of them.
-#include "tests/sim/srd_star.hpp"
-#include "tests/sim/srd_wiretap.hpp"
+#include "tests/srd/srd_star.hpp"
+#include "tests/srd/srd_wiretap.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 using wire::SrdOpcode;
 
 constexpr uint32_t kBytes = 65536;

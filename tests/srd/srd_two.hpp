@@ -2,7 +2,7 @@
 // Two SRD stations, of which `a` asks and `b` answers.
 #pragma once
 
-#include "tests/sim/srd_world.hpp"
+#include "tests/srd/srd_world.hpp"
 
 namespace weft::test {
 

@@ -7,7 +7,7 @@
 
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/srd_parse.hpp"
-#include "tests/sim/srd_two.hpp"
+#include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::test {

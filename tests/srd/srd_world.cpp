@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See srd_world.hpp.
-#include "tests/sim/srd_world.hpp"
+#include "tests/srd/srd_world.hpp"
 
 #include <algorithm>
 
@@ -13,13 +13,13 @@ namespace {
 
 constexpr uint32_t kNextRail = 1000;  // between the numbers of a station's hosts
 
-std::unique_ptr<engine::Port> port_of(std::span<sim::Host* const> hosts,
-                                      const engine::Capabilities& capabilities) {
-  std::vector<std::unique_ptr<engine::Port>> ports;
+std::unique_ptr<transport::Port> port_of(std::span<sim::Host* const> hosts,
+                                         const transport::Capabilities& capabilities) {
+  std::vector<std::unique_ptr<transport::Port>> ports;
   for (sim::Host* host : hosts)
     ports.push_back(std::make_unique<port::SimPort>(*host, capabilities));
   if (ports.size() == 1) return std::move(ports[0]);
-  Result<std::unique_ptr<engine::Port>> bundle = middleware::RailsPort::bundle(std::move(ports));
+  Result<std::unique_ptr<transport::Port>> bundle = middleware::RailsPort::bundle(std::move(ports));
   WEFT_CHECK(bundle);
   return std::move(*bundle);
 }
@@ -27,14 +27,14 @@ std::unique_ptr<engine::Port> port_of(std::span<sim::Host* const> hosts,
 }  // namespace
 
 SrdLife::SrdLife(sim::Network& network, std::span<sim::Host* const> hosts,
-                 const engine::srd::Config& config, uint64_t seed,
-                 const middleware::FaultOptions& faults, const engine::Capabilities& capabilities)
+                 const srd::Config& config, uint64_t seed, const middleware::FaultOptions& faults,
+                 const transport::Capabilities& capabilities)
     : random(seed), network_(network), received_(64), sending_(64) {
   auto faulty = std::make_unique<middleware::FaultPort>(port_of(hosts, capabilities), faults,
                                                         [&network] { return network.now(); });
   fault = faulty.get();
   tap = std::make_unique<TapPort>(std::move(faulty));
-  engine = std::make_unique<engine::srd::Engine>(*tap, config, random);
+  engine = std::make_unique<srd::Engine>(*tap, config, random);
   for (sim::Host* host : hosts) host->notify(this, 0);
 }
 
@@ -100,7 +100,7 @@ SrdStation::SrdStation(sim::Network& network, uint32_t index, const SrdOptions& 
 }
 
 void SrdStation::live(uint32_t life, int clock_ms) {
-  engine::srd::Config config = options_.config;
+  srd::Config config = options_.config;
   config.start = network_.now();
   config.epoch += static_cast<uint32_t>(network_.now().ps / Duration::from_ms(1).ps);
   // A process does not come back within as many milliseconds as the one before it had streams: its
@@ -115,15 +115,15 @@ void SrdStation::live(uint32_t life, int clock_ms) {
                                                  options_.seed * 64 + index_ + life * 8, faults,
                                                  options_.capabilities));
   life_ = all_lives_.back().get();
-  send_cq_ = std::make_unique<engine::CompletionQueue>(options_.cq_capacity);
-  recv_cq_ = std::make_unique<engine::CompletionQueue>(options_.cq_capacity);
+  send_cq_ = std::make_unique<transport::CompletionQueue>(options_.cq_capacity);
+  recv_cq_ = std::make_unique<transport::CompletionQueue>(options_.cq_capacity);
   key_ = engine().keys().insert(memory_.data(), memory_.size(), Access::all, kDomain);
-  engine::QpConfig qp = options_.qp;
+  transport::QpConfig qp = options_.qp;
   qp.type = QpType::srd;
   qp.domain = kDomain;
   qp.send_cq = send_cq_.get();
   qp.recv_cq = recv_cq_.get();
-  const Result<engine::srd::QueuePair*> made = engine().create_qp(qp, number_);
+  const Result<srd::QueuePair*> made = engine().create_qp(qp, number_);
   WEFT_CHECK(made);
   qp_ = *made;
   WEFT_CHECK(number_.value == 0 || qp_->number == number_);
@@ -164,7 +164,7 @@ void SrdStation::hear(const SentFrame& frame) {
   to->arrive(packet, network_.now());
 }
 
-uint64_t SrdStation::total(engine::Count c) const {
+uint64_t SrdStation::total(transport::Count c) const {
   uint64_t sum = 0;
   for (const auto& life : all_lives_) sum += life->engine->counters()[c];
   return sum;
@@ -212,7 +212,7 @@ PostStatus SrdStation::write(SrdStation& to, uint32_t length, size_t offset, uin
   return post(to, r);
 }
 
-std::vector<Completion> SrdStation::drain(engine::CompletionQueue& queue) {
+std::vector<Completion> SrdStation::drain(transport::CompletionQueue& queue) {
   std::vector<Completion> all;
   Completion c;
   while (queue.pop({&c, 1}) != 0) all.push_back(c);

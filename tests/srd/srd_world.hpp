@@ -9,12 +9,12 @@
 #include <memory>
 #include <vector>
 
-#include "lib/engine/srd/engine.hpp"
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
+#include "lib/srd/engine.hpp"
 #include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/sim/sim_port.hpp"
-#include "tests/sim/memory.hpp"
-#include "tests/sim/tap_port.hpp"
+#include "tests/virtual_time/memory.hpp"
+#include "tests/virtual_time/tap_port.hpp"
 
 namespace weft::test {
 
@@ -29,9 +29,9 @@ struct EngineRuns {
 class SrdLife final : public sim::EventHandler {
  public:
   // Several hosts: a port on each, one device.
-  SrdLife(sim::Network& network, std::span<sim::Host* const> hosts,
-          const engine::srd::Config& config, uint64_t seed, const middleware::FaultOptions& faults,
-          const engine::Capabilities& capabilities);
+  SrdLife(sim::Network& network, std::span<sim::Host* const> hosts, const srd::Config& config,
+          uint64_t seed, const middleware::FaultOptions& faults,
+          const transport::Capabilities& capabilities);
 
   void kick() { wake(network_.now()); }
   void kill() { alive_ = false; }
@@ -42,7 +42,7 @@ class SrdLife final : public sim::EventHandler {
   middleware::FaultPort* fault = nullptr;  // the tap's
   std::unique_ptr<TapPort> tap;
   base::SecureRandom random;
-  std::unique_ptr<engine::srd::Engine> engine;
+  std::unique_ptr<srd::Engine> engine;
   std::function<void()> after_turn;
 
  private:
@@ -55,16 +55,16 @@ class SrdLife final : public sim::EventHandler {
   Instant paused_until_;
   Instant wakes_at_ = Instant::never();
   uint64_t ticket_ = 0;
-  std::vector<engine::Frame> received_;
-  std::vector<engine::TxFrame> sending_;
+  std::vector<transport::Frame> received_;
+  std::vector<transport::TxFrame> sending_;
   size_t begin_ = 0, end_ = 0;
 };
 
 struct SrdOptions {
-  engine::srd::Config config;
-  engine::QpConfig qp;
+  srd::Config config;
+  transport::QpConfig qp;
   middleware::FaultOptions faults;
-  engine::Capabilities capabilities = port::sim_capabilities();
+  transport::Capabilities capabilities = port::sim_capabilities();
   sim::LinkOptions link;
   size_t memory = 1u << 20;
   uint32_t cq_capacity = 65536;
@@ -82,8 +82,8 @@ class SrdStation final : public sim::EventHandler {
   // stays, its keys do not. Its clock may go wrong by so many milliseconds.
   void restart(bool same_number = true, int clock_ms = 0);
 
-  engine::srd::Engine& engine() { return *life_->engine; }
-  engine::srd::QueuePair& qp() { return *qp_; }
+  srd::Engine& engine() { return *life_->engine; }
+  srd::QueuePair& qp() { return *qp_; }
   SrdLife& life() { return *life_; }
   sim::Host& host(uint32_t rail = 0) { return *hosts_[rail]; }
   QpNum number() const { return number_; }
@@ -92,9 +92,9 @@ class SrdStation final : public sim::EventHandler {
   uint64_t& word(size_t offset) const { return *reinterpret_cast<uint64_t*>(at(offset)); }
   Sge sge(size_t offset, uint32_t length) const { return {at(offset), length, LKey{key_}}; }
   uint32_t key() const { return key_; }
-  uint64_t count(engine::Count c) { return engine().counters()[c]; }
+  uint64_t count(transport::Count c) { return engine().counters()[c]; }
   // Of all its processes together.
-  uint64_t total(engine::Count c) const;
+  uint64_t total(transport::Count c) const;
   // Addresses that it may have, and does unless options().rails says fewer.
   uint32_t rails() const { return static_cast<uint32_t>(hosts_.size()); }
   // Of the next process.
@@ -117,7 +117,7 @@ class SrdStation final : public sim::EventHandler {
 
  private:
   void live(uint32_t life, int clock_ms = 0);
-  static std::vector<Completion> drain(engine::CompletionQueue& queue);
+  static std::vector<Completion> drain(transport::CompletionQueue& queue);
 
   sim::Network& network_;
   std::vector<sim::Host*> hosts_;  // one for each address
@@ -128,8 +128,8 @@ class SrdStation final : public sim::EventHandler {
   SrdLife* life_ = nullptr;
   Memory memory_;
   uint32_t key_ = 0;
-  std::unique_ptr<engine::CompletionQueue> send_cq_, recv_cq_;
-  engine::srd::QueuePair* qp_ = nullptr;
+  std::unique_ptr<transport::CompletionQueue> send_cq_, recv_cq_;
+  srd::QueuePair* qp_ = nullptr;
   QpNum number_;
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
-#include "lib/cm/agent.hpp"
+#include "lib/roce/cm/agent.hpp"
 
 namespace weft::test {
 
@@ -90,7 +90,7 @@ class CmNet {
     for (const auto& node : nodes_) {
       cm::Event event;
       while (node->on_event && node->agent.next(node->inbox, event)) node->on_event(event);
-      while (const engine::ManagementDatagram* d = node->agent.next_datagram())
+      while (const roce::ManagementDatagram* d = node->agent.next_datagram())
         leave({node->address, d->to, d->bytes});
     }
   }

@@ -4,7 +4,7 @@
 
 Code cites as `//= roce:C-DUP-25` or `//= threat:A07` (ranges: `roce:C-STATE-55..57`), and further
 ids on that line count too; a test names the id in its name, tag or a comment. What we do otherwise
-stands in a table, lib/engine/DEVIATIONS.md. Fails when an id is unknown, when a rule is neither
+stands in a table, lib/roce/DEVIATIONS.md. Fails when an id is unknown, when a rule is neither
 covered nor in the table, or when one of required.txt is no longer covered.
 Usage: conformance.py [--json] [ROOT]
 """
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CODE_TREES = ("include", "lib", "providers")
 SUFFIXES = (".cpp", ".hpp", ".py", ".script", ".txt")
 ID = re.compile(r"\b(C-[A-Z]+-)(\d+)(?:\.\.(\d+))?|\b(A)(\d\d)\b(?:\.\.A?(\d\d)\b)?")
-DEVIATIONS = "lib/engine/DEVIATIONS.md"
+DEVIATIONS = "lib/roce/DEVIATIONS.md"
 ROW = re.compile(r"^\| *(C-[A-Z]+-\d+) *\|([^|]+)\|([^|]+)\|$")
 IS_RANGE = re.compile(r"threat:A\d\d\.\.")
 CITES = re.compile(r"\b(?:roce:C-|threat:A\d)")

@@ -11,35 +11,38 @@ import re
 import sys
 
 MAX_FILE, MAX_FUNCTION, MAX_COLUMNS = 400, 70, 100
-TREES = ("include", "lib", "providers", "bench", "examples", "tests", "cmake")
+TREES = ("include", "lib", "providers", "bench", "tools", "examples", "tests", "cmake")
 ROOT_FILES = ("CMakeLists.txt", "dev", ".ci/run")
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 
 # What software providers and ports may include.
-SOFTWARE = ("verbs driver engine congestion wire memory base "
+SOFTWARE = ("verbs driver transport congestion wire memory base "
             "port_udp port_shm port_sim port_dpdk port_af_packet port_af_xdp port_middleware")
-PORT = "engine wire memory base"
+PORT = "transport wire memory base"
+PROTOCOL = "transport base wire memory congestion"
+PROVIDER = "software verbs driver transport congestion wire memory base"
 
-# Room -> the other rooms it may include (DESIGN: order is permission). Every room may include the
-# public API and itself. cmake/rooms.cmake has the same permissions for linking.
+# Room -> the other rooms it may include (order is permission). Every room may include the public
+# API and itself. cmake/rooms.cmake has the same permissions for linking.
 MAY_INCLUDE = {
     "api": "",
     "base": "",
     "wire": "base",
     "memory": "base",
     "congestion": "base",
-    "engine": "base wire memory congestion",
-    "cm": "base engine",
-    "driver": "base memory engine",
-    "sim": "base wire congestion engine",
+    "transport": "base wire memory congestion",
+    "roce": PROTOCOL,
+    "srd": PROTOCOL,
+    "driver": "base memory transport",
+    "sim": "base wire congestion transport roce srd",
     "verbs": "base memory",
     "collective": "base",
     "adapters": "",
-    "ibverbs": "verbs engine base memory",
-    "software": SOFTWARE,
-    "roce": "software cm verbs driver engine congestion wire memory base",
-    "srd": "software verbs driver engine congestion wire memory base",
-    "registry": "verbs roce srd ibverbs",
+    "software": SOFTWARE + " roce srd",
+    "provider_ibverbs": "verbs transport base memory",
+    "provider_roce": "roce " + PROVIDER,
+    "provider_srd": "srd " + PROVIDER,
+    "registry": "verbs provider_roce provider_srd provider_ibverbs",
     "port_udp": PORT,
     "port_shm": PORT,
     "port_sim": PORT + " sim",
@@ -49,14 +52,26 @@ MAY_INCLUDE = {
     "port_af_packet": PORT + " port_ethernet",
     "port_af_xdp": PORT + " port_ethernet",
     "examples": "sim",
-    "bench": "base",
-    "chart": "",  # bench/chart: charts as SVG
-    "simulator": "base congestion sim chart",  # bench/sim: the program weft_sim
-    "coll": "base collective chart",  # bench/coll: the program weft_coll
-    "switch": "base wire congestion engine sim port_udp",  # bench/switch: the program weft_switch
-    "script": "base wire engine verbs software",  # bench/script: the program weft_script
-    # bench/raw_*: what lies below the API
-    "floors": "base port_udp port_shm port_af_xdp port_dpdk engine wire memory",
+    # bench/raw: what lies below the API
+    "bench_raw": PORT + " port_udp port_shm port_af_xdp port_dpdk bench_perftest",
+    "bench_perftest": "base",
+    "bench_cost": "base bench_perftest",
+    "bench_verbs": "base bench_perftest",
+    "bench_sim_speed": "base congestion sim",
+    "bench_peers": "base bench_perftest",
+    "tool_chart": "",  # charts as SVG
+    "tool_sim": "base congestion sim tool_chart",
+    "tool_coll": "base collective tool_chart",
+    "tool_coll_demo": "base",
+    "tool_switch": "base wire congestion transport sim port_udp",
+    "tool_srd_demo": "base wire congestion transport sim port_udp tool_switch",
+    "tool_script": "base wire transport roce verbs software",
+    "tool_stat": "base",
+    "tool_info": "base bench_perftest",
+    "tool_cmtime": "base bench_perftest",
+    "tool_report": "base bench_perftest",
+    "bench": "",  # bench/CMakeLists.txt
+    "tools": "",
     "tests": None,  # everything
 }
 
@@ -75,15 +90,16 @@ def room_of(path):
         return "api"
     if parts[:2] == ["providers", "port"] and len(parts) > 3:
         return "port_" + parts[2]
-    if parts[0] in ("lib", "providers") and len(parts) > 2:
+    if parts[0] == "providers" and len(parts) > 2:
+        shared = parts[1] in ("software", "registry")
+        return parts[1] if shared else "provider_" + parts[1]
+    if parts[0] == "lib" and len(parts) > 2:
         return parts[1]
-    if parts[0] == "bench" and parts[-1].startswith("raw_"):
-        return "floors"
-    if parts[:2] == ["bench", "sim"] and len(parts) > 2:
-        return "simulator"
-    if parts[0] == "bench" and len(parts) > 2 and parts[1] in ("chart", "coll", "script", "switch"):
-        return parts[1]
-    if parts[0] in ("bench", "examples", "tests"):
+    if parts[0] == "bench" and len(parts) > 2:
+        return "bench_" + parts[1]
+    if parts[0] == "tools" and len(parts) > 2:
+        return "tool_" + parts[1]
+    if parts[0] in ("bench", "tools", "examples", "tests"):
         return parts[0]
     return None
 

@@ -49,7 +49,7 @@ class Tidy(unittest.TestCase):
             self.assertIn(part, line)
 
     def test_a_clean_file_has_no_problem(self):
-        self.expect("lib/engine/rx.cpp", OPENING +
+        self.expect("lib/roce/rx.cpp", OPENING +
                     '#include "lib/engine/rx.hpp"\n#include "lib/wire/parse.hpp"\n'
                     '#include "weft/qp.hpp"\n#include <vector>\n'
                     'int f() { return std::get_if<int>(&x) ? j.get_to(y) : get_nprocs(); }\n')
@@ -91,7 +91,7 @@ class Tidy(unittest.TestCase):
     def test_includes(self):
         def include(target):
             return OPENING + f"#include {target}\n"
-        self.expect("lib/wire/a.cpp", include('"lib/engine/engine.hpp"'),
+        self.expect("lib/wire/a.cpp", include('"lib/roce/engine.hpp"'),
                     "a.cpp:3: room wire may not include")
         self.expect("examples/a.cpp", include('"lib/base/bytes.hpp"'), "room examples may not")
         self.expect("bench/weft_a.cpp", include('"lib/wire/parse.hpp"'), "room bench may not")
@@ -104,7 +104,7 @@ class Tidy(unittest.TestCase):
         self.expect("lib/base/a.cpp", include('"bytes.hpp"'), "write the path from the root")
         self.expect("lib/base/a.cpp", include("<iostream>"), "<iostream> in the library")
         self.expect("examples/a.cpp", include('"side.hpp"'), "write the path from the root")
-        self.expect("bench/raw_a.cpp", include('"providers/port/shm/shm_port.hpp"'))
+        self.expect("bench/raw/raw_a.cpp", include('"providers/port/shm/shm_port.hpp"'))
         self.expect("lib/novel/a.cpp", OPENING, "room novel has no row")
         self.expect("bench/weft_a.cpp", include("<iostream>"))
 
@@ -112,23 +112,23 @@ class Tidy(unittest.TestCase):
 class Conformance(unittest.TestCase):
     CODE = {"lib/a.cpp": "//= roce:C-AV-98 roce:C-AV-99\n"}
     TEST = {"tests/sim/a_test.cpp": "// C-AV-98 and C-AV-99\n"}
-    TABLE = {"lib/engine/DEVIATIONS.md": "| rule | what | why |\n| C-OPS-94 | no | it |\n"}
+    TABLE = {"lib/roce/DEVIATIONS.md": "| rule | what | why |\n| C-OPS-94 | no | it |\n"}
 
     def test_what_a_rule_can_be(self):
         status, said = conformance({**self.CODE, **self.TEST, **self.TABLE})
         self.assertEqual([status[rule] for rule in ("C-AV-98", "C-OPS-94", "C-OPS-93")],
                          ["covered", "deviates", "not yet"])
-        self.assertIn("C-OPS-93 is not yet, and not in lib/engine/DEVIATIONS.md", said)
+        self.assertIn("C-OPS-93 is not yet, and not in lib/roce/DEVIATIONS.md", said)
         self.assertFalse([text for text in said if "C-OPS-94" in text or "C-AV-98" in text])
 
     def test_half_of_a_rule_is_none(self):
         for half, state in ((self.CODE, "code only"), (self.TEST, "test only")):
-            self.assertIn(f"C-AV-99 is {state}, and not in lib/engine/DEVIATIONS.md",
+            self.assertIn(f"C-AV-99 is {state}, and not in lib/roce/DEVIATIONS.md",
                           conformance(half)[1])
 
     def test_rows_of_the_table(self):
         for row in ("| C-OPS-999 | no | it |", "| C-OPS-94 | no |  |", "| C-OPS-94 | no |"):
-            status, said = conformance({"lib/engine/DEVIATIONS.md": row + "\n"})
+            status, said = conformance({"lib/roce/DEVIATIONS.md": row + "\n"})
             self.assertEqual(status["C-OPS-94"], "not yet")
             self.assertTrue([text for text in said if "DEVIATIONS.md:1: wants" in text], said)
 
@@ -138,7 +138,7 @@ class Conformance(unittest.TestCase):
         self.assertEqual([status[attack] for attack in ("A14", "A07")], ["not yet", "covered"])
 
     def test_a_deviation_does_not_stand_for_a_required_citation(self):
-        table = {"lib/engine/DEVIATIONS.md": "| C-AV-98 | no | it |\n"}
+        table = {"lib/roce/DEVIATIONS.md": "| C-AV-98 | no | it |\n"}
         self.assertIn("C-AV-98 is required and not yet", conformance(table)[1])
 
 

@@ -2,7 +2,7 @@
 // Every counter that there is, of the engine, the agent, the fault middleware and the ports (whose
 // names are read from the sources): weft_stat lists it with what was dropped, or with the others,
 // as it stands here.
-// link: cm engine port_middleware
+// link: port_middleware
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,12 +10,12 @@
 #include <set>
 #include <string>
 
-#include "bench/stat/drop_reasons.hpp"
-#include "lib/cm/agent.hpp"
-#include "lib/engine/counters.hpp"
+#include "lib/roce/cm/agent.hpp"
+#include "lib/transport/counters.hpp"
 #include "providers/port/middleware/fault_lane.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tools/stat/drop_reasons.hpp"
 
 using namespace weft;
 
@@ -97,7 +97,7 @@ void add_names_of_ports(std::set<std::string>& names) {
 
 TEST_CASE("each counter is listed with what was dropped, or with the others, as it should be") {
   std::set<std::string> names;
-  for (const std::string_view name : engine::kCountNames) names.emplace(name);
+  for (const std::string_view name : transport::kCountNames) names.emplace(name);
   for (const std::string_view name : middleware::kFaultNames) names.emplace(name);
   for (size_t i = 0; i < static_cast<size_t>(cm::AgentCount::end_); ++i)
     names.emplace(cm::name(static_cast<cm::AgentCount>(i)));

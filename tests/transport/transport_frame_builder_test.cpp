@@ -3,11 +3,11 @@
 // everything and on ports that gather.
 #include <vector>
 
-#include "lib/engine/frame_builder.hpp"
+#include "lib/transport/frame_builder.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
-using namespace weft::engine;
+using namespace weft::transport;
 
 TEST_CASE("a burst ends before its arena does") {
   const bool gathers = GENERATE(false, true);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Device strings: what they are made of, and what is refused.
 #include "lib/verbs/device_spec.hpp"
-
 #include "tests/support/catch.hpp"
 
 namespace weft::verbs {

@@ -3,8 +3,8 @@
 // what the responder answers at once. Nothing else moves; no packet crosses the network.
 #pragma once
 
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 
@@ -19,7 +19,7 @@ struct Dialogue : Pair {
   }
 
   Psn expected() { return b.qp().res.expected; }
-  uint64_t count(engine::Count c) const { return station_b.count(c); }
+  uint64_t count(transport::Count c) const { return station_b.count(c); }
   // A request to b's queue pair, its key and its memory.
   Forgery request(uint8_t opcode, Psn psn, size_t offset = 0) {
     Forgery f;
@@ -53,10 +53,10 @@ struct Dialogue : Pair {
   }
   // What b answers.
   const std::vector<SentFrame>& say(const Forgery& f) {
-    const engine::Path path = path_of(a);
+    const transport::Path path = path_of(a);
     give(station_b.engine(), path, forge(path, f), world.now());
     heard.clear();
-    engine::TxFrame frames[16];
+    transport::TxFrame frames[16];
     for (int i = 0; i < 64 && station_b.engine().wants_transmit(); ++i) {
       const size_t n = station_b.engine().transmit(frames, world.now());
       station_b.tap().transmit({frames, n});

@@ -5,31 +5,31 @@
 #include <span>
 #include <vector>
 
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
 #include "lib/wire/forge.hpp"
-#include "tests/sim/world.hpp"
+#include "tests/virtual_time/world.hpp"
 
 namespace weft::test {
 
 using wire::Forgery;
 
-inline wire::OuterHeader outer_of(const engine::Path& path, uint16_t ip_id = 0) {
+inline wire::OuterHeader outer_of(const transport::Path& path, uint16_t ip_id = 0) {
   return {&path.source, &path.destination, path.source_port, path.destination_port, ip_id};
 }
-inline void sign(const engine::Path& path, std::span<std::byte> frame, uint16_t ip_id = 0) {
+inline void sign(const transport::Path& path, std::span<std::byte> frame, uint16_t ip_id = 0) {
   wire::sign(outer_of(path, ip_id), frame);
 }
-inline std::vector<std::byte> forge(const engine::Path& path, const Forgery& f) {
+inline std::vector<std::byte> forge(const transport::Path& path, const Forgery& f) {
   return wire::forge(outer_of(path), f);
 }
 
 // The path that frames of `from`'s queue pair to its peer take.
-inline engine::Path path_of(Endpoint& from) { return from.qp().path; }
+inline transport::Path path_of(Endpoint& from) { return from.qp().path; }
 
 // Gives one frame to an engine, past port and network.
-inline void give(engine::Machine& machine, const engine::Path& path,
+inline void give(transport::Machine& machine, const transport::Path& path,
                  std::span<const std::byte> bytes, Instant now) {
-  engine::Frame frame;
+  transport::Frame frame;
   frame.path = &path;
   frame.bytes = bytes.data();
   frame.length = static_cast<uint32_t>(bytes.size());
@@ -37,8 +37,8 @@ inline void give(engine::Machine& machine, const engine::Path& path,
 }
 
 // Lets the engine send what it wants to, throws it away, and returns how many frames that were.
-inline size_t drain_transmit(engine::Engine& engine, Instant now) {
-  engine::TxFrame frames[64];
+inline size_t drain_transmit(roce::Engine& engine, Instant now) {
+  transport::TxFrame frames[64];
   size_t sum = 0;
   for (int round = 0; round < 8 && engine.wants_transmit(); ++round)
     sum += engine.transmit(frames, now);
@@ -46,7 +46,7 @@ inline size_t drain_transmit(engine::Engine& engine, Instant now) {
 }
 
 // Changes the PSN of a frame and signs it again.
-inline void set_psn(const engine::Path& path, std::span<std::byte> frame, uint32_t psn) {
+inline void set_psn(const transport::Path& path, std::span<std::byte> frame, uint32_t psn) {
   frame[9] = static_cast<std::byte>(psn >> 16);
   frame[10] = static_cast<std::byte>(psn >> 8);
   frame[11] = static_cast<std::byte>(psn);

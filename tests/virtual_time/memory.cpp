@@ -2,7 +2,7 @@
 // The fixed place is high and empty on x86-64 and aarch64, with and without address sanitizer;
 // thread sanitizer refuses it (gcc's gives up on the attempt), so that there the memory lies
 // anywhere and the hash is not comparable.
-#include "tests/sim/memory.hpp"
+#include "tests/virtual_time/memory.hpp"
 
 #include <sys/mman.h>
 

@@ -6,13 +6,13 @@
 #include <cstring>
 #include <optional>
 
-#include "tests/sim/world.hpp"
+#include "tests/virtual_time/world.hpp"
 
 namespace weft::test {
 
 struct PairOptions {
   StationOptions station_a, station_b;
-  engine::QpConfig qp_a, qp_b;
+  transport::QpConfig qp_a, qp_b;
   ConnectOptions connect;
   sim::LinkOptions link;
   uint64_t seed = 1;

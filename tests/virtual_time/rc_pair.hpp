@@ -3,8 +3,8 @@
 // run on a quiet network was quiet.
 #pragma once
 
-#include "tests/sim/pair.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace weft::test {
 
@@ -22,14 +22,14 @@ inline PairOptions options_with(Psn psn, uint32_t mtu = 1024, size_t memory = 1u
 
 // Nothing but traffic was counted: no drop, no NAK, no retry.
 inline void check_quiet(const Station& station) {
-  for (size_t i = 0; i < engine::kCountEnd; ++i) {
-    const std::string_view name = engine::kCountNames[i];
+  for (size_t i = 0; i < transport::kCountEnd; ++i) {
+    const std::string_view name = transport::kCountNames[i];
     const bool traffic = name.starts_with("tx_packets") || name.starts_with("tx_bytes") ||
                          name == "tx_acks" || name == "tx_read_responses" || name == "rx_packets" ||
                          name == "rx_bytes" || name == "rx_acks" || name == "rx_duplicate_acks" ||
                          name == "rx_by_reference";
     INFO(name);
-    if (!traffic) CHECK(station.count(static_cast<engine::Count>(i)) == 0);
+    if (!traffic) CHECK(station.count(static_cast<transport::Count>(i)) == 0);
   }
 }
 }  // namespace weft::test

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See tap_port.hpp.
-#include "tests/sim/tap_port.hpp"
+#include "tests/virtual_time/tap_port.hpp"
 
 namespace weft::test {
 
-bool TapPort::passes(const engine::TxFrame& f) {
+bool TapPort::passes(const transport::TxFrame& f) {
   if (cut && cut(*f.path)) return false;
   if (!judge || ++since_judged_ < every) return true;
   since_judged_ = 0;
@@ -15,7 +15,7 @@ bool TapPort::passes(const engine::TxFrame& f) {
   return judge(sent);
 }
 
-size_t TapPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t TapPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   if (!judge && !cut) return inner_->transmit(frames);
   for (size_t i = 0; i < frames.size(); ++i)
     if (passes(frames[i]) && inner_->transmit({&frames[i], 1}) == 0) return i;

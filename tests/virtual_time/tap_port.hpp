@@ -6,14 +6,14 @@
 #include <functional>
 #include <memory>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "lib/wire/parse.hpp"
 
 namespace weft::test {
 
 // A frame as it left, headers parsed.
 struct SentFrame {
-  engine::Path path;
+  transport::Path path;
   uint16_t ip_id = 0;
   uint8_t ecn = 0;
   std::vector<std::byte> bytes;  // BTH to ICRC
@@ -30,17 +30,17 @@ struct SentFrame {
   }
 };
 
-class TapPort final : public engine::Port {
+class TapPort final : public transport::Port {
  public:
-  explicit TapPort(std::unique_ptr<engine::Port> inner) : inner_(std::move(inner)) {}
+  explicit TapPort(std::unique_ptr<transport::Port> inner) : inner_(std::move(inner)) {}
 
   // Called for each frame with the way that it goes; true: nobody ever sees it.
-  std::function<bool(const engine::Path&)> cut;
+  std::function<bool(const transport::Path&)> cut;
   // Called for each frame, or only for each `every`-th; false drops it.
   std::function<bool(const SentFrame&)> judge;
   uint32_t every = 1;
 
-  const engine::Capabilities& capabilities() const noexcept override {
+  const transport::Capabilities& capabilities() const noexcept override {
     return inner_->capabilities();
   }
   Gid address() const noexcept override { return inner_->address(); }
@@ -50,19 +50,21 @@ class TapPort final : public engine::Port {
   QpnRange qpn_range() const noexcept override { return inner_->qpn_range(); }
   Result<void> join(const Gid& group) override { return inner_->join(group); }
   void leave(const Gid& group) noexcept override { inner_->leave(group); }
-  size_t receive(std::span<engine::Frame> frames) noexcept override {
+  size_t receive(std::span<transport::Frame> frames) noexcept override {
     return inner_->receive(frames);
   }
-  void release(std::span<const engine::Frame> frames) noexcept override { inner_->release(frames); }
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override {
+    inner_->release(frames);
+  }
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) noexcept override {
     return inner_->prepare_wait(descriptors, want_transmit);
   }
 
  private:
-  bool passes(const engine::TxFrame& frame);
+  bool passes(const transport::TxFrame& frame);
 
-  std::unique_ptr<engine::Port> inner_;
+  std::unique_ptr<transport::Port> inner_;
   uint32_t since_judged_ = 0;
 };
 

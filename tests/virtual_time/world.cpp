@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See world.hpp.
-#include "tests/sim/world.hpp"
+#include "tests/virtual_time/world.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 std::unique_ptr<TapPort> make_port(sim::Host& host, const StationOptions& options) {
   auto sim = std::make_unique<port::SimPort>(host, options.capabilities);
   sim->hide_ip_id(options.hides_ip_id);
-  std::unique_ptr<engine::Port> inner = std::move(sim);
+  std::unique_ptr<transport::Port> inner = std::move(sim);
   if (options.wrap) inner = options.wrap(std::move(inner));
   return std::make_unique<TapPort>(std::move(inner));
 }
@@ -40,14 +40,14 @@ Station::Station(World& world, uint32_t index, sim::Host& host, const StationOpt
   host_.notify(&driver_, sim::EngineHost::kArrival);
 }
 
-Endpoint::Endpoint(Station& station, engine::QpConfig config, uint32_t cq_capacity)
+Endpoint::Endpoint(Station& station, transport::QpConfig config, uint32_t cq_capacity)
     : station_(station),
-      send_cq_(new engine::CompletionQueue(cq_capacity)),
-      recv_cq_(new engine::CompletionQueue(cq_capacity)) {
+      send_cq_(new transport::CompletionQueue(cq_capacity)),
+      recv_cq_(new transport::CompletionQueue(cq_capacity)) {
   config.domain = Station::kDomain;
   config.send_cq = send_cq_.get();
   config.recv_cq = recv_cq_.get();
-  Result<engine::QueuePair*> qp = station.engine().create_qp(config);
+  Result<roce::QueuePair*> qp = station.engine().create_qp(config);
   must(qp ? Result<void>() : Result<void>(qp.error()));
   qp_ = *qp;
 }
@@ -69,7 +69,7 @@ PostStatus Endpoint::recv(uint64_t id, std::initializer_list<Sge> sges) {
   return recv({id, {sges.begin(), sges.size()}});
 }
 
-std::vector<Completion> Endpoint::drain(engine::CompletionQueue& queue) {
+std::vector<Completion> Endpoint::drain(transport::CompletionQueue& queue) {
   std::vector<Completion> all;
   Completion c;
   while (queue.pop({&c, 1}) != 0) all.push_back(c);
@@ -90,7 +90,7 @@ sim::Link& World::cable(Station& a, Station& b, const sim::LinkOptions& options)
 
 void World::to_rtr(Endpoint& e, const Gid& peer, QpNum peer_qpn, Psn expected,
                    const ConnectOptions& o) {
-  engine::Engine& engine = e.station().engine();
+  roce::Engine& engine = e.station().engine();
   const QpType type = e.qp().type;
   QueuePairAttributes init{
       .state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .access = o.access};
@@ -137,7 +137,7 @@ bool World::run(uint64_t limit) {
   return false;
 }
 
-void World::inject(Station& to, const engine::Path& path, const std::vector<std::byte>& bytes,
+void World::inject(Station& to, const transport::Path& path, const std::vector<std::byte>& bytes,
                    uint16_t ip_id) {
   sim::Packet* const packet = network_.pool().take();
   WEFT_CHECK(bytes.size() <= sim::Packet::kCapacity);

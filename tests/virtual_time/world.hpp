@@ -9,12 +9,12 @@
 #include <memory>
 #include <vector>
 
-#include "lib/engine/engine.hpp"
-#include "lib/sim/engine_host.hpp"
-#include "lib/sim/network.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/sim/frames/engine_host.hpp"
+#include "lib/sim/frames/network.hpp"
 #include "providers/port/sim/sim_port.hpp"
-#include "tests/sim/memory.hpp"
-#include "tests/sim/tap_port.hpp"
+#include "tests/virtual_time/memory.hpp"
+#include "tests/virtual_time/tap_port.hpp"
 
 namespace weft::test {
 
@@ -22,13 +22,13 @@ class World;
 
 struct StationOptions {
   Gid address{};  // all zero: the simulation's own form
-  engine::Capabilities capabilities = port::sim_capabilities();
-  engine::EngineConfig engine;
+  transport::Capabilities capabilities = port::sim_capabilities();
+  roce::EngineConfig engine;
   sim::EngineHostOptions turns;
   size_t memory = 1u << 20;  // registered with all rights, in domain 1
   bool hides_ip_id = false;
   // Puts a port between the tap and the simulated port.
-  std::function<std::unique_ptr<engine::Port>(std::unique_ptr<engine::Port>)> wrap;
+  std::function<std::unique_ptr<transport::Port>(std::unique_ptr<transport::Port>)> wrap;
 };
 
 class Station {
@@ -38,7 +38,7 @@ class Station {
 
   sim::Host& host() noexcept { return host_; }
   TapPort& tap() noexcept { return *tap_; }
-  engine::Engine& engine() noexcept { return engine_; }
+  roce::Engine& engine() noexcept { return engine_; }
   sim::EngineHost& driver() noexcept { return driver_; }
   Gid address() const noexcept { return tap_->address(); }
   std::byte* at(size_t offset) const noexcept { return memory_.data() + offset; }
@@ -50,13 +50,13 @@ class Station {
   Sge sge(size_t offset, uint32_t length) const noexcept {
     return {at(offset), length, LKey{key_}};
   }
-  uint64_t count(engine::Count c) const noexcept { return engine_.counters()[c]; }
+  uint64_t count(transport::Count c) const noexcept { return engine_.counters()[c]; }
 
  private:
   sim::Host& host_;
   std::unique_ptr<TapPort> tap_;
   base::SecureRandom random_;
-  engine::Engine engine_;
+  roce::Engine engine_;
   sim::EngineHost driver_;
   Memory memory_;
   uint32_t key_;
@@ -79,10 +79,10 @@ struct ConnectOptions {
 
 class Endpoint {
  public:
-  Endpoint(Station& station, engine::QpConfig config = {}, uint32_t cq_capacity = 4096);
+  Endpoint(Station& station, transport::QpConfig config = {}, uint32_t cq_capacity = 4096);
 
   Station& station() noexcept { return station_; }
-  engine::QueuePair& qp() noexcept { return *qp_; }
+  roce::QueuePair& qp() noexcept { return *qp_; }
   PostStatus send(const SendRequest& request);
   PostStatus recv(uint64_t id, std::initializer_list<Sge> sges);
   PostStatus recv(const RecvRequest& request);
@@ -93,18 +93,18 @@ class Endpoint {
   Completion only_sent() { return only(sent()); }
   Completion only_received() { return only(received()); }
 
-  engine::CompletionQueue& send_cq() noexcept { return *send_cq_; }
-  engine::CompletionQueue& recv_cq() noexcept { return *recv_cq_; }
+  transport::CompletionQueue& send_cq() noexcept { return *send_cq_; }
+  transport::CompletionQueue& recv_cq() noexcept { return *recv_cq_; }
 
  private:
-  static std::vector<Completion> drain(engine::CompletionQueue& queue);
+  static std::vector<Completion> drain(transport::CompletionQueue& queue);
   static Completion only(const std::vector<Completion>& all) {
     return all.size() == 1 ? all[0] : Completion{.id = ~uint64_t{0}, .status = Status::fatal};
   }
 
   Station& station_;
-  std::unique_ptr<engine::CompletionQueue> send_cq_, recv_cq_;
-  engine::QueuePair* qp_;
+  std::unique_ptr<transport::CompletionQueue> send_cq_, recv_cq_;
+  roce::QueuePair* qp_;
 };
 
 class World {
@@ -129,7 +129,7 @@ class World {
   void run_for(Duration d) { network_.events().run_until(now() + d); }
 
   // Puts a frame (BTH to ICRC) before a station as if it came from the network.
-  void inject(Station& to, const engine::Path& path, const std::vector<std::byte>& bytes,
+  void inject(Station& to, const transport::Path& path, const std::vector<std::byte>& bytes,
               uint16_t ip_id = 0);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Axes with round ticks, lines, bands, a legend. Points that a logarithmic axis cannot show are
 // left out.
-#include "bench/chart/chart.hpp"
+#include "tools/chart/chart.hpp"
 
 #include <algorithm>
 #include <cmath>

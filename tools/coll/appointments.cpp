@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Appointments by CLOCK_MONOTONIC, which all processes of a host share.
-#include "bench/coll/appointments.hpp"
+#include "tools/coll/appointments.hpp"
 
 #include <algorithm>
 #include <ctime>

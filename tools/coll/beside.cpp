@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A queue of bulk calls.
-#include "bench/coll/beside.hpp"
+#include "tools/coll/beside.hpp"
 
 #include <algorithm>
 

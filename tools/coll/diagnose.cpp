@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Laying dumps side by side. Operations meet by their sequence number, pieces by their number
 // between two ranks.
-#include "bench/coll/diagnose.hpp"
+#include "tools/coll/diagnose.hpp"
 
 #include <algorithm>
 #include <set>

@@ -3,7 +3,7 @@
 // late, which link is slow.
 #pragma once
 
-#include "bench/coll/dumps.hpp"
+#include "tools/coll/dumps.hpp"
 
 namespace weft::bench {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reading dumps, and the clocks of hosts.
-#include "bench/coll/dumps.hpp"
+#include "tools/coll/dumps.hpp"
 
 #include <algorithm>
 #include <fstream>

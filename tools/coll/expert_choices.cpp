@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Drawing, and counting what was drawn.
-#include "bench/coll/expert_choices.hpp"
+#include "tools/coll/expert_choices.hpp"
 
 #include <numeric>
 

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "bench/coll/options.hpp"
 #include "lib/collective/model/flow_model.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

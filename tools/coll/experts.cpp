@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Choices, calls, and what has to come of them.
-#include "bench/coll/experts.hpp"
+#include "tools/coll/experts.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "bench/coll/expert_choices.hpp"
-#include "bench/coll/reference.hpp"
+#include "tools/coll/expert_choices.hpp"
+#include "tools/coll/reference.hpp"
 
 namespace weft::bench {
 namespace {

@@ -4,7 +4,7 @@
 // seed, so every rank knows those of all, and what has to be in each row. Nothing is dropped.
 #pragma once
 
-#include "bench/coll/options.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figures of schedules: puts, elements, and the longest chain of messages, which is the latency.
-#include "bench/coll/explain.hpp"
+#include "tools/coll/explain.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 
-#include "bench/coll/reference.hpp"
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
 #include "lib/collective/model/topology_file.hpp"
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
+#include "tools/coll/reference.hpp"
 
 namespace weft::bench {
 namespace {

@@ -2,7 +2,7 @@
 // `weft_coll explain`: the schedule of a call, in figures and step by step, and its proof.
 #pragma once
 
-#include "bench/coll/options.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One cell of the grid after the other.
-#include "bench/coll/grid.hpp"
+#include "tools/coll/grid.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 
-#include "bench/coll/options.hpp"
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/selector.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 namespace {

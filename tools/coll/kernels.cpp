@@ -2,7 +2,7 @@
 // Payload comes in pieces of 8 KiB out of a ring of 256 KiB, as from landing slots, and is copied
 // or reduced into a large target. Rounds of all kernels take turns, so that what else the machine
 // does hits all of them; the median counts.
-#include "bench/coll/kernels.hpp"
+#include "tools/coll/kernels.hpp"
 
 #include <time.h>
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
 
 namespace weft::bench {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs the calls and takes the times.
-#include "bench/coll/measure.hpp"
+#include "tools/coll/measure.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -10,13 +10,13 @@
 #include <cstring>
 #include <ctime>
 
-#include "bench/coll/appointments.hpp"
-#include "bench/coll/beside.hpp"
-#include "bench/coll/experts.hpp"
-#include "bench/coll/reference.hpp"
-#include "bench/coll/trace.hpp"
 #include "lib/base/clock.hpp"
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "tools/coll/appointments.hpp"
+#include "tools/coll/beside.hpp"
+#include "tools/coll/experts.hpp"
+#include "tools/coll/reference.hpp"
+#include "tools/coll/trace.hpp"
 
 namespace weft::bench {
 namespace {

@@ -3,8 +3,8 @@
 // it; rank 0 prints.
 #pragma once
 
-#include "bench/coll/options.hpp"
-#include "bench/coll/placement.hpp"
+#include "tools/coll/options.hpp"
+#include "tools/coll/placement.hpp"
 
 namespace weft::bench {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "bench/coll/diagnose.hpp"
+#include "tools/coll/diagnose.hpp"
 
 namespace weft::bench {
 namespace {

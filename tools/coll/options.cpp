@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parsing weft_coll's command line.
-#include "bench/coll/options.hpp"
+#include "tools/coll/options.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ranks from the environment, or as children.
-#include "bench/coll/placement.hpp"
+#include "tools/coll/placement.hpp"
 
 #include <signal.h>
 #include <sys/prctl.h>

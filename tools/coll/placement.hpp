@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "bench/coll/options.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Inputs and golden results, computed plainly on this processor.
-#include "bench/coll/reference.hpp"
+#include "tools/coll/reference.hpp"
 
 #include <cmath>
 #include <cstring>
 
-#include "lib/collective/float16.hpp"
-#include "lib/collective/float8.hpp"
+#include "lib/collective/arithmetic/float16.hpp"
+#include "lib/collective/arithmetic/float8.hpp"
 
 namespace weft::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "bench/coll/options.hpp"
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

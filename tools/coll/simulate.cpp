@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every algorithm that fits, over the flow model or packet by packet; time, bound, and the link
 // that had most to carry.
-#include "bench/coll/simulate.hpp"
+#include "tools/coll/simulate.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,14 +9,14 @@
 #include <fstream>
 #include <map>
 
-#include "bench/chart/chart.hpp"
-#include "bench/coll/expert_choices.hpp"
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/lanes.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "tools/chart/chart.hpp"
+#include "tools/coll/expert_choices.hpp"
 
 namespace weft::bench {
 namespace {

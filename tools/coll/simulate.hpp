@@ -3,7 +3,7 @@
 // can beat.
 #pragma once
 
-#include "bench/coll/options.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/coll/measure.hpp"
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
+#include "tools/coll/measure.hpp"
 
 namespace weft::bench {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Traces are texts of different lengths: an all_gather_v brings them together.
-#include "bench/coll/trace.hpp"
+#include "tools/coll/trace.hpp"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "bench/coll/options.hpp"
+#include "tools/coll/options.hpp"
 
 namespace weft::bench {
 

@@ -6,14 +6,14 @@
 // DUMP...` says what went wrong between ranks.
 #include <cstdio>
 
-#include "bench/coll/diagnose.hpp"
-#include "bench/coll/explain.hpp"
-#include "bench/coll/grid.hpp"
-#include "bench/coll/kernels.hpp"
-#include "bench/coll/measure.hpp"
-#include "bench/coll/options.hpp"
-#include "bench/coll/placement.hpp"
-#include "bench/coll/simulate.hpp"
+#include "tools/coll/diagnose.hpp"
+#include "tools/coll/explain.hpp"
+#include "tools/coll/grid.hpp"
+#include "tools/coll/kernels.hpp"
+#include "tools/coll/measure.hpp"
+#include "tools/coll/options.hpp"
+#include "tools/coll/placement.hpp"
+#include "tools/coll/simulate.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Starting, pinning and reaping child processes (child.hpp).
-#include "bench/lib/child.hpp"
+#include "tools/report/child.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -18,8 +18,8 @@
 #include <sstream>
 #include <utility>
 
-#include "bench/lib/clock.hpp"
-#include "bench/lib/control.hpp"
+#include "bench/perftest/clock.hpp"
+#include "bench/perftest/control.hpp"
 
 namespace weft::bench {
 namespace {

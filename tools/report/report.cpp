@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs the measuring programs in pairs, as a user would, and collects their JSON (report.hpp).
-#include "bench/lib/report.hpp"
+#include "tools/report/report.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bench/lib/clock.hpp"
-#include "bench/lib/control.hpp"
+#include "bench/perftest/clock.hpp"
+#include "bench/perftest/control.hpp"
 
 namespace weft::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/lib/child.hpp"
-#include "bench/lib/options.hpp"
+#include "bench/perftest/options.hpp"
+#include "tools/report/child.hpp"
 #include "weft/result.hpp"
 
 namespace weft::bench {

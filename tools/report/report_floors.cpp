@@ -7,7 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "bench/lib/report.hpp"
+#include "tools/report/report.hpp"
 
 namespace weft::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/lib/report.hpp"
+#include "tools/report/report.hpp"
 
 namespace weft::bench {
 namespace {

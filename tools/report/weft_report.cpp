@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "bench/lib/control.hpp"
-#include "bench/lib/report.hpp"
+#include "bench/perftest/control.hpp"
+#include "tools/report/report.hpp"
 
 namespace {
 
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON instead of the table");
   app.add_option("--out_json_file", file, "Write JSON to this file, too");
   app.add_flag("--gates", gates,
-               "Compare with peers and floors: bench/peers.py, which gets the rest");
+               "Compare with peers and floors: bench/peers/peers.py, which gets the rest");
   app.allow_extras();
   CLI11_PARSE(app, argc, argv);
   if (gates) return run_gates(app.remaining());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See engine_stage.hpp.
-#include "bench/script/engine_stage.hpp"
+#include "tools/script/engine_stage.hpp"
 
 #include <cstring>
 
@@ -13,8 +13,8 @@ constexpr uint64_t kSeed = 1;
 constexpr int kMostTurns = 10'000;  // at one moment: an engine that never rests is broken
 const Gid kPeer = Gid::from_ipv4(10, 0, 0, 1), kEnd = Gid::from_ipv4(10, 0, 0, 2);
 
-engine::Capabilities wire_capabilities() {
-  engine::Capabilities c;
+transport::Capabilities wire_capabilities() {
+  transport::Capabilities c;
   c.ecn = true;
   return c;
 }
@@ -48,15 +48,15 @@ std::unique_ptr<Stage> engine_stage() { return std::make_unique<EngineStage>(); 
 Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
   port_ = std::make_unique<ListPort>(kEnd);
   random_ = std::make_unique<base::SecureRandom>(kSeed);
-  engine::EngineConfig config;
+  roce::EngineConfig config;
   config.credits = qp.credits;
-  engine_ = std::make_unique<engine::Engine>(*port_, config, *random_);
+  engine_ = std::make_unique<roce::Engine>(*port_, config, *random_);
   memory_.resize(kMemory);
   key_ = engine_->keys().insert(memory_.data(), memory_.size(), Access::all | Access::flush_global,
                                 kDomain);
-  send_cq_ = std::make_unique<engine::CompletionQueue>(4096);
-  recv_cq_ = std::make_unique<engine::CompletionQueue>(4096);
-  engine::QpConfig options;
+  send_cq_ = std::make_unique<transport::CompletionQueue>(4096);
+  recv_cq_ = std::make_unique<transport::CompletionQueue>(4096);
+  transport::QpConfig options;
   options.type = qp.type;
   options.domain = kDomain;
   options.send_cq = send_cq_.get();
@@ -71,7 +71,7 @@ Meeting EngineStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
     pool_ = make(kXrcDomain);
     foreign_pool_ = make(kForeignXrcDomain);
   }
-  Result<engine::QueuePair*> made = engine_->create_qp(options);
+  Result<roce::QueuePair*> made = engine_->create_qp(options);
   if (!made) throw Complaint(made.error().message);
   qp_ = *made;
   Meeting meeting;
@@ -121,7 +121,7 @@ std::byte* EngineStage::at(uint64_t offset, size_t size) {
   return memory_.data() + offset;
 }
 
-void EngineStage::take(const engine::TxFrame& frame) {
+void EngineStage::take(const transport::TxFrame& frame) {
   Heard heard;
   heard.path = *frame.path;
   heard.ip_id = frame.ip_id;
@@ -136,7 +136,7 @@ void EngineStage::take(const engine::TxFrame& frame) {
 
 void EngineStage::turn() {
   if (engine_->next_deadline() <= now_) engine_->expire(now_);
-  engine::TxFrame frames[64];
+  transport::TxFrame frames[64];
   for (int i = 0; engine_->wants_transmit(); ++i) {
     if (i == kMostTurns) throw Complaint("the engine wants to send and does not, for ever");
     const size_t n = engine_->transmit(frames, now_);
@@ -164,12 +164,12 @@ bool EngineStage::until(const std::function<bool()>& something, Duration limit) 
 
 void EngineStage::say(const Bytes& bytes, const Meeting& meeting, const Draft& draft) {
   turn();
-  engine::Path path{.source = meeting.peer.address,
-                    .destination = meeting.end.address,
-                    .source_port = meeting.source_port};
+  transport::Path path{.source = meeting.peer.address,
+                       .destination = meeting.end.address,
+                       .source_port = meeting.source_port};
   if (draft.stranger) ++path.source.bytes[15];
   path.traffic_class = draft.ecn;
-  engine::Frame frame;
+  transport::Frame frame;
   frame.path = &path;
   frame.bytes = bytes.data();
   frame.length = static_cast<uint32_t>(bytes.size());
@@ -247,8 +247,9 @@ void EngineStage::modify(QpState state) {
 
 uint64_t EngineStage::count(const std::string& name) {
   turn();
-  for (size_t i = 0; i < engine::kCountEnd; ++i)
-    if (engine::kCountNames[i] == name) return engine_->counters()[static_cast<engine::Count>(i)];
+  for (size_t i = 0; i < transport::kCountEnd; ++i)
+    if (transport::kCountNames[i] == name)
+      return engine_->counters()[static_cast<transport::Count>(i)];
   throw Complaint("there is no counter " + name + " (weft_script words)");
 }
 

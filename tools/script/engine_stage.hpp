@@ -7,28 +7,28 @@
 #include <functional>
 #include <span>
 
-#include "bench/script/stage.hpp"
 #include "lib/base/random.hpp"
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
+#include "tools/script/stage.hpp"
 
 namespace weft::script {
 
 // Carries nothing: the stage hands frames to the engine and takes them from it.
-class ListPort final : public engine::Port {
+class ListPort final : public transport::Port {
  public:
   explicit ListPort(const Gid& address);
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return address_; }
-  size_t receive(std::span<engine::Frame>) noexcept override { return 0; }
-  void release(std::span<const engine::Frame>) noexcept override {}
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override {
+  size_t receive(std::span<transport::Frame>) noexcept override { return 0; }
+  void release(std::span<const transport::Frame>) noexcept override {}
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override {
     return frames.size();
   }
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return true; }
 
  private:
   Gid address_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
 };
 
 class EngineStage final : public Stage {
@@ -58,15 +58,15 @@ class EngineStage final : public Stage {
   void turn();
   // Time passes until there is something to take, or for `limit`.
   bool until(const std::function<bool()>& something, Duration limit);
-  void take(const engine::TxFrame& frame);
+  void take(const transport::TxFrame& frame);
 
   std::unique_ptr<ListPort> port_;
   std::unique_ptr<base::SecureRandom> random_;
-  std::unique_ptr<engine::CompletionQueue> send_cq_, recv_cq_;
-  std::unique_ptr<engine::SharedReceives> pool_, foreign_pool_;  // of an XRC target
+  std::unique_ptr<transport::CompletionQueue> send_cq_, recv_cq_;
+  std::unique_ptr<transport::SharedReceives> pool_, foreign_pool_;  // of an XRC target
   std::vector<std::byte> memory_;
-  std::unique_ptr<engine::Engine> engine_;
-  engine::QueuePair* qp_ = nullptr;
+  std::unique_ptr<roce::Engine> engine_;
+  roce::QueuePair* qp_ = nullptr;
   QueuePairAttributes to_rtr_, to_rts_;
   uint32_t key_ = 0;
   Instant now_;

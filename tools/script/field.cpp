@@ -4,7 +4,7 @@
 #include <array>
 #include <iterator>
 
-#include "bench/script/packet.hpp"
+#include "tools/script/packet.hpp"
 
 namespace weft::script {
 

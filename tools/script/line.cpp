@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See line.hpp: a row for each first word, and the function that reads the others.
-#include "bench/script/line.hpp"
+#include "tools/script/line.hpp"
 
 #include <algorithm>
 
-#include "bench/script/parse.hpp"
-#include "bench/script/words.hpp"
+#include "tools/script/parse.hpp"
+#include "tools/script/words.hpp"
 
 namespace weft::script {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/script/step.hpp"
+#include "tools/script/step.hpp"
 
 namespace weft::script {
 

@@ -2,8 +2,8 @@
 // The lines with which the end's program posts requests and receives.
 #include <utility>
 
-#include "bench/script/line.hpp"
-#include "bench/script/words.hpp"
+#include "tools/script/line.hpp"
+#include "tools/script/words.hpp"
 
 namespace weft::script {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See live_stage.hpp.
-#include "bench/script/live_stage.hpp"
+#include "tools/script/live_stage.hpp"
 
 #include <time.h>
 
@@ -106,7 +106,7 @@ class LiveStage final : public Stage {
   void fetch();
 
   Live& live_;
-  engine::Port& port_;
+  transport::Port& port_;
   QpNum own_;
   uint64_t own_next_ = kMemory / 2;
   std::deque<Heard> heard_;
@@ -118,7 +118,7 @@ Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
     cannot("be made like this (ud, xrc_*, state=, min_rnr_timer=, credits=)");
   const auto opened = tell(line("open device=", live_.device_, " memory=", kMemory));
   // Our own numbers: what is left of the script before does not disturb this one.
-  const engine::Port::QpnRange range = port_.qpn_range();
+  const transport::Port::QpnRange range = port_.qpn_range();
   own_ = QpNum{range.first + 1 + live_.scripts_++ % (range.count - 1)};
   Meeting meeting;
   meeting.peer = {port_.address(), own_, peer_first, 0x0000'5C00'0000'0000, RKey{0x5C5C5C5C}};
@@ -140,11 +140,11 @@ Meeting LiveStage::meet(const QpText& qp, Psn peer_first, Psn end_first) {
 
 void LiveStage::say(const Bytes& frame, const Meeting& meeting, const Draft& draft) {
   if (draft.stranger) throw Unsupported("the peer has only one address on a live wire");
-  const engine::Path path{.source = meeting.peer.address,
-                          .destination = meeting.end.address,
-                          .source_port = meeting.source_port,
-                          .traffic_class = draft.ecn};
-  engine::TxFrame out{};
+  const transport::Path path{.source = meeting.peer.address,
+                             .destination = meeting.end.address,
+                             .source_port = meeting.source_port,
+                             .traffic_class = draft.ecn};
+  transport::TxFrame out{};
   out.path = &path;
   out.head = frame.data();
   out.head_length = static_cast<uint32_t>(frame.size());
@@ -156,9 +156,9 @@ void LiveStage::say(const Bytes& frame, const Meeting& meeting, const Draft& dra
 }
 
 void LiveStage::fetch() {
-  engine::Frame frames[kBatch];
+  transport::Frame frames[kBatch];
   for (size_t n; (n = port_.receive(frames)) != 0;) {
-    for (const engine::Frame& frame : std::span(frames, n)) {
+    for (const transport::Frame& frame : std::span(frames, n)) {
       Heard heard;
       heard.bytes.assign(frame.bytes, frame.bytes + frame.length);
       heard.bytes.insert(heard.bytes.end(), frame.more, frame.more + frame.more_length);

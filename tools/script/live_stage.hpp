@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "bench/script/stage.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
+#include "tools/script/stage.hpp"
 
 namespace weft::script {
 
@@ -41,7 +41,7 @@ class Live {
 
  private:
   friend class LiveStage;
-  std::unique_ptr<engine::Port> port_;
+  std::unique_ptr<transport::Port> port_;
   std::unique_ptr<Puppet> puppet_;
   std::string device_;
   uint32_t scripts_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See packet.hpp.
-#include "bench/script/packet.hpp"
+#include "tools/script/packet.hpp"
 
 #include <cctype>
 #include <cstdio>

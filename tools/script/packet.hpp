@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "lib/wire/forge.hpp"
 #include "lib/wire/parse.hpp"
 
@@ -48,7 +48,7 @@ struct Draft {
 // A packet of the end.
 struct Heard {
   Bytes bytes;  // from the BTH to the ICRC
-  engine::Path path;
+  transport::Path path;
   uint16_t ip_id = 0;
   bool ip_id_known = true;
   Instant at;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See parse.hpp. Lines become steps here; what stands after the first word of a line is read by
 // the functions of line.hpp.
-#include "bench/script/parse.hpp"
+#include "tools/script/parse.hpp"
 
-#include "bench/script/line.hpp"
-#include "bench/script/text.hpp"
+#include "tools/script/line.hpp"
+#include "tools/script/text.hpp"
 
 namespace weft::script {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/script/step.hpp"
+#include "tools/script/step.hpp"
 #include "weft/result.hpp"
 
 namespace weft::script {

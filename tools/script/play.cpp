@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See play.hpp.
-#include "bench/script/play.hpp"
+#include "tools/script/play.hpp"
 
 #include <algorithm>
 #include <cstdio>

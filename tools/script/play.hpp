@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/script/stage.hpp"
+#include "tools/script/stage.hpp"
 
 namespace weft::script {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "bench/script/live_stage.hpp"
+#include "tools/script/live_stage.hpp"
 
 namespace weft::script {
 

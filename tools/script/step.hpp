@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "bench/script/packet.hpp"
+#include "tools/script/packet.hpp"
 #include "weft/qp.hpp"
 #include "weft/units.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See text.hpp.
-#include "bench/script/text.hpp"
+#include "tools/script/text.hpp"
 
 #include <cctype>
 #include <charconv>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/script/packet.hpp"
+#include "tools/script/packet.hpp"
 #include "weft/units.hpp"
 
 namespace weft::script {

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/script/live_stage.hpp"
-#include "bench/script/parse.hpp"
-#include "bench/script/play.hpp"
-#include "lib/engine/counters.hpp"
+#include "lib/transport/counters.hpp"
+#include "tools/script/live_stage.hpp"
+#include "tools/script/parse.hpp"
+#include "tools/script/play.hpp"
 
 namespace weft::script {
 namespace {
@@ -128,7 +128,7 @@ int words() {
       std::printf(" %s", opcode_word(static_cast<uint8_t>(opcode)).c_str());
   std::printf(" NAK RNR, or 0xNN\n\nFields of packets:\n%s\nCounters of weft:",
               field_list().c_str());
-  for (const std::string_view name : engine::kCountNames)
+  for (const std::string_view name : transport::kCountNames)
     std::printf(" %s", std::string(name).c_str());
   std::printf("\n");
   return 0;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/script/step.hpp"
-#include "bench/script/text.hpp"
+#include "tools/script/step.hpp"
+#include "tools/script/text.hpp"
 
 namespace weft::script {
 

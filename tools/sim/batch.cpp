@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "bench/sim/command_run.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
 namespace {

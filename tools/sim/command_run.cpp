@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command, in four steps.
-#include "bench/sim/command_run.hpp"
+#include "tools/sim/command_run.hpp"
 
 #include <algorithm>
 #include <cstdio>

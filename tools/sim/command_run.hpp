@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 #include "lib/sim/scenario/scenario.hpp"
 
 namespace weft::bench {

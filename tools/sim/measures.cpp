@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "bench/sim/command_run.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/sim/command_run.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/chart/chart.hpp"
-#include "bench/sim/command_run.hpp"
+#include "tools/chart/chart.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
 namespace {

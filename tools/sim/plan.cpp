@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "bench/sim/command_run.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "bench/sim/command_run.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace weft::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "bench/sim/command_run.hpp"
 #include "lib/congestion/registry.hpp"
+#include "tools/sim/command_run.hpp"
 
 namespace {
 

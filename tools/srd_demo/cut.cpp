@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See cut.hpp.
-#include "bench/switch/srd/cut.hpp"
+#include "tools/srd_demo/cut.hpp"
 
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ Duration seconds(double s) { return Duration{static_cast<int64_t>(s * 1e12)}; }
 double us(Duration d) { return static_cast<double>(d.ps) / 1e6; }
 
 // As if every switch port's hash gave each UDP source port the way of its own number.
-size_t way_of(const engine::Frame& frame) { return static_cast<size_t>(frame.bytes[kPathByte]); }
+size_t way_of(const transport::Frame& frame) { return static_cast<size_t>(frame.bytes[kPathByte]); }
 
 // What byte `i` of message `number` is.
 void fill(std::byte* at, size_t bytes, uint64_t number) {

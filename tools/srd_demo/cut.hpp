@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/switch/host.hpp"
-#include "bench/switch/udp_hosts.hpp"
+#include "tools/switch/host.hpp"
+#include "tools/switch/udp_hosts.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::bench {

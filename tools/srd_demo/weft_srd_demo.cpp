@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "bench/switch/srd/cut.hpp"
+#include "tools/srd_demo/cut.hpp"
 
 namespace {
 

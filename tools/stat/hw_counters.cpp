@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See hw_counters.hpp.
-#include "bench/stat/hw_counters.hpp"
+#include "tools/stat/hw_counters.hpp"
 
 #include <utility>
 

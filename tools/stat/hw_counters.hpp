@@ -3,7 +3,7 @@
 // /sys/class/infiniband/rxe0/ports/1/hw_counters, for who watches those already.
 #pragma once
 
-#include "bench/stat/process.hpp"
+#include "tools/stat/process.hpp"
 
 namespace weft::stat {
 

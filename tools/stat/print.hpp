@@ -2,7 +2,7 @@
 // What weft_stat shows of a process: for people, and for Prometheus.
 #pragma once
 
-#include "bench/stat/process.hpp"
+#include "tools/stat/process.hpp"
 
 namespace weft::stat {
 

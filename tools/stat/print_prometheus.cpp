@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "bench/stat/print.hpp"
+#include "tools/stat/print.hpp"
 
 namespace weft::stat {
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "bench/stat/drop_reasons.hpp"
-#include "bench/stat/print.hpp"
+#include "tools/stat/drop_reasons.hpp"
+#include "tools/stat/print.hpp"
 
 namespace weft::stat {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See process.hpp.
-#include "bench/stat/process.hpp"
+#include "tools/stat/process.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

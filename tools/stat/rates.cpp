@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rates: the difference of two looks at the same process.
-#include "bench/stat/print.hpp"
+#include "tools/stat/print.hpp"
 
 namespace weft::stat {
 

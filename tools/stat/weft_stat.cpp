@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "bench/stat/hw_counters.hpp"
-#include "bench/stat/print.hpp"
+#include "tools/stat/hw_counters.hpp"
+#include "tools/stat/print.hpp"
 
 namespace {
 

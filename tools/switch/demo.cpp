@@ -2,15 +2,15 @@
 // Runs alternate between the controllers, so that a busy minute of the machine hits all of them;
 // what is compared is the median. Parameters are those of each controller's source, scaled from the
 // network they are for to this one: times by the round trip, rates by the link.
-#include "bench/switch/demo.hpp"
+#include "tools/switch/demo.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/switch/dumbbell.hpp"
 #include "lib/congestion/registry.hpp"
+#include "tools/switch/dumbbell.hpp"
 
 namespace weft::bench {
 namespace {

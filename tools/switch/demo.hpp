@@ -2,7 +2,7 @@
 // `weft_switch demo`: two senders, one bottleneck, controllers side by side, all in this process.
 #pragma once
 
-#include "bench/switch/shape.hpp"
+#include "tools/switch/shape.hpp"
 
 namespace weft::bench {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See dumbbell.hpp.
-#include "bench/switch/dumbbell.hpp"
+#include "tools/switch/dumbbell.hpp"
 
 #include <sys/prctl.h>
 #include <unistd.h>

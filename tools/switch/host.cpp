@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See host.hpp.
-#include "bench/switch/host.hpp"
+#include "tools/switch/host.hpp"
 
 namespace weft::bench {
 

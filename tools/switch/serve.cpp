@@ -2,7 +2,7 @@
 // The switch spins while frames move and naps when nothing has for a millisecond. Commands come as
 // lines of the standard input, whose end is none, and of a FIFO. A line per second, and one at the
 // end, says what each port did.
-#include "bench/switch/serve.hpp"
+#include "tools/switch/serve.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include <sstream>
 #include <utility>
 
-#include "bench/switch/udp_hosts.hpp"
 #include "lib/base/clock.hpp"
+#include "tools/switch/udp_hosts.hpp"
 
 namespace weft::bench {
 namespace {

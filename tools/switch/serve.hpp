@@ -2,7 +2,7 @@
 // `weft_switch serve`: a switch between devices of other processes, with faults on command.
 #pragma once
 
-#include "bench/switch/shape.hpp"
+#include "tools/switch/shape.hpp"
 
 namespace weft::bench {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See shape.hpp.
-#include "bench/switch/shape.hpp"
+#include "tools/switch/shape.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/sim/switch.hpp"
+#include "lib/sim/frames/switch.hpp"
 
 namespace weft::bench {
 

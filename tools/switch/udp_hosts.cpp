@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See udp_hosts.hpp.
-#include "bench/switch/udp_hosts.hpp"
+#include "tools/switch/udp_hosts.hpp"
 
 #include <cstring>
 
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
 #include "providers/port/udp/options.hpp"
 
 namespace weft::bench {
@@ -69,14 +69,14 @@ bool UdpHosts::turn(std::span<sim::Switch* const> ways, WayOf way_of, Instant no
 }
 
 bool UdpHosts::fetch(std::span<sim::Switch* const> ways, WayOf way_of, Instant now) {
-  engine::Frame frames[kBatch];
+  transport::Frame frames[kBatch];
   bool came = false;
   for (size_t to = 0; to < sides_.size(); ++to) {
     for (const auto& receiver : sides_[to]->receivers) {
       const size_t n = receiver->receive(frames);
       came |= n != 0;
       for (size_t i = 0; i < n; ++i) {
-        const engine::Frame& frame = frames[i];
+        const transport::Frame& frame = frames[i];
         const size_t from = host_of(frame.path->source);
         if (from == sides_.size() || frame.length > sim::Packet::kCapacity) {
           ++counters_.strays;
@@ -104,7 +104,7 @@ void UdpHosts::send(sim::Switch& device) {
     sent_.push(packet);
     packet->path.destination_port =
         static_cast<uint16_t>(packet->path.destination_port + port::udp::kSwitchedShift);
-    engine::TxFrame frame;
+    transport::TxFrame frame;
     frame.path = &packet->path;
     frame.head = packet->bytes;
     frame.head_length = packet->length;

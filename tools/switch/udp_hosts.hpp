@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
-#include "lib/sim/switch.hpp"
+#include "lib/sim/frames/switch.hpp"
+#include "lib/transport/frame.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
 #include "providers/port/udp/receiver.hpp"
@@ -40,10 +40,10 @@ class UdpHosts {
   bool turn(sim::Switch& device, Instant now) {
     sim::Switch* const only[] = {&device};
     return turn(
-        only, [](const engine::Frame&) { return size_t{0}; }, now);
+        only, [](const transport::Frame&) { return size_t{0}; }, now);
   }
   // The same with several switches side by side: `way_of` says which one a frame goes through.
-  using WayOf = size_t (*)(const engine::Frame& frame);
+  using WayOf = size_t (*)(const transport::Frame& frame);
   bool turn(std::span<sim::Switch* const> ways, WayOf way_of, Instant now);
 
   sim::PacketPool& pool() noexcept { return pool_; }
@@ -57,7 +57,7 @@ class UdpHosts {
     std::vector<port::udp::ReceiveSocket> sockets;
     std::vector<std::unique_ptr<port::udp::Receiver>> receivers;  // of those
     std::unique_ptr<port::udp::Sender> sender;                    // of frames from this host
-    std::vector<engine::TxFrame> leaving;
+    std::vector<transport::TxFrame> leaving;
     uint64_t bytes = 0;
   };
 

@@ -3,8 +3,8 @@
 // `weft_switch demo` compares controllers before one bottleneck.
 #include <CLI/CLI.hpp>
 
-#include "bench/switch/demo.hpp"
-#include "bench/switch/serve.hpp"
+#include "tools/switch/demo.hpp"
+#include "tools/switch/serve.hpp"
 
 int main(int argc, char** argv) {
   weft::bench::Shape shape;

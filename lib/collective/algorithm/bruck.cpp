@@ -4,7 +4,7 @@
 // crosses up to log2(n) times, which pays while latency counts more than bytes.
 // After Bruck, Ho, Kipnis, Upfal, Weathersby (1997), "Efficient algorithms for all-to-all
 // communications in multiport message-passing systems".
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

@@ -8,9 +8,9 @@
 // interconnects".
 #include <algorithm>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/grid.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

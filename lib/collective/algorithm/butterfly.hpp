@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

@@ -4,8 +4,8 @@
 // added in the order of ranks, so all reductions of this file give the same bits for an element
 // whatever the size of the buffers: what Numerics::any promises. If no order is asked for, they are
 // added to our own as they come, and a late rank holds up nobody's.
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

@@ -3,7 +3,7 @@
 // reduce-scattered along one dimension after the other, then gathered back.
 #pragma once
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

@@ -4,8 +4,8 @@
 // sends half of what is left each time, and with doubling back it is an all-reduce of the same
 // bytes as the ring in 2 log2(n) steps. Numbers that are no power of two are folded first.
 // After Thakur, Rabenseifner, Gropp (2005), "Optimization of collective communication operations".
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/grid.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

@@ -2,7 +2,7 @@
 // Pairwise all-to-all: in round i a rank gives to the one i ahead and takes from the one i behind,
 // and begins the next round when it has got this one's data. Each byte crosses once, and no rank is
 // ever sent to by two: no incast, at n-1 steps of latency.
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

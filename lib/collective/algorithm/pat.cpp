@@ -8,8 +8,8 @@
 // scale".
 #include <bit>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

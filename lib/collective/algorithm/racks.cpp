@@ -6,7 +6,7 @@
 // all-to-all, with one stop on the way into other racks.
 #include <algorithm>
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

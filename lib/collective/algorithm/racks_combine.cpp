@@ -4,7 +4,7 @@
 // space: the mirrors' rows for this rack one after the other, in the order of racks, each in the
 // order of what that rank gave in the dispatch. Partial sums of these then cross in a call of their
 // own (moe_combine_racks.cpp). With one rack this is the direct all-to-all.
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

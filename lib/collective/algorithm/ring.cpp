@@ -6,8 +6,8 @@
 // are busy in both directions. Broadcast and reduce are a chain in pieces.
 #include <algorithm>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

@@ -6,8 +6,8 @@
 // broadcast, reduction and scan".
 #include <optional>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

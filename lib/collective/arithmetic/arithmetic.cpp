@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One loop per (type, operation, kinds of operands), written so that the compiler vectorises it.
 // Blocks of MX are widened to a block of floats first, which stays in the first cache.
-#include "lib/collective/arithmetic.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
 
 #include <cstring>
 #include <type_traits>
 
 #include "lib/base/independent.hpp"
-#include "lib/collective/float16.hpp"
-#include "lib/collective/float8.hpp"
+#include "lib/collective/arithmetic/float16.hpp"
+#include "lib/collective/arithmetic/float8.hpp"
 
 namespace weft::collective {
 namespace {

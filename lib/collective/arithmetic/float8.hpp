@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/collective/float16.hpp"
+#include "lib/collective/arithmetic/float16.hpp"
 
 namespace weft::collective {
 

@@ -13,7 +13,7 @@
 #include <iterator>
 
 #include "lib/base/clock.hpp"
-#include "lib/collective/store.hpp"
+#include "lib/collective/bootstrap/store.hpp"
 
 namespace weft::collective {
 namespace {

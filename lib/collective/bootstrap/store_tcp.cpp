@@ -20,7 +20,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/tcp.hpp"
-#include "lib/collective/store.hpp"
+#include "lib/collective/bootstrap/store.hpp"
 
 namespace weft::collective {
 namespace {

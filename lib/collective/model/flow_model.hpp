@@ -9,8 +9,8 @@
 
 #include <vector>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/model/topology.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

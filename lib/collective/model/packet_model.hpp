@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lib/collective/model/topology.hpp"
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
 
 namespace weft::collective {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/collective/plan.hpp"
+#include "lib/collective/plan/plan.hpp"
 
 namespace weft::collective {
 

@@ -4,8 +4,8 @@
 
 #include <bit>
 
-#include "lib/collective/choose.hpp"
 #include "lib/collective/model/flow_model.hpp"
+#include "lib/collective/plan/choose.hpp"
 
 namespace weft::collective {
 namespace {

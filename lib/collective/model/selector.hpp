@@ -8,9 +8,9 @@
 
 #include <map>
 
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/learned.hpp"
 #include "lib/collective/model/topology.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/learned.hpp"
 
 namespace weft::collective {
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
 
 namespace weft::collective {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "lib/collective/moe_racks.hpp"
+#include "lib/collective/moe/moe_racks.hpp"
 
 namespace weft::collective {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Combine: rows come back to where they were in the dispatch, and are added up token by token.
-#include "lib/collective/moe_combine.hpp"
+#include "lib/collective/moe/moe_combine.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 // What the parts of one combine share.
 #pragma once
 
-#include "lib/collective/moe_racks.hpp"
+#include "lib/collective/moe/moe_racks.hpp"
 
 namespace weft::collective {
 

@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/collective/moe_combine.hpp"
+#include "lib/collective/moe/moe_combine.hpp"
 
 namespace weft::collective {
 namespace {

@@ -2,7 +2,7 @@
 // Which rows of a dispatch are the same token, and how the ranks that pass them on get to know:
 // each rank tells its mirror rank in every other rack, for the rows that go there, which row each
 // equals.
-#include "lib/collective/moe_racks.hpp"
+#include "lib/collective/moe/moe_racks.hpp"
 
 namespace weft::collective {
 

@@ -3,7 +3,7 @@
 // number for each row that goes to the mirror's rack in a dispatch.
 #pragma once
 
-#include "lib/collective/moe.hpp"
+#include "lib/collective/moe/moe.hpp"
 
 namespace weft::collective {
 

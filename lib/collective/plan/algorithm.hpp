@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/collective/builder.hpp"
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/builder.hpp"
+#include "lib/collective/plan/schedule.hpp"
 #include "weft/result.hpp"
 
 namespace weft::collective {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Builder: dependencies from the memory that steps touch, kept as intervals per space.
-#include "lib/collective/builder.hpp"
+#include "lib/collective/plan/builder.hpp"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 
 #include <map>
 
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
 
 namespace weft::collective {
 

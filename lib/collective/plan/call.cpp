@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a call is written in messages to people.
-#include "lib/collective/call.hpp"
+#include "lib/collective/plan/call.hpp"
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Choice by size, for ranks that reach each other directly: processes of one host, or hosts of one
 // switch. Small calls are bound by the number of steps, large ones by bytes.
-#include "lib/collective/choose.hpp"
+#include "lib/collective/plan/choose.hpp"
 
 #include <bit>
 

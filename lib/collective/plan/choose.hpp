@@ -3,7 +3,7 @@
 // choose the same.
 #pragma once
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 #include "weft/collective.hpp"
 
 namespace weft::collective {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A table of ratios.
-#include "lib/collective/learned.hpp"
+#include "lib/collective/plan/learned.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/collective/algorithm.hpp"
+#include "lib/collective/plan/algorithm.hpp"
 
 namespace weft::collective {
 

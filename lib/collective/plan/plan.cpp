@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // From programs to plans.
-#include "lib/collective/plan.hpp"
+#include "lib/collective/plan/plan.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sizes of the spaces, the places where in-place buffers coincide, and how steps are printed.
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // verify(): structure and order of each rank's program, then all programs together, step by step,
 // over links that hold one message.
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/verify.hpp"
 
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 
-#include "lib/collective/verify_values.hpp"
+#include "lib/collective/plan/verify_values.hpp"
 
 namespace weft::collective {
 namespace {

@@ -14,7 +14,7 @@
 
 #include <vector>
 
-#include "lib/collective/schedule.hpp"
+#include "lib/collective/plan/schedule.hpp"
 #include "weft/result.hpp"
 
 namespace weft::collective {

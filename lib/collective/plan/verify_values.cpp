@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The symbolic execution of single steps for verify().
-#include "lib/collective/verify_values.hpp"
+#include "lib/collective/plan/verify_values.hpp"
 
 namespace weft::collective {
 

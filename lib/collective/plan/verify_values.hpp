@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/schedule.hpp"
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/schedule.hpp"
+#include "lib/collective/plan/verify.hpp"
 
 namespace weft::collective {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks of arguments, and tasks.
-#include "lib/collective/arguments.hpp"
+#include "lib/collective/run/arguments.hpp"
 
 #include <algorithm>
 
-#include "lib/collective/choose.hpp"
+#include "lib/collective/plan/choose.hpp"
 
 namespace weft::collective {
 namespace {

@@ -3,7 +3,7 @@
 // is registered.
 #pragma once
 
-#include "lib/collective/team.hpp"
+#include "lib/collective/run/team.hpp"
 
 namespace weft::collective {
 

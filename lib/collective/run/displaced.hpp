@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "lib/collective/arguments.hpp"
+#include "lib/collective/run/arguments.hpp"
 
 namespace weft::collective {
 

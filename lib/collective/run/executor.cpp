@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The executor: receives as data arrive, local steps as they become ready, puts as slots are free.
-#include "lib/collective/executor.hpp"
+#include "lib/collective/run/executor.hpp"
 
 #include <cstring>
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/arithmetic.hpp"
-#include "lib/collective/link.hpp"
-#include "lib/collective/plan.hpp"
-#include "lib/collective/trace.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
+#include "lib/collective/plan/plan.hpp"
+#include "lib/collective/run/link.hpp"
+#include "lib/collective/run/trace.hpp"
 
 namespace weft::collective {
 

@@ -7,7 +7,7 @@
 // slot tells it of the mismatch.
 #include <cstring>
 
-#include "lib/collective/executor.hpp"
+#include "lib/collective/run/executor.hpp"
 
 namespace weft::collective {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lifelines over sockets.
-#include "lib/collective/lifelines.hpp"
+#include "lib/collective/run/lifelines.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lib/base/clock.hpp"
-#include "lib/collective/store.hpp"
+#include "lib/collective/bootstrap/store.hpp"
 
 namespace weft::collective {
 namespace {

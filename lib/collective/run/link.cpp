@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Links: slots, credits and control messages over one queue pair. Invited pieces: link_invite.cpp.
-#include "lib/collective/link.hpp"
+#include "lib/collective/run/link.hpp"
 
 #include <algorithm>
 #include <cstdlib>

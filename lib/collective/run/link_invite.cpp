@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/link.hpp"
+#include "lib/collective/run/link.hpp"
 
 namespace weft::collective {
 

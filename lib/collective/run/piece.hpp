@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/collective/call.hpp"
+#include "lib/collective/plan/call.hpp"
 
 namespace weft::collective {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whether a yield was long, and how a thread gets from one processor to another.
-#include "lib/collective/processor.hpp"
+#include "lib/collective/run/processor.hpp"
 
 #include <sched.h>
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string_view>
 
-#include "lib/collective/arithmetic.hpp"
-#include "lib/collective/call.hpp"
-#include "lib/collective/plan.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
+#include "lib/collective/plan/call.hpp"
+#include "lib/collective/plan/plan.hpp"
 #include "weft/units.hpp"
 
 namespace weft::collective {

@@ -10,13 +10,13 @@
 #include <functional>
 #include <map>
 
-#include "lib/collective/executor.hpp"
-#include "lib/collective/mesh.hpp"
 #include "lib/collective/model/selector.hpp"
-#include "lib/collective/processor.hpp"
-#include "lib/collective/recipe.hpp"
-#include "lib/collective/team_memory.hpp"
-#include "lib/collective/trace.hpp"
+#include "lib/collective/run/executor.hpp"
+#include "lib/collective/run/mesh.hpp"
+#include "lib/collective/run/processor.hpp"
+#include "lib/collective/run/recipe.hpp"
+#include "lib/collective/run/team_memory.hpp"
+#include "lib/collective/run/trace.hpp"
 #include "weft/collective.hpp"
 
 namespace weft::collective {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registrations: those of the caller, those that are kept, new ones.
-#include "lib/collective/team_memory.hpp"
+#include "lib/collective/run/team_memory.hpp"
 
 #include <algorithm>
 
-#include "lib/collective/link.hpp"
+#include "lib/collective/run/link.hpp"
 
 namespace weft::collective {
 

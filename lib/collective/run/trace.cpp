@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Records as complete events ("ph":"X"), which Perfetto and chrome://tracing draw as bars, and an
 // arrow from each piece's sending to its receiving.
-#include "lib/collective/trace.hpp"
+#include "lib/collective/run/trace.hpp"
 
 #include <time.h>
 

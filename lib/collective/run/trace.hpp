@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/call.hpp"
+#include "lib/collective/plan/call.hpp"
 #include "weft/units.hpp"
 
 namespace weft::collective {

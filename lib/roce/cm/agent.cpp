@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the application asks for, what the clock asks for, and the life of connections. What the
 // network asks for is in receive.cpp, how it is put into words in speak.cpp.
-#include "lib/cm/agent.hpp"
+#include "lib/roce/cm/agent.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -18,10 +18,10 @@
 
 #include "lib/base/random.hpp"
 #include "lib/base/timer_wheel.hpp"
-#include "lib/cm/connection.hpp"
-#include "lib/cm/ip_addressing.hpp"
-#include "lib/cm/questions.hpp"
-#include "lib/engine/general_services.hpp"
+#include "lib/roce/cm/connection.hpp"
+#include "lib/roce/cm/ip_addressing.hpp"
+#include "lib/roce/cm/questions.hpp"
+#include "lib/roce/general_services.hpp"
 #include "weft/result.hpp"
 
 namespace weft::cm {
@@ -77,7 +77,7 @@ enum class AgentCount : uint8_t {
 };
 std::string_view name(AgentCount count) noexcept;
 
-class Agent final : public engine::GeneralServices {
+class Agent final : public roce::GeneralServices {
  public:
   Agent(const AgentConfig& config, base::SecureRandom& random);
   ~Agent();
@@ -89,7 +89,7 @@ class Agent final : public engine::GeneralServices {
                    Instant now) noexcept override;
   void on_first_request(QpNum number, const Gid& peer, QpNum peer_number,
                         Instant now) noexcept override;
-  const engine::ManagementDatagram* next_datagram() noexcept override;
+  const roce::ManagementDatagram* next_datagram() noexcept override;
   bool wants_transmit() const noexcept override { return !outbox_.empty(); }
   void expire(Instant now) noexcept override;
   Instant next_deadline() const noexcept override { return wheel_.next_deadline(); }
@@ -188,8 +188,8 @@ class Agent final : public engine::GeneralServices {
   base::Line<Connection, &Connection::half_open> half_open_;  // those that ask us, oldest first
   uint32_t half_opens_ = 0;
   Questions questions_;
-  std::deque<engine::ManagementDatagram> outbox_;
-  engine::ManagementDatagram leaving_;
+  std::deque<roce::ManagementDatagram> outbox_;
+  roce::ManagementDatagram leaving_;
   uint64_t counts_[static_cast<size_t>(AgentCount::end_)] = {};
 };
 

@@ -8,7 +8,7 @@
 
 #include "lib/base/line.hpp"
 #include "lib/base/timer_wheel.hpp"
-#include "lib/cm/mad.hpp"
+#include "lib/roce/cm/mad.hpp"
 
 namespace weft::cm {
 

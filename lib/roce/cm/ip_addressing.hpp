@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "lib/cm/mad.hpp"
+#include "lib/roce/cm/mad.hpp"
 
 namespace weft::cm {
 

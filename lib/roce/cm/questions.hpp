@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "lib/cm/connection.hpp"
+#include "lib/roce/cm/connection.hpp"
 
 namespace weft::cm {
 

@@ -3,8 +3,8 @@
 // are lost, come twice and overtake each other; and a connection hears only its other side.
 #include "lib/base/memory_permitting.hpp"
 #include "lib/base/undo.hpp"
-#include "lib/cm/agent.hpp"
-#include "lib/cm/ip_addressing.hpp"
+#include "lib/roce/cm/agent.hpp"
+#include "lib/roce/cm/ip_addressing.hpp"
 
 namespace weft::cm {
 

@@ -6,7 +6,7 @@
 
 #include "lib/base/memory_permitting.hpp"
 #include "lib/base/undo.hpp"
-#include "lib/cm/agent.hpp"
+#include "lib/roce/cm/agent.hpp"
 
 namespace weft::cm {
 

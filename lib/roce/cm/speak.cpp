@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "lib/base/memory_permitting.hpp"
-#include "lib/cm/agent.hpp"
-#include "lib/cm/ip_addressing.hpp"
+#include "lib/roce/cm/agent.hpp"
+#include "lib/roce/cm/ip_addressing.hpp"
 
 namespace weft::cm {
 
@@ -157,7 +157,7 @@ void Agent::send_answer(const Gid& to, const Mad& mad) noexcept {
   send(to, mad);
 }
 
-const engine::ManagementDatagram* Agent::next_datagram() noexcept {
+const roce::ManagementDatagram* Agent::next_datagram() noexcept {
   if (outbox_.empty()) return nullptr;
   leaving_ = outbox_.front();
   outbox_.pop_front();

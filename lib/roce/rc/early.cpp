@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Keeping packets in lists of slots, and learning how long to wait for the missing one.
-#include "lib/engine/rc/early.hpp"
+#include "lib/roce/rc/early.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 EarlyPackets::EarlyPackets(uint32_t trailer, uint16_t slots)
     : trailer_(trailer),
@@ -106,4 +106,4 @@ void Gap::grow(Duration by) noexcept {
   patience = std::clamp(by + by, patience, std::max(patience, kMostPatience));
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

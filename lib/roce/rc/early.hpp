@@ -18,11 +18,12 @@
 #include <cstdint>
 #include <memory>
 
-#include "lib/engine/frame.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/frame.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 inline constexpr int32_t kEarlyWindow = 512;  // PSNs ahead that are kept
 inline constexpr uint16_t kNoSlot = 0xFFFF;
@@ -102,4 +103,4 @@ struct Gap {
   void grow(Duration lateness) noexcept;
 };
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -10,11 +10,12 @@
 #include <array>
 #include <cstdint>
 
-#include "lib/engine/host_queue.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/host_queue.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 class Flight {
  public:
@@ -75,4 +76,4 @@ class Flight {
   std::array<Mark, kMarks> marks_;
 };
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

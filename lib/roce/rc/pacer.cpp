@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See pacer.hpp.
-#include "lib/engine/rc/pacer.hpp"
+#include "lib/roce/rc/pacer.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "lib/base/check.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -196,4 +196,4 @@ void Pacer::changed_rate(double before, Instant now) noexcept {
   next_ = now + Duration{static_cast<int64_t>(left * before / controller_.rate())};
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

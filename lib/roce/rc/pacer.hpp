@@ -17,12 +17,13 @@
 #include <optional>
 
 #include "lib/congestion/controller.hpp"
-#include "lib/engine/host_queue.hpp"
-#include "lib/engine/rc/flight.hpp"
+#include "lib/roce/rc/flight.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/host_queue.hpp"
 #include "lib/wire/int_block.hpp"
 #include "weft/units.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 class Pacer {
  public:
@@ -114,4 +115,4 @@ class Pacer {
   std::array<congestion::IntHop, congestion::kMaxHops> hops_;
 };
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

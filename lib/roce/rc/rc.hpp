@@ -4,13 +4,14 @@
 // Each file one step; this page lists them.
 #pragma once
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/frame_builder.hpp"
-#include "lib/engine/message.hpp"
-#include "lib/engine/queue_pair.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/message.hpp"
+#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/frame_builder.hpp"
 #include "lib/wire/parse.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 // What one packet of `entry` costs of the window: its bytes and the receiver's overhead for it.
 inline uint64_t cost_of(const QueuePair& qp, const SendEntry& entry) noexcept {
@@ -78,4 +79,4 @@ void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instan
 // What reports the READ responses that reached us.
 void emit_report(QueuePair& qp, FrameBuilder& out) noexcept;
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/local_work.hpp"
-#include "lib/engine/payload.hpp"
-#include "lib/engine/rc/rc.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/local_work.hpp"
+#include "lib/roce/payload.hpp"
+#include "lib/roce/rc/rc.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -239,4 +239,4 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
   on_read_response(engine, qp, packet, frame, psn, now);
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -5,9 +5,9 @@
 // it looks at the true deadline and goes back to sleep.
 #include <algorithm>
 
-#include "lib/engine/rc/rc.hpp"
+#include "lib/roce/rc/rc.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -158,4 +158,4 @@ void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (!next.is_never()) engine.arm_timer(qp, next);
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/local_work.hpp"
-#include "lib/engine/message_send.hpp"
-#include "lib/engine/rc/rc.hpp"
+#include "lib/roce/local_work.hpp"
+#include "lib/roce/message_send.hpp"
+#include "lib/roce/rc/rc.hpp"
 #include "lib/wire/emit.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -235,4 +235,4 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
   return Served::idle;
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -4,9 +4,9 @@
 // Packets behind a gap wait (early.hpp) and take the same way when it has closed.
 #include <algorithm>
 
-#include "lib/engine/rc/rc.hpp"
+#include "lib/roce/rc/rc.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -256,4 +256,4 @@ void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noe
   echo.marks = marks;
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/rc/rc.hpp"
+#include "lib/roce/rc/rc.hpp"
 #include "lib/wire/emit.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -185,4 +185,4 @@ bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   return true;
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

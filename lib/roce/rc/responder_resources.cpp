@@ -8,10 +8,10 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/engine/rc/rc.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/rc/rc.hpp"
 
-namespace weft::engine::rc {
+namespace weft::roce::rc {
 
 namespace {
 
@@ -233,4 +233,4 @@ void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant n
   queue_reply(engine, qp, *r);
 }
 
-}  // namespace weft::engine::rc
+}  // namespace weft::roce::rc

@@ -2,11 +2,11 @@
 // UC packets at the receiver. A packet that is missing or wrong ends the message under way: it is
 // dropped without a word, and so is all that follows until a FIRST or ONLY begins another one. The
 // receive that a dropped SEND was using stays the oldest.
-#include "lib/engine/message.hpp"
-#include "lib/engine/uc/uc.hpp"
-#include "lib/engine/unreliable.hpp"
+#include "lib/roce/message.hpp"
+#include "lib/roce/uc/uc.hpp"
+#include "lib/roce/unreliable.hpp"
 
-namespace weft::engine::uc {
+namespace weft::roce::uc {
 
 namespace {
 
@@ -53,4 +53,4 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   }
 }
 
-}  // namespace weft::engine::uc
+}  // namespace weft::roce::uc

@@ -3,11 +3,11 @@
 // leaves is message_send.hpp and unreliable.cpp; here is what arrives.
 #pragma once
 
-#include "lib/engine/engine.hpp"
+#include "lib/roce/engine.hpp"
 
-namespace weft::engine::uc {
+namespace weft::roce::uc {
 
 void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                 const Frame& frame) noexcept;
 
-}  // namespace weft::engine::uc
+}  // namespace weft::roce::uc

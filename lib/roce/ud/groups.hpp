@@ -10,11 +10,11 @@
 
 #include "weft/types.hpp"
 
-namespace weft::engine {
+namespace weft::roce {
 struct QueuePair;
 }
 
-namespace weft::engine::ud {
+namespace weft::roce::ud {
 
 class Groups {
  public:
@@ -52,4 +52,4 @@ class Groups {
   std::map<Gid, std::vector<QueuePair*>> groups_;
 };
 
-}  // namespace weft::engine::ud
+}  // namespace weft::roce::ud

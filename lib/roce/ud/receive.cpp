@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Datagrams that arrive. One that cannot be delivered is dropped, with a counter: its sender never
 // hears of it. PSNs are not looked at (//= roce:C-PSN-21).
-#include "lib/engine/message.hpp"
-#include "lib/engine/payload.hpp"
-#include "lib/engine/ud/ud.hpp"
-#include "lib/engine/unreliable.hpp"
 #include "lib/memory/guarded_copy.hpp"
+#include "lib/roce/message.hpp"
+#include "lib/roce/payload.hpp"
+#include "lib/roce/ud/ud.hpp"
+#include "lib/roce/unreliable.hpp"
 #include "lib/wire/encapsulation.hpp"
 
-namespace weft::engine::ud {
+namespace weft::roce::ud {
 
 namespace {
 
@@ -61,4 +61,4 @@ void on_datagram(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   }
 }
 
-}  // namespace weft::engine::ud
+}  // namespace weft::roce::ud

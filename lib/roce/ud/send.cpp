@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Datagrams that leave.
-#include "lib/engine/payload.hpp"
-#include "lib/engine/ud/ud.hpp"
+#include "lib/roce/payload.hpp"
+#include "lib/roce/ud/ud.hpp"
 #include "lib/wire/emit.hpp"
 
-namespace weft::engine::ud {
+namespace weft::roce::ud {
 
 namespace {
 constexpr uint32_t kOwnKey = 0x80000000;  // the request carries the Q_Key of its queue pair
@@ -61,4 +61,4 @@ bool send_datagram(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   return true;
 }
 
-}  // namespace weft::engine::ud
+}  // namespace weft::roce::ud

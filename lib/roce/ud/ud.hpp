@@ -3,10 +3,11 @@
 // each packet that finds a receive is one message. No order, no answer.
 #pragma once
 
-#include "lib/engine/engine.hpp"
-#include "lib/engine/frame_builder.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/roce/transport_names.hpp"
+#include "lib/transport/frame_builder.hpp"
 
-namespace weft::engine::ud {
+namespace weft::roce::ud {
 
 // send.cpp: why a request cannot be posted, or nullptr.
 const char* objection(const QueuePair& qp, const SendRequest& request, uint32_t length) noexcept;
@@ -19,4 +20,4 @@ bool send_datagram(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept;
 void on_datagram(Engine& engine, QueuePair& qp, const wire::Packet& packet,
                  const Frame& frame) noexcept;
 
-}  // namespace weft::engine::ud
+}  // namespace weft::roce::ud

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // At most one wake-up counts: an earlier one replaces it, and the event of the later one finds that
 // its ticket is not the last and does nothing.
-#include "lib/sim/engine_host.hpp"
+#include "lib/sim/frames/engine_host.hpp"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr Duration kPatience = Duration::from_us(1);  // until a full link or a 
 constexpr int kRounds = 4;                            // bursts sent per turn
 }  // namespace
 
-EngineHost::EngineHost(EventQueue& events, engine::Port& port, engine::Machine& engine,
+EngineHost::EngineHost(EventQueue& events, transport::Port& port, transport::Machine& engine,
                        const EngineHostOptions& options)
     : events_(events),
       port_(port),

@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "lib/engine/machine.hpp"
-#include "lib/sim/event_queue.hpp"
+#include "lib/sim/frames/event_queue.hpp"
+#include "lib/transport/machine.hpp"
 
 namespace weft::sim {
 
@@ -19,7 +19,7 @@ struct EngineHostOptions {
 
 class EngineHost final : public EventHandler {
  public:
-  EngineHost(EventQueue& events, engine::Port& port, engine::Machine& engine,
+  EngineHost(EventQueue& events, transport::Port& port, transport::Machine& engine,
              const EngineHostOptions& options);
 
   // Asks for a turn: after a post, or because a frame is here.
@@ -38,12 +38,12 @@ class EngineHost final : public EventHandler {
   bool send(Instant now);
 
   EventQueue& events_;
-  engine::Port& port_;
-  engine::Machine& engine_;
+  transport::Port& port_;
+  transport::Machine& engine_;
   EngineHostOptions options_;
   std::function<void(Instant)> after_turn_;
-  std::vector<engine::Frame> received_;
-  std::vector<engine::TxFrame> sending_;
+  std::vector<transport::Frame> received_;
+  std::vector<transport::TxFrame> sending_;
   size_t sending_begin_ = 0, sending_end_ = 0;  // frames that the port has not taken yet
   std::vector<pollfd> descriptors_;
   Instant wakes_at_ = Instant::never();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The heap is 4-ary: half as deep as a binary one, and the four children share two cache lines.
-#include "lib/sim/event_queue.hpp"
+#include "lib/sim/frames/event_queue.hpp"
 
 #include <algorithm>
 

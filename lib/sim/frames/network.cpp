@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Links are queues without a list: a packet that is taken knows at once when it will have left, so
 // only its arrival is an event, and what waits is the time until the link is free.
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
 
 #include <algorithm>
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "lib/congestion/digest.hpp"
-#include "lib/sim/event_hash.hpp"
-#include "lib/sim/event_queue.hpp"
-#include "lib/sim/packet_pool.hpp"
+#include "lib/sim/frames/event_hash.hpp"
+#include "lib/sim/frames/event_queue.hpp"
+#include "lib/sim/frames/packet_pool.hpp"
 #include "weft/types.hpp"
 
 namespace weft::sim {

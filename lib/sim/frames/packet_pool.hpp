@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 
 namespace weft::sim {
 
@@ -16,7 +16,7 @@ struct Packet {
   // A frame of the largest RoCEv2 MTU, and what a fault may add to it.
   static constexpr uint32_t kCapacity = 4096 + 192;
 
-  engine::Path path;
+  transport::Path path;
   uint32_t length = 0;  // of the frame
   uint16_t ip_id = 0;
   uint8_t ecn = 0;

@@ -3,11 +3,11 @@
 // port from host i is 2i, the port to it 2i + 1. The wheel is never asked for what lies in the
 // future, because what comes in meanwhile would lie before it: an event of our own marks the
 // present.
-#include "lib/sim/switch.hpp"
+#include "lib/sim/frames/switch.hpp"
 
 #include <algorithm>
 
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
 

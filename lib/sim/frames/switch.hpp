@@ -2,7 +2,7 @@
 // One switch that carries real frames: the model of fabric/ (shared buffer, dynamic thresholds,
 // ECN, telemetry) with a host on each port, whose frames wait in memory while their lengths move
 // through the model. It does no I/O and reads no clock: frames and time are arguments, so the same
-// switch stands between sockets (bench/switch) and between simulated hosts (switch_node.hpp).
+// switch stands between sockets (tools/switch) and between simulated hosts (switch_node.hpp).
 //
 // A frame takes a cable's delay to the switch, waits for the port of its destination, takes its
 // serialisation time and the other cable's delay. There is no PFC: a full buffer drops. Faults can
@@ -15,7 +15,7 @@
 #include "lib/base/random.hpp"
 #include "lib/congestion/digest.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/packet_pool.hpp"
+#include "lib/sim/frames/packet_pool.hpp"
 #include "weft/result.hpp"
 
 namespace weft::sim {

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "lib/sim/network.hpp"
-#include "lib/sim/switch.hpp"
+#include "lib/sim/frames/network.hpp"
+#include "lib/sim/frames/switch.hpp"
 
 namespace weft::sim {
 

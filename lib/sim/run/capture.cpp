@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Frames from packets.
-#include "lib/sim/flow/capture.hpp"
+#include "lib/sim/run/capture.hpp"
 
 #include <algorithm>
 #include <array>

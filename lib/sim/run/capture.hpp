@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lib/sim/fabric/routes.hpp"
-#include "lib/sim/flow/flow.hpp"
-#include "lib/sim/flow/scheme.hpp"
+#include "lib/sim/hosts/flow.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 #include "lib/wire/pcap_file.hpp"
 #include "weft/result.hpp"
 

@@ -2,7 +2,7 @@
 // What a flow list may say, and what may be asked of its flows.
 #include <algorithm>
 
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 
 namespace weft::sim::flow {
 

@@ -3,7 +3,7 @@
 // it: what slowdowns are measured against.
 #include <algorithm>
 
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 
 namespace weft::sim::flow {
 

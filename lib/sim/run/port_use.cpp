@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What each direction of each link did.
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 
 namespace weft::sim::flow {
 

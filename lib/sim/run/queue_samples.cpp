@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Most samples are zero, so only the others are kept; the number of zeros is what is missing.
-#include "lib/sim/flow/queue_samples.hpp"
+#include "lib/sim/run/queue_samples.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The run loop, and the checks at the end of every run: each packet that was sent has arrived, was
 // dropped or is still there, and a network in which nothing moves any more says why.
-#include "lib/sim/flow/simulation.hpp"
+#include "lib/sim/run/simulation.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
-#include "lib/sim/engines/hosts.hpp"
-#include "lib/sim/engines/srd_hosts.hpp"
 #include "lib/sim/fabric/deadlock.hpp"
-#include "lib/sim/flow/capture.hpp"
-#include "lib/sim/flow/hosts.hpp"
-#include "lib/sim/spray/hosts.hpp"
+#include "lib/sim/hosts/engine/hosts.hpp"
+#include "lib/sim/hosts/engine/srd_hosts.hpp"
+#include "lib/sim/hosts/light/hosts.hpp"
+#include "lib/sim/hosts/light_spray/hosts.hpp"
+#include "lib/sim/run/capture.hpp"
 
 namespace weft::sim::flow {
 namespace {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "lib/sim/fabric/link_changes.hpp"
-#include "lib/sim/flow/flow.hpp"
-#include "lib/sim/flow/queue_samples.hpp"
-#include "lib/sim/flow/scheme.hpp"
-#include "lib/sim/flow/series.hpp"
+#include "lib/sim/hosts/flow.hpp"
+#include "lib/sim/run/queue_samples.hpp"
+#include "lib/sim/run/series.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 
 namespace weft::sim::flow {
 

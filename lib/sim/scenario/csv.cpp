@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-#include "lib/sim/flow/parameters.hpp"
+#include "lib/sim/scheme/parameters.hpp"
 
 namespace weft::sim::scenario {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "lib/sim/fabric/link_changes.hpp"
 #include "lib/sim/fabric/topology.hpp"
-#include "lib/sim/flow/flow.hpp"
+#include "lib/sim/hosts/flow.hpp"
 #include "weft/result.hpp"
 
 namespace weft::sim::scenario {

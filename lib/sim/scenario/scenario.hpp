@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/sim/flow/parameters.hpp"
 #include "lib/sim/scenario/workload.hpp"
+#include "lib/sim/scheme/parameters.hpp"
 #include "weft/result.hpp"
 
 namespace weft::sim::scenario {

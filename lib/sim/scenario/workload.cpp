@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lib/sim/logarithm.hpp"
+#include "lib/sim/scenario/logarithm.hpp"
 
 namespace weft::sim::scenario {
 namespace {

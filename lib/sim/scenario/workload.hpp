@@ -9,7 +9,7 @@
 
 #include "lib/base/random.hpp"
 #include "lib/sim/fabric/topology.hpp"
-#include "lib/sim/flow/flow.hpp"
+#include "lib/sim/hosts/flow.hpp"
 #include "lib/sim/scenario/csv.hpp"
 
 namespace weft::sim::scenario {

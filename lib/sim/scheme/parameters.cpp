@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of keys. Each row is in force for every scheme unless it says auto.
-#include "lib/sim/flow/parameters.hpp"
+#include "lib/sim/scheme/parameters.hpp"
 
 #include <algorithm>
 #include <charconv>

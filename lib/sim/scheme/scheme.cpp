@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What each controller has on the wire, from facts section 6.1 b, c and f.
-#include "lib/sim/flow/scheme.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "lib/engine/srd/path_set.hpp"
+#include "lib/srd/path_set.hpp"
 
 namespace weft::sim::flow {
 namespace {
@@ -189,7 +189,7 @@ Result<void> check_engines(const Scheme& scheme, const Parameters& parameters) {
     if (scheme.kind->signal == Signal::telemetry)
       return refuse("SRD packets carry no record of every hop; hpcc-pint lives on their digest");
     if (mtu < 256) return refuse("with engines net.payload is 256 at least");
-    if (parameters[Net::path_count] > engine::srd::kMostPaths)
+    if (parameters[Net::path_count] > srd::kMostPaths)
       return refuse("with engines path.evs is 256 at most");
     return {};
   }

@@ -11,7 +11,7 @@
 #include "lib/congestion/path_policy.hpp"
 #include "lib/congestion/registry.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/flow/parameters.hpp"
+#include "lib/sim/scheme/parameters.hpp"
 #include "weft/result.hpp"
 
 namespace weft::sim::flow {
@@ -34,9 +34,9 @@ struct Scheme {
   double base_rtt_ns = 0;  // T
   fabric::Settings fabric;
 
-  // Each packet of a flow takes a path of its own: the hosts of lib/sim/spray.
+  // Each packet of a flow takes a path of its own: the hosts of lib/sim/hosts/light_spray.
   bool sprayed() const noexcept { return kind->sprayed || srd; }
-  // The hosts run the engine: those of lib/sim/engines.
+  // The hosts run the engine: those of lib/sim/hosts/engine.
   bool engines = false;
   bool srd = false;  // the SRD engine, whatever the controller
 };

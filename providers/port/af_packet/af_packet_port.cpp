@@ -24,7 +24,7 @@ using af_packet::Arrival;
 using ethernet::Interface;
 
 constexpr uint32_t kClockMask = 1023;  // of turns with frames or without: a busy port looks too
-constexpr size_t kPieces = 2 + engine::kMaxSpans + 1;  // outer headers, head, spans, tail
+constexpr size_t kPieces = 2 + transport::kMaxSpans + 1;  // outer headers, head, spans, tail
 
 Error failed(Code code, const std::string& what) {
   return {code, "af_packet: " + what + ": " + std::strerror(errno)};
@@ -43,7 +43,8 @@ Result<int> open_sender(const Interface& interface) {
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOptions& options) {
+Result<std::unique_ptr<transport::Port>> open_af_packet_port(
+    const transport::PortOptions& options) {
   Result<Interface> interface = ethernet::find_interface(options.where, "af_packet");
   if (!interface) return interface.error();
   for (const auto& [key, value] : options.options) {
@@ -66,7 +67,7 @@ Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOpti
     if (*placeholder >= 0) ::close(*placeholder);
     return sender.error();
   }
-  return std::unique_ptr<engine::Port>(
+  return std::unique_ptr<transport::Port>(
       new AfPacketPort(*interface, *std::move(ring), *sender, *placeholder, options.udp_port));
 }
 
@@ -124,7 +125,7 @@ void AfPacketPort::leave(const Gid& group) noexcept {
 
 // ---- receiving
 
-size_t AfPacketPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t AfPacketPort::receive(std::span<transport::Frame> frames) noexcept {
   const size_t room = std::min(frames.size(), kBurst);
   size_t count = looped_.receive(frames.first(room));
   while (count < room && used_up_ < kBurst) {
@@ -178,19 +179,19 @@ bool AfPacketPort::accept(const Arrival& arrival) noexcept {
 }
 
 // Segment k of a train leaves a device with identification k more than the train's.
-void AfPacketPort::take_segment(engine::Frame& frame) noexcept {
-  const engine::Path* const path = frame.path;
+void AfPacketPort::take_segment(transport::Frame& frame) noexcept {
+  const transport::Path* const path = frame.path;
   const uint32_t length = std::min(train_.segment, train_.left);
-  ::new (&frame) engine::Frame{.path = path,
-                               .bytes = train_.bytes,
-                               .length = length,
-                               .ip_id = train_.ip_id++,
-                               .ecn = static_cast<uint8_t>(path->traffic_class & 3)};
+  ::new (&frame) transport::Frame{.path = path,
+                                  .bytes = train_.bytes,
+                                  .length = length,
+                                  .ip_id = train_.ip_id++,
+                                  .ecn = static_cast<uint8_t>(path->traffic_class & 3)};
   train_.bytes += length;
   train_.left -= length;
 }
 
-void AfPacketPort::release(std::span<const engine::Frame>) noexcept {
+void AfPacketPort::release(std::span<const transport::Frame>) noexcept {
   ring_.release(used_up_);
   used_up_ = 0;
   looped_.release();
@@ -202,14 +203,14 @@ void AfPacketPort::release(std::span<const engine::Frame>) noexcept {
 bool AfPacketPort::settle() noexcept {
   const bool settled =
       unresolved_.settle(neighbours_, base::Clock::process().now(),
-                         [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
+                         [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
                            return send({&frame, 1}, to) == 1;
                          });
   say_neighbours();
   return settled;
 }
 
-size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t AfPacketPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   if (!unresolved_.empty() && !settle()) return 0;
   say_neighbours();
   size_t taken = 0;
@@ -240,10 +241,10 @@ size_t AfPacketPort::transmit(std::span<const engine::TxFrame> frames) noexcept 
 }
 
 // Returns how many frames are sent, or lost because the kernel refuses them for good.
-size_t AfPacketPort::send(std::span<const engine::TxFrame> frames,
+size_t AfPacketPort::send(std::span<const transport::TxFrame> frames,
                           const wire::MacAddress& to) noexcept {
   for (size_t i = 0; i < frames.size(); ++i) {
-    const engine::TxFrame& frame = frames[i];
+    const transport::TxFrame& frame = frames[i];
     iovec* const first = &pieces_[i * kPieces];
     iovec* piece = first;
     const auto add = [&](const std::byte* data, size_t size) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/link_watch.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/af_packet/ring.hpp"
 #include "providers/port/ethernet/groups.hpp"
 #include "providers/port/ethernet/interface.hpp"
@@ -21,20 +21,20 @@
 
 namespace weft::port {
 
-class AfPacketPort final : public engine::Port {
+class AfPacketPort final : public transport::Port {
  public:
   // `sender`: a raw socket that sends on the interface. `placeholder`: what holds the UDP port.
   AfPacketPort(const ethernet::Interface& interface, af_packet::Ring ring, int sender,
                int placeholder, uint16_t udp_port);
   ~AfPacketPort() override;
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return neighbours_.self().address; }
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) noexcept override;
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   int news_fd() const noexcept override { return watch_.fd(); }
@@ -54,7 +54,7 @@ class AfPacketPort final : public engine::Port {
   };
   // What is left of the arrival at hand: one frame, or the segments of a train.
   struct Train {
-    engine::Path path;
+    transport::Path path;
     const std::byte* bytes = nullptr;
     uint32_t left = 0;
     uint32_t segment = 0;
@@ -64,15 +64,15 @@ class AfPacketPort final : public engine::Port {
   bool change_membership(const Gid& group, bool join) const noexcept;
   bool begin_train() noexcept;
   bool accept(const af_packet::Arrival& arrival) noexcept;
-  void take_segment(engine::Frame& frame) noexcept;
-  size_t send(std::span<const engine::TxFrame> frames, const wire::MacAddress& to) noexcept;
+  void take_segment(transport::Frame& frame) noexcept;
+  size_t send(std::span<const transport::TxFrame> frames, const wire::MacAddress& to) noexcept;
   bool settle() noexcept;
   void look_at_clock() noexcept;
   void say_neighbours() noexcept;
 
   af_packet::Ring ring_;
   ethernet::Neighbours neighbours_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   const uint16_t udp_port_;
   const int interface_;  // its index
   int sender_, placeholder_;
@@ -83,7 +83,7 @@ class AfPacketPort final : public engine::Port {
   Train train_;
   uint32_t turns_ = 0;
   size_t used_up_ = 0;  // arrivals that the frames lent now were cut from, the one at hand apart
-  std::array<engine::Path, kBurst> paths_{};
+  std::array<transport::Path, kBurst> paths_{};
   ethernet::LoopBack looped_;
   ethernet::Unresolved unresolved_;
   std::vector<mmsghdr> messages_;
@@ -92,6 +92,6 @@ class AfPacketPort final : public engine::Port {
 };
 
 // Errors: invalid_argument, not_found, permission_denied, address_in_use, io_error, no_memory.
-Result<std::unique_ptr<engine::Port>> open_af_packet_port(const engine::PortOptions& options);
+Result<std::unique_ptr<transport::Port>> open_af_packet_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

@@ -20,9 +20,10 @@ constexpr uint32_t kEthernet = 14;
 // Neighbours are listened to in every 64th turn without frames, and every 1,024th with some.
 constexpr uint32_t kIdleMask = 63, kBusyMask = 1023;
 
-engine::Capabilities describe(const ethernet::Interface& interface, const af_xdp::Socket& socket) {
+transport::Capabilities describe(const ethernet::Interface& interface,
+                                 const af_xdp::Socket& socket) {
   const uint32_t holds = socket.most_bytes() - kEthernet;
-  engine::Capabilities c =
+  transport::Capabilities c =
       ethernet::capabilities_of(interface.address, std::min(interface.mtu, holds));
   c.max_mtu = ethernet::capabilities_of(interface.address, holds).active_mtu;
   c.signs = true;
@@ -69,7 +70,7 @@ void AfXdpPort::leave(const Gid& group) noexcept {
 
 // ---- receiving
 
-size_t AfXdpPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t AfXdpPort::receive(std::span<transport::Frame> frames) noexcept {
   const size_t own = looped_.receive(frames);
   lent_ = socket_->receive({arrivals_.data(), std::min(frames.size() - own, kBurst)});
   if (lent_ == 0 && own == 0) return look_around();
@@ -93,8 +94,8 @@ size_t AfXdpPort::look_around() noexcept {
 }
 
 // False: it is not a frame for the engine.
-bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, engine::Frame& frame,
-                     engine::Path& path) noexcept {
+bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, transport::Frame& frame,
+                     transport::Path& path) noexcept {
   wire::Outer outer;
   wire::Transport transport;
   // Frames of this machine may come with one unfinished, and nothing says which: the ICRC covers
@@ -114,7 +115,7 @@ bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, engine::Frame& fram
   return true;
 }
 
-void AfXdpPort::release(std::span<const engine::Frame>) noexcept {
+void AfXdpPort::release(std::span<const transport::Frame>) noexcept {
   socket_->give_back({arrivals_.data(), lent_});
   lent_ = 0;
   looped_.release();
@@ -136,7 +137,7 @@ const wire::MacAddress* AfXdpPort::find(const Gid& destination) noexcept {
 // Sends what waited for a neighbour. False: no buffer is free.
 bool AfXdpPort::settle() noexcept {
   return unresolved_.settle(neighbours_, base::Clock::process().now(),
-                            [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
+                            [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
                               if (socket_->take_buffers(1) == 0) return false;
                               lengths_[0] = fill(socket_->buffer(0), frame, to);
                               const size_t count = lengths_[0] != 0;
@@ -146,7 +147,7 @@ bool AfXdpPort::settle() noexcept {
                             });
 }
 
-size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t AfXdpPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   if (!unresolved_.empty() && !settle()) return 0;
   const size_t most = std::min(frames.size(), kBurst);
   const size_t room = socket_->take_buffers(most);
@@ -154,7 +155,7 @@ size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
   const wire::MacAddress* to = nullptr;
   size_t count = 0, taken = 0;
   for (; taken < most; ++taken) {
-    const engine::TxFrame& frame = frames[taken];
+    const transport::TxFrame& frame = frames[taken];
     if (destination == nullptr || *destination != frame.path->destination) {
       destination = &frame.path->destination;
       to = find(*destination);
@@ -180,7 +181,7 @@ size_t AfXdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 }
 
 // Bytes of the frame; 0: it is lost.
-uint32_t AfXdpPort::fill(std::byte* begin, const engine::TxFrame& frame,
+uint32_t AfXdpPort::fill(std::byte* begin, const transport::TxFrame& frame,
                          const wire::MacAddress& to) noexcept {
   if (frame.length() + wire::kMaxOuterLength > socket_->buffer_bytes()) {
     ++counters_.tx_too_long;

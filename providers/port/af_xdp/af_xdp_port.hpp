@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/link_watch.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/af_xdp/neighbour_socket.hpp"
 #include "providers/port/af_xdp/redirect.hpp"
 #include "providers/port/af_xdp/socket.hpp"
@@ -22,7 +22,7 @@
 
 namespace weft::port {
 
-class AfXdpPort final : public engine::Port {
+class AfXdpPort final : public transport::Port {
  public:
   struct Parts {
     ethernet::Interface interface;
@@ -35,13 +35,13 @@ class AfXdpPort final : public engine::Port {
   explicit AfXdpPort(Parts parts);
   ~AfXdpPort() override;
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return neighbours_.self().address; }
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) noexcept override;
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   int news_fd() const noexcept override { return watch_.fd(); }
@@ -60,9 +60,9 @@ class AfXdpPort final : public engine::Port {
     uint64_t tx_too_long = 0;    // more than a buffer holds
   };
 
-  bool take(const af_xdp::Socket::Arrival& arrival, engine::Frame& frame,
-            engine::Path& path) noexcept;
-  uint32_t fill(std::byte* begin, const engine::TxFrame& frame,
+  bool take(const af_xdp::Socket::Arrival& arrival, transport::Frame& frame,
+            transport::Path& path) noexcept;
+  uint32_t fill(std::byte* begin, const transport::TxFrame& frame,
                 const wire::MacAddress& to) noexcept;
   size_t look_around() noexcept;
   bool settle() noexcept;
@@ -75,7 +75,7 @@ class AfXdpPort final : public engine::Port {
   af_xdp::Redirect redirect_;
   af_xdp::NeighbourSocket neighbour_socket_;
   ethernet::Neighbours neighbours_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   const uint16_t udp_port_;
   const int placeholder_;
   ethernet::Groups groups_;
@@ -87,16 +87,16 @@ class AfXdpPort final : public engine::Port {
   wire::MacAddress everybody_{};  // of the group that find() was asked for last
   size_t lent_ = 0;
   std::array<af_xdp::Socket::Arrival, kBurst> arrivals_{};
-  std::array<engine::Path, kBurst> paths_{};
+  std::array<transport::Path, kBurst> paths_{};
   std::array<uint32_t, kBurst> lengths_{};
 };
 
 // Whether open_af_xdp_port() would probably succeed. Attaches nothing: a driver may restart its
 // queues for a program.
-Result<void> probe_af_xdp_port(const engine::PortOptions& options);
+Result<void> probe_af_xdp_port(const transport::PortOptions& options);
 
 // Errors: invalid_argument, not_found, permission_denied, address_in_use, not_supported, no_memory,
 // io_error, each saying what to do.
-Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options);
+Result<std::unique_ptr<transport::Port>> open_af_xdp_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

@@ -87,7 +87,7 @@ Result<void> check_queue(const std::string& interface, const std::optional<uint3
                    "af_xdp.queue=N"};
 }
 
-Result<Keys> parse(const engine::PortOptions& options) {
+Result<Keys> parse(const transport::PortOptions& options) {
   Keys keys;
   for (const auto& [key, value] : options.options) {
     if (!take(keys, key, value))
@@ -100,7 +100,7 @@ Result<Keys> parse(const engine::PortOptions& options) {
 }
 
 // The interface, with our address.
-Result<ethernet::Interface> find(const engine::PortOptions& options, const Keys& keys) {
+Result<ethernet::Interface> find(const transport::PortOptions& options, const Keys& keys) {
   Result<ethernet::Interface> interface = ethernet::find_interface(options.where, "af_xdp");
   if (!interface) return interface.error();
   if (keys.address != Gid{}) interface->address = keys.address;
@@ -113,7 +113,7 @@ Result<ethernet::Interface> find(const engine::PortOptions& options, const Keys&
 
 // All but the placeholder.
 Result<AfXdpPort::Parts> open_parts(const ethernet::Interface& interface,
-                                    const engine::PortOptions& options, const Keys& keys) {
+                                    const transport::PortOptions& options, const Keys& keys) {
   AfXdpPort::Parts parts{.interface = interface, .udp_port = options.udp_port};
   Result<af_xdp::NeighbourSocket> neighbours = af_xdp::NeighbourSocket::open(interface.index);
   if (!neighbours) return neighbours.error();
@@ -141,7 +141,7 @@ Result<AfXdpPort::Parts> open_parts(const ethernet::Interface& interface,
 
 }  // namespace
 
-Result<void> probe_af_xdp_port(const engine::PortOptions& options) {
+Result<void> probe_af_xdp_port(const transport::PortOptions& options) {
   const Result<Keys> keys = parse(options);
   if (!keys) return keys.error();
   const Result<ethernet::Interface> interface = find(options, *keys);
@@ -152,7 +152,7 @@ Result<void> probe_af_xdp_port(const engine::PortOptions& options) {
   return af_xdp::Redirect::probe();
 }
 
-Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions& options) {
+Result<std::unique_ptr<transport::Port>> open_af_xdp_port(const transport::PortOptions& options) {
   const Result<Keys> keys = parse(options);
   if (!keys) return keys.error();
   const Result<ethernet::Interface> interface = find(options, *keys);
@@ -166,7 +166,7 @@ Result<std::unique_ptr<engine::Port>> open_af_xdp_port(const engine::PortOptions
     return parts.error();
   }
   parts->placeholder = *placeholder;
-  return std::unique_ptr<engine::Port>(new AfXdpPort(*std::move(parts)));
+  return std::unique_ptr<transport::Port>(new AfXdpPort(*std::move(parts)));
 }
 
 }  // namespace weft::port

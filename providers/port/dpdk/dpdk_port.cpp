@@ -51,9 +51,9 @@ ethernet::Neighbours::Self self_of(const dpdk::Device& device, const dpdk::Optio
   return self;
 }
 
-engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bool telemetry) {
+transport::Capabilities describe(const dpdk::Device& device, const Gid& address, bool telemetry) {
   const uint32_t block = telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0;
-  engine::Capabilities c = ethernet::capabilities_of(address, device.mtu() - block);
+  transport::Capabilities c = ethernet::capabilities_of(address, device.mtu() - block);
   c.telemetry = telemetry;
   c.signs = true;
   c.in_flight_limit = 1024 * 1024;  // with the overhead: fits a ring of 1,024 buffers
@@ -63,7 +63,7 @@ engine::Capabilities describe(const dpdk::Device& device, const Gid& address, bo
 
 // Of two who open the same socket at once, none of whom found the other, one cannot serve: it is
 // the client then.
-Result<std::shared_ptr<dpdk::Device>> open_new_device(const engine::PortOptions& options,
+Result<std::shared_ptr<dpdk::Device>> open_new_device(const transport::PortOptions& options,
                                                       const dpdk::Options& parsed) {
   Result<std::shared_ptr<dpdk::Device>> device = dpdk::Device::open(parsed);
   if (device) return device;
@@ -73,7 +73,7 @@ Result<std::shared_ptr<dpdk::Device>> open_new_device(const engine::PortOptions&
 }
 
 // That of the device's first engine serves the others.
-Result<std::shared_ptr<dpdk::Device>> open_device(const engine::PortOptions& options,
+Result<std::shared_ptr<dpdk::Device>> open_device(const transport::PortOptions& options,
                                                   const dpdk::Options& parsed) {
   if (options.first != nullptr) return static_cast<const DpdkPort*>(options.first)->device();
   return open_new_device(options, parsed);
@@ -81,7 +81,7 @@ Result<std::shared_ptr<dpdk::Device>> open_device(const engine::PortOptions& opt
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& options) {
+Result<std::unique_ptr<transport::Port>> open_dpdk_port(const transport::PortOptions& options) {
   const dpdk::VhostTurn turn(options);
   const Result<dpdk::Options> parsed = dpdk::parse_options(options);
   if (!parsed) return parsed.error();
@@ -91,7 +91,7 @@ Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& 
   if (timer < 0)
     return Error{Code::no_memory, std::string("dpdk: timerfd_create: ") + std::strerror(errno)};
   const auto queue = static_cast<uint16_t>(options.engine);
-  return std::unique_ptr<engine::Port>(new DpdkPort(*std::move(device), queue, *parsed, timer));
+  return std::unique_ptr<transport::Port>(new DpdkPort(*std::move(device), queue, *parsed, timer));
 }
 
 DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
@@ -145,7 +145,7 @@ void DpdkPort::keep_arrivals() noexcept {
 
 // ---- receiving
 
-size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t DpdkPort::receive(std::span<transport::Frame> frames) noexcept {
   if (++turns_ % kTurnsOfClock == 0) look_at_clock();
   if (device_->faulted(queue_)) device_->regain(queue_, looped_);  // all outside the pool now
   const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
@@ -177,8 +177,8 @@ size_t DpdkPort::receive(std::span<engine::Frame> frames) noexcept {
 
 // False: no frame for the engine; null where another has it now. `handed`: by another, which has
 // looked at it.
-bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
-                    engine::Path& path) noexcept {
+bool DpdkPort::take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
+                    transport::Path& path) noexcept {
   auto* bytes = rte_pktmbuf_mtod(buffer, std::byte*);
   uint32_t length = buffer->data_len;
   if (buffer->nb_segs != 1) {
@@ -216,7 +216,7 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, engine::Frame& frame,
 
 // The bytes of a frame that came in several buffers: in the first, if they fit there, else beside.
 // Null: longer than any for us, or memory that it stood for has gone.
-std::byte* DpdkPort::join(rte_mbuf* buffer, const engine::Path& path) noexcept {
+std::byte* DpdkPort::join(rte_mbuf* buffer, const transport::Path& path) noexcept {
   ++counters_.rx_joined;
   if (dpdk::linearize(buffer)) return rte_pktmbuf_mtod(buffer, std::byte*);
   if (buffer->pkt_len > kLongestFrame || RTE_MBUF_HAS_EXTBUF(buffer->next)) return nullptr;
@@ -227,14 +227,14 @@ std::byte* DpdkPort::join(rte_mbuf* buffer, const engine::Path& path) noexcept {
 
 // ---- several engines: the upper byte of a queue pair's number is that of its engine, plus one
 
-engine::Port::QpnRange DpdkPort::qpn_range() const noexcept {
+transport::Port::QpnRange DpdkPort::qpn_range() const noexcept {
   if (device_->queues() == 1) return {};
   return {static_cast<uint32_t>(queue_ + 1) << 16, 1u << 16};
 }
 
 // Else it is given to the engine whose it is. Engine 0 has what is nobody's, queue pair 1 above
 // all.
-bool DpdkPort::is_ours(rte_mbuf*& buffer, const engine::Frame& frame) noexcept {
+bool DpdkPort::is_ours(rte_mbuf*& buffer, const transport::Frame& frame) noexcept {
   constexpr uint32_t kQpnTopByte = 5;  // of the BTH
   const auto top = frame.length > kQpnTopByte ? static_cast<uint8_t>(frame.bytes[kQpnTopByte]) : 0;
   const auto engine = static_cast<uint16_t>(top == 0 || top > device_->queues() ? 0 : top - 1);
@@ -257,7 +257,7 @@ void DpdkPort::hand_copies(const rte_mbuf* buffer) noexcept {
       hand_over(engine, rte_pktmbuf_copy(buffer, device_->pool(queue_), 0, UINT32_MAX));
 }
 
-void DpdkPort::release(std::span<const engine::Frame>) noexcept {
+void DpdkPort::release(std::span<const transport::Frame>) noexcept {
   rte_pktmbuf_free_bulk(received_.data(), static_cast<unsigned>(lent_));
   lent_ = 0;
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/link_watch.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/dpdk/device.hpp"
 #include "providers/port/ethernet/groups.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
@@ -21,13 +21,13 @@ struct rte_mbuf;
 
 namespace weft::port {
 
-class DpdkPort final : public engine::Port {
+class DpdkPort final : public transport::Port {
  public:
   DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue, const dpdk::Options& options,
            int timer);
   ~DpdkPort() override;
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return neighbours_.self().address; }
   QpnRange qpn_range() const noexcept override;
   const std::shared_ptr<dpdk::Device>& device() const noexcept { return device_; }
@@ -40,9 +40,9 @@ class DpdkPort final : public engine::Port {
   void forget(QpNum number) noexcept override {
     if (device_->steering() != nullptr) device_->steering()->forget(number);
   }
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   int news_fd() const noexcept override { return watch_ ? watch_->fd() : -1; }
@@ -74,16 +74,17 @@ class DpdkPort final : public engine::Port {
     uint64_t handed_drops = 0;   // those that found no room there
   };
 
-  bool take(rte_mbuf*& buffer, bool handed, engine::Frame& frame, engine::Path& path) noexcept;
-  std::byte* join(rte_mbuf* buffer, const engine::Path& path) noexcept;
-  bool is_ours(rte_mbuf*& buffer, const engine::Frame& frame) noexcept;
+  bool take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
+            transport::Path& path) noexcept;
+  std::byte* join(rte_mbuf* buffer, const transport::Path& path) noexcept;
+  bool is_ours(rte_mbuf*& buffer, const transport::Frame& frame) noexcept;
   void hand_over(uint16_t engine, rte_mbuf* buffer) noexcept;
   void hand_copies(const rte_mbuf* buffer) noexcept;
-  bool fill(rte_mbuf* buffer, const engine::TxFrame& frame, const wire::MacAddress& to) noexcept;
-  bool fill_in_place(rte_mbuf* head, const engine::TxFrame& frame,
+  bool fill(rte_mbuf* buffer, const transport::TxFrame& frame, const wire::MacAddress& to) noexcept;
+  bool fill_in_place(rte_mbuf* head, const transport::TxFrame& frame,
                      const wire::MacAddress& to) noexcept;
   void keep_arrivals() noexcept;
-  size_t prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept;
+  size_t prepare(std::span<const transport::TxFrame> frames, size_t& used) noexcept;
   size_t send(size_t count) noexcept;
   void loop_back(rte_mbuf*& buffer) noexcept;
   void loop_copies(size_t count, size_t sent) noexcept;
@@ -95,7 +96,7 @@ class DpdkPort final : public engine::Port {
   const uint16_t queue_;  // ours of the device's, and our engine
   dpdk::InPlace* const in_place_;
   const uint32_t longest_;  // frame that fits a buffer
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;
   ethernet::Groups groups_;
   ethernet::Unresolved unresolved_;
@@ -107,7 +108,7 @@ class DpdkPort final : public engine::Port {
   Counters counters_;
   std::vector<rte_mbuf*> looped_;  // frames to our own address, for the next receive()
   std::array<rte_mbuf*, kBurst> received_{};
-  std::array<engine::Path, kBurst> paths_{};
+  std::array<transport::Path, kBurst> paths_{};
   std::unique_ptr<std::byte[]> joined_;  // of frames in several buffers, for each path a place
   std::array<rte_mbuf*, kBurst> outgoing_{};
   std::array<rte_mbuf*, kBurst> copies_{};   // of those to groups that we have joined
@@ -117,6 +118,6 @@ class DpdkPort final : public engine::Port {
 };
 
 // Errors: invalid_argument, not_found, no_memory, io_error, each saying what to do.
-Result<std::unique_ptr<engine::Port>> open_dpdk_port(const engine::PortOptions& options);
+Result<std::unique_ptr<transport::Port>> open_dpdk_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

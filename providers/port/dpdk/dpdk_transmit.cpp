@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/clock.hpp"
-#include "lib/engine/sum_copy.hpp"
+#include "lib/transport/sum_copy.hpp"
 #include "providers/port/dpdk/dpdk_port.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
@@ -15,7 +15,7 @@ namespace weft::port {
 bool DpdkPort::settle() noexcept {
   const bool settled =
       unresolved_.settle(neighbours_, base::Clock::process().now(),
-                         [this](const engine::TxFrame& frame, const wire::MacAddress& to) {
+                         [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
                            outgoing_[0] = rte_pktmbuf_alloc(device_->pool(queue_));
                            copies_[0] = nullptr;
                            if (outgoing_[0] == nullptr) return false;
@@ -27,7 +27,7 @@ bool DpdkPort::settle() noexcept {
   return settled;
 }
 
-size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t DpdkPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   if (!unresolved_.empty() && !settle()) return 0;
   say_neighbours();
   size_t taken = 0;
@@ -46,7 +46,7 @@ size_t DpdkPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 // Fills buffers with the first frames of the span: `used` of them are sent, looped back, waiting
 // for a neighbour or lost by that. What the ring has no room for comes again, so nothing that has
 // come to its end already may lie behind it: such frames are looked at before others are filled.
-size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) noexcept {
+size_t DpdkPort::prepare(std::span<const transport::TxFrame> frames, size_t& used) noexcept {
   if (rte_pktmbuf_alloc_bulk(device_->pool(queue_), outgoing_.data(),
                              static_cast<unsigned>(frames.size())) != 0) {
     ++counters_.tx_no_buffer;
@@ -58,7 +58,7 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
   const Gid* destination = nullptr;
   bool ours = false;  // comes back to us too
   for (used = 0; used < frames.size(); ++used) {
-    const engine::TxFrame& frame = frames[used];
+    const transport::TxFrame& frame = frames[used];
     if (frame.length() > longest_) {
       ++counters_.tx_too_long;
       continue;
@@ -92,7 +92,7 @@ size_t DpdkPort::prepare(std::span<const engine::TxFrame> frames, size_t& used) 
   return count;
 }
 
-bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
+bool DpdkPort::fill(rte_mbuf* buffer, const transport::TxFrame& frame,
                     const wire::MacAddress& to) noexcept {
   buffer->data_len = static_cast<uint16_t>(
       ethernet::write_frame(rte_pktmbuf_mtod(buffer, std::byte*), frame, neighbours_.self(), to));
@@ -103,11 +103,11 @@ bool DpdkPort::fill(rte_mbuf* buffer, const engine::TxFrame& frame,
 
 // A chain: headers, what lies in registered memory, pad and ICRC. Where there are no buffers for
 // that, one with a copy.
-bool DpdkPort::fill_in_place(rte_mbuf* head, const engine::TxFrame& frame,
+bool DpdkPort::fill_in_place(rte_mbuf* head, const transport::TxFrame& frame,
                              const wire::MacAddress& to) noexcept {
-  const engine::Span& span = frame.spans[0];
+  const transport::Span& span = frame.spans[0];
   uint32_t crc = frame.crc;
-  if (frame.signs && !engine::sum_in_place(crc, span.data, span.length)) {
+  if (frame.signs && !transport::sum_in_place(crc, span.data, span.length)) {
     ++counters_.tx_unreadable;
     return false;
   }

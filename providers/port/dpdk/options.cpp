@@ -108,7 +108,7 @@ void add_device_argument(Options& options, const std::string& key, const std::st
   options.device_arguments += (options.device_arguments.empty() ? "" : ",") + key + "=" + value;
 }
 
-Result<Options> parse_options(const engine::PortOptions& options) {
+Result<Options> parse_options(const transport::PortOptions& options) {
   Options result;
   result.device = pci_address(options.where);
   result.is_pci = !result.device.empty();

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "lib/wire/encapsulation.hpp"
 
 namespace weft::port::dpdk {
@@ -50,6 +50,6 @@ std::string device_argument(const Options& options, const std::string& key);
 void add_device_argument(Options& options, const std::string& key, const std::string& value);
 
 // Errors: invalid_argument, naming the key and its valid values.
-Result<Options> parse_options(const engine::PortOptions& options);
+Result<Options> parse_options(const transport::PortOptions& options);
 
 }  // namespace weft::port::dpdk

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/engine/general_services.hpp"
 #include "lib/wire/headers.hpp"
 
 namespace weft::port::dpdk {
@@ -25,13 +24,13 @@ Steering::~Steering() {
   for (const Rule& rule : rules_) (void)rte_flow_destroy(port_, rule.handle, nullptr);
 }
 
-void Steering::misplaced(uint16_t queue, uint16_t engine, const engine::Frame& frame) noexcept {
+void Steering::misplaced(uint16_t queue, uint16_t engine, const transport::Frame& frame) noexcept {
   if (frame.length < sizeof(wire::Bth)) return;
   wire::Bth bth;
   std::memcpy(static_cast<void*>(&bth), frame.bytes, sizeof bth);
   const QpNum number{bth.dest_qpn};
-  if (number == engine::kGsiQpn) return;  // it never goes, and has little to say
-  const engine::Path& path = *frame.path;
+  if (number == wire::kGsiQpn) return;  // it never goes, and has little to say
+  const transport::Path& path = *frame.path;
   const Flow flow{path.source, path.destination, path.source_port, path.destination_port};
   if (seen_[queue].count(flow, engine)) ask(flow, engine, number);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/clock.hpp"
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "providers/port/dpdk/misplaced_flows.hpp"
 
 struct rte_flow;
@@ -34,7 +34,7 @@ class Steering {
 
   // A frame for `engine` came to `queue`, whose engine hands it over and calls this. Too often, and
   // there is an ask().
-  void misplaced(uint16_t queue, uint16_t engine, const engine::Frame& frame) noexcept;
+  void misplaced(uint16_t queue, uint16_t engine, const transport::Frame& frame) noexcept;
 
   // A rule for `flow` to the queue of `engine`, on account of a queue pair of its. From any thread,
   // returns at once. A flow that has a rule keeps it: queue pairs of two engines may share a flow.

@@ -76,7 +76,7 @@ void complete_vhost(Options& options) {
 
 // Somebody else's lock on that folder is waited for for so long only. What cannot be locked is left
 // to chance.
-VhostTurn::VhostTurn(const engine::PortOptions& options) {
+VhostTurn::VhostTurn(const transport::PortOptions& options) {
   constexpr int kMost_ms = 5'000;
   constexpr useconds_t kPause_us = 1'000;
   if (options.where.rfind(kDriver, 0) != 0) return;

@@ -20,7 +20,7 @@ void complete_vhost(Options& options);
 // on the socket's folder, which goes with its process; other devices have none.
 class VhostTurn {
  public:
-  explicit VhostTurn(const engine::PortOptions& options);
+  explicit VhostTurn(const transport::PortOptions& options);
   ~VhostTurn();
   VhostTurn(const VhostTurn&) = delete;
   VhostTurn& operator=(const VhostTurn&) = delete;

@@ -8,7 +8,7 @@
 
 namespace weft::port::ethernet {
 
-std::optional<FrameCopy> FrameCopy::of(const engine::TxFrame& frame) noexcept {
+std::optional<FrameCopy> FrameCopy::of(const transport::TxFrame& frame) noexcept {
   FrameCopy copy{*frame.path, {}, frame.ip_id, frame.ecn};
   try {
     copy.bytes.resize(frame.length());
@@ -19,8 +19,8 @@ std::optional<FrameCopy> FrameCopy::of(const engine::TxFrame& frame) noexcept {
   return copy;
 }
 
-engine::TxFrame FrameCopy::to_send() const noexcept {
-  engine::TxFrame frame;
+transport::TxFrame FrameCopy::to_send() const noexcept {
+  transport::TxFrame frame;
   frame.path = &path;
   frame.head = bytes.data();
   frame.head_length = static_cast<uint32_t>(bytes.size());
@@ -29,8 +29,8 @@ engine::TxFrame FrameCopy::to_send() const noexcept {
   return frame;
 }
 
-engine::Frame FrameCopy::as_received() const noexcept {
-  engine::Frame frame{};
+transport::Frame FrameCopy::as_received() const noexcept {
+  transport::Frame frame{};
   frame.path = &path;
   frame.bytes = bytes.data();
   frame.length = static_cast<uint32_t>(bytes.size());

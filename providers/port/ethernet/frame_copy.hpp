@@ -5,22 +5,22 @@
 #include <optional>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 
 namespace weft::port::ethernet {
 
 struct FrameCopy {
-  engine::Path path;
+  transport::Path path;
   std::vector<std::byte> bytes;
   uint16_t ip_id = 0;
   uint8_t ecn = 0;
 
   // Nothing if memory is short, or the memory that the frame names is gone.
-  static std::optional<FrameCopy> of(const engine::TxFrame& frame) noexcept;
+  static std::optional<FrameCopy> of(const transport::TxFrame& frame) noexcept;
 
   // Both refer to this copy.
-  engine::TxFrame to_send() const noexcept;
-  engine::Frame as_received() const noexcept;
+  transport::TxFrame to_send() const noexcept;
+  transport::Frame as_received() const noexcept;
 };
 
 }  // namespace weft::port::ethernet

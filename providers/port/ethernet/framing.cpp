@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "lib/engine/sum_copy.hpp"
+#include "lib/transport/sum_copy.hpp"
 #include "lib/wire/opcode.hpp"
 
 namespace weft::port::ethernet {
@@ -26,8 +26,8 @@ Neighbours::Self self_of(const Interface& interface) noexcept {
   return self;
 }
 
-engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu) {
-  engine::Capabilities c;
+transport::Capabilities capabilities_of(const Gid& address, uint32_t mtu) {
+  transport::Capabilities c;
   const uint32_t headers = (address.is_ipv4() ? 20 : 40) + kTransportHeaders;
   c.active_mtu = std::clamp(std::bit_floor(std::max(mtu, headers + 1) - headers), 256u, 4096u);
   c.integrity_bits = 32;
@@ -37,7 +37,7 @@ engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu) {
   return c;
 }
 
-engine::Path path_of(const wire::Outer& outer) noexcept {
+transport::Path path_of(const wire::Outer& outer) noexcept {
   return {.source = outer.source,
           .destination = outer.destination,
           .source_port = outer.source_port,
@@ -47,19 +47,19 @@ engine::Path path_of(const wire::Outer& outer) noexcept {
           .vlan = outer.vlan};
 }
 
-void make_frame(const wire::Outer& outer, const wire::Transport& transport, engine::Path& path,
-                engine::Frame& frame) noexcept {
-  ::new (&path) engine::Path(path_of(outer));
-  ::new (&frame) engine::Frame{.path = &path,
-                               .bytes = transport.bytes,
-                               .length = transport.length,
-                               .ip_id = outer.ip_id,
-                               .ecn = static_cast<uint8_t>(outer.traffic_class & 3)};
+void make_frame(const wire::Outer& outer, const wire::Transport& transport, transport::Path& path,
+                transport::Frame& frame) noexcept {
+  ::new (&path) transport::Path(path_of(outer));
+  ::new (&frame) transport::Frame{.path = &path,
+                                  .bytes = transport.bytes,
+                                  .length = transport.length,
+                                  .ip_id = outer.ip_id,
+                                  .ecn = static_cast<uint8_t>(outer.traffic_class & 3)};
 }
 
-wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
+wire::Outer outer_of(const transport::TxFrame& frame, const Neighbours::Self& self,
                      const wire::MacAddress& to) noexcept {
-  const engine::Path& path = *frame.path;
+  const transport::Path& path = *frame.path;
   wire::Outer outer;
   outer.mac_source = self.mac;
   outer.mac_destination = to;
@@ -74,7 +74,7 @@ wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
   return outer;
 }
 
-void write_tail(std::byte* at, const engine::TxFrame& frame, uint32_t crc) noexcept {
+void write_tail(std::byte* at, const transport::TxFrame& frame, uint32_t crc) noexcept {
   std::memcpy(at, frame.tail, frame.tail_length);
   if (!frame.signs) return;
   const uint32_t pad = frame.tail_length - uint32_t{wire::kIcrcLength};
@@ -82,13 +82,13 @@ void write_tail(std::byte* at, const engine::TxFrame& frame, uint32_t crc) noexc
   std::memcpy(at + pad, &icrc, sizeof icrc);
 }
 
-std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept {
+std::byte* write_transport(std::byte* at, const transport::TxFrame& frame) noexcept {
   if (frame.head_length != 0) std::memcpy(at, frame.head, frame.head_length);
   at += frame.head_length;
   uint32_t crc = frame.crc;
   for (uint32_t i = 0; i < frame.span_count; ++i) {
     const auto [data, length] = frame.spans[i];
-    if (frame.signs ? !engine::sum_copy(crc, at, data, length)
+    if (frame.signs ? !transport::sum_copy(crc, at, data, length)
                     : !memory::copy_out(at, data, length))
       return nullptr;
     at += length;
@@ -97,15 +97,15 @@ std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept
   return at + frame.tail_length;
 }
 
-uint32_t write_head(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
+uint32_t write_head(std::byte* begin, const transport::TxFrame& frame, const Neighbours::Self& self,
                     const wire::MacAddress& to) noexcept {
   const uint32_t outer = wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
   std::memcpy(begin + outer, frame.head, frame.head_length);
   return outer + frame.head_length;
 }
 
-uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
-                     const wire::MacAddress& to) noexcept {
+uint32_t write_frame(std::byte* begin, const transport::TxFrame& frame,
+                     const Neighbours::Self& self, const wire::MacAddress& to) noexcept {
   std::byte* const bth = begin + wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
   const std::byte* const end = write_transport(bth, frame);
   return end == nullptr ? 0 : static_cast<uint32_t>(end - begin);

@@ -3,8 +3,8 @@
 // that sees whole frames does with the headers in front.
 #pragma once
 
-#include "lib/engine/frame.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/frame.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/ethernet/interface.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
 
@@ -14,34 +14,34 @@ namespace weft::port::ethernet {
 Neighbours::Self self_of(const Interface& interface) noexcept;
 
 // What a port can do whose frames are at most `mtu` bytes long with their IP header.
-engine::Capabilities capabilities_of(const Gid& address, uint32_t mtu);
+transport::Capabilities capabilities_of(const Gid& address, uint32_t mtu);
 
 // The path of a frame that came with these headers.
-engine::Path path_of(const wire::Outer& outer) noexcept;
+transport::Path path_of(const wire::Outer& outer) noexcept;
 
 // Makes `frame` the one that came with these headers; `path` is to stay where it is as long as it.
 // In their places, since what is made beside them and copied waits for all stores before it.
-void make_frame(const wire::Outer& outer, const wire::Transport& transport, engine::Path& path,
-                engine::Frame& frame) noexcept;
+void make_frame(const wire::Outer& outer, const wire::Transport& transport, transport::Path& path,
+                transport::Frame& frame) noexcept;
 
 // The headers of a frame from `self` to the interface `to`.
-wire::Outer outer_of(const engine::TxFrame& frame, const Neighbours::Self& self,
+wire::Outer outer_of(const transport::TxFrame& frame, const Neighbours::Self& self,
                      const wire::MacAddress& to) noexcept;
 
 // For ports that send the spans of a frame from where they are: what comes before them, from the
 // Ethernet header on (returns its length), and what comes behind them, where `crc` is the sum up to
 // there if the ICRC is left to the port.
-uint32_t write_head(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
+uint32_t write_head(std::byte* begin, const transport::TxFrame& frame, const Neighbours::Self& self,
                     const wire::MacAddress& to) noexcept;
-void write_tail(std::byte* at, const engine::TxFrame& frame, uint32_t crc) noexcept;
+void write_tail(std::byte* at, const transport::TxFrame& frame, uint32_t crc) noexcept;
 
 // Writes the frame from its BTH on, the ICRC too if that is left to the port. Returns its end;
 // nullptr: the memory that it names is gone.
-std::byte* write_transport(std::byte* at, const engine::TxFrame& frame) noexcept;
+std::byte* write_transport(std::byte* at, const transport::TxFrame& frame) noexcept;
 
 // Writes the whole frame, which takes frame.length() + wire::kMaxOuterLength bytes at most. Returns
 // its length; 0: the memory that it names is gone.
-uint32_t write_frame(std::byte* begin, const engine::TxFrame& frame, const Neighbours::Self& self,
-                     const wire::MacAddress& to) noexcept;
+uint32_t write_frame(std::byte* begin, const transport::TxFrame& frame,
+                     const Neighbours::Self& self, const wire::MacAddress& to) noexcept;
 
 }  // namespace weft::port::ethernet

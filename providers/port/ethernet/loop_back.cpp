@@ -9,7 +9,7 @@
 
 namespace weft::port::ethernet {
 
-void LoopBack::add(const engine::TxFrame& frame) noexcept {
+void LoopBack::add(const transport::TxFrame& frame) noexcept {
   if (waiting_.size() == kMost) return;
   std::optional<FrameCopy> copy = FrameCopy::of(frame);
   if (!copy) return;
@@ -22,7 +22,7 @@ void LoopBack::add(const engine::TxFrame& frame) noexcept {
   waiting_.push_back(*std::move(copy));
 }
 
-size_t LoopBack::receive(std::span<engine::Frame> frames) noexcept {
+size_t LoopBack::receive(std::span<transport::Frame> frames) noexcept {
   if (waiting_.empty()) return 0;
   const size_t count = std::min((frames.size() + 1) / 2, waiting_.size());
   const auto end = waiting_.begin() + static_cast<ptrdiff_t>(count);

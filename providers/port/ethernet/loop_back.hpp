@@ -14,10 +14,10 @@ class LoopBack {
   bool empty() const noexcept { return waiting_.empty(); }
 
   // One that finds no room is lost, as on a wire.
-  void add(const engine::TxFrame& frame) noexcept;
+  void add(const transport::TxFrame& frame) noexcept;
   // The oldest of those that wait, at most half of what there is room for: the wire shall be heard
   // too. Valid until release().
-  size_t receive(std::span<engine::Frame> frames) noexcept;
+  size_t receive(std::span<transport::Frame> frames) noexcept;
   void release() noexcept { lent_.clear(); }
 
  private:

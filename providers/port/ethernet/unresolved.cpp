@@ -19,7 +19,8 @@ void Unresolved::forget(size_t i) noexcept {
   waiting_.pop_back();
 }
 
-void Unresolved::keep(const engine::TxFrame& frame, Neighbours& neighbours, Instant now) noexcept {
+void Unresolved::keep(const transport::TxFrame& frame, Neighbours& neighbours,
+                      Instant now) noexcept {
   const Gid& address = frame.path->destination;
   if (neighbours.ask(address, now) == Neighbours::Asked::absent) {
     ++lost_;

@@ -16,7 +16,7 @@ class Unresolved {
   uint64_t lost() const noexcept { return lost_; }  // no room, or nobody answers for the address
 
   // Keeps a copy of a frame and asks who has its address.
-  void keep(const engine::TxFrame& frame, Neighbours& neighbours, Instant now) noexcept;
+  void keep(const transport::TxFrame& frame, Neighbours& neighbours, Instant now) noexcept;
 
   // Calls send(TxFrame, MacAddress) for frames whose neighbour is known by now, in their order;
   // asks again for the others, or gives them up. False: send() did, it has no room.

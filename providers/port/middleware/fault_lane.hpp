@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "providers/port/middleware/fault_options.hpp"
 
 namespace weft::middleware {
@@ -38,7 +38,7 @@ inline constexpr std::array<std::string_view, kFaultEnd> kFaultNames = {
 // A frame in a buffer of our own.
 struct HeldFrame {
   static constexpr uint32_t kCapacity = 4096 + 192;  // a frame of MTU 4096 and a pad
-  engine::Path path;
+  transport::Path path;
   uint32_t length = 0;
   uint16_t ip_id = 0;
   bool ip_id_known = true;

@@ -14,11 +14,11 @@
 namespace weft::middleware {
 namespace {
 
-using engine::Frame;
-using engine::TxFrame;
+using transport::Frame;
+using transport::TxFrame;
 
 // Telemetry may stand before the BTH.
-uint8_t opcode_of(const std::byte* bytes, uint32_t length, const engine::Path& path) noexcept {
+uint8_t opcode_of(const std::byte* bytes, uint32_t length, const transport::Path& path) noexcept {
   const size_t bth = path.destination_port == wire::kIntUdpPort ? sizeof(wire::IntBlock) : 0;
   return length <= bth ? 0xFF : static_cast<uint8_t>(bytes[bth]);
 }
@@ -114,15 +114,15 @@ Instant monotonic_clock() {
   return Instant{} + Duration::from_s(now.tv_sec) + Duration::from_ns(now.tv_nsec);
 }
 
-Result<std::unique_ptr<engine::Port>> FaultPort::wrap(
-    std::unique_ptr<engine::Port> inner,
+Result<std::unique_ptr<transport::Port>> FaultPort::wrap(
+    std::unique_ptr<transport::Port> inner,
     const std::vector<std::pair<std::string, std::string>>& options) {
   const Result<FaultOptions> parsed = parse_fault_options(options);
   if (!parsed) return parsed.error();
-  return std::unique_ptr<engine::Port>(new FaultPort(std::move(inner), *parsed));
+  return std::unique_ptr<transport::Port>(new FaultPort(std::move(inner), *parsed));
 }
 
-FaultPort::FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& options,
+FaultPort::FaultPort(std::unique_ptr<transport::Port> inner, const FaultOptions& options,
                      FaultClock clock)
     : WrappingPort(std::move(inner)),
       capabilities_(inner_->capabilities()),

@@ -24,11 +24,11 @@ Instant monotonic_clock();
 class FaultPort final : public WrappingPort {
  public:
   // Wraps `inner`. `clock`: for delays, read once per call that needs it.
-  FaultPort(std::unique_ptr<engine::Port> inner, const FaultOptions& options,
+  FaultPort(std::unique_ptr<transport::Port> inner, const FaultOptions& options,
             FaultClock clock = monotonic_clock);
   // For the table of middleware: keys without "fault.".
-  static Result<std::unique_ptr<engine::Port>> wrap(
-      std::unique_ptr<engine::Port> inner,
+  static Result<std::unique_ptr<transport::Port>> wrap(
+      std::unique_ptr<transport::Port> inner,
       const std::vector<std::pair<std::string, std::string>>& options);
 
   // Other faults from now on; what is held back stays due when it was. The seed is not used again.
@@ -36,10 +36,10 @@ class FaultPort final : public WrappingPort {
   // How often a fault happened, both directions.
   uint64_t operator[](Fault fault) const noexcept { return sent_[fault] + received_[fault]; }
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   // False while a frame is held back: there is no descriptor that tells when it is due.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void append_counters(std::vector<Counter>& counters) const override;
@@ -47,16 +47,18 @@ class FaultPort final : public WrappingPort {
  private:
   static constexpr size_t kMaxBurst = 256;  // frames received at once
   bool flush(Instant now) noexcept;
-  void hold_sent(const FaultLane::Fate& fate, const engine::TxFrame& frame, Instant now) noexcept;
-  void hold_received(const FaultLane::Fate& fate, const engine::Frame& frame, Instant now) noexcept;
+  void hold_sent(const FaultLane::Fate& fate, const transport::TxFrame& frame,
+                 Instant now) noexcept;
+  void hold_received(const FaultLane::Fate& fate, const transport::Frame& frame,
+                     Instant now) noexcept;
 
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   FaultOptions options_;
   FaultClock clock_;
   FaultLane sent_;
   FaultLane received_;
-  std::vector<engine::Frame> lent_;    // by the inner port
-  std::vector<HeldFrame*> lent_held_;  // by us
+  std::vector<transport::Frame> lent_;  // by the inner port
+  std::vector<HeldFrame*> lent_held_;   // by us
 };
 
 }  // namespace weft::middleware

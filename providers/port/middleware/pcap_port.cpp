@@ -15,9 +15,9 @@
 namespace weft::middleware {
 namespace {
 
-using engine::Frame;
-using engine::Path;
-using engine::TxFrame;
+using transport::Frame;
+using transport::Path;
+using transport::TxFrame;
 
 constexpr uint32_t kLargestMtu = 4096;
 // The longest packet that IPv4 and UDP can carry, BTH to ICRC, less an ICRC that is added here.
@@ -53,7 +53,7 @@ class Stage {
     good_ = memory::copy_out(buffer_.data() + used_, data, size);
     used_ += size;
   }
-  void add_remote(engine::RemoteMemory& remote, uint64_t address, uint32_t size) noexcept {
+  void add_remote(transport::RemoteMemory& remote, uint64_t address, uint32_t size) noexcept {
     if (!room(size)) return;
     good_ = remote.pull(buffer_.data() + used_, address, size);
     used_ += size;
@@ -80,15 +80,17 @@ int64_t wall_clock_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-Result<std::unique_ptr<engine::Port>> PcapPort::wrap(std::unique_ptr<engine::Port> inner,
-                                                     const std::string& path, CaptureClock clock) {
+Result<std::unique_ptr<transport::Port>> PcapPort::wrap(std::unique_ptr<transport::Port> inner,
+                                                        const std::string& path,
+                                                        CaptureClock clock) {
   auto writer = wire::PcapWriter::create(path);
   if (!writer) return writer.error();
-  return std::unique_ptr<engine::Port>(
+  return std::unique_ptr<transport::Port>(
       new PcapPort(std::move(inner), *std::move(writer), std::move(clock)));
 }
 
-PcapPort::PcapPort(std::unique_ptr<engine::Port> inner, wire::PcapWriter writer, CaptureClock clock)
+PcapPort::PcapPort(std::unique_ptr<transport::Port> inner, wire::PcapWriter writer,
+                   CaptureClock clock)
     : WrappingPort(std::move(inner)),
       capabilities_(inner_->capabilities()),
       writer_(std::move(writer)),

@@ -25,28 +25,28 @@ int64_t wall_clock_ns();
 class PcapPort final : public WrappingPort {
  public:
   // Creates the file. Errors as PcapWriter::create.
-  static Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> inner,
-                                                    const std::string& path,
-                                                    CaptureClock clock = wall_clock_ns);
+  static Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> inner,
+                                                       const std::string& path,
+                                                       CaptureClock clock = wall_clock_ns);
 
   // As the inner port, but frames stay within what IP can carry (MTU 4096) and come with their
   // payload (no by_reference).
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   // Going to sleep also writes the file's buffer out.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   // The inner port's, and pcap_frames, pcap_lost (frames that are not in the file).
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:
-  PcapPort(std::unique_ptr<engine::Port> inner, wire::PcapWriter writer, CaptureClock clock);
-  void capture_sent(const engine::TxFrame& frame, int64_t time_ns) noexcept;
-  void capture_received(const engine::Frame& frame, int64_t time_ns) noexcept;
+  PcapPort(std::unique_ptr<transport::Port> inner, wire::PcapWriter writer, CaptureClock clock);
+  void capture_sent(const transport::TxFrame& frame, int64_t time_ns) noexcept;
+  void capture_received(const transport::Frame& frame, int64_t time_ns) noexcept;
   void write(wire::Outer& outer, uint32_t length, bool id_known, int64_t time_ns) noexcept;
 
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   wire::PcapWriter writer_;
   CaptureClock clock_;
   std::vector<std::byte> staging_;  // one packet, BTH to ICRC

@@ -11,9 +11,9 @@
 
 namespace weft::middleware {
 
-using engine::Capabilities;
-using engine::Frame;
-using engine::TxFrame;
+using transport::Capabilities;
+using transport::Frame;
+using transport::TxFrame;
 
 namespace {
 
@@ -35,7 +35,8 @@ Capabilities common(Capabilities a, const Capabilities& b) {
   return a;
 }
 
-engine::Port::QpnRange overlap(const engine::Port::QpnRange& a, const engine::Port::QpnRange& b) {
+transport::Port::QpnRange overlap(const transport::Port::QpnRange& a,
+                                  const transport::Port::QpnRange& b) {
   const uint32_t first = std::max(a.first, b.first);
   const uint32_t end = std::min(a.first + a.count, b.first + b.count);
   return {first, end > first ? end - first : 0};
@@ -43,8 +44,8 @@ engine::Port::QpnRange overlap(const engine::Port::QpnRange& a, const engine::Po
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Port>> RailsPort::bundle(
-    std::vector<std::unique_ptr<engine::Port>> ports) {
+Result<std::unique_ptr<transport::Port>> RailsPort::bundle(
+    std::vector<std::unique_ptr<transport::Port>> ports) {
   QpnRange range = ports[0]->qpn_range();
   for (size_t i = 0; i < ports.size(); ++i) {
     range = overlap(range, ports[i]->qpn_range());
@@ -57,12 +58,12 @@ Result<std::unique_ptr<engine::Port>> RailsPort::bundle(
     return Error{Code::invalid_argument,
                  "rails: no queue pair number reaches all addresses, because other processes share "
                  "them: close those, or list the addresses in the same order everywhere"};
-  return std::unique_ptr<engine::Port>(new RailsPort(std::move(ports), range));
+  return std::unique_ptr<transport::Port>(new RailsPort(std::move(ports), range));
 }
 
-RailsPort::RailsPort(std::vector<std::unique_ptr<engine::Port>> ports, QpnRange range)
+RailsPort::RailsPort(std::vector<std::unique_ptr<transport::Port>> ports, QpnRange range)
     : capabilities_(ports[0]->capabilities()), range_(range) {
-  for (std::unique_ptr<engine::Port>& port : ports) {
+  for (std::unique_ptr<transport::Port>& port : ports) {
     capabilities_ = common(capabilities_, port->capabilities());
     addresses_.push_back(port->address());
     epoll_event readable{};
@@ -166,7 +167,7 @@ void RailsPort::append_counters(std::vector<Counter>& counters) const {
   for (const Rail& rail : rails_) {
     some.clear();
     rail.port->append_counters(some);
-    engine::add_counters(sums, some);
+    transport::add_counters(sums, some);
   }
   counters.insert(counters.end(), sums.begin(), sums.end());
 }

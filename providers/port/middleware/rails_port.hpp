@@ -7,19 +7,19 @@
 #include <optional>
 #include <vector>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 
 namespace weft::middleware {
 
-class RailsPort final : public engine::Port {
+class RailsPort final : public transport::Port {
  public:
   // At least one port, of one kind. Errors: invalid_argument, with what does not go together.
-  static Result<std::unique_ptr<engine::Port>> bundle(
-      std::vector<std::unique_ptr<engine::Port>> ports);
+  static Result<std::unique_ptr<transport::Port>> bundle(
+      std::vector<std::unique_ptr<transport::Port>> ports);
 
   ~RailsPort() override;
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return addresses_[0]; }
   std::span<const Gid> further_addresses() const noexcept override {
     return std::span(addresses_).subspan(1);
@@ -29,9 +29,9 @@ class RailsPort final : public engine::Port {
   uint16_t source_port(uint16_t wanted, uint32_t rail) noexcept override {
     return rails_[rail].port->source_port(wanted, 0);
   }
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   void attach(void* base, size_t size) noexcept override;
   void detach(void* base, size_t size) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
@@ -44,17 +44,17 @@ class RailsPort final : public engine::Port {
 
  private:
   struct Rail {
-    std::unique_ptr<engine::Port> port;
+    std::unique_ptr<transport::Port> port;
     size_t lent = 0;  // frames of it that are not released yet
     bool down = false;
   };
-  RailsPort(std::vector<std::unique_ptr<engine::Port>> ports, QpnRange range);
+  RailsPort(std::vector<std::unique_ptr<transport::Port>> ports, QpnRange range);
   bool all_down() const noexcept;
-  size_t rail_of(const engine::TxFrame& frame) const noexcept;
+  size_t rail_of(const transport::TxFrame& frame) const noexcept;
 
   std::vector<Rail> rails_;
   std::vector<Gid> addresses_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   QpnRange range_;
   int news_ = -1;       // epoll of theirs; -1: none has any
   size_t turn_ = 0;     // which one is received from first

@@ -16,9 +16,9 @@
 namespace weft::middleware {
 namespace {
 
-using engine::Frame;
-using engine::Path;
-using engine::TxFrame;
+using transport::Frame;
+using transport::Path;
+using transport::TxFrame;
 using wire::Operation;
 
 constexpr uint16_t kRoceUdpPort = 4791;
@@ -44,8 +44,9 @@ int64_t monotonic_clock_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-Result<std::unique_ptr<engine::Port>> TracerPort::wrap(std::unique_ptr<engine::Port> inner,
-                                                       const std::string& path, TraceClock clock) {
+Result<std::unique_ptr<transport::Port>> TracerPort::wrap(std::unique_ptr<transport::Port> inner,
+                                                          const std::string& path,
+                                                          TraceClock clock) {
   std::string own = path;
   if (const size_t at = own.find("%p"); at != std::string::npos)
     own.replace(at, 2, std::to_string(getpid()));
@@ -54,11 +55,11 @@ Result<std::unique_ptr<engine::Port>> TracerPort::wrap(std::unique_ptr<engine::P
     return Error{errno == ENOMEM ? Code::no_memory : Code::io_error,
                  own + ": cannot be written: " + std::strerror(errno)};
   std::fputs("start_ns,src,dst,bytes,direction,operation,source,destination\n", file.get());
-  return std::unique_ptr<engine::Port>(
+  return std::unique_ptr<transport::Port>(
       new TracerPort(std::move(inner), std::move(file), std::move(clock)));
 }
 
-TracerPort::TracerPort(std::unique_ptr<engine::Port> inner, File file, TraceClock clock)
+TracerPort::TracerPort(std::unique_ptr<transport::Port> inner, File file, TraceClock clock)
     : WrappingPort(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {
   number_of(inner_->address());
 }

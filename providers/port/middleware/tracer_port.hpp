@@ -28,12 +28,12 @@ class TracerPort final : public WrappingPort {
  public:
   // Creates the file; %p in its name stands for the process. Error: io_error with the path and the
   // system's reason.
-  static Result<std::unique_ptr<engine::Port>> wrap(std::unique_ptr<engine::Port> inner,
-                                                    const std::string& path,
-                                                    TraceClock clock = monotonic_clock_ns);
+  static Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> inner,
+                                                       const std::string& path,
+                                                       TraceClock clock = monotonic_clock_ns);
 
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   // Going to sleep also writes the file's buffer out.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   // The inner port's, and tracer_messages.
@@ -54,10 +54,10 @@ class TracerPort final : public WrappingPort {
     bool open = false;   // between first and last packet
   };
 
-  TracerPort(std::unique_ptr<engine::Port> inner, File file, TraceClock clock);
-  void note(const engine::Path& path, const std::byte* head, uint32_t length, bool sent,
+  TracerPort(std::unique_ptr<transport::Port> inner, File file, TraceClock clock);
+  void note(const transport::Path& path, const std::byte* head, uint32_t length, bool sent,
             int64_t now) noexcept;
-  void follow(const engine::Path& path, const std::byte* head, uint32_t length, bool sent,
+  void follow(const transport::Path& path, const std::byte* head, uint32_t length, bool sent,
               int64_t now);
   void write(const Stream& stream, const Message& message, bool sent, const char* operation);
   uint32_t number_of(const Gid& host);

@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 
 namespace weft::middleware {
 
-class WrappingPort : public engine::Port {
+class WrappingPort : public transport::Port {
  public:
-  explicit WrappingPort(std::unique_ptr<engine::Port> inner) : inner_(std::move(inner)) {}
+  explicit WrappingPort(std::unique_ptr<transport::Port> inner) : inner_(std::move(inner)) {}
 
-  const engine::Capabilities& capabilities() const noexcept override {
+  const transport::Capabilities& capabilities() const noexcept override {
     return inner_->capabilities();
   }
   Gid address() const noexcept override { return inner_->address(); }
@@ -28,11 +28,13 @@ class WrappingPort : public engine::Port {
   Result<void> join(const Gid& group) override { return inner_->join(group); }
   void leave(const Gid& group) noexcept override { inner_->leave(group); }
   void forget(QpNum number) noexcept override { inner_->forget(number); }
-  size_t receive(std::span<engine::Frame> frames) noexcept override {
+  size_t receive(std::span<transport::Frame> frames) noexcept override {
     return inner_->receive(frames);
   }
-  void release(std::span<const engine::Frame> frames) noexcept override { inner_->release(frames); }
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override {
+  void release(std::span<const transport::Frame> frames) noexcept override {
+    inner_->release(frames);
+  }
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override {
     return inner_->transmit(frames);
   }
   void attach(void* base, size_t size) noexcept override { inner_->attach(base, size); }
@@ -48,7 +50,7 @@ class WrappingPort : public engine::Port {
   }
 
  protected:
-  std::unique_ptr<engine::Port> inner_;
+  std::unique_ptr<transport::Port> inner_;
 };
 
 }  // namespace weft::middleware

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "providers/port/shm/descriptor.hpp"
 #include "providers/port/shm/rendezvous.hpp"
 #include "providers/port/shm/ring.hpp"
@@ -33,7 +33,7 @@ struct Greeting : Endpoint {
 };
 
 // The link that `path.source` sends to us on.
-struct InLink final : Endpoint, engine::RemoteMemory {
+struct InLink final : Endpoint, transport::RemoteMemory {
   InLink(std::byte* memory, const RingGeometry& geometry)
       : Endpoint(Kind::in), ring(memory, geometry) {}
   bool pull(void* destination, uint64_t address, size_t size) noexcept override;
@@ -48,7 +48,7 @@ struct InLink final : Endpoint, engine::RemoteMemory {
   pid_t pid = 0;
   uint64_t denied = 0;       // pulls that the kernel refused
   uint64_t drain_until = 0;  // ring position at which a draining link ends at the latest
-  engine::Path path;
+  transport::Path path;
   Descriptor socket;
   Mapping mapping;
 };

@@ -57,7 +57,7 @@ bool apply(std::string_view key, std::string_view value, Options& out) {
 
 }  // namespace
 
-Result<Options> parse_options(const engine::PortOptions& options) {
+Result<Options> parse_options(const transport::PortOptions& options) {
   Options out;
   if (!options.where.empty()) out.job = options.where;
   if (out.job.size() > 48 || out.job.find_first_of("/\\") != std::string::npos)

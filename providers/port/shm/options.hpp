@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/shm/ring.hpp"
 #include "weft/result.hpp"
 
@@ -26,6 +26,6 @@ struct Options {
 };
 
 // An unknown key or a value out of range is an error that lists the valid ones.
-Result<Options> parse_options(const engine::PortOptions& options);
+Result<Options> parse_options(const transport::PortOptions& options);
 
 }  // namespace weft::port::shm

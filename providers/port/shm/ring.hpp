@@ -23,7 +23,7 @@
 #include <memory>
 
 #include "lib/base/copy_short.hpp"
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 
 namespace weft::port::shm {
 
@@ -128,10 +128,10 @@ class RingProducer {
   };
   // Copies a frame in and publishes it. Payload goes by reference if `by_reference` and the frame
   // allows it.
-  Push push(const engine::TxFrame& frame, bool by_reference) noexcept;
+  Push push(const transport::TxFrame& frame, bool by_reference) noexcept;
   // The same for the frames that come in millions: in one piece and short enough for a slot. False:
   // it is not one of those, or there is no room; nothing was done.
-  bool push_small(const engine::TxFrame& frame) noexcept;
+  bool push_small(const transport::TxFrame& frame) noexcept;
 
   // Learns what was consumed. False: the consumer wrote nonsense.
   bool refresh() noexcept;
@@ -154,8 +154,8 @@ class RingProducer {
     uint32_t length;    // 0 = nothing by reference
   };
 
-  Push push_inline(const engine::TxFrame& frame, Slot& slot) noexcept;
-  Push push_data(const engine::TxFrame& frame, Slot& slot, bool by_reference) noexcept;
+  Push push_inline(const transport::TxFrame& frame, Slot& slot) noexcept;
+  Push push_data(const transport::TxFrame& frame, Slot& slot, bool by_reference) noexcept;
   bool reserve(uint32_t length, uint64_t& position) noexcept;
   void publish(Slot& slot, SlotKind kind, uint32_t head_length, uint8_t ecn) noexcept;
 
@@ -178,7 +178,7 @@ inline void RingProducer::publish(Slot& slot, SlotKind kind, uint32_t head_lengt
   slot.label.store(label.word(), std::memory_order_release);
 }
 
-inline bool RingProducer::push_small(const engine::TxFrame& frame) noexcept {
+inline bool RingProducer::push_small(const transport::TxFrame& frame) noexcept {
   if (produced_ - consumed_ > mask_ || frame.head_length > sizeof Slot::body ||
       (frame.payload_length | frame.tail_length) != 0)
     return false;
@@ -214,7 +214,7 @@ class RingConsumer {
   // The next frame. `copy` is private memory that the frame's headers are copied to; the frame is
   // valid until publish(). Sets all fields of `frame` except path and remote; `by_reference` says
   // that its payload is at remote_address in the sender's memory.
-  Take take(engine::Frame& frame, SlotCopy& copy, Arena& arena, bool& by_reference) noexcept;
+  Take take(transport::Frame& frame, SlotCopy& copy, Arena& arena, bool& by_reference) noexcept;
 
   // Is there something to take?
   bool ready() const noexcept {
@@ -228,11 +228,11 @@ class RingConsumer {
   RingControl& control() noexcept { return *view_.control; }
 
  private:
-  Take take_long(engine::Frame& frame, const SlotCopy& copy, SlotLabel label, Arena& arena,
+  Take take_long(transport::Frame& frame, const SlotCopy& copy, SlotLabel label, Arena& arena,
                  bool& by_reference) noexcept;
-  Take take_data(engine::Frame& frame, const SlotCopy& copy, SlotLabel label,
+  Take take_data(transport::Frame& frame, const SlotCopy& copy, SlotLabel label,
                  Arena& arena) noexcept;
-  Take take_reference(engine::Frame& frame, const SlotCopy& copy) noexcept;
+  Take take_reference(transport::Frame& frame, const SlotCopy& copy) noexcept;
 
   RingView view_;
   uint64_t mask_;
@@ -240,7 +240,7 @@ class RingConsumer {
   uint64_t data_size_;
 };
 
-inline RingConsumer::Take RingConsumer::take(engine::Frame& frame, SlotCopy& copy, Arena& arena,
+inline RingConsumer::Take RingConsumer::take(transport::Frame& frame, SlotCopy& copy, Arena& arena,
                                              bool& by_reference) noexcept {
   const Slot& slot = view_.slots[next_ & mask_];
   const SlotLabel label = SlotLabel::of(slot.label.load(std::memory_order_acquire));
@@ -252,7 +252,7 @@ inline RingConsumer::Take RingConsumer::take(engine::Frame& frame, SlotCopy& cop
 
   // Field by field: gcc 12 builds a whole Frame{} on the stack and reloads it wider than it stored
   // it, which costs more than all else here.
-  static_assert(sizeof(engine::Frame) == 80, "a new field: set it here");
+  static_assert(sizeof(transport::Frame) == 80, "a new field: set it here");
   frame.bytes = copy.body;
   frame.length = label.head_length;
   frame.ip_id = 0;

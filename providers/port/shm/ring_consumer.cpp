@@ -13,7 +13,7 @@ RingConsumer::RingConsumer(std::byte* memory, const RingGeometry& geometry)
 }
 
 // What does not fit a slot, and what makes no sense.
-RingConsumer::Take RingConsumer::take_long(engine::Frame& frame, const SlotCopy& copy,
+RingConsumer::Take RingConsumer::take_long(transport::Frame& frame, const SlotCopy& copy,
                                            SlotLabel label, Arena& arena,
                                            bool& by_reference) noexcept {
   Take taken = Take::corrupt;
@@ -28,7 +28,7 @@ RingConsumer::Take RingConsumer::take_long(engine::Frame& frame, const SlotCopy&
 }
 
 //= threat:A13
-RingConsumer::Take RingConsumer::take_data(engine::Frame& frame, const SlotCopy& copy,
+RingConsumer::Take RingConsumer::take_data(transport::Frame& frame, const SlotCopy& copy,
                                            SlotLabel label, Arena& arena) noexcept {
   DataPlace place;
   std::memcpy(&place, copy.body, sizeof place);
@@ -55,7 +55,7 @@ RingConsumer::Take RingConsumer::take_data(engine::Frame& frame, const SlotCopy&
 
 // The claim decides who owns the sender's memory until this slot is given back: us, or the sender
 // who wants it back (RingProducer::revoke).
-RingConsumer::Take RingConsumer::take_reference(engine::Frame& frame,
+RingConsumer::Take RingConsumer::take_reference(transport::Frame& frame,
                                                 const SlotCopy& copy) noexcept {
   ReferencePlace place;
   std::memcpy(&place, copy.body, sizeof place);

@@ -11,9 +11,9 @@ namespace weft::port::shm {
 
 namespace {
 
-bool copy_spans(std::byte* to, const engine::TxFrame& frame) {
+bool copy_spans(std::byte* to, const transport::TxFrame& frame) {
   for (uint32_t i = 0; i < frame.span_count; ++i) {
-    const engine::Span& span = frame.spans[i];
+    const transport::Span& span = frame.spans[i];
     if (!memory::copy_out(to, span.data, span.length)) return false;
     to += span.length;
   }
@@ -36,7 +36,7 @@ RingProducer::RingProducer(std::byte* memory, const RingGeometry& geometry)
   WEFT_CHECK(geometry.valid());
 }
 
-RingProducer::Push RingProducer::push(const engine::TxFrame& frame, bool by_reference) noexcept {
+RingProducer::Push RingProducer::push(const transport::TxFrame& frame, bool by_reference) noexcept {
   if (produced_ - consumed_ > mask_) {
     if (!refresh()) return Push::corrupt;
     if (produced_ - consumed_ > mask_) return Push::full;
@@ -46,7 +46,7 @@ RingProducer::Push RingProducer::push(const engine::TxFrame& frame, bool by_refe
   return push_data(frame, slot, by_reference);
 }
 
-RingProducer::Push RingProducer::push_inline(const engine::TxFrame& frame, Slot& slot) noexcept {
+RingProducer::Push RingProducer::push_inline(const transport::TxFrame& frame, Slot& slot) noexcept {
   std::byte* at = slot.body;
   base::copy_short(at, frame.head, frame.head_length);
   at += frame.head_length;
@@ -59,7 +59,7 @@ RingProducer::Push RingProducer::push_inline(const engine::TxFrame& frame, Slot&
   return Push::taken;
 }
 
-RingProducer::Push RingProducer::push_data(const engine::TxFrame& frame, Slot& slot,
+RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot& slot,
                                            bool by_reference) noexcept {
   const uint32_t total = frame.length();
   if (total > kLargestFrame) return Push::too_long;

@@ -17,7 +17,7 @@ namespace weft::port {
 using shm::InLink;
 using shm::OutLink;
 
-Result<std::unique_ptr<ShmPort>> ShmPort::open(const engine::PortOptions& options) {
+Result<std::unique_ptr<ShmPort>> ShmPort::open(const transport::PortOptions& options) {
   Result<shm::Options> parsed = shm::parse_options(options);
   if (!parsed) return parsed.error();
   std::unique_ptr<ShmPort> port(new ShmPort(*std::move(parsed)));
@@ -25,10 +25,10 @@ Result<std::unique_ptr<ShmPort>> ShmPort::open(const engine::PortOptions& option
   return port;
 }
 
-Result<std::unique_ptr<engine::Port>> open_shm_port(const engine::PortOptions& options) {
+Result<std::unique_ptr<transport::Port>> open_shm_port(const transport::PortOptions& options) {
   Result<std::unique_ptr<ShmPort>> port = ShmPort::open(options);
   if (!port) return port.error();
-  return std::unique_ptr<engine::Port>(*std::move(port));
+  return std::unique_ptr<transport::Port>(*std::move(port));
 }
 
 Result<void> ShmPort::start() {
@@ -89,7 +89,7 @@ void ShmPort::choose_capabilities() {
 
 ShmPort::~ShmPort() { detach(nullptr, SIZE_MAX); }
 
-size_t ShmPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t ShmPort::receive(std::span<transport::Frame> frames) noexcept {
   // Nothing is lent here, so links may go.
   if (++calls_ >= kAttendEvery) attend();
   touched_count_ = 0;
@@ -109,14 +109,15 @@ size_t ShmPort::receive(std::span<engine::Frame> frames) noexcept {
 }
 
 // Fills frames[index...]; returns how many.
-size_t ShmPort::receive_from(InLink& link, std::span<engine::Frame> frames, size_t index) noexcept {
+size_t ShmPort::receive_from(InLink& link, std::span<transport::Frame> frames,
+                             size_t index) noexcept {
   if (link.state == InLink::State::cut) return 0;
   const size_t first = index;
   size_t revoked = 0;
   shm::RingConsumer::Take taken = shm::RingConsumer::Take::frame;
   while (index < frames.size() && revoked < kBurst) {
     bool by_reference;
-    engine::Frame& frame = frames[index];
+    transport::Frame& frame = frames[index];
     taken = link.ring.take(frame, heads_[index], arena_, by_reference);
     if (taken == shm::RingConsumer::Take::frame) {
       frame.path = &link.path;
@@ -142,7 +143,7 @@ void ShmPort::cut(InLink& link) noexcept {
   ++counts_.rx_corrupt;
 }
 
-void ShmPort::release(std::span<const engine::Frame>) noexcept {
+void ShmPort::release(std::span<const transport::Frame>) noexcept {
   for (size_t i = 0; i < touched_count_; ++i) {
     InLink& link = *touched_[i];
     link.ring.publish();

@@ -12,24 +12,26 @@
 
 #include "lib/base/gid_hash.hpp"
 #include "lib/base/random.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/shm/link.hpp"
 #include "providers/port/shm/options.hpp"
 
 namespace weft::port {
 
-class ShmPort final : public engine::Port {
+class ShmPort final : public transport::Port {
  public:
-  static Result<std::unique_ptr<ShmPort>> open(const engine::PortOptions& options);
+  static Result<std::unique_ptr<ShmPort>> open(const transport::PortOptions& options);
   ~ShmPort() override;
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return gid_; }
   // Frames carry no UDP port: both sides take the same one, so that an ICRC agrees (fault, pcap).
-  uint16_t source_port(uint16_t, uint32_t) noexcept override { return engine::Path{}.source_port; }
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  uint16_t source_port(uint16_t, uint32_t) noexcept override {
+    return transport::Path{}.source_port;
+  }
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   void detach(void* base, size_t size) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
@@ -64,13 +66,13 @@ class ShmPort final : public engine::Port {
   void choose_capabilities();
 
   // receive side
-  size_t receive_from(shm::InLink& link, std::span<engine::Frame> frames, size_t index) noexcept;
+  size_t receive_from(shm::InLink& link, std::span<transport::Frame> frames, size_t index) noexcept;
   void cut(shm::InLink& link) noexcept;
 
   // transmit side
   shm::OutLink* route(const Gid& destination) noexcept;
-  bool send_one(shm::OutLink& link, const engine::TxFrame& frame) noexcept;
-  bool send_down(shm::OutLink& link, const engine::TxFrame& frame) noexcept;
+  bool send_one(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
+  bool send_down(shm::OutLink& link, const transport::TxFrame& frame) noexcept;
   bool push_back(shm::OutLink& link, uint64_t position) noexcept;
   void announce(shm::OutLink& link) noexcept;
   void take_down(shm::OutLink& link, int64_t retry_after_ns) noexcept;
@@ -107,7 +109,7 @@ class ShmPort final : public engine::Port {
   alignas(shm::kCacheLine) std::array<shm::SlotCopy, kBurst> heads_;
 
   shm::Options options_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   Gid gid_;
   Counts counts_;
   base::SecureRandom random_;
@@ -124,6 +126,6 @@ class ShmPort final : public engine::Port {
 
 // Errors: invalid_argument (lists the valid keys), permission_denied (by_reference=1 and the kernel
 // forbids reading other processes), io_error.
-Result<std::unique_ptr<engine::Port>> open_shm_port(const engine::PortOptions& options);
+Result<std::unique_ptr<transport::Port>> open_shm_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

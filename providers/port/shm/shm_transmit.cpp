@@ -21,11 +21,11 @@ constexpr int64_t kClaimLimit = 1000 * kMillisecond;  // a peer holds memory bei
 
 }  // namespace
 
-size_t ShmPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t ShmPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   size_t count = 0;
   OutLink* link = last_out_;
   for (; count < frames.size(); ++count) {
-    const engine::TxFrame& frame = frames[count];
+    const transport::TxFrame& frame = frames[count];
     if (link == nullptr || link->gid != frame.path->destination) {
       if (link != nullptr) announce(*link);
       link = route(frame.path->destination);
@@ -61,7 +61,7 @@ OutLink* ShmPort::route(const Gid& destination) noexcept {
 }
 
 // True: the frame is taken, false: try again later.
-bool ShmPort::send_one(OutLink& link, const engine::TxFrame& frame) noexcept {
+bool ShmPort::send_one(OutLink& link, const transport::TxFrame& frame) noexcept {
   if (!link.ring) return send_down(link, frame);
   const bool by_reference =
       link.can_pull && frame.payload_length >= capabilities_.reference_threshold &&
@@ -89,7 +89,7 @@ bool ShmPort::send_one(OutLink& link, const engine::TxFrame& frame) noexcept {
 }
 
 // There is no connection: makes one if it is time, else the frame is lost as on a wire.
-bool ShmPort::send_down(OutLink& link, const engine::TxFrame& frame) noexcept {
+bool ShmPort::send_down(OutLink& link, const transport::TxFrame& frame) noexcept {
   if (shm::monotonic_ns() < link.retry_at_ns) {
     if (link.blocked) return push_back(link, 0);
   } else {

@@ -10,7 +10,7 @@ namespace weft::port {
 namespace {
 
 // The frame in one piece; false if it is longer than a packet can be.
-bool fill(sim::Packet& packet, const engine::TxFrame& frame, bool ecn) noexcept {
+bool fill(sim::Packet& packet, const transport::TxFrame& frame, bool ecn) noexcept {
   if (frame.length() > sim::Packet::kCapacity) return false;
   std::byte* at = packet.bytes;
   std::memcpy(at, frame.head, frame.head_length);
@@ -29,8 +29,8 @@ bool fill(sim::Packet& packet, const engine::TxFrame& frame, bool ecn) noexcept 
 
 }  // namespace
 
-engine::Capabilities sim_capabilities() {
-  engine::Capabilities c;
+transport::Capabilities sim_capabilities() {
+  transport::Capabilities c;
   c.integrity_bits = 32;
   c.ecn = true;
   c.telemetry = true;
@@ -41,12 +41,12 @@ SimPort::~SimPort() {
   while (!lent_.empty()) host_.network().pool().give(lent_.pop());
 }
 
-size_t SimPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t SimPort::receive(std::span<transport::Frame> frames) noexcept {
   size_t n = 0;
   for (sim::PacketQueue& queue = host_.received(); n < frames.size() && !queue.empty(); ++n) {
     sim::Packet* const packet = queue.pop();
     lent_.push(packet);
-    engine::Frame& frame = frames[n];
+    transport::Frame& frame = frames[n];
     frame = {};
     frame.path = &packet->path;
     frame.bytes = packet->bytes;
@@ -58,11 +58,11 @@ size_t SimPort::receive(std::span<engine::Frame> frames) noexcept {
   return n;
 }
 
-void SimPort::release(std::span<const engine::Frame> frames) noexcept {
+void SimPort::release(std::span<const transport::Frame> frames) noexcept {
   for (size_t i = 0; i < frames.size(); ++i) host_.network().pool().give(lent_.pop());
 }
 
-size_t SimPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t SimPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   sim::PacketPool& pool = host_.network().pool();
   size_t n = 0;
   for (; n < frames.size(); ++n) {

@@ -5,31 +5,32 @@
 
 #include <vector>
 
-#include "lib/engine/port.hpp"
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
+#include "lib/transport/port.hpp"
 
 namespace weft::port {
 
 // What a simulated port can do unless told otherwise: as a plain RoCEv2 NIC, without trains.
-engine::Capabilities sim_capabilities();
+transport::Capabilities sim_capabilities();
 
-class SimPort final : public engine::Port {
+class SimPort final : public transport::Port {
  public:
-  explicit SimPort(sim::Host& host, const engine::Capabilities& capabilities = sim_capabilities())
+  explicit SimPort(sim::Host& host,
+                   const transport::Capabilities& capabilities = sim_capabilities())
       : host_(host), capabilities_(capabilities) {}
   ~SimPort() override;
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return host_.address(); }
   Result<void> join(const Gid& group) override {
     host_.join(group);
     return {};
   }
   void leave(const Gid& group) noexcept override { host_.leave(group); }
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
   // Short when the link's queue is full. Frames that have no way to go are dropped and counted.
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   // False if a frame waits. There are no descriptors.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void append_counters(std::vector<Counter>& counters) const override;
@@ -39,7 +40,7 @@ class SimPort final : public engine::Port {
 
  private:
   sim::Host& host_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   sim::PacketQueue lent_;
   bool hides_ip_id_ = false;
   uint64_t no_route_ = 0;

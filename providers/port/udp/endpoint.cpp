@@ -42,7 +42,7 @@ Result<Endpoint> bind_loopback(LocalAddress local, const Options& keys) {
 
 }  // namespace
 
-Result<Endpoint> open_endpoint(const engine::PortOptions& options, const Options& keys) {
+Result<Endpoint> open_endpoint(const transport::PortOptions& options, const Options& keys) {
   Result<LocalAddress> local = resolve(options.where);
   if (!local) return local.error();
   local->port = options.udp_port;

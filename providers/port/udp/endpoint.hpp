@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/options.hpp"
@@ -22,6 +22,6 @@ struct Endpoint {
 
 // Errors: not_found (no such address), invalid_argument (what it may not be with), address_in_use,
 // no_memory (all parts are taken), io_error.
-Result<Endpoint> open_endpoint(const engine::PortOptions& options, const Options& keys);
+Result<Endpoint> open_endpoint(const transport::PortOptions& options, const Options& keys);
 
 }  // namespace weft::port::udp

@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 
 namespace weft::port::udp {
 
 struct Message {
-  engine::Path path;
+  transport::Path path;
   std::byte* bytes = nullptr;
   uint32_t length = 0;
   uint32_t segment = 0;     // bytes of each frame; the last may be shorter

@@ -38,7 +38,7 @@ std::string describe_keys() {
 
 }  // namespace
 
-Result<Options> parse_options(const engine::PortOptions& options) {
+Result<Options> parse_options(const transport::PortOptions& options) {
   Options result;
   for (const auto& [name, value] : options.options) {
     const Key* found = nullptr;

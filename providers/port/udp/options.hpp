@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "weft/result.hpp"
 
 namespace weft::port::udp {
@@ -26,6 +26,6 @@ struct Options {
 inline constexpr uint16_t kSwitchedShift = 1000;
 
 // An unknown key or a value out of range is an error that lists the valid ones.
-Result<Options> parse_options(const engine::PortOptions& options);
+Result<Options> parse_options(const transport::PortOptions& options);
 
 }  // namespace weft::port::udp

@@ -48,7 +48,7 @@ Receiver::~Receiver() {
   if (memory_ != nullptr) ::munmap(memory_, batch_ * kBufferBytes);
 }
 
-size_t Receiver::receive(std::span<engine::Frame> frames) noexcept {
+size_t Receiver::receive(std::span<transport::Frame> frames) noexcept {
   if (!pending()) fetch();
   return cut(frames);
 }
@@ -139,7 +139,7 @@ void Receiver::parse(uint32_t i, uint32_t length) noexcept {
   if (message.segment < length) ++counters_.super_packets;
 }
 
-size_t Receiver::cut(std::span<engine::Frame> frames) noexcept {
+size_t Receiver::cut(std::span<transport::Frame> frames) noexcept {
   size_t n = 0;
   while (next_ < filled_ && n < frames.size()) {
     Message& message = slots_[next_].message;
@@ -150,12 +150,13 @@ size_t Receiver::cut(std::span<engine::Frame> frames) noexcept {
     if (group_ != nullptr && message.offset >= message.ours_until && !steer(message)) continue;
     const uint32_t length = std::min(message.segment, message.length - message.offset);
     // In its place: what is made beside it and copied waits for all stores before it.
-    ::new (&frames[n++]) engine::Frame{.path = &message.path,
-                                       .bytes = message.bytes + message.offset,
-                                       .length = length,
-                                       .ip_id = message.next_id++,
-                                       .ip_id_known = !ipv4_,
-                                       .ecn = static_cast<uint8_t>(message.path.traffic_class & 3)};
+    ::new (&frames[n++])
+        transport::Frame{.path = &message.path,
+                         .bytes = message.bytes + message.offset,
+                         .length = length,
+                         .ip_id = message.next_id++,
+                         .ip_id_known = !ipv4_,
+                         .ecn = static_cast<uint8_t>(message.path.traffic_class & 3)};
     counters_.bytes += length;
     message.offset += length;
   }

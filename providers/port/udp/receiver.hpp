@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/message.hpp"
@@ -34,7 +34,7 @@ class Receiver {
   // False if there was no memory for the buffers.
   bool usable() const noexcept { return memory_ != nullptr; }
 
-  size_t receive(std::span<engine::Frame> frames) noexcept;
+  size_t receive(std::span<transport::Frame> frames) noexcept;
   // True if the last receive() left frames for the next one.
   bool pending() const noexcept { return next_ < filled_; }
   // The next receive() looks for forwarded messages too: call before sleeping on both sockets.
@@ -46,7 +46,7 @@ class Receiver {
   bool fetch_forwarded() noexcept;
   void adapt_depth(bool trains) noexcept;
   void parse(uint32_t i, uint32_t length) noexcept;
-  size_t cut(std::span<engine::Frame> frames) noexcept;
+  size_t cut(std::span<transport::Frame> frames) noexcept;
   bool steer(Message& message) noexcept;
 
   static constexpr size_t kBufferBytes = 65536;  // a datagram is smaller, merged or not

@@ -19,14 +19,14 @@ constexpr uint32_t kTries = 16;  // ports next to the wanted one that are tried
 constexpr uint8_t kDefaultHopLimit = 64;
 constexpr uint8_t kStreakToAdapt = 8;
 
-uint8_t class_of(const engine::TxFrame& frame) noexcept {
+uint8_t class_of(const transport::TxFrame& frame) noexcept {
   return static_cast<uint8_t>((frame.path->traffic_class & 0xFC) | (frame.ecn & 3));
 }
 
 // Pieces of memory that the train has at most.
-uint32_t pieces_of(std::span<const engine::TxFrame> train) noexcept {
+uint32_t pieces_of(std::span<const transport::TxFrame> train) noexcept {
   uint32_t pieces = 0;
-  for (const engine::TxFrame& frame : train) pieces += frame.span_count + 2u;
+  for (const transport::TxFrame& frame : train) pieces += frame.span_count + 2u;
   return pieces;
 }
 
@@ -92,7 +92,7 @@ Sender::Socket* Sender::open(uint16_t port) noexcept {
 
 // ---- sending
 
-size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t Sender::transmit(std::span<const transport::TxFrame> frames) noexcept {
   blocked_ = -1;
   if (frames.size() == 1 && is_plain(frames[0])) return transmit_plain(frames[0]);
   size_t taken = 0;   // by the kernel
@@ -126,15 +126,15 @@ size_t Sender::transmit(std::span<const engine::TxFrame> frames) noexcept {
 }
 
 // A frame that needs none of the batch: in one piece, and as its socket sends by itself.
-bool Sender::is_plain(const engine::TxFrame& frame) const noexcept {
+bool Sender::is_plain(const transport::TxFrame& frame) const noexcept {
   return current_ != nullptr && current_->port == frame.path->source_port &&
          current_->traffic_class == class_of(frame) && frame.span_count == 0 &&
          frame.tail_length == 0 && frame.path->hop_limit == kDefaultHopLimit;
 }
 
 // The path of a small message, where every part of a microsecond counts.
-size_t Sender::transmit_plain(const engine::TxFrame& frame) noexcept {
-  const engine::Path& path = *frame.path;
+size_t Sender::transmit_plain(const transport::TxFrame& frame) noexcept {
+  const transport::Path& path = *frame.path;
   if (plain_to_ != path.destination || plain_port_ != path.destination_port) {
     plain_name_ = to_socket_address(path.destination, path.destination_port, local_.scope);
     plain_to_ = path.destination;
@@ -158,13 +158,13 @@ size_t Sender::transmit_plain(const engine::TxFrame& frame) noexcept {
 
 // The first frame after `begin` that is not a segment of the same datagram. The engine forms
 // trains; lengths are checked again because middleware may have dropped or cut a frame.
-size_t Sender::train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept {
-  const engine::TxFrame& first = frames[begin];
+size_t Sender::train_end(std::span<const transport::TxFrame> frames, size_t begin) const noexcept {
+  const transport::TxFrame& first = frames[begin];
   const uint32_t segment = first.length();
   uint32_t bytes = segment;
   size_t end = begin + 1;
   while (end < frames.size() && end - begin < limits_.segments) {
-    const engine::TxFrame& frame = frames[end];
+    const transport::TxFrame& frame = frames[end];
     const uint32_t length = frame.length();
     const bool next = frame.ip_id == first.ip_id + (end - begin) && frame.path == first.path;
     if (!next || length > segment || bytes + length > kMostBytes) break;
@@ -176,7 +176,7 @@ size_t Sender::train_end(std::span<const engine::TxFrame> frames, size_t begin) 
 }
 
 // `copy`: the pieces are too many for one call, so they are put together first.
-void Sender::append(std::span<const engine::TxFrame> train, bool copy) noexcept {
+void Sender::append(std::span<const transport::TxFrame> train, bool copy) noexcept {
   iovec* const first = &iovecs_[pieces_];
   iovec* last = first - 1;
   uint32_t bytes = 0;
@@ -194,7 +194,7 @@ void Sender::append(std::span<const engine::TxFrame> train, bool copy) noexcept 
     }
     *++last = {const_cast<std::byte*>(data), length};
   };
-  for (const engine::TxFrame& frame : train) {
+  for (const transport::TxFrame& frame : train) {
     add(frame.head, frame.head_length);
     for (uint32_t i = 0; i < frame.span_count; ++i) add(frame.spans[i].data, frame.spans[i].length);
     add(frame.tail, frame.tail_length);
@@ -203,7 +203,7 @@ void Sender::append(std::span<const engine::TxFrame> train, bool copy) noexcept 
   Note& note = notes_[messages_];
   note.frames = static_cast<uint32_t>(train.size());
   note.bytes = bytes;
-  const engine::Path& path = *train[0].path;
+  const transport::Path& path = *train[0].path;
   note.name = to_socket_address(path.destination, path.destination_port, local_.scope);
   msghdr& header = headers_[messages_].msg_hdr;
   header.msg_name = &note.name.generic;
@@ -216,7 +216,7 @@ void Sender::append(std::span<const engine::TxFrame> train, bool copy) noexcept 
 }
 
 // Only what differs from the socket's own settings: a lone frame usually needs nothing.
-void Sender::append_control(const engine::TxFrame& first, uint32_t segment) noexcept {
+void Sender::append_control(const transport::TxFrame& first, uint32_t segment) noexcept {
   Note& note = notes_[messages_];
   msghdr& header = headers_[messages_].msg_hdr;
   const bool v4 = local_.ipv4();

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/engine/frame.hpp"
+#include "lib/transport/frame.hpp"
 #include "providers/port/udp/address.hpp"
 #include "providers/port/udp/descriptor.hpp"
 
@@ -40,7 +40,7 @@ class Sender {
   // Opens the socket for `wanted` if the pool has room; else names one that is open.
   uint16_t source_port(uint16_t wanted) noexcept;
   // As Port::transmit.
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept;
   // The socket that last had no room, or -1.
   int blocked() const noexcept { return blocked_; }
   // Falls to 1 when a device turns out to be unable to cut trains.
@@ -59,11 +59,11 @@ class Sender {
 
   Socket* find(uint16_t port) noexcept;
   Socket* open(uint16_t port) noexcept;
-  bool is_plain(const engine::TxFrame& frame) const noexcept;
-  size_t transmit_plain(const engine::TxFrame& frame) noexcept;
-  size_t train_end(std::span<const engine::TxFrame> frames, size_t begin) const noexcept;
-  void append(std::span<const engine::TxFrame> train, bool copy) noexcept;
-  void append_control(const engine::TxFrame& first, uint32_t segment) noexcept;
+  bool is_plain(const transport::TxFrame& frame) const noexcept;
+  size_t transmit_plain(const transport::TxFrame& frame) noexcept;
+  size_t train_end(std::span<const transport::TxFrame> frames, size_t begin) const noexcept;
+  void append(std::span<const transport::TxFrame> train, bool copy) noexcept;
+  void append_control(const transport::TxFrame& first, uint32_t segment) noexcept;
   size_t flush() noexcept;
   void adapt_class(Socket& socket, uint8_t traffic_class) noexcept;
 

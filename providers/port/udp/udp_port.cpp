@@ -67,9 +67,9 @@ uint32_t in_flight_limit(uint32_t granted) {
   return static_cast<uint32_t>(std::min<uint64_t>(buffer * 3 / 8, kInFlightMost));
 }
 
-engine::Capabilities describe(const LocalAddress& local, const Options& options, uint32_t granted,
-                              uint32_t segments) {
-  engine::Capabilities result;
+transport::Capabilities describe(const LocalAddress& local, const Options& options,
+                                 uint32_t granted, uint32_t segments) {
+  transport::Capabilities result;
   result.max_mtu = std::max(kMaxMtu, options.mtu);
   result.active_mtu = options.mtu != 0 ? options.mtu : roce_mtu(local);
   result.burst = std::max(64u, segments);
@@ -101,7 +101,7 @@ Sender::Limits sender_limits(const LocalAddress& local, const Options& options, 
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& options) {
+Result<std::unique_ptr<transport::Port>> open_udp_port(const transport::PortOptions& options) {
   const Result<Options> parsed = parse_options(options);
   if (!parsed) return parsed.error();
   Result<Endpoint> endpoint = open_endpoint(options, *parsed);
@@ -124,7 +124,7 @@ Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& o
   if (extra) port->add_telemetry(beside, std::move(*extra), parsed->batch);
   if (!port->usable())
     return Error{Code::no_memory, "no memory for the receive buffers of udp:" + options.where};
-  return std::unique_ptr<engine::Port>(std::move(port));
+  return std::unique_ptr<transport::Port>(std::move(port));
 }
 
 UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
@@ -137,7 +137,7 @@ UdpPort::UdpPort(Endpoint endpoint, const Options& options, uint32_t segments)
       sender_(local_, sender_limits(local_, options, segments)),
       watch_(local_.interface, local_.gid) {}
 
-engine::Port::QpnRange UdpPort::qpn_range() const noexcept {
+transport::Port::QpnRange UdpPort::qpn_range() const noexcept {
   if (group_ == nullptr) return {};
   return {static_cast<uint32_t>(group_->slot()) << 16, 1u << 16};
 }
@@ -176,7 +176,7 @@ void UdpPort::add_telemetry(const LocalAddress& local, ReceiveSocket socket, uin
       std::min(capabilities_.active_mtu, roce_mtu(local, sizeof(wire::IntBlock)));
 }
 
-size_t UdpPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t UdpPort::receive(std::span<transport::Frame> frames) noexcept {
   WEFT_DCHECK(lent_ == 0);
   lent_ = receiver_.receive(frames);
   if (telemetry_ != nullptr) lent_ += telemetry_->receiver.receive(frames.subspan(lent_));
@@ -184,13 +184,13 @@ size_t UdpPort::receive(std::span<engine::Frame> frames) noexcept {
   return lent_;
 }
 
-void UdpPort::release(std::span<const engine::Frame> frames) noexcept {
+void UdpPort::release(std::span<const transport::Frame> frames) noexcept {
   WEFT_DCHECK(frames.size() == lent_);
   (void)frames;
   lent_ = 0;
 }
 
-size_t UdpPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t UdpPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   const size_t taken = sender_.transmit(frames);
   capabilities_.train_frames = sender_.segments();
   return taken;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/link_watch.hpp"
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 #include "providers/port/udp/endpoint.hpp"
 #include "providers/port/udp/group.hpp"
 #include "providers/port/udp/receiver.hpp"
@@ -16,13 +16,13 @@
 
 namespace weft::port {
 
-class UdpPort final : public engine::Port {
+class UdpPort final : public transport::Port {
  public:
   UdpPort(udp::Endpoint endpoint, const udp::Options& options, uint32_t segments);
   // Frames with telemetry come to a socket of their own.
   void add_telemetry(const udp::LocalAddress& local, udp::ReceiveSocket socket, uint32_t batch);
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return local_.gid; }
   QpnRange qpn_range() const noexcept override;
   uint16_t source_port(uint16_t wanted, uint32_t) noexcept override {
@@ -30,9 +30,9 @@ class UdpPort final : public engine::Port {
   }
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) noexcept override;
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override { sender_.unblock(); }
   int news_fd() const noexcept override { return watch_.fd(); }
@@ -57,7 +57,7 @@ class UdpPort final : public engine::Port {
   const udp::Options options_;
   udp::ReceiveSocket socket_;
   std::unique_ptr<udp::AddressGroup> group_;  // null: the address is ours alone
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   udp::Receiver receiver_;
   std::unique_ptr<Side> telemetry_;            // null: none
   std::vector<std::unique_ptr<Side>> groups_;  // that were joined
@@ -68,6 +68,6 @@ class UdpPort final : public engine::Port {
 
 // Errors: invalid_argument (an option), not_found (no such interface or address), address_in_use,
 // no_memory (slots, buffers), io_error.
-Result<std::unique_ptr<engine::Port>> open_udp_port(const engine::PortOptions& options);
+Result<std::unique_ptr<transport::Port>> open_udp_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

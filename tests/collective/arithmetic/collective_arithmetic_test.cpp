@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/arithmetic.hpp"
-#include "lib/collective/float16.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
+#include "lib/collective/arithmetic/float16.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

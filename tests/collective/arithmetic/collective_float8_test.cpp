@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/arithmetic.hpp"
-#include "lib/collective/float8.hpp"
+#include "lib/collective/arithmetic/arithmetic.hpp"
+#include "lib/collective/arithmetic/float8.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

@@ -11,7 +11,7 @@
 
 #include "lib/base/clock.hpp"
 #include "lib/base/random.hpp"
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

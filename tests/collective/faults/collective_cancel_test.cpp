@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One call is taken back while others go on, and what is called when a call is done.
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -4,7 +4,7 @@
 // processes of their own.
 #include <signal.h>
 
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

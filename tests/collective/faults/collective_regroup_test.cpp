@@ -3,9 +3,9 @@
 // processes.
 #include <algorithm>
 
+#include "tests/collective/run/collective_ranks.hpp"
 #include "tests/support/namespace.hpp"
 #include "tests/support/skip.hpp"
-#include "tests/unit/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

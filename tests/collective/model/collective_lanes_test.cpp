@@ -9,8 +9,8 @@
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/lanes.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "tests/collective/model/known_topology.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {

@@ -8,13 +8,13 @@
 #include <fstream>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
+#include "tests/collective/model/known_topology.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {
@@ -298,8 +298,8 @@ TEST_CASE("one of four planes lost costs a third of the time, by the flow model"
   }
 }
 
-// 16,384 chips at another place: bench/RESULTS.md. Here what would not fit if anything grew with
-// pairs of chips.
+// 16,384 chips at another place: docs/history/results.md. Here what would not fit if anything grew
+// with pairs of chips.
 TEST_CASE("a hierarchical all-reduce of thousands of chips is predicted at flow level") {
   const Topology topology = railed(1024, 2, 0);
   const uint64_t count = uint64_t{2} << 20;  // one wave

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "tests/collective/model/known_topology.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {

@@ -2,8 +2,8 @@
 // The networks of scenarios/collectives where domains are joined by rails, and where sources
 // disagree: what their cuts carry, and how far it is.
 #include "lib/collective/model/topology_file.hpp"
+#include "tests/collective/model/known_topology.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "lib/collective/model/selector.hpp"
 #include "lib/collective/model/topology_file.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/collective_ranks.hpp"
 
 namespace weft::collective {
 namespace {

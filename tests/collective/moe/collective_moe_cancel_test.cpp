@@ -3,7 +3,7 @@
 #include <atomic>
 #include <fstream>
 
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

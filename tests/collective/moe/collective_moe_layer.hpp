@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/random.hpp"
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 

@@ -3,7 +3,7 @@
 // Ranks are processes, and two of five are killed one after the other.
 #include <signal.h>
 
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "lib/base/random.hpp"
+#include "tests/collective/moe/collective_moe_layer.hpp"
 #include "tests/support/scale.hpp"
-#include "tests/unit/collective_moe_layer.hpp"
 
 namespace weft::test {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The choice by size.
-#include "lib/collective/choose.hpp"
+#include "lib/collective/plan/choose.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/verify.hpp"
-#include "tests/unit/collective_ranks.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::collective {
 namespace {

@@ -3,7 +3,7 @@
 // rounded once, whatever the operation, the size, the place of the buffers, the transport and what
 // it loses and reorders. The bits are compared with those of a plain loop. WEFT_TEST_SEED=N replays
 // a seed that failed.
-#include "tests/unit/collective_random.hpp"
+#include "tests/collective/plan/collective_random.hpp"
 
 namespace weft::test {
 namespace {

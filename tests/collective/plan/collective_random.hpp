@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/algorithm.hpp"
-#include "tests/unit/collective_ranks.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 

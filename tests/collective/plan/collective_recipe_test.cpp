@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Recipes: a call finds the one that it was made into before, and no other.
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/recipe.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/run/recipe.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

@@ -9,14 +9,14 @@
 #include <cstdio>
 #include <fstream>
 
-#include "lib/collective/algorithm.hpp"
 #include "lib/collective/model/flow_model.hpp"
 #include "lib/collective/model/packet_model.hpp"
 #include "lib/collective/model/selector.hpp"
 #include "lib/collective/model/topology_file.hpp"
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
+#include "tests/collective/model/known_topology.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/known_topology.hpp"
 
 namespace weft::collective {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // verify() itself is proven to see what can be wrong with a schedule, by breaking good ones.
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

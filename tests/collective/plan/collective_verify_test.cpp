@@ -6,8 +6,8 @@
 #include <bit>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/verify.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

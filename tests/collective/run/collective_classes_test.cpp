@@ -6,8 +6,8 @@
 #include <map>
 
 #include "lib/base/random.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 #include "tests/support/scale.hpp"
-#include "tests/unit/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/collective/plan/collective_random.hpp"
 #include "tests/support/scale.hpp"
-#include "tests/unit/collective_random.hpp"
 
 namespace weft::test {
 namespace {

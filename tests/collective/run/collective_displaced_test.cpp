@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "lib/base/random.hpp"
-#include "lib/collective/algorithm.hpp"
-#include "lib/collective/verify.hpp"
-#include "tests/unit/collective_random.hpp"
+#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/verify.hpp"
+#include "tests/collective/plan/collective_random.hpp"
 
 namespace weft::test {
 namespace {

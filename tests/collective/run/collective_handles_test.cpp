@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fstream>
 
+#include "tests/collective/run/collective_ranks.hpp"
 #include "tests/support/skip.hpp"
-#include "tests/unit/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -3,9 +3,9 @@
 // done.
 #include <thread>
 
-#include "lib/collective/link.hpp"
-#include "lib/collective/mesh.hpp"
-#include "tests/unit/collective_ranks.hpp"
+#include "lib/collective/run/link.hpp"
+#include "lib/collective/run/mesh.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

@@ -3,7 +3,7 @@
 // that differs in more is not left out.
 #include <random>
 
-#include "lib/collective/piece.hpp"
+#include "lib/collective/run/piece.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "lib/collective/float16.hpp"
-#include "lib/collective/float8.hpp"
+#include "lib/collective/arithmetic/float16.hpp"
+#include "lib/collective/arithmetic/float8.hpp"
 #include "tests/support/catch.hpp"
 #include "weft/collective.hpp"
 

@@ -2,7 +2,7 @@
 // How long memory of calls stays registered, and memory that is mapped anew.
 #include <sys/mman.h>
 
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

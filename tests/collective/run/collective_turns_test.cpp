@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "lib/base/virtual_process.hpp"
-#include "tests/unit/collective_ranks.hpp"
+#include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {

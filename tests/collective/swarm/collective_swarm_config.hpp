@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/link.hpp"
-#include "lib/sim/network.hpp"
+#include "lib/collective/run/link.hpp"
+#include "lib/sim/frames/network.hpp"
 #include "providers/port/middleware/fault_port.hpp"
-#include "tests/unit/collective_moe_layer.hpp"
-#include "tests/unit/collective_random.hpp"
+#include "tests/collective/moe/collective_moe_layer.hpp"
+#include "tests/collective/plan/collective_random.hpp"
 
 namespace weft::test {
 

@@ -28,7 +28,7 @@ inline void set_clock(Instant now) {
   looks = 0;
 }
 
-inline std::unique_ptr<engine::Port> next_port;  // of the device that is opened next
+inline std::unique_ptr<transport::Port> next_port;  // of the device that is opened next
 
 inline Result<std::shared_ptr<verbs::Context>> open_simulated(const verbs::DeviceSpec& spec) {
   software::OpenedPort opened;
@@ -36,21 +36,21 @@ inline Result<std::shared_ptr<verbs::Context>> open_simulated(const verbs::Devic
   opened.name = "sim";
   const driver::DriverOptions alone{.single_thread = true};
   if (spec.provider == "roce") {
-    engine::EngineConfig config;
+    roce::EngineConfig config;
     config.throttle = true;
     config.start = virtual_now;
     const DeviceAttributes attributes = software::describe(spec, opened, config.limits);
     return std::shared_ptr<verbs::Context>(
-        new roce::RoceContext(std::move(opened.ports), config, alone, attributes));
+        new roce_provider::RoceContext(std::move(opened.ports), config, alone, attributes));
   }
-  engine::srd::Config config;
+  srd::Config config;
   config.start = virtual_now;
   config.patience = kPatience;
   DeviceAttributes attributes = software::describe(spec, opened, config.limits);
   attributes.qp_type = QpType::srd;
   attributes.has_write_add = attributes.has_ordered = true;
   return std::shared_ptr<verbs::Context>(
-      new srd::SrdContext(std::move(opened.ports), config, alone, attributes));
+      new srd_provider::SrdContext(std::move(opened.ports), config, alone, attributes));
 }
 
 inline void list_none(std::vector<DeviceListing>&) {}

@@ -5,9 +5,9 @@
 
 #include "providers/port/middleware/rails_port.hpp"
 #include "providers/port/sim/sim_port.hpp"
-#include "tests/sim/collective_swarm_config.hpp"
-#include "tests/sim/collective_swarm_device.hpp"
-#include "tests/sim/collective_swarm_work.hpp"
+#include "tests/collective/swarm/collective_swarm_config.hpp"
+#include "tests/collective/swarm/collective_swarm_device.hpp"
+#include "tests/collective/swarm/collective_swarm_work.hpp"
 
 namespace weft::test {
 
@@ -35,7 +35,7 @@ class Rank final : public sim::EventHandler {
   bool dead() const { return dead_; }
 
   std::string open() {
-    std::vector<std::unique_ptr<engine::Port>> rails;
+    std::vector<std::unique_ptr<transport::Port>> rails;
     for (sim::Host* const host : hosts_) {
       FaultOptions faults = config_.faults;
       faults.seed += rank_ + kMostRanks * rails.size();

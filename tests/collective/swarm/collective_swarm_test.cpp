@@ -13,7 +13,7 @@
 #include <cstdio>
 
 #include "lib/base/virtual_process.hpp"
-#include "tests/sim/collective_swarm_rank.hpp"
+#include "tests/collective/swarm/collective_swarm_rank.hpp"
 #include "tests/support/scale.hpp"
 
 namespace weft::test {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/arguments.hpp"
-#include "lib/collective/moe.hpp"
-#include "lib/collective/rows.hpp"
-#include "tests/sim/collective_swarm_config.hpp"
-#include "tests/unit/collective_moe_layer.hpp"
-#include "tests/unit/collective_random.hpp"
+#include "lib/collective/moe/moe.hpp"
+#include "lib/collective/moe/rows.hpp"
+#include "lib/collective/run/arguments.hpp"
+#include "tests/collective/moe/collective_moe_layer.hpp"
+#include "tests/collective/plan/collective_random.hpp"
+#include "tests/collective/swarm/collective_swarm_config.hpp"
 
 namespace weft::test {
 

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "tests/unit/raw_port_support.hpp"
+#include "tests/ports/ethernet/raw_port_support.hpp"
 
 using namespace raw_port_test;
 
@@ -37,7 +37,7 @@ struct Ends {
     const TxFrame frame[1] = {whole_frame(path, bytes)};
     REQUIRE(a->transmit(frame) == 1);  // it waits in the port for the answer to who has the address
     for (int i = 0; i < 100; ++i) {
-      engine::Frame none[1];
+      transport::Frame none[1];
       if (b->receive(none) != 0) {
         b->release(none);
         return;
@@ -140,7 +140,7 @@ TEST_CASE("af_packet: frames of the groups that were joined, from udp too (C-OPS
   Path path = path_between(*udp, *raw);
   const Bytes bytes = frame_bytes(3, 500);
   const Gid ours = Gid::from_ipv4(239, 129, 2, 3), twin = Gid::from_ipv4(239, 1, 2, 3);
-  const auto send = [&](engine::Port& from, const Gid& to) {
+  const auto send = [&](transport::Port& from, const Gid& to) {
     path.source = from.address();
     path.destination = to;
     const TxFrame frame[1] = {whole_frame(path, bytes)};

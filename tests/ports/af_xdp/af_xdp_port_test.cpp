@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "providers/port/af_packet/af_packet_port.hpp"
-#include "tests/unit/af_xdp_support.hpp"
+#include "tests/ports/af_xdp/af_xdp_support.hpp"
 
 using namespace raw_port_test;
 
@@ -28,7 +28,7 @@ void introduce(Port& from, Port& to) {
   const TxFrame frame[1] = {whole_frame(path, bytes)};
   REQUIRE(from.transmit(frame) == 1);  // it waits in the port for the answer
   for (int i = 0; i < 2'000'000; ++i) {
-    engine::Frame some[4];
+    transport::Frame some[4];
     if (const size_t count = to.receive(some)) return to.release({some, count});
     from.release({some, from.receive(some)});
   }

@@ -7,7 +7,7 @@
 #include <linux/if_link.h>
 
 #include "providers/port/af_xdp/af_xdp_port.hpp"
-#include "tests/unit/af_xdp_support.hpp"
+#include "tests/ports/af_xdp/af_xdp_support.hpp"
 
 using namespace raw_port_test;
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/unit/raw_port_support.hpp"
+#include "tests/ports/ethernet/raw_port_support.hpp"
 
 namespace raw_port_test {
 

@@ -5,7 +5,7 @@
 #include <rte_mbuf.h>
 
 #include "lib/wire/encapsulation.hpp"
-#include "tests/unit/dpdk_ports.hpp"
+#include "tests/ports/dpdk/dpdk_ports.hpp"
 
 using namespace dpdk_test;
 

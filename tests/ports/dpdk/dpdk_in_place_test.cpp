@@ -7,7 +7,7 @@
 #include "lib/memory/guarded_copy.hpp"
 #include "providers/port/dpdk/in_place.hpp"
 #include "providers/port/ethernet/framing.hpp"
-#include "tests/unit/dpdk_ports.hpp"
+#include "tests/ports/dpdk/dpdk_ports.hpp"
 
 using namespace dpdk_test;
 

@@ -5,7 +5,7 @@
 #include <rte_mbuf.h>
 
 #include "providers/port/dpdk/pool.hpp"
-#include "tests/unit/dpdk_ports.hpp"
+#include "tests/ports/dpdk/dpdk_ports.hpp"
 
 using namespace dpdk_test;
 using port::dpdk::buffers_needed;

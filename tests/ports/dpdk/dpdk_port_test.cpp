@@ -11,7 +11,7 @@
 
 #include "providers/port/dpdk/memif_return.hpp"
 #include "providers/port/dpdk/pci.hpp"
-#include "tests/unit/dpdk_ports.hpp"
+#include "tests/ports/dpdk/dpdk_ports.hpp"
 
 using namespace dpdk_test;
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "providers/port/dpdk/dpdk_port.hpp"
-#include "tests/unit/udp_frames.hpp"
+#include "tests/ports/udp/udp_frames.hpp"
 
 namespace dpdk_test {
 

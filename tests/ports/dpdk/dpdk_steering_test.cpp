@@ -193,10 +193,10 @@ TEST_CASE("dpdk steering: frames that are handed over lead to a rule for their q
   Steering steering(0, 2, 0);
   wire::Bth bth;
   bth.dest_qpn = 0x20009u;
-  engine::Path path;
+  transport::Path path;
   path.source = Gid::from_ipv4(10, 0, 0, 7);
   path.destination = Gid::from_ipv4(10, 0, 0, 8);
-  engine::Frame frame;
+  transport::Frame frame;
   frame.path = &path;
   frame.bytes = reinterpret_cast<const std::byte*>(&bth);
   frame.length = 6;  // too short to say whose it is

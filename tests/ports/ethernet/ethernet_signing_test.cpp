@@ -3,7 +3,7 @@
 // them.
 #include <vector>
 
-#include "lib/engine/frame_builder.hpp"
+#include "lib/transport/frame_builder.hpp"
 #include "lib/wire/emit.hpp"
 #include "lib/wire/icrc.hpp"
 #include "providers/port/ethernet/frame_copy.hpp"
@@ -11,7 +11,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace weft;
-using namespace weft::engine;
+using namespace weft::transport;
 
 namespace {
 

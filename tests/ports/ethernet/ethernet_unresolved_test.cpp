@@ -11,7 +11,7 @@
 
 using namespace weft;
 using namespace weft::port::ethernet;
-using engine::TxFrame;
+using transport::TxFrame;
 
 namespace {
 
@@ -32,7 +32,7 @@ struct Host {
 
   void keep(const Gid& to, uint8_t mark, uint32_t length = 4) {
     const std::vector<std::byte> bytes(length, std::byte{mark});
-    engine::Path path;
+    transport::Path path;
     path.source = kUs;
     path.destination = to;
     TxFrame frame;
@@ -116,9 +116,9 @@ TEST_CASE("a frame whose memory is gone before it is copied is lost, not the pro
       mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(memory != MAP_FAILED);
   munmap(memory, kPage);
-  engine::Path path;
+  transport::Path path;
   path.destination = kThem;
-  const engine::Span span{memory, 64};
+  const transport::Span span{memory, 64};
   TxFrame frame;
   frame.path = &path;
   frame.spans = &span;
@@ -134,7 +134,7 @@ TEST_CASE("a frame whose memory is gone before it is copied is lost, not the pro
 
 TEST_CASE("frames to oneself take half of the room at most, and none is lost by that") {
   LoopBack looped;
-  engine::Path path;
+  transport::Path path;
   for (uint8_t i = 0; i < 10; ++i) {
     const std::vector<std::byte> bytes(1u + i, std::byte{i});
     TxFrame frame;
@@ -146,7 +146,7 @@ TEST_CASE("frames to oneself take half of the room at most, and none is lost by 
   }
   uint8_t next = 0;
   for (const size_t count : {size_t{4}, size_t{4}, size_t{2}, size_t{0}}) {
-    engine::Frame frames[8];
+    transport::Frame frames[8];
     REQUIRE(looped.receive(frames) == count);
     for (size_t i = 0; i < count; ++i, ++next) {
       CHECK(frames[i].length == 1u + next);

@@ -15,7 +15,7 @@
 
 #include "lib/base/virtual_process.hpp"
 #include "lib/wire/neighbour.hpp"
-#include "tests/unit/udp_frames.hpp"
+#include "tests/ports/udp/udp_frames.hpp"
 
 namespace raw_port_test {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "providers/software/ports.hpp"
-#include "tests/unit/raw_port_support.hpp"
+#include "tests/ports/ethernet/raw_port_support.hpp"
 
 using namespace raw_port_test;
 

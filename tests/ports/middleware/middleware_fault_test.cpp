@@ -12,11 +12,11 @@
 namespace weft::middleware {
 namespace {
 
-using engine::Frame;
-using engine::TxFrame;
+using transport::Frame;
+using transport::TxFrame;
 
 // Sends into one list, receives from another; takes `room` frames per call at most.
-class ListPort final : public engine::Port {
+class ListPort final : public transport::Port {
  public:
   using Bytes = std::vector<std::byte>;
   std::vector<Bytes> sent;
@@ -31,7 +31,7 @@ class ListPort final : public engine::Port {
     capabilities_.gather = capabilities_.signs = capabilities_.by_reference = true;
     capabilities_.max_mtu = 65536;
   }
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return {}; }
   size_t receive(std::span<Frame> frames) noexcept override {
     size_t n = 0;
@@ -60,8 +60,8 @@ class ListPort final : public engine::Port {
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return arriving.empty(); }
 
  private:
-  engine::Capabilities capabilities_;
-  engine::Path path_;
+  transport::Capabilities capabilities_;
+  transport::Path path_;
   std::deque<Bytes> lent_;
 };
 
@@ -74,7 +74,7 @@ struct Bench {
 
   explicit Bench(const FaultOptions& options)
       : inner(new ListPort),
-        port(std::unique_ptr<engine::Port>(inner), options, [this] { return now; }) {}
+        port(std::unique_ptr<transport::Port>(inner), options, [this] { return now; }) {}
 
   // Frame `number`: an RC WRITE (or an ACK) that carries its number.
   static ListPort::Bytes bytes(uint32_t number, uint8_t opcode = wire::kRcWriteOnly) {
@@ -117,7 +117,7 @@ struct Bench {
     for (const auto& b : inner->sent) numbers.push_back(number(b));
     return numbers;
   }
-  engine::Path path;
+  transport::Path path;
 };
 
 uint32_t per_cent(uint32_t n) { return n * 10'000; }
@@ -134,7 +134,7 @@ TEST_CASE("without faults every frame passes as it is") {
 
 TEST_CASE("a fault port wants an ICRC, and no trains, gather or references") {
   Bench bench({});
-  const engine::Capabilities& c = bench.port.capabilities();
+  const transport::Capabilities& c = bench.port.capabilities();
   CHECK(c.integrity_bits == 32);
   CHECK(c.train_frames == 1);
   CHECK_FALSE(c.gather);

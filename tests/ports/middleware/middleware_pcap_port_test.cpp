@@ -23,7 +23,7 @@
 #include "tests/support/skip.hpp"
 
 using namespace weft;
-using namespace weft::engine;
+using namespace weft::transport;
 using middleware::PcapPort;
 
 namespace {

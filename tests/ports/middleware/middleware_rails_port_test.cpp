@@ -9,7 +9,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace weft;
-using namespace weft::engine;
+using namespace weft::transport;
 
 namespace {
 

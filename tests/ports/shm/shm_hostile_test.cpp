@@ -9,7 +9,7 @@
 
 #include "lib/base/random.hpp"
 #include "providers/port/shm/rendezvous.hpp"
-#include "tests/unit/shm_support.hpp"
+#include "tests/ports/shm/shm_support.hpp"
 
 using namespace shm_test;
 namespace shm = weft::port::shm;

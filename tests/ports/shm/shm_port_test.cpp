@@ -6,8 +6,8 @@
 #include <iterator>
 #include <thread>
 
+#include "tests/ports/shm/shm_support.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/unit/shm_support.hpp"
 
 using namespace shm_test;
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "tests/unit/shm_support.hpp"
+#include "tests/ports/shm/shm_support.hpp"
 
 using namespace shm_test;
 

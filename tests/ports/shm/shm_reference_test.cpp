@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <thread>
 
-#include "tests/unit/shm_support.hpp"
+#include "tests/ports/shm/shm_support.hpp"
 
 using namespace shm_test;
 

@@ -11,7 +11,7 @@
 #include "lib/base/random.hpp"
 #include "lib/memory/guarded_copy.hpp"
 #include "providers/port/shm/ring.hpp"
-#include "tests/unit/shm_support.hpp"
+#include "tests/ports/shm/shm_support.hpp"
 
 using namespace shm_test;
 using weft::base::Random;

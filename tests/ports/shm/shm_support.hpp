@@ -22,11 +22,11 @@ namespace shm_test {
 using Bytes = std::vector<std::byte>;
 using Options = std::vector<std::pair<std::string, std::string>>;
 using weft::Gid;
-using weft::engine::Frame;
-using weft::engine::Path;
-using weft::engine::Port;
-using weft::engine::Span;
-using weft::engine::TxFrame;
+using weft::transport::Frame;
+using weft::transport::Path;
+using weft::transport::Port;
+using weft::transport::Span;
+using weft::transport::TxFrame;
 
 // A job of its own for every test process, so that tests may run beside each other.
 inline std::string job() { return "test" + std::to_string(getpid()); }

@@ -20,11 +20,11 @@
 namespace udp_test {
 
 using namespace weft;
-using engine::Frame;
-using engine::Path;
-using engine::Port;
-using engine::Span;
-using engine::TxFrame;
+using transport::Frame;
+using transport::Path;
+using transport::Port;
+using transport::Span;
+using transport::TxFrame;
 using Keys = std::vector<std::pair<std::string, std::string>>;
 using Bytes = std::vector<std::byte>;
 

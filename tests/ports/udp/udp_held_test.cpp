@@ -38,8 +38,8 @@ struct Held {
   ~Held() { ::close(fd); }
 };
 
-Result<std::unique_ptr<engine::Port>> open(uint16_t port, uint32_t engines) {
-  engine::PortOptions options;
+Result<std::unique_ptr<transport::Port>> open(uint16_t port, uint32_t engines) {
+  transport::PortOptions options;
   options.where = "lo";
   options.udp_port = port;
   options.engines = engines;

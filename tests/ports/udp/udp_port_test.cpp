@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "tests/unit/udp_frames.hpp"
+#include "tests/ports/udp/udp_frames.hpp"
 
 using namespace udp_test;
 
@@ -110,7 +110,7 @@ TEST_CASE("udp: trains of many shapes arrive whole and in order") {
 TEST_CASE("udp: a train of the largest size and one of the most segments") {
   const auto from = open_port("lo");
   const auto to = open_port("lo");
-  const engine::Capabilities& can = from->capabilities();
+  const transport::Capabilities& can = from->capabilities();
   if (can.train_frames == 1) WEFT_SKIP("udp largest train", "this kernel has no UDP_SEGMENT");
   const uint32_t length = can.train_bytes / 15;
   exchange(*from, *to, {15, length, length, 0}, 64);
@@ -302,7 +302,7 @@ TEST_CASE("udp: a port does not sleep on frames that it holds") {
 
 TEST_CASE("udp: capabilities say what sockets can and cannot do") {
   const auto port = open_port("lo");
-  const engine::Capabilities& can = port->capabilities();
+  const transport::Capabilities& can = port->capabilities();
   CHECK(can.active_mtu == 4096);
   CHECK(can.integrity_bits == 16);
   CHECK(can.gather);

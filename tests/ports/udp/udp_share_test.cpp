@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "tests/unit/udp_frames.hpp"
+#include "tests/ports/udp/udp_frames.hpp"
 
 using namespace udp_test;
 

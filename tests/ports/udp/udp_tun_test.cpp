@@ -6,7 +6,7 @@
 
 #include "lib/wire/encapsulation.hpp"
 #include "lib/wire/icrc.hpp"
-#include "tests/unit/udp_frames.hpp"
+#include "tests/ports/udp/udp_frames.hpp"
 
 using namespace udp_test;
 

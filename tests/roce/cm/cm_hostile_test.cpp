@@ -192,7 +192,7 @@ TEST_CASE("answers to strangers wait in bounded number, our own words are kept (
   CHECK(agent.count(AgentCount::answers_dropped) == 10'000 - kAnswers);
   (void)*server.node.connect(net.add(), kService, 1);
   size_t left = 0;
-  for (; const engine::ManagementDatagram* d = agent.next_datagram(); ++left)
+  for (; const roce::ManagementDatagram* d = agent.next_datagram(); ++left)
     CHECK((kind_of(d->bytes) == Attribute::req) == (left == kAnswers));
   CHECK(left == kAnswers + 1);
 }

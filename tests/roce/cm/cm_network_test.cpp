@@ -4,18 +4,18 @@
 // repeated and overtake each other. The same seed gives the same events.
 #include <map>
 
-#include "lib/cm/agent.hpp"
+#include "lib/roce/cm/agent.hpp"
 #include "providers/port/middleware/fault_port.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/pair.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace weft::test {
 namespace {
 
 using cm::Event;
 using cm::EventKind;
-using engine::Count;
+using transport::Count;
 
 constexpr uint64_t kService = cm::kPortSpaceTcp | 7174;
 
@@ -57,7 +57,7 @@ class App {
   }
   Line make_line() {
     Line line;
-    line.end = std::make_unique<Endpoint>(station_, engine::QpConfig{}, 16);
+    line.end = std::make_unique<Endpoint>(station_, transport::QpConfig{}, 16);
     line.psn = Psn{random_.next32() & Psn::kMask};
     return line;
   }
@@ -124,7 +124,7 @@ class App {
 uint64_t run_many(uint64_t seed, const middleware::FaultOptions& faults, uint64_t connections) {
   World world(seed);
   StationOptions options;
-  options.wrap = [&](std::unique_ptr<engine::Port> inner) {
+  options.wrap = [&](std::unique_ptr<transport::Port> inner) {
     return std::make_unique<middleware::FaultPort>(std::move(inner), faults,
                                                    [&world] { return world.now(); });
   };
@@ -173,14 +173,14 @@ TEST_CASE("queue pair 1 takes management datagrams and nothing else, roce:C-HDR-
   world.cable(a, b);
   App server(world, b, 2);
   server.listen();
-  engine::Path path;
+  transport::Path path;
   path.source = a.address();
   path.destination = b.address();
   std::vector<std::byte> mad(256);
   Forgery f;
-  f.bth = {.opcode = wire::kUdSendOnly, .dest = engine::kGsiQpn};
+  f.bth = {.opcode = wire::kUdSendOnly, .dest = wire::kGsiQpn};
   f.qkey = 0x80010000;
-  f.source_qp = engine::kGsiQpn;
+  f.source_qp = wire::kGsiQpn;
   f.payload = mad;
   const auto say = [&] { give(b.engine(), path, forge(path, f), world.now()); };
   say();
@@ -191,7 +191,7 @@ TEST_CASE("queue pair 1 takes management datagrams and nothing else, roce:C-HDR-
   f.qkey = 0x80010000;
   f.source_qp = QpNum{2};
   say();
-  f.source_qp = engine::kGsiQpn;
+  f.source_qp = wire::kGsiQpn;
   mad.resize(260);
   f.payload = mad;
   say();

@@ -2,8 +2,8 @@
 // Requests that answer each other: each side's word leaves before its acknowledgement of the other
 // side's, and one acknowledgement stands for several words. Both engines are moved by hand, so that
 // each call of transmit() is counted.
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
@@ -26,7 +26,7 @@ struct Talk : Pair {
 
   // One call of transmit(), for `room` frames; what left arrives at once. Returns how many.
   size_t turn(Endpoint& from, size_t room = 64) {
-    engine::TxFrame frames[64];
+    transport::TxFrame frames[64];
     Station& station = from.station();
     const size_t count = station.engine().transmit({frames, room}, world.now());
     station.tap().transmit({frames, count});

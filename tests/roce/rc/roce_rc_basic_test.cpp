@@ -4,8 +4,8 @@
 // roce:C-PSN-18).
 #include <algorithm>
 
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
@@ -280,12 +280,12 @@ TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroy
   fill(p.station_a.at(0), 8, 1);
   REQUIRE(p.a.send(p.request(Opcode::write, 1, {&sge, 1}, 64)));
   p.world.run_for(Duration::from_us(10));
-  engine::Engine& target = p.station_b.engine();
+  roce::Engine& target = p.station_b.engine();
   CHECK_FALSE(target.hurry(p.b.qp()));
   give(target, path_of(p.a), request, p.world.now());
   REQUIRE(std::memcmp(p.station_b.at(64), p.station_a.at(0), 8) == 0);
   CHECK(target.hurry(p.b.qp()));
-  engine::TxFrame frames[4];
+  transport::TxFrame frames[4];
   REQUIRE(target.transmit(frames, p.world.now()) == 1);
   CHECK_FALSE(target.hurry(p.b.qp()));
   CHECK(p.station_b.tap().transmit({frames, 1}) == 1);

@@ -3,8 +3,8 @@
 // marks come back as CNPs, and a queue before a slow link stays short with each controller that
 // needs no telemetry, while nothing is lost and the link stays busy.
 #include "lib/congestion/registry.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
@@ -142,7 +142,7 @@ TEST_CASE("with congestion control the queue stays short and the link busy") {
   const double gbps = 12.0 * (1 << 20) * 8 / seconds / 1e9;
   INFO("goodput " << gbps << " Gb/s, queue " << queue_bytes(p));
   CHECK(gbps > 5);
-  CHECK(p.station_a.count(engine::Count::timeouts) == 0);
+  CHECK(p.station_a.count(transport::Count::timeouts) == 0);
 }
 
 TEST_CASE("a mark comes back as a CNP, at most one in an interval, roce:C-CC-101 roce:C-CC-102") {
@@ -168,11 +168,11 @@ TEST_CASE("a mark comes back as a CNP, at most one in an interval, roce:C-CC-101
   };
   transfer(p, 4u << 20);
   REQUIRE(at.size() > 3);
-  CHECK(p.station_b.count(engine::Count::tx_cnps) == at.size());
-  CHECK(p.station_a.count(engine::Count::rx_cnps) == at.size());
+  CHECK(p.station_b.count(transport::Count::tx_cnps) == at.size());
+  CHECK(p.station_a.count(transport::Count::rx_cnps) == at.size());
   for (size_t i = 1; i < at.size(); ++i)
     CHECK((at[i] - at[i - 1]).ps >= Duration::from_us(interval_us).ps);
-  if (interval_us == 0) CHECK(at.size() * 10 > p.station_b.count(engine::Count::rx_ecn_marked));
+  if (interval_us == 0) CHECK(at.size() * 10 > p.station_b.count(transport::Count::rx_ecn_marked));
 }
 
 TEST_CASE("a CNP acts on a queue pair that sends, from its peer only, roce:C-CC-103 threat:A01") {
@@ -181,17 +181,17 @@ TEST_CASE("a CNP acts on a queue pair that sends, from its peer only, roce:C-CC-
   const double before = rate();
   Forgery f;
   f.bth = {.opcode = wire::kCnp, .dest = p.a.qp().number, .becn = true};
-  engine::Path stranger = path_of(p.b);
+  transport::Path stranger = path_of(p.b);
   stranger.source = Gid::from_ipv4(10, 9, 9, 9);
   give(p.station_a.engine(), stranger, forge(stranger, f), p.world.now());
   CHECK(rate() == before);
-  CHECK(p.station_a.count(engine::Count::rx_bad_source) == 1);
+  CHECK(p.station_a.count(transport::Count::rx_bad_source) == 1);
   give(p.station_a.engine(), path_of(p.b), forge(path_of(p.b), f), p.world.now());
   CHECK(rate() < before);
   // One without congestion control, and one that is not connected, only count it.
   f.bth.dest = p.b.qp().number;
   give(p.station_b.engine(), path_of(p.a), forge(path_of(p.a), f), p.world.now());
-  CHECK(p.station_b.count(engine::Count::rx_cnps) == 1);
+  CHECK(p.station_b.count(transport::Count::rx_cnps) == 1);
   REQUIRE(p.world.run());
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("what is lost under a controller is sent again, and it learns of it") 
   int count = 0;
   p.station_a.tap().judge = [&](const SentFrame&) { return ++count % 100 != 50; };
   transfer(p, 2u << 20, 65536);
-  CHECK(p.station_a.count(engine::Count::tx_retransmits) > 0);
+  CHECK(p.station_a.count(transport::Count::tx_retransmits) > 0);
 }
 
 }  // namespace

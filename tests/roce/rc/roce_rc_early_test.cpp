@@ -2,12 +2,12 @@
 // Requests that come before their turn: kept, executed in PSN order, seen by nobody before; what is
 // late costs nothing, what is lost costs little, and memory has bounds.
 #include "providers/port/middleware/fault_port.hpp"
-#include "tests/sim/dialogue.hpp"
+#include "tests/virtual_time/dialogue.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 struct Outcome {
   double seconds = 0;
@@ -21,7 +21,7 @@ Outcome transfer(const middleware::FaultOptions& faults) {
   o.link = {.rate = Rate::from_gbps(10), .delay = Duration::from_us(2)};
   o.connect.timeout = 12;  // 17 ms
   World* world = nullptr;
-  o.station_a.wrap = [&](std::unique_ptr<engine::Port> inner) {
+  o.station_a.wrap = [&](std::unique_ptr<transport::Port> inner) {
     return std::make_unique<middleware::FaultPort>(std::move(inner), faults,
                                                    [&world] { return world->now(); });
   };
@@ -113,7 +113,7 @@ TEST_CASE("a packet that stays away is asked for once, after a while") {
 }
 
 TEST_CASE("the patience grows when a packet that was asked for comes twice, and shrinks slowly") {
-  engine::rc::Gap gap;
+  roce::rc::Gap gap;
   const Duration before = gap.patience;
   Instant now = Instant{} + Duration::from_us(1);
   gap.open(now);
@@ -129,10 +129,10 @@ TEST_CASE("the patience grows when a packet that was asked for comes twice, and 
     gap.open(now);
     gap.close(Psn{8}, true, now = now + Duration::from_us(1));
   }
-  CHECK(gap.patience == engine::rc::Gap::kLeastPatience);
+  CHECK(gap.patience == roce::rc::Gap::kLeastPatience);
   gap.open(now);
   gap.close(Psn{9}, false, now = now + Duration::from_s(1));
-  CHECK(gap.patience == engine::rc::Gap::kMostPatience);
+  CHECK(gap.patience == roce::rc::Gap::kMostPatience);
 }
 
 TEST_CASE("READs and atomics wait for their turn too, in order") {
@@ -198,35 +198,35 @@ TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
   Early e;
   const Psn first = e.expected();
   // Outside of the window: asked for at once, as without any keeping.
-  REQUIRE(e.say(e.write(first + engine::rc::kEarlyWindow, e.data)).size() == 1);
+  REQUIRE(e.say(e.write(first + roce::rc::kEarlyWindow, e.data)).size() == 1);
   CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
   CHECK(e.count(Count::rx_early) == 0);
-  engine::rc::EarlyPackets pool(wire::kIcrcLength, 2048);
-  engine::rc::EarlyLine line;
+  roce::rc::EarlyPackets pool(wire::kIcrcLength, 2048);
+  roce::rc::EarlyLine line;
   std::vector<std::byte> bytes(4096 + 64);
-  engine::Frame frame{.bytes = bytes.data(), .length = 64};
+  transport::Frame frame{.bytes = bytes.data(), .length = 64};
   uint32_t kept = 0;
-  while (pool.keep(line, Psn{1000} + kept, frame) == engine::rc::EarlyPackets::Kept::yes) ++kept;
+  while (pool.keep(line, Psn{1000} + kept, frame) == roce::rc::EarlyPackets::Kept::yes) ++kept;
   CHECK(kept == 2048);
   pool.clear(line);
   CHECK(line.empty());
   frame.length = 4096 + 65;
-  CHECK(pool.keep(line, Psn{1}, frame) == engine::rc::EarlyPackets::Kept::no);
+  CHECK(pool.keep(line, Psn{1}, frame) == roce::rc::EarlyPackets::Kept::no);
   frame.length = 4096 + 64;
   for (uint32_t i = 0; i < 2048; ++i)
-    CHECK(pool.keep(line, Psn{2048 - i}, frame) == engine::rc::EarlyPackets::Kept::yes);
+    CHECK(pool.keep(line, Psn{2048 - i}, frame) == roce::rc::EarlyPackets::Kept::yes);
   CHECK(pool.first_psn(line) == Psn{1});
 }
 
 TEST_CASE("copies are compared to their last byte, and no further") {
   const uint32_t trailer = GENERATE(0u, 4u);
-  engine::rc::EarlyPackets pool(trailer, 2048);
-  engine::rc::EarlyLine line;
-  using Kept = engine::rc::EarlyPackets::Kept;
+  roce::rc::EarlyPackets pool(trailer, 2048);
+  roce::rc::EarlyLine line;
+  using Kept = roce::rc::EarlyPackets::Kept;
   for (const uint32_t payload : {0u, 4u, 64u}) {
     const uint32_t length = 12 + payload + trailer;
     const std::unique_ptr<std::byte[]> exact(new std::byte[length]());
-    engine::Frame frame{.bytes = exact.get(), .length = length};
+    transport::Frame frame{.bytes = exact.get(), .length = length};
     for (uint32_t at = 0; at < length; ++at) {
       CHECK(pool.keep(line, Psn{5}, frame) == Kept::yes);
       CHECK(pool.keep(line, Psn{5}, frame) == Kept::already);
@@ -244,7 +244,7 @@ TEST_CASE("a queue pair that is reset or fails gives back what it kept") {
   for (int round = 0; round < 20; ++round) {  // the pool holds five
     const Psn first = e.expected();
     for (uint32_t i = 1; i < 400; ++i) CHECK(e.say(e.write(first + i, e.data)).empty());
-    engine::Engine& engine = e.station_b.engine();
+    roce::Engine& engine = e.station_b.engine();
     if (round % 2 == 0) REQUIRE(engine.modify_qp(e.b.qp(), {.state = QpState::err}));
     CHECK(e.b.qp().res.gap.early.empty() == (round % 2 == 0));
     REQUIRE(engine.modify_qp(e.b.qp(), {.state = QpState::reset}));

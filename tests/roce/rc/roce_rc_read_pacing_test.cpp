@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lib/congestion/registry.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
@@ -76,10 +76,10 @@ TEST_CASE("READ responses leave at the rate, in bursts of ten microseconds at mo
     CHECK(stretch >= 100 * per_packet - 10.1e6 - per_packet);
   }
   // In virtual time nobody is late by more than the tick of the timers.
-  CHECK(p.station_a.count(engine::Count::paced_waits) > 0);
-  CHECK(p.station_a.count(engine::Count::paced_late_most_ns) <= 2098);
-  CHECK((p.station_a.count(engine::Count::rx_reports) > 0) == telemetry);
-  CHECK(p.station_a.count(engine::Count::rx_cnps) == 0);
+  CHECK(p.station_a.count(transport::Count::paced_waits) > 0);
+  CHECK(p.station_a.count(transport::Count::paced_late_most_ns) <= 2098);
+  CHECK((p.station_a.count(transport::Count::rx_reports) > 0) == telemetry);
+  CHECK(p.station_a.count(transport::Count::rx_cnps) == 0);
 }
 
 TEST_CASE("a window bounds the READ responses on the way, exactly where they are reported") {
@@ -166,7 +166,7 @@ TEST_CASE("an acknowledgement behind held READ responses still leaves, also thro
   REQUIRE(done.size() == 2);
   for (const Completion& c : done) CHECK(c.status == Status::success);
   CHECK(std::memcmp(p.station_a.at(0), p.station_b.at(0), bytes) == 0);
-  if (!lossy) CHECK(p.station_b.count(engine::Count::timeouts) == 0);  // it was not left behind
+  if (!lossy) CHECK(p.station_b.count(transport::Count::timeouts) == 0);  // it was not left behind
 }
 
 TEST_CASE("hpcc learns of the way of READ responses by reports, and keeps the queue short") {
@@ -190,8 +190,8 @@ TEST_CASE("hpcc learns of the way of READ responses by reports, and keeps the qu
   INFO("of the link " << left * 8 / 4e7 << ", queue " << queue << " B");
   CHECK(left * 8 / 4e7 > 0.9);
   CHECK(queue < 15'000);
-  CHECK(p.station_a.count(engine::Count::acks_without_telemetry) == 0);
-  CHECK(p.station_a.count(engine::Count::rx_reports) > 1000);
+  CHECK(p.station_a.count(transport::Count::acks_without_telemetry) == 0);
+  CHECK(p.station_a.count(transport::Count::rx_reports) > 1000);
   finish(p, kTotal);
 }
 

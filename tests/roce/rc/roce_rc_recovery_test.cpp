@@ -4,13 +4,13 @@
 // is about.
 #include <map>
 
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 bool is_request(const SentFrame& f) { return !f.info().response(); }
 bool plain_ack(const SentFrame& f) {
@@ -129,7 +129,7 @@ TEST_CASE("an ACK that comes again has no effect, roce:C-DUP-29") {
   r.station_b.tap().judge = [](const SentFrame&) { return false; };
   r.post(Opcode::write, 9, 500);
   r.world.run_for(Duration::from_us(10));
-  const engine::Requester& req = r.a.qp().req;
+  const roce::Requester& req = r.a.qp().req;
   const uint64_t una = req.una, in_flight = req.in_flight;
   const uint64_t window = r.a.qp().destination->window.size;
   const uint64_t before = r.count(Count::rx_duplicate_acks);
@@ -173,7 +173,7 @@ TEST_CASE("a NAK that RC does not have is fatal, roce:C-NAK-41") {
            .dest = r.a.qp().number,
            .psn = Psn{static_cast<uint32_t>(r.a.qp().req.una) & Psn::kMask}};
   f.syndrome = syndrome;
-  const engine::Path path = path_of(r.b);
+  const transport::Path path = path_of(r.b);
   give(r.station_a.engine(), path, forge(path, f), r.world.now());
   CHECK(r.a.only_sent().status == Status::bad_response);
   CHECK(r.a.qp().state == QpState::err);

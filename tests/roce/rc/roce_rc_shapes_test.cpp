@@ -3,8 +3,8 @@
 // lists, inline data.
 #include <algorithm>
 
-#include "tests/sim/rc_pair.hpp"
 #include "tests/support/scale.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {

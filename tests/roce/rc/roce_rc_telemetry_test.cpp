@@ -6,8 +6,8 @@
 
 #include "lib/congestion/registry.hpp"
 #include "lib/wire/int_block.hpp"
-#include "tests/sim/forge.hpp"
-#include "tests/sim/rc_pair.hpp"
+#include "tests/virtual_time/forge.hpp"
+#include "tests/virtual_time/rc_pair.hpp"
 
 namespace weft::test {
 namespace {
@@ -96,7 +96,7 @@ TEST_CASE("every frame has a block, and an ICRC as if it had none") {
   finish(p, 100'000);
   CHECK(requests == 98);
   CHECK(answers > 0);
-  CHECK(p.station_b.count(engine::Count::rx_unagreed_telemetry) == 0);
+  CHECK(p.station_b.count(transport::Count::rx_unagreed_telemetry) == 0);
 }
 
 TEST_CASE("READs, atomics and SENDs carry it too, also through loss") {
@@ -135,20 +135,20 @@ TEST_CASE("a frame on the wrong port for its queue pair is dropped") {
            .ack_request = true,
            .dest = p.b.qp().number,
            .psn = p.b.qp().res.expected};
-  engine::Path path = path_of(p.a);
+  transport::Path path = path_of(p.a);
   path.destination_port = agreed ? 4791 : wire::kIntUdpPort;
   std::vector<std::byte> bytes = forge(path, f);
   const wire::IntBlock block;
   const auto* const begin = reinterpret_cast<const std::byte*>(&block);
   if (!agreed) bytes.insert(bytes.begin(), begin, begin + sizeof block);
   give(p.station_b.engine(), path, bytes, p.world.now());
-  CHECK(p.station_b.count(engine::Count::rx_unagreed_telemetry) == 1);
+  CHECK(p.station_b.count(transport::Count::rx_unagreed_telemetry) == 1);
   // On that port every frame must begin with a block of our version.
   path.destination_port = wire::kIntUdpPort;
   bytes[0] = std::byte{9};
   give(p.station_b.engine(), path, bytes, p.world.now());
   give(p.station_b.engine(), path, std::span(bytes).first(20), p.world.now());
-  CHECK(p.station_b.count(engine::Count::rx_bad_telemetry) == 2);
+  CHECK(p.station_b.count(transport::Count::rx_bad_telemetry) == 2);
 }
 
 TEST_CASE("a device that has no telemetry says so") {
@@ -156,7 +156,7 @@ TEST_CASE("a device that has no telemetry says so") {
   o.station_a.capabilities.telemetry = false;
   o.connected = false;
   Pair p(o);
-  engine::Engine& engine = p.station_a.engine();
+  roce::Engine& engine = p.station_a.engine();
   REQUIRE(engine.modify_qp(p.a.qp(), {.state = QpState::init,
                                       .pkey_index = uint16_t{0},
                                       .port = uint8_t{1},
@@ -207,7 +207,7 @@ Seen run_with(const char* controller, int64_t delay_us = 20) {
   post_writes(p, 8u << 20, 8);
   const Seen seen = watch(p, Duration::from_ms(15), Duration::from_ms(20));
   CHECK(p.link.dropped() == 0);
-  CHECK(p.station_a.count(engine::Count::acks_without_telemetry) == 0);
+  CHECK(p.station_a.count(transport::Count::acks_without_telemetry) == 0);
   finish(p, 8u << 20);
   return seen;
 }
@@ -260,13 +260,13 @@ TEST_CASE("queue pairs of one device choose their controllers") {
   CHECK(p.a.qp().req.pacer->window() == 550'000);
   CHECK(none.qp().req.pacer->window() == 550'000);
   CHECK(device.qp().req.pacer->window() == congestion::kNoWindow);
-  const engine::QpConfig wrong{.send_cq = p.a.qp().send_cq, .recv_cq = p.a.qp().recv_cq};
+  const transport::QpConfig wrong{.send_cq = p.a.qp().send_cq, .recv_cq = p.a.qp().recv_cq};
   for (const char* const name : {"hpc", "nscc"}) {
-    engine::QpConfig config = wrong;
+    transport::QpConfig config = wrong;
     config.congestion = name;
     CHECK_FALSE(p.station_a.engine().create_qp(config));
   }
-  engine::QpConfig unreliable = wrong;
+  transport::QpConfig unreliable = wrong;
   unreliable.type = QpType::uc;
   unreliable.congestion = "hpcc";
   CHECK_FALSE(p.station_a.engine().create_qp(unreliable));
@@ -297,7 +297,7 @@ TEST_CASE("the count of marks is that of the packets, whatever becomes of acknow
   post_writes(p, 4u << 20);
   finish(p, 4u << 20);
   CHECK(told > 0);
-  CHECK(told == p.station_b.count(engine::Count::rx_ecn_marked));
+  CHECK(told == p.station_b.count(transport::Count::rx_ecn_marked));
 }
 
 TEST_CASE("without telemetry on the way hpcc says so and heeds its own queue") {
@@ -320,7 +320,7 @@ TEST_CASE("without telemetry on the way hpcc says so and heeds its own queue") {
   INFO("both together " << gbps << " Gb/s of a line of 10");
   CHECK(gbps > 8.5);
   CHECK(gbps < 10.2);
-  CHECK(p.station_a.count(engine::Count::acks_without_telemetry) > 100);
+  CHECK(p.station_a.count(transport::Count::acks_without_telemetry) > 100);
   REQUIRE(p.world.run());
 }
 

@@ -4,7 +4,7 @@
 // of seeds.
 #include <cstdio>
 
-#include "tests/sim/swarm.hpp"
+#include "tests/roce/swarm/swarm.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/scale.hpp"
 

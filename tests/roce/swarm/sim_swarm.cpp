@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/sim/srd_swarm.hpp"
+#include "tests/srd/swarm/srd_swarm.hpp"
 
 namespace {
 
@@ -112,7 +112,7 @@ void print_json(const Summary& s, uint64_t first) {
                 ull(s.sums.faults[i]));
   std::printf("}, \"counters\": {");
   for (size_t i = 0; i < s.sums.counters.size(); ++i)
-    std::printf("%s\"%s\": %llu", i == 0 ? "" : ", ", weft::engine::kCountNames[i].data(),
+    std::printf("%s\"%s\": %llu", i == 0 ? "" : ", ", weft::transport::kCountNames[i].data(),
                 ull(s.sums.counters[i]));
   std::printf("}}\n");
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See swarm.hpp. A connection that breaks is closed at both ends, with all its requests accounted
 // for, and opened again with new queue pairs a little later.
-#include "tests/sim/swarm.hpp"
+#include "tests/roce/swarm/swarm.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "providers/port/middleware/fault_port.hpp"
-#include "tests/sim/swarm_unreliable.hpp"
+#include "tests/roce/swarm/swarm_unreliable.hpp"
 
 namespace weft::test {
 
@@ -126,11 +126,11 @@ void Swarm::add_couples() {
 
 void Swarm::add_station(uint32_t index) {
   StationOptions options = config_.stations[index];
-  options.wrap = [this, index](std::unique_ptr<engine::Port> inner) {
+  options.wrap = [this, index](std::unique_ptr<transport::Port> inner) {
     auto port = std::make_unique<middleware::FaultPort>(std::move(inner), config_.faults[index],
                                                         [this] { return world_.now(); });
     faults_.push_back(port.get());
-    return std::unique_ptr<engine::Port>(std::move(port));
+    return std::unique_ptr<transport::Port>(std::move(port));
   };
   stations_.push_back(&world_.add_station(options));
 }
@@ -256,8 +256,8 @@ void Swarm::end_couples() {
   if (config_.faulty) return;
   uint64_t no_receive = 0, bad_qkey = 0;
   for (const Station* station : stations_) {
-    no_receive += station->count(engine::Count::rx_no_receive);
-    bad_qkey += station->count(engine::Count::rx_bad_qkey);
+    no_receive += station->count(transport::Count::rx_no_receive);
+    bad_qkey += station->count(transport::Count::rx_bad_qkey);
   }
   expect(missing == no_receive, "a message was lost on a network that loses none");
   expect(refused == bad_qkey, "a datagram with a wrong Q_Key was not counted");
@@ -298,9 +298,9 @@ SwarmResult Swarm::result() const {
   for (size_t i = 0; i < middleware::kFaultEnd; ++i)
     for (const middleware::FaultPort* port : faults_)
       r.faults[i] += (*port)[static_cast<middleware::Fault>(i)];
-  for (size_t i = 0; i < engine::kCountEnd; ++i)
+  for (size_t i = 0; i < transport::kCountEnd; ++i)
     for (const Station* station : stations_)
-      r.counters[i] += station->count(static_cast<engine::Count>(i));
+      r.counters[i] += station->count(static_cast<transport::Count>(i));
   return r;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "providers/port/middleware/fault_lane.hpp"
-#include "tests/sim/swarm_peer.hpp"
+#include "tests/roce/swarm/swarm_peer.hpp"
 
 namespace weft::test {
 
@@ -20,7 +20,7 @@ struct SwarmResult {
   Instant end;            // virtual time
   Traffic traffic;
   std::array<uint64_t, middleware::kFaultEnd> faults{};
-  std::array<uint64_t, engine::kCountEnd> counters{};  // of all engines
+  std::array<uint64_t, transport::kCountEnd> counters{};  // of all engines
 };
 
 SwarmResult run_swarm(uint64_t seed, bool hashed = true);

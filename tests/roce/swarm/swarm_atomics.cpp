@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See swarm_atomics.hpp.
-#include "tests/sim/swarm_atomics.hpp"
+#include "tests/roce/swarm/swarm_atomics.hpp"
 
 #include <algorithm>
 #include <iterator>

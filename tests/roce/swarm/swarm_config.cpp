@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See swarm_config.hpp.
-#include "tests/sim/swarm_config.hpp"
+#include "tests/roce/swarm/swarm_config.hpp"
 
 #include <algorithm>
 

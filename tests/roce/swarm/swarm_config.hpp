@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "providers/port/middleware/fault_options.hpp"
-#include "tests/sim/world.hpp"
+#include "tests/virtual_time/world.hpp"
 
 namespace weft::test {
 
 struct SwarmConnection {
   uint32_t a = 0, b = 0;  // stations; may be the same one
   ConnectOptions connect;
-  engine::QpConfig qp;                    // of both ends
+  transport::QpConfig qp;                 // of both ends
   uint32_t largest = 4096;                // bytes of a message
   uint32_t depth = 8;                     // requests outstanding
   uint32_t receives = 8;                  // receives posted at once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The life of a peer, and what it does with completions. Posting is in swarm_post.cpp.
-#include "tests/sim/swarm_peer.hpp"
+#include "tests/roce/swarm/swarm_peer.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -81,7 +81,7 @@ SwarmPeer::SwarmPeer(const SwarmConnection& config, QpType type, Land& home, Lan
 
 void SwarmPeer::open() {
   const uint32_t room = config_.qp.max_send_wr + config_.qp.max_recv_wr;
-  engine::QpConfig qp = config_.qp;
+  transport::QpConfig qp = config_.qp;
   qp.type = type_;
   if (!asks()) qp.xrc_domain = kXrcDomain;
   endpoint_.emplace(*home_.station, qp, room);
@@ -244,7 +244,7 @@ void SwarmPeer::check_written_before(const Incoming& m) {
 void SwarmPeer::flush() {
   poll_received();
   poll_sent();
-  engine::Engine& engine = home_.station->engine();
+  roce::Engine& engine = home_.station->engine();
   const Result<void> ok = engine.modify_qp(endpoint_->qp(), {.state = QpState::err});
   expect(ok.ok(), "ERR was refused");
   broken_ = true;
@@ -283,8 +283,8 @@ void SwarmPeer::close() {
 
 std::string SwarmPeer::describe() const {
   if (!endpoint_) return "closed";
-  const engine::QueuePair& qp = const_cast<Endpoint&>(*endpoint_).qp();
-  const engine::Requester& req = qp.req;
+  const roce::QueuePair& qp = const_cast<Endpoint&>(*endpoint_).qp();
+  const roce::Requester& req = qp.req;
   return std::string(name(qp.state)) + " " + std::to_string(requests_.size()) + " requests, " +
          std::to_string(receives_.size()) + " receives, una " + std::to_string(req.una) + " next " +
          std::to_string(req.next) + " sent " + std::to_string(req.sent_end) + " posted " +

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "lib/base/random.hpp"
-#include "tests/sim/swarm_atomics.hpp"
-#include "tests/sim/swarm_config.hpp"
+#include "tests/roce/swarm/swarm_atomics.hpp"
+#include "tests/roce/swarm/swarm_config.hpp"
 
 namespace weft::test {
 
@@ -159,9 +159,9 @@ class SwarmPeer {
   Traffic& traffic_;
   SwarmPeer* other_ = nullptr;
   std::optional<Endpoint> endpoint_;
-  std::unique_ptr<engine::SharedReceives> pool_;  // of an XRC target
-  SlotPool write_slots_;                          // in the other's memory
-  SlotPool local_slots_;                          // for READs and atomics
+  std::unique_ptr<transport::SharedReceives> pool_;  // of an XRC target
+  SlotPool write_slots_;                             // in the other's memory
+  SlotPool local_slots_;                             // for READs and atomics
   SlotPool receive_slots_;
   std::deque<Request> requests_;
   std::vector<Request> leftovers_;  // failed

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/sim/swarm_peer.hpp"
+#include "tests/roce/swarm/swarm_peer.hpp"
 
 namespace weft::test {
 

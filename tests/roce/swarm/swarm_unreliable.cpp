@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See swarm_unreliable.hpp.
-#include "tests/sim/swarm_unreliable.hpp"
+#include "tests/roce/swarm/swarm_unreliable.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@ SwarmReceives::SwarmReceives(Land& land, uint32_t count, uint32_t space)
   slots_.create(land, count, space);
 }
 
-void SwarmReceives::share(engine::Engine& engine) {
+void SwarmReceives::share(roce::Engine& engine) {
   pool_ = std::move(*engine.create_shared_receives(
       Station::kDomain, {.max_recv_wr = slots_.size(), .max_recv_sge = 1}));
 }
@@ -61,7 +61,7 @@ UnreliablePeer::UnreliablePeer(const SwarmConnection& config, Land& home, Land& 
 void UnreliablePeer::open(UnreliablePeer& other, SwarmReceives* shared) {
   other_ = &other;
   receives_ = shared;
-  engine::QpConfig qp = config_.qp;
+  transport::QpConfig qp = config_.qp;
   if (shared != nullptr) {
     qp.shared = shared->pool();
   } else {
@@ -188,7 +188,7 @@ void UnreliablePeer::close() {
   poll_received();
   poll_sent();
   expect(requests_.empty(), "a request never completed");
-  engine::Engine& engine = home_.station->engine();
+  roce::Engine& engine = home_.station->engine();
   expect(engine.modify_qp(endpoint_->qp(), {.state = QpState::err}).ok(), "ERR was refused");
   poll_received();
   if (own_receives_) own_receives_->check_end();

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/sim/swarm_peer.hpp"
+#include "tests/roce/swarm/swarm_peer.hpp"
 
 namespace weft::test {
 
@@ -20,8 +20,8 @@ class SwarmReceives {
  public:
   SwarmReceives(Land& land, uint32_t count, uint32_t space);
   void post_to(Endpoint& endpoint) { endpoint_ = &endpoint; }
-  void share(engine::Engine& engine);
-  engine::SharedReceives* pool() { return pool_.get(); }
+  void share(roce::Engine& engine);
+  transport::SharedReceives* pool() { return pool_.get(); }
   void refill();
   // What a completion with this id used.
   Slot* take(uint64_t id);
@@ -37,7 +37,7 @@ class SwarmReceives {
   std::map<uint64_t, Slot*> posted_;
   uint64_t next_id_ = 1;
   Endpoint* endpoint_ = nullptr;
-  std::unique_ptr<engine::SharedReceives> pool_;
+  std::unique_ptr<transport::SharedReceives> pool_;
 };
 
 class UnreliablePeer {

@@ -3,12 +3,12 @@
 // what that one sends, nobody has us send to a third one, and memory stays bounded.
 #include <vector>
 
-#include "tests/sim/srd_lone.hpp"
+#include "tests/srd/srd_lone.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 using wire::SrdOpcode;
 
 constexpr uint32_t kBlock = 1;
@@ -30,7 +30,7 @@ struct Target : SrdLone {
   }
   uint32_t secret(const Gid& of) { return engine.incarnation_for(of, kBlock); }
   // One who has got an answer from us, so that it knows what we call ourselves.
-  const engine::srd::Peer& meet(const Gid& peer) {
+  const srd::Peer& meet(const Gid& peer) {
     give(peer, packet(SrdOpcode::fill, secret(peer)), nullptr, 0);
     return *engine.peer(static_cast<uint32_t>(engine.peer_count()) - 1);
   }
@@ -88,7 +88,7 @@ TEST_CASE("who claims another one's address gets nothing of its stream, threat:A
   CHECK(t.executed(1) == 10);
   REQUIRE(t.engine.peer_count() == 3);
   CHECK(t.engine.peer(2)->address == late);
-  CHECK(t.engine.peer(1)->rx.way == engine::srd::Way{0, 0});
+  CHECK(t.engine.peer(1)->rx.way == srd::Way{0, 0});
   // And what the villain sends from there is its own, of which nothing goes to the victims.
   t.give(victim, t.packet(SrdOpcode::fill, t.secret(villain), 1), nullptr, 0);
   CHECK(t.executed(0) == 2);
@@ -133,7 +133,7 @@ TEST_CASE("a peer that names ever new addresses takes no more memory, threat:A17
 }
 
 TEST_CASE("further addresses go with their peer, threat:A17") {
-  engine::srd::Config config;
+  srd::Config config;
   config.max_peers = 8;
   Target t(16, config);
   for (uint8_t i = 0; i < 100; ++i) {
@@ -144,7 +144,7 @@ TEST_CASE("further addresses go with their peer, threat:A17") {
     p.opcode = SrdOpcode::rails;
     const Gid further = Gid::from_ipv4(10, 1, 0, i);
     t.give_rails(further, p, host(i), false, 1, {further});
-    engine::TxFrame frames[64];
+    transport::TxFrame frames[64];
     (void)t.engine.transmit(frames, t.now);  // no acknowledgement is owed any more
     REQUIRE(t.engine.alias_count() <= 8);
   }
@@ -171,12 +171,12 @@ struct Redirect : Target {
     r.sges = {&sge, 1};
     REQUIRE(engine.post_send(*qp, {&r, 1}, now).accepted == 1);
   }
-  const engine::srd::Peer& peer() { return *engine.peer(0); }
+  const srd::Peer& peer() { return *engine.peer(0); }
   // What leaves now, and its acknowledgement.
   void turn() {
     now = now + Duration::from_ms(1);
     engine.expire(now);
-    engine::TxFrame frames[64];
+    transport::TxFrame frames[64];
     const size_t n = engine.transmit(frames, now);
     for (size_t i = 0; i < n; ++i) {
       const bool data = frames[i].head[0] != static_cast<std::byte>(SrdOpcode::rails);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SRD against much of the same: a million packets that were recorded and come again, to whoever
 // sent them too; a packet that was parked while 2^24 others passed; processes that stand still.
-#include "tests/sim/srd_lone.hpp"
-#include "tests/sim/srd_wiretap.hpp"
+#include "tests/srd/srd_lone.hpp"
+#include "tests/srd/srd_wiretap.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 
@@ -96,7 +96,7 @@ TEST_CASE("a packet parked while 2^24 others pass is not executed, threat:A26") 
     const bool adds = opcode == wire::SrdOpcode::write_add;
     target.give(source, p, &kOne, adds ? sizeof kOne : 0);
   };
-  std::vector<engine::TxFrame> acks(64);
+  std::vector<transport::TxFrame> acks(64);
   for (uint64_t i = 0; i < kWrap + kParked; ++i) {
     give(i == kParked ? wire::SrdOpcode::write_add : wire::SrdOpcode::fill, i);
     if (i % 64 == 0) (void)target.engine.transmit(acks, target.now);

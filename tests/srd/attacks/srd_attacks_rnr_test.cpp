@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <numeric>
 
-#include "tests/sim/srd_star.hpp"
+#include "tests/srd/srd_star.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 

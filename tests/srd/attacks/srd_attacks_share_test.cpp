@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Those who want more than their share: acknowledgements that come many times, and credit that
 // nobody granted.
-#include "tests/sim/srd_star.hpp"
-#include "tests/sim/srd_wiretap.hpp"
+#include "tests/srd/srd_star.hpp"
+#include "tests/srd/srd_wiretap.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 
 namespace {
 

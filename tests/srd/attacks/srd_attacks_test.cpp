@@ -3,11 +3,11 @@
 // parked or recorded, acknowledgements that lie, and a network that comes back after long.
 #include <vector>
 
-#include "tests/sim/srd_wiretap.hpp"
+#include "tests/srd/srd_wiretap.hpp"
 
 using namespace weft;
 using namespace weft::test;
-using engine::Count;
+using transport::Count;
 using Two = SrdWiretap;
 
 TEST_CASE("replayed packets change nothing, threat:A10 threat:A26") {
@@ -260,7 +260,7 @@ TEST_CASE("acknowledgements that come 64 times open nothing, threat:A09") {
         for (int i = 0; i < 63; ++i) t.inject(t.a, acks.front().second, {});
         acks.erase(acks.begin());
       }
-      const engine::srd::Peer* const peer = t.a.engine().peer(0);
+      const srd::Peer* const peer = t.a.engine().peer(0);
       if (peer->tx.flight != nullptr) most = std::max(most, peer->tx.flight->flow.in_flight());
     };
     const Instant begun = t.world.network.now();
@@ -276,14 +276,13 @@ TEST_CASE("acknowledgements that come 64 times open nothing, threat:A09") {
 
 TEST_CASE("a queue that nobody polls stops its own queue pair only, threat:A21") {
   Two t;
-  engine::CompletionQueue unpolled(8);
-  const Result<engine::srd::QueuePair*> made =
-      t.b.engine().create_qp({.type = QpType::srd,
-                              .domain = SrdStation::kDomain,
-                              .send_cq = &unpolled,
-                              .recv_cq = &unpolled});
+  transport::CompletionQueue unpolled(8);
+  const Result<srd::QueuePair*> made = t.b.engine().create_qp({.type = QpType::srd,
+                                                               .domain = SrdStation::kDomain,
+                                                               .send_cq = &unpolled,
+                                                               .recv_cq = &unpolled});
   REQUIRE(made);
-  engine::srd::QueuePair* const stalled = *made;
+  srd::QueuePair* const stalled = *made;
   QueuePairAttributes change;
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
     change.state = state;

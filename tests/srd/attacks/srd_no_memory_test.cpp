@@ -7,8 +7,8 @@
 #include <cstring>
 #include <new>
 
-#include "tests/sim/pair.hpp"
-#include "tests/sim/srd_star.hpp"
+#include "tests/srd/srd_star.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace {
 uint32_t failing_ppm = 0;  // of the allocations of engines

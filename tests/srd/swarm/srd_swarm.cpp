@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See srd_swarm.hpp: what happens to the stations, and what must be true in the end.
-#include "tests/sim/srd_swarm.hpp"
+#include "tests/srd/swarm/srd_swarm.hpp"
 
 #include <algorithm>
 
 namespace weft::test {
 
-using engine::Count;
+using transport::Count;
 
 namespace {
 constexpr Duration kSafety = Duration::from_s(10);  // virtual time
@@ -170,12 +170,12 @@ void SrdSwarm::check_delivered(uint32_t i, bool ordered_too) {
 
 void SrdSwarm::check_bounds() {
   for (const auto& station : net_.stations) {
-    const engine::srd::Engine& engine = station->engine();
+    const srd::Engine& engine = station->engine();
     expect(engine.peer_count() <= config_.options.config.max_peers, "too many peers");
     for (uint32_t p = 0; p < engine.peer_count(); ++p) {
-      const engine::srd::Peer& peer = *engine.peer(p);
-      expect(peer.tx.next - peer.tx.una <= engine::srd::kWindow, "too much on the way");
-      expect(peer.rx.assemblies <= engine::srd::AssemblyTable::kMostPerPeer, "too much in parts");
+      const srd::Peer& peer = *engine.peer(p);
+      expect(peer.tx.next - peer.tx.una <= srd::kWindow, "too much on the way");
+      expect(peer.rx.assemblies <= srd::AssemblyTable::kMostPerPeer, "too much in parts");
       expect(peer.rx.answers <= 256, "too many answers");
     }
   }
@@ -186,14 +186,14 @@ void SrdSwarm::check_rest() {
   check_bounds();
   expect(net_.network.pool().lent() == 0, "a frame was never given back");
   for (uint32_t i = 0; i < apps_.size(); ++i) {
-    const engine::srd::Engine& engine = net_.stations[i]->engine();
+    const srd::Engine& engine = net_.stations[i]->engine();
     if (apps_[i].posted_receives != net_.stations[i]->qp().receives.size())
       throw Violation("station " + std::to_string(i) + ": " +
                       std::to_string(apps_[i].posted_receives) + " receives are posted, " +
                       std::to_string(net_.stations[i]->qp().receives.size()) +
                       " wait; others are bound to messages that have ended");
     for (uint32_t p = 0; p < engine.peer_count(); ++p) {
-      const engine::srd::Peer& peer = *engine.peer(p);
+      const srd::Peer& peer = *engine.peer(p);
       expect(peer.tx.all == nullptr && peer.tx.resting == 0 && peer.tx.awaiting == 0,
              "a message is left that nobody waits for");
       expect(peer.tx.una == peer.tx.next, "packets are on the way for ever");
@@ -203,9 +203,10 @@ void SrdSwarm::check_rest() {
 }
 
 void SrdSwarm::check_counters() {
-  uint64_t sums[engine::kCountEnd] = {};
+  uint64_t sums[transport::kCountEnd] = {};
   for (const auto& station : net_.stations)
-    for (size_t c = 0; c < engine::kCountEnd; ++c) sums[c] += station->total(static_cast<Count>(c));
+    for (size_t c = 0; c < transport::kCountEnd; ++c)
+      sums[c] += station->total(static_cast<Count>(c));
   const auto sum = [&sums](Count c) { return sums[static_cast<size_t>(c)]; };
   expect(sum(Count::rx_naks) <= sum(Count::tx_naks) + sum(Count::tx_rnr_naks),
          "more refusals were heard than said");
@@ -253,7 +254,7 @@ SwarmResult SrdSwarm::result() {
   for (const auto& station : net_.stations) {
     for (size_t i = 0; i < middleware::kFaultEnd; ++i)
       r.faults[i] += (*station->life().fault)[static_cast<middleware::Fault>(i)];
-    for (size_t i = 0; i < engine::kCountEnd; ++i)
+    for (size_t i = 0; i < transport::kCountEnd; ++i)
       r.counters[i] += station->total(static_cast<Count>(i));
   }
   return r;

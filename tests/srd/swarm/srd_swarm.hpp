@@ -14,8 +14,8 @@
 
 #include <string>
 
-#include "tests/sim/srd_swarm_net.hpp"
-#include "tests/sim/swarm.hpp"
+#include "tests/roce/swarm/swarm.hpp"
+#include "tests/srd/swarm/srd_swarm_net.hpp"
 
 namespace weft::test {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The applications of the SRD swarm: they post, look at completions, and hold them against what may
 // be true.
-#include "tests/sim/pair.hpp"
-#include "tests/sim/srd_swarm.hpp"
+#include "tests/srd/swarm/srd_swarm.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace weft::test {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See srd_swarm_net.hpp.
-#include "tests/sim/srd_swarm_net.hpp"
+#include "tests/srd/swarm/srd_swarm_net.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ constexpr uint32_t kMostStations = 5;
 
 void draw_engine(base::Random& r, SrdOptions& o) {
   o.config.paths = uint32_t{1} << r.below(7);
-  o.config.policy = static_cast<engine::srd::PathChoice>(r.below(6));
+  o.config.policy = static_cast<srd::PathChoice>(r.below(6));
   constexpr const char* kControllers[] = {"none",      "halved", "nscc",     "rccc",
                                           "nscc+rccc", "swift",  "dcqcn-nic"};
   const uint64_t controller = r.below(7);
@@ -126,7 +126,7 @@ bool SrdSwarmNet::dead(const Gid& address) const {
 void SrdSwarmNet::park_from(size_t i) {
   TapPort& tap = *stations[i]->life().tap;
   if (stations[i]->rails() > 1)
-    tap.cut = [this](const engine::Path& path) {
+    tap.cut = [this](const transport::Path& path) {
       return any_dead_ && (dead(path.source) || dead(path.destination));
     };
   if (parked_one_in_ == 0) return;

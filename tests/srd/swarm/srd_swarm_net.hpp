@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "tests/sim/srd_spines.hpp"
+#include "tests/srd/srd_spines.hpp"
 
 namespace weft::test {
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The SRD swarm as a test: 4 x 10^7 packets per run (a part of it where WEFT_TEST_SCALE says so),
 // in parts that ctest may run side by side. `sim_swarm --srd` runs any other range of seeds.
+#include "tests/srd/swarm/srd_swarm.hpp"
+
 #include <cstdio>
 
-#include "tests/sim/srd_swarm.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/scale.hpp"
 
 namespace weft::test {
 namespace {
 
-using engine::Count;
+using transport::Count;
 
 void run_part(uint64_t first_seed) {
   const auto wanted = scaled(10'000'000);
@@ -39,7 +40,7 @@ void run_part(uint64_t first_seed) {
        {Count::rx_rnr_naks, Count::rx_resets, Count::tx_aborts, Count::tx_fills,
         Count::streams_replaced, Count::rx_stale_stream, Count::rx_other_incarnation,
         Count::rx_duplicates, Count::path_probes, Count::ways_joined}) {
-    INFO(engine::kCountNames[static_cast<size_t>(c)]);
+    INFO(transport::kCountNames[static_cast<size_t>(c)]);
     CHECK(sum(c) > 0);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See fabric_port.hpp.
-#include "lib/sim/engines/fabric_port.hpp"
+#include "lib/sim/hosts/engine/fabric_port.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@ using fabric::Event;
 
 constexpr uint32_t kMostHeld = 64;  // frames of data at a paused NIC
 
-uint32_t prefix_of(const engine::Path& path) noexcept {
+uint32_t prefix_of(const transport::Path& path) noexcept {
   return path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
 }
 
@@ -49,7 +49,7 @@ bool FabricPort::send_held() {
   return true;
 }
 
-size_t FabricPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t FabricPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   size_t n = 0;
   for (; n < frames.size() && has_room(); ++n) {
     const fabric::Packet packet = pack(frames[n]);
@@ -65,7 +65,7 @@ size_t FabricPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 
 // A frame weighs what the scheme says of data and of acknowledgements; a header that only some
 // packets have (the RETH of the first) comes on top.
-fabric::Packet FabricPort::pack(const engine::TxFrame& frame) {
+fabric::Packet FabricPort::pack(const transport::TxFrame& frame) {
   const uint32_t prefix = prefix_of(*frame.path);
   const auto& bth = *reinterpret_cast<const wire::Bth*>(frame.head + prefix);
   const Wiring::End end =
@@ -123,14 +123,14 @@ void FabricPort::put_telemetry(const fabric::Packet& packet, StoredFrame& frame)
   wiring_.telemetry.give(packet.stamp);
 }
 
-size_t FabricPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t FabricPort::receive(std::span<transport::Frame> frames) noexcept {
   const size_t n = std::min(frames.size(), arrived_.size());
   for (size_t i = 0; i < n; ++i) {
     const fabric::Packet& packet = arrived_[i];
     const StoredFrame& stored = wiring_.frames[packet.number];
     const Connection& connection = wiring_.connections[packet.flow];
     const bool data = packet.tag.event == Event::data;
-    engine::Frame& frame = frames[i];
+    transport::Frame& frame = frames[i];
     frame = {};
     frame.path = data ? &connection.sender->path : &connection.receiver->path;
     frame.bytes = stored.bytes.data();
@@ -145,8 +145,8 @@ size_t FabricPort::receive(std::span<engine::Frame> frames) noexcept {
   return n;
 }
 
-void FabricPort::release(std::span<const engine::Frame> frames) noexcept {
-  for (const engine::Frame& frame : frames) wiring_.frames.give(frame.cookie);
+void FabricPort::release(std::span<const transport::Frame> frames) noexcept {
+  for (const transport::Frame& frame : frames) wiring_.frames.give(frame.cookie);
 }
 
 }  // namespace weft::sim::engines

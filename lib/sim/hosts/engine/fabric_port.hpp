@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "lib/sim/engines/nic_port.hpp"
-#include "lib/sim/engines/wiring.hpp"
+#include "lib/sim/hosts/engine/nic_port.hpp"
+#include "lib/sim/hosts/engine/wiring.hpp"
 
 namespace weft::sim::engines {
 
@@ -16,9 +16,9 @@ class FabricPort final : public NicPort {
   // Sends through port `number` of the fabric, that of host `node`.
   FabricPort(Wiring& wiring, uint32_t node, uint32_t number);
 
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return arrived_.empty(); }
 
   // A packet is here. False: it belongs to a flow that is done, and was dropped.
@@ -29,7 +29,7 @@ class FabricPort final : public NicPort {
 
  private:
   bool records() const noexcept;  // switches write records, not a digest
-  fabric::Packet pack(const engine::TxFrame& frame);
+  fabric::Packet pack(const transport::TxFrame& frame);
   void put_telemetry(const fabric::Packet& packet, StoredFrame& frame);
 
   Wiring& wiring_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See hosts.hpp.
-#include "lib/sim/engines/hosts.hpp"
+#include "lib/sim/hosts/engine/hosts.hpp"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ uint8_t timeout_code(const flow::Scheme& scheme) {
 }  // namespace
 
 Hosts::Host::Host(Wiring& wiring, uint32_t node, uint32_t port_number,
-                  const engine::EngineConfig& config, uint64_t seed, const Scratch& scratch)
+                  const roce::EngineConfig& config, uint64_t seed, const Scratch& scratch)
     : random(seed),
       port(wiring, node, port_number),
       engine(port, config, random),
@@ -52,8 +52,8 @@ Hosts::Hosts(const fabric::Topology& topology, const flow::Scheme& scheme,
 }
 
 // As the light hosts have it: one packet at a time, no bursts, and the same bytes on the wire.
-engine::EngineConfig Hosts::config_of(uint32_t node) const {
-  engine::EngineConfig config;
+roce::EngineConfig Hosts::config_of(uint32_t node) const {
+  roce::EngineConfig config;
   config.congestion = scheme_.presets[scheme_.preset_of_node[node]];
   config.cnp_interval = Duration{scheme_.cnp_interval_ps};
   config.pacing_quantum = Duration{};
@@ -62,22 +62,22 @@ engine::EngineConfig Hosts::config_of(uint32_t node) const {
   return config;
 }
 
-engine::QueuePair* Hosts::open(Host& host, uint32_t requests) {
-  const engine::QpConfig config{.domain = kDomain,
-                                .send_cq = &host.completions,
-                                .recv_cq = &host.completions,
-                                .max_send_wr = requests,
-                                .max_recv_wr = 1,
-                                .max_send_sge = 1,
-                                .max_recv_sge = 1,
-                                .max_inline = 0};
-  const Result<engine::QueuePair*> qp = host.engine.create_qp(config);
+roce::QueuePair* Hosts::open(Host& host, uint32_t requests) {
+  const transport::QpConfig config{.domain = kDomain,
+                                   .send_cq = &host.completions,
+                                   .recv_cq = &host.completions,
+                                   .max_send_wr = requests,
+                                   .max_recv_wr = 1,
+                                   .max_send_sge = 1,
+                                   .max_recv_sge = 1,
+                                   .max_inline = 0};
+  const Result<roce::QueuePair*> qp = host.engine.create_qp(config);
   must(qp ? Result<void>() : Result<void>(qp.error()));
   return *qp;
 }
 
 // From RESET to RTS.
-void Hosts::connect(Host& host, engine::QueuePair& qp, const Gid& peer, QpNum number) {
+void Hosts::connect(Host& host, roce::QueuePair& qp, const Gid& peer, QpNum number) {
   QueuePairAttributes init{
       .state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}, .access = Access::all};
   QueuePairAttributes rtr{.state = QpState::rtr,
@@ -180,12 +180,12 @@ void Hosts::close(uint32_t number) {
 uint64_t Hosts::retransmitted() const noexcept {
   uint64_t sum = 0;
   for (const std::unique_ptr<Host>& host : hosts_)
-    if (host) sum += host->engine.counters()[engine::Count::tx_retransmits];
+    if (host) sum += host->engine.counters()[transport::Count::tx_retransmits];
   return sum;
 }
 
 double Hosts::rate(uint32_t number) const noexcept {
-  const engine::QueuePair* const qp = wiring_.connections[number].sender;
+  const roce::QueuePair* const qp = wiring_.connections[number].sender;
   return qp != nullptr && qp->req.pacer ? qp->req.pacer->rate() : 0;
 }
 

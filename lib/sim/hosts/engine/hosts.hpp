@@ -8,12 +8,12 @@
 #include <memory>
 #include <vector>
 
-#include "lib/engine/engine.hpp"
-#include "lib/sim/engines/fabric_port.hpp"
-#include "lib/sim/engines/scratch.hpp"
-#include "lib/sim/engines/turns.hpp"
-#include "lib/sim/engines/wiring.hpp"
-#include "lib/sim/flow/flow.hpp"
+#include "lib/roce/engine.hpp"
+#include "lib/sim/hosts/engine/fabric_port.hpp"
+#include "lib/sim/hosts/engine/scratch.hpp"
+#include "lib/sim/hosts/engine/turns.hpp"
+#include "lib/sim/hosts/engine/wiring.hpp"
+#include "lib/sim/hosts/flow.hpp"
 
 namespace weft::sim::engines {
 
@@ -47,19 +47,19 @@ class Hosts {
 
  private:
   struct Host {
-    Host(Wiring& wiring, uint32_t node, uint32_t number, const engine::EngineConfig& config,
+    Host(Wiring& wiring, uint32_t node, uint32_t number, const roce::EngineConfig& config,
          uint64_t seed, const Scratch& scratch);
     base::SecureRandom random;
     FabricPort port;
-    engine::Engine engine;
-    engine::CompletionQueue completions;
+    roce::Engine engine;
+    transport::CompletionQueue completions;
     uint32_t key;
     Station station;
   };
 
-  engine::EngineConfig config_of(uint32_t node) const;
-  engine::QueuePair* open(Host& host, uint32_t requests);
-  void connect(Host& host, engine::QueuePair& qp, const Gid& peer, QpNum number);
+  roce::EngineConfig config_of(uint32_t node) const;
+  roce::QueuePair* open(Host& host, uint32_t requests);
+  void connect(Host& host, roce::QueuePair& qp, const Gid& peer, QpNum number);
   void post(Host& host, uint32_t flow, uint64_t bytes, uint32_t remote_key);
   void take_turn(Host& host);
   void take_completions(Host& host);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See nic_port.hpp.
-#include "lib/sim/engines/nic_port.hpp"
+#include "lib/sim/hosts/engine/nic_port.hpp"
 
-#include "lib/sim/network.hpp"
+#include "lib/sim/frames/network.hpp"
 
 namespace weft::sim::engines {
 

@@ -5,12 +5,12 @@
 
 #include <vector>
 
-#include "lib/engine/port.hpp"
+#include "lib/transport/port.hpp"
 
 namespace weft::sim::engines {
 
 // Payload that is nowhere.
-class Nowhere final : public engine::RemoteMemory {
+class Nowhere final : public transport::RemoteMemory {
  public:
   bool pull(void*, uint64_t, size_t) noexcept override { return true; }
 };
@@ -21,11 +21,11 @@ uint32_t node_of(const Gid& address) noexcept;
 
 // A NIC with one queue: it takes a frame when the wire is idle, so that the engine decides at the
 // last moment what goes next. No frame is damaged here, so none has an ICRC.
-class NicPort : public engine::Port {
+class NicPort : public transport::Port {
  public:
   explicit NicPort(uint32_t node);
 
-  const engine::Capabilities& capabilities() const noexcept override { return capabilities_; }
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return address_; }
 
   // May transmit() take a frame?
@@ -37,7 +37,7 @@ class NicPort : public engine::Port {
 
  protected:
   const Gid address_;
-  engine::Capabilities capabilities_;
+  transport::Capabilities capabilities_;
   Nowhere nowhere_;
 };
 

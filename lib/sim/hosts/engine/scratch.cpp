@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See scratch.hpp.
-#include "lib/sim/engines/scratch.hpp"
+#include "lib/sim/hosts/engine/scratch.hpp"
 
 #include <sys/mman.h>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/sim/flow/flow.hpp"
+#include "lib/sim/hosts/flow.hpp"
 #include "weft/result.hpp"
 
 namespace weft::sim::engines {

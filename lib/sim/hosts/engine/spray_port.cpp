@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See spray_port.hpp.
-#include "lib/sim/engines/spray_port.hpp"
+#include "lib/sim/hosts/engine/spray_port.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -37,7 +37,7 @@ bool SprayPort::has_room() const noexcept {
   return wiring_.fabric.port(number_).free_at <= wiring_.wheel.now();
 }
 
-size_t SprayPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
+size_t SprayPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   size_t n = 0;
   for (; n < frames.size() && has_room(); ++n) {
     ++wiring_.fabric.counters().sent;
@@ -49,7 +49,7 @@ size_t SprayPort::transmit(std::span<const engine::TxFrame> frames) noexcept {
 // The scheme's header is what every packet has, the base header included; what only some have (an
 // address, an acknowledgement's bitmap) comes on top. Packets without payload are control packets:
 // strictly first, never marked or cut.
-Packet SprayPort::pack(const engine::TxFrame& frame) {
+Packet SprayPort::pack(const transport::TxFrame& frame) {
   Packet packet{};
   packet.number = wiring_.frames.take();
   SprayFrame& stored = wiring_.frames[packet.number];
@@ -67,12 +67,12 @@ Packet SprayPort::pack(const engine::TxFrame& frame) {
   return packet;
 }
 
-size_t SprayPort::receive(std::span<engine::Frame> frames) noexcept {
+size_t SprayPort::receive(std::span<transport::Frame> frames) noexcept {
   const size_t n = std::min(frames.size(), arrived_.size());
   for (size_t i = 0; i < n; ++i) {
     const Packet& packet = arrived_[i];
     SprayFrame& stored = wiring_.frames[packet.number];
-    engine::Frame& frame = frames[i];
+    transport::Frame& frame = frames[i];
     frame = {};
     frame.path = &stored.path;
     frame.bytes = stored.bytes.data();
@@ -95,8 +95,8 @@ size_t SprayPort::receive(std::span<engine::Frame> frames) noexcept {
   return n;
 }
 
-void SprayPort::release(std::span<const engine::Frame> frames) noexcept {
-  for (const engine::Frame& frame : frames) wiring_.frames.give(frame.cookie);
+void SprayPort::release(std::span<const transport::Frame> frames) noexcept {
+  for (const transport::Frame& frame : frames) wiring_.frames.give(frame.cookie);
 }
 
 }  // namespace weft::sim::engines

@@ -8,16 +8,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/sim/engines/nic_port.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/flow/scheme.hpp"
+#include "lib/sim/hosts/engine/nic_port.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 
 namespace weft::sim::engines {
 
 // A frame on its way: its headers as the engine wrote them, of its payload the length.
 struct alignas(64) SprayFrame {
   static constexpr size_t kMost = 192;  // an acknowledgement with all words of its bitmap
-  engine::Path path;
+  transport::Path path;
   uint32_t length = 0;   // of the headers
   uint32_t payload = 0;  // bytes
   std::array<std::byte, kMost> bytes;
@@ -46,9 +46,9 @@ class SprayPort final : public NicPort {
   // Sends through port `number` of the fabric, that of host `node`.
   SprayPort(SprayWiring& wiring, uint32_t node, uint32_t number);
 
-  size_t receive(std::span<engine::Frame> frames) noexcept override;
-  void release(std::span<const engine::Frame> frames) noexcept override;
-  size_t transmit(std::span<const engine::TxFrame> frames) noexcept override;
+  size_t receive(std::span<transport::Frame> frames) noexcept override;
+  void release(std::span<const transport::Frame> frames) noexcept override;
+  size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return arrived_.empty(); }
   bool has_room() const noexcept override;
 
@@ -56,7 +56,7 @@ class SprayPort final : public NicPort {
   void arrive(const fabric::Packet& packet) { arrived_.push_back(packet); }
 
  private:
-  fabric::Packet pack(const engine::TxFrame& frame);
+  fabric::Packet pack(const transport::TxFrame& frame);
 
   SprayWiring& wiring_;
   const uint32_t node_;

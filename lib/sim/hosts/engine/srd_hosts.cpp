@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See srd_hosts.hpp.
-#include "lib/sim/engines/srd_hosts.hpp"
+#include "lib/sim/hosts/engine/srd_hosts.hpp"
 
 #include <algorithm>
 
@@ -11,17 +11,17 @@ namespace {
 
 constexpr uint32_t kDomain = 1;
 
-engine::srd::QueuePair* open(engine::srd::Engine& engine, engine::CompletionQueue& completions,
-                             uint32_t requests) {
-  const Result<engine::srd::QueuePair*> qp = engine.create_qp({.type = QpType::srd,
-                                                               .domain = kDomain,
-                                                               .send_cq = &completions,
-                                                               .recv_cq = &completions,
-                                                               .max_send_wr = requests,
-                                                               .max_recv_wr = 1,
-                                                               .max_send_sge = 1,
-                                                               .max_recv_sge = 1,
-                                                               .max_inline = 0});
+srd::QueuePair* open(srd::Engine& engine, transport::CompletionQueue& completions,
+                     uint32_t requests) {
+  const Result<srd::QueuePair*> qp = engine.create_qp({.type = QpType::srd,
+                                                       .domain = kDomain,
+                                                       .send_cq = &completions,
+                                                       .recv_cq = &completions,
+                                                       .max_send_wr = requests,
+                                                       .max_recv_wr = 1,
+                                                       .max_send_sge = 1,
+                                                       .max_recv_sge = 1,
+                                                       .max_inline = 0});
   must(qp ? Result<void>() : Result<void>(qp.error()));
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
     QueuePairAttributes change;
@@ -35,7 +35,7 @@ engine::srd::QueuePair* open(engine::srd::Engine& engine, engine::CompletionQueu
 }  // namespace
 
 SrdHosts::Host::Host(SprayWiring& wiring, uint32_t node, uint32_t port_number,
-                     const engine::srd::Config& config, uint64_t seed, const Scratch& scratch,
+                     const srd::Config& config, uint64_t seed, const Scratch& scratch,
                      uint32_t requests)
     : random(seed),
       port(wiring, node, port_number),
@@ -69,13 +69,13 @@ SrdHosts::SrdHosts(const fabric::Topology& topology, const flow::Scheme& scheme,
 }
 
 // As the light hosts have it; what a packet is called lost by is the engine's own.
-engine::srd::Config SrdHosts::config_of(uint32_t node) const {
+srd::Config SrdHosts::config_of(uint32_t node) const {
   const congestion::Preset& preset = scheme_.presets[scheme_.preset_of_node[node]];
-  engine::srd::Config config;
+  srd::Config config;
   config.congestion = preset;
   if (scheme_.kind->credit != nullptr) config.credit = congestion::credit_rules(preset);
   config.policy = scheme_.paths.choice;
-  config.paths = std::min(scheme_.paths.count, engine::srd::kMostPaths);
+  config.paths = std::min(scheme_.paths.count, srd::kMostPaths);
   config.least_rto = Duration{scheme_.timeout_ps};
   config.limits.max_qp_wr = UINT32_MAX;
   const uint32_t packet = scheme_.payload + scheme_.data_overhead;
@@ -139,15 +139,15 @@ void SrdHosts::take_completions(Host& host) {
 uint64_t SrdHosts::retransmitted() const noexcept {
   uint64_t sum = 0;
   for (const std::unique_ptr<Host>& host : hosts_)
-    if (host) sum += host->engine.counters()[engine::Count::tx_retransmits];
+    if (host) sum += host->engine.counters()[transport::Count::tx_retransmits];
   return sum;
 }
 
 double SrdHosts::rate(uint32_t number) const noexcept {
-  const engine::srd::Engine& engine = hosts_[flows_[number].src]->engine;
+  const srd::Engine& engine = hosts_[flows_[number].src]->engine;
   const Gid target = address_of(flows_[number].dst);
   for (uint32_t i = 0; i < engine.peer_count(); ++i) {
-    const engine::srd::Peer* const peer = engine.peer(i);
+    const srd::Peer* const peer = engine.peer(i);
     if (peer == nullptr || peer->address != target) continue;
     if (left_[number] == 0 || peer->tx.flight == nullptr || peer->tx.rtt.ps == 0) return 0;
     return static_cast<double>(peer->tx.flight->flow.window()) * 8e12 /

@@ -2,16 +2,16 @@
 // Hosts that run the production SRD engine: `engine` fidelity of controllers that spray. Each host
 // has one queue pair, a flow is a WRITE of it to another host's; what goes over which path, what is
 // acknowledged, lost and sent again is the engine's own, over the same fabric that the light hosts
-// of lib/sim/spray use.
+// of lib/sim/hosts/light_spray use.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "lib/engine/srd/engine.hpp"
-#include "lib/sim/engines/scratch.hpp"
-#include "lib/sim/engines/spray_port.hpp"
-#include "lib/sim/engines/turns.hpp"
+#include "lib/sim/hosts/engine/scratch.hpp"
+#include "lib/sim/hosts/engine/spray_port.hpp"
+#include "lib/sim/hosts/engine/turns.hpp"
+#include "lib/srd/engine.hpp"
 
 namespace weft::sim::engines {
 
@@ -41,18 +41,18 @@ class SrdHosts {
 
  private:
   struct Host {
-    Host(SprayWiring& wiring, uint32_t node, uint32_t number, const engine::srd::Config& config,
+    Host(SprayWiring& wiring, uint32_t node, uint32_t number, const srd::Config& config,
          uint64_t seed, const Scratch& scratch, uint32_t requests);
     base::SecureRandom random;
     SprayPort port;
-    engine::srd::Engine engine;
-    engine::CompletionQueue completions;
+    srd::Engine engine;
+    transport::CompletionQueue completions;
     uint32_t key;
-    engine::srd::QueuePair* qp;
+    srd::QueuePair* qp;
     Station station;
   };
 
-  engine::srd::Config config_of(uint32_t node) const;
+  srd::Config config_of(uint32_t node) const;
   void take_turn(Host& host);
   void take_completions(Host& host);
   Host& host_of(uint32_t node) noexcept { return *hosts_[node]; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See turns.hpp.
-#include "lib/sim/engines/turns.hpp"
+#include "lib/sim/hosts/engine/turns.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ constexpr int kPatience = 64;  // calls of transmit() that an acknowledgement ma
 }  // namespace
 
 void Turns::receive(Station& station) {
-  engine::Frame frame;
+  transport::Frame frame;
   const size_t n = station.port.receive({&frame, 1});
   station.engine.receive({&frame, n}, Instant{wheel_.now()});
   station.port.release({&frame, n});
@@ -28,7 +28,7 @@ void Turns::run(Station& station) {
 // data goes its way: in virtual time they are one.
 bool Turns::send_one(Station& station) {
   if (!station.port.has_room()) return false;
-  engine::TxFrame frame;
+  transport::TxFrame frame;
   for (int i = 0; i < kPatience && station.engine.wants_transmit(); ++i)
     if (station.engine.transmit({&frame, 1}, Instant{wheel_.now()}) != 0)
       return station.port.transmit({&frame, 1}) != 0;

@@ -3,16 +3,16 @@
 // something to send, and at the engine's deadlines.
 #pragma once
 
-#include "lib/engine/machine.hpp"
-#include "lib/sim/engines/nic_port.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/flow/flow.hpp"
+#include "lib/sim/hosts/engine/nic_port.hpp"
+#include "lib/sim/hosts/flow.hpp"
+#include "lib/transport/machine.hpp"
 
 namespace weft::sim::engines {
 
 // A host as its turns see it.
 struct Station {
-  engine::Machine& engine;
+  transport::Machine& engine;
   NicPort& port;
   const uint32_t number;  // of its port in the fabric
   int64_t wake_at = flow::kNever;

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/engine/queue_pair.hpp"
+#include "lib/roce/queue_pair.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/flow/scheme.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 #include "lib/wire/int_block.hpp"
 
 namespace weft::sim::engines {
@@ -30,8 +30,8 @@ using FrameStore = fabric::BlockPool<StoredFrame>;
 
 // A flow's queue pairs; null before it starts and when it is done.
 struct Connection {
-  engine::QueuePair* sender = nullptr;
-  engine::QueuePair* receiver = nullptr;
+  roce::QueuePair* sender = nullptr;
+  roce::QueuePair* receiver = nullptr;
 };
 
 struct Wiring {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The two ends of a flow: receiver and sender. The NIC is nic.cpp.
-#include "lib/sim/flow/hosts.hpp"
+#include "lib/sim/hosts/light/hosts.hpp"
 
 #include <algorithm>
 

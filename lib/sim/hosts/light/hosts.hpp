@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/flow/flow.hpp"
-#include "lib/sim/flow/scheme.hpp"
+#include "lib/sim/hosts/flow.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 
 namespace weft::sim::flow {
 

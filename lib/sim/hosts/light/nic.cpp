@@ -5,7 +5,7 @@
 #include <array>
 
 #include "lib/base/check.hpp"
-#include "lib/sim/flow/hosts.hpp"
+#include "lib/sim/hosts/light/hosts.hpp"
 
 namespace weft::sim::flow {
 

@@ -9,8 +9,8 @@
 #include "lib/base/ring_queue.hpp"
 #include "lib/congestion/controller.hpp"
 #include "lib/congestion/path_policy.hpp"
-#include "lib/sim/flow/flow.hpp"
-#include "lib/sim/spray/sequence_bits.hpp"
+#include "lib/sim/hosts/flow.hpp"
+#include "lib/sim/hosts/light_spray/sequence_bits.hpp"
 
 namespace weft::sim::spray {
 

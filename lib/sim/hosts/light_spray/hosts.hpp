@@ -13,8 +13,8 @@
 
 #include "lib/congestion/rccc.hpp"
 #include "lib/sim/fabric/fabric.hpp"
-#include "lib/sim/flow/scheme.hpp"
-#include "lib/sim/spray/flow.hpp"
+#include "lib/sim/hosts/light_spray/flow.hpp"
+#include "lib/sim/scheme/scheme.hpp"
 
 namespace weft::sim::spray {
 

@@ -3,7 +3,7 @@
 // without one has nothing waiting, and what comes then leaves at once.
 #include <algorithm>
 
-#include "lib/sim/spray/hosts.hpp"
+#include "lib/sim/hosts/light_spray/hosts.hpp"
 
 namespace weft::sim::spray {
 

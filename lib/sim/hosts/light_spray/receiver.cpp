@@ -2,7 +2,7 @@
 // The receiver of a sprayed flow, and the turns of its host's credit.
 #include <algorithm>
 
-#include "lib/sim/spray/hosts.hpp"
+#include "lib/sim/hosts/light_spray/hosts.hpp"
 
 namespace weft::sim::spray {
 

@@ -3,7 +3,7 @@
 // switches trim they are rare, since every packet that was cut is told.
 #include <algorithm>
 
-#include "lib/sim/spray/hosts.hpp"
+#include "lib/sim/hosts/light_spray/hosts.hpp"
 
 namespace weft::sim::spray {
 

@@ -3,7 +3,7 @@
 // lost and to be sent again (before anything new), arrived.
 #include <algorithm>
 
-#include "lib/sim/spray/hosts.hpp"
+#include "lib/sim/hosts/light_spray/hosts.hpp"
 
 namespace weft::sim::spray {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// lib/engine/qp_attributes: the 7 x 7 x 5 matrix of transitions, written here as text in another
+// lib/transport/qp_attributes: the 7 x 7 x 5 matrix of transitions, written here as text in another
 // form than the table's; each needed attribute left out, each other one added; the range of every
 // value; and that messages name the attribute and the way out.
 #include <map>
 #include <string>
 #include <vector>
 
-#include "lib/engine/qp_attributes.hpp"
+#include "lib/transport/qp_attributes.hpp"
 #include "tests/support/catch.hpp"
 
 using weft::Access;
@@ -19,12 +19,12 @@ using weft::QpState;
 using weft::QpType;
 using weft::QueuePairAttributes;
 using weft::Result;
-using weft::engine::Attribute;
-using weft::engine::attributes_set;
-using weft::engine::check_modify;
-using weft::engine::ModifyLimits;
-using weft::engine::Requirement;
-using weft::engine::requirement;
+using weft::transport::Attribute;
+using weft::transport::attributes_set;
+using weft::transport::check_modify;
+using weft::transport::ModifyLimits;
+using weft::transport::Requirement;
+using weft::transport::requirement;
 
 namespace {
 

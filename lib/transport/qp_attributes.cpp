@@ -3,13 +3,13 @@
 // is the other end's (XRC annex). A transition that is not in the table is illegal. There are no
 // alternate paths and no migration to them (//= roce:C-AV-98: they may be left out; the kernel's
 // rxe stores them and never uses them), so the rows have none.
-#include "lib/engine/qp_attributes.hpp"
+#include "lib/transport/qp_attributes.hpp"
 
 #include <array>
 #include <bit>
 #include <string>
 
-namespace weft::engine {
+namespace weft::transport {
 namespace {
 
 using A = Attribute;
@@ -262,4 +262,4 @@ Result<void> check_modify(QpType type, QpState current, const QueuePairAttribute
   return check_numbers(change, limits);
 }
 
-}  // namespace weft::engine
+}  // namespace weft::transport

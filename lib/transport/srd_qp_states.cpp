@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See walk.hpp.
-#include "lib/engine/srd/walk.hpp"
+// See srd_qp_states.hpp.
+#include "lib/transport/srd_qp_states.hpp"
 
 #include <string>
 
-namespace weft::engine::srd {
+namespace weft::transport {
 
 namespace {
 
@@ -21,7 +21,8 @@ bool may_follow(QpState from, QpState to) {
 
 }  // namespace
 
-Result<void> check_walk(QpState from, const QueuePairAttributes& change, uint32_t max_mtu) {
+Result<void> check_srd_transition(QpState from, const QueuePairAttributes& change,
+                                  uint32_t max_mtu) {
   const QpState to = change.state.value_or(from);
   if (change.current_state && *change.current_state != from)
     return Error{Code::bad_state, "current_state is not the state that the queue pair is in"};
@@ -36,4 +37,4 @@ Result<void> check_walk(QpState from, const QueuePairAttributes& change, uint32_
   return {};
 }
 
-}  // namespace weft::engine::srd
+}  // namespace weft::transport

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "tests/sim/pair.hpp"
+#include "tests/virtual_time/pair.hpp"
 
 namespace {
 
@@ -87,7 +87,7 @@ class Bench {
     const Sge sge = pair_.station_a.sge(0, case_.size);
     SendRequest r = pair_.request(case_.opcode, 0, {&sge, 1}, 1u << 20);
     r.compare_add = 1;
-    engine::QueuePair& qp = pair_.a.qp();
+    roce::QueuePair& qp = pair_.a.qp();
     while (!qp.sq.full())
       if (!pair_.station_a.engine().post_send(qp, {&r, 1}, pair_.world.now())) std::abort();
     pair_.station_a.driver().kick();

@@ -8,7 +8,7 @@
 #include "weft/qp.hpp"
 #include "weft/result.hpp"
 
-namespace weft::engine {
+namespace weft::transport {
 
 // One bit for each member of QueuePairAttributes except `state`.
 enum class Attribute : uint32_t {
@@ -56,11 +56,11 @@ struct ModifyLimits {
 Result<void> check_modify(QpType type, QpState current, const QueuePairAttributes& change,
                           const ModifyLimits& limits);
 
-}  // namespace weft::engine
+}  // namespace weft::transport
 
 namespace weft {
 template <>
-struct is_flag_set<engine::Attribute> {
+struct is_flag_set<transport::Attribute> {
   static constexpr bool value = true;
 };
 }  // namespace weft

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/base/check.hpp"
-#include "lib/engine/srd/engine.hpp"
+#include "lib/srd/engine.hpp"
 #include "tests/fuzz/no_port.hpp"
 
 namespace {
@@ -29,8 +29,8 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-engine::Capabilities capabilities() {
-  engine::Capabilities c;
+transport::Capabilities capabilities() {
+  transport::Capabilities c;
   c.integrity_bits = 0;
   c.in_flight_limit = 1u << 31;
   return c;
@@ -40,11 +40,11 @@ engine::Capabilities capabilities() {
 struct Sender {
   fuzz::NoPort port{Gid::from_ipv4(10, 0, 0, 1), capabilities()};
   base::SecureRandom random{1};
-  engine::srd::Engine engine;
-  engine::CompletionQueue cq{kDepth};
-  engine::srd::QueuePair* qp;
+  srd::Engine engine;
+  transport::CompletionQueue cq{kDepth};
+  srd::QueuePair* qp;
 
-  explicit Sender(const engine::srd::Config& config) : engine(port, config, random) {
+  explicit Sender(const srd::Config& config) : engine(port, config, random) {
     qp = *engine.create_qp({.type = QpType::srd,
                             .domain = kDomain,
                             .send_cq = &cq,
@@ -71,9 +71,9 @@ class Listener {
   QpNum number() const { return QpNum{kBlock << 16 | 1}; }
 
   // Of frames that lie together the last one is echoed.
-  engine::Frame answer(std::span<const engine::TxFrame> frames) {
+  transport::Frame answer(std::span<const transport::TxFrame> frames) {
     wire::SrdPacket packet;
-    for (const engine::TxFrame& frame : frames) {
+    for (const transport::TxFrame& frame : frames) {
       WEFT_CHECK(frame.span_count == 0);
       WEFT_CHECK(wire::srd_parse(frame.head, frame.head_length, 0, 0, packet) ==
                  wire::SrdError::none);
@@ -95,7 +95,7 @@ class Listener {
     ack.received_bytes = bytes_;
     std::byte* const end = wire::srd_emit(head_, p, 0);
     std::memcpy(end, &ack, sizeof ack);
-    engine::Frame frame;
+    transport::Frame frame;
     frame.path = &path_;
     frame.bytes = head_;
     frame.length = static_cast<uint32_t>(end - head_) + static_cast<uint32_t>(sizeof ack);
@@ -106,7 +106,7 @@ class Listener {
   static constexpr uint32_t kBlock = 1;
 
   AddressHandle handle_;
-  engine::Path path_;
+  transport::Path path_;
   uint64_t next_ = 0;
   uint64_t bytes_ = 0;
   std::byte head_[128];
@@ -128,8 +128,8 @@ class Bench {
   }
 
  private:
-  static engine::srd::Config config() {
-    engine::srd::Config c;
+  static srd::Config config() {
+    srd::Config c;
     c.paths = 16;
     c.halves = false;
     c.least_rto = Duration::from_ms(1);  // as a device has it
@@ -140,7 +140,7 @@ class Bench {
     now_ = now_ + Duration::from_us(5);
     const double begin = cpu_seconds();
     post();
-    engine::TxFrame out[kBurst];
+    transport::TxFrame out[kBurst];
     const size_t count = sender_.engine.transmit(out, now_);
     spent_ += cpu_seconds() - begin;
     size_t answers = 0;
@@ -190,7 +190,7 @@ class Bench {
 
   Sender sender_;
   std::vector<Listener> peers_;
-  engine::Frame answers_[kBurst];
+  transport::Frame answers_[kBurst];
   Instant now_ = Instant{} + Duration::from_ms(1);
   uint64_t word_ = 1;
   size_t next_ = 0;

@@ -6,10 +6,11 @@
 
 #include "weft/qp.hpp"
 
-namespace weft::engine::srd {
+namespace weft::transport {
 
 // Whether `change` may be applied to a queue pair in state `from`. Errors: bad_state (what can
 // follow), invalid_argument (an attribute out of range).
-Result<void> check_walk(QpState from, const QueuePairAttributes& change, uint32_t max_mtu);
+Result<void> check_srd_transition(QpState from, const QueuePairAttributes& change,
+                                  uint32_t max_mtu);
 
-}  // namespace weft::engine::srd
+}  // namespace weft::transport
