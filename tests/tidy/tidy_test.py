@@ -50,7 +50,7 @@ class Tidy(unittest.TestCase):
 
     def test_a_clean_file_has_no_problem(self):
         self.expect("lib/roce/rx.cpp", OPENING +
-                    '#include "lib/engine/rx.hpp"\n#include "lib/wire/parse.hpp"\n'
+                    '#include "lib/roce/rx.hpp"\n#include "lib/wire/parse.hpp"\n'
                     '#include "weft/qp.hpp"\n#include <vector>\n'
                     'int f() { return std::get_if<int>(&x) ? j.get_to(y) : get_nprocs(); }\n')
 
