@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The figures that the measuring programs print, against slow and obvious computations of the same.
+// link: perftest
 #include <algorithm>
 #include <cmath>
 #include <random>

@@ -2,7 +2,6 @@
 // Every counter that there is, of the engine, the agent, the fault middleware and the ports (whose
 // names are read from the sources): weft_stat lists it with what was dropped, or with the others,
 // as it stands here.
-// link: port_middleware
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Services of datagrams (SIDR) between two agents: asked, answered, refused, lost, repeated, asked
-// by strangers and by too many. link: cm
+// by strangers and by too many.
 #include "lib/roce/cm/ip_addressing.hpp"
 #include "tests/support/cm_parties.hpp"
 
