@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Headers that are parsed once and not in each of 900 files: cmake/precompiled/KIND.hpp. A header of
+# weft is never among them. weft_precompile(TARGET KIND) gives TARGET those of KIND and compiles it
+# with -O1 where the library has -O2: tests and tools call the library, which does the work.
+option(WEFT_PRECOMPILE "parse the largest headers once" ON)
+set(WEFT_LIGHT_OPTIMIZATION $<$<CONFIG:Release>:-O1>)
+
+# weft_precompiled_headers(KIND CODE): CODE is -fPIC for libraries, -fPIE for programs: a precompiled
+# header serves only files that are compiled alike.
+function(weft_precompiled_headers KIND CODE)
+  if(NOT WEFT_PRECOMPILE)
+    return()
+  endif()
+  set(SOURCE ${CMAKE_BINARY_DIR}/precompiled_${KIND}.cpp)
+  file(CONFIGURE OUTPUT ${SOURCE} CONTENT "")
+  add_library(weft_precompiled_${KIND} OBJECT ${SOURCE})
+  set_target_properties(weft_precompiled_${KIND} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(weft_precompiled_${KIND} PRIVATE ${CODE} ${WEFT_LIGHT_OPTIMIZATION})
+  target_include_directories(weft_precompiled_${KIND} PRIVATE ${PROJECT_SOURCE_DIR}
+                                                              ${PROJECT_SOURCE_DIR}/include)
+  target_precompile_headers(weft_precompiled_${KIND} PRIVATE
+                            ${PROJECT_SOURCE_DIR}/cmake/precompiled/${KIND}.hpp)
+endfunction()
+
+function(weft_precompile TARGET KIND)
+  target_compile_options(${TARGET} PRIVATE ${WEFT_LIGHT_OPTIMIZATION})
+  if(TARGET weft_precompiled_${KIND})
+    target_precompile_headers(${TARGET} REUSE_FROM weft_precompiled_${KIND})
+    # gcc forgets in precompiled headers where libstdc++ silences these for its own code.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${TARGET} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
+                                               -Wno-restrict -Wno-maybe-uninitialized)
+    endif()
+  endif()
+endfunction()
