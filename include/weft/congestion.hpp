@@ -92,16 +92,35 @@ struct alignas(8) State {
 };
 static_assert(sizeof(State) == 128 && std::is_trivially_copyable_v<State>);
 
-// A parameter: its key, its unit, its default and where that comes from.
+// The property of a network that replaces a parameter's default where it is known.
+enum class Follows : uint8_t {
+  nothing,
+  packet_bytes,    // a full packet on the wire
+  payload_bytes,   // the payload of a full packet
+  drops,           // 1 if full queues drop packets instead of trimming them
+  software_hosts,  // 1 if the hosts are processes, whose own delay varies
+};
+
+// A parameter: its key, its unit, its default and the source of the default.
 struct Parameter {
   std::string_view name;
   std::string_view unit;
   double value;
   std::string_view source;
+  Follows follows = Follows::nothing;
 };
 
-// What a controller must be fed with. A path that cannot is not for it.
+// The input that a controller needs. A device or network that cannot deliver it refuses the
+// controller.
 enum class Signal : uint8_t { none, ecn, delay, telemetry, digest, credit };
+
+// ECN marking at switches, in proportion to the rate of the port: no packet is marked below kmin,
+// the share pmax at kmax, every packet above kmax.
+struct Marking {
+  double kmin_bytes_per_gbps = 4000;
+  double kmax_bytes_per_gbps = 16000;
+  double pmax = 0.2;
+};
 
 inline constexpr size_t kMaxParameters = 20;
 struct Preset;
@@ -115,6 +134,13 @@ struct Kind {
   bool windowed = false;       // has the BDP window by definition, as with the suffix +win
   bool moves_pending = false;  // a new rate also moves the time of the next packet
   bool sprayed = false;        // one window over many paths; bytes are those on the wire
+  bool echoes_marks = false;   // needs Ack::marked: acknowledgements must echo ECN marks
+  // Acknowledgements travel in the control class even if the flow has a window (simulator).
+  bool control_acks = false;
+  size_t cnp_interval = 0;         // index of the parameter that spaces CNPs, in us; 0: none
+  Marking marking{};               // the switches' thresholds unless the user sets them (simulator)
+  std::string_view digest_form{};  // the kind to use where only a digest fits into a packet
+  std::array<std::string_view, 2> parts{};  // kinds whose parameter names also set this one's
   std::span<const Parameter> parameters{};  // the first one is always min_rate_mbps
   void (*start)(State&, const Preset&) = nullptr;
   void (*on_ack)(State&, const Preset&, const Ack&) = nullptr;

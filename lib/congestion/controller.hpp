@@ -7,7 +7,7 @@
 // stored and compared. Time and randomness are arguments. No libm beyond sqrt, no contraction: the
 // same bits from every compiler.
 //
-// To add a controller: one file that defines a Kind (look at timely.cpp) and a row in registry.cpp.
+// To add a controller: one file in lib/congestion/controllers (timely.cpp is a short one).
 #pragma once
 
 #include <cstdint>

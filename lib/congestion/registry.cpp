@@ -7,23 +7,25 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <optional>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/base/check.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
 
-constexpr const Kind* kBuiltIn[] = {&kNone,  &kDcqcnPaper, &kDcqcnNic, &kDcqcnHpccsim,
-                                    &kHpcc,  &kHpccPint,   &kTimely,   &kTimelyPatched,
-                                    &kSwift, &kMswift,     &kPowerTcp, &kThetaPowerTcp,
-                                    &kDctcp, &kNscc,       &kRccc,     &kNsccRccc};
 constexpr std::string_view kSuffix = "+win";
 constexpr size_t kMostKinds = 64;
 
-// The built-in kinds, then those of the user. Only grows; readers see whole rows.
+// The built-in controllers by file name, then those of add_controller(). Rows are only added, and
+// readers take no lock: they see complete rows.
 class Kinds {
  public:
-  Kinds() { std::copy(std::begin(kBuiltIn), std::end(kBuiltIn), rows_.begin()); }
+  Kinds() {
+    for (const ControllerFile file : controller_files())
+      for (const Kind* kind : file()) WEFT_CHECK(add(*kind));
+  }
 
   std::span<const Kind* const> rows() const noexcept {
     return {rows_.data(), count_.load(std::memory_order_acquire)};
@@ -42,7 +44,7 @@ class Kinds {
  private:
   std::mutex mutex_;
   std::array<const Kind*, kMostKinds> rows_{};
-  std::atomic<size_t> count_{std::size(kBuiltIn)};
+  std::atomic<size_t> count_{0};
 };
 
 Kinds& all_kinds() {
@@ -54,6 +56,27 @@ std::string list_of_names() {
   std::string text;
   for (const Kind* kind : kinds()) text += (text.empty() ? "" : ", ") + std::string(kind->name);
   return text;
+}
+
+// The value that the network gives a parameter, where it is known.
+std::optional<double> network_value(Follows follows, const Conditions& conditions) {
+  switch (follows) {
+    case Follows::packet_bytes:
+      if (conditions.packet_bytes > 0) return conditions.packet_bytes;
+      return std::nullopt;
+    case Follows::payload_bytes:
+      if (conditions.payload_bytes > 0) return conditions.payload_bytes;
+      return std::nullopt;
+    case Follows::drops:
+      if (conditions.drops) return 1.0;
+      return std::nullopt;
+    case Follows::software_hosts:
+      if (conditions.software_hosts) return 1.0;
+      return std::nullopt;
+    case Follows::nothing:
+      return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 Result<void> apply(Preset& preset, const Setting& setting) {
@@ -87,6 +110,10 @@ Result<const Kind*> find_kind(std::string_view name, bool* with_window) {
                                     list_of_names() + ", each also with the suffix +win"};
 }
 
+bool takes_parameters_of(const Kind& kind, std::string_view name) noexcept {
+  return kind.name == name || kind.parts[0] == name || kind.parts[1] == name;
+}
+
 Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
                            std::span<const Setting> settings) {
   Preset preset;
@@ -98,7 +125,8 @@ Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
   preset.kind = *kind;
   preset.windowed = with_window || preset.kind->windowed;
   for (size_t i = 0; i < preset.kind->parameters.size(); ++i)
-    preset.values[i] = preset.kind->parameters[i].value;
+    preset.values[i] = network_value(preset.kind->parameters[i].follows, conditions)
+                           .value_or(preset.kind->parameters[i].value);
   for (const Setting& setting : settings) {
     Result<void> applied = apply(preset, setting);
     if (!applied) return applied.error();
@@ -137,6 +165,8 @@ Result<void> add_controller(const congestion::Kind& kind) {
     return wrong("needs parameters, at most 20, of which min_rate_mbps is the first");
   if (kind.sprayed || kind.credit != nullptr)
     return wrong("may not spray or need credit: those are built in");
+  if (kind.cnp_interval >= kind.parameters.size())
+    return wrong("has a cnp_interval that is no index of its parameters");
   if (!congestion::all_kinds().add(kind)) return wrong("is taken, or there are 64 controllers");
   return {};
 }

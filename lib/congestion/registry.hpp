@@ -13,14 +13,18 @@
 
 namespace weft::congestion {
 
-// Every controller, in the order in which they are listed to people.
+// Every controller: the built-in ones by file name, then those of add_controller().
 std::span<const Kind* const> kinds() noexcept;
 
-// What a preset must know of the network.
+// The properties of the network that a preset depends on.
 struct Conditions {
-  Rate line;     // of the flow's NIC
-  Duration rtt;  // T
-  Rate network;  // of the NICs of the network: W0 = T x this; `line` if 0
+  Rate line;                    // of the flow's NIC
+  Duration rtt;                 // T
+  Rate network;                 // of the NICs of the network: W0 = T x this; `line` if 0
+  double packet_bytes = 0;      // a full packet on the wire; 0: unknown
+  double payload_bytes = 0;     // its payload; 0: unknown
+  bool drops = false;           // full queues drop packets instead of trimming them
+  bool software_hosts = false;  // the hosts are processes, whose own delay varies
 };
 
 // A parameter that is not the default: "eta" of "hpcc".
@@ -33,6 +37,10 @@ struct Setting {
 // valid ones; a value that is not finite or is negative is one too.
 Result<Preset> make_preset(std::string_view name, const Conditions& conditions,
                            std::span<const Setting> settings = {});
+
+// True if parameters named "NAME.parameter" apply to `kind`: its own name, or a part of it (nscc
+// for nscc+rccc).
+bool takes_parameters_of(const Kind& kind, std::string_view name) noexcept;
 
 // The kind of a name without its suffix, and whether the suffix is there.
 Result<const Kind*> find_kind(std::string_view name, bool* with_window);

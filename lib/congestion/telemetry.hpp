@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/controller.hpp"
 
 namespace weft::congestion {
 

@@ -19,8 +19,7 @@ Result<void> CongestionKeys::examine(std::string_view name, const congestion::Ki
     return Error{Code::not_supported, "cc=" + std::string(name) +
                                           " is for packets over many paths, which RoCEv2 does not "
                                           "have; try hpcc, swift or dcqcn-nic+win"};
-  wants_ =
-      kind.signal == Signal::telemetry || kind.signal == Signal::digest || kind.name == "dctcp";
+  wants_ = kind.signal == Signal::telemetry || kind.signal == Signal::digest || kind.echoes_marks;
   telemetry_ = asked_.value_or(wants_);
   return {};
 }
@@ -55,7 +54,7 @@ Result<void> CongestionKeys::check(const transport::Capabilities& port,
 Result<void> CongestionKeys::apply(roce::EngineConfig& config) const {
   config.cnp_interval = Duration::from_us(cnp_interval_us_);
   config.pacing_quantum = Duration::from_us(pacing_quantum_us_);
-  const Result<std::optional<congestion::Preset>> preset = keys_.preset();
+  const Result<std::optional<congestion::Preset>> preset = keys_.preset(keys_.conditions());
   if (!preset) return preset.error();
   config.congestion = *preset;
   config.conditions = keys_.conditions();

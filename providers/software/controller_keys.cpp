@@ -41,14 +41,15 @@ congestion::Conditions ControllerKeys::conditions() const noexcept {
 }
 
 Result<std::optional<congestion::Preset>> ControllerKeys::preset(
-    std::vector<congestion::Setting> settings) const {
+    const congestion::Conditions& conditions) const {
   const bool none = name_.empty() || std::find(also_.begin(), also_.end(), name_) != also_.end();
   if (none && !parameters_.empty())
     return Error{Code::invalid_argument,
                  "cc." + parameters_.front().first + " needs a controller: add cc=NAME"};
   if (none) return std::optional<congestion::Preset>();
+  std::vector<congestion::Setting> settings;
   for (const auto& [name, value] : parameters_) settings.push_back({name, value});
-  const Result<congestion::Preset> preset = congestion::make_preset(name_, conditions(), settings);
+  const Result<congestion::Preset> preset = congestion::make_preset(name_, conditions, settings);
   if (!preset) return preset.error();
   return std::optional<congestion::Preset>(*preset);
 }

@@ -26,9 +26,8 @@ class ControllerKeys {
   // What cc says; "" if it is not there.
   const std::string& name() const noexcept { return name_; }
   void choose(std::string name) { name_ = std::move(name); }
-  // None without a controller. `settings` are more parameters, before those of the user.
-  Result<std::optional<congestion::Preset>> preset(
-      std::vector<congestion::Setting> settings = {}) const;
+  // None without a controller. `conditions`: those of conditions(), with more that is known.
+  Result<std::optional<congestion::Preset>> preset(const congestion::Conditions& conditions) const;
   congestion::Conditions conditions() const noexcept;
   // The device has so many links, each of the line rate that is given.
   void bundle(uint32_t links) { links_ = links; }

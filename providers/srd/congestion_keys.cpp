@@ -12,12 +12,20 @@ constexpr uint32_t kWireBytes = 122;  // of a packet besides its payload, as in 
 
 Result<void> examine(std::string_view name, const congestion::Kind& kind) {
   using congestion::Signal;
-  if (kind.signal == Signal::telemetry && name != "hpcc")
+  if (kind.signal == Signal::telemetry && kind.digest_form.empty())
     return Error{Code::not_supported,
                  "cc=" + std::string(name) +
                      " needs a record of every hop, for which SRD packets have no room; try hpcc "
                      "(in its digest form), nscc, rccc, nscc+rccc, mswift or dcqcn-nic"};
   return {};
+}
+
+// SRD packets have room for a digest of each path, not for a record of each hop.
+void use_digest_form(software::ControllerKeys& keys) {
+  bool with_window = false;
+  const Result<const congestion::Kind*> kind = congestion::find_kind(keys.name(), &with_window);
+  if (kind && !(*kind)->digest_form.empty())
+    keys.choose(std::string((*kind)->digest_form) + (with_window ? "+win" : ""));
 }
 
 }  // namespace
@@ -28,17 +36,15 @@ Result<void> CongestionKeys::apply(srd::Config& config, const transport::Capabil
                                    uint32_t links) {
   keys_.bundle(links);
   if (keys_.name().empty()) keys_.choose(port.lossless ? "none" : "nscc");
-  // Of many paths only the digest of each fits into a packet.
-  if (keys_.name() == "hpcc") keys_.choose("hpcc-pint");
+  use_digest_form(keys_);
   config.halves = keys_.name() == "halved";
-  std::vector<congestion::Setting> settings;
-  // Processes that are both awake take less than they were told to take, which is no reason to have
-  // less on the way when one of them sleeps.
-  if (keys_.name().starts_with("nscc"))
-    settings = {{"mtu_bytes", double(port.active_mtu + kWireBytes)},
-                {"mss_bytes", double(port.active_mtu)},
-                {"least_base", 1}};
-  const Result<std::optional<congestion::Preset>> preset = keys_.preset(std::move(settings));
+  // The RTT between two processes that poll is shorter than the configured one. The window must not
+  // shrink with it: it would be too small as soon as one of them sleeps.
+  congestion::Conditions conditions = keys_.conditions();
+  conditions.packet_bytes = port.active_mtu + kWireBytes;
+  conditions.payload_bytes = port.active_mtu;
+  conditions.software_hosts = true;
+  const Result<std::optional<congestion::Preset>> preset = keys_.preset(conditions);
   if (!preset) return preset.error();
   config.congestion = *preset;
   const bool credited = *preset && (*preset)->kind->credit != nullptr;

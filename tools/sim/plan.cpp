@@ -71,7 +71,7 @@ Result<std::vector<Settings>> combinations(const std::vector<std::string>& sweep
 bool concerns(const std::string& key, const congestion::Kind& kind) {
   const std::string group = key.substr(0, key.find('.'));
   for (const congestion::Kind* other : congestion::kinds())
-    if (other->name == group) return other == &kind || kind.name.find(group) == 0;
+    if (other->name == group) return congestion::takes_parameters_of(kind, group);
   return true;
 }
 

@@ -25,8 +25,7 @@ bool acks_in_control(const Scheme& scheme, bool windowed, const Parameters& para
   const congestion::Kind& kind = *scheme.kind;
   if (scheme.sprayed()) return true;
   if (!parameters.is_auto(Net::ack_class)) return parameters[Net::ack_class] == 0;
-  if (kind.signal == Signal::delay) return true;
-  return !windowed || kind.name == "none";
+  return kind.control_acks || kind.signal == Signal::delay || !windowed;
 }
 
 uint32_t telemetry_bytes(const Scheme& scheme, const Parameters& parameters) {
@@ -47,17 +46,16 @@ uint32_t telemetry_bytes(const Scheme& scheme, const Parameters& parameters) {
   return 0;
 }
 
-// Thresholds per Gb/s of the port: 100 KB and 400 KB per 25G, Pmax 0.2; DCTCP steps at 30 KB per
-// 10G (HPCC section 5.1).
+// Thresholds per Gb/s of the port, by default those that the controller names (HPCC section 5.1:
+// 100 KB and 400 KB per 25G, Pmax 0.2; DCTCP steps at 30 KB per 10G).
 void set_marking(fabric::Settings& fabric, const congestion::Kind& kind,
                  const Parameters& parameters) {
-  const bool step = kind.name == "dctcp";
-  const auto choose = [&](Net key, double usual, double stepped) {
-    return parameters.is_auto(key) ? (step ? stepped : usual) : parameters[key];
+  const auto choose = [&](Net key, double automatic) {
+    return parameters.is_auto(key) ? automatic : parameters[key];
   };
-  fabric.kmin_bytes_per_gbps = choose(Net::kmin, 4000, 3000);
-  fabric.kmax_bytes_per_gbps = choose(Net::kmax, 16000, 3000);
-  fabric.pmax = choose(Net::pmax, 0.2, 1);
+  fabric.kmin_bytes_per_gbps = choose(Net::kmin, kind.marking.kmin_bytes_per_gbps);
+  fabric.kmax_bytes_per_gbps = choose(Net::kmax, kind.marking.kmax_bytes_per_gbps);
+  fabric.pmax = choose(Net::pmax, kind.marking.pmax);
 }
 
 fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
@@ -132,33 +130,21 @@ void describe_spraying(Scheme& scheme, const Parameters& parameters,
                   .rtt = Duration{static_cast<int64_t>(scheme.base_rtt_ns * 1000)}};
 }
 
-// What the network says of a controller's parameters; what the user says goes before.
-void add_network_settings(std::vector<congestion::Setting>& settings, const Scheme& scheme) {
-  for (const congestion::Parameter& parameter : scheme.kind->parameters) {
-    if (parameter.name == "mtu_bytes")
-      settings.push_back({"mtu_bytes", double(scheme.payload + scheme.header)});
-    if (parameter.name == "mss_bytes") settings.push_back({"mss_bytes", double(scheme.payload)});
-    if (parameter.name == "target" && !scheme.fabric.trims) settings.push_back({"target", 1});
-  }
-}
-
-// A parameter of one of the controllers that `name` is made of: of nscc for nscc+rccc too.
-bool concerns(const Parameters::ControllerSetting& setting, const congestion::Kind& kind) {
+// The setting names a parameter of this controller, or of one that it is composed of and whose
+// parameter it has.
+bool applies(const Parameters::ControllerSetting& setting, const congestion::Kind& kind) {
   if (setting.kind == kind.name) return true;
-  const size_t plus = kind.name.find('+');
-  const bool part = plus != std::string_view::npos && (kind.name.substr(0, plus) == setting.kind ||
-                                                       kind.name.substr(plus + 1) == setting.kind);
-  return part && std::any_of(kind.parameters.begin(), kind.parameters.end(),
-                             [&](const auto& p) { return p.name == setting.parameter; });
+  return congestion::takes_parameters_of(kind, setting.kind) &&
+         std::any_of(kind.parameters.begin(), kind.parameters.end(),
+                     [&](const auto& p) { return p.name == setting.parameter; });
 }
 
 // One preset per NIC rate; every host knows its own.
 Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
                           const fabric::Topology& topology) {
   std::vector<congestion::Setting> settings;
-  add_network_settings(settings, scheme);
   for (const Parameters::ControllerSetting& s : parameters.controllers())
-    if (concerns(s, *scheme.kind)) settings.push_back({s.parameter, s.value});
+    if (applies(s, *scheme.kind)) settings.push_back({s.parameter, s.value});
   std::vector<uint32_t> rates;
   scheme.preset_of_node.assign(topology.node_count(), 0);
   for (const uint32_t host : topology.hosts()) {
@@ -170,7 +156,10 @@ Result<void> make_presets(Scheme& scheme, const Parameters& parameters,
     const congestion::Conditions conditions{
         .line = Rate{int64_t{mbps} * 1'000'000},
         .rtt = Duration{static_cast<int64_t>(scheme.base_rtt_ns * 1000 + 0.5)},
-        .network = Rate{int64_t{topology.nic_mbps()} * 1'000'000}};
+        .network = Rate{int64_t{topology.nic_mbps()} * 1'000'000},
+        .packet_bytes = double(scheme.payload + scheme.header),
+        .payload_bytes = double(scheme.payload),
+        .drops = !scheme.fabric.trims};
     Result<congestion::Preset> preset = congestion::make_preset(scheme.name, conditions, settings);
     if (!preset) return preset.error();
     scheme.presets.push_back(*preset);
@@ -199,10 +188,8 @@ Result<void> check_engines(const Scheme& scheme, const Parameters& parameters) {
 }
 
 int64_t cnp_interval_ps(const congestion::Preset& preset) {
-  for (size_t i = 0; i < preset.kind->parameters.size(); ++i)
-    if (preset.kind->parameters[i].name == "cnp_interval_us")
-      return static_cast<int64_t>(preset[i] * 1e6);
-  return 0;
+  const size_t index = preset.kind->cnp_interval;
+  return index == 0 ? 0 : static_cast<int64_t>(preset[index] * 1e6);
 }
 
 }  // namespace

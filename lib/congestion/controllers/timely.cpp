@@ -4,7 +4,7 @@
 // Nothing bounds an incast's queue unless the suffix +win adds a window.
 #include <algorithm>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -67,13 +67,15 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   timely.last_rtt_ns = rtt_ns;
 }
 
+constexpr Kind kTimely = {.name = "timely",
+                          .what = "TIMELY: gradient of the RTT, once per RTT",
+                          .signal = Signal::delay,
+                          .parameters = kParameters,
+                          .start = start,
+                          .on_ack = on_ack};
+
 }  // namespace
 
-const Kind kTimely = {.name = "timely",
-                      .what = "TIMELY: gradient of the RTT, once per RTT",
-                      .signal = Signal::delay,
-                      .parameters = kParameters,
-                      .start = start,
-                      .on_ack = on_ack};
+WEFT_CONTROLLERS(timely, &kTimely);
 
 }  // namespace weft::congestion

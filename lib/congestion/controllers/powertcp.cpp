@@ -7,6 +7,7 @@
 // eta x (the rate of one RTT ago) / power + additive, by the weight gamma.
 #include <algorithm>
 
+#include "lib/congestion/manifest.hpp"
 #include "lib/congestion/telemetry.hpp"
 
 namespace weft::congestion {
@@ -99,23 +100,25 @@ void on_ack_theta(State& state, const Preset& preset, const Ack& ack) {
   flow.last_at_ps = ack.now.ps;
 }
 
+constexpr Kind kPowerTcp = {.name = "powertcp",
+                            .what = "PowerTCP: telemetry, queue and its growth as one number",
+                            .signal = Signal::telemetry,
+                            .windowed = true,
+                            .moves_pending = true,
+                            .parameters = kParameters,
+                            .start = start,
+                            .on_ack = on_ack};
+constexpr Kind kThetaPowerTcp = {.name = "theta-powertcp",
+                                 .what = "PowerTCP from the RTT alone",
+                                 .signal = Signal::delay,
+                                 .windowed = true,
+                                 .moves_pending = true,
+                                 .parameters = kParameters,
+                                 .start = start,
+                                 .on_ack = on_ack_theta};
+
 }  // namespace
 
-const Kind kPowerTcp = {.name = "powertcp",
-                        .what = "PowerTCP: telemetry, queue and its growth as one number",
-                        .signal = Signal::telemetry,
-                        .windowed = true,
-                        .moves_pending = true,
-                        .parameters = kParameters,
-                        .start = start,
-                        .on_ack = on_ack};
-const Kind kThetaPowerTcp = {.name = "theta-powertcp",
-                             .what = "PowerTCP from the RTT alone",
-                             .signal = Signal::delay,
-                             .windowed = true,
-                             .moves_pending = true,
-                             .parameters = kParameters,
-                             .start = start,
-                             .on_ack = on_ack_theta};
+WEFT_CONTROLLERS(powertcp, &kPowerTcp, &kThetaPowerTcp);
 
 }  // namespace weft::congestion

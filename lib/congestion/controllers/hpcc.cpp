@@ -8,7 +8,8 @@
 // rate. The paper's maxStage of 5 is an erratum for its simulations, which ran with 0.
 #include <algorithm>
 
-#include "lib/congestion/hpcc_reaction.hpp"
+#include "lib/congestion/controllers/hpcc_reaction.hpp"
+#include "lib/congestion/manifest.hpp"
 #include "lib/congestion/telemetry.hpp"
 
 namespace weft::congestion {
@@ -62,15 +63,18 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   if (measured) state.decision.rate = react(hpcc.reference, preset, hpcc.utilisation, ack);
 }
 
+constexpr Kind kHpcc = {.name = "hpcc",
+                        .what = "HPCC: per-hop telemetry, per-ACK reaction, per-RTT reference",
+                        .signal = Signal::telemetry,
+                        .windowed = true,
+                        .moves_pending = true,
+                        .digest_form = "hpcc-pint",
+                        .parameters = kParameters,
+                        .start = start,
+                        .on_ack = on_ack};
+
 }  // namespace
 
-const Kind kHpcc = {.name = "hpcc",
-                    .what = "HPCC: per-hop telemetry, per-ACK reaction, per-RTT reference",
-                    .signal = Signal::telemetry,
-                    .windowed = true,
-                    .moves_pending = true,
-                    .parameters = kParameters,
-                    .start = start,
-                    .on_ack = on_ack};
+WEFT_CONTROLLERS(hpcc, &kHpcc);
 
 }  // namespace weft::congestion

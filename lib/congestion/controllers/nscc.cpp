@@ -9,12 +9,12 @@
 // In flight is counted down by what the receiver says it has received, so the order of arrival does
 // not matter. Constants are scaled from 100 Gb/s x 12 us to the network's BDP. Structure and
 // constants: facts 2.6 and 6.2 j, read in the UEC simulator.
-#include "lib/congestion/nscc.hpp"
+#include "lib/congestion/controllers/nscc.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -197,13 +197,19 @@ void nscc_on_loss(Nscc& nscc, State& state, const Preset& preset, const Loss& lo
   publish(nscc, state, preset);
 }
 
-const Kind kNscc = {.name = "nscc",
-                    .what = "Ultra Ethernet: one window over all paths, by marks and delay",
-                    .signal = Signal::delay,
-                    .sprayed = true,
-                    .parameters = kNsccRows,
-                    .start = start,
-                    .on_ack = on_ack,
-                    .on_loss = on_loss};
+namespace {
+
+constexpr Kind kNscc = {.name = "nscc",
+                        .what = "Ultra Ethernet: one window over all paths, by marks and delay",
+                        .signal = Signal::delay,
+                        .sprayed = true,
+                        .parameters = kNsccRows,
+                        .start = start,
+                        .on_ack = on_ack,
+                        .on_loss = on_loss};
+
+}  // namespace
+
+WEFT_CONTROLLERS(nscc, &kNscc);
 
 }  // namespace weft::congestion

@@ -3,9 +3,9 @@
 // packet carries one byte, the code of the largest on its way. The sender decodes it and reacts as
 // hpcc does, without an average of its own. The form of HPCC for sprayed packets too, where two
 // acknowledgements seldom speak of the same path.
+#include "lib/congestion/controllers/hpcc_reaction.hpp"
 #include "lib/congestion/digest.hpp"
-#include "lib/congestion/hpcc_reaction.hpp"
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -45,16 +45,18 @@ void on_loss(State& state, const Preset& preset, const Loss& loss) {
   state.decision.rate = react(reference, preset, found, ack);
 }
 
+constexpr Kind kHpccPint = {.name = "hpcc-pint",
+                            .what = "HPCC with a one-byte digest of the fullest link",
+                            .signal = Signal::digest,
+                            .windowed = true,
+                            .moves_pending = true,
+                            .parameters = kParameters,
+                            .start = start,
+                            .on_ack = on_ack,
+                            .on_loss = on_loss};
+
 }  // namespace
 
-const Kind kHpccPint = {.name = "hpcc-pint",
-                        .what = "HPCC with a one-byte digest of the fullest link",
-                        .signal = Signal::digest,
-                        .windowed = true,
-                        .moves_pending = true,
-                        .parameters = kParameters,
-                        .start = start,
-                        .on_ack = on_ack,
-                        .on_loss = on_loss};
+WEFT_CONTROLLERS(hpcc_pint, &kHpccPint);
 
 }  // namespace weft::congestion

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "lib/congestion/kinds.hpp"
-#include "lib/congestion/nscc.hpp"
+#include "lib/congestion/controllers/nscc.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -32,7 +32,8 @@ constexpr std::array<Parameter, kBothRows> both_rows() {
 constexpr std::array<Parameter, kBothRows> kBoth = both_rows();
 
 double parameter(const Preset& preset, RcccParameter which) {
-  return preset[which + (preset.kind == &kNsccRccc ? kBehind : 0)];
+  const bool behind_nscc = preset.kind->parameters.data() == kBoth.data();
+  return preset[which + (behind_nscc ? kBehind : 0)];
 }
 
 constexpr int64_t kLeast = int64_t{1} << 40;  // far below what any window owes
@@ -109,28 +110,35 @@ CreditPacer::Rules credit_rules(const Preset& preset) {
           .most_bytes = static_cast<uint32_t>(std::min<int64_t>(most_credit(preset), 1 << 30))};
 }
 
-const Kind kRccc = {.name = "rccc",
-                    .what = "Ultra Ethernet: credit from the receiver",
-                    .signal = Signal::credit,
-                    .sprayed = true,
-                    .parameters = kRows,
-                    .start = start,
-                    .on_ack = on_ack,
-                    .on_loss = on_loss,
-                    .on_credit = on_credit,
-                    .on_sent = on_sent,
-                    .credit = credit};
+namespace {
 
-const Kind kNsccRccc = {.name = "nscc+rccc",
-                        .what = "Ultra Ethernet: nscc's window and rccc's credit",
-                        .signal = Signal::delay,
+constexpr Kind kRccc = {.name = "rccc",
+                        .what = "Ultra Ethernet: credit from the receiver",
+                        .signal = Signal::credit,
                         .sprayed = true,
-                        .parameters = kBoth,
-                        .start = both_start,
-                        .on_ack = both_on_ack,
-                        .on_loss = both_on_loss,
-                        .on_credit = both_on_credit,
-                        .on_sent = both_on_sent,
-                        .credit = both_credit};
+                        .parameters = kRows,
+                        .start = start,
+                        .on_ack = on_ack,
+                        .on_loss = on_loss,
+                        .on_credit = on_credit,
+                        .on_sent = on_sent,
+                        .credit = credit};
+
+constexpr Kind kNsccRccc = {.name = "nscc+rccc",
+                            .what = "Ultra Ethernet: nscc's window and rccc's credit",
+                            .signal = Signal::delay,
+                            .sprayed = true,
+                            .parts = {"nscc", "rccc"},
+                            .parameters = kBoth,
+                            .start = both_start,
+                            .on_ack = both_on_ack,
+                            .on_loss = both_on_loss,
+                            .on_credit = both_on_credit,
+                            .on_sent = both_on_sent,
+                            .credit = both_credit};
+
+}  // namespace
+
+WEFT_CONTROLLERS(rccc, &kRccc, &kNsccRccc);
 
 }  // namespace weft::congestion

@@ -4,7 +4,7 @@
 // without a cut adds a constant. Switches mark everything above one threshold. No slow start.
 #include <algorithm>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -55,14 +55,19 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   if (turns && !dctcp.recovering) state.decision.rate += preset[kAdditive] * 1e6;
 }
 
+constexpr Kind kDctcp = {
+    .name = "dctcp",
+    .what = "DCTCP in rate form: share of marked packets per window",
+    .signal = Signal::ecn,
+    .windowed = true,
+    .echoes_marks = true,
+    .marking = {.kmin_bytes_per_gbps = 3000, .kmax_bytes_per_gbps = 3000, .pmax = 1},
+    .parameters = kParameters,
+    .start = start,
+    .on_ack = on_ack};
+
 }  // namespace
 
-const Kind kDctcp = {.name = "dctcp",
-                     .what = "DCTCP in rate form: share of marked packets per window",
-                     .signal = Signal::ecn,
-                     .windowed = true,
-                     .parameters = kParameters,
-                     .start = start,
-                     .on_ack = on_ack};
+WEFT_CONTROLLERS(dctcp, &kDctcp);
 
 }  // namespace weft::congestion

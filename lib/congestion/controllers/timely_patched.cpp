@@ -10,7 +10,7 @@
 // taken for the shape, not for the last digit.
 #include <algorithm>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -65,13 +65,15 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   flow.last_rtt_ns = rtt_ns;
 }
 
+constexpr Kind kTimelyPatched = {.name = "timely-patched",
+                                 .what = "TIMELY with a unique fixed point",
+                                 .signal = Signal::delay,
+                                 .parameters = kParameters,
+                                 .start = start,
+                                 .on_ack = on_ack};
+
 }  // namespace
 
-const Kind kTimelyPatched = {.name = "timely-patched",
-                             .what = "TIMELY with a unique fixed point",
-                             .signal = Signal::delay,
-                             .parameters = kParameters,
-                             .start = start,
-                             .on_ack = on_ack};
+WEFT_CONTROLLERS(timely_patched, &kTimelyPatched);
 
 }  // namespace weft::congestion

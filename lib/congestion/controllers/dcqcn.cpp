@@ -12,7 +12,7 @@
 // alpha changes at them, so a flow costs no events while no CNP comes.
 #include <algorithm>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -30,6 +30,7 @@ enum : size_t {
   kMaxCut,
   kClampTarget,
   kFirstCnp,
+  kCnpInterval,
 };
 
 constexpr Parameter kPaper[] = {
@@ -230,11 +231,12 @@ void on_sent(State& state, const Preset& preset, uint32_t bytes, Instant) {
   increase(state, dcqcn, preset);
 }
 
-constexpr Kind dcqcn_kind(std::string_view name, std::string_view what,
-                          std::span<const Parameter> parameters) {
+constexpr Kind make_kind(std::string_view name, std::string_view what,
+                         std::span<const Parameter> parameters) {
   return {.name = name,
           .what = what,
           .signal = Signal::ecn,
+          .cnp_interval = kCnpInterval,
           .parameters = parameters,
           .start = start,
           .on_cnp = on_cnp,
@@ -242,12 +244,15 @@ constexpr Kind dcqcn_kind(std::string_view name, std::string_view what,
           .on_deadline = on_deadline};
 }
 
+constexpr Kind kDcqcnPaper =
+    make_kind("dcqcn-paper", "DCQCN with the paper's constants (40G)", kPaper);
+constexpr Kind kDcqcnNic =
+    make_kind("dcqcn-nic", "DCQCN with a NIC vendor's defaults (100G)", kNic);
+constexpr Kind kDcqcnHpccsim =
+    make_kind("dcqcn-hpccsim", "DCQCN as in the HPCC authors' simulator (100G)", kHpccsim);
+
 }  // namespace
 
-const Kind kDcqcnPaper =
-    dcqcn_kind("dcqcn-paper", "DCQCN with the paper's constants (40G)", kPaper);
-const Kind kDcqcnNic = dcqcn_kind("dcqcn-nic", "DCQCN with a NIC vendor's defaults (100G)", kNic);
-const Kind kDcqcnHpccsim =
-    dcqcn_kind("dcqcn-hpccsim", "DCQCN as in the HPCC authors' simulator (100G)", kHpccsim);
+WEFT_CONTROLLERS(dcqcn, &kDcqcnPaper, &kDcqcnNic, &kDcqcnHpccsim);
 
 }  // namespace weft::congestion

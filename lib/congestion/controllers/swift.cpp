@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/congestion/kinds.hpp"
+#include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
 namespace {
@@ -109,20 +109,22 @@ void on_ack_of_many(State& state, const Preset& preset, const Ack& ack) {
   react(mswift.swift, state, preset, ack, *middle);
 }
 
+constexpr Kind kSwift = {.name = "swift",
+                         .what = "Swift: a window that holds the delay at a target",
+                         .signal = Signal::delay,
+                         .parameters = kParameters,
+                         .start = start,
+                         .on_ack = on_ack};
+
+constexpr Kind kMswift = {.name = "mswift",
+                          .what = "Swift for sprayed packets: the median of the last delays",
+                          .signal = Signal::delay,
+                          .parameters = kParameters,
+                          .start = start,
+                          .on_ack = on_ack_of_many};
+
 }  // namespace
 
-const Kind kSwift = {.name = "swift",
-                     .what = "Swift: a window that holds the delay at a target",
-                     .signal = Signal::delay,
-                     .parameters = kParameters,
-                     .start = start,
-                     .on_ack = on_ack};
-
-const Kind kMswift = {.name = "mswift",
-                      .what = "Swift for sprayed packets: the median of the last delays",
-                      .signal = Signal::delay,
-                      .parameters = kParameters,
-                      .start = start,
-                      .on_ack = on_ack_of_many};
+WEFT_CONTROLLERS(swift, &kSwift, &kMswift);
 
 }  // namespace weft::congestion

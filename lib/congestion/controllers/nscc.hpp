@@ -49,7 +49,8 @@ enum NsccParameter : size_t {
 
 inline constexpr std::array<Parameter, kNsccParameters> kNsccRows = {{
     {"min_rate_mbps", "Mb/s", 1000, "the window has its own least: one packet"},
-    {"target", "base RTTs", 0.75, "target queueing delay; 1 in networks that do not trim"},
+    {"target", "base RTTs", 0.75, "target queueing delay; 1 in networks that do not trim",
+     Follows::drops},
     {"most_rtts", "BDP", 1.5, "the largest window, and the first one"},
     {"proportional", "packets", 4, "alpha: increase below the target, unmarked"},
     {"fair", "packets", 5, "fi: increase above the target, unmarked"},
@@ -62,9 +63,10 @@ inline constexpr std::array<Parameter, kNsccParameters> kNsccRows = {{
     {"quick_delay", "targets", 4, "and the delay is above, or a packet was trimmed"},
     {"smoothing", "weight of the newest", 0.0125, "of the average delay"},
     {"adjust_packets", "packets", 8, "the window is adjusted every so many, or every RTT"},
-    {"mtu_bytes", "B", 4150, "a full packet on the wire; the least window"},
-    {"mss_bytes", "B", 4086, "its payload"},
-    {"least_base", "base RTTs", 0, "a shorter RTT takes the largest window no further down"},
+    {"mtu_bytes", "B", 4150, "a full packet on the wire; the least window", Follows::packet_bytes},
+    {"mss_bytes", "B", 4086, "its payload", Follows::payload_bytes},
+    {"least_base", "base RTTs", 0, "a shorter RTT takes the largest window no further down",
+     Follows::software_hosts},
 }};
 
 void nscc_start(Nscc& nscc, State& state, const Preset& preset);
