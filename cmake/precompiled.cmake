@@ -5,8 +5,8 @@
 option(WEFT_PRECOMPILE "parse the largest headers once" ON)
 set(WEFT_LIGHT_OPTIMIZATION $<$<CONFIG:Release>:-O1>)
 
-# weft_precompiled_headers(KIND CODE): CODE is -fPIC for libraries, -fPIE for programs: a precompiled
-# header serves only files that are compiled alike.
+# weft_precompiled_headers(KIND CODE): CODE is -fPIC for libraries, -fPIE for programs, since a
+# precompiled header serves only files that are compiled with the same options.
 function(weft_precompiled_headers KIND CODE)
   if(NOT WEFT_PRECOMPILE)
     return()

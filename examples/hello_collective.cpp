@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Four processes add up their numbers. They meet in a directory, reach each other over WEFT_DEVICE,
-// and compute something else while the sum is under way.
+// and compute something else while the sum is in progress.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -14,7 +14,7 @@
 // communicator. While split(), grow() and learn() wait for the ranks of this communicator they make
 // progress, here, for all its operations; while they, create() and shrink() connect they make none:
 // by then none of these ranks is in need of that. They make none for other communicators: end what
-// is under way there, or give each a thread. Operations of one communicator run one after
+// is in progress there, or give each a thread. Operations of one communicator run one after
 // the other in the order of the calls, which is to be the same on all ranks; those of another
 // traffic class (CallOptions) pass them. They make progress in progress(), test() and wait() of any
 // operation. Buffers belong to the operation until it is done.
@@ -23,7 +23,7 @@
 // Numerics::any also for every size of the buffers and every algorithm.
 //
 // When a rank dies, leaves, or calls something else, no call hangs and nothing aborts: all
-// operations under way and all later ones fail, on every surviving rank, with an error that names
+// operations in progress and all later ones fail, on every surviving rank, with an error that names
 // the rank, the operation and its sequence number (failure() has the same as data). The buffers of
 // failed operations hold anything. Then the communicator is of no more use, but for shrink(), which
 // makes a new one of the ranks that live.
@@ -69,7 +69,7 @@ std::string_view name(Numerics numerics) noexcept;
 // said so. Small pieces are copied and never are.
 enum class Registrations : uint8_t {
   automatic,  // per_call where the device pins memory (DeviceAttributes::pins_memory), else kept
-  per_call,   // while the call is under way: any memory may be freed and mapped anew afterwards
+  per_call,   // while the call is in progress: any memory may be freed and mapped anew afterwards
   kept,       // the last 16, by address, until the communicator ends or forget(). On a device that
               // pins memory, pages that are mapped anew at the same address are not those that it
               // reads and writes: tell forget() before memory is unmapped.
@@ -100,7 +100,7 @@ struct CommunicatorOptions {
   // a queue pair, slots and memory for each peer. The same on all ranks.
   std::vector<uint32_t> more_classes = {};
   Registrations registrations = Registrations::automatic;
-  // Pieces under way to each peer, 2 to 1024, rounded up to a power of two, and no more than the
+  // Pieces in progress to each peer, 2 to 1024, rounded up to a power of two, and no more than the
   // device has requests and completions for (max_qp_wr, max_cqe); the same on all ranks.
   uint32_t slots = 16;
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
@@ -122,11 +122,11 @@ struct Failure {
   Code code = Code::peer_failed;  // or mismatch, timed_out, io_error, bad_state (revoked)
   uint32_t rank = 0;              // which rank died, or called something else
   Collective collective = Collective::barrier;
-  uint64_t sequence = 0;  // of the operation that was under way, from 1
+  uint64_t sequence = 0;  // of the operation that was in progress, from 1
   std::string text;       // one sentence with all of this
 };
 
-// A call under way. Copies name the same call. It goes on if all of them are destroyed.
+// A call in progress. Copies name the same call. It goes on if all of them are destroyed.
 class Operation {
  public:
   // Makes progress; true when done. Errors: peer_failed, mismatch, timed_out, and those of a call
@@ -183,7 +183,7 @@ struct Transfer {
 };
 
 // Memory that stays registered for the calls of a communicator, until this is destroyed; calls that
-// are under way then keep it until they are done. The memory belongs to the caller, and is not to
+// are in progress then keep it until they are done. The memory belongs to the caller, and is not to
 // be unmapped before.
 class Registration {
  public:
@@ -235,7 +235,7 @@ class Communicator {
   // ranks are to begin with one that is left. Errors: those of create() and wait().
   Result<Communicator> grow(Store& store, uint32_t ranks, const std::string& name);
 
-  // Ends all operations under way and all later ones, on every rank, with bad_state and an error
+  // Ends all operations in progress and all later ones, on every rank, with bad_state and an error
   // that says who revoked and why: to get ranks out of calls that they would wait in. One operation
   // alone is taken back by Operation::cancel(). After revoke(), shrink() makes a new communicator,
   // of all ranks if all are alive.
@@ -332,11 +332,11 @@ class Communicator {
   // end, or when the calls that use them are done: to be called before memory is unmapped.
   void forget(const void* memory, size_t bytes) noexcept;
 
-  // One bounded turn for all operations under way.
+  // One bounded turn for all operations in progress.
   void progress() noexcept;
   // To wait in an event loop: if arm() returns true there is nothing to do, and fd() gets readable
-  // when there is; wait for it, but 10 ms at most while operations are under way, since dead ranks
-  // and limits are looked for in progress(). If it returns false call progress() first.
+  // when there is; wait for it, but 10 ms at most while operations are in progress, since dead
+  // ranks and limits are looked for in progress(). If it returns false call progress() first.
   bool arm() noexcept;
   int fd() const noexcept;  // owned by the communicator
   std::optional<Failure> failure() const;
@@ -345,8 +345,8 @@ class Communicator {
   // last 4096 pieces that it sent and received. Times are those of the host's monotonic clock, so
   // the traces of ranks on one host fit together.
   std::string trace() const;
-  // The same, and what is under way, for `weft_coll merge`, which lays the dumps of all ranks side
-  // by side and says who is late, which link is slow, and who called something else. JSON.
+  // The same, and what is in progress, for `weft_coll merge`, which lays the dumps of all ranks
+  // side by side and says who is late, which link is slow, and who called something else. JSON.
   std::string dump() const;
   // Totals since the beginning in Prometheus' text format: operations, failures, bytes and time by
   // kind, pieces. Labels: communicator, rank, ranks, operation, direction.

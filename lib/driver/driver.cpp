@@ -62,36 +62,37 @@ Driver::Driver(std::unique_ptr<transport::Port> port, const MakeMachine& make_ma
       burst_(port_->capabilities().burst),
       rx_(new transport::Frame[kBurst]),
       tx_(new transport::TxFrame[burst_]) {
-  lock_.on_knock([](void* driver) { static_cast<Driver*>(driver)->greet(); }, this);
+  lock_.on_contended([](void* driver) { static_cast<Driver*>(driver)->on_unlock_contended(); },
+                     this);
 }
 
 void Driver::progress() noexcept {
   if (forked()) return;
   if (threaded_) {
     if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
-    if (mode_.load(std::memory_order_relaxed) == kThreadWatches) hand_back();
+    if (mode_.load(std::memory_order_relaxed) == kThreadWatches) stop_background_progress();
   } else if (visit_.load(std::memory_order_relaxed) != nullptr) {
-    let_in();
+    hand_off();
   }
   if (!lock_.try_lock()) return;
   turn();
   if (mode_.load(std::memory_order_relaxed) == kThreadWatches && next_deadline() < sleeps_until_)
-    kick();
+    wake_thread();
   unlock();
 }
 
 // The sleeping thread must know of a deadline earlier than its own, and of frames that wait.
-void Driver::kick() noexcept {
+void Driver::wake_thread() noexcept {
   sleeps_until_ = Instant{};
-  signal_fd(kick_fd_);
+  signal_fd(wake_fd_);
 }
 
 // The application polls again: the thread must not be woken by packets any more. But who arms a
 // queue looks at it once more before it sleeps, and then the thread is needed.
-void Driver::hand_back() noexcept {
+void Driver::stop_background_progress() noexcept {
   int watching = kThreadWatches;
   if (armed_.load(std::memory_order_relaxed) || last_look_.exchange(false)) return;
-  if (mode_.compare_exchange_strong(watching, kApplicationPolls)) signal_fd(kick_fd_);
+  if (mode_.compare_exchange_strong(watching, kApplicationPolls)) signal_fd(wake_fd_);
 }
 
 void Driver::turn() noexcept {
@@ -100,8 +101,8 @@ void Driver::turn() noexcept {
   const size_t received = port_->receive({rx_.get(), kBurst});
   // What completed without a frame wakes who waits for it: the next turn may be the thread's, and
   // its last before it sleeps.
-  const bool busy =
-      received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_ || machine_->has_word();
+  const bool busy = received != 0 || machine_->wants_transmit() || tx_begin_ != tx_end_ ||
+                    machine_->has_pending_events();
   if (!busy && (++idle_turns_ & idle_mask_) != 0) return;
   const Instant now = clock_.now();
   machine_->set_time(now);
@@ -130,19 +131,19 @@ bool Driver::flush(Instant now) noexcept {
 }
 
 // Descriptors of completion queues that fired, and of asynchronous events.
-void Driver::tell() noexcept {
-  if (machine_->take_news()) {
+void Driver::deliver_events() noexcept {
+  if (machine_->take_events()) {
     machine_->incidents().stamp(clock_.now());
     if (machine_->has_event()) signal_fd(async_fd_);
-    while (const std::optional<Gid> peer = machine_->next_failing_peer()) keep_word_of(*peer);
+    while (const std::optional<Gid> peer = machine_->next_failing_peer()) keep_report_of(*peer);
   }
   const bool due = !queues_due_.is_never() && queues_due_ <= clock_.now();
   if (machine_->take_fired() || due) wake_queues(due ? clock_.now() : Instant{});
 }
 
-void Driver::keep_word_of(const Gid& peer) noexcept {
+void Driver::keep_report_of(const Gid& peer) noexcept {
   try {
-    untold_.push_back(peer);
+    unreported_.push_back(peer);
   } catch (const std::bad_alloc&) {  // the counter says it too
   }
 }
@@ -150,7 +151,7 @@ void Driver::keep_word_of(const Gid& peer) noexcept {
 // stderr may be a pipe that nobody empties: it is written to when nobody waits for the lock.
 void Driver::unlock_and_warn() noexcept {
   std::vector<Gid> peers;
-  peers.swap(untold_);
+  peers.swap(unreported_);
   lock_.unlock();
   for (const Gid& peer : peers) warn_of(peer);
 }
@@ -167,7 +168,7 @@ void Driver::wake_queues(Instant now) noexcept {
 
 // The port's interface went or came: the application hears of it, the queue pairs go on and lose
 // what is sent meanwhile. //= roce:C-AV-99 roce:C-AV-100
-void Driver::hear_news() noexcept {
+void Driver::take_port_events() noexcept {
   while (const std::optional<EventType> news = port_->next_news())
     machine_->raise({.type = *news, .qp = {}});
   notify();
@@ -179,7 +180,7 @@ void Driver::after_post(uint32_t requests) noexcept {
   const bool eager =
       posts_since_poll_++ < kEagerPosts || mode_.load(std::memory_order_relaxed) == kThreadWatches;
   if (!eager && unflushed_ < kBatch && !machine_->has_bulk()) {
-    if (machine_->has_word()) notify();  // it may have completed inside the call
+    if (machine_->has_pending_events()) notify();  // it may have completed inside the call
     return;
   }
   unflushed_ = 0;
@@ -192,10 +193,10 @@ void Driver::after_control() noexcept {
   const bool full = !flush(now);
   notify();
   if (mode_.load(std::memory_order_relaxed) != kThreadWatches) return;
-  if (full || machine_->wants_transmit() || next_deadline() < sleeps_until_) kick();
+  if (full || machine_->wants_transmit() || next_deadline() < sleeps_until_) wake_thread();
 }
 
-void Driver::settle(const std::function<bool()>& owes) noexcept {
+void Driver::wait_until_sent(const std::function<bool()>& owes) noexcept {
   // The port may be full, or still looking for the way to a peer that has got nothing from us yet.
   // It is given time, but not again and again.
   const Instant limit = clock_.now() + (stuck_ ? Duration{} : Duration::from_ms(100));
@@ -229,13 +230,13 @@ void Driver::arm(CqHandle& cq, Notify notify) noexcept {
     cq.ring.arm(notify);
   }
   last_look_.store(true);
-  (void)watch_over();
+  (void)start_background_progress();
 }
 
-bool Driver::watch_over() noexcept {
+bool Driver::start_background_progress() noexcept {
   if (!threaded_) return false;
   armed_.store(true);
-  if (mode_.load() != kThreadWatches) signal_fd(kick_fd_);
+  if (mode_.load() != kThreadWatches) signal_fd(wake_fd_);
   return true;
 }
 
@@ -346,8 +347,8 @@ bool Driver::visit(const std::function<void()>& look, const std::atomic<bool>& l
   visit_.store(&visit, std::memory_order_release);
   const Instant limit = threaded_ ? Instant::never() : clock_.now() + kPatience;
   while (!visit.done.load(std::memory_order_acquire)) {
-    if (threaded_ && lock_.knock()) {
-      let_in();
+    if (threaded_ && lock_.try_lock_or_mark_contended()) {
+      hand_off();
       lock_.unlock();
       continue;
     }
@@ -360,14 +361,14 @@ bool Driver::visit(const std::function<void()>& look, const std::atomic<bool>& l
 }
 
 // Behind an unlock() that found somebody waiting.
-void Driver::greet() noexcept {
+void Driver::on_unlock_contended() noexcept {
   if (visit_.load(std::memory_order_relaxed) == nullptr || !lock_.try_lock()) return;
-  let_in();
+  hand_off();
   lock_.unlock();
 }
 
 // The lock is held, or there is none and this is the application's thread.
-void Driver::let_in() noexcept {
+void Driver::hand_off() noexcept {
   Visit* const visit = visit_.exchange(nullptr, std::memory_order_acquire);
   if (visit == nullptr) return;
   try {
@@ -382,7 +383,7 @@ void Driver::let_in() noexcept {
 bool Driver::next_event(AsyncEvent& event) noexcept {
   uint64_t drained;
   Holder hold(lock_);
-  if (!threaded_) hear_news();
+  if (!threaded_) take_port_events();
   const bool found = machine_->next_event(event);
   if (!machine_->has_event() && read(async_fd_, &drained, sizeof drained) < 0) return found;
   return found;

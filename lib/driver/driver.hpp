@@ -69,7 +69,7 @@ class Driver {
   // Before a queue pair is destroyed, reset or put into ERR, under the lock: its peer gets what it
   // is owed, a waiting acknowledgement above all, so that it does not retry against nobody. `owes`
   // says whether there is more.
-  void settle(const std::function<bool()>& owes) noexcept;
+  void wait_until_sent(const std::function<bool()>& owes) noexcept;
   // Frames that the port has not taken and that name `path`, which goes away, are lost.
   void drop_pending_on(const transport::Path& path) noexcept;
 
@@ -79,7 +79,7 @@ class Driver {
 
   // Before the application sleeps on anything but a completion queue: the thread takes over at
   // once. False: there is no thread, the application makes all progress.
-  bool watch_over() noexcept;
+  bool start_background_progress() noexcept;
 
   // False: it holds more than that.
   bool resize(CqHandle& cq, uint32_t capacity);
@@ -119,26 +119,26 @@ class Driver {
   size_t receive_burst(Instant now) noexcept;
   bool flush(Instant now) noexcept;  // false: the port is full
   void notify() noexcept {
-    if (machine_->has_word() || !queues_due_.is_never()) tell();
+    if (machine_->has_pending_events() || !queues_due_.is_never()) deliver_events();
   }
-  void tell() noexcept;
-  void keep_word_of(const Gid& peer) noexcept;
+  void deliver_events() noexcept;
+  void keep_report_of(const Gid& peer) noexcept;
   void unlock() noexcept {  // and says what there is to be said
-    if (untold_.empty()) return lock_.unlock();
+    if (unreported_.empty()) return lock_.unlock();
     unlock_and_warn();
   }
   void unlock_and_warn() noexcept;
-  void kick() noexcept;
+  void wake_thread() noexcept;
   void wake_queues(Instant now) noexcept;
   void note_queues() noexcept;
   Instant next_deadline() const noexcept {
     return std::min(machine_->next_deadline(), queues_due_);
   }
-  void hear_news() noexcept;
+  void take_port_events() noexcept;
   void drop_pending_in(const void* base, size_t size) noexcept;
-  void greet() noexcept;
-  void let_in() noexcept;
-  void hand_back() noexcept;
+  void on_unlock_contended() noexcept;
+  void hand_off() noexcept;
+  void stop_background_progress() noexcept;
   void run_thread(std::vector<pollfd>& descriptors) noexcept;
   void watch(std::vector<pollfd>& descriptors) noexcept;
   void wake(const pollfd* wakers) noexcept;
@@ -161,11 +161,11 @@ class Driver {
   uint32_t posts_since_poll_ = 0;
   uint32_t unflushed_ = 0;  // requests posted and not handed to the engine's transmit
   Instant sleeps_until_;    // the thread's deadline while it sleeps
-  bool stuck_ = false;      // settle() ran out of time with a port that took nothing
+  bool stuck_ = false;      // wait_until_sent() ran out of time with a port that took nothing
   std::vector<CqHandle*> cqs_;
   bool keeps_time_ = false;                // one of them has times, or is moderated
   Instant queues_due_ = Instant::never();  // the first end of a period among them
-  std::vector<Gid> untold_;                // peers that a word on stderr is due about
+  std::vector<Gid> unreported_;            // peers that a word on stderr is due about
   int async_fd_ = -1;
 
   // The thread.
@@ -176,7 +176,7 @@ class Driver {
   std::atomic<bool> last_look_{false};  // that is to come before who has armed it sleeps
   std::atomic<Visit*> visit_{nullptr};  // who wants to look
   std::mutex visitors_;                 // one at a time
-  int kick_fd_ = -1;
+  int wake_fd_ = -1;
   std::thread thread_;
 };
 

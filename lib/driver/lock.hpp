@@ -33,13 +33,17 @@ class Lock {  //= roce:C-EVT-112
     if (!enabled_) return;
     if (state_.exchange(kFree, std::memory_order_release) != kContended) return;
     state_.notify_one();
-    if (greet_ != nullptr) greet_(host_);
+    if (on_contended_ != nullptr) on_contended_(host_);
   }
 
   // Takes the lock if it is free; else who holds it calls greet(host) behind its unlock().
-  bool knock() noexcept { return state_.exchange(kContended, std::memory_order_acquire) == kFree; }
+  bool try_lock_or_mark_contended() noexcept {
+    return state_.exchange(kContended, std::memory_order_acquire) == kFree;
+  }
   // Before the lock is used.
-  void on_knock(void (*greet)(void*), void* host) noexcept { greet_ = greet, host_ = host; }
+  void on_contended(void (*on_unlock_contended)(void*), void* host) noexcept {
+    on_contended_ = on_unlock_contended, host_ = host;
+  }
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
@@ -50,7 +54,7 @@ class Lock {  //= roce:C-EVT-112
   }
   const bool enabled_;
   std::atomic<uint32_t> state_{kFree};
-  void (*greet_)(void*) = nullptr;
+  void (*on_contended_)(void*) = nullptr;
   void* host_ = nullptr;
 };
 

@@ -27,8 +27,8 @@ void drain(int fd) noexcept {
 
 Result<void> Driver::start() {
   async_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  kick_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (async_fd_ < 0 || kick_fd_ < 0)
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (async_fd_ < 0 || wake_fd_ < 0)
     return Error{Code::no_memory, "no more file descriptors: raise `ulimit -n`"};
   if (!threaded_) return {};
   try {
@@ -50,11 +50,11 @@ Driver::~Driver() {
   } else if (thread_.joinable()) {
     mode_.store(kStopping);
     const uint64_t one = 1;
-    if (write(kick_fd_, &one, sizeof one) < 0) armed_.store(true);
+    if (write(wake_fd_, &one, sizeof one) < 0) armed_.store(true);
     thread_.join();
   }
   if (async_fd_ >= 0) close(async_fd_);
-  if (kick_fd_ >= 0) close(kick_fd_);
+  if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void Driver::run_thread(std::vector<pollfd>& descriptors) noexcept {
@@ -64,7 +64,7 @@ void Driver::run_thread(std::vector<pollfd>& descriptors) noexcept {
       watch(descriptors);
       continue;
     }
-    pollfd wakers[] = {{kick_fd_, POLLIN, 0}, {port_->news_fd(), POLLIN, 0}};
+    pollfd wakers[] = {{wake_fd_, POLLIN, 0}, {port_->async_event_fd(), POLLIN, 0}};
     if (ppoll(wakers, 2, &glance, nullptr) > 0) wake(wakers);
     if (polled_.exchange(false) && !armed_.load()) continue;
     int polls = kApplicationPolls;
@@ -74,17 +74,17 @@ void Driver::run_thread(std::vector<pollfd>& descriptors) noexcept {
 
 // After a sleep on the descriptors of kicks and of news, which come first.
 void Driver::wake(const pollfd* wakers) noexcept {
-  drain(kick_fd_);
+  drain(wake_fd_);
   if (wakers[1].revents == 0) return;
   Holder hold(lock_);
-  hear_news();
+  take_port_events();
 }
 
 // One turn, then sleep until a packet, a deadline or the application's return.
 void Driver::watch(std::vector<pollfd>& descriptors) noexcept {
   descriptors.clear();
-  descriptors.push_back({kick_fd_, POLLIN, 0});
-  descriptors.push_back({port_->news_fd(), POLLIN, 0});  // -1 is passed over
+  descriptors.push_back({wake_fd_, POLLIN, 0});
+  descriptors.push_back({port_->async_event_fd(), POLLIN, 0});  // -1 is passed over
   lock_.lock();
   armed_.store(false);
   turn();

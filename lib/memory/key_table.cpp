@@ -109,7 +109,7 @@ uint32_t KeyTable::choose_key(uint32_t window, uint32_t wanted) noexcept {
   return (entry.key & ~kVariant) | entry.variant;
 }
 
-bool KeyTable::bind(const Binding& b, const Visitor& owner) {
+bool KeyTable::bind(const Binding& b, const AccessContext& owner) {
   const Region* const found = window(b.window);
   if (found == nullptr || found->domain != owner.domain) return false;
   Region& window = *mutable_entry(found);
@@ -153,7 +153,7 @@ void KeyTable::release(uint32_t qp) noexcept {
       unbind(entry);
 }
 
-bool KeyTable::revoke(uint32_t key, const Visitor& by) {
+bool KeyTable::revoke(uint32_t key, const AccessContext& by) {
   const Region* const found = find(key);
   if (found == nullptr || found->domain != by.domain) return false;
   Region& entry = *mutable_entry(found);
@@ -171,12 +171,12 @@ bool KeyTable::revoke(uint32_t key, const Visitor& by) {
 
 //= threat:A05
 //= threat:A06
-Verdict KeyTable::check_whole(uint32_t key, const Visitor& visitor, Access need, std::byte** where,
-                              uint64_t* length) const noexcept {
+Verdict KeyTable::check_whole(uint32_t key, const AccessContext& requester, Access need,
+                              std::byte** where, uint64_t* length) const noexcept {
   const Region* const region = find(key);
   if (region == nullptr) return Verdict::bad_key;
-  if (const Verdict verdict = admit(*region, visitor); verdict != Verdict::ok) return verdict;
-  if (region->domain != visitor.domain) return Verdict::wrong_domain;
+  if (const Verdict verdict = admit(*region, requester); verdict != Verdict::ok) return verdict;
+  if (region->domain != requester.domain) return Verdict::wrong_domain;
   if (!has(region->access, need)) return Verdict::no_permission;
   *where = region->base;
   *length = region->length;

@@ -44,7 +44,7 @@ struct Binding {
 };
 
 // Who comes from the wire: a queue pair and its domain.
-struct Visitor {
+struct AccessContext {
   uint32_t domain = 0;
   uint32_t qp = 0;
 };
@@ -75,7 +75,7 @@ class KeyTable {
   uint32_t choose_key(uint32_t window, uint32_t wanted) noexcept;
   // Binds a window for a queue pair. False, and nothing has changed, if the window, the region and
   // the queue pair are not of one domain, or the region does not allow it.
-  bool bind(const Binding& binding, const Visitor& owner);
+  bool bind(const Binding& binding, const AccessContext& owner);
 
   // The queue pair goes, or is another one from now on: so do its bindings.
   void release(uint32_t qp) noexcept;
@@ -83,7 +83,7 @@ class KeyTable {
   // Takes the remote rights from a region, or all from a type 2 window of that queue pair (SEND
   // with invalidate, local invalidate); local use of a region goes on. False if the key is not
   // theirs to revoke. //= roce:C-OPS-73
-  bool revoke(uint32_t key, const Visitor& by);
+  bool revoke(uint32_t key, const AccessContext& by);
   // From now on no region is anybody's to revoke: other engines have the same ones.
   void keep_regions() noexcept { keeps_regions_ = true; }
 
@@ -94,20 +94,20 @@ class KeyTable {
   Verdict check(uint32_t key, uint32_t domain, uint64_t address, uint64_t length, Access need,
                 std::byte** where) const noexcept;
   // The same for a request from the wire: `key` may be that of a window.
-  Verdict check(uint32_t key, const Visitor& visitor, uint64_t address, uint64_t length,
+  Verdict check(uint32_t key, const AccessContext& requester, uint64_t address, uint64_t length,
                 Access need, std::byte** where) const noexcept;
 
   // The same for all that the key shows: `*length` bytes at `*where`, which may be none.
-  Verdict check_whole(uint32_t key, const Visitor& visitor, Access need, std::byte** where,
+  Verdict check_whole(uint32_t key, const AccessContext& requester, Access need, std::byte** where,
                       uint64_t* length) const noexcept;
 
   size_t size() const noexcept { return used_; }
 
  private:
   static constexpr uint32_t number_of(uint32_t key) noexcept { return key >> 8; }
-  static Verdict judge(const Region& region, uint32_t domain, uint64_t address, uint64_t length,
-                       Access need, std::byte** where) noexcept;
-  static Verdict admit(const Region& region, const Visitor& visitor) noexcept;
+  static Verdict check_access(const Region& region, uint32_t domain, uint64_t address,
+                              uint64_t length, Access need, std::byte** where) noexcept;
+  static Verdict admit(const Region& region, const AccessContext& requester) noexcept;
   // The entry whose key has the same upper 24 bits, or null.
   const Region* find_number(uint32_t key) const noexcept;
   const Region* find(uint32_t key) const noexcept;
@@ -138,8 +138,8 @@ inline const Region* KeyTable::find(uint32_t key) const noexcept {
   }
 }
 
-inline Verdict KeyTable::judge(const Region& region, uint32_t domain, uint64_t address,
-                               uint64_t length, Access need, std::byte** where) noexcept {
+inline Verdict KeyTable::check_access(const Region& region, uint32_t domain, uint64_t address,
+                                      uint64_t length, Access need, std::byte** where) noexcept {
   WEFT_DCHECK(length > 0);
   if (region.domain != domain) return Verdict::wrong_domain;
   // An address below the base wraps to an offset beyond any length.
@@ -152,11 +152,11 @@ inline Verdict KeyTable::judge(const Region& region, uint32_t domain, uint64_t a
   return Verdict::ok;
 }
 
-// Whether what has been found shows anything to a visitor. A window must be bound.
-inline Verdict KeyTable::admit(const Region& region, const Visitor& visitor) noexcept {
+// Whether what has been found shows anything to a requester. A window must be bound.
+inline Verdict KeyTable::admit(const Region& region, const AccessContext& requester) noexcept {
   if (region.kind == KeyKind::region) return Verdict::ok;
   if (region.parent == 0) return Verdict::bad_key;
-  if (region.kind == KeyKind::window_of_domain || region.qp == visitor.qp) return Verdict::ok;
+  if (region.kind == KeyKind::window_of_domain || region.qp == requester.qp) return Verdict::ok;
   return Verdict::wrong_domain;
 }
 
@@ -164,15 +164,15 @@ inline Verdict KeyTable::check(uint32_t key, uint32_t domain, uint64_t address, 
                                Access need, std::byte** where) const noexcept {
   const Region* const region = find(key);
   if (region == nullptr || region->kind != KeyKind::region) return Verdict::bad_key;
-  return judge(*region, domain, address, length, need, where);
+  return check_access(*region, domain, address, length, need, where);
 }
 
-inline Verdict KeyTable::check(uint32_t key, const Visitor& visitor, uint64_t address,
+inline Verdict KeyTable::check(uint32_t key, const AccessContext& requester, uint64_t address,
                                uint64_t length, Access need, std::byte** where) const noexcept {
   const Region* const region = find(key);
   if (region == nullptr) return Verdict::bad_key;
-  if (const Verdict verdict = admit(*region, visitor); verdict != Verdict::ok) return verdict;
-  return judge(*region, visitor.domain, address, length, need, where);
+  if (const Verdict verdict = admit(*region, requester); verdict != Verdict::ok) return verdict;
+  return check_access(*region, requester.domain, address, length, need, where);
 }
 
 }  // namespace weft::memory

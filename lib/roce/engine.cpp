@@ -321,7 +321,7 @@ void Engine::fail_overrun(QueuePair& qp) noexcept {
 }
 
 bool Engine::invalidate(QueuePair& qp, uint32_t key) noexcept {
-  return keys_.revoke(key, qp.visitor());
+  return keys_.revoke(key, qp.access_context());
 }
 
 }  // namespace weft::roce

@@ -82,7 +82,7 @@ class Engine final : public Machine {
   void destroy_qp(QueuePair* qp) noexcept;
   // What `qp` owes its peer (a waiting acknowledgement too) leaves with the next transmit(). False:
   // it owes nothing.
-  bool hurry(QueuePair& qp) noexcept;
+  bool flush_pending_ack(QueuePair& qp) noexcept;
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
   // UD. The port joins a group with its first member and leaves it with the last.
   Result<void> attach_multicast(QueuePair& qp, const Gid& group);

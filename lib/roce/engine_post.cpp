@@ -17,16 +17,16 @@ namespace {
 constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
 
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* objection(const memory::KeyTable& keys, const QueuePair& qp, const SendRequest& r,
-                      uint64_t max_message, uint32_t& length) noexcept {
+const char* invalid_reason(const memory::KeyTable& keys, const QueuePair& qp, const SendRequest& r,
+                           uint64_t max_message, uint32_t& length) noexcept {
   if (r.opcode > Opcode::local_invalidate || r.opcode == Opcode::write_add)
     return "this provider has no such opcode";
   if (r.imm_high != 0)
     return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   if (const char* const reason =
-          transport::objection(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
+          transport::invalid_reason(r, {qp.sq.max_sge(), qp.max_inline, max_message}, length))
     return reason;
-  if (qp.type == QpType::ud) return ud::objection(qp, r, length);
+  if (qp.type == QpType::ud) return ud::invalid_reason(qp, r, length);
   if (qp.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
     return "SendRequest::remote_srq has more than 24 bits";
   if (is_local(r.opcode)) return objection_to_local(keys, r);
@@ -101,7 +101,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
   for (const SendRequest& r : requests) {
     uint32_t length = 0;
-    if (const char* reason = objection(keys_, qp, r, config_.limits.max_message, length)) {
+    if (const char* reason = invalid_reason(keys_, qp, r, config_.limits.max_message, length)) {
       status.code = Code::invalid_argument;
       status.reason = reason;
       break;

@@ -149,7 +149,7 @@ Result<void> Engine::detach_multicast(QueuePair& qp, const Gid& group) {
   return {};
 }
 
-bool Engine::hurry(QueuePair& qp) noexcept {
+bool Engine::flush_pending_ack(QueuePair& qp) noexcept {
   if (!qp.res.ack_queued && !rc::has_replies(qp)) return false;
   qp.res.ack_patience.hasten(turn_);
   acks_due_ = turn_;

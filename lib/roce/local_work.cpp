@@ -24,7 +24,7 @@ memory::Binding binding_of(const SendEntry& entry) noexcept {
 
 //= roce:C-OPS-88
 bool execute(Engine& engine, const QueuePair& qp, const SendEntry& entry) noexcept {
-  const memory::Visitor owner = qp.visitor();
+  const memory::AccessContext owner = qp.access_context();
   if (entry.opcode == Opcode::local_invalidate)
     return engine.keys().revoke(entry.imm_or_key, owner);
   return engine.keys().bind(binding_of(entry), owner);

@@ -59,7 +59,7 @@ Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     return Verdict::nak(wire::kNakInvalidRequest);
   if (res.write_length == 0) return {};         //= roce:C-OPS-78
   if (!has(qp.access, Access::remote_write) ||  //= roce:C-NAK-39
-      engine.keys().check(res.write_key, qp.visitor(), res.write_address, res.write_length,
+      engine.keys().check(res.write_key, qp.access_context(), res.write_address, res.write_length,
                           Access::remote_write, where) != memory::Verdict::ok)
     return Verdict::nak(wire::kNakRemoteAccess);
   return {};

@@ -65,7 +65,7 @@ inline Placed place_write(Engine& engine, QueuePair& qp, const wire::Packet& pac
   if (packet.payload_length == 0) return Placed::ok;
   const Responder& res = qp.res;
   if (where == nullptr &&
-      engine.keys().check(res.write_key, qp.visitor(), res.write_address + res.received,
+      engine.keys().check(res.write_key, qp.access_context(), res.write_address + res.received,
                           packet.payload_length, Access::remote_write,
                           &where) != memory::Verdict::ok)
     return Placed::access_error;

@@ -46,7 +46,7 @@ struct Resource {
   uint64_t address = 0;
   uint32_t length = 0;
   uint64_t original = 0;  // atomic: the value before
-  // The reply under way: the whole READ, or the part that a duplicate asked for again.
+  // The reply in progress: the whole READ, or the part that a duplicate asked for again.
   Psn reply_psn;
   uint64_t reply_address = 0;
   uint32_t reply_length = 0;
@@ -149,7 +149,7 @@ struct alignas(kCacheLine) QueuePairAddress {
   Destination* destination = nullptr;  // RC, XRC
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message under way
+  SharedReceives* shared = nullptr;  // then `rq` holds the receive of the message in flight
   uint32_t xrc_domain = 0;           // XRC target: of the pools that become `shared`
   uint32_t max_inline = 0;
 };
@@ -176,7 +176,7 @@ struct QueuePair : QueuePairAddress {
   QueuePairAttributes attributes;              // as set by modify(), for query()
 
   // As whom its peer touches memory.
-  memory::Visitor visitor() const { return {domain, number.value}; }
+  memory::AccessContext access_context() const { return {domain, number.value}; }
   uint32_t mtu() const { return 1u << mtu_shift; }
   bool reliable() const { return type == QpType::rc || is_xrc(type); }
   // Takes its receives from a pool; an XRC target from those that its peer names.

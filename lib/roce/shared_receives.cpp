@@ -13,7 +13,7 @@ PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvReques
   PostStatus status;
   for (const RecvRequest& r : requests) {
     uint32_t length = 0;
-    if (const char* reason = objection(r, {ring.max_sge(), 0, max_message}, length))
+    if (const char* reason = invalid_reason(r, {ring.max_sge(), 0, max_message}, length))
       return {Code::invalid_argument, status.accepted, reason};
     if (ring.full())
       return {Code::queue_full, status.accepted,

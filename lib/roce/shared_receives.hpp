@@ -25,7 +25,7 @@ bool borrow_receive(Engine& engine, QueuePair& qp) noexcept;
 void return_receive(QueuePair& qp) noexcept;
 
 // XRC: the pool that a request names becomes that of `qp`. False: the domain has none of that
-// number, or the message under way is for another one.
+// number, or the message in flight is for another one.
 bool adopt_pool(Engine& engine, QueuePair& qp, uint32_t number) noexcept;
 
 // `qp` has no pool any more; what it holds of it is lost.

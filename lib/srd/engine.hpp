@@ -69,7 +69,7 @@ class Engine final : public Machine {
   void destroy_qp(QueuePair* qp) noexcept;
   // Something that a peer waits for leaves with the next transmit(): acknowledgements, answers.
   // They are owed by the device, not by one of its queue pairs.
-  bool hurry(QueuePair&) noexcept;
+  bool flush_pending_ack(QueuePair&) noexcept;
   Result<void> modify_qp(QueuePair& qp, const QueuePairAttributes& change);
   PostStatus post_send(QueuePair& qp, std::span<const SendRequest> requests, Instant now) noexcept;
   PostStatus post_recv(QueuePair& qp, std::span<const RecvRequest> requests) noexcept;
@@ -148,7 +148,8 @@ class Engine final : public Machine {
   void reset_qp(QueuePair& qp, bool flush) noexcept;
 
   // post.cpp
-  const char* objection(const QueuePair& qp, const SendRequest& r, uint32_t& length) const noexcept;
+  const char* invalid_reason(const QueuePair& qp, const SendRequest& r,
+                             uint32_t& length) const noexcept;
   bool append(QueuePair& qp, Peer& peer, const SendRequest& r, uint32_t length) noexcept;
   void enlist(Message& m) noexcept;
   void line_up(Message& m) noexcept;

@@ -99,7 +99,7 @@ struct Message {
 using MessageLine = base::Line<Message, &Message::line>;
 
 // Messages by name, at addresses that do not change. Grows in chunks: for requests when queue pairs
-// are created (reserve), for answers when more are under way than ever before, up to a bound.
+// are created (reserve), for answers when more are in progress than ever before, up to a bound.
 class MessagePool {
  public:
   // `seed`: names of one process are not those of the next.

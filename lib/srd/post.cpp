@@ -37,13 +37,13 @@ wire::SrdOpcode kind_of(Opcode opcode) {
 }  // namespace
 
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* Engine::objection(const QueuePair& qp, const SendRequest& r,
-                              uint32_t& length) const noexcept {
+const char* Engine::invalid_reason(const QueuePair& qp, const SendRequest& r,
+                                   uint32_t& length) const noexcept {
   if (r.opcode > Opcode::local_invalidate) return "this provider has no such opcode";
   if (is_local(r.opcode)) return "SRD has no memory windows";
   if (is_effect(r.opcode)) return "SRD has no ATOMIC WRITE and no FLUSH";
   if (r.opcode == Opcode::send_with_invalidate) return "SRD has no SEND with invalidate";
-  if (const char* const reason = transport::objection(
+  if (const char* const reason = transport::invalid_reason(
           r, {qp.sends.max_sge(), qp.max_inline, config_.limits.max_message}, length))
     return reason;
   if (has(r.flags, SendFlags::fence)) return "SRD has no fence: wait for completions";
@@ -147,7 +147,8 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
   };
   for (const SendRequest& r : requests) {
     uint32_t length = 0;
-    if (const char* reason = objection(qp, r, length)) return stop(Code::invalid_argument, reason);
+    if (const char* reason = invalid_reason(qp, r, length))
+      return stop(Code::invalid_argument, reason);
     if (qp.state == QpState::err) {
       complete_flushed(qp, *qp.send_cq, r.id, work_type(r.opcode));
       ++status.accepted;
@@ -175,7 +176,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     return {Code::bad_state, 0, "receives can be posted from INIT on"};
   for (const RecvRequest& r : requests) {
     uint32_t length = 0;
-    if (const char* reason = transport::objection(
+    if (const char* reason = transport::invalid_reason(
             r, {qp.receives.slots.max_sge(), 0, config_.limits.max_message}, length)) {
       status.code = Code::invalid_argument;
       status.reason = reason;

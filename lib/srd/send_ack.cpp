@@ -24,7 +24,7 @@ void Engine::send_replies() noexcept {
   replies_.erase(replies_.begin(), replies_.begin() + static_cast<ptrdiff_t>(sent));
 }
 
-bool Engine::hurry(QueuePair&) noexcept {
+bool Engine::flush_pending_ack(QueuePair&) noexcept {
   for (const std::unique_ptr<Peer>& peer : peers_)
     if (peer != nullptr && !peer->rx.ack_at.is_never()) acks_.push(*peer);
   acks_first_ = true;

@@ -47,8 +47,8 @@ void Engine::complete_flushed(QueuePair& qp, CompletionQueue& cq, uint64_t id,
   complete(qp, cq, {.id = id, .qp = qp.number, .status = Status::flushed, .type = type}, false);
 }
 
-// Takes everything off the queue pair. Requests that are under way go on without it, so that their
-// peer is not left with half a message; they complete nowhere.
+// Takes everything off the queue pair. Requests that are in progress go on without it, so that
+// their peer is not left with half a message; they complete nowhere.
 void Engine::reset_qp(QueuePair& qp, bool flush) noexcept {
   for (const std::unique_ptr<Peer>& peer : peers_) {
     for (Message* m = peer->tx.all; m != nullptr;) {

@@ -39,7 +39,7 @@ class IcrcWatch {
     return true;
   }
   // The addresses that are still to be told of, one at a time.
-  std::optional<Gid> next_told() noexcept {
+  std::optional<Gid> next_report() noexcept {
     if (said_ == told_) return {};
     return told_of_[said_++];
   }

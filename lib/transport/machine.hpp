@@ -55,7 +55,7 @@ class Machine {
   // hold back until due().
   bool take_fired() noexcept { return std::exchange(fired_, false); }
   // Somebody waits for what take_fired() or take_news() would say.
-  bool has_word() const noexcept { return fired_ || news_; }
+  bool has_pending_events() const noexcept { return fired_ || news_; }
 
   memory::KeyTable& keys() noexcept { return keys_; }
   const Counters& counters() const noexcept { return counters_; }
@@ -64,10 +64,10 @@ class Machine {
   bool next_event(AsyncEvent& event) noexcept;
   bool has_event() const noexcept { return !events_.empty(); }
   // True once after an incident: an event, or a request that failed.
-  bool take_news() noexcept { return news_ && std::exchange(news_, false); }
+  bool take_events() noexcept { return news_ && std::exchange(news_, false); }
   Incidents& incidents() noexcept { return incidents_; }
   // The next peer to tell a person about: all that comes from it fails the ICRC. After take_news().
-  std::optional<Gid> next_failing_peer() noexcept { return icrc_watch_.next_told(); }
+  std::optional<Gid> next_failing_peer() noexcept { return icrc_watch_.next_report(); }
 
   // The time of what it does from now on, for the queues that keep or wait for it: before each
   // call.

@@ -105,7 +105,7 @@ class Port {
 
   // News of the interface below: port_error, port_active, gid_change. The descriptor is readable
   // when there is some; -1: never. Nobody asks on the way of a packet.
-  virtual int news_fd() const noexcept { return -1; }
+  virtual int async_event_fd() const noexcept { return -1; }
   virtual std::optional<EventType> next_news() noexcept { return {}; }
 
   // Named counters of this port, appended to `counters`.

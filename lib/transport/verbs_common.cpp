@@ -83,7 +83,7 @@ WorkType work_type(Opcode opcode) noexcept {
   }
 }
 
-const char* objection_to_answered(const SendRequest& r, uint32_t& length) noexcept {
+const char* invalid_answered_reason(const SendRequest& r, uint32_t& length) noexcept {
   const bool is_inline = has(r.flags, SendFlags::inline_data);
   if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
     return "READ and atomics have no inline data";
@@ -96,8 +96,8 @@ const char* objection_to_answered(const SendRequest& r, uint32_t& length) noexce
   return nullptr;
 }
 
-const char* objection(const RecvRequest& r, const RequestLimits& limits,
-                      uint32_t& length) noexcept {
+const char* invalid_reason(const RecvRequest& r, const RequestLimits& limits,
+                           uint32_t& length) noexcept {
   if (r.sges.size() > limits.max_sge)
     return "more scatter/gather entries than QueuePairOptions::max_recv_sge";
   const uint64_t sum = sum_of(r.sges);

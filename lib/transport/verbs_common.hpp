@@ -64,9 +64,9 @@ struct RequestLimits {
   uint64_t max_message = 0;
 };
 // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-const char* objection_to_answered(const SendRequest& request, uint32_t& length) noexcept;
-inline const char* objection(const SendRequest& r, const RequestLimits& limits,
-                             uint32_t& length) noexcept {
+const char* invalid_answered_reason(const SendRequest& request, uint32_t& length) noexcept;
+inline const char* invalid_reason(const SendRequest& r, const RequestLimits& limits,
+                                  uint32_t& length) noexcept {
   if (r.sges.size() > limits.max_sge)
     return "more scatter/gather entries than QueuePairOptions::max_send_sge";
   const uint64_t sum = sum_of(r.sges);
@@ -74,9 +74,9 @@ inline const char* objection(const SendRequest& r, const RequestLimits& limits,
   length = static_cast<uint32_t>(sum);
   if (has(r.flags, SendFlags::inline_data) && sum > limits.max_inline)
     return "inline data longer than QueuePairOptions::max_inline";
-  return is_message(r.opcode) ? nullptr : objection_to_answered(r, length);
+  return is_message(r.opcode) ? nullptr : invalid_answered_reason(r, length);
 }
-const char* objection(const RecvRequest& request, const RequestLimits& limits,
-                      uint32_t& length) noexcept;
+const char* invalid_reason(const RecvRequest& request, const RequestLimits& limits,
+                           uint32_t& length) noexcept;
 
 }  // namespace weft::transport

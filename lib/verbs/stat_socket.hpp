@@ -12,7 +12,7 @@
 
 namespace weft::verbs {
 
-// `context` can be looked into until the last copy of the answer is gone; a look under way is
+// `context` can be looked into until the last copy of the answer is gone; a look in progress is
 // waited for then (microseconds). Without sockets or threads to spare nobody can look, and all else
 // is as it was. Any thread.
 std::shared_ptr<Context> offer_to_look(std::shared_ptr<Context> context);

@@ -139,7 +139,8 @@ std::optional<CmEvent> CmChannel::take(rdma_cm_event& event) {
   if (id == nullptr || (request && listener == nullptr)) return std::nullopt;  // let go of
   if (request) id->asked_by(heard);
   std::optional<CmEvent> told;
-  if (!kept || !base::memory_permitting([&] { told = id->hear(heard); })) told = id->break_off();
+  if (!kept || !base::memory_permitting([&] { told = id->hear(heard); }))
+    told = id->abort_connection();
   if (told && request) told->listener = weft::CmId(listener);
   return told;
 }

@@ -44,7 +44,7 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
   // What an event means to the application; nothing if there is nothing to tell.
   std::optional<CmEvent> hear(const Heard& heard);
   // The same where there is no memory to say it: the connection is over.
-  CmEvent break_off();
+  CmEvent abort_connection();
   // Of somebody who asks, before anything else is called.
   void asked_by(const Heard& request);
 
@@ -65,9 +65,9 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
   void finish();
   CmEvent lost(const Heard& heard, const std::string& what);
   CmEvent refused(uint16_t reason, const Heard& heard);
-  std::optional<CmEvent> hear_end(const Heard& heard);
-  std::optional<CmEvent> hear_reply(const Heard& heard);
-  std::optional<CmEvent> hear_established(const Heard& heard);
+  std::optional<CmEvent> on_disconnect(const Heard& heard);
+  std::optional<CmEvent> on_reply(const Heard& heard);
+  std::optional<CmEvent> on_established(const Heard& heard);
   CmEvent established(const Heard& heard);
   Result<void> wants(Phase phase, const char* call, const char* instead) const;
   Result<void> check_device() const;

@@ -60,7 +60,7 @@ void CmId::finish() {
   phase_ = Phase::over;
 }
 
-CmEvent CmId::break_off() {
+CmEvent CmId::abort_connection() {
   const std::lock_guard hold(mutex_);
   if (phase_ == Phase::decided) (void)channel_->library().disconnect(id_);
   finish();
@@ -96,7 +96,7 @@ CmEvent CmId::established(const Heard& heard) {
 }
 
 // Our request was taken: the queue pair follows, then the peer hears that it may begin.
-std::optional<CmEvent> CmId::hear_reply(const Heard& heard) {
+std::optional<CmEvent> CmId::on_reply(const Heard& heard) {
   facts_.peer_qpn = heard.qpn;
   ours_.responder_resources = std::min(ours_.responder_resources, heard.peer.initiator_depth);
   ours_.initiator_depth = std::min(ours_.initiator_depth, heard.peer.responder_resources);
@@ -112,7 +112,7 @@ std::optional<CmEvent> CmId::hear_reply(const Heard& heard) {
 }
 
 // The peer is ready; or, on iWARP, it has taken our request; or it has named its queue pair.
-std::optional<CmEvent> CmId::hear_established(const Heard& heard) {
+std::optional<CmEvent> CmId::on_established(const Heard& heard) {
   if (service_ == CmService::datagrams) {
     phase_ = Phase::over;
     facts_.peer_qpn = heard.service.qpn;
@@ -121,12 +121,12 @@ std::optional<CmEvent> CmId::hear_established(const Heard& heard) {
     found.service = heard.service;
     return found;
   }
-  if (phase_ == Phase::asking) return hear_reply(heard);
+  if (phase_ == Phase::asking) return on_reply(heard);
   return phase_ == Phase::decided ? std::optional(event_of(CmEventType::established))
                                   : std::nullopt;
 }
 
-std::optional<CmEvent> CmId::hear_end(const Heard& heard) {
+std::optional<CmEvent> CmId::on_disconnect(const Heard& heard) {
   if (phase_ == Phase::over) return std::nullopt;
   const bool walked = phase_ == Phase::decided;
   if (walked) {
@@ -167,9 +167,9 @@ std::optional<CmEvent> CmId::hear(const Heard& heard) {
       return asked;
     }
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-      return hear_reply(heard);
+      return on_reply(heard);
     case RDMA_CM_EVENT_ESTABLISHED:
-      return hear_established(heard);
+      return on_established(heard);
     case RDMA_CM_EVENT_UNREACHABLE:
       if (service_ == CmService::datagrams && heard.status > 0)
         return refused(reason_of_status(heard.status), heard);
@@ -187,7 +187,7 @@ std::optional<CmEvent> CmId::hear(const Heard& heard) {
     }
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return hear_end(heard);
+      return on_disconnect(heard);
     case RDMA_CM_EVENT_MULTICAST_JOIN:
     case RDMA_CM_EVENT_MULTICAST_ERROR:
     case RDMA_CM_EVENT_ADDR_CHANGE:

@@ -25,7 +25,7 @@ bool binds(const SendRequest& r) noexcept { return r.opcode == Opcode::bind_wind
 
 const char* Qp::translate(const SendRequest& r, ibv_send_wr& work) noexcept {
   if (!is_plain(r))
-    if (const char* const reason = objection(r)) return reason;
+    if (const char* const reason = invalid_reason(r)) return reason;
   work.wr_id = r.id;
   work.sg_list = entries(r.sges);
   work.num_sge = static_cast<int>(r.sges.size());
@@ -104,7 +104,7 @@ PostStatus Qp::post_extended(std::span<const SendRequest> requests) noexcept {
   size_t n = 0;
   for (; n < std::min(kPostBatch, requests.size()) && is_for_extended(requests[n]); ++n) {
     if (is_plain(requests[n])) continue;
-    reason = objection(requests[n]);
+    reason = invalid_reason(requests[n]);
     if (reason == nullptr && options_.type == QpType::ud) {
       handles[n] = domain_->address_handle(requests[n].to->path());
       if (handles[n] == nullptr) reason = kNoHandle;
@@ -155,7 +155,7 @@ PostStatus Qp::post_list(std::span<const SendRequest> requests) noexcept {
 // By itself, for the device finds a window by the key that it had: ibv_mw::rkey, which is the
 // program's to change for type 2. A type 1 window has a call of its own, which chooses the key.
 PostStatus Qp::bind(const SendRequest& r) noexcept {
-  if (const char* const reason = objection(r)) return {Code::invalid_argument, 0, reason};
+  if (const char* const reason = invalid_reason(r)) return {Code::invalid_argument, 0, reason};
   const std::lock_guard lock(domain_->windows().mutex);
   Window& window = *dynamic_cast<Window*>(r.bind->window->impl().get());
   const Region* const region = region_of(r);

@@ -70,13 +70,13 @@ inline WorkType work_type(const SendRequest& r) noexcept { return transport::wor
 inline WorkType work_type(const RecvRequest&) noexcept { return WorkType::recv; }
 
 // What is posted in ERR where the device refuses or keeps it: checked as always, and flushed from
-// here. objection(request) says what is wrong with one, or returns nullptr.
+// here. invalid_reason(request) says what is wrong with one, or returns nullptr.
 template <class Queue, class Request, class Objection>
 PostStatus flush_all(std::span<const Request> requests, QpNum qp, Queue& cq,
-                     Objection objection) noexcept {
+                     Objection invalid_reason) noexcept {
   PostStatus status;
   for (const Request& r : requests) {
-    if (const char* const reason = objection(r))
+    if (const char* const reason = invalid_reason(r))
       return {Code::invalid_argument, status.accepted, reason};
     cq.add_flushed({.id = r.id, .qp = qp, .status = Status::flushed, .type = work_type(r)});
     ++status.accepted;
@@ -101,7 +101,7 @@ PostStatus post_receives(std::span<const RecvRequest> requests,
           work.sg_list = &nothing;
           work.num_sge = 1;
         }
-        return transport::objection(r, limits, length);
+        return transport::invalid_reason(r, limits, length);
       },
       hand_on);
 }

@@ -47,14 +47,14 @@ class Qp final : public DeviceQp {
   void keep_ledger(const std::shared_ptr<Qp>& self);
   Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* way);
   void set_max_rd_atomic(uint32_t max_rd_atomic) noexcept;
-  // Nothing can be wrong with it. Of others objection() says whether something is.
+  // Nothing can be wrong with it. Of others invalid_reason() says whether something is.
   bool is_plain(const SendRequest& r) const noexcept {
     const Plain& plain = plain_[has(r.flags, SendFlags::inline_data) ? 1 : 0];
     return (plain.opcodes.load(std::memory_order_relaxed) & opcode_bit(r.opcode)) != 0 &&
            r.imm_high == 0 && r.sges.size() == 1 && r.sges[0].length <= plain.longest;
   }
   // What is wrong with a request, or nullptr.
-  const char* objection(const SendRequest& r) const noexcept;
+  const char* invalid_reason(const SendRequest& r) const noexcept;
   const char* objection_to_opcode(Opcode opcode) const noexcept;
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;

@@ -59,7 +59,7 @@ PostStatus Qp::post_by_ledger(std::span<const SendRequest> requests) noexcept {
   const std::lock_guard lock(ledger_->mutex);
   if (ledger_->over)
     return flush_all(requests, number(), queue_of(options_.send_cq),
-                     [this](const SendRequest& r) { return objection(r); });
+                     [this](const SendRequest& r) { return invalid_reason(r); });
   const PostStatus status = post_checked(requests);
   for (const SendRequest& r : requests.first(status.accepted)) {
     const bool silent = !options_.signal_all && !has(r.flags, SendFlags::signaled);
@@ -73,7 +73,7 @@ PostStatus Qp::post_by_ledger(std::span<const RecvRequest> requests) noexcept {
   if (ledger_->over)
     return flush_all(requests, number(), queue_of(options_.recv_cq), [this](const RecvRequest& r) {
       uint32_t length = 0;
-      return transport::objection(r, receive_limits_, length);
+      return transport::invalid_reason(r, receive_limits_, length);
     });
   const PostStatus status = hand_on(requests);
   for (const RecvRequest& r : requests.first(status.accepted)) ledger_->note_receive(r.id);

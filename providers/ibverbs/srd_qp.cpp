@@ -180,7 +180,7 @@ uint32_t SrdQp::meet(const Gid& address) const noexcept {
   return service().peers.number_of(address);
 }
 
-const char* SrdQp::objection(const SendRequest& r, uint32_t& length) const noexcept {
+const char* SrdQp::invalid_reason(const SendRequest& r, uint32_t& length) const noexcept {
   const transport::RequestLimits limits{options_.max_send_sge, options_.max_inline, UINT32_MAX};
   if (const char* const reason = srd_objection(r, service().limits, limits, length)) return reason;
   if (r.to == nullptr && !(attributes_.path && attributes_.dest_qpn))
@@ -190,7 +190,8 @@ const char* SrdQp::objection(const SendRequest& r, uint32_t& length) const noexc
 
 PostStatus SrdQp::prepare(const SendRequest& r, Prepared& p) noexcept {
   uint32_t length = 0;
-  if (const char* const reason = objection(r, length)) return {Code::invalid_argument, 0, reason};
+  if (const char* const reason = invalid_reason(r, length))
+    return {Code::invalid_argument, 0, reason};
   const AddressVector& path = r.to != nullptr ? r.to->path() : *attributes_.path;
   // An EFA knows addresses and nothing else of a path: one handle for each.
   p.to.handle = domain_->address_handle({.destination = path.destination});
@@ -241,7 +242,7 @@ PostStatus SrdQp::post_send(std::span<const SendRequest> requests) noexcept {
     return flush_all(requests, number(), *SrdCq::of(options_.send_cq, context()),
                      [this](const SendRequest& r) {
                        uint32_t length = 0;
-                       return objection(r, length);
+                       return invalid_reason(r, length);
                      });
   if (reached_ != QpState::rts && reached_ != QpState::sqd)
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD and ERR only"};
@@ -263,7 +264,7 @@ PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
     return flush_all(requests, number(), *SrdCq::of(options_.recv_cq, context()),
                      [this](const RecvRequest& r) {
                        uint32_t length = 0;
-                       return transport::objection(r, receive_limits(), length);
+                       return transport::invalid_reason(r, receive_limits(), length);
                      });
   PostStatus status;
   for (const RecvRequest& r : requests) {
@@ -276,7 +277,7 @@ PostStatus SrdQp::post_recv(std::span<const RecvRequest> requests) noexcept {
 // `before` were taken before it.
 PostStatus SrdQp::post_one(const RecvRequest& r, uint32_t before) noexcept {
   uint32_t length = 0;
-  if (const char* const reason = transport::objection(r, receive_limits(), length))
+  if (const char* const reason = transport::invalid_reason(r, receive_limits(), length))
     return {Code::invalid_argument, before, reason};
   const std::optional<uint32_t> slot = receives_.take({r.id, length, WorkType::recv, true});
   if (!slot) return {Code::queue_full, before, kReceivesFull};

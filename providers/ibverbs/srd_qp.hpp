@@ -39,7 +39,7 @@ class SrdQp final : public DeviceQp {
   SrdService& service() const noexcept { return *context().srd(); }
   Result<void> step(QpState from, QpState to, const QueuePairAttributes& said);
   // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
-  const char* objection(const SendRequest& r, uint32_t& length) const noexcept;
+  const char* invalid_reason(const SendRequest& r, uint32_t& length) const noexcept;
   PostStatus prepare(const SendRequest& r, Prepared& p) noexcept;
   int hand_on(std::span<const Prepared> batch) noexcept;
   PostStatus post_batch(std::span<const SendRequest> requests) noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A request of SRD as an EFA takes it: what is wrong with it, and the calls of ibv_wr_* that post
-// it. And the list of those that are under way: an EFA completes each request, in any order, and
+// it. And the list of those that are in progress: an EFA completes each request, in any order, and
 // says of a finished one little more than its id.
 #pragma once
 
@@ -26,7 +26,7 @@ struct SrdDestination {
 // Adds one request to a batch that ibv_wr_start() has begun.
 void issue(ibv_qp_ex& qp, const SendRequest& r, const SrdDestination& to, uint64_t id) noexcept;
 
-// Requests under way of one queue, each in a slot. The caller locks.
+// Requests in progress of one queue, each in a slot. The caller locks.
 class SrdSlots {
  public:
   struct Entry {

@@ -154,7 +154,7 @@ std::optional<CmEvent> ConnectionChannel::wait(Duration limit) {
     if (std::optional<CmEvent> event = next()) return event;
     const Duration spent = context_.now() - begin;
     if (spent >= limit) return std::nullopt;
-    if (spent < kSpin || !context_.watch_over()) continue;
+    if (spent < kSpin || !context_.start_background_progress()) continue;
     const int64_t ms = std::clamp<int64_t>((limit - spent).ms() + 1, 1, 1000);
     pollfd p{fd_, POLLIN, 0};
     (void)poll(&p, 1, static_cast<int>(ms));

@@ -52,12 +52,12 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   };
   Result<void> walk(const Peer& peer);
   CmEvent hear_request();
-  std::optional<CmEvent> hear_reply(const cm::Event& event);
+  std::optional<CmEvent> on_reply(const cm::Event& event);
   std::optional<CmEvent> translate(cm::Event& event);
   CmEvent hear_service(const cm::Event& event);
-  CmEvent hear_end(const cm::Event& event);
+  CmEvent on_disconnect(const cm::Event& event);
   std::vector<std::byte> words_of_refusal(const cm::Mad& mad) const;
-  CmEvent break_off();
+  CmEvent abort_connection();
   uint32_t choose_mtu(uint32_t wished) const;
 
   const std::shared_ptr<ConnectionChannel> channel_;

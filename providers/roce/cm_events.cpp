@@ -25,7 +25,7 @@ CmEvent ConnectionId::event_of(CmEventType type) {
 }
 
 // Our request was taken: the queue pair follows, then the peer hears that it may begin.
-std::optional<CmEvent> ConnectionId::hear_reply(const cm::Event& event) {
+std::optional<CmEvent> ConnectionId::on_reply(const cm::Event& event) {
   const cm::Rep& rep = cm::body_of<cm::Rep>(*event.mad);
   RoceContext& context = channel_->context();
   facts_.peer_qpn = QpNum{rep.local_qpn};
@@ -97,25 +97,25 @@ std::vector<std::byte> ConnectionId::words_of_refusal(const cm::Mad& mad) const 
 std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
   const std::lock_guard hold(mutex_);
   std::optional<CmEvent> told;
-  if (!base::memory_permitting([&] { told = translate(event); })) return break_off();
+  if (!base::memory_permitting([&] { told = translate(event); })) return abort_connection();
   return told;
 }
 
 std::optional<CmEvent> ConnectionId::translate(cm::Event& event) {
   switch (event.kind) {
     case cm::EventKind::reply:
-      return hear_reply(event);
+      return on_reply(event);
     case cm::EventKind::established:
       return event_of(CmEventType::established);
     case cm::EventKind::request:
       return hear_request();
     default:
-      return hear_end(event);
+      return on_disconnect(event);
   }
 }
 
 // It has ended, or never begun: words that there is no memory for are missing.
-CmEvent ConnectionId::hear_end(const cm::Event& event) {
+CmEvent ConnectionId::on_disconnect(const cm::Event& event) {
   const bool walked = phase_ == Phase::decided;
   phase_ = Phase::over;
   if (walked) (void)facts_.qp.modify({.state = QpState::err});
@@ -135,7 +135,7 @@ CmEvent ConnectionId::hear_end(const cm::Event& event) {
 }
 
 // There is no memory to tell what happened: the other side hears that this is the end.
-CmEvent ConnectionId::break_off() {
+CmEvent ConnectionId::abort_connection() {
   if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
   phase_ = Phase::over;
   channel_->context().with_agent(

@@ -52,7 +52,7 @@ class RoceContext final
   }
   bool forked() const noexcept { return driver_.forked(); }
   // False: nothing happens unless the application calls.
-  bool watch_over() noexcept { return driver_.watch_over(); }
+  bool start_background_progress() noexcept { return driver_.start_background_progress(); }
   uint32_t random_number();
 
  private:

@@ -147,7 +147,7 @@ class MachineQp final : public verbs::Qp {
   }
   // What has come is acknowledged before the queue pair goes.
   void settle() noexcept {
-    driver_.settle([this] { return machine_.hurry(*qp_); });
+    driver_.wait_until_sent([this] { return machine_.flush_pending_ack(*qp_); });
   }
 
   Device device_;

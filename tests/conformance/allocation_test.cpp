@@ -135,7 +135,7 @@ void no_allocation(Wire wire) {
     INFO("opcode " << int(kind.opcode) << " size " << kind.size);
     CHECK(done == share);
     CHECK(traffic.failed == 0);
-    // SRD's pool of answers grows when more are under way than ever before (MessagePool).
+    // SRD's pool of answers grows when more are in progress than ever before (MessagePool).
     CHECK(allocations <= (is_srd(wire) ? 8 : 0));
     print_traces();
   }

@@ -72,8 +72,8 @@ void address_comes(Wire wire) {
 }
 WEFT_ON_IBVERBS(address_comes, "an address that comes or goes is told (C-AV-99)")
 
-// The port's own address goes while requests are under way, and comes back: each request ends, with
-// success or an error, and a new connection works.
+// The port's own address goes while requests are in progress, and comes back: each request ends,
+// with success or an error, and a new connection works.
 void own_address_goes(Wire wire) {
   const std::string spec = device_string(wire);
   const char* const interface = std::getenv("WEFT_TEST_INTERFACE");

@@ -129,7 +129,7 @@ TEST_CASE("a queue that holds back is looked after once, not with each completio
   bench.complete(1);
   CHECK(bench.driver.machine().take_fired());  // its period begins
   bench.complete(2);
-  CHECK_FALSE(bench.driver.machine().has_word());
+  CHECK_FALSE(bench.driver.machine().has_pending_events());
   bench.driver.moderate(bench.cq, {4, Duration::from_s(60)});  // lets go
   CHECK(bench.woken());
   bench.cq.ring.arm(Notify::all);

@@ -150,7 +150,7 @@ class Fixture {
     const uint32_t key = engine.keys().choose_key(window, window_key + 1);
     const bool bound = engine.keys().bind(
         {window, open_key, key, reinterpret_cast<uint64_t>(open) + kShownFrom, kShown, Access::all},
-        qp->visitor());
+        qp->access_context());
     if (bound) window_key = key;
   }
   // After an error: everything has completed, and a new queue pair comes.

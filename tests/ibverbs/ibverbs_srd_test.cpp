@@ -233,7 +233,7 @@ TEST_CASE("in ERR receives come back flushed, and so does what is posted then") 
   CHECK(send.type == WorkType::write);
 }
 
-TEST_CASE("what was under way before a RESET completes nowhere") {
+TEST_CASE("what was in progress before a RESET completes nowhere") {
   begin();
   Pair pair;
   pair.b.expect(7);

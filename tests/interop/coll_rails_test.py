@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # ctest: serial
-"""Four ranks all-reduce over three networks each (rails of SRD). One network goes away under way:
+"""Four ranks all-reduce over three networks each (rails of SRD). One network goes away in progress:
 every result is right and nobody hears of an error. Then a rank is killed: every survivor names it.
 
     python3 tests/interop/coll_rails_test.py    # as root; WEFT_BUILD names the build directory

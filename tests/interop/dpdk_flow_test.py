@@ -82,7 +82,7 @@ class Steered(unittest.TestCase):
         rules = self.counted("flow_rules")
         self.write(400)
         dpdk_test.wait_for(self, lambda: self.counted("flow_rules") > rules)
-        self.write(8)  # what was under way
+        self.write(8)  # what was in progress
         before = self.counted("handed_over")
         self.write(2000)
         self.assertEqual(self.counted("handed_over"), before)

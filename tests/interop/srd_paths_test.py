@@ -33,7 +33,7 @@ PROBES = 32  # of the paths on a link while it is cut: 4 or so, tried again and 
 
 
 def exchange(ends, devices, talk, file, meanwhile):
-    """Messages to and fro for SECONDS, `meanwhile` under way: what they saw, and what that gave."""
+    """Messages to and fro for SECONDS while `meanwhile` runs: what both saw and returned."""
     words = ("-D", str(SECONDS), "-s", "64")
     # Both poll: each on a CPU of its own, or they wait for each other.
     cpus = sorted(os.sched_getaffinity(0))

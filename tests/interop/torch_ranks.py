@@ -233,7 +233,7 @@ def fail_together(rank, group):
 
 
 def works(rank, ranks):
-    """What is asynchronous: many calls under way, futures, profiles."""
+    """What is asynchronous: many calls in progress, futures, profiles."""
     tensors = [torch.full((1000,), float(rank + i)) for i in range(30)]
     started = [dist.all_reduce(t, async_op=True) for t in tensors]
     doubled = started[-1].get_future().then(lambda done: done.value()[0] * 2)
@@ -335,14 +335,14 @@ def mismatch(rank, ranks):
 
 
 def leaving(rank, ranks):
-    """Whoever destroys its group ends the calls under way, of all ranks, and does not hang; so a
+    """Whoever destroys its group ends the calls in progress, of all ranks, and does not hang; so a
     send that nobody receives."""
     left = pathlib.Path(sys.argv[4] + "-left")
     if rank == 0:
         value = torch.ones(1_000_000)
         work = dist.all_reduce(value, async_op=True)
         lonely = dist.isend(value, 1)
-        time.sleep(0.5)  # so that it is likely under way
+        time.sleep(0.5)  # so that it is likely in progress
         dist.destroy_process_group()
         left.touch()
         raises("destroyed", work.wait)

@@ -18,11 +18,11 @@
 using weft::Access;
 using weft::base::Random;
 using weft::base::SecureRandom;
+using weft::memory::AccessContext;
 using weft::memory::Binding;
 using weft::memory::KeyKind;
 using weft::memory::KeyTable;
 using weft::memory::Verdict;
-using weft::memory::Visitor;
 
 namespace {
 
@@ -79,7 +79,7 @@ TEST_CASE("roce:C-OPS-88 windows of a domain and of a queue pair") {
   KeyTable table(random);
   const Access rights = Access::all | Access::window_bind;
   const uint32_t region = table.insert(pointer(0x1000), 0x100, rights, 1);
-  const Visitor owner{1, 9}, neighbour{1, 8}, stranger{2, 9};
+  const AccessContext owner{1, 9}, neighbour{1, 8}, stranger{2, 9};
   std::byte* where = nullptr;
   for (const KeyKind kind : {KeyKind::window_of_domain, KeyKind::window_of_queue}) {
     const bool of_queue = kind == KeyKind::window_of_queue;
@@ -128,7 +128,7 @@ TEST_CASE("roce:C-OPS-88 a window that shows a region is empty when that goes") 
   KeyTable table(random);
   const uint32_t region = table.insert(pointer(0x1000), 64, Access::all | Access::window_bind, 1);
   std::vector<uint32_t> keys;
-  const Visitor owner{1, 9};
+  const AccessContext owner{1, 9};
   for (int i = 0; i < 20; ++i) {
     const uint32_t window = table.insert_window(KeyKind::window_of_domain, 1);
     keys.push_back(table.choose_key(window, 0));

@@ -31,7 +31,7 @@ bool took[RANKS];
 bool knows[RANKS];          /* that the first call is canceled */
 bool told[RANKS * RANKS];
 bool heard[RANKS * RANKS];
-bool message[RANKS * RANKS];       /* under way */
+bool message[RANKS * RANKS];       /* in progress */
 byte message_after[RANKS * RANKS]; /* so many pieces */
 
 /* Of the link to the next rank. */

@@ -5,7 +5,7 @@
  * nothing and keeps no order, as SRD; it reads a sending slot until it reports the piece as done,
  * which may be long after the piece has come and been consumed. How much an end has consumed goes
  * with its pieces, and in messages of their own when half a ring is not told; of these MESSAGES may
- * be under way, and one that finds no room is dropped. Checked in every order:
+ * be in progress, and one that finds no room is dropped. Checked in every order:
  *
  *   - no piece is written over one that is not consumed;
  *   - no slot that the transport still reads is written;
@@ -44,7 +44,7 @@ byte arrived[2];            /* bits */
 byte consumed[2];
 byte told[2];
 
-/* Pieces under way, by sender and slot. */
+/* Pieces in progress, by sender and slot. */
 mtype = { nothing, sent, placed };
 mtype flying[2 * SLOTS];
 byte number[2 * SLOTS];     /* in the sending slot: piece, and consumed as its header says */
@@ -54,7 +54,7 @@ byte header[2 * SLOTS];
 byte landed[2 * SLOTS];     /* piece + 1 */
 byte landed_header[2 * SLOTS];
 
-/* Messages under way, by sender. */
+/* Messages in progress, by sender. */
 mtype message[2 * MESSAGES];
 byte message_says[2 * MESSAGES];
 byte k;                     /* scratch */

@@ -7,7 +7,7 @@
  *
  *   - no message is delivered twice, nor out of order, nor of parts of different tries;
  *   - success is reported only of what was executed whole, in one try;
- *   - what holds a receive is a message under way: none is lost;
+ *   - what holds a receive is a message in flight: none is lost;
  *   - a receive is always there for the earlier of two ordered messages.
  *
  * srd_model_test.py runs it as it is, and with one rule taken out (-DWITHOUT_...), which must fail.

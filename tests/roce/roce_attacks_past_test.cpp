@@ -25,8 +25,8 @@ struct Recorded : Pair {
   uint64_t received = 0;
 
   Recorded() : Pair(options()) {
-    station_a.tap().judge = [this](const SentFrame& f) { return of_a.push_back(f), true; };
-    station_b.tap().judge = [this](const SentFrame& f) { return of_b.push_back(f), true; };
+    station_a.tap().filter = [this](const SentFrame& f) { return of_a.push_back(f), true; };
+    station_b.tap().filter = [this](const SentFrame& f) { return of_b.push_back(f), true; };
     const Sge eight = station_a.sge(0, 8), many = station_a.sge(64, 3000);
     for (uint64_t i = 0; i < kAdds; ++i) {
       REQUIRE(b.recv(i, {station_b.sge(16384, 4096)}));
@@ -40,7 +40,7 @@ struct Recorded : Pair {
     REQUIRE(world.run());
     REQUIRE(a.sent().size() == 4 * kAdds);
     received = b.received().size();
-    station_a.tap().judge = station_b.tap().judge = nullptr;
+    station_a.tap().filter = station_b.tap().filter = nullptr;
   }
   static PairOptions options() {
     PairOptions o = options_with(Psn{0xFFFFC0}, 1024, 1u << 16);
@@ -160,7 +160,7 @@ TEST_CASE("a fatal NAK in the window ends the queue pair and nothing else, threa
   const uint8_t syndrome =
       GENERATE(wire::kNakInvalidRequest, wire::kNakRemoteAccess, wire::kNakRemoteOperation);
   Pair p;
-  p.station_a.tap().judge = [](const SentFrame&) { return false; };
+  p.station_a.tap().filter = [](const SentFrame&) { return false; };
   const Sge sge = p.station_a.sge(0, 8), in = p.station_a.sge(64, 64);
   REQUIRE(p.a.send(p.request(Opcode::read, 1, {&in, 1})));
   REQUIRE(p.a.send(p.request(Opcode::write, 2, {&sge, 1})));
@@ -205,7 +205,7 @@ Duration acknowledged(const char* name, uint32_t times) {
   if (*name == 0) o.link = {.rate = Rate::from_gbps(100), .delay = Duration::from_us(105)};
   o.connect.timeout = 14;
   Pair p(o);
-  p.station_b.tap().judge = [&](const SentFrame& f) {
+  p.station_b.tap().filter = [&](const SentFrame& f) {
     if (f.opcode() != wire::kRcAcknowledge) return true;
     std::vector<std::byte> piece = f.bytes;
     for (uint32_t i = times; i-- != 0;) {  // whole ones too arrive at once
@@ -215,7 +215,7 @@ Duration acknowledged(const char* name, uint32_t times) {
     return false;
   };
   Instant end;
-  p.station_a.tap().judge = [&](const SentFrame&) { return end = p.world.now(), true; };
+  p.station_a.tap().filter = [&](const SentFrame&) { return end = p.world.now(), true; };
   const Sge sge = p.station_a.sge(0, 1u << 20);
   for (uint64_t i = 0; i < 4; ++i)
     REQUIRE(p.a.send(p.request(Opcode::write, i, {&sge, 1}, i << 20)));
@@ -309,8 +309,8 @@ TEST_CASE("a process that stands still goes on, or errs once, threat:A27") {
   Pair p(o);
   bool still = true;
   std::vector<SentFrame> kept;
-  p.station_b.tap().judge = [&](const SentFrame&) { return !still; };  // b hears and says nothing
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_b.tap().filter = [&](const SentFrame&) { return !still; };  // b hears and says nothing
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     if (still && kept.size() < 1000) kept.push_back(f);  // the socket's buffer
     return !still;
   };

@@ -181,7 +181,7 @@ TEST_CASE("answers outside of what is outstanding are dropped, threat:A07 roce:C
   o.connect.psn_a = Psn{0xFFFFFE};  // the window lies over the wrap
   o.connect.timeout = 0;
   Pair p(o);
-  p.station_a.tap().judge = [](const SentFrame&) { return false; };  // nothing reaches b
+  p.station_a.tap().filter = [](const SentFrame&) { return false; };  // nothing reaches b
   const Sge sge = p.station_a.sge(0, 4000);
   CHECK(p.a.send(p.request(Opcode::write, 1, {&sge, 1})));
   REQUIRE(p.world.run());

@@ -72,7 +72,7 @@ TEST_CASE(
   const Opcode opcode = GENERATE(Opcode::fetch_add, Opcode::compare_swap);
   Pair p;
   size_t answers = 0;
-  p.station_b.tap().judge = [&](const SentFrame&) { return answers++ >= 2; };
+  p.station_b.tap().filter = [&](const SentFrame&) { return answers++ >= 2; };
   const Sge sge = p.station_a.sge(0, 8);
   SendRequest r = p.request(opcode, 1, {&sge, 1}, 64);
   r.compare_add = opcode == Opcode::fetch_add ? 5 : 0;
@@ -105,7 +105,7 @@ TEST_CASE(
                            Lie{Opcode::write, wire::kRcReadResponseOnly, 0, 0x1F},
                            Lie{Opcode::fetch_add, wire::kRcReadResponseOnly, 8, 0x1F});
   Pair p;
-  p.station_b.tap().judge = [](const SentFrame&) { return false; };
+  p.station_b.tap().filter = [](const SentFrame&) { return false; };
   const Sge sge = p.station_a.sge(0, lie.asked == Opcode::fetch_add ? 8 : 100);
   REQUIRE(p.a.send(p.request(lie.asked, 1, {&sge, 1})));
   p.world.run_for(Duration::from_us(10));

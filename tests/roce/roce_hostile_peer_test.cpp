@@ -289,7 +289,7 @@ TEST_CASE(
   CHECK(p.b.recv(1, {p.station_b.sge(0, 8192)}));
   const transport::Path path = path_of(p.a);
   std::vector<SentFrame> answers;
-  p.station_b.tap().judge = [&](const SentFrame& f) { return answers.push_back(f), false; };
+  p.station_b.tap().filter = [&](const SentFrame& f) { return answers.push_back(f), false; };
   Forgery f;
   f.bth = {.opcode = bad.opcode, .dest = p.b.qp().number, .psn = p.b.qp().res.expected};
   f.address = p.station_b.address_of(0);

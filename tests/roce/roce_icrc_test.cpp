@@ -31,7 +31,7 @@ TEST_CASE("with icrc=off on both sides zero stands for it, and all else is as it
   Pair p(signing(false, false));
   size_t frames = 0, wrong = 0;
   for (Station* s : {&p.station_a, &p.station_b})
-    s->tap().judge = [&](const SentFrame& f) {
+    s->tap().filter = [&](const SentFrame& f) {
       ++frames;
       const size_t pad = f.bth().pad();
       wrong += all_are(f.bytes.data() + f.bytes.size() - 4, 4, std::byte{0}) ? 0 : 1;
@@ -96,14 +96,14 @@ TEST_CASE("a peer all of whose packets fail is told of once") {
   }
   CHECK(told() == 0);
   CHECK_FALSE(engine.next_failing_peer());
-  (void)engine.take_news();
+  (void)engine.take_events();
   hear(p, stranger(1), transport::IcrcWatch::kInARow - 1, false);
   hear(p, stranger(2), 3, true);  // of another
   CHECK(told() == 0);
-  CHECK_FALSE(engine.take_news());
+  CHECK_FALSE(engine.take_events());
   hear(p, stranger(1), 1, false);
   CHECK(told() == 1);
-  CHECK(engine.take_news());
+  CHECK(engine.take_events());
   CHECK(engine.next_failing_peer() == stranger(1));
   CHECK_FALSE(engine.next_failing_peer());
   hear(p, stranger(1), 1000, false);

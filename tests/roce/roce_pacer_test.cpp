@@ -282,12 +282,12 @@ TEST_CASE("READ responses are paced and windowed with the rest") {
     CHECK(heard[0].ack.path == 7);
     CHECK(b.pacer.open(at(now + each)));
   } else {
-    b.pacer.settle(at(each + patience), 1024);
+    b.pacer.apply_rate(at(each + patience), 1024);
     REQUIRE(heard.size() == 1);
     CHECK(heard[0].ack.newly_acked == 1000);
     CHECK(heard[0].ack.rtt.ps == 0);  // it is a guess
   }
-  b.pacer.settle(at(9 * each + patience), 1024);
+  b.pacer.apply_rate(at(9 * each + patience), 1024);
   b.pacer.on_acknowledged(at(9 * each + patience), 1, 1024);
   CHECK(heard.back().ack.acked == 10'000);
 }

@@ -52,7 +52,7 @@ struct Recount : Pair {
           Station::kDomain, {.max_recv_wr = 1024, .max_recv_sge = 1}, {kXrc, &pool_cq}));
     Station* const stations[] = {&station_a, &station_b};
     for (int side = 0; side < 2; ++side)
-      stations[side]->tap().judge = [this, side](const SentFrame& f) {
+      stations[side]->tap().filter = [this, side](const SentFrame& f) {
         left[side].add(f);
         if (++number % 11 == 0) return false;
         came[1 - side].add(f);

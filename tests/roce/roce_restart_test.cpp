@@ -54,8 +54,8 @@ void post_old(Pair& p, uint64_t i) {
 Parked first_life() {
   Pair p(options(kOldPsn));
   Parked parked{{}, {}, p.a.qp().number, p.b.qp().number, p.station_b.key()};
-  p.station_a.tap().judge = [&](const SentFrame& f) { return parked.to_b.push_back(f), true; };
-  p.station_b.tap().judge = [&](const SentFrame& f) { return parked.to_a.push_back(f), true; };
+  p.station_a.tap().filter = [&](const SentFrame& f) { return parked.to_b.push_back(f), true; };
+  p.station_b.tap().filter = [&](const SentFrame& f) { return parked.to_a.push_back(f), true; };
   fill(p.station_a.at(kStale), 64, 666);
   for (uint64_t i = 0; i < kOld; ++i) post_old(p, i);
   REQUIRE(p.world.run());

@@ -21,13 +21,13 @@ struct UcPair : Pair {
 
   explicit UcPair(const PairOptions& o = uc_options()) : Pair(o) {
     fill(station_a.at(0), 1u << 18, 5);
-    station_b.tap().judge = [](const SentFrame&) {
+    station_b.tap().filter = [](const SentFrame&) {
       FAIL("UC answers nothing");
       return false;
     };
   }
   void lose(std::vector<size_t> frames) {
-    station_a.tap().judge = [this, frames = std::move(frames)](const SentFrame&) {
+    station_a.tap().filter = [this, frames = std::move(frames)](const SentFrame&) {
       return std::find(frames.begin(), frames.end(), sent_frames++) == frames.end();
     };
   }
@@ -200,7 +200,7 @@ TEST_CASE("UC: which packet may follow which, roce:C-OPS-69") {
       const bool early = follows && two.ends_message() && two.operation == wire::Operation::write;
       CHECK(d.count(Count::request_errors) - bad ==
             (open && !two.starts_message() && (!follows || early)));
-      // Leave nothing under way.
+      // Leave nothing in progress.
       Forgery end = d.request(wire::kRcWriteOnly + 0x20, d.expected());
       CHECK(d.say(end).empty());
       REQUIRE(d.station_b.engine().modify_qp(d.b.qp(), {.state = QpState::err}));
@@ -222,7 +222,7 @@ TEST_CASE("UC: whatever is lost, a message arrives whole, in order, once") {
   o.seed = seed;
   UcPair t(o);
   uint64_t x = seed;
-  t.station_a.tap().judge = [&x](const SentFrame&) {
+  t.station_a.tap().filter = [&x](const SentFrame&) {
     x = x * 6364136223846793005u + 1442695040888963407u;
     return (x >> 33) % 16 != 0;
   };

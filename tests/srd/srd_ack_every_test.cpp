@@ -68,7 +68,7 @@ TEST_CASE("an acknowledgement that nobody asks for waits for its delay only") {
   SrdStar star(o);
   // The end of each message is lost, so that what came before it waits for company.
   uint32_t lost = 0;
-  star[0].life().tap->judge = [&lost](const SentFrame& frame) {
+  star[0].life().tap->filter = [&lost](const SentFrame& frame) {
     const auto& base = *reinterpret_cast<const wire::SrdBase*>(frame.bytes.data());
     const bool lose =
         (base.flags & wire::srd_flag::kAckRequest) != 0 && base.sequence > 100 && lost < 20;

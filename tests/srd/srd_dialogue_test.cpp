@@ -26,7 +26,7 @@ struct Talk : SrdTwo {
 
   explicit Talk(const SrdOptions& options = patient()) : SrdTwo(options), now(world.network.now()) {
     for (SrdStation* const station : {&a, &b}) {
-      station->life().tap->judge = [this](const SentFrame& f) {
+      station->life().tap->filter = [this](const SentFrame& f) {
         in_flight.push_back(f);
         return false;
       };
@@ -128,7 +128,7 @@ TEST_CASE("srd: what comes twice is acknowledged with the next call") {
     talk.in_flight.push_back(f);
     return false;
   };
-  talk.a.life().tap->judge = keep;
+  talk.a.life().tap->filter = keep;
   talk.post(talk.a);
   CHECK(talk.turn(talk.a) == 1);
   give(talk.b.engine(), copy.path, copy.bytes, talk.now);
@@ -156,10 +156,10 @@ TEST_CASE("srd: a queue pair that goes has its acknowledgements sent at once") {
   talk.post(talk.a), talk.turn(talk.a);
   talk.post(talk.b), talk.turn(talk.b);
   const uint64_t before = talk.b.count(Count::tx_acks);
-  CHECK(talk.b.engine().hurry(talk.b.qp()));
+  CHECK(talk.b.engine().flush_pending_ack(talk.b.qp()));
   talk.turn(talk.b);
   CHECK(talk.b.count(Count::tx_acks) == before + 1);
-  CHECK_FALSE(talk.b.engine().hurry(talk.b.qp()));
+  CHECK_FALSE(talk.b.engine().flush_pending_ack(talk.b.qp()));
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_CASE("ordered SENDs are received in order, unordered ones are not") {
 TEST_CASE("no more than 64 ordered SENDs are begun while the first is missing") {
   Line t(options(3, false));
   std::set<uint32_t> orders;
-  t.a.life().tap->judge = [&](const SentFrame& frame) {
+  t.a.life().tap->filter = [&](const SentFrame& frame) {
     wire::SrdPacket p;
     REQUIRE(wire::srd_parse(frame.bytes.data(), static_cast<uint32_t>(frame.bytes.size()), 4, 0,
                             p) == wire::SrdError::none);
@@ -101,7 +101,7 @@ TEST_CASE("no more than 64 ordered SENDs are begun while the first is missing") 
   t.send(1000, 100, SendFlags::none);
   t.world.run_for(Duration::from_ms(5));
   CHECK(t.arrived == std::vector<uint32_t>{1000});
-  t.a.life().tap->judge = nullptr;
+  t.a.life().tap->filter = nullptr;
   // Those that found no receive so often rest up to a second by now.
   REQUIRE(t.world.run_until([&] { return t.arrived.size() == 201; }, Duration::from_s(60)));
   CHECK(std::is_sorted(t.arrived.begin() + 1, t.arrived.end()));
@@ -111,7 +111,7 @@ TEST_CASE("a later SEND does not take the receive that an earlier one needs") {
   Line t(options(5, false));
   t.repost = false;
   bool blocked = true;
-  t.a.life().tap->judge = [&](const SentFrame& frame) {
+  t.a.life().tap->filter = [&](const SentFrame& frame) {
     wire::SrdPacket p;
     (void)wire::srd_parse(frame.bytes.data(), static_cast<uint32_t>(frame.bytes.size()), 4, 0, p);
     return !(blocked && p.has(wire::srd_flag::kOrdered) && p.order < 2);
@@ -136,13 +136,13 @@ TEST_CASE("an ordered SEND that fails is passed over, one beyond the window too"
 
 TEST_CASE("a queue pair that goes leaves no gap to those of the others") {
   Line t(options(9, false));
-  t.a.life().tap->judge = [](const SentFrame&) { return false; };
+  t.a.life().tap->filter = [](const SentFrame&) { return false; };
   for (uint32_t i = 0; i < 150; ++i) t.send(i, 100);
   t.world.run_for(Duration::from_ms(1));
   QueuePairAttributes change;
   change.state = QpState::err;
   REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
-  t.a.life().tap->judge = nullptr;
+  t.a.life().tap->filter = nullptr;
   change.state = QpState::reset;
   REQUIRE(t.a.engine().modify_qp(t.a.qp(), change));
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {

@@ -32,7 +32,7 @@ TEST_CASE("a rested sender begins a new stream, and nothing of the old one is he
   o.config.max_peers = 2;
   SrdWorld world(o);
   std::vector<SentFrame> recorded;
-  world[0].life().tap->judge = [&](const SentFrame& frame) {
+  world[0].life().tap->filter = [&](const SentFrame& frame) {
     recorded.push_back(frame);
     return true;
   };
@@ -81,19 +81,19 @@ TEST_CASE("who still waits for an acknowledgement is not forgotten, threat:A25")
   o.config.max_peers = 4;
   SrdWorld world(o);
   // Executed, and then nothing gets through for most of the sender's patience.
-  world[1].life().tap->judge = [&](const SentFrame& frame) {
+  world[1].life().tap->filter = [&](const SentFrame& frame) {
     return frame.path.destination != world[0].host().address();
   };
   add_one(world, 0);
   world.run_for(Duration::from_ms(1));
   CHECK(world[1].word(64) == 1);
-  world[0].life().tap->judge = [](const SentFrame&) { return false; };
+  world[0].life().tap->filter = [](const SentFrame&) { return false; };
   world.run_for(Duration::from_ms(3500));
   for (const size_t other : {2, 3, 4, 5, 6}) {
     add_one(world, other);
     world.run_for(Duration::from_ms(10));
   }
-  world[0].life().tap->judge = world[1].life().tap->judge = nullptr;
+  world[0].life().tap->filter = world[1].life().tap->filter = nullptr;
   std::vector<Completion> done;
   REQUIRE(world.run_until([&] {
     for (const Completion& c : world[0].sent()) done.push_back(c);
@@ -111,7 +111,7 @@ TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17"
   SrdWorld world(o);
   bool hears_2 = false;
   std::vector<SentFrame> challenges;
-  world[1].life().tap->judge = [&](const SentFrame& frame) {
+  world[1].life().tap->filter = [&](const SentFrame& frame) {
     if (frame.path.destination != world[0].host().address()) return hears_2;
     challenges.push_back(frame);
     return false;
@@ -129,7 +129,7 @@ TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17"
   CHECK(world[1].word(80) == 2);
   add_one(world, 0);
   world.run_for(Duration::from_ms(1));
-  world[1].life().tap->judge = nullptr;
+  world[1].life().tap->filter = nullptr;
   REQUIRE(!challenges.empty());
   REQUIRE(challenges[0].opcode() == static_cast<uint8_t>(wire::SrdOpcode::reset));
   world[0].hear(challenges[0]);
@@ -214,11 +214,11 @@ TEST_CASE("what a peer that gave us up has executed does not go again, threat:A2
   CHECK(write() == Status::success);  // its stream begins
   add_one(world, 0);                  // and this is acknowledged after that
   CHECK(ends(0) == Status::success);
-  world[1].life().tap->judge = [](const SentFrame&) { return false; };
+  world[1].life().tap->filter = [](const SentFrame&) { return false; };
   add_one(world, 0);
   CHECK(write() == Status::retry_exceeded);  // it forgets what it knows of us
   CHECK(world[1].word(64) == 3);
-  world[1].life().tap->judge = nullptr;
+  world[1].life().tap->filter = nullptr;
   CHECK(ends(0) == Status::remote_aborted);
   CHECK(world[1].word(64) == 3);
   add_one(world, 0);

@@ -30,7 +30,7 @@ struct Two {
   }
   // From now on: of a station's present process.
   void watch(SrdStation& s) {
-    s.life().tap->judge = [this](const SentFrame& frame) {
+    s.life().tap->filter = [this](const SentFrame& frame) {
       for (uint32_t rail = 0; rail < cut.size(); ++rail) {
         const bool here = frame.path.source == a.host(rail).address() ||
                           frame.path.source == b.host(rail).address();
@@ -232,8 +232,8 @@ TEST_CASE("a peer that does not know of rails is served on the first one") {
     dropped += rails;
     return !rails;
   };
-  net.a.life().tap->judge = without;
-  net.b.life().tap->judge = without;
+  net.a.life().tap->filter = without;
+  net.b.life().tap->filter = without;
   Stream stream(net.world.network, net.a, net.b, 65536, 16);
   net.world.run_for(kMs * 20);
   CHECK(net.joined(net.a) == 1);

@@ -67,7 +67,7 @@ TEST_CASE("cut packets that were executed, or make no sense, are not answered, t
   t.wait(1);
   const SentFrame add = t.recorded.at(0);
   uint64_t answers = 0;
-  t.b.life().tap->judge = [&answers](const SentFrame& frame) {
+  t.b.life().tap->filter = [&answers](const SentFrame& frame) {
     answers += frame.opcode() == static_cast<uint8_t>(SrdOpcode::trimmed);
     return true;
   };
@@ -97,7 +97,7 @@ TEST_CASE(
   SrdWiretap t;
   t.add(0);
   t.wait(1);
-  t.a.life().tap->judge = [&t](const SentFrame& frame) {  // lost
+  t.a.life().tap->filter = [&t](const SentFrame& frame) {  // lost
     t.recorded.push_back(frame);
     return false;
   };
@@ -109,14 +109,14 @@ TEST_CASE(
   t.record();  // from now on nothing is lost
   // b's answer to that packet, cut.
   SentFrame answer;
-  t.b.life().tap->judge = [&answer](const SentFrame& frame) {
+  t.b.life().tap->filter = [&answer](const SentFrame& frame) {
     answer = frame;
     return false;
   };
   t.inject(t.b, cut(forged(sent, [](wire::SrdBase& base) { base.digest = 77; })));
   REQUIRE(answer.opcode() == static_cast<uint8_t>(SrdOpcode::trimmed));
   CHECK(reinterpret_cast<const wire::SrdBase*>(answer.bytes.data())->digest == 77);
-  t.b.life().tap->judge = nullptr;
+  t.b.life().tap->filter = nullptr;
   const auto wrong = [&](const std::function<void(wire::SrdBase&)>& change) {
     t.inject(t.a, forged(answer, change), Duration::from_ns(100));
   };
@@ -135,7 +135,7 @@ TEST_CASE(
   // Nor is one sent again that has arrived, though one before it has not.
   t.recorded.clear();
   bool blocked = true;
-  t.a.life().tap->judge = [&](const SentFrame& frame) {
+  t.a.life().tap->filter = [&](const SentFrame& frame) {
     t.recorded.push_back(frame);
     const auto sequence = [](const SentFrame& f) -> uint64_t {
       return reinterpret_cast<const wire::SrdBase*>(f.bytes.data())->sequence;

@@ -29,7 +29,7 @@ struct SrdWiretap : SrdTwo {
 
   explicit SrdWiretap(const SrdOptions& options = {}) : SrdTwo(options) { record(); }
   void record() {
-    a.life().tap->judge = [this](const SentFrame& frame) {
+    a.life().tap->filter = [this](const SentFrame& frame) {
       recorded.push_back(frame);
       return true;
     };

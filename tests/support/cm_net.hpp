@@ -59,7 +59,7 @@ class CmNet {
   Node& at(size_t i) { return *nodes_[i]; }
 
   // What is seen of each datagram when it leaves; false: it is lost.
-  std::function<bool(const Gid& from, const Gid& to, const cm::Mad& mad)> judge;
+  std::function<bool(const Gid& from, const Gid& to, const cm::Mad& mad)> filter;
 
   // Runs for `span` of virtual time.
   void run(Duration span) {
@@ -95,7 +95,7 @@ class CmNet {
     }
   }
   void leave(const Flight& f) {
-    if (judge && !judge(f.from, f.to, f.mad)) return;
+    if (filter && !filter(f.from, f.to, f.mad)) return;
     if (random_.chance_ppm(faults.loss_ppm)) return;
     const uint32_t copies = random_.chance_ppm(faults.repeat_ppm) ? 2 : 1;
     for (uint32_t i = 0; i < copies; ++i) {

@@ -72,6 +72,7 @@ MAY_INCLUDE = {
     "tool_report": "base bench_perftest",
     "bench": "",  # bench/CMakeLists.txt
     "tools": "",
+    "cmake": "tests",  # cmake/precompiled: headers that are parsed once
     "tests": None,  # everything
 }
 
@@ -99,7 +100,7 @@ def room_of(path):
         return "bench_" + parts[1]
     if parts[0] == "tools" and len(parts) > 2:
         return "tool_" + parts[1]
-    if parts[0] in ("bench", "tools", "examples", "tests"):
+    if parts[0] in ("bench", "tools", "examples", "tests", "cmake"):
         return parts[0]
     return None
 

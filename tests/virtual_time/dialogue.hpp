@@ -12,7 +12,7 @@ struct Dialogue : Pair {
   std::vector<SentFrame> heard;
 
   explicit Dialogue(const PairOptions& o = {}) : Pair(o) {
-    station_b.tap().judge = [this](const SentFrame& f) {
+    station_b.tap().filter = [this](const SentFrame& f) {
       heard.push_back(f);
       return false;
     };

@@ -37,7 +37,7 @@ class TapPort final : public transport::Port {
   // Called for each frame with the way that it goes; true: nobody ever sees it.
   std::function<bool(const transport::Path&)> cut;
   // Called for each frame, or only for each `every`-th; false drops it.
-  std::function<bool(const SentFrame&)> judge;
+  std::function<bool(const SentFrame&)> filter;
   uint32_t every = 1;
 
   const transport::Capabilities& capabilities() const noexcept override {

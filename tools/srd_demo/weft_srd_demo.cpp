@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SRD over several paths, one of which is cut under way: a live table of what each path carries,
+// SRD over several paths, one of which is cut in progress: a live table of what each path carries,
 // then what the application has seen of it. Without a terminal a line is printed per half second.
 #include <unistd.h>
 
@@ -84,7 +84,7 @@ void print(const CutOptions& o, const Seen& s) {
 int main(int argc, char** argv) {
   CutOptions o;
   bool json = false;
-  CLI::App app("weft_srd_demo: SRD over several paths, one of which is cut under way.");
+  CLI::App app("weft_srd_demo: SRD over several paths, one of which is cut in progress.");
   app.add_option("--hosts", o.hosts, "Loopback addresses: sender, receiver")
       ->delimiter(',')
       ->expected(2);

@@ -16,7 +16,7 @@ namespace weft::torch_adapter {
 
 class Loop;  // what the thread of a channel does
 
-// A call under way, as PyTorch sees it. Exceptions are std::runtime_error with the text of the
+// A call in progress, as PyTorch sees it. Exceptions are std::runtime_error with the text of the
 // communicator's error, which names rank and operation.
 class Pending : public c10d::Work {
  public:
@@ -52,7 +52,7 @@ class Channel {
 
   explicit Channel(Open open);
   ~Channel() { close(); }
-  // Ends what is under way, on all ranks, and leaves. Joins the thread; in a callback, which is
+  // Ends what is in progress, on all ranks, and leaves. Joins the thread; in a callback, which is
   // that thread, it is left to join_left().
   void close();
   // In a callback of this channel the call is carried out, after those before it, before submit()

@@ -29,7 +29,7 @@ class ProcessGroup : public c10d::ProcessGroup {
   // that has none of its own. Throws std::runtime_error.
   ProcessGroup(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Milliseconds timeout);
   ~ProcessGroup() override;
-  // Ends what is under way, on all ranks, and joins all threads. Calls throw then.
+  // Ends what is in progress, on all ranks, and joins all threads. Calls throw then.
   void close();
 
   const std::string getBackendName() const override { return "weft"; }

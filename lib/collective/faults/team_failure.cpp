@@ -173,13 +173,13 @@ void Team::check_leavers() {
     if (lane_of(*link).executor.needs(link->peer()))
       return fail({.code = Code::peer_failed, .rank = link->peer()}, lane_of(*link).current_call(),
                   link->why_gone, -1);
-    if (link->lends()) link->break_off();
+    if (link->lends()) link->abort_link();
   }
 }
 
 // Processes that have ended may have sent all that we need: what has come is counted first.
 void Team::check_lifelines() {
-  const std::vector<uint32_t> ended = mesh_.lifelines.ended();
+  const std::vector<uint32_t> ended = mesh_.liveness.ended();
   if (ended.empty()) return;
   Completion completions[32];
   for (size_t n = 1; n > 0;) {
@@ -191,7 +191,7 @@ void Team::check_lifelines() {
   check_leavers();
 }
 
-void Team::look_for_ended() { note_ended(mesh_.lifelines.ended()); }
+void Team::look_for_ended() { note_ended(mesh_.liveness.ended()); }
 
 bool Team::has_ended(uint32_t rank) const {
   const Link* const link = mesh_.lanes.front()[rank];
@@ -282,7 +282,7 @@ void Team::fail(Failure failure, const Call& call, const std::string& reason, in
     if (link->peer() != failure.rank || failure.code != Code::peer_failed)
       link->tell_end(farewell_);
     else
-      link->break_off();
+      link->abort_link();
   write_dump();  // may take long: what others have to answer in is counted from its end
   give_back_ = now() + kGiveBackLimit;
   close_ = now() + kCloseLimit;
@@ -306,7 +306,7 @@ void Team::end_failed_tasks() {
   for (const std::unique_ptr<Link>& link : mesh_.links) {
     if (!link->lends()) continue;
     if (!late && !link->gone) return;
-    link->break_off();
+    link->abort_link();
   }
   if (!all_told() && now() < close_) return;
   // Nor may anybody write into them any more.

@@ -10,8 +10,8 @@ namespace weft::collective {
 namespace {
 
 // "" or what is wrong. Blocks that are written may not overlap.
-std::string objection(std::span<const size_t> counts, std::span<const size_t> displacements,
-                      DataType type, bool written) {
+std::string invalid_reason(std::span<const size_t> counts, std::span<const size_t> displacements,
+                           DataType type, bool written) {
   if (counts.size() != displacements.size()) return "displacements have one entry for each rank";
   std::vector<std::pair<size_t, size_t>> blocks;
   const size_t most = kMostBytes / size_of(type);
@@ -30,8 +30,8 @@ std::string objection(std::span<const size_t> counts, std::span<const size_t> di
 
 std::string displace(Blocks& blocks, uint32_t rank, uint32_t ranks, const BlockList& send,
                      const BlockList& receive, DataType type) {
-  std::string wrong = objection(send.counts, send.displacements, type, false);
-  if (wrong.empty()) wrong = objection(receive.counts, receive.displacements, type, true);
+  std::string wrong = invalid_reason(send.counts, send.displacements, type, false);
+  if (wrong.empty()) wrong = invalid_reason(receive.counts, receive.displacements, type, true);
   blocks.given_at.resize(ranks);
   blocks.taken_at.resize(ranks);
   blocks.given_at[rank].assign(send.displacements.begin(), send.displacements.end());
@@ -42,7 +42,7 @@ std::string displace(Blocks& blocks, uint32_t rank, uint32_t ranks, const BlockL
 Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const BlockList& receive,
                                       const CallOptions& options) {
   const uint32_t rank = team.mesh().rank;
-  const std::string wrong = objection(receive.counts, receive.displacements, call.type, true);
+  const std::string wrong = invalid_reason(receive.counts, receive.displacements, call.type, true);
   if (!wrong.empty()) return invalid(call.collective, wrong);
   Arguments packed = call;
   packed.blocks.counts.assign(receive.counts.begin(), receive.counts.end());

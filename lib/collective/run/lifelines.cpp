@@ -24,19 +24,19 @@ Result<base::SocketAddress> address_of(const std::string& host, uint16_t port) {
 
 }  // namespace
 
-Result<Lifelines> Lifelines::listen(const std::string& host) {
+Result<Liveness> Liveness::listen(const std::string& host) {
   Result<base::SocketAddress> address = address_of(host, 0);
   if (!address) return address.error();
   Result<base::Socket> listener = base::start_listen(*address);
   if (!listener) return listener.error();
-  Lifelines lifelines;
-  lifelines.port_ = base::bound_port(*listener);
-  lifelines.listener_ = std::move(*listener);
-  return lifelines;
+  Liveness liveness;
+  liveness.port_ = base::bound_port(*listener);
+  liveness.listener_ = std::move(*listener);
+  return liveness;
 }
 
-Result<void> Lifelines::connect(uint32_t peer, const std::string& host, uint16_t port,
-                                uint32_t rank, Duration limit) {
+Result<void> Liveness::connect(uint32_t peer, const std::string& host, uint16_t port, uint32_t rank,
+                               Duration limit) {
   Result<base::SocketAddress> address = address_of(host, port);
   if (!address) return address.error();
   Result<base::Socket> socket = base::connect_by(*address, base::wall_now() + limit);
@@ -47,7 +47,7 @@ Result<void> Lifelines::connect(uint32_t peer, const std::string& host, uint16_t
   return {};
 }
 
-Result<void> Lifelines::accept(uint32_t count, Duration limit) {
+Result<void> Liveness::accept(uint32_t count, Duration limit) {
   const Instant deadline = base::wall_now() + limit;
   for (uint32_t i = 0; i < count; ++i) {
     const auto missing = [](const Error& error) {
@@ -70,7 +70,7 @@ Result<void> Lifelines::accept(uint32_t count, Duration limit) {
   return {};
 }
 
-std::vector<uint32_t> Lifelines::ended() {
+std::vector<uint32_t> Liveness::ended() {
   std::vector<uint32_t> ranks;
   std::vector<pollfd> wanted;
   for (const Line& line : lines_) wanted.push_back({line.socket.fd(), POLLIN, 0});

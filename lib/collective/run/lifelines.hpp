@@ -13,10 +13,10 @@
 
 namespace weft::collective {
 
-class Lifelines {
+class Liveness {
  public:
   // Listens at `host`, an address as in "127.0.0.1" or "[::1]". Errors: io_error.
-  static Result<Lifelines> listen(const std::string& host);
+  static Result<Liveness> listen(const std::string& host);
   uint16_t port() const { return port_; }
 
   // To a rank that listens at host:port; tells it our rank. Errors: timed_out, not_found.

@@ -234,7 +234,7 @@ void Link::ask_if_done() {
   if (keeps_order() && posted_ != acknowledged_.count() && controls_ == 0) ping();
 }
 
-void Link::break_off() {
+void Link::abort_link() {
   if (!broken_) (void)qp_.modify({.state = QpState::err});
   broken_ = true;
 }
@@ -250,7 +250,7 @@ Link::Event Link::handle(const Completion& completion) {
   const bool of_piece = kind == IdKind::piece || kind == IdKind::invited;
   if (of_piece) event.finished_step = steps_[number];
   if (completion.status != Status::success) {
-    break_off();  // a queue pair of SRD goes on by itself; nobody would tell the peer
+    abort_link();  // a queue pair of SRD goes on by itself; nobody would tell the peer
     event.error = completion.status;
     return event;
   }

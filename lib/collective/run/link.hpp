@@ -169,7 +169,7 @@ class Link {
   // Whether memory of payloads that went by reference may still be read.
   bool lends() const { return !broken_ && lent_ > 0; }
   // Ends the queue pair: nothing is read or sent any more.
-  void break_off();
+  void abort_link();
 
   // All that was posted is done. That it is may have to be asked.
   void ask_if_done();

@@ -59,7 +59,7 @@ bool Link::finish_invited(uint32_t slot) {
                   .flags = SendFlags::signaled | SendFlags::inline_data},
                  {&sge, 1}))
     return true;
-  break_off();
+  abort_link();
   return false;
 }
 

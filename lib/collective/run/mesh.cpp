@@ -41,16 +41,16 @@ class Joining {
     Result<Listener> listener = Listener::listen(host() + ":0");
     if (!listener) return listener.error();
     if (lane_ == 0) {
-      Result<Lifelines> lifelines = Lifelines::listen(host());
-      if (!lifelines) return lifelines.error();
-      mesh_.lifelines = std::move(*lifelines);
+      Result<Liveness> liveness = Liveness::listen(host());
+      if (!liveness) return liveness.error();
+      mesh_.liveness = std::move(*liveness);
     }
     Result<void> done = publish(host() + ":" + std::to_string(listener->port()));
     for (uint32_t peer = 0; done && peer < mesh_.rank; ++peer) done = connect_to(peer);
     for (uint32_t peer = mesh_.rank + 1; done && peer < mesh_.ranks; ++peer)
       done = accept(*listener);
     if (!done || lane_ > 0) return done;
-    return mesh_.lifelines.accept(mesh_.ranks - 1 - mesh_.rank, options_.connect_limit);
+    return mesh_.liveness.accept(mesh_.ranks - 1 - mesh_.rank, options_.connect_limit);
   }
 
  private:
@@ -102,7 +102,7 @@ class Joining {
     greeting.ranks = mesh_.ranks;
     greeting.shape = shape();
     greeting.address = link.address();
-    greeting.lifeline = mesh_.lifelines.port();
+    greeting.lifeline = mesh_.liveness.port();
     greeting.lanes = static_cast<uint16_t>(options_.classes.size());
     greeting.traffic_class = static_cast<uint16_t>(options_.classes[lane_]);
     ConnectOptions options;
@@ -131,8 +131,8 @@ class Joining {
     Greeting greeting;
     std::memcpy(&greeting, connection->peer_data.data(), sizeof greeting);
     if (lane_ > 0) return {};
-    return mesh_.lifelines.connect(peer, address->substr(0, address->rfind(':')), greeting.lifeline,
-                                   mesh_.rank, options_.connect_limit);
+    return mesh_.liveness.connect(peer, address->substr(0, address->rfind(':')), greeting.lifeline,
+                                  mesh_.rank, options_.connect_limit);
   }
 
   Result<void> accept(Listener& listener) {

@@ -46,7 +46,7 @@ struct Mesh {
   uint32_t ranks = 1;
   std::vector<std::unique_ptr<Link>> links;  // in the order of their index
   std::vector<std::vector<Link*>> lanes;     // by rank; null for ourselves
-  Lifelines lifelines;
+  Liveness liveness;
 
   static Result<Mesh> connect(Store& store, uint32_t rank, uint32_t ranks,
                               const MeshOptions& options);

@@ -373,7 +373,7 @@ bool Team::links_idle() {
   return idle;
 }
 
-void Team::settle(Duration limit, const std::function<bool()>& until) {
+void Team::wait_for(Duration limit, const std::function<bool()>& until) {
   const Instant deadline = now() + limit;
   while (!until() && now() < deadline) {
     progress();
@@ -382,14 +382,14 @@ void Team::settle(Duration limit, const std::function<bool()>& until) {
 }
 
 void Team::leave() noexcept {
-  settle(kLeaveLimit,
-         [this] { return !busy() && (failure_ || (cancellations_told() && links_idle())); });
+  wait_for(kLeaveLimit,
+           [this] { return !busy() && (failure_ || (cancellations_told() && links_idle())); });
   if (busy())
     fail({.code = Code::bad_state, .rank = mesh_.rank}, current_call(),
          "rank " + std::to_string(mesh_.rank) + " has destroyed its communicator", -1);
   for (const std::unique_ptr<Link>& link : mesh_.links)
     link->send_control({.kind = ControlKind::leave});
-  settle(kGoodbyeLimit, [this] { return !busy() && links_idle(); });
+  wait_for(kGoodbyeLimit, [this] { return !busy() && links_idle(); });
 }
 
 }  // namespace weft::collective

@@ -220,7 +220,7 @@ class Team {
   std::vector<uint32_t> awaited() const;
   uint64_t placed() const;
   bool links_idle();
-  void settle(Duration limit, const std::function<bool()>& until);
+  void wait_for(Duration limit, const std::function<bool()>& until);
 
   static constexpr size_t kHistory = 64;
   static constexpr uint32_t kLookNow = UINT32_MAX;  // idle turns: the next one looks at the tasks

@@ -65,7 +65,7 @@ Result<uint32_t> Agent::connect(const Gid& peer, uint64_t service_id, const Offe
   c.service_id = service_id;
   c.transaction = random_.next64();
   c.ack_timeout = offer.ack_timeout;
-  ask(c, make(request_of(c, offer), c.transaction), now);
+  send_question(c, make(request_of(c, offer), c.transaction), now);
   undo.forget();
   return c.id;
 }
@@ -92,7 +92,7 @@ Result<void> Agent::accept(uint32_t id, const Offer& offer, Instant now) {
   const Result<Connection*> found = in_state(id, State::req_received, "accept()");
   if (!found) return found.error();
   Connection& c = **found;
-  say(c, make(reply_of(c, offer), c.transaction), c.wait, c.tries, now);
+  send_retried(c, make(reply_of(c, offer), c.transaction), c.wait, c.tries, now);
   c.qpn = offer.qpn;
   c.state = State::rep_sent;
   return {};
@@ -113,7 +113,7 @@ Result<void> Agent::reject(uint32_t id, Reason reason, std::span<const std::byte
   c->sent.reset();
   (void)base::memory_permitting([&] { c->sent = std::make_unique<Mad>(rej); });
   c->orphan = true;
-  rest(*c, now);
+  enter_timewait(*c, now);
   return {};
 }
 
@@ -132,7 +132,7 @@ Result<void> Agent::disconnect(uint32_t id, Instant now) {
   if (c == nullptr || c->state == State::timewait || c->state == State::dreq_sent) return {};
   if (!connected(c->state))
     return Error{Code::bad_state, "disconnect() needs a connection that is established"};
-  leave_half_open(*c);
+  drop_half_open(*c);
   send_dreq(*c, now);
   return {};
 }
@@ -150,7 +150,7 @@ void Agent::release(uint32_t id, Instant now) noexcept {
       if (!c->in_line.listed) send(c->peer, rejection(*c, Answered::req, Reason::timeout));
       [[fallthrough]];
     case State::sidr_sent:
-      asked(*c, now);
+      finish_question(*c, now);
       return destroy(*c);
     case State::rep_received:
     case State::req_received:
@@ -159,10 +159,10 @@ void Agent::release(uint32_t id, Instant now) noexcept {
       return (void)reject(id, Reason::consumer, {}, now);
     case State::rep_sent:
     case State::established:
-      leave_half_open(*c);
+      drop_half_open(*c);
       return send_dreq(*c, now);
     case State::timewait:
-      if (c->rested) destroy(*c);
+      if (c->timewait_over) destroy(*c);
       return;
     case State::dreq_sent:
       return;
@@ -182,7 +182,7 @@ bool Agent::next(Inbox& inbox, Event& event) noexcept {
   event.mad = std::move(c.heard);
   if (c.pending != 0)
     inbox.line.push(c);
-  else if (c.rested)
+  else if (c.timewait_over)
     destroy(c);
   return true;
 }
@@ -220,7 +220,7 @@ void Agent::on_timer(Connection& c, Instant now) {
       add(AgentCount::expired);
       return end(c, EventKind::unreachable, now);
     case State::timewait:
-      c.rested = true;
+      c.timewait_over = true;
       if (c.orphan || c.pending == 0) destroy(c);
       return;
     case State::established:
@@ -268,24 +268,25 @@ void Agent::forget_peer(Connection& c) noexcept {
 }
 
 void Agent::destroy(Connection& c) noexcept {
-  leave_half_open(c);
+  drop_half_open(c);
   wheel_.remove(c.timer);
   if (c.inbox != nullptr) c.inbox->line.remove(c);
   forget_peer(c);
   const auto found = by_peer_id_.find({c.peer, c.peer_id});
   if (found != by_peer_id_.end() && found->second == &c) by_peer_id_.erase(found);
-  const auto asked = by_request_.find({c.peer, c.peer_id});
-  if (asked != by_request_.end() && asked->second == &c) by_request_.erase(asked);
+  const auto finish_question = by_request_.find({c.peer, c.peer_id});
+  if (finish_question != by_request_.end() && finish_question->second == &c)
+    by_request_.erase(finish_question);
   connections_.erase(c.id);
 }
 
-void Agent::leave_half_open(Connection& c) noexcept {
+void Agent::drop_half_open(Connection& c) noexcept {
   if (half_open_.remove(c)) --half_opens_;
 }
 
 // A flood pushes out the oldest, not the newest: who is honest is asked and answers before its turn
 // comes. //= threat:A17
-void Agent::make_room() {
+void Agent::evict_oldest() {
   while (half_opens_ >= config_.max_half_open) {
     Connection& oldest = *half_open_.front();
     add(AgentCount::evicted);
@@ -296,7 +297,7 @@ void Agent::make_room() {
   }
 }
 
-void Agent::tell(Connection& c, EventKind kind) noexcept {
+void Agent::raise_event(Connection& c, EventKind kind) noexcept {
   if (c.orphan) return;
   c.pending = static_cast<uint8_t>(c.pending | bit(kind));
   const bool first = c.inbox->line.empty();
@@ -306,31 +307,31 @@ void Agent::tell(Connection& c, EventKind kind) noexcept {
 
 // The last word to the application. One that it has not heard of goes as if it had never been.
 void Agent::end(Connection& c, EventKind kind, Instant now) noexcept {
-  asked(c, now);
+  finish_question(c, now);
   if (!c.active && !c.told) return destroy(c);
   c.pending = static_cast<uint8_t>(c.pending & ~bit(EventKind::reply));
   if (kind != EventKind::rejected && kind != EventKind::served) c.heard.reset();
   c.sent.reset();
   const bool was_connected = connected(c.state) || c.state == State::rep_received;
-  leave_half_open(c);
-  tell(c, kind);
-  if (was_connected && kind == EventKind::disconnected) return rest(c, now);
+  drop_half_open(c);
+  raise_event(c, kind);
+  if (was_connected && kind == EventKind::disconnected) return enter_timewait(c, now);
   wheel_.remove(c.timer);
   forget_peer(c);
   c.state = State::timewait;
-  c.rested = true;
+  c.timewait_over = true;
   if (c.orphan) destroy(c);
 }
 
 // What was on its way when it ended arrives while its name is still known. The number of its queue
 // pair does not come again for longer than that (Engine::choose_number). //= roce:C-CM-107
-void Agent::rest(Connection& c, Instant now) noexcept {
+void Agent::enter_timewait(Connection& c, Instant now) noexcept {
   forget_peer(c);
   c.state = State::timewait;
   arm(c, now + time_of(std::min(c.ack_timeout, kLongestWait)) * 2);
 }
 
-void Agent::say(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Instant now) {
+void Agent::send_retried(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Instant now) {
   c.sent = std::make_unique<Mad>(mad);
   c.wait = std::clamp(wait, kShortestWait, kLongestWait);
   c.tries = tries;
@@ -338,7 +339,7 @@ void Agent::say(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Inst
   arm(c, now + time_of(c.wait));
 }
 
-void Agent::ask(Connection& c, const Mad& question, Instant now) {
+void Agent::send_question(Connection& c, const Mad& question, Instant now) {
   c.sent = std::make_unique<Mad>(question);
   if (!questions_.begin(c)) return;
   send(c.peer, question);
@@ -346,7 +347,7 @@ void Agent::ask(Connection& c, const Mad& question, Instant now) {
 }
 
 // Its question is answered, or is not to be any more: the next one's turn.
-void Agent::asked(Connection& c, Instant now) noexcept {
+void Agent::finish_question(Connection& c, Instant now) noexcept {
   Connection* const next = questions_.finish(c);
   if (next == nullptr) return;
   send(next->peer, *next->sent);

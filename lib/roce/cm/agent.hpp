@@ -129,13 +129,13 @@ class Agent final : public roce::GeneralServices {
   void on_mra(Connection& c, const Mra& mra, Instant now);
   void on_rej(Connection& c, const Mad& mad, Instant now);
   void on_rep(Connection& c, const Mad& mad, Instant now);
-  void hear(const Mad& mad, const Gid& from, Instant now);
+  void on_mad(const Mad& mad, const Gid& from, Instant now);
   void on_rtu(Connection& c, Instant now);
   void on_dreq(const Mad& mad, const Gid& from, Instant now);
   void on_drep(Connection& c, Instant now);
   Connection* rejected(const Rej& rej, const Gid& from);
   Connection* addressee(uint32_t remote_id, uint32_t peer_id, const Gid& from);
-  Reason objection(const Req& req, const Gid& from) const noexcept;
+  Reason reject_reason(const Req& req, const Gid& from) const noexcept;
 
   // sidr.cpp
   void on_sidr_req(const Mad& mad, const Gid& from, Instant now);
@@ -148,16 +148,16 @@ class Agent final : public roce::GeneralServices {
   void adopt_peer(Connection& c, uint32_t peer_id, QpNum peer_qpn);
   void forget_peer(Connection& c) noexcept;
   void destroy(Connection& c) noexcept;
-  void leave_half_open(Connection& c) noexcept;
-  void make_room();
-  void tell(Connection& c, EventKind kind) noexcept;
+  void drop_half_open(Connection& c) noexcept;
+  void evict_oldest();
+  void raise_event(Connection& c, EventKind kind) noexcept;
   void end(Connection& c, EventKind kind, Instant now) noexcept;
-  void rest(Connection& c, Instant now) noexcept;
+  void enter_timewait(Connection& c, Instant now) noexcept;
   void arm(Connection& c, Instant deadline) noexcept;
   void on_timer(Connection& c, Instant now);
-  void say(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Instant now);
-  void ask(Connection& c, const Mad& question, Instant now);
-  void asked(Connection& c, Instant now) noexcept;
+  void send_retried(Connection& c, const Mad& mad, uint8_t wait, uint8_t tries, Instant now);
+  void send_question(Connection& c, const Mad& question, Instant now);
+  void finish_question(Connection& c, Instant now) noexcept;
   Connection* find(uint32_t id) noexcept;
   Result<Connection*> in_state(uint32_t id, State state, const char* call);
   void add(AgentCount c) noexcept { ++counts_[static_cast<size_t>(c)]; }
@@ -185,7 +185,8 @@ class Agent final : public roce::GeneralServices {
   std::map<PeerKey, Connection*> by_peer_qpn_;  // by the other side's queue pair
   std::map<PeerKey, Connection*> by_request_;   // SIDR: by the other side's name of its question
   std::map<uint64_t, Inbox*> services_;
-  base::Line<Connection, &Connection::half_open> half_open_;  // those that ask us, oldest first
+  base::Line<Connection, &Connection::half_open>
+      half_open_;  // those that send_question us, oldest first
   uint32_t half_opens_ = 0;
   Questions questions_;
   std::deque<roce::ManagementDatagram> outbox_;

@@ -13,14 +13,14 @@
 namespace weft::cm {
 
 enum class State : uint8_t {
-  req_sent,       // we asked
+  req_sent,       // we finish_question
   rep_received,   // and may: the application makes its queue pair ready
-  req_received,   // we were asked, the application thinks
+  req_received,   // we were finish_question, the application thinks
   rep_sent,       // it said yes
   established,    //
   dreq_sent,      // we disconnect
-  sidr_sent,      // we asked for a service of datagrams
-  sidr_received,  // we were asked for one, the application thinks
+  sidr_sent,      // we finish_question for a service of datagrams
+  sidr_received,  // we were finish_question for one, the application thinks
   timewait,       // over; what still comes of it is answered, its number is not used again
 };
 
@@ -52,11 +52,12 @@ struct Connection {
   bool active = false;  // the first word was ours
   bool told = false;    // the application knows of it
   bool orphan = false;  // the application has let go of it: nothing is told any more
-  bool asking = false;  // one of those that the other side is asked at once (questions.hpp)
-  bool rested = false;  // gone as soon as the last event is told
-  uint8_t pending = 0;  // events to tell, a bit each
-  uint8_t tries = 0;    // transmissions of what is being sent that are left
-  uint8_t wait = 0;     // exponent of the time between two of them
+  bool asking =
+      false;  // one of those that the other side is finish_question at once (questions.hpp)
+  bool timewait_over = false;  // gone as soon as the last event is told
+  uint8_t pending = 0;         // events to raise_event, a bit each
+  uint8_t tries = 0;           // transmissions of what is being sent that are left
+  uint8_t wait = 0;            // exponent of the time between two of them
   uint8_t ack_timeout = 0;
   Reason reason = Reason::none;
   Gid peer;

@@ -22,11 +22,11 @@ void Agent::on_datagram(std::span<const std::byte> bytes, const Gid& from, Insta
   add(AgentCount::received);
   Mad mad;
   if (check(bytes, mad) != MadError::none) return add(AgentCount::malformed);
-  if (!base::memory_permitting([&] { hear(mad, from, now); })) add(AgentCount::no_memory);
+  if (!base::memory_permitting([&] { on_mad(mad, from, now); })) add(AgentCount::no_memory);
 }
 
 // Throws std::bad_alloc, and then nothing has changed.
-void Agent::hear(const Mad& mad, const Gid& from, Instant now) {
+void Agent::on_mad(const Mad& mad, const Gid& from, Instant now) {
   const auto hears = [&](auto& body) { return addressee(body.remote_id, body.local_id, from); };
   if (from.is_multicast() || from == Gid{}) return add(AgentCount::strangers);
   switch (static_cast<Attribute>(uint16_t{header_of(mad).attribute})) {
@@ -76,7 +76,7 @@ Connection* Agent::addressee(uint32_t remote_id, uint32_t peer_id, const Gid& fr
 }
 
 // What we could not answer with a yes, whoever listens.
-Reason Agent::objection(const Req& req, const Gid& from) const noexcept {
+Reason Agent::reject_reason(const Req& req, const Gid& from) const noexcept {
   if (req.transport() != Transport::rc && req.transport() != Transport::uc)
     return Reason::invalid_transport;
   if (req.primary.local_gid != from || req.primary.remote_gid != config_.address)
@@ -88,7 +88,7 @@ Reason Agent::objection(const Req& req, const Gid& from) const noexcept {
 void Agent::on_req(const Mad& mad, const Gid& from, Instant now) {
   const Req& req = body_of<Req>(mad);
   if (on_known_req(mad, from, now)) return;
-  Reason reason = objection(req, from);
+  Reason reason = reject_reason(req, from);
   const auto service = services_.find(req.service_id);
   if (reason == Reason::none && (service == services_.end() || of_datagrams(req.service_id)))
     reason = Reason::invalid_service;
@@ -96,7 +96,7 @@ void Agent::on_req(const Mad& mad, const Gid& from, Instant now) {
     reason = Reason::no_resources;
   if (reason != Reason::none) return refuse(from, mad, req.local_id, Answered::req, reason);
 
-  make_room();
+  evict_oldest();
   Connection& c = *create(State::req_received, from);
   base::Undo undo([&] { destroy(c); });
   c.inbox = service->second;
@@ -112,7 +112,7 @@ void Agent::on_req(const Mad& mad, const Gid& from, Instant now) {
   ++half_opens_;
   c.since = now;
   arm(c, now + patience_of(req));  //= roce:C-CM-107
-  tell(c, EventKind::request);
+  raise_event(c, EventKind::request);
 }
 
 // True if it is answered: it was here before, or its sender has been, in another life.
@@ -158,7 +158,7 @@ void Agent::on_mra(Connection& c, const Mra& mra, Instant now) {
   const bool fits = (c.state == State::req_sent && what == Answered::req) ||
                     (c.state == State::rep_sent && what == Answered::rep);
   if (!fits) return add(AgentCount::unexpected);
-  if (c.state == State::req_sent) asked(c, now);  // it has been heard
+  if (c.state == State::req_sent) finish_question(c, now);  // it has been heard
   const auto longer = std::min<uint8_t>(mra.service_timeout >> 3, kLongestMra);
   arm(c, now + time_of(longer) + time_of(c.wait));
 }
@@ -207,23 +207,23 @@ void Agent::on_rep(Connection& c, const Mad& mad, Instant now) {
   auto heard = std::make_unique<Mad>(mad);
   adopt_peer(c, rep.local_id, QpNum{rep.local_qpn});
   c.state = State::rep_received;
-  asked(c, now);
+  finish_question(c, now);
   c.sent.reset();
   c.heard = std::move(heard);
   c.since = now;
   arm(c, now + time_of(config_.patience));
-  tell(c, EventKind::reply);
+  raise_event(c, EventKind::reply);
 }
 
 void Agent::on_rtu(Connection& c, Instant now) {
   (void)now;
   if (c.state != State::rep_sent)
     return add(c.state == State::established ? AgentCount::duplicates : AgentCount::unexpected);
-  leave_half_open(c);
+  drop_half_open(c);
   wheel_.remove(c.timer);
   c.sent.reset();
   c.state = State::established;
-  tell(c, EventKind::established);
+  raise_event(c, EventKind::established);
 }
 
 // It would not ask if it were not ready: what it said of that is lost, and may not come again for a

@@ -58,7 +58,7 @@ Result<uint32_t> Agent::find_service(const Gid& peer, uint64_t service_id, uint1
   req.pkey = uint16_t{0xFFFF};
   req.service_id = service_id;
   put_ip_header(req, config_.address, source_port, peer, data);
-  ask(c, make(req, c.transaction), now);
+  send_question(c, make(req, c.transaction), now);
   undo.forget();
   return c.id;
 }
@@ -77,7 +77,7 @@ void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
     const SidrStatus why = full ? SidrStatus::no_qp : SidrStatus::unsupported;
     return send_answer(from, make(reply_to(req, why), header_of(mad).transaction));
   }
-  make_room();
+  evict_oldest();
   Connection& c = *create(State::sidr_received, from);
   base::Undo undo([&] { destroy(c); });
   c.inbox = service->second;
@@ -91,7 +91,7 @@ void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
   half_open_.push(c);
   ++half_opens_;
   arm(c, now + time_of(config_.patience));
-  tell(c, EventKind::request);
+  raise_event(c, EventKind::request);
 }
 
 // It stays half-open, so one of a bounded number, for a while: the question may come again, and is
@@ -102,7 +102,7 @@ void Agent::answer(Connection& c, const SidrRep& rep, Instant now) {
   c.sent.reset();
   (void)base::memory_permitting([&] { c.sent = std::make_unique<Mad>(mad); });
   c.orphan = true;
-  rest(c, now);
+  enter_timewait(c, now);
 }
 
 Result<void> Agent::serve(uint32_t id, QpNum qpn, uint32_t qkey, std::span<const std::byte> data,

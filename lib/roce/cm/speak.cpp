@@ -11,7 +11,8 @@ namespace weft::cm {
 
 namespace {
 
-constexpr size_t kOutbox = 256;      // a burst of answers; what is beyond it is asked for again
+constexpr size_t kOutbox =
+    256;  // a burst of answers; what is beyond it is finish_question for again
 constexpr uint8_t kTenGigabits = 3;  // packet rate code; nobody paces by it
 
 uint8_t top(uint8_t value, int bits) { return static_cast<uint8_t>(value << (8 - bits)); }

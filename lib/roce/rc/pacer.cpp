@@ -112,7 +112,7 @@ Duration Pacer::patience() const noexcept {
   return Duration{telemetry_ ? 8 * rtt_ps : rtt_ps};
 }
 
-void Pacer::settle(Instant now, uint32_t packet_bytes) noexcept {
+void Pacer::apply_rate(Instant now, uint32_t packet_bytes) noexcept {
   if (!responses_) return;
   while (!responses_->empty() && responses_->oldest().at + patience() <= now) {
     uint32_t newly = 0;

@@ -59,7 +59,7 @@ class Pacer {
   // The peer reports that all READ responses before PSN `end` have arrived. As above.
   bool on_reported(Instant now, Psn end, uint32_t packet_bytes) noexcept;
   // Counts READ responses as arrived of which no report will come.
-  void settle(Instant now, uint32_t packet_bytes) noexcept;
+  void apply_rate(Instant now, uint32_t packet_bytes) noexcept;
   // Everything from PSN `psn` on will be sent again.
   void on_rewind(uint64_t psn) noexcept;
   void on_loss(Instant now, congestion::Loss::Reason reason) noexcept;

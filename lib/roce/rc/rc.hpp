@@ -31,7 +31,7 @@ void on_response(Engine& engine, QueuePair& qp, const wire::Packet& packet, cons
 void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept;
 // The timer of `qp` fired: retransmission time-out, end of an RNR wait, or too early.
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept;
-void heed_pacer(Engine& engine, QueuePair& qp) noexcept;
+void apply_pacing(Engine& engine, QueuePair& qp) noexcept;
 // A paced packet left, `late` after its time if it waited for that; else negative.
 void note_departure(Engine& engine, Duration late) noexcept;
 // The pacer holds what is next: the queue pair comes back in time.

@@ -74,7 +74,7 @@ bool acknowledge(Engine& engine, QueuePair& qp, uint64_t end, bool covers_respon
   if (req.pacer) {
     if (!req.pacer->on_acknowledged(now, req.una, qp.mtu()))
       engine.count(Count::acks_without_telemetry);
-    heed_pacer(engine, qp);
+    apply_pacing(engine, qp);
   }
   while (req.reads_head != req.reads_tail && req.reads[req.reads_head & req.reads_mask] <= req.una)
     ++req.reads_head;
@@ -110,7 +110,7 @@ Status status_of(uint8_t syndrome, bool xrc) noexcept {  //= roce:C-NAK-43
 }
 
 // The response at una is missing: ask again, which costs a retry, but only once until something
-// comes or the time is over: the answers under way all say the same thing. //= roce:C-ACK-31
+// comes or the time is over: the answers in flight all say the same thing. //= roce:C-ACK-31
 void on_gap(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (qp.req.response_gap) return;
   qp.req.response_gap = true;

@@ -86,7 +86,7 @@ void on_loss(Engine& engine, QueuePair& qp, Instant now, congestion::Loss::Reaso
   qp.destination->window.on_loss();
   if (req.pacer) {
     req.pacer->on_loss(now, reason);
-    heed_pacer(engine, qp);
+    apply_pacing(engine, qp);
   }
   if (req.retries_left == 0) {
     engine.count(Count::retry_exceeded);
@@ -112,7 +112,7 @@ void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept 
 }
 
 // The controller's time to act may have changed. A queue pair that is idle needs none.
-void heed_pacer(Engine& engine, QueuePair& qp) noexcept {
+void apply_pacing(Engine& engine, QueuePair& qp) noexcept {
   const Instant deadline = qp.req.pacer->deadline();
   const bool busy = qp.req.una != qp.req.post_end || has_replies(qp);
   if (!deadline.is_never() && busy) engine.arm_timer(qp, deadline);
@@ -132,7 +132,7 @@ void wait_for_pacer(Engine& engine, QueuePair& qp, Instant now) noexcept {
 void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (!qp.req.pacer) return;  //= roce:C-CC-103
   qp.req.pacer->on_cnp(now);
-  heed_pacer(engine, qp);
+  apply_pacing(engine, qp);
 }
 
 void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
@@ -141,7 +141,7 @@ void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   if (has_replies(qp)) engine.activate(qp);
   if (req.pacer) {
     req.pacer->on_deadline(now);
-    heed_pacer(engine, qp);
+    apply_pacing(engine, qp);
     if (req.next_index != qp.sq.tail()) engine.activate(qp);
   }
   if (!qp.can_request()) return;

@@ -161,8 +161,8 @@ bool is_lone_word(const QueuePair& qp, const SendEntry& entry) noexcept {
 }
 
 // Such a request, by the shortest way; what it leaves behind is what send_next() leaves.
-void send_word(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
-               Instant now) noexcept {
+void send_atomic_write(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
+                       Instant now) noexcept {
   Requester& req = qp.req;
   start_message_packet(qp, entry, {.length = entry.length}, {qp.service, true}, out);
   out.add_safe_payload(qp.sq.inline_data(req.next_index), entry.length);
@@ -183,10 +183,10 @@ void send_word(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   Requester& req = qp.req;
   if (!qp.can_request() || !req.rnr_until.is_never()) return Served::idle;
   const bool was_idle = req.una == req.next;
-  if (req.pacer) req.pacer->settle(now, qp.mtu());
+  if (req.pacer) req.pacer->apply_rate(now, qp.mtu());
   if (req.pacer && was_idle && req.next != req.post_end) {
     req.pacer->on_restart(now);
-    heed_pacer(engine, qp);
+    apply_pacing(engine, qp);
   }
   uint32_t sent = 0;
   Served result = Served::idle;
@@ -231,7 +231,7 @@ Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t 
   const SendEntry& entry = qp.sq[qp.req.next_index];
   if (!is_lone_word(qp, entry) || !out.has_room())
     return send_several(engine, qp, out, quantum, now);
-  send_word(engine, qp, entry, out, now);
+  send_atomic_write(engine, qp, entry, out, now);
   return Served::idle;
 }
 

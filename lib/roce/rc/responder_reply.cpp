@@ -131,9 +131,9 @@ Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t q
   Responder& res = qp.res;
   const bool waiting = res.reply_head != res.reply_tail;
   if (waiting && qp.req.pacer) {
-    qp.req.pacer->settle(now, qp.mtu());
+    qp.req.pacer->apply_rate(now, qp.mtu());
     qp.req.pacer->on_restart(now);
-    heed_pacer(engine, qp);
+    apply_pacing(engine, qp);
   }
   while (res.reply_head != res.reply_tail) {
     if (!out.has_room() || quantum == 0) return Served::more;
@@ -170,7 +170,7 @@ void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instan
   qp.req.pacer->on_echo(*packet.telemetry);
   if (!qp.req.pacer->on_reported(now, packet.psn + 1, qp.mtu()))
     engine.count(Count::acks_without_telemetry);
-  heed_pacer(engine, qp);
+  apply_pacing(engine, qp);
   if (has_replies(qp) || qp.req.next_index != qp.sq.tail()) engine.activate(qp);
 }
 

@@ -97,15 +97,15 @@ bool replace(std::byte* where, uint64_t value) noexcept {
 }
 
 // An ATOMIC WRITE that may be done (IBTA 1.5, A19.4).
-uint8_t write_word(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                   Resource*& resource) noexcept {
+uint8_t execute_atomic_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+                             Resource*& resource) noexcept {
   const wire::Reth& reth = packet.reth();
   if (reth.length != 8 || packet.payload_length != 8 || reth.address % 8 != 0)
     return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
   std::byte* where;
   if (!has(qp.access, Access::remote_write) ||
-      engine.keys().check(reth.rkey, qp.visitor(), reth.address, 8, Access::remote_write, &where) !=
-          memory::Verdict::ok)
+      engine.keys().check(reth.rkey, qp.access_context(), reth.address, 8, Access::remote_write,
+                          &where) != memory::Verdict::ok)
     return wire::kNakRemoteAccess;
   if (std::bit_cast<uintptr_t>(where) % 8 != 0) return wire::kNakInvalidRequest;
   resource = claim(qp);
@@ -131,9 +131,10 @@ uint8_t flush(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   uint64_t length = reth.length;
   memory::Verdict verdict = memory::Verdict::ok;
   if (packet.feth().selectivity() == wire::kSelectRegion)
-    verdict = engine.keys().check_whole(reth.rkey, qp.visitor(), need, &where, &length);
+    verdict = engine.keys().check_whole(reth.rkey, qp.access_context(), need, &where, &length);
   else if (length != 0)  //= roce:C-OPS-78
-    verdict = engine.keys().check(reth.rkey, qp.visitor(), reth.address, length, need, &where);
+    verdict =
+        engine.keys().check(reth.rkey, qp.access_context(), reth.address, length, need, &where);
   if (!has(qp.access, need) || verdict != memory::Verdict::ok) return wire::kNakRemoteAccess;
   resource = claim(qp);
   if (resource == nullptr) return wire::kNakInvalidRequest;
@@ -147,8 +148,8 @@ uint8_t execute_effect(Engine& engine, QueuePair& qp, const wire::Packet& packet
   if (qp.res.resource_count == 0) return wire::kNakInvalidRequest;
   Resource* resource = nullptr;
   const bool flushes = packet.info->operation == wire::Operation::flush;
-  const uint8_t syndrome =
-      flushes ? flush(engine, qp, packet, resource) : write_word(engine, qp, packet, resource);
+  const uint8_t syndrome = flushes ? flush(engine, qp, packet, resource)
+                                   : execute_atomic_write(engine, qp, packet, resource);
   if (syndrome == 0) keep(engine, qp, *resource, Resource::Kind::effect, packet.psn);
   return syndrome;
 }
@@ -161,8 +162,8 @@ uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) 
   std::byte* where;
   if (length != 0 &&  //= roce:C-OPS-78
       (!has(qp.access, Access::remote_read) ||
-       engine.keys().check(reth.rkey, qp.visitor(), reth.address, length, Access::remote_read,
-                           &where) != memory::Verdict::ok))
+       engine.keys().check(reth.rkey, qp.access_context(), reth.address, length,
+                           Access::remote_read, &where) != memory::Verdict::ok))
     return wire::kNakRemoteAccess;  //= roce:C-NAK-39
   Resource* r = claim(qp);
   if (r == nullptr) return wire::kNakInvalidRequest;
@@ -188,8 +189,8 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
     return wire::kNakInvalidRequest;  //= roce:C-NAK-38 threat:A30
   std::byte* where;
   if (!has(qp.access, Access::remote_atomic) ||
-      engine.keys().check(eth.rkey, qp.visitor(), address, 8, Access::remote_atomic, &where) !=
-          memory::Verdict::ok)
+      engine.keys().check(eth.rkey, qp.access_context(), address, 8, Access::remote_atomic,
+                          &where) != memory::Verdict::ok)
     return wire::kNakRemoteAccess;
   if (std::bit_cast<uintptr_t>(where) % 8 != 0)  // in a window whose addresses begin at 0
     return wire::kNakInvalidRequest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UC packets at the receiver. A packet that is missing or wrong ends the message under way: it is
+// UC packets at the receiver. A packet that is missing or wrong ends the message in flight: it is
 // dropped without a word, and so is all that follows until a FIRST or ONLY begins another one. The
 // receive that a dropped SEND was using stays the oldest.
 #include "lib/roce/message.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using Message = Responder::Message;
 
-void give_up(Engine& engine, QueuePair& qp, Count reason) noexcept {
+void drop_message(Engine& engine, QueuePair& qp, Count reason) noexcept {
   engine.count(reason);
   qp.res.message = Message::none;
 }
@@ -21,9 +21,9 @@ void give_up(Engine& engine, QueuePair& qp, Count reason) noexcept {
 void on_refusal(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
   if (verdict.receive_status() == Status::local_protection_error) return fail_receive(engine, qp);
   if (verdict.receive_status() == Status::local_length_error)
-    return give_up(engine, qp, Count::rx_too_long);
+    return drop_message(engine, qp, Count::rx_too_long);
   const bool access = verdict.syndrome() == wire::kNakRemoteAccess;
-  give_up(engine, qp, access ? Count::access_errors : Count::request_errors);
+  drop_message(engine, qp, access ? Count::access_errors : Count::request_errors);
 }
 
 }  // namespace
@@ -36,18 +36,19 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   const bool starts = packet.info->starts_message();
   res.expected = packet.psn + 1;
   if (gap) engine.count(Count::rx_out_of_sequence);
-  if (res.message != Message::none && (gap || starts)) give_up(engine, qp, Count::rx_message_lost);
+  if (res.message != Message::none && (gap || starts))
+    drop_message(engine, qp, Count::rx_message_lost);
   if (!starts && res.message == Message::none) return engine.count(Count::rx_message_rest);
   if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
-    return give_up(engine, qp, Count::request_errors);
+    return drop_message(engine, qp, Count::request_errors);
   const Verdict verdict = execute_message(engine, qp, packet, frame);
   switch (verdict.kind()) {
     case Verdict::Kind::accept:
       return;
     case Verdict::Kind::drop:
-      return give_up(engine, qp, Count::rx_pull_failed);
+      return drop_message(engine, qp, Count::rx_pull_failed);
     case Verdict::Kind::rnr:
-      return give_up(engine, qp, Count::rx_no_receive);
+      return drop_message(engine, qp, Count::rx_no_receive);
     case Verdict::Kind::nak:
       return on_refusal(engine, qp, verdict);
   }

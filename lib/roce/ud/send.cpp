@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kOwnKey = 0x80000000;  // the request carries the Q_Key of its queue pair
 }  // namespace
 
-const char* objection(const QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
+const char* invalid_reason(const QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   if (r.opcode != Opcode::send && r.opcode != Opcode::send_with_imm)
     return "UD queue pairs only SEND, with or without immediate data";
   if (r.to == nullptr || r.remote_qpn.value == 0 || r.remote_qpn.value > Psn::kMask)

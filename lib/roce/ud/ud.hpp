@@ -10,7 +10,8 @@
 namespace weft::roce::ud {
 
 // send.cpp: why a request cannot be posted, or nullptr.
-const char* objection(const QueuePair& qp, const SendRequest& request, uint32_t length) noexcept;
+const char* invalid_reason(const QueuePair& qp, const SendRequest& request,
+                           uint32_t length) noexcept;
 // Where a request goes, with the Q_Key that it carries. `source_port` for a path that asks for one.
 Datagram datagram(const QueuePair& qp, const SendRequest& request, Port& port) noexcept;
 // Sends the request at the cursor. False: a local error.

@@ -139,7 +139,7 @@ size_t AfPacketPort::receive(std::span<transport::Frame> frames) noexcept {
     if (train_.left == 0) ++used_up_;
   }
   counters_.rx_frames += count;
-  if ((++turns_ & kClockMask) == 0) look_at_clock();
+  if ((++turns_ & kClockMask) == 0) update_time();
   if (!unresolved_.empty()) (void)settle();
   if (count == 0) release({});
   return count;
@@ -163,7 +163,7 @@ bool AfPacketPort::accept(const Arrival& arrival) noexcept {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
     const bool heard = other && neighbours_.hear(arrival.bytes, arrival.length);
     ++(heard ? counters_.rx_neighbour : other ? counters_.rx_foreign : counters_.rx_malformed);
-    if (heard) say_neighbours();
+    if (heard) send_neighbour_messages();
     return false;
   }
   const bool for_us = outer.destination == address() || groups_.has(outer.destination);
@@ -206,13 +206,13 @@ bool AfPacketPort::settle() noexcept {
                          [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
                            return send({&frame, 1}, to) == 1;
                          });
-  say_neighbours();
+  send_neighbour_messages();
   return settled;
 }
 
 size_t AfPacketPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   if (!unresolved_.empty() && !settle()) return 0;
-  say_neighbours();
+  send_neighbour_messages();
   size_t taken = 0;
   while (taken < frames.size()) {
     const Gid& destination = frames[taken].path->destination;
@@ -226,7 +226,7 @@ size_t AfPacketPort::transmit(std::span<const transport::TxFrame> frames) noexce
     if (to == nullptr) {
       const Instant now = base::Clock::process().now();
       for (size_t i = 0; i < run; ++i) unresolved_.keep(frames[taken + i], neighbours_, now);
-      say_neighbours();
+      send_neighbour_messages();
     } else if (destination == address()) {
       for (size_t i = 0; i < run; ++i) looped_.add(frames[taken + i]);
     } else {
@@ -276,12 +276,12 @@ size_t AfPacketPort::send(std::span<const transport::TxFrame> frames,
   return done;
 }
 
-void AfPacketPort::look_at_clock() noexcept {
+void AfPacketPort::update_time() noexcept {
   neighbours_.tick(base::Clock::process().now());
-  say_neighbours();
+  send_neighbour_messages();
 }
 
-void AfPacketPort::say_neighbours() noexcept {
+void AfPacketPort::send_neighbour_messages() noexcept {
   for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();)
     counters_.tx_neighbour += ::send(sender_, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
 }
@@ -289,7 +289,7 @@ void AfPacketPort::say_neighbours() noexcept {
 // ---- sleeping and counting
 
 bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
-  look_at_clock();
+  update_time();
   if (!looped_.empty() || !unresolved_.empty() || train_.left != 0 || ring_.waits()) return false;
   descriptors.push_back({ring_.fd(), POLLIN, 0});
   if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});

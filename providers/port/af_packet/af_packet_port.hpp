@@ -37,7 +37,7 @@ class AfPacketPort final : public transport::Port {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
-  int news_fd() const noexcept override { return watch_.fd(); }
+  int async_event_fd() const noexcept override { return watch_.fd(); }
   std::optional<EventType> next_news() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
@@ -67,8 +67,8 @@ class AfPacketPort final : public transport::Port {
   void take_segment(transport::Frame& frame) noexcept;
   size_t send(std::span<const transport::TxFrame> frames, const wire::MacAddress& to) noexcept;
   bool settle() noexcept;
-  void look_at_clock() noexcept;
-  void say_neighbours() noexcept;
+  void update_time() noexcept;
+  void send_neighbour_messages() noexcept;
 
   af_packet::Ring ring_;
   ethernet::Neighbours neighbours_;

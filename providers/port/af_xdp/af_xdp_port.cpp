@@ -80,14 +80,14 @@ size_t AfXdpPort::receive(std::span<transport::Frame> frames) noexcept {
     count += take(arrivals_[i], frames[count], paths_[i]);
   }
   counters_.rx_frames += count;
-  if ((++busy_ & kBusyMask) == 0) talk_to_neighbours();
+  if ((++busy_ & kBusyMask) == 0) poll_neighbours();
   if (count == 0) release({});
   return count;
 }
 
 // Nothing has come.
 size_t AfXdpPort::look_around() noexcept {
-  if ((++idle_ & kIdleMask) == 0 || !unresolved_.empty()) talk_to_neighbours();
+  if ((++idle_ & kIdleMask) == 0 || !unresolved_.empty()) poll_neighbours();
   if (!unresolved_.empty()) (void)settle();
   if (socket_->unsent()) socket_->kick();
   return 0;
@@ -123,7 +123,7 @@ void AfXdpPort::release(std::span<const transport::Frame>) noexcept {
 
 // ---- sending
 
-void AfXdpPort::talk_to_neighbours() noexcept {
+void AfXdpPort::poll_neighbours() noexcept {
   neighbours_.tick(base::Clock::process().now());
   counters_.rx_neighbour += neighbour_socket_.exchange(neighbours_, counters_.tx_neighbour);
 }
@@ -176,7 +176,7 @@ size_t AfXdpPort::transmit(std::span<const transport::TxFrame> frames) noexcept 
   }
   socket_->send({lengths_.data(), count});
   counters_.tx_frames += count;
-  if (!unresolved_.empty()) talk_to_neighbours();
+  if (!unresolved_.empty()) poll_neighbours();
   return taken;
 }
 
@@ -196,7 +196,7 @@ uint32_t AfXdpPort::fill(std::byte* begin, const transport::TxFrame& frame,
 
 bool AfXdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   socket_->kick();
-  talk_to_neighbours();
+  poll_neighbours();
   if (!looped_.empty() || !unresolved_.empty() || socket_->has_arrivals()) return false;
   descriptors.push_back(
       {socket_->fd(), static_cast<short>(want_transmit ? POLLIN | POLLOUT : POLLIN), 0});

@@ -44,7 +44,7 @@ class AfXdpPort final : public transport::Port {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
-  int news_fd() const noexcept override { return watch_.fd(); }
+  int async_event_fd() const noexcept override { return watch_.fd(); }
   std::optional<EventType> next_news() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
@@ -67,7 +67,7 @@ class AfXdpPort final : public transport::Port {
   size_t look_around() noexcept;
   bool settle() noexcept;
   const wire::MacAddress* find(const Gid& destination) noexcept;
-  void talk_to_neighbours() noexcept;
+  void poll_neighbours() noexcept;
 
   const ethernet::Interface interface_;
   // The program goes before the socket that it sends to.

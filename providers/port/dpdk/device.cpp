@@ -342,9 +342,9 @@ uint16_t Device::send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexce
   return count;
 }
 
-void Device::regain(uint16_t queue, std::span<rte_mbuf* const> held) noexcept {
+void Device::reclaim(uint16_t queue, std::span<rte_mbuf* const> held) noexcept {
   queues_[queue].faulted = false;
-  if (!keeps_buffers_) dpdk::regain(queues_[queue].pool, held);
+  if (!keeps_buffers_) dpdk::reclaim(queues_[queue].pool, held);
 }
 
 unsigned Device::free_buffers(uint16_t queue) const noexcept {

@@ -65,7 +65,7 @@ class Device {
   // to the pool: the caller holds no others than `held`. Not for a zero-copy memif, whose driver
   // keeps buffers itself, nor where another queue may hold some.
   bool faulted(uint16_t queue) const noexcept { return queues_[queue].faulted; }
-  void regain(uint16_t queue, std::span<rte_mbuf* const> held) noexcept;
+  void reclaim(uint16_t queue, std::span<rte_mbuf* const> held) noexcept;
   unsigned free_buffers(uint16_t queue) const noexcept;
 
  private:

@@ -126,7 +126,7 @@ DpdkPort::~DpdkPort() {
 // device that reads in place holds a frame when it has taken it.
 void DpdkPort::detach(void*, size_t) noexcept {
   if (in_place_ == nullptr || in_place_->under_way() == 0) return;
-  if (device_->faulted(queue_)) device_->regain(queue_, looped_);
+  if (device_->faulted(queue_)) device_->reclaim(queue_, looped_);
   const Instant end = base::Clock::process().now() + kLongestWait;
   while (in_place_->under_way() != 0 && base::Clock::process().now() < end) keep_arrivals();
   counters_.detach_late += in_place_->under_way() != 0;
@@ -146,8 +146,8 @@ void DpdkPort::keep_arrivals() noexcept {
 // ---- receiving
 
 size_t DpdkPort::receive(std::span<transport::Frame> frames) noexcept {
-  if (++turns_ % kTurnsOfClock == 0) look_at_clock();
-  if (device_->faulted(queue_)) device_->regain(queue_, looped_);  // all outside the pool now
+  if (++turns_ % kTurnsOfClock == 0) update_time();
+  if (device_->faulted(queue_)) device_->reclaim(queue_, looped_);  // all outside the pool now
   const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
   dpdk::HandOver* const others = device_->hand_over();
   const uint16_t handed = others == nullptr ? 0 : others->take(queue_, received_.data(), room);
@@ -171,7 +171,7 @@ size_t DpdkPort::receive(std::span<transport::Frame> frames) noexcept {
   counters_.rx_frames += count;
   if (got != 0) slept_ns_ = 0;
   if (!unresolved_.empty()) (void)settle();
-  if (got != count) say_neighbours();
+  if (got != count) send_neighbour_messages();
   return count;
 }
 
@@ -267,7 +267,7 @@ void DpdkPort::release(std::span<const transport::Frame>) noexcept {
 // Most virtual devices cannot wake anybody: the device is looked at again after a while, which is
 // a part of the time that nothing has come. A busy sleeper is woken soon, an idle one costs little.
 bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) {
-  look_at_clock();
+  update_time();
   if (!looped_.empty() || !unresolved_.empty()) return false;
   const int64_t ns = std::clamp(slept_ns_ / 32, kShortestSleepNs, kLongestSleepNs);
   slept_ns_ += ns;

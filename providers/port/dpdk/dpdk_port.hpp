@@ -45,7 +45,7 @@ class DpdkPort final : public transport::Port {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
-  int news_fd() const noexcept override { return watch_ ? watch_->fd() : -1; }
+  int async_event_fd() const noexcept override { return watch_ ? watch_->fd() : -1; }
   std::optional<EventType> next_news() noexcept override {
     return watch_ ? watch_->next() : std::nullopt;
   }
@@ -89,8 +89,8 @@ class DpdkPort final : public transport::Port {
   void loop_back(rte_mbuf*& buffer) noexcept;
   void loop_copies(size_t count, size_t sent) noexcept;
   bool settle() noexcept;
-  void look_at_clock() noexcept;
-  void say_neighbours() noexcept;
+  void update_time() noexcept;
+  void send_neighbour_messages() noexcept;
 
   std::shared_ptr<dpdk::Device> device_;
   const uint16_t queue_;  // ours of the device's, and our engine

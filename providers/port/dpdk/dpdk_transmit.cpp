@@ -23,13 +23,13 @@ bool DpdkPort::settle() noexcept {
                            rte_pktmbuf_free(outgoing_[0]);
                            return true;
                          });
-  say_neighbours();
+  send_neighbour_messages();
   return settled;
 }
 
 size_t DpdkPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
   if (!unresolved_.empty() && !settle()) return 0;
-  say_neighbours();
+  send_neighbour_messages();
   size_t taken = 0;
   while (taken < frames.size()) {
     const size_t most = std::min<size_t>(frames.size() - taken, kBurst);
@@ -157,13 +157,13 @@ size_t DpdkPort::send(size_t count) noexcept {
 
 // ---- the clock, and neighbours
 
-void DpdkPort::look_at_clock() noexcept {
+void DpdkPort::update_time() noexcept {
   device_->look_at_link();
   neighbours_.tick(base::Clock::process().now());
-  say_neighbours();
+  send_neighbour_messages();
 }
 
-void DpdkPort::say_neighbours() noexcept {
+void DpdkPort::send_neighbour_messages() noexcept {
   for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();) {
     rte_mbuf* buffer = rte_pktmbuf_alloc(device_->pool(queue_));
     if (buffer == nullptr) return;

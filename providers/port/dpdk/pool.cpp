@@ -56,7 +56,7 @@ Result<rte_mempool*> make_pool(const std::string& name, const PoolShape& shape) 
 }
 
 // Their port number, which allocation sets anew, tells them apart.
-void regain(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept {
+void reclaim(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept {
   constexpr uint16_t kKnown = RTE_MBUF_PORT_INVALID - 1;
   rte_mbuf* free = nullptr;
   while (rte_mbuf* const buffer = rte_mbuf_raw_alloc(pool)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet buffers of a queue: as many as can be under way at once, and those found again that a
-// burst which faulted has lost. Queue pairs and requests, whatever limits they have, hold none:
+// The packet buffers of a queue: as many as can be in progress at once, and those found again that
+// a burst which faulted has lost. Queue pairs and requests, whatever limits they have, hold none:
 // what waits lies in the memory of the application.
 #pragma once
 
@@ -29,6 +29,6 @@ Result<rte_mempool*> make_pool(const std::string& name, const PoolShape& shape);
 
 // Gives those back to the pool that belong to nobody: all that can be allocated are the pool's,
 // `held` are the caller's, the rest is lost.
-void regain(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept;
+void reclaim(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept;
 
 }  // namespace weft::port::dpdk

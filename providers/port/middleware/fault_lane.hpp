@@ -101,7 +101,7 @@ class FaultLane {
   Instant last_due_;              // frames that are only delayed keep their order
   HeldFrame* waiting_ = nullptr;  // for the frame that it will be glued to
   uint32_t burst_left_ = 0;
-  // What decide() chose for the frame under way.
+  // What decide() chose for the frame in flight.
   bool corrupt_ = false, truncate_ = false, pad_ = false, merge_ = false, reorder_ = false,
        late_ = false;
   std::array<uint64_t, kFaultEnd> counters_{};

@@ -68,7 +68,7 @@ RailsPort::RailsPort(std::vector<std::unique_ptr<transport::Port>> ports, QpnRan
     addresses_.push_back(port->address());
     epoll_event readable{};
     readable.events = EPOLLIN;
-    if (const int fd = port->news_fd(); fd >= 0) {
+    if (const int fd = port->async_event_fd(); fd >= 0) {
       if (news_ < 0) news_ = ::epoll_create1(EPOLL_CLOEXEC);
       (void)::epoll_ctl(news_, EPOLL_CTL_ADD, fd, &readable);
     }

@@ -43,7 +43,7 @@ class WrappingPort : public transport::Port {
     return inner_->prepare_wait(descriptors, want_transmit);
   }
   void finish_wait() noexcept override { inner_->finish_wait(); }
-  int news_fd() const noexcept override { return inner_->news_fd(); }
+  int async_event_fd() const noexcept override { return inner_->async_event_fd(); }
   std::optional<EventType> next_news() noexcept override { return inner_->next_news(); }
   void append_counters(std::vector<Counter>& counters) const override {
     inner_->append_counters(counters);

@@ -16,14 +16,14 @@ namespace weft::port::shm {
 
 // What an epoll event points at.
 struct Endpoint {
-  enum class Kind : uint8_t { listener, greeting, in, out, process };
+  enum class Kind : uint8_t { listener, handshake, in, out, process };
   explicit Endpoint(Kind k) : kind(k) {}
   Kind kind;
 };
 
 // A connection that was accepted and did not prove itself yet.
-struct Greeting : Endpoint {
-  Greeting() : Endpoint(Kind::greeting) {}
+struct Handshake : Endpoint {
+  Handshake() : Endpoint(Kind::handshake) {}
   Descriptor socket;
   Credentials peer;
   Hello hello;

@@ -50,7 +50,7 @@ struct Hello {
   Nonce nonce{};
 };
 // Listener to connector: the ring is mapped.
-struct Welcome {
+struct HandshakeReply {
   uint32_t magic = kWelcomeMagic;
   uint32_t flags = 0;
 };

@@ -13,7 +13,7 @@
 namespace weft::port {
 
 using shm::Endpoint;
-using shm::Greeting;
+using shm::Handshake;
 using shm::InLink;
 using shm::OutLink;
 
@@ -40,8 +40,8 @@ void ShmPort::attend() noexcept {
       case Endpoint::Kind::listener:
         accept_peers();
         break;
-      case Endpoint::Kind::greeting:
-        greet(static_cast<Greeting&>(endpoint));
+      case Endpoint::Kind::handshake:
+        advance_handshake(static_cast<Handshake&>(endpoint));
         break;
       case Endpoint::Kind::in:
         hear(static_cast<InLink&>(endpoint));
@@ -78,15 +78,15 @@ void ShmPort::hear(InLink& link) noexcept {
 }
 
 void ShmPort::hear(OutLink& link) noexcept {
-  shm::Welcome welcome;
+  shm::HandshakeReply reply;
   for (int i = 0; i < 64 && link.socket; ++i) {
-    const ssize_t got = read_message(link.socket.fd(), &welcome, sizeof welcome);
+    const ssize_t got = read_message(link.socket.fd(), &reply, sizeof reply);
     if (got < 0) return;
     if (got == 0) {
       take_down(link, 1'000'000);
-    } else if (got == sizeof welcome && welcome.magic == shm::kWelcomeMagic) {
-      link.can_pull = capabilities_.by_reference && (welcome.flags & shm::kFlagCanPull) != 0;
-      link.barrier = barrier_ && (welcome.flags & shm::kFlagBarrier) != 0;
+    } else if (got == sizeof reply && reply.magic == shm::kWelcomeMagic) {
+      link.can_pull = capabilities_.by_reference && (reply.flags & shm::kFlagCanPull) != 0;
+      link.barrier = barrier_ && (reply.flags & shm::kFlagBarrier) != 0;
     }
   }
 }
@@ -103,13 +103,13 @@ void ShmPort::process_ended(OutLink& link) noexcept {
 // Frees what ended. No frame is lent while this runs.
 void ShmPort::sweep() noexcept {
   sweep_due_ = false;
-  for (auto& greeting : greetings_)
-    if (greeting->complete && !greeting->done) greet(*greeting);
-  size_t too_many = greetings_.size() - std::min(greetings_.size(), kMostGreetings);
-  std::erase_if(greetings_, [&](const auto& greeting) {
-    const bool goes = greeting->done || too_many != 0;
+  for (auto& handshake : handshakes_)
+    if (handshake->complete && !handshake->done) advance_handshake(*handshake);
+  size_t too_many = handshakes_.size() - std::min(handshakes_.size(), kMostGreetings);
+  std::erase_if(handshakes_, [&](const auto& handshake) {
+    const bool goes = handshake->done || too_many != 0;
     too_many -= too_many != 0 && goes;
-    if (goes) unwatch(greeting->socket);
+    if (goes) unwatch(handshake->socket);
     return goes;
   });
 

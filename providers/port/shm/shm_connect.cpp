@@ -13,7 +13,7 @@
 namespace weft::port {
 
 using shm::Connect;
-using shm::Greeting;
+using shm::Handshake;
 using shm::InLink;
 using shm::OutLink;
 
@@ -125,45 +125,45 @@ void ShmPort::accept_peers() noexcept {
       continue;
     }
     try {
-      auto greeting = std::make_unique<Greeting>();
-      greeting->socket = std::move(socket);
-      greeting->peer = peer;
-      if (!watch(fd, *greeting)) continue;
-      greetings_.push_back(std::move(greeting));
+      auto handshake = std::make_unique<Handshake>();
+      handshake->socket = std::move(socket);
+      handshake->peer = peer;
+      if (!watch(fd, *handshake)) continue;
+      handshakes_.push_back(std::move(handshake));
     } catch (const std::bad_alloc&) {
       return;
     }
-    greet(*greetings_.back());
-    sweep_due_ |= greetings_.size() > kMostGreetings;
+    advance_handshake(*handshakes_.back());
+    sweep_due_ |= handshakes_.size() > kMostGreetings;
   }
 }
 
 // Goes on with a connection that did not prove itself yet.
-void ShmPort::greet(Greeting& greeting) noexcept {
-  if (!greeting.complete) {
+void ShmPort::advance_handshake(Handshake& handshake) noexcept {
+  if (!handshake.complete) {
     const shm::Received got =
-        shm::receive_hello(greeting.socket.fd(), greeting.hello, greeting.memory);
+        shm::receive_hello(handshake.socket.fd(), handshake.hello, handshake.memory);
     if (got == shm::Received::nothing) return;
-    greeting.complete = got == shm::Received::ok;
-    if (!greeting.complete) {
+    handshake.complete = got == shm::Received::ok;
+    if (!handshake.complete) {
       ++counts_.rx_bad_hello;
-      greeting.done = true;
+      handshake.done = true;
     }
   }
   sweep_due_ = true;
-  if (greeting.done) return;
+  if (handshake.done) return;
   try {
-    admit(greeting);
+    admit(handshake);
   } catch (const std::bad_alloc&) {
-    greeting.done = true;
+    handshake.done = true;
   }
 }
 
 //= threat:A31
-void ShmPort::admit(Greeting& greeting) {
-  const shm::Hello& hello = greeting.hello;
+void ShmPort::admit(Handshake& handshake) {
+  const shm::Hello& hello = handshake.hello;
   const shm::RingGeometry geometry{hello.slots, hello.data_bytes};
-  greeting.done = true;
+  handshake.done = true;
   if (hello.destination != gid_ || hello.source == gid_ || !shm::is_shm_gid(hello.source) ||
       !geometry.valid()) {
     ++counts_.rx_bad_hello;
@@ -174,16 +174,17 @@ void ShmPort::admit(Greeting& greeting) {
   if (back == nullptr) return;
   const Connect connected = connect(*back);
   if (connected == Connect::busy) {
-    greeting.done = false;
+    handshake.done = false;
     return;
   }
   // A peer that we had reached there may have ended meanwhile: its last word still counts.
-  const bool known = back->pid == greeting.peer.pid && (connected == Connect::ok || back->pid != 0);
+  const bool known =
+      back->pid == handshake.peer.pid && (connected == Connect::ok || back->pid != 0);
   if (!known) {
     ++counts_.rx_impostors;
     return;
   }
-  shm::Mapping memory = shm::map_ring_memory(geometry, greeting.memory);
+  shm::Mapping memory = shm::map_ring_memory(geometry, handshake.memory);
   if (!memory) {
     ++counts_.rx_bad_hello;
     return;
@@ -192,22 +193,21 @@ void ShmPort::admit(Greeting& greeting) {
   link->mapping = std::move(memory);
   link->path.source = hello.source;
   link->path.destination = gid_;
-  link->pid = greeting.peer.pid;
+  link->pid = handshake.peer.pid;
   make_room_for_one();
 
-  shm::Welcome welcome;
-  welcome.flags = barrier_ ? shm::kFlagBarrier : 0;
+  shm::HandshakeReply reply;
+  reply.flags = barrier_ ? shm::kFlagBarrier : 0;
   shm::Nonce seen{};
   if (options_.by_reference != shm::ByReference::never && link->pid != 0 &&
       shm::pull_from(link->pid, seen.data(), hello.nonce_address, seen.size()) == 0 &&
       seen == hello.nonce)
-    welcome.flags |= shm::kFlagCanPull;
-  const int fd = greeting.socket.fd();
+    reply.flags |= shm::kFlagCanPull;
+  const int fd = handshake.socket.fd();
   epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr);
-  const bool alive =
-      send(fd, &welcome, sizeof welcome, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof welcome &&
-      watch(fd, *link);
-  link->socket = std::move(greeting.socket);
+  const bool alive = send(fd, &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof reply &&
+                     watch(fd, *link);
+  link->socket = std::move(handshake.socket);
   if (!alive) drain(*link);
   polled_.push_back(link.get());
   in_.push_back(std::move(link));

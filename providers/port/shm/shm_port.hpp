@@ -84,8 +84,8 @@ class ShmPort final : public transport::Port {
   shm::Connect connect_to_peer(shm::OutLink& link);
   void attend() noexcept;
   void accept_peers() noexcept;
-  void greet(shm::Greeting& greeting) noexcept;
-  void admit(shm::Greeting& greeting);
+  void advance_handshake(shm::Handshake& handshake) noexcept;
+  void admit(shm::Handshake& handshake);
   void hear(shm::InLink& link) noexcept;
   void hear(shm::OutLink& link) noexcept;
   void process_ended(shm::OutLink& link) noexcept;
@@ -119,7 +119,7 @@ class ShmPort final : public transport::Port {
   shm::Descriptor epoll_;
   shm::Descriptor spare_;  // given up to turn a connection away when descriptors run out
   shm::Endpoint listener_endpoint_{shm::Endpoint::Kind::listener};
-  std::vector<std::unique_ptr<shm::Greeting>> greetings_;
+  std::vector<std::unique_ptr<shm::Handshake>> handshakes_;
   std::vector<std::unique_ptr<shm::InLink>> in_;
   std::unordered_map<Gid, std::unique_ptr<shm::OutLink>, base::GidHash> out_;
 };

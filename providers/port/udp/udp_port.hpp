@@ -35,7 +35,7 @@ class UdpPort final : public transport::Port {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override { sender_.unblock(); }
-  int news_fd() const noexcept override { return watch_.fd(); }
+  int async_event_fd() const noexcept override { return watch_.fd(); }
   std::optional<EventType> next_news() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
 

@@ -68,7 +68,7 @@ void be_rank(uint32_t rank, const std::string& directory, const std::string& dev
 }
 
 // Empty, or what is wrong with what a survivor was told.
-std::string objection(const Told& told) {
+std::string invalid_reason(const Told& told) {
   if (told.failed_ns == 0) return "it was not told in a minute";
   const std::string text = told.text;
   const bool right =
@@ -111,7 +111,7 @@ Try detect(const std::string& device, int signal) {
     int status = 0;
     waitpid(ranks[rank], &status, 0);
     const Told& told = (*board)[rank];
-    if (std::string wrong = objection(told); !wrong.empty())
+    if (std::string wrong = invalid_reason(told); !wrong.empty())
       outcome.wrong += "rank " + std::to_string(rank) + ": " + wrong + "; ";
     outcome.spoiled |=
         told.failed_ns != 0 && told.code == Code::peer_failed && told.rank != kVictim;

@@ -141,7 +141,7 @@ TEST_CASE("a rank that leaves fails the operations that need it") {
   });
 }
 
-TEST_CASE("the first call after a failure is in the trace, if none was under way then") {
+TEST_CASE("the first call after a failure is in the trace, if none was in progress then") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     if (Result<void> done = group.barrier().wait(); !done) return done.error().message;
     // Stays, and calls nothing: a receive could meet the canceled barrier before it is taken back.

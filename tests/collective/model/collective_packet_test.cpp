@@ -103,7 +103,7 @@ TEST_CASE("classes with weights share a link by them, and strict ones go before"
   const Topology two = star(2, 1e9, 0);
   Routes routes(two);
   const Call call(two, Collective::broadcast, "direct", 4'000'000);
-  // Both are under way until the first is done: three quarters of the link are its.
+  // Both are in progress until the first is done: three quarters of the link are its.
   const PacketCall calls[] = {call.of_class(1), call.of_class(2)};
   const auto seconds = [&](std::array<double, kTrafficClasses> weights) {
     return simulate_packets(calls, two, routes, {.weights = weights}).seconds;
@@ -117,7 +117,7 @@ TEST_CASE("classes with weights share a link by them, and strict ones go before"
 // ---- a plane that dies
 // -----------------------------------------------------------------------------
 
-TEST_CASE("a plane of four that dies under way costs a third of the time, and not much more") {
+TEST_CASE("a plane of four that dies in progress costs a third of the time, and not much more") {
   constexpr uint32_t kPlanes = 4, kDomains = 4, kPlaces = 4;
   const Topology topology =
       make_rails(make_torus({{"x", kPlaces, 10e9}}, 1e-6),

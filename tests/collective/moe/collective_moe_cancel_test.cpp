@@ -90,7 +90,7 @@ TEST_CASE("a combine that is canceled lets go of the experts' rows, over racks t
                       if (!back.cancel("enough")) return "it cannot be canceled";
                     }
                     if (std::string wrong = canceled(back, taken); !wrong.empty()) return wrong;
-                    if (pending(group) != 0) return "parts of it are still under way";
+                    if (pending(group) != 0) return "parts of it are still in progress";
                     experts.inbox = {};  // nobody reads it
                     if (std::string wrong = Experts(group).run(); !wrong.empty()) return wrong;
                   }

@@ -119,7 +119,7 @@ TEST_CASE("tokens come to their experts and back over UDP sockets while packets 
               [&](Communicator& group) { return random_layers(group, seed, scaled(15)); });
 }
 
-TEST_CASE("a dispatch and its combine may be under way at once, and a routing serves twice") {
+TEST_CASE("a dispatch and its combine may be in progress at once, and a routing serves twice") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     const std::vector<int32_t> experts = {0, 1, 2};
     const std::vector<float> weights = {1, 2, 4};

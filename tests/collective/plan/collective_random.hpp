@@ -222,7 +222,7 @@ inline Operation start(Communicator& group, const RandomCall& c, Buffers& b) {
   }
 }
 
-// `calls` random calls, up to three of them under way at a time.
+// `calls` random calls, up to three of them in progress at a time.
 inline std::string random_program(Communicator& group, uint64_t seed, uint64_t calls) {
   base::Random random(seed);
   for (uint64_t done = 0; done < calls;) {

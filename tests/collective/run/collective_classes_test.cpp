@@ -57,7 +57,7 @@ struct Sum {
   std::optional<Operation> operation;
 };
 
-// Many calls of random classes under way at once, waited for in any order.
+// Many calls of random classes in progress at once, waited for in any order.
 std::string random_sums(Communicator& group, uint64_t seed, uint64_t rounds) {
   base::Random random(seed);  // the same on all ranks
   for (uint64_t round = 0; round < rounds; ++round) {
@@ -83,7 +83,7 @@ std::string random_sums(Communicator& group, uint64_t seed, uint64_t rounds) {
   return "";
 }
 
-TEST_CASE("calls of all classes under way at once find their own") {
+TEST_CASE("calls of all classes in progress at once find their own") {
   INFO("WEFT_TEST_SEED=" << base_seed());
   for (const std::string& device : devices())
     for (const uint32_t ranks : {2U, 4U}) {

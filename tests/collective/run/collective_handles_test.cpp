@@ -64,7 +64,7 @@ TEST_CASE("an operation that is kept stays what it was when its call is made aga
     looked = true;
     bool called = false;
     next.then([&](const Result<void>&) { called = true; });
-    next = sum();  // drops one that is under way
+    next = sum();  // drops one that is in progress
     if (Result<void> done = next.wait(); !done) return done.error().message;
     return value == 64 && called ? "" : "it ended as " + std::to_string(value);
   });

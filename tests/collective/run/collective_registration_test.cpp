@@ -81,7 +81,7 @@ TEST_CASE("memory that is mapped anew at an address that was used is read and wr
     });
 }
 
-TEST_CASE("a registration that ends while a call is under way serves it to its end") {
+TEST_CASE("a registration that ends while a call is in progress serves it to its end") {
   for (const std::string& provider : {std::string("roce"), std::string("srd")})
     check_ranks(2, {.device = shm_device(provider), .registrations = Registrations::per_call},
                 [](Communicator& group) -> std::string {

@@ -17,7 +17,7 @@ inline Instant virtual_now;
 inline uint64_t looks = 0;  // at the clock since it was set
 
 // A program that looks again and again waits for time to pass.
-inline Instant look_at_clock() {
+inline Instant update_time() {
   constexpr uint64_t kManyLooks = 10'000;
   if (++looks > kManyLooks) virtual_now = virtual_now + Duration::from_us(1);
   return virtual_now;

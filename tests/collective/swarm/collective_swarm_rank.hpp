@@ -40,7 +40,7 @@ class Rank final : public sim::EventHandler {
       FaultOptions faults = config_.faults;
       faults.seed += rank_ + kMostRanks * rails.size();
       auto faulty = std::make_unique<middleware::FaultPort>(std::make_unique<port::SimPort>(*host),
-                                                            faults, look_at_clock);
+                                                            faults, update_time);
       fault_ports_.push_back(faulty.get());
       rails.push_back(std::move(faulty));
     }
@@ -120,13 +120,13 @@ class Rank final : public sim::EventHandler {
   }
 
   // What is wrong with how it ended.
-  std::string objection() const {
+  std::string invalid_reason() const {
     if (!refused_.empty()) return refused_;
     if (dead_) return "";
-    std::string wrong = works_.front().program->objection(
+    std::string wrong = works_.front().program->invalid_reason(
         [&](int64_t call, const Error& error) { return may_fail(call, error); });
     for (size_t i = 1; i < works_.size() && wrong.empty(); ++i) {
-      wrong = works_[i].program->objection([](int64_t, const Error&) { return false; });
+      wrong = works_[i].program->invalid_reason([](int64_t, const Error&) { return false; });
       if (!wrong.empty()) wrong = (config_.victim >= 0 ? "survivor: " : "split: ") + wrong;
     }
     return wrong;

@@ -152,7 +152,7 @@ Outcome run(uint64_t seed) {
   if (config.victim >= 0 && all_know)
     outcome.violation += go_on_without(network, ranks, config.shape);
   const bool fine = std::all_of(ranks.begin(), ranks.end(), [](const Rank* rank) {
-    return rank->is_over() && rank->objection().empty();
+    return rank->is_over() && rank->invalid_reason().empty();
   });
   if (!config.colours.empty() && fine) outcome.violation += split(network, ranks, config);
   outcome.end = network.now();
@@ -165,7 +165,7 @@ Outcome run(uint64_t seed) {
       outcome.exchanged += work->exchanged();
     }
     (config.colours.empty() ? outcome.went_on : outcome.split) += ranks[r]->went_on();
-    if (const std::string wrong = ranks[r]->objection(); !wrong.empty())
+    if (const std::string wrong = ranks[r]->invalid_reason(); !wrong.empty())
       outcome.violation += "rank " + std::to_string(r) + " of " + std::to_string(config.ranks) +
                            " over " + config.provider + ": " + wrong + "\n";
   }
@@ -236,7 +236,7 @@ namespace weft::verbs {
 
 // In place of those of the build: their devices are on the simulated network.
 std::span<const Provider> providers() {
-  static const bool in_virtual_time = base::live_in_virtual_time(test::look_at_clock);
+  static const bool in_virtual_time = base::live_in_virtual_time(test::update_time);
   static const Provider kSimulated[] = {{"roce", &test::open_simulated, &test::list_none},
                                         {"srd", &test::open_simulated, &test::list_none}};
   return in_virtual_time ? std::span<const Provider>(kSimulated) : std::span<const Provider>();

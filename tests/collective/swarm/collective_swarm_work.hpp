@@ -111,7 +111,7 @@ class SwarmWork {
 
   // What is wrong. `may_fail` says whether a call (-1: of the layer) may end with this error.
   template <class MayFail>
-  std::string objection(MayFail may_fail) const {
+  std::string invalid_reason(MayFail may_fail) const {
     for (size_t i = 0; i < tasks_.size(); ++i) {
       const std::string what = calls_[i].describe();
       if (!tasks_[i]->done) return "left waiting in " + what;

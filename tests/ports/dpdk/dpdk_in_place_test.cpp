@@ -122,7 +122,7 @@ TEST_CASE("dpdk in place: without buffers for a chain one frame is copied") {
   rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size() - 2));
 }
 
-TEST_CASE("dpdk in place: memory that goes while frames are under way is still what arrives") {
+TEST_CASE("dpdk in place: memory that goes while frames are in progress is still what arrives") {
   constexpr size_t kFrames = 100, kCopies = 64;  // those that the port makes for its own members
   const std::unique_ptr<Port> port = open_dpdk("net_ring", kKeys);
   const Gid group = Gid::from_ipv4(239, 1, 2, 3);

@@ -57,7 +57,7 @@ class Fake final : public Port {
     return true;
   }
   void finish_wait() noexcept override { --prepared; }
-  int news_fd() const noexcept override { return pipe_[0]; }
+  int async_event_fd() const noexcept override { return pipe_[0]; }
   std::optional<EventType> next_news() noexcept override {
     if (news.empty()) return {};
     const EventType first = news.front();
@@ -195,8 +195,8 @@ TEST_CASE("rails: an address twice, or no common queue pair number, is refused")
 
 TEST_CASE("rails: it is news when all are down, and when one of them comes back") {
   Three t;
-  REQUIRE(t.port->news_fd() >= 0);
-  pollfd readable{t.port->news_fd(), POLLIN, 0};
+  REQUIRE(t.port->async_event_fd() >= 0);
+  pollfd readable{t.port->async_event_fd(), POLLIN, 0};
   CHECK(::poll(&readable, 1, 0) == 0);
   t.rail[2]->wake();
   CHECK(::poll(&readable, 1, 0) == 1);

@@ -213,7 +213,7 @@ TEST_CASE("shm: a wrong answer to a greeting changes nothing") {
   shm::Hello hello;
   shm::Descriptor file;
   REQUIRE(shm::receive_hello(accepted.fd(), hello, file) == shm::Received::ok);
-  shm::Welcome welcome;
+  shm::HandshakeReply welcome;
   welcome.magic = 1;
   welcome.flags = ~0u;
   REQUIRE(send(accepted.fd(), &welcome, sizeof welcome, MSG_NOSIGNAL) > 0);

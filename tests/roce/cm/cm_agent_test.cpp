@@ -70,7 +70,7 @@ TEST_CASE("each datagram may be lost once, and come twice (C-CM-106)") {
       Server server(net.add());
       Client client(net.add());
       uint32_t seen = 0;
-      net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+      net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
         return kind_of(mad) != lost || ++seen != 1;
       };
       const uint32_t id = *client.node.connect(server.node, kService, 0x77);
@@ -92,7 +92,7 @@ TEST_CASE("a request of the peer stands for its RTU (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
-  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
     return kind_of(mad) != Attribute::rtu;
   };
   (void)*client.node.connect(server.node, kService, 0x77);
@@ -121,7 +121,7 @@ TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
   Client client(net.add());
   server.accepts = false;
   bool deaf = true;
-  net.judge = [&](const Gid&, const Gid& to, const cm::Mad&) {
+  net.filter = [&](const Gid&, const Gid& to, const cm::Mad&) {
     return !deaf || to != server.node.address;
   };
   (void)*client.node.connect(server.node, kService, 1);
@@ -143,7 +143,7 @@ TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
 
   // Nor does the listener hold for ever what a client has forgotten.
   server.log.clear();
-  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
     return kind_of(mad) == Attribute::req;
   };
   (void)*client.node.connect(server.node, kService, 1);
@@ -158,7 +158,7 @@ TEST_CASE("one request of a client that died is forgotten, and one taken back (C
   Client client(net.add());
   server.accepts = false;
   uint32_t requests = 0;
-  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
     return kind_of(mad) == Attribute::req && ++requests == 1;
   };
   (void)*client.node.connect(server.node, kService, 1);
@@ -169,7 +169,7 @@ TEST_CASE("one request of a client that died is forgotten, and one taken back (C
   CHECK(server.node.agent.connections() == 0);
 
   // Taken back before the application has looked: it never hears of it.
-  net.judge = {};
+  net.filter = {};
   const auto hear = std::move(server.node.on_event);
   server.node.on_event = {};
   const uint32_t id = *client.node.connect(server.node, kService, 2);
@@ -187,7 +187,7 @@ TEST_CASE("an accepted connection of a client that died ends (C-CM-107)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
-  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
     return kind_of(mad) == Attribute::req;
   };
   (void)*client.node.connect(server.node, kService, 1);

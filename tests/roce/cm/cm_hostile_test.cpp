@@ -18,7 +18,7 @@ TEST_CASE("strangers and other sources change nothing (A10, threat:A17)") {
   Server server(net.add());
   Client client(net.add());
   std::vector<cm::Mad> captured;
-  net.judge = [&](const Gid&, const Gid& to, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid& to, const cm::Mad& mad) {
     if (to == server.node.address) captured.push_back(mad);
     return true;
   };
@@ -55,7 +55,7 @@ TEST_CASE("who was never told our name completes nothing (threat:A17)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
-  net.judge = [&](const Gid&, const Gid& to, const cm::Mad& mad) {  // the RTU is lost
+  net.filter = [&](const Gid&, const Gid& to, const cm::Mad& mad) {  // the RTU is lost
     return to != server.node.address ||
            static_cast<cm::Attribute>(uint16_t{cm::header_of(mad).attribute}) != cm::Attribute::rtu;
   };
@@ -202,7 +202,7 @@ TEST_CASE("who repeats his REP is answered in bounded number (A17)") {
   Server server(net.add());
   Client client(net.add());
   std::optional<cm::Mad> rep;
-  net.judge = [&](const Gid&, const Gid& to, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid& to, const cm::Mad& mad) {
     if (to == client.node.address) rep = mad;
     return true;
   };

@@ -13,7 +13,7 @@ constexpr uint32_t kAtOnce = 256;  // AgentConfig::questions_at_once
 // How many REQs (SIDR_REQs) have left for a node that it has not answered in some way.
 struct Watch {
   explicit Watch(CmNet& net) {
-    net.judge = [this](const Gid&, const Gid&, const cm::Mad& mad) {
+    net.filter = [this](const Gid&, const Gid&, const cm::Mad& mad) {
       const Attribute kind = kind_of(mad);
       if (kind == Attribute::req || kind == Attribute::sidr_req) most = std::max(most, ++open);
       if (kind == Attribute::rep || kind == Attribute::sidr_rep || kind == Attribute::mra) --open;
@@ -46,7 +46,7 @@ TEST_CASE("two peers are asked beside each other") {
   Server server(net.add());
   Node& silent = net.add();
   Client client(net.add());
-  net.judge = [&](const Gid&, const Gid& to, const cm::Mad&) { return to != silent.address; };
+  net.filter = [&](const Gid&, const Gid& to, const cm::Mad&) { return to != silent.address; };
   for (uint32_t i = 0; i < 600; ++i) (void)*client.node.connect(silent, kService, 1 + i);
   for (uint32_t i = 0; i < 600; ++i) (void)*client.node.connect(server.node, kService, 1000 + i);
   net.run(Duration::from_ms(100));

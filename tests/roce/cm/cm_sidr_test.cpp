@@ -117,7 +117,7 @@ TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike
   CmNet net(3);
   Service s(net);
   int questions = 0, answers = 0;
-  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
     if (kind_of(mad) == Attribute::sidr_req) return ++questions > 2;
     return ++answers > 1;  // the first one too
   };
@@ -138,7 +138,7 @@ TEST_CASE("SIDR: nobody answers, and nothing is left") {
   CmNet net(4);
   Service s(net);
   int questions = 0, others = 0;
-  net.judge = [&](const Gid&, const Gid&, const cm::Mad& mad) {
+  net.filter = [&](const Gid&, const Gid&, const cm::Mad& mad) {
     ++(kind_of(mad) == Attribute::sidr_req ? questions : others);
     return false;
   };
@@ -157,7 +157,7 @@ TEST_CASE("SIDR: nobody answers, and nothing is left") {
 TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
   CmNet net(5);
   Service s(net);
-  net.judge = [](const Gid&, const Gid&, const cm::Mad&) { return false; };
+  net.filter = [](const Gid&, const Gid&, const cm::Mad&) { return false; };
   const Result<uint32_t> id = s.ask();
   REQUIRE(id);
   cm::SidrRep rep{};

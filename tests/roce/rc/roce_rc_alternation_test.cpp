@@ -18,7 +18,7 @@ struct Talk : Pair {
       in_flight.push_back(f);
       return false;
     };
-    station_a.tap().judge = station_b.tap().judge = keep;
+    station_a.tap().filter = station_b.tap().filter = keep;
   }
 
   Endpoint& other(Endpoint& e) { return &e == &a ? b : a; }
@@ -111,7 +111,7 @@ TEST_CASE("in a dialogue one acknowledgement stands for several words, roce:C-AC
 }
 
 // A peer that asks for credit, or anything else, wakes a queue pair that has nothing to send.
-TEST_CASE("the peer's acknowledgement does not hurry one's own") {
+TEST_CASE("the peer's acknowledgement does not flush_pending_ack one's own") {
   Talk talk;
   talk.alternate(8);
   talk.turns_until_silent(talk.a);

@@ -226,12 +226,12 @@ TEST_CASE("a fenced request waits for earlier READs and atomics, roce:C-OPS-80")
   const Opcode first = GENERATE(Opcode::read, Opcode::fetch_add);
   std::vector<uint8_t> sent;
   bool answered = false;
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     if (f.info().operation == wire::Operation::write) CHECK(answered);
     sent.push_back(f.opcode());
     return true;
   };
-  p.station_b.tap().judge = [&](const SentFrame& f) {
+  p.station_b.tap().filter = [&](const SentFrame& f) {
     answered = f.info().ends_message();
     return true;
   };
@@ -252,8 +252,8 @@ TEST_CASE("at most max_rd_atomic READs and atomics are out, roce:C-OPS-74") {
   o.connect.max_dest_rd_atomic = o.connect.max_rd_atomic;
   Pair p(o);
   int out = 0, most = 0;
-  p.station_a.tap().judge = [&](const SentFrame&) { return most = std::max(most, ++out), true; };
-  p.station_b.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame&) { return most = std::max(most, ++out), true; };
+  p.station_b.tap().filter = [&](const SentFrame& f) {
     if (f.info().ends_message()) --out;
     return true;
   };
@@ -272,7 +272,7 @@ TEST_CASE("at most max_rd_atomic READs and atomics are out, roce:C-OPS-74") {
 TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroyed") {
   Pair p;
   std::vector<std::byte> request;
-  p.station_a.tap().judge = [&request](const SentFrame& f) {
+  p.station_a.tap().filter = [&request](const SentFrame& f) {
     request = f.bytes;
     return false;  // b gets it by hand, and nothing after it
   };
@@ -281,13 +281,13 @@ TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroy
   REQUIRE(p.a.send(p.request(Opcode::write, 1, {&sge, 1}, 64)));
   p.world.run_for(Duration::from_us(10));
   roce::Engine& target = p.station_b.engine();
-  CHECK_FALSE(target.hurry(p.b.qp()));
+  CHECK_FALSE(target.flush_pending_ack(p.b.qp()));
   give(target, path_of(p.a), request, p.world.now());
   REQUIRE(std::memcmp(p.station_b.at(64), p.station_a.at(0), 8) == 0);
-  CHECK(target.hurry(p.b.qp()));
+  CHECK(target.flush_pending_ack(p.b.qp()));
   transport::TxFrame frames[4];
   REQUIRE(target.transmit(frames, p.world.now()) == 1);
-  CHECK_FALSE(target.hurry(p.b.qp()));
+  CHECK_FALSE(target.flush_pending_ack(p.b.qp()));
   CHECK(p.station_b.tap().transmit({frames, 1}) == 1);
   target.destroy_qp(&p.b.qp());
   REQUIRE(p.world.run());

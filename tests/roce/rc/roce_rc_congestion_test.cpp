@@ -45,7 +45,7 @@ void transfer(Pair& p, uint32_t bytes, uint32_t each = 1u << 20) {
 TEST_CASE("packets leave at the rate, in bursts of ten microseconds at most") {
   Pair p(paced("none", 10));
   std::vector<Instant> left;
-  p.station_a.tap().judge = [&](const SentFrame&) {
+  p.station_a.tap().filter = [&](const SentFrame&) {
     left.push_back(p.world.now());
     return true;
   };
@@ -66,7 +66,7 @@ TEST_CASE("a window bounds what is on the way") {
   PairOptions o = paced("none+win", 100, 4);  // W = 50 KB; the cable alone takes 2 us
   Pair p(o);
   uint64_t sent = 0, most = 0;
-  p.station_a.tap().judge = [&](const SentFrame&) {
+  p.station_a.tap().filter = [&](const SentFrame&) {
     ++sent;
     most = std::max(most, sent - (p.b.qp().res.expected - Psn{0xFFFFF0}));
     return true;
@@ -83,7 +83,7 @@ TEST_CASE("a READ response that waits for the window leaves when an acknowledgem
   o.link.delay = Duration::from_us(500);      // acknowledgements come from 1,000 us on
   Pair p(o);
   Instant first;
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     if (f.opcode() == wire::kRcReadResponseFirst) first = p.world.now();
     return true;
   };
@@ -131,7 +131,7 @@ TEST_CASE("with congestion control the queue stays short and the link busy") {
   o.station_b.engine.cnp_interval = Duration::from_us(hpccsim ? 0 : 50);
   Pair p(o);
   Instant end;
-  p.station_b.tap().judge = [&](const SentFrame&) {
+  p.station_b.tap().filter = [&](const SentFrame&) {
     end = p.world.now();
     return true;
   };
@@ -153,7 +153,7 @@ TEST_CASE("a mark comes back as a CNP, at most one in an interval, roce:C-CC-101
   Pair p(o);
   std::vector<Instant> at;
   uint64_t others = 0;
-  p.station_b.tap().judge = [&](const SentFrame& f) {
+  p.station_b.tap().filter = [&](const SentFrame& f) {
     if (f.opcode() != wire::kCnp) return ++others, true;
     at.push_back(p.world.now());
     CHECK(f.bytes.size() == 12 + 16 + 4);
@@ -162,7 +162,7 @@ TEST_CASE("a mark comes back as a CNP, at most one in an interval, roce:C-CC-101
     CHECK(all_are(f.bytes.data() + 8, 4 + 16, std::byte{}));  // PSN 0, and 16 bytes of nothing
     return true;
   };
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     CHECK(f.ecn == 2);
     return true;
   };
@@ -200,7 +200,7 @@ TEST_CASE("what is lost under a controller is sent again, and it learns of it") 
   INFO(name);
   Pair p(paced(name, 40));
   int count = 0;
-  p.station_a.tap().judge = [&](const SentFrame&) { return ++count % 100 != 50; };
+  p.station_a.tap().filter = [&](const SentFrame&) { return ++count % 100 != 50; };
   transfer(p, 2u << 20, 65536);
   CHECK(p.station_a.count(transport::Count::tx_retransmits) > 0);
 }

@@ -34,7 +34,7 @@ Outcome transfer(const middleware::FaultOptions& faults) {
   }
   const Instant begin = p.world.now();
   Instant end;
-  p.station_b.tap().judge = [&](const SentFrame&) { return end = p.world.now(), true; };
+  p.station_b.tap().filter = [&](const SentFrame&) { return end = p.world.now(), true; };
   REQUIRE(p.world.run());
   const std::vector<Completion> done = p.a.sent();
   REQUIRE(done.size() == kTimes);

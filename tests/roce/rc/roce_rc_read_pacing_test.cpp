@@ -60,7 +60,7 @@ TEST_CASE("READ responses leave at the rate, in bursts of ten microseconds at mo
   o.connect.telemetry = telemetry;
   Pair p(o);
   std::vector<Instant> left;
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     if (is_read_response(f)) left.push_back(p.world.now());
     return true;
   };
@@ -91,7 +91,7 @@ TEST_CASE("a window bounds the READ responses on the way, exactly where they are
   Pair p(o);
   std::vector<Instant> left;
   int64_t most = 0;
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     if (!is_read_response(f)) return true;
     left.push_back(p.world.now());
     const auto arrived = static_cast<int64_t>(p.b.qp().req.una - ((uint64_t{1} << 24) + 0xFFFFFE));
@@ -117,7 +117,7 @@ TEST_CASE("WRITEs and READ responses of one queue pair share its rate") {
   Pair p(o);
   uint64_t responses = 0, writes = 0;
   Instant first, last;
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     const bool data = f.bytes.size() > 1000;
     if (!data) return true;
     if (responses + writes == 0) first = p.world.now();
@@ -149,9 +149,9 @@ TEST_CASE("an acknowledgement behind held READ responses still leaves, also thro
   o.connect.timeout = 6;
   Pair p(o);
   int count = 0;
-  const auto judge = [&](const SentFrame&) { return !lossy || ++count % 50 != 7; };
-  p.station_a.tap().judge = judge;
-  p.station_b.tap().judge = judge;
+  const auto filter = [&](const SentFrame&) { return !lossy || ++count % 50 != 7; };
+  p.station_a.tap().filter = filter;
+  p.station_b.tap().filter = filter;
   read(p, bytes);
   const Sge sge = p.station_b.sge(8u << 20, 10'000);
   SendRequest r;

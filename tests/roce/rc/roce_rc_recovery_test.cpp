@@ -25,7 +25,7 @@ struct Recovery : Pair {
   explicit Recovery(const PairOptions& o = {}) : Pair(o) { fill(station_a.at(0), 1u << 18, 1); }
   // Drops the requests of a for which `lost` holds; it is told how many went before.
   void lose(std::function<bool(const SentFrame&, size_t)> lost) {
-    station_a.tap().judge = [this, lost = std::move(lost)](const SentFrame& f) {
+    station_a.tap().filter = [this, lost = std::move(lost)](const SentFrame& f) {
       if (!is_request(f)) return true;
       const bool drop = lost(f, requests.size());
       requests.push_back(f);
@@ -70,7 +70,7 @@ TEST_CASE("a READ goes on at its first missing packet, roce:C-RETRY-51") {
   Recovery r(options_with(start_psn()));
   fill(r.station_b.at(4096), 8000, 2);
   size_t responses = 0;
-  r.station_b.tap().judge = [&](const SentFrame&) { return responses++ != 2; };
+  r.station_b.tap().filter = [&](const SentFrame&) { return responses++ != 2; };
   r.lose([](const SentFrame&, size_t) { return false; });
   r.post(Opcode::read, 1, 8000, 4096);
   REQUIRE(r.world.run());
@@ -87,7 +87,7 @@ TEST_CASE("an ACK beyond a READ without response asks for the READ again, roce:C
   Recovery r(options_with(start_psn()));
   fill(r.station_b.at(4096), 1000, 2);
   bool lost = false;
-  r.station_b.tap().judge = [&lost](const SentFrame& f) {
+  r.station_b.tap().filter = [&lost](const SentFrame& f) {
     if (f.info().operation != wire::Operation::read_response || lost) return true;
     lost = true;
     return false;
@@ -109,7 +109,7 @@ TEST_CASE("an ACK beyond a READ without response asks for the READ again, roce:C
 
 TEST_CASE("a READ response acknowledges the WRITEs before it, roce:C-ACK-35") {
   Recovery r(options_with(start_psn()));
-  r.station_b.tap().judge = [](const SentFrame& f) { return !plain_ack(f); };
+  r.station_b.tap().filter = [](const SentFrame& f) { return !plain_ack(f); };
   for (uint64_t i = 1; i <= 5; ++i) r.post(i < 5 ? Opcode::write : Opcode::read, i, 500);
   REQUIRE(r.world.run());
   CHECK(r.a.sent().size() == 5);
@@ -119,14 +119,14 @@ TEST_CASE("a READ response acknowledges the WRITEs before it, roce:C-ACK-35") {
 TEST_CASE("an ACK that comes again has no effect, roce:C-DUP-29") {
   Recovery r(options_with(start_psn()));
   std::vector<SentFrame> answers;
-  r.station_b.tap().judge = [&answers](const SentFrame& f) {
+  r.station_b.tap().filter = [&answers](const SentFrame& f) {
     answers.push_back(f);
     return true;
   };
   for (uint64_t i = 1; i <= 8; ++i) r.post(Opcode::write, i, 500);
   REQUIRE(r.world.run());
   REQUIRE(r.a.sent().size() == 8);
-  r.station_b.tap().judge = [](const SentFrame&) { return false; };
+  r.station_b.tap().filter = [](const SentFrame&) { return false; };
   r.post(Opcode::write, 9, 500);
   r.world.run_for(Duration::from_us(10));
   const roce::Requester& req = r.a.qp().req;
@@ -145,7 +145,7 @@ TEST_CASE("an ACK that comes again has no effect, roce:C-DUP-29") {
 
 TEST_CASE("a NAK acknowledges what is before it, roce:C-NAK-44 roce:C-STATE-62") {
   Recovery r(options_with(start_psn()));
-  r.station_b.tap().judge = [](const SentFrame& f) { return !plain_ack(f); };
+  r.station_b.tap().filter = [](const SentFrame& f) { return !plain_ack(f); };
   r.post(Opcode::write, 1, 3000);
   r.post(Opcode::write, 2, 100);
   const Sge sge = r.station_a.sge(0, 8);
@@ -281,7 +281,7 @@ TEST_CASE("the counters agree with a count of the frames, roce:C-EVT-110") {
   uint64_t n = 0;
   Station* const stations[] = {&r.station_a, &r.station_b};
   for (int side = 0; side < 2; ++side)
-    stations[side]->tap().judge = [&, side](const SentFrame& f) {
+    stations[side]->tap().filter = [&, side](const SentFrame& f) {
       left[side].add(f);
       if (++n % 11 == 0) return false;
       came[1 - side].add(f);
@@ -316,7 +316,7 @@ TEST_CASE("one acknowledgement stands for many requests, and is not late, roce:C
   Recovery r;
   r.lose([](const SentFrame&, size_t) { return false; });
   std::vector<Instant> acks;
-  r.station_b.tap().judge = [&](const SentFrame&) {
+  r.station_b.tap().filter = [&](const SentFrame&) {
     acks.push_back(r.world.now());
     return true;
   };

@@ -92,7 +92,7 @@ TEST_CASE("a long READ is asked for in chunks below 2^23 PSNs, roce:C-PSN-22") {
   Pair p(o);
   uint32_t requests = 0, largest = 0;
   uint64_t next = p.station_b.address_of(0);
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     if (f.opcode() != wire::kRcReadRequest) return true;
     ++requests;
     largest = std::max<uint32_t>(largest, f.reth().length);

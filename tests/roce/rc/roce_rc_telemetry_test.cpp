@@ -79,12 +79,12 @@ TEST_CASE("every frame has a block, and an ICRC as if it had none") {
     CHECK(block.is_echo() == echo);
     return true;
   };
-  p.station_a.tap().judge = [&](const SentFrame& f) {
+  p.station_a.tap().filter = [&](const SentFrame& f) {
     ++requests;
     CHECK(block_of(f).hops == 0);
     return check(f, false);
   };
-  p.station_b.tap().judge = [&](const SentFrame& f) {
+  p.station_b.tap().filter = [&](const SentFrame& f) {
     ++answers;
     const wire::IntBlock& block = block_of(f);
     CHECK(block.hops == 1);
@@ -105,7 +105,7 @@ TEST_CASE("READs, atomics and SENDs carry it too, also through loss") {
   Pair p(o);
   int count = 0;
   const bool lossy = GENERATE(false, true);
-  p.station_a.tap().judge = [&](const SentFrame&) { return !lossy || ++count % 7 != 3; };
+  p.station_a.tap().filter = [&](const SentFrame&) { return !lossy || ++count % 7 != 3; };
   fill(p.station_a.at(0), 20'000, 3);
   fill(p.station_b.at(100'000), 20'000, 4);
   const Sge out = p.station_a.sge(0, 20'000), in = p.station_a.sge(40'000, 20'000),
@@ -290,7 +290,7 @@ TEST_CASE("the count of marks is that of the packets, whatever becomes of acknow
   Pair p(o);
   int answers = 0;
   uint16_t told = 0;
-  p.station_b.tap().judge = [&](const SentFrame& f) {
+  p.station_b.tap().filter = [&](const SentFrame& f) {
     told = block_of(f).marks;
     return ++answers % 3 != 0;
   };

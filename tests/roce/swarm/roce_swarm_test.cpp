@@ -50,16 +50,16 @@ TEST_CASE("the history of FetchAdds tells a doubled and a lost one") {
   word.succeeded(b, a);
   word.succeeded(a, 0);
   word.unknown(c);
-  CHECK(word.objection(a + b).empty());
-  CHECK(word.objection(a + b + c).empty());
-  CHECK_FALSE(word.objection(a + b + c + c).empty());
-  CHECK_FALSE(word.objection(a + b + a).empty());
-  CHECK_FALSE(word.objection(a).empty());
+  CHECK(word.invalid_reason(a + b).empty());
+  CHECK(word.invalid_reason(a + b + c).empty());
+  CHECK_FALSE(word.invalid_reason(a + b + c + c).empty());
+  CHECK_FALSE(word.invalid_reason(a + b + a).empty());
+  CHECK_FALSE(word.invalid_reason(a).empty());
   AddedWord gap;
   gap.succeeded(b, a);
-  CHECK_FALSE(gap.objection(a + b).empty());
+  CHECK_FALSE(gap.invalid_reason(a + b).empty());
   gap.unknown(a);
-  CHECK(gap.objection(a + b).empty());
+  CHECK(gap.invalid_reason(a + b).empty());
 }
 
 TEST_CASE("the history of CmpSwaps is one chain") {
@@ -67,14 +67,14 @@ TEST_CASE("the history of CmpSwaps is one chain") {
   word.succeeded(0, 1, 0);
   word.succeeded(1, 2, 1);
   word.succeeded(0, 3, 2);  // compared too late
-  CHECK(word.objection(2).empty());
-  CHECK_FALSE(word.objection(1).empty());
-  CHECK_FALSE(word.objection(9).empty());
+  CHECK(word.invalid_reason(2).empty());
+  CHECK_FALSE(word.invalid_reason(1).empty());
+  CHECK_FALSE(word.invalid_reason(9).empty());
   word.unknown(2, 4);
-  CHECK(word.objection(4).empty());
-  CHECK(word.objection(2).empty());
+  CHECK(word.invalid_reason(4).empty());
+  CHECK(word.invalid_reason(2).empty());
   word.succeeded(1, 5, 1);  // a second one from the same value
-  CHECK_FALSE(word.objection(2).empty());
+  CHECK_FALSE(word.invalid_reason(2).empty());
 }
 
 }  // namespace

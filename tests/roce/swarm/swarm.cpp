@@ -268,10 +268,10 @@ void Swarm::check_words() {
     for (uint32_t i = 0; i < 2 * Land::kWords; ++i) {
       uint64_t value;
       std::memcpy(&value, land->station->at(land->words + 8 * i), 8);
-      const std::string objection = i < Land::kWords
-                                        ? land->added[i].objection(value)
-                                        : land->swapped[i - Land::kWords].objection(value);
-      if (!objection.empty()) throw Violation("atomics: " + objection);
+      const std::string invalid_reason =
+          i < Land::kWords ? land->added[i].invalid_reason(value)
+                           : land->swapped[i - Land::kWords].invalid_reason(value);
+      if (!invalid_reason.empty()) throw Violation("atomics: " + invalid_reason);
     }
   }
 }

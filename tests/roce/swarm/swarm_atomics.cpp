@@ -33,7 +33,7 @@ bool explain(uint64_t gap, Pool& pool) {
 
 }  // namespace
 
-std::string AddedWord::objection(uint64_t value) const {
+std::string AddedWord::invalid_reason(uint64_t value) const {
   std::vector<Step> steps = known_;
   std::sort(steps.begin(), steps.end(),
             [](const Step& a, const Step& b) { return a.original < b.original; });
@@ -51,7 +51,7 @@ std::string AddedWord::objection(uint64_t value) const {
   return "";
 }
 
-std::string SummedWord::objection(uint64_t value) const {
+std::string SummedWord::invalid_reason(uint64_t value) const {
   Pool pool(unknown_.begin(), unknown_.end());
   if (value >= sum_ && explain(value - sum_, pool)) return "";
   return "the word is " + std::to_string(value) + ", its WRITE_ADDs sum up to " +
@@ -68,7 +68,7 @@ void SwappedWord::succeeded(uint64_t expected, uint64_t value, uint64_t original
   }
 }
 
-std::string SwappedWord::objection(uint64_t value) const {
+std::string SwappedWord::invalid_reason(uint64_t value) const {
   std::map<uint64_t, uint64_t> came_from;
   for (const Step& step : known_) came_from[step.to] = step.from;
   for (const Step& step : unknown_) came_from[step.to] = step.from;

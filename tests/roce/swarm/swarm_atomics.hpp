@@ -22,7 +22,7 @@ class AddedWord {
   // Failed or flushed: it may have happened, once, or not.
   void unknown(uint64_t addend) { unknown_.push_back(addend); }
   // What is wrong with the history that ended with `value` (it began with 0), or empty.
-  std::string objection(uint64_t value) const;
+  std::string invalid_reason(uint64_t value) const;
 
  private:
   struct Step {
@@ -37,7 +37,7 @@ class SummedWord {
  public:
   void succeeded(uint64_t addend) { sum_ += addend; }
   void unknown(uint64_t addend) { unknown_.push_back(addend); }
-  std::string objection(uint64_t value) const;
+  std::string invalid_reason(uint64_t value) const;
 
  private:
   uint64_t sum_ = 0;
@@ -52,7 +52,7 @@ class SwappedWord {
   uint64_t guess() const { return guess_; }
   void succeeded(uint64_t expected, uint64_t value, uint64_t original);
   void unknown(uint64_t expected, uint64_t value) { unknown_.push_back({expected, value}); }
-  std::string objection(uint64_t value) const;
+  std::string invalid_reason(uint64_t value) const;
 
  private:
   struct Step {

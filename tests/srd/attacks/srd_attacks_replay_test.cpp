@@ -21,7 +21,7 @@ struct History : SrdWiretap {
   History() { tap(); }
   void tap() {
     for (const bool is_a : {true, false})
-      (is_a ? a : b).life().tap->judge = [this, is_a](const SentFrame& frame) {
+      (is_a ? a : b).life().tap->filter = [this, is_a](const SentFrame& frame) {
         if (recording) (is_a ? of_a : of_b).push_back(frame);
         return true;
       };
@@ -43,7 +43,7 @@ struct History : SrdWiretap {
     work(50);
     world.run_for(Duration::from_s(2));  // the next stream
     work(50);
-    CHECK(adds == 199);  // one was under way when `b` died
+    CHECK(adds == 199);  // one was in progress when `b` died
     recording = false;
   }
   // Each of `frames` arrives at `to` again and again, `count` in all.

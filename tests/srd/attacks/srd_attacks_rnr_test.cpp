@@ -135,7 +135,7 @@ TEST_CASE("who does not come when called holds nobody up for long, threat:A20") 
 TEST_CASE("a call that is lost costs a turn, not the message, threat:A20") {
   Scarce s(Scarce::options(4), 1);
   uint32_t lost = 0;
-  s.star[0].life().tap->judge = [&](const SentFrame& frame) {
+  s.star[0].life().tap->filter = [&](const SentFrame& frame) {
     const bool call = frame.opcode() == static_cast<uint8_t>(wire::SrdOpcode::ready);
     const bool lose = call && lost < 8;
     lost += lose;

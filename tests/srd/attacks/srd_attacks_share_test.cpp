@@ -32,7 +32,7 @@ struct Contest {
   void run_for(Duration d) { star.network.events().run_until(star.network.now() + d); }
   // What station 0 sends to station 1 comes as `change` makes it, `copies` times.
   void lie(int copies, const std::function<void(wire::SrdBase&)>& change) {
-    star[0].life().tap->judge = [this, copies, change](const SentFrame& frame) {
+    star[0].life().tap->filter = [this, copies, change](const SentFrame& frame) {
       if (frame.path.destination != star[1].host().address() ||
           frame.opcode() != static_cast<uint8_t>(wire::SrdOpcode::acknowledge))
         return true;

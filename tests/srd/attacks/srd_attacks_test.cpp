@@ -112,7 +112,7 @@ TEST_CASE("a READ whose target restarted ends with an error, not never") {
   t.add(0);
   t.wait(1);
   // The request arrives and is acknowledged; the answers are lost, and then the target dies.
-  t.b.life().tap->judge = [](const SentFrame& frame) {
+  t.b.life().tap->filter = [](const SentFrame& frame) {
     return frame.opcode() != static_cast<uint8_t>(wire::SrdOpcode::read_response);
   };
   const Sge in = t.a.sge(0, 4096);
@@ -183,7 +183,7 @@ TEST_CASE("first packets from nobody take few places, and real ones still get in
 TEST_CASE("acknowledgements of what was never sent are ignored, threat:A09 threat:A11") {
   Two t;
   std::vector<SentFrame> acks;
-  t.b.life().tap->judge = [&](const SentFrame& frame) {
+  t.b.life().tap->filter = [&](const SentFrame& frame) {
     if (frame.opcode() == static_cast<uint8_t>(wire::SrdOpcode::acknowledge)) acks.push_back(frame);
     return true;
   };
@@ -192,14 +192,14 @@ TEST_CASE("acknowledgements of what was never sent are ignored, threat:A09 threa
   REQUIRE_FALSE(acks.empty());
   const SentFrame ghost =
       Two::forged(acks.back(), [](wire::SrdBase& base) { base.sequence = base.sequence + 5; });
-  t.a.life().tap->judge = [](const SentFrame&) { return false; };  // nothing gets through
+  t.a.life().tap->filter = [](const SentFrame&) { return false; };  // nothing gets through
   t.add(1);
   for (int i = 0; i < 100; ++i) t.inject(t.a, ghost);
   for (int i = 0; i < 100; ++i) t.inject(t.a, acks.back());
   for (const SentFrame& frame : t.recorded) t.inject(t.a, frame);  // its own, reflected
   CHECK(t.a.count(Count::rx_ghost_ack) == 100);
   CHECK(t.a.sent().empty());
-  t.a.life().tap->judge = nullptr;
+  t.a.life().tap->filter = nullptr;
   CHECK(t.wait(1)[0].status == Status::success);
   CHECK(t.b.word(64) == 2);
 }
@@ -226,7 +226,7 @@ TEST_CASE("a lost packet delays its own message only, threat:A22") {
   t.add(0);
   t.wait(1);
   bool dropped = false;
-  t.a.life().tap->judge = [&](const SentFrame& frame) {
+  t.a.life().tap->filter = [&](const SentFrame& frame) {
     const bool drop = !dropped && frame.opcode() == static_cast<uint8_t>(wire::SrdOpcode::write);
     dropped = dropped || drop;
     return !drop;
@@ -247,9 +247,9 @@ TEST_CASE("acknowledgements that come 64 times open nothing, threat:A09") {
     o.capabilities.in_flight_limit = 64u << 10;  // that is what bounds the rate
     o.link.delay = Duration::from_us(50);
     Two t(o);
-    t.a.life().tap->judge = nullptr;
+    t.a.life().tap->filter = nullptr;
     std::vector<std::pair<Instant, SentFrame>> acks;
-    t.b.life().tap->judge = [&](const SentFrame& frame) {
+    t.b.life().tap->filter = [&](const SentFrame& frame) {
       if (split && frame.opcode() == static_cast<uint8_t>(wire::SrdOpcode::acknowledge))
         acks.emplace_back(t.world.network.now() + Duration::from_us(51), frame);
       return true;

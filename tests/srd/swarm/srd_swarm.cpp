@@ -223,10 +223,10 @@ void SrdSwarm::check_counters() {
 void SrdSwarm::check_memory() {
   for (uint32_t i = 0; i < apps_.size(); ++i) {
     const SrdStation& station = *net_.stations[i];
-    std::string objection = apps_[i].added.objection(station.word(kWord));
-    for (uint32_t w = 0; w < kAddWords && objection.empty(); ++w)
-      objection = apps_[i].sums[w].objection(station.word(kAdded + 8 * w));
-    if (!objection.empty()) throw Violation(objection);
+    std::string invalid_reason = apps_[i].added.invalid_reason(station.word(kWord));
+    for (uint32_t w = 0; w < kAddWords && invalid_reason.empty(); ++w)
+      invalid_reason = apps_[i].sums[w].invalid_reason(station.word(kAdded + 8 * w));
+    if (!invalid_reason.empty()) throw Violation(invalid_reason);
     const std::vector<std::byte> margin(kMargin, std::byte{0xEE});
     for (size_t at = source(1); at <= config_.options.memory; at += kSlot)
       expect(std::memcmp(station.at(at - kMargin), margin.data(), kMargin) == 0,

@@ -131,7 +131,7 @@ void SrdSwarmNet::park_from(size_t i) {
     };
   if (parked_one_in_ == 0) return;
   tap.every = parked_one_in_;
-  tap.judge = [this](const SentFrame& frame) {
+  tap.filter = [this](const SentFrame& frame) {
     if (calm_) return true;
     const Duration wait = Duration::from_us(int64_t{1} << random_.below(22));
     frames_.push_back(std::make_unique<SentFrame>(frame));

@@ -92,13 +92,13 @@ const char* Qp::objection_to_opcode(Opcode opcode) const noexcept {
   return "READ and atomics need max_rd_atomic > 0";
 }
 
-const char* Qp::objection(const SendRequest& r) const noexcept {
+const char* Qp::invalid_reason(const SendRequest& r) const noexcept {
   if ((usable_.load(std::memory_order_relaxed) & opcode_bit(r.opcode)) == 0)
     return objection_to_opcode(r.opcode);
   if (r.imm_high != 0)
     return "immediate data has 32 bits here: set imm_high to 0, or use provider srd";
   uint32_t length = 0;
-  if (const char* const reason = transport::objection(r, send_limits_, length)) return reason;
+  if (const char* const reason = transport::invalid_reason(r, send_limits_, length)) return reason;
   if (is_local(r.opcode)) return objection_to_local(r, *domain_);
   if (options_.type == QpType::ud)
     return objection_to_datagram(r, length, context().attributes().active_mtu);
