@@ -24,8 +24,8 @@ SCOPES = {"setup": SETUP,
 INCLUDES = "#include <cstdio>\n#include <cstring>\n#include <string>\n#include <weft/weft.hpp>\n"
 BLOCK = re.compile(r"(<!-- compile: statements([a-z ]*)-->\n)?```cpp\n(.*?)```", re.S)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-PATH = re.compile(r"(?<![\w/.-])((?:lib|tests|providers|tools|bench|include|examples|scenarios|cmake"
-                  r"|docs)/[\w./-]*\w)")
+PATH = re.compile(r"(?<![\w/.-])((?:lib|tests|providers|tools|bench|include|examples|scenarios"
+                  r"|cmake|docs)/[\w./-]*\w)")
 PLACEHOLDER = re.compile(r"NAME|REPOSITORY|\.\.\.")
 
 
