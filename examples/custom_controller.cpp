@@ -1,34 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Congestion control of your own in a real device: additive increase, multiplicative decrease on
-// marks. It is told of acknowledgements and CNPs, and says a rate; the device string names it, each
-// queue pair has a state of its own. The simulator takes the same Kind.
+// A controller of your own (tortoise.hpp) in a device: the device string names it, each queue pair
+// has a state of its own. simulate.cpp runs the same controller in the simulator.
 #include "side.hpp"
-
-namespace cc = weft::congestion;
-static constexpr cc::Parameter kParameters[] = {
-    {"min_rate_mbps", "Mb/s", 10, "chosen here"},
-    {"step_mbps", "Mb/s per RTT", 100, "chosen here"},
-};
-
-static int steps = 0;  // of all flows: to be printed
-struct Tortoise {
-  uint64_t window_end;
-};  // of one flow; zero at its start
-
-static void on_ack(cc::State& state, const cc::Preset& preset, const cc::Ack& ack) {
-  if (ack.acked < cc::own<Tortoise>(state).window_end) return;
-  cc::own<Tortoise>(state).window_end = ack.sent;  // once per round trip
-  state.decision.rate += preset[1] * 1e6;
-  ++steps;
-}
-
-static void on_cnp(cc::State& state, const cc::Preset&, weft::Instant) { state.decision.rate /= 2; }
-
-static constexpr cc::Kind kTortoise = {.name = "tortoise",
-                                       .what = "AIMD",
-                                       .parameters = kParameters,
-                                       .on_ack = on_ack,
-                                       .on_cnp = on_cnp};
+#include "tortoise.hpp"
 
 static char memory[1 << 20];
 static int serve(weft::Listener& listener) {

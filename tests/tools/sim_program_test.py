@@ -215,6 +215,7 @@ class Program(unittest.TestCase):
             (["--flows", self.flows, "--set", "hpcc.eta"], "write key=value"),
             (["--flows", self.flows, "--cc", "hpc"], "no controller 'hpc'"),
             (["--flows", self.flows, "--until", "soon"], "is no time"),
+            (["--flows", self.flows, "--until", "2"], "--until 2 has no unit"),
             (["--flows", self.flows, "--seeds", "5..1"], "write a range like 1..5"),
             (["--flows", self.path / "none.csv"], "cannot be read"),
             (["--flows", self.flows, "--series-flows", "0,9"], "there is no flow 9"),

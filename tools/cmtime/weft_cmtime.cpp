@@ -125,6 +125,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "weft_cmtime: measures how fast connections are made by RDMA CM. Start it without a host on "
       "one side, then with the address of that side's device on the other."};
+  app.option_defaults()->always_capture_default();
   std::string spec, host;
   uint16_t port = 7471;
   size_t count = 1000;

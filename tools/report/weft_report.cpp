@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   bool gates = false;
   std::string file;
   CLI::App app("weft_report: measures every operation between two processes of this machine.");
+  app.option_defaults()->always_capture_default();
   app.add_option("-d,--device", options.devices, "Device strings (default: roce+udp:lo, roce+shm)");
   app.add_option("--sizes", options.sizes, "Message sizes, separated by commas")->delimiter(',');
   app.add_flag("-a,--all", all, "Sizes from 2 to 2^23");

@@ -142,6 +142,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "weft_script: short dialogues of RoCEv2 packets with an end under test.\n"
       "tests/script/README.md is the manual of the language.");
+  app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   CLI::App* const run = app.add_subcommand("run", "Play scripts");
   run->add_option("files", options.files, "Scripts, or folders of them")->required();

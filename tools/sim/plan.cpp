@@ -139,6 +139,10 @@ Result<void> set_options(Comparison& comparison) {
   options.link_changes = comparison.scenario.link_changes;
   if (comparison.scenario.until_ns) options.until_ns = *comparison.scenario.until_ns;
   if (comparison.command.until.empty()) return {};
+  const std::string& end = comparison.command.until;
+  if (sim::flow::parse_number(end))
+    return invalid("--until " + end + " has no unit: write " + end + "ns, " + end + "us, " + end +
+                   "ms or " + end + "s");
   Result<int64_t> until = sim::flow::parse_time_ns(comparison.command.until);
   if (!until) return invalid("--until: " + until.error().message);
   options.until_ns = *until;

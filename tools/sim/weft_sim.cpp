@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   bench::RunCommand run;
   std::string fidelity;  // empty: the scenario's
   CLI::App app("weft_sim: congestion control in a simulated network.");
+  app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   CLI::App* const runner = app.add_subcommand("run", "Run flows under one or more controllers");
   runner->add_option("scenario", run.scenario, "A TOML file; those of scenarios/ to begin with");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SRD over several paths, one of which is cut in progress: a live table of what each path carries,
-// then what the application has seen of it. Without a terminal a line is printed per half second.
+// SRD over several paths, one of which is cut while messages flow: a live table of what each path
+// carries, then what the application has seen of it. Without a terminal a line is printed per half
+// second.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -84,7 +85,8 @@ void print(const CutOptions& o, const Seen& s) {
 int main(int argc, char** argv) {
   CutOptions o;
   bool json = false;
-  CLI::App app("weft_srd_demo: SRD over several paths, one of which is cut in progress.");
+  CLI::App app("weft_srd_demo: SRD over several paths, one of which is cut while messages flow.");
+  app.option_defaults()->always_capture_default();
   app.add_option("--hosts", o.hosts, "Loopback addresses: sender, receiver")
       ->delimiter(',')
       ->expected(2);

@@ -82,7 +82,8 @@ int watch(const Wish& wish) {
 int main(int argc, char** argv) {
   Wish wish;
   CLI::App app("weft_stat: what a running weft process does. Without PID: which there are.");
-  app.add_option("PID", wish.process, "The process");
+  app.option_defaults()->always_capture_default();
+  app.add_option("PID", wish.process, "The process")->default_str("");
   app.add_option("-i,--interval", wish.interval_s,
                  "Seconds that rates are measured over; 0: one look, no rates")
       ->check(CLI::Range(0.0, 3600.0));

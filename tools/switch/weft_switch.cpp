@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   weft::bench::Shape shape;
   weft::bench::DemoOptions options;
   CLI::App app("weft_switch: a switch with a shared buffer, ECN and telemetry, in real time.");
+  app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   CLI::App* const server =
       app.add_subcommand("serve", "Switch between roce+udp and srd+udp devices");
