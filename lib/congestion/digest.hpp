@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PINT's code of a utilisation in one byte: the logarithm to base 1.05 of ceil(512 u), at least 1,
-// rounded up or down at random in proportion, so that the mean is right (facts 6.1 d). The switch
-// encodes, the sender decodes.
+// rounded up or down at random in proportion, so that the mean is right (HPCC simulator). The
+// switch encodes, the sender decodes.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class DigestMeter {
   }
 
  private:
-  static constexpr uint32_t kLeastQueue = 256;  // as in the authors' simulator (facts 6.1 d)
+  static constexpr uint32_t kLeastQueue = 256;  // as in the authors' simulator (HPCC simulator)
   double utilisation_ = 0;
   uint32_t time_ns_ = 0;
   uint32_t sent_bytes_ = 0;

@@ -9,8 +9,8 @@
 //   mixed      paths that just did well, each once; else as bitmap
 //   plb        one path, left for another when none of its packets did well for some RTTs
 //
-// Facts 6.2 l (UEC simulator), plb after Swift's (facts 2.3). A policy belongs to one flow or peer;
-// the SRD engine and the simulator have it in common.
+// Those of the UEC simulator (uet-htsim), plb after Google's PLB (SIGCOMM 2022). A policy belongs
+// to one flow or peer; the SRD engine and the simulator have it in common.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 // credit at just under the rate of the host's link, in turns, so that an incast's packets arrive
 // one after the other whatever the number of senders.
 //
-// Structure and constants: facts 2.6 and 6.2 k, read in the UEC simulator.
+// Structure and constants are those of the UEC simulator (uet-htsim).
 #pragma once
 
 #include <cstdint>

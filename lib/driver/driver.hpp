@@ -3,7 +3,7 @@
 // parked thread. turn() is the whole life of a packet on this machine: frames in, frames out,
 // timers.
 //
-// Progress (DESIGN.md section 2): whoever polls runs turns. The thread takes over when nobody has
+// Progress (docs/design.md): whoever polls runs turns. The thread takes over when nobody has
 // polled for a while, or when a completion queue is armed; then it sleeps on the port's
 // descriptors. While the application polls, the thread only looks at a clock 2,500 times a second.
 #pragma once

@@ -4,7 +4,7 @@
 // handler is installed at first use; it acts only on faults inside these calls and hands all others
 // on to the handler that was there before.
 //
-// Order of visibility (DESIGN.md section 6): copy_in makes the bytes visible in address order as
+// Order of visibility (docs/design.md): copy_in makes the bytes visible in address order as
 // far as a reader can tell who spins on the last byte or the last aligned word: that is stored
 // last, with release semantics.
 #pragma once

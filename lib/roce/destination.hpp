@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What all queue pairs to one address share: the window, so that go-back-N cannot collapse in the
-// receiver's socket buffer however many queue pairs there are (DESIGN.md section 2). Queue pairs
+// receiver's socket buffer however many queue pairs there are (docs/design.md). Queue pairs
 // that find it full wait in line.
 #pragma once
 

@@ -12,7 +12,8 @@ constexpr uint32_t kWireBytes = 122;  // of a packet besides its payload, as in 
 
 Result<void> examine(std::string_view name, const congestion::Kind& kind) {
   using congestion::Signal;
-  if (kind.signal == Signal::telemetry && kind.digest_form.empty())
+  const bool has_digest_form = !kind.digest_form.empty() && name == kind.name;
+  if (kind.signal == Signal::telemetry && !has_digest_form)
     return Error{Code::not_supported,
                  "cc=" + std::string(name) +
                      " needs a record of every hop, for which SRD packets have no room; try hpcc "
@@ -20,12 +21,13 @@ Result<void> examine(std::string_view name, const congestion::Kind& kind) {
   return {};
 }
 
-// SRD packets have room for a digest of each path, not for a record of each hop.
+// SRD packets have room for a digest of each path, not for a record of each hop. There is none with
+// a window: examine() has refused that.
 void use_digest_form(software::ControllerKeys& keys) {
   bool with_window = false;
   const Result<const congestion::Kind*> kind = congestion::find_kind(keys.name(), &with_window);
-  if (kind && !(*kind)->digest_form.empty())
-    keys.choose(std::string((*kind)->digest_form) + (with_window ? "+win" : ""));
+  if (kind && !with_window && !(*kind)->digest_form.empty())
+    keys.choose(std::string((*kind)->digest_form));
 }
 
 }  // namespace

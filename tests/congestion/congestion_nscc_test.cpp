@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NSCC's four cases, its decreases and quick adapt, in the network of the UEC reference runs
-// (facts 6.2 j: 100 Gb/s, 14,022.72 ns, packets of 4150 B), by numbers that follow from the rules.
+// (UEC simulator: 100 Gb/s, 14,022.72 ns, packets of 4150 B), by numbers that follow from the
+// rules.
 #include <cmath>
 
 #include "lib/congestion/registry.hpp"

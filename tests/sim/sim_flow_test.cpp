@@ -27,7 +27,7 @@ TEST_CASE("an unloaded flow takes serialisation and delay at every hop, in whole
   CHECK(exact.flows[0].fct_ns == (101 * 83'840 + 2 * 4'800 + 4'000'000) / 1000);
 }
 
-TEST_CASE("the ideal FCT is the one of the facts") {
+TEST_CASE("the ideal FCT is the one of the reference") {
   const fabric::Topology topology = leaf_spine(2);
   const RunResult r = simulate(topology, "hpcc",
                                {{.src = 0, .dst = 1, .bytes = 1000},

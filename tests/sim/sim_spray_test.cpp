@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sprayed flows in `flow` fidelity, against times and counts that follow from the definitions of
-// the UEC reference runs (facts 6.2), and against what must hold in any network: nothing is lost
-// unseen, every flow ends, an incast ends when its bytes are through.
+// the UEC reference runs (UEC simulator), and against what must hold in any network: nothing is
+// lost unseen, every flow ends, an incast ends when its bytes are through.
 #include <algorithm>
 
 #include "lib/sim/scenario/networks.hpp"
@@ -25,7 +25,7 @@ int64_t last_fct(const RunResult& result) {
   return last;
 }
 
-// n x one flow's wire bytes at 100G behind one flow alone (facts 6.2 i).
+// n x one flow's wire bytes at 100G behind one flow alone (UEC simulator).
 int64_t incast_bound(uint64_t senders, uint64_t bytes, int64_t ideal_ns) {
   const uint64_t packets = (bytes + 4085) / 4086;
   return ideal_ns + static_cast<int64_t>((senders - 1) * (bytes + 64 * packets) * 8 / 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The statuses that an EFA device knows (facts: congestion-and-multipath 3.2), as far as they have
+// The statuses that an EFA device knows (efadv_* of rdma-core), as far as they have
 // a meaning here: each is provoked, belongs to its request, and the queue pair goes on.
 // lib/wire/SRD.md has the table of what is what.
 #include "tests/srd/srd_two.hpp"

@@ -61,8 +61,8 @@ Result<void> write_results(const Comparison& comparison, const std::string& fold
 Result<void> write_page(const std::vector<Comparison>& comparisons, const std::string& folder);
 void print_tables(const std::vector<Comparison>& comparisons);
 
-// Slowdowns of the finished flows, by size bucket (facts 6.1 a: lo < bytes <= hi); the last bucket
-// is all of them. Flows that start within metrics.warm_up_ns do not count.
+// Slowdowns of the finished flows, by size bucket (HPCC simulator: lo < bytes <= hi); the last
+// bucket is all of them. Flows that start within metrics.warm_up_ns do not count.
 struct Bucket {
   double low = 0;
   double high = 0;                // infinity in the last

@@ -15,7 +15,7 @@
 namespace weft::bench {
 namespace {
 
-// The network that the defaults are for (facts of the papers): dcqcn-paper's, and that of the rest.
+// The network that the defaults are for (the papers'): dcqcn-paper's, and that of the rest.
 struct Reference {
   double mbps, rtt_us;
 };

@@ -8,7 +8,7 @@
 //
 // In flight is counted down by what the receiver says it has received, so the order of arrival does
 // not matter. Constants are scaled from 100 Gb/s x 12 us to the network's BDP. Structure and
-// constants: facts 2.6 and 6.2 j, read in the UEC simulator.
+// constants: those of the UEC simulator (uet-htsim).
 #include "lib/congestion/controllers/nscc.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // joins its queue) and its voltage (queue plus BDP), which sees both how long a queue is and how
 // fast it grows. theta-powertcp needs no telemetry: it takes the RTT and its gradient for them.
 //
-// In rate form, as facts 2.4 has it. An acknowledgement moves the rate towards
+// In rate form, as in the PowerTCP paper (NSDI 2022). An acknowledgement moves the rate towards
 // eta x (the rate of one RTT ago) / power + additive, by the weight gamma.
 #include <algorithm>
 
@@ -81,7 +81,7 @@ void on_ack(State& state, const Preset& preset, const Ack& ack) {
   react(state, flow, preset, ack);
 }
 
-// Power from the RTT: (1 + dRTT/dt) x RTT / T, with 5 % above T for what is no queue (facts 2.4).
+// Power from the RTT: (1 + dRTT/dt) x RTT / T, with 5 % above T for what is no queue.
 void on_ack_theta(State& state, const Preset& preset, const Ack& ack) {
   PowerTcp& flow = own<PowerTcp>(state);
   if (ack.rtt.ps <= 0 || ack.rtt.ps > INT64_MAX / 4) return;

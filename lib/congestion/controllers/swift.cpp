@@ -9,7 +9,7 @@
 // the last delays, each of another path as a rule, so that a few slow paths do not hold up the
 // flow.
 //
-// The structure and constants are those of facts 2.3: taken from a simulator that calls its own
+// The structure and constants are taken from a simulator that calls its own
 // constants guesses, and not checked against the paper's text.
 #include <algorithm>
 #include <cmath>
@@ -22,13 +22,13 @@ namespace {
 enum : size_t { kBeta = 1, kMaxCut, kAdditive, kHopUs, kRange, kLeastFs, kMostFs };
 constexpr Parameter kParameters[] = {
     {"min_rate_mbps", "Mb/s", 100, "one packet of 1000 B in 80 us"},
-    {"beta", "factor", 0.8, "Swift: multiplicative decrease (facts 2.3)"},
-    {"max_cut", "share of the window", 0.5, "Swift: max decrease (facts 2.3)"},
-    {"additive", "packets per RTT", 1, "Swift: AI (facts 2.3)"},
+    {"beta", "factor", 0.8, "Swift: multiplicative decrease"},
+    {"max_cut", "share of the window", 0.5, "Swift: max decrease"},
+    {"additive", "packets per RTT", 1, "Swift: AI"},
     {"hop_us", "us", 1, "added to the base RTT for what hosts and hops wait; ours"},
-    {"range", "x base RTT", 1, "flow scaling; 5 in facts 2.3, where the base is 20 us"},
-    {"fs_least_packets", "packets", 0.1, "flow scaling (facts 2.3)"},
-    {"fs_most_packets", "packets", 100, "flow scaling (facts 2.3)"},
+    {"range", "x base RTT", 1, "flow scaling; 5 where the base RTT is 20 us"},
+    {"fs_least_packets", "packets", 0.1, "Swift: flow scaling"},
+    {"fs_most_packets", "packets", 100, "Swift: flow scaling"},
 };
 
 struct Swift {

@@ -6,7 +6,7 @@
 //   w = clamp(2 x gradient + 1/2, 0, 1)
 //   rate += delta (1 - w);  rate *= 1 - beta w (rtt - T') / T',  T' = T_low reference
 //
-// The weight and the decrease are from memory of the paper's section 5 (facts 2.2 mark it [R]):
+// The weight and the decrease are from memory of the paper's section 5, not checked against it:
 // taken for the shape, not for the last digit.
 #include <algorithm>
 

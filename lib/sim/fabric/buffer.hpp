@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shared buffer of a switch and PFC (facts 6.1 f). A packet of class 3 is accounted to the port
-// it came in through, from its arrival until its serialisation begins: first in the port's reserve,
-// then in the shared buffer, up to a threshold that shrinks as the shared buffer fills (dynamic
-// threshold), then in the port's headroom, which exists for what is still on the wire after a
-// PAUSE. ECN marks by what is left behind in the queue of departure.
+// The shared buffer of a switch and PFC (HPCC simulator). A packet of class 3 is accounted to the
+// port it came in through, from its arrival until its serialisation begins: first in the port's
+// reserve, then in the shared buffer, up to a threshold that shrinks as the shared buffer fills
+// (dynamic threshold), then in the port's headroom, which exists for what is still on the wire
+// after a PAUSE. ECN marks by what is left behind in the queue of departure.
 //
 // Bodies of Fabric's templates, for its own files: a Port has one data class, a Lane is one of
 // several.

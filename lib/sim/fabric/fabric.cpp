@@ -13,7 +13,7 @@ namespace {
 
 // Serialisation times in ps. In whole nanoseconds they are cut off, and a time that is a whole
 // number loses one: the authors' simulator computes bytes x 8 / rate in floating point and then
-// truncates a value just below it (facts 6.1 a; 1050 B at 100G take 83 ns, not 84).
+// truncates a value just below it (HPCC simulator; 1050 B at 100G take 83 ns, not 84).
 std::vector<int64_t> times_at(uint32_t mbps, uint32_t largest, bool whole_ns) {
   std::vector<int64_t> times(largest + 1);
   for (uint32_t bytes = 1; bytes <= largest; ++bytes) {
@@ -79,7 +79,7 @@ void Fabric::set_rate(uint32_t number, uint32_t mbps) {
 }
 
 // Headroom: what may still arrive after a PAUSE was sent. The threshold's shift is one less per
-// doubling of the port's rate above that of the NICs (facts 6.1 f).
+// doubling of the port's rate above that of the NICs (HPCC simulator).
 void Fabric::make_switches() {
   switches_.resize(topology_.node_count());
   for (uint32_t node = 0; node < switches_.size(); ++node) {
@@ -225,7 +225,7 @@ void Fabric::transmit(uint32_t number, const Packet& packet) {
   sent.hop = static_cast<uint8_t>(hop);
 }
 
-// What INT says of a port (facts 6.1 e): time = start of serialisation, queue = bytes of all
+// What INT says of a port (HPCC simulator): time = start of serialisation, queue = bytes of all
 // classes left behind, sent = bytes that the port has sent before this packet. Only switches stamp.
 void Fabric::stamp(Port& port, const Packet& packet) {
   TelemetryBlock& block = telemetry_[packet.stamp];
@@ -237,8 +237,8 @@ void Fabric::stamp(Port& port, const Packet& packet) {
                                queue / steps.queue_step * steps.queue_step};
 }
 
-// hpcc-pint (facts 6.1 d). Every packet moves what the next one looks back to; only data counts in
-// the port's average, and carries its code on if that is the largest so far. Where packets are
+// hpcc-pint (HPCC simulator). Every packet moves what the next one looks back to; only data counts
+// in the port's average, and carries its code on if that is the largest so far. Where packets are
 // sprayed all do: acknowledgements and cut packets go in between, and would take what left before
 // them out of the average.
 uint32_t Fabric::digest(Port& port, const Packet& packet) {

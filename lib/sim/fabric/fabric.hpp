@@ -8,7 +8,7 @@
 // is cut to its header, which goes on strictly first (trim.cpp).
 //
 // What a host does with a packet is not known here: the run loop gives packets that are at_host to
-// the hosts, which send with transmit() or spray(). Definitions follow facts section 6.1 e and f
+// the hosts, which send with transmit() or spray(). Definitions follow the HPCC authors' simulator
 // (HPCC authors' simulator) and 6.2 d and f (UEC simulator), with the parameters in Settings.
 #pragma once
 

@@ -52,7 +52,7 @@ uint32_t RouteTable::pick(uint32_t node, const FiveTuple& tuple) const noexcept 
   const std::span<const uint32_t> ports = topology_->next_ports(node, tuple.dst);
   if (ports.empty()) return Topology::kNone;
   if (ports.size() == 1) return ports[0];
-  // The switch's number is the seed (facts 6.1 e); another run seed gives other paths.
+  // The switch's number is the seed (HPCC simulator); another run seed gives other paths.
   const uint32_t seed = node + static_cast<uint32_t>((seed_ - 1) * 0x9E3779B9u);
   return ports[ecmp_hash(tuple, seed) % ports.size()];
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The switch of a fabric for sprayed packets (facts 6.2 d): per egress port a data queue and,
+// The switch of a fabric for sprayed packets (UEC simulator): per egress port a data queue and,
 // strictly first, a control queue with acknowledgements, grants and trimmed packets. A data packet
 // that does not fit is cut to its header, or the last one queued is: a fair coin says which.
 //

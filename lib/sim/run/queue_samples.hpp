@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue lengths as the reference measures them (facts 6.1 g): every switch port every 100 ns, the
-// accounted bytes of class 3 without the packet being sent, in KB of 1000 B, rounded down.
+// Queue lengths as the reference measures them (HPCC simulator): every switch port every 100 ns,
+// the accounted bytes of class 3 without the packet being sent, in KB of 1000 B, rounded down.
 // Percentiles pool all ports and samples; per port there are median and maximum for each window.
 #pragma once
 

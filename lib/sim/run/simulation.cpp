@@ -135,7 +135,7 @@ Result<void> Run::set_classes() {
   return {};
 }
 
-// Paths for all flows: ports count up per pair of hosts in the order of the list (facts 6.1 c).
+// Paths for all flows: ports count up per pair of hosts in the order of the list (HPCC simulator).
 Result<void> Run::choose_paths() {
   routes_.resize(specs_.size());
   std::map<uint64_t, uint32_t> pairs;

@@ -97,11 +97,11 @@ std::vector<uint32_t> series_flows(const RunOptions& options, size_t flows);
 // Fails on a flow of series_flows or pcap_flows that is not there.
 Result<void> check_outputs(const RunOptions& options, size_t flows);
 
-// The ideal FCT (facts 6.1 a): unloaded RTT and the whole flow with headers, without telemetry, at
-// the slowest link of the path.
+// The ideal FCT (HPCC simulator): unloaded RTT and the whole flow with headers, without telemetry,
+// at the slowest link of the path.
 int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                      uint64_t bytes, uint32_t payload, uint32_t header);
-// That of a scheme that sprays (facts 6.2 i): every byte on the wire, and the last packet's way
+// That of a scheme that sprays (UEC simulator): every byte on the wire, and the last packet's way
 // there and back, exactly.
 int64_t ideal_sprayed_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                              uint64_t bytes, const Scheme& scheme);

@@ -27,7 +27,7 @@ Result<fabric::Topology> make_dumbbell(const NetworkSize& size);
 Result<fabric::Topology> make_leaf_spine(const NetworkSize& size);
 // Three tiers of k-port switches: k^3 / 4 hosts.
 Result<fabric::Topology> make_fat_tree(const NetworkSize& size);
-// HPCC's simulation network: 320 hosts, 20 ToR, 20 Agg, 16 core (facts 6.1 h).
+// HPCC's simulation network: 320 hosts, 20 ToR, 20 Agg, 16 core (HPCC simulator).
 Result<fabric::Topology> make_hpcc_320();
 // HPCC's testbed: 32 servers of two 25G NICs, 4 ToR and 1 Agg with 100G uplinks (HPCC 5.1); each
 // NIC is a host here.

@@ -16,7 +16,7 @@ namespace weft::sim::scenario {
 
 using FlowList = std::vector<flow::FlowSpec>;
 
-// Sizes by inverse CDF with linear interpolation, floor, at least 1 B (facts 6.1 h).
+// Sizes by inverse CDF with linear interpolation, floor, at least 1 B (HPCC simulator).
 class SizeDistribution {
  public:
   explicit SizeDistribution(std::vector<SizePoint> points) : points_(std::move(points)) {}
@@ -33,7 +33,7 @@ class SizeDistribution {
 FlowList poisson(const fabric::Topology& topology, const SizeDistribution& sizes, double load,
                  int64_t until_ns, base::Random& random);
 
-inline constexpr uint16_t kIncastPort = 200;  // what incast flows go to (facts 6.1 c)
+inline constexpr uint16_t kIncastPort = 200;  // what incast flows go to (HPCC simulator)
 
 // `senders` different random hosts to one receiver, `bytes` each, at `start_ns`.
 FlowList incast(const fabric::Topology& topology, uint32_t senders, uint32_t receiver,

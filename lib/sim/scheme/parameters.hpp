@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every number of a simulation that is not its network or its flows, by a key: net.*, switch.*,
 // host.*, path.*, ack.*, metrics.*, and CONTROLLER.PARAMETER. The defaults are those of the
-// reference runs (facts section 6.1; 6.2 for controllers that spray), so that a topology and a flow
-// list alone reproduce them.
+// reference runs (the HPCC authors' simulator; uet-htsim for controllers that spray), so that a
+// topology and a flow list alone reproduce them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What each controller has on the wire, from facts section 6.1 b, c and f.
+// What each controller has on the wire, after the HPCC authors' simulator.
 #include "lib/sim/scheme/scheme.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ double value(const Parameters& parameters, const Scheme& scheme, Net key, double
 }
 
 // Acknowledgements in class 0 (strictly first, never paused) or in class 3 beside data: as the
-// reference runs had it, by controller (facts 6.1 c).
+// reference runs had it, by controller (HPCC simulator).
 bool acks_in_control(const Scheme& scheme, bool windowed, const Parameters& parameters) {
   const congestion::Kind& kind = *scheme.kind;
   if (scheme.sprayed()) return true;
@@ -97,8 +97,8 @@ fabric::Settings make_fabric(const Scheme& scheme, const Parameters& parameters,
   return fabric;
 }
 
-// Queues and thresholds of a fabric for sprayed packets, in whole packets at NIC rate (facts 6.2
-// d), the time-out that follows from them (6.2 e), and the choice of paths.
+// Queues and thresholds of a fabric for sprayed packets, in whole packets at NIC rate, the
+// retransmission timeout that follows from them, and the choice of paths, as in the UEC simulator.
 void describe_spraying(Scheme& scheme, const Parameters& parameters,
                        const fabric::Topology& topology) {
   fabric::Settings& fabric = scheme.fabric;
@@ -241,7 +241,7 @@ std::vector<uint32_t> longest_path(const fabric::Topology& topology, uint32_t pa
   return longest;
 }
 
-// A packet there and an acknowledgement back, exactly (facts 6.2 a).
+// A packet there and an acknowledgement back, exactly (UEC simulator).
 double exact_rtt_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                     uint32_t bytes) {
   double rtt = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A controller with what it costs on the wire and needs from switches: header and acknowledgement
 // sizes, the class of acknowledgements, marking thresholds, telemetry. Two controllers are compared
-// as their papers and the reference runs had them, each with its own scheme (facts 6.1 b, c, f).
+// as their papers and the reference runs had them, each with its own scheme (HPCC simulator).
 #pragma once
 
 #include <string>
@@ -46,7 +46,7 @@ Result<Scheme> make_scheme(std::string_view controller, const Parameters& parame
                            const fabric::Topology& topology);
 
 // The unloaded RTT of two hosts as the ideal FCT counts it: twice the delays, and one payload
-// without header at the rate of each link (facts 6.1 a).
+// without header at the rate of each link (HPCC simulator).
 int64_t unloaded_rtt_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                         uint32_t payload);
 // T: the largest unloaded RTT of the network.

@@ -147,7 +147,7 @@ void Hosts::tell_controller(FlowState& flow, const Packet& packet, uint32_t newl
   const double before = flow.controller.rate();
   flow.controller.on_ack(rules, ack);
   if (has_records_) telemetry_.give(packet.stamp);
-  // hpcc and hpcc-pint move the packet that is already planned (facts 6.1 c).
+  // hpcc and hpcc-pint move the packet that is already planned (HPCC simulator).
   if (rules.kind->moves_pending && flow.last_bytes != 0 && flow.controller.rate() != before)
     flow.next_send += gap(flow, flow.controller.rate()) - gap(flow, before);
 }

@@ -3,10 +3,10 @@
 // acknowledges every packet. This is all that `flow` fidelity has of a transport; the network below
 // is the same that an engine would use.
 //
-// The NIC's rules (facts 6.1 c): one packet at a time; acknowledgements first; then the flows round
-// robin, one packet each, from the one after the last served. A flow may send if it has bytes, its
-// class is not paused, its payload in flight is less than its window, and its next-send time has
-// come. With several data classes the switches' rules say which class is next.
+// The NIC's rules (HPCC simulator): one packet at a time; acknowledgements first; then the flows
+// round robin, one packet each, from the one after the last served. A flow may send if it has
+// bytes, its class is not paused, its payload in flight is less than its window, and its next-send
+// time has come. With several data classes the switches' rules say which class is next.
 #pragma once
 
 #include <array>

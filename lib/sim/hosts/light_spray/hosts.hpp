@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hosts whose flows send each packet over a path of its own (facts 6.2 b, e, j, k): selective
+// Hosts whose flows send each packet over a path of its own (UEC simulator): selective
 // acknowledgements, NACKs of trimmed packets, one window over all paths, credit from the receiver.
 // What the controller, the credit pacer and the path policy decide is lib/congestion's; here are
 // the rules of who sends when and who says what.

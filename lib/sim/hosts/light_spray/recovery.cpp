@@ -53,7 +53,7 @@ void Hosts::timer(const Packet& event) {
 void Hosts::expire(uint32_t number, uint32_t packet) {
   Flow& flow = flows_[number];
   Sender& sender = flow.sender;
-  // The reference does not keep which path the packet took, and blames the first (facts 6.2 l).
+  // The reference does not keep which path the packet took, and blames the first (UEC simulator).
   sender.paths.on_feedback(0, congestion::PathFeedback::timed_out, now());
   const bool others = sender.lost > 0;
   const uint32_t bytes = bytes_of(flow, packet);
