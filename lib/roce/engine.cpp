@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "lib/roce/rc/rc.hpp"
-#include "lib/roce/uc/uc.hpp"
-#include "lib/roce/ud/ud.hpp"
-#include "lib/roce/unreliable.hpp"
+#include "lib/roce/unreliable/requester.hpp"
+#include "lib/roce/unreliable/uc.hpp"
+#include "lib/roce/unreliable/ud.hpp"
 #include "lib/wire/emit.hpp"
 #include "lib/wire/icrc.hpp"
 

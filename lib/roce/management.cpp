@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "lib/roce/engine.hpp"
-#include "lib/roce/payload.hpp"
+#include "lib/roce/message/payload.hpp"
 #include "lib/wire/emit.hpp"
 
 namespace weft::roce {

@@ -3,7 +3,7 @@
 // way, and each signal that an acknowledgement, an echo, a report, a CNP or a loss becomes.
 #include <vector>
 
-#include "lib/roce/rc/pacer.hpp"
+#include "lib/roce/state/pacer.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::roce::rc {

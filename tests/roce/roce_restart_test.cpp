@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "lib/base/random.hpp"
-#include "lib/roce/rc/early.hpp"
+#include "lib/roce/state/early_packets.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/virtual_time/forge.hpp"
 #include "tests/virtual_time/pair.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A peer that guesses keys: each guess costs it a queue pair, and eight within a second cost it the
-// right to connect for a while (lib/roce/violations.hpp). //= threat:A04
+// right to connect for a while (lib/roce/state/violations.hpp). //= threat:A04
 #include <deque>
 
 #include "tests/virtual_time/rc_pair.hpp"

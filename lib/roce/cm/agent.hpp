@@ -21,7 +21,7 @@
 #include "lib/roce/cm/connection.hpp"
 #include "lib/roce/cm/ip_addressing.hpp"
 #include "lib/roce/cm/questions.hpp"
-#include "lib/roce/general_services.hpp"
+#include "lib/roce/state/general_services.hpp"
 #include "weft/result.hpp"
 
 namespace weft::cm {

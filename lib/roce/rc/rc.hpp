@@ -5,9 +5,9 @@
 #pragma once
 
 #include "lib/roce/engine.hpp"
-#include "lib/roce/message.hpp"
-#include "lib/roce/queue_pair.hpp"
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/message/receive.hpp"
+#include "lib/roce/state/queue_pair.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/frame_builder.hpp"
 #include "lib/wire/parse.hpp"
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "lib/memory/guarded_copy.hpp"
-#include "lib/roce/local_work.hpp"
-#include "lib/roce/payload.hpp"
+#include "lib/roce/message/local_work.hpp"
+#include "lib/roce/message/payload.hpp"
 #include "lib/roce/rc/rc.hpp"
 
 namespace weft::roce::rc {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/roce/local_work.hpp"
-#include "lib/roce/message_send.hpp"
+#include "lib/roce/message/local_work.hpp"
+#include "lib/roce/message/send.hpp"
 #include "lib/roce/rc/rc.hpp"
 #include "lib/wire/emit.hpp"
 

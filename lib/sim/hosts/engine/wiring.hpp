@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/state/queue_pair.hpp"
 #include "lib/sim/fabric/fabric.hpp"
 #include "lib/sim/scheme/scheme.hpp"
 #include "lib/wire/int_block.hpp"

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "lib/roce/engine.hpp"
-#include "lib/roce/outcome.hpp"
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/message/outcome.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/frame_builder.hpp"
 
 namespace weft::roce {

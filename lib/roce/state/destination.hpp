@@ -4,8 +4,8 @@
 // that find it full wait in line.
 #pragma once
 
-#include "lib/roce/queue_pair.hpp"
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/state/queue_pair.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/window.hpp"
 
 namespace weft::roce {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/roce/engine.hpp"
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/frame_builder.hpp"
 
 namespace weft::roce::ud {

@@ -6,9 +6,9 @@
 #include "lib/base/copy_short.hpp"
 #include "lib/memory/guarded_copy.hpp"
 #include "lib/roce/engine.hpp"
-#include "lib/roce/local_work.hpp"
-#include "lib/roce/outcome.hpp"
-#include "lib/roce/ud/ud.hpp"
+#include "lib/roce/message/local_work.hpp"
+#include "lib/roce/message/outcome.hpp"
+#include "lib/roce/unreliable/ud.hpp"
 
 namespace weft::roce {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See payload.hpp.
-#include "lib/roce/payload.hpp"
+#include "lib/roce/message/payload.hpp"
 
 namespace weft::roce {
 

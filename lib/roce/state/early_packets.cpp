@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Keeping packets in lists of slots, and learning how long to wait for the missing one.
-#include "lib/roce/rc/early.hpp"
+#include "lib/roce/state/early_packets.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/state/queue_pair.hpp"
 #include "lib/transport/shared_receives.hpp"
 
 namespace weft::roce {

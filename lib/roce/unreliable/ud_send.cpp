@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Datagrams that leave.
-#include "lib/roce/payload.hpp"
-#include "lib/roce/ud/ud.hpp"
+#include "lib/roce/message/payload.hpp"
+#include "lib/roce/unreliable/ud.hpp"
 #include "lib/wire/emit.hpp"
 
 namespace weft::roce::ud {

@@ -2,9 +2,9 @@
 // UC packets at the receiver. A packet that is missing or wrong ends the message in flight: it is
 // dropped without a word, and so is all that follows until a FIRST or ONLY begins another one. The
 // receive that a dropped SEND was using stays the oldest.
-#include "lib/roce/message.hpp"
-#include "lib/roce/uc/uc.hpp"
-#include "lib/roce/unreliable.hpp"
+#include "lib/roce/message/receive.hpp"
+#include "lib/roce/unreliable/requester.hpp"
+#include "lib/roce/unreliable/uc.hpp"
 
 namespace weft::roce::uc {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/memory/key_table.hpp"
-#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/state/queue_pair.hpp"
 
 namespace weft::roce {
 

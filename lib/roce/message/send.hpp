@@ -3,8 +3,8 @@
 // Inline: it runs once per packet, and each service has its own copy with its opcodes in it.
 #pragma once
 
-#include "lib/roce/message.hpp"
-#include "lib/roce/payload.hpp"
+#include "lib/roce/message/payload.hpp"
+#include "lib/roce/message/receive.hpp"
 #include "lib/wire/emit.hpp"
 
 namespace weft::roce {

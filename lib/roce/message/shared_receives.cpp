@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See shared_receives.hpp.
-#include "lib/roce/shared_receives.hpp"
+#include "lib/roce/message/shared_receives.hpp"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See local_work.hpp.
-#include "lib/roce/local_work.hpp"
+#include "lib/roce/message/local_work.hpp"
 
 #include <bit>
 
 #include "lib/roce/engine.hpp"
-#include "lib/roce/outcome.hpp"
+#include "lib/roce/message/outcome.hpp"
 #include "weft/mr.hpp"
 
 namespace weft::roce {

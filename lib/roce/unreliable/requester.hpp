@@ -4,7 +4,7 @@
 #pragma once
 
 #include "lib/roce/engine.hpp"
-#include "lib/roce/message.hpp"
+#include "lib/roce/message/receive.hpp"
 
 namespace weft::roce {
 

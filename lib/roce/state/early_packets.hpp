@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/frame.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"

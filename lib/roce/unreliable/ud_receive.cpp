@@ -2,10 +2,10 @@
 // Datagrams that arrive. One that cannot be delivered is dropped, with a counter: its sender never
 // hears of it. PSNs are not looked at (//= roce:C-PSN-21).
 #include "lib/memory/guarded_copy.hpp"
-#include "lib/roce/message.hpp"
-#include "lib/roce/payload.hpp"
-#include "lib/roce/ud/ud.hpp"
-#include "lib/roce/unreliable.hpp"
+#include "lib/roce/message/payload.hpp"
+#include "lib/roce/message/receive.hpp"
+#include "lib/roce/unreliable/requester.hpp"
+#include "lib/roce/unreliable/ud.hpp"
 #include "lib/wire/encapsulation.hpp"
 
 namespace weft::roce::ud {

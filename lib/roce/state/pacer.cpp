@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See pacer.hpp.
-#include "lib/roce/rc/pacer.hpp"
+#include "lib/roce/state/pacer.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See unreliable.hpp. There is no window: nobody says what has arrived. A port that can take no
 // more holds the sender back.
-#include "lib/roce/unreliable.hpp"
+#include "lib/roce/unreliable/requester.hpp"
 
-#include "lib/roce/local_work.hpp"
-#include "lib/roce/message_send.hpp"
-#include "lib/roce/ud/ud.hpp"
+#include "lib/roce/message/local_work.hpp"
+#include "lib/roce/message/send.hpp"
+#include "lib/roce/unreliable/ud.hpp"
 
 namespace weft::roce {
 

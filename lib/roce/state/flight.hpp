@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/host_queue.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"

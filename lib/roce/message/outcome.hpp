@@ -3,7 +3,7 @@
 // the way into ERR.
 #pragma once
 
-#include "lib/roce/queue_pair.hpp"
+#include "lib/roce/state/queue_pair.hpp"
 #include "lib/wire/parse.hpp"
 
 namespace weft::roce {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packets of SENDs and WRITEs at the receiver (IBTA 9.7.4): legality, then resources, then
 // execution. Each check names what is wrong as a Verdict.
-#include "lib/roce/message.hpp"
-#include "lib/roce/payload.hpp"
+#include "lib/roce/message/receive.hpp"
+
+#include "lib/roce/message/payload.hpp"
 
 namespace weft::roce {
 

@@ -8,7 +8,7 @@
 
 #include "lib/memory/guarded_copy.hpp"
 #include "lib/roce/engine.hpp"
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/frame_builder.hpp"
 
 namespace weft::roce {

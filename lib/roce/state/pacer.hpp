@@ -17,8 +17,8 @@
 #include <optional>
 
 #include "lib/congestion/controller.hpp"
-#include "lib/roce/rc/flight.hpp"
-#include "lib/roce/transport_names.hpp"
+#include "lib/roce/state/flight.hpp"
+#include "lib/roce/state/transport_names.hpp"
 #include "lib/transport/host_queue.hpp"
 #include "lib/wire/int_block.hpp"
 #include "weft/units.hpp"

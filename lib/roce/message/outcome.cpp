@@ -2,7 +2,7 @@
 // Ends of requests: completions, and the way into ERR. Every posted request completes exactly once;
 // the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and
 // a failure is reported even if the request was not signaled (//= roce:C-STATE-63).
-#include "lib/roce/outcome.hpp"
+#include "lib/roce/message/outcome.hpp"
 
 #include "lib/roce/engine.hpp"
 
