@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programmer errors: CHECK is always on and cheap, DCHECK is for dense checks in debug builds.
-// Neither is for input: a bad argument is a Result, a bad packet is a counter.
+// Assertions on weft's own invariants. WEFT_CHECK is always on: for control paths. WEFT_DCHECK is
+// on in Debug, sanitizer, fuzz and swarm builds and costs nothing in release. Neither is for input:
+// a caller's bad argument is a Result, a peer's bad packet is a counter.
 #pragma once
 
 #include <cstdio>
@@ -20,3 +21,12 @@ namespace weft::base {
 #else
 #define WEFT_DCHECK(x) WEFT_CHECK(x)
 #endif
+
+namespace weft::base {
+// Whether WEFT_DCHECK is on: functions that only assert return at once where it is off.
+#ifdef NDEBUG
+inline constexpr bool kChecksInvariants = false;
+#else
+inline constexpr bool kChecksInvariants = true;
+#endif
+}  // namespace weft::base

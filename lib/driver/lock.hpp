@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lock that owns an engine: held for one bounded turn, mostly uncontended, so a waiter spins a
-// little and then sleeps. Without threads (single_thread=1) it does nothing.
+// The lock that owns an engine: held for one bounded turn, mostly uncontended, so a waiter spins
+// briefly and then sleeps on a futex. With single_thread=1 it is disabled and does nothing.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+
+#include "lib/base/check.hpp"
 
 namespace weft::driver {
 
@@ -31,18 +33,29 @@ class Lock {  //= roce:C-EVT-112
 
   void unlock() noexcept {
     if (!enabled_) return;
+    WEFT_DCHECK(held());
     if (state_.exchange(kFree, std::memory_order_release) != kContended) return;
     state_.notify_one();
-    if (on_contended_ != nullptr) on_contended_(host_);
+    if (on_contended_ != nullptr) on_contended_(context_);
   }
 
-  // Takes the lock if it is free; else who holds it calls greet(host) behind its unlock().
+  // Takes the lock if it is free. False: another thread holds it, and its unlock() will call the
+  // function that on_unlock_contended() has set. Only on an enabled lock.
   bool try_lock_or_mark_contended() noexcept {
+    WEFT_DCHECK(enabled_);
     return state_.exchange(kContended, std::memory_order_acquire) == kFree;
   }
-  // Before the lock is used.
-  void on_contended(void (*on_unlock_contended)(void*), void* host) noexcept {
-    on_contended_ = on_unlock_contended, host_ = host;
+  // Sets the function that unlock() calls, after the lock is free, if a thread waited for it or
+  // marked it. Set once, before the lock is used.
+  void on_unlock_contended(void (*function)(void* context), void* context) noexcept {
+    WEFT_DCHECK(on_contended_ == nullptr && state_.load() == kFree);
+    on_contended_ = function, context_ = context;
+  }
+
+  bool enabled() const noexcept { return enabled_; }
+  // For assertions: some thread holds the lock, or it is disabled.
+  bool held() const noexcept {
+    return !enabled_ || state_.load(std::memory_order_relaxed) != kFree;
   }
 
  private:
@@ -55,7 +68,7 @@ class Lock {  //= roce:C-EVT-112
   const bool enabled_;
   std::atomic<uint32_t> state_{kFree};
   void (*on_contended_)(void*) = nullptr;
-  void* host_ = nullptr;
+  void* context_ = nullptr;
 };
 
 // Holds a Lock for a scope.

@@ -106,7 +106,7 @@ class Port {
   // News of the interface below: port_error, port_active, gid_change. The descriptor is readable
   // when there is some; -1: never. Nobody asks on the way of a packet.
   virtual int async_event_fd() const noexcept { return -1; }
-  virtual std::optional<EventType> next_news() noexcept { return {}; }
+  virtual std::optional<EventType> next_event() noexcept { return {}; }
 
   // Named counters of this port, appended to `counters`.
   virtual void append_counters(std::vector<Counter>& counters) const { (void)counters; }

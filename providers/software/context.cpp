@@ -31,7 +31,7 @@ class Region final : public verbs::Region {
       rkey = RKey{*key};
       entered_ = 1;
       while (entered_ < drivers_.size() &&
-             drivers_[entered_]->adopt_memory(*key, base, size, access, domain))
+             drivers_[entered_]->register_memory_with_key(*key, base, size, access, domain))
         ++entered_;
       if (entered_ == drivers_.size()) return {};
     }
@@ -229,7 +229,7 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
                                 incident.qp});
       });
     };
-    if (driver->visit(look, leaving)) {
+    if (driver->run_exclusive(look, leaving)) {
       totals.sum();
       continue;
     }

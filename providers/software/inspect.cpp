@@ -83,7 +83,7 @@ void in_steps(driver::Driver& driver, const std::atomic<bool>& leaving, std::vec
   do {
     some.clear();
     const size_t from = next;
-    if (leaving.load() || !driver.visit([&] { next = step(from, some); }, leaving)) return;
+    if (leaving.load() || !driver.run_exclusive([&] { next = step(from, some); }, leaving)) return;
     all.insert(all.end(), some.begin(), some.end());
   } while (next != 0);
 }
@@ -116,7 +116,7 @@ void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspec
   });
   for (verbs::PeerReport& peer : std::span(found.peers).subspan(first)) {
     if (!peer.active || leaving.load()) continue;
-    (void)driver.visit([&] { peer.paths = machine.paths(peer.address, peer.endpoint); }, leaving);
+    (void)driver.run_exclusive([&] { peer.paths = machine.paths(peer.address, peer.endpoint); }, leaving);
   }
 }
 

@@ -38,7 +38,7 @@ class MachineSrq final : public verbs::Srq {
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
-    driver_.tell_time();
+    driver_.update_machine_time();
     return machine_.post_recv(*pool_, requests);
   }
   Result<void> arm_limit(uint32_t limit) override {
@@ -81,7 +81,7 @@ class MachineQp final : public verbs::Qp {
     if (driver_.forked()) return;
     driver::Holder hold(driver_.lock());
     settle();
-    if constexpr (requires { qp_->path; }) driver_.drop_pending_on(qp_->path);
+    if constexpr (requires { qp_->path; }) driver_.drop_unsent_frames(qp_->path);
     machine_.destroy_qp(qp_);
     driver_.after_control();
   }
@@ -113,7 +113,7 @@ class MachineQp final : public verbs::Qp {
   PostStatus post_send(std::span<const SendRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
-    driver_.tell_time();
+    driver_.update_machine_time();
     const PostStatus status = machine_.post_send(*qp_, requests, Instant{});
     driver_.after_post(status.accepted);
     return status;
@@ -121,7 +121,7 @@ class MachineQp final : public verbs::Qp {
   PostStatus post_recv(std::span<const RecvRequest> requests) noexcept override {
     if (driver_.forked()) return {Code::permission_denied, 0, kForked};
     driver::Holder hold(driver_.lock());
-    driver_.tell_time();
+    driver_.update_machine_time();
     const PostStatus status = machine_.post_recv(*qp_, requests);
     if (qp_->state == QpState::err) driver_.after_control();  // flushed: wake who sleeps on it
     if constexpr (requires { qp_->calling; })

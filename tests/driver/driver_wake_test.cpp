@@ -74,7 +74,7 @@ struct Bench {
   ~Bench() { driver.remove_cq(&cq); }
 
   void complete(uint64_t id) {
-    driver.tell_time();
+    driver.update_machine_time();
     REQUIRE(driver.machine().deliver({}, cq.ring, {.id = id}, false));
   }
   bool woken() const {

@@ -38,7 +38,7 @@ class AfPacketPort final : public transport::Port {
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   int async_event_fd() const noexcept override { return watch_.fd(); }
-  std::optional<EventType> next_news() noexcept override { return watch_.next(); }
+  std::optional<EventType> next_event() noexcept override { return watch_.next(); }
   void append_counters(std::vector<Counter>& counters) const override;
 
  private:

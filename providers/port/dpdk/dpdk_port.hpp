@@ -46,7 +46,7 @@ class DpdkPort final : public transport::Port {
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
   int async_event_fd() const noexcept override { return watch_ ? watch_->fd() : -1; }
-  std::optional<EventType> next_news() noexcept override {
+  std::optional<EventType> next_event() noexcept override {
     return watch_ ? watch_->next() : std::nullopt;
   }
   void append_counters(std::vector<Counter>& counters) const override;

@@ -84,9 +84,9 @@ bool RailsPort::all_down() const noexcept {
   return std::all_of(rails_.begin(), rails_.end(), [](const Rail& rail) { return rail.down; });
 }
 
-std::optional<EventType> RailsPort::next_news() noexcept {
+std::optional<EventType> RailsPort::next_event() noexcept {
   for (Rail& rail : rails_) {
-    while (const std::optional<EventType> news = rail.port->next_news()) {
+    while (const std::optional<EventType> news = rail.port->next_event()) {
       const bool link = *news == EventType::port_error || *news == EventType::port_active;
       const bool before = all_down();
       if (link) rail.down = *news == EventType::port_error;

@@ -38,7 +38,7 @@ class RailsPort final : public transport::Port {
   void finish_wait() noexcept override;
   // One that goes down is no news: it is when all are, and when one of those comes back.
   int async_event_fd() const noexcept override { return news_; }
-  std::optional<EventType> next_news() noexcept override;
+  std::optional<EventType> next_event() noexcept override;
   // Those of the ports, added up by name.
   void append_counters(std::vector<Counter>& counters) const override;
 

@@ -44,7 +44,7 @@ class WrappingPort : public transport::Port {
   }
   void finish_wait() noexcept override { inner_->finish_wait(); }
   int async_event_fd() const noexcept override { return inner_->async_event_fd(); }
-  std::optional<EventType> next_news() noexcept override { return inner_->next_news(); }
+  std::optional<EventType> next_event() noexcept override { return inner_->next_event(); }
   void append_counters(std::vector<Counter>& counters) const override {
     inner_->append_counters(counters);
   }

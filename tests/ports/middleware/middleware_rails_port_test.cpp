@@ -58,7 +58,7 @@ class Fake final : public Port {
   }
   void finish_wait() noexcept override { --prepared; }
   int async_event_fd() const noexcept override { return pipe_[0]; }
-  std::optional<EventType> next_news() noexcept override {
+  std::optional<EventType> next_event() noexcept override {
     if (news.empty()) return {};
     const EventType first = news.front();
     news.pop_front();
@@ -202,12 +202,12 @@ TEST_CASE("rails: it is news when all are down, and when one of them comes back"
   CHECK(::poll(&readable, 1, 0) == 1);
   t.rail[0]->news = {EventType::port_error};
   t.rail[2]->news = {EventType::port_error, EventType::gid_change};
-  CHECK(t.port->next_news() == EventType::gid_change);
-  CHECK(t.port->next_news() == std::nullopt);
+  CHECK(t.port->next_event() == EventType::gid_change);
+  CHECK(t.port->next_event() == std::nullopt);
   t.rail[1]->news = {EventType::port_error};
-  CHECK(t.port->next_news() == EventType::port_error);
+  CHECK(t.port->next_event() == EventType::port_error);
   t.rail[0]->news = {EventType::port_active};
   t.rail[2]->news = {EventType::port_active};
-  CHECK(t.port->next_news() == EventType::port_active);
-  CHECK(t.port->next_news() == std::nullopt);
+  CHECK(t.port->next_event() == EventType::port_active);
+  CHECK(t.port->next_event() == std::nullopt);
 }

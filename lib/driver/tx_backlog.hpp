@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The frames that a machine has built and its port has not taken yet (backpressure: a full socket
+// buffer or ring). They keep pointing into the machine's frame builder, so the machine builds no
+// more until the port has taken all of them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lib/transport/machine.hpp"
+
+namespace weft::driver {
+
+// Under the driver's lock.
+class TxBacklog {
+ public:
+  // `burst`: frames that the machine builds at once, Capabilities::burst of its port.
+  explicit TxBacklog(size_t burst) : burst_(burst), frames_(new transport::TxFrame[burst]) {}
+
+  bool empty() const noexcept { return begin_ == end_; }
+  // Moves frames from `machine` to `port` until the machine has none, at most kMaxBursts bursts.
+  // False: the port is full and frames are left.
+  bool flush(transport::Machine& machine, transport::Port& port, Instant now) noexcept;
+  // Drops frames whose spans lie in [base, base + size). Their key is removed already, so the
+  // machine will not build them again.
+  void drop_memory(const void* base, size_t size) noexcept;
+  // Drops frames that name `path`, which is about to be destroyed. All frames of a train have one
+  // path, so trains go whole.
+  void drop_path(const transport::Path& path) noexcept;
+
+ private:
+  static constexpr int kMaxBursts = 8;
+  template <class Matches>
+  void drop_if(Matches matches) noexcept;
+
+  const size_t burst_;
+  const std::unique_ptr<transport::TxFrame[]> frames_;
+  size_t begin_ = 0, end_ = 0;  // the frames left: begin_ <= end_ <= burst_
+};
+
+}  // namespace weft::driver
