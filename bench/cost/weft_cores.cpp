@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -138,16 +139,18 @@ Seen measure(const std::string& spec, int engines, double seconds, uint32_t size
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string spec = argc > 1 ? argv[1] : "roce+shm:cores%";
-  const int engines = argc > 2 ? std::atoi(argv[2]) : 2;
-  const double seconds = argc > 3 ? std::atof(argv[3]) : 0.3;
-  const auto size = static_cast<uint32_t>(argc > 4 ? std::atoi(argv[4]) : 8);
-  if (engines < 1 || size == 0 || !(seconds > 0)) {
-    std::fprintf(
-        stderr,
-        "usage: weft_cores DEVICE [ENGINES [SECONDS [SIZE]]]; in DEVICE %% becomes 0, 1 ..\n");
-    return 2;
-  }
+  std::string spec = "roce+shm:cores%";
+  int engines = 2;
+  double seconds = 0.3;
+  uint32_t size = 8;
+  CLI::App app("weft_cores: WRITEs per second of one engine alone, and of several side by side.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("device", spec, "Device string; each % becomes the number of the engine");
+  app.add_option("engines", engines, "How many, a thread and a core each")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("seconds", seconds, "Time for each figure")->check(CLI::Range(0.001, 1000.0));
+  app.add_option("size", size, "Bytes of a WRITE")->check(CLI::Range(1u, 1u << 30));
+  CLI11_PARSE(app, argc, argv);
   Seen seen = measure(spec, engines, seconds, size);
   const auto [least, most] = std::minmax_element(seen.ratio.begin(), seen.ratio.end());
   std::printf(

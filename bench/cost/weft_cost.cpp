@@ -8,6 +8,7 @@
 //
 // Divide by the number of WRITEs that it prints: the figure is both sides together, from post to
 // the flag that the target sees, acknowledgements and completions included. srd+shm:cost likewise.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -63,11 +64,16 @@ extern "C" __attribute__((noinline)) void stream(Side& a, Side& b, uint64_t coun
 }
 
 int main(int argc, char** argv) {
-  const std::string spec = argc > 1 ? argv[1] : "roce+shm:cost";
-  const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 20000;
+  std::string spec = "roce+shm:cost";
+  uint64_t count = 20000, batch = 0;
+  CLI::App app("weft_cost: instructions of a WRITE of 8 bytes, to be counted by callgrind.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("device", spec, "Device string of both sides");
+  app.add_option("count", count, "WRITEs of each side");
+  app.add_option("batch", batch, "Post so many together, from one side only; 0: one by one");
+  CLI11_PARSE(app, argc, argv);
   Side a(spec), b(spec);
   bench::connect_pair(a, b);
-  const uint64_t batch = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0;
   if (batch != 0) {
     stream(a, b, count - count % batch, batch);
   } else {

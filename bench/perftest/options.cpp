@@ -27,41 +27,69 @@ struct Raw {
   bool ignored = false;
 };
 
+// Sizes and numbers of messages that are taken where none are given.
+constexpr uint64_t kStream = 65536, kPing = 2, kAtomic = 8;
+
+// perftest's: many WRITEs in a stream, a thousand of all else.
+uint64_t default_iterations(const Options& o) {
+  const bool few = o.measure == Measure::latency || o.operation != Operation::write;
+  return few ? 1000 : 5000;
+}
+
+uint64_t default_size(const Options& o) {
+  if (o.operation == Operation::atomic) return kAtomic;
+  return o.measure == Measure::latency ? kPing : kStream;
+}
+
 void add_traffic_options(CLI::App& app, Options& o, Raw& raw) {
-  app.add_option("-s,--size", raw.size, "Message size in bytes")->check(CLI::Range(1ul, kLargest));
+  app.add_option("-s,--size", raw.size, "Message size in bytes; bandwidth over UD: 1024")
+      ->check(CLI::Range(1ul, kLargest))
+      ->default_str(std::to_string(default_size(o)));
   app.add_flag("-a,--all", raw.all, "Run sizes from 2 to 2^23");
-  app.add_option("--sizes", raw.sizes, "Run these sizes, separated by commas")->delimiter(',');
+  app.add_option("--sizes", raw.sizes, "Run these sizes, separated by commas (default: -s)")
+      ->delimiter(',')
+      ->default_str("");
   app.add_option("-n,--iters", o.iterations, "Number of messages (at least 5)")
-      ->check(CLI::Range(5ul, 1ul << 40));
-  app.add_option("-D,--duration", o.duration_s, "Run for this many seconds instead of -n")
-      ->check(CLI::Range(0.01, 1e6));
+      ->check(CLI::Range(5ul, 1ul << 40))
+      ->default_str(std::to_string(default_iterations(o)));
+  app.add_option("-D,--duration", o.duration_s,
+                 "Run for this many seconds instead of -n (default: -n)")
+      ->check(CLI::Range(0.01, 1e6))
+      ->default_str("");
   app.add_option("-q,--qp", o.qps, "Number of queue pairs (bandwidth)")
       ->check(CLI::Range(1, 16384));
   app.add_option("-t,--tx-depth", o.tx_depth, "Depth of the send queue")
       ->check(CLI::Range(1, 65536));
   app.add_option("-r,--rx-depth", o.rx_depth, "Depth of the receive queue (SEND)")
       ->check(CLI::Range(1, 65536));
-  app.add_option("-m,--mtu", o.mtu, "Path MTU, a power of two: 256 to 4096, more on shm")
-      ->check(CLI::Range(256, 1 << 20));
+  app.add_option("-m,--mtu", o.mtu,
+                 "Path MTU, a power of two: 256 to 4096, more on shm (default: the port's)")
+      ->check(CLI::Range(256, 1 << 20))
+      ->default_str("");
   app.add_option("-l,--post_list", o.post_list, "Post requests in lists of this length")
       ->check(CLI::Range(1, 65536));
-  app.add_option("-Q,--cq-mod", o.cq_moderation, "One completion for so many requests")
-      ->check(CLI::Range(1, 65536));
-  app.add_option("-I,--inline_size", o.inline_size, "Largest message that is sent inline")
-      ->check(CLI::Range(0, 65536));
+  app.add_option("-Q,--cq-mod", o.cq_moderation,
+                 "One completion for so many requests (default: 100, above 8 KiB 1)")
+      ->check(CLI::Range(1, 65536))
+      ->default_str("");
+  app.add_option("-I,--inline_size", o.inline_size,
+                 "Largest message that is sent inline (default: the queue pair's)")
+      ->check(CLI::Range(0, 65536))
+      ->default_str("");
   app.add_option("-o,--outs", o.outstanding, "Outstanding READs and atomics")
       ->check(CLI::Range(1, 255));
   app.add_option("-A,--atomic_type", raw.atomic, "FETCH_AND_ADD or CMP_AND_SWAP")
-      ->check(CLI::IsMember({"FETCH_AND_ADD", "CMP_AND_SWAP"}, CLI::ignore_case));
-  app.add_option("--buffers", o.buffers,
-                 "Cycle through so many buffers (default: one, as peers do)")
+      ->check(CLI::IsMember({"FETCH_AND_ADD", "CMP_AND_SWAP"}, CLI::ignore_case))
+      ->default_str("FETCH_AND_ADD");
+  app.add_option("--buffers", o.buffers, "Cycle through so many buffers; peers use one")
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("-b,--bidirectional", o.bidirectional, "Both sides send (bandwidth)");
 }
 
 void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-d,--ib-dev,--device", o.device,
-                 "Device string, like roce+udp:lo or roce+shm:job (default: $WEFT_DEVICE)");
+                 "Device string, like roce+udp:lo or roce+shm:job (default: WEFT_DEVICE, or "
+                 "roce+udp:lo)");
   app.add_option("-p,--port", o.port, "TCP port of the server")->check(CLI::Range(1, 65535));
   app.add_flag("--use-srq", o.use_srq, "Queue pairs share one receive queue (SEND)");
   app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling");
@@ -75,13 +103,15 @@ void add_run_options(CLI::App& app, Options& o, Raw& raw) {
   app.add_option("-T,--tos", o.traffic_class, "IP traffic class: DSCP * 4 + ECN")
       ->check(CLI::Range(0, 255));
   app.add_option("-c,--connection", raw.connection,
-                 "Connection type: RC, UC, UD, XRC, or SRD (-d srd+...)");
+                 "RC, UC, UD, XRC, or SRD (default: RC; SRD with -d srd+...)");
   app.add_option("--paths", raw.paths,
                  "SRD: spread packets over so many paths (default: 64, on shm 1)")
-      ->check(CLI::Range(1, 256));
-  app.add_option("-x,--gid-index", raw.gid_index, "Index of the address of an ibverbs device");
-  app.add_option("-i,--ib-port", raw.port, "Port of an ibverbs device");
-  app.add_flag("-F,--CPU-freq", raw.ignored, "(no effect)");
+      ->check(CLI::Range(1, 256))
+      ->default_str("");
+  app.add_option("-x,--gid-index", raw.gid_index,
+                 "ibverbs: index of the address (default: a RoCEv2 one)");
+  app.add_option("-i,--ib-port", raw.port, "ibverbs: port of the device (default: 1)");
+  app.add_flag("-F,--CPU-freq", raw.ignored, "No effect");
   app.add_flag("-R,--rdma_cm", o.cm,
                "Connect by RDMA CM (RC, UC): HOST is the address of the server's device");
   app.add_flag("--report_gbits", o.gbits, "Bandwidth in 10^9 bits per second instead of MiB/s");
@@ -110,8 +140,8 @@ std::string fill_sizes(Options& o, const Raw& raw) {
   } else if (!raw.sizes.empty()) {
     o.sizes = raw.sizes;
   } else {
-    const uint64_t stream = o.service == QpType::ud ? kDatagram : 65536;
-    o.sizes = {raw.size != 0 ? raw.size : o.measure == Measure::latency ? 2 : stream};
+    const bool datagrams = o.service == QpType::ud && o.measure == Measure::bandwidth;
+    o.sizes = {raw.size != 0 ? raw.size : datagrams ? kDatagram : default_size(o)};
   }
   for (const uint64_t size : o.sizes)
     if (size < 1 || size > kLargest) return "a size is not in 1 .. 2147483647";
@@ -196,10 +226,7 @@ std::string complete(Options& o, const Raw& raw) {
     o.atomic = adds ? AtomicType::fetch_add : AtomicType::compare_swap;
   }
   if (o.post_list > o.tx_depth) return "-l must not exceed -t";
-  if (o.iterations == 0) {
-    const bool few = o.measure == Measure::latency || o.operation != Operation::write;
-    o.iterations = few ? 1000 : 5000;
-  }
+  if (o.iterations == 0) o.iterations = default_iterations(o);
   return fill_sizes(o, raw);
 }
 
@@ -234,6 +261,7 @@ Parsed parse_options(Operation operation, Measure measure, int argc, char** argv
                std::string(name(operation)) +
                (measure == Measure::latency ? " latency" : " bandwidth") +
                ". Start it without a host on one side, then with that host on the other.");
+  app.option_defaults()->always_capture_default();
   app.set_version_flag("-V,--version", "weft 0.1.0");
   add_traffic_options(app, o, raw);
   add_run_options(app, o, raw);

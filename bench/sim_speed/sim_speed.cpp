@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
   int rounds = 3;
   bool quick = false;
   CLI::App app("sim_speed: the simulator's speed, beside ns-3.");
+  app.option_defaults()->always_capture_default();
   app.add_option("--packets", packets, "Per pair of the dumbbell; ns-3 gets a tenth")
       ->check(CLI::Range(100, 100'000'000));
   app.add_option("--rounds", rounds, "Runs of each, the best counts")->check(CLI::Range(1, 100));

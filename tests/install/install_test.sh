@@ -17,6 +17,14 @@ install_stage() {
   library=$(dirname "$(find "$stage/usr" -name 'libweft.so')")
 }
 
+# Each program has a manual page.
+check_manual() {
+  local program
+  for program in "$stage"/usr/bin/weft_*; do
+    test -s "$stage/usr/share/man/man1/${program##*/}.1"
+  done
+}
+
 check_soname() {
   readelf -d "$library/libweft.so" | grep -q 'SONAME.*\[libweft\.so\.0\]'
   test -L "$library/libweft.so.0"
@@ -60,7 +68,7 @@ by_pkg_config() {
   "$work/by_pkg_config_static"
 }
 
-for step in install_stage check_soname check_exports check_no_paths by_find_package \
+for step in install_stage check_manual check_soname check_exports check_no_paths by_find_package \
   by_pkg_config; do
   echo "== $step"
   $step

@@ -96,19 +96,21 @@ void add_call_options(CLI::App& app, CollOptions& o, CollWords& words) {
       "uint8, int8, uint16, int16, uint32, int32, uint64, int64, fp16, bf16, fp32, fp64, "
       "fp8_e4m3, fp8_e5m2, and blocks of 32 values: mxfp8_e4m3, mxfp8_e5m2");
   app.add_option_function<std::string>(
-      "--op",
-      [&words](const std::string& word) {
-        const bool operation = !!parse_operation(word);
-        (operation ? words.collective : words.op) = word;
-      },
-      "Reduction: sum, prod, min, max, avg; or the operation, as above");
-  app.add_option("--root", o.root, "Of broadcast and reduce");
-  app.add_option("--algorithm", o.algorithm, "Instead of the one that is chosen by size");
-  app.add_option("-r,--ranks", o.ranks, "Number of ranks, as processes of this host");
+         "--op",
+         [&words](const std::string& word) {
+           const bool operation = !!parse_operation(word);
+           (operation ? words.collective : words.op) = word;
+         },
+         "Reduction: sum, prod, min, max, avg; or the operation, as above")
+      ->default_str(words.op);
+  app.add_option("--root", o.root, "Root rank of broadcast and reduce");
+  app.add_option("--algorithm", o.algorithm, "Its name: ring, tree ... (default: chosen by size)");
+  app.add_option("-r,--ranks", o.ranks,
+                 "Processes of this host (default: 2, explain 4, or as a launcher says)");
 }
 
 void add_choice_options(CLI::App& app, CollOptions& o) {
-  app.add_option("--seed", o.seed, "Of the random data, and of what goes where");
+  app.add_option("--seed", o.seed, "Seed of the random data, and of what goes where");
   app.add_option("--experts", o.experts_per_rank, "dispatch, combine: experts of each rank")
       ->check(CLI::Range(1, 4096));
   app.add_option("--choices", o.choices, "So many different experts each token goes to")
@@ -119,7 +121,8 @@ void add_choice_options(CLI::App& app, CollOptions& o) {
 
 void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   add_choice_options(app, o);
-  app.add_option("-d,--device", o.communicator.device, "As WEFT_DEVICE: roce+udp:lo, roce+shm:job");
+  app.add_option("-d,--device", o.communicator.device,
+                 "Device string, like roce+shm:job (default: WEFT_DEVICE, or roce+udp:lo)");
   app.add_option("-b,--minbytes", words.min_bytes,
                  "Smallest size of the larger buffer: 8, 64K, 1M");
   app.add_option("-e,--maxbytes", words.max_bytes, "Largest size");
@@ -131,7 +134,8 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("-c,--check", words.check, "random: compare every result; none: do not");
   app.add_option("--stats", o.stats, "Further columns: p50 p99")
-      ->check(CLI::IsMember({"p50", "p99"}));
+      ->check(CLI::IsMember({"p50", "p99"}))
+      ->default_str("");
   app.add_flag("--discover", o.discover, "all_to_all_v: receivers do not know the counts before");
   app.add_flag("--show-algorithm", o.show_algorithm, "A column with the algorithm");
   app.add_option("--report-to-json-file", o.json_file, "Write all figures there");
@@ -150,30 +154,34 @@ void add_run_options(CLI::App& app, CollOptions& o, CollWords& words) {
   app.add_option("--kill", o.kill,
                  "This rank kills itself during the second size: a demonstration");
   app.add_option("--late", o.late, "This rank comes to each measured call late: a demonstration");
-  app.add_option("--late-by", o.late_us, "By so many microseconds: 10000")
+  app.add_option("--late-by", o.late_us, "By so many microseconds")
       ->check(CLI::Range(0, 10'000'000));
-  app.add_option("--store", o.store, "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT");
+  app.add_option(
+      "--store", o.store,
+      "Where ranks meet: file:DIRECTORY or tcp:HOST:PORT (default: a new folder, or as the "
+      "launcher says)");
   app.add_option("--network", o.communicator.topology,
                  "Choose algorithms by what they take on this topology (as of sim), one chip for "
-                 "each rank");
+                 "each rank (default: by size)");
   app.add_flag("--learn", o.learn,
                "With --network: call every algorithm at every size first, learn from that, then "
                "measure what is chosen beside what is predicted");
   app.add_option(
          "--patience", o.patience_ms,
-         "Milliseconds after which a silent rank is dead: 2000, since the machine may be busy")
+         "Milliseconds after which a silent rank is dead; long, since the machine may be busy")
       ->check(CLI::Range(10, 600'000));
-  app.add_option("--class", o.traffic_class, "Traffic class of the calls: 0 goes first, 3 last")
+  app.add_option("--class", o.traffic_class,
+                 "Traffic class of the calls: 0 goes first, 3 last (default: 2)")
       ->check(CLI::Range(0, 3));
-  app.add_option("--beside", words.beside,
-                 "While bulk all-reduces of so many bytes, as in 8M, run in another class");
-  app.add_option("--beside-class", o.beside_class, "The class of those: 3")
-      ->check(CLI::Range(0, 3));
+  app.add_option(
+      "--beside", words.beside,
+      "While bulk all-reduces of so many bytes, as in 8M, run in another class; 0: none");
+  app.add_option("--beside-class", o.beside_class, "The class of those")->check(CLI::Range(0, 3));
   app.add_option("--every", o.every_us,
                  "Microseconds from call to call, on one host, with progress in between; what a "
                  "call begins later than that counts as its time")
       ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--slots", o.communicator.slots, "Pieces under way to each peer");
+  app.add_option("--slots", o.communicator.slots, "Pieces in flight to each peer");
   app.add_option("--slot-bytes", o.communicator.slot_bytes, "Bytes of a piece");
 }
 

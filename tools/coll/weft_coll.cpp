@@ -38,7 +38,8 @@ void add_simulate_options(CLI::App& app, bench::SimulateOptions& simulated) {
                  "stands for all its profiles: trn3-nl72x2")
       ->delimiter(',')
       ->required();
-  app.add_option("--size", simulated.sizes, "Of the larger buffer: 1MiB,1GiB")->delimiter(',');
+  app.add_option("--size", simulated.sizes, "Sizes of the larger buffer, separated by commas")
+      ->delimiter(',');
   app.add_option("--dead", simulated.dead,
                  "Lanes that are dead: MEDIUM:CHIP:LANES, or MEDIUM:CHIP-CHIP:LANES for one "
                  "link; as in backplane:5:20,cross-rack:3-75:all")
@@ -54,13 +55,14 @@ void add_grid_options(CLI::App& app, bench::GridOptions& gridded) {
   app.add_option("--topology", gridded.networks, "As for sim; or switch:CHIPS, of 50 GB/s each")
       ->delimiter(',')
       ->required();
-  app.add_option("--operation", gridded.operations, "Of all those that have a bound")
+  app.add_option("--operation", gridded.operations, "Operations (default: all that have a bound)")
       ->delimiter(',');
-  app.add_option("--size", gridded.sizes, "Of the larger buffer: 4KiB,1MiB")->delimiter(',');
+  app.add_option("--size", gridded.sizes, "Sizes of the larger buffer, separated by commas")
+      ->delimiter(',');
   app.add_option("--most-over-best", gridded.most_over_best,
-                 "How many times the best algorithm's time a chosen one may take: 1.1");
+                 "How many times the best algorithm's time a chosen one may take");
   app.add_option("--most-error", gridded.most_error,
-                 "By what part the median prediction may be wrong: 0.15");
+                 "By what part the median prediction may be wrong");
   app.add_flag("--all", gridded.all, "Print all algorithms, not only what was chosen");
 }
 
@@ -71,18 +73,21 @@ int main(int argc, char** argv) {
   bench::CollWords words;
   bench::ExplainOptions explained;
   CLI::App app("weft_coll: collective operations, measured and explained.");
+  app.option_defaults()->always_capture_default();
   bench::add_call_options(app, options, words);
   bench::add_run_options(app, options, words);
   CLI::App* const explainer = app.add_subcommand("explain", "Print schedules and prove them");
   bench::add_call_options(*explainer, options, words);
-  explainer->add_option("--count", explained.count, "Elements, as in the call")
+  explainer
+      ->add_option("--count", explained.count, "Elements, as in the call; 0: four for each rank")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
-  explainer->add_option("--rank", explained.rank, "Print the steps of this rank");
+  explainer->add_option("--rank", explained.rank, "Print the steps of this rank (default: of all)");
   explainer->add_option("--wave", explained.wave,
                         "Least elements of a step, for bucket and hierarchical over a --topology: "
                         "few elements go through in several waves too, as many do in a call");
   explainer->add_option("--topology", explained.topology,
-                        "A rank on each chip of this network, as for sim: its dimensions, racks");
+                        "A rank on each chip of this network, as for sim: its dimensions, racks "
+                        "(default: none)");
   bench::SimulateOptions simulated;
   CLI::App* const simulator = app.add_subcommand("sim", "Predict times on a network of chips");
   bench::add_call_options(*simulator, options, words);

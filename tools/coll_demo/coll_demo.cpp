@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -185,7 +186,13 @@ bool show(const std::vector<pid_t>& ranks, const std::string& network) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool first = argc == 2 && std::string(argv[1]) == "first";
+  std::string network = "second";
+  CLI::App app("weft_coll_demo: four ranks lose a network, then a rank, and go on.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("network", network, "Which is cut: first, by which ranks found each other; second")
+      ->check(CLI::IsMember({"first", "second"}));
+  CLI11_PARSE(app, argc, argv);
+  const bool first = network == "first";
   std::string folder = std::filesystem::temp_directory_path() / "weft-demo-XXXXXX";
   if (!make_networks()) {
     say("SKIPPED: a network that can be cut needs root, or users who may make namespaces; and ip");

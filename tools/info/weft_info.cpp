@@ -121,7 +121,8 @@ int main(int argc, char** argv) {
   bool verbose = false;
   bool json = false;
   CLI::App app("weft_info: the devices that this machine can open, and why not the others.");
-  app.add_option("-d,--ib-dev,--device", device, "Only this device string, with all attributes");
+  app.add_option("-d,--ib-dev,--device", device,
+                 "Only this device string, with all attributes (default: every device)");
   app.add_flag("-v,--verbose", verbose, "All attributes of each usable device");
   app.add_flag("--json", json, "As JSON");
   CLI11_PARSE(app, argc, argv);

@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
       ->add_option(
           "--fidelity", fidelity,
           "flow: light hosts; engine: hosts with the RoCE engine or, if the controller sprays, the "
-          "SRD engine; srd: the SRD engine (host.fidelity)")
+          "SRD engine; srd: the SRD engine (default: host.fidelity of the scenario, flow)")
       ->check(CLI::IsMember({"flow", "engine", "srd"}));
   runner->add_flag("--series", run.series, "Write series.csv too: rates and queue over time");
   runner

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every installed program describes itself: a manual page can be written from its --help, each
+option has a text, and each option that takes a value says what holds if it is not given.
+"""
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release"))
+sys.path.insert(0, str(ROOT / "tools/docs"))
+import man  # noqa: E402
+import programs  # noqa: E402
+
+# Programs of the build that tests start, named weft_ but not installed.
+OF_TESTS = {"weft_puppet", "weft_rping", "weft_cmatose", "weft_udaddy"}
+
+
+class Programs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.programs = programs.installed(BUILD)
+        cls.commands = [command for program in cls.programs for command in programs.read(program)]
+
+    def test_the_list_is_whole(self):
+        listed = {program.name for program in self.programs}
+        built = {path.name for path in (BUILD / "bin").glob("weft_*")
+                 if not path.name.endswith("_test")}
+        self.assertEqual(built - OF_TESTS - listed, set(), "not in programs.txt")
+        self.assertGreaterEqual(len(listed), 20)
+
+    def test_each_option_has_a_text_and_a_default(self):
+        for command in self.commands:
+            self.assertTrue(command.summary, command.name)
+            self.assertTrue(command.options, command.name)
+            for option in command.options + command.positionals:
+                with self.subTest(command=command.name, option=option.names):
+                    self.assertRegex(option.text, r"[a-zA-Z]{2}", "no help text")
+                    self.assertTrue(option.says_default, f"no default: {option.text}")
+
+    def test_what_may_lack_a_default_is_an_option(self):
+        names = {name for command in self.commands
+                 for option in command.options + command.positionals for name in option.names}
+        self.assertEqual(programs.NOTHING_UNLESS_GIVEN - names, set())
+
+    def test_each_program_has_a_manual_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            written = man.write(BUILD, folder)
+            self.assertEqual(sorted(written), [program.name for program in self.programs])
+            for name in written:
+                page = (pathlib.Path(folder) / "man1" / f"{name}.1").read_text()
+                self.assertIn(".SH NAME", page)
+                self.assertIsNone(re.search(r"^[.'](?!TH|SH|TP|PP|B |br)", page, re.M), name)
+
+    def test_a_missing_text_and_default_are_found(self):
+        command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"
+                                 "  -a,--all                    \n  -n,--count UINT             How\n"
+                                 "  -m,--most UINT:INT in [1 - 9]=4\n" + " " * 30 + "Most\n")
+        bare, count, most = command.options
+        self.assertEqual(bare.text, "")
+        self.assertFalse(count.says_default)
+        self.assertEqual((most.default, most.constraint, most.text), ("4", "1 to 9", "Most"))
+
+
+if __name__ == "__main__":
+    unittest.main()
