@@ -91,12 +91,12 @@ weft_room(collective lib/collective base verbs)
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_source_files_properties(
-    lib/srd/engine.cpp lib/srd/post.cpp lib/srd/receive.cpp
-    lib/srd/send.cpp lib/srd/send_ack.cpp
+    lib/srd/engine.cpp lib/srd/post.cpp lib/srd/receive/receive.cpp
+    lib/srd/send/send.cpp lib/srd/receive/acks.cpp
     PROPERTIES COMPILE_OPTIONS "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
 endif()
 # Loops over elements: -O2 of gcc 12 does not vectorise them.
-set_source_files_properties(lib/collective/arithmetic/arithmetic.cpp lib/srd/execute_add.cpp
+set_source_files_properties(lib/collective/arithmetic/arithmetic.cpp lib/srd/receive/execute_add.cpp
                             PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
 
 # Everything, for tests and benchmarks that are not about one room.

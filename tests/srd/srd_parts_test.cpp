@@ -6,10 +6,10 @@
 #include <set>
 
 #include "lib/base/random.hpp"
-#include "lib/srd/assembly.hpp"
-#include "lib/srd/path_set.hpp"
-#include "lib/srd/rails.hpp"
-#include "lib/srd/receive_window.hpp"
+#include "lib/srd/state/assembly.hpp"
+#include "lib/srd/state/path_set.hpp"
+#include "lib/srd/state/rails.hpp"
+#include "lib/srd/state/receive_window.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;

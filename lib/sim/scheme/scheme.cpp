@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/srd/path_set.hpp"
+#include "lib/srd/state/path_set.hpp"
 
 namespace weft::sim::flow {
 namespace {

@@ -6,7 +6,7 @@
 // A question is believed when it names our incarnation, which only the peer can know; that is also
 // what tells a peer's packets from another address of its, so a claimed address takes nothing from
 // anybody.
-#include "lib/srd/rails.hpp"
+#include "lib/srd/state/rails.hpp"
 
 #include <algorithm>
 #include <bit>

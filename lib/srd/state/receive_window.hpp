@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "lib/srd/flight.hpp"
+#include "lib/srd/state/flight.hpp"
 
 namespace weft::srd {
 

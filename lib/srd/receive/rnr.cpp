@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives for those who wait for one (receive_line.hpp): the receiver's side keeps the line and
 // calls, the sender's side comes when it is called.
-#include "lib/srd/receive_line.hpp"
-
 #include <new>
 
 #include "lib/srd/engine.hpp"
+#include "lib/srd/state/rnr_queue.hpp"
 
 namespace weft::srd {
 

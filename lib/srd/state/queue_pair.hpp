@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "lib/base/line.hpp"
-#include "lib/srd/receive_line.hpp"
-#include "lib/srd/transport_names.hpp"
+#include "lib/srd/state/rnr_queue.hpp"
+#include "lib/srd/state/transport_names.hpp"
 #include "lib/transport/completion_queue.hpp"
 #include "weft/qp.hpp"
 

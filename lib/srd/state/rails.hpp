@@ -10,7 +10,7 @@
 #include <cstring>
 #include <span>
 
-#include "lib/srd/path_set.hpp"
+#include "lib/srd/state/path_set.hpp"
 #include "lib/wire/srd_headers.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"

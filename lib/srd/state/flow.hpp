@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lib/congestion/controller.hpp"
-#include "lib/srd/transport_names.hpp"
+#include "lib/srd/state/transport_names.hpp"
 #include "lib/transport/host_queue.hpp"
 #include "lib/transport/window.hpp"
 

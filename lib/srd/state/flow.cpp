@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See flow.hpp.
-#include "lib/srd/flow.hpp"
+#include "lib/srd/state/flow.hpp"
 
 #include <algorithm>
 #include <utility>

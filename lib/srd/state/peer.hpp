@@ -7,12 +7,12 @@
 #include <memory>
 
 #include "lib/base/timer_wheel.hpp"
-#include "lib/srd/flight.hpp"
-#include "lib/srd/message.hpp"
-#include "lib/srd/order.hpp"
-#include "lib/srd/rails.hpp"
-#include "lib/srd/receive_window.hpp"
-#include "lib/srd/transport_names.hpp"
+#include "lib/srd/state/flight.hpp"
+#include "lib/srd/state/message.hpp"
+#include "lib/srd/state/order.hpp"
+#include "lib/srd/state/rails.hpp"
+#include "lib/srd/state/receive_window.hpp"
+#include "lib/srd/state/transport_names.hpp"
 #include "lib/transport/ack_patience.hpp"
 #include "weft/types.hpp"
 

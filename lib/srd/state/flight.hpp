@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "lib/srd/flow.hpp"
-#include "lib/srd/message.hpp"
-#include "lib/srd/path_set.hpp"
+#include "lib/srd/state/flow.hpp"
+#include "lib/srd/state/message.hpp"
+#include "lib/srd/state/path_set.hpp"
 #include "weft/units.hpp"
 
 namespace weft::srd {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See path_set.hpp.
-#include "lib/srd/path_set.hpp"
+#include "lib/srd/state/path_set.hpp"
 
 #include <algorithm>
 #include <type_traits>
