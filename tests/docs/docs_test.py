@@ -11,10 +11,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/docs"))
+import performance  # noqa: E402
+
 LONGEST_CELL = 300
 README_LINES = 150
 SETUP = """weft::Device& device, weft::CompletionQueue& cq, weft::ProtectionDomain& pd,
@@ -85,6 +89,10 @@ class Documents(unittest.TestCase):
                 if line.startswith("|"):
                     longest = max(len(cell) for cell in line.split("|"))
                     self.assertLessEqual(longest, LONGEST_CELL, f"{page.name}:{number}")
+
+    def test_figures_are_those_of_the_runs(self):
+        for path, text in performance.rendered().items():
+            self.assertEqual(path.read_text(), text, f"{path.name}: run tools/docs/performance.py")
 
     def test_the_readme_is_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)

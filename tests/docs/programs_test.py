@@ -58,7 +58,8 @@ class Programs(unittest.TestCase):
 
     def test_a_missing_text_and_default_are_found(self):
         command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"
-                                 "  -a,--all                    \n  -n,--count UINT             How\n"
+                                 "  -a,--all                    \n"
+                                 "  -n,--count UINT             How\n"
                                  "  -m,--most UINT:INT in [1 - 9]=4\n" + " " * 30 + "Most\n")
         bare, count, most = command.options
         self.assertEqual(bare.text, "")
