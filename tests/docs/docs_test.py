@@ -5,7 +5,8 @@ cell is too long to read.
 
 A block of C++ follows a line `<!-- compile: statements [setup] [remote] -->`: it is compiled as the
 body of a function, with the objects of the tutorial (setup), and a region and the memory of a peer
-(remote), in scope.
+(remote), in scope. A block after `<!-- file: NAME -->` is a part of a file, which tutorial_test.py
+compiles.
 """
 import pathlib
 import re
@@ -26,7 +27,8 @@ SETUP = """weft::Device& device, weft::CompletionQueue& cq, weft::ProtectionDoma
 SCOPES = {"setup": SETUP,
           "remote": "weft::MemoryRegion& region, uint64_t address, weft::RKey rkey"}
 INCLUDES = "#include <cstdio>\n#include <cstring>\n#include <string>\n#include <weft/weft.hpp>\n"
-BLOCK = re.compile(r"(<!-- compile: statements([a-z ]*)-->\n)?```cpp\n(.*?)```", re.S)
+BLOCK = re.compile(r"(<!-- (?:compile: statements([a-z ]*)|file: \S+ )-->\n)?```cpp\n(.*?)```",
+                   re.S)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"(?<![\w/.-])((?:lib|tests|providers|tools|bench|include|examples|scenarios"
                   r"|cmake|docs)/[\w./-]*\w)")
@@ -62,6 +64,8 @@ class Documents(unittest.TestCase):
             for mark, scopes, body in BLOCK.findall(page.read_text()):
                 with self.subTest(page=page.name, block=body.splitlines()[0]):
                     self.assertTrue(mark, "a block of C++ needs <!-- compile: statements -->")
+                    if mark.startswith("<!-- file:"):
+                        continue
                     parameters = ", ".join(SCOPES[scope] for scope in scopes.split())
                     result = compile_block(parameters, body)
                     self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes a manual page of every installed program from its --help: man.py BUILD OUT."""
+import os
 import pathlib
 import re
 import sys
@@ -105,7 +106,9 @@ def write(build, out):
     version = version_of(pathlib.Path(__file__).resolve().parents[2])
     names = []
     for program in programs.installed(build):
-        (folder / f"{program.name}.1").write_text(page(programs.read(program), version))
+        partial = folder / f".{program.name}.{os.getpid()}"
+        partial.write_text(page(programs.read(program), version))
+        partial.replace(folder / f"{program.name}.1")  # two installations may run at a time
         names.append(program.name)
     return names
 

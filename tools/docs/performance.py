@@ -20,10 +20,11 @@ OPENING = """# Performance
 
 <!-- Written by tools/docs/performance.py from docs/performance/*.json: change those. -->
 
-Every figure is the median of a dated run, with what else was measured in the same run: the *floor*, which the machine
-does without a transport (a raw socket, a ring of cache lines, the bare device), and the *best peer* of UCX, libfabric,
-qperf and Gloo. *Best* is a host whose two cores share a cache, *worst* one whose cores share only the last level. Ratios
-within a run mean something; absolute figures depend on the host, and more so on a busy one.
+Every figure is the median of a dated run, with what else was measured in the same run: the *floor*,
+which the machine does without a transport (a raw socket, a ring of cache lines, the bare device),
+and the *best peer* of UCX, libfabric, qperf and Gloo. *Best* is a host whose two cores share a
+cache, *worst* one whose cores share only the last level. Ratios within a run mean something;
+absolute figures depend on the host, and more so on a busy one.
 
     ./dev run                           # the figures of your machine, in a minute
     python3 bench/peers/peers.py        # weft, floors and peers in one run
@@ -34,9 +35,9 @@ BEHIND = """
 Where weft is slower than the best peer of the same run: weft's figure divided by the peer's.
 """
 CLOSING = """
-The recorded ratios of collectives to Open MPI are withdrawn: the peer ran with a setting that slowed it down. They have
-not been measured again. Measurements of single changes, with what was tried and not kept, are in the diary
-[history/results.md](history/results.md).
+The recorded ratios of collectives to Open MPI are withdrawn: the peer ran with a setting that slowed
+it down. They have not been measured again. Measurements of single changes, with what was tried and
+not kept, are in the diary [history/results.md](history/results.md).
 """
 
 
@@ -77,8 +78,8 @@ def table_of(rows):
         cells = []
         for host, key in columns:
             value = row.get(host, {}).get(key)
-            cells.append((number(value) if value is not None else "") if key == "weft"
-                         else named(value))
+            ours = number(value) if key == "weft" and value is not None else ""
+            cells.append(ours if key == "weft" else named(value))
         lines.append(f"| {figure}, {unit} | " + " | ".join(cells) + " |")
     return lines
 

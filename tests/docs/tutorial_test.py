@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Does what docs/tutorial.md says, in its order, in a folder that has nothing but the build.
+
+`<!-- file: NAME -->` before a block: it is appended to that file. `<!-- run -->`: bash runs it, and
+with `<!-- run; prints: REGEX -->` its output must match. `<!-- not run: WHY -->`: neither.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")).resolve()
+BLOCK = re.compile(r"(?:<!-- (.*?) -->\n)?```(\w+)\n(.*?)```", re.S)
+LONGEST_S = 120
+
+
+def blocks():
+    return BLOCK.findall((ROOT / "docs/tutorial.md").read_text())
+
+
+def environment(home):
+    env = dict(os.environ, HOME=home)
+    env.pop("WEFT_DEVICE", None)
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    sanitizer = re.search(r"^WEFT_SANITIZE:\w+=(\S+)$", cache, re.M)
+    if sanitizer:  # a program that links a sanitized library needs the same
+        env["CXXFLAGS"] = f"-fsanitize={sanitizer.group(1)}"
+    return env
+
+
+def run(folder, command):
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, text=True,
+                          env=environment(folder), timeout=LONGEST_S, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+class Tutorial(unittest.TestCase):
+    def test_every_block_is_marked(self):
+        for mark, language, text in blocks():
+            self.assertRegex(mark, r"^(file: \S+|run(; prints: .+)?|not run: .+)$", text)
+            if language == "sh":
+                self.assertNotRegex(mark, "^file", text)
+
+    def test_the_tutorial_works(self):
+        with tempfile.TemporaryDirectory(prefix="weft-tutorial-") as folder:
+            (pathlib.Path(folder) / "build").mkdir()
+            (pathlib.Path(folder) / "build/release").symlink_to(BUILD)
+            commands = 0
+            for mark, _, text in blocks():
+                kind, _, words = mark.partition(": ")
+                if kind == "file":
+                    with (pathlib.Path(folder) / words).open("a") as file:
+                        file.write(text)
+                elif kind.startswith("run"):
+                    done = run(folder, text)
+                    self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}")
+                    self.assertRegex(done.stdout, words or ".*", text)
+                    commands += 1
+            self.assertGreaterEqual(commands, 7)
+
+
+if __name__ == "__main__":
+    unittest.main()
