@@ -35,9 +35,9 @@ BEHIND = """
 Where weft is slower than the best peer of the same run: weft's figure divided by the peer's.
 """
 CLOSING = """
-The recorded ratios of collectives to Open MPI are withdrawn: the peer ran with a setting that slowed
-it down. They have not been measured again. Measurements of single changes, with what was tried and
-not kept, are in the diary [history/results.md](history/results.md).
+The recorded ratios of collectives to Open MPI are withdrawn: the peer ran with a setting that
+slowed it down. They have not been measured again. Measurements of single changes, with what was
+tried and not kept, are in the diary [history/results.md](history/results.md).
 """
 
 
