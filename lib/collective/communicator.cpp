@@ -143,13 +143,13 @@ Result<void> Communicator::learn() {
     return Error{
         Code::not_supported,
         "algorithms are chosen by size: name the network in CommunicatorOptions::topology"};
-  collective::Learned& learned = team_->selector()->learned();
+  collective::ModelCorrection& learned = team_->selector()->correction();
   std::vector<int64_t> ratios = learned.measured();
   const Result<void> shared =
       all_reduce(ratios.data(), ratios.data(), ratios.size(), DataType::int64, ReduceOp::max)
           .wait();
   if (!shared) return shared;
-  learned.adopt(ratios);
+  learned.apply(ratios);
   team_->recipes().clear();
   return shared;
 }

@@ -44,7 +44,7 @@ Shape shape_of_experts(const CollOptions& o, const Topology& topology, uint64_t 
     const std::vector<uint32_t> chosen = experts_of(o, ranks, rank, tokens);
     std::vector<std::vector<uint64_t>> tokens_of(experts);
     for (size_t i = 0; i < chosen.size(); ++i) tokens_of[chosen[i]].push_back(i / o.choices);
-    std::vector<uint32_t>& same = shape.blocks.same.emplace_back();
+    std::vector<uint32_t>& same = shape.blocks.first_equal_row.emplace_back();
     std::vector<uint32_t> first;
     for (uint32_t expert = 0; expert < experts; ++expert) {
       if (expert % (experts / topology.racks) == 0) first.assign(tokens, UINT32_MAX);
@@ -99,10 +99,10 @@ Shape sums_across(const Shape& combine) {
       const uint32_t mirror = rack * per_rack + to % per_rack;
       if (mirror == to) continue;
       const uint32_t last = (rack + 1) * per_rack - 1;
-      const uint64_t begin = given(dispatch, to, rack * per_rack).offset / width;
-      const uint64_t end = given(dispatch, to, last, dispatch.blocks.parts - 1).end() / width;
+      const uint64_t begin = send_block(dispatch, to, rack * per_rack).offset / width;
+      const uint64_t end = send_block(dispatch, to, last, dispatch.blocks.parts - 1).end() / width;
       for (uint64_t row = begin; row < end; ++row)
-        if (first_alike(dispatch, to, row) == row)
+        if (first_equal_row(dispatch, to, row) == row)
           shape.blocks.counts[size_t{mirror} * ranks + to] += width;
     }
   return shape;

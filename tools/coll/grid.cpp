@@ -18,7 +18,7 @@ namespace {
 
 using collective::Algorithm;
 using collective::Choice;
-using collective::Question;
+using collective::CostQuery;
 using collective::Routes;
 using collective::Selector;
 using collective::Topology;
@@ -57,13 +57,13 @@ Result<Topology> network_of(const std::string& name) {
   return topology;
 }
 
-double by_packets(const Algorithm& algorithm, const Question& question, const Topology& topology,
+double by_packets(const Algorithm& algorithm, const CostQuery& question, const Topology& topology,
                   Routes& routes) {
   collective::Shape shape{.collective = question.collective,
                           .ranks = topology.chips,
                           .count = question.count,
                           .dimensions = topology.dimensions};
-  shape.piece = collective::modelled_piece(algorithm, shape.count);
+  shape.piece = collective::model_piece(algorithm, shape.count);
   const std::vector<collective::Program> programs = programs_of(algorithm, shape);
   const collective::PacketCall call{shape, &programs, kElement, kElement};
   const double buffer = static_cast<double>(question.count) * kElement *
@@ -111,7 +111,7 @@ class Grid {
     const uint64_t whole = bytes / static_cast<uint64_t>(kElement);
     const uint64_t count = is_per_rank(operation) ? whole / network.chips : whole;
     if (count == 0) return;
-    const Question question{
+    const CostQuery question{
         .collective = operation, .count = count, .element = kElement, .accumulator = kElement};
     const Choice choice = selector.choose(question);
     const double buffer =
@@ -123,7 +123,7 @@ class Grid {
       if (algorithm.collective != operation ||
           (algorithm.traits.power_of_two && !std::has_single_bit(network.chips)))
         continue;
-      const double predicted = selector.expected(algorithm, question);
+      const double predicted = selector.corrected_seconds(algorithm, question);
       if (predicted > kHopeless * choice.seconds) continue;
       const double seen = by_packets(algorithm, question, network, routes);
       const double error = std::abs(predicted - seen) / seen;
@@ -150,7 +150,7 @@ class Grid {
     std::fflush(stdout);
   }
 
-  static void print(const Topology& network, const Question& question, uint64_t bytes,
+  static void print(const Topology& network, const CostQuery& question, uint64_t bytes,
                     const Algorithm& algorithm, double predicted, double seen, double bound) {
     std::printf("%-24s %-14s %10lu  %-16s %10.2f %10.2f %7.1f %10.2f\n", network.name.c_str(),
                 std::string(name(question.collective)).c_str(), static_cast<unsigned long>(bytes),

@@ -76,7 +76,7 @@ class Measurement {
     const bool has_own =
         collective::gathers(options_.collective) || collective::scatters(options_.collective);
     const uint64_t own =
-        has_own ? collective::share(shape, rank_).offset * size_of(options_.type) : 0;
+        has_own ? collective::rank_block(shape, rank_).offset * size_of(options_.type) : 0;
     input_ = in_.data();
     output_ = out_.data();
     if (!in_place) return;

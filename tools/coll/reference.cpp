@@ -40,7 +40,7 @@ double reduced(const CollOptions& o, uint32_t ranks, uint64_t i) {
 double computed(const CollOptions& o, const collective::Shape& shape, uint32_t rank, uint64_t i) {
   if (o.collective == Collective::broadcast) return element(o, o.root, i);
   const bool scattered = collective::scatters(o.collective);
-  return reduced(o, shape.ranks, i + (scattered ? collective::share(shape, rank).offset : 0));
+  return reduced(o, shape.ranks, i + (scattered ? collective::rank_block(shape, rank).offset : 0));
 }
 
 template <class T>
@@ -146,9 +146,9 @@ uint64_t count_wrong(const CollOptions& o, uint32_t ranks, uint32_t rank, uint64
   if (gathered || o.collective == Collective::all_to_all ||
       o.collective == Collective::all_to_all_v) {
     for (uint32_t from = 0; from < ranks; ++from) {
-      const collective::Range target =
-          gathered ? collective::share(shape, from) : collective::taken(shape, from, rank);
-      const uint64_t source = gathered ? 0 : collective::given(shape, from, rank).offset;
+      const collective::Range target = gathered ? collective::rank_block(shape, from)
+                                                : collective::receive_block(shape, from, rank);
+      const uint64_t source = gathered ? 0 : collective::send_block(shape, from, rank).offset;
       for (uint64_t i = 0; i < target.count; ++i)
         compare(target.offset + i, element(o, from, source + i));
     }

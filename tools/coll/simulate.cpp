@@ -145,7 +145,7 @@ class Simulation {
                             .exact = !reduces || arithmetic.exact,
                             .average = reduces && options_.op == ReduceOp::avg,
                             .dimensions = topology_.dimensions};
-    shape.piece = collective::modelled_piece(algorithm, shape.count);
+    shape.piece = collective::model_piece(algorithm, shape.count);
     return shape;
   }
 
@@ -251,7 +251,7 @@ int simulate(const CollOptions& options, const SimulateOptions& simulated) {
   for (const std::string& file : files) {
     Result<Topology> topology = collective::read_topology(file);
     if (!topology) return complain(topology.error());
-    if (const Result<void> taken = collective::take_dead_lanes(*topology, dead); !taken)
+    if (const Result<void> taken = collective::remove_dead_lanes(*topology, dead); !taken)
       return complain(taken.error());
     if (has_root(options.collective) && options.root >= topology->chips)
       return complain({Code::invalid_argument,

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/check.hpp"
+
 namespace weft::collective {
 namespace {
 
-// The blocks of these ranks, in order, adjacent ones as one range.
+// The blocks of these ranks by offset, adjacent ones merged.
 std::vector<Range> ranges_of(const std::vector<uint32_t>& ranks, const BlockOf& block_of,
                              Space space) {
   std::vector<Range> blocks;
@@ -30,7 +32,10 @@ std::vector<Range> ranges_of(const std::vector<uint32_t>& ranks, const BlockOf& 
 
 }  // namespace
 
-uint32_t Butterfly::steps() const { return static_cast<uint32_t>(std::countr_zero(ranks)); }
+uint32_t Butterfly::steps() const {
+  WEFT_DCHECK(std::has_single_bit(ranks));
+  return static_cast<uint32_t>(std::countr_zero(ranks));
+}
 
 std::vector<uint32_t> Butterfly::reach(uint32_t rank, uint32_t step) const {
   std::vector<uint32_t> reached = {rank};
@@ -38,10 +43,12 @@ std::vector<uint32_t> Butterfly::reach(uint32_t rank, uint32_t step) const {
   reached = reach(rank, step + 1);
   const std::vector<uint32_t> theirs = reach(partner(rank, step), step + 1);
   reached.insert(reached.end(), theirs.begin(), theirs.end());
+  WEFT_DCHECK(reached.size() == size_t{1} << (steps() - step));
   return reached;
 }
 
 uint32_t negabinary_partner(uint32_t place, uint32_t step, uint32_t size, bool mirrored) {
+  WEFT_DCHECK(std::has_single_bit(size) && place < size && (1U << step) < size);
   int64_t distance = 0, power = 1;
   for (uint32_t i = 0; i <= step; ++i, power *= -2) distance += power;
   if ((place % 2 == 1) != mirrored) distance = -distance;
@@ -53,8 +60,9 @@ void butterfly_scatter(Builder& b, const Butterfly& butterfly, uint32_t step,
                        const BlockOf& block_of) {
   const Space space = step == 0 ? Space::input : Space::work;
   const uint32_t peer = butterfly.partner(b.rank(), step);
-  for (const Range& given : ranges_of(butterfly.reach(peer, step + 1), block_of, space))
-    b.put(peer, given);
+  WEFT_DCHECK(step < butterfly.steps() && butterfly.partner(peer, step) == b.rank());
+  for (const Range& sent : ranges_of(butterfly.reach(peer, step + 1), block_of, space))
+    b.put(peer, sent);
   for (const Range& kept : ranges_of(butterfly.reach(b.rank(), step + 1), block_of, space))
     b.receive_reduce(peer, kept, {Space::work, kept.offset, kept.count}, space);
 }
@@ -62,10 +70,11 @@ void butterfly_scatter(Builder& b, const Butterfly& butterfly, uint32_t step,
 void butterfly_gather(Builder& b, const Butterfly& butterfly, uint32_t step,
                       const BlockOf& block_of) {
   const uint32_t peer = butterfly.partner(b.rank(), step);
-  for (const Range& had : ranges_of(butterfly.reach(b.rank(), step + 1), block_of, Space::output))
-    b.put(peer, had);
-  for (const Range& got : ranges_of(butterfly.reach(peer, step + 1), block_of, Space::output))
-    b.receive(peer, got);
+  WEFT_DCHECK(step < butterfly.steps() && butterfly.partner(peer, step) == b.rank());
+  for (const Range& held : ranges_of(butterfly.reach(b.rank(), step + 1), block_of, Space::output))
+    b.put(peer, held);
+  for (const Range& received : ranges_of(butterfly.reach(peer, step + 1), block_of, Space::output))
+    b.receive(peer, received);
 }
 
 }  // namespace weft::collective

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Butterflies: in each of log2(n) steps every rank has a partner, and from any step on it reaches,
-// over its partners and theirs, every other rank in one way at most. Recursive halving is one, with
-// partners that differ in a bit; Swing and Bine are others, with nearer partners.
+// Butterflies: in each of log2(n) steps every rank exchanges with one partner, and the partners of
+// the remaining steps, transitively, include every other rank at most once. Recursive halving is a
+// butterfly whose partners differ in one bit; Swing and Bine have nearer partners.
 #pragma once
 
 #include <functional>
@@ -15,22 +15,22 @@ struct Butterfly {
   std::function<uint32_t(uint32_t rank, uint32_t step)> partner;
 
   uint32_t steps() const;
-  // Whom a rank reaches in the steps from `step` on, itself first.
+  // The ranks that a rank exchanges data with, transitively, from `step` on; itself first.
   std::vector<uint32_t> reach(uint32_t rank, uint32_t step) const;
 };
 
-// 1, -1, 3, -5, 11, ..: the sum of the powers of -2 up to `step`. Even places have their partner so
-// far ahead, odd ones behind, on a ring of a power of two.
+// The partner on a ring of a power of two: even places have it ahead, odd ones behind, by the sum
+// of the powers of -2 up to `step` (1, -1, 3, -5, 11, ..). `mirrored` swaps ahead and behind.
 uint32_t negabinary_partner(uint32_t place, uint32_t step, uint32_t size, bool mirrored = false);
 
 // A rank's block of a vector.
 using BlockOf = std::function<Range(uint32_t rank)>;
 
-// One step of a reduce-scatter: sends what the partner is to reach of the blocks, keeps the rest.
+// One step of a reduce-scatter: sends the blocks that the partner reaches, reduces the others.
 // After all steps a rank has the sum of its own block in `work`.
 void butterfly_scatter(Builder& b, const Butterfly& butterfly, uint32_t step,
                        const BlockOf& block_of);
-// One step of the way back, from `output` to all: the last step comes first.
+// One step of an all-gather in `output`. Call with the last step first.
 void butterfly_gather(Builder& b, const Butterfly& butterfly, uint32_t step,
                       const BlockOf& block_of);
 

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts, and scattering and gathering them along a dimension.
+// Sizes and orders of parts; reduce-scatter and all-gather along a dimension.
 #include "lib/collective/algorithm/grid.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/check.hpp"
+
 namespace weft::collective {
 namespace {
 
-// In a ring a rank gives in both directions.
+// In a ring a rank sends in both directions.
 double capacity(const Dimension& d) { return d.ring ? 2 * d.rate : d.rate; }
 
-// A part that begins with `first` goes on with the fastest dimensions: less is left for the slow
-// ones. Among equal ones the next comes next, so that parts do not meet.
+// A part that starts with `first` continues with the fastest dimensions, so that slow ones carry
+// less. Equal dimensions follow in cyclic order, so that parts use different ones at a time.
 std::vector<size_t> order_from(const Dimensions& dimensions, size_t first) {
+  WEFT_DCHECK(first < dimensions.size());
   std::vector<size_t> order;
   for (size_t i = 0; i < dimensions.size(); ++i) order.push_back((first + i) % dimensions.size());
   std::stable_sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) {
@@ -22,9 +25,9 @@ std::vector<size_t> order_from(const Dimensions& dimensions, size_t first) {
   return order;
 }
 
-// Sizes for parts that begin with each dimension: the share of part e that crosses dimension d,
-// times the sizes, shall be in the ratio of what these carry. By elimination; a negative size
-// becomes none.
+// Relative sizes of the parts that start with each dimension, such that the traffic over dimension
+// d (the sum over parts e of size e times the share of e that crosses d) is proportional to its
+// capacity. By Gaussian elimination; negative sizes become 0.
 std::vector<double> part_sizes(const Dimensions& dimensions) {
   const size_t n = dimensions.size();
   std::vector<std::vector<double>> rows(n, std::vector<double>(n + 1));
@@ -51,6 +54,7 @@ std::vector<double> part_sizes(const Dimensions& dimensions) {
     sum += sizes[i];
   }
   for (double& size : sizes) size = sum > 0 ? size / sum : 1.0 / static_cast<double>(n);
+  WEFT_DCHECK(std::all_of(sizes.begin(), sizes.end(), [](double size) { return size >= 0; }));
   return sizes;
 }
 
@@ -73,6 +77,7 @@ std::vector<GridPart> make_grid_parts(const Dimensions& dimensions, Range whole)
     const uint64_t to =
         last ? whole.count
              : std::min(whole.count, static_cast<uint64_t>(end * static_cast<double>(whole.count)));
+    WEFT_DCHECK(from <= to && to <= whole.count);
     const Range range = whole.part(from, to - from);
     from = to;
     for (uint32_t half = 0; half < (rings ? 2 : 1); ++half)
@@ -83,9 +88,9 @@ std::vector<GridPart> make_grid_parts(const Dimensions& dimensions, Range whole)
   return parts;
 }
 
-void scatter_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
+void reduce_scatter_dimension(Builder& b, const Grid& grid, size_t d, GridPart& part) {
   const uint32_t k = grid.dimensions[d].size, place = grid.place(d);
-  b.go_along(static_cast<uint8_t>(d));
+  b.use_dimension(static_cast<uint8_t>(d));
   const auto blocks = [&](uint32_t i, Space space) {
     return in_space(block(part.range, i % k, k), space);
   };
@@ -109,16 +114,18 @@ void scatter_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
       own = Space::work;
     }
   }
-  part.outer.push_back(part.range);
+  WEFT_DCHECK(part.enclosing.size() < part.order.size() + 1);
+  part.enclosing.push_back(part.range);
   part.range = block(part.range, place, k);
   if (k > 1) part.space = Space::work;
 }
 
-void gather_along(Builder& b, const Grid& grid, size_t d, GridPart& part) {
+void all_gather_dimension(Builder& b, const Grid& grid, size_t d, GridPart& part) {
   const uint32_t k = grid.dimensions[d].size, place = grid.place(d);
-  b.go_along(static_cast<uint8_t>(d));
-  const Range whole = part.outer.back();
-  part.outer.pop_back();
+  b.use_dimension(static_cast<uint8_t>(d));
+  WEFT_DCHECK(!part.enclosing.empty());
+  const Range whole = part.enclosing.back();
+  part.enclosing.pop_back();
   const auto blocks = [&](uint32_t i) { return in_space(block(whole, i % k, k), Space::output); };
   const uint32_t step = part.reverse ? k - 1 : 1;
   for (uint32_t s = 0; s + 1 < k; ++s) {

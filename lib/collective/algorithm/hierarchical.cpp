@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hierarchical all-reduce: the first dimension is the outermost and slowest (domains, racks). Each
-// rank's vector is reduce-scattered inside its domain, dimension by dimension (in parts, as
-// bucket.cpp), so that the ranks of the same place in all domains have to reduce a small part each;
-// these do it by recursive halving and doubling if they are a power of two, else directly; then the
-// parts are gathered back. Fewest bytes between domains, and few steps.
+// Hierarchical all-reduce: the first dimension is the outermost and slowest (domains, racks). The
+// vector is reduce-scattered inside each domain, dimension by dimension (in parts, like
+// bucket.cpp). The ranks of the same place in all domains then all-reduce a small part each: by
+// recursive halving and doubling if there are a power of two domains, else directly. Then the parts
+// are all-gathered inside the domains. Fewest bytes between domains, and few steps.
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/algorithm/grid.hpp"
 #include "lib/collective/algorithm/parts.hpp"
 #include "lib/collective/plan/algorithm.hpp"
@@ -14,25 +15,28 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kMostWaves = 4;
+constexpr uint32_t kMaxWaves = 4;
 
-// The way of a wave's parts through the other domains: scattered, finished, gathered back, in
-// phases. Each over all parts: what a rank sends to one peer it sends in this order, and no part
-// shall wait for the last phase of another.
-class Between {
+// The all-reduce of a wave's parts between domains, in phases: reduce-scatter, finish, all-gather.
+// Each phase covers all parts, because puts to one peer keep their order: no part must queue behind
+// a later phase of another.
+class DomainExchange {
  public:
-  Between(Builder& b, const Grid& grid, std::vector<GridPart>& parts)
+  DomainExchange(Builder& b, const Grid& grid, std::vector<GridPart>& parts)
       : b_(b),
         grid_(grid),
         parts_(parts),
         k_(grid.dimensions[0].size),
         halves_(std::has_single_bit(k_)),
-        steps_(halves_ ? static_cast<size_t>(std::bit_width(k_) - 1) : 1) {}
+        steps_(halves_ ? static_cast<size_t>(std::bit_width(k_) - 1) : 1) {
+    WEFT_DCHECK(k_ > 0 && !grid.dimensions[0].ring);
+  }
 
   size_t phases() const { return 2 * steps_ + 1; }
 
   void emit(size_t phase) {
-    b_.go_along(0);
+    WEFT_DCHECK(phase < phases());
+    b_.use_dimension(0);
     for (GridPart& part : parts_) {
       if (phase < steps_)
         scatter(part, phase);
@@ -45,32 +49,33 @@ class Between {
 
  private:
   void scatter(GridPart& part, size_t step) {
-    if (halves_) return halve(part, k_ >> (step + 1));
-    scatter_along(b_, grid_, 0, part);
+    if (halves_) return scatter_half(part, k_ >> (step + 1));
+    reduce_scatter_dimension(b_, grid_, 0, part);
   }
   void gather(GridPart& part, size_t step) {
-    if (halves_) return put_together(part, k_ >> (step + 1));
-    gather_along(b_, grid_, 0, part);
+    if (halves_) return gather_halves(part, k_ >> (step + 1));
+    all_gather_dimension(b_, grid_, 0, part);
   }
 
   uint32_t peer(uint32_t mask) const { return grid_.at(0, grid_.place(0) ^ mask); }
   uint32_t upper(uint32_t mask) const { return (grid_.place(0) & mask) != 0 ? 1 : 0; }
 
-  // Half of the part goes to the rank that is as far away as it is large, then a quarter to the
-  // next.
-  void halve(GridPart& part, uint32_t mask) {
+  // Sends the peer's half of the part and reduces the other half.
+  void scatter_half(GridPart& part, uint32_t mask) {
+    WEFT_DCHECK(std::has_single_bit(mask) && mask < k_);
     const Range whole = in_space(part.range, part.space);
     const Range kept = block(whole, upper(mask), 2);
     b_.put(peer(mask), block(whole, 1 - upper(mask), 2));
     b_.receive_reduce(peer(mask), kept, in_space(kept, Space::work), part.space);
-    part.outer.push_back(part.range);
+    part.enclosing.push_back(part.range);
     part.range = kept;
     part.space = Space::work;
   }
 
-  void put_together(GridPart& part, uint32_t mask) {
-    const Range whole = in_space(part.outer.back(), Space::output);
-    part.outer.pop_back();
+  void gather_halves(GridPart& part, uint32_t mask) {
+    WEFT_DCHECK(std::has_single_bit(mask) && mask < k_ && !part.enclosing.empty());
+    const Range whole = in_space(part.enclosing.back(), Space::output);
+    part.enclosing.pop_back();
     b_.put(peer(mask), block(whole, upper(mask), 2));
     b_.receive(peer(mask), block(whole, 1 - upper(mask), 2));
     part.range = whole;
@@ -84,15 +89,19 @@ class Between {
   size_t steps_;  // each way
 };
 
-// A large vector goes through in waves: one is inside the domains while another is between them.
+// Large vectors are processed in waves: one is inside the domains while another is between them.
 std::vector<std::vector<GridPart>> make_waves(const Shape& shape, const Dimensions& inside) {
-  // Elements that a rank exchanges in each step between domains.
-  const uint64_t least = shape.wave != 0 ? shape.wave : 32768;
-  uint64_t places = 1;
-  for (const Dimension& d : inside) places *= d.size;
-  const uint64_t steps = 2 * static_cast<uint64_t>(std::bit_width(shape.ranks / places - 1));
+  // Minimum elements that a rank exchanges in each step between domains.
+  const uint64_t min_elements = shape.wave != 0 ? shape.wave : 32768;
+  uint64_t ranks_per_domain = 1;
+  for (const Dimension& d : inside) ranks_per_domain *= d.size;
+  WEFT_DCHECK(shape.ranks % ranks_per_domain == 0);
+  const uint64_t steps =
+      2 * static_cast<uint64_t>(std::bit_width(shape.ranks / ranks_per_domain - 1));
   const uint32_t count = static_cast<uint32_t>(std::clamp<uint64_t>(
-      shape.count / (places * least * std::max<uint64_t>(steps, 1)), 1, kMostWaves));
+      shape.count / (ranks_per_domain * min_elements * std::max<uint64_t>(steps, 1)), 1,
+      kMaxWaves));
+  WEFT_DCHECK(count >= 1 && count <= kMaxWaves);
   std::vector<std::vector<GridPart>> waves;
   for (uint32_t wave = 0; wave < count; ++wave) {
     const Range range = block(work(0, shape.count), wave, count);
@@ -102,7 +111,7 @@ std::vector<std::vector<GridPart>> make_waves(const Shape& shape, const Dimensio
   return waves;
 }
 
-// Each wave is a phase behind the one before it.
+// Runs all phases of all waves, each wave a phase behind the previous one.
 template <class Wave, class Call>
 void in_waves(std::vector<Wave>& waves, size_t phases, Call call) {
   for (size_t time = 0; time + 1 < phases + waves.size(); ++time)
@@ -118,27 +127,28 @@ void hierarchical_all_reduce(Builder& b) {
   dimensions[0].ring = false;
   const Grid grid{dimensions, b.rank()};
   b.work_on_output();
-  if (b.shape().ranks == 1) return alone(b);
+  if (b.shape().ranks == 1) return single_rank_reduction(b);
   const Dimensions inside(dimensions.begin() + 1, dimensions.end());
   const size_t n = inside.size();
   std::vector<std::vector<GridPart>> waves = make_waves(b.shape(), inside);
   const auto inner = [&](const GridPart& part, size_t phase) { return part.order[phase] + 1; };
-  // All scattering before all gathering: what waits for other domains shall hold up nobody.
+  // All reduce-scatters before all all-gathers: no step queues behind one that waits for other
+  // domains.
   in_waves(waves, n, [&](std::vector<GridPart>& parts, size_t phase) {
-    for (GridPart& part : parts) scatter_along(b, grid, inner(part, phase), part);
+    for (GridPart& part : parts) reduce_scatter_dimension(b, grid, inner(part, phase), part);
   });
-  std::vector<Between> between;
-  for (std::vector<GridPart>& wave : waves) between.emplace_back(b, grid, wave);
-  // Small waves are mostly on their way: the next is a phase behind. Of large ones, which fill the
-  // rails, the first is to be done first, and is gathered while others are between.
-  const size_t phases = between[0].phases();
-  if (waves.size() < kMostWaves)
-    in_waves(between, phases, [](Between& wave, size_t phase) { wave.emit(phase); });
+  std::vector<DomainExchange> exchanges;
+  for (std::vector<GridPart>& wave : waves) exchanges.emplace_back(b, grid, wave);
+  // Small waves are bound by latency: the next follows one phase later. Large waves fill the rails:
+  // the first completes first, and is all-gathered while the others cross domains.
+  const size_t phases = exchanges[0].phases();
+  if (waves.size() < kMaxWaves)
+    in_waves(exchanges, phases, [](DomainExchange& wave, size_t phase) { wave.emit(phase); });
   else
-    for (Between& wave : between)
+    for (DomainExchange& wave : exchanges)
       for (size_t phase = 0; phase < phases; ++phase) wave.emit(phase);
   in_waves(waves, n, [&](std::vector<GridPart>& parts, size_t phase) {
-    for (GridPart& part : parts) gather_along(b, grid, inner(part, n - 1 - phase), part);
+    for (GridPart& part : parts) all_gather_dimension(b, grid, inner(part, n - 1 - phase), part);
   });
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ring: each rank talks to its two neighbours only. In n-1 steps a block travels around and takes
-// up every rank's contribution (reduce-scatter), or is left with every rank (all-gather). Each rank
-// sends the least there can be, S (n-1)/n; the price is n-1 steps of latency. Of several rings
-// (channels) each has its part of every block, and every second one goes the other way, so links
-// are busy in both directions. Broadcast and reduce are a chain in pieces.
+// Ring: each rank exchanges with its two neighbours only. In n-1 steps a block travels around the
+// ring and accumulates every rank's contribution (reduce-scatter), or is copied to every rank
+// (all-gather). Each rank sends the minimum of S (n-1)/n bytes, at n-1 steps of latency. With
+// several rings (channels) each has its part of every block, and every second ring runs backwards,
+// so links are busy in both directions. Broadcast and reduce are pipelined chains.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/algorithm/parts.hpp"
 #include "lib/collective/plan/algorithm.hpp"
 
@@ -21,12 +22,16 @@ struct Channel {
   bool backwards() const { return number % 2 == 1; }
   uint32_t next(const Builder& b) const { return backwards() ? left(b) : right(b); }
   uint32_t previous(const Builder& b) const { return backwards() ? right(b) : left(b); }
-  // The rank whose block was here so many steps ago.
+  // The rank `steps` steps before this one in the direction of the channel.
   uint32_t behind(const Builder& b, uint32_t steps) const {
     const uint32_t n = b.shape().ranks;
+    WEFT_DCHECK(steps <= 2 * n);
     return (b.rank() + (backwards() ? steps : 2 * n - steps)) % n;
   }
-  Range part(Range block) const { return collective::block(block, number, of); }
+  Range part(Range block) const {
+    WEFT_DCHECK(number < of);
+    return collective::block(block, number, of);
+  }
 };
 
 void all_reduce(Builder& b, const Channel& channel) {
@@ -54,16 +59,18 @@ void reduce_scatter(Builder& b, const Channel& channel) {
   uint64_t largest = 0;
   for (uint32_t r = 0; r < n; ++r)
     for (uint32_t number = 0; number < channel.of; ++number)
-      largest = std::max(largest, collective::block(share(b.shape(), r), number, channel.of).count);
-  const uint64_t at = channel.part(share(b.shape(), b.rank())).offset -  // of the result
-                      share(b.shape(), b.rank()).offset;
-  Range partial = channel.part(share(b.shape(), channel.behind(b, 1)));
+      largest =
+          std::max(largest, collective::block(rank_block(b.shape(), r), number, channel.of).count);
+  const uint64_t at = channel.part(rank_block(b.shape(), b.rank())).offset -  // of the result
+                      rank_block(b.shape(), b.rank()).offset;
+  Range partial = channel.part(rank_block(b.shape(), channel.behind(b, 1)));
   for (uint32_t s = 0; s + 1 < n; ++s) {
     const Space from = s == 0 ? Space::input : Space::work;
     b.put(channel.next(b), partial);
-    const Range incoming = channel.part(share(b.shape(), channel.behind(b, s + 2)));
+    const Range incoming = channel.part(rank_block(b.shape(), channel.behind(b, s + 2)));
+    WEFT_DCHECK(incoming.count <= largest);
     partial = work((2 * channel.number + s % 2) * largest, incoming.count);
-    if (s + 2 == n) partial = result(b, output(at, incoming.count), partial);
+    if (s + 2 == n) partial = reduction_target(b, output(at, incoming.count), partial);
     b.receive_reduce(channel.previous(b), incoming, partial, from);
   }
   b.finish(partial, output(at, partial.count));
@@ -71,12 +78,12 @@ void reduce_scatter(Builder& b, const Channel& channel) {
 
 void all_gather(Builder& b, const Channel& channel) {
   const uint32_t n = b.shape().ranks;
-  const Range own = share(b.shape(), b.rank());
-  const Range mine = channel.part(own);
+  const Range own = rank_block(b.shape(), b.rank());
+  const Range own_part = channel.part(own);
   for (uint32_t s = 0; s + 1 < n; ++s) {
-    b.put(channel.next(b), s == 0 ? input(mine.offset - own.offset, mine.count)
-                                  : channel.part(share(b.shape(), channel.behind(b, s))));
-    b.receive(channel.previous(b), channel.part(share(b.shape(), channel.behind(b, s + 1))));
+    b.put(channel.next(b), s == 0 ? input(own_part.offset - own.offset, own_part.count)
+                                  : channel.part(rank_block(b.shape(), channel.behind(b, s))));
+    b.receive(channel.previous(b), channel.part(rank_block(b.shape(), channel.behind(b, s + 1))));
   }
 }
 
@@ -87,17 +94,17 @@ void emit_channels(Builder& b, uint32_t channels) {
 
 void all_reduce_over(Builder& b, uint32_t channels) {
   b.work_on_output();
-  if (b.shape().ranks == 1) return alone(b);
+  if (b.shape().ranks == 1) return single_rank_reduction(b);
   emit_channels<all_reduce>(b, channels);
 }
 
 void reduce_scatter_over(Builder& b, uint32_t channels) {
-  if (b.shape().ranks == 1) return alone(b);
+  if (b.shape().ranks == 1) return single_rank_reduction(b);
   emit_channels<reduce_scatter>(b, channels);
 }
 
 void all_gather_over(Builder& b, uint32_t channels) {
-  const Range own = share(b.shape(), b.rank());
+  const Range own = rank_block(b.shape(), b.rank());
   b.copy(input(0, own.count), own);
   emit_channels<all_gather>(b, channels);
 }
@@ -121,19 +128,19 @@ void ring_broadcast(Builder& b) {
   if (is_root) b.copy(input(0, count), output(0, count));
 }
 
-// The way of ring_broadcast back: no data cross from the last rank to the first where the root is
-// one of them.
+// The chain of ring_broadcast reversed: data do not wrap past the root.
 void ring_reduce(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const uint64_t count = b.shape().count;
   const bool is_root = b.rank() == b.shape().root;
-  if (n == 1) return alone(b);
+  if (n == 1) return single_rank_reduction(b);
   const bool is_first = right(b) == b.shape().root;  // and the root is last
-  const Range target = is_root ? result(b, output(0, count), work(0, count)) : work(0, count);
+  const Range target =
+      is_root ? reduction_target(b, output(0, count), work(0, count)) : work(0, count);
   if (!is_first) {
-    const bool giver_is_first = (right(b) + 1) % n == b.shape().root;
+    const bool sender_is_first = (right(b) + 1) % n == b.shape().root;
     b.receive_reduce(right(b), input(0, count), target,
-                     giver_is_first ? Space::input : Space::work);
+                     sender_is_first ? Space::input : Space::work);
   }
   if (is_root) return b.finish(target, output(0, count));
   b.put(left(b), is_first ? input(0, count) : target);

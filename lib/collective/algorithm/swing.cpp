@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Swing all-reduce for rings and tori of powers of two: the bytes of halving and doubling, over
-// partners at distances 1, 1, 3, 5, 11, .. to both sides in turn, so that messages meet on fewer
-// links. Dimensions take turns; a part of the vector begins with each dimension in each direction,
-// and no two parts use the same link in the same step.
+// Swing all-reduce for rings and tori of powers of two: as many bytes as halving and doubling, with
+// partners at distances 1, 1, 3, 5, 11, .. on alternating sides, so that fewer messages share a
+// link. Steps alternate between dimensions; one part of the vector starts with each dimension in
+// each direction, and no two parts use the same link in the same step.
 // After De Sensi, Bonato, Saam, Hoefler (2024), "Swing: short-cutting rings for higher bandwidth
 // allreduce".
 #include <bit>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/algorithm/butterfly.hpp"
 #include "lib/collective/algorithm/parts.hpp"
 
@@ -15,46 +16,51 @@ namespace {
 
 using Dimensions = std::vector<Dimension>;
 
-// A step of a part: in which dimension, and which step of it.
-struct Turn {
+// A step of a part: its dimension, and the number of the step in that dimension.
+struct DimensionStep {
   size_t dimension = 0;
   uint32_t step = 0;
 };
 
-std::vector<Turn> take_turns(const Dimensions& dimensions, size_t first) {
-  std::vector<Turn> turns;
+std::vector<DimensionStep> interleave_dimensions(const Dimensions& dimensions, size_t first) {
+  std::vector<DimensionStep> dimension_steps;
   uint32_t longest = 0;
   for (const Dimension& d : dimensions) longest = std::max(longest, d.size);
   for (uint32_t step = 0; (1U << step) < longest; ++step)
     for (size_t i = 0; i < dimensions.size(); ++i) {
       const size_t d = (first + i) % dimensions.size();
-      if ((1U << step) < dimensions[d].size) turns.push_back({d, step});
+      if ((1U << step) < dimensions[d].size) dimension_steps.push_back({d, step});
     }
-  return turns;
+  return dimension_steps;
 }
 
 Butterfly make_swing(const Dimensions& dimensions, uint32_t ranks, size_t first, bool mirrored) {
-  const std::vector<Turn> turns = take_turns(dimensions, first);
-  return {ranks, [dimensions, turns, mirrored](uint32_t rank, uint32_t step) {
-            const Turn& turn = turns[step];
+  const std::vector<DimensionStep> dimension_steps = interleave_dimensions(dimensions, first);
+  return {ranks, [dimensions, dimension_steps, mirrored](uint32_t rank, uint32_t step) {
+            WEFT_DCHECK(step < dimension_steps.size());
+            const DimensionStep& dimension_step = dimension_steps[step];
             uint32_t stride = 1;
-            for (size_t d = turn.dimension + 1; d < dimensions.size(); ++d)
+            for (size_t d = dimension_step.dimension + 1; d < dimensions.size(); ++d)
               stride *= dimensions[d].size;
-            const uint32_t size = dimensions[turn.dimension].size, place = rank / stride % size;
-            const uint32_t there = negabinary_partner(place, turn.step, size, mirrored);
-            return rank + (there - place) * stride;  // unsigned: wraps back
+            const uint32_t size = dimensions[dimension_step.dimension].size,
+                           place = rank / stride % size;
+            const uint32_t partner_place =
+                negabinary_partner(place, dimension_step.step, size, mirrored);
+            return rank + (partner_place - place) * stride;  // unsigned: wraps back
           }};
 }
 
-// A part of the vector and its butterfly. Blocks lie in the order in which rank 0 reaches their
-// owners: what goes together is adjacent.
+// A part of the vector and its butterfly. Blocks are ordered as rank 0 reaches their owners, so
+// that blocks of one message are adjacent.
 struct Part {
   Butterfly swing;
   Range whole;
   std::vector<uint32_t> places;  // of the ranks' blocks
 
-  Part(Butterfly made, Range range) : swing(std::move(made)), whole(range), places(swing.ranks) {
+  Part(Butterfly butterfly, Range range)
+      : swing(std::move(butterfly)), whole(range), places(swing.ranks) {
     const std::vector<uint32_t> order = swing.reach(0, 0);
+    WEFT_DCHECK(order.size() == swing.ranks);  // every rank is reached once
     for (uint32_t i = 0; i < swing.ranks; ++i) places[order[i]] = i;
   }
   Range operator()(uint32_t rank) const { return block(whole, places[rank], swing.ranks); }
@@ -76,10 +82,11 @@ std::vector<Part> make_parts(const Shape& shape) {
 
 void swing_all_reduce(Builder& b) {
   b.work_on_output();
-  if (b.shape().ranks == 1) return alone(b);
+  if (b.shape().ranks == 1) return single_rank_reduction(b);
   const std::vector<Part> parts = make_parts(b.shape());
   const uint32_t steps = parts[0].swing.steps();
-  // In the order of time over all parts: two of them may have the same partner in different steps.
+  // Step by step over all parts: two parts may have the same partner in different steps, and puts
+  // to one peer keep their order.
   for (uint32_t step = 0; step < steps; ++step)
     for (const Part& part : parts) butterfly_scatter(b, part.swing, step, part);
   for (const Part& part : parts) {

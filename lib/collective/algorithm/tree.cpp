@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Trees. Binomial: the number of ranks that have (or have given) the data doubles in each step.
-// Double binary tree: each half of the vector is reduced up and sent down a binary tree of its own;
-// who is inside one tree is a leaf of the other, so both directions of every rank are busy, with
-// latency of log2(n). After Sanders, Speck, Traeff (2009), "Two-tree algorithms for full bandwidth
-// broadcast, reduction and scan".
+// Trees. Binomial: the number of ranks that have received (or sent) the data doubles in each step.
+// Double binary tree: each half of the vector is reduced up and broadcast down a binary tree of its
+// own; an inner node of one tree is a leaf of the other, so every rank sends and receives all the
+// time, with a latency of log2(n) steps. After Sanders, Speck, Traeff (2009), "Two-tree algorithms
+// for full bandwidth broadcast, reduction and scan".
 #include <optional>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/algorithm/parts.hpp"
 #include "lib/collective/plan/algorithm.hpp"
 
@@ -19,29 +20,32 @@ struct Node {
 };
 
 // The root of the in-order binary tree over positions [low, high), low even: odd positions are
-// inside, even ones are leaves.
-uint32_t top_of(uint32_t low, uint32_t high) {
+// inner nodes, even ones are leaves.
+uint32_t subtree_root(uint32_t low, uint32_t high) {
+  WEFT_DCHECK(low < high && low % 2 == 0);
   return high - low == 1 ? low : low + ((high - low) / 2 | 1);
 }
 
-Node find_node(uint32_t position, uint32_t low, uint32_t high) {
+Node tree_node(uint32_t position, uint32_t low, uint32_t high) {
+  WEFT_DCHECK(low <= position && position < high);
   Node node;
-  for (uint32_t top = top_of(low, high); top != position; top = top_of(low, high)) {
+  for (uint32_t top = subtree_root(low, high); top != position; top = subtree_root(low, high)) {
     node.parent = top;
     if (position < top) high = top;
     if (position > top) low = top + 1;
   }
-  if (low < position) node.children.push_back(top_of(low, position));
-  if (position + 1 < high) node.children.push_back(top_of(position + 1, high));
+  if (low < position) node.children.push_back(subtree_root(low, position));
+  if (position + 1 < high) node.children.push_back(subtree_root(position + 1, high));
   return node;
 }
 
-bool is_leaf(uint32_t position, uint32_t n) { return find_node(position, 0, n).children.empty(); }
+bool is_leaf(uint32_t position, uint32_t n) { return tree_node(position, 0, n).children.empty(); }
 
 // All-reduce of a part of the vector over the tree in which rank r has position (r + shift) % n.
 void tree_all_reduce(Builder& b, uint64_t offset, uint64_t count, uint32_t shift) {
   const uint32_t n = b.shape().ranks;
-  const Node node = find_node((b.rank() + shift) % n, 0, n);
+  WEFT_DCHECK(shift <= n && offset + count <= b.shape().count);
+  const Node node = tree_node((b.rank() + shift) % n, 0, n);
   const auto rank_of = [&](uint32_t position) { return (position + n - shift) % n; };
   Range partial = input(offset, count);
   for (const uint32_t child : node.children) {
@@ -63,7 +67,7 @@ void tree_all_reduce(Builder& b, uint64_t offset, uint64_t count, uint32_t shift
 void double_tree_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   b.work_on_output();
-  if (b.shape().ranks == 1) return alone(b);
+  if (b.shape().ranks == 1) return single_rank_reduction(b);
   tree_all_reduce(b, 0, count / 2, 0);
   tree_all_reduce(b, count / 2, count - count / 2, 1);
 }
@@ -83,10 +87,11 @@ void binomial_broadcast(Builder& b) {
 void binomial_reduce(Builder& b) {
   const uint32_t n = b.shape().ranks, root = b.shape().root;
   const uint64_t count = b.shape().count;
-  if (n == 1) return alone(b);
+  if (n == 1) return single_rank_reduction(b);
   const uint32_t place = (b.rank() + n - root) % n;
   const uint32_t lowest = place == 0 ? std::bit_ceil(n) : place & (~place + 1);
-  const Range sum = place == 0 ? result(b, output(0, count), work(0, count)) : work(0, count);
+  const Range sum =
+      place == 0 ? reduction_target(b, output(0, count), work(0, count)) : work(0, count);
   Range partial = input(0, count);
   for (uint32_t bit = 1; bit < lowest && place + bit < n; bit *= 2) {
     const uint32_t child = place + bit;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Predictions of programs, and the bounds of cuts.
+// Predictions for programs, and lower bounds from cuts.
 #include "lib/collective/model/flow_model.hpp"
 
 #include <algorithm>
 
-#include "lib/collective/model/alike.hpp"
+#include "lib/base/check.hpp"
 #include "lib/collective/model/flow_loop.hpp"
+#include "lib/collective/model/symmetric.hpp"
 
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kFew = 2048;  // chips
+constexpr uint32_t kSymmetryThreshold = 2048;  // chips: above, use symmetry and coalesce events
 
-// The least that must go from `inside` chips to the `outside` ones.
-double crossing(Collective collective, double bytes, double inside, double outside) {
+// The minimum number of bytes that must cross from `inside` chips to `outside` chips.
+double min_crossing_bytes(Collective collective, double bytes, double inside, double outside) {
   const double n = inside + outside;
+  WEFT_DCHECK(inside > 0 && outside > 0 && bytes >= 0);
   switch (collective) {
     case Collective::all_to_all:
       return bytes * inside * outside / n;
@@ -27,14 +29,15 @@ double crossing(Collective collective, double bytes, double inside, double outsi
   }
 }
 
-// Of an all-reduce every element goes from group to group 2 (groups - 1) times: to be added up, and
-// to be known. Which groups give more of these than others is for the schedule, so this is no bound
-// of a single one, but of all: what they put on the links between them, over what these carry.
-Bound bound_of_all(double bytes, uint32_t groups, double bytes_per_s, const char* name) {
+// In an all-reduce every element crosses between groups 2 (groups - 1) times: once per group to be
+// added, once to be distributed. A schedule may load groups unequally, so this bounds the total:
+// the bytes that all groups send, over the capacity of all links between them.
+Bound bound_of_groups(double bytes, uint32_t groups, double bytes_per_s, const char* name) {
+  WEFT_DCHECK(groups >= 1 && bytes_per_s > 0);
   return {2 * bytes * (groups - 1.0) / bytes_per_s, name};
 }
 
-// Chips, and racks: from rack to rack one goes over a link of the first dimension.
+// The larger of the bounds of chips and of racks, which are joined by the links of dimension 0.
 Bound bound_of_all_reduce(double bytes, const Topology& topology) {
   double all = 0, between_racks = 0;
   for (const NetworkLink& link : topology.links) {
@@ -42,9 +45,9 @@ Bound bound_of_all_reduce(double bytes, const Topology& topology) {
     all += link.bytes_per_s;
     if (topology.racks > 1 && link.medium == topology.media[0]) between_racks += link.bytes_per_s;
   }
-  const Bound chips = bound_of_all(bytes, topology.chips, all, "all chips");
+  const Bound chips = bound_of_groups(bytes, topology.chips, all, "all chips");
   if (topology.racks < 2) return chips;
-  const Bound racks = bound_of_all(bytes, topology.racks, between_racks, "all racks");
+  const Bound racks = bound_of_groups(bytes, topology.racks, between_racks, "all racks");
   return racks.seconds > chips.seconds ? racks : chips;
 }
 
@@ -52,19 +55,21 @@ Bound bound_of_all_reduce(double bytes, const Topology& topology) {
 
 Prediction predict(const Shape& shape, const std::vector<Program>& programs, double element,
                    double accumulator, const Topology& topology, Routes& routes) {
+  WEFT_DCHECK(programs.size() == shape.ranks && shape.ranks <= topology.chips);
+  WEFT_DCHECK(element > 0 && accumulator >= element);
   ProgramRun run(shape, programs, element, accumulator);
   const auto route_of = [&](const ProgramRun::Put& put) -> const Route& {
-    return routes.between(put.from, put.to, put.along);
+    return routes.between(put.from, put.to, put.dimension);
   };
-  return FlowLoop(topology.links, run, route_of, topology.chips > kFew).run();
+  return FlowLoop(topology.links, run, route_of, topology.chips > kSymmetryThreshold).run();
 }
 
 Prediction predict(const Algorithm& algorithm, const Shape& shape, double element,
                    double accumulator, const Topology& topology, Routes& routes) {
-  if (topology.chips > kFew)
-    if (std::optional<Prediction> alike =
-            predict_alike(algorithm, shape, element, accumulator, topology, routes))
-      return *std::move(alike);
+  if (topology.chips > kSymmetryThreshold)
+    if (std::optional<Prediction> symmetric =
+            predict_symmetric(algorithm, shape, element, accumulator, topology, routes))
+      return *std::move(symmetric);
   return predict(shape, programs_of(algorithm, shape), element, accumulator, topology, routes);
 }
 
@@ -79,7 +84,9 @@ Bound lower_bound(Collective collective, double bytes, const Topology& topology)
       const double inside =
           static_cast<double>(std::count(side.inside.begin(), side.inside.end(), true));
       const double seconds =
-          crossing(collective, bytes, inside, topology.chips - inside) / capacity(topology, side);
+          min_crossing_bytes(collective, bytes, inside, topology.chips - inside) /
+          capacity(topology, side);
+      WEFT_DCHECK(seconds >= 0);
       if (seconds > bound.seconds) bound = {seconds, cut.name};
     }
   return bound;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The time of a schedule on a network, without running it. Every put is a flow over its route; at
-// any moment the flows under way share the links max-min fairly. A flow takes its share from when
-// its first byte comes to the first link that is narrow for it, of all that are in use when it
-// starts, so near ranks give to a busy one before far ones do; a message is there when its flow has
-// ended and the latency of the links from there on has passed. Steps wait for each other as they do
-// when they are executed. Local steps and the reduction itself take no time.
+// Predicts the time of a schedule on a network. Every put is a flow over its route; at any moment
+// the active flows share the links max-min fairly. A flow becomes active when its first byte
+// reaches its first bottleneck (flow_loop.hpp), so near ranks load a busy link before far ones; its
+// message arrives when the flow has ended and the latency of the rest of the route has passed.
+// Steps depend on each other as in execution. Local steps and reductions take no time.
 #pragma once
 
 #include <vector>
@@ -16,25 +15,26 @@ namespace weft::collective {
 
 struct Prediction {
   double seconds = 0;
-  std::vector<double> link_bytes;  // that crossed each link
+  std::vector<double> link_bytes;  // carried by each link
 };
 
 // Rank r is chip r. `element` and `accumulator` in bytes.
 Prediction predict(const Shape& shape, const std::vector<Program>& programs, double element,
                    double accumulator, const Topology& topology, Routes& routes);
 
-// The same, without all programs at once where ranks are alike (alike.hpp) and there are thousands.
+// The same. For thousands of chips it uses the symmetry of the schedule, if there is one
+// (symmetric.hpp).
 Prediction predict(const Algorithm& algorithm, const Shape& shape, double element,
                    double accumulator, const Topology& topology, Routes& routes);
 
-// What no schedule can beat, by arithmetic alone: the bytes that a cut must carry, over what it
-// can; and for an all-reduce what all chips, or all racks, must give together.
+// A lower bound for every schedule: the bytes that must cross a cut, over its capacity; for an
+// all-reduce also the bytes that all chips, or all racks, must send in total.
 struct Bound {
   double seconds = 0;
   std::string cut;
 };
-// `bytes` is the larger buffer of a rank. The largest bound of all the topology's cuts; none (zero)
-// for one chip.
+// The largest bound of all cuts of the topology; 0 for one chip. `bytes`: the larger buffer of a
+// rank.
 Bound lower_bound(Collective collective, double bytes, const Topology& topology);
 
 }  // namespace weft::collective

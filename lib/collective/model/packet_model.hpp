@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schedules on a network, packet by packet. Each link has a queue for every traffic class and sends
-// one packet at a time; packets are stored and forwarded, take any of the shortest paths, and are
-// never dropped where nothing is broken. Several calls may be under way at once, of different
-// classes: what a flow model cannot say, how long a small call waits behind a large one, is said
-// here.
+// Simulates schedules on a network packet by packet. Each link has a queue per traffic class and
+// sends one packet at a time; nodes store and forward, choose any of the shortest paths per packet,
+// and drop nothing unless a switch fails. Several calls of different classes may run at once, which
+// shows how long a small call waits behind a large one; the flow model cannot.
 //
-// A put has a window of packets in the queues of its chip: the next one comes when one has left, so
-// that the puts of a chip share its links.
+// A put has a window of packets in the queues of its chip and adds one when one has left, so that
+// the puts of a chip share its links.
 #pragma once
 
 #include <array>
@@ -22,33 +21,33 @@ struct PacketCall {
   Shape shape;
   const std::vector<Program>* programs = nullptr;
   double element = 1, accumulator = 1;  // bytes
-  uint32_t traffic_class = 0;           // 0 first, up to kTrafficClasses - 1
+  uint32_t traffic_class = 0;           // 0 (highest priority) to kTrafficClasses - 1
   double start_s = 0;
 };
 
-// Switches that die, beside which there are others as near. Packets on their links, and in them,
-// are lost; the chip that sent one sends it again `notice_s` later, and so much after the death
-// nobody sends over them any more.
+// Switches that fail at `at_s`; paths of the same length must remain. Packets in them and on their
+// links are lost. The source chip retransmits a lost packet `detection_s` later, and `detection_s`
+// after the failure no chip uses the failed switches.
 struct PacketLoss {
   std::vector<uint32_t> nodes;
   double at_s = 0;
-  double notice_s = 0;
+  double detection_s = 0;
 };
 
 struct PacketOptions {
   double packet_bytes = 4096;
   uint32_t window = 8;  // packets
-  // A class of weight 0 goes strictly before those behind it; others share what it leaves.
+  // Weight 0: strict priority over the later classes; the others share the rest by weight.
   std::array<double, kTrafficClasses> weights = {};
-  uint64_t seed = 1;  // of the paths
+  uint64_t seed = 1;  // of the choice of paths
   PacketLoss loss;
 };
 
 struct PacketOutcome {
-  std::vector<double> seconds;     // of each call, from its start; infinite: not done
-  std::vector<double> link_bytes;  // that crossed each link
-  uint64_t packets = 0;            // times the links that they crossed
-  uint64_t lost = 0;               // packets, each time
+  std::vector<double> seconds;     // of each call, from its start; infinite: never completes
+  std::vector<double> link_bytes;  // carried by each link
+  uint64_t packets = 0;            // transmissions, one per packet and link
+  uint64_t lost = 0;               // packets, retransmissions included
 };
 
 // Rank r is chip r.

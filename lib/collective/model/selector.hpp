@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Choosing by the model: of all algorithms that fit, the one of least predicted time on a network.
-// Every rank has the same network and computes the same, so all choose the same. Times are taken
-// from the flow model at sizes that are four times each other, when first asked for, and between
-// them a straight line: a schedule's time grows so, but for where another link becomes the
-// narrowest.
+// Chooses the algorithm with the least predicted time on a network. Every rank has the same
+// topology and computes the same times, so all choose the same. Times come from the flow model at
+// sizes that are powers of four, computed on first use, with linear interpolation between them:
+// exact unless another link becomes the bottleneck in between.
 #pragma once
 
 #include <map>
 
 #include "lib/collective/model/topology.hpp"
 #include "lib/collective/plan/algorithm.hpp"
-#include "lib/collective/plan/learned.hpp"
+#include "lib/collective/plan/model_correction.hpp"
 
 namespace weft::collective {
 
-// A call, as far as its time depends on it. Not for forms with blocks.
-struct Question {
+// The arguments of a call that determine its time. Not for the _v forms.
+struct CostQuery {
   Collective collective = Collective::all_reduce;
   uint64_t count = 0;       // elements, as in the call
   double element = 1;       // bytes
   double accumulator = 1;   // bytes
   bool exact = true;        // as in Shape
-  bool rank_order = false;  // only algorithms that add in the order of ranks
+  bool rank_order = false;  // consider only algorithms that add in the order of ranks
 };
 
 struct Choice {
@@ -37,24 +36,24 @@ class Selector {
   Selector& operator=(const Selector&) = delete;
 
   const Topology& topology() const { return topology_; }
-  Choice choose(const Question& question);
-  // The model's time, times what was learned from calls.
-  double expected(const Algorithm& algorithm, const Question& question);
-  Learned& learned() { return learned_; }
-  double seconds(const Algorithm& algorithm, const Question& question);
+  Choice choose(const CostQuery& question);
+  // The predicted time, times the correction from measured calls.
+  double corrected_seconds(const Algorithm& algorithm, const CostQuery& question);
+  ModelCorrection& correction() { return correction_; }
+  double seconds(const Algorithm& algorithm, const CostQuery& question);
 
  private:
-  double at_grid(const Algorithm& algorithm, Question question, uint32_t exponent);
+  double grid_seconds(const Algorithm& algorithm, CostQuery question, uint32_t exponent);
 
   using Key = std::tuple<const Algorithm*, uint32_t, double, double, bool>;
   Topology topology_;
   Routes routes_;
-  std::map<Key, double> known_;
-  Learned learned_;
+  std::map<Key, double> grid_seconds_;
+  ModelCorrection correction_;
 };
 
-// The time of the schedule itself, not from the table.
-double model_seconds(const Algorithm& algorithm, const Question& question, const Topology& topology,
-                     Routes& routes);
+// The predicted time of the schedule, without the table and the correction.
+double model_seconds(const Algorithm& algorithm, const CostQuery& question,
+                     const Topology& topology, Routes& routes);
 
 }  // namespace weft::collective

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads a topology. Keys that are missing, misspelt or out of range are told with their line.
-// Without toml++ (libtomlplusplus-dev) it reads nothing and says so.
+// Reads a topology. Errors for missing, unknown or invalid keys name the line. Without toml++
+// (libtomlplusplus-dev) every call fails with not_supported.
 #include "lib/collective/model/topology_file.hpp"
 
 #include <algorithm>
@@ -12,16 +12,16 @@
 namespace weft::collective {
 
 namespace {
-const std::string kKnown = "scenarios/collectives";
+const std::string kTopologyFolder = "scenarios/collectives";
 }
 
 std::vector<std::string> topology_profiles(const std::string& name) {
   std::vector<std::string> profiles;
   if (std::filesystem::is_regular_file(name) ||
-      std::filesystem::is_regular_file(kKnown + "/" + name + ".toml"))
+      std::filesystem::is_regular_file(kTopologyFolder + "/" + name + ".toml"))
     return {name};
   std::error_code unreadable;
-  for (const auto& entry : std::filesystem::directory_iterator(kKnown, unreadable)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kTopologyFolder, unreadable)) {
     const std::string stem = entry.path().stem().string();
     if (entry.path().extension() == ".toml" && stem.starts_with(name + "-"))
       profiles.push_back(stem);
@@ -43,34 +43,34 @@ std::vector<std::string> topology_profiles(const std::string& name) {
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kMaxChips = 4096;  // of a domain
+constexpr uint32_t kMaxChips = 4096;  // per domain
 constexpr uint32_t kMaxDomains = 4096;
-constexpr uint32_t kMostLanes = 4096;  // of a link
+constexpr uint32_t kMaxLanes = 4096;  // per link
 
 class Table {
  public:
   Table(const toml::table& table, std::string file, Error& error)
       : table_(table), file_(std::move(file)), error_(error) {}
 
-  double number(const char* key, double least, double most) {
+  double number(const char* key, double min, double max) {
     known_.insert(key);
     const toml::node* const node = table_.get(key);
     const std::optional<double> value =
         node != nullptr ? node->value<double>() : std::optional<double>();
-    if (value && *value >= least && *value <= most) return *value;
+    if (value && *value >= min && *value <= max) return *value;
     char range[96];
-    std::snprintf(range, sizeof range, "%s must be a number from %g to %g", key, least, most);
+    std::snprintf(range, sizeof range, "%s must be a number from %g to %g", key, min, max);
     fail(node, range);
-    return least;
+    return min;
   }
   bool has(const char* key) const { return table_.contains(key); }
-  uint32_t whole(const char* key, uint32_t least, uint32_t most) {
-    const double value = number(key, least, most);
+  uint32_t integer(const char* key, uint32_t min, uint32_t max) {
+    const double value = number(key, min, max);
     if (value != std::floor(value))
       fail(table_.get(key), std::string(key) + " must be a whole number");
     return static_cast<uint32_t>(value);
   }
-  uint32_t count(const char* key, uint32_t most) { return whole(key, 1, most); }
+  uint32_t count(const char* key, uint32_t max) { return integer(key, 1, max); }
   bool flag(const char* key) {
     known_.insert(key);
     const toml::node* const node = table_.get(key);
@@ -78,10 +78,10 @@ class Table {
     if (!node->is_boolean()) fail(node, std::string(key) + " must be true or false");
     return node->value_or(false);
   }
-  std::string word(const char* key) {
+  std::string string(const char* key) {
     known_.insert(key);
     const toml::node* const node = table_.get(key);
-    if (node == nullptr || !node->is_string()) fail(node, std::string(key) + " must be a word");
+    if (node == nullptr || !node->is_string()) fail(node, std::string(key) + " must be a string");
     return node != nullptr ? node->value_or<std::string>("") : "";
   }
   const toml::array& list(const char* key) {
@@ -98,7 +98,7 @@ class Table {
     if (node != nullptr && !node->is_table()) fail(node, std::string(key) + " must be a table");
     return table_.get_as<toml::table>(key);
   }
-  void refuse_others() {
+  void reject_unknown_keys() {
     for (const auto& [key, node] : table_)
       if (known_.count(std::string(key.str())) == 0)
         fail(&node, "no such key: " + std::string(key.str()));
@@ -116,7 +116,7 @@ class Table {
   std::set<std::string> known_;
 };
 
-constexpr double kGiga = 1e9, kMostGigabytes = 1e6;
+constexpr double kGiga = 1e9, kMaxGigabytesPerS = 1e6;
 
 Topology read_torus(Table& table, double link_s) {
   const toml::array &names = table.list("names"), &sizes = table.list("sizes"),
@@ -129,7 +129,7 @@ Topology read_torus(Table& table, double link_s) {
     const double rate = rates[i].value_or<double>(0);
     const std::string medium = names[i].value_or<std::string>("");
     if (medium.empty() || !media.insert(medium).second)
-      table.fail(&names, "names must be words, each once");
+      table.fail(&names, "names must be distinct, non-empty strings");
     chips *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
     if (size < 1 || size > kMaxChips || rate <= 0 || chips > kMaxChips)
       table.fail(&sizes, "sizes and rates must be positive, for at most 4096 chips");
@@ -138,7 +138,7 @@ Topology read_torus(Table& table, double link_s) {
   }
   if (dimensions.empty() || names.size() != sizes.size() || rates.size() != sizes.size())
     table.fail(&sizes, "names, sizes and gigabytes_per_s must be lists of the same length");
-  table.refuse_others();
+  table.reject_unknown_keys();
   if (chips > kMaxChips) return {};
   return make_torus(dimensions, link_s);
 }
@@ -149,11 +149,11 @@ Topology read_switched(Table& table, double link_s) {
   racks.trays = table.count("trays", 64);
   racks.chips_per_tray = table.count("chips_per_tray", 16);
   racks.planes = table.count("planes", 16);
-  racks.backplane = kGiga * table.number("backplane_gigabytes_per_s", 0, kMostGigabytes);
-  racks.tray = kGiga * table.number("tray_gigabytes_per_s", 0, kMostGigabytes);
-  racks.cross_rack = kGiga * table.number("cross_rack_gigabytes_per_s", 0, kMostGigabytes);
+  racks.backplane = kGiga * table.number("backplane_gigabytes_per_s", 0, kMaxGigabytesPerS);
+  racks.tray = kGiga * table.number("tray_gigabytes_per_s", 0, kMaxGigabytesPerS);
+  racks.cross_rack = kGiga * table.number("cross_rack_gigabytes_per_s", 0, kMaxGigabytesPerS);
   racks.tray_switch = table.flag("tray_switch");
-  table.refuse_others();
+  table.reject_unknown_keys();
   return make_switched_racks(racks, link_s);
 }
 
@@ -161,52 +161,52 @@ Topology read_rails(Table& table, const Topology& domain) {
   Rails rails;
   rails.domains = table.count("domains", kMaxDomains);
   rails.planes = table.count("planes", 16);
-  if (table.has("lost_planes")) rails.lost_planes = table.whole("lost_planes", 0, 16);
-  rails.bytes_per_s = kGiga * table.number("gigabytes_per_s", 1e-3, kMostGigabytes);
+  if (table.has("lost_planes")) rails.lost_planes = table.integer("lost_planes", 0, 16);
+  rails.bytes_per_s = kGiga * table.number("gigabytes_per_s", 1e-3, kMaxGigabytesPerS);
   rails.link_s = 1e-6 * table.number("link_latency_us", 0, 1e6);
   if (rails.lost_planes >= rails.planes)
     table.fail(nullptr, "lost_planes must be fewer than planes");
   if (rails.domains > kMaxChips * 16 / domain.chips)
     table.fail(nullptr, "domains must have at most 65536 chips in all");
-  table.refuse_others();
+  table.reject_unknown_keys();
   return make_rails(domain, rails);
 }
 
-std::string in_words(const std::vector<std::string>& media) {
+std::string join_names(const std::vector<std::string>& media) {
   std::string text;
   for (const std::string& medium : media) text += (text.empty() ? "" : ", ") + medium;
   return text;
 }
 
-// [lanes]: active and redundant ones of a link of each medium.
+// [lanes]: MEDIUM = [active, redundant].
 void read_lanes(const toml::table& lanes, Table& table, Topology& topology) {
   const std::vector<std::string>& media = topology.media;
   for (const auto& [key, node] : lanes) {
     const std::string medium(key.str());
     if (std::find(media.begin(), media.end(), medium) == media.end())
-      return table.fail(&node, "no such medium: " + medium + "; there are " + in_words(media));
+      return table.fail(&node, "no such medium: " + medium + "; there are " + join_names(media));
     const toml::array* const pair = node.as_array();
     const int64_t active =
         pair != nullptr && pair->size() == 2 ? (*pair)[0].value_or(int64_t{0}) : 0;
     const int64_t redundant = active > 0 ? (*pair)[1].value_or(int64_t{-1}) : -1;
-    if (active < 1 || active > kMostLanes || redundant < 0 || redundant > kMostLanes)
+    if (active < 1 || active > kMaxLanes || redundant < 0 || redundant > kMaxLanes)
       return table.fail(&node, "lanes of a medium are [active, redundant], as in [64, 16]");
     topology.lanes[medium] = {static_cast<uint32_t>(active), static_cast<uint32_t>(redundant)};
   }
 }
 
-// [[dead]]: medium, chip, perhaps the peer, and how many lanes, or all if that is not said.
+// [[dead]]: medium, chip, optional peer, optional lanes (default: all).
 std::vector<DeadLanes> read_dead(const toml::array& list, const std::string& file, Error& error) {
   std::vector<DeadLanes> all;
   for (const toml::node& node : list) {
     const toml::table none, &from = node.is_table() ? *node.as_table() : none;
     Table table(from, file, error);
     if (!node.is_table()) table.fail(&node, "dead must be a list of tables");
-    DeadLanes dead{.medium = table.word("medium")};
-    dead.chip = table.whole("chip", 0, 65535);
-    if (table.has("peer")) dead.peer = table.whole("peer", 0, 65535);
-    if (table.has("lanes")) dead.lanes = table.count("lanes", kMostLanes);
-    table.refuse_others();
+    DeadLanes dead{.medium = table.string("medium")};
+    dead.chip = table.integer("chip", 0, 65535);
+    if (table.has("peer")) dead.peer = table.integer("peer", 0, 65535);
+    if (table.has("lanes")) dead.lanes = table.count("lanes", kMaxLanes);
+    table.reject_unknown_keys();
     all.push_back(std::move(dead));
   }
   return all;
@@ -216,7 +216,7 @@ std::vector<DeadLanes> read_dead(const toml::array& list, const std::string& fil
 
 Result<Topology> read_topology(const std::string& name) {
   std::string file = name;
-  if (!std::filesystem::is_regular_file(file)) file = kKnown + "/" + name + ".toml";
+  if (!std::filesystem::is_regular_file(file)) file = kTopologyFolder + "/" + name + ".toml";
   if (!std::filesystem::is_regular_file(file))
     return Error{Code::not_found, "no topology '" + name + "': name a TOML file, or one of " +
                                       "scenarios/collectives from the root of the sources"};
@@ -231,7 +231,7 @@ Result<Topology> read_topology(const std::string& name) {
   const toml::table *const torus = table.table("torus"), *const switched = table.table("switched");
   const toml::table *const rails = table.table("rails"), *const lanes = table.table("lanes");
   const toml::array none, &dead = table.has("dead") ? table.list("dead") : none;
-  table.refuse_others();
+  table.reject_unknown_keys();
   if ((torus == nullptr) == (switched == nullptr))
     table.fail(nullptr, "there must be a table [torus] or a table [switched]");
   if (!error.message.empty()) return error;
@@ -244,12 +244,12 @@ Result<Topology> read_topology(const std::string& name) {
     if (!error.message.empty()) return error;
   }
   topology.name = std::filesystem::path(file).stem().string();
-  if (const std::optional<uint32_t> chip = chip_cut_off(topology))
-    table.fail(nullptr, "chip " + std::to_string(*chip) + " has no way to chip 0");
+  if (const std::optional<uint32_t> chip = unreachable_chip(topology))
+    table.fail(nullptr, "chip " + std::to_string(*chip) + " has no path to chip 0");
   if (lanes != nullptr) read_lanes(*lanes, table, topology);
   const std::vector<DeadLanes> lost = read_dead(dead, file, error);
   if (!error.message.empty()) return error;
-  if (const Result<void> taken = take_dead_lanes(topology, lost); !taken)
+  if (const Result<void> taken = remove_dead_lanes(topology, lost); !taken)
     return Error{taken.error().code, file + ": " + taken.error().message};
   return topology;
 }

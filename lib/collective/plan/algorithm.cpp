@@ -4,6 +4,8 @@
 
 #include <bit>
 
+#include "lib/base/check.hpp"
+
 namespace weft::collective {
 namespace {
 
@@ -91,7 +93,7 @@ Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective coll
                                     "; there are: " + names_for(collective)};
 }
 
-uint64_t modelled_piece(const Algorithm& algorithm, uint64_t count) noexcept {
+uint64_t model_piece(const Algorithm& algorithm, uint64_t count) noexcept {
   constexpr uint64_t kPieces = 64;
   return algorithm.traits.passes_on ? std::max<uint64_t>(1, count / kPieces) : 0;
 }
@@ -102,9 +104,11 @@ bool adds_in_rank_order(const Algorithm& algorithm) noexcept {
 }
 
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank) {
+  WEFT_DCHECK(rank < shape.ranks);
+  WEFT_DCHECK(!algorithm.traits.power_of_two || std::has_single_bit(shape.ranks));
   Builder builder(shape, rank);
   algorithm.emit(builder);
-  return builder.take();
+  return builder.take_program();
 }
 
 std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/plan/builder.hpp"
 #include "lib/collective/plan/schedule.hpp"
 #include "weft/result.hpp"
@@ -17,8 +18,8 @@ namespace weft::collective {
 struct Traits {
   bool power_of_two = false;  // only for such numbers of ranks
   bool rank_order = false;    // adds in the order of ranks whatever the size
-  bool passes_on = false;     // a chain or tree, which passes data on piece by piece
-  bool by_rack = false;       // needs to know which rows are equal, and where ranks lie
+  bool passes_on = false;     // a chain or tree: ranks forward data piece by piece (pipelined)
+  bool by_rack = false;       // needs Blocks::first_equal_row and the ranks of each rack
 };
 
 struct Algorithm {
@@ -29,14 +30,15 @@ struct Algorithm {
 };
 
 std::span<const Algorithm> algorithms() noexcept;
-// Errors: not_found (lists the names there are), not_supported (for this number of ranks).
+// Errors: not_found (the message lists the known names), not_supported (for this number of ranks).
 Result<const Algorithm*> find_algorithm(std::string_view name, Collective collective,
                                         uint32_t ranks);
 
-// The piece that a model cuts transfers into: 0 (none), but for those that pass data on.
-uint64_t modelled_piece(const Algorithm& algorithm, uint64_t count) noexcept;
+// The piece, in elements, that the models cut transfers into: 0 (whole transfers) unless the
+// algorithm is pipelined.
+uint64_t model_piece(const Algorithm& algorithm, uint64_t count) noexcept;
 
-// What Numerics::any may use.
+// True if the algorithm adds in the order of ranks, whatever the size: what Numerics::any may use.
 bool adds_in_rank_order(const Algorithm& algorithm) noexcept;
 
 Program program_of(const Algorithm& algorithm, const Shape& shape, uint32_t rank);
@@ -44,6 +46,7 @@ std::vector<Program> programs_of(const Algorithm& algorithm, const Shape& shape)
 
 // Block b of n of a buffer: sizes differ by at most one element.
 inline Range block(Range whole, uint32_t b, uint32_t n) {
+  WEFT_DCHECK(n > 0 && b < n);
   const uint64_t from = whole.count * b / n;
   return whole.part(from, whole.count * (b + 1) / n - from);
 }
@@ -52,7 +55,7 @@ inline Range input(uint64_t offset, uint64_t count) { return {Space::input, offs
 inline Range output(uint64_t offset, uint64_t count) { return {Space::output, offset, count}; }
 inline Range work(uint64_t offset, uint64_t count) { return {Space::work, offset, count}; }
 
-// Those of all_gather, reduce_scatter and all_to_all serve the forms with blocks too.
+// The functions for all_gather, reduce_scatter and all_to_all serve the _v forms too.
 // ring.cpp
 void ring_all_reduce(Builder& b);
 void ring_reduce_scatter(Builder& b);

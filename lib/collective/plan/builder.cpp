@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builder: dependencies from the memory that steps touch, kept as intervals per space.
+// Builder: derives dependencies from the memory that steps touch, kept as intervals per space.
 #include "lib/collective/plan/builder.hpp"
 
 #include <algorithm>
+
+#include "lib/base/check.hpp"
 
 namespace weft::collective {
 namespace {
@@ -17,10 +19,12 @@ bool writes_target(StepKind kind) { return kind != StepKind::put; }
 }  // namespace
 
 void Builder::put(uint32_t peer, Range source) {
-  add_pieces({.kind = StepKind::put, .along = along_, .peer = peer, .source = source});
+  WEFT_DCHECK(peer < shape_.ranks && peer != rank_);
+  add_pieces({.kind = StepKind::put, .dimension = dimension_, .peer = peer, .source = source});
 }
 
 void Builder::receive(uint32_t peer, Range target, Space from) {
+  WEFT_DCHECK(peer < shape_.ranks && peer != rank_);
   add_pieces({.kind = StepKind::receive,
               .wide = from == Space::work && !shape_.exact,
               .peer = peer,
@@ -28,6 +32,8 @@ void Builder::receive(uint32_t peer, Range target, Space from) {
 }
 
 void Builder::receive_reduce(uint32_t peer, Range source, Range target, Space from) {
+  WEFT_DCHECK(peer < shape_.ranks && peer != rank_);
+  WEFT_DCHECK(source.count == target.count);
   add_pieces({.kind = StepKind::receive_reduce,
               .wide = from == Space::work && !shape_.exact,
               .peer = peer,
@@ -36,15 +42,18 @@ void Builder::receive_reduce(uint32_t peer, Range source, Range target, Space fr
 }
 
 void Builder::copy(Range source, Range target) {
-  if (place(source) == place(target)) return;
+  WEFT_DCHECK(source.count == target.count);
+  if (resolved(source) == resolved(target)) return;
   add_pieces({.kind = StepKind::copy, .source = source, .target = target});
 }
 
 void Builder::reduce(Range source, Range target) {
+  WEFT_DCHECK(source.count == target.count);
   add_pieces({.kind = StepKind::reduce, .source = source, .target = target});
 }
 
 void Builder::finish(Range source, Range target) {
+  WEFT_DCHECK(source.count == target.count && target.space != Space::work);
   const bool changes = shape_.average || !shape_.exact;
   if (!changes) return copy(source, target);
   add_pieces({.kind = StepKind::finish, .source = source, .target = target});
@@ -57,14 +66,15 @@ void Builder::next_round() {
 }
 
 void Builder::add_pieces(Step step) {
-  step.source = place(step.source);
-  step.target = place(step.target);
+  step.source = resolved(step.source);
+  step.target = resolved(step.target);
   const uint64_t count = std::max(step.source.count, step.target.count);
   const uint64_t piece = shape_.piece == 0 ? count : shape_.piece;
+  WEFT_DCHECK(count == 0 || piece > 0);
   for (uint64_t from = 0; from < count; from += piece) {
     const uint64_t length = std::min(piece, count - from);
     Step part = step;
-    part.left = static_cast<uint32_t>((count - from + piece - 1) / piece);
+    part.remaining_pieces = static_cast<uint32_t>((count - from + piece - 1) / piece);
     if (reads_source(step.kind)) part.source = step.source.part(from, length);
     if (writes_target(step.kind)) part.target = step.target.part(from, length);
     add(part);
@@ -81,23 +91,24 @@ void Builder::add(Step step) {
     depend_on_uses(step.target, adds ? Access::add : Access::write, found);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
+  WEFT_DCHECK(found.empty() || found.back() < index);  // dependencies point backwards
   program_.first_dependency.push_back(static_cast<uint32_t>(program_.dependencies.size()));
   program_.dependencies.insert(program_.dependencies.end(), found.begin(), found.end());
   program_.steps.push_back(step);
-  if (reads) note_use(step.source, Access::read, index);
-  if (writes_target(step.kind)) note_use(step.target, adds ? Access::add : Access::write, index);
+  if (reads) record_use(step.source, Access::read, index);
+  if (writes_target(step.kind)) record_use(step.target, adds ? Access::add : Access::write, index);
   if (receives(step.kind)) round_.push_back(index);
 }
 
-Range Builder::place(Range range) const {
+Range Builder::resolved(Range range) const {
   if (work_on_output_ && range.space == Space::work) range.space = Space::output;
   return resolve(shape_, rank_, range);
 }
 
-// The steps before a read of the range (its writer and what was added since), before an addition
-// (its writer and the readers), or before a write (all of them).
+// Appends the steps that must precede a read of the range (its writer and the additions since), an
+// addition (its writer and the readers) or a write (all of them).
 void Builder::depend_on_uses(const Range& range, Access access, std::vector<uint32_t>& found) {
-  const auto wait_for = [&](const std::vector<uint32_t>& steps) {
+  const auto add_all = [&](const std::vector<uint32_t>& steps) {
     found.insert(found.end(), steps.begin(), steps.end());
   };
   Uses& uses = uses_[static_cast<int>(range.space)];
@@ -106,12 +117,13 @@ void Builder::depend_on_uses(const Range& range, Access access, std::vector<uint
   for (; use != uses.end() && use->first < range.end(); ++use) {
     if (use->second.end <= range.offset) continue;
     if (use->second.writer >= 0) found.push_back(static_cast<uint32_t>(use->second.writer));
-    if (access != Access::add) wait_for(use->second.adders);
-    if (access != Access::read) wait_for(use->second.readers);
+    if (access != Access::add) add_all(use->second.adders);
+    if (access != Access::read) add_all(use->second.readers);
   }
 }
 
-void Builder::note_use(const Range& range, Access access, uint32_t step) {
+void Builder::record_use(const Range& range, Access access, uint32_t step) {
+  WEFT_DCHECK(range.count > 0);
   if (range.space == Space::work) program_.work = std::max(program_.work, range.end());
   Uses& uses = uses_[static_cast<int>(range.space)];
   split(uses, range.offset);
@@ -129,22 +141,25 @@ void Builder::note_use(const Range& range, Access access, uint32_t step) {
       use = uses.insert({at, {end, -1, {}, 0, {}}}).first;
     }
     if (access == Access::read)
-      note_read(use->second, step);
+      record_read(use->second, step);
     else
-      note_add(use->second, step);
+      record_add(use->second, step);
+    WEFT_DCHECK(use->second.end > at && use->second.end <= range.end());
     at = use->second.end;
   }
 }
 
-void Builder::note_read(Use& use, uint32_t step) {
+void Builder::record_read(Use& use, uint32_t step) {
+  WEFT_DCHECK(use.readers.empty() || use.readers.back() <= step);
   use.readers.push_back(step);
-  use.settled = use.adders.size();
+  use.ordered_adders = use.adders.size();
 }
 
-void Builder::note_add(Use& use, uint32_t step) {
+void Builder::record_add(Use& use, uint32_t step) {
   std::vector<Step>& steps = program_.steps;
-  for (size_t i = use.settled; i < use.adders.size(); ++i)
-    steps[use.adders[i]].beside = steps[step].beside = true;
+  WEFT_DCHECK(use.ordered_adders <= use.adders.size() && accumulates(steps[step]));
+  for (size_t i = use.ordered_adders; i < use.adders.size(); ++i)
+    steps[use.adders[i]].unordered = steps[step].unordered = true;
   use.adders.push_back(step);
 }
 
@@ -154,12 +169,14 @@ void Builder::split(Uses& uses, uint64_t at) {
   if (use == uses.begin()) return;
   --use;
   if (use->first == at || use->second.end <= at) return;
+  WEFT_DCHECK(use->first < at && at < use->second.end);
   Use tail = use->second;
   use->second.end = at;
   uses.insert({at, std::move(tail)});
 }
 
-Program Builder::take() {
+Program Builder::take_program() {
+  WEFT_DCHECK(program_.first_dependency.size() == program_.steps.size());
   program_.first_dependency.push_back(static_cast<uint32_t>(program_.dependencies.size()));
   return std::move(program_);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a call is written in messages to people.
+// Text of a call for error messages and dumps.
 #include "lib/collective/plan/call.hpp"
 
 #include "lib/collective/plan/algorithm.hpp"
@@ -7,7 +7,7 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint8_t kUsualClass = 2;  // need not be said
+constexpr uint8_t kUsualClass = 2;  // omitted from the text
 
 }  // namespace
 

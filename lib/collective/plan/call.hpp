@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One call of a collective as the ranks compare it: it travels in front of every piece of data, so
-// ranks that called different things find out instead of waiting for each other.
+// The identity of one collective call. It precedes every piece of data, so ranks that made
+// different calls detect the mismatch instead of waiting for each other.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 namespace weft::collective {
 
 struct Call {
-  uint64_t sequence = 0;  // of the collective calls of a communicator, from 1
-  uint64_t count = 0;     // elements, as in the call; of all blocks, if all ranks know them
-  uint64_t blocks = 0;    // a fingerprint of their sizes
+  uint64_t sequence = 0;  // number of the call on its communicator, from 1
+  uint64_t count = 0;     // elements, as in the call; of all blocks if all ranks know them
+  uint64_t blocks = 0;    // hash of the block sizes
   uint32_t root = 0;
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   uint8_t algorithm = 0;      // row of algorithms()
-  uint8_t traffic_class = 2;  // its lane
+  uint8_t traffic_class = 2;  // selects the lane
   uint8_t unused[7] = {};
-  // Compared with every piece, so as words, not field by field.
+  // Compared for every piece: five words are faster than ten fields.
   bool operator==(const Call& other) const { return words() == other.words(); }
 
   using Words = std::array<uint64_t, 5>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Choice by size, for ranks that reach each other directly: processes of one host, or hosts of one
-// switch. Small calls are bound by the number of steps, large ones by bytes.
+// Choice by size, for ranks that reach each other directly (processes of one host, or hosts of one
+// switch). The number of steps bounds small calls, the number of bytes large ones.
 #include "lib/collective/plan/choose.hpp"
 
 #include <bit>
@@ -10,12 +10,12 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint64_t kSmall = 16 * 1024;  // up to here steps count more than bytes
+constexpr uint64_t kSmall = 16 * 1024;  // bytes: up to this size latency dominates
 
-// In a step of `direct` a rank waits for all others, in one of `halving_doubling` for one, which
-// was sooner for four and eight ranks that share two cores: in less time than `doubling` from 4 KiB
-// on, in no more processor time from 16 KiB on, and sooner than `direct` up to 128 KiB.
-// It passes partial sums on, at their width.
+// In a step of `direct` a rank waits for all peers, in a step of `halving_doubling` for one. With
+// four and eight ranks on two cores, halving_doubling took less time than `doubling` from 4 KiB on,
+// no more processor time from 16 KiB on, and less time than `direct` up to 128 KiB. It sends
+// partial sums at accumulator width, so it is only chosen if accumulators are elements.
 std::string_view all_reduce_wanted(uint32_t ranks, uint64_t bytes, bool exact) {
   constexpr uint64_t kDoubled = 8 * 1024, kHalved = 128 * 1024;
   const bool may_halve = exact && ranks > 2 && std::has_single_bit(ranks);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which algorithm a call gets if it does not say. A function of the call alone, so that all ranks
-// choose the same.
+// The default algorithm of a call. It depends on nothing but the call, so all ranks choose the
+// same one.
 #pragma once
 
 #include "lib/collective/plan/algorithm.hpp"
@@ -8,7 +8,7 @@
 
 namespace weft::collective {
 
-// `bytes` is the size of the larger buffer; `exact`: partial sums are no wider than elements.
+// `bytes` is the size of the larger buffer; `exact`: accumulators are no wider than elements.
 const Algorithm& choose(Collective collective, uint32_t ranks, uint64_t bytes, bool exact,
                         Numerics numerics);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A plan is one rank's program in the form that execution wants: who waits for whom, and the puts
-// and receives of each peer in order. Made once per shape and kept.
+// A plan is one rank's program in the form that execution needs: the followers of each step, and
+// the puts and receives per peer in order. Made once per shape and cached.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace weft::collective {
 
-// Puts to one peer, or receives from it, in the order in which they meet the peer's.
+// Puts to one peer, or receives from one peer, in program order: the k-th put matches the peer's
+// k-th receive.
 struct PeerSteps {
   uint32_t peer = 0;
   std::vector<uint32_t> steps;
@@ -19,13 +20,13 @@ struct PeerSteps {
 struct Plan {
   Shape shape;
   Program program;
-  // What changes while it runs, at the beginning: per step, how many steps it waits for; then a
-  // zero for each entry of `puts`, and two for each of `receives`.
+  // Initial values of the counters that change during execution: per step the number of its
+  // dependencies; then one zero per entry of `puts` and two per entry of `receives`.
   std::vector<uint32_t> initial;
-  std::vector<uint32_t> followers;        // of all steps, one after the other
+  std::vector<uint32_t> followers;        // steps that depend on a step, for all steps in order
   std::vector<uint32_t> first_follower;   // steps + 1 entries
-  std::vector<PeerSteps> puts, receives;  // of the peers that there are
-  std::vector<uint32_t> local;            // local steps that wait for nothing
+  std::vector<PeerSteps> puts, receives;  // one entry per peer that has any
+  std::vector<uint32_t> local;            // local steps without dependencies
 };
 
 bool is_local(StepKind kind) noexcept;
@@ -33,7 +34,7 @@ bool is_receive(StepKind kind) noexcept;
 
 std::shared_ptr<const Plan> make_plan(const Shape& shape, Program program);
 
-// The plans used lately, by algorithm and shape.
+// The most recently used plans, by algorithm and shape.
 class PlanCache {
  public:
   std::shared_ptr<const Plan> find(const Algorithm& algorithm, const Shape& shape, uint32_t rank);
@@ -44,7 +45,7 @@ class PlanCache {
     std::shared_ptr<const Plan> plan;
   };
   static constexpr size_t kEntries = 32;
-  std::vector<Entry> entries_;  // the last used one first
+  std::vector<Entry> entries_;  // most recently used first
 };
 
 }  // namespace weft::collective

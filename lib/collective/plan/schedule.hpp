@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A schedule is data: for each rank a program, a list of steps over three spaces of memory. The
-// same object is executed over verbs, checked by verify(), printed and costed; nothing in it knows
-// a transport, a pointer or a time.
+// A schedule is data: one program per rank, which is a list of steps over three memory spaces. The
+// same object is executed over verbs, checked by verify(), printed and costed; it holds no
+// transport, pointer or time.
 //
 // What a program means:
-// - A step starts when all its dependencies are done. Nothing else orders steps of one rank, so
-//   steps that touch the same memory depend on each other (Builder sees to it, verify() proves it),
+// - A step starts when all its dependencies are done. Nothing else orders the steps of one rank, so
+//   steps that touch the same memory depend on each other (Builder ensures it, verify() proves it),
 //   and the result does not depend on timing: the same bits in every run.
-// - Puts from one rank to another and receives there meet in program order: the k-th put meets the
-//   k-th receive. The receiver says where the elements go.
+// - Puts from one rank to another match receives there in program order: the k-th put matches the
+//   k-th receive. The receiver decides where the elements go.
 // - A put is done when its source may be overwritten.
-// - Of steps that are `beside` each other and add to the same memory any may be the first; but
-//   they are executed one at a time.
+// - `unordered` steps that add to the same memory run one at a time, in any order.
 //
 // Reductions of small types are computed in a wider accumulator type. `input` and `output` hold
 // elements, `work` holds accumulators; `finish` rounds an accumulator to an element, once.
@@ -22,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "weft/collective_types.hpp"
 
 namespace weft::collective {
@@ -35,33 +35,35 @@ struct Range {
   uint64_t count = 0;
   bool operator==(const Range&) const = default;
   uint64_t end() const { return offset + count; }
-  Range part(uint64_t from, uint64_t length) const { return {space, offset + from, length}; }
+  Range part(uint64_t from, uint64_t length) const {
+    WEFT_DCHECK(from <= count && length <= count - from);
+    return {space, offset + from, length};
+  }
 };
 
 enum class StepKind : uint8_t {
   put,             // source -> the peer
   receive,         // the peer -> target
-  receive_reduce,  // target = what the peer put, reduced with source
+  receive_reduce,  // target = the received elements reduced with source
   copy,            // target = source
   reduce,          // target = target reduced with source
   finish,          // target = source, divided if the operation is an average, and rounded
 };
 
-inline constexpr uint8_t kAnyWay = 255;
+inline constexpr uint8_t kAnyDimension = 255;
 
 struct Step {
   StepKind kind = StepKind::copy;
-  bool wide = false;        // receive, receive_reduce: the peer puts accumulators, not elements
-  bool beside = false;      // adds to what it finds there, as others do that it does not wait for
-  uint8_t along = kAnyWay;  // put: by the links of this dimension, if there is more than one way
+  bool wide = false;       // receive, receive_reduce: the peer puts accumulators, not elements
+  bool unordered = false;  // adds to its target, in any order with the target's other additions
+  uint8_t dimension = kAnyDimension;  // put: prefer the links of this dimension
   uint32_t peer = 0;
   Range source;
   Range target;
-  uint32_t left = 1;  // pieces of the same transfer from here on
+  uint32_t remaining_pieces = 1;  // of the same transfer, this one included
 };
 
-// True if the target is changed by what is added to it: then the order does not matter, but for
-// rounding.
+// True if the step adds to its target in place, so that only rounding depends on the order.
 inline bool accumulates(const Step& step) {
   return step.kind == StepKind::reduce ||
          (step.kind == StepKind::receive_reduce && step.source == step.target);
@@ -70,65 +72,63 @@ inline bool accumulates(const Step& step) {
 // The steps of one rank. Dependencies are indices of earlier steps.
 struct Program {
   std::vector<Step> steps;
-  std::vector<uint32_t> dependencies;      // of all steps, one after the other
+  std::vector<uint32_t> dependencies;      // of all steps, in step order
   std::vector<uint32_t> first_dependency;  // steps.size() + 1 entries
-  uint64_t work = 0;                       // elements of the work space
+  uint64_t work = 0;                       // size of the work space, in elements
 
   std::span<const uint32_t> dependencies_of(size_t step) const {
+    WEFT_DCHECK(step < steps.size() && first_dependency[step] <= first_dependency[step + 1]);
     return std::span(dependencies)
         .subspan(first_dependency[step], first_dependency[step + 1] - first_dependency[step]);
   }
 };
 
-// How ranks are arranged, for algorithms that care: rank = ((a * size_b) + b) * size_c + c, for
-// dimensions a, b, c. Their product is the number of ranks.
+// The arrangement of ranks, for topology-aware algorithms: rank = ((a * size_b) + b) * size_c + c
+// for dimensions a, b, c. The product of the sizes is the number of ranks.
 struct Dimension {
   uint32_t size = 1;
-  double rate = 1;   // relative, of one rank's links in this dimension
-  bool ring = true;  // neighbours only; otherwise any two of a line are as near
+  double rate = 1;   // of one rank's links in this dimension, relative to the others
+  bool ring = true;  // links join neighbours only; otherwise any two ranks of a line are adjacent
   bool operator==(const Dimension&) const = default;
 };
 
 // The sizes of blocks in the _v forms, in elements.
 // - all_gather_v, reduce_scatter_v: counts[r] is rank r's block.
-// - all_to_all_v, dispatch, combine: the buffer of a rank that gives has `parts` blocks for each
-//   rank (one, or one for each of its experts), one after the other: counts[from * ranks * parts +
-//   to * parts + part]. A rank needs to know its own row and column only. The buffer of the rank
-//   that takes has the parts at multiples of `stride`, in each the blocks of all ranks, one after
-//   the other. combine is the way back: taking and giving change places.
-// - dispatch, where ranks lie in racks of as many ranks each: blocks are rows of `width` elements,
-//   and row i of what a rank gives is equal to its row same[rank][i], the first of its kind for the
-//   same rack. A rank needs to know its own, and of its mirrors in other racks the rows for its
-//   rack.
-// - all_to_all_v: given_at[from][to] and taken_at[to][from] say where blocks lie instead, if they
-// are
-//   not empty. A rank needs to know its own.
+// - all_to_all_v, dispatch, combine: the send buffer has `parts` consecutive blocks for each rank
+//   (one, or one per expert of that rank): counts[from * ranks * parts + to * parts + part]. A rank
+//   needs its own row and column only. The receive buffer has part p at p * `stride`, and in each
+//   part the consecutive blocks of all ranks. combine reverses dispatch: the send and the receive
+//   layout change places.
+// - dispatch with several racks of equally many ranks: blocks are rows of `width` elements, and row
+//   i of a send buffer equals its row first_equal_row[rank][i], the first equal row for the same
+//   rack. A rank needs its own rows, and of its mirror ranks in other racks the rows for its rack.
+// - all_to_all_v: send_displacements[from][to] and receive_displacements[to][from], if not empty,
+//   are the offsets of blocks. A rank needs its own.
 struct Blocks {
   std::vector<uint64_t> counts;
   uint32_t parts = 1;
   uint64_t stride = 0;
   uint64_t width = 1;
   uint32_t racks = 1;
-  std::vector<std::vector<uint32_t>> same = {};  // empty: all differ
-  std::vector<std::vector<uint64_t>> given_at = {}, taken_at = {};
+  std::vector<std::vector<uint32_t>> first_equal_row = {};  // empty: all differ
+  std::vector<std::vector<uint64_t>> send_displacements = {}, receive_displacements = {};
   bool operator==(const Blocks&) const = default;
 };
 
-// What is to be done: the call's arguments as far as they shape the schedule.
+// The arguments of a call that determine its schedule.
 struct Shape {
   Collective collective = Collective::all_reduce;
   uint32_t ranks = 1;
   uint32_t root = 0;
-  uint64_t count = 0;  // elements, as in the call; not used by forms that have blocks
-  bool in_place =
-      false;          // the smaller buffer lies where its elements have their place in the other
-  bool exact = true;  // accumulators are elements: no rounding
+  uint64_t count = 0;     // elements, as in the call; not used by forms that have blocks
+  bool in_place = false;  // the smaller buffer is the matching part of the larger one
+  bool exact = true;      // accumulators are elements: no rounding
   bool average = false;
-  bool any_order = false;  // contributions are added as they come: other bits in every run
+  bool any_order = false;  // contributions are added in order of arrival: bits differ between runs
   Blocks blocks = {};
-  std::vector<Dimension> dimensions = {};  // none: ranks are all alike
-  uint64_t piece = 0;  // transfers are cut into so many elements, to overlap; 0: not at all
-  uint64_t wave = 0;   // least elements of a step in schedules of several waves; 0: what pays
+  std::vector<Dimension> dimensions = {};  // empty: all ranks are equally near
+  uint64_t piece = 0;  // elements per piece of a transfer, to pipeline; 0: whole transfers
+  uint64_t wave = 0;   // min. elements of a step in schedules of several waves; 0: default
 
   bool operator==(const Shape&) const = default;
 };
@@ -140,22 +140,22 @@ bool has_blocks(Collective collective) noexcept;  // the _v forms, dispatch and 
 uint64_t input_size(const Shape& shape, uint32_t rank) noexcept;
 uint64_t output_size(const Shape& shape, uint32_t rank) noexcept;
 
-// The block of `rank` in the buffer that has one of every rank: the output of all_gather(_v), the
+// The block of `rank` in the buffer that has one block per rank: the output of all_gather(_v), the
 // input of reduce_scatter(_v).
-Range share(const Shape& shape, uint32_t rank) noexcept;
-// all_to_all(_v), dispatch, combine: what `from` gives to `to`, in its input, and where `to` has it
-// in its output.
-Range given(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
-Range taken(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
+Range rank_block(const Shape& shape, uint32_t rank) noexcept;
+// all_to_all(_v), dispatch, combine: the block from -> to in the input of `from`, and in the output
+// of `to`.
+Range send_block(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
+Range receive_block(const Shape& shape, uint32_t from, uint32_t to, uint32_t part = 0) noexcept;
 
-// The first row for the same rack that is equal to a row of what `from` gives.
-inline uint64_t first_alike(const Shape& shape, uint32_t from, uint64_t row) noexcept {
-  return shape.blocks.same.empty() ? row : shape.blocks.same[from][row];
+// The first row of the send buffer of `from` for the same rack that equals `row`.
+inline uint64_t first_equal_row(const Shape& shape, uint32_t from, uint64_t row) noexcept {
+  return shape.blocks.first_equal_row.empty() ? row : shape.blocks.first_equal_row[from][row];
 }
 
-// Where a range really lies: in place, two spaces are one.
+// The actual range: in place, two spaces share memory.
 Range resolve(const Shape& shape, uint32_t rank, Range range) noexcept;
-// True if a put of this range carries accumulators.
+// True if a put of this range carries accumulators, which are wider than elements.
 inline bool is_wide(const Shape& shape, const Range& range) noexcept {
   return !shape.exact && range.space == Space::work;
 }

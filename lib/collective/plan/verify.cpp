@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/plan/verify_values.hpp"
 
 namespace weft::collective {
@@ -19,27 +20,26 @@ bool receives(const Step& step) {
 bool has_source(const Step& step) { return step.kind != StepKind::receive; }
 bool has_target(const Step& step) { return step.kind != StepKind::put; }
 
-bool overlap(const Range& a, const Range& b) {
+bool overlaps(const Range& a, const Range& b) {
   return a.space == b.space && a.offset < b.end() && b.offset < a.end();
 }
 
-bool conflict(const Step& a, const Step& b) {
-  // Any may be first, but not while another reads.
-  if (a.beside && b.beside && overlap(a.target, b.target))
-    return (a.kind == StepKind::reduce && overlap(a.source, b.target)) ||
-           (b.kind == StepKind::reduce && overlap(b.source, a.target));
-  return (has_target(a) && has_target(b) && overlap(a.target, b.target)) ||
-         (has_target(a) && has_source(b) && overlap(a.target, b.source)) ||
-         (has_source(a) && has_target(b) && overlap(a.source, b.target));
+bool conflicts(const Step& a, const Step& b) {
+  // Unordered additions commute, unless one reads what the other writes.
+  if (a.unordered && b.unordered && overlaps(a.target, b.target))
+    return (a.kind == StepKind::reduce && overlaps(a.source, b.target)) ||
+           (b.kind == StepKind::reduce && overlaps(b.source, a.target));
+  return (has_target(a) && has_target(b) && overlaps(a.target, b.target)) ||
+         (has_target(a) && has_source(b) && overlaps(a.target, b.source)) ||
+         (has_source(a) && has_target(b) && overlaps(a.source, b.target));
 }
 
-Error wrong(uint32_t rank, const Program& program, size_t step, const std::string& text) {
+Error step_error(uint32_t rank, const Program& program, size_t step, const std::string& text) {
   return {Code::invalid_argument, "rank " + std::to_string(rank) + " step " + std::to_string(step) +
                                       " (" + to_string(program.steps[step]) + "): " + text};
 }
 
-// ---- structure
-// -----------------------------------------------------------------------------------
+// ---- structure ----
 
 bool inside(const Shape& shape, uint32_t rank, const Program& program, const Range& range) {
   const uint64_t sizes[] = {input_size(shape, rank), output_size(shape, rank), program.work};
@@ -55,7 +55,7 @@ std::string check_step(const Shape& shape, uint32_t rank, const Program& program
   if (has_target(step) && !inside(shape, rank, program, step.target)) return "writes out of bounds";
   if (has_source(step) && has_target(step) && step.source.count != step.target.count)
     return "has source and target of different sizes";
-  if (step.beside && !(shape.any_order && accumulates(step))) return "is out of order";
+  if (step.unordered && !(shape.any_order && accumulates(step))) return "is out of order";
   const bool in_place_scatter = shape.in_place && scatters(shape.collective);
   if (has_target(step) && step.target.space == Space::input && !in_place_scatter)
     return "writes the input";
@@ -69,13 +69,12 @@ std::string check_step(const Shape& shape, uint32_t rank, const Program& program
   return "";
 }
 
-// ---- order
-// ---------------------------------------------------------------------------------------
+// ---- order ----
 
-// Which steps are done before each step starts.
-class Before {
+// The transitive closure of the dependencies: which steps are done before each step starts.
+class HappensBefore {
  public:
-  explicit Before(const Program& program)
+  explicit HappensBefore(const Program& program)
       : words_((program.steps.size() + 63) / 64), bits_(program.steps.size() * words_) {
     for (size_t step = 0; step < program.steps.size(); ++step) {
       for (const uint32_t earlier : program.dependencies_of(step)) {
@@ -85,6 +84,7 @@ class Before {
     }
   }
   bool operator()(size_t earlier, size_t step) const {
+    WEFT_DCHECK(earlier < step && step * words_ < bits_.size());
     return (bits_[step * words_ + earlier / 64] >> (earlier % 64) & 1) != 0;
   }
 
@@ -98,22 +98,21 @@ Result<void> check_program(const Shape& shape, uint32_t rank, const Program& pro
     return Error{Code::invalid_argument, "a program whose dependencies do not fit its steps"};
   for (size_t step = 0; step < program.steps.size(); ++step) {
     const std::string text = check_step(shape, rank, program, program.steps[step]);
-    if (!text.empty()) return wrong(rank, program, step, text);
+    if (!text.empty()) return step_error(rank, program, step, text);
     for (const uint32_t earlier : program.dependencies_of(step))
-      if (earlier >= step) return wrong(rank, program, step, "depends on a later step");
+      if (earlier >= step) return step_error(rank, program, step, "depends on a later step");
   }
-  const Before before(program);
+  const HappensBefore happens_before(program);
   for (size_t step = 0; step < program.steps.size(); ++step)
     for (size_t earlier = 0; earlier < step; ++earlier)
-      if (conflict(program.steps[earlier], program.steps[step]) && !before(earlier, step))
-        return wrong(
+      if (conflicts(program.steps[earlier], program.steps[step]) && !happens_before(earlier, step))
+        return step_error(
             rank, program, step,
             "touches the memory of step " + std::to_string(earlier) + " without waiting for it");
   return {};
 }
 
-// ---- progress and values
-// -------------------------------------------------------------------------
+// ---- progress and values ----
 
 struct Message {
   std::vector<Value> values;
@@ -133,26 +132,29 @@ class Execution {
     }
   }
 
-  // The steps that could start are taken from the first, or from the last.
+  // Executes ready steps in program order, or in reverse program order.
   Result<void> run(bool from_last) {
     for (bool moved = true; moved;) {
       moved = false;
       for (uint32_t rank = 0; rank < shape_.ranks; ++rank)
         for (size_t i = 0; i < programs_[rank].steps.size(); ++i) {
           const size_t step = from_last ? programs_[rank].steps.size() - 1 - i : i;
-          if (done_[rank][step] || !can_start(rank, step)) continue;
+          if (done_[rank][step] || !is_ready(rank, step)) continue;
           const std::string text = execute(rank, programs_[rank].steps[step]);
-          if (!text.empty()) return wrong(rank, programs_[rank], step, text);
-          if (std::deque<size_t>* const queue = queue_of(rank, step)) queue->pop_front();
+          if (!text.empty()) return step_error(rank, programs_[rank], step, text);
+          if (std::deque<size_t>* const queue = queue_of(rank, step)) {
+            WEFT_DCHECK(queue->front() == step);
+            queue->pop_front();
+          }
           done_[rank][step] = true;
           moved = true;
         }
     }
-    return check_end();
+    return check_final_state();
   }
 
  private:
-  // Puts to one peer, and receives from one peer, happen in program order.
+  // Puts to one peer, and receives from one peer, run in program order; nullptr for local steps.
   std::deque<size_t>* queue_of(uint32_t rank, size_t step) {
     const Step& s = programs_[rank].steps[step];
     if (s.kind == StepKind::put) return &order_[rank][s.peer];
@@ -162,7 +164,7 @@ class Execution {
     return links_[size_t{from} * shape_.ranks + to];
   }
 
-  bool can_start(uint32_t rank, size_t step) {
+  bool is_ready(uint32_t rank, size_t step) {
     const Step& s = programs_[rank].steps[step];
     for (const uint32_t earlier : programs_[rank].dependencies_of(step))
       if (!done_[rank][earlier]) return false;
@@ -174,12 +176,14 @@ class Execution {
 
   std::string execute(uint32_t rank, const Step& step) {
     if (step.kind == StepKind::put) {
+      WEFT_DCHECK(!link(rank, step.peer).has_value());  // is_ready()
       Message message{{}, is_wide(shape_, step.source)};
       std::string text = memory_[rank].read(step.source, message.values);
       link(rank, step.peer) = std::move(message);
       return text;
     }
     if (!receives(step)) return memory_[rank].execute(step, {});
+    WEFT_DCHECK(link(step.peer, rank).has_value());  // is_ready()
     const Message message = std::move(*link(step.peer, rank));
     link(step.peer, rank).reset();
     if (message.values.size() != step.target.count)
@@ -189,10 +193,10 @@ class Execution {
     return memory_[rank].execute(step, message.values);
   }
 
-  Result<void> check_end() {
+  Result<void> check_final_state() {
     for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
       for (size_t step = 0; step < done_[rank].size(); ++step)
-        if (!done_[rank][step]) return wrong(rank, programs_[rank], step, "never gets to run");
+        if (!done_[rank][step]) return step_error(rank, programs_[rank], step, "never gets to run");
       for (uint32_t peer = 0; peer < shape_.ranks; ++peer)
         if (link(peer, rank))
           return Error{Code::invalid_argument, "rank " + std::to_string(rank) +

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The proof that a schedule does what its shape says. It looks at nothing but the steps:
-// - structure: dependencies point backwards, ranges lie inside the buffers, input is not written;
-// - order: two steps of a rank that touch the same elements, one of them writing, depend on each
-//   other, so that no timing changes the result and nothing is read before it is written; but those
-//   that only add to the same memory need not, if the shape asks for no order;
-// - progress: executed with links that hold a single message, all steps get done and no message is
-//   left, so that no credit scheme with at least one slot can deadlock;
-// - values: every element of every output holds each contribution exactly once, rounded once; and
-//   all ranks get a sum that was made in any order from where it was made once.
-// It costs memory for each element of all buffers: meant for shapes of small counts, and others are
-// refused.
+// Proves that a schedule computes what its shape says, from the steps alone:
+// - structure: dependencies point backwards, ranges are inside the buffers, input is not written;
+// - order: two steps of a rank that access the same elements, one of them writing, depend on each
+//   other, so timing cannot change the result and nothing is read before it is written; additions
+//   to the same memory need not depend on each other if the shape allows any order;
+// - progress: over links that hold a single message, all steps complete and no message is left
+//   over, so no flow control with at least one credit can deadlock;
+// - values: every element of every output holds each contribution exactly once, rounded once; a sum
+//   added in any order is computed on one rank only, and copied to the others.
+// Needs memory for each element of all buffers: for small counts, larger ones are refused.
 #pragma once
 
 #include <vector>
@@ -22,7 +21,7 @@ namespace weft::collective {
 inline constexpr uint32_t kMaxVerifiedRanks = 256;
 inline constexpr uint64_t kMaxVerifiedElements = uint64_t{1} << 24;  // of all ranks' buffers
 
-// `programs` has one program for each rank. The error names the rank, the step and what is wrong.
+// `programs` has one program per rank. The error names the rank, the step and the violation.
 Result<void> verify(const Shape& shape, const std::vector<Program>& programs);
 
 }  // namespace weft::collective

@@ -2,10 +2,13 @@
 // The symbolic execution of single steps for verify().
 #include "lib/collective/plan/verify_values.hpp"
 
+#include "lib/base/check.hpp"
+
 namespace weft::collective {
 
 SymbolicMemory::SymbolicMemory(const Shape& shape, uint32_t rank, uint64_t work)
     : shape_(shape), rank_(rank) {
+  WEFT_DCHECK(rank < shape.ranks && shape.ranks <= kMaxVerifiedRanks);
   spaces_[static_cast<int>(Space::input)].resize(input_size(shape, rank));
   spaces_[static_cast<int>(Space::output)].resize(output_size(shape, rank));
   spaces_[static_cast<int>(Space::work)].resize(work);
@@ -13,14 +16,14 @@ SymbolicMemory::SymbolicMemory(const Shape& shape, uint32_t rank, uint64_t work)
     const Range place = resolve(shape, rank, {Space::input, i, 1});
     Value& value = spaces_[static_cast<int>(place.space)][place.offset];
     value.ranks.set(rank);
-    value.index = equal(rank, i);
+    value.index = first_equal_element(rank, i);
   }
 }
 
-// The first element of the inputs of `from` that is the same.
-uint64_t SymbolicMemory::equal(uint32_t from, uint64_t i) const {
+// The first element of the input of `from` that is known to be equal to element i.
+uint64_t SymbolicMemory::first_equal_element(uint32_t from, uint64_t i) const {
   const uint64_t width = shape_.blocks.width;
-  return first_alike(shape_, from, i / width) * width + i % width;
+  return first_equal_row(shape_, from, i / width) * width + i % width;
 }
 
 std::string SymbolicMemory::read(const Range& range, std::vector<Value>& values) const {
@@ -36,42 +39,45 @@ std::string SymbolicMemory::read(const Range& range, std::vector<Value>& values)
 
 std::string SymbolicMemory::execute(const Step& step, const std::vector<Value>& incoming) {
   std::vector<Value> source = incoming, old, result;
-  std::string wrong;
-  if (step.kind != StepKind::receive) wrong = read(step.source, source);
+  std::string error;
+  if (step.kind != StepKind::receive) error = read(step.source, source);
   switch (step.kind) {
     case StepKind::receive:
     case StepKind::copy:
       result = source;
       break;
     case StepKind::receive_reduce:
-      if (wrong.empty()) wrong = combine(incoming, source, result);
+      if (error.empty()) error = combine(incoming, source, result);
       break;
     case StepKind::reduce:
-      if (wrong.empty()) wrong = read(step.target, old);
-      if (wrong.empty()) wrong = combine(old, source, result);
+      if (error.empty()) error = read(step.target, old);
+      if (error.empty()) error = combine(old, source, result);
       break;
     case StepKind::finish:
       result = source;
-      if (wrong.empty()) wrong = finish(result);
+      if (error.empty()) error = finish(result);
       break;
     case StepKind::put:
       return "is a put";
   }
-  if (!wrong.empty()) return wrong;
+  if (!error.empty()) return error;
   std::vector<Value>& space = spaces_[static_cast<int>(step.target.space)];
+  WEFT_DCHECK(result.size() == step.target.count && step.target.end() <= space.size());
   for (uint64_t i = 0; i < step.target.count; ++i) {
-    if (step.beside) result[i].order = uint64_t{rank_ + 1} * 0x9E3779B97F4A7C15;
+    if (step.unordered) result[i].order = uint64_t{rank_ + 1} * 0x9E3779B97F4A7C15;
     space[step.target.offset + i] = result[i];
   }
   return "";
 }
 
 const Value& SymbolicMemory::at(const Range& range, uint64_t i) const {
+  WEFT_DCHECK(range.offset + i < spaces_[static_cast<int>(range.space)].size());
   return spaces_[static_cast<int>(range.space)][range.offset + i];
 }
 
 std::string SymbolicMemory::combine(const std::vector<Value>& a, const std::vector<Value>& b,
                                     std::vector<Value>& sum) const {
+  WEFT_DCHECK(a.size() == b.size());
   sum = a;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].index != b[i].index)
@@ -97,7 +103,7 @@ std::string SymbolicMemory::finish(std::vector<Value>& values) const {
 
 std::string SymbolicMemory::check_output() const {
   for (uint64_t i = 0; i < output_size(shape_, rank_); ++i) {
-    const Value& value = output_at(i);
+    const Value& value = output_value(i);
     const Value wanted = expected(i);
     if (value.is_same(wanted)) continue;
     const std::string element = "output element " + std::to_string(i);
@@ -109,13 +115,13 @@ std::string SymbolicMemory::check_output() const {
   return "";
 }
 
-const Value& SymbolicMemory::output_at(uint64_t i) const {
+const Value& SymbolicMemory::output_value(uint64_t i) const {
   return at(resolve(shape_, rank_, {Space::output, i, 1}), 0);
 }
 
 std::string SymbolicMemory::check_bits(const SymbolicMemory& other) const {
   for (uint64_t i = 0; i < output_size(shape_, rank_); ++i)
-    if (output_at(i).order != other.output_at(i).order)
+    if (output_value(i).order != other.output_value(i).order)
       return "output element " + std::to_string(i) +
              " was added up here and elsewhere in any order";
   return "";
@@ -126,28 +132,31 @@ Value SymbolicMemory::expected(uint64_t i) const {
   value.index = i;
   if (reduces(shape_.collective)) {
     for (uint32_t r = 0; r < shape_.ranks; ++r) value.ranks.set(r);
-    if (scatters(shape_.collective)) value.index += share(shape_, rank_).offset;
+    if (scatters(shape_.collective)) value.index += rank_block(shape_, rank_).offset;
     value.finished = shape_.average || !shape_.exact;
   } else if (shape_.collective == Collective::broadcast) {
     value.ranks.set(shape_.root);
   } else {
-    return moved(i);
+    return expected_from_blocks(i);
   }
   return value;
 }
 
-// Element i of the output of all_gather(_v), all_to_all(_v), dispatch and combine: of whose input,
-// and where there. A gap between blocks holds nothing.
-Value SymbolicMemory::moved(uint64_t i) const {
+// Expected element i of the output of all_gather(_v), all_to_all(_v), dispatch and combine: the
+// rank and the index in its input. Gaps between blocks stay unwritten.
+Value SymbolicMemory::expected_from_blocks(uint64_t i) const {
   for (uint32_t from = 0; from < shape_.ranks; ++from)
     for (uint32_t part = 0; part < shape_.blocks.parts; ++part) {
       const bool gather = gathers(shape_.collective);
-      const Range target = gather ? share(shape_, from) : taken(shape_, from, rank_, part);
+      const Range target =
+          gather ? rank_block(shape_, from) : receive_block(shape_, from, rank_, part);
       if (i < target.offset || i >= target.end()) continue;
       Value value;
       value.ranks.set(from);
       value.index = i - target.offset;
-      if (!gather) value.index = equal(from, value.index + given(shape_, from, rank_, part).offset);
+      if (!gather)
+        value.index =
+            first_equal_element(from, value.index + send_block(shape_, from, rank_, part).offset);
       return value;
     }
   return {};

@@ -34,9 +34,9 @@ Result<bool> in_place(const Arguments& arguments, const Shape& shape, uint32_t r
     return invalid(arguments.collective, "input and output overlap, which it does not support");
   bool placed = in.begin == out.begin;
   if (gathers(arguments.collective))
-    placed = in.begin == out.begin + share(shape, rank).offset * width;
+    placed = in.begin == out.begin + rank_block(shape, rank).offset * width;
   if (scatters(arguments.collective))
-    placed = out.begin == in.begin + share(shape, rank).offset * width;
+    placed = out.begin == in.begin + rank_block(shape, rank).offset * width;
   if (placed) return true;
   return invalid(arguments.collective,
                  "input and output overlap; in place, the smaller one lies where its elements "
@@ -89,7 +89,7 @@ uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
   return elements * size_of(arguments.type);
 }
 
-Question question_of(const Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
+CostQuery question_of(const Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
   const bool reduction = reduces(arguments.collective);
   return {.collective = arguments.collective,
           .count = arguments.count,
@@ -123,8 +123,8 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
                                           " does not add in the order of ranks, which "
                                           "Numerics::any promises: use direct"};
   if (team.selector() == nullptr || has_blocks(arguments.collective)) return Choice{*found, 0};
-  return Choice{*found,
-                team.selector()->expected(**found, question_of(team, arguments, arithmetic))};
+  return Choice{*found, team.selector()->corrected_seconds(
+                            **found, question_of(team, arguments, arithmetic))};
 }
 
 Result<uint8_t> class_for(const Team& team, const CallOptions& options) {
@@ -274,8 +274,8 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
                 arguments.op,
                 static_cast<uint8_t>(choice->algorithm - algorithms().data()),
                 *traffic_class};
-  if (team.selector() != nullptr)
-    task->learned = team.selector()->learned().factor(task->call.algorithm, bytes_of(task->call));
+  if (Selector* const selector = team.selector())
+    task->learned = selector->correction().factor(task->call.algorithm, bytes_of(task->call));
   task->limit = limit_of(team, options);
   return task;
 }
@@ -390,7 +390,7 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
     task->registered.push_back(*registered);
   }
   if (Result<void> copied = copy_own(builder, transfers); !copied) return copied.error();
-  task->plan = make_plan(shape, builder.take());
+  task->plan = make_plan(shape, builder.take_program());
   task->algorithm = nullptr;
   task->call.collective = Collective::exchange;
   task->limit = limit_of(team, options);

@@ -32,10 +32,11 @@ std::string displace(Blocks& blocks, uint32_t rank, uint32_t ranks, const BlockL
                      const BlockList& receive, DataType type) {
   std::string wrong = invalid_reason(send.counts, send.displacements, type, false);
   if (wrong.empty()) wrong = invalid_reason(receive.counts, receive.displacements, type, true);
-  blocks.given_at.resize(ranks);
-  blocks.taken_at.resize(ranks);
-  blocks.given_at[rank].assign(send.displacements.begin(), send.displacements.end());
-  blocks.taken_at[rank].assign(receive.displacements.begin(), receive.displacements.end());
+  blocks.send_displacements.resize(ranks);
+  blocks.receive_displacements.resize(ranks);
+  blocks.send_displacements[rank].assign(send.displacements.begin(), send.displacements.end());
+  blocks.receive_displacements[rank].assign(receive.displacements.begin(),
+                                            receive.displacements.end());
   return wrong;
 }
 

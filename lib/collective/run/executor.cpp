@@ -62,7 +62,7 @@ bool Executor::advance(uint64_t most) {
 // there, so each is compared alone.
 uint32_t Executor::pieces_of(const PeerSteps& of_peer, const Step& step) const {
   const bool alone = execution_.call.sequence == 0;
-  return alone ? step.left : static_cast<uint32_t>(of_peer.steps.size());
+  return alone ? step.remaining_pieces : static_cast<uint32_t>(of_peer.steps.size());
 }
 
 uint64_t Executor::expected_bytes(const Step& step) const {

@@ -57,7 +57,7 @@ Invitation Executor::invitation_for(const Step& step) const {
   Invitation invitation{.bytes = static_cast<uint32_t>(length)};
   const std::byte* const target = at(step.target);
   const MemoryRegion* const region = region_of(execution_.open, {target, length});
-  if (region == nullptr || !same_width || step.beside) return invitation;
+  if (region == nullptr || !same_width || step.unordered) return invitation;
   if (step.kind == StepKind::receive_reduce && !added) return invitation;
   invitation.place = step.kind == StepKind::receive_reduce ? Place::add : Place::write;
   invitation.element = added.value_or(Element::fp32);

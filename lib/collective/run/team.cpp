@@ -198,11 +198,11 @@ void Team::record(Task& task, bool failed) {
 // What the selector may learn from a call that it has predicted.
 void Team::compare(const Task& task) {
   if (selector_ == nullptr || task.predicted.ps <= 0 || task.error) return;
-  Learned& learned = selector_->learned();
+  ModelCorrection& learned = selector_->correction();
   const size_t algorithm = task.call.algorithm;
   const uint64_t bytes = bytes_of(task.call);
   const double ratio = static_cast<double>(task.took.ps) / static_cast<double>(task.predicted.ps);
-  learned.note(algorithm, bytes, ratio * task.learned);
+  learned.record(algorithm, bytes, ratio * task.learned);
 }
 
 void Team::end_first(Lane& lane) {

@@ -22,7 +22,7 @@ Times times_of(const Topology& topology, Collective collective, std::string_view
               .ranks = topology.chips,
               .count = count,
               .dimensions = topology.dimensions};
-  shape.piece = modelled_piece(algorithm, count);
+  shape.piece = model_piece(algorithm, count);
   Routes routes(topology);
   const std::vector<Program> programs = programs_of(algorithm, shape);
   const PacketCall call{.shape = shape, .programs = &programs};
@@ -58,8 +58,8 @@ TEST_CASE("pieces that follow each other are late once") {
   Topology line;
   line.chips = line.nodes = 3;
   line.link_s = kLink_s;
-  line.join(0, 1, kRate, "wide");
-  line.join(1, 2, kRate / 4, "narrow");
+  line.connect(0, 1, kRate, "wide");
+  line.connect(1, 2, kRate / 4, "narrow");
   const auto give = [&](uint64_t pieces) {
     constexpr uint64_t kCount = 400'000;
     const Shape shape{.collective = Collective::exchange, .ranks = 3, .piece = kCount / pieces};
@@ -68,7 +68,7 @@ TEST_CASE("pieces that follow each other are late once") {
       Builder b(shape, rank);
       if (rank == 0) b.put(2, input(0, kCount));
       if (rank == 2) b.receive(0, output(0, kCount));
-      programs.push_back(b.take());
+      programs.push_back(b.take_program());
     }
     Routes routes(line);
     CHECK(predict(shape, programs, 1, 1, line, routes).seconds ==
@@ -82,9 +82,9 @@ TEST_CASE("a route knows the latency to each of its links") {
   Topology line;
   line.chips = line.nodes = 3;
   line.link_s = 1e-6;
-  line.join(0, 1, kRate, "a");
+  line.connect(0, 1, kRate, "a");
   line.link_s = 5e-6;
-  line.join(1, 2, kRate, "b");
+  line.connect(1, 2, kRate, "b");
   Routes routes(line);
   const Route& route = routes.between(2, 0);
   REQUIRE(route.shares.size() == 2);

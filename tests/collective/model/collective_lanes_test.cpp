@@ -80,7 +80,7 @@ TEST_CASE("routes go around a link without lanes") {
   CHECK(cut(hurt, "chip 5") == Approx(3 * 128));
   Topology lonely = torus;
   const Result<void> off =
-      take_dead_lanes(lonely, {*parse_dead_lanes("x:5:all"), *parse_dead_lanes("y:5:all")});
+      remove_dead_lanes(lonely, {*parse_dead_lanes("x:5:all"), *parse_dead_lanes("y:5:all")});
   REQUIRE(!off);
   CHECK(off.error().message.find("chip 5 of trn2-torus-4x4 is cut off") != std::string::npos);
 }
@@ -91,13 +91,15 @@ TEST_CASE("dead lanes that cannot be are told") {
     CHECK(!parse_dead_lanes(word));
   }
   Topology torus = known("trn2-torus-4x4");
-  CHECK(take_dead_lanes(torus, {*parse_dead_lanes("x:5:2")}).error().message.find("add [lanes]") !=
-        std::string::npos);
-  CHECK(take_dead_lanes(torus, {*parse_dead_lanes("z:5:all")}).error().message.find("no z link") !=
-        std::string::npos);
   CHECK(
-      take_dead_lanes(torus, {*parse_dead_lanes("x:5-6:all")}).error().message.find("to chip 6") !=
+      remove_dead_lanes(torus, {*parse_dead_lanes("x:5:2")}).error().message.find("add [lanes]") !=
       std::string::npos);
+  CHECK(
+      remove_dead_lanes(torus, {*parse_dead_lanes("z:5:all")}).error().message.find("no z link") !=
+      std::string::npos);
+  CHECK(remove_dead_lanes(torus, {*parse_dead_lanes("x:5-6:all")})
+            .error()
+            .message.find("to chip 6") != std::string::npos);
 }
 
 TEST_CASE("files may say lanes, and which are dead") {
@@ -119,7 +121,7 @@ TEST_CASE("files may say lanes, and which are dead") {
   CHECK(message(dead + "lanes = 3\n").find("add [lanes]") != std::string::npos);
   CHECK(message(dead + "lane = 3\n").find("no such key: lane") != std::string::npos);
   CHECK(message(dead).find("cut off") != std::string::npos);
-  CHECK(message("[[dead]]\nchip = 1\n").find("medium must be a word") != std::string::npos);
+  CHECK(message("[[dead]]\nchip = 1\n").find("medium must be a string") != std::string::npos);
   for (const char* const wrong : {"8", "[8]", "[0, 1]", "[8, -1]", "[8, 1, 1]", "\"8\""}) {
     INFO(wrong);
     CHECK(message(std::string("[lanes]\nx = ") + wrong + "\n").find("[active, redundant]") !=

@@ -331,8 +331,9 @@ TEST_CASE("topology files that are wrong are told, with the line") {
         std::string::npos);
   const std::string named =
       "link_latency_us = 1\n[torus]\nsizes = [2, 2]\ngigabytes_per_s = [1, 1]\n";
-  CHECK(message(named + "names = [\"x\", 3]\n").find("names must be words") != std::string::npos);
-  CHECK(message(named + "names = [\"x\", \"x\"]\n").find("each once") != std::string::npos);
+  CHECK(message(named + "names = [\"x\", 3]\n").find("names must be distinct") !=
+        std::string::npos);
+  CHECK(message(named + "names = [\"x\", \"x\"]\n").find("distinct") != std::string::npos);
   CHECK(message("rails = 4\n" + torus + "sizes = [4]\ngigabytes_per_s = [1]\n")
             .find(":1: rails must be a table") != std::string::npos);
   const std::string rails = torus +

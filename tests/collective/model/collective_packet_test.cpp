@@ -122,7 +122,7 @@ TEST_CASE("a plane of four that dies in progress costs a third of the time, and 
   const Topology topology =
       make_rails(make_torus({{"x", kPlaces, 10e9}}, 1e-6),
                  {.domains = kDomains, .planes = kPlanes, .bytes_per_s = 4e9, .link_s = 5e-6});
-  PacketLoss plane{.notice_s = 50e-6};
+  PacketLoss plane{.detection_s = 50e-6};
   for (uint32_t place = 0; place < kPlaces; ++place)
     plane.nodes.push_back(topology.chips + place * kPlanes + 1);
   Routes routes(topology);
@@ -171,7 +171,7 @@ Shape uniform_dispatch(const Topology& topology, uint32_t tokens, uint32_t choic
         of_expert.push_back(token);
         --left;
       }
-    std::vector<uint32_t>& same = blocks.same.emplace_back();
+    std::vector<uint32_t>& same = blocks.first_equal_row.emplace_back();
     std::vector<uint32_t> first;
     for (uint32_t expert = 0; expert < experts; ++expert) {
       if (expert % (experts / topology.racks) == 0) first.assign(tokens, UINT32_MAX);
@@ -226,10 +226,10 @@ Shape way_back(const Shape& dispatch) {
       const uint32_t mirror = rack * per_rack + to % per_rack;
       const uint32_t last = (rack + 1) * per_rack - 1;
       const uint64_t width = dispatch.blocks.width;
-      const uint64_t begin = given(dispatch, to, rack * per_rack).offset / width;
-      const uint64_t end = given(dispatch, to, last, dispatch.blocks.parts - 1).end() / width;
+      const uint64_t begin = send_block(dispatch, to, rack * per_rack).offset / width;
+      const uint64_t end = send_block(dispatch, to, last, dispatch.blocks.parts - 1).end() / width;
       for (uint64_t row = begin; row < end && mirror != to; ++row)
-        if (first_alike(dispatch, to, row) == row)
+        if (first_equal_row(dispatch, to, row) == row)
           shape.blocks.counts[size_t{mirror} * ranks + to] += width;
     }
   return shape;

@@ -28,7 +28,7 @@ Topology star(uint32_t chips) {
   return topology;
 }
 
-double best_seconds(const Question& question, const Topology& topology, Routes& routes) {
+double best_seconds(const CostQuery& question, const Topology& topology, Routes& routes) {
   double best = 1e9;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == question.collective &&
@@ -48,10 +48,10 @@ TEST_CASE("the chosen algorithm takes at most a tenth more than the best, all ov
     Routes routes(network);
     for (const Collective operation : kOperations)
       for (const uint64_t bytes : kSizes) {
-        const Question question{.collective = operation,
-                                .count = std::max<uint64_t>(1, bytes / 4 / network.chips),
-                                .element = 4,
-                                .accumulator = 4};
+        const CostQuery question{.collective = operation,
+                                 .count = std::max<uint64_t>(1, bytes / 4 / network.chips),
+                                 .element = 4,
+                                 .accumulator = 4};
         const Choice choice = selector.choose(question);
         const double taken = model_seconds(*choice.algorithm, question, network, routes);
         INFO(network.name << " " << name(operation) << " " << bytes
@@ -67,7 +67,7 @@ TEST_CASE("on a ring of chips two rings, one in each direction, take half the ti
   const Topology ring = make_torus({{"x", 8, 10e9}}, 1e-6);
   Selector selector(ring);
   for (const Collective operation : {Collective::reduce_scatter, Collective::all_gather}) {
-    const Question question{
+    const CostQuery question{
         .collective = operation, .count = 1 << 21, .element = 4, .accumulator = 4};
     const Choice choice = selector.choose(question);
     CHECK(choice.algorithm->name == "two_rings");
@@ -79,7 +79,7 @@ TEST_CASE("on a ring of chips two rings, one in each direction, take half the ti
 TEST_CASE("what is to be added in the order of ranks is chosen among what does") {
   Selector selector(star(8));
   for (const uint64_t count : {uint64_t{1}, uint64_t{1} << 24}) {
-    Question question{.count = count, .rank_order = true};
+    CostQuery question{.count = count, .rank_order = true};
     const std::string_view ordered = selector.choose(question).algorithm->name;
     CHECK((ordered == "direct" || ordered == "single_step"));
   }
@@ -123,41 +123,41 @@ TEST_CASE("what was measured counts for its algorithm and size, or the nearest")
   const size_t ring = row_of("ring", Collective::all_reduce);
   const size_t direct = row_of("direct", Collective::all_reduce);
   const size_t gather = row_of("ring", Collective::all_gather);
-  Learned learned;
+  ModelCorrection learned;
   CHECK(learned.factor(ring, 1 << 20) == 1);
-  learned.note(ring, 1 << 20, 9);
-  learned.note(ring, 1 << 20, 4);
-  learned.note(ring, 1 << 20, 7);
-  learned.note(ring, 64, 28);
+  learned.record(ring, 1 << 20, 9);
+  learned.record(ring, 1 << 20, 4);
+  learned.record(ring, 1 << 20, 7);
+  learned.record(ring, 64, 28);
   CHECK(learned.factor(ring, 1 << 20) == 1);  // not before all ranks know
   std::vector<int64_t> all = learned.measured();
-  learned.adopt(all);
+  learned.apply(all);
   CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // the median
   CHECK(learned.factor(ring, 1 << 23) == Approx(7));
   CHECK(learned.factor(ring, 8) == Approx(28));
   CHECK(learned.factor(direct, 1 << 20) == Approx(14));  // the mean of 7 and 28
   CHECK(learned.factor(gather, 1 << 20) == 1);
-  learned.note(direct, 1 << 20, 2);
+  learned.record(direct, 1 << 20, 2);
   all = learned.measured();
-  learned.adopt(all);
+  learned.apply(all);
   CHECK(learned.factor(direct, 64) == Approx(2));
   CHECK(learned.factor(ring, 1 << 20) == Approx(7));  // what was not measured again
-  for (int call = 0; call < 100; ++call) learned.note(ring, 1 << 20, call < 60 ? 100 : 3);
+  for (int call = 0; call < 100; ++call) learned.record(ring, 1 << 20, call < 60 ? 100 : 3);
   all = learned.measured();
-  learned.adopt(all);
+  learned.apply(all);
   CHECK(learned.factor(ring, 1 << 20) == Approx(3));  // the last calls count
 }
 
 TEST_CASE("an algorithm that takes longer than predicted is no longer chosen") {
   Selector selector(star(8));
-  const Question question{.count = 1 << 20, .element = 4, .accumulator = 4};
+  const CostQuery question{.count = 1 << 20, .element = 4, .accumulator = 4};
   const Choice before = selector.choose(question);
-  std::vector<int64_t> ratios(selector.learned().measured().size(), 1'000'000);
-  selector.learned().adopt(ratios);
+  std::vector<int64_t> ratios(selector.correction().measured().size(), 1'000'000);
+  selector.correction().apply(ratios);
   CHECK(selector.choose(question).algorithm == before.algorithm);
-  Learned slow;
-  slow.note(static_cast<size_t>(before.algorithm - algorithms().data()), 4 << 20, 50);
-  selector.learned().adopt(slow.measured());
+  ModelCorrection slow;
+  slow.record(static_cast<size_t>(before.algorithm - algorithms().data()), 4 << 20, 50);
+  selector.correction().apply(slow.measured());
   const Choice after = selector.choose(question);
   CHECK(after.algorithm != before.algorithm);
   CHECK(after.seconds >= before.seconds);

@@ -24,7 +24,7 @@ inline Topology known(const std::string& name) {
 inline Topology without(Topology topology, std::initializer_list<const char*> words) {
   std::vector<DeadLanes> dead;
   for (const char* const word : words) dead.push_back(*parse_dead_lanes(word));
-  const Result<void> taken = take_dead_lanes(topology, dead);
+  const Result<void> taken = remove_dead_lanes(topology, dead);
   INFO((taken ? "" : taken.error().message));
   REQUIRE(taken);
   return topology;

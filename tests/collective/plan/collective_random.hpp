@@ -149,13 +149,13 @@ class Buffers {
     out_.resize(bytes, std::byte{0xAA});
     size_t shift = 0;
     if (call.in_place && collective::gathers(call.collective))
-      shift = collective::share(shape, rank).offset * width_;
+      shift = collective::rank_block(shape, rank).offset * width_;
     std::vector<std::byte>& from =
         call.in_place && !collective::scatters(call.collective) ? out_ : in_;
     input = from.data() + call.misaligned + shift;
     output = out_.data() + call.misaligned;
     if (call.in_place && collective::scatters(call.collective))
-      output = in_.data() + call.misaligned + collective::share(shape, rank).offset * width_;
+      output = in_.data() + call.misaligned + collective::rank_block(shape, rank).offset * width_;
     const std::vector<uint64_t>& counts = call.blocks.counts;
     for (uint32_t r = 0; r < ranks && call.collective == Collective::all_to_all_v; ++r) {
       send_counts.push_back(counts[rank * ranks + r]);

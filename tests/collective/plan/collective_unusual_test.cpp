@@ -96,7 +96,7 @@ Shape shape_of(const Algorithm& algorithm, const Topology& topology, uint64_t co
               .root = topology.chips - 1,
               .count = count,
               .dimensions = topology.dimensions};
-  shape.piece = modelled_piece(algorithm, count);
+  shape.piece = model_piece(algorithm, count);
   return shape;
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("a network whose chips are not joined is refused") {
   const Result<Topology> topology = read_topology(file);
   std::remove(file.c_str());
   REQUIRE(!topology);
-  CHECK(topology.error().message.find("chip 1 has no way to chip 0") != std::string::npos);
+  CHECK(topology.error().message.find("chip 1 has no path to chip 0") != std::string::npos);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_CASE("verify() finds a contribution that counts twice") {
     b.receive_reduce(1 - rank, input(0, 1), work(0, 1), Space::input);
     b.reduce(input(0, 1), work(0, 1));
     b.finish(work(0, 1), output(0, 1));
-    programs.push_back(b.take());
+    programs.push_back(b.take_program());
   }
   const Result<void> verified = verify(shape, programs);
   REQUIRE(!verified);
@@ -142,7 +142,7 @@ std::vector<Program> all_for_themselves(const Shape& shape) {
     b.copy(input(0, 1), output(0, 1));
     for (uint32_t i = 1; i < shape.ranks; ++i)
       b.receive_reduce((rank + i) % shape.ranks, output(0, 1), output(0, 1), Space::input);
-    programs.push_back(b.take());
+    programs.push_back(b.take_program());
   }
   return programs;
 }
@@ -207,7 +207,7 @@ TEST_CASE("verify() finds two ranks that wait for each other") {
     b.receive(1 - rank, output(1 - rank, 1));
     b.next_round();
     b.put(1 - rank, input(1 - rank, 1));
-    programs.push_back(b.take());
+    programs.push_back(b.take_program());
   }
   const Result<void> verified = verify(shape, programs);
   REQUIRE(!verified);

@@ -62,12 +62,12 @@ void put_in_racks(Shape& shape, uint32_t racks, uint64_t width, uint64_t kinds, 
   blocks.stride *= width;
   for (uint64_t& count : blocks.counts) count *= width;
   for (uint32_t from = 0; from < shape.ranks; ++from) {
-    std::vector<uint32_t>& same = blocks.same.emplace_back();
+    std::vector<uint32_t>& same = blocks.first_equal_row.emplace_back();
     for (uint32_t to = 0; to < shape.ranks; ++to) {
       static std::vector<uint32_t> first;  // by kind
       if (to % (shape.ranks / racks) == 0) first.assign(kinds, UINT32_MAX);
       for (uint32_t part = 0; part < blocks.parts; ++part)
-        for (uint64_t row = given(shape, from, to, part).count / width; row > 0; --row) {
+        for (uint64_t row = send_block(shape, from, to, part).count / width; row > 0; --row) {
           uint32_t& known = first[random.below(kinds)];
           if (known == UINT32_MAX) known = static_cast<uint32_t>(same.size());
           same.push_back(known);

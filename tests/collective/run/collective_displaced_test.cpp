@@ -126,8 +126,8 @@ TEST_CASE("schedules of displaced blocks are right") {
           receive.push_back(shape.blocks.counts[r * ranks + rank]);
         }
         const std::vector<size_t> from = scatter(send, random), to = scatter(receive, random);
-        shape.blocks.given_at.emplace_back(from.begin(), from.end());
-        shape.blocks.taken_at.emplace_back(to.begin(), to.end());
+        shape.blocks.send_displacements.emplace_back(from.begin(), from.end());
+        shape.blocks.receive_displacements.emplace_back(to.begin(), to.end());
       }
       const Result<void> proof = collective::verify(
           shape, programs_of(**collective::find_algorithm(name, shape.collective, ranks), shape));

@@ -2,7 +2,7 @@
 // One rank that stands for all, against all of them: the same time, the same bytes on every link;
 // and schedules that are not the same on all ranks, or load the network unevenly, are not taken for
 // such.
-#include "lib/collective/model/alike.hpp"
+#include "lib/collective/model/symmetric.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {
@@ -41,7 +41,7 @@ std::optional<Prediction> alike(const Case& c, Prediction* all = nullptr) {
   Routes routes(c.topology);
   if (all != nullptr)
     *all = predict(shape, programs_of(algorithm, shape), 4, 4, c.topology, routes);
-  return predict_alike(algorithm, shape, 4, 4, c.topology, routes);
+  return predict_symmetric(algorithm, shape, 4, 4, c.topology, routes);
 }
 
 TEST_CASE("one rank that stands for all takes the time that all take") {
