@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/check.hpp"
+
 namespace weft::base {
 
 // 0..64 bytes, by two overlapping moves.
 inline void copy_short(std::byte* to, const std::byte* from, size_t size) noexcept {
+  WEFT_DCHECK(size <= 64);
   if (size >= 32) {
     std::memcpy(to, from, 32);
     std::memcpy(to + size - 32, from + size - 32, 32);

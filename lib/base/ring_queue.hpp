@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "lib/base/check.hpp"
+
 namespace weft::base {
 
 template <class T>
@@ -27,7 +29,10 @@ class RingQueue {
     places_[(head_ + size_++) & (places_.size() - 1)] = value;
   }
   // Not when empty.
-  const T& front() const noexcept { return places_[head_ & (places_.size() - 1)]; }
+  const T& front() const noexcept {
+    WEFT_DCHECK(!empty());
+    return places_[head_ & (places_.size() - 1)];
+  }
   T pop() noexcept {
     const T value = front();
     ++head_;
@@ -37,6 +42,7 @@ class RingQueue {
 
  private:
   void grow(size_t count) {
+    WEFT_DCHECK(std::has_single_bit(count) && count > size_);
     std::vector<T> larger(count);
     for (size_t i = 0; i < size_; ++i) larger[i] = places_[(head_ + i) & (places_.size() - 1)];
     places_.swap(larger);

@@ -45,6 +45,7 @@ void TimerWheel::remove(TimerNode& node) noexcept {
     occupied_[slot / kSlots] &= ~(uint64_t{1} << (slot % kSlots));
   }
   node.next = node.previous = nullptr;
+  WEFT_DCHECK(count_ != 0);
   --count_;
 }
 
@@ -56,6 +57,7 @@ TimerNode* TimerWheel::pop_expired(Instant now) noexcept {
       if (node->deadline > now) continue;             // later in this tick
       if (tick_of(node->deadline) > tick_) continue;  // beyond the reach: waits here for the turn
       remove(*node);
+      WEFT_DCHECK(node->deadline <= now);
       return node;
     }
     if (tick_ >= last) return nullptr;

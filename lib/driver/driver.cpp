@@ -239,6 +239,7 @@ Duration Driver::turn_before_sleep(std::vector<pollfd>& descriptors) noexcept {
   background_.set_wake_up(deadline);
   unlock();
   if (!sleep) return {};
+  WEFT_DCHECK(deadline > now);
   return deadline.is_never() ? kNoLimit : deadline - now;
 }
 
@@ -249,8 +250,9 @@ void Driver::finish_sleep() noexcept {
 }
 
 bool Driver::resize(CqHandle& cq, uint32_t capacity) {
-  Holder producer(lock_);
+  Holder producer(lock_);  // the order of these locks is the same everywhere
   Holder consumer(cq.consumer);
+  WEFT_DCHECK(lock_.held() && cq.consumer.held());
   return cq.ring.resize(capacity);
 }
 
@@ -282,6 +284,7 @@ Result<uint32_t> Driver::register_memory(void* base, size_t size, Access access,
   port_->attach(base, size);
   base::Undo undo([&] { port_->detach(base, size); });
   const uint32_t key = machine_->keys().insert(static_cast<std::byte*>(base), size, access, domain);
+  WEFT_DCHECK(key != 0);
   undo.forget();
   return key;
 }
@@ -300,6 +303,7 @@ bool Driver::register_memory_with_key(uint32_t key, void* base, size_t size, Acc
 void Driver::deregister_memory(uint32_t key, void* base, size_t size) noexcept {
   if (forked()) return;
   Holder hold(lock_);
+  WEFT_DCHECK(key != 0);
   machine_->keys().remove(key);
   const Instant now = clock_.now();
   machine_->set_time(now);

@@ -4,27 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/base/check.hpp"
-
 namespace weft::driver {
-
-bool TxBacklog::flush(transport::Machine& machine, transport::Port& port, Instant now) noexcept {
-  for (int round = 0; round < kMaxBursts; ++round) {
-    if (begin_ == end_) {
-      const size_t made = machine.transmit({frames_.get(), burst_}, now);
-      WEFT_DCHECK(made <= burst_);
-      if (made == 0) return true;
-      begin_ = 0;
-      end_ = made;
-    }
-    const size_t taken = port.transmit({frames_.get() + begin_, end_ - begin_});
-    WEFT_DCHECK(taken <= end_ - begin_);
-    begin_ += taken;
-    if (begin_ != end_) return false;
-    if (!machine.has_active()) return true;  // a delayed ACK leaves in the next turn
-  }
-  return true;
-}
 
 template <class Matches>
 void TxBacklog::drop_if(Matches matches) noexcept {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "lib/transport/machine.hpp"
 
 namespace weft::driver {
@@ -20,7 +21,24 @@ class TxBacklog {
   bool empty() const noexcept { return begin_ == end_; }
   // Moves frames from `machine` to `port` until the machine has none, at most kMaxBursts bursts.
   // False: the port is full and frames are left.
-  bool flush(transport::Machine& machine, transport::Port& port, Instant now) noexcept;
+  // Inline: it runs in every turn.
+  bool flush(transport::Machine& machine, transport::Port& port, Instant now) noexcept {
+    for (int round = 0; round < kMaxBursts; ++round) {
+      if (begin_ == end_) {
+        const size_t made = machine.transmit({frames_.get(), burst_}, now);
+        WEFT_DCHECK(made <= burst_);
+        if (made == 0) return true;
+        begin_ = 0;
+        end_ = made;
+      }
+      const size_t taken = port.transmit({frames_.get() + begin_, end_ - begin_});
+      WEFT_DCHECK(taken <= end_ - begin_);
+      begin_ += taken;
+      if (begin_ != end_) return false;
+      if (!machine.has_active()) return true;  // a delayed ACK leaves in the next turn
+    }
+    return true;
+  }
   // Drops frames whose spans lie in [base, base + size). Their key is removed already, so the
   // machine will not build them again.
   void drop_memory(const void* base, size_t size) noexcept;

@@ -33,7 +33,10 @@ struct Level {
 };
 std::array<std::array<Level, kSignals.size()>, kLevels> levels;
 
-size_t index_of(int signal) { return signal == kSignals[0] ? 0 : 1; }
+size_t index_of(int signal) {
+  WEFT_DCHECK(signal == kSignals[0] || signal == kSignals[1]);
+  return signal == kSignals[0] ? 0 : 1;
+}
 
 void fall_back_to_default(int signal, const siginfo_t* info) noexcept {
   struct sigaction action = {};
@@ -106,6 +109,7 @@ void install(int signal) {
   if (is_ours(current)) return;
   const size_t index = index_of(signal);
   const size_t chosen = choose_level(index, current);
+  WEFT_DCHECK(chosen < kLevels && kHandlers[chosen] != current.sa_sigaction);
   levels[chosen][index] = {current, true};
   struct sigaction ours = {};
   ours.sa_sigaction = kHandlers[chosen];

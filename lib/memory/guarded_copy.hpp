@@ -16,11 +16,13 @@
 
 namespace weft::memory {
 
+inline constexpr size_t kLargestCopy = size_t{1} << 31;  // bytes in one call
+
 // Installs the handlers. Idempotent, thread-safe; called at registration.
 void install_fault_guard() noexcept;
 
 // Copies into user memory, last aligned word released last. False on a fault: then a part may have
-// been written. Sizes 0..2^31. Fast for 8 bytes and for 4 KiB: both are hot.
+// been written. Sizes 0..kLargestCopy. Fast for 8 bytes and for 4 KiB: both are hot.
 [[nodiscard]] bool copy_in(std::byte* to, const std::byte* from, size_t size) noexcept;
 // Copies out of user memory. False on a fault.
 [[nodiscard]] bool copy_out(std::byte* to, const std::byte* from, size_t size) noexcept;

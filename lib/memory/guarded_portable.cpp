@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 // The user's memory is not ours to watch: it may be poisoned, or raced on legally.
@@ -90,17 +91,20 @@ WEFT_UNWATCHED void copy(std::byte* to, const std::byte* from, size_t size, uint
 }  // namespace
 
 bool copy_in(std::byte* to, const std::byte* from, size_t size) noexcept {
+  WEFT_DCHECK(size <= kLargestCopy);
   auto access = [=] { copy(to, from, size, reinterpret_cast<uintptr_t>(to)); };
   return guarded(to, size, access);
 }
 
 bool copy_out(std::byte* to, const std::byte* from, size_t size) noexcept {
+  WEFT_DCHECK(size <= kLargestCopy);
   auto access = [=] { copy(to, from, size, reinterpret_cast<uintptr_t>(from)); };
   return guarded(from, size, access);
 }
 
 bool compare_swap(std::byte* address, uint64_t expected, uint64_t desired,
                   uint64_t* original) noexcept {
+  WEFT_DCHECK(reinterpret_cast<uintptr_t>(address) % 8 == 0);
   auto access = [=]() WEFT_UNWATCHED {
     uint64_t found = expected;
     __atomic_compare_exchange_n(reinterpret_cast<uint64_t*>(address), &found, desired, false,
@@ -111,6 +115,7 @@ bool compare_swap(std::byte* address, uint64_t expected, uint64_t desired,
 }
 
 bool fetch_add(std::byte* address, uint64_t addend, uint64_t* original) noexcept {
+  WEFT_DCHECK(reinterpret_cast<uintptr_t>(address) % 8 == 0);
   auto access = [=]() WEFT_UNWATCHED {
     *original = __atomic_fetch_add(reinterpret_cast<uint64_t*>(address), addend, __ATOMIC_SEQ_CST);
   };
@@ -130,6 +135,7 @@ bool probe(std::byte* address, bool write) noexcept {
 }
 
 bool run_guarded(void (*fn)(void*), void* argument) noexcept {
+  WEFT_DCHECK(fn != nullptr);
   auto access = [=] { fn(argument); };
   return guarded(nullptr, SIZE_MAX, access);
 }

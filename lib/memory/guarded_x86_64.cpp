@@ -20,6 +20,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
 extern "C" {
@@ -308,19 +309,23 @@ constinit thread_local uintptr_t guard_stack __attribute__((tls_model("initial-e
 }  // namespace
 
 bool copy_in(std::byte* to, const std::byte* from, size_t size) noexcept {
+  WEFT_DCHECK(size <= kLargestCopy);
   return weft_guarded_copy_in(to, from, size);
 }
 
 bool copy_out(std::byte* to, const std::byte* from, size_t size) noexcept {
+  WEFT_DCHECK(size <= kLargestCopy);
   return weft_guarded_copy_out(to, from, size);
 }
 
 bool compare_swap(std::byte* address, uint64_t expected, uint64_t desired,
                   uint64_t* original) noexcept {
+  WEFT_DCHECK(std::bit_cast<uintptr_t>(address) % 8 == 0);
   return weft_guarded_compare_swap(address, expected, desired, original);
 }
 
 bool fetch_add(std::byte* address, uint64_t addend, uint64_t* original) noexcept {
+  WEFT_DCHECK(std::bit_cast<uintptr_t>(address) % 8 == 0);
   return weft_guarded_fetch_add(address, addend, original);
 }
 
@@ -329,6 +334,7 @@ bool probe(std::byte* address, bool write) noexcept {
 }
 
 bool run_guarded(void (*fn)(void*), void* argument) noexcept {
+  WEFT_DCHECK(fn != nullptr);
   if (weft_guarded_call(fn, argument, &guard_stack)) return true;
   // The frames that were left behind still have their poisoned borders.
   if (__asan_handle_no_return != nullptr) __asan_handle_no_return();

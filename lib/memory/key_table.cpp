@@ -29,10 +29,12 @@ uint32_t KeyTable::new_key() {
 }
 
 Region& KeyTable::add(uint32_t key) {
+  WEFT_DCHECK(number_of(key) != 0 && find_number(key) == nullptr);
   if (2 * (used_ + 1) > slots_.size()) grow();
   size_t at = number_of(key) & mask_;
   while (slots_[at].key != 0) at = (at + 1) & mask_;
   ++used_;
+  WEFT_DCHECK(2 * used_ <= slots_.size() && slots_[at].windows == 0);
   slots_[at].key = key;
   return slots_[at];
 }
@@ -63,11 +65,13 @@ bool KeyTable::remove(uint32_t key) {
     for (Region& entry : slots_)
       if (entry.key != 0 && entry.parent == key) unbind(entry);
   }
+  WEFT_DCHECK(found->windows == 0);
   erase(found);
   return true;
 }
 
 void KeyTable::erase(const Region* entry) {
+  WEFT_DCHECK(holds(entry) && entry->key != 0 && entry->parent == 0 && used_ != 0);
   const size_t mask = mask_;
   auto hole = static_cast<size_t>(entry - slots_.data());
   for (size_t at = (hole + 1) & mask; slots_[at].key != 0; at = (at + 1) & mask) {
@@ -82,6 +86,7 @@ void KeyTable::erase(const Region* entry) {
 }
 
 uint32_t KeyTable::insert_window(KeyKind kind, uint32_t domain) {
+  WEFT_DCHECK(kind != KeyKind::region);
   Region& window = add(new_key());
   window.kind = kind;
   window.domain = domain;
@@ -102,9 +107,11 @@ const Region* KeyTable::window(uint32_t key) const noexcept {
 }
 
 uint32_t KeyTable::choose_key(uint32_t window, uint32_t wanted) noexcept {
+  WEFT_DCHECK(this->window(window) != nullptr);
   Region& entry = *mutable_entry(this->window(window));
   const bool ours = entry.kind == KeyKind::window_of_domain;
   if (ours) wanted = entry.variant ^ (1 + random_.next32() % kVariant);  //= threat:A04
+  WEFT_DCHECK(!ours || entry.variant != static_cast<uint8_t>(wanted));   // a new key each time
   entry.variant = static_cast<uint8_t>(wanted);
   return (entry.key & ~kVariant) | entry.variant;
 }
@@ -124,6 +131,7 @@ bool KeyTable::bind(const Binding& b, const AccessContext& owner) {
       check(b.region, owner.domain, b.address, b.length, need, &where) != Verdict::ok)
     return false;
   unbind(window);
+  WEFT_DCHECK(number_of(b.key) == number_of(window.key));
   window.key = b.key;
   if (b.length == 0) return true;
   window.base = where;
@@ -139,6 +147,9 @@ bool KeyTable::bind(const Binding& b, const AccessContext& owner) {
 
 void KeyTable::unbind(Region& window) noexcept {
   if (window.parent == 0) return;
+  WEFT_DCHECK(window.kind != KeyKind::region && find(window.parent) != nullptr);
+  WEFT_DCHECK(find(window.parent)->kind == KeyKind::region && find(window.parent)->windows != 0);
+  WEFT_DCHECK(window.kind != KeyKind::window_of_queue || bound_to_queues_ != 0);
   --mutable_entry(find(window.parent))->windows;
   bound_to_queues_ -= window.kind == KeyKind::window_of_queue;
   window.parent = 0;
@@ -193,6 +204,7 @@ const Region* KeyTable::find_number(uint32_t key) const noexcept {
 }
 
 Region* KeyTable::mutable_entry(const Region* entry) noexcept {
+  WEFT_DCHECK(holds(entry));
   return slots_.data() + (entry - slots_.data());
 }
 
@@ -207,6 +219,35 @@ void KeyTable::grow() {
   }
   slots_ = std::move(wider);
   mask_ = mask;
+  check_invariants();
+}
+
+void KeyTable::check_invariants() const noexcept {
+  if constexpr (!base::kChecksInvariants) return;
+  WEFT_DCHECK(std::has_single_bit(slots_.size()) && mask_ + 1 == slots_.size());
+  size_t used = 0, bound_to_queues = 0, bound = 0, counted = 0;
+  for (const Region& entry : slots_) {
+    if (entry.key == 0) {
+      WEFT_DCHECK(entry.parent == 0 && entry.windows == 0);
+      continue;
+    }
+    ++used;
+    // Its probe sequence reaches it first: no gap before it, no other entry of its number.
+    WEFT_DCHECK(find_number(entry.key) == &entry);
+    counted += entry.windows;
+    if (entry.parent == 0) continue;
+    ++bound;
+    bound_to_queues += entry.kind == KeyKind::window_of_queue;
+    const Region* const region = find(entry.parent);
+    WEFT_DCHECK(entry.kind != KeyKind::region && region != nullptr);
+    WEFT_DCHECK(region->kind == KeyKind::region && region->domain == entry.domain);
+    WEFT_DCHECK(entry.length <= region->length);
+    WEFT_DCHECK(entry.kind == KeyKind::window_of_queue || entry.qp == 0);
+    (void)region;
+  }
+  WEFT_DCHECK(used == used_ && 2 * used <= slots_.size());
+  WEFT_DCHECK(bound == counted);
+  WEFT_DCHECK(bound_to_queues == bound_to_queues_);
 }
 
 }  // namespace weft::memory

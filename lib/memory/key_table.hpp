@@ -103,6 +103,10 @@ class KeyTable {
 
   size_t size() const noexcept { return used_; }
 
+  // Asserts what the functions above rely on, in time linear in the table: probe sequences without
+  // gaps, unique numbers, windows that count in the region they show.
+  void check_invariants() const noexcept;
+
  private:
   static constexpr uint32_t number_of(uint32_t key) noexcept { return key >> 8; }
   static Verdict check_access(const Region& region, uint32_t domain, uint64_t address,
@@ -112,6 +116,9 @@ class KeyTable {
   const Region* find_number(uint32_t key) const noexcept;
   const Region* find(uint32_t key) const noexcept;
   Region* mutable_entry(const Region* entry) noexcept;
+  bool holds(const Region* entry) const noexcept {  // for assertions
+    return entry >= slots_.data() && entry < slots_.data() + slots_.size();
+  }
   Region& add(uint32_t key);
   uint32_t new_key();
   void erase(const Region* entry);
@@ -131,6 +138,7 @@ class KeyTable {
 // There is one entry at most with the upper bits of `key`.
 inline const Region* KeyTable::find(uint32_t key) const noexcept {
   if (key == 0) return nullptr;
+  WEFT_DCHECK(mask_ + 1 == slots_.size() && 2 * used_ <= slots_.size());
   const Region* const slots = slots_.data();
   for (size_t at = number_of(key) & mask_;; at = (at + 1) & mask_) {
     if (slots[at].key == key) return slots + at;
@@ -144,6 +152,7 @@ inline Verdict KeyTable::check_access(const Region& region, uint32_t domain, uin
   if (region.domain != domain) return Verdict::wrong_domain;
   // An address below the base wraps to an offset beyond any length.
   const uint64_t origin = region.zero_based ? 0 : std::bit_cast<uintptr_t>(region.base);
+  WEFT_DCHECK(region.key != 0 && (!region.zero_based || region.kind != KeyKind::region));
   const uint64_t offset = address - origin;
   if (offset > region.length || length > region.length - offset) return Verdict::out_of_bounds;
   if (!has(region.access, need)) return Verdict::no_permission;

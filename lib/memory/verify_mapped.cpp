@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 
+#include "lib/base/check.hpp"
 #include "lib/memory/guarded_access.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
@@ -40,9 +41,11 @@ std::byte* pointer(uintptr_t address) { return std::bit_cast<std::byte*>(address
 // The first page of [low, high) that cannot be read, or `high`; bad pages are all at the end.
 uintptr_t first_unreadable(uintptr_t low, uintptr_t high) {
   const uintptr_t page = page_size();
+  WEFT_DCHECK(low < high && low % page == 0 && high % page == 0);
   if (probe(pointer(high - page), false)) return high;
   while (low < high) {
     const uintptr_t middle = low + (high - low) / page / 2 * page;
+    WEFT_DCHECK(low <= middle && middle < high);
     if (probe(pointer(middle), false)) {
       low = middle + page;
     } else {
@@ -64,6 +67,7 @@ constexpr const char* kUnmapped = "is not mapped; register only memory that is a
 
 // One mapping against the rest of the range, which begins at `at`, a page in that mapping.
 Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, Need need) {
+  WEFT_DCHECK(mapping.low <= at && at < mapping.high && at < end);
   if (!mapping.readable) return {at, kUnreadable};
   if (need.write && !mapping.writable) return {at, kReadOnly};
   if (need.file && !(mapping.file && mapping.shared && mapping.named)) return {at, kFleeting};
@@ -111,6 +115,7 @@ Finding walk(FILE* maps, uintptr_t low, uintptr_t end, Need need) {
     finding = inspect(mapping, at, end, need);
     at = mapping.high;
   }
+  WEFT_DCHECK(at >= low && (finding.text == nullptr || finding.page < end));
   if (finding.text == nullptr && at < end) return {at, kUnmapped, true};
   return finding;
 }
@@ -150,6 +155,7 @@ Result<void> verify_mapped(const void* base, size_t size, Need need) {
     return Error{Code::invalid_argument, "the region reaches beyond the end of the address space"};
   const uintptr_t low = first & ~(page - 1);
   const uintptr_t end = ((first + (size - 1)) & ~(page - 1)) + page;
+  WEFT_DCHECK(page != 0 && (page & (page - 1)) == 0 && low < end);
   const Finding finding = find_bad_page(low, end, need);
   if (finding.text == nullptr) return {};
   char message[256];
@@ -161,6 +167,7 @@ Result<void> verify_mapped(const void* base, size_t size, Need need) {
 bool make_persistent(const std::byte* base, uint64_t size) noexcept {
   const uintptr_t low = std::bit_cast<uintptr_t>(base) & ~(page_size() - 1);
   const uint64_t length = std::bit_cast<uintptr_t>(base) + size - low;
+  WEFT_DCHECK(length >= size);
   return ::msync(std::bit_cast<void*>(low), length, MS_SYNC) == 0;
 }
 

@@ -10,12 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
+
 namespace weft::transport {
 
 class AckPatience {
  public:
   // Something more is to be acknowledged. `waiting`: an acknowledgement waits already.
   void queue(bool waiting, uint32_t turn) noexcept {
+    WEFT_DCHECK(turns_ >= 1 && turns_ <= kMostTurns);
     ++answers_;
     if (!waiting || overtaken_) {
       if (waiting) turns_ = std::min<uint8_t>(2 * turns_, kMostTurns);
@@ -32,6 +35,7 @@ class AckPatience {
       overtaken_ = false;  // it did not wait in vain
       return true;
     }
+    WEFT_DCHECK(turns_ >= 1 && turns_ <= kMostTurns);
     due_ = turn + turns_;
     overtaken_ = true;
     return false;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 
+#include "lib/base/check.hpp"
 #include "weft/cq.hpp"
 #include "weft/wr.hpp"
 
@@ -21,6 +22,7 @@ inline constexpr size_t kCacheLine = 64;
 class CompletionQueue {
  public:
   explicit CompletionQueue(uint32_t capacity, bool timestamps = false) {
+    WEFT_DCHECK(capacity >= 1);
     const uint32_t size = std::bit_ceil(capacity);
     mask_ = size - 1;
     ring_.reset(new Completion[size]);
@@ -31,6 +33,7 @@ class CompletionQueue {
   // Producer and consumer: the caller holds the locks of both. False, and nothing has changed:
   // there are more completions in it than that.
   bool resize(uint32_t capacity) {
+    WEFT_DCHECK(capacity >= 1);
     const uint32_t head = head_.load(std::memory_order_relaxed);
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head > capacity) return false;
@@ -45,6 +48,7 @@ class CompletionQueue {
     times_ = std::move(times);
     mask_ = mask;
     capacity_.store(capacity, std::memory_order_relaxed);
+    check_invariants();
     return true;
   }
 
@@ -55,6 +59,7 @@ class CompletionQueue {
       cached_head_ = head_.load(std::memory_order_acquire);
       if (tail - cached_head_ >= capacity()) return false;
     }
+    WEFT_DCHECK(!overrun_ && tail - cached_head_ <= mask_);
     ring_[tail & mask_] = completion;
     if (times_ != nullptr) times_[tail & mask_] = now;
     tail_.store(tail + 1, std::memory_order_release);
@@ -69,6 +74,7 @@ class CompletionQueue {
     const uint32_t head = head_.load(std::memory_order_relaxed);
     if (cached_tail_ - head < out.size()) cached_tail_ = tail_.load(std::memory_order_acquire);
     const uint32_t have = cached_tail_ - head;
+    WEFT_DCHECK(have <= mask_ + 1);
     const uint32_t n = have < out.size() ? have : static_cast<uint32_t>(out.size());
     for (uint32_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
     for (uint32_t i = 0; times != nullptr && i < n; ++i)
@@ -113,11 +119,22 @@ class CompletionQueue {
   // From any thread.
   uint32_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
 
+  // Asserts the relations between the members; under the engine's lock.
+  void check_invariants() const noexcept {
+    if constexpr (!base::kChecksInvariants) return;
+    const uint32_t used = tail_.load(std::memory_order_relaxed) - head_.load();
+    WEFT_DCHECK(std::has_single_bit(mask_ + 1) && capacity() >= 1 && capacity() <= mask_ + 1);
+    WEFT_DCHECK(used <= capacity());
+    WEFT_DCHECK((held_ == 0) == due_.is_never());
+    WEFT_DCHECK(held_ == 0 || (armed_ && held_ < moderated_));
+  }
+
  private:
   // A completion that wakes an armed queue, by itself or with others.
   void note_wanted(Instant now) noexcept {
     if (moderated_ <= 1 || held_ + 1 >= moderated_) return fire();
     if (held_++ == 0) due_ = now + period_;
+    check_invariants();
   }
 
   std::atomic<uint32_t> capacity_{0};

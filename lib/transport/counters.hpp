@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "lib/base/check.hpp"
+
 namespace weft::transport {
 
 // It has no stable layout for this.
@@ -60,8 +62,12 @@ constexpr bool is_largest(Count c) noexcept { return c == Count::paced_late_most
 
 class Counters {
  public:
-  void add(Count c, uint64_t n = 1) noexcept { values_[static_cast<size_t>(c)] += n; }
+  void add(Count c, uint64_t n = 1) noexcept {
+    WEFT_DCHECK(c < Count::end_);
+    values_[static_cast<size_t>(c)] += n;
+  }
   void raise(Count c, uint64_t n) noexcept {
+    WEFT_DCHECK(is_largest(c));
     uint64_t& value = values_[static_cast<size_t>(c)];
     if (value < n) value = n;
   }

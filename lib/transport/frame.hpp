@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
@@ -92,7 +93,10 @@ struct TxFrame {
   const Span* spans = nullptr;  // span_count of them, lent like head
   std::byte tail[8];
 
-  uint32_t length() const { return head_length + payload_length + tail_length; }
+  uint32_t length() const {
+    WEFT_DCHECK(tail_length <= sizeof tail && span_count <= kMaxSpans);
+    return head_length + payload_length + tail_length;
+  }
 };
 
 }  // namespace weft::transport

@@ -35,7 +35,10 @@ FrameBuilder::FrameBuilder(const Capabilities& capabilities)
       arena_most_(size_t{capabilities.burst} * (largest_head_ + usual_payload(capabilities))),
       arena_(new std::byte[arena_most_ + largest_head_ + max_payload_]),
       spans_(new Span[kSpanPool]),
-      paths_(new Path[kKeptPaths]) {}
+      paths_(new Path[kKeptPaths]) {
+  WEFT_DCHECK(capabilities.burst != 0 && capabilities.max_mtu != 0);
+  WEFT_DCHECK(train_frames_ == 1 || train_bytes_ != 0);
+}
 
 const Path& FrameBuilder::keep(const Path& path) noexcept {
   if (kept_ == 0 || paths_[kept_ - 1] != path) {
@@ -47,17 +50,20 @@ const Path& FrameBuilder::keep(const Path& path) noexcept {
 }
 
 void FrameBuilder::put_telemetry(const wire::IntBlock& block) noexcept {
+  WEFT_DCHECK(frame_ != nullptr && (prefix_ == 0 || prefix_ == sizeof block));
   if (prefix_ != 0) std::memcpy(head_, &block, sizeof block);
 }
 
 // A frame continues the train when it takes the same path and is as long as the first, or shorter:
 // then it is the last (GSO cuts equal segments and leaves the rest to the last).
 void FrameBuilder::join_train(const Path& path, uint32_t total) noexcept {
+  WEFT_DCHECK(frame_ != nullptr && train_next_ <= train_frames_);
   if (train_next_ != 0 && train_path_ == &path && total <= train_length_ &&
       train_next_ < train_frames_ && train_sum_ + total <= train_bytes_) {
     frame_->ip_id = train_next_++;
     train_sum_ += total;
     if (total < train_length_) train_next_ = 0;
+    WEFT_DCHECK(train_sum_ <= train_bytes_ && frame_->ip_id != 0);
     return;
   }
   frame_->ip_id = 0;
@@ -77,6 +83,7 @@ void FrameBuilder::sum_staged() noexcept {
     crc_ = wire::icrc_begin(outer, bth, total_);
     summed_ = head_ + prefix_ + wire::kBthLength;
   }
+  WEFT_DCHECK(summed_ >= head_ + prefix_ && summed_ <= at_);
   crc_ = wire::crc_continue(crc_, summed_, static_cast<size_t>(at_ - summed_));
   summed_ = at_;
 }
@@ -85,6 +92,7 @@ namespace {
 // A span is read later, by the port or the peer, who can only lose the frame when a page is gone. A
 // look at each page now tells the queue pair why.
 bool readable(const std::byte* data, uint32_t length) noexcept {
+  WEFT_DCHECK(length != 0);
   constexpr uint32_t kPage = 4096;
   std::byte probe;
   for (uint32_t at = 0; at < length; at += kPage)
@@ -94,6 +102,8 @@ bool readable(const std::byte* data, uint32_t length) noexcept {
 }  // namespace
 
 bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stable) noexcept {
+  WEFT_DCHECK(frame_ != nullptr && staged() >= header_length_);
+  WEFT_DCHECK(!stages_ || staged() + length <= largest_head_ + max_payload_);
   if (stages_ && sums_ && signs_ && length >= kStageBelow) {
     sum_staged();
     if (!sum_copy(crc_, at_, data, length)) return false;
@@ -109,7 +119,7 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
     return true;
   }
   if (!readable(data, length)) return false;
-  WEFT_DCHECK(frame_->span_count < kMaxSpans);
+  WEFT_DCHECK(frame_->span_count < kMaxSpans && spans_used_ < kSpanPool);
   spans_[spans_used_++] = {data, length};
   ++frame_->span_count;
   frame_->payload_length += length;
@@ -119,6 +129,7 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
 
 // Behind spans the port writes the ICRC.
 void FrameBuilder::sign() noexcept {
+  WEFT_DCHECK(pad_ < 4);
   if (frame_->span_count != 0) {
     sum_staged();
     frame_->signs = sums_;
@@ -136,6 +147,7 @@ void FrameBuilder::sign() noexcept {
 }
 
 void FrameBuilder::cancel() noexcept {
+  WEFT_DCHECK(frame_ != nullptr);
   // The train is closed: its next frame would have a wrong identification.
   train_next_ = 0;
   frame_ = nullptr;

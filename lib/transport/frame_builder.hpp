@@ -28,6 +28,7 @@ class FrameBuilder {
   size_t count() const noexcept { return count_; }
   // The port may find out later that it cannot send trains.
   void limit_trains(uint32_t frames) noexcept {
+    WEFT_DCHECK(frames >= 1);
     if (frames < train_frames_) train_frames_ = frames;
   }
   // Zero stands for the ICRC: see EngineConfig::icrc.
@@ -67,6 +68,7 @@ class FrameBuilder {
            spans_used_ + kMaxSpans <= kSpanPool;
   }
   void find_room() noexcept { room_ = kept_ < kKeptPaths && fits(); }
+  uint32_t staged() const noexcept { return static_cast<uint32_t>(at_ - head_); }
   static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
   static constexpr uint32_t kSpanPool = 512;
   static constexpr uint32_t kKeptPaths = 64;
@@ -112,6 +114,7 @@ class FrameBuilder {
 };
 
 inline void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
+  WEFT_DCHECK(frame_ == nullptr);
   frames_ = frames;
   count_ = 0;
   arena_used_ = 0;
@@ -165,14 +168,19 @@ inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
 
 inline void FrameBuilder::add_safe_payload(const std::byte* data, uint32_t length) noexcept {
   std::byte* const at = at_;
+  WEFT_DCHECK(frame_ != nullptr && staged() + length <= largest_head_ + max_payload_);
   base::copy_mostly_short(at, data, length);
   at_ = at + length;
 }
 
 inline void FrameBuilder::finish() noexcept {
+  WEFT_DCHECK(frame_ != nullptr && staged() >= header_length_);
   if (signs_) sign();
   const uint32_t length = static_cast<uint32_t>(at_ - head_);
   frame_->head_length = length;
+  // The caller has added exactly the payload that it announced to start().
+  WEFT_DCHECK(frame_->length() == prefix_ + total_);
+  WEFT_DCHECK(frame_->ip_id < train_frames_);
   // Not by adding: gcc would take it together with the count in one register, and wait for the two
   // stores of begin_burst().
   arena_used_ = static_cast<size_t>(at_ - arena_.get());

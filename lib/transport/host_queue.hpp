@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/digest.hpp"
 #include "weft/units.hpp"
 
@@ -26,7 +27,9 @@ class HostQueue {
   HostQueue(double line_rate, double rtt_ns) noexcept
       : rate_mbps_(static_cast<uint32_t>(std::clamp(line_rate / 1e6, 1.0, 4e9))),
         ps_per_byte_(8e12 / line_rate),
-        rtt_ns_(rtt_ns) {}
+        rtt_ns_(rtt_ns) {
+    WEFT_DCHECK(line_rate > 0 && rtt_ns > 0);
+  }
 
   // A packet that takes `bytes` of the link joins the queue: what it finds there.
   Found pass(Instant now, uint32_t bytes) noexcept {
@@ -35,6 +38,7 @@ class HostQueue {
     const congestion::IntHop hop{rate_mbps_, static_cast<uint32_t>(now.ps / 1000), sent_bytes_,
                                  static_cast<uint32_t>(std::min(waiting / ps_per_byte_, 4e9))};
     free_at_ = begin + Duration{static_cast<int64_t>(bytes * ps_per_byte_)};
+    WEFT_DCHECK(waiting >= 0 && free_at_ >= now);
     sent_bytes_ += bytes;
     return {hop, congestion::encode_digest(meter_.pass(hop, rtt_ns_), 0.5)};
   }

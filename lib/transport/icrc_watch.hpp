@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "lib/base/check.hpp"
 #include "weft/types.hpp"
 
 namespace weft::transport {
@@ -36,6 +37,7 @@ class IcrcWatch {
     forget(i);
     if (told_ == kMostTold) return false;
     told_of_[told_++] = source;
+    WEFT_DCHECK(said_ < told_ && told_ <= kMostTold);
     return true;
   }
   // The addresses that are still to be told of, one at a time.
@@ -49,7 +51,10 @@ class IcrcWatch {
     Gid source;
     uint32_t failures = 0;
   };
-  void forget(uint32_t i) noexcept { watched_[i] = watched_[--used_]; }
+  void forget(uint32_t i) noexcept {
+    WEFT_DCHECK(i < used_ && used_ <= kWatched);
+    watched_[i] = watched_[--used_];
+  }
   uint32_t place() noexcept {
     if (used_ < kWatched) return used_++;
     return next_ = (next_ + 1) % kWatched;

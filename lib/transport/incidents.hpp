@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
 #include "weft/device.hpp"
 #include "weft/wr.hpp"
 
@@ -27,6 +28,7 @@ class Incidents {
   // Those that were added since the last call happened now.
   void stamp(Instant now) noexcept {
     if (total_ - stamped_ > kMost) stamped_ = total_ - kMost;
+    WEFT_DCHECK(total_ - stamped_ <= kMost);
     for (; stamped_ != total_; ++stamped_) ring_[stamped_ % kMost].at = now;
   }
   // Oldest first.

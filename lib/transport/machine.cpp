@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/wire/icrc.hpp"
 #include "lib/wire/opcode.hpp"
@@ -24,6 +25,8 @@ Machine::Machine(Port& port, base::SecureRandom& random)
 Machine::~Machine() = default;
 
 bool Machine::verify_icrc(const Frame& frame, uint16_t destination_port) noexcept {
+  WEFT_DCHECK(frame.path != nullptr && frame.bytes != nullptr);
+  WEFT_DCHECK(frame.length >= wire::kIcrcLength);  // checked before: Count::rx_too_short
   if (has_icrc(frame, destination_port)) {
     if (icrc_watch_.watching()) icrc_watch_.on_good(frame.path->source);
     return true;
@@ -63,11 +66,13 @@ void Machine::raise(const AsyncEvent& event) noexcept {
 }
 
 void Machine::note_failure(QpNum qp, Status status) noexcept {
+  WEFT_DCHECK(status != Status::success);
   incidents_.add({.event = {}, .status = status, .qp = qp});
   news_ = true;
 }
 
 bool Machine::next_event(AsyncEvent& event) noexcept {
+  WEFT_DCHECK(events_.size() <= kMaxEvents);
   if (events_.empty()) return false;
   event = events_.front();
   events_.pop_front();

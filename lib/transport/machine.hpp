@@ -86,6 +86,7 @@ class Machine {
                bool solicited) noexcept {
     const bool armed = cq.armed();
     const Instant due = cq.due();
+    WEFT_DCHECK(due.is_never() || armed);  // a held event is that of an armed queue
     if (cq.overrun() || !cq.push(completion, solicited, time_)) return note_overrun(qp, cq), false;
     if (armed) fired_ = fired_ || cq.has_fired() || cq.due() != due;
     return true;

@@ -9,6 +9,8 @@
 #include <bit>
 #include <string>
 
+#include "lib/base/check.hpp"
+
 namespace weft::transport {
 namespace {
 
@@ -200,6 +202,7 @@ Requirement requirement(QpType type, QpState from, QpState to) noexcept {
   if (row == nullptr) return {};
   if (!is_xrc(type)) {
     const auto column = static_cast<size_t>(type);
+    WEFT_DCHECK(column < row->required.size());
     return {true, row->required[column], row->optional[column]};
   }
   const A ours =
@@ -235,6 +238,7 @@ Attribute attributes_set(const QueuePairAttributes& c) noexcept {
 
 Result<void> check_modify(QpType type, QpState current, const QueuePairAttributes& change,
                           const ModifyLimits& limits) {
+  WEFT_DCHECK(std::has_single_bit(limits.max_mtu) && limits.max_mtu >= 256);
   const QpState to = change.state.value_or(current);
   const Requirement rule = requirement(type, current, to);
   if (!rule.legal) return illegal_transition(type, current, to);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "weft/types.hpp"
 
 namespace weft::transport {
@@ -25,12 +26,15 @@ class QpTable {
 
   // May allocate.
   void insert(QpNum number, QueuePair* qp) {
+    WEFT_DCHECK(number.value != 0 && qp != nullptr && find(number) == nullptr);
     if (2 * (used_ + 1) > slots_.size()) grow();
     place(number.value, qp);
     ++used_;
+    WEFT_DCHECK(2 * used_ <= slots_.size());
   }
 
   void erase(QpNum number) noexcept {
+    WEFT_DCHECK(number.value != 0);
     size_t hole = number.value & mask();
     while (slots_[hole].number != number.value) {
       if (slots_[hole].number == 0) return;
@@ -45,6 +49,7 @@ class QpTable {
       }
     }
     slots_[hole] = {};
+    WEFT_DCHECK(used_ != 0 && find(number) == nullptr);
     --used_;
   }
 
@@ -62,6 +67,7 @@ class QpTable {
     slots_[i] = {number, qp};
   }
   void grow() {
+    WEFT_DCHECK((slots_.size() & mask()) == 0);
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
     for (const Slot& slot : old)

@@ -3,6 +3,7 @@
 // user changes them meanwhile. Or only summed, where it stays as it is until it has left.
 #pragma once
 
+#include "lib/base/check.hpp"
 #include "lib/memory/guarded_copy.hpp"
 #include "lib/wire/icrc.hpp"
 
@@ -11,6 +12,7 @@ namespace weft::transport {
 // Continues `crc` over `length` bytes as copied. False: a page of `from` is gone.
 [[nodiscard]] inline bool sum_copy(uint32_t& crc, std::byte* to, const std::byte* from,
                                    size_t length) noexcept {
+  WEFT_DCHECK(length == 0 || (to != nullptr && from != nullptr));
   struct Copy {
     uint32_t crc;
     std::byte* to;
@@ -29,6 +31,7 @@ namespace weft::transport {
 // Continues `crc` over `length` bytes as they are now. False: a page of them is gone.
 [[nodiscard]] inline bool sum_in_place(uint32_t& crc, const std::byte* from,
                                        size_t length) noexcept {
+  WEFT_DCHECK(length == 0 || from != nullptr);
   struct Sum {
     uint32_t crc;
     const std::byte* from;

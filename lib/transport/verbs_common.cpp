@@ -18,6 +18,7 @@ void take(std::optional<T>& to, const std::optional<T>& from) {
 }  // namespace
 
 Result<void> check(const QpConfig& c, const Limits& limits) {
+  WEFT_DCHECK(limits.max_message <= UINT32_MAX && limits.max_inline <= limits.max_message);
   if (is_xrc(c.type) && c.shared != nullptr)
     return Error{Code::invalid_argument,
                  "an XRC queue pair has no shared receive queue of its own: its peer's requests "
@@ -84,6 +85,7 @@ WorkType work_type(Opcode opcode) noexcept {
 }
 
 const char* invalid_answered_reason(const SendRequest& r, uint32_t& length) noexcept {
+  WEFT_DCHECK(!is_message(r.opcode));
   const bool is_inline = has(r.flags, SendFlags::inline_data);
   if (is_inline && (r.opcode == Opcode::read || is_atomic(r.opcode)))
     return "READ and atomics have no inline data";
@@ -100,6 +102,7 @@ const char* invalid_reason(const RecvRequest& r, const RequestLimits& limits,
                            uint32_t& length) noexcept {
   if (r.sges.size() > limits.max_sge)
     return "more scatter/gather entries than QueuePairOptions::max_recv_sge";
+  WEFT_DCHECK(limits.max_message <= UINT32_MAX);
   const uint64_t sum = sum_of(r.sges);
   if (sum > limits.max_message) return "longer than 2^31 bytes";
   length = static_cast<uint32_t>(sum);

@@ -69,6 +69,7 @@ inline const char* invalid_reason(const SendRequest& r, const RequestLimits& lim
                                   uint32_t& length) noexcept {
   if (r.sges.size() > limits.max_sge)
     return "more scatter/gather entries than QueuePairOptions::max_send_sge";
+  WEFT_DCHECK(limits.max_message <= UINT32_MAX);
   const uint64_t sum = sum_of(r.sges);
   if (sum > limits.max_message) return "longer than 2^31 bytes";  //= roce:C-OPS-77 roce:C-OPS-79
   length = static_cast<uint32_t>(sum);

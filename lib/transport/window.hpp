@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/base/check.hpp"
+
 namespace weft::transport {
 
 struct Window {
@@ -21,6 +23,7 @@ struct Window {
     Window window;
     window.limit = window.size = std::max(absorbed, kLeast);
     window.floor = kLeast;
+    window.check_invariants();
     return window;
   }
 
@@ -39,6 +42,7 @@ struct Window {
     }
     size = std::min(limit, size + limit / 16);
     until_growth = size;
+    check_invariants();
   }
 
   void on_loss() {
@@ -46,6 +50,14 @@ struct Window {
     until_cut = std::max<uint64_t>(in_flight, 1);
     size = std::max(floor, size / 2);
     until_growth = size;
+    check_invariants();
+  }
+
+  // Asserts the bounds of the window and of its counters.
+  void check_invariants() const {
+    if constexpr (!base::kChecksInvariants) return;
+    WEFT_DCHECK(floor <= size && size <= limit);
+    WEFT_DCHECK(until_growth <= limit);
   }
 };
 

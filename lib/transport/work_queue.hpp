@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "weft/wr.hpp"
 
 namespace weft::transport {
@@ -61,6 +62,7 @@ template <class Entry>
 class WorkRing {
  public:
   void create(uint32_t max_entries, uint32_t max_sge, uint32_t max_inline) {
+    WEFT_DCHECK(max_entries <= 1u << 31);
     uint32_t slots = 1;
     while (slots < max_entries) slots *= 2;
     capacity_ = max_entries;
@@ -82,17 +84,41 @@ class WorkRing {
   uint32_t slot(uint32_t index) const { return index & mask_; }
   uint32_t max_sge() const { return max_sge_; }
 
-  Entry& operator[](uint32_t index) { return entries_[index & mask_]; }
-  const Entry& operator[](uint32_t index) const { return entries_[index & mask_]; }
-  Sge* sges(uint32_t index) { return &sges_[size_t{index & mask_} * max_sge_]; }
+  // `index`: head() to tail().
+  Entry& operator[](uint32_t index) {
+    WEFT_DCHECK(index - head_ <= tail_ - head_);
+    return entries_[index & mask_];
+  }
+  const Entry& operator[](uint32_t index) const {
+    WEFT_DCHECK(index - head_ <= tail_ - head_);
+    return entries_[index & mask_];
+  }
+  Sge* sges(uint32_t index) {
+    WEFT_DCHECK(index - head_ <= tail_ - head_);
+    return &sges_[size_t{index & mask_} * max_sge_];
+  }
   std::byte* inline_data(uint32_t index) {
+    WEFT_DCHECK(index - head_ <= tail_ - head_ && inline_stride_ != 0);
     return inline_.get() + size_t{index & mask_} * inline_stride_;
   }
 
   Entry& tail_entry() { return (*this)[tail_]; }
-  void push() { ++tail_; }
-  void pop() { ++head_; }
+  void push() {
+    WEFT_DCHECK(!full());
+    ++tail_;
+  }
+  void pop() {
+    WEFT_DCHECK(!empty());
+    ++head_;
+  }
   void clear() { head_ = tail_; }
+
+  // Asserts that the occupancy fits the ring.
+  void check_invariants() const {
+    if constexpr (!base::kChecksInvariants) return;
+    WEFT_DCHECK((slots() & mask_) == 0 && capacity_ <= slots());
+    WEFT_DCHECK(size() <= capacity_);
+  }
 
  private:
   std::unique_ptr<Entry[]> entries_;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "lib/wire/crc_portable.hpp"
 #include "lib/wire/crc_vpclmul.hpp"
 #include "lib/wire/icrc.hpp"
@@ -115,6 +116,7 @@ uint32_t crc_copy(uint32_t crc, std::byte* to, const std::byte* from, size_t siz
 }
 
 uint32_t crc_words(uint32_t crc, const uint64_t* words, size_t count) noexcept {
+  WEFT_DCHECK(count >= 1 && count <= kCrcFoldWords);
   if (fold_below != 0) return crc_fold_words(crc, words, count);
   return crc_by_library(crc, reinterpret_cast<const std::byte*>(words), count * sizeof *words);
 }

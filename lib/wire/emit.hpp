@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "lib/wire/headers.hpp"
 #include "weft/types.hpp"
 
@@ -46,6 +47,7 @@ struct BthFields {
 
 //= roce:C-HDR-1
 inline std::byte* emit_bth(std::byte* at, const BthFields& f) noexcept {
+  WEFT_DCHECK(f.pad <= 3);
   const uint32_t flags = static_cast<uint32_t>(f.solicited) << 23 |
                          static_cast<uint32_t>(f.mig_req) << 22 | (f.pad & 3u) << 20;
   at = detail::store_be32(at, static_cast<uint32_t>(f.opcode) << 24 | flags | f.pkey);

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "lib/base/bytes.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::wire {
 namespace {
@@ -216,6 +217,7 @@ uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length
         VlanTag{static_cast<uint16_t>(outer.vlan_priority << 13 | (outer.vlan & 0xFFF)), type};
     at += sizeof(VlanTag);
   }
+  WEFT_DCHECK(transport_length <= kMaxTransportLength);
   const auto udp_length = static_cast<uint16_t>(transport_length + sizeof(Udp));
   if (ipv4) {
     ::new (at) Ipv4(ipv4_header(outer, udp_length));

@@ -48,8 +48,10 @@ inline MacAddress mac_of(const Gid& gid) noexcept {
 // Bytes that emit_outer will write.
 uint32_t outer_length(const Outer& outer) noexcept;
 
-// Writes the outer headers of a packet of `transport_length` bytes (BTH to ICRC), at most 65,000.
-// Returns the bytes written. IPv4 carries DF and its header checksum.
+inline constexpr uint32_t kMaxTransportLength = 65'000;
+
+// Writes the outer headers of a packet of `transport_length` bytes (BTH to ICRC), at most
+// kMaxTransportLength. Returns the bytes written. IPv4 carries DF and its header checksum.
 uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept;
 
 // The network header alone, as receives of UD show it: 40 bytes, an IPv6 header or 20 zero bytes

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "lib/base/check.hpp"
 #include "lib/wire/crc.hpp"
 #include "lib/wire/crc_portable.hpp"
 #include "lib/wire/headers.hpp"
@@ -124,6 +125,7 @@ uint32_t residue(const OuterHeader& outer, const std::byte* bytes, uint32_t leng
 //= roce:C-ICRC-11
 uint32_t icrc_begin(const OuterHeader& outer, const std::byte* bth,
                     uint32_t transport_length) noexcept {
+  WEFT_DCHECK(outer.source != nullptr && outer.destination != nullptr && bth != nullptr);
   const uint32_t udp_length = transport_length + kUdpHeader;
   return is_ipv4(outer) ? begin_ipv4(outer, bth, udp_length) : begin_ipv6(outer, bth, udp_length);
 }
@@ -131,6 +133,7 @@ uint32_t icrc_begin(const OuterHeader& outer, const std::byte* bth,
 // Everything behind the masked headers counts: extended headers, payload and pad, or nothing.
 //= roce:C-ICRC-14 roce:C-ICRC-16
 uint32_t icrc(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept {
+  WEFT_DCHECK(length >= kMinLength);
   const uint32_t crc = icrc_begin(outer, bytes, length);
   return icrc_finish(crc_continue(crc, bytes + kBthLength, length - kMinLength));
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/check.hpp"
 #include "lib/wire/headers.hpp"
 #include "lib/wire/opcode.hpp"
 
@@ -41,20 +42,38 @@ struct Packet {
   // Extended headers by their place in the table's order: RETH (behind FETH) | AETH | AtomicETH |
   // DETH come first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
   const Reth& reth() const {
+    WEFT_DCHECK(info->reth);
     return *reinterpret_cast<const Reth*>(headers + (info->feth ? sizeof(Feth) : 0));
   }
   const Xrceth& xrceth() const {
+    WEFT_DCHECK(info->xrceth);
     return *reinterpret_cast<const Xrceth*>(headers - sizeof(Xrceth));
   }
-  const Feth& feth() const { return *reinterpret_cast<const Feth*>(headers); }
-  const Aeth& aeth() const { return *reinterpret_cast<const Aeth*>(headers); }
-  const AtomicEth& atomic_eth() const { return *reinterpret_cast<const AtomicEth*>(headers); }
-  const Deth& deth() const { return *reinterpret_cast<const Deth*>(headers); }
+  const Feth& feth() const {
+    WEFT_DCHECK(info->feth);
+    return *reinterpret_cast<const Feth*>(headers);
+  }
+  const Aeth& aeth() const {
+    WEFT_DCHECK(info->aeth);
+    return *reinterpret_cast<const Aeth*>(headers);
+  }
+  const AtomicEth& atomic_eth() const {
+    WEFT_DCHECK(info->atomic_eth);
+    return *reinterpret_cast<const AtomicEth*>(headers);
+  }
+  const Deth& deth() const {
+    WEFT_DCHECK(info->deth);
+    return *reinterpret_cast<const Deth*>(headers);
+  }
   const AtomicAckEth& atomic_ack_eth() const {
+    WEFT_DCHECK(info->atomic_ack_eth);
     return *reinterpret_cast<const AtomicAckEth*>(headers + sizeof(Aeth));
   }
   // ImmDt or IETH: the last four bytes before the payload.
-  uint32_t imm_or_key() const { return *reinterpret_cast<const Be32*>(payload - 4); }
+  uint32_t imm_or_key() const {
+    WEFT_DCHECK(info->imm || info->ieth);
+    return *reinterpret_cast<const Be32*>(payload - 4);
+  }
 };
 
 // Parses `length` bytes at `bytes`, of which the last `trailer` are the ICRC (4, or 0 on ports that
@@ -62,6 +81,7 @@ struct Packet {
 // no payload and no pad here.
 inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
                         uint32_t remote_length, Packet& out) {
+  WEFT_DCHECK(bytes != nullptr && (trailer == 0 || trailer == kIcrcLength));
   if (length < kBthLength + trailer) return ParseError::too_short;
   const Bth& bth = *reinterpret_cast<const Bth*>(bytes);
   if (bth.tver() != 0) return ParseError::bad_version;
@@ -83,6 +103,7 @@ inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t traile
   out.psn = Psn{bth.psn};
   out.headers = bytes + kBthLength + (info.xrceth ? sizeof(Xrceth) : 0);
   out.payload = bytes + info.header_length;
+  WEFT_DCHECK(out.headers <= out.payload && out.payload <= bytes + length);
   if (out.dest_qpn.value == 0) return ParseError::bad_dest_qpn;
   return ParseError::none;
 }

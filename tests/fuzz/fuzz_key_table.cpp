@@ -30,6 +30,7 @@ class Program {
  public:
   explicit Program(uint64_t seed) : random_(seed), table_(random_) {}
 
+  void check_invariants() const { table_.check_invariants(); }
   void step(Input& input) {
     const auto operation = input.take<uint8_t>();
     switch (operation % 4) {
@@ -110,5 +111,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input{data, size};
   Program program(input.take<uint8_t>());
   while (input.left > 0) program.step(input);
+  program.check_invariants();
   return 0;
 }

@@ -22,6 +22,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "lib/base/copy_short.hpp"
 #include "lib/transport/frame.hpp"
 
@@ -144,6 +145,16 @@ class RingProducer {
   uint64_t revoke(const std::byte* base, size_t size) noexcept;
   uint64_t consumed() const noexcept { return consumed_; }
 
+  // Asserts the relations between our own counters; what the consumer writes is checked by
+  // refresh().
+  void check_invariants() const noexcept {
+    if constexpr (!base::kChecksInvariants) return;
+    WEFT_DCHECK(produced_ - consumed_ <= mask_ + 1);
+    WEFT_DCHECK(uses_head_ - uses_tail_ <= mask_ + 1);
+    WEFT_DCHECK(data_tail_ <= data_head_ && data_head_ - data_tail_ <= data_size_);
+    WEFT_DCHECK((mask_ & (mask_ + 1)) == 0 && (data_size_ & (data_size_ - 1)) == 0);
+  }
+
   RingControl& control() noexcept { return *view_.control; }
 
  private:
@@ -173,6 +184,8 @@ class RingProducer {
 
 inline void RingProducer::publish(Slot& slot, SlotKind kind, uint32_t head_length,
                                   uint8_t ecn) noexcept {
+  WEFT_DCHECK(&slot == &view_.slots[produced_ & mask_] && produced_ - consumed_ <= mask_);
+  WEFT_DCHECK(head_length <= sizeof slot.body && (ecn & ~3) == 0);
   const SlotLabel label{static_cast<uint32_t>(++produced_), static_cast<uint16_t>(head_length),
                         kind, ecn};
   slot.label.store(label.word(), std::memory_order_release);
@@ -182,6 +195,7 @@ inline bool RingProducer::push_small(const transport::TxFrame& frame) noexcept {
   if (produced_ - consumed_ > mask_ || frame.head_length > sizeof Slot::body ||
       (frame.payload_length | frame.tail_length) != 0)
     return false;
+  WEFT_DCHECK(frame.span_count == 0);
   Slot& slot = view_.slots[produced_ & mask_];
   base::copy_short(slot.body, frame.head, frame.head_length);
   publish(slot, SlotKind::inline_frame, frame.head_length, frame.ecn);

@@ -23,6 +23,8 @@ RingConsumer::Take RingConsumer::take_long(transport::Frame& frame, const SlotCo
     taken = take_reference(frame, copy);
     by_reference = true;
   }
+  WEFT_DCHECK(arena.used <= arena.size);
+  WEFT_DCHECK(taken != Take::frame || frame.more_length <= kLargestFrame);
   if (taken == Take::frame || taken == Take::revoked) ++next_;
   return taken;
 }
@@ -45,6 +47,7 @@ RingConsumer::Take RingConsumer::take_data(transport::Frame& frame, const SlotCo
   }
   if (label.head_length != 0) return Take::corrupt;
   if (place.length > arena.size - arena.used) return Take::no_room;
+  WEFT_DCHECK(arena.used % kCacheLine == 0);
   std::byte* to = arena.memory + arena.used;
   std::memcpy(to, data, place.length);
   frame.bytes = to;

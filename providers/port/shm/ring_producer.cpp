@@ -62,6 +62,7 @@ RingProducer::Push RingProducer::push_inline(const transport::TxFrame& frame, Sl
 RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot& slot,
                                            bool by_reference) noexcept {
   const uint32_t total = frame.length();
+  WEFT_DCHECK(total > sizeof slot.body && frame.head_length >= frame.header_length);
   if (total > kLargestFrame) return Push::too_long;
   const uint32_t header = frame.header_length != 0 ? frame.header_length : frame.head_length;
   const bool apart = frame.tail_length == 0 && header < total;
@@ -72,6 +73,7 @@ RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot
     std::memcpy(slot.body, &place, sizeof place);
     base::copy_short(slot.body + sizeof place, frame.head, header);
     view_.claims[produced_ & mask_].store(kReady, std::memory_order_relaxed);
+    WEFT_DCHECK(header + payload == total && uses_head_ - uses_tail_ <= mask_);
     uses_[uses_head_++ & mask_] = {produced_, data_head_, place.address, payload};
     publish(slot, SlotKind::reference, header, frame.ecn);
     return Push::taken;
@@ -85,7 +87,9 @@ RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot
     if (!refresh()) return Push::corrupt;
     if (!reserve(total - skipped, position)) return Push::full;
   }
+  WEFT_DCHECK(position >= data_head_ && skipped <= frame.head_length);
   std::byte* at = view_.data + (position & (data_size_ - 1));
+  WEFT_DCHECK(at + (total - skipped) <= view_.data + data_size_);
   const DataPlace place{static_cast<uint32_t>(at - view_.data), total - skipped};
   std::memcpy(slot.body, &place, sizeof place);
   base::copy_short(slot.body + sizeof place, frame.head, skipped);
@@ -95,12 +99,14 @@ RingProducer::Push RingProducer::push_data(const transport::TxFrame& frame, Slot
   std::memcpy(at + frame.payload_length, frame.tail, frame.tail_length);
   data_head_ = position + ((total - skipped + kCacheLine - 1) & ~uint64_t{kCacheLine - 1});
   uses_[uses_head_++ & mask_] = {produced_, data_head_, 0, 0};
+  check_invariants();
   publish(slot, split ? SlotKind::split : SlotKind::whole, skipped, frame.ecn);
   return Push::taken;
 }
 
 // Finds `length` consecutive bytes in the data ring.
 bool RingProducer::reserve(uint32_t length, uint64_t& position) noexcept {
+  WEFT_DCHECK(length != 0 && length <= data_size_);
   position = data_head_;
   const uint64_t offset = position & (data_size_ - 1);
   if (offset + length > data_size_) position += data_size_ - offset;
@@ -116,6 +122,7 @@ bool RingProducer::refresh() noexcept {
     data_tail_ = uses_[uses_tail_++ & mask_].data_end;
   // All free: start over where the data is still in the caches.
   if (uses_tail_ == uses_head_) data_head_ = data_tail_ = 0;
+  check_invariants();
   return true;
 }
 
@@ -124,6 +131,7 @@ uint64_t RingProducer::revoke(const std::byte* base, size_t size) noexcept {
   const uint64_t first = reinterpret_cast<uint64_t>(base);
   for (uint64_t i = uses_tail_; i != uses_head_; ++i) {
     const DataUse& use = uses_[i & mask_];
+    WEFT_DCHECK(use.index < produced_ && use.index >= consumed_);
     const bool overlaps = use.length != 0 && use.address - first < size;
     const bool reaches_in = use.length != 0 && first - use.address < use.length;
     if (!overlaps && !reaches_in) continue;
