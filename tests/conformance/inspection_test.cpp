@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A look into devices from inside the process, as weft_stat's socket takes it: what is in it, while
 // queue pairs come and go and traffic runs, and who may take it after fork(). The program itself:
-// weft_stat_test.py.
+// tests/tools/weft_stat_test.py.
 // ctest: serial
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -18,7 +18,7 @@ class Demo(unittest.TestCase):
         done = subprocess.run([str(PROGRAM.resolve()), *words], capture_output=True, text=True,
                               timeout=LIMIT, check=False)
         if done.stdout.startswith("SKIPPED: "):
-            print(f"SKIPPED: conformance/coll_demo_test: {done.stdout.removeprefix('SKIPPED: ')}")
+            print(f"SKIPPED: tools/coll_demo_test: {done.stdout.removeprefix('SKIPPED: ')}")
             return
         self.assertEqual(done.returncode, 0, done)
         says = re.sub(r" *rank \d: PEER_FAILED: rank 2 failed during all_reduce #\d+.*\n",
