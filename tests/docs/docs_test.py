@@ -19,6 +19,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/docs"))
 import performance  # noqa: E402
+import rooms  # noqa: E402
 
 LONGEST_CELL = 300
 README_LINES = 150
@@ -110,6 +111,13 @@ class Documents(unittest.TestCase):
     def test_figures_are_those_of_the_runs(self):
         for path, text in performance.rendered().items():
             self.assertEqual(path.read_text(), text, f"{path.name}: run tools/docs/performance.py")
+
+    def test_the_picture_of_rooms_is_as_the_sources(self):
+        self.assertEqual(rooms.PICTURE.read_text(), rooms.svg(), "run tools/docs/rooms.py")
+
+    def test_a_circle_of_rooms_is_found(self):
+        with self.assertRaisesRegex(ValueError, "a -> b -> a"):
+            rooms.reduced({"a": {"b"}, "b": {"a"}})
 
     def test_the_readme_is_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)

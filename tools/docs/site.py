@@ -148,6 +148,10 @@ def write(out, build):
     for name in titles:
         text = re.sub(r"<!-- .*? -->\n", "", (ROOT / name).read_text())
         pages[target_of(name)] = titles[name], relink(render(text), name, titles)
+    for picture in ROOT.glob("docs/**/*.svg"):
+        copy = out / picture.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(picture.read_bytes())
     index = []
     for program in programs.installed(build):
         commands = programs.read(program)
