@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Posting work: requests are checked, copied into the queue pair's rings and given their PSNs; the
+// Posting work: requests are validated, copied into the queue pair's rings and assigned PSNs; the
 // next transmit() sends them.
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "lib/roce/engine.hpp"
 #include "lib/roce/message/local_work.hpp"
 #include "lib/roce/message/outcome.hpp"
-#include "lib/roce/unreliable/ud.hpp"
+#include "lib/roce/unreliable/unreliable.hpp"
 
 namespace weft::roce {
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Opcode kInvalidates = Opcode::send_with_invalidate;
 
-// Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
+// Why a request is invalid, or nullptr. `length` gets the sum of its entries.
 const char* invalid_reason(const memory::KeyTable& keys, const QueuePair& qp, const SendRequest& r,
                            uint64_t max_message, uint32_t& length) noexcept {
   if (r.opcode > Opcode::local_invalidate || r.opcode == Opcode::write_add)
@@ -29,7 +29,7 @@ const char* invalid_reason(const memory::KeyTable& keys, const QueuePair& qp, co
   if (qp.type == QpType::ud) return ud::invalid_reason(qp, r, length);
   if (qp.type == QpType::xrc_initiator && r.remote_srq > 0xFFFFFF)
     return "SendRequest::remote_srq has more than 24 bits";
-  if (is_local(r.opcode)) return objection_to_local(keys, r);
+  if (is_local(r.opcode)) return invalid_local_reason(keys, r);
   if (qp.type == QpType::uc && (!is_message(r.opcode) || r.opcode == kInvalidates))
     return "UC queue pairs only SEND and WRITE, with or without immediate data";
   if (!is_message(r.opcode) && qp.attributes.max_rd_atomic.value_or(1) == 0)
@@ -41,7 +41,7 @@ const char* invalid_reason(const memory::KeyTable& keys, const QueuePair& qp, co
 void copy_inline(QueuePair& qp, const SendRequest& r) noexcept {
   std::byte* to = qp.sq.inline_data(qp.sq.tail());
   for (const Sge& sge : r.sges) {
-    if (sge.length == 0) continue;  // then there may be no memory on either side
+    if (sge.length == 0) continue;  // an address of an empty entry may be invalid
     base::copy_mostly_short(to, static_cast<const std::byte*>(sge.address), sge.length);
     to += sge.length;
   }
@@ -49,6 +49,7 @@ void copy_inline(QueuePair& qp, const SendRequest& r) noexcept {
 
 void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   Requester& req = qp.req;
+  WEFT_DCHECK(!qp.sq.full() && qp.mtu() != 0);
   SendEntry& entry = qp.sq.tail_entry();
   entry.id = r.id;
   entry.first_psn = req.post_end;
@@ -62,7 +63,7 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
     entry.flush = r.flush;
     if (r.opcode != Opcode::read) entry.packets = is_local(r.opcode) ? 0 : 1;
   }
-  // Apart from `id`: gcc would take both in one register, and wait for the stores of the caller.
+  // Not next to `id`: gcc would load both into one register and stall on the stores of the caller.
   entry.remote_address = r.remote_address;
   entry.rkey = r.rkey.value;
   const bool revokes = r.opcode == kInvalidates || r.opcode == Opcode::local_invalidate;
@@ -82,9 +83,11 @@ void append(QueuePair& qp, const SendRequest& r, uint32_t length) noexcept {
   if (entry.is_inline) {
     copy_inline(qp, r);
   } else {
+    WEFT_DCHECK(r.sges.size() <= qp.sq.max_sge());
     entry.sge_count = static_cast<uint8_t>(r.sges.size());
     std::copy(r.sges.begin(), r.sges.end(), qp.sq.sges(qp.sq.tail()));
   }
+  WEFT_DCHECK(entry.end_psn() == req.post_end);
   qp.sq.push();
 }
 
@@ -121,7 +124,7 @@ PostStatus Engine::post_send(QueuePair& qp, std::span<const SendRequest> request
     }
     if (qp.type == QpType::ud) qp.datagrams[qp.sq.slot(qp.sq.tail())] = ud::datagram(qp, r, port_);
     append(qp, r, length);
-    if (r.opcode == Opcode::bind_window) note_binding(keys_, r, qp.sq[qp.sq.tail() - 1]);
+    if (r.opcode == Opcode::bind_window) store_binding(keys_, r, qp.sq[qp.sq.tail() - 1]);
     if (length > kBulk) bulk_posted_ = true;
     ++status.accepted;
   }
@@ -139,7 +142,7 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     return {Code::invalid_argument, 0,
             "this queue pair takes its receives from a shared receive queue: post there"};
   PostStatus status;
-  if (qp.state == QpState::err) {  // one at a time: each is flushed
+  if (qp.state == QpState::err) {  // each is flushed at once
     for (const RecvRequest& r : requests) {
       const PostStatus one = append_receives(qp.rq, {&r, 1}, config_.limits.max_message);
       if (!one) return {one.code, status.accepted, one.reason};
@@ -149,13 +152,13 @@ PostStatus Engine::post_recv(QueuePair& qp, std::span<const RecvRequest> request
     return status;
   }
   status = append_receives(qp.rq, requests, config_.limits.max_message);
-  // The peer was told that there is no receive: tell it that there is (//= roce:C-ACK-34).
-  if (status.accepted != 0 && qp.can_respond() && qp.res.advertised == 0) queue_ack(qp);
+  // The last acknowledgement carried 0 credits: advertise the new ones (//= roce:C-ACK-34).
+  if (status.accepted != 0 && qp.can_respond() && qp.res.advertised == 0) acks_.queue(qp);
   return status;
 }
 
-PostStatus Engine::post_recv(SharedReceives& pool, std::span<const RecvRequest> requests) noexcept {
-  return append_receives(pool.ring, requests, config_.limits.max_message);
+PostStatus Engine::post_recv(SharedReceives& srq, std::span<const RecvRequest> requests) noexcept {
+  return append_receives(srq.ring, requests, config_.limits.max_message);
 }
 
 }  // namespace weft::roce

@@ -1,24 +1,65 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Life of a queue pair: creation with a random number, the walk through its states, destruction.
-// These calls may allocate; the data path never does.
+// Control calls of queue pairs: creation with a random number, state transitions, destruction;
+// shared receive queues and multicast. These calls may allocate; the data path never does.
 #include <algorithm>
 #include <bit>
 
 #include "lib/base/undo.hpp"
 #include "lib/roce/engine.hpp"
 #include "lib/roce/rc/rc.hpp"
+#include "lib/roce/state/invariants.hpp"
 #include "lib/transport/qp_attributes.hpp"
 
 namespace weft::roce {
 
 namespace {
+
 wire::OpClass service_of(QpType type) noexcept {
   using wire::OpClass;
   constexpr OpClass kServices[] = {OpClass::rc,      OpClass::uc,  OpClass::ud,
                                    OpClass::unknown, OpClass::xrc, OpClass::xrc};
   return kServices[static_cast<size_t>(type)];
 }
+
+// Gives `qp` its own controller: the device's preset, with its parameters, if that has the same
+// name.
+Result<void> choose_controller(QueuePair& qp, std::string_view name, const EngineConfig& config) {
+  const Result<congestion::Preset> preset = congestion::make_preset(name, config.conditions);
+  if (!preset) return preset.error();
+  if (preset->kind->sprayed)
+    return Error{Code::not_supported, std::string(name) +
+                                          " is for packets over many paths, which "
+                                          "RoCEv2 does not have; try hpcc or swift"};
+  const std::optional<congestion::Preset>& ours = config.congestion;
+  const bool same = ours && ours->kind == preset->kind && ours->windowed == preset->windowed;
+  qp.preset = std::make_unique<congestion::Preset>(same ? *ours : *preset);
+  return {};
+}
+
+// RTR -> RTS: the requester is set up.
+void enter_rts(QueuePair& qp, const Capabilities& port) {
+  const QueuePairAttributes& a = qp.attributes;
+  Requester& req = qp.req;
+  // Wide PSNs start one wrap above 0, so that none of them underflows.
+  req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
+  req.next_index = qp.sq.tail();
+  if (!qp.reliable() || qp.type == QpType::xrc_target) return;
+  req.retries_left = *a.retry_count;
+  req.rnr_left = *a.rnr_retry;
+  const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));
+  req.reads.reset(new uint64_t[reads]);
+  req.reads_mask = reads - 1;
+  // One READ request may have half of the window in flight.
+  const uint64_t chunk = port.in_flight_limit / 2 / qp.mtu();
+  req.read_chunk = std::bit_floor(static_cast<uint32_t>(std::clamp<uint64_t>(chunk, 1, 64)));
+}
+
 }  // namespace
+
+Engine::Engine(Port& port, const EngineConfig& config, base::SecureRandom& random)
+    : EngineState(port, config, random), numbers_(port.qpn_range(), random) {}
+
+Engine::~Engine() = default;
 
 Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   if (config.type == QpType::srd)  //= roce:C-OPS-93
@@ -27,9 +68,9 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
         "provider roce has RC, UC, UD and XRC queue pairs: set QueuePairOptions::type to one "
         "of them, or open an srd device"};
   if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
-  if (owned_.size() >= std::min(config_.limits.max_qp, number_order_.count() - 1))
+  if (owned_.size() >= std::min(config_.limits.max_qp, numbers_.count() - 1))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
-  const QpNum number = choose_number();
+  const QpNum number = numbers_.draw([this](QpNum drawn) { return qps_.find(drawn) != nullptr; });
   std::unique_ptr<QueuePair> qp(new QueuePair);
   qp->number = number;
   qp->type = config.type;
@@ -53,28 +94,16 @@ Result<QueuePair*> Engine::create_qp(const QpConfig& config) {
   else
     qp->rq.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge), 0);
   if (!config.congestion.empty())
-    if (const Result<void> ok = choose_controller(*qp, config.congestion); !ok) return ok.error();
+    if (const Result<void> ok = choose_controller(*qp, config.congestion, config_); !ok)
+      return ok.error();
   if (config.type == QpType::ud) qp->datagrams.reset(new Datagram[qp->sq.slots()]);
   QueuePair* const raw = qp.get();
   owned_[number.value] = std::move(qp);
   base::Undo undo([&] { owned_.erase(number.value); });
   qps_.insert(number, raw);
   undo.forget();
+  WEFT_CHECK(qps_.size() == owned_.size());
   return raw;
-}
-
-// The device's preset, with its parameters, if that is of the same name.
-Result<void> Engine::choose_controller(QueuePair& qp, std::string_view name) {
-  const Result<congestion::Preset> preset = congestion::make_preset(name, config_.conditions);
-  if (!preset) return preset.error();
-  if (preset->kind->sprayed)
-    return Error{Code::not_supported, std::string(name) +
-                                          " is for packets over many paths, which "
-                                          "RoCEv2 does not have; try hpcc or swift"};
-  const std::optional<congestion::Preset>& ours = config_.congestion;
-  const bool same = ours && ours->kind == preset->kind && ours->windowed == preset->windowed;
-  qp.preset = std::make_unique<congestion::Preset>(same ? *ours : *preset);
-  return {};
 }
 
 Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
@@ -86,50 +115,35 @@ Result<std::unique_ptr<SharedReceives>> Engine::create_shared_receives(
                                              " and max_recv_sge at most " +
                                              std::to_string(limits.max_sge)};
   std::unique_ptr<SharedReceives> pool(new SharedReceives);
-  // As those of queue pairs: 24 bits, the part of this engine.
-  const Port::QpnRange range = port_.qpn_range();
-  do pool->number = range.first + pools_made_++ % range.count;
-  while (pool->number == 0 || find_pool(pool->number) != nullptr);
+  pool->number = srqs_.choose_number(port_.qpn_range());  // 24 bits, as those of queue pairs
   pool->domain = domain;
   pool->xrc_domain = xrc.domain;
   pool->cq = xrc.cq;
   pool->ring.create(o.max_recv_wr, std::max(1u, o.max_recv_sge), 0);
-  if (xrc.domain != 0) pools_[pool->number] = pool.get();
+  if (xrc.domain != 0) srqs_.insert(*pool);
   return pool;
 }
 
-void Engine::withdraw(SharedReceives& pool) noexcept {
-  if (pools_.erase(pool.number) == 0) return;
+void Engine::withdraw(SharedReceives& srq) noexcept {
+  if (!srqs_.erase(srq)) return;
   for (const auto& [number, qp] : owned_)
-    if (qp->shared == &pool) leave_pool(*qp);
+    if (qp->shared == &srq) detach_srq(*qp);
 }
 
-// Numbers come in a secret order of the whole range, so none can be guessed from others and none
-// comes again before all had their turn. //= threat:A03
-QpNum Engine::choose_number() noexcept {
-  const uint32_t first = port_.qpn_range().first;
-  for (;;) {
-    if (numbers_drawn_ == number_order_.count()) {
-      number_order_ = base::Permutation(number_order_.count(), random_);
-      numbers_drawn_ = 0;
-    }
-    const QpNum number{first + number_order_(numbers_drawn_++)};
-    if (number.value != 0 && qps_.find(number) == nullptr) return number;
-  }
-}
-
-//= roce:C-STATE-67 its completions stay, its number does not come again soon
+//= roce:C-STATE-67 its completions stay, its number is not reused soon
 void Engine::destroy_qp(QueuePair* qp) noexcept {
   const QpNum number = qp->number;
+  WEFT_CHECK(qps_.find(number) == qp);
   for (Gid group; groups_.any_of(*qp, group);) (void)detach_multicast(*qp, group);
   reset_qp(*qp);
-  release_destination(*qp);
+  destinations_.release(*qp);
   port_.forget(number);
   qps_.erase(number);
   owned_.erase(number.value);
 }
 
 Result<void> Engine::attach_multicast(QueuePair& qp, const Gid& group) {
+  WEFT_DCHECK(qp.type == QpType::ud && group.is_multicast());
   const bool first = groups_.members(group).empty();
   if (first)
     if (const Result<void> ok = port_.join(group); !ok) return ok;
@@ -151,32 +165,22 @@ Result<void> Engine::detach_multicast(QueuePair& qp, const Gid& group) {
 
 bool Engine::flush_pending_ack(QueuePair& qp) noexcept {
   if (!qp.res.ack_queued && !rc::has_replies(qp)) return false;
-  qp.res.ack_patience.hasten(turn_);
-  acks_due_ = turn_;
+  acks_.expedite(qp);
   activate(qp);
   return true;
 }
 
-void Engine::remove_from_lists(QueuePair& qp) noexcept {
-  active_.remove(qp);
-  acks_.remove(qp);
-  notices_.remove(qp);
-  handed_.remove(qp);
-  if (qp.destination != nullptr) qp.destination->line.remove(qp);
-  wheel_.remove(qp.timer);
-}
-
-//= roce:C-STATE-66 no completion for what is cleared, the number stays
+//= roce:C-STATE-66 what is cleared gets no completion, the number stays
 void Engine::reset_qp(QueuePair& qp) noexcept {
   if (qp.destination != nullptr) qp.destination->window.forget(qp.req.in_flight);
   remove_from_lists(qp);
   if (qp.destination != nullptr) wake_waiting(*qp.destination);
-  if (qp.shared != nullptr) return_receive(qp);
-  if (qp.type == QpType::xrc_target) leave_pool(qp);
+  if (qp.shared != nullptr) return_to_srq(qp);
+  if (qp.type == QpType::xrc_target) detach_srq(qp);
   keys_.release(qp.number.value);
   qp.sq.clear();
   qp.rq.clear();
-  early_.clear(qp.res.gap.early);
+  early_packets_.clear(qp.res.gap.early);
   qp.telemetry = false;
   qp.req = Requester{};
   qp.res = Responder{};
@@ -185,39 +189,14 @@ void Engine::reset_qp(QueuePair& qp) noexcept {
   qp.access = Access::none;
   qp.attributes = {};
   qp.state = QpState::reset;
-}
-
-Destination* Engine::acquire_destination(const Gid& address) {
-  for (const std::unique_ptr<Destination>& d : destinations_) {
-    if (d->address == address) return ++d->users, d.get();
-  }
-  std::unique_ptr<Destination> d(new Destination);
-  d->address = address;
-  d->users = 1;
-  d->packet_overhead = capabilities_.packet_overhead;
-  d->window = Window::of(capabilities_.in_flight_limit);
-  destinations_.push_back(std::move(d));
-  return destinations_.back().get();
-}
-
-void Engine::release_destination(QueuePair& qp) noexcept {
-  Destination* const d = qp.destination;
-  qp.destination = nullptr;
-  if (d == nullptr || --d->users != 0) return;
-  const auto owns = [d](const std::unique_ptr<Destination>& p) { return p.get() == d; };
-  destinations_.erase(std::find_if(destinations_.begin(), destinations_.end(), owns));
-}
-
-void Engine::note_violation(const QueuePair& qp) noexcept {
-  count(Count::access_errors);
-  violations_.note(qp.path.destination, time());
+  check_queue_pair(qp, early_packets_);
 }
 
 // INIT -> RTR: the responder is set up. //= roce:C-AV-95
 Result<void> Engine::enter_rtr(QueuePair& qp) {
   const QueuePairAttributes& a = qp.attributes;
   const AddressVector to = a.path.value_or(AddressVector{});  // none: UD
-  if (config_.throttle && violations_.too_many(to.destination, time())) {
+  if (config_.throttle && violations_.throttled(to.destination, time())) {
     count(Count::connects_throttled);
     return Error{Code::busy, to_string(to.destination) +
                                  " has used wrong keys on eight connections within a second: "
@@ -234,7 +213,7 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
   //= roce:C-AV-96 stable per queue pair, spread over the ports
   const uint32_t entropy = to.flow_label != 0 ? to.flow_label : qp.number.value * 2654435761u >> 8;
   qp.path.source_port = port_.source_port(static_cast<uint16_t>(0xC000 | (entropy & 0x3FFF)), 0);
-  qp.res.expected = qp.res.told_by_acks = a.rq_psn.value_or(Psn{});
+  qp.res.expected = qp.res.ack_end = a.rq_psn.value_or(Psn{});
   if (!qp.reliable()) return {};
   if (a.telemetry.value_or(false)) {
     qp.telemetry = true;
@@ -247,38 +226,20 @@ Result<void> Engine::enter_rtr(QueuePair& qp) {
                                                                 : nullptr;
   if (preset != nullptr) {
     if (!host_queue_) host_queue_.emplace(preset->line_rate, preset->base_rtt_ns);
-    qp.req.pacer = std::make_unique<rc::Pacer>(*preset, *host_queue_, config_.pacing_quantum,
-                                               config_.frame_overhead, qp.telemetry);
-    if (a.max_dest_rd_atomic.value_or(0) != 0) qp.req.pacer->expect_reads();
+    qp.req.pacer = std::make_unique<Pacer>(*preset, *host_queue_, config_.pacing_quantum,
+                                           config_.frame_overhead, qp.telemetry);
+    if (a.max_dest_rd_atomic.value_or(0) != 0) qp.req.pacer->track_responses();
     if ((qp.path.traffic_class & 3) == 0) qp.path.traffic_class |= 2;  //= roce:C-CC-101 ECT(0)
   }
-  release_destination(qp);
-  qp.destination = acquire_destination(qp.path.destination);
-  const uint32_t reads = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator answers nothing
+  destinations_.release(qp);
+  qp.destination = destinations_.acquire(qp.path.destination, capabilities_);
+  const uint32_t reads = a.max_dest_rd_atomic.value_or(0);  // an XRC initiator has no responder
   if (reads != 0) {
     qp.res.resources.reset(new Resource[reads]);
     qp.res.reply_order.reset(new uint8_t[reads]);
   }
   qp.res.resource_count = reads;
   return {};
-}
-
-// RTR -> RTS: the requester is set up.
-void Engine::enter_rts(QueuePair& qp) {
-  const QueuePairAttributes& a = qp.attributes;
-  Requester& req = qp.req;
-  // Wide PSNs start one wrap up, so that none ever falls below zero.
-  req.una = req.next = req.sent_end = req.post_end = (uint64_t{1} << 24) + a.sq_psn->value;
-  req.next_index = qp.sq.tail();
-  if (!qp.reliable() || qp.type == QpType::xrc_target) return;
-  req.retries_left = *a.retry_count;
-  req.rnr_left = *a.rnr_retry;
-  const uint32_t reads = std::bit_ceil(std::max<uint32_t>(1, *a.max_rd_atomic));
-  req.reads.reset(new uint64_t[reads]);
-  req.reads_mask = reads - 1;
-  // Half of the window may be on the way for one READ request.
-  const uint64_t chunk = capabilities_.in_flight_limit / 2 / qp.mtu();
-  req.read_chunk = std::bit_floor(static_cast<uint32_t>(std::clamp<uint64_t>(chunk, 1, 64)));
 }
 
 Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change) {
@@ -298,7 +259,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   }
   if (to == QpState::reset) {
     reset_qp(qp);
-    release_destination(qp);
+    destinations_.release(qp);
     return {};
   }
   if (to == QpState::err) {
@@ -315,7 +276,7 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   }
   if (qp.attributes.access) qp.access = *qp.attributes.access;
   if (qp.attributes.qkey) qp.qkey = *qp.attributes.qkey;
-  if (to == QpState::rts && from == QpState::rtr) enter_rts(qp);
+  if (to == QpState::rts && from == QpState::rtr) enter_rts(qp, capabilities_);
   qp.state = to;
   if (to == QpState::sqd) {
     const bool wanted = change.sq_drained_event.value_or(false);
@@ -323,7 +284,35 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
     qp.req.drain_event = wanted && !qp.drained();
   }
   if (to == QpState::rts) activate(qp);
+  check_queue_pair(qp, early_packets_);
   return {};
+}
+
+void Engine::check_invariants() const noexcept {
+#ifndef NDEBUG
+  WEFT_DCHECK(owned_.size() == qps_.size());
+  size_t connected = 0, users = 0;
+  for (const auto& [number, qp] : owned_) {
+    WEFT_DCHECK(number == qp->number.value && qps_.find(qp->number) == qp.get());
+    check_queue_pair(*qp, early_packets_);
+    connected += qp->destination != nullptr;
+  }
+  for (const std::unique_ptr<Destination>& d : destinations_.all()) {
+    WEFT_DCHECK(d->users != 0 && d->window.floor <= d->window.size);
+    WEFT_DCHECK(d->window.size <= d->window.limit);
+    users += d->users;
+    uint64_t in_flight = 0;
+    uint32_t here = 0;
+    for (const auto& [number, qp] : owned_) {
+      if (qp->destination != d.get()) continue;
+      ++here;
+      in_flight += qp->req.in_flight;
+    }
+    WEFT_DCHECK(d->users == here && d->window.in_flight == in_flight);
+  }
+  WEFT_DCHECK(users == connected);
+  WEFT_DCHECK(next_deadline_ <= wheel_.next_deadline());
+#endif
 }
 
 }  // namespace weft::roce

@@ -32,7 +32,7 @@ verbs::QpReport report_of(const roce::QueuePair& qp) {
   r.waits_for_receive = !qp.req.rnr_until.is_never();
   r.flow.in_flight = qp.req.in_flight;
   r.flow.window = qp.destination->window.size;  // that all queue pairs to there share
-  if (const roce::rc::Pacer* const pacer = qp.req.pacer.get()) {
+  if (const roce::Pacer* const pacer = qp.req.pacer.get()) {
     r.flow.rate = pacer->rate();
     r.flow.window = std::min(r.flow.window, pacer->window());
     r.flow.rtt = pacer->rtt();

@@ -6,7 +6,7 @@
 #include "lib/roce/state/pacer.hpp"
 #include "tests/support/catch.hpp"
 
-namespace weft::roce::rc {
+namespace weft::roce {
 namespace {
 
 struct Heard {
@@ -92,17 +92,17 @@ TEST_CASE("a packet leaves when its predecessor would have left the line") {
   REQUIRE(b.pacer.open(at(0)));
   CHECK(b.pacer.on_sent(at(0), 1, 1000, false).ps < 0);  // it did not wait
   CHECK_FALSE(b.pacer.open(at(each - 1)));
-  CHECK(b.pacer.held(at(each - 1)) == at(each));
+  CHECK(b.pacer.next_send_time(at(each - 1)) == at(each));
   REQUIRE(b.pacer.open(at(each)));
   CHECK(b.pacer.on_sent(at(each + 300), 2, 1000, false) == Duration::from_ns(300));
   // Without a quantum nothing is made up for.
-  CHECK(b.pacer.held(at(each + 300)) == at(2 * each + 300));
+  CHECK(b.pacer.next_send_time(at(each + 300)) == at(2 * each + 300));
 }
 
 TEST_CASE("a flow that was held up catches up on a quantum, no more") {
   Bench b(congestion::Signal::none, false, Duration::from_ns(500));
   CHECK(b.pacer.on_sent(at(10'000), 1, 1000, false).ps < 0);
-  CHECK(b.pacer.held(at(10'000)) == at(10'000 - 500 + 1082));
+  CHECK(b.pacer.next_send_time(at(10'000)) == at(10'000 - 500 + 1082));
 }
 
 TEST_CASE("a new rate moves the packet that waits") {
@@ -110,13 +110,13 @@ TEST_CASE("a new rate moves the packet that waits") {
   b.pacer.on_sent(at(0), 1, 1000, false);
   b.pacer.on_cnp(at(82));  // 1000 ns before its time; from here on a quarter
   CHECK(cnps == 1);
-  CHECK(b.pacer.held(at(82)) == at(82 + 4000));
+  CHECK(b.pacer.next_send_time(at(82)) == at(82 + 4000));
   b.kind.moves_pending = false;
   Bench c(congestion::Signal::ecn, false);
   c.kind.moves_pending = false;
   c.pacer.on_sent(at(0), 1, 1000, false);
   c.pacer.on_cnp(at(82));
-  CHECK(c.pacer.held(at(82)) == at(1082));
+  CHECK(c.pacer.next_send_time(at(82)) == at(1082));
 }
 
 TEST_CASE("the window holds what is not acknowledged; a rewind takes it back") {
@@ -125,7 +125,7 @@ TEST_CASE("the window holds what is not acknowledged; a rewind takes it back") {
   uint64_t psn = 0;
   for (; b.pacer.open(at(now)); now += 1082) b.pacer.on_sent(at(now), ++psn, 1000, false);
   CHECK(psn == 10);  // while less than 10,000 B are on the way
-  CHECK(b.pacer.held(at(now)).is_never());
+  CHECK(b.pacer.next_send_time(at(now)).is_never());
   b.pacer.on_rewind(4);
   CHECK(b.pacer.open(at(now)));
   for (; b.pacer.open(at(now)); now += 1082) b.pacer.on_sent(at(now), ++psn, 1000, true);
@@ -258,7 +258,7 @@ TEST_CASE("after a second of silence a flow starts anew, but not while packets a
 TEST_CASE("READ responses are paced and windowed with the rest") {
   const bool telemetry = GENERATE(false, true);
   Bench b(congestion::Signal::delay, telemetry, {}, true);
-  b.pacer.expect_reads();
+  b.pacer.track_responses();
   int64_t now = 0;
   uint32_t psn = 0xFFFFFC;  // it wraps
   const int64_t each = 1000 + kHeaders + (telemetry ? 108 : 0);
@@ -271,7 +271,7 @@ TEST_CASE("READ responses are paced and windowed with the rest") {
   CHECK_FALSE(b.pacer.open(at(now + each)));  // 10,000 B
   // Of these no acknowledgement comes: the oldest left at `each`, T is 10 us.
   const int64_t patience = telemetry ? 80'000 : 10'000;
-  CHECK(b.pacer.held(at(now + each)) == at(each + patience));
+  CHECK(b.pacer.next_send_time(at(now + each)) == at(each + patience));
   if (telemetry) {
     b.pacer.on_echo(echo(0));
     b.pacer.on_reported(at(now + each), Psn{2}, 1024);
@@ -282,19 +282,19 @@ TEST_CASE("READ responses are paced and windowed with the rest") {
     CHECK(heard[0].ack.path == 7);
     CHECK(b.pacer.open(at(now + each)));
   } else {
-    b.pacer.apply_rate(at(each + patience), 1024);
+    b.pacer.expire_responses(at(each + patience), 1024);
     REQUIRE(heard.size() == 1);
     CHECK(heard[0].ack.newly_acked == 1000);
     CHECK(heard[0].ack.rtt.ps == 0);  // it is a guess
   }
-  b.pacer.apply_rate(at(9 * each + patience), 1024);
+  b.pacer.expire_responses(at(9 * each + patience), 1024);
   b.pacer.on_acknowledged(at(9 * each + patience), 1, 1024);
   CHECK(heard.back().ack.acked == 10'000);
 }
 
 TEST_CASE("a response that is sent again takes no more of the window") {
   Bench b(congestion::Signal::delay, true, {}, true);
-  b.pacer.expect_reads();
+  b.pacer.track_responses();
   int64_t now = 0;
   const auto respond = [&](uint32_t end) {
     b.pacer.on_response_sent(at(now += 1190), Psn{end}, 1000);
@@ -309,4 +309,4 @@ TEST_CASE("a response that is sent again takes no more of the window") {
 }
 
 }  // namespace
-}  // namespace weft::roce::rc
+}  // namespace weft::roce

@@ -115,14 +115,14 @@ struct SecondLife : Pair {
 // Anything from the first PSN that the new life can take for its own to the last.
 bool can_be_mistaken(Psn start) {
   const int32_t first = kOldPsn - (start + kNew + 2 * kOld), last = kOldPsn + 2 * kOld - start;
-  return first < roce::rc::kEarlyWindow && last >= 0;
+  return first < roce::kEarlyWindow && last >= 0;
 }
 
 TEST_CASE("packets of a predecessor with the same number are never executed, threat:A25") {
   const Parked parked = first_life();
   // Right behind what they carry and right beyond the window before it, the far side, and anywhere.
   std::vector<Psn> starts = {kOldPsn + 2 * kOld,
-                             kOldPsn + (Psn::kMask + 1 - kNew - roce::rc::kEarlyWindow - 2 * kOld),
+                             kOldPsn + (Psn::kMask + 1 - kNew - roce::kEarlyWindow - 2 * kOld),
                              kOldPsn + 0x7FF000, kOldPsn + 0x800400, kOldPsn + 0xFF0000};
   base::Random random(2525);
   while (starts.size() < 40) {
@@ -142,7 +142,7 @@ TEST_CASE("packets of a predecessor with the same number are never executed, thr
 // They come once, beyond the window; then what is new passes over their PSNs.
 TEST_CASE("a predecessor's packets beyond the window are not kept for later, threat:A25") {
   const Parked parked = first_life();
-  SecondLife life(parked, kOldPsn + (Psn::kMask + 1 - roce::rc::kEarlyWindow - 1));
+  SecondLife life(parked, kOldPsn + (Psn::kMask + 1 - roce::kEarlyWindow - 1));
   constexpr uint32_t kPast = 800;
   life.live(kPast, false);
   life.check_nothing_stale(kPast);

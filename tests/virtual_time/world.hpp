@@ -39,6 +39,7 @@ class Station {
   sim::Host& host() noexcept { return host_; }
   TapPort& tap() noexcept { return *tap_; }
   roce::Engine& engine() noexcept { return engine_; }
+  const roce::Engine& engine() const noexcept { return engine_; }
   sim::EngineHost& driver() noexcept { return driver_; }
   Gid address() const noexcept { return tap_->address(); }
   std::byte* at(size_t offset) const noexcept { return memory_.data() + offset; }

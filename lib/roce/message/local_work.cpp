@@ -4,15 +4,15 @@
 
 #include <bit>
 
-#include "lib/roce/engine.hpp"
 #include "lib/roce/message/outcome.hpp"
+#include "lib/roce/state/engine_state.hpp"
 #include "weft/mr.hpp"
 
 namespace weft::roce {
 
 namespace {
 
-// A binding lies in the fields of an entry that requests to a peer would use.
+// A binding is stored in the fields of an entry that requests to a peer use otherwise.
 memory::Binding binding_of(const SendEntry& entry) noexcept {
   return {.window = entry.imm_or_key,
           .region = static_cast<uint32_t>(entry.swap),
@@ -23,7 +23,7 @@ memory::Binding binding_of(const SendEntry& entry) noexcept {
 }
 
 //= roce:C-OPS-88
-bool execute(Engine& engine, const QueuePair& qp, const SendEntry& entry) noexcept {
+bool execute(EngineState& engine, const QueuePair& qp, const SendEntry& entry) noexcept {
   const memory::AccessContext owner = qp.access_context();
   if (entry.opcode == Opcode::local_invalidate)
     return engine.keys().revoke(entry.imm_or_key, owner);
@@ -32,7 +32,7 @@ bool execute(Engine& engine, const QueuePair& qp, const SendEntry& entry) noexce
 
 }  // namespace
 
-const char* objection_to_local(const memory::KeyTable& keys, const SendRequest& r) noexcept {
+const char* invalid_local_reason(const memory::KeyTable& keys, const SendRequest& r) noexcept {
   if (!r.sges.empty() || has(r.flags, SendFlags::inline_data))
     return "binding and invalidating have no scatter/gather entries and no inline data";
   if (r.opcode == Opcode::local_invalidate) return nullptr;
@@ -49,7 +49,7 @@ const char* objection_to_local(const memory::KeyTable& keys, const SendRequest& 
   return nullptr;
 }
 
-void note_binding(memory::KeyTable& keys, const SendRequest& r, SendEntry& entry) noexcept {
+void store_binding(memory::KeyTable& keys, const SendRequest& r, SendEntry& entry) noexcept {
   const WindowBind& bind = *r.bind;
   const uint32_t window = bind.window->number() << 8;
   entry.imm_or_key = window;
@@ -60,17 +60,19 @@ void note_binding(memory::KeyTable& keys, const SendRequest& r, SendEntry& entry
   entry.swap = uint64_t{static_cast<uint32_t>(bind.access)} << 32 | region;
 }
 
-bool do_local(Engine& engine, QueuePair& qp) noexcept {
+bool execute_local(EngineState& engine, QueuePair& qp) noexcept {
   SendEntry& entry = qp.sq[qp.req.next_index];
+  WEFT_DCHECK(qp.req.next_index != qp.sq.tail() && entry.local() && entry.packets == 0);
   if (!entry.done && !execute(engine, qp, entry)) return false;
   entry.done = true;
   ++qp.req.next_index;
   return true;
 }
 
-void complete_done(Engine& engine, QueuePair& qp) noexcept {
+void complete_executed_local(EngineState& engine, QueuePair& qp) noexcept {
   while (!qp.sq.empty() && qp.sq[qp.sq.head()].done) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
+    WEFT_DCHECK(entry.local() && !entry.failed && entry.first_psn == qp.req.una);
     if (qp.req.next_index == qp.sq.head()) ++qp.req.next_index;
     qp.sq.pop();  // first: if its CQ overruns, the rest is flushed in there
     complete_request(engine, qp, entry, Status::success, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work in a send queue that sends nothing: binding a memory window and revoking a key of our own.
-// It is done when the cursor of the queue comes to it, once, and completes in its turn, behind what
-// was posted before (IBTA 10.8.3.3). It uses no PSN, so a rewind passes over it.
+// Requests that send nothing: binding a memory window (bind_window) and invalidating a local key.
+// Each is executed once, when the send cursor reaches it, and completes in order behind what was
+// posted before (IBTA 10.8.3.3). It uses no PSN, so a rewind passes over it.
 #pragma once
 
 #include "lib/memory/key_table.hpp"
@@ -9,21 +9,22 @@
 
 namespace weft::roce {
 
-class Engine;
+class EngineState;
 
-// Why it cannot be posted, or nullptr.
-const char* objection_to_local(const memory::KeyTable& keys, const SendRequest& request) noexcept;
-// Keeps what is to be bound in the entry, which has been appended; the window gets its new key.
-void note_binding(memory::KeyTable& keys, const SendRequest& request, SendEntry& entry) noexcept;
+// Why the request is invalid, or nullptr.
+const char* invalid_local_reason(const memory::KeyTable& keys, const SendRequest& request) noexcept;
+// Stores the binding in its entry, which was appended, and chooses the new key of the window.
+void store_binding(memory::KeyTable& keys, const SendRequest& request, SendEntry& entry) noexcept;
 
-// Does the entry at the cursor, unless it is done, and steps over it. False: it has failed.
-bool do_local(Engine& engine, QueuePair& qp) noexcept;
-// Completes local work that is done and the oldest in the queue.
-void complete_done(Engine& engine, QueuePair& qp) noexcept;
-inline void complete_local(Engine& engine, QueuePair& qp) noexcept {
-  if (!qp.sq.empty() && qp.sq[qp.sq.head()].done) complete_done(engine, qp);
+// Executes the entry at the cursor, unless it was executed, and advances the cursor. False: it
+// failed.
+bool execute_local(EngineState& engine, QueuePair& qp) noexcept;
+// Completes the oldest entries of the send queue that are executed local work.
+void complete_executed_local(EngineState& engine, QueuePair& qp) noexcept;
+inline void complete_local(EngineState& engine, QueuePair& qp) noexcept {
+  if (!qp.sq.empty() && qp.sq[qp.sq.head()].done) complete_executed_local(engine, qp);
 }
-// The status of an entry that has failed here.
+// The status of an entry that failed with a local error.
 Status local_failure(const SendEntry& entry) noexcept;
 
 }  // namespace weft::roce

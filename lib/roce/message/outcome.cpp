@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ends of requests: completions, and the way into ERR. Every posted request completes exactly once;
-// the first that fails gets its true status, the later ones are flushed (//= roce:C-STATE-62), and
-// a failure is reported even if the request was not signaled (//= roce:C-STATE-63).
+// Every posted request completes exactly once: the first that fails with its own status, the later
+// ones flushed (//= roce:C-STATE-62), and a failure completes even if the request is unsignaled
+// (//= roce:C-STATE-63).
 #include "lib/roce/message/outcome.hpp"
 
-#include "lib/roce/engine.hpp"
+#include "lib/roce/state/engine_state.hpp"
+#include "lib/transport/verbs_common.hpp"
 
 namespace weft::roce {
 
-void deliver_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Status status,
+namespace {
+
+// Pushes a completion; if its queue has overrun, the queue pair goes to ERR.
+void complete(EngineState& engine, QueuePair& qp, CompletionQueue& cq, const Completion& completion,
+              bool solicited) noexcept {
+  if (engine.deliver(qp.number, cq, completion, solicited) || qp.state == QpState::err) return;
+  enter_error(engine, qp);
+  engine.raise(EventType::qp_fatal, qp.number);
+}
+
+}  // namespace
+
+void deliver_request(EngineState& engine, QueuePair& qp, const SendEntry& entry, Status status,
                      uint16_t syndrome) noexcept {
+  WEFT_DCHECK(status != Status::success || entry.signaled);
   Completion c;
   c.id = entry.id;
   c.byte_count = entry.length;
@@ -17,11 +31,12 @@ void deliver_request(Engine& engine, QueuePair& qp, const SendEntry& entry, Stat
   c.status = status;
   c.type = work_type(entry.opcode);
   c.vendor_error = syndrome;
-  engine.complete(qp, *qp.send_cq, c, false);
+  complete(engine, qp, *qp.send_cq, c, false);
 }
 
-void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t bytes,
+void complete_receive(EngineState& engine, QueuePair& qp, Status status, uint32_t bytes,
                       const wire::Packet* packet) noexcept {
+  WEFT_DCHECK(!qp.rq.empty() && qp.recv_cq != nullptr);
   Completion c;
   c.id = qp.rq[qp.rq.head()].id;
   c.byte_count = bytes;
@@ -47,10 +62,11 @@ void complete_receive(Engine& engine, QueuePair& qp, Status status, uint32_t byt
     solicited = packet->solicited;
   }
   qp.rq.pop();
-  engine.complete(qp, *qp.recv_cq, c, solicited);
+  complete(engine, qp, *qp.recv_cq, c, solicited);
 }
 
-void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept {
+void fail_request(EngineState& engine, QueuePair& qp, Status status, uint16_t syndrome) noexcept {
+  WEFT_DCHECK(status != Status::success);
   if (!qp.sq.empty()) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
     qp.sq.pop();
@@ -60,16 +76,23 @@ void fail_request(Engine& engine, QueuePair& qp, Status status, uint16_t syndrom
   enter_error(engine, qp);
 }
 
+void fail_receive(EngineState& engine, QueuePair& qp) noexcept {
+  WEFT_DCHECK(!qp.reliable());
+  complete_receive(engine, qp, Status::local_protection_error, 0, nullptr);
+  enter_error(engine, qp);
+}
+
 void drop_replies(QueuePair& qp) noexcept {
   qp.res.reply_head = qp.res.reply_tail;
   for (uint32_t i = 0; i < qp.res.resource_count; ++i) qp.res.resources[i] = {};
 }
 
-void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
+void enter_error(EngineState& engine, QueuePair& qp, Replies replies) noexcept {
   if (qp.state == QpState::err) return;
   qp.state = QpState::err;
   Requester& req = qp.req;
   if (qp.destination != nullptr) {
+    WEFT_DCHECK(req.in_flight <= qp.destination->window.in_flight);
     qp.destination->window.forget(req.in_flight);
     engine.wake_waiting(*qp.destination);
   }
@@ -82,9 +105,10 @@ void enter_error(Engine& engine, QueuePair& qp, Replies replies) noexcept {
   req.una = req.next = req.sent_end = req.post_end;
   req.next_index = qp.sq.tail();
   qp.res.message = Responder::Message::none;
-  engine.early().clear(qp.res.gap.early);
+  engine.early_packets().clear(qp.res.gap.early);
   if (replies == Replies::drop) drop_replies(qp);
   qp.res.ack_queued = false;
+  WEFT_DCHECK(qp.sq.empty() && qp.rq.empty() && qp.reads_in_flight() == 0);
   //= roce:C-STATE-68
   if (qp.shares()) engine.raise(EventType::last_wqe_reached, qp.number);
 }

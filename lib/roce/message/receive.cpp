@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets of SENDs and WRITEs at the receiver (IBTA 9.7.4): legality, then resources, then
-// execution. Each check names what is wrong as a Verdict.
+// Execution of SEND and WRITE packets at the receiver (IBTA 9.7.4): resources, keys, payload,
+// completion.
 #include "lib/roce/message/receive.hpp"
 
-#include "lib/roce/message/payload.hpp"
+#include "lib/roce/message/shared_receives.hpp"
 
 namespace weft::roce {
 
@@ -11,18 +11,18 @@ namespace {
 
 using Message = Responder::Message;
 
-// The payload of a SEND into the oldest receive, at offset res.received.
-Placed place_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+// Copies the payload of a SEND into the oldest receive, at offset res.received.
+Placed place_send(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                   const Frame& frame) noexcept {
+  WEFT_DCHECK(!qp.rq.empty());
   const uint32_t index = qp.rq.head();
   if (qp.res.received + packet.payload_length > qp.rq[index].length) return Placed::too_long;
   return scatter_payload(engine, qp.domain, qp.rq.sges(index), qp.res.received, packet, frame);
 }
 
-Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+Verdict execute_send(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                      const Frame& frame) noexcept {
   Responder& res = qp.res;
-  const bool invalidates = packet.info->ieth;
   if (packet.info->starts_message()) {
     if (!find_receive(engine, qp)) return Verdict::Kind::rnr;
     res.received = 0;
@@ -38,17 +38,19 @@ Verdict execute_send(Engine& engine, QueuePair& qp, const wire::Packet& packet,
       return Verdict::nak(wire::kNakRemoteOperation, Status::local_protection_error);
   }
   res.received += packet.payload_length;
+  WEFT_DCHECK(res.received <= qp.rq[qp.rq.head()].length);
   res.message = packet.info->ends_message() ? Message::none : Message::send;
   if (!packet.info->ends_message()) return {};
-  //= roce:C-OPS-73 the key is dead before the completion can be seen
-  if (invalidates && !engine.invalidate(qp, packet.imm_or_key()))
+  //= roce:C-OPS-73 the key is invalid before the completion can be seen
+  if (packet.info->ieth && !engine.keys().revoke(packet.imm_or_key(), qp.access_context()))
     return Verdict::nak(wire::kNakRemoteAccess, Status::local_access_error);
   complete_receive(engine, qp, Status::success, static_cast<uint32_t>(res.received), &packet);
   return {};
 }
 
-// `*where` is the memory of the whole message then, if it has any bytes.
-Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+// Starts the WRITE of a FIRST or ONLY packet. `*where` gets the memory of the whole message, unless
+// that has no bytes.
+Verdict begin_write(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                     std::byte** where) noexcept {
   Responder& res = qp.res;
   const wire::Reth& reth = packet.reth();
@@ -66,7 +68,21 @@ Verdict begin_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
   return {};
 }
 
-Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+// Copies the payload of a WRITE packet to offset res.received of the current WRITE: to `where`, if
+// the key was checked for this packet already.
+Placed place_write(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
+                   const Frame& frame, std::byte* where) noexcept {
+  if (packet.payload_length == 0) return Placed::ok;
+  const Responder& res = qp.res;
+  if (where == nullptr &&
+      engine.keys().check(res.write_key, qp.access_context(), res.write_address + res.received,
+                          packet.payload_length, Access::remote_write,
+                          &where) != memory::Verdict::ok)
+    return Placed::access_error;
+  return copy_payload(engine, where, packet, frame, 0, packet.payload_length);
+}
+
+Verdict execute_write(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                       const Frame& frame) noexcept {
   Responder& res = qp.res;
   const bool last = packet.info->ends_message();
@@ -88,6 +104,7 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     default:
       return Verdict::nak(wire::kNakRemoteAccess);
   }
+  WEFT_DCHECK(after <= res.write_length);
   res.received = after;
   res.message = last ? Message::none : Message::write;
   if (last && packet.info->imm)
@@ -97,8 +114,9 @@ Verdict execute_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 
 }  // namespace
 
-Verdict execute_message(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+Verdict execute_message(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                         const Frame& frame) noexcept {
+  WEFT_DCHECK(in_order(qp, packet) && length_fits(engine, qp, packet));
   return packet.info->operation == wire::Operation::send ? execute_send(engine, qp, packet, frame)
                                                          : execute_write(engine, qp, packet, frame);
 }

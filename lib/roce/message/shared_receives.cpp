@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "lib/roce/engine.hpp"
+#include "lib/roce/state/engine_state.hpp"
+#include "lib/transport/verbs_common.hpp"
 
 namespace weft::roce {
 
@@ -30,9 +31,11 @@ PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvReques
 }
 
 namespace {
-// The oldest entry of one ring becomes the newest of another.
+// Moves the oldest entry of one ring to the end of another.
 void move_receive(WorkRing<RecvEntry>& from, WorkRing<RecvEntry>& to) noexcept {
+  WEFT_DCHECK(!from.empty() && !to.full());
   const uint32_t head = from.head();
+  WEFT_DCHECK(from[head].sge_count <= to.max_sge());
   std::copy_n(from.sges(head), from[head].sge_count, to.sges(to.tail()));
   to.tail_entry() = from[head];
   to.push();
@@ -40,36 +43,38 @@ void move_receive(WorkRing<RecvEntry>& from, WorkRing<RecvEntry>& to) noexcept {
 }
 }  // namespace
 
-void return_receive(QueuePair& qp) noexcept {
+void return_to_srq(QueuePair& qp) noexcept {
   if (!qp.rq.empty() && !qp.shared->ring.full()) move_receive(qp.rq, qp.shared->ring);
 }
 
 //= roce:C-OPS-92
-bool borrow_receive(Engine& engine, QueuePair& qp) noexcept {
-  SharedReceives& pool = *qp.shared;
-  if (pool.ring.empty()) return false;
-  move_receive(pool.ring, qp.rq);
-  if (pool.ring.size() >= pool.limit) return true;
-  pool.limit = 0;  // once
-  engine.raise({.type = EventType::srq_limit_reached, .shared_queue = pool.number});
+bool take_from_srq(EngineState& engine, QueuePair& qp) noexcept {
+  WEFT_DCHECK(qp.rq.empty() && qp.shared != nullptr);
+  SharedReceives& srq = *qp.shared;
+  if (srq.ring.empty()) return false;
+  move_receive(srq.ring, qp.rq);
+  if (srq.ring.size() >= srq.limit) return true;
+  srq.limit = 0;  // raised once
+  engine.raise({.type = EventType::srq_limit_reached, .shared_queue = srq.number});
   return true;
 }
 
 //= roce:C-OPS-93
-bool adopt_pool(Engine& engine, QueuePair& qp, uint32_t number) noexcept {
+bool select_srq(EngineState& engine, QueuePair& qp, uint32_t number) noexcept {
+  WEFT_DCHECK(qp.type == QpType::xrc_target);
   if (qp.shared != nullptr && qp.shared->number == number) return true;
   if (qp.res.message != Responder::Message::none) return false;
-  SharedReceives* const pool = engine.find_pool(number);
-  if (pool == nullptr || pool->xrc_domain != qp.xrc_domain) return false;
-  if (qp.shared != nullptr) return_receive(qp);
-  leave_pool(qp);
-  qp.shared = pool;
-  qp.domain = pool->domain;
-  qp.recv_cq = pool->cq;
+  SharedReceives* const srq = engine.find_srq(number);
+  if (srq == nullptr || srq->xrc_domain != qp.xrc_domain) return false;
+  if (qp.shared != nullptr) return_to_srq(qp);
+  detach_srq(qp);
+  qp.shared = srq;
+  qp.domain = srq->domain;
+  qp.recv_cq = srq->cq;
   return true;
 }
 
-void leave_pool(QueuePair& qp) noexcept {
+void detach_srq(QueuePair& qp) noexcept {
   qp.rq.clear();
   qp.shared = nullptr;
   qp.recv_cq = nullptr;

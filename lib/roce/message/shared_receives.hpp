@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receives that many queue pairs share. A queue pair that has such a pool takes one receive out of
-// it when a message begins, into its own ring of one, and goes on as any other. Each request to an
-// XRC target names such a pool, which then stands for the queue pair's own: receives, completion
-// queue and protection domain.
+// Shared receive queues (SRQ). A queue pair with one takes a receive from it when a message begins,
+// into its own ring of one entry. Each request to an XRC target names an SRQ, whose receives,
+// completion queue and protection domain then are those of the queue pair.
 #pragma once
 
 #include <span>
@@ -12,28 +11,28 @@
 
 namespace weft::roce {
 
-class Engine;
+class EngineState;
 
-// Appends receives to a ring as far as they are good and there is room.
+// Appends receives to a ring, up to the first that is invalid or has no room.
 PostStatus append_receives(WorkRing<RecvEntry>& ring, std::span<const RecvRequest> requests,
                            uint64_t max_message) noexcept;
 
-// Takes the oldest receive of the pool into qp.rq, which is empty. False: there is none.
-bool borrow_receive(Engine& engine, QueuePair& qp) noexcept;
+// Moves the oldest receive of the SRQ to qp.rq, which is empty. False: there is none.
+bool take_from_srq(EngineState& engine, QueuePair& qp) noexcept;
 
-// Gives what qp.rq holds back to the pool, if there is room: `qp` goes away without completing it.
-void return_receive(QueuePair& qp) noexcept;
+// Moves the receive in qp.rq back to the SRQ, if there is room: `qp` ends without completing it.
+void return_to_srq(QueuePair& qp) noexcept;
 
-// XRC: the pool that a request names becomes that of `qp`. False: the domain has none of that
-// number, or the message in flight is for another one.
-bool adopt_pool(Engine& engine, QueuePair& qp, uint32_t number) noexcept;
+// XRC: attaches the SRQ that a request names to `qp`. False: the domain has none of that number, or
+// the message in progress uses another one.
+bool select_srq(EngineState& engine, QueuePair& qp, uint32_t number) noexcept;
 
-// `qp` has no pool any more; what it holds of it is lost.
-void leave_pool(QueuePair& qp) noexcept;
+// XRC: detaches the SRQ of `qp`; a receive that qp.rq holds is lost.
+void detach_srq(QueuePair& qp) noexcept;
 
-// Is there a receive for a message that begins?
-inline bool find_receive(Engine& engine, QueuePair& qp) noexcept {
-  return !qp.rq.empty() || (qp.shared != nullptr && borrow_receive(engine, qp));
+// True if there is a receive for a message that begins; takes one from the SRQ if need be.
+inline bool find_receive(EngineState& engine, QueuePair& qp) noexcept {
+  return !qp.rq.empty() || (qp.shared != nullptr && take_from_srq(engine, qp));
 }
 
 }  // namespace weft::roce

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Going back. Three things make the requester send again: a time-out, a NAK sequence error (or a
-// response that is missing), and an RNR NAK. Each moves the cursor back to the oldest PSN; each has
-// its own budget (IBTA 9.7.6). The timer of a queue pair is armed lazily: it may fire early, then
-// it looks at the true deadline and goes back to sleep.
+// Go-back-N retransmission. Three events cause it: a retransmission timeout, a NAK sequence error
+// (or a missing response), and an RNR NAK. Each moves the send cursor back to the oldest PSN;
+// retries and RNR retries are limited separately (IBTA 9.7.6). The timer of a queue pair is armed
+// lazily: it may fire early, then the true deadline is compared and the timer armed again.
 #include <algorithm>
 
 #include "lib/roce/rc/rc.hpp"
@@ -17,8 +17,9 @@ constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,  
                                     256,   384,  512,  768,   1024,  1536,  2048,  3072,
                                     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-// Entry that holds `psn`, una <= psn <= post_end.
+// Index of the entry that holds `psn`; una <= psn <= post_end.
 uint32_t entry_of(const QueuePair& qp, uint64_t psn) noexcept {
+  WEFT_DCHECK(qp.req.una <= psn && psn <= qp.req.post_end);
   uint32_t low = qp.sq.head(), count = qp.sq.size();
   while (count > 1) {  // the first PSNs are ascending
     const uint32_t half = count / 2;
@@ -44,7 +45,7 @@ Duration retry_delay(const QueuePair& qp) noexcept {
   return Duration::from_ps(4'096'000) * (int64_t{1} << timeout);
 }
 
-void restart_retry_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+void restart_retry_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
   const Duration delay = retry_delay(qp);
   //= roce:C-RETRY-52
@@ -56,17 +57,20 @@ void restart_retry_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
   engine.arm_timer(qp, req.retry_at);
 }
 
-void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
+void rewind(EngineState& engine, QueuePair& qp, uint64_t psn) noexcept {
   Requester& req = qp.req;
+  WEFT_DCHECK(req.una <= psn && req.next <= req.sent_end);
   if (psn >= req.next) return;
   uint32_t index = entry_of(qp, psn);
   uint64_t freed = 0;
   const uint32_t first = index;
   for (uint64_t at = psn; at < req.next; ++index) {
     const uint64_t end = std::min(qp.sq[index].end_psn(), req.next);
+    WEFT_DCHECK(index != qp.sq.tail());
     freed += (end - at) * cost_of(qp, qp.sq[index]);
     at = end;
   }
+  WEFT_DCHECK(freed <= req.in_flight && req.in_flight <= qp.destination->window.in_flight);
   req.next = psn;
   req.next_index = first;
   req.since_ack_request = 0;
@@ -80,9 +84,10 @@ void rewind(Engine& engine, QueuePair& qp, uint64_t psn) noexcept {
   engine.activate(qp);
 }
 
-void on_loss(Engine& engine, QueuePair& qp, Instant now, congestion::Loss::Reason reason) noexcept {
+void on_loss(EngineState& engine, QueuePair& qp, Instant now,
+             congestion::Loss::Reason reason) noexcept {
   Requester& req = qp.req;
-  if (req.next == req.una) return;  // gone back already: one event, one retry
+  if (req.next == req.una) return;  // rewound already: one loss costs one retry
   qp.destination->window.on_loss();
   if (req.pacer) {
     req.pacer->on_loss(now, reason);
@@ -92,18 +97,20 @@ void on_loss(Engine& engine, QueuePair& qp, Instant now, congestion::Loss::Reaso
     engine.count(Count::retry_exceeded);
     return fail_request(engine, qp, Status::retry_exceeded, 0);
   }
+  WEFT_DCHECK(req.retries_left <= *qp.attributes.retry_count);
   --req.retries_left;
   rewind(engine, qp, req.una);
   req.retry_at = Instant::never();
 }
 
-void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept {
+void on_rnr(EngineState& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept {
   Requester& req = qp.req;
-  if (!req.rnr_until.is_never()) return;  // waiting already
+  if (!req.rnr_until.is_never()) return;  // an RNR wait is in progress
   if (req.rnr_left == 0) {
     engine.count(Count::rnr_exceeded);
     return fail_request(engine, qp, Status::rnr_retry_exceeded, wire::kSyndromeRnr | timer);
   }
+  WEFT_DCHECK(req.rnr_left <= *qp.attributes.rnr_retry);
   if (*qp.attributes.rnr_retry != 7) --req.rnr_left;  //= roce:C-RETRY-48
   rewind(engine, qp, req.una);
   req.rnr_until = now + rnr_delay(timer);
@@ -111,31 +118,32 @@ void on_rnr(Engine& engine, QueuePair& qp, uint8_t timer, Instant now) noexcept 
   engine.arm_timer(qp, req.rnr_until);
 }
 
-// The controller's time to act may have changed. A queue pair that is idle needs none.
-void apply_pacing(Engine& engine, QueuePair& qp) noexcept {
+// Arms the timer for the controller's deadline, which may have changed; not for an idle queue pair.
+void apply_pacing(EngineState& engine, QueuePair& qp) noexcept {
   const Instant deadline = qp.req.pacer->deadline();
   const bool busy = qp.req.una != qp.req.post_end || has_replies(qp);
   if (!deadline.is_never() && busy) engine.arm_timer(qp, deadline);
 }
 
-void note_departure(Engine& engine, Duration late) noexcept {
+void count_departure_of(EngineState& engine, Duration late) noexcept {
   if (late.ps < 0) return;
-  engine.count_departure(static_cast<uint64_t>(late.ps / 1000));
+  engine.count_paced_departure(static_cast<uint64_t>(late.ps / 1000));
 }
 
-void wait_for_pacer(Engine& engine, QueuePair& qp, Instant now) noexcept {
-  const Instant wake = qp.req.pacer->held(now);
+void wait_for_pacer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
+  WEFT_DCHECK(qp.req.pacer != nullptr);
+  const Instant wake = qp.req.pacer->next_send_time(now);
   if (!wake.is_never()) engine.arm_timer(qp, wake);
 }
 
-// However many come: controllers do not go below min_rate. //= threat:A14
-void on_cnp(Engine& engine, QueuePair& qp, Instant now) noexcept {
+// Any number of CNPs is harmless: controllers do not go below min_rate. //= threat:A14
+void on_cnp(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   if (!qp.req.pacer) return;  //= roce:C-CC-103
   qp.req.pacer->on_cnp(now);
   apply_pacing(engine, qp);
 }
 
-void on_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+void on_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   Requester& req = qp.req;
   if (qp.can_respond()) on_gap_timer(engine, qp, now);
   if (has_replies(qp)) engine.activate(qp);

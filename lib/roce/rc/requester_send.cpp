@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sending requests: one packet after the other from the cursor (`req.next`, in entry `next_index`),
-// as far as the window, the RD-atomic limit, the fence and the peer's credits allow. After a rewind
-// the same code sends the same packets again (//= roce:C-RETRY-50).
+// Sends requests packet by packet from the send cursor (`req.next`, in entry `next_index`), as far
+// as the window, the RD-atomic limit, fences and the peer's credits permit. After a rewind the same
+// code sends the same packets again (//= roce:C-RETRY-50).
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint32_t kAckRequestEvery = 16;  // packets without an ACK request, at most
 
-// May the entry at the cursor start or go on now? If not, an event will activate the queue pair.
+// True if the entry at the cursor may start or continue now. If not, an event activates the queue
+// pair later.
 bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
   const Requester& req = qp.req;
   const bool at_start = req.next == entry.first_psn;
@@ -30,7 +31,7 @@ bool allowed(const QueuePair& qp, const SendEntry& entry) noexcept {
   //= roce:C-ACK-34
   if (!req.credits_unlimited && entry.consumes_receive() &&
       static_cast<int32_t>(entry.ssn - req.ssn_limit) > 0)
-    return req.una == req.next;  // without credit: one packet at a time, as a probe
+    return req.una == req.next;  // without credit: one packet at a time, which probes
   return true;
 }
 
@@ -44,8 +45,8 @@ bool asks_for_ack(QueuePair& qp, const SendEntry& entry, uint64_t cost) noexcept
   return wanted;
 }
 
-// The headers that all requests have which are answered; `more`: bytes of payload that are written
-// as a header.
+// Writes the headers that READs, atomics and effects have in common; `more`: bytes of payload that
+// the caller writes as a header.
 std::byte* start_request(QueuePair& qp, const SendEntry& entry, wire::RcOpcode rc, uint32_t more,
                          FrameBuilder& out) noexcept {
   const uint8_t opcode = wire::in_class(qp.service, rc);
@@ -59,8 +60,9 @@ std::byte* start_request(QueuePair& qp, const SendEntry& entry, wire::RcOpcode r
   return info.xrceth ? wire::emit_xrceth(at, entry.srq) : at;
 }
 
-// One READ request for the rest of the chunk at the cursor. Long READs are split into chunks, so
-// that fewer than 2^23 PSNs are outstanding and the window bounds the responses. //= roce:C-PSN-22
+// Sends one READ request for the rest of the chunk at the cursor. Long READs are split into chunks,
+// so that fewer than 2^23 PSNs are outstanding and the window bounds the responses. //=
+// roce:C-PSN-22
 void send_read_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
   Requester& req = qp.req;
   const uint64_t index = req.next - entry.first_psn;
@@ -108,10 +110,12 @@ void send_effect_request(QueuePair& qp, const SendEntry& entry, FrameBuilder& ou
   req.reads[req.reads_tail++ & req.reads_mask] = req.next;
 }
 
-// The next packet (or READ request) of the entry at the cursor. False: local error.
-bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
+// Sends the next packet (or READ request) of the entry at the cursor. False: a local error.
+bool send_next(EngineState& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
                Instant now) noexcept {
   Requester& req = qp.req;
+  WEFT_DCHECK(entry.first_psn <= req.next && req.next < entry.end_psn());
+  WEFT_DCHECK(qp.destination->window.open() && req.rnr_until.is_never());
   const uint64_t from = req.next;
   const uint64_t cost = cost_of(qp, entry);
   if (entry.message()) {
@@ -121,7 +125,7 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
       const uint64_t offset = (from - entry.first_psn) << qp.mtu_shift;
       const auto payload =
           static_cast<uint32_t>(std::min<uint64_t>(qp.mtu(), entry.length - offset));
-      note_departure(engine, req.pacer->on_sent(now, req.next, payload, from < req.sent_end));
+      count_departure_of(engine, req.pacer->on_sent(now, req.next, payload, from < req.sent_end));
     }
   } else if (entry.opcode == Opcode::read) {
     send_read_request(qp, entry, out);
@@ -130,6 +134,8 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   } else {
     send_effect_request(qp, entry, out);
   }
+  WEFT_DCHECK(from < req.next && req.next <= entry.end_psn());
+  WEFT_DCHECK(qp.reads_in_flight() <= req.reads_mask + 1);
   const uint64_t bytes = (req.next - from) * cost;
   req.in_flight += bytes;
   qp.destination->window.on_sent(bytes);
@@ -139,9 +145,9 @@ bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuild
   return true;
 }
 
-// A local error at the cursor. Requests before it may still succeed, so it waits until it is the
-// oldest (//= roce:C-STATE-62); nothing behind it is sent.
-void fail_at_cursor(Engine& engine, QueuePair& qp) noexcept {
+// Handles a local error at the cursor. Requests before it may still succeed, so it completes when
+// it is the oldest (//= roce:C-STATE-62); nothing behind it is sent.
+void fail_at_cursor(EngineState& engine, QueuePair& qp) noexcept {
   complete_local(engine, qp);
   if (qp.state == QpState::err) return;  // its CQ overran
   SendEntry& entry = qp.sq[qp.req.next_index];
@@ -149,9 +155,9 @@ void fail_at_cursor(Engine& engine, QueuePair& qp) noexcept {
   if (qp.sq.head() == qp.req.next_index) fail_request(engine, qp, local_failure(entry), 0);
 }
 
-// What most posts of small messages are: one packet of inline data, the only request that waits,
-// and nothing that would hold it back. What is asked here, send_several() asks too.
-bool is_lone_word(const QueuePair& qp, const SendEntry& entry) noexcept {
+// The common case of small messages: one packet of inline data, the only request that is queued,
+// and nothing that delays it. Each condition is one that send_any() checks, too.
+bool is_lone_inline_message(const QueuePair& qp, const SendEntry& entry) noexcept {
   const Requester& req = qp.req;
   return entry.is_inline && entry.packets == 1 && entry.message() && !entry.fence &&
          !entry.failed && req.next_index + 1 == qp.sq.tail() && req.next == req.sent_end &&
@@ -160,13 +166,14 @@ bool is_lone_word(const QueuePair& qp, const SendEntry& entry) noexcept {
          qp.destination->window.open();
 }
 
-// Such a request, by the shortest way; what it leaves behind is what send_next() leaves.
-void send_atomic_write(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
-                       Instant now) noexcept {
+// Sends such a request with the same effect on the state as send_next().
+void send_lone_inline(EngineState& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out,
+                      Instant now) noexcept {
   Requester& req = qp.req;
   start_message_packet(qp, entry, {.length = entry.length}, {qp.service, true}, out);
   out.add_safe_payload(qp.sq.inline_data(req.next_index), entry.length);
   out.finish();
+  WEFT_DCHECK(entry.first_psn == req.next && entry.packets == 1);
   const bool untimed = req.una == req.next || req.retry_at.is_never();
   const uint64_t bytes = cost_of(qp, entry);
   req.since_ack_request = 0;
@@ -177,13 +184,14 @@ void send_atomic_write(Engine& engine, QueuePair& qp, const SendEntry& entry, Fr
   if (untimed) restart_retry_timer(engine, qp, now);
 }
 
-// Any requests, as many as may go.
-[[gnu::noinline]] Served send_several(Engine& engine, QueuePair& qp, FrameBuilder& out,
-                                      uint32_t quantum, Instant now) noexcept {
+// Sends any requests, as many as may be sent.
+[[gnu::noinline]] Served send_any(EngineState& engine, QueuePair& qp, FrameBuilder& out,
+                                  uint32_t quantum, Instant now) noexcept {
   Requester& req = qp.req;
+  WEFT_DCHECK(req.next <= req.sent_end && req.sent_end <= req.post_end);
   if (!qp.can_request() || !req.rnr_until.is_never()) return Served::idle;
   const bool was_idle = req.una == req.next;
-  if (req.pacer) req.pacer->apply_rate(now, qp.mtu());
+  if (req.pacer) req.pacer->expire_responses(now, qp.mtu());
   if (req.pacer && was_idle && req.next != req.post_end) {
     req.pacer->on_restart(now);
     apply_pacing(engine, qp);
@@ -197,7 +205,7 @@ void send_atomic_write(Engine& engine, QueuePair& qp, const SendEntry& entry, Fr
       break;
     }
     if (entry.local()) {
-      if (do_local(engine, qp)) continue;
+      if (execute_local(engine, qp)) continue;
       fail_at_cursor(engine, qp);
       break;
     }
@@ -209,7 +217,8 @@ void send_atomic_write(Engine& engine, QueuePair& qp, const SendEntry& entry, Fr
       wait_for_pacer(engine, qp, now);
       break;
     }
-    if (!out.has_room() || sent == quantum) {  // last: who may not send need not come again
+    if (!out.has_room() ||
+        sent == quantum) {  // last: a queue pair that may not send is not served again
       result = Served::more;
       break;
     }
@@ -226,12 +235,12 @@ void send_atomic_write(Engine& engine, QueuePair& qp, const SendEntry& entry, Fr
 
 }  // namespace
 
-Served send_requests(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+Served send_requests(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
                      Instant now) noexcept {
   const SendEntry& entry = qp.sq[qp.req.next_index];
-  if (!is_lone_word(qp, entry) || !out.has_room())
-    return send_several(engine, qp, out, quantum, now);
-  send_atomic_write(engine, qp, entry, out, now);
+  if (!is_lone_inline_message(qp, entry) || !out.has_room())
+    return send_any(engine, qp, out, quantum, now);
+  send_lone_inline(engine, qp, entry, out, now);
   return Served::idle;
 }
 

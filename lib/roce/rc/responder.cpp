@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Requests at the responder, one packet at a time: sequence, then legality, then resources, then
-// execution (IBTA 9.7.4). Each check names what is wrong as a Verdict; one switch at the end acts.
-// Packets behind a gap wait (early.hpp) and take the same way when it has closed.
+// execution (IBTA 9.7.4). Each check returns a Verdict; one switch acts on it. Packets ahead of a
+// sequence gap are buffered (state/early_packets.hpp) and executed likewise when it has closed.
 #include <algorithm>
 
+#include "lib/roce/message/shared_receives.hpp"
 #include "lib/roce/rc/rc.hpp"
 
 namespace weft::roce::rc {
 
 namespace {
 
-[[gnu::always_inline]] inline Verdict execute(Engine& engine, QueuePair& qp,
+[[gnu::always_inline]] inline Verdict execute(EngineState& engine, QueuePair& qp,
                                               const wire::Packet& packet,
                                               const Frame& frame) noexcept {
-  if (packet.info->xrceth && !adopt_pool(engine, qp, packet.xrceth().srq))
+  if (packet.info->xrceth && !select_srq(engine, qp, packet.xrceth().srq))
     return Verdict::nak(wire::kNakInvalidRd);
   if (!in_order(qp, packet) || !length_fits(engine, qp, packet))
     return Verdict::nak(wire::kNakInvalidRequest);  //= roce:C-NAK-38
@@ -29,7 +30,7 @@ namespace {
     case wire::Operation::flush:
       syndrome = frame.more_length == 0 && frame.remote_length == 0
                      ? execute_effect(engine, qp, packet)
-                     : wire::kNakInvalidRequest;  // eight bytes do not lie elsewhere
+                     : wire::kNakInvalidRequest;  // eight bytes are never passed by reference
       break;
     default:
       syndrome = execute_atomic(engine, qp, packet);
@@ -38,7 +39,8 @@ namespace {
   return syndrome == 0 ? Verdict{} : Verdict::nak(syndrome);
 }
 
-void queue_nak(Engine& engine, QueuePair& qp, uint8_t syndrome) noexcept {
+void queue_nak(EngineState& engine, QueuePair& qp, uint8_t syndrome) noexcept {
+  WEFT_DCHECK(syndrome != 0);
   qp.res.nak_sent = true;
   qp.res.nak_queued = true;
   qp.res.nak_syndrome = syndrome;
@@ -46,11 +48,11 @@ void queue_nak(Engine& engine, QueuePair& qp, uint8_t syndrome) noexcept {
   engine.activate(qp);
 }
 
-// A fatal NAK: the receive in use fails with its own status, the rest is flushed, the queue pair's
-// owner is told (//= roce:C-NAK-43). The key of a WRITE that was good when it began we took back
-// ourselves: nobody has guessed.
-void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict,
-            const wire::OpcodeInfo& info) noexcept {
+// A fatal NAK: the receive in use fails with its own status, the rest is flushed, an asynchronous
+// event is raised (//= roce:C-NAK-43). A key that was valid at the start of a WRITE was revoked on
+// this side: that is no violation by the peer.
+void fail_fatally(EngineState& engine, QueuePair& qp, const Verdict& verdict,
+                  const wire::OpcodeInfo& info) noexcept {
   const bool guessed = info.operation != wire::Operation::write || info.starts_message();
   const bool access =
       verdict.syndrome() == wire::kNakRemoteAccess || verdict.syndrome() == wire::kNakInvalidRd;
@@ -60,13 +62,13 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict,
     engine.count(access ? Count::access_errors : Count::request_errors);
   if (verdict.receive_status() != Status::success && !qp.rq.empty())
     complete_receive(engine, qp, verdict.receive_status(), 0, nullptr);
-  enter_error(engine, qp, Replies::send);  // what came before the bad request still succeeds
+  enter_error(engine, qp, Replies::send);  // requests before the invalid one still succeed
   queue_nak(engine, qp, verdict.syndrome());
   engine.raise(access ? EventType::qp_access_error : EventType::qp_request_error, qp.number);
 }
 
-// What was not executed.
-[[gnu::noinline]] void reject(Engine& engine, QueuePair& qp, const Verdict& verdict,
+// Handles a packet that was not executed.
+[[gnu::noinline]] void reject(EngineState& engine, QueuePair& qp, const Verdict& verdict,
                               const wire::OpcodeInfo& info) noexcept {
   switch (verdict.kind()) {
     case Verdict::Kind::accept:
@@ -76,99 +78,103 @@ void refuse(Engine& engine, QueuePair& qp, const Verdict& verdict,
     case Verdict::Kind::rnr:
       return queue_nak(engine, qp, wire::kSyndromeRnr | *qp.attributes.min_rnr_timer);
     case Verdict::Kind::nak:
-      return refuse(engine, qp, verdict, info);
+      return fail_fatally(engine, qp, verdict, info);
   }
 }
 
-// Each answer tells all there is to know, so a flood of duplicates (or of spoofed packets that look
-// like some) gets few of them. //= threat:A02
-constexpr Duration kDuplicateAnswers = Duration::from_us(4);
+// One acknowledgement covers all duplicates, so a flood of them (or of forged packets) is
+// acknowledged at this interval. //= threat:A02
+constexpr Duration kDuplicateAckInterval = Duration::from_us(4);
 
-// The first packet behind a gap is a little ahead and is answered at once. One far ahead is the
-// successor of a lost READ of many PSNs or, more likely, spoofed: a NAK would make the true peer go
-// back for nothing, so it must find the sequence at the same place as another did long before.
+// A packet a little ahead of a gap causes a NAK at once. One far ahead follows a lost READ of many
+// PSNs or, more likely, is forged: a NAK would make the true peer go back in vain, so it is sent
+// only if another such packet arrived kStandsStill earlier and `expected` has not advanced since.
 // //= threat:A02
 constexpr int32_t kFar = 4096;
 constexpr Duration kStandsStill = Duration::from_us(1000);
 
-bool calls_for_nak(Responder& res, int32_t ahead, Instant now) noexcept {
+bool should_nak(Responder& res, int32_t ahead, Instant now) noexcept {
   if (res.nak_sent) return false;
   if (ahead < kFar) return true;
-  if (res.far_expected == res.expected) return now - res.far_since >= kStandsStill;
-  res.far_expected = res.expected;
-  res.far_since = now;
+  if (res.far_ahead_expected == res.expected) return now - res.far_ahead_since >= kStandsStill;
+  res.far_ahead_expected = res.expected;
+  res.far_ahead_since = now;
   return false;
 }
 
-void on_duplicate(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
+void on_duplicate(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
+                  Instant now) noexcept {
   engine.count(Count::rx_duplicates);
+  WEFT_DCHECK(packet.psn - qp.res.expected < 0);
   qp.res.gap.on_duplicate(packet.psn);
   const wire::Operation operation = packet.info->operation;
   if (operation == wire::Operation::send || operation == wire::Operation::write) {
-    if (now < qp.res.duplicates_quiet_until) return;
-    qp.res.duplicates_quiet_until = now + kDuplicateAnswers;
-    return engine.queue_ack(qp);  //= roce:C-DUP-24
+    if (now < qp.res.next_duplicate_ack_at) return;
+    qp.res.next_duplicate_ack_at = now + kDuplicateAckInterval;
+    return engine.acks().queue(qp);  //= roce:C-DUP-24
   }
   replay(engine, qp, packet, now);
 }
 
-uint32_t psns_of(const QueuePair& qp, const wire::Packet& packet) noexcept {
+uint32_t psn_count(const QueuePair& qp, const wire::Packet& packet) noexcept {
   if (packet.info->operation != wire::Operation::read_request) return 1;
   const uint64_t length = uint32_t{packet.reth().length};
   return std::max<uint32_t>(1, static_cast<uint32_t>((length + qp.mtu() - 1) >> qp.mtu_shift));
 }
 
-// An ACK names the last SEND or WRITE, never a READ or atomic behind it: their answers speak for
-// themselves. Kernel rxe takes an ACK of a READ's own PSN for its end, without the data, and where
-// the answer is lost such an ACK may not be. //= roce:C-DUP-24 roce:C-ACK-31
-void note_answered(Responder& res, const wire::Packet& packet, uint32_t packets) noexcept {
-  constexpr uint32_t kFarthest = 1 << 22;  // what is older would look like something new in the end
-  const uint32_t behind = static_cast<uint32_t>(packet.psn - res.told_by_acks) & Psn::kMask;
-  if (behind + packets > kFarthest)
-    res.told_by_acks = res.expected + (Psn::kMask + 1 - kFarthest / 2);
+// An ACK carries the PSN of the last SEND or WRITE, never of a READ or atomic behind it, which
+// their responses acknowledge: kernel rxe takes an ACK with the PSN of a READ for its completion,
+// without the data. Behind many READs, the PSN in ACKs is kept within half of the number space. //=
+// roce:C-DUP-24 roce:C-ACK-31
+void limit_ack_distance(Responder& res, const wire::Packet& packet, uint32_t packets) noexcept {
+  constexpr uint32_t kFarthest = 1 << 22;  // an older PSN would look like a new one after the wrap
+  const uint32_t behind = static_cast<uint32_t>(packet.psn - res.ack_end) & Psn::kMask;
+  if (behind + packets > kFarthest) res.ack_end = res.expected + (Psn::kMask + 1 - kFarthest / 2);
 }
 
-// The packet at `expected`. False: it was not executed, or the queue pair is not to go on. Inline:
-// most packets come in their turn.
-[[gnu::always_inline]] inline bool take(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                                        const Frame& frame) noexcept {
+// Executes the packet at `expected`. False: it was not executed, or the queue pair went to ERR.
+// Inline: most packets arrive in order.
+[[gnu::always_inline]] inline bool execute_expected(EngineState& engine, QueuePair& qp,
+                                                    const wire::Packet& packet,
+                                                    const Frame& frame) noexcept {
   Responder& res = qp.res;
+  WEFT_DCHECK(packet.psn == res.expected && qp.can_respond());
   const wire::OpcodeInfo& info = *packet.info;
-  const bool answered =
+  const bool has_response =
       info.operation != wire::Operation::send && info.operation != wire::Operation::write;
-  const uint32_t packets = answered ? psns_of(qp, packet) : 1;
-  if (res.nak_queued) engine.queue_ack(qp);  // the NAK that did not leave stood for an ACK too
+  const uint32_t packets = has_response ? psn_count(qp, packet) : 1;
+  if (res.nak_queued) engine.acks().queue(qp);  // the queued NAK would have acknowledged, too
   res.nak_sent = res.nak_queued = false;
   const Verdict verdict = execute(engine, qp, packet, frame);
   if (qp.state == QpState::err) return false;  // its CQ overran
   if (verdict.kind() != Verdict::Kind::accept)
     return reject(engine, qp, verdict, *packet.info), false;
   res.expected = res.expected + packets;
-  if (answered) return note_answered(res, packet, packets), true;
-  res.told_by_acks = res.expected;
+  if (has_response) return limit_ack_distance(res, packet, packets), true;
+  res.ack_end = res.expected;
   if (info.ends_message()) res.msn = (res.msn + 1) & Psn::kMask;
-  if (packet.ack_request) engine.queue_ack(qp);  //= roce:C-ACK-30
+  if (packet.ack_request) engine.acks().queue(qp);  //= roce:C-ACK-30
   return true;
 }
 
-void open_gap(Engine& engine, QueuePair& qp, bool doubt, Instant now) noexcept {
-  qp.res.gap.open(now, doubt);
+void open_gap(EngineState& engine, QueuePair& qp, bool may_be_forged, Instant now) noexcept {
+  qp.res.gap.open(now, may_be_forged);
   engine.arm_timer(qp, qp.res.gap.nak_at);
 }
 
-constexpr int32_t kWitnesses = 4;  // one of these behind an early packet speaks for it
+constexpr int32_t kConfirmedBy = 4;  // one of these PSNs behind an early packet confirms it
 
-// The same for one that came early.
-[[gnu::noinline]] bool take_kept(Engine& engine, QueuePair& qp, const wire::Packet& packet,
-                                 const Frame& frame) noexcept {
-  return take(engine, qp, packet, frame);
+// Executes a packet that was buffered. Not inline: rare.
+[[gnu::noinline]] bool execute_buffered(EngineState& engine, QueuePair& qp,
+                                        const wire::Packet& packet, const Frame& frame) noexcept {
+  return execute_expected(engine, qp, packet, frame);
 }
 
-// Executes early packets whose turn has come, up to the next gap, or to one that nothing confirms:
-// `arrived` has come just now, so it needs no confirmation.
-void take_early(Engine& engine, QueuePair& qp, Psn arrived, Instant now) noexcept {
-  EarlyPackets& early = engine.early();
-  EarlyLine& line = qp.res.gap.early;
+// Executes early packets in order, up to the next gap or an unconfirmed packet. `arrived` is the
+// packet that arrived now and needs no confirmation.
+void execute_early(EngineState& engine, QueuePair& qp, Psn arrived, Instant now) noexcept {
+  EarlyPackets& early = engine.early_packets();
+  EarlyList& line = qp.res.gap.early;
   const uint32_t trailer = engine.checks_icrc() ? wire::kIcrcLength : 0;
   while (!line.empty()) {
     const Psn psn = early.first_psn(line);
@@ -181,13 +187,13 @@ void take_early(Engine& engine, QueuePair& qp, Psn arrived, Instant now) noexcep
       wire::Packet packet;
       const Frame frame = early.first(line);
       (void)wire::parse(frame.bytes, frame.length, trailer, frame.more_length, packet);
-      if (psn != arrived && !early.second_within(line, psn + psns_of(qp, packet), kWitnesses)) {
+      if (psn != arrived && !early.second_within(line, psn + psn_count(qp, packet), kConfirmedBy)) {
         if (!qp.res.nak_sent && qp.res.gap.since.is_never()) open_gap(engine, qp, true, now);
         return;
       }
       qp.res.gap.close(psn, qp.res.nak_sent, now);
-      const bool taken = take_kept(engine, qp, packet, frame);
-      if (!taken) {
+      const bool executed = execute_buffered(engine, qp, packet, frame);
+      if (!executed) {
         if (!line.empty()) early.drop_first(line);
         return;
       }
@@ -196,15 +202,16 @@ void take_early(Engine& engine, QueuePair& qp, Psn arrived, Instant now) noexcep
   }
 }
 
-// A packet behind a gap: it is kept, and the NAK waits while the missing one may only be late. What
-// cannot be kept must be sent again, so the peer hears of it at once. //= roce:C-PSN-19
-void on_early(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+// Buffers a packet ahead of a gap; the NAK is delayed while the missing packet may only be late.
+// What cannot be buffered must be retransmitted, so the NAK is sent at once. //= roce:C-PSN-19
+void on_early(EngineState& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
               int32_t ahead, Instant now) noexcept {
+  WEFT_DCHECK(ahead > 0);
   Responder& res = qp.res;
   engine.count(Count::rx_out_of_sequence);
-  const EarlyPackets::Kept kept = ahead < kEarlyWindow
-                                      ? engine.early().keep(res.gap.early, packet.psn, frame)
-                                      : EarlyPackets::Kept::no;
+  const EarlyPackets::Kept kept =
+      ahead < kEarlyWindow ? engine.early_packets().keep(res.gap.early, packet.psn, frame)
+                           : EarlyPackets::Kept::no;
   switch (kept) {
     case EarlyPackets::Kept::yes:
       engine.count(Count::rx_early);
@@ -213,32 +220,33 @@ void on_early(Engine& engine, QueuePair& qp, const wire::Packet& packet, const F
     case EarlyPackets::Kept::already:
       engine.count(Count::rx_duplicates);
       break;
-    case EarlyPackets::Kept::doubtful:
+    case EarlyPackets::Kept::conflict:
       return;
     case EarlyPackets::Kept::no:
       if (res.nak_sent) engine.count(Count::rx_after_nak);
-      if (calls_for_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
+      if (should_nak(res, ahead, now)) queue_nak(engine, qp, wire::kNakSequence);
       return;
   }
-  take_early(engine, qp, packet.psn, now);
+  execute_early(engine, qp, packet.psn, now);
 }
 
 }  // namespace
 
-void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
+void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet, const Frame& frame,
                 Instant now) noexcept {
   Responder& res = qp.res;
   const int32_t ahead = packet.psn - res.expected;
-  //= threat:A10 threat:A26 what came before is old for 2^23 PSNs, and cannot be longer
+  //= threat:A10 threat:A26 a packet counts as a duplicate for 2^23 PSNs, the most that 24 bits
+  //allow
   if (ahead < 0) return on_duplicate(engine, qp, packet, now);
   if (ahead > 0) return on_early(engine, qp, packet, frame, ahead, now);
-  const bool asked_for = res.nak_sent;
-  if (!take(engine, qp, packet, frame) || res.gap.closed()) return;
-  res.gap.close(packet.psn, asked_for, now);
-  take_early(engine, qp, packet.psn, now);
+  const bool after_nak = res.nak_sent;
+  if (!execute_expected(engine, qp, packet, frame) || res.gap.closed()) return;
+  res.gap.close(packet.psn, after_nak, now);
+  execute_early(engine, qp, packet.psn, now);
 }
 
-void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
+void on_gap_timer(EngineState& engine, QueuePair& qp, Instant now) noexcept {
   Responder& res = qp.res;
   if (res.gap.nak_at > now) {
     if (!res.gap.nak_at.is_never()) engine.arm_timer(qp, res.gap.nak_at);
@@ -249,6 +257,7 @@ void on_gap_timer(Engine& engine, QueuePair& qp, Instant now) noexcept {
 }
 
 void note_telemetry(QueuePair& qp, const wire::IntBlock& block, bool marked) noexcept {
+  WEFT_DCHECK(qp.telemetry && qp.res.echo != nullptr);
   wire::IntBlock& echo = *qp.res.echo;
   const auto marks = static_cast<uint16_t>(echo.marks + (marked ? 1 : 0));
   echo = block;

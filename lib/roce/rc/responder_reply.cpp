@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the responder sends: READ responses and atomic results in the order of their requests, then
-// a NAK, then the acknowledgement of everything else. An ACK or NAK covers all PSNs before it,
-// except READs and atomics, so it never overtakes their responses.
+// Packets that the responder sends: READ and atomic responses in the order of their requests, then
+// a NAK, then the acknowledgement of everything else. An ACK or NAK acknowledges all PSNs before
+// it, so it never overtakes the responses of READs and atomics.
 #include <algorithm>
 #include <cstring>
 
@@ -22,10 +22,10 @@ uint8_t credit_code(uint32_t free) noexcept {
   return static_cast<uint8_t>(above - std::begin(kCredits) - 1);
 }
 
-uint8_t ack_syndrome(Engine& engine, QueuePair& qp) noexcept {
-  //= roce:C-OPS-92 nobody knows whose a shared receive will be
+uint8_t ack_syndrome(EngineState& engine, QueuePair& qp) noexcept {
+  //= roce:C-OPS-92 which queue pair takes a shared receive is not known in advance
   if (!engine.config().credits || qp.shares()) return wire::kSyndromeAck | wire::kCreditUnlimited;
-  // A receive that a half-arrived SEND occupies is not free; its message is not in the MSN yet.
+  // The receive of a SEND in progress counts as available, as its message is not in the MSN yet.
   qp.res.advertised = credit_code(qp.rq.size());
   return wire::kSyndromeAck | qp.res.advertised;
 }
@@ -39,7 +39,7 @@ void emit_ack(QueuePair& qp, FrameBuilder& out, Psn psn, uint8_t syndrome) noexc
   out.finish();
 }
 
-void emit_atomic_result(Engine& engine, QueuePair& qp, const Resource& r,
+void emit_atomic_result(EngineState& engine, QueuePair& qp, const Resource& r,
                         FrameBuilder& out) noexcept {
   const uint8_t opcode = wire::in_class(qp.service, wire::kRcAtomicAcknowledge);
   std::byte* at = out.start(qp.path, wire::opcode_info(opcode).header_length, 0);
@@ -54,9 +54,10 @@ wire::RcOpcode response_opcode(bool first, bool last) noexcept {
   return last ? wire::kRcReadResponseLast : wire::kRcReadResponseMiddle;
 }
 
-// One READ response packet. False: the memory is not there any more.
-bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
+// Sends one READ response packet. False: the key or the memory is no longer valid.
+bool emit_read_response(EngineState& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
                         Instant now) noexcept {
+  WEFT_DCHECK(r.kind == Resource::Kind::read && r.reply_sent <= r.reply_length);
   const uint32_t length = std::min(r.reply_length - r.reply_sent, qp.mtu());
   const bool first = r.reply_sent == 0, last = r.reply_sent + length == r.reply_length;
   const uint8_t opcode = wire::in_class(qp.service, response_opcode(first, last));
@@ -72,8 +73,8 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
                            .dest = qp.peer,
                            .psn = r.reply_psn + (r.reply_sent >> qp.mtu_shift)});
   if (info.aeth) wire::emit_aeth(at, ack_syndrome(engine, qp), r.msn);
-  // What a window shows may be withdrawn by a request, which waits for no response on its way. And
-  // who shows memory may write to it any time: an ICRC of before would not fit.
+  // By reference only without an ICRC, as the application may write to the memory at any time, and
+  // not from a memory window, which a request may invalidate while responses are queued.
   const bool stable =
       engine.capabilities().integrity_bits == 0 && engine.keys().window(r.rkey) == nullptr;
   if (length != 0 && !out.add_payload(where, length, stable)) {
@@ -83,7 +84,7 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
   out.finish();
   if (qp.req.pacer) {
     const Psn end = r.reply_psn + ((r.reply_sent >> qp.mtu_shift) + 1);
-    note_departure(engine, qp.req.pacer->on_response_sent(now, end, length));
+    count_departure_of(engine, qp.req.pacer->on_response_sent(now, end, length));
   }
   r.reply_sent += length;
   engine.count(Count::tx_read_responses);
@@ -92,9 +93,9 @@ bool emit_read_response(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder
 
 enum class Reply : uint8_t { done, no_room, held };
 
-// Sends as much of a queued reply as fits and may leave now.
-Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, uint32_t& quantum,
-                 Instant now) noexcept {
+// Sends as much of a queued response as room, quantum and pacing permit.
+Reply send_reply(EngineState& engine, QueuePair& qp, Resource& r, FrameBuilder& out,
+                 uint32_t& quantum, Instant now) noexcept {
   if (r.kind == Resource::Kind::atomic) {
     emit_atomic_result(engine, qp, r, out);
     --quantum;
@@ -107,9 +108,10 @@ Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, 
       return Reply::held;
     }
     if (!emit_read_response(engine, qp, r, out, now)) {
-      // A late copy of a READ whose key was revoked since: its answer has arrived.
+      // A duplicate of a READ whose key was revoked since: the first response arrived.
       if (r.replay) return engine.count(Count::rx_lost_resource), Reply::done;
-      engine.count(Count::access_errors);  // the key was good when the READ came: we revoked it
+      engine.count(
+          Count::access_errors);  // the key was valid when the READ arrived: revoked on this side
       const Psn failed = r.reply_psn + (r.reply_sent >> qp.mtu_shift);
       enter_error(engine, qp);
       drop_replies(qp);
@@ -126,25 +128,27 @@ Reply send_reply(Engine& engine, QueuePair& qp, Resource& r, FrameBuilder& out, 
 
 }  // namespace
 
-Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
+Served send_replies(EngineState& engine, QueuePair& qp, FrameBuilder& out, uint32_t quantum,
                     Instant now) noexcept {
   Responder& res = qp.res;
   const bool waiting = res.reply_head != res.reply_tail;
   if (waiting && qp.req.pacer) {
-    qp.req.pacer->apply_rate(now, qp.mtu());
+    qp.req.pacer->expire_responses(now, qp.mtu());
     qp.req.pacer->on_restart(now);
     apply_pacing(engine, qp);
   }
   while (res.reply_head != res.reply_tail) {
     if (!out.has_room() || quantum == 0) return Served::more;
+    WEFT_DCHECK(res.reply_tail - res.reply_head <= res.resource_count);
     Resource& r = res.resources[res.reply_order[res.reply_head % res.resource_count]];
+    WEFT_DCHECK(r.queued && r.kind != Resource::Kind::none);
     const Reply reply = send_reply(engine, qp, r, out, quantum, now);
     if (reply != Reply::done) return reply == Reply::held ? Served::idle : Served::more;
-    if (res.reply_head == res.reply_tail) break;  // its memory was gone: all are dropped
+    if (res.reply_head == res.reply_tail) break;  // its key was revoked: all are dropped
     r.queued = false;
     ++res.reply_head;
   }
-  if (waiting && res.ack_queued) engine.resume_ack(qp);  // it may go now
+  if (waiting && res.ack_queued) engine.acks().resume(qp);  // no response precedes it any more
   if (!res.nak_queued) return Served::idle;
   if (!out.has_room()) return Served::more;
   res.nak_queued = false;
@@ -155,16 +159,18 @@ Served send_replies(Engine& engine, QueuePair& qp, FrameBuilder& out, uint32_t q
 }
 
 void emit_report(QueuePair& qp, FrameBuilder& out) noexcept {
+  WEFT_DCHECK(qp.telemetry && qp.res.echo != nullptr);
   const uint32_t length = wire::opcode_info(wire::kCnp).header_length;
   std::byte* const at = out.start(qp.path, length, 0);
   std::byte* const rest =
-      wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .psn = qp.res.reported});
+      wire::emit_bth(at, {.opcode = wire::kCnp, .dest = qp.peer, .psn = qp.res.report_psn});
   std::memset(rest, 0, length - wire::kBthLength);
   out.put_telemetry(*qp.res.echo);
   out.finish();
 }
 
-void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
+void on_report(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
+               Instant now) noexcept {
   engine.count(Count::rx_reports);
   if (!qp.req.pacer) return;
   qp.req.pacer->on_echo(*packet.telemetry);
@@ -174,14 +180,15 @@ void on_report(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instan
   if (has_replies(qp) || qp.req.next_index != qp.sq.tail()) engine.activate(qp);
 }
 
-bool send_ack(Engine& engine, QueuePair& qp, FrameBuilder& out) noexcept {
+bool send_ack(EngineState& engine, QueuePair& qp, FrameBuilder& out) noexcept {
   Responder& res = qp.res;
   if (!res.ack_queued) return true;
   if (res.reply_head != res.reply_tail || !out.has_room()) return false;
+  WEFT_DCHECK(!res.nak_queued);
   res.ack_queued = false;
   res.ack_patience.on_sent();
   engine.count(Count::tx_acks);
-  emit_ack(qp, out, res.told_by_acks + Psn::kMask, ack_syndrome(engine, qp));  // the PSN before
+  emit_ack(qp, out, res.ack_end + Psn::kMask, ack_syndrome(engine, qp));  // ack_end - 1
   return true;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// READs, atomics and effects at the responder. Each occupies one of max_dest_rd_atomic resources, a
-// ring: an atomic executes at once and its result is kept, an effect (ATOMIC WRITE, FLUSH) likewise
-// and has none; a READ is kept as a range and its data is fetched when the response leaves. A
-// duplicate finds its resource and is answered again, an atomic or an effect without touching
-// memory (//= roce:C-DUP-27), the READ with fresh memory (//= roce:C-DUP-25).
+// READs, atomics and effects (ATOMIC WRITE, FLUSH) at the responder. Each occupies one of
+// max_dest_rd_atomic resources, a ring: an atomic or effect executes at once and its result is
+// kept; a READ is kept as a range, which is read when the response is sent. A duplicate finds its
+// resource and gets its response again, an atomic or effect without access to memory (//=
+// roce:C-DUP-27), a READ with the current memory (//= roce:C-DUP-25).
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace weft::roce::rc {
 
 namespace {
 
-// Takes a reply out of the line.
+// Removes a queued response.
 void unqueue(Responder& res, Resource& resource) noexcept {
   const auto index = static_cast<uint8_t>(&resource - res.resources.get());
   uint32_t to = res.reply_head;
@@ -27,12 +27,13 @@ void unqueue(Responder& res, Resource& resource) noexcept {
   resource.queued = false;
 }
 
-// The resource for a new request: the oldest. nullptr: none is allowed, or the oldest has not been
-// answered yet, so the peer has more outstanding than it may (//= roce:C-NAK-38). An answer to a
-// late duplicate does not count: the peer had the first one, or it would not send a new request.
+// Takes the oldest resource for a new request. nullptr: there are none, or the response of the
+// oldest is still queued, so the peer exceeds its RD-atomic limit (//= roce:C-NAK-38). A response
+// to a duplicate does not count: the peer got the first one, or it would not send a new request.
 Resource* claim(QueuePair& qp) noexcept {
   Responder& res = qp.res;
   if (res.resource_count == 0) return nullptr;
+  WEFT_DCHECK(res.resource_tail < res.resource_count);
   Resource& resource = res.resources[res.resource_tail];
   if (resource.queued && !resource.replay) return nullptr;
   if (resource.queued) unqueue(res, resource);
@@ -41,17 +42,18 @@ Resource* claim(QueuePair& qp) noexcept {
   return &resource;
 }
 
-void queue_reply(Engine& engine, QueuePair& qp, Resource& resource) noexcept {
+void queue_reply(EngineState& engine, QueuePair& qp, Resource& resource) noexcept {
   Responder& res = qp.res;
   if (resource.queued) return;
   resource.queued = true;
   if (res.reply_head == res.reply_tail) res.reply_head = res.reply_tail = 0;
+  WEFT_DCHECK(res.reply_tail - res.reply_head < res.resource_count);
   res.reply_order[res.reply_tail++ % res.resource_count] =
       static_cast<uint8_t>(&resource - res.resources.get());
   engine.activate(qp);
 }
 
-// The newest first: an old one may have the same PSN from before the wrap.
+// Finds the resource that covers `psn`. Newest first: an old one may have the same PSN, a wrap ago.
 Resource* find(QueuePair& qp, Psn psn) noexcept {
   const uint32_t count = qp.res.resource_count;
   for (uint32_t i = 1; i <= count; ++i) {
@@ -63,8 +65,8 @@ Resource* find(QueuePair& qp, Psn psn) noexcept {
   return nullptr;
 }
 
-// The resource for a new request that is done: its answer is queued.
-void keep(Engine& engine, QueuePair& qp, Resource& r, Resource::Kind kind, Psn psn) noexcept {
+// Stores a new request that was executed in its resource, and queues its response.
+void store(EngineState& engine, QueuePair& qp, Resource& r, Resource::Kind kind, Psn psn) noexcept {
   qp.res.msn = (qp.res.msn + 1) & Psn::kMask;  //= roce:C-ACK-33
   r.kind = kind;
   r.first = r.reply_psn = psn;
@@ -86,7 +88,7 @@ Resource::Kind kind_of(wire::Operation operation) noexcept {
   }
 }
 
-// Replaces a word at once. False: it is not there any more.
+// Replaces eight bytes atomically. False: the page is not mapped any more.
 bool replace(std::byte* where, uint64_t value) noexcept {
   uint64_t expected = 0, seen = 0;
   do {
@@ -96,8 +98,8 @@ bool replace(std::byte* where, uint64_t value) noexcept {
   return true;
 }
 
-// An ATOMIC WRITE that may be done (IBTA 1.5, A19.4).
-uint8_t execute_atomic_write(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+// Checks and executes an ATOMIC WRITE; returns the NAK syndrome, or 0 (IBTA 1.5, A19.4).
+uint8_t execute_atomic_write(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                              Resource*& resource) noexcept {
   const wire::Reth& reth = packet.reth();
   if (reth.length != 8 || packet.payload_length != 8 || reth.address % 8 != 0)
@@ -115,9 +117,9 @@ uint8_t execute_atomic_write(Engine& engine, QueuePair& qp, const wire::Packet& 
   return replace(where, value) ? 0 : wire::kNakRemoteAccess;
 }
 
-// A FLUSH that may be done (IBTA 1.5, A19.5). What came before it is in memory already, and whoever
-// learns of that through the answer sees it; so only persistence takes work.
-uint8_t flush(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+// Checks and executes a FLUSH; returns the NAK syndrome, or 0 (IBTA 1.5, A19.5). Earlier requests
+// are in memory already and visible to all that see the response, so only persistence takes work.
+uint8_t flush(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
               Resource*& resource) noexcept {
   const uint32_t placement = packet.feth().placement();
   if ((placement & ~(wire::kPlaceVisible | wire::kPlacePersistent)) != 0 || placement == 0 ||
@@ -144,17 +146,18 @@ uint8_t flush(Engine& engine, QueuePair& qp, const wire::Packet& packet,
 
 }  // namespace
 
-uint8_t execute_effect(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+uint8_t execute_effect(EngineState& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
   if (qp.res.resource_count == 0) return wire::kNakInvalidRequest;
   Resource* resource = nullptr;
   const bool flushes = packet.info->operation == wire::Operation::flush;
   const uint8_t syndrome = flushes ? flush(engine, qp, packet, resource)
                                    : execute_atomic_write(engine, qp, packet, resource);
-  if (syndrome == 0) keep(engine, qp, *resource, Resource::Kind::effect, packet.psn);
+  WEFT_DCHECK(syndrome != 0 || resource != nullptr);
+  if (syndrome == 0) store(engine, qp, *resource, Resource::Kind::effect, packet.psn);
   return syndrome;
 }
 
-uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+uint8_t execute_read(EngineState& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
   const wire::Reth& reth = packet.reth();
   const uint32_t length = reth.length;
   if (length > engine.config().limits.max_message) return wire::kNakInvalidRequest;
@@ -178,11 +181,12 @@ uint8_t execute_read(Engine& engine, QueuePair& qp, const wire::Packet& packet) 
   r->address = r->reply_address = reth.address;
   r->length = r->reply_length = length;
   r->reply_sent = 0;
+  WEFT_DCHECK(r->packets <= uint32_t{1} << 23);
   queue_reply(engine, qp, *r);
   return 0;
 }
 
-uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
+uint8_t execute_atomic(EngineState& engine, QueuePair& qp, const wire::Packet& packet) noexcept {
   const wire::AtomicEth& eth = packet.atomic_eth();
   const uint64_t address = eth.address;
   if (qp.res.resource_count == 0 || address % 8 != 0)
@@ -192,7 +196,7 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
       engine.keys().check(eth.rkey, qp.access_context(), address, 8, Access::remote_atomic,
                           &where) != memory::Verdict::ok)
     return wire::kNakRemoteAccess;
-  if (std::bit_cast<uintptr_t>(where) % 8 != 0)  // in a window whose addresses begin at 0
+  if (std::bit_cast<uintptr_t>(where) % 8 != 0)  // in a zero-based window
     return wire::kNakInvalidRequest;
   Resource* r = claim(qp);
   if (r == nullptr) return wire::kNakInvalidRequest;
@@ -203,11 +207,11 @@ uint8_t execute_atomic(Engine& engine, QueuePair& qp, const wire::Packet& packet
                       : memory::fetch_add(where, eth.swap_or_add, &original);
   if (!ok) return wire::kNakRemoteAccess;
   r->original = original;
-  keep(engine, qp, *r, Resource::Kind::atomic, packet.psn);
+  store(engine, qp, *r, Resource::Kind::atomic, packet.psn);
   return 0;
 }
 
-void replay(Engine& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
+void replay(EngineState& engine, QueuePair& qp, const wire::Packet& packet, Instant now) noexcept {
   Resource* r = find(qp, packet.psn);
   if (r == nullptr) return engine.count(Count::rx_lost_resource);  //= roce:C-DUP-26 C-DUP-28
   const Resource::Kind kind = kind_of(packet.info->operation);

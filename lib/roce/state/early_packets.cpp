@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Keeping packets in lists of slots, and learning how long to wait for the missing one.
+// Lists of buffered packets in slots of one pool, and the adaptive delay of the NAK.
 #include "lib/roce/state/early_packets.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace weft::roce::rc {
+namespace weft::roce {
 
 EarlyPackets::EarlyPackets(uint32_t trailer, uint16_t slots)
     : trailer_(trailer),
+      slot_count_(slots),
       slots_(new Slot[slots]),
       bytes_(new std::byte[slots * size_t{kSlotBytes}]) {
+  WEFT_CHECK(slots != 0 && slots != kNoSlot);
   for (uint16_t i = 0; i + 1 < slots; ++i) slots_[i].next = static_cast<uint16_t>(i + 1);
 }
 
-EarlyPackets::Kept EarlyPackets::keep(EarlyLine& line, Psn psn, const Frame& frame) noexcept {
+EarlyPackets::Kept EarlyPackets::keep(EarlyList& list, Psn psn, const Frame& frame) noexcept {
+  WEFT_DCHECK(list.empty() == (list.last == kNoSlot));
   // Nearly always behind the last.
-  uint16_t before = line.last;
+  uint16_t before = list.last;
   while (before != kNoSlot && slots_[before].psn - psn > 0) before = slots_[before].previous;
   if (before != kNoSlot && slots_[before].psn == psn) {
     if (same(before, frame)) return Kept::already;
-    drop(line, before);
-    return Kept::doubtful;
+    drop(list, before);
+    return Kept::conflict;
   }
   if (frame.remote_length != 0 || frame.length + frame.more_length > kSlotBytes || free_ == kNoSlot)
     return Kept::no;
   const uint16_t index = free_;
+  WEFT_DCHECK(index < slot_count_);
   Slot& slot = slots_[index];
   free_ = slot.next;
   std::memcpy(bytes(index), frame.bytes, frame.length);
@@ -35,26 +39,29 @@ EarlyPackets::Kept EarlyPackets::keep(EarlyLine& line, Psn psn, const Frame& fra
   slot.length = frame.length;
   slot.more_length = frame.more_length;
   slot.previous = before;
-  slot.next = before == kNoSlot ? line.first : slots_[before].next;
-  (before == kNoSlot ? line.first : slots_[before].next) = index;
-  (slot.next == kNoSlot ? line.last : slots_[slot.next].previous) = index;
+  slot.next = before == kNoSlot ? list.first : slots_[before].next;
+  (before == kNoSlot ? list.first : slots_[before].next) = index;
+  (slot.next == kNoSlot ? list.last : slots_[slot.next].previous) = index;
   return Kept::yes;
 }
 
-Frame EarlyPackets::first(const EarlyLine& line) const noexcept {
+Frame EarlyPackets::first(const EarlyList& list) const noexcept {
+  WEFT_DCHECK(!list.empty());
   Frame frame;
-  frame.bytes = bytes(line.first);
-  frame.length = slots_[line.first].length;
+  frame.bytes = bytes(list.first);
+  frame.length = slots_[list.first].length;
   frame.more = frame.bytes + frame.length;
-  frame.more_length = slots_[line.first].more_length;
+  frame.more_length = slots_[list.first].more_length;
   return frame;
 }
 
-// All but what a second copy may change: the A bit, and the ICRC, which covers an identification.
+// Compares all but what may differ between two copies: the A bit, and the ICRC, which covers the IP
+// identification.
 bool EarlyPackets::same(uint16_t slot, const Frame& frame) const noexcept {
   constexpr uint32_t kA = 8;  // the byte of the A bit
   const Slot& s = slots_[slot];
   if (s.length != frame.length || s.more_length != frame.more_length) return false;
+  WEFT_DCHECK(frame.length >= kA + 1 + trailer_);
   const std::byte* const ours = bytes(slot);
   const uint32_t end = frame.length - trailer_;
   return std::memcmp(ours, frame.bytes, kA) == 0 &&
@@ -63,47 +70,71 @@ bool EarlyPackets::same(uint16_t slot, const Frame& frame) const noexcept {
          (s.more_length == 0 || std::memcmp(ours + s.length, frame.more, s.more_length) == 0);
 }
 
-void EarlyPackets::drop(EarlyLine& line, uint16_t index) noexcept {
+void EarlyPackets::drop(EarlyList& list, uint16_t index) noexcept {
+  WEFT_DCHECK(index < slot_count_);
   Slot& slot = slots_[index];
-  (slot.previous == kNoSlot ? line.first : slots_[slot.previous].next) = slot.next;
-  (slot.next == kNoSlot ? line.last : slots_[slot.next].previous) = slot.previous;
+  WEFT_DCHECK(slot.previous != kNoSlot || list.first == index);
+  WEFT_DCHECK(slot.next != kNoSlot || list.last == index);
+  (slot.previous == kNoSlot ? list.first : slots_[slot.previous].next) = slot.next;
+  (slot.next == kNoSlot ? list.last : slots_[slot.next].previous) = slot.previous;
   slot.next = free_;
   free_ = index;
 }
 
-void EarlyPackets::clear(EarlyLine& line) noexcept {
-  while (!line.empty()) drop_first(line);
+void EarlyPackets::clear(EarlyList& list) noexcept {
+  while (!list.empty()) drop_first(list);
+  WEFT_DCHECK(list.last == kNoSlot);
 }
 
-void Gap::open(Instant now, bool in_doubt) noexcept {
+void EarlyPackets::check([[maybe_unused]] const EarlyList& list,
+                         [[maybe_unused]] Psn expected) const noexcept {
+#ifndef NDEBUG
+  WEFT_DCHECK(list.empty() == (list.last == kNoSlot));
+  uint16_t before = kNoSlot;
+  for (uint16_t at = list.first; at != kNoSlot; at = slots_[at].next) {
+    const Slot& slot = slots_[at];
+    WEFT_DCHECK(slot.previous == before);
+    WEFT_DCHECK(before == kNoSlot || slot.psn - slots_[before].psn > 0);
+    WEFT_DCHECK(slot.psn - expected < kEarlyWindow);
+    WEFT_DCHECK(slot.length + slot.more_length <= kSlotBytes);
+    before = at;
+  }
+  WEFT_DCHECK(before == list.last);
+#endif
+}
+
+void Gap::open(Instant now, bool may_be_forged) noexcept {
+  WEFT_DCHECK(since.is_never());
   since = now;
-  doubt = in_doubt;
-  nak_at = now + (in_doubt ? kLeastPatience : patience);
+  unconfirmed = may_be_forged;
+  nak_at = now + (may_be_forged ? kMinNakDelay : nak_delay);
 }
 
 void Gap::close(Psn psn, bool after_nak, Instant now) noexcept {
   if (since.is_never()) return;
-  if (doubt) {
+  if (unconfirmed) {
     since = nak_at = Instant::never();
     return;
   }
-  if (suspect)  // the packet asked for before came only once: it was lost
-    patience = std::max(kLeastPatience, Duration{patience.ps - patience.ps / 8});
+  WEFT_DCHECK(now >= since);
+  if (!nak_judged)  // the packet requested by the previous NAK arrived only once: it was lost
+    nak_delay = std::max(kMinNakDelay, Duration{nak_delay.ps - nak_delay.ps / 8});
   lateness = now - since;
-  suspect = after_nak;
-  refused = psn;
+  nak_judged = !after_nak;
+  nak_psn = psn;
   if (!after_nak) grow(lateness);
   since = nak_at = Instant::never();
 }
 
 void Gap::on_duplicate(Psn psn) noexcept {
-  if (!suspect || psn != refused) return;
-  suspect = false;
+  if (nak_judged || psn != nak_psn) return;
+  nak_judged = true;
   grow(lateness);
 }
 
 void Gap::grow(Duration by) noexcept {
-  patience = std::clamp(by + by, patience, std::max(patience, kMostPatience));
+  nak_delay = std::clamp(by + by, nak_delay, std::max(nak_delay, kMaxNakDelay));
+  WEFT_DCHECK(nak_delay >= kMinNakDelay);
 }
 
-}  // namespace weft::roce::rc
+}  // namespace weft::roce

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which queue pairs of an engine take part in which multicast group (IBTA 10.5). Few groups and few
-// members: an ordered list of each.
+// Multicast groups of an engine and the queue pairs attached to each (IBTA 10.5). Few groups and
+// few members are expected: lists, in the order of attachment.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,10 @@
 #include "weft/types.hpp"
 
 namespace weft::roce {
+
 struct QueuePair;
-}
 
-namespace weft::roce::ud {
-
-class Groups {
+class MulticastGroups {
  public:
   std::span<QueuePair* const> members(const Gid& group) const noexcept {
     const auto found = groups_.find(group);
@@ -24,13 +22,13 @@ class Groups {
     return found->second;
   }
 
-  // Once, however often it is added.
+  // No-op for a member.
   void add(const Gid& group, QueuePair& qp) {
     std::vector<QueuePair*>& all = groups_[group];
     if (std::find(all.begin(), all.end(), &qp) == all.end()) all.push_back(&qp);
   }
 
-  // False: it is no member.
+  // False: not a member.
   bool remove(const Gid& group, QueuePair& qp) noexcept {
     const auto found = groups_.find(group);
     if (found == groups_.end() || std::erase(found->second, &qp) == 0) return false;
@@ -38,7 +36,7 @@ class Groups {
     return true;
   }
 
-  // One of the groups of a queue pair. False: it is in none.
+  // Finds one of the groups of a queue pair. False: there is none.
   bool any_of(QueuePair& qp, Gid& group) const noexcept {
     for (const auto& [address, all] : groups_) {
       if (std::find(all.begin(), all.end(), &qp) == all.end()) continue;
@@ -52,4 +50,4 @@ class Groups {
   std::map<Gid, std::vector<QueuePair*>> groups_;
 };
 
-}  // namespace weft::roce::ud
+}  // namespace weft::roce

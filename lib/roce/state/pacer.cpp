@@ -7,18 +7,18 @@
 
 #include "lib/base/check.hpp"
 
-namespace weft::roce::rc {
+namespace weft::roce {
 
 namespace {
 
-// What a packet takes of an Ethernet link besides its payload: preamble, MAC header, IPv4, UDP,
-// BTH, ICRC, FCS and gap.
+// Bytes of an Ethernet link that a packet takes besides its payload: preamble, MAC header, IPv4,
+// UDP, BTH, ICRC, FCS and interpacket gap.
 constexpr uint32_t kHeaderBytes = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12;
-// What was known of the path after so long a silence is worth nothing; 32-bit counters may have
-// wrapped meanwhile.
-constexpr Duration kForgotten = Duration::from_s(1);
+// After so long without an acknowledgement the controller restarts: its state of the path is stale,
+// and 32-bit counters of switches may have wrapped.
+constexpr Duration kPathMemory = Duration::from_s(1);
 
-constexpr uint16_t kOwnPath = 0xFFFF;  // the path number of our own queue
+constexpr uint16_t kHostPath = 0xFFFF;  // the path number of the queue before our own port
 
 Duration time_for(uint64_t bytes, double rate) noexcept {
   return Duration{static_cast<int64_t>(static_cast<double>(bytes) * 8e12 / rate)};
@@ -26,41 +26,44 @@ Duration time_for(uint64_t bytes, double rate) noexcept {
 
 }  // namespace
 
-Pacer::Pacer(const congestion::Preset& preset, HostQueue& own_queue, Duration quantum,
+Pacer::Pacer(const congestion::Preset& preset, HostQueue& host_queue, Duration quantum,
              std::optional<uint32_t> overhead, bool telemetry)
     : preset_(preset),
-      own_queue_(own_queue),
+      host_queue_(host_queue),
       quantum_(quantum),
       telemetry_(telemetry),
       header_bytes_(
           overhead.value_or(kHeaderBytes + (telemetry ? uint32_t{sizeof(wire::IntBlock)} : 0))) {
   controller_.start(preset);
+  WEFT_CHECK(controller_.rate() > 0);
 }
 
-Instant Pacer::held(Instant now) noexcept {
+Instant Pacer::next_send_time(Instant now) noexcept {
+  WEFT_DCHECK(!open(now));
   waiting_ = next_ > now;
   if (waiting_) return next_;
-  return responses_ && !responses_->empty() ? responses_->oldest().at + patience()
+  return responses_ && !responses_->empty() ? responses_->oldest().at + response_timeout()
                                             : Instant::never();
 }
 
-// A packet of `payload` bytes leaves.
-Duration Pacer::leave(Instant now, uint32_t payload) noexcept {
+// Charges a packet of `payload` bytes that leaves now to the rate.
+Duration Pacer::charge(Instant now, uint32_t payload) noexcept {
   const Duration late = std::exchange(waiting_, false) ? now - next_ : Duration{-1};
   const uint32_t bytes = payload + header_bytes_;
+  WEFT_DCHECK(controller_.rate() > 0 && acked() <= sent());
   next_ = std::max(next_, now - quantum_) + time_for(bytes, controller_.rate());
   controller_.on_sent(preset_, bytes, now);
   return late;
 }
 
-HostQueue::Found Pacer::pass_own_queue(Instant now, uint32_t payload) noexcept {
-  if (!lives_on_telemetry()) return {};
-  return own_queue_.pass(now, payload + header_bytes_);
+HostQueue::Found Pacer::pass_host_queue(Instant now, uint32_t payload) noexcept {
+  if (!needs_telemetry()) return {};
+  return host_queue_.pass(now, payload + header_bytes_);
 }
 
 Duration Pacer::on_sent(Instant now, uint64_t end, uint32_t payload, bool again) noexcept {
-  requests_.add(end, payload, now, again, pass_own_queue(now, payload));
-  return leave(now, payload);
+  requests_.add(end, payload, now, again, pass_host_queue(now, payload));
+  return charge(now, payload);
 }
 
 Duration Pacer::on_response_sent(Instant now, Psn end, uint32_t payload) noexcept {
@@ -68,13 +71,13 @@ Duration Pacer::on_response_sent(Instant now, Psn end, uint32_t payload) noexcep
   const uint64_t wide = responses_->widen(end);
   responses_->rewind(wide - 1);
   const bool again = responses_->repeats(wide);
-  responses_->add(wide, payload, now, again, pass_own_queue(now, payload));
-  return leave(now, payload);
+  responses_->add(wide, payload, now, again, pass_host_queue(now, payload));
+  return charge(now, payload);
 }
 
 void Pacer::on_echo(const wire::IntBlock& echo) noexcept {
   static_assert(wire::kIntHops == congestion::kMaxHops);
-  // One that was overtaken counts less than is known already.
+  // The count of an overtaken acknowledgement is older than ecn_seen_.
   const auto more = static_cast<int16_t>(echo.marks - ecn_seen_);
   if (more > 0) {
     ecn_new_ += static_cast<uint16_t>(more);
@@ -84,6 +87,7 @@ void Pacer::on_echo(const wire::IntBlock& echo) noexcept {
   path_ = echo.path;
   digest_ = echo.digest;
   hop_count_ = echo.count();
+  WEFT_DCHECK(hop_count_ <= hops_.size());
   for (size_t i = 0; i < hop_count_; ++i) {
     const wire::IntRecord& r = echo.records[i];
     hops_[i] = {r.rate_mbps, static_cast<uint32_t>(r.time_ns), static_cast<uint32_t>(r.sent_bytes),
@@ -93,43 +97,43 @@ void Pacer::on_echo(const wire::IntBlock& echo) noexcept {
 
 bool Pacer::on_acknowledged(Instant now, uint64_t una, uint32_t packet_bytes) noexcept {
   uint32_t newly = 0;
-  const Flight::Mark* const newest = requests_.acknowledge(una, &newly);
+  const Flight::Record* const newest = requests_.acknowledge(una, &newly);
   if (newest == nullptr) return echoed_ = false, true;
-  return tell(now, *newest, newly, false, packet_bytes);
+  return report(now, *newest, newly, false, packet_bytes);
 }
 
 bool Pacer::on_reported(Instant now, Psn end, uint32_t packet_bytes) noexcept {
   uint32_t newly = 0;
-  const Flight::Mark* const newest =
+  const Flight::Record* const newest =
       responses_ ? responses_->acknowledge(responses_->widen(end), &newly) : nullptr;
   if (newest == nullptr) return echoed_ = false, true;
-  return tell(now, *newest, newly, false, packet_bytes);
+  return report(now, *newest, newly, false, packet_bytes);
 }
 
-// Reports may be lost, the last one too.
-Duration Pacer::patience() const noexcept {
+// Reports may be lost, the last one too, so a response expires later where they are expected.
+Duration Pacer::response_timeout() const noexcept {
   const auto rtt_ps = static_cast<int64_t>(preset_.base_rtt_ns * 1000);
   return Duration{telemetry_ ? 8 * rtt_ps : rtt_ps};
 }
 
-void Pacer::apply_rate(Instant now, uint32_t packet_bytes) noexcept {
+void Pacer::expire_responses(Instant now, uint32_t packet_bytes) noexcept {
   if (!responses_) return;
-  while (!responses_->empty() && responses_->oldest().at + patience() <= now) {
+  while (!responses_->empty() && responses_->oldest().at + response_timeout() <= now) {
     uint32_t newly = 0;
-    const Flight::Mark* const newest = responses_->acknowledge(responses_->oldest().end, &newly);
-    if (newest != nullptr && !telemetry_) tell(now, *newest, newly, true, packet_bytes);
+    const Flight::Record* const newest = responses_->acknowledge(responses_->oldest().end, &newly);
+    if (newest != nullptr && !telemetry_) report(now, *newest, newly, true, packet_bytes);
   }
 }
 
-// The controller hears of what arrived. `guess`: it must have arrived by now.
-bool Pacer::tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool guess,
-                 uint32_t packet_bytes) noexcept {
+// Reports an acknowledgement to the controller. `assumed`: the packets count as arrived by time.
+bool Pacer::report(Instant now, const Flight::Record& newest, uint32_t newly, bool assumed,
+                   uint32_t packet_bytes) noexcept {
   const bool echoed = std::exchange(echoed_, false);
   const double before = controller_.rate();
-  heard_at_ = now;
+  acked_at_ = now;
   congestion::Ack ack;
   ack.now = now;
-  ack.rtt = newest.again || guess ? Duration{} : now - newest.at;
+  ack.rtt = newest.again || assumed ? Duration{} : now - newest.at;
   ack.newly_acked = newly;
   ack.acked = acked();
   ack.sent = sent();
@@ -138,11 +142,11 @@ bool Pacer::tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool g
   ack.marked = std::exchange(ecn_new_, 0);
   marked_ += ack.marked;
   if (ack.rtt != Duration{}) rtt_ = ack.rtt;
-  // An acknowledgement without a word of the way (by a READ response) is not blind: others tell.
+  // An acknowledgement without telemetry (by a READ response) is not blind: others carry it.
   const bool nothing =
       preset_.kind->signal == congestion::Signal::digest ? digest_ == 0 : hop_count_ == 0;
-  const bool blind = lives_on_telemetry() && (echoed ? nothing : !telemetry_);
-  ack.path = blind ? kOwnPath : path_;
+  const bool blind = needs_telemetry() && (echoed ? nothing : !telemetry_);
+  ack.path = blind ? kHostPath : path_;
   if (blind) {
     ack.hops = {&newest.own.hop, 1};
     ack.digest = newest.own.digest;
@@ -150,6 +154,7 @@ bool Pacer::tell(Instant now, const Flight::Mark& newest, uint32_t newly, bool g
     ack.hops = {hops_.data(), hop_count_};
     ack.digest = digest_;
   }
+  WEFT_DCHECK(ack.acked <= ack.sent && ack.rtt.ps >= 0);
   controller_.on_ack(preset_, ack);
   changed_rate(before, now);
   return !blind;
@@ -179,8 +184,8 @@ void Pacer::on_deadline(Instant now) noexcept {
 
 void Pacer::on_restart(Instant now) noexcept {
   const bool idle = requests_.empty() && (!responses_ || responses_->empty());
-  if (idle && now - heard_at_ > kForgotten) return controller_.start(preset_);
-  constexpr int kMost = 1000;  // of DCQCN's timers: some 50 ms
+  if (idle && now - acked_at_ > kPathMemory) return controller_.start(preset_);
+  constexpr int kMost = 1000;  // expirations of DCQCN's timers: some 50 ms
   for (int i = 0; i < kMost; ++i) {
     const Instant deadline = controller_.next_deadline();
     if (deadline > now) return;
@@ -189,11 +194,12 @@ void Pacer::on_restart(Instant now) noexcept {
   controller_.start(preset_);
 }
 
-// Kinds that say so apply a new rate to the packet that waits already.
+// Controllers with `moves_pending` apply a new rate to the packet that waits already.
 void Pacer::changed_rate(double before, Instant now) noexcept {
   if (!preset_.kind->moves_pending || next_ <= now || controller_.rate() == before) return;
   const double left = static_cast<double>((next_ - now).ps);
+  WEFT_DCHECK(controller_.rate() > 0);
   next_ = now + Duration{static_cast<int64_t>(left * before / controller_.rate())};
 }
 
-}  // namespace weft::roce::rc
+}  // namespace weft::roce

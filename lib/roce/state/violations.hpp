@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who tries keys. An RC queue pair ends with the first wrong key that its peer uses, so guessing
-// means connecting again and again: a peer whose queue pairs ended that way eight times within a
-// second is not connected to for 125 ms, and so with each one more; after a second nothing of it is
-// left, however many they were. Only packets in sequence count, so that nobody is accused by a
-// stranger who forges his address. //= threat:A04
+// Peers that guess keys. An RC queue pair ends with the first invalid key that its peer uses, so a
+// guesser has to connect again and again: a peer whose queue pairs ended that way eight times
+// within a second is refused connections for 125 ms, and again after each further violation; a
+// second without violations clears the count. Only packets in sequence count, so that a third party
+// that forges the address of a peer cannot have it refused. //= threat:A04
 #pragma once
 
 #include <algorithm>
 #include <array>
 
+#include "lib/base/check.hpp"
 #include "weft/types.hpp"
 #include "weft/units.hpp"
 
@@ -16,9 +17,9 @@ namespace weft::roce {
 
 class Violations {
  public:
-  static constexpr uint32_t kMost = 8;  // at once; then one each kForgiven
-  static constexpr Duration kForgiven = Duration::from_ms(125);
-  static constexpr size_t kPeers = 64;  // the worst of them
+  static constexpr uint32_t kMost = 8;  // in a row; then one per kForgiveAfter
+  static constexpr Duration kForgiveAfter = Duration::from_ms(125);
+  static constexpr size_t kPeers = 64;  // that are remembered: those with the most violations
 
   void note(const Gid& peer, Instant now) noexcept {
     Entry* entry = &entries_[0];
@@ -27,22 +28,23 @@ class Violations {
         entry = &each;
         break;
       }
-      if (each.forgiven_at < entry->forgiven_at) entry = &each;
+      if (each.cleared_at < entry->cleared_at) entry = &each;
     }
     if (entry->peer != peer) *entry = {peer, now};
-    entry->forgiven_at =
-        std::min(std::max(entry->forgiven_at, now) + kForgiven, now + kForgiven * kMost);
+    entry->cleared_at =
+        std::min(std::max(entry->cleared_at, now) + kForgiveAfter, now + kForgiveAfter * kMost);
+    WEFT_DCHECK(entry->peer == peer && entry->cleared_at > now);
   }
-  bool too_many(const Gid& peer, Instant now) const noexcept {
+  bool throttled(const Gid& peer, Instant now) const noexcept {
     for (const Entry& entry : entries_)
-      if (entry.peer == peer) return entry.forgiven_at > now + kForgiven * (kMost - 1);
+      if (entry.peer == peer) return entry.cleared_at > now + kForgiveAfter * (kMost - 1);
     return false;
   }
 
  private:
   struct Entry {
     Gid peer;
-    Instant forgiven_at;  // all of them
+    Instant cleared_at;  // when all its violations are forgiven
   };
   std::array<Entry, kPeers> entries_{};
 };

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See unreliable.hpp. There is no window: nobody says what has arrived. A port that can take no
-// more holds the sender back.
-#include "lib/roce/unreliable/requester.hpp"
-
+// See unreliable.hpp. There is no window, as nothing is acknowledged: backpressure comes from the
+// port alone.
 #include "lib/roce/message/local_work.hpp"
+#include "lib/roce/message/outcome.hpp"
 #include "lib/roce/message/send.hpp"
-#include "lib/roce/unreliable/ud.hpp"
+#include "lib/roce/unreliable/unreliable.hpp"
 
 namespace weft::roce {
 
 namespace {
 
-// The next packet of the entry at the cursor. False: a local error.
-bool send_next(Engine& engine, QueuePair& qp, const SendEntry& entry, FrameBuilder& out) noexcept {
+// Sends the next packet of the entry at the cursor. False: a local error.
+bool send_next(EngineState& engine, QueuePair& qp, const SendEntry& entry,
+               FrameBuilder& out) noexcept {
   if (qp.type == QpType::ud) return ud::send_datagram(engine, qp, out);
   return send_message_packet(engine, qp, entry, {.service = wire::OpClass::uc}, out);
 }
 
-// The oldest request could not be sent. //= roce:C-STATE-65
-void enter_sqe(Engine& engine, QueuePair& qp) noexcept {
+// The oldest request could not be sent: it fails, all later ones are flushed. //= roce:C-STATE-65
+void enter_sqe(EngineState& engine, QueuePair& qp) noexcept {
+  WEFT_DCHECK(!qp.sq.empty() && qp.sq[qp.sq.head()].failed);
   Status status = local_failure(qp.sq[qp.sq.head()]);
   while (!qp.sq.empty() && qp.state != QpState::err) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
@@ -35,30 +36,33 @@ void enter_sqe(Engine& engine, QueuePair& qp) noexcept {
 
 }  // namespace
 
-Served send_unreliable(Engine& engine, QueuePair& qp, FrameBuilder& out,
+Served send_unreliable(EngineState& engine, QueuePair& qp, FrameBuilder& out,
                        uint32_t quantum) noexcept {
   Requester& req = qp.req;
   if (!qp.can_request()) return Served::idle;
+  WEFT_DCHECK(!qp.reliable());
   for (uint32_t sent = 0; req.next_index != qp.sq.tail(); ++sent) {
     if (!out.has_room() || sent == quantum) return Served::more;
     SendEntry& entry = qp.sq[req.next_index];
     if (entry.failed) break;
     if (qp.state == QpState::sqd && req.next == entry.first_psn) break;  //= roce:C-STATE-64
     const bool local = entry.local();
-    entry.failed = local ? !do_local(engine, qp) : !send_next(engine, qp, entry, out);
-    engine.hand_over(qp);
+    entry.failed = local ? !execute_local(engine, qp) : !send_next(engine, qp, entry, out);
+    engine.complete_after_transmit(qp);
     if (entry.failed) break;
     if (local) continue;
     req.sent_end = req.next;
+    WEFT_DCHECK(req.next <= entry.end_psn());
     if (req.next == entry.end_psn()) ++req.next_index;
   }
   return Served::idle;
 }
 
-void complete_handed(Engine& engine, QueuePair& qp) noexcept {
+void complete_transmitted(EngineState& engine, QueuePair& qp) noexcept {
   Requester& req = qp.req;
   while (qp.sq.head() != req.next_index) {
     const SendEntry& entry = qp.sq[qp.sq.head()];
+    WEFT_DCHECK(entry.end_psn() <= req.next && !entry.failed);
     req.una = entry.end_psn();
     qp.sq.pop();
     complete_request(engine, qp, entry, Status::success, 0);
@@ -69,11 +73,6 @@ void complete_handed(Engine& engine, QueuePair& qp) noexcept {
     req.drain_event = false;
     engine.raise(EventType::sq_drained, qp.number);
   }
-}
-
-void fail_receive(Engine& engine, QueuePair& qp) noexcept {
-  complete_receive(engine, qp, Status::local_protection_error, 0, nullptr);
-  enter_error(engine, qp);
 }
 
 }  // namespace weft::roce

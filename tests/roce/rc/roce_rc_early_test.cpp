@@ -113,26 +113,26 @@ TEST_CASE("a packet that stays away is asked for once, after a while") {
 }
 
 TEST_CASE("the patience grows when a packet that was asked for comes twice, and shrinks slowly") {
-  roce::rc::Gap gap;
-  const Duration before = gap.patience;
+  roce::Gap gap;
+  const Duration before = gap.nak_delay;
   Instant now = Instant{} + Duration::from_us(1);
   gap.open(now);
   gap.close(Psn{7}, true, now = now + Duration::from_us(150));
-  CHECK(gap.patience == before);
+  CHECK(gap.nak_delay == before);
   gap.on_duplicate(Psn{6});
-  CHECK(gap.patience == before);
+  CHECK(gap.nak_delay == before);
   gap.on_duplicate(Psn{7});
-  CHECK(gap.patience == Duration::from_us(300));
+  CHECK(gap.nak_delay == Duration::from_us(300));
   gap.on_duplicate(Psn{7});
-  CHECK(gap.patience == Duration::from_us(300));
+  CHECK(gap.nak_delay == Duration::from_us(300));
   for (int i = 0; i < 100; ++i) {
     gap.open(now);
     gap.close(Psn{8}, true, now = now + Duration::from_us(1));
   }
-  CHECK(gap.patience == roce::rc::Gap::kLeastPatience);
+  CHECK(gap.nak_delay == roce::Gap::kMinNakDelay);
   gap.open(now);
   gap.close(Psn{9}, false, now = now + Duration::from_s(1));
-  CHECK(gap.patience == roce::rc::Gap::kMostPatience);
+  CHECK(gap.nak_delay == roce::Gap::kMaxNakDelay);
 }
 
 TEST_CASE("READs and atomics wait for their turn too, in order") {
@@ -198,31 +198,31 @@ TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
   Early e;
   const Psn first = e.expected();
   // Outside of the window: asked for at once, as without any keeping.
-  REQUIRE(e.say(e.write(first + roce::rc::kEarlyWindow, e.data)).size() == 1);
+  REQUIRE(e.say(e.write(first + roce::kEarlyWindow, e.data)).size() == 1);
   CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
   CHECK(e.count(Count::rx_early) == 0);
-  roce::rc::EarlyPackets pool(wire::kIcrcLength, 2048);
-  roce::rc::EarlyLine line;
+  roce::EarlyPackets pool(wire::kIcrcLength, 2048);
+  roce::EarlyList line;
   std::vector<std::byte> bytes(4096 + 64);
   transport::Frame frame{.bytes = bytes.data(), .length = 64};
   uint32_t kept = 0;
-  while (pool.keep(line, Psn{1000} + kept, frame) == roce::rc::EarlyPackets::Kept::yes) ++kept;
+  while (pool.keep(line, Psn{1000} + kept, frame) == roce::EarlyPackets::Kept::yes) ++kept;
   CHECK(kept == 2048);
   pool.clear(line);
   CHECK(line.empty());
   frame.length = 4096 + 65;
-  CHECK(pool.keep(line, Psn{1}, frame) == roce::rc::EarlyPackets::Kept::no);
+  CHECK(pool.keep(line, Psn{1}, frame) == roce::EarlyPackets::Kept::no);
   frame.length = 4096 + 64;
   for (uint32_t i = 0; i < 2048; ++i)
-    CHECK(pool.keep(line, Psn{2048 - i}, frame) == roce::rc::EarlyPackets::Kept::yes);
+    CHECK(pool.keep(line, Psn{2048 - i}, frame) == roce::EarlyPackets::Kept::yes);
   CHECK(pool.first_psn(line) == Psn{1});
 }
 
 TEST_CASE("copies are compared to their last byte, and no further") {
   const uint32_t trailer = GENERATE(0u, 4u);
-  roce::rc::EarlyPackets pool(trailer, 2048);
-  roce::rc::EarlyLine line;
-  using Kept = roce::rc::EarlyPackets::Kept;
+  roce::EarlyPackets pool(trailer, 2048);
+  roce::EarlyList line;
+  using Kept = roce::EarlyPackets::Kept;
   for (const uint32_t payload : {0u, 4u, 64u}) {
     const uint32_t length = 12 + payload + trailer;
     const std::unique_ptr<std::byte[]> exact(new std::byte[length]());
@@ -232,7 +232,7 @@ TEST_CASE("copies are compared to their last byte, and no further") {
       CHECK(pool.keep(line, Psn{5}, frame) == Kept::already);
       exact[at] ^= std::byte{0x80};
       const bool may_differ = at == 8 || at >= length - trailer;  // the A bit, the ICRC
-      CHECK(pool.keep(line, Psn{5}, frame) == (may_differ ? Kept::already : Kept::doubtful));
+      CHECK(pool.keep(line, Psn{5}, frame) == (may_differ ? Kept::already : Kept::conflict));
       CHECK(line.empty() == !may_differ);
       pool.clear(line);
     }

@@ -208,6 +208,7 @@ void Swarm::step_until(bool (Swarm::*done)(), Duration limit, const char* what) 
     if (i % 16 == 0 && (this->*done)()) return;
     if (world_.now() > end || i > kMaxEvents) break;
     if (!world_.network().events().step()) break;
+    for (const Station* station : stations_) station->engine().check_invariants();
   }
   if (what == nullptr) return;
   std::string state = what;

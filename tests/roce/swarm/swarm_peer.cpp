@@ -289,7 +289,7 @@ std::string SwarmPeer::describe() const {
          std::to_string(receives_.size()) + " receives, una " + std::to_string(req.una) + " next " +
          std::to_string(req.next) + " sent " + std::to_string(req.sent_end) + " posted " +
          std::to_string(req.post_end) + " expected " + std::to_string(qp.res.expected.value) +
-         (qp.active.listed ? " active" : "") + (qp.waiting.listed ? " waiting" : "") +
+         (qp.active.listed ? " active" : "") + (qp.window_wait.listed ? " waiting" : "") +
          (qp.timer.armed() ? " armed" : "") + (req.rnr_until.is_never() ? "" : " rnr") +
          " in flight " + std::to_string(req.in_flight) + " of " +
          (qp.destination != nullptr ? std::to_string(qp.destination->window.in_flight) + "/" +

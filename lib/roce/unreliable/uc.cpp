@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UC packets at the receiver. A packet that is missing or wrong ends the message in flight: it is
-// dropped without a word, and so is all that follows until a FIRST or ONLY begins another one. The
+// UC packets at the responder. A packet that is missing or invalid ends the message in progress: it
+// is dropped silently, and so are later packets until a FIRST or ONLY begins another message. The
 // receive that a dropped SEND was using stays the oldest.
 #include "lib/roce/message/receive.hpp"
-#include "lib/roce/unreliable/requester.hpp"
-#include "lib/roce/unreliable/uc.hpp"
+#include "lib/roce/unreliable/unreliable.hpp"
 
 namespace weft::roce::uc {
 
@@ -12,13 +11,13 @@ namespace {
 
 using Message = Responder::Message;
 
-void drop_message(Engine& engine, QueuePair& qp, Count reason) noexcept {
+void drop_message(EngineState& engine, QueuePair& qp, Count reason) noexcept {
   engine.count(reason);
   qp.res.message = Message::none;
 }
 
-// A packet that was refused.
-void on_refusal(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept {
+// Handles a packet whose execution failed.
+void on_invalid(EngineState& engine, QueuePair& qp, const Verdict& verdict) noexcept {
   if (verdict.receive_status() == Status::local_protection_error) return fail_receive(engine, qp);
   if (verdict.receive_status() == Status::local_length_error)
     return drop_message(engine, qp, Count::rx_too_long);
@@ -29,8 +28,9 @@ void on_refusal(Engine& engine, QueuePair& qp, const Verdict& verdict) noexcept 
 }  // namespace
 
 //= roce:C-PSN-20
-void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
+void on_request(EngineState& engine, QueuePair& qp, const wire::Packet& packet,
                 const Frame& frame) noexcept {
+  WEFT_DCHECK(qp.type == QpType::uc && qp.can_respond());
   Responder& res = qp.res;
   const bool gap = packet.psn != res.expected;
   const bool starts = packet.info->starts_message();
@@ -50,7 +50,7 @@ void on_request(Engine& engine, QueuePair& qp, const wire::Packet& packet,
     case Verdict::Kind::rnr:
       return drop_message(engine, qp, Count::rx_no_receive);
     case Verdict::Kind::nak:
-      return on_refusal(engine, qp, verdict);
+      return on_invalid(engine, qp, verdict);
   }
 }
 
