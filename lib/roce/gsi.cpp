@@ -34,7 +34,7 @@ void Gsi::transmit(Port& port, FrameBuilder& out) noexcept {
   if (services_ == nullptr) return;
   while (services_->wants_transmit() && out.has_room()) {
     const ManagementDatagram* const datagram = services_->next_datagram();
-    WEFT_DCHECK(datagram != nullptr && !datagram->to.is_multicast());
+    WEFT_DCHECK(datagram != nullptr);
     Path path;
     path.source = port.address();
     path.destination = datagram->to;

@@ -110,6 +110,7 @@ void step(World& w, fuzz::Input& in) {
     w.agent.expire(w.now);
   }
   w.drain();
+  w.agent.check_invariants();
   require(w.agent.connections() <= 2 * 16 + w.ids.size(), "bounded");
 }
 

@@ -71,11 +71,17 @@ class CmNet {
       if (next > until) break;
       now = std::max(now, next);
       while (!in_flight_.empty() && in_flight_.begin()->first.first <= now) arrive();
-      for (const auto& node : nodes_) node->agent.expire(now);
+      for (const auto& node : nodes_) {
+        node->agent.expire(now);
+        node->agent.check_invariants();
+      }
     }
     now = until;
   }
-  void give(Node& to, const Gid& from, const cm::Mad& mad) { to.agent.on_datagram(mad, from, now); }
+  void give(Node& to, const Gid& from, const cm::Mad& mad) {
+    to.agent.on_datagram(mad, from, now);
+    to.agent.check_invariants();
+  }
 
   Instant now;
   CmFaults faults;
@@ -92,6 +98,7 @@ class CmNet {
       while (node->on_event && node->agent.next(node->inbox, event)) node->on_event(event);
       while (const roce::ManagementDatagram* d = node->agent.next_datagram())
         leave({node->address, d->to, d->bytes});
+      node->agent.check_invariants();
     }
   }
   void leave(const Flight& f) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One connection as the agent keeps it, or one question for a service of datagrams, which has a
-// life of two words: the state of IBTA 12.9, what was said last in both directions, and what the
-// application has not been told yet.
+// One connection of the agent, or one SIDR exchange (a lookup of a datagram service): the state of
+// IBTA 12.9, the MAD to repeat, and the events that the application has not taken yet.
 #pragma once
 
 #include <memory>
@@ -13,26 +12,26 @@
 namespace weft::cm {
 
 enum class State : uint8_t {
-  req_sent,       // we finish_question
-  rep_received,   // and may: the application makes its queue pair ready
-  req_received,   // we were finish_question, the application thinks
-  rep_sent,       // it said yes
+  req_sent,       // connect(): REQ sent or queued (request_limit.hpp)
+  rep_received,   // the peer accepted; the application sets up its queue pair
+  req_received,   // the application decides
+  rep_sent,       // the application accepted
   established,    //
-  dreq_sent,      // we disconnect
-  sidr_sent,      // we finish_question for a service of datagrams
-  sidr_received,  // we were finish_question for one, the application thinks
-  timewait,       // over; what still comes of it is answered, its number is not used again
+  dreq_sent,      // disconnect()
+  sidr_sent,      // find_service(): SIDR_REQ sent or queued
+  sidr_received,  // the application decides
+  timewait,       // over: late MADs are answered, its id is not reused
 };
 
-// What the application hears of a connection, in the order in which it can happen.
+// Events of a connection for the application, in the order in which they can occur.
 enum class EventKind : uint8_t {
-  request,       // somebody asks: accept() or reject()
-  reply,         // our request was accepted: make the queue pair ready, then confirm()
-  established,   // the other side is ready
-  rejected,      // `reason` says why; the connection is gone
-  unreachable,   // no answer came; the connection is gone
-  disconnected,  // the other side has ended it, or our disconnect() is done
-  served,        // the datagram in `mad` names the queue pair that serves; all is said
+  request,       // a peer requests a connection or service: accept(), serve() or reject()
+  reply,         // our request was accepted: set up the queue pair, then confirm()
+  established,   // the peer is ready
+  rejected,      // `reason` says why; the connection is over
+  unreachable,   // no response; the connection is over
+  disconnected,  // by the peer, or our disconnect() completed
+  served,        // the SIDR_REP in `mad` names the queue pair of the service; the exchange is over
 };
 
 struct Inbox;
@@ -47,17 +46,16 @@ struct Connection {
   Connection(uint32_t id, State state, const Gid& peer)
       : id(id), state(state), peer(peer), timer(*this) {}
 
-  const uint32_t id;
+  const uint32_t id;  // the local communication id
   State state;
-  bool active = false;  // the first word was ours
-  bool told = false;    // the application knows of it
-  bool orphan = false;  // the application has let go of it: nothing is told any more
-  bool asking =
-      false;  // one of those that the other side is finish_question at once (questions.hpp)
-  bool timewait_over = false;  // gone as soon as the last event is told
-  uint8_t pending = 0;         // events to raise_event, a bit each
-  uint8_t tries = 0;           // transmissions of what is being sent that are left
-  uint8_t wait = 0;            // exponent of the time between two of them
+  bool active = false;         // this side sent the request
+  bool reported = false;       // the application took an event of it
+  bool released = false;       // the application released it: no more events
+  bool outstanding = false;    // its request counts against the limit of its peer (RequestLimit)
+  bool timewait_over = false;  // destroyed when its last event was taken
+  uint8_t pending_events = 0;  // a bit per EventKind
+  uint8_t retries_left = 0;    // of `sent`
+  uint8_t retry_timeout = 0;   // exponent of the time between two transmissions
   uint8_t ack_timeout = 0;
   Reason reason = Reason::none;
   Gid peer;
@@ -66,16 +64,16 @@ struct Connection {
   uint64_t transaction = 0;
   uint64_t service_id = 0;
   Inbox* inbox = nullptr;
-  std::unique_ptr<Mad> sent;   // to repeat until it is answered
-  std::unique_ptr<Mad> heard;  // what the next event is about
-  Instant since;               // the application thinks
+  std::unique_ptr<Mad> sent;       // repeated until it is answered
+  std::unique_ptr<Mad> event_mad;  // for the next event
+  Instant decision_since;          // since when the application decides
   ConnectionTimer timer;
-  base::LineLink<Connection> ready, half_open, in_line;
+  base::LineLink<Connection> ready, half_open, queued;
 };
 
-// Where the events of some connections wait. `wake` is called when one comes and none was there.
+// The event queue of some connections. `wake` is called when an event is added to an empty one.
 struct Inbox {
-  base::Line<Connection, &Connection::ready> line;
+  base::Line<Connection, &Connection::ready> queue;
   void (*wake)(void* context) = nullptr;
   void* context = nullptr;
 };
@@ -88,5 +86,13 @@ struct Event {
   Reason reason = Reason::none;
   std::unique_ptr<Mad> mad;  // REQ, REP, REJ, SIDR_REQ or SIDR_REP; null where there is none
 };
+
+constexpr uint8_t event_bit(EventKind kind) {
+  return static_cast<uint8_t>(1u << static_cast<int>(kind));
+}
+// States in which a DREQ ends the connection.
+constexpr bool is_connected(State state) {
+  return state == State::established || state == State::dreq_sent || state == State::rep_sent;
+}
 
 }  // namespace weft::cm

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How IP addresses and ports travel in a REQ and a SIDR_REQ (IBTA annex A11, "RDMA IP CM service"):
 // the port is in the service id, and the first 36 of the private bytes (92, 216) name both
-// addresses. What rdma_cm sends and expects.
+// addresses, as rdma_cm sends and expects it.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline constexpr uint64_t kPortSpaceUdp = 0x0000'0000'0111'0000;
 
 inline uint64_t service_of(uint16_t port) { return kPortSpaceTcp | port; }
 inline uint64_t datagram_service_of(uint16_t port) { return kPortSpaceUdp | port; }
-// Otherwise of connections: what a REQ asks for.
+// False: a service of connections, as a REQ requests.
 inline bool of_datagrams(uint64_t service) {
   return (service & ~uint64_t{0xFFFF}) == kPortSpaceUdp;
 }
@@ -68,7 +68,7 @@ struct IpAddresses {
   uint16_t source_port = 0;
 };
 
-// Nothing if a REQ has no such header: it is not of an rdma_cm.
+// Empty if the request has no such header, as it is not from rdma_cm.
 template <class Request>
 std::optional<IpAddresses> ip_addresses(const Request& req) {
   IpHeader header;

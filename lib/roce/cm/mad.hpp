@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Management datagrams of the communication manager (IBTA 13.4.2 and 12.6): 256 bytes, a header and
 // one of nine bodies, as plain structs of big-endian integers that are overlaid on the bytes.
-// check() says whether a datagram is one of them; after that every field may be read, none may be
-// believed. //= roce:C-CM-106
+// check() says whether a datagram is one of them; after that every field may be read, and none is
+// trusted. //= roce:C-CM-106
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ inline constexpr size_t kMadLength = 256;
 using Mad = std::array<std::byte, kMadLength>;
 
 enum class Attribute : uint16_t {
-  req = 0x0010,       // wants a connection
-  mra = 0x0011,       // wait, the answer takes longer
-  rej = 0x0012,       // no
-  rep = 0x0013,       // yes
+  req = 0x0010,       // request a connection
+  mra = 0x0011,       // message receipt acknowledgement: wait
+  rej = 0x0012,       // reject
+  rep = 0x0013,       // accept
   rtu = 0x0014,       // ready to use
-  dreq = 0x0015,      // wants to disconnect
+  dreq = 0x0015,      // request to disconnect
   drep = 0x0016,      // disconnected
-  sidr_req = 0x0017,  // asks for a service of datagrams
-  sidr_rep = 0x0018,  // names its queue pair, or says no
+  sidr_req = 0x0017,  // request the queue pair of a datagram service
+  sidr_rep = 0x0018,  // names the queue pair, or rejects
 };
 
 struct MadHeader {
@@ -54,7 +54,7 @@ static_assert(sizeof(MadHeader) == 24 && alignof(MadHeader) == 1);
 
 inline constexpr uint16_t kNoLid = 0xFFFF;  // on Ethernet there are none
 
-// Where packets go, in a REQ. The top bits come first.
+// A path in a REQ. Bit fields: the top bits come first.
 struct PathFields {
   Be16 local_lid = kNoLid;
   Be16 remote_lid = kNoLid;
@@ -107,12 +107,12 @@ struct Mra {
   static constexpr Attribute kAttribute = Attribute::mra;
   Be32 local_id;
   Be32 remote_id;
-  uint8_t message = 0;          // to which: 0 REQ, 1 REP, 2 LAP; the top two bits
+  uint8_t message = 0;          // which MAD it answers: 0 REQ, 1 REP, 2 LAP; the top two bits
   uint8_t service_timeout = 0;  // the top five bits
   std::array<std::byte, 222> private_data{};
 };
 
-// What a REJ answers, or an MRA.
+// Which MAD a REJ or MRA answers.
 enum class Answered : uint8_t { req = 0, rep = 1, other = 2, none = 3 };
 
 struct Rej {
@@ -170,7 +170,7 @@ struct Drep {
   std::array<std::byte, 224> private_data{};
 };
 
-// "Which queue pair serves this?": for datagrams (IBTA 12.11).
+// Service id resolution for datagrams (IBTA 12.11).
 struct SidrReq {
   static constexpr Attribute kAttribute = Attribute::sidr_req;
   Be32 request_id;
@@ -182,7 +182,7 @@ struct SidrReq {
 
 enum class SidrStatus : uint8_t {
   valid = 0,
-  unsupported = 1,  // nobody listens
+  unsupported = 1,  // no listener
   rejected = 2,
   no_qp = 3,
   redirected = 4,
@@ -209,7 +209,7 @@ inline constexpr bool kIsBody = sizeof(Body) == kMadLength - sizeof(MadHeader) &
 static_assert(kIsBody<Req> && kIsBody<Mra> && kIsBody<Rej> && kIsBody<Rep> && kIsBody<Rtu> &&
               kIsBody<Dreq> && kIsBody<Drep> && kIsBody<SidrReq> && kIsBody<SidrRep>);
 
-// Why one asks for or refuses a connection no more (IBTA 12.6.7.2).
+// The reason of a REJ (IBTA 12.6.7.2).
 enum class Reason : uint16_t {
   none = 0,
   no_qp = 1,
@@ -247,7 +247,7 @@ Body& body_of(Mad& mad) {
   return *reinterpret_cast<Body*>(mad.data() + sizeof(MadHeader));
 }
 
-// A datagram of one kind, all else zero.
+// A MAD with this body; all other bytes are zero.
 template <class Body>
 Mad make(const Body& body, uint64_t transaction) {
   Mad mad;

@@ -1,49 +1,57 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the agent says: each kind of datagram put together from a connection.
+// See mad_builder.hpp.
+#include "lib/roce/cm/mad_builder.hpp"
+
 #include <algorithm>
 #include <cstring>
 
-#include "lib/base/memory_permitting.hpp"
-#include "lib/roce/cm/agent.hpp"
-#include "lib/roce/cm/ip_addressing.hpp"
+#include "lib/base/check.hpp"
 
 namespace weft::cm {
 
 namespace {
 
-constexpr size_t kOutbox =
-    256;  // a burst of answers; what is beyond it is finish_question for again
-constexpr uint8_t kTenGigabits = 3;  // packet rate code; nobody paces by it
+constexpr uint8_t kTenGigabits = 3;  // packet rate code; RoCE peers ignore it
 
+// The low `bits` of `value` in the top bits of a byte.
 uint8_t top(uint8_t value, int bits) { return static_cast<uint8_t>(value << (8 - bits)); }
 
-// The port has no name of its own: it has that of its address.
 uint64_t guid_of(const Gid& address) {
   Be64 guid;
   std::memcpy(&guid, address.bytes.data() + 8, sizeof guid);
   return guid;
 }
 
+Rej rejection(Answered what, Reason reason, uint32_t local_id, uint32_t remote_id) {
+  Rej rej{};
+  rej.local_id = local_id;
+  rej.remote_id = remote_id;
+  rej.message = top(static_cast<uint8_t>(what), 2);
+  rej.reason = static_cast<uint16_t>(reason);
+  return rej;
+}
+
 }  // namespace
 
-Req Agent::request_of(const Connection& c, const Offer& offer) const {
+Mad make_req(const Connection& c, const Offer& offer, const Gid& local, const MadTimeouts& times) {
+  WEFT_DCHECK(c.active && offer.private_data.size() <= kRequestPrivateData);
   Req req{};
   req.local_id = c.id;
   req.service_id = c.service_id;
-  req.local_guid = guid_of(config_.address);
+  req.local_guid = guid_of(local);
   req.local_qpn = offer.qpn.value;
   req.responder_resources = offer.responder_resources;
   req.initiator_depth = offer.initiator_depth;
   const auto transport = static_cast<uint8_t>(offer.transport);
   req.response_transport =
-      static_cast<uint8_t>(top(config_.response_timeout, 5) | transport << 1 | 1);
+      static_cast<uint8_t>(top(times.response_timeout, 5) | transport << 1 | 1);
   req.starting_psn = offer.psn.value;
   req.response_retries =
-      static_cast<uint8_t>(top(config_.response_timeout, 5) | (offer.retry_count & 7));
+      static_cast<uint8_t>(top(times.response_timeout, 5) | (offer.retry_count & 7));
   req.pkey = uint16_t{0xFFFF};
   req.mtu_rnr = static_cast<uint8_t>(top(mtu_code(offer.path_mtu), 4) | (offer.rnr_retry & 7));
-  req.retries_srq = static_cast<uint8_t>(top(config_.retries, 4) | (offer.shared_receives ? 8 : 0));
-  req.primary.local_gid = config_.address;
+  req.retries_srq = static_cast<uint8_t>(top(times.retries, 4) | (offer.shared_receives ? 8 : 0));
+  req.primary.local_gid = local;
   req.primary.remote_gid = c.peer;
   req.primary.flow_label_rate = uint32_t{kTenGigabits};
   req.primary.traffic_class = offer.traffic_class;
@@ -51,12 +59,13 @@ Req Agent::request_of(const Connection& c, const Offer& offer) const {
   req.primary.ack_timeout = top(offer.ack_timeout, 5);
   req.alternate.local_lid = uint16_t{0};
   req.alternate.remote_lid = uint16_t{0};
-  put_ip_header(req, config_.address, offer.source_port, c.peer, offer.private_data);
-  return req;
+  put_ip_header(req, local, offer.source_port, c.peer, offer.private_data);
+  return make(req, c.transaction);
 }
 
-Rep Agent::reply_of(const Connection& c, const Offer& offer) const {
+Mad make_rep(const Connection& c, const Offer& offer, const Gid& local) {
   Rep rep{};
+  WEFT_DCHECK(!c.active && offer.private_data.size() <= rep.private_data.size());
   rep.local_id = c.id;
   rep.remote_id = c.peer_id;
   rep.local_qpn = offer.qpn.value;
@@ -65,20 +74,17 @@ Rep Agent::reply_of(const Connection& c, const Offer& offer) const {
   rep.initiator_depth = offer.initiator_depth;
   rep.delay_flow = 1;
   rep.rnr_srq = static_cast<uint8_t>(top(offer.rnr_retry, 3) | (offer.shared_receives ? 16 : 0));
-  rep.local_guid = guid_of(config_.address);
+  rep.local_guid = guid_of(local);
   std::copy(offer.private_data.begin(), offer.private_data.end(), rep.private_data.begin());
-  return rep;
+  return make(rep, c.transaction);
 }
 
-Mad Agent::rejection(const Connection& c, Answered what, Reason reason,
-                     std::span<const std::byte> data) const {
-  Rej rej{};
-  rej.local_id = c.id;
-  rej.remote_id = c.peer_id;
-  rej.message = top(static_cast<uint8_t>(what), 2);
-  rej.reason = static_cast<uint16_t>(reason);
+Mad make_rej(const Connection& c, Answered what, Reason reason, const Gid& local,
+             std::span<const std::byte> data) {
+  Rej rej = rejection(what, reason, c.id, c.peer_id);
+  WEFT_DCHECK(data.size() <= rej.private_data.size());
   if (reason == Reason::timeout) {
-    const Be64 guid = guid_of(config_.address);
+    const Be64 guid = guid_of(local);
     rej.info_length = top(sizeof guid, 7);
     std::memcpy(rej.info.data(), &guid, sizeof guid);
   }
@@ -86,33 +92,28 @@ Mad Agent::rejection(const Connection& c, Answered what, Reason reason,
   return make(rej, c.transaction);
 }
 
-// To one that is no connection of ours.
-void Agent::refuse(const Gid& to, const Mad& mad, uint32_t peer_id, Answered what, Reason reason) {
-  add(AgentCount::refused);
-  Rej rej{};
-  rej.remote_id = peer_id;
-  rej.message = top(static_cast<uint8_t>(what), 2);
-  rej.reason = static_cast<uint16_t>(reason);
-  send_answer(to, make(rej, header_of(mad).transaction));
+Mad make_rej(const Mad& mad, uint32_t peer_id, Answered what, Reason reason) {
+  return make(rejection(what, reason, 0, peer_id), header_of(mad).transaction);
 }
 
-Mad Agent::patience(const Connection& c, Answered what) const {
+Mad make_mra(const Connection& c, Answered what, uint8_t service_timeout) {
   Mra mra{};
   mra.local_id = c.id;
   mra.remote_id = c.peer_id;
   mra.message = top(static_cast<uint8_t>(what), 2);
-  mra.service_timeout = top(config_.patience, 5);
+  mra.service_timeout = top(service_timeout, 5);
   return make(mra, c.transaction);
 }
 
-Mad Agent::readiness(const Connection& c) const {
+Mad make_rtu(const Connection& c) {
+  WEFT_DCHECK(c.active);
   Rtu rtu{};
   rtu.local_id = c.id;
   rtu.remote_id = c.peer_id;
   return make(rtu, c.transaction);
 }
 
-Mad Agent::farewell(const Connection& c) const {
+Mad make_dreq(const Connection& c) {
   Dreq dreq{};
   dreq.local_id = c.id;
   dreq.remote_id = c.peer_id;
@@ -120,49 +121,22 @@ Mad Agent::farewell(const Connection& c) const {
   return make(dreq, c.transaction);
 }
 
-// Put together anew each time that it is repeated: an end needs no memory.
-void Agent::send_dreq(Connection& c, Instant now) noexcept {
-  c.state = State::dreq_sent;
-  c.sent.reset();
-  c.transaction = random_.next64();
-  c.tries = config_.retries;
-  c.wait = config_.response_timeout;
-  send(c.peer, farewell(c));
-  arm(c, now + time_of(c.wait));
-}
-
-// Its other side has started anew: it is told once more that this one is over, and that is that.
-//= roce:C-CM-108
-void Agent::abandon(Connection& c, Instant now) noexcept {
-  c.transaction = random_.next64();
-  send(c.peer, farewell(c));
-  end(c, EventKind::disconnected, now);
-}
-
-void Agent::send_drep(const Gid& to, uint64_t transaction, uint32_t local_id, uint32_t remote_id) {
+Mad make_drep(uint64_t transaction, uint32_t local_id, uint32_t remote_id) {
   Drep drep{};
   drep.local_id = local_id;
   drep.remote_id = remote_id;
-  send_answer(to, make(drep, transaction));
+  return make(drep, transaction);
 }
 
-// Of what the application and its connections have to say there is no more than there are of these.
-void Agent::send(const Gid& to, const Mad& mad) noexcept {
-  const bool kept = base::memory_permitting([&] { outbox_.push_back({to, mad}); });
-  add(kept ? AgentCount::sent : AgentCount::answers_dropped);
-}
-
-// What anybody can ask for as often as he likes. //= threat:A17
-void Agent::send_answer(const Gid& to, const Mad& mad) noexcept {
-  if (outbox_.size() >= kOutbox) return add(AgentCount::answers_dropped);
-  send(to, mad);
-}
-
-const roce::ManagementDatagram* Agent::next_datagram() noexcept {
-  if (outbox_.empty()) return nullptr;
-  leaving_ = outbox_.front();
-  outbox_.pop_front();
-  return &leaving_;
+Mad make_sidr_req(const Connection& c, const Gid& local, uint16_t source_port,
+                  std::span<const std::byte> data) {
+  WEFT_DCHECK(c.active && data.size() <= kSidrPrivateData);
+  SidrReq req{};
+  req.request_id = c.id;
+  req.pkey = uint16_t{0xFFFF};
+  req.service_id = c.service_id;
+  put_ip_header(req, local, source_port, c.peer, data);
+  return make(req, c.transaction);
 }
 
 }  // namespace weft::cm

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Services of datagrams (IBTA 12.11, SIDR): one side asks which queue pair serves, the other names
-// it and its Q_Key, or says no. Two words, no connection: the question is repeated until the answer
-// comes, and the answer to each repetition for half a second.
-#include <algorithm>
-
+// Service id resolution (SIDR, IBTA 12.11): a SIDR_REQ asks which queue pair serves datagrams, the
+// SIDR_REP names it and its Q_Key, or rejects. No connection: the request is repeated until the
+// response arrives, and the response to each repetition for half a second.
 #include "lib/base/memory_permitting.hpp"
 #include "lib/base/undo.hpp"
-#include "lib/roce/cm/agent.hpp"
+#include "lib/roce/cm/agent_state.hpp"
 
 namespace weft::cm {
 
 namespace {
 
-// The reasons of a REJ for the same.
+// The reason of a REJ with the same meaning.
 Reason reason_of(SidrStatus status) {
   switch (status) {
     case SidrStatus::valid:
@@ -40,112 +38,59 @@ SidrRep reply_to(const SidrReq& req, SidrStatus status) {
 
 }  // namespace
 
-Result<uint32_t> Agent::find_service(const Gid& peer, uint64_t service_id, uint16_t source_port,
-                                     std::span<const std::byte> data, Inbox& inbox, Instant now) {
-  if (data.size() > kSidrPrivateData)
-    return Error{Code::invalid_argument,
-                 "the private data of find_service() has at most 180 bytes"};
-  if (connections_.size() >= config_.max_connections)
-    return Error{Code::no_memory, "the device has all its connections in use"};
-  Connection& c = *create(State::sidr_sent, peer);
-  base::Undo undo([&] { destroy(c); });
-  c.active = true;
-  c.inbox = &inbox;
-  c.service_id = service_id;
-  c.transaction = random_.next64();
-  SidrReq req{};
-  req.request_id = c.id;
-  req.pkey = uint16_t{0xFFFF};
-  req.service_id = service_id;
-  put_ip_header(req, config_.address, source_port, peer, data);
-  send_question(c, make(req, c.transaction), now);
-  undo.forget();
-  return c.id;
-}
-
-void Agent::on_sidr_req(const Mad& mad, const Gid& from, Instant now) {
+void on_sidr_req(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
   const SidrReq& req = body_of<SidrReq>(mad);
-  if (const auto same = by_request_.find({from, req.request_id}); same != by_request_.end()) {
-    add(AgentCount::duplicates);
-    if (same->second->sent != nullptr) send_answer(from, *same->second->sent);
+  if (Connection* const same = agent.table.find_sidr_request(from, req.request_id)) {
+    agent.count(AgentCount::duplicates);
+    if (same->sent != nullptr) send_response(agent, from, *same->sent);
     return;
   }
-  const auto service = services_.find(req.service_id);
-  const bool full = connections_.size() >= config_.max_connections;
-  if (service == services_.end() || !of_datagrams(req.service_id) || full) {
-    add(AgentCount::refused);
+  const auto service = agent.services.find(req.service_id);
+  const bool full = agent.table.size() >= agent.config.max_connections;
+  if (service == agent.services.end() || !of_datagrams(req.service_id) || full) {
+    agent.count(AgentCount::refused);
     const SidrStatus why = full ? SidrStatus::no_qp : SidrStatus::unsupported;
-    return send_answer(from, make(reply_to(req, why), header_of(mad).transaction));
+    return send_response(agent, from, make(reply_to(req, why), header_of(mad).transaction));
   }
-  evict_oldest();
-  Connection& c = *create(State::sidr_received, from);
-  base::Undo undo([&] { destroy(c); });
+  evict_half_open(agent);
+  Connection& c = create_connection(agent, State::sidr_received, from);
+  base::Undo undo([&] { destroy(agent, c); });
   c.inbox = service->second;
   c.service_id = req.service_id;
   c.transaction = header_of(mad).transaction;
-  c.peer_id = req.request_id;
-  c.ack_timeout = config_.response_timeout;
-  c.heard = std::make_unique<Mad>(mad);
-  by_request_[{from, c.peer_id}] = &c;
+  c.ack_timeout = agent.config.response_timeout;
+  c.event_mad = std::make_unique<Mad>(mad);
+  agent.table.set_sidr_request(c, req.request_id);
   undo.forget();
-  half_open_.push(c);
-  ++half_opens_;
-  arm(c, now + time_of(config_.patience));
+  agent.table.add_half_open(c);
+  arm(agent, c, now + time_of(agent.config.service_timeout));
   raise_event(c, EventKind::request);
 }
 
-// It stays half-open, so one of a bounded number, for a while: the question may come again, and is
-// answered again if there was memory.
-void Agent::answer(Connection& c, const SidrRep& rep, Instant now) {
+// The response names only the request id: 32 random bits that only the peer was told.
+void on_sidr_rep(AgentState& agent, const Mad& mad, const Gid& from, Instant now) {
+  const SidrRep& rep = body_of<SidrRep>(mad);
+  Connection* const c = agent.table.find(rep.request_id);
+  if (c == nullptr) return agent.count(AgentCount::unknown_id);
+  if (c->peer != from) return agent.count(AgentCount::wrong_source);
+  if (c->state != State::sidr_sent)
+    return agent.count(c->state == State::timewait ? AgentCount::duplicates
+                                                   : AgentCount::unexpected);
+  c->event_mad = std::make_unique<Mad>(mad);
+  c->reason = reason_of(static_cast<SidrStatus>(rep.status));
+  end(agent, *c, c->reason == Reason::none ? EventKind::served : EventKind::rejected, now);
+}
+
+// The exchange stays half-open for a while, so one of a bounded number, to answer repeated
+// requests.
+void send_sidr_rep(AgentState& agent, Connection& c, const SidrRep& rep, Instant now) {
+  WEFT_DCHECK(c.state == State::sidr_received && c.half_open.listed);
   const Mad mad = make(rep, c.transaction);
-  send(c.peer, mad);
+  send(agent, c.peer, mad);
   c.sent.reset();
   (void)base::memory_permitting([&] { c.sent = std::make_unique<Mad>(mad); });
-  c.orphan = true;
-  enter_timewait(c, now);
-}
-
-Result<void> Agent::serve(uint32_t id, QpNum qpn, uint32_t qkey, std::span<const std::byte> data,
-                          Instant now) {
-  SidrRep rep{};
-  if (data.size() > rep.private_data.size())
-    return Error{Code::invalid_argument,
-                 "the private data of accept() has at most 136 bytes for datagrams"};
-  const Result<Connection*> found = in_state(id, State::sidr_received, "accept()");
-  if (!found) return found.error();
-  rep.request_id = (*found)->peer_id;
-  rep.service_id = (*found)->service_id;
-  rep.qpn = qpn.value;
-  rep.qkey = qkey;
-  std::copy(data.begin(), data.end(), rep.private_data.begin());
-  answer(**found, rep, now);
-  return {};
-}
-
-Result<void> Agent::refuse_service(Connection& c, std::span<const std::byte> data, Instant now) {
-  SidrRep rep{};
-  if (data.size() > rep.private_data.size())
-    return Error{Code::invalid_argument,
-                 "the private data of reject() has at most 136 bytes for datagrams"};
-  rep.request_id = c.peer_id;
-  rep.service_id = c.service_id;
-  rep.status = static_cast<uint8_t>(SidrStatus::rejected);
-  std::copy(data.begin(), data.end(), rep.private_data.begin());
-  answer(c, rep, now);
-  return {};
-}
-
-// The question's name is all that the answer repeats: 32 bits that only the peer was told.
-void Agent::on_sidr_rep(const Mad& mad, const Gid& from, Instant now) {
-  const SidrRep& rep = body_of<SidrRep>(mad);
-  Connection* const c = find(rep.request_id);
-  if (c == nullptr) return add(AgentCount::strangers);
-  if (c->peer != from) return add(AgentCount::wrong_source);
-  if (c->state != State::sidr_sent)
-    return add(c->state == State::timewait ? AgentCount::duplicates : AgentCount::unexpected);
-  c->heard = std::make_unique<Mad>(mad);
-  c->reason = reason_of(static_cast<SidrStatus>(rep.status));
-  end(*c, c->reason == Reason::none ? EventKind::served : EventKind::rejected, now);
+  c.released = true;
+  enter_timewait(agent, c, now);
 }
 
 }  // namespace weft::cm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager without engines: who says what in which state, when datagrams are lost or
-// come twice, when nobody answers, when a peer begins anew. //= roce:C-CM-106..108
+// The connection manager without engines: MADs and events by state, with loss and duplication,
+// without responses, with restarts of a peer. //= roce:C-CM-106..108
 #include <map>
 
 #include "tests/support/cm_parties.hpp"
@@ -8,7 +8,7 @@
 namespace weft::test {
 namespace {
 
-TEST_CASE("a connection is asked for, accepted, used and ended (C-CM-106)") {
+TEST_CASE("a connection is requested, accepted, used and disconnected (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -28,7 +28,7 @@ TEST_CASE("a connection is asked for, accepted, used and ended (C-CM-106)") {
   net.run(Duration::from_ms(1));
   CHECK(client.log == Log{EventKind::reply, EventKind::disconnected});
   CHECK(server.log.back() == EventKind::disconnected);
-  // Their names rest for a while (C-CM-107), then nothing is left.
+  // TIMEWAIT (C-CM-107), then nothing is left.
   CHECK(client.node.agent.connections() == 1);
   CHECK(server.node.agent.connections() == 1);
   net.run(Duration::from_s(1));
@@ -37,7 +37,7 @@ TEST_CASE("a connection is asked for, accepted, used and ended (C-CM-106)") {
   CHECK(client.node.agent.next_deadline().is_never());
 }
 
-TEST_CASE("who does not listen, and what does not fit, is refused (C-CM-106)") {
+TEST_CASE("a REQ without a listener, or an invalid one, is rejected (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -61,7 +61,7 @@ TEST_CASE("who does not listen, and what does not fit, is refused (C-CM-106)") {
   CHECK(server.node.agent.connections() == 0);
 }
 
-TEST_CASE("each datagram may be lost once, and come twice (C-CM-106)") {
+TEST_CASE("each MAD may be lost once, and duplicated (C-CM-106)") {
   for (const Attribute lost :
        {Attribute::req, Attribute::rep, Attribute::rtu, Attribute::dreq, Attribute::drep}) {
     for (const bool twice : {false, true}) {
@@ -88,7 +88,7 @@ TEST_CASE("each datagram may be lost once, and come twice (C-CM-106)") {
   }
 }
 
-TEST_CASE("a request of the peer stands for its RTU (C-CM-106)") {
+TEST_CASE("the first request of the peer implies its RTU (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -115,7 +115,7 @@ TEST_CASE("a request of the peer stands for its RTU (C-CM-106)") {
   CHECK(server.node.agent.count(AgentCount::repeated) == repeated);
 }
 
-TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
+TEST_CASE("no peer, or no decision: half-open connections expire (C-CM-107)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -129,7 +129,7 @@ TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
   CHECK(client.log == Log{EventKind::unreachable});
   CHECK(client.node.agent.count(AgentCount::repeated) == 15);
 
-  // Listens and never decides: the client is told to wait, and not for ever.
+  // Listens and never decides: the client gets an MRA, which expires.
   deaf = false;
   client.log.clear();
   (void)*client.node.connect(server.node, kService, 1);
@@ -138,7 +138,7 @@ TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
   CHECK(client.node.agent.count(AgentCount::repeated) == 16);  // an MRA holds it
   net.run(Duration::from_s(400));
   CHECK(client.log == Log{EventKind::unreachable});
-  CHECK(server.log == Log{EventKind::request, EventKind::rejected});  // given up: a REJ says so
+  CHECK(server.log == Log{EventKind::request, EventKind::rejected});  // abandoned with a REJ
   CHECK(server.node.agent.connections() == 0);
 
   // Nor does the listener hold for ever what a client has forgotten.
@@ -152,7 +152,7 @@ TEST_CASE("nobody there, and nobody who decides: half-open ends (C-CM-107)") {
   CHECK(server.node.agent.connections() == 0);
 }
 
-TEST_CASE("one request of a client that died is forgotten, and one taken back (C-CM-107)") {
+TEST_CASE("the request of a client that died expires, and an abandoned one is removed (C-CM-107)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -168,7 +168,7 @@ TEST_CASE("one request of a client that died is forgotten, and one taken back (C
   CHECK(server.log == Log{EventKind::request, EventKind::unreachable});
   CHECK(server.node.agent.connections() == 0);
 
-  // Taken back before the application has looked: it never hears of it.
+  // Abandoned before the application took the event: the event is removed.
   net.filter = {};
   const auto hear = std::move(server.node.on_event);
   server.node.on_event = {};
@@ -196,7 +196,8 @@ TEST_CASE("an accepted connection of a client that died ends (C-CM-107)") {
   CHECK(server.node.agent.connections() == 0);
 }
 
-TEST_CASE("a peer that begins anew is told that its old connection stands, which ends (C-CM-108)") {
+TEST_CASE(
+    "a REQ of a restarted peer is rejected as stale, and the old connection ends (C-CM-108)") {
   CmNet net(1);
   Server server(net.add());
   {
@@ -219,7 +220,7 @@ TEST_CASE("a peer that begins anew is told that its old connection stands, which
   CHECK(server.log.back() == EventKind::established);
 }
 
-TEST_CASE("a server that begins anew with an old number is found out by its REP (C-CM-108)") {
+TEST_CASE("a restarted server with an old queue pair number is detected by its REP (C-CM-108)") {
   CmNet net(1);
   Client client(net.add());
   uint32_t first = 0;
@@ -241,7 +242,9 @@ TEST_CASE("a server that begins anew with an old number is found out by its REP 
   CHECK(client.log.back() == EventKind::reply);
 }
 
-TEST_CASE("two connect to each other at the same time, and end at the same time (C-CM-106)") {
+TEST_CASE(
+    "two peers connect to each other at the same time, and disconnect at the same time "
+    "(C-CM-106)") {
   CmNet net(1);
   Node& a = net.add();
   Node& b = net.add();

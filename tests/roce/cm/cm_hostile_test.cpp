@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager among strangers, under a flood, and on a network that loses, repeats and
-// delays at random: bounded memory, and nothing is left over. //= roce:C-CM-106 threat:A17
+// The connection manager with unauthenticated senders, under a flood, and on a network that loses,
+// repeats and delays at random: bounded memory, and nothing is left over. //= roce:C-CM-106
+// threat:A17
 #include <malloc.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace weft::test {
 namespace {
 
-TEST_CASE("strangers and other sources change nothing (A10, threat:A17)") {
+TEST_CASE("MADs of unknown ids and other sources change nothing (A10, threat:A17)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -42,7 +43,7 @@ TEST_CASE("strangers and other sources change nothing (A10, threat:A17)") {
   net.give(client.node, elsewhere, cm::make(cm::Rej{.local_id = server.id, .remote_id = id}, 1));
   net.give(client.node, elsewhere, cm::make(cm::Drep{.local_id = server.id, .remote_id = id}, 1));
   CHECK(client.node.agent.count(AgentCount::wrong_source) == 2);
-  // All that the client has ever said, again: it stays one connection.
+  // All MADs of the client, replayed: it stays one connection.
   const std::vector<cm::Mad> replay = captured;
   for (const cm::Mad& mad : replay) net.give(server.node, client.node.address, mad);
   net.run(Duration::from_ms(1));
@@ -51,7 +52,7 @@ TEST_CASE("strangers and other sources change nothing (A10, threat:A17)") {
   CHECK(server.node.agent.connections() == 1);
 }
 
-TEST_CASE("who was never told our name completes nothing (threat:A17)") {
+TEST_CASE("a sender that does not know our id completes no connection (threat:A17)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -62,11 +63,11 @@ TEST_CASE("who was never told our name completes nothing (threat:A17)") {
   const uint32_t id = *client.node.connect(server.node, kService, 0x77);
   net.run(Duration::from_ms(1));
   REQUIRE(server.log == Log{EventKind::request});
-  const uint64_t strangers = server.node.agent.count(AgentCount::strangers);
+  const uint64_t strangers = server.node.agent.count(AgentCount::unknown_id);
   net.give(server.node, client.node.address, cm::make(cm::Rtu{.local_id = id}, 1));
-  CHECK(server.node.agent.count(AgentCount::strangers) == strangers + 1);
+  CHECK(server.node.agent.count(AgentCount::unknown_id) == strangers + 1);
   net.give(server.node, Gid::from_ipv4(224, 0, 0, 9), cm::make(cm::Rtu{.local_id = id}, 1));
-  CHECK(server.node.agent.count(AgentCount::strangers) == strangers + 2);
+  CHECK(server.node.agent.count(AgentCount::unknown_id) == strangers + 2);
   CHECK(server.log == Log{EventKind::request});
 }
 
@@ -96,7 +97,7 @@ struct Honest {
   std::vector<Duration> took;
 };
 
-TEST_CASE("a flood from spoofed sources is bounded, and the honest get through (threat:A17)") {
+TEST_CASE("a flood from spoofed sources is bounded, and honest peers connect (threat:A17)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -177,7 +178,8 @@ TEST_CASE("many connections over a bad network: each ends, nothing is left (C-CM
   }
 }
 
-TEST_CASE("answers to strangers wait in bounded number, our own words are kept (A17)") {
+TEST_CASE(
+    "responses to unauthenticated senders are bounded, MADs of own connections are not (A17)") {
   CmNet net(1);
   Server server(net.add());
   cm::Agent& agent = server.node.agent;
@@ -197,7 +199,7 @@ TEST_CASE("answers to strangers wait in bounded number, our own words are kept (
   CHECK(left == kAnswers + 1);
 }
 
-TEST_CASE("who repeats his REP is answered in bounded number (A17)") {
+TEST_CASE("repeated REPs get a bounded number of responses (A17)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());

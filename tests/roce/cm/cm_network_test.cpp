@@ -19,7 +19,7 @@ using transport::Count;
 
 constexpr uint64_t kService = cm::kPortSpaceTcp | 7174;
 
-// An application on a station: it connects, or accepts, and each connection carries one word.
+// An application on a station: it connects, or accepts, and each connection carries one SEND.
 class App {
  public:
   App(World& world, Station& station, uint64_t seed)
@@ -77,7 +77,7 @@ class App {
     for (const Completion& c : line.end->sent()) {
       if (c.status != Status::success) continue;
       ++words_sent;
-      (void)agent_.disconnect(id, now());  // what was to be said is said
+      (void)agent_.disconnect(id, now());  // after its SEND
       changed();
     }
   }
@@ -136,7 +136,7 @@ uint64_t run_many(uint64_t seed, const middleware::FaultOptions& faults, uint64_
   client.listen();
   for (uint64_t i = 0; i < connections; ++i) {
     client.connect(b);
-    if (i % 8 == 0) server.connect(a);  // at the same time, the other way
+    if (i % 8 == 0) server.connect(a);  // at the same time, in the other direction
     if (i % 10 == 9) world.run_for(Duration::from_s(6));
   }
   REQUIRE(world.run());
@@ -144,7 +144,7 @@ uint64_t run_many(uint64_t seed, const middleware::FaultOptions& faults, uint64_
   for (App* const app : {&client, &server}) {
     CHECK(app->agent().connections() == 0);
     CHECK(app->failed == 0);
-    // The word itself says that the client is ready, where its RTU is lost.
+    // The SEND implies that the client is ready, where its RTU is lost.
     CHECK(app->ended == connections + back);
     CHECK(app->established == app->ended);
   }
@@ -166,7 +166,7 @@ TEST_CASE("connections while frames are lost, repeated and late (C-CM-106, C-CM-
   CHECK(run_many(7, faults, 300) == first);
 }
 
-TEST_CASE("queue pair 1 takes management datagrams and nothing else, roce:C-HDR-10") {
+TEST_CASE("queue pair 1 accepts MADs and nothing else, roce:C-HDR-10") {
   World world(1);
   Station& a = world.add_station();
   Station& b = world.add_station();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Services of datagrams (SIDR) between two agents: asked, answered, refused, lost, repeated, asked
-// by strangers and by too many.
+// SIDR between two agents: resolved, rejected, lost, repeated, requested by unknown senders and by
+// too many.
 #include "lib/roce/cm/ip_addressing.hpp"
 #include "tests/support/cm_parties.hpp"
 
@@ -8,7 +8,7 @@ namespace weft::test {
 namespace {
 
 constexpr uint64_t kDatagrams = cm::kPortSpaceUdp | 7174;
-// Where the words of IBTA 12.11 lie.
+// Offsets of the fields of IBTA 12.11.
 static_assert(offsetof(cm::SidrReq, service_id) == 8 && offsetof(cm::SidrReq, private_data) == 16);
 static_assert(offsetof(cm::SidrRep, status) == 4 && offsetof(cm::SidrRep, qpn) == 8 &&
               offsetof(cm::SidrRep, service_id) == 12 && offsetof(cm::SidrRep, qkey) == 20 &&
@@ -18,7 +18,7 @@ constexpr Duration kSoon = Duration::from_ms(1);
 
 std::vector<std::byte> bytes(size_t n) { return std::vector<std::byte>(n, std::byte{'x'}); }
 
-// Who serves writes down what it hears, who asks too.
+// Both sides log their events.
 struct Service {
   explicit Service(CmNet& net) : server(net.add()), client(net.add()) {
     REQUIRE(server.agent.listen(kDatagrams, server.inbox));
@@ -59,7 +59,7 @@ struct Service {
   Log asked, told;
 };
 
-TEST_CASE("SIDR: a service is asked for and named (C-CM-106)") {
+TEST_CASE("SIDR: a service id is resolved (C-CM-106)") {
   CmNet net(1);
   Service s(net);
   REQUIRE(s.ask());
@@ -80,14 +80,14 @@ TEST_CASE("SIDR: a service is asked for and named (C-CM-106)") {
   CHECK(s.server.agent.next_deadline().is_never());
 }
 
-TEST_CASE("SIDR: both sides say no with a reason") {
+TEST_CASE("SIDR: requests are rejected with a reason") {
   CmNet net(2);
   Service s(net);
   REQUIRE(s.ask(kDatagrams + 1));
   net.run(kSoon);
   CHECK(s.told == Log{EventKind::rejected});
   CHECK(s.reason == Reason::invalid_service);
-  // Nor is there a way to a listener of the other kind.
+  // A listener of the other kind does not match.
   REQUIRE(s.server.agent.listen(cm::service_of(7), s.server.inbox));
   REQUIRE(s.ask(cm::service_of(7)));
   REQUIRE(s.client.agent.connect(s.server.address, kDatagrams, {.qpn = QpNum{9}, .path_mtu = 1024},
@@ -103,7 +103,7 @@ TEST_CASE("SIDR: both sides say no with a reason") {
   net.run(kSoon);
   CHECK(s.reason == Reason::consumer);
   CHECK(cm::body_of<cm::SidrRep>(s.answer).private_data.back() == std::byte{'x'});
-  // Who lets go says no.
+  // release() rejects.
   REQUIRE(s.ask());
   net.run(kSoon);
   s.server.agent.release(s.id, net.now);
@@ -113,7 +113,7 @@ TEST_CASE("SIDR: both sides say no with a reason") {
   CHECK(s.ask(kDatagrams, 181).error().code == Code::invalid_argument);
 }
 
-TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike") {
+TEST_CASE("SIDR: lost requests are repeated, duplicates get the same response") {
   CmNet net(3);
   Service s(net);
   int questions = 0, answers = 0;
@@ -125,7 +125,7 @@ TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike
   net.run(Duration::from_s(2));
   CHECK(questions == 4);
   CHECK(s.told == Log{EventKind::served});
-  CHECK(s.asked == Log{EventKind::request});  // the application is asked once
+  CHECK(s.asked == Log{EventKind::request});  // the application gets one event
   s.check_answer();
   // A question that comes after all that is a new one.
   CHECK(s.server.agent.connections() == 0);
@@ -134,7 +134,7 @@ TEST_CASE("SIDR: what is lost is asked again, what comes twice is answered alike
   CHECK(s.asked == Log(2, EventKind::request));
 }
 
-TEST_CASE("SIDR: nobody answers, and nothing is left") {
+TEST_CASE("SIDR: without a response the exchange expires") {
   CmNet net(4);
   Service s(net);
   int questions = 0, others = 0;
@@ -149,12 +149,12 @@ TEST_CASE("SIDR: nobody answers, and nothing is left") {
   net.run(Duration::from_s(10));
   CHECK(s.told == Log{EventKind::unreachable});
   CHECK(questions == 16 + 1);
-  CHECK(others == 0);  // there is nobody to say good-bye to
+  CHECK(others == 0);  // no peer to send a DREQ to
   CHECK(s.client.agent.connections() == 0);
   CHECK(s.client.agent.next_deadline().is_never());
 }
 
-TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
+TEST_CASE("SIDR: a response is accepted only from the peer, and once (A17)") {
   CmNet net(5);
   Service s(net);
   net.filter = [](const Gid&, const Gid&, const cm::Mad&) { return false; };
@@ -163,7 +163,7 @@ TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
   cm::SidrRep rep{};
   rep.request_id = *id ^ 1;
   net.give(s.client, s.server.address, cm::make(rep, 1));
-  CHECK(s.client.agent.count(AgentCount::strangers) == 1);
+  CHECK(s.client.agent.count(AgentCount::unknown_id) == 1);
   rep.request_id = *id;
   net.give(s.client, Gid::from_ipv4(10, 9, 9, 9), cm::make(rep, 1));
   CHECK(s.client.agent.count(AgentCount::wrong_source) == 1);
@@ -173,7 +173,7 @@ TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
   net.give(s.client, s.server.address, cm::make(cm::Dreq{.remote_id = *id}, 1));
   net.run(kSoon);
   CHECK(s.told.empty());
-  // Nor do words of SIDR fit a connection.
+  // SIDR MADs are invalid for a connection.
   const Result<uint32_t> connecting = s.client.connect(s.server, kService, 5);
   REQUIRE(connecting);
   net.give(s.client, s.server.address, cm::make(cm::SidrRep{.request_id = *connecting}, 1));
@@ -185,7 +185,7 @@ TEST_CASE("SIDR: an answer counts only from who was asked, and once (A17)") {
   CHECK(s.told == Log{EventKind::served});
 }
 
-TEST_CASE("SIDR: a flood of questions takes bounded room, answered or not (A17)") {
+TEST_CASE("SIDR: a flood of requests takes bounded memory, answered or not (A17)") {
   for (const bool serves : {true, false}) {
     CmNet net(6);
     Service s(net);
@@ -200,7 +200,7 @@ TEST_CASE("SIDR: a flood of questions takes bounded room, answered or not (A17)"
       if (i % 100 == 0) net.run(Duration::from_us(1));
       REQUIRE(s.server.agent.connections() <= 2 * most);
     }
-    // Who has answered hears no more of it.
+    // No event follows after serve().
     if (serves) CHECK(s.asked == Log(s.asked.size(), EventKind::request));
     net.run(Duration::from_s(60));
     CHECK(s.server.agent.connections() == 0);

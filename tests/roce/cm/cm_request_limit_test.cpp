@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many connections asked for at once: a peer hears a bounded number of questions at a time, and the
-// others follow as those are answered, refused, given up, or asked to wait.
+// Many connections requested at once: a bounded number is outstanding to a peer, and the others
+// follow as those are answered, rejected, abandoned, or answered with an MRA.
 #include <algorithm>
 
 #include "tests/support/cm_parties.hpp"
@@ -8,7 +8,7 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kAtOnce = 256;  // AgentConfig::questions_at_once
+constexpr uint32_t kAtOnce = 256;  // AgentConfig::max_requests
 
 // How many REQs (SIDR_REQs) have left for a node that it has not answered in some way.
 struct Watch {
@@ -28,20 +28,20 @@ size_t count(const Log& log, EventKind kind) {
   return static_cast<size_t>(std::count(log.begin(), log.end(), kind));
 }
 
-TEST_CASE("a burst of connections is asked for in bounded parts (C-CM-106)") {
+TEST_CASE("a burst of connections is requested a bounded number at a time (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
   Watch watch(net);
   for (uint32_t i = 0; i < 2000; ++i) (void)*client.node.connect(server.node, kService, 1 + i);
-  net.run(Duration::from_ms(100));  // less than what is asked again takes
+  net.run(Duration::from_ms(100));  // less than the retransmission timeout
   CHECK(count(client.log, EventKind::reply) == 2000);
   CHECK(count(server.log, EventKind::established) == 2000);
   CHECK(watch.most == static_cast<int>(kAtOnce));
   CHECK(server.node.agent.count(AgentCount::evicted) == 0);
 }
 
-TEST_CASE("two peers are asked beside each other") {
+TEST_CASE("the limits of two peers are independent") {
   CmNet net(1);
   Server server(net.add());
   Node& silent = net.add();
@@ -52,11 +52,11 @@ TEST_CASE("two peers are asked beside each other") {
   net.run(Duration::from_ms(100));
   CHECK(count(client.log, EventKind::reply) == 600);
   CHECK(count(client.log, EventKind::unreachable) == 0);
-  net.run(Duration::from_s(20));  // three times the patience with one: 16 of 268 ms
+  net.run(Duration::from_s(20));  // three times the lifetime of one: 16 * 268 ms
   CHECK(count(client.log, EventKind::unreachable) == 600);
 }
 
-TEST_CASE("those that are refused make room") {
+TEST_CASE("rejected requests make room for queued ones") {
   CmNet net(1);
   Server server(net.add());
   Client client(net.add());
@@ -67,7 +67,7 @@ TEST_CASE("those that are refused make room") {
   CHECK(watch.most == static_cast<int>(kAtOnce));
 }
 
-TEST_CASE("those that the peer has asked to wait make room (C-CM-106)") {
+TEST_CASE("requests answered with an MRA make room for queued ones (C-CM-106)") {
   CmNet net(1);
   Server server(net.add());
   server.accepts = false;
@@ -75,11 +75,11 @@ TEST_CASE("those that the peer has asked to wait make room (C-CM-106)") {
   for (uint32_t i = 0; i < 300; ++i) (void)*client.node.connect(server.node, kService, 1 + i);
   net.run(Duration::from_ms(100));
   CHECK(count(server.log, EventKind::request) == kAtOnce);
-  net.run(Duration::from_ms(400));  // asked again after 268 ms, and answered with an MRA
+  net.run(Duration::from_ms(400));  // repeated after 268 ms, and answered with an MRA
   CHECK(count(server.log, EventKind::request) == 300);
 }
 
-TEST_CASE("who is let go of makes room, or leaves the line without a word") {
+TEST_CASE("a released request makes room, or leaves the queue without a MAD") {
   CmNet net(1);
   Server server(net.add());
   server.accepts = false;
@@ -87,11 +87,11 @@ TEST_CASE("who is let go of makes room, or leaves the line without a word") {
   std::vector<uint32_t> ids;
   for (uint32_t i = 0; i < kAtOnce + 3; ++i)
     ids.push_back(*client.node.connect(server.node, kService, 1 + i));
-  client.node.agent.release(ids[kAtOnce + 1], net.now);  // in line
+  client.node.agent.release(ids[kAtOnce + 1], net.now);  // queued
   net.run(Duration::from_ms(1));
   CHECK(count(server.log, EventKind::request) == kAtOnce);
   CHECK(client.node.agent.count(AgentCount::sent) == kAtOnce);
-  client.node.agent.release(ids[7], net.now);  // asking
+  client.node.agent.release(ids[7], net.now);  // outstanding
   net.run(Duration::from_ms(1));
   CHECK(count(server.log, EventKind::request) == kAtOnce + 1);
   client.node.agent.release(ids[8], net.now);
@@ -101,12 +101,12 @@ TEST_CASE("who is let go of makes room, or leaves the line without a word") {
   for (const uint32_t id : rest) client.node.agent.release(id, net.now);
   for (uint32_t i = 0; i < 7; ++i) client.node.agent.release(ids[i], net.now);
   CHECK(client.node.agent.connections() == 0);
-  (void)*client.node.connect(server.node, kService, 9999);  // as if nothing had been
+  (void)*client.node.connect(server.node, kService, 9999);  // as with a new agent
   net.run(Duration::from_ms(1));
   CHECK(count(server.log, EventKind::request) == kAtOnce + 3);
 }
 
-TEST_CASE("questions for services of datagrams are among them") {
+TEST_CASE("SIDR requests count against the limit") {
   CmNet net(1);
   constexpr uint64_t kDatagrams = cm::kPortSpaceUdp | 7174;
   Node& server = net.add();
@@ -125,7 +125,7 @@ TEST_CASE("questions for services of datagrams are among them") {
   CHECK(watch.most == static_cast<int>(kAtOnce));
 }
 
-TEST_CASE("each of a burst ends, whatever is lost (C-CM-106)") {
+TEST_CASE("each of a burst ends under loss (C-CM-106)") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
     CmNet net(seed, {.loss_ppm = 100'000, .repeat_ppm = 50'000, .late_ppm = 20'000});
