@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The channel: its descriptor, its events and who they are about. See cm_channel.hpp.
+// The channel: its event fd, its events and the ids that they belong to. See cm_channel.hpp.
 #include "providers/roce/cm_channel.hpp"
 
 #include <poll.h>
@@ -13,7 +13,7 @@
 namespace weft::roce_provider {
 
 namespace {
-constexpr Duration kSpin = Duration::from_us(50);  // an answer on loopback takes less
+constexpr Duration kSpin = Duration::from_us(50);  // a response on loopback takes less
 }  // namespace
 
 Result<std::shared_ptr<verbs::CmChannel>> ConnectionChannel::create(const Device& device,
@@ -30,7 +30,7 @@ ConnectionChannel::ConnectionChannel(const Device& device, RoceContext& context)
   inbox_.wake = [](void* channel) { static_cast<ConnectionChannel*>(channel)->signal(); };
 }
 
-// Every id is gone; what is left are requests that nobody has taken.
+// Every id is destroyed; the inbox may hold requests that the application has not taken.
 ConnectionChannel::~ConnectionChannel() {
   if (!context_.forked())
     context_.with_agent([this](cm::Agent& agent, Instant now) {
@@ -43,7 +43,7 @@ ConnectionChannel::~ConnectionChannel() {
 
 void ConnectionChannel::signal() noexcept {
   const uint64_t one = 1;
-  if (write(fd_, &one, sizeof one) < 0) return;  // full: it is readable already
+  if (write(fd_, &one, sizeof one) < 0) return;  // the counter is at its maximum: readable already
 }
 
 Result<std::shared_ptr<verbs::CmId>> ConnectionChannel::create_id(CmService service) {
@@ -56,19 +56,20 @@ void ConnectionChannel::post(CmEventType type, const std::shared_ptr<ConnectionI
   signal();
 }
 
-void ConnectionChannel::enroll(uint32_t number, const std::shared_ptr<ConnectionId>& id) {
+void ConnectionChannel::register_id(uint32_t number, const std::shared_ptr<ConnectionId>& id) {
   const std::lock_guard hold(mutex_);
   ids_[number] = id;
 }
-void ConnectionChannel::strike(uint32_t number) {
+void ConnectionChannel::unregister_id(uint32_t number) {
   const std::lock_guard hold(mutex_);
   ids_.erase(number);
 }
-void ConnectionChannel::enroll_listener(uint64_t service, const std::shared_ptr<ConnectionId>& id) {
+void ConnectionChannel::register_listener(uint64_t service,
+                                          const std::shared_ptr<ConnectionId>& id) {
   const std::lock_guard hold(mutex_);
   listeners_[service] = id;
 }
-void ConnectionChannel::strike_listener(uint64_t service) {
+void ConnectionChannel::unregister_listener(uint64_t service) {
   const std::lock_guard hold(mutex_);
   listeners_.erase(service);
 }
@@ -81,9 +82,9 @@ std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {
       const auto found = ids_.find(event.id);
       if (found != ids_.end()) id = found->second.lock();
     }
-    return id != nullptr ? id->hear(event) : std::nullopt;
+    return id != nullptr ? id->on_event(event) : std::nullopt;
   }
-  const std::shared_ptr<ConnectionId> id = adopt(event);
+  const std::shared_ptr<ConnectionId> id = create_passive_id(event);
   if (id == nullptr) return std::nullopt;
   std::shared_ptr<ConnectionId> listener;
   {
@@ -91,21 +92,23 @@ std::optional<CmEvent> ConnectionChannel::translate(cm::Event& event) {
     const auto found = listeners_.find(event.service_id);
     if (found != listeners_.end()) listener = found->second.lock();
   }
-  if (listener == nullptr) return std::nullopt;  // it listens no more: `id` rejects
-  std::optional<CmEvent> request = id->hear(event);
+  if (listener == nullptr)
+    return std::nullopt;  // it no longer listens: the destructor of `id` rejects
+  std::optional<CmEvent> request = id->on_event(event);
   if (request) request->listener = weft::CmId(listener);
   return request;
 }
 
-// The id of somebody who asks. Null: there is no memory for one, and he is refused.
-std::shared_ptr<ConnectionId> ConnectionChannel::adopt(const cm::Event& request) {
+// Creates the id of a passive connection. Null: there is no memory for one; the request is
+// rejected.
+std::shared_ptr<ConnectionId> ConnectionChannel::create_passive_id(const cm::Event& request) {
   std::shared_ptr<ConnectionId> id;
   const bool kept = base::memory_permitting([&] {
     id = std::make_shared<ConnectionId>(shared_from_this(), request);
-    enroll(request.id, id);
+    register_id(request.id, id);
   });
   if (kept) return id;
-  if (id == nullptr)  // else its end does it
+  if (id == nullptr)  // else the destructor of `id` does it
     context_.with_agent(
         [&](cm::Agent& agent, Instant now) { return agent.release(request.id, now), true; });
   return nullptr;
@@ -114,28 +117,28 @@ std::shared_ptr<ConnectionId> ConnectionChannel::adopt(const cm::Event& request)
 std::optional<CmEvent> ConnectionChannel::take() {
   for (;;) {
     {
-      std::shared_ptr<ConnectionId> id;  // goes, if it is the last, after the lock
+      std::shared_ptr<ConnectionId> id;  // the last reference is dropped after the lock
       const std::lock_guard hold(mutex_);
       while (!posted_.empty() && id == nullptr) {
         CmEvent event;
         event.type = posted_.front().first;
         id = posted_.front().second.lock();
         posted_.pop_front();
-        if (id == nullptr) continue;  // nobody waits for it any more
+        if (id == nullptr) continue;  // the id was destroyed
         event.id = weft::CmId(id);
         return event;
       }
     }
-    const std::lock_guard turn(turn_);
+    const std::lock_guard turn(take_mutex_);
     cm::Event event;
     const bool found =
         context_.with_agent([&](cm::Agent& agent, Instant) { return agent.next(inbox_, event); });
     if (!found) return std::nullopt;
-    if (std::optional<CmEvent> told = translate(event)) return told;
+    if (std::optional<CmEvent> translated = translate(event)) return translated;
   }
 }
 
-// The descriptor is emptied before the last look, so that an event behind it is not missed.
+// The event fd is read before the second take(), so that an event added in between is not missed.
 std::optional<CmEvent> ConnectionChannel::next() {
   if (context_.forked()) return std::nullopt;
   context_.progress();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public connection manager over the agent of a roce device: a channel is an inbox with a
-// descriptor, an id is a connection with its queue pair. Events of the agent become events of the
-// application when it takes them; its thread walks the queue pairs.
+// The public connection manager over the agent of a roce device: a channel is an inbox with an
+// event fd, an id is a connection with its queue pair. Events of the agent become events of the
+// application when it takes them; the thread of the application modifies the queue pairs.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
  public:
   ConnectionId(std::shared_ptr<ConnectionChannel> channel, CmService service)
       : channel_(std::move(channel)), service_(service) {}
-  // Of somebody who asks.
+  // The passive side of a request.
   ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm::Event& request);
   ~ConnectionId() override;
 
@@ -35,40 +35,49 @@ class ConnectionId final : public verbs::CmId, public std::enable_shared_from_th
   Facts facts() const override;
   const Device& device() const noexcept override;
 
-  // An event of the agent, as one for the application; nothing if there is none to tell. Without
-  // memory to tell it the connection ends, and that is the event.
-  std::optional<CmEvent> hear(cm::Event& event);
+  // Translates an event of the agent; empty: there is none for the application. If there is no
+  // memory for it, the connection is aborted and the event is connect_error.
+  std::optional<CmEvent> on_event(cm::Event& event);
 
  private:
-  enum class Phase : uint8_t { idle, resolved, routed, listening, asked, asking, decided, over };
+  enum class Phase : uint8_t {
+    idle,
+    resolved,
+    routed,
+    listening,
+    request_received,
+    request_sent,
+    accepted,
+    closed
+  };
   uint64_t service_id(uint16_t port) const;
   Result<void> serve(const QueuePair& qp, const CmParameters& parameters);
   CmEvent event_of(CmEventType type);
-  Result<void> wants(Phase phase, const char* call, const char* instead) const;
-  // The two ends of the walk from RESET to RTS.
+  Result<void> require_phase(Phase phase, const char* call, const char* instead) const;
+  // Attributes of the peer for the transitions from RESET to RTS.
   struct Peer {
     Psn psn;
     uint8_t responder_resources, initiator_depth, rnr_retry, retry_count, timeout;
   };
-  Result<void> walk(const Peer& peer);
-  CmEvent hear_request();
+  Result<void> connect_queue_pair(const Peer& peer);
+  CmEvent request_event();
   std::optional<CmEvent> on_reply(const cm::Event& event);
   std::optional<CmEvent> translate(cm::Event& event);
-  CmEvent hear_service(const cm::Event& event);
+  CmEvent service_event(const cm::Event& event);
   CmEvent on_disconnect(const cm::Event& event);
-  std::vector<std::byte> words_of_refusal(const cm::Mad& mad) const;
+  std::vector<std::byte> private_data_of_reject(const cm::Mad& mad) const;
   CmEvent abort_connection();
-  uint32_t choose_mtu(uint32_t wished) const;
+  uint32_t choose_mtu(uint32_t requested) const;
 
   const std::shared_ptr<ConnectionChannel> channel_;
   const CmService service_;
   mutable std::recursive_mutex mutex_;
   Phase phase_ = Phase::idle;
   Facts facts_;
-  CmParameters ours_;
+  CmParameters parameters_;
   Psn psn_;
-  uint32_t number_ = 0;  // the agent's; 0: none
-  cm::Mad request_{};    // phase asked
+  uint32_t agent_id_ = 0;  // 0: none
+  cm::Mad request_{};      // of a passive connection
 };
 
 class ConnectionChannel final : public verbs::CmChannel,
@@ -87,25 +96,25 @@ class ConnectionChannel final : public verbs::CmChannel,
   RoceContext& context() noexcept { return context_; }
   const Device& device() const noexcept { return device_; }
   cm::Inbox& inbox() noexcept { return inbox_; }
-  // An event that needs no agent.
+  // Adds an event that does not come from the agent.
   void post(CmEventType type, const std::shared_ptr<ConnectionId>& id);
-  void enroll(uint32_t number, const std::shared_ptr<ConnectionId>& id);
-  void strike(uint32_t number);
-  void enroll_listener(uint64_t service, const std::shared_ptr<ConnectionId>& id);
-  void strike_listener(uint64_t service);
+  void register_id(uint32_t number, const std::shared_ptr<ConnectionId>& id);
+  void unregister_id(uint32_t number);
+  void register_listener(uint64_t service, const std::shared_ptr<ConnectionId>& id);
+  void unregister_listener(uint64_t service);
 
  private:
   std::optional<CmEvent> take();
   std::optional<CmEvent> translate(cm::Event& event);
-  std::shared_ptr<ConnectionId> adopt(const cm::Event& request);
+  std::shared_ptr<ConnectionId> create_passive_id(const cm::Event& request);
   void signal() noexcept;
 
   Device device_;  // keeps the context alive
   RoceContext& context_;
   cm::Inbox inbox_;  // under the driver's lock
   int fd_ = -1;
-  std::mutex turn_;   // an event is taken and told in one step: they keep their order
-  std::mutex mutex_;  // of what follows
+  std::mutex take_mutex_;  // held while an event is taken and translated, which keeps the order
+  std::mutex mutex_;       // of what follows
   std::deque<std::pair<CmEventType, std::weak_ptr<ConnectionId>>> posted_;
   std::unordered_map<uint32_t, std::weak_ptr<ConnectionId>> ids_;
   std::unordered_map<uint64_t, std::weak_ptr<ConnectionId>> listeners_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the agent's events mean to one connection (IBTA 12.9), and what is left of that where there
-// is no memory to tell it.
+// Translates events of the agent to those of one connection (IBTA 12.9), and aborts the connection
+// if there is no memory for that.
 #include "lib/base/guarded.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "lib/roce/cm/ip_addressing.hpp"
@@ -24,32 +24,33 @@ CmEvent ConnectionId::event_of(CmEventType type) {
   return event;
 }
 
-// Our request was taken: the queue pair follows, then the peer hears that it may begin.
+// The peer accepted: connects the queue pair, then confirms with an RTU.
 std::optional<CmEvent> ConnectionId::on_reply(const cm::Event& event) {
   const cm::Rep& rep = cm::body_of<cm::Rep>(*event.mad);
   RoceContext& context = channel_->context();
   facts_.peer_qpn = QpNum{rep.local_qpn};
-  ours_.responder_resources = std::min(ours_.responder_resources, rep.initiator_depth);
-  ours_.initiator_depth = std::min(ours_.initiator_depth, rep.responder_resources);
-  const Result<void> walked = walk({.psn = Psn{rep.starting_psn},
-                                    .responder_resources = ours_.responder_resources,
-                                    .initiator_depth = ours_.initiator_depth,
-                                    .rnr_retry = rep.rnr_retry(),
-                                    .retry_count = ours_.retry_count,
-                                    .timeout = ours_.timeout});
-  if (!walked) {
-    phase_ = Phase::over;
+  parameters_.responder_resources = std::min(parameters_.responder_resources, rep.initiator_depth);
+  parameters_.initiator_depth = std::min(parameters_.initiator_depth, rep.responder_resources);
+  const Result<void> connected =
+      connect_queue_pair({.psn = Psn{rep.starting_psn},
+                          .responder_resources = parameters_.responder_resources,
+                          .initiator_depth = parameters_.initiator_depth,
+                          .rnr_retry = rep.rnr_retry(),
+                          .retry_count = parameters_.retry_count,
+                          .timeout = parameters_.timeout});
+  if (!connected) {
+    phase_ = Phase::closed;
     context.with_agent([&](cm::Agent& agent, Instant now) {
-      return agent.reject(number_, cm::Reason::consumer, {}, now).ok();
+      return agent.reject(agent_id_, cm::Reason::consumer, {}, now).ok();
     });
     CmEvent failed = event_of(CmEventType::connect_error);
-    failed.error = walked.error();
+    failed.error = connected.error();
     return failed;
   }
-  phase_ = Phase::decided;
+  phase_ = Phase::accepted;
   const bool confirmed = context.with_agent(
-      [&](cm::Agent& agent, Instant now) { return agent.confirm(number_, now).ok(); });
-  if (!confirmed) return std::nullopt;  // the event that says why comes next
+      [&](cm::Agent& agent, Instant now) { return agent.confirm(agent_id_, now).ok(); });
+  if (!confirmed) return std::nullopt;  // the next event says why
   CmEvent done = event_of(CmEventType::established);
   done.peer.private_data = copy_of(rep.private_data);
   done.peer.responder_resources = rep.responder_resources;
@@ -58,28 +59,28 @@ std::optional<CmEvent> ConnectionId::on_reply(const cm::Event& event) {
   return done;
 }
 
-CmEvent ConnectionId::hear_request() {
-  CmEvent asked = event_of(CmEventType::connect_request);
+CmEvent ConnectionId::request_event() {
+  CmEvent result = event_of(CmEventType::connect_request);
   if (service_ == CmService::datagrams) {
     const cm::SidrReq& req = cm::body_of<cm::SidrReq>(request_);
     const bool ip = cm::ip_addresses(req).has_value();
-    asked.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
-    return asked;
+    result.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
+    return result;
   }
   const cm::Req& req = cm::body_of<cm::Req>(request_);
   const bool ip = cm::ip_addresses(req).has_value();
-  asked.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
-  asked.peer.responder_resources = req.responder_resources;
-  asked.peer.initiator_depth = req.initiator_depth;
-  asked.peer.rnr_retry = req.rnr_retry();
-  asked.peer.retry_count = req.retry_count();
-  asked.peer.timeout = req.primary.ack_timeout >> 3;
-  asked.peer.path_mtu = facts_.path_mtu;
-  asked.peer.traffic_class = req.primary.traffic_class;
-  return asked;
+  result.peer.private_data = copy_of(req.private_data, ip ? sizeof(cm::IpHeader) : 0);
+  result.peer.responder_resources = req.responder_resources;
+  result.peer.initiator_depth = req.initiator_depth;
+  result.peer.rnr_retry = req.rnr_retry();
+  result.peer.retry_count = req.retry_count();
+  result.peer.timeout = req.primary.ack_timeout >> 3;
+  result.peer.path_mtu = facts_.path_mtu;
+  result.peer.traffic_class = req.primary.traffic_class;
+  return result;
 }
 
-CmEvent ConnectionId::hear_service(const cm::Event& event) {
+CmEvent ConnectionId::service_event(const cm::Event& event) {
   const cm::SidrRep& rep = cm::body_of<cm::SidrRep>(*event.mad);
   facts_.peer_qpn = QpNum{rep.qpn};
   CmEvent found = event_of(CmEventType::established);
@@ -89,16 +90,16 @@ CmEvent ConnectionId::hear_service(const cm::Event& event) {
   return found;
 }
 
-std::vector<std::byte> ConnectionId::words_of_refusal(const cm::Mad& mad) const {
+std::vector<std::byte> ConnectionId::private_data_of_reject(const cm::Mad& mad) const {
   return service_ == CmService::datagrams ? copy_of(cm::body_of<cm::SidrRep>(mad).private_data)
                                           : copy_of(cm::body_of<cm::Rej>(mad).private_data);
 }
 
-std::optional<CmEvent> ConnectionId::hear(cm::Event& event) {
+std::optional<CmEvent> ConnectionId::on_event(cm::Event& event) {
   const std::lock_guard hold(mutex_);
-  std::optional<CmEvent> told;
-  if (!base::memory_permitting([&] { told = translate(event); })) return abort_connection();
-  return told;
+  std::optional<CmEvent> translated;
+  if (!base::memory_permitting([&] { translated = translate(event); })) return abort_connection();
+  return translated;
 }
 
 std::optional<CmEvent> ConnectionId::translate(cm::Event& event) {
@@ -108,38 +109,38 @@ std::optional<CmEvent> ConnectionId::translate(cm::Event& event) {
     case cm::EventKind::established:
       return event_of(CmEventType::established);
     case cm::EventKind::request:
-      return hear_request();
+      return request_event();
     default:
       return on_disconnect(event);
   }
 }
 
-// It has ended, or never begun: words that there is no memory for are missing.
+// The connection ended or was not established. The message is omitted if there is no memory for it.
 CmEvent ConnectionId::on_disconnect(const cm::Event& event) {
-  const bool walked = phase_ == Phase::decided;
-  phase_ = Phase::over;
-  if (walked) (void)facts_.qp.modify({.state = QpState::err});
-  if (event.kind == cm::EventKind::served) return hear_service(event);
+  const bool connected = phase_ == Phase::accepted;
+  phase_ = Phase::closed;
+  if (connected) (void)facts_.qp.modify({.state = QpState::err});
+  if (event.kind == cm::EventKind::served) return service_event(event);
   if (event.kind == cm::EventKind::disconnected) return event_of(CmEventType::disconnected);
   const bool refused = event.kind == cm::EventKind::rejected;
   CmEvent ended = event_of(refused ? CmEventType::rejected : CmEventType::unreachable);
   ended.error.emplace(Error{refused ? Code::disconnected : Code::timed_out, {}});
   if (refused) ended.reason = static_cast<uint16_t>(event.reason);
   (void)base::memory_permitting([&] {
-    const std::string who = to_string(facts_.peer);
+    const std::string peer = to_string(facts_.peer);
     ended.error->message =
-        refused ? who + ": " + verbs::why_refused(ended.reason) : who + " does not answer";
-    if (refused && event.mad) ended.peer.private_data = words_of_refusal(*event.mad);
+        refused ? peer + ": " + verbs::why_refused(ended.reason) : peer + " does not answer";
+    if (refused && event.mad) ended.peer.private_data = private_data_of_reject(*event.mad);
   });
   return ended;
 }
 
-// There is no memory to tell what happened: the other side hears that this is the end.
+// There is no memory to report an event: releases the connection, which informs the peer.
 CmEvent ConnectionId::abort_connection() {
-  if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
-  phase_ = Phase::over;
+  if (phase_ == Phase::accepted) (void)facts_.qp.modify({.state = QpState::err});
+  phase_ = Phase::closed;
   channel_->context().with_agent(
-      [&](cm::Agent& agent, Instant now) { return agent.release(number_, now), true; });
+      [&](cm::Agent& agent, Instant now) { return agent.release(agent_id_, now), true; });
   CmEvent failed = event_of(CmEventType::connect_error);
   failed.error = Error{Code::no_memory, base::kOutOfMemory};
   return failed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One connection: what the application asks of the agent, and the walk of its queue pair (IBTA 12.9
-// beside 10.3.1).
+// One connection: calls of the application, and the transitions of its queue pair (IBTA 12.9 and
+// 10.3.1).
 #include <algorithm>
 #include <bit>
 
@@ -12,7 +12,7 @@ namespace weft::roce_provider {
 
 namespace {
 
-constexpr uint32_t kLargestMtu = 4096;  // that a REQ can name
+constexpr uint32_t kLargestMtu = 4096;  // of the path MTU field of a REQ
 constexpr uint32_t kFirstFreePort = 0xC000, kFreePorts = 0x4000;
 
 }  // namespace
@@ -22,8 +22,8 @@ ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm:
       service_((request.service_id & ~uint64_t{0xFFFF}) == cm::kPortSpaceUdp
                    ? CmService::datagrams
                    : CmService::connections),
-      phase_(Phase::asked),
-      number_(request.id),
+      phase_(Phase::request_received),
+      agent_id_(request.id),
       request_(*request.mad) {
   facts_.port = static_cast<uint16_t>(request.service_id);
   facts_.peer = request.peer;
@@ -41,12 +41,12 @@ ConnectionId::ConnectionId(std::shared_ptr<ConnectionChannel> channel, const cm:
 ConnectionId::~ConnectionId() {
   if (channel_->context().forked()) return;
   const uint64_t service = service_id(facts_.port);
-  if (phase_ == Phase::decided) (void)facts_.qp.modify({.state = QpState::err});
-  if (phase_ == Phase::listening) channel_->strike_listener(service);
-  if (number_ != 0) channel_->strike(number_);
+  if (phase_ == Phase::accepted) (void)facts_.qp.modify({.state = QpState::err});
+  if (phase_ == Phase::listening) channel_->unregister_listener(service);
+  if (agent_id_ != 0) channel_->unregister_id(agent_id_);
   channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
     if (phase_ == Phase::listening) agent.stop_listening(service);
-    agent.release(number_, now);
+    agent.release(agent_id_, now);
     return true;
   });
 }
@@ -55,7 +55,7 @@ uint64_t ConnectionId::service_id(uint16_t port) const {
   return service_ == CmService::datagrams ? cm::datagram_service_of(port) : cm::service_of(port);
 }
 
-Result<void> ConnectionId::wants(Phase phase, const char* call, const char* instead) const {
+Result<void> ConnectionId::require_phase(Phase phase, const char* call, const char* instead) const {
   if (channel_->context().forked()) return Error{Code::permission_denied, software::kForked};
   if (phase_ == phase) return {};
   return Error{Code::bad_state, std::string(call) + " needs " + instead};
@@ -63,7 +63,8 @@ Result<void> ConnectionId::wants(Phase phase, const char* call, const char* inst
 
 Result<void> ConnectionId::resolve_address(const Gid& peer, uint16_t port) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::idle, "resolve_address()", "a new CmId"); !ok) return ok;
+  if (const Result<void> ok = require_phase(Phase::idle, "resolve_address()", "a new CmId"); !ok)
+    return ok;
   channel_->post(CmEventType::address_resolved, shared_from_this());
   facts_.peer = peer;
   facts_.peer_port = port;
@@ -73,7 +74,8 @@ Result<void> ConnectionId::resolve_address(const Gid& peer, uint16_t port) {
 
 Result<void> ConnectionId::resolve_route() {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::resolved, "resolve_route()", "resolve_address() before");
+  if (const Result<void> ok =
+          require_phase(Phase::resolved, "resolve_route()", "resolve_address() before");
       !ok)
     return ok;
   channel_->post(CmEventType::route_resolved, shared_from_this());
@@ -83,7 +85,7 @@ Result<void> ConnectionId::resolve_route() {
 
 Result<void> ConnectionId::listen(uint16_t port) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::idle, "listen()", "a new CmId"); !ok) return ok;
+  if (const Result<void> ok = require_phase(Phase::idle, "listen()", "a new CmId"); !ok) return ok;
   const uint32_t first = port != 0 ? 0 : channel_->context().random_number();
   for (uint32_t i = 0; i < (port != 0 ? 1 : kFreePorts); ++i) {
     if (first != 0 || port == 0)
@@ -95,7 +97,7 @@ Result<void> ConnectionId::listen(uint16_t port) {
       Result<void> listens = agent.listen(service, channel_->inbox());
       if (!listens) return listens;
       base::Undo undo([&] { agent.stop_listening(service); });
-      channel_->enroll_listener(service, shared_from_this());
+      channel_->register_listener(service, shared_from_this());
       undo.forget();
       return listens;
     });
@@ -107,13 +109,15 @@ Result<void> ConnectionId::listen(uint16_t port) {
   return {};
 }
 
-uint32_t ConnectionId::choose_mtu(uint32_t wished) const {
-  return wished != 0 ? wished : std::min(channel_->device().attributes().active_mtu, kLargestMtu);
+uint32_t ConnectionId::choose_mtu(uint32_t requested) const {
+  return requested != 0 ? requested
+                        : std::min(channel_->device().attributes().active_mtu, kLargestMtu);
 }
 
 Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& parameters) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::routed, "connect()", "resolve_route() before"); !ok)
+  if (const Result<void> ok = require_phase(Phase::routed, "connect()", "resolve_route() before");
+      !ok)
     return ok;
   const DeviceAttributes& device = channel_->device().attributes();
   const uint32_t mtu = choose_mtu(parameters.path_mtu);
@@ -124,44 +128,46 @@ Result<void> ConnectionId::connect(const QueuePair& qp, const CmParameters& para
                                              std::to_string(largest)};
   RoceContext& context = channel_->context();
   psn_ = parameters.rq_psn.value_or(Psn{context.random_number() & Psn::kMask});
-  ours_ = parameters;
+  parameters_ = parameters;
   const auto limit = static_cast<uint8_t>(std::min(device.max_rd_atomic, 255u));
-  ours_.responder_resources = std::min(ours_.responder_resources, limit);
-  ours_.initiator_depth = std::min(ours_.initiator_depth, limit);
+  parameters_.responder_resources = std::min(parameters_.responder_resources, limit);
+  parameters_.initiator_depth = std::min(parameters_.initiator_depth, limit);
   facts_.port = static_cast<uint16_t>(kFirstFreePort + context.random_number() % kFreePorts);
   cm::Offer offer{.qpn = qp.number(),
                   .psn = psn_,
-                  .responder_resources = ours_.responder_resources,
-                  .initiator_depth = ours_.initiator_depth,
-                  .rnr_retry = ours_.rnr_retry,
+                  .responder_resources = parameters_.responder_resources,
+                  .initiator_depth = parameters_.initiator_depth,
+                  .rnr_retry = parameters_.rnr_retry,
                   .transport = qp.type() == QpType::uc ? cm::Transport::uc : cm::Transport::rc,
                   .path_mtu = mtu,
-                  .retry_count = ours_.retry_count,
-                  .ack_timeout = ours_.timeout,
-                  .traffic_class = ours_.traffic_class,
+                  .retry_count = parameters_.retry_count,
+                  .ack_timeout = parameters_.timeout,
+                  .traffic_class = parameters_.traffic_class,
                   .source_port = facts_.port,
-                  .private_data = ours_.private_data};
-  // Nobody hears of it before it is in the list: take() waits for the same lock as this.
+                  .private_data = parameters_.private_data};
+  // No event is taken before the id is registered: take() acquires the same lock.
   const Result<uint32_t> number = context.with_agent([&](cm::Agent& agent, Instant now) {
     Result<uint32_t> made =
         agent.connect(facts_.peer, service_id(facts_.peer_port), offer, channel_->inbox(), now);
     if (!made) return made;
     base::Undo undo([&] { agent.release(*made, now); });
-    channel_->enroll(*made, shared_from_this());
+    channel_->register_id(*made, shared_from_this());
     undo.forget();
     return made;
   });
   if (!number) return number.error();
-  number_ = *number;
+  agent_id_ = *number;
   facts_.qp = qp;
   facts_.path_mtu = mtu;
-  phase_ = Phase::asking;
+  phase_ = Phase::request_sent;
   return {};
 }
 
 Result<void> ConnectionId::find_service(std::span<const std::byte> private_data) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::routed, "find_service()", "resolve_route() before"); !ok)
+  if (const Result<void> ok =
+          require_phase(Phase::routed, "find_service()", "resolve_route() before");
+      !ok)
     return ok;
   RoceContext& context = channel_->context();
   facts_.port = static_cast<uint16_t>(kFirstFreePort + context.random_number() % kFreePorts);
@@ -170,37 +176,38 @@ Result<void> ConnectionId::find_service(std::span<const std::byte> private_data)
                                                facts_.port, private_data, channel_->inbox(), now);
     if (!made) return made;
     base::Undo undo([&] { agent.release(*made, now); });
-    channel_->enroll(*made, shared_from_this());
+    channel_->register_id(*made, shared_from_this());
     undo.forget();
     return made;
   });
   if (!number) return number.error();
-  number_ = *number;
-  phase_ = Phase::asking;
+  agent_id_ = *number;
+  phase_ = Phase::request_sent;
   return {};
 }
 
-// Each side says with which PSN the other begins. //= roce:C-STATE-54 the whole walk
-Result<void> ConnectionId::walk(const Peer& peer) {
+// Moves the queue pair from RESET to RTS. Each side chose the first PSN of the other.
+// //= roce:C-STATE-54
+Result<void> ConnectionId::connect_queue_pair(const Peer& peer) {
   const QueuePair& qp = facts_.qp;
   const bool rc = qp.type() == QpType::rc;
   if (qp.state() == QpState::reset) {
     const Result<void> init = qp.modify({.state = QpState::init,
                                          .pkey_index = uint16_t{0},
                                          .port = uint8_t{1},
-                                         .access = ours_.access});
+                                         .access = parameters_.access});
     if (!init) return init;
   }
   QueuePairAttributes rtr{
       .state = QpState::rtr,
-      .path = AddressVector{.destination = facts_.peer, .traffic_class = ours_.traffic_class},
+      .path = AddressVector{.destination = facts_.peer, .traffic_class = parameters_.traffic_class},
       .path_mtu = facts_.path_mtu,
       .dest_qpn = facts_.peer_qpn,
       .rq_psn = psn_};
   QueuePairAttributes rts{.state = QpState::rts, .sq_psn = peer.psn};
   if (rc) {
     rtr.max_dest_rd_atomic = peer.responder_resources;
-    rtr.min_rnr_timer = ours_.min_rnr_timer;
+    rtr.min_rnr_timer = parameters_.min_rnr_timer;
     rts.max_rd_atomic = peer.initiator_depth;
     rts.timeout = peer.timeout;
     rts.retry_count = peer.retry_count;
@@ -212,16 +219,18 @@ Result<void> ConnectionId::walk(const Peer& peer) {
 
 Result<void> ConnectionId::serve(const QueuePair& qp, const CmParameters& parameters) {
   const uint32_t qkey = qp.query().qkey.value_or(0);
-  const Result<void> said = channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
-    return agent.serve(number_, qp.number(), qkey, parameters.private_data, now);
+  const Result<void> result = channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
+    return agent.serve(agent_id_, qp.number(), qkey, parameters.private_data, now);
   });
-  if (said) phase_ = Phase::over;
-  return said;
+  if (result) phase_ = Phase::closed;
+  return result;
 }
 
 Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& parameters) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::asked, "accept()", "the id of a connect_request"); !ok)
+  if (const Result<void> ok =
+          require_phase(Phase::request_received, "accept()", "the id of a connect_request");
+      !ok)
     return ok;
   if (service_ == CmService::datagrams) return serve(qp, parameters);
   if (parameters.private_data.size() > sizeof(cm::Rep::private_data))
@@ -236,59 +245,64 @@ Result<void> ConnectionId::accept(const QueuePair& qp, const CmParameters& param
                                              std::to_string(facts_.path_mtu) +
                                              ", more than this device has"};
   RoceContext& context = channel_->context();
-  ours_ = parameters;
+  parameters_ = parameters;
   psn_ = parameters.rq_psn.value_or(Psn{context.random_number() & Psn::kMask});
   const auto limit =
       static_cast<uint8_t>(std::min(channel_->device().attributes().max_rd_atomic, 255u));
-  ours_.responder_resources = std::min({ours_.responder_resources, req.initiator_depth, limit});
-  ours_.initiator_depth = std::min({ours_.initiator_depth, req.responder_resources, limit});
-  ours_.traffic_class = req.primary.traffic_class;
+  parameters_.responder_resources =
+      std::min({parameters_.responder_resources, req.initiator_depth, limit});
+  parameters_.initiator_depth =
+      std::min({parameters_.initiator_depth, req.responder_resources, limit});
+  parameters_.traffic_class = req.primary.traffic_class;
   facts_.qp = qp;
-  const Result<void> walked = walk({.psn = Psn{req.starting_psn},
-                                    .responder_resources = ours_.responder_resources,
-                                    .initiator_depth = ours_.initiator_depth,
-                                    .rnr_retry = req.rnr_retry(),
-                                    .retry_count = req.retry_count(),
-                                    .timeout = static_cast<uint8_t>(req.primary.ack_timeout >> 3)});
-  Result<void> said = walked;
-  if (walked)
-    said = context.with_agent([&](cm::Agent& agent, Instant now) {
-      return agent.accept(number_,
+  const Result<void> connected =
+      connect_queue_pair({.psn = Psn{req.starting_psn},
+                          .responder_resources = parameters_.responder_resources,
+                          .initiator_depth = parameters_.initiator_depth,
+                          .rnr_retry = req.rnr_retry(),
+                          .retry_count = req.retry_count(),
+                          .timeout = static_cast<uint8_t>(req.primary.ack_timeout >> 3)});
+  Result<void> result = connected;
+  if (connected)
+    result = context.with_agent([&](cm::Agent& agent, Instant now) {
+      return agent.accept(agent_id_,
                           {.qpn = qp.number(),
                            .psn = psn_,
-                           .responder_resources = ours_.responder_resources,
-                           .initiator_depth = ours_.initiator_depth,
-                           .rnr_retry = ours_.rnr_retry,
-                           .private_data = ours_.private_data},
+                           .responder_resources = parameters_.responder_resources,
+                           .initiator_depth = parameters_.initiator_depth,
+                           .rnr_retry = parameters_.rnr_retry,
+                           .private_data = parameters_.private_data},
                           now);
     });
-  if (said)
-    phase_ = Phase::decided;
+  if (result)
+    phase_ = Phase::accepted;
   else if (qp.state() != QpState::reset)
     (void)qp.modify({.state = QpState::err});
-  return said;
+  return result;
 }
 
 Result<void> ConnectionId::reject(std::span<const std::byte> private_data) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::asked, "reject()", "the id of a connect_request"); !ok)
+  if (const Result<void> ok =
+          require_phase(Phase::request_received, "reject()", "the id of a connect_request");
+      !ok)
     return ok;
-  const Result<void> said = channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
-    return agent.reject(number_, cm::Reason::consumer, private_data, now);
+  const Result<void> result = channel_->context().with_agent([&](cm::Agent& agent, Instant now) {
+    return agent.reject(agent_id_, cm::Reason::consumer, private_data, now);
   });
-  if (said) phase_ = Phase::over;
-  return said;
+  if (result) phase_ = Phase::closed;
+  return result;
 }
 
 Result<void> ConnectionId::disconnect() {
   const std::lock_guard hold(mutex_);
   if (channel_->context().forked()) return Error{Code::permission_denied, software::kForked};
-  if (phase_ == Phase::over) return {};
-  if (phase_ != Phase::decided)
+  if (phase_ == Phase::closed) return {};
+  if (phase_ != Phase::accepted)
     return Error{Code::bad_state, "disconnect() needs a connection that is established"};
   (void)facts_.qp.modify({.state = QpState::err});
   return channel_->context().with_agent(
-      [&](cm::Agent& agent, Instant now) { return agent.disconnect(number_, now); });
+      [&](cm::Agent& agent, Instant now) { return agent.disconnect(agent_id_, now); });
 }
 
 verbs::CmId::Facts ConnectionId::facts() const {

@@ -19,8 +19,8 @@ Result<void> CongestionKeys::examine(std::string_view name, const congestion::Ki
     return Error{Code::not_supported, "cc=" + std::string(name) +
                                           " is for packets over many paths, which RoCEv2 does not "
                                           "have; try hpcc, swift or dcqcn-nic+win"};
-  wants_ = kind.signal == Signal::telemetry || kind.signal == Signal::digest || kind.echoes_marks;
-  telemetry_ = asked_.value_or(wants_);
+  needed_ = kind.signal == Signal::telemetry || kind.signal == Signal::digest || kind.echoes_marks;
+  telemetry_ = requested_.value_or(needed_);
   return {};
 }
 
@@ -29,23 +29,24 @@ void CongestionKeys::append_to(std::vector<software::OwnKey>& own) {
   own.push_back(software::number_key("cnp_interval_us", cnp_interval_us_, 0, 1'000'000));
   own.push_back(software::number_key("pacing_quantum_us", pacing_quantum_us_, 0, 1'000'000));
   own.push_back({"telemetry", [this](const std::string& value) -> Result<void> {
-                   bool asked = false;
-                   const Result<void> taken = software::flag_key("telemetry", asked).take(value);
-                   asked_ = asked;
-                   telemetry_ = asked;
+                   bool requested = false;
+                   const Result<void> taken =
+                       software::flag_key("telemetry", requested).take(value);
+                   requested_ = requested;
+                   telemetry_ = requested;
                    return taken;
                  }});
 }
 
 Result<void> CongestionKeys::check(const transport::Capabilities& port,
                                    std::string_view name) const {
-  if (!asked_.value_or(false) || port.telemetry) return {};
+  if (!requested_.value_or(false) || port.telemetry) return {};
   const std::string_view why =
-      name == "udp"
-          ? "processes or engines that share an address cannot tell whose it is; a loopback "
-            "address (roce+udp:lo) is of one process"
-          : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
-            "they do not listen on its UDP port";
+      name == "udp" ? "processes or engines that share an address cannot tell to which it belongs; "
+                      "a loopback "
+                      "address (roce+udp:lo) belongs to one process"
+                    : "only the ports udp and dpdk do: no switch lies on the way of the others, or "
+                      "they do not listen on its UDP port";
   return Error{Code::not_supported, "telemetry=1: the port " + std::string(name) +
                                         " carries none here (" + std::string(why) +
                                         "). Leave the key out"};

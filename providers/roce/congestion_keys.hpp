@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The keys of congestion control in the device string of a `roce` device, and the preset that comes
-// of them.
+// The keys of congestion control in the device string of a `roce` device, and the preset that they
+// select.
 #pragma once
 
 #include "lib/roce/engine.hpp"
@@ -14,14 +14,14 @@ class CongestionKeys {
   CongestionKeys(const CongestionKeys&) = delete;
   CongestionKeys& operator=(const CongestionKeys&) = delete;
 
-  // Takes the keys "cc.PARAMETER" out of `spec`; the others come by append_to().
+  // Takes the keys "cc.PARAMETER" out of `spec`; append_to() adds the others.
   Result<void> take_parameters(verbs::DeviceSpec& spec) { return keys_.take_parameters(spec); }
   // cc, cc_line_mbps, cc_rtt_us, cnp_interval_us, pacing_quantum_us, telemetry. They write into
   // this object.
   void append_to(std::vector<software::OwnKey>& own);
-  // Asked for, or needed by the controller.
+  // Requested, or needed by the controller.
   const bool& telemetry() const noexcept { return telemetry_; }
-  // Can the port `name` do what was asked for in so many words?
+  // Checks that the port `name` supports telemetry if that was requested explicitly.
   Result<void> check(const transport::Capabilities& port, std::string_view name) const;
   Result<void> apply(roce::EngineConfig& config) const;
 
@@ -29,8 +29,8 @@ class CongestionKeys {
   Result<void> examine(std::string_view name, const congestion::Kind& kind);
 
   software::ControllerKeys keys_;
-  std::optional<bool> asked_;  // telemetry=
-  bool wants_ = false;         // the controller needs it
+  std::optional<bool> requested_;  // telemetry=
+  bool needed_ = false;            // by the controller
   bool telemetry_ = false;
   uint32_t cnp_interval_us_ = 50;
   uint32_t pacing_quantum_us_ = 10;

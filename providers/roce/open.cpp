@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening a `roce` device: its own keys, its port, its engine.
+// Opens a `roce` device: parses its own keys, opens its port, creates its engine.
 #include "providers/software/open.hpp"
 
 #include "lib/base/clock.hpp"

@@ -8,8 +8,8 @@ namespace weft::roce_provider {
 
 namespace {
 
-// Of processes that share an address, who gets what comes to queue pair 1 of it: the one with the
-// lowest part of the numbers.
+// True for the process with the lowest part of the queue pair numbers: of processes that share an
+// address, it receives what arrives for queue pair 1.
 bool owns_queue_pair_1(const transport::Port& port) {
   const transport::Port::QpnRange range = port.qpn_range();
   return range.count != 1u << 16 || range.first >> 16 == 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The `roce` provider: the RoCE engine behind the provider seam, and the connection manager at its
-// queue pair 1, which is made when the first channel is.
+// The `roce` provider: the RoCE engine behind the provider interface, and the connection manager at
+// its queue pair 1, which is created with the first channel.
 #pragma once
 
 #include "lib/roce/cm/agent.hpp"
@@ -9,8 +9,8 @@
 
 namespace weft::roce_provider {
 
-// What an engine without queue pair 1 tells the connection manager, which is engine 0's: that a
-// first request has come. Called under the lock of its engine; that of engine 0 is taken last.
+// Forwards the first requests that arrive at other engines to the connection manager, which belongs
+// to engine 0. Called under the lock of its engine; that of engine 0 is acquired last.
 class FirstRequests final : public roce::GeneralServices {
  public:
   FirstRequests(cm::Agent& agent, driver::Driver& home) noexcept : agent_(agent), home_(home) {}
@@ -40,8 +40,8 @@ class RoceContext final
   Result<std::shared_ptr<verbs::Xrc>> create_xrc(const Device& device, uint32_t engine) override;
   std::vector<Counter> counters() const override;
 
-  // For channels. `call` gets the agent and the time, under the driver's lock; what it wants sent
-  // leaves before this returns.
+  // For channels. Calls `call` with the agent and the time, under the driver's lock; the MADs that
+  // it queues are sent before this returns.
   template <class Call>
   auto with_agent(Call call) {
     driver::Holder hold(driver_.lock());
@@ -51,16 +51,16 @@ class RoceContext final
     return result;
   }
   bool forked() const noexcept { return driver_.forked(); }
-  // False: nothing happens unless the application calls.
+  // False: there is no progress thread; the application must call.
   bool start_background_progress() noexcept { return driver_.start_background_progress(); }
   uint32_t random_number();
 
  private:
   void attach(size_t engine, roce::GeneralServices* services) noexcept;
 
-  base::SecureRandom random_;  // of the agent; under the lock
+  base::SecureRandom random_;  // of the agent; under the lock of engine 0
   std::unique_ptr<cm::Agent> agent_;
-  std::unique_ptr<FirstRequests> first_requests_;  // of the other engines, if there are
+  std::unique_ptr<FirstRequests> first_requests_;  // of the other engines, if there are any
 };
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec);
