@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How fast the engine is by itself: two engines on the simulated network, without faults, hash or
-// model, on one core. A packet counts once, from the requester's post over both engines to the
+// The packet rate of the engine alone: two engines on the simulated network, without faults, hash
+// or model, on one core. A packet counts once, from the requester's post over both engines to the
 // completion; answers count as packets too. Seconds are those that the process had a processor.
 //
 //   sim_engine_rate [SECONDS_PER_CASE] [SIZE]

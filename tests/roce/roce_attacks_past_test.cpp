@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC against words that were true once, or that only the peer may say: recorded packets that come
-// again, to whoever sent them too, a packet parked over 2^24 others, acknowledgements in pieces,
-// fatal NAKs and CNPs that the peer did not say. What a wire without authentication cannot refuse
-// is held here as it is; lib/roce/DEVIATIONS.md has the list.
+// RC against replayed and forged packets: recorded packets that arrive again, at their sender, too,
+// a packet delayed by 2^24 others, split acknowledgements, fatal NAKs and CNPs that the peer did
+// not send. What a protocol without authentication cannot reject is asserted as it is;
+// lib/roce/DEVIATIONS.md has the list.
 #include <cstdio>
 
 #include "lib/congestion/registry.hpp"
@@ -85,7 +85,7 @@ TEST_CASE("a million replays over the wrap change nothing, threat:A10") {
   CHECK(t.station_b.count(Count::rx_replayed_atomics) > 0);
 }
 
-TEST_CASE("what a dead connection sent finds nobody at the next one, threat:A10 threat:A25") {
+TEST_CASE("packets of a destroyed connection do not match the next one, threat:A10 threat:A25") {
   Recorded t;
   t.station_a.engine().destroy_qp(&t.a.qp());
   t.station_b.engine().destroy_qp(&t.b.qp());
@@ -102,7 +102,7 @@ TEST_CASE("what a dead connection sent finds nobody at the next one, threat:A10 
   CHECK(t.station_b.count(Count::rx_unknown_qp) == scaled(100'000));
 }
 
-TEST_CASE("packets that come back to who sent them do nothing, threat:A11") {
+TEST_CASE("packets reflected to their sender have no effect, threat:A11") {
   Recorded t;
   // As they are, and turned to the queue pair that sent them.
   t.again(t.station_a, t.of_a, scaled(50'000));
@@ -121,7 +121,8 @@ TEST_CASE("packets that come back to who sent them do nothing, threat:A11") {
 // later it is new. lib/roce/DEVIATIONS.md says how long that is. Under sanitizers only every
 // 256th packet is given and the responder is told that the others have been there.
 TEST_CASE(
-    "a parked packet is a duplicate for half of the PSNs, and after all of them new, threat:A26") {
+    "a delayed packet is a duplicate for half of the PSN space, and new after all of it, "
+    "threat:A26") {
   Pair p(options_with(Psn{0x10}, 256, 4096));
   const transport::Path path = path_of(p.a);
   Forgery f;
@@ -224,7 +225,7 @@ Duration acknowledged(const char* name, uint32_t times) {
   return end - Instant{};
 }
 
-TEST_CASE("acknowledgements in 64 pieces bring no more than whole ones, threat:A09") {
+TEST_CASE("acknowledgements split in 64 open the window no more than whole ones, threat:A09") {
   const char* const name = GENERATE("", "dcqcn-paper", "swift", "timely+win");
   const auto whole = static_cast<double>(acknowledged(name, 1).ps);
   const auto pieces = static_cast<double>(acknowledged(name, 64).ps);
@@ -233,7 +234,8 @@ TEST_CASE("acknowledgements in 64 pieces bring no more than whole ones, threat:A
 }
 
 TEST_CASE(
-    "a flood of CNPs: nothing from a stranger, never below min_rate from the peer, threat:A14") {
+    "a flood of CNPs: no effect from another address, never below min_rate from the peer, "
+    "threat:A14") {
   const char* const name = GENERATE("dcqcn-paper", "dcqcn-nic", "dcqcn-hpccsim");
   const bool stranger = GENERATE(true, false);
   PairOptions o = options_with(Psn{0xFFFFF0}, 1024, 1u << 20);
@@ -302,7 +304,7 @@ TEST_CASE("no completion is lost silently when a peer overruns a queue, threat:A
 }
 
 // A process that stands still for five seconds: its turns come late, and everything with them.
-TEST_CASE("a process that stands still goes on, or errs once, threat:A27") {
+TEST_CASE("a stopped process continues, or fails each request once, threat:A27") {
   const bool patient = GENERATE(true, false);
   PairOptions o;
   o.connect.timeout = patient ? 18 : 14;  // 1 s or 67 ms, seven times

@@ -21,7 +21,8 @@ double scale() { return test_scale(); }
 // A sweep visits every `stride`th PSN: 1 unless the tests are scaled down.
 uint32_t stride() { return scale() >= 1 ? 1 : static_cast<uint32_t>(1 / scale()) | 1; }
 
-// Station b is the victim, its memory filled; the attacker knows everything but what it must guess.
+// Station b is the victim, its memory filled; the attacker knows everything except the random
+// values.
 struct Attack : Pair {
   static constexpr size_t kMemory = 1u << 16;
   std::vector<std::byte> before;
@@ -74,7 +75,7 @@ TEST_CASE("all PSNs from a wrong source change nothing, threat:A01 roce:C-AV-97"
   CHECK(drain_transmit(t.victim(), t.world.now()) == 0);
 }
 
-TEST_CASE("a queue pair's number comes once and does not tell the next one, threat:A03") {
+TEST_CASE("a queue pair number is not reused early and does not reveal the next one, threat:A03") {
   World world(7);
   roce::Engine& engine = world.add_station({.memory = 4096}).engine();
   transport::CompletionQueue cq(16);
@@ -169,7 +170,7 @@ TEST_CASE("a flood of random PSNs costs its victim less than a tenth of its good
   CHECK(alone / flooded >= 0.9);
 }
 
-TEST_CASE("answers outside of what is outstanding are dropped, threat:A07 roce:C-ACK-32") {
+TEST_CASE("responses to PSNs that are not outstanding are dropped, threat:A07 roce:C-ACK-32") {
   struct Kind {
     uint8_t opcode, syndrome;
   };
@@ -211,7 +212,7 @@ TEST_CASE("answers outside of what is outstanding are dropped, threat:A07 roce:C
 }
 
 TEST_CASE(
-    "each flipped bit of a frame is found, but for the masked ones, threat:A12 roce:C-ICRC-14 "
+    "each flipped bit of a frame is detected, except masked ones, threat:A12 roce:C-ICRC-14 "
     "roce:C-ICRC-15") {
   const bool ipv4 = GENERATE(false, true);
   PairOptions o;

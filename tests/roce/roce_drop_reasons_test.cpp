@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reasons to drop or to answer again that traffic seldom meets, each met once: its counter moves by
-// exactly what happened, and what it is about stays right. //= roce:C-EVT-110
+// exactly what happened, and the state stays valid. //= roce:C-EVT-110
 #include "tests/virtual_time/dialogue.hpp"
 
 namespace weft::test {
@@ -8,7 +8,7 @@ namespace {
 
 using transport::Count;
 
-// Payload in the memory of a sender who is gone, or is there.
+// Payload in the memory of a sender that exited, or exists.
 class Sender final : public transport::RemoteMemory {
  public:
   bool pull(void* destination, uint64_t, size_t size) noexcept override {
@@ -67,7 +67,7 @@ TEST_CASE("payload that cannot be pulled is dropped and counted, rx_pull_failed 
 }
 
 TEST_CASE(
-    "an atomic whose answer is lost is answered again and done once, rx_replayed_atomics "
+    "an atomic whose response is lost gets it again and executes once, rx_replayed_atomics "
     "roce:C-EVT-110") {
   const Opcode opcode = GENERATE(Opcode::fetch_add, Opcode::compare_swap);
   Pair p;
@@ -88,9 +88,9 @@ TEST_CASE(
   CHECK(p.station_b.count(Count::rx_duplicates) == 2);
 }
 
-// A peer answers with something that is no answer to what was asked.
+// A peer sends a response of another kind than the request.
 TEST_CASE(
-    "an answer that does not fit ends the request, rx_bad_response threat:A29 "
+    "an invalid response ends the request, rx_bad_response threat:A29 "
     "roce:C-EVT-110") {
   struct Lie {
     Opcode asked;
@@ -125,9 +125,9 @@ TEST_CASE(
 }
 
 // 512 PSNs ahead nothing is kept: the first such packet calls for a NAK, what follows it is for
-// nothing until the sender has gone back.
+// nothing until the sender has rewound.
 TEST_CASE(
-    "what comes behind a NAK and is not kept is counted, rx_after_nak roce:C-EVT-110 "
+    "a packet behind a NAK that is not buffered is counted, rx_after_nak roce:C-EVT-110 "
     "roce:C-PSN-19") {
   Dialogue d;
   const std::vector<std::byte> eight(8, std::byte{1});
@@ -139,7 +139,7 @@ TEST_CASE(
   CHECK(d.count(Count::rx_after_nak) == 4);
   CHECK(d.count(Count::tx_naks) == 1);
   CHECK(d.count(Count::rx_out_of_sequence) == 5);
-  d.say(d.write(missing, eight));  // the sender has gone back
+  d.say(d.write(missing, eight));  // the sender has rewound
   d.say(d.write(missing + 600, eight));
   CHECK(d.count(Count::rx_after_nak) == 4);
   CHECK(d.count(Count::tx_naks) == 2);

@@ -27,7 +27,7 @@ Remote remote_request() {
 }
 
 TEST_CASE(
-    "a remote key of another domain, or without the right, is refused, threat:A05 "
+    "a remote key of another domain, or without the right, is rejected, threat:A05 "
     "roce:C-NAK-39 roce:C-NAK-43 roce:C-NAK-45") {
   const Remote request = remote_request();
   const bool same_domain = GENERATE(true, false);
@@ -69,7 +69,7 @@ TEST_CASE(
   CHECK(event.type == EventType::qp_access_error);
 }
 
-TEST_CASE("a local key of another domain is refused before anything leaves, threat:A05") {
+TEST_CASE("a local key of another domain fails before anything is sent, threat:A05") {
   const Opcode opcode = GENERATE(Opcode::send, Opcode::write, Opcode::read, Opcode::fetch_add);
   Pair p;
   const uint32_t key =
@@ -96,7 +96,7 @@ TEST_CASE("a receive into another domain is a remote operation error, threat:A05
 }
 
 // Ranges that end behind the region, begin before it, or run over 2^64.
-TEST_CASE("ranges out of bounds are refused whatever the arithmetic, threat:A06") {
+TEST_CASE("ranges out of bounds are rejected, wrap-around included, threat:A06") {
   const Remote request = remote_request();
   Pair p;
   constexpr uint64_t kSize = 4096;
@@ -176,7 +176,7 @@ TEST_CASE("length zero needs no key, threat:A06 roce:C-OPS-78") {
   CHECK(p.a.only_sent().status == Status::success);
 }
 
-TEST_CASE("what was asked before a bad request is still answered, roce:C-STATE-62") {
+TEST_CASE("requests before an invalid one are still answered, roce:C-STATE-62") {
   Pair p;
   fill(p.station_b.at(0), 3000, 1);
   const Sge sge = p.station_a.sge(0, 3000), eight = p.station_a.sge(4096, 8);
@@ -312,7 +312,7 @@ TEST_CASE(
 }
 
 // threat:A13: anything at all, signed, at a connected queue pair.
-TEST_CASE("random bytes behind a right signature never crash or write outside, threat:A13") {
+TEST_CASE("random bytes with a valid ICRC never crash or write out of bounds, threat:A13") {
   Pair p;
   base::Random random(11);
   const transport::Path path = path_of(p.a);

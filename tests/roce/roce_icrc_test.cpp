@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ICRC that nobody can check: devices that leave it out (icrc=off), and paths that change what
+// Without an ICRC: devices that leave it out (icrc=off), and paths that change what
 // it covers, which a device tells of once.
 #include "tests/support/catch.hpp"
 #include "tests/virtual_time/forge.hpp"
@@ -27,7 +27,7 @@ void post(Pair& p) {
   REQUIRE(p.world.run());
 }
 
-TEST_CASE("with icrc=off on both sides zero stands for it, and all else is as it was") {
+TEST_CASE("with icrc=off on both sides the ICRC field is zero, and nothing else changes") {
   Pair p(signing(false, false));
   size_t frames = 0, wrong = 0;
   for (Station* s : {&p.station_a, &p.station_b})
@@ -49,7 +49,7 @@ TEST_CASE("with icrc=off on both sides zero stands for it, and all else is as it
   for (const Station* s : {&p.station_a, &p.station_b}) CHECK(s->count(Count::rx_icrc_error) == 0);
 }
 
-TEST_CASE("whoever signs and whoever does not drop each other and count it") {
+TEST_CASE("a peer with an ICRC and one without drop and count each other's packets") {
   const bool a_signs = GENERATE(true, false);
   Pair p(signing(a_signs, !a_signs));
   post(p);
@@ -61,7 +61,7 @@ TEST_CASE("whoever signs and whoever does not drop each other and count it") {
   CHECK(p.station_b.count(Count::rx_icrc_error) == p.station_b.count(Count::rx_packets));
   CHECK(p.station_b.count(Count::rx_icrc_error) >= 32);
   CHECK(p.station_b.count(Count::peers_failing_icrc) == 1);
-  // And the other way round.
+  // And in the other direction.
   const uint64_t before = p.station_a.count(Count::rx_icrc_error);
   Forgery f;
   f.bth = {.opcode = wire::kRcAcknowledge, .dest = p.a.qp().number, .psn = Psn{0x123456}};
@@ -86,11 +86,11 @@ Gid stranger(uint32_t i) {
   return Gid::from_ipv4(10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
 }
 
-TEST_CASE("a peer all of whose packets fail is told of once") {
+TEST_CASE("a peer all of whose packets fail the ICRC is reported once") {
   Pair p;
   roce::Engine& engine = p.station_b.engine();
   const auto told = [&] { return p.station_b.count(Count::peers_failing_icrc); };
-  for (int i = 0; i < 10; ++i) {  // damage on the way: something good is between
+  for (int i = 0; i < 10; ++i) {  // occasional damage: valid packets in between
     hear(p, stranger(1), transport::IcrcWatch::kInARow - 1, false);
     hear(p, stranger(1), 1, true);
   }
@@ -115,7 +115,7 @@ TEST_CASE("a peer all of whose packets fail is told of once") {
   CHECK(engine.next_failing_peer() == stranger(2));
 }
 
-TEST_CASE("a forger of sources gets few words out of a device, and hides nobody for long") {
+TEST_CASE("forged sources cause few reports, and delay those of others briefly") {
   Pair p;
   roce::Engine& engine = p.station_b.engine();
   for (uint32_t i = 0; i < 1000; ++i) hear(p, stranger(i), 2, false);

@@ -65,7 +65,7 @@ TEST_CASE("a fenced invalidate waits for the READ before it, roce:C-OPS-80 roce:
   }
 }
 
-TEST_CASE("SQD holds local work back until RTS, roce:C-STATE-64 roce:C-OPS-88") {
+TEST_CASE("SQD delays local work until RTS, roce:C-STATE-64 roce:C-OPS-88") {
   for (const PairOptions& options : {PairOptions{}, uc_options(64)}) {
     Local t(options);
     roce::Engine& engine = t.station_a.engine();
@@ -90,7 +90,7 @@ TEST_CASE("SQD holds local work back until RTS, roce:C-STATE-64 roce:C-OPS-88") 
   }
 }
 
-TEST_CASE("SQD waits for the READ that holds a fenced invalidate, and then holds that") {
+TEST_CASE("SQD waits for a READ before a fenced invalidate, and then delays the invalidate") {
   Local t;
   roce::Engine& engine = t.station_a.engine();
   const Sge target = t.station_a.sge(0, 8000);

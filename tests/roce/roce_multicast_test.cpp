@@ -83,7 +83,7 @@ struct Party {
   }
 };
 
-TEST_CASE("each member of a group gets one copy, and nobody else, roce:C-OPS-87") {
+TEST_CASE("each member of a group gets one copy, and no other queue pair, roce:C-OPS-87") {
   Party p;
   CHECK(p.say(p.end(0, 0), 1) == 0);
   p.attach(p.end(1, 0));
@@ -105,7 +105,7 @@ TEST_CASE("each member of a group gets one copy, and nobody else, roce:C-OPS-87"
   check_quiet(*p.stations[1]);
 }
 
-TEST_CASE("who leaves a group hears no more of it, the others do, roce:C-OPS-87") {
+TEST_CASE("a queue pair that left a group gets no more copies, the others do, roce:C-OPS-87") {
   Party p;
   p.attach(p.end(1, 0));
   p.attach(p.end(1, 1));
@@ -132,7 +132,7 @@ TEST_CASE("who leaves a group hears no more of it, the others do, roce:C-OPS-87"
   CHECK(p.stations[1]->count(Count::rx_packets) == before);
 }
 
-TEST_CASE("members with another Q_Key or without a receive do without, roce:C-OPS-85") {
+TEST_CASE("members with another Q_Key or without a receive get no copy, roce:C-OPS-85") {
   Party p;
   for (uint32_t i = 0; i < 3; ++i) p.attach(p.end(1, i));
   p.end(1, 0).qp().qkey ^= 1;
@@ -146,7 +146,8 @@ TEST_CASE("members with another Q_Key or without a receive do without, roce:C-OP
   CHECK(p.stations[1]->count(Count::rx_no_receive) == 1);
 }
 
-TEST_CASE("a group's number and a group's address go together, roce:C-HDR-10 roce:C-OPS-87") {
+TEST_CASE(
+    "kMulticastQpn and a group address are valid only together, roce:C-HDR-10 roce:C-OPS-87") {
   Party p;
   Endpoint& to = p.end(1, 0);
   p.attach(to);
@@ -187,7 +188,7 @@ TEST_CASE("a group's number and a group's address go together, roce:C-HDR-10 roc
   CHECK(to.received().empty());
 }
 
-TEST_CASE("a group and kMulticastQpn are refused apart from each other at post") {
+TEST_CASE("a group without kMulticastQpn, or the reverse, is invalid at post") {
   Party p;
   const Sge sge = p.stations[0]->sge(0, 8);
   SendRequest r = p.datagram(sge);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pacer with a controller that only writes down what it hears: times to leave, what is on the
-// way, and each signal that an acknowledgement, an echo, a report, a CNP or a loss becomes.
+// The pacer with a controller that only logs its inputs: departure times, bytes in flight, and the
+// signal that each acknowledgement, echo, report, CNP or loss becomes.
 #include <vector>
 
 #include "lib/roce/state/pacer.hpp"
@@ -85,7 +85,7 @@ wire::IntBlock echo(uint16_t marks, uint16_t path = 7) {
   return block;
 }
 
-TEST_CASE("a packet leaves when its predecessor would have left the line") {
+TEST_CASE("a packet leaves when its predecessor has been serialized at the rate") {
   const bool telemetry = GENERATE(false, true);
   Bench b(congestion::Signal::none, telemetry);
   const int64_t each = 1000 + kHeaders + (telemetry ? 108 : 0);
@@ -99,7 +99,7 @@ TEST_CASE("a packet leaves when its predecessor would have left the line") {
   CHECK(b.pacer.next_send_time(at(each + 300)) == at(2 * each + 300));
 }
 
-TEST_CASE("a flow that was held up catches up on a quantum, no more") {
+TEST_CASE("a delayed flow catches up on one quantum, no more") {
   Bench b(congestion::Signal::none, false, Duration::from_ns(500));
   CHECK(b.pacer.on_sent(at(10'000), 1, 1000, false).ps < 0);
   CHECK(b.pacer.next_send_time(at(10'000)) == at(10'000 - 500 + 1082));
@@ -119,12 +119,12 @@ TEST_CASE("a new rate moves the packet that waits") {
   CHECK(c.pacer.next_send_time(at(82)) == at(1082));
 }
 
-TEST_CASE("the window holds what is not acknowledged; a rewind takes it back") {
+TEST_CASE("the window counts unacknowledged bytes; a rewind removes them") {
   Bench b(congestion::Signal::none, false, {}, true);
   int64_t now = 0;
   uint64_t psn = 0;
   for (; b.pacer.open(at(now)); now += 1082) b.pacer.on_sent(at(now), ++psn, 1000, false);
-  CHECK(psn == 10);  // while less than 10,000 B are on the way
+  CHECK(psn == 10);  // while less than 10,000 B are in flight
   CHECK(b.pacer.next_send_time(at(now)).is_never());
   b.pacer.on_rewind(4);
   CHECK(b.pacer.open(at(now)));
@@ -132,7 +132,7 @@ TEST_CASE("the window holds what is not acknowledged; a rewind takes it back") {
   CHECK(psn == 16);
 }
 
-TEST_CASE("an acknowledgement tells the time of the newest packet it stands for, once") {
+TEST_CASE("an acknowledgement gives the RTT of the newest packet that it covers, once") {
   Bench b(congestion::Signal::delay, false);
   for (int i = 0; i < 4; ++i) b.pacer.on_sent(at(i * 2000), i + 1, 1000, i == 3);
   CHECK(b.pacer.on_acknowledged(at(9000), 3, 1024));
@@ -146,13 +146,13 @@ TEST_CASE("an acknowledgement tells the time of the newest packet it stands for,
   CHECK(heard[0].hops.empty());
   b.pacer.on_acknowledged(at(9100), 3, 1024);
   CHECK(heard.size() == 1);
-  b.pacer.on_acknowledged(at(9200), 4, 1024);  // sent again: nobody knows which one came
+  b.pacer.on_acknowledged(at(9200), 4, 1024);  // retransmitted: which copy arrived is ambiguous
   REQUIRE(heard.size() == 2);
   CHECK(heard[1].ack.rtt.ps == 0);
   CHECK(heard[1].ack.retransmitted);
 }
 
-TEST_CASE("an echo's hops and the growth of its marks go with the acknowledgement") {
+TEST_CASE("hops and new ECN marks of an echo are reported with the acknowledgement") {
   Bench b(congestion::Signal::telemetry, true);
   for (int i = 0; i < 5; ++i) b.pacer.on_sent(at(i * 2000), i + 1, 1000, false);
   b.pacer.on_echo(echo(65'535));  // more than half a round back: no news
@@ -179,7 +179,7 @@ TEST_CASE("an echo's hops and the growth of its marks go with the acknowledgemen
   CHECK(heard[4].ack.marked == 0);
 }
 
-TEST_CASE("without telemetry a CNP is a mark") {
+TEST_CASE("without telemetry a CNP counts as an ECN mark") {
   Bench b(congestion::Signal::ecn, false);
   b.pacer.on_sent(at(0), 1, 1000, false);
   b.pacer.on_cnp(at(10));
@@ -188,7 +188,7 @@ TEST_CASE("without telemetry a CNP is a mark") {
   CHECK(heard[0].ack.marked == 2);
 }
 
-TEST_CASE("where nobody tells, the own queue is the one hop, on a path of its own") {
+TEST_CASE("without telemetry of switches the host queue is the only hop, on its own path") {
   const bool telemetry = GENERATE(false, true);
   Bench b(congestion::Signal::telemetry, telemetry);
   const uint32_t each = 1000 + kHeaders + (telemetry ? 108 : 0);
@@ -210,7 +210,7 @@ TEST_CASE("where nobody tells, the own queue is the one hop, on a path of its ow
   CHECK(heard[0].hops[0].queue_bytes == 2 * each - 500);
 }
 
-TEST_CASE("a digest of the way goes on; where there is none, that of the own queue") {
+TEST_CASE("a digest of the path is forwarded; without one, that of the host queue") {
   Bench b(congestion::Signal::digest, true);
   for (int i = 0; i < 2; ++i) b.pacer.on_sent(at(0), i + 1, 1000, false);
   wire::IntBlock block = echo(0);
@@ -225,7 +225,7 @@ TEST_CASE("a digest of the way goes on; where there is none, that of the own que
   CHECK(heard[1].ack.digest == congestion::encode_digest(0.119, 0.5));
 }
 
-TEST_CASE("a loss is heard, and a deadline that passed in a pause is made up for") {
+TEST_CASE("a loss is reported, and a deadline that expired in a pause is caught up") {
   timers = true;
   Bench b(congestion::Signal::none, false);
   timers = false;
@@ -239,7 +239,9 @@ TEST_CASE("a loss is heard, and a deadline that passed in a pause is made up for
   CHECK(starts == 0);
 }
 
-TEST_CASE("after a second of silence a flow starts anew, but not while packets are on the way") {
+TEST_CASE(
+    "after a second without acknowledgement an idle flow restarts, one with packets in flight does "
+    "not") {
   Bench b(congestion::Signal::none, false);
   b.pacer.on_sent(at(0), 1, 1000, false);
   b.pacer.on_acknowledged(at(9000), 1, 1024);
@@ -255,7 +257,7 @@ TEST_CASE("after a second of silence a flow starts anew, but not while packets a
   CHECK(starts == 1);
 }
 
-TEST_CASE("READ responses are paced and windowed with the rest") {
+TEST_CASE("READ responses share pacing and window with requests") {
   const bool telemetry = GENERATE(false, true);
   Bench b(congestion::Signal::delay, telemetry, {}, true);
   b.pacer.track_responses();
@@ -285,14 +287,14 @@ TEST_CASE("READ responses are paced and windowed with the rest") {
     b.pacer.expire_responses(at(each + patience), 1024);
     REQUIRE(heard.size() == 1);
     CHECK(heard[0].ack.newly_acked == 1000);
-    CHECK(heard[0].ack.rtt.ps == 0);  // it is a guess
+    CHECK(heard[0].ack.rtt.ps == 0);  // assumed, not measured
   }
   b.pacer.expire_responses(at(9 * each + patience), 1024);
   b.pacer.on_acknowledged(at(9 * each + patience), 1, 1024);
   CHECK(heard.back().ack.acked == 10'000);
 }
 
-TEST_CASE("a response that is sent again takes no more of the window") {
+TEST_CASE("a retransmitted response takes no more of the window") {
   Bench b(congestion::Signal::delay, true, {}, true);
   b.pacer.track_responses();
   int64_t now = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The responder, packet by packet: what it answers to requests in sequence, ahead of it and behind
-// it, and what it executes. Each case is a dialogue with forged requests of the true peer.
+// The responder, packet by packet: its responses to requests in sequence, ahead of it and behind
+// it, and what it executes. Each case exchanges packets with the valid peer, whose requests are
+// forged.
 #include "tests/virtual_time/dialogue.hpp"
 
 namespace weft::test {
@@ -37,7 +38,7 @@ TEST_CASE("a gap is NAKed once until it closes, roce:C-PSN-19 roce:C-PSN-17") {
   Dialogue d(without_credits(start_psn()));
   const std::vector<std::byte> data = bytes_of(64, 1);
   const Psn psn = d.expected();
-  CHECK(d.say(d.write(psn + 1, data, 128)).empty());  // it may only be early
+  CHECK(d.say(d.write(psn + 1, data, 128)).empty());  // the missing one may be late
   check_answer(d.wait(Duration::from_us(50)), wire::kNakSequence, psn);
   CHECK(d.say(d.write(psn + 2, data, 192)).empty());
   CHECK(d.say(d.write(psn + 1, data, 128)).empty());
@@ -51,7 +52,9 @@ TEST_CASE("a gap is NAKed once until it closes, roce:C-PSN-19 roce:C-PSN-17") {
   CHECK(d.count(Count::rx_out_of_sequence) == 4);
 }
 
-TEST_CASE("far ahead only a sequence that stands still is NAKed, threat:A02 roce:C-PSN-19") {
+TEST_CASE(
+    "a packet far ahead is NAKed only if the expected PSN does not advance, threat:A02 "
+    "roce:C-PSN-19") {
   Dialogue d(without_credits());
   const std::vector<std::byte> data = bytes_of(8, 1);
   const Psn psn = d.expected();
@@ -61,7 +64,7 @@ TEST_CASE("far ahead only a sequence that stands still is NAKed, threat:A02 roce
   d.world.run_for(Duration::from_us(1));
   check_answer(d.say(d.write(psn + 300'000, data)), wire::kNakSequence, psn);
   check_answer(d.say(d.write(psn, data)), kAck, psn);
-  CHECK(d.say(d.write(psn + 100'000, data)).empty());  // it moved: the time begins again
+  CHECK(d.say(d.write(psn + 100'000, data)).empty());  // `expected` advanced: the time restarts
   d.world.run_for(Duration::from_us(2000));
   check_answer(d.say(d.write(psn + 1, data)), kAck, psn + 1);
   CHECK(d.say(d.write(psn + 100'000, data)).empty());
@@ -101,13 +104,13 @@ TEST_CASE("a duplicate READ is executed again, also a part of it, roce:C-DUP-25 
   CHECK(d.count(Count::rx_replayed_reads) == 3);
 }
 
-TEST_CASE("a duplicate READ of something else is dropped, roce:C-DUP-26") {
+TEST_CASE("a duplicate READ with another range is dropped, roce:C-DUP-26") {
   Dialogue d(without_credits());
   const Psn psn = d.expected();
   REQUIRE(d.say(d.read(psn, 2000, 4096)).size() == 2);
   CHECK(d.say(d.read(psn, 2001, 4096)).empty());      // longer
   CHECK(d.say(d.read(psn, 1000, 4095)).empty());      // from before
-  CHECK(d.say(d.read(psn + 1, 2000, 4096)).empty());  // more packets than were asked for
+  CHECK(d.say(d.read(psn + 1, 2000, 4096)).empty());  // more packets than requested
   Forgery other = d.read(psn, 2000, 4096);
   other.rkey = RKey{other.rkey.value ^ 1};
   CHECK(d.say(other).empty());
@@ -118,7 +121,7 @@ TEST_CASE("a duplicate READ of something else is dropped, roce:C-DUP-26") {
 }
 
 TEST_CASE(
-    "a duplicate atomic gets the saved result, as long as it is saved, roce:C-DUP-27 "
+    "a duplicate atomic gets the saved result while its resource exists, roce:C-DUP-27 "
     "roce:C-DUP-28 threat:A30") {
   Dialogue d(without_credits(start_psn()));
   uint64_t& word = *reinterpret_cast<uint64_t*>(d.station_b.at(0));
@@ -142,12 +145,12 @@ TEST_CASE(
   CHECK(original() == 40);
   REQUIRE(d.say(d.fetch_add(psn + 16, 1)).size() == 1);
   CHECK(word == 58);
-  CHECK(d.say(d.fetch_add(psn, 2)).empty());  // its place is taken
+  CHECK(d.say(d.fetch_add(psn, 2)).empty());  // its resource is reused
   CHECK(d.count(Count::rx_lost_resource) == 1);
   CHECK(word == 58);
 }
 
-TEST_CASE("an acknowledgement comes where it is asked for, with the MSN, roce:C-ACK-30 C-ACK-33") {
+TEST_CASE("an acknowledgement is sent where requested, with the MSN, roce:C-ACK-30 C-ACK-33") {
   Dialogue d(without_credits());
   const std::vector<std::byte> data = bytes_of(8, 1);
   d.b.qp().res.msn = 0xFFFFFD;
@@ -163,7 +166,7 @@ TEST_CASE("an acknowledgement comes where it is asked for, with the MSN, roce:C-
   CHECK(d.heard[0].aeth().msn == 1);
 }
 
-TEST_CASE("an acknowledgement tells the posted receives as a credit code, roce:C-ACK-34") {
+TEST_CASE("an acknowledgement carries the posted receives as a credit code, roce:C-ACK-34") {
   Dialogue d;
   const std::vector<std::byte> data = bytes_of(8, 1);
   const uint8_t codes[] = {0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7};  // of 0, 1, 2, .. receives
@@ -174,7 +177,7 @@ TEST_CASE("an acknowledgement tells the posted receives as a credit code, roce:C
   }
 }
 
-TEST_CASE("each operation may follow where the message stands, roce:C-OPS-69") {
+TEST_CASE("each opcode is valid only in its place of a message, roce:C-OPS-69") {
   constexpr uint8_t kOpcodes[] = {
       wire::kRcSendFirst,  wire::kRcSendMiddle,   wire::kRcSendLast,    wire::kRcSendLastImm,
       wire::kRcSendOnly,   wire::kRcSendOnlyImm,  wire::kRcSendLastInv, wire::kRcSendOnlyInv,

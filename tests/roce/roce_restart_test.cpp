@@ -25,7 +25,7 @@ constexpr size_t kTarget = 1u << 19;             // where WRITEs go, at b
 
 PairOptions options(Psn psn) {
   PairOptions o;
-  o.seed = 25;  // the same numbers, keys and addresses in each life
+  o.seed = 25;  // the same numbers, keys and addresses in each incarnation
   o.connect.psn_a = o.connect.psn_b = psn;
   o.qp_a.max_send_wr = o.qp_b.max_recv_wr = 1024;
   return o;
@@ -37,7 +37,7 @@ struct Parked {
   uint32_t key = 0;
 };
 
-// One message of each kind in turn: SEND, WRITE, READ, FETCH_ADD.
+// One message of each kind, in this order: SEND, WRITE, READ, FETCH_ADD.
 void post_old(Pair& p, uint64_t i) {
   const Opcode kinds[] = {Opcode::send, Opcode::write, Opcode::read, Opcode::fetch_add};
   const Opcode kind = kinds[i % 4];
@@ -50,7 +50,7 @@ void post_old(Pair& p, uint64_t i) {
   REQUIRE(p.b.recv(i, {p.station_b.sge(64 * (i % 512), 64)}));
 }
 
-// The first life: all of its frames, which the network keeps.
+// The first incarnation: the network keeps all of its frames.
 Parked first_life() {
   Pair p(options(kOldPsn));
   Parked parked{{}, {}, p.a.qp().number, p.b.qp().number, p.station_b.key()};
@@ -82,7 +82,7 @@ struct SecondLife : Pair {
   void live(uint32_t count = kNew, bool again = true) {
     const Sge fresh = station_a.sge(kFresh, 64);
     for (uint64_t i = 0; i < count; ++i) REQUIRE(b.recv(i, {station_b.sge(64 * i, 64)}));
-    unpark();  // before anything of this life
+    unpark();  // before any frame of this incarnation
     world.run_for(Duration::from_us(20));
     for (uint64_t i = 0; i < count; ++i) {
       REQUIRE(a.send(request(Opcode::send, i, {&fresh, 1})));
@@ -112,13 +112,13 @@ struct SecondLife : Pair {
   const Parked& parked_;
 };
 
-// Anything from the first PSN that the new life can take for its own to the last.
+// PSNs from the first to the last that the new incarnation can take for its own.
 bool can_be_mistaken(Psn start) {
   const int32_t first = kOldPsn - (start + kNew + 2 * kOld), last = kOldPsn + 2 * kOld - start;
   return first < roce::kEarlyWindow && last >= 0;
 }
 
-TEST_CASE("packets of a predecessor with the same number are never executed, threat:A25") {
+TEST_CASE("packets to an earlier queue pair with the same number are never executed, threat:A25") {
   const Parked parked = first_life();
   // Right behind what they carry and right beyond the window before it, the far side, and anywhere.
   std::vector<Psn> starts = {kOldPsn + 2 * kOld,
@@ -140,7 +140,7 @@ TEST_CASE("packets of a predecessor with the same number are never executed, thr
 }
 
 // They come once, beyond the window; then what is new passes over their PSNs.
-TEST_CASE("a predecessor's packets beyond the window are not kept for later, threat:A25") {
+TEST_CASE("packets to an earlier queue pair beyond the window are not buffered, threat:A25") {
   const Parked parked = first_life();
   SecondLife life(parked, kOldPsn + (Psn::kMask + 1 - roce::kEarlyWindow - 1));
   constexpr uint32_t kPast = 800;
@@ -149,8 +149,9 @@ TEST_CASE("a predecessor's packets beyond the window are not kept for later, thr
 }
 
 // What the wire allows: the same first PSN (which connect() and the connection manager draw at
-// random, and nobody must fix), the same number, the same source. New keys still keep memory safe.
-TEST_CASE("a predecessor's packets with the PSNs that are expected meet new keys, threat:A25") {
+// random, and must not be fixed), the same number, the same source. New keys still keep memory
+// safe.
+TEST_CASE("packets to an earlier queue pair with expected PSNs fail at the new keys, threat:A25") {
   const Parked parked = first_life();
   REQUIRE(parked.to_b[0].info().operation == wire::Operation::send);
   REQUIRE(parked.to_b[1].info().operation == wire::Operation::write);
@@ -166,7 +167,7 @@ TEST_CASE("a predecessor's packets with the PSNs that are expected meet new keys
     life.world.run_for(Duration::from_us(10));
   }
   CHECK(life.b.only_received().status == Status::success);  // a SEND names no key
-  CHECK(life.b.qp().state == QpState::err);                 // the WRITE named an old one
+  CHECK(life.b.qp().state == QpState::err);                 // the WRITE names an old one
   CHECK(life.station_b.count(Count::access_errors) == 1);
   CHECK(all_are(life.station_b.at(kTarget), 64, std::byte{0}));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receives that queue pairs of all services share: who gets one, when the owner is told, and what
+// Shared receive queues of all services: which queue pair gets a receive, the limit event, and what
 // becomes of one that a queue pair holds when it goes.
 #include "tests/virtual_time/forge.hpp"
 #include "tests/virtual_time/rc_pair.hpp"
@@ -10,7 +10,7 @@ namespace {
 using transport::Count;
 using Pool = transport::SharedReceives;
 
-// Two stations; each pair of endpoints a[i] -> b[i] is of the type asked for, and all b share.
+// Two stations; each pair of endpoints a[i] -> b[i] is of the given type, and all b share.
 struct Shared {
   World world;
   Station& station_a = world.add_station();
@@ -93,7 +93,7 @@ TEST_CASE("queue pairs of all services share receives, roce:C-OPS-92") {
   check_quiet(t.station_b);
 }
 
-TEST_CASE("an empty pool: RC waits, the others drop") {
+TEST_CASE("an empty SRQ: RC sends RNR NAKs, UC and UD drop") {
   Shared t({QpType::rc, QpType::uc, QpType::ud});
   t.send(1, 100);
   t.send(2, 100);
@@ -108,7 +108,7 @@ TEST_CASE("an empty pool: RC waits, the others drop") {
   CHECK(t.a[0]->only_sent().status == Status::success);
 }
 
-TEST_CASE("the limit is told once, and again when asked again, roce:C-OPS-92") {
+TEST_CASE("the limit event is raised once, and again when armed again, roce:C-OPS-92") {
   Shared t({QpType::rc, QpType::ud});
   for (uint64_t id = 1; id <= 8; ++id) t.post(id);
   t.pool->limit = 6;
@@ -127,7 +127,7 @@ TEST_CASE("the limit is told once, and again when asked again, roce:C-OPS-92") {
   CHECK(t.events().size() == 1);
 }
 
-TEST_CASE("a queue pair in ERR flushes what it holds and takes no more, roce:C-STATE-68") {
+TEST_CASE("a queue pair in ERR flushes its receive and takes no more, roce:C-STATE-68") {
   Shared t({QpType::rc, QpType::rc});
   for (uint64_t id = 1; id <= 3; ++id) t.post(id);
   t.begin_message(0);
@@ -145,7 +145,7 @@ TEST_CASE("a queue pair in ERR flushes what it holds and takes no more, roce:C-S
   CHECK(t.b[1]->only_received().id == 2);
 }
 
-TEST_CASE("a queue pair that goes gives back what it holds") {
+TEST_CASE("a destroyed queue pair returns its receive") {
   Shared t({QpType::rc, QpType::rc});
   t.post(1);
   t.begin_message(0);
@@ -160,7 +160,7 @@ TEST_CASE("a queue pair that goes gives back what it holds") {
   CHECK(t.b[1]->only_received().id == 1);
 }
 
-TEST_CASE("receives are posted to the pool only, as many as it holds") {
+TEST_CASE("receives are posted to the SRQ only, up to its size") {
   Shared t({QpType::rc}, 3);
   CHECK(t.b[0]->recv(1, {t.station_b.sge(0, 8)}).code == Code::invalid_argument);
   const Sge sges[3] = {t.station_b.sge(0, 8), t.station_b.sge(0, 8), t.station_b.sge(0, 8)};

@@ -117,7 +117,7 @@ TEST_CASE("UC: a WRITE with immediate data whose end is lost leaves its receive"
   CHECK(t.arrived(2000, 8192));
 }
 
-TEST_CASE("UC: what cannot be taken is dropped and counted, the connection goes on") {
+TEST_CASE("UC: undeliverable packets are dropped and counted, the connection continues") {
   UcPair t;
   t.post(Opcode::send, 1, 3000);  // no receive
   REQUIRE(t.world.run());
@@ -150,7 +150,7 @@ TEST_CASE("UC has no READ, no atomics, no invalidate") {
     CHECK(t.a.send(t.request(opcode, 1, {&sge, 1})).code == Code::invalid_argument);
 }
 
-TEST_CASE("UC: a local error stops the sending half, roce:C-STATE-65") {
+TEST_CASE("UC: a local error stops the send queue, roce:C-STATE-65") {
   UcPair t;
   // The second half of the message has a wrong key: its first packets have left.
   Sge parts[] = {t.station_a.sge(0, 2048), t.station_a.sge(0, 2048)};
@@ -172,7 +172,7 @@ TEST_CASE("UC: a local error stops the sending half, roce:C-STATE-65") {
   CHECK(t.arrived(3000));
 }
 
-TEST_CASE("UC: which packet may follow which, roce:C-OPS-69") {
+TEST_CASE("UC: valid orders of packets, roce:C-OPS-69") {
   // After a message has begun with `first`, `second` arrives with the next PSN.
   Dialogue d(uc_options());
   const std::vector<std::byte> full(1024, std::byte{1});
@@ -213,7 +213,7 @@ TEST_CASE("UC: which packet may follow which, roce:C-OPS-69") {
 }
 
 // What arrives of a stream over a bad network is each message at most once, whole and in order.
-TEST_CASE("UC: whatever is lost, a message arrives whole, in order, once") {
+TEST_CASE("UC: under loss a message arrives whole, in order, once") {
   const uint64_t seed = GENERATE(take(20, random(1, 1 << 30)));
   INFO("seed " << seed << ": ./sim_uc_test --rng-seed as printed above replays it");
   constexpr uint32_t kSlot = 8192;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Unreliable datagrams between two engines: what arrives and how it looks, what is dropped without
-// a word and counted, what is refused at post, and what an error of the sender's own leads to.
+// dropped and counted, what is invalid at post, and what a local error of the sender leads to.
 #include "tests/virtual_time/forge.hpp"
 #include "tests/virtual_time/rc_pair.hpp"
 
@@ -95,7 +95,7 @@ TEST_CASE("a datagram arrives whole, behind its network header, roce:C-OPS-84") 
   check_quiet(t.station_b);
 }
 
-TEST_CASE("one queue pair reaches many, and each knows whom to answer") {
+TEST_CASE("one queue pair sends to many, and each gets the source to reply to") {
   constexpr uint32_t kLeaves = 100, kSlot = 64;
   World world;
   Station& centre = world.add_station();
@@ -141,7 +141,7 @@ TEST_CASE("one queue pair reaches many, and each knows whom to answer") {
   check_quiet(centre);
 }
 
-TEST_CASE("a datagram that nobody can take is dropped and counted, roce:C-OPS-85") {
+TEST_CASE("an undeliverable datagram is dropped and counted, roce:C-OPS-85") {
   UdPair t;
   const Sge sge = t.station_a.sge(0, 100);
   t.send(1, 100);
@@ -176,7 +176,7 @@ TEST_CASE("a datagram that nobody can take is dropped and counted, roce:C-OPS-85
   CHECK(got.byte_count == kHeader + 99);
 }
 
-TEST_CASE("the high bit of a request's Q_Key means the queue pair's own, roce:C-OPS-85") {
+TEST_CASE("the high bit of a request's Q_Key selects that of the queue pair, roce:C-OPS-85") {
   PairOptions o = ud_options();
   o.connect.qkey = 0x80001234;
   UdPair t(o);
@@ -189,7 +189,7 @@ TEST_CASE("the high bit of a request's Q_Key means the queue pair's own, roce:C-
   CHECK(t.b.only_received().status == Status::success);
 }
 
-TEST_CASE("what is no datagram is refused at post, roce:C-OPS-83") {
+TEST_CASE("an invalid datagram is rejected at post, roce:C-OPS-83") {
   UdPair t;
   const uint32_t mtu = t.station_a.engine().capabilities().active_mtu;
   const Sge sge = t.station_a.sge(0, mtu + 1);
@@ -218,7 +218,8 @@ TEST_CASE("what is no datagram is refused at post, roce:C-OPS-83") {
   CHECK(t.a.sent().empty());
 }
 
-TEST_CASE("datagrams come in any order of PSNs, and from anyone, roce:C-PSN-21 roce:C-HDR-9") {
+TEST_CASE(
+    "datagrams are accepted in any order of PSNs, from any source, roce:C-PSN-21 roce:C-HDR-9") {
   UdPair t;
   const transport::Path path = path_of(t.b);
   transport::Path from = path;
@@ -251,7 +252,7 @@ TEST_CASE("datagrams come in any order of PSNs, and from anyone, roce:C-PSN-21 r
   CHECK(t.b.received().empty());
 }
 
-TEST_CASE("a request that cannot be sent stops the sending half only, roce:C-STATE-65") {
+TEST_CASE("a request that cannot be sent stops the send queue only, roce:C-STATE-65") {
   UdPair t;
   const Sge good = t.station_a.sge(0, 8);
   Sge bad = good;
@@ -322,7 +323,7 @@ TEST_CASE("a request completes when the port has its frame, not before") {
   CHECK(!engine.has_active());
 }
 
-TEST_CASE("SQD lets what has begun finish, and holds the rest, roce:C-STATE-64") {
+TEST_CASE("SQD completes started requests, and delays the rest, roce:C-STATE-64") {
   UdPair t;
   for (uint64_t id = 1; id <= 3; ++id) t.expect(id, 0, 100);
   t.send(1, 8);

@@ -17,7 +17,7 @@ struct Guesser : Pair {
     o.station_b.engine.throttle = throttle;
     return o;
   }
-  // The side that is asked walks its queue pair towards `peer`.
+  // The passive side connects its queue pair to `peer`.
   Result<void> walk(Endpoint& e, const Gid& peer, QpNum number) {
     roce::Engine& engine = station_b.engine();
     engine.set_time(world.now());
@@ -67,13 +67,13 @@ struct Guesser : Pair {
   uint32_t guesses = 0;
 };
 
-TEST_CASE("after eight wrong keys within a second a peer waits, threat:A04") {
+TEST_CASE("after eight invalid keys within a second a peer is throttled, threat:A04") {
   Guesser t;
   for (int i = 0; i < 8; ++i) REQUIRE(t.guess() == Status::remote_access_error);
   CHECK_FALSE(t.guess());
   CHECK(t.station_b.count(Count::connects_throttled) == 1);
   CHECK(t.station_b.count(Count::access_errors) == 8);
-  // Nobody else waits, and what is connected goes on.
+  // Other peers are not throttled, and connections continue.
   Endpoint other(t.station_b);
   CHECK(t.walk(other, sim::host_address(66), QpNum{5}));
   t.station_b.engine().destroy_qp(&other.qp());
@@ -90,7 +90,7 @@ TEST_CASE("after eight wrong keys within a second a peer waits, threat:A04") {
   CHECK_FALSE(t.guess());
 }
 
-TEST_CASE("however many queue pairs end at once, a second later all is forgiven, threat:A04") {
+TEST_CASE("any number of violations at once is forgiven a second later, threat:A04") {
   Guesser t;
   std::deque<Endpoint> asked, asks;
   for (int i = 0; i < 100; ++i) {
@@ -106,7 +106,7 @@ TEST_CASE("however many queue pairs end at once, a second later all is forgiven,
   CHECK(t.guess() == Status::remote_access_error);
 }
 
-TEST_CASE("a peer that guesses without rest makes eight guesses a second, threat:A04") {
+TEST_CASE("a peer that guesses continuously makes eight guesses a second, threat:A04") {
   const bool throttle = GENERATE(true, false);
   Guesser t(throttle);
   constexpr uint32_t kSeconds = 20;

@@ -157,7 +157,7 @@ TEST_CASE("all operations of RC, roce:C-OPS-93") {
   CHECK(t.a.only_sent().status == Status::remote_access_error);
 }
 
-TEST_CASE("a number that is no queue of the domain is refused, roce:C-NAK-43") {
+TEST_CASE("a number that is no SRQ of the domain is rejected, roce:C-NAK-43") {
   const Opcode opcode = GENERATE(Opcode::send, Opcode::write, Opcode::read, Opcode::fetch_add);
   Xrc t;
   const uint32_t good = t.add_queue(), foreign = t.add_queue(kOtherXrc);
@@ -197,7 +197,7 @@ TEST_CASE("memory is that of the queue's protection domain, threat:A05") {
   CHECK(all[1].status == Status::remote_access_error);
 }
 
-TEST_CASE("an answer comes from the domain of its request, whatever comes after, threat:A05") {
+TEST_CASE("a response is read from the domain of its request, whatever follows, threat:A05") {
   constexpr uint32_t kStrange = 55;
   Xrc t;
   const uint32_t ours = t.add_queue(), strange = t.add_queue(kXrc, kStrange);
@@ -238,7 +238,7 @@ TEST_CASE("a message is for one queue from its first packet to its last") {
   CHECK(t.queues[1]->pool->ring.size() == 1);
 }
 
-TEST_CASE("a queue that goes in the middle of a message") {
+TEST_CASE("an SRQ that is withdrawn in the middle of a message") {
   Xrc t;
   const uint32_t one = t.add_queue(), two = t.add_queue();
   t.post(0, 1);
@@ -260,7 +260,7 @@ TEST_CASE("a queue that goes in the middle of a message") {
   CHECK(t.received(0).empty());
 }
 
-TEST_CASE("an empty queue makes its requests wait, as on RC, roce:C-NAK-42") {
+TEST_CASE("an empty SRQ causes RNR NAKs, as on RC, roce:C-NAK-42") {
   ConnectOptions options;
   options.min_rnr_timer = 1;
   Xrc t(options);
@@ -278,7 +278,9 @@ TEST_CASE("an empty queue makes its requests wait, as on RC, roce:C-NAK-42") {
   CHECK(t.a.sent().size() == 2);
 }
 
-TEST_CASE("a half message's receive goes back when the target is reset or destroyed") {
+TEST_CASE(
+    "the receive of an unfinished message returns to the SRQ when the target is reset or "
+    "destroyed") {
   Xrc t;
   const uint32_t one = t.add_queue();
   t.post(0, 1);

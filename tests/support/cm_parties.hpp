@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Applications of connection managers (cm_net.hpp) for tests: one that accepts, one that asks, and
-// each writes down what it hears.
+// Applications of connection managers (cm_net.hpp) for tests: one that accepts, one that connects;
+// each logs its events.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ inline Attribute kind_of(const cm::Mad& mad) {
   return static_cast<Attribute>(uint16_t{cm::header_of(mad).attribute});
 }
 
-// Accepts all, and writes down what it hears.
+// Accepts all requests, and logs its events.
 struct Server {
   Server(Node& where, uint64_t service = kService) : node(where) {
     REQUIRE(node.agent.listen(service, node.inbox));

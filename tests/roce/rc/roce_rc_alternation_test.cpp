@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests that answer each other: each side's word leaves before its acknowledgement of the other
-// side's, and one acknowledgement stands for several words. Both engines are moved by hand, so that
-// each call of transmit() is counted.
+// Alternating requests: each side's request leaves before its acknowledgement of the other side's,
+// and one acknowledgement covers several requests. Both engines are moved by hand, so that each
+// call of transmit() is counted.
 #include "tests/virtual_time/forge.hpp"
 #include "tests/virtual_time/rc_pair.hpp"
 
@@ -47,7 +47,7 @@ struct Talk : Pair {
     REQUIRE(from.send(r));
   }
 
-  // a speaks, b answers, `rounds` times; who has spoken turns `idle` times more meanwhile.
+  // a sends, b replies, `rounds` times; the sender calls transmit() `idle` times more in between.
   void alternate(int rounds, int idle = 0) {
     for (int i = 0; i < rounds; ++i) {
       for (Endpoint* const speaker : {&a, &b}) {
@@ -57,7 +57,7 @@ struct Talk : Pair {
     }
   }
 
-  // Calls of transmit() until `from` has nothing left to say.
+  // Calls of transmit() until `from` has nothing left to send.
   int turns_until_silent(Endpoint& from) {
     int turns = 0;
     for (; owes(from) && turns < 1000; ++turns) turn(from);
@@ -71,7 +71,7 @@ size_t successes(const std::vector<Completion>& completions) {
   return n;
 }
 
-TEST_CASE("an acknowledgement waits for one call, and not when it stands for 64 words") {
+TEST_CASE("an acknowledgement is delayed by one call, and not when it covers 64 requests") {
   for (const int words : {1, 63, 64}) {
     Talk talk;
     for (int i = 0; i < words; ++i) {
@@ -85,7 +85,7 @@ TEST_CASE("an acknowledgement waits for one call, and not when it stands for 64 
   }
 }
 
-TEST_CASE("an acknowledgement that finds no room behind data leaves soon") {
+TEST_CASE("an acknowledgement without room behind data precedes data in the next call") {
   Talk talk;
   talk.post(talk.a);
   REQUIRE(talk.turn(talk.a) == 1);
@@ -97,7 +97,7 @@ TEST_CASE("an acknowledgement that finds no room behind data leaves soon") {
   CHECK(talk.acks == 1);
 }
 
-TEST_CASE("in a dialogue one acknowledgement stands for several words, roce:C-ACK-36") {
+TEST_CASE("with alternating requests one acknowledgement covers several, roce:C-ACK-36") {
   Talk talk;
   constexpr int kRounds = 200;
   talk.alternate(kRounds);
@@ -110,8 +110,8 @@ TEST_CASE("in a dialogue one acknowledgement stands for several words, roce:C-AC
   check_quiet(talk.station_b);
 }
 
-// A peer that asks for credit, or anything else, wakes a queue pair that has nothing to send.
-TEST_CASE("the peer's acknowledgement does not flush_pending_ack one's own") {
+// A probe for credits, or any packet, activates a queue pair that has nothing to send.
+TEST_CASE("the peer's acknowledgement does not expedite the own one") {
   Talk talk;
   talk.alternate(8);
   talk.turns_until_silent(talk.a);
@@ -124,10 +124,10 @@ TEST_CASE("the peer's acknowledgement does not flush_pending_ack one's own") {
     talk.turn(talk.a);
     talk.alternate(1);
   }
-  CHECK(talk.acks - before < 60);  // each of 200 words would have one
+  CHECK(talk.acks - before < 60);  // without coalescing: one for each of 200 requests
 }
 
-TEST_CASE("an acknowledgement has learned to wait while the peer thinks") {
+TEST_CASE("the delay of an acknowledgement adapts to the peer's response time") {
   Talk talk;
   talk.alternate(20);
   talk.acks = 0;
@@ -136,7 +136,7 @@ TEST_CASE("an acknowledgement has learned to wait while the peer thinks") {
   CHECK(talk.acks < 2 * kRounds / 4);
 }
 
-TEST_CASE("a word in a dialogue leaves alone, before the acknowledgement") {
+TEST_CASE("a single request leaves before the delayed acknowledgement") {
   Talk talk;
   talk.post(talk.a);
   CHECK(talk.turn(talk.a) == 1);
@@ -146,7 +146,7 @@ TEST_CASE("a word in a dialogue leaves alone, before the acknowledgement") {
   CHECK(talk.owes(talk.b));
 }
 
-TEST_CASE("who waits for its acknowledgement gets it in fewer and fewer turns") {
+TEST_CASE("the delay shrinks for a peer that waits for the acknowledgement") {
   Talk talk;
   talk.alternate(100);  // acknowledgements have become patient
   talk.turns_until_silent(talk.a);
@@ -156,16 +156,16 @@ TEST_CASE("who waits for its acknowledgement gets it in fewer and fewer turns") 
     talk.post(talk.a);
     talk.turn(talk.a);
     talk.post(talk.b);
-    const int turns = talk.turns_until_silent(talk.b);  // a says nothing until it has all
+    const int turns = talk.turns_until_silent(talk.b);  // a sends nothing until all is acknowledged
     CHECK(turns <= before);
     CHECK(turns <= 17);
     before = turns;
     talk.turns_until_silent(talk.a);
   }
-  CHECK(before == 2);  // the word, then the acknowledgement
+  CHECK(before == 2);  // the request, then the acknowledgement
 }
 
-TEST_CASE("an acknowledgement that nothing overtakes waits one turn for a word to go first") {
+TEST_CASE("an acknowledgement without data waits one turn") {
   Talk talk;
   talk.alternate(100);
   talk.turns_until_silent(talk.a);

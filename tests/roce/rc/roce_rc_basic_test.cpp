@@ -53,7 +53,7 @@ TEST_CASE("SEND with immediate data, roce:C-PSN-18") {
   CHECK(std::memcmp(p.station_a.at(0), p.station_b.at(0), size) == 0);
 }
 
-TEST_CASE("SEND with invalidate kills the key before the receive completes, roce:C-OPS-73") {
+TEST_CASE("SEND with invalidate revokes the key before the receive completes, roce:C-OPS-73") {
   Pair p(options_with(start_psn()));
   const uint32_t size = GENERATE(16u, 2500u);
   const uint32_t key =
@@ -78,7 +78,7 @@ TEST_CASE("SEND with invalidate kills the key before the receive completes, roce
   CHECK(all_are(p.station_b.at(8192), 4096, std::byte{0}));
 }
 
-TEST_CASE("SEND with invalidate of a key that is none, roce:C-OPS-73") {
+TEST_CASE("SEND with invalidate of an unknown key, roce:C-OPS-73") {
   Pair p;
   CHECK(p.b.recv(13, {p.station_b.sge(0, 4096)}));
   const Sge sge = p.station_a.sge(0, 16);
@@ -183,7 +183,7 @@ TEST_CASE("an atomic's result may lie in pieces") {
   CHECK(got == value);
 }
 
-TEST_CASE("an unsignaled request completes silently, its successors say so") {
+TEST_CASE("an unsignaled request completes without a completion") {
   Pair p(options_with(start_psn()));
   const Sge sge = p.station_a.sge(0, 100);
   for (uint64_t id = 1; id <= 10; ++id) {
@@ -246,7 +246,7 @@ TEST_CASE("a fenced request waits for earlier READs and atomics, roce:C-OPS-80")
   CHECK(sent.size() == 2);
 }
 
-TEST_CASE("at most max_rd_atomic READs and atomics are out, roce:C-OPS-74") {
+TEST_CASE("at most max_rd_atomic READs and atomics are outstanding, roce:C-OPS-74") {
   PairOptions o = options_with(start_psn());
   o.connect.max_rd_atomic = GENERATE(uint8_t{1}, uint8_t{3});
   o.connect.max_dest_rd_atomic = o.connect.max_rd_atomic;
@@ -269,7 +269,7 @@ TEST_CASE("at most max_rd_atomic READs and atomics are out, roce:C-OPS-74") {
   check_quiet(p.station_b);
 }
 
-TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroyed") {
+TEST_CASE("a delayed acknowledgement leaves before its queue pair is destroyed") {
   Pair p;
   std::vector<std::byte> request;
   p.station_a.tap().filter = [&request](const SentFrame& f) {
@@ -294,7 +294,7 @@ TEST_CASE("an acknowledgement that waits leaves before its queue pair is destroy
   CHECK(p.a.only_sent().status == Status::success);
 }
 
-TEST_CASE("immediate data of 64 bits is refused at post, with what to do") {
+TEST_CASE("immediate data of 64 bits is rejected at post, with the remedy") {
   Pair p(options_with(start_psn(), 512));
   const Sge out = p.station_a.sge(0, 8);
   SendRequest r = p.request(Opcode::send_with_imm, 1, {&out, 1});

@@ -62,7 +62,7 @@ TEST_CASE("packets leave at the rate, in bursts of ten microseconds at most") {
   }
 }
 
-TEST_CASE("a window bounds what is on the way") {
+TEST_CASE("a window bounds the bytes in flight") {
   PairOptions o = paced("none+win", 100, 4);  // W = 50 KB; the cable alone takes 2 us
   Pair p(o);
   uint64_t sent = 0, most = 0;
@@ -113,7 +113,7 @@ double queue_bytes(const Pair& p) {
   return static_cast<double>(p.link.longest_wait().ps) * 10e9 / 8 / 1e12;
 }
 
-TEST_CASE("without congestion control the queue before a slow link holds all that may be out") {
+TEST_CASE("without congestion control the queue before a slow link holds all that is in flight") {
   PairOptions o = paced("none", 100);
   o.link = bottleneck();
   Pair p(o);
@@ -145,7 +145,8 @@ TEST_CASE("with congestion control the queue stays short and the link busy") {
   CHECK(p.station_a.count(transport::Count::timeouts) == 0);
 }
 
-TEST_CASE("a mark comes back as a CNP, at most one in an interval, roce:C-CC-101 roce:C-CC-102") {
+TEST_CASE(
+    "an ECN mark is returned as a CNP, at most one in an interval, roce:C-CC-101 roce:C-CC-102") {
   const int64_t interval_us = GENERATE(0, 50);
   PairOptions o = paced("dcqcn-paper", 100);
   o.link = bottleneck();
@@ -195,7 +196,7 @@ TEST_CASE("a CNP acts on a queue pair that sends, from its peer only, roce:C-CC-
   REQUIRE(p.world.run());
 }
 
-TEST_CASE("what is lost under a controller is sent again, and it learns of it") {
+TEST_CASE("a loss under a controller is retransmitted and reported to it") {
   const char* const name = GENERATE("dcqcn-nic+win", "timely", "swift", "theta-powertcp");
   INFO(name);
   Pair p(paced(name, 40));

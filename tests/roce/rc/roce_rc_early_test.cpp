@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests that come before their turn: kept, executed in PSN order, seen by nobody before; what is
+// Early requests: buffered, executed in PSN order, without effect before; what is
 // late costs nothing, what is lost costs little, and memory has bounds.
 #include "providers/port/middleware/fault_port.hpp"
 #include "tests/virtual_time/dialogue.hpp"
@@ -45,7 +45,7 @@ Outcome transfer(const middleware::FaultOptions& faults) {
           p.station_b.count(Count::rx_early), p.station_a.count(Count::tx_retransmits)};
 }
 
-TEST_CASE("packets that are late by many round trips cost next to nothing") {
+TEST_CASE("packets that are late by many round trips cost little") {
   const Outcome calm = transfer({});
   CHECK(calm.early == 0);
   const Outcome late =
@@ -80,7 +80,7 @@ struct Early : Dialogue {
   }
 };
 
-TEST_CASE("nothing of an early packet is seen before its turn, roce:C-PSN-19") {
+TEST_CASE("an early packet has no effect before it is in order, roce:C-PSN-19") {
   Early e;
   const Psn first = e.expected();
   for (const uint32_t i : {3u, 1u, 2u, 2u})
@@ -92,15 +92,15 @@ TEST_CASE("nothing of an early packet is seen before its turn, roce:C-PSN-19") {
   CHECK(e.heard[0].bth().psn == (first + 2).value);
   CHECK((e.heard[0].aeth().syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck);
   for (const uint32_t i : {0u, 1u, 2u}) CHECK(e.has_data(128 * i));
-  CHECK(e.untouched(128 * 3));  // nothing speaks for the last one, until its successor comes
+  CHECK(e.untouched(128 * 3));  // the last one is unconfirmed until its successor arrives
   REQUIRE(e.say(e.write(first + 4, e.data, 128 * 4)).size() == 1);
   CHECK(e.heard[0].bth().psn == (first + 4).value);
   for (const uint32_t i : {3u, 4u}) CHECK(e.has_data(128 * i));
-  REQUIRE(e.say(e.write(first + 5, e.data)).size() == 1);  // all is as it was
+  REQUIRE(e.say(e.write(first + 5, e.data)).size() == 1);  // unchanged
   CHECK(e.wait(Duration::from_us(5000)).empty());          // and no NAK comes after
 }
 
-TEST_CASE("a packet that stays away is asked for once, after a while") {
+TEST_CASE("a missing packet is NAKed once, after the NAK delay") {
   Early e;
   const Psn first = e.expected();
   CHECK(e.say(e.write(first + 1, e.data)).empty());
@@ -112,7 +112,7 @@ TEST_CASE("a packet that stays away is asked for once, after a while") {
   CHECK(e.wait(Duration::from_us(5000)).empty());
 }
 
-TEST_CASE("the patience grows when a packet that was asked for comes twice, and shrinks slowly") {
+TEST_CASE("the NAK delay grows when a NAKed packet arrives twice, and shrinks slowly") {
   roce::Gap gap;
   const Duration before = gap.nak_delay;
   Instant now = Instant{} + Duration::from_us(1);
@@ -135,7 +135,7 @@ TEST_CASE("the patience grows when a packet that was asked for comes twice, and 
   CHECK(gap.nak_delay == roce::Gap::kMaxNakDelay);
 }
 
-TEST_CASE("READs and atomics wait for their turn too, in order") {
+TEST_CASE("early READs and atomics are executed in order, too") {
   Early e;
   const Psn first = e.expected();
   fill(e.station_b.at(4096), 3000, 3);
@@ -155,7 +155,7 @@ TEST_CASE("READs and atomics wait for their turn too, in order") {
   CHECK(e.expected() == first + 5);
 }
 
-TEST_CASE("a lone early packet is not believed, nor one of two that differ, threat:A02") {
+TEST_CASE("a single early packet is not executed, nor one of two that differ, threat:A02") {
   Early e;
   const Psn first = e.expected();
   std::vector<std::byte> forged(64, std::byte{0xEE});
@@ -163,7 +163,7 @@ TEST_CASE("a lone early packet is not believed, nor one of two that differ, thre
   REQUIRE(e.say(e.write(first, e.data)).size() == 1);
   REQUIRE(e.say(e.write(first + 1, e.data, 128)).size() == 1);
   CHECK(e.untouched(256));
-  REQUIRE(e.say(e.write(first + 2, e.data, 256)).size() == 1);  // the true one, in its turn
+  REQUIRE(e.say(e.write(first + 2, e.data, 256)).size() == 1);  // the true one, in order
   CHECK(e.has_data(256));
   // Behind a gap: the forged one, then the true one; neither is kept, the true one comes again.
   const Psn next = e.expected();
@@ -181,7 +181,7 @@ TEST_CASE("a lone early packet is not believed, nor one of two that differ, thre
   CHECK(e.has_data(1024));
 }
 
-TEST_CASE("a last packet that was early is asked for again soon") {
+TEST_CASE("an unconfirmed last packet is NAKed soon") {
   Early e;
   const Psn first = e.expected();
   CHECK(e.say(e.write(first + 1, e.data, 128)).empty());
@@ -194,10 +194,10 @@ TEST_CASE("a last packet that was early is asked for again soon") {
   CHECK(e.b.qp().res.gap.closed());
 }
 
-TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
+TEST_CASE("buffering is bounded: a window, a pool, and nothing after the end") {
   Early e;
   const Psn first = e.expected();
-  // Outside of the window: asked for at once, as without any keeping.
+  // Outside of the window: NAKed at once, as without buffering.
   REQUIRE(e.say(e.write(first + roce::kEarlyWindow, e.data)).size() == 1);
   CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
   CHECK(e.count(Count::rx_early) == 0);
@@ -218,7 +218,7 @@ TEST_CASE("what is kept has bounds: a window, a pool, and none after the end") {
   CHECK(pool.first_psn(line) == Psn{1});
 }
 
-TEST_CASE("copies are compared to their last byte, and no further") {
+TEST_CASE("duplicates are compared up to their last byte, and no further") {
   const uint32_t trailer = GENERATE(0u, 4u);
   roce::EarlyPackets pool(trailer, 2048);
   roce::EarlyList line;
@@ -239,7 +239,7 @@ TEST_CASE("copies are compared to their last byte, and no further") {
   }
 }
 
-TEST_CASE("a queue pair that is reset or fails gives back what it kept") {
+TEST_CASE("a queue pair that is reset or fails frees its early packets") {
   Early e;
   for (int round = 0; round < 20; ++round) {  // the pool holds five
     const Psn first = e.expected();

@@ -26,7 +26,7 @@ PairOptions read_from_a(const char* controller, int64_t gbps, int64_t rtt_us) {
   return o;
 }
 
-// b asks for `bytes` of a's memory.
+// b READs `bytes` of a's memory.
 void read(Pair& p, uint32_t bytes) {
   fill(p.station_a.at(0), bytes, 9);
   uint64_t id = 0;
@@ -75,16 +75,16 @@ TEST_CASE("READ responses leave at the rate, in bursts of ten microseconds at mo
     const double stretch = static_cast<double>((left[i + 100] - left[i]).ps);
     CHECK(stretch >= 100 * per_packet - 10.1e6 - per_packet);
   }
-  // In virtual time nobody is late by more than the tick of the timers.
+  // In virtual time no packet is late by more than the tick of the timers.
   CHECK(p.station_a.count(transport::Count::paced_waits) > 0);
   CHECK(p.station_a.count(transport::Count::paced_late_most_ns) <= 2098);
   CHECK((p.station_a.count(transport::Count::rx_reports) > 0) == telemetry);
   CHECK(p.station_a.count(transport::Count::rx_cnps) == 0);
 }
 
-TEST_CASE("a window bounds the READ responses on the way, exactly where they are reported") {
+TEST_CASE("a window bounds the READ responses in flight, exactly where they are reported") {
   const bool telemetry = GENERATE(false, true);
-  constexpr int64_t kWindow = 100'000;  // 100 Gb/s for 8 us, on a way of five times that
+  constexpr int64_t kWindow = 100'000;  // 100 Gb/s for 8 us, on a path of five times that
   PairOptions o = read_from_a("none+win", 100, 8);
   o.connect.telemetry = telemetry;
   o.link = {.rate = Rate::from_gbps(100), .delay = Duration::from_us(20)};
@@ -140,7 +140,7 @@ TEST_CASE("WRITEs and READ responses of one queue pair share its rate") {
   for (const Completion& c : p.a.sent()) CHECK(c.status == Status::success);
 }
 
-TEST_CASE("an acknowledgement behind held READ responses still leaves, also through loss") {
+TEST_CASE("an acknowledgement behind paced READ responses still leaves, under loss, too") {
   const bool telemetry = GENERATE(false, true), lossy = GENERATE(false, true);
   const uint32_t bytes = 300'000 + 1024 * GENERATE(range(0, 4));
   CAPTURE(telemetry, lossy, bytes);
@@ -169,7 +169,7 @@ TEST_CASE("an acknowledgement behind held READ responses still leaves, also thro
   if (!lossy) CHECK(p.station_b.count(transport::Count::timeouts) == 0);  // it was not left behind
 }
 
-TEST_CASE("hpcc learns of the way of READ responses by reports, and keeps the queue short") {
+TEST_CASE("hpcc gets the telemetry of READ responses by reports, and keeps the queue short") {
   PairOptions o = read_from_a("hpcc", 100, 44);
   o.connect.telemetry = true;
   o.link = {.rate = Rate::from_gbps(10),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requester when answers are lost, late, repeated or refusals: what it sends again, what it
+// The requester when responses are lost, late, duplicated or NAKs: what it sends again, what it
 // believes, and when it gives up. Losses are exact: a judge at a port drops the frame that the case
 // is about.
 #include <map>
@@ -23,7 +23,7 @@ struct Recovery : Pair {
   std::vector<Instant> times;
 
   explicit Recovery(const PairOptions& o = {}) : Pair(o) { fill(station_a.at(0), 1u << 18, 1); }
-  // Drops the requests of a for which `lost` holds; it is told how many went before.
+  // Drops the requests of a for which `lost` holds; the argument is the number of earlier ones.
   void lose(std::function<bool(const SentFrame&, size_t)> lost) {
     station_a.tap().filter = [this, lost = std::move(lost)](const SentFrame& f) {
       if (!is_request(f)) return true;
@@ -40,7 +40,8 @@ struct Recovery : Pair {
   uint64_t count(Count c) const { return station_a.count(c); }
 };
 
-TEST_CASE("what a NAK asks for is sent again, bit by bit, roce:C-RETRY-50 roce:C-NAK-37") {
+TEST_CASE(
+    "after a NAK the same packets are sent again, bit by bit, roce:C-RETRY-50 roce:C-NAK-37") {
   Recovery r(options_with(start_psn()));
   r.lose([](const SentFrame&, size_t n) { return n == 3; });
   r.post(Opcode::write, 1, 8000);
@@ -58,7 +59,7 @@ TEST_CASE("what a NAK asks for is sent again, bit by bit, roce:C-RETRY-50 roce:C
   for (size_t i = 8; i < r.requests.size(); ++i) {
     const SentFrame& first = r.requests[i - 5];
     CHECK(static_cast<uint32_t>(r.requests[i].bth().psn) == first.bth().psn);
-    // The A bit asks anew; everything else is the same.
+    // The A bit may be set; everything else is the same.
     std::vector<std::byte> again = r.requests[i].bytes, before = first.bytes;
     again[8] &= std::byte{0x7F}, before[8] &= std::byte{0x7F};
     again.resize(again.size() - 4), before.resize(before.size() - 4);
@@ -66,7 +67,7 @@ TEST_CASE("what a NAK asks for is sent again, bit by bit, roce:C-RETRY-50 roce:C
   }
 }
 
-TEST_CASE("a READ goes on at its first missing packet, roce:C-RETRY-51") {
+TEST_CASE("a READ continues at its first missing packet, roce:C-RETRY-51") {
   Recovery r(options_with(start_psn()));
   fill(r.station_b.at(4096), 8000, 2);
   size_t responses = 0;
@@ -83,7 +84,7 @@ TEST_CASE("a READ goes on at its first missing packet, roce:C-RETRY-51") {
   CHECK(r.requests[1].reth().length == 8000 - 2048);
 }
 
-TEST_CASE("an ACK beyond a READ without response asks for the READ again, roce:C-ACK-31") {
+TEST_CASE("an ACK beyond a READ without response repeats the READ, roce:C-ACK-31") {
   Recovery r(options_with(start_psn()));
   fill(r.station_b.at(4096), 1000, 2);
   bool lost = false;
@@ -116,7 +117,7 @@ TEST_CASE("a READ response acknowledges the WRITEs before it, roce:C-ACK-35") {
   CHECK(r.count(Count::timeouts) == 0);
 }
 
-TEST_CASE("an ACK that comes again has no effect, roce:C-DUP-29") {
+TEST_CASE("a duplicate ACK has no effect, roce:C-DUP-29") {
   Recovery r(options_with(start_psn()));
   std::vector<SentFrame> answers;
   r.station_b.tap().filter = [&answers](const SentFrame& f) {
@@ -143,7 +144,7 @@ TEST_CASE("an ACK that comes again has no effect, roce:C-DUP-29") {
   CHECK(r.a.sent().empty());
 }
 
-TEST_CASE("a NAK acknowledges what is before it, roce:C-NAK-44 roce:C-STATE-62") {
+TEST_CASE("a NAK acknowledges the PSNs before it, roce:C-NAK-44 roce:C-STATE-62") {
   Recovery r(options_with(start_psn()));
   r.station_b.tap().filter = [](const SentFrame& f) { return !plain_ack(f); };
   r.post(Opcode::write, 1, 3000);
@@ -162,7 +163,7 @@ TEST_CASE("a NAK acknowledges what is before it, roce:C-NAK-44 roce:C-STATE-62")
   CHECK(r.count(Count::timeouts) == 0);
 }
 
-TEST_CASE("a NAK that RC does not have is fatal, roce:C-NAK-41") {
+TEST_CASE("a NAK with an unknown code is fatal, roce:C-NAK-41") {
   const uint8_t syndrome = GENERATE(as<uint8_t>{}, wire::kNakInvalidRd, 0x65, 0x7F);
   Recovery r;
   r.lose([](const SentFrame&, size_t) { return true; });
@@ -194,7 +195,8 @@ TEST_CASE("each new acknowledgement restores the retries, roce:C-RETRY-49") {
   CHECK(r.count(Count::timeouts) == 8);
 }
 
-TEST_CASE("time-outs come in time, n retries and no more, roce:C-RETRY-46 roce:C-RETRY-47") {
+TEST_CASE(
+    "retransmission timeouts are in time, n retries and no more, roce:C-RETRY-46 roce:C-RETRY-47") {
   const auto timeout = static_cast<uint8_t>(GENERATE(range(1, 32)));
   const uint8_t retries = timeout % 8;
   PairOptions o;
@@ -228,7 +230,7 @@ TEST_CASE("no timer runs when nothing is outstanding, roce:C-RETRY-52") {
   CHECK(r.station_a.engine().next_deadline().is_never());
 }
 
-TEST_CASE("a time-out during an RNR wait does not send, roce:C-RETRY-53 roce:C-NAK-42") {
+TEST_CASE("a timeout during an RNR wait sends nothing, roce:C-RETRY-53 roce:C-NAK-42") {
   PairOptions o;
   o.connect.timeout = 4;         // 65 us
   o.connect.min_rnr_timer = 14;  // 1.28 ms
@@ -250,7 +252,7 @@ TEST_CASE("without credit one SEND goes as a probe, roce:C-ACK-34") {
   r.lose([](const SentFrame&, size_t) { return false; });
   REQUIRE(r.b.recv(1, {r.station_b.sge(0, 64)}));
   r.post(Opcode::send, 1, 8);
-  REQUIRE(r.world.run());  // the ACK says that no receive is left
+  REQUIRE(r.world.run());  // the ACK carries 0 credits
   REQUIRE(r.requests.size() == 1);
   for (uint64_t i = 2; i <= 5; ++i) r.post(Opcode::send, i, 8);
   r.world.run_for(Duration::from_us(1));
@@ -312,7 +314,7 @@ TEST_CASE("the counters agree with a count of the frames, roce:C-EVT-110") {
   CHECK(r.count(Count::tx_retransmits) > 0);
 }
 
-TEST_CASE("one acknowledgement stands for many requests, and is not late, roce:C-ACK-36") {
+TEST_CASE("one acknowledgement covers many requests, and is not late, roce:C-ACK-36") {
   Recovery r;
   r.lose([](const SentFrame&, size_t) { return false; });
   std::vector<Instant> acks;

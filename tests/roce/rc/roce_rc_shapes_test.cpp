@@ -9,7 +9,7 @@
 namespace weft::test {
 namespace {
 
-// Sizes around multiples of the MTU, each MTU, each way of moving data.
+// Sizes around multiples of the MTU, each MTU, each operation.
 TEST_CASE("all sizes around MTU multiples, roce:C-OPS-70 roce:C-OPS-71 roce:C-PSN-18") {
   const uint32_t mtu = GENERATE(256u, 512u, 1024u, 2048u, 4096u);
   const Opcode opcode = GENERATE(Opcode::send, Opcode::write, Opcode::read);
@@ -66,7 +66,7 @@ TEST_CASE("several MiB in one request, roce:C-OPS-79 roce:C-PSN-18") {
   check_quiet(p.station_b);
 }
 
-TEST_CASE("the PSNs go all the way round, roce:C-PSN-23") {
+TEST_CASE("PSNs wrap around, roce:C-PSN-23") {
   // 2^24 packets and some more, in both directions by turns, with the wrap in the middle.
   constexpr uint32_t kSize = 1u << 18, kPackets = kSize / 256;
   const uint64_t requests = scaled((1u << 24) / kPackets + 4);
@@ -87,7 +87,7 @@ TEST_CASE("the PSNs go all the way round, roce:C-PSN-23") {
   check_quiet(p.station_b);
 }
 
-TEST_CASE("a long READ is asked for in chunks below 2^23 PSNs, roce:C-PSN-22") {
+TEST_CASE("a long READ is requested in chunks below 2^23 PSNs, roce:C-PSN-22") {
   PairOptions o = options_with(Psn{0xFFFF00}, 256, 8u << 20);
   Pair p(o);
   uint32_t requests = 0, largest = 0;
@@ -144,7 +144,7 @@ TEST_CASE("scatter/gather lists with empty entries, roce:C-OPS-77") {
   }
 }
 
-TEST_CASE("inline data is taken at post, roce:C-OPS-76") {
+TEST_CASE("inline data is copied at post, roce:C-OPS-76") {
   Pair p(options_with(start_psn()));
   const Opcode opcode = GENERATE(Opcode::send, Opcode::write);
   const uint32_t size = GENERATE(0u, 5u, 64u);

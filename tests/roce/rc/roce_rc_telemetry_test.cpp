@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Telemetry in the engine: a block before every BTH of a connection that agreed to it, stamped by
 // links, echoed in acknowledgements, outside of the ICRC; what hpcc and dctcp make of it before a
-// slow link; and what hpcc does when nobody says anything.
+// slow link; and hpcc without telemetry.
 #include <algorithm>
 
 #include "lib/congestion/registry.hpp"
@@ -66,7 +66,7 @@ const wire::IntBlock& block_of(const SentFrame& f) {
   return *block;
 }
 
-TEST_CASE("every frame has a block, and an ICRC as if it had none") {
+TEST_CASE("every frame has a block, which the ICRC does not cover") {
   Pair p(before_slow_link(nullptr));
   uint64_t requests = 0, answers = 0;
   const auto check = [&](const SentFrame& f, bool echo) {
@@ -99,7 +99,7 @@ TEST_CASE("every frame has a block, and an ICRC as if it had none") {
   CHECK(p.station_b.count(transport::Count::rx_unagreed_telemetry) == 0);
 }
 
-TEST_CASE("READs, atomics and SENDs carry it too, also through loss") {
+TEST_CASE("READs, atomics and SENDs carry telemetry, under loss, too") {
   PairOptions o = before_slow_link(nullptr);
   o.connect.timeout = 4;
   Pair p(o);
@@ -151,7 +151,7 @@ TEST_CASE("a frame on the wrong port for its queue pair is dropped") {
   CHECK(p.station_b.count(transport::Count::rx_bad_telemetry) == 2);
 }
 
-TEST_CASE("a device that has no telemetry says so") {
+TEST_CASE("a device without telemetry rejects it") {
   PairOptions o = before_slow_link(nullptr);
   o.station_a.capabilities.telemetry = false;
   o.connected = false;
@@ -229,7 +229,7 @@ TEST_CASE("hpcc keeps a shorter queue than dcqcn, and the link busy") {
 
 // From ten times the link's rate the first window is ten round trips of queue: a controller that
 // heeds only how fast the queue drains would give the window back before it has.
-TEST_CASE("powertcp lives on the same records, whatever the round trip") {
+TEST_CASE("powertcp uses the same records, at any round trip") {
   const int64_t delay_us = GENERATE(5, 20, 60);
   const Seen seen = run_with("powertcp", delay_us);
   INFO(delay_us << " us: " << seen.utilisation << " of the link, queue " << seen.mean_queue
@@ -239,7 +239,7 @@ TEST_CASE("powertcp lives on the same records, whatever the round trip") {
   CHECK(static_cast<double>(seen.p95_queue) < bdp / 2);
 }
 
-TEST_CASE("hpcc-pint lives on one byte of the block") {
+TEST_CASE("hpcc-pint uses one byte of the block") {
   const Seen seen = run_with("hpcc-pint");
   INFO(seen.utilisation << " of the link, queue " << seen.mean_queue << " B, p95 "
                         << seen.p95_queue);
@@ -276,7 +276,7 @@ TEST_CASE("queue pairs of one device choose their controllers") {
   finish(p, 8u << 20);
 }
 
-TEST_CASE("dctcp is told each mark, and stays about its threshold") {
+TEST_CASE("dctcp gets each mark, and keeps the queue near its threshold") {
   const Seen seen = run_with("dctcp");
   INFO(seen.utilisation << " of the link, queue " << seen.mean_queue << " B, p95 "
                         << seen.p95_queue);
@@ -285,7 +285,7 @@ TEST_CASE("dctcp is told each mark, and stays about its threshold") {
   CHECK(seen.p95_queue > 15'000);
 }
 
-TEST_CASE("the count of marks is that of the packets, whatever becomes of acknowledgements") {
+TEST_CASE("marks are counted per packet, even if acknowledgements are lost") {
   PairOptions o = before_slow_link("dctcp");
   Pair p(o);
   int answers = 0;
@@ -300,7 +300,7 @@ TEST_CASE("the count of marks is that of the packets, whatever becomes of acknow
   CHECK(told == p.station_b.count(transport::Count::rx_ecn_marked));
 }
 
-TEST_CASE("without telemetry on the way hpcc says so and heeds its own queue") {
+TEST_CASE("without telemetry of switches hpcc counts that and uses the host queue") {
   const bool agreed = GENERATE(false, true);  // a path without switches that stamp
   PairOptions o = before_slow_link("hpcc");
   o.station_a.engine.congestion = preset("hpcc", 10);

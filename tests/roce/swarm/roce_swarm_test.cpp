@@ -32,7 +32,7 @@ TEST_CASE("swarm under faults, part 2") { run_part(100'001); }
 TEST_CASE("swarm under faults, part 3") { run_part(200'001); }
 TEST_CASE("swarm under faults, part 4") { run_part(300'001); }
 
-TEST_CASE("a seed repeats itself, event by event") {
+TEST_CASE("a seed gives the same events each time") {
   for (const uint64_t seed : {7, 8, 9}) {
     const SwarmResult once = run_swarm(seed), again = run_swarm(seed);
     CHECK(once.packets == again.packets);
@@ -42,7 +42,7 @@ TEST_CASE("a seed repeats itself, event by event") {
 }
 
 // The model of atomic histories must see what is wrong with one.
-TEST_CASE("the history of FetchAdds tells a doubled and a lost one") {
+TEST_CASE("the history of FetchAdds detects a duplicate and a lost one") {
   AddedWord word;
   base::Random random(1);
   const uint64_t a = AddedWord::addend(random), b = AddedWord::addend(random),

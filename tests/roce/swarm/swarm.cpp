@@ -32,7 +32,7 @@ class Swarm final : public sim::EventHandler {
     std::unique_ptr<SwarmPeer> peers[2];
     bool open = false;
     Instant open_at;
-    uint32_t idle[2] = {};  // looks that found nothing
+    uint32_t idle[2] = {};  // polls that found nothing
     bool posted_last[2] = {};
   };
   // Two ends of UC or UD.
@@ -156,7 +156,7 @@ void Swarm::close(Connection& connection) {
       world_.now() + Duration::from_ns(static_cast<int64_t>(random_.below(200'000)));
 }
 
-// One look of one peer at its queues.
+// One poll of one peer.
 void Swarm::on_event(Instant now, uint64_t argument) {
   if (phase_ == Phase::over) return;
   const size_t index = argument / 2, side = argument % 2;
@@ -181,7 +181,7 @@ void Swarm::look_at_couple(Instant now, uint64_t argument) {
              config_.unreliable[index].think);
 }
 
-// The longer nothing happens, the later.
+// Backs off while nothing happens.
 void Swarm::look_again(Instant now, uint64_t argument, bool happened, uint32_t& idle,
                        Duration think) {
   idle = happened ? 0 : std::min(idle + 1, 6u);
@@ -240,7 +240,7 @@ void Swarm::run() {
   check_pools();
 }
 
-// What each promises by itself has been checked as it came; now the sums.
+// Each message was checked when it arrived; this checks the sums.
 void Swarm::end_couples() {
   uint64_t missing = 0, again = 0, refused = 0, copies = 0;
   for (const Couple& couple : couples_) {
@@ -277,7 +277,7 @@ void Swarm::check_words() {
   }
 }
 
-// Nobody wrote where everybody only reads.
+// The pool, which is only read, is unchanged.
 void Swarm::check_pools() {
   for (size_t i = 0; i < lands_.size(); ++i) {
     base::Random random(config_.seed * 16 + i);

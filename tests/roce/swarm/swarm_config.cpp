@@ -162,7 +162,7 @@ SwarmConfig draw_swarm(uint64_t seed) {
   for (uint32_t i = 0; i < connections; ++i) {
     c.connections.push_back(draw_connection(r, stations));
     if (c.faulty) continue;
-    // Without faults nothing may fail, so nobody may be impatient.
+    // Without faults nothing may fail, so timeouts are long.
     c.connections.back().connect.timeout = 12;
     c.connections.back().connect.retry_count = 7;
   }

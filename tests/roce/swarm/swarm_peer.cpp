@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The life of a peer, and what it does with completions. Posting is in swarm_post.cpp.
+// Opening and closing a peer, and checking its completions. Posting is in swarm_post.cpp.
 #include "tests/roce/swarm/swarm_peer.hpp"
 
 #include <algorithm>
@@ -212,7 +212,7 @@ void SwarmPeer::on_received(const Completion& c) {
     broken_ = true;
     return;
   }
-  expect(!incoming_.empty(), "a message arrived that nobody sent");
+  expect(!incoming_.empty(), "a message arrived that was not sent");
   const Incoming m = incoming_.front();
   incoming_.pop_front();
   expect(!m.bad, "a message was delivered that could not be");
@@ -246,7 +246,7 @@ void SwarmPeer::flush() {
   poll_sent();
   roce::Engine& engine = home_.station->engine();
   const Result<void> ok = engine.modify_qp(endpoint_->qp(), {.state = QpState::err});
-  expect(ok.ok(), "ERR was refused");
+  expect(ok.ok(), "the transition to ERR was rejected");
   broken_ = true;
   poll_received();
   poll_sent();

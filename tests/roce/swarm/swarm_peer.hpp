@@ -24,7 +24,7 @@ inline void expect(bool holds, const char* what) {
   if (!holds) throw Violation(what);
 }
 
-// A station's memory, cut up: a pool of random bytes that nobody changes and everybody sends from,
+// A station's memory, cut up: a pool of random bytes that all peers send from and none changes,
 // words for atomics, and slots.
 struct Land {
   static constexpr uint32_t kWords = 4;

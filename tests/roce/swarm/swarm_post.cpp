@@ -47,7 +47,7 @@ void SwarmPeer::post_receives() {
     const RecvRequest receive{receives_.back().id, sges};
     const bool ok = pool_ ? bool(home_.station->engine().post_recv(*pool_, {&receive, 1}))
                           : bool(endpoint_->recv(receive));
-    expect(ok, "a receive was refused");
+    expect(ok, "a receive was rejected");
     if (random_.below(4) == 0) return;  // not always all at once
   }
 }
@@ -94,7 +94,7 @@ bool SwarmPeer::post_request(bool last) {
   ++traffic_.requests;
   traffic_.packets += r.size / config_.connect.mtu + 2;
   requests_.push_back(r);
-  expect(bool(endpoint_->send(wr)), "a request was refused");
+  expect(bool(endpoint_->send(wr)), "a request was rejected");
   return true;
 }
 
@@ -167,7 +167,7 @@ void SwarmPeer::spoil(Request& r, SendRequest& wr) {
   const bool send = r.opcode <= Opcode::send_with_invalidate;
   const bool inlined = has(wr.flags, SendFlags::inline_data);
   if (other_->pool_ && random_.below(4) == 0) {
-    wr.remote_srq ^= 1u << 23;  // nobody's
+    wr.remote_srq ^= 1u << 23;  // no SRQ has this number
     r.wanted = Status::remote_invalid_request;
     return;
   }

@@ -26,7 +26,7 @@ void SwarmReceives::refill() {
     posted_[request.id] = slot;
     const bool ok = pool_ ? bool(land_.station->engine().post_recv(*pool_, {&request, 1}))
                           : bool(endpoint_->recv(request));
-    expect(ok, "a receive was refused");
+    expect(ok, "a receive was rejected");
   }
 }
 
@@ -123,7 +123,7 @@ void UnreliablePeer::check(const Completion& c, const Slot* slot) {
     expect(label.from == other_->identity_, "a message came to the wrong one");
     number = label.number;
   }
-  expect(number < other_->messages_.size(), "a message arrived that nobody sent");
+  expect(number < other_->messages_.size(), "a message arrived that was not sent");
   Message& m = other_->messages_[number];
   expect(!m.bad, "a datagram with a wrong Q_Key was delivered");
   expect(write == (m.opcode == Opcode::write_with_imm), "a message came as another operation");
@@ -180,7 +180,7 @@ bool UnreliablePeer::post() {
   requests_.push_back({number, label});
   ++traffic_.requests;
   traffic_.packets += m.size / config_.connect.mtu + 1;
-  expect(bool(endpoint_->send(r)), "a request was refused");
+  expect(bool(endpoint_->send(r)), "a request was rejected");
   return true;
 }
 
@@ -189,7 +189,8 @@ void UnreliablePeer::close() {
   poll_sent();
   expect(requests_.empty(), "a request never completed");
   roce::Engine& engine = home_.station->engine();
-  expect(engine.modify_qp(endpoint_->qp(), {.state = QpState::err}).ok(), "ERR was refused");
+  expect(engine.modify_qp(endpoint_->qp(), {.state = QpState::err}).ok(),
+         "the transition to ERR was rejected");
   poll_received();
   if (own_receives_) own_receives_->check_end();
   label_slots_.give_all();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One end of a swarm connection of UC or UD: it sends messages that say which they are, and knows
+// One end of a swarm connection of UC or UD: it sends messages that carry their number, and knows
 // what may come of them. Each that arrives is whole, is one that was sent to us and could be
-// delivered, and lies where its receive said. Without reordering and duplication on the network it
+// delivered, and lies where its receive is. Without reordering and duplication on the network it
 // comes once, and UC keeps the order; with them a message of one packet may come as often and as
 // late as its packet does (IBTA 9.8.3, 9.8.4: the receiver knows only what begins a message).
 #pragma once
@@ -86,7 +86,7 @@ class UnreliablePeer {
   const uint64_t identity_;
   UnreliablePeer* other_ = nullptr;
   std::optional<Endpoint> endpoint_;
-  QpNum number_;  // also when it is gone
+  QpNum number_;  // also after it is destroyed
   std::unique_ptr<SwarmReceives> own_receives_;
   SwarmReceives* receives_ = nullptr;
   SlotPool label_slots_, target_slots_;
