@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Address handles: where a request of a connectionless queue pair goes. A request names the handle
-// and the number of the queue pair at the other end (SendRequest::to, remote_qpn). Making a handle
-// sends nothing; any number of requests and threads may use one at the same time.
+// Address handles: the destination of a request of a connectionless queue pair (UD, SRD). A request
+// names the handle and the remote queue pair number (SendRequest::to, remote_qpn). Creating a
+// handle sends no packet. A handle may be used by any number of requests and threads at once.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 namespace weft {
 
+// A path to a device, by value. See verbs: ibv_create_ah.
 class AddressHandle {
  public:
   AddressHandle() = default;
@@ -21,14 +22,16 @@ class AddressHandle {
   AddressVector path_;
 };
 
-// Where a datagram to a multicast group goes: SendRequest::remote_qpn of a request whose handle
-// names a group. Whoever knows the Q_Key may send there, member or not.
+// The queue pair number of a multicast group: SendRequest::remote_qpn of a request whose handle
+// names a group address. Any sender that knows the Q_Key may send to the group, member or not.
 inline constexpr QpNum kMulticastQpn{0xFFFFFF};
 
-// What a UD receive begins with: an IPv6 header, or 20 zero bytes and an IPv4 header.
+// Bytes of network header at the start of each UD receive buffer: an IPv6 header, or 20 zero bytes
+// and an IPv4 header (IBTA A17.4.5.2).
 inline constexpr size_t kNetworkHeaderLength = 40;
-// Who sent a datagram, from the first bytes of the receive: the path of an address handle for the
-// answer, which goes to Completion::source_qp there.
+
+// The sender of a datagram, from the network header in the receive buffer: a path for an address
+// handle that replies to it. The reply's remote_qpn is Completion::source_qp.
 AddressVector sender_of(std::span<const std::byte, kNetworkHeaderLength> network_header) noexcept;
 
 }  // namespace weft

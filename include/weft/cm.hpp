@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The RDMA connection manager: queue pairs are connected by management datagrams to queue pair 1 of
-// the peer's address, as rdma_cm does it; its programs (rping and the like) and weft's understand
-// each other. connect.hpp is simpler where both sides are weft and TCP is there.
+// The RDMA connection manager (CM): queue pairs are connected by management datagrams to queue pair
+// 1 of the peer's address, interoperable with librdmacm and its programs such as rping. connect.hpp
+// is simpler where both sides are weft and TCP is available.
 //
-// A CmChannel belongs to a device and brings events; a CmId is one connection, or one port that is
-// listened on. Server:                          Client:
+// A CmChannel belongs to a device and delivers events (rdma_event_channel); a CmId is a connection
+// or a listener (rdma_cm_id). Server:           Client:
 //
 //   listener = *channel.create_id();              id = *channel.create_id();
 //   listener.listen(7174);                        id.resolve_address("10.0.0.1:7174");
@@ -14,21 +14,21 @@
 //                                                 id.connect(qp, {});
 //                                                 channel.wait();  // established
 //
-// Datagrams (UD) are not connected: a client asks which queue pair serves a port, with
-// CmService::datagrams, and gets its address and Q_Key.
+// Datagrams (UD) are not connected: with CmService::datagrams a client asks which queue pair serves
+// a port, and gets its address, number and Q_Key (SIDR).
 //
-//   listener = *channel.create_id(CmService::datagrams);    id = the same, and its ways as above
+//   listener = *channel.create_id(CmService::datagrams);    id = the same, resolved as above
 //   listener.listen(7174);                                  id.find_service();
 //   event->id.accept(ud_qp, {});                            event = channel.wait();  // established
-//                                                           event->service is where to send
+//                                                           // event->service: the destination
 //
 // Ports are those of RDMA_PS_TCP, and of RDMA_PS_UDP for datagrams. Private data has a fixed length
-// on the wire: who receives it sees the sender's bytes and zeros behind them.
+// on the wire: the receiver gets the sender's bytes, padded with zeros.
 //
-// Providers: roce over any port; on an address that several processes share, the first of them
-// only. ibverbs by librdmacm, loaded when the first channel is made, and the kernel's rdma_cm,
-// which decides path MTU and PSNs and waits longer for a peer that is silent (a minute). Others
-// answer not_supported.
+// Providers: roce over any port; of several processes that share an address, only the first.
+// ibverbs through librdmacm, which is loaded with the first channel, and the kernel's rdma_cm,
+// which chooses path MTU and PSNs and has a longer timeout for a silent peer (a minute). Others:
+// not_supported.
 #pragma once
 
 #include <cstddef>
@@ -53,51 +53,54 @@ class CmChannel;
 class CmId;
 }  // namespace verbs
 
+// Types of events (verbs: rdma_cm_event_type).
 enum class CmEventType : uint8_t {
-  address_resolved,
-  route_resolved,
-  connect_request,  // `id` is new: accept() or reject() it; letting go of it rejects
-  established,      // the queue pair is in RTS, and so is (or soon will be) the peer's
-  rejected,         // by the peer: `reason` and private data say why
-  unreachable,      // the peer did not answer in time, or a flood of requests pushed this one out
-  connect_error,    // our queue pair could not be made ready: `error` says why
-  disconnected,     // by either side; the queue pair is in ERR
+  address_resolved,  // after resolve_address()
+  route_resolved,    // after resolve_route()
+  connect_request,   // `id` is new: accept() or reject() it; destroying its last copy rejects it
+  established,       // the queue pair is in RTS; the peer's is in RTS, or will be soon
+  rejected,          // by the peer: see `reason` and private data
+  unreachable,    // the peer did not answer in time, or too many pending requests evicted this one
+  connect_error,  // our queue pair could not be moved to RTS: see `error`
+  disconnected,   // by either side; the queue pair is in ERR
 };
+// The name as spelled above.
 std::string_view name(CmEventType type) noexcept;
 
-// What a port stands for. Both have ports of their own.
+// Port spaces.
 enum class CmService : uint8_t {
-  connections,  // of RC and UC queue pairs
-  datagrams,    // to a UD queue pair
+  connections,  // RDMA_PS_TCP: RC and UC queue pairs
+  datagrams,    // RDMA_PS_UDP: UD queue pairs
 };
 
-// What a side says of itself in connect() and accept(), and in the event what the peer said.
+// The parameters of a side in connect() and accept(); in an event those of the peer (verbs:
+// rdma_conn_param).
 struct CmParameters {
-  std::vector<std::byte> private_data;  // connect(): <= 56 bytes, accept(): <= 196
+  std::vector<std::byte> private_data;  // connect(): at most 56 bytes, accept(): at most 196
   uint8_t responder_resources = 16;     // READs and atomics that the peer may have outstanding here
-  uint8_t initiator_depth = 16;         // that we may have there; lowered to what the peer offers
-  uint8_t rnr_retry = 7;                // 0..7, 7 = for ever: how often the peer repeats after RNR
-  // connect() only; the acceptor learns them.
-  uint8_t retry_count = 7;
-  uint8_t timeout = 14;   // 4.096 us * 2^14 = 67 ms until a packet is sent again
-  uint32_t path_mtu = 0;  // 0: the device's active_mtu, at most 4096; ibverbs: 0 or the route's
-  uint8_t traffic_class = 0;
-  // Our own; rq_psn is said too.
-  Access access = Access::all;  // what the peer may do through this queue pair
-  uint8_t min_rnr_timer = 12;   // 0.64 ms
-  std::optional<Psn> rq_psn;    // the first of the peer's packets; unset: random; not on ibverbs
+  uint8_t initiator_depth = 16;         // the same at the peer; lowered to what the peer offers
+  uint8_t rnr_retry = 7;                // 0..7, 7 = without limit: the peer's RNR retries
+  // connect() only; sent to the acceptor.
+  uint8_t retry_count = 7;    // 0..7
+  uint8_t timeout = 14;       // retransmission timeout: 4.096 us * 2^14 = 67 ms
+  uint32_t path_mtu = 0;      // 0: the device's active_mtu, at most 4096; ibverbs: 0 or the route's
+  uint8_t traffic_class = 0;  // DSCP << 2 | ECN
+  // Local attributes; only rq_psn is sent.
+  Access access = Access::all;  // remote operations that the peer may do through this queue pair
+  uint8_t min_rnr_timer = 12;   // index of the RNR timer table: 0.64 ms
+  std::optional<Psn> rq_psn;    // first PSN of the peer's packets; unset: random; not on ibverbs
 };
 
-// Reasons of CmEventType::rejected that programs look at (IBTA 12.6.7.2).
-inline constexpr uint16_t kCmNobodyListens = 8;
-inline constexpr uint16_t kCmStale = 10;     // of an earlier life of this address: try again
-inline constexpr uint16_t kCmConsumer = 28;  // reject() was called
+// Reasons of CmEventType::rejected that programs may want to handle (IBTA 12.6.7.2).
+inline constexpr uint16_t kCmNobodyListens = 8;  // no listener on the port (invalid service ID)
+inline constexpr uint16_t kCmStale = 10;         // the peer had a stale connection: try again
+inline constexpr uint16_t kCmConsumer = 28;      // the peer's program called reject()
 
-// The Q_Key of a UD queue pair that serves a port by rdma_cm: ibverbs can name no other.
+// The Q_Key of UD queue pairs that serve a port (RDMA_UDP_QKEY); on ibverbs the only one possible.
 inline constexpr uint32_t kCmQkey = 0x01234567;
 
-// Where datagrams to a service go: SendRequest::to (an AddressHandle of `path`), remote_qpn and
-// remote_qkey.
+// The destination of datagrams to a service: SendRequest::to (an AddressHandle of `path`),
+// remote_qpn and remote_qkey.
 struct CmDatagramService {
   AddressVector path;
   QpNum qpn;
@@ -106,7 +109,8 @@ struct CmDatagramService {
 
 struct CmEvent;
 
-// Copies name the same connection; when the last is gone it is ended: disconnected, or rejected.
+// A handle of a connection or a listener (verbs: rdma_cm_id). Copies name the same one. Destroying
+// the last copy disconnects or rejects. Any thread.
 class CmId {
  public:
   CmId() = default;
@@ -114,80 +118,93 @@ class CmId {
   explicit operator bool() const noexcept { return impl_ != nullptr; }
   bool operator==(const CmId&) const = default;
 
-  // "10.0.0.1:7174", "[fd77::2]:7174" or "host:7174"; a name that needs DNS blocks. The event
-  // address_resolved follows. Errors: invalid_argument, not_found (also where the host has no
-  // address of the device's family), bad_state.
+  // Resolves "10.0.0.1:7174", "[fd77::2]:7174" or "host:7174"; a host name that needs DNS blocks.
+  // Ends in address_resolved. Errors: invalid_argument, not_found (also if the host has no address
+  // of the device's family), bad_state.
   Result<void> resolve_address(std::string_view address) const;
-  // Over Ethernet the way is the routing table's: there is nothing to ask. route_resolved follows.
+  // Ends in route_resolved. Over Ethernet this sends nothing: the kernel's routing table applies.
   Result<void> resolve_route() const;
 
-  // Listens on a port of the device's address, 0: a free one. Errors: address_in_use, bad_state.
+  // Listens on a port of the device's address; 0 picks a free one. Errors: address_in_use,
+  // bad_state.
   Result<void> listen(uint16_t port) const;
 
-  // Asks for a connection of `qp` (RC or UC, in RESET or INIT; receives may be posted before in
-  // INIT). Ends in established, rejected, unreachable or connect_error. Errors: invalid_argument,
-  // bad_state (not resolved; another state), not_supported (ibverbs: UC, path_mtu), no_memory.
+  // Requests a connection of `qp` (RC or UC, in RESET, or in INIT with receives posted). Ends in
+  // established, rejected, unreachable or connect_error. Errors: invalid_argument, bad_state (not
+  // resolved; another state), not_supported (ibverbs: UC, path_mtu), no_memory.
   Result<void> connect(const QueuePair& qp, const CmParameters& parameters = {}) const;
-  // Asks which UD queue pair serves the resolved port; at most 180 bytes of private data. Ends in
-  // established (CmEvent::service), rejected or unreachable. Nothing lasts: there is no end to
-  // tell. Errors: invalid_argument, bad_state (not resolved, or an id for connections), no_memory.
+  // Asks which UD queue pair serves the resolved port (SIDR_REQ); at most 180 bytes of private
+  // data. Ends in established (with CmEvent::service), rejected or unreachable. There is no
+  // connection, so no disconnected follows. Errors: invalid_argument, bad_state (not resolved, or
+  // an id for connections), no_memory.
   Result<void> find_service(std::span<const std::byte> private_data = {}) const;
-  // Of a connect_request; the queue pair is in RTS when it returns. Ends in established or
-  // unreachable. Errors as connect(), and bad_state if the peer has given up meanwhile.
-  // Of one for datagrams: names a UD queue pair in RTR or RTS and its Q_Key (on ibverbs kCmQkey);
-  // of `parameters` at most 136 bytes of private data count. Any number of requests may be answered
-  // with the same one. No event follows.
+  // Accepts a connect_request; `qp` is in RTS when it returns. Ends in established or unreachable.
+  // Errors as connect(), and bad_state if the peer gave up meanwhile.
+  // Datagrams: names a UD queue pair in RTR or RTS and its Q_Key (on ibverbs kCmQkey); of
+  // `parameters` only private_data is used, at most 136 bytes. The same queue pair may be named to
+  // any number of clients. No event follows.
   Result<void> accept(const QueuePair& qp, const CmParameters& parameters = {}) const;
-  // Refuses a connect_request; at most 148 bytes of private data, 136 of one for datagrams.
+  // Rejects a connect_request; at most 148 bytes of private data, for datagrams 136.
   Result<void> reject(std::span<const std::byte> private_data = {}) const;
-  // Moves the queue pair to ERR and tells the peer; disconnected follows, at the latest when the
-  // peer has not answered for 4.3 s. Nothing if it is over already. Error: bad_state.
+  // Moves the queue pair to ERR and sends a DREQ. disconnected follows, at the latest 4.3 s later
+  // if the peer does not answer. No effect if the connection has ended already. Error: bad_state.
   Result<void> disconnect() const;
 
-  uint16_t port() const noexcept;       // that is listened on, or our own
-  Gid peer_gid() const noexcept;        // after address_resolved or connect_request
-  uint16_t peer_port() const noexcept;  // the same
-  QpNum peer_qpn() const noexcept;      // the same or established; of who asks for a service: 0
-  uint32_t path_mtu() const noexcept;   // the same
+  // The port listened on, or the local port of a connection.
+  uint16_t port() const noexcept;
+  // The peer's address, valid after address_resolved or connect_request.
+  Gid peer_gid() const noexcept;
+  // The peer's port, valid as peer_gid().
+  uint16_t peer_port() const noexcept;
+  // The peer's queue pair number, valid after connect_request or established; 0 for a client of a
+  // datagram service.
+  QpNum peer_qpn() const noexcept;
+  // The path MTU in bytes, valid as peer_qpn().
+  uint32_t path_mtu() const noexcept;
+  // The queue pair given to connect() or accept(); empty before.
   QueuePair qp() const;
 
+  // For providers.
   const std::shared_ptr<verbs::CmId>& impl() const noexcept { return impl_; }
 
  private:
   std::shared_ptr<verbs::CmId> impl_;
 };
 
+// An event of a connection. It needs no acknowledgement.
 struct CmEvent {
   CmEventType type = CmEventType::disconnected;
   CmId id;
-  CmId listener;        // of a connect_request
-  uint16_t reason = 0;  // of rejected
-  CmParameters peer;    // of connect_request and established; of rejected: its private data
-  std::optional<CmDatagramService> service;  // of established, where find_service() asked
-  std::optional<Error> error;                // of rejected, unreachable and connect_error
+  CmId listener;        // connect_request: the listening id
+  uint16_t reason = 0;  // rejected: a reason of IBTA 12.6.7.2
+  CmParameters peer;    // connect_request and established; rejected: only its private data
+  std::optional<CmDatagramService> service;  // established, after find_service()
+  std::optional<Error> error;                // rejected, unreachable and connect_error
 };
 
-// Where the events of some connections arrive. Taking events makes progress: a connection that was
-// asked for stands still while nobody calls next() or wait().
+// Delivers the events of its ids (verbs: rdma_event_channel). Connections make progress only while
+// a thread calls next() or wait(). Copies name the same channel. Any thread.
 class CmChannel {
  public:
   CmChannel() = default;
-  // Errors: not_supported (the device has no connection manager), address_in_use (another process
-  // on the same address has it), not_found (ibverbs: no librdmacm, or the kernel's part of it is
-  // missing), permission_denied, no_memory.
+  // Opens a channel. Errors: not_supported (the device has no connection manager), address_in_use
+  // (another process on the same address has it), not_found (ibverbs: librdmacm or the kernel
+  // module is missing), permission_denied, no_memory.
   static Result<CmChannel> create(const Device& device);
   explicit operator bool() const noexcept { return impl_ != nullptr; }
 
-  // Errors: not_supported (no datagrams on this device), permission_denied (forked), no_memory.
+  // Creates an id of a port space. Errors: not_supported (no datagrams on this device),
+  // permission_denied (after fork), no_memory.
   Result<CmId> create_id(CmService service = CmService::connections) const;
 
-  // Readable while an event waits. Owned by the channel.
+  // A descriptor that is readable while there is an event. Owned by the channel.
   int fd() const noexcept;
-  // The next event, if there is one. Never blocks.
+  // Takes the oldest event, if there is one. Never blocks.
   std::optional<CmEvent> next() const;
-  // Blocks until there is one, at most `limit`.
+  // Blocks until there is an event, at most `limit`.
   std::optional<CmEvent> wait(Duration limit = Duration::from_s(1'000'000)) const;
 
+  // For providers.
   const std::shared_ptr<verbs::CmChannel>& impl() const noexcept { return impl_; }
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Protection domains and memory regions. Memory that the peer reads or writes, or that a scatter/
-// gather entry names, is registered first; the registration proves that every page is mapped with
-// the needed permission. A page that is unmapped later gives an error completion, never a signal.
+// Protection domains, memory regions and memory windows. Memory that a peer reads or writes, or
+// that a scatter/gather entry names, must be registered first. Registration checks that every page
+// is mapped with the needed permission. An access to a page that is unmapped later ends in an error
+// completion, never in a signal.
 #pragma once
 
 #include <cstddef>
@@ -24,20 +25,26 @@ struct QueuePairOptions;
 class SharedReceiveQueue;
 struct SharedReceiveQueueOptions;
 
-// A registered range of this process's memory. Copies name the same one; it is deregistered when
-// the last goes, which returns only when no packet in flight can touch the memory any more. A
-// window that is bound to it shows nothing afterwards (on `ibverbs` the window is gone: make a new
-// one).
+// A registered range of this process's memory. Copies name the same region. Destroying the last
+// copy deregisters it and returns only when no packet in flight can touch the memory any more. It
+// also unbinds the windows bound to the region (on `ibverbs` such a window is unusable afterwards:
+// create a new one). Any thread.
 class MemoryRegion {
  public:
   MemoryRegion() = default;
+  // The first byte; for a dma-buf see ProtectionDomain::register_dmabuf().
   void* address() const noexcept;
+  // Bytes.
   size_t size() const noexcept;
+  // The key for local scatter/gather entries.
   LKey lkey() const noexcept { return lkey_; }
+  // The key that a peer needs to read or write the region.
   RKey rkey() const noexcept { return rkey_; }
-  // An entry for a part of the region: `offset` and `length` in bytes, not checked here.
+  // A scatter/gather entry for a part of the region: `offset` and `length` in bytes, not checked
+  // here.
   struct Sge sge(size_t offset, uint32_t length) const noexcept;
 
+  // For providers.
   const std::shared_ptr<verbs::Region>& impl() const noexcept { return region_; }
 
  private:
@@ -47,30 +54,34 @@ class MemoryRegion {
   RKey rkey_;
 };
 
-// Of type 1: bound again and again, each time under a new key that the device chooses; every queue
-// pair of its domain takes requests for it. Of type 2: the program chooses the lower 8 bits of each
-// key, others than those of the key before; only the queue pair that bound it takes requests for
-// it; a peer's SEND, or local_invalidate, or the end (RESET) of the queue pair ends the binding,
-// and must before there is another.
+// Types of memory windows (IBTA 10.6.6.2).
+// - Type 1 may be bound again while it is bound, each time under a new key that the device chooses.
+//   Peers reach it through every queue pair of its protection domain.
+// - Type 2: the program chooses the lower 8 bits of each key, different from those of the key
+//   before. Peers reach it only through the queue pair that bound it. It must be invalidated before
+//   it is bound again: by a peer's SEND with invalidate, by local_invalidate, or by RESET or
+//   destruction of the queue pair.
 enum class WindowType : uint8_t { one = 1, two = 2 };
 
-// A view of a part of a region for peers, with rights and a key of its own. Binding it takes one
-// request in a send queue (Opcode::bind_window, WindowBind in wr.hpp) where registering memory
-// takes a system call. With 8 bits to choose from, a key comes again after some bindings: make a
-// new window when a peer must never guess. Copies name the same window; it is freed with the last.
-// After a binding that failed or was flushed, make a new window on `ibverbs`.
+// A memory window: remote access to a part of a region, with rights and an rkey of its own. It is
+// bound by a request in a send queue (Opcode::bind_window, WindowBind in wr.hpp), without a system
+// call. Only 8 bits of the key change, so keys repeat after some bindings: create a new window
+// where a peer must not be able to guess the key. On `ibverbs`, create a new window after a binding
+// that failed or was flushed. Copies name the same window, which is freed with the last. Any
+// thread.
 class MemoryWindow {
  public:
   MemoryWindow() = default;
+  // The type it was created with.
   WindowType type() const noexcept { return type_; }
-  // The key of the binding that was posted last. Before the first: one that nothing can be done
-  // with.
+  // The key of the binding posted last. Before the first binding: a key that grants no access.
   RKey rkey() const noexcept;
-  // Type 2: a key for the next binding, SendRequest::rkey.
+  // Type 2: a key for the next binding, for SendRequest::rkey.
   RKey next_key() const noexcept;
-  // The upper 24 bits of all its keys, which are the window's alone on this device.
+  // The upper 24 bits of all its keys, unique on this device.
   uint32_t number() const noexcept { return number_; }
 
+  // For providers.
   const std::shared_ptr<verbs::Window>& impl() const noexcept { return window_; }
 
  private:
@@ -80,41 +91,44 @@ class MemoryWindow {
   uint32_t number_ = 0;
 };
 
-// Objects of one domain work together; those of different domains do not (IBTA 10.2.3).
+// A protection domain: queue pairs may use regions, windows and shared receive queues of their own
+// domain only (IBTA 10.2.3). Copies name the same domain. Any thread.
 class ProtectionDomain {
  public:
-  // Registers `size` bytes at `address`; the memory stays the caller's and must outlive the region.
-  // Errors: invalid_argument (remote_write or remote_atomic without local_write, zero_based, which
-  // is for windows), permission_denied
-  // (a page is not mapped, or read-only with local_write: the message gives its address).
+  // Registers `size` bytes at `address`. The caller owns the memory, which must outlive the region.
+  // Errors: invalid_argument (remote_write or remote_atomic without local_write; zero_based, which
+  // is for windows), permission_denied (a page is not mapped, or is read-only with local_write: the
+  // message has its address), no_memory. See verbs: ibv_reg_mr.
   Result<MemoryRegion> register_memory(void* address, size_t size, Access access) const;
 
-  // Registers `size` bytes of a dma-buf, from its byte `offset` on: memory of another device, or of
-  // nobody's address space. The descriptor may be closed afterwards. Requests and peers name the
-  // first byte by `at`; if that is null, by what MemoryRegion::address() says: a place where `roce`
-  // and `srd` have mapped the buffer, which the program may use too; on `ibverbs` no place at all.
-  // Nobody calls DMA_BUF_IOCTL_SYNC: the memory must be coherent. Any thread. Errors:
-  // not_supported (DeviceAttributes::has_dmabuf; an exporter whose buffers cannot be mapped, or
-  // `at`, on `roce` and `srd`), invalid_argument (no dma-buf, nor on those two a file;
-  // beyond its end; on those two an offset that is no multiple of the page size; rights as
-  // register_memory), permission_denied. Source: as ibv_reg_dmabuf_mr.
+  // Registers `size` bytes of a dma-buf, from byte `offset` on, for example memory of a GPU. The
+  // descriptor may be closed afterwards. Requests and peers address the first byte by `at`. With
+  // `at` null they address it by MemoryRegion::address(): on `roce` and `srd` the address where the
+  // buffer was mapped, which the program may use too; on `ibverbs` not an address of this process.
+  // weft does not call DMA_BUF_IOCTL_SYNC: the memory must be coherent. Errors: not_supported
+  // (DeviceAttributes::has_dmabuf is false; on `roce` and `srd` `at`, or a buffer that cannot be
+  // mapped), invalid_argument (not a dma-buf, nor on those two a file; range beyond its end; on
+  // those two an offset that is not a multiple of the page size; rights as register_memory()),
+  // permission_denied. See verbs: ibv_reg_dmabuf_mr.
   Result<MemoryRegion> register_dmabuf(int fd, uint64_t offset, size_t size, Access access,
                                        void* at = nullptr) const;
 
-  // A window that is not bound. `engine`: which engine of a device with several it is on (cq.hpp):
-  // queue pairs there bind it and take requests for it. Errors: not_supported (srd, or a device
-  // without windows), invalid_argument (no such engine), no_memory.
+  // Creates an unbound window on `engine` (cq.hpp), where queue pairs bind it. Errors:
+  // not_supported (srd, or a device without windows), invalid_argument (no such engine), no_memory.
   Result<MemoryWindow> memory_window(WindowType type, uint32_t engine = 0) const;
 
-  // See ah.hpp.
+  // An address handle of `path`: ah.hpp.
   AddressHandle address_handle(const AddressVector& path) const;
 
-  // See srq.hpp. Errors: invalid_argument, not_supported (srd devices).
+  // Creates a shared receive queue: srq.hpp. Errors: invalid_argument, not_supported (srd),
+  // no_memory.
   Result<SharedReceiveQueue> shared_receive_queue(const SharedReceiveQueueOptions& options) const;
 
-  // See qp.hpp.
+  // Creates a queue pair in RESET: qp.hpp. Errors: invalid_argument (the message names the option),
+  // not_supported, no_memory (max_qp reached).
   Result<QueuePair> queue_pair(const QueuePairOptions& options) const;
 
+  // The device that the domain belongs to.
   const Device& device() const noexcept;
 
  private:

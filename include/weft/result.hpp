@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Errors of set-up calls. A call that can fail at set-up returns Result<T>: either the value, or an
-// Error with a code for programs and a short text that says what to do, for people. Data-path calls
-// return PostStatus instead, which never allocates. Nothing in weft throws or aborts the process.
-// Without memory a call fails with no_memory and has changed nothing; one that returns a list or
-// an event returns none, and to_string() alone throws std::bad_alloc, as std::string does.
+// Errors. Control-path calls return Result<T>: the value, or an Error with a code for programs and
+// a short text for people that says what to do. Data-path calls return PostStatus, which never
+// allocates. No call throws or aborts the process. When memory runs out, a call fails with
+// no_memory and changes nothing; a call that returns a list or an event returns none. Only
+// to_string() throws std::bad_alloc, as std::string does.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@
 
 namespace weft {
 
+// Reasons of errors.
 enum class Code : uint8_t {
   ok,
   invalid_argument,   // a bad parameter: the message names it
   not_found,          // no such device, address or peer
-  no_memory,          // a limit of the device or of the machine is reached
+  no_memory,          // out of memory, descriptors, or a limit of the device
   not_supported,      // this provider or port cannot do it
   permission_denied,  // the operating system refused: the message says which right is needed
   busy,               // the object is in use
@@ -33,19 +34,20 @@ enum class Code : uint8_t {
   io_error,           // a system call failed: the message carries errno's text
   peer_failed,        // a rank of the communicator died or left: the message names it
   mismatch,           // ranks of a communicator called different operations
-  canceled,           // the operation was taken back by its caller, or by another rank
+  canceled,           // this rank or another one canceled the operation
 };
 
-// The name of a code as it is spelled above, for logs and JSON.
+// The name of a code as spelled above, for logs and JSON.
 std::string_view name(Code code) noexcept;
 
+// A code, and a message that names the object, the values and the remedy.
 struct Error {
   Code code = Code::invalid_argument;
   std::string message;  // one sentence, no trailing newline
 };
 
 // A value of T or an Error. Test it as a bool, then use * or ->. Reading the value of a failed
-// Result is a programming error and ends in std::abort with the error's message on stderr.
+// Result is a programming error: std::get throws std::bad_variant_access.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -65,6 +67,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
+// Success, or an Error.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -79,8 +82,8 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-// What a post returns: how many requests of the span were accepted, in order, and why the next one
-// was not. `reason` points at static text.
+// The result of a post: how many requests of the span were accepted, in order, and why the next one
+// was not. `reason` points to static text.
 struct [[nodiscard]] PostStatus {
   Code code = Code::ok;
   uint32_t accepted = 0;

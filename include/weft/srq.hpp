@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared receive queues: receives for the messages of many queue pairs, of any service, so that a
-// server needs buffers for the messages that come and not for all that could. A message takes the
-// oldest receive when it begins and completes in the receive queue of its own queue pair; between
-// the messages of two queue pairs there is no order.
+// Shared receive queues (SRQ): receives that many queue pairs, of any service, take from, so that a
+// server needs buffers for the messages in flight instead of a full receive queue per connection. A
+// message takes the oldest receive when its first packet arrives, and completes in the recv_cq of
+// its own queue pair. Messages of different queue pairs have no order.
 //
-// XRC (extended reliable connection, IBTA, annex XRC): one connection reaches many such queues. The
-// sending end is a queue pair of type xrc_initiator, the receiving end one of type xrc_target,
-// which belongs to an XRC domain. A shared receive queue that was made in the same domain has a
-// number, and each request names the one that it is for: a SEND or WRITE_WITH_IMM takes its receive
-// there and completes in that queue's `cq`; a WRITE, READ or atomic touches memory of that queue's
-// protection domain. So a process needs one connection to a host, not one to each of its queues:
+// XRC (extended reliable connection, IBTA, annex XRC): one connection reaches many shared receive
+// queues. The requester is a queue pair of type xrc_initiator, the responder one of type
+// xrc_target, which belongs to an XRC domain. A shared receive queue of the same domain has a
+// number, and each request names the number of its queue: a SEND or WRITE_WITH_IMM takes a receive
+// there and completes in that queue's `cq`; a WRITE, READ or atomic accesses memory of that queue's
+// protection domain. So a process needs one connection to a host instead of one to each process
+// there:
 //
 //   server                                        client
 //   auto xrc = *device.xrc_domain();              auto qp = *pd.queue_pair({
@@ -22,10 +23,11 @@
 //   listener.accept(qp, {.private_data =                        .remote_srq = srq});
 //                            bytes_of(srq.number())});
 //
-// All that RC promises holds: retries, RNR where the queue is empty, order per connection. An
-// initiator has no receive queue, a target no send queue (and needs no completion queues). A number
-// that is none, or of another domain, ends the connection: the request completes with
-// remote_invalid_request (vendor_error 0x64), and the target's device tells qp_access_error.
+// The guarantees are those of RC: retransmission, RNR NAK when the queue is empty, order per
+// connection. An initiator has no receive queue, a target no send queue (and needs no completion
+// queues). A request that names an unknown number, or one of another domain, ends the connection:
+// it completes with remote_invalid_request (vendor_error 0x64), and the target's device raises
+// qp_access_error.
 #pragma once
 
 #include <cstdint>
@@ -43,12 +45,13 @@ class Srq;
 class Xrc;
 }  // namespace verbs
 
-// Ties XRC targets to the shared receive queues that their peers may name. Of one open device of
-// one process. Made by Device::xrc_domain().
+// An XRC domain: peers of its XRC targets may name the shared receive queues of the same domain. It
+// belongs to one open device of one process. Created by Device::xrc_domain().
 class XrcDomain {
  public:
   XrcDomain() = default;
   explicit operator bool() const noexcept { return xrc_ != nullptr; }
+  // For providers.
   const std::shared_ptr<verbs::Xrc>& impl() const noexcept { return xrc_; }
 
  private:
@@ -56,35 +59,43 @@ class XrcDomain {
   std::shared_ptr<verbs::Xrc> xrc_;
 };
 
+// Attributes of a shared receive queue at creation.
 struct SharedReceiveQueueOptions {
-  uint32_t max_recv_wr = 128;  // receives waiting
-  uint32_t max_recv_sge = 4;
-  // Which engine of a device with several it is on, as its queue pairs are (cq.hpp).
+  uint32_t max_recv_wr = 128;  // receives posted and not completed
+  uint32_t max_recv_sge = 4;   // scatter/gather entries of a receive
+  // The engine of the device, the same as that of its queue pairs (cq.hpp).
   uint32_t engine = 0;
-  // XRC: both or neither. `cq` gets the completions of its receives; Completion::qp is the target.
+  // XRC: both set or both empty. `cq` gets the completions of its receives, in which Completion::qp
+  // is the XRC target.
   XrcDomain xrc_domain{};
   CompletionQueue cq{};
 };
 
+// A handle of a shared receive queue. Copies name the same queue, which is destroyed with the last
+// copy and the last queue pair that uses it. Any thread.
 class SharedReceiveQueue {
  public:
   SharedReceiveQueue() = default;
   explicit operator bool() const noexcept { return srq_ != nullptr; }
 
-  // Names it in AsyncEvent::shared_queue. Of one in an XRC domain: what peers name it by in
-  // SendRequest::remote_srq; 24 bits. When its last copy is gone, the number is nobody's.
+  // Its number, 24 bits, as in AsyncEvent::shared_queue. Peers of an XRC domain name it in
+  // SendRequest::remote_srq. The number becomes unused when the last copy is destroyed.
   uint32_t number() const noexcept;
 
-  // Legal at any time. Errors: queue_full, invalid_argument.
+  // Posts receives in order and stops at the first invalid one. Errors: queue_full,
+  // invalid_argument.
   PostStatus post_recv(std::span<const RecvRequest> requests) const noexcept;
+  // Posts one receive.
   PostStatus post_recv(const RecvRequest& request) const noexcept {
     return post_recv({&request, 1});
   }
 
-  // Asks for one event srq_limit_reached when fewer than `limit` receives wait; ask again for the
-  // next. 0: never mind. Error: invalid_argument (more than max_recv_wr).
+  // Arms the limit: one event srq_limit_reached is raised when fewer than `limit` receives are
+  // posted. Call again for the next event; 0 disarms. Error: invalid_argument (more than
+  // max_recv_wr). See verbs: ibv_modify_srq.
   Result<void> arm_limit(uint32_t limit) const;
 
+  // For providers.
   const std::shared_ptr<verbs::Srq>& impl() const noexcept { return srq_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the processes of a job find each other: a small map from names to bytes that all of them
-// can reach. weft brings one in a directory and one over TCP; a program that has its own (etcd,
-// PMIx, a database) derives from Store.
+// The key-value store through which the processes of a job exchange addresses at start
+// (rendezvous). weft has one in a directory and one over TCP; a program with a store of its own
+// (etcd, PMIx, a database) derives from Store.
 #pragma once
 
 #include <memory>
@@ -13,24 +13,25 @@
 
 namespace weft {
 
+// A map from keys to values that all processes of a job can reach. Any thread.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Sets a key, once: a key that has a value keeps it, which is no error, so that of several who
-  // decide something the first one does. Errors: io_error, disconnected. Nobody answers it over
-  // TCP: that it was refused (the store is full) is the error of the first call after the server's
-  // word has come, which a get() waits for.
+  // Sets a key that has no value yet. A key that has a value keeps it, without an error: of several
+  // processes that set a key the first one wins. Errors: io_error, disconnected. Over TCP the
+  // server sends no reply, so a refusal (the store is full) is returned by a later call, at the
+  // latest by the next get().
   virtual Result<void> set(std::string_view key, std::string_view value) = 0;
-  // The value of a key, when some process has set it. Errors: timed_out (names the key), io_error,
-  // disconnected.
+  // Blocks until a process has set the key, and returns its value. Errors: timed_out after `limit`
+  // (names the key), io_error, disconnected.
   virtual Result<std::string> get(std::string_view key, Duration limit) = 0;
 
   // Opens a store by its address:
-  //   file:DIRECTORY      a directory that all processes see, made if it is not there; use a new
-  //                       one for each job
-  //   tcp:HOST:PORT       a server in the process that says serve = true (rank 0), which lives as
-  //                       long as its Store; the others try to reach it until `limit`
+  //   file:DIRECTORY      a directory that all processes can access, created if it does not exist;
+  //                       use a new one for each job
+  //   tcp:HOST:PORT       a server in the process with `serve` = true (rank 0), which runs as long
+  //                       as that Store exists; the others retry to connect until `limit`
   // Errors: invalid_argument, io_error, address_in_use, timed_out.
   static Result<std::unique_ptr<Store>> open(std::string_view address, bool serve,
                                              Duration limit = Duration::from_s(30));

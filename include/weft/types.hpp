@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The small types of RDMA: numbers that must not be mixed up, flags, states and addresses. All are
+// Basic types of RDMA: numbers that must not be mixed up, flags, states and addresses. All are
 // trivially copyable values in host byte order.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// A queue pair number, 24 bits. With the Gid it names a queue pair in the whole network.
+// A queue pair number, 24 bits. A Gid and a QpNum identify a queue pair in a network.
 struct QpNum {
   uint32_t value = 0;
   constexpr auto operator<=>(const QpNum&) const = default;
@@ -26,7 +26,7 @@ struct LKey {
   constexpr bool operator==(const LKey&) const = default;
 };
 
-// Remote key: names a memory region of the peer. Random, so that it cannot be guessed.
+// Remote key: names a memory region of the peer. A random number, so that it cannot be guessed.
 struct RKey {
   uint32_t value = 0;
   constexpr bool operator==(const RKey&) const = default;
@@ -44,8 +44,8 @@ struct Psn {
   }
 };
 
-// A 16-byte address. IPv4 stands as ::ffff:a.b.c.d, IPv6 as itself, `shm` and `sim` ports make
-// their own. Network byte order.
+// A 16-byte address in network byte order: IPv6, IPv4 as ::ffff:a.b.c.d, or an address of the ports
+// `shm` and `sim`.
 struct Gid {
   std::array<uint8_t, 16> bytes{};
   constexpr auto operator<=>(const Gid&) const = default;
@@ -60,7 +60,7 @@ struct Gid {
       if (bytes[i] != 0) return false;
     return bytes[10] == 0xFF && bytes[11] == 0xFF;
   }
-  // 224/4 or ff00::/8: a group of queue pairs, not one device.
+  // 224/4 or ff00::/8: the address of a multicast group.
   constexpr bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xF0) == 0xE0 : bytes[0] == 0xFF;
   }
@@ -70,7 +70,7 @@ struct Gid {
 };
 // "127.0.0.2" for IPv4, otherwise IPv6 notation.
 std::string to_string(const Gid& gid);
-// Parses what to_string writes.
+// Parses the notations that to_string writes. Error: invalid_argument.
 Result<Gid> parse_gid(std::string_view text);
 
 // Flag sets are enum classes with these operators.
@@ -94,8 +94,8 @@ constexpr bool has(E set, E wanted) {
   return (set & wanted) == wanted;
 }
 
-// What may be done to a memory region (registration) or through a queue pair (INIT attribute).
-// Remote write and remote atomic need local_write (IBTA 10.6.3.3, //= roce:C-OPS-89).
+// Access rights of a memory region (at registration) or of a queue pair (attribute of INIT).
+// remote_write and remote_atomic need local_write (IBTA 10.6.3.3, //= roce:C-OPS-89).
 enum class Access : uint32_t {
   none = 0,
   local_write = 1,
@@ -105,28 +105,32 @@ enum class Access : uint32_t {
   all = 15,
   window_bind = 16,       // of a region: memory windows may be bound to it
   zero_based = 32,        // of a type 2 window: the peer's addresses begin at 0
-  flush_global = 64,      // FLUSH may ask for visibility
-  flush_persistent = 128  // FLUSH may ask for persistence: shared mappings of files
+  flush_global = 64,      // FLUSH with Flush::visible
+  flush_persistent = 128  // FLUSH with Flush::persistent: only for shared mappings of files
 };
 template <>
 struct is_flag_set<Access> {
   static constexpr bool value = true;
 };
 
-// `srd`: reliable, connectionless, unordered: see wr.hpp for what is promised. XRC is RC with two
-// kinds of ends, of which each does half: srq.hpp.
+// Transport services. srd: scalable reliable datagram, which is reliable, connectionless and
+// unordered; wr.hpp lists its guarantees. XRC is RC with separate requester (xrc_initiator) and
+// responder (xrc_target): srq.hpp.
 enum class QpType : uint8_t { rc, uc, ud, srd, xrc_initiator, xrc_target };
+// True for both types of XRC queue pairs.
 constexpr bool is_xrc(QpType type) noexcept { return type >= QpType::xrc_initiator; }
+// States of a queue pair (IBTA 10.3.1).
 enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };
+// Names in lower case, as spelled above.
 std::string_view name(QpType type) noexcept;
 std::string_view name(QpState state) noexcept;
 
-// Where packets of a queue pair go (IBTA 11.2.2.1), and how they are marked.
+// The destination of the packets of a queue pair and their marking (IBTA 11.2.2.1).
 struct AddressVector {
   Gid destination;
-  uint32_t flow_label = 0;  // selects the UDP source port; 0 = from the QPN
-  uint8_t hop_limit = 64;
-  uint8_t traffic_class = 0;  // DSCP << 2 | ECN; of several on srd: SRD.md, Classes
+  uint32_t flow_label = 0;    // selects the UDP source port; 0 = derived from the QPN
+  uint8_t hop_limit = 64;     // IPv4: TTL
+  uint8_t traffic_class = 0;  // DSCP << 2 | ECN; classes of srd: lib/wire/SRD.md
 };
 
 }  // namespace weft
