@@ -18,6 +18,22 @@ import programs  # noqa: E402
 
 # Programs of the build that tests start, named weft_ but not installed.
 OF_TESTS = {"weft_puppet", "weft_rping", "weft_cmatose", "weft_udaddy"}
+# A program and what follows it in code: up to the end of the span, line or command.
+COMMAND_LINE = re.compile(r"\b(weft_\w+)((?: [^`|;&#\n]*)?)")
+
+
+def documents():
+    return [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").rglob("*.md"))
+                                  if path.parent.name != "history")]
+
+
+def options_named(text):
+    """Yields (program, its options) of each command line in code."""
+    code = re.findall(r"`[^`\n]+`|^    .*$|(?<=```sh\n).*?(?=```)", text, re.M | re.S)
+    for program, words in COMMAND_LINE.findall("\n".join(code)):
+        options = re.findall(r"(?<= )(--?[a-zA-Z][\w-]*)", words)
+        if options:
+            yield program, options
 
 
 class Programs(unittest.TestCase):
@@ -55,6 +71,23 @@ class Programs(unittest.TestCase):
                 page = (pathlib.Path(folder) / "man1" / f"{name}.1").read_text()
                 self.assertIn(".SH NAME", page)
                 self.assertIsNone(re.search(r"^[.'](?!TH|SH|TP|PP|B |br)", page, re.M), name)
+
+    def test_options_in_documents_exist(self):
+        known = {}
+        for command in self.commands:
+            for option in command.options:
+                known.setdefault(command.name.split()[0], set()).update(option.names)
+        found = []
+        for path in documents():
+            for program, options in options_named(path.read_text()):
+                found += [f"{path.relative_to(ROOT)}: {program} {option}" for option in options
+                          if program in known and option not in known[program]]
+        self.assertEqual(found, [])
+
+    def test_options_of_a_command_line_are_found(self):
+        text = "`weft_sim run --cc x` and\n    taskset -c 1 bin/weft_coll sum -b 8 --sum=1 | cat -v\n"
+        self.assertEqual(list(options_named(text)),
+                         [("weft_sim", ["--cc"]), ("weft_coll", ["-b", "--sum"])])
 
     def test_a_missing_text_and_default_are_found(self):
         command = programs.parse("tool", "tool: does.\nUsage: tool [OPTIONS]\n\nOptions:\n"
