@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Renders README, docs/ and the pages beside the code as a static site, with the manual pages of
-the programs of a build folder: site.py OUT BUILD.
+the programs of a build folder: site.py OUT BUILD. Doxygen's reference is in OUT/api already.
 
 Every page of docs/ must have a place in SECTIONS. Links between pages are kept; those to files that
 are not rendered are shown as plain paths. Needs Debian's python3-markdown.
@@ -126,7 +126,7 @@ def relink(body, name, titles):
             return f'<a href="{relative("api/" + file, page)}">{text}</a>'
         return text if path in text else f"{text} (<code>{html.escape(path)}</code>)"
 
-    return re.sub(r'<a href="([^"#]*)(#[^"]*)?">(.*?)</a>', replace, body)
+    return re.sub(r'<a href="([^"#]*)(#[^"]*)?">(.*?)</a>', replace, body, flags=re.S)
 
 
 def document(title, nav, body):
@@ -165,9 +165,23 @@ def write(out, build):
     return len(pages)
 
 
+def broken_links(out):
+    """Links of the site's own pages that lead nowhere."""
+    out, found = pathlib.Path(out), []
+    for path in sorted(out.rglob("*.html")):
+        if path.relative_to(out).parts[0] == "api":
+            continue
+        for link in re.findall(r'(?:href|src)="([^"#]+)', path.read_text()):
+            if "://" not in link and not (path.parent / link).exists():
+                found.append(f"{path.relative_to(out)}: {link}")
+    return found
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: site.py OUT BUILD")
     if unplaced():
         sys.exit(f"site: no section for {', '.join(unplaced())}")
     print(f"site: {write(sys.argv[1], sys.argv[2])} pages in {sys.argv[1]}")
+    if broken_links(sys.argv[1]):
+        sys.exit("site: links to nothing: " + ", ".join(broken_links(sys.argv[1])))
