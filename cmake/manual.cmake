@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Manual pages: programs.txt lists the installed programs; installation writes a page of each from
-# its --help (tools/docs/man.py). Without python3 there are none.
+# Manual pages: programs.txt lists the programs of tools/ and bench/; installation writes a page of
+# each installed one, weft_NAME, from its --help (tools/docs/man.py). Without python3 there are none.
 get_property(WEFT_PROGRAMS GLOBAL PROPERTY WEFT_PROGRAMS)
 string(JOIN "\n" LINES ${WEFT_PROGRAMS})
 file(WRITE ${PROJECT_BINARY_DIR}/programs.txt "${LINES}\n")
@@ -10,7 +10,7 @@ find_program(WEFT_PYTHON python3)
 if(WEFT_PROGRAMS AND WEFT_PYTHON)
   install(CODE "execute_process(
     COMMAND ${WEFT_PYTHON} ${PROJECT_SOURCE_DIR}/tools/docs/man.py
-            ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/man
+            --installed ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/man
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)")
   install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
 endif()

@@ -3,15 +3,14 @@
 // that roce+af_xdp is compared with. One process fills buffers (their headers only) and sends, the
 // other receives, reads a header and gives the buffer back; no protocol.
 //
-//   raw_af_xdp --from w0 --to w1 --size 1082                 frames and bytes per second that
-//   arrive raw_af_xdp --from w0 --to w1 --size 64 --mode lat        ping-pong; median half round
-//   trip in us
-//   --seconds 1, --xdp native|generic, --busy-poll MICROSECONDS
+//   raw_af_xdp --from w0 --to w1 --size 1082             frames and bytes per second that arrive
+//   raw_af_xdp --from w0 --to w1 --size 64 --mode lat    median half round trip in us
 //
 // The rings are those of the port (providers/port/af_xdp/socket.hpp), which are the kernel's behind
 // libxdp. A wire to try it with, as root: `ip link add w0 type veth peer name w1`, both up.
 #include <net/if.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -106,27 +105,24 @@ constexpr uint32_t kMostBytes = Socket::kBufferSize - Socket::kHeadroom;  // one
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--from")
-      o.from = value;
-    else if (key == "--to")
-      o.to = value;
-    else if (key == "--mode" && (value == "bw" || value == "lat"))
-      o.mode = value;
-    else if (key == "--size")
-      o.size = static_cast<uint32_t>(std::atoi(value.c_str()));
-    else if (key == "--seconds")
-      o.seconds = std::atof(value.c_str());
-    else if (key == "--busy-poll")
-      o.busy_poll_us = static_cast<uint32_t>(std::atoi(value.c_str()));
-    else if (key == "--xdp")
-      o.xdp = value == "native" ? Mode::native : Mode::generic;
-    else
-      fail("unknown " + key + " " + value + "; the head of raw_af_xdp.cpp lists what there is");
+  std::string xdp = "automatic";
+  CLI::App app("raw_af_xdp: what AF_XDP reaches between two interfaces joined by a wire.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--from", o.from, "Interface of the sender");
+  app.add_option("--to", o.to, "Interface of the receiver");
+  app.add_option("--mode", o.mode, "bw: a stream of frames; lat: half a round trip")
+      ->check(CLI::IsMember({"bw", "lat"}));
+  app.add_option("--size", o.size, "Bytes of a frame")->check(CLI::Range(42u, kMostBytes));
+  app.add_option("--seconds", o.seconds, "Time to measure");
+  app.add_option("--busy-poll", o.busy_poll_us, "SO_BUSY_POLL in microseconds; 0: none");
+  app.add_option("--xdp", xdp, "Mode of the XDP program")
+      ->check(CLI::IsMember({"automatic", "native", "generic"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : 1);
   }
-  if (argc % 2 == 0) fail("an option without a value");
-  if (o.size > kMostBytes) fail("--size: at most " + std::to_string(kMostBytes));
+  if (xdp != "automatic") o.xdp = xdp == "native" ? Mode::native : Mode::generic;
   return o;
 }
 

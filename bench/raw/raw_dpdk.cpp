@@ -6,7 +6,6 @@
 //   raw_dpdk --device net_memif,dpdk.socket=/tmp/m --size 64 --mode lat    median half round trip
 //   raw_dpdk --device net_vhost,dpdk.iface=/tmp/v --size 4140              frames and bytes per
 //                                                                          second that arrive
-//   --seconds 1
 //   --work yes         payload comes from and goes to memory of the user, with an ICRC: the sender
 //                      copies and sums in one pass, the receiver sums, then copies
 //
@@ -14,6 +13,7 @@
 // processes open the same one.
 #include <rte_mbuf.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <cstring>
 #include <string>
@@ -111,23 +111,24 @@ transport::PortOptions parse_device(const std::string& text) {
 
 Options parse(int argc, char** argv) {
   Options o;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--device")
-      o.device = parse_device(value);
-    else if (key == "--mode" && (value == "bw" || value == "lat"))
-      o.run.latency = value == "lat";
-    else if (key == "--size")
-      o.run.size = static_cast<uint32_t>(std::atoi(value.c_str()));
-    else if (key == "--work")
-      o.work = value == "yes";
-    else if (key == "--seconds")
-      o.run.seconds = std::atof(value.c_str());
-    else
-      fail("unknown " + key + " " + value + "; the head of raw_dpdk.cpp lists what there is");
+  std::string device = "net_memif", mode = "bw", work = "no";
+  CLI::App app("raw_dpdk: what a DPDK device reaches between two processes, without a transport.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--device", device, "As in a device string: DRIVER,dpdk.KEY=VALUE,...");
+  app.add_option("--mode", mode, "bw: a stream of frames; lat: half a round trip")
+      ->check(CLI::IsMember({"bw", "lat"}));
+  app.add_option("--size", o.run.size, "Bytes of a frame")->check(CLI::Range(64, 4200));
+  app.add_option("--work", work, "yes: payload is copied and summed on both sides")
+      ->check(CLI::IsMember({"yes", "no"}));
+  app.add_option("--seconds", o.run.seconds, "Time to measure");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : 1);
   }
-  if (argc % 2 == 0) fail("an option without a value");
-  if (o.run.size < 64 || o.run.size > 4200) fail("--size: 64 to 4200");
+  o.device = parse_device(device);
+  o.run.latency = mode == "lat";
+  o.work = work == "yes";
   if (o.work && o.run.size < 68) fail("--work yes: a --size of 68 at least");
   return o;
 }

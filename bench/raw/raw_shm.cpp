@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -241,13 +242,13 @@ std::vector<Row> run_all(Shared& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool json = argc == 2 && std::string_view(argv[1]) == "--json";
-  if (argc > 1 && !json) {
-    std::fprintf(stderr,
-                 "usage: raw_shm [--json]\nThe floors of shared memory between two "
-                 "processes, pinned on cores 0 and 1. 0 GB/s: the kernel refused.\n");
-    return 2;
-  }
+  bool json = false;
+  CLI::App app(
+      "raw_shm: what shared memory reaches between two processes on processors 0 and 1. 0 GB/s: "
+      "the "
+      "kernel refused.");
+  app.add_flag("--json", json, "Print JSON");
+  CLI11_PARSE(app, argc, argv);
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return std::perror("raw_shm: mmap"), 1;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -203,17 +204,18 @@ int main(int argc, char** argv) {
   PortOptions options;
   bool json = false;
   options.where = "raw" + std::to_string(getpid());
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const size_t equals = argument.find('=');
-    if (argument == "--json") {
-      json = true;
-    } else if (equals != std::string::npos) {
-      options.options.push_back({argument.substr(0, equals), argument.substr(equals + 1)});
-    } else {
-      std::fprintf(stderr, "usage: raw_shm_port [--json] [KEY=VALUE of the shm port]...\n");
+  std::vector<std::string> keys;
+  CLI::App app("raw_shm_port: what the port shm reaches between two processes, without an engine.");
+  app.add_flag("--json", json, "Print JSON");
+  app.add_option("keys", keys, "KEY=VALUE of the port (default: the port's values)");
+  CLI11_PARSE(app, argc, argv);
+  for (const std::string& key : keys) {
+    const size_t equals = key.find('=');
+    if (equals == std::string::npos) {
+      std::fprintf(stderr, "raw_shm_port: '%s' is not KEY=VALUE\n", key.c_str());
       return 2;
     }
+    options.options.push_back({key.substr(0, equals), key.substr(equals + 1)});
   }
   const char* separator = "{";
   const auto report = [&](const char* name, double value, const char* unit) {

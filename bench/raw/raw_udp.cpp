@@ -6,8 +6,7 @@
 //   raw_udp --mode lat  --size 8         ping-pong; median half round trip in us
 //   raw_udp --mode bw   --size 4112      stream of GSO trains of --size segments, received with GRO
 //   raw_udp --mode rate --size 36        the same, in segments per second
-//   --train 1 sends one datagram per segment (sendmmsg and recvmmsg), --window bytes in flight,
-//   --buffer bytes that the sender walks through, --seconds, --cores 0,1, --connect 1, --json
+//   raw_udp --train 1                    one datagram per segment (sendmmsg and recvmmsg)
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -16,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -221,45 +221,28 @@ void sink(const Side& side, const Options& options, Board& board) {
 }
 
 Options parse(int count, char** words) {
-  Options options;
-  for (int i = 1; i < count; ++i) {
-    const std::string key = words[i];
-    if (key == "--json") {
-      options.json = true;
-      continue;
-    }
-    const char* value = i + 1 < count ? words[++i] : "";
-    if (key == "--mode")
-      options.mode = value;
-    else if (key == "--size")
-      options.size = static_cast<uint32_t>(std::atoi(value));
-    else if (key == "--train")
-      options.train = static_cast<uint32_t>(std::atoi(value));
-    else if (key == "--window")
-      options.window = static_cast<uint32_t>(std::atoi(value));
-    else if (key == "--buffer")
-      options.buffer = static_cast<uint32_t>(std::atoi(value));
-    else if (key == "--seconds")
-      options.seconds = std::atof(value);
-    else if (key == "--connect")
-      options.connect = std::atoi(value) != 0;
-    else if (key == "--cores")
-      std::sscanf(value, "%d,%d", &options.cores[0], &options.cores[1]);
-    else {
-      std::fprintf(stderr,
-                   "raw_udp: unknown option %s\nusage: raw_udp [--mode lat|bw|rate] [--size BYTES] "
-                   "[--train SEGMENTS]\n  [--window BYTES] [--buffer BYTES] [--seconds S] "
-                   "[--cores A,B] [--connect 0|1] [--json]\n",
-                   key.c_str());
-      std::exit(2);
-    }
+  Options o;
+  std::vector<int> cores = {o.cores[0], o.cores[1]};
+  CLI::App app("raw_udp: what two processes with a UDP socket each reach, without a transport.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--mode", o.mode,
+                 "lat: half a round trip; bw: a stream of trains; rate: the same, in segments")
+      ->check(CLI::IsMember({"lat", "bw", "rate"}));
+  app.add_option("--size", o.size, "Bytes of a datagram or segment")->check(CLI::Range(1, 65507));
+  app.add_option("--train", o.train, "Segments of a GSO train; 0: as many as fit; 1: datagrams");
+  app.add_option("--window", o.window, "Bytes in flight");
+  app.add_option("--buffer", o.buffer, "Bytes that the sender walks through");
+  app.add_option("--seconds", o.seconds, "Time to measure");
+  app.add_option("--cores", cores, "Processors of the two processes")->delimiter(',')->expected(2);
+  app.add_option("--connect", o.connect, "1: the sockets are connected");
+  app.add_flag("--json", o.json, "Print JSON");
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : 2);
   }
-  const bool known = options.mode == "lat" || options.mode == "bw" || options.mode == "rate";
-  if (!known || options.size == 0 || options.size > 65507) {
-    std::fprintf(stderr, "raw_udp: --mode is lat, bw or rate; --size is 1 to 65507\n");
-    std::exit(2);
-  }
-  return options;
+  std::copy_n(cores.begin(), 2, o.cores);
+  return o;
 }
 
 // The segments of the largest train: what fits a datagram, and what this kernel takes.

@@ -6,6 +6,7 @@
 //   valgrind --tool=callgrind --toggle-collect='*replay*' controller_cost hpcc 20000
 //
 // divided by the number of acknowledgements that it prints.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -89,8 +90,13 @@ void measure(const Kind& kind, uint32_t acks) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string only = argc > 1 ? argv[1] : "";
-  const uint32_t acks = argc > 2 ? static_cast<uint32_t>(std::atoi(argv[2])) : 0;
+  std::string only;
+  uint32_t acks = 0;
+  CLI::App app("controller_cost: time that each congestion controller takes for an ACK.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("controller", only, "Measure this one (default: all)");
+  app.add_option("acks", acks, "How many ACKs; 0: several rounds, of which the fastest counts");
+  CLI11_PARSE(app, argc, argv);
   for (const Kind* kind : kinds())
     if (only.empty() || kind->name == only) measure(*kind, acks);
   return 0;

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -234,23 +235,30 @@ void measure(Weft& w, Raw& raw, const Kind& kind) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string only;
+  uint32_t rounds = 1000;
+  CLI::App app("verbs_cost: what the provider ibverbs adds to a call of libibverbs.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("kind", only,
+                 "Run this kind of request, to be counted by callgrind (default: all, "
+                 "measured)");
+  app.add_option("rounds", rounds, "Posts and polls of that kind");
+  CLI11_PARSE(app, argc, argv);
   const std::string library = idle_library();
   Weft w(library);
   Raw raw(library);
-  bool found = argc < 3;
-  if (argc < 3) std::printf("%-10s %8s %8s %8s\n", "ns", "verbs", "weft", "added");
+  if (only.empty()) std::printf("%-10s %8s %8s %8s\n", "ns", "verbs", "weft", "added");
   for (const Kind& kind : kKinds) {
-    if (argc < 3) {
+    if (only.empty()) {
       measure(w, raw, kind);
-    } else if (std::strcmp(kind.name, argv[1]) == 0) {
-      found = true;
-      const auto rounds = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+    } else if (kind.name == only) {
       through_libibverbs(raw, kind, rounds);
       through_weft(w, kind, rounds);
       std::printf("%u requests each: %s\n", rounds * kind.batch, kind.name);
+      return 0;
     }
   }
-  if (found) return 0;
-  std::fprintf(stderr, "there is no kind %s; without arguments all are measured\n", argv[1]);
+  if (only.empty()) return 0;
+  std::fprintf(stderr, "there is no kind %s; without arguments all are measured\n", only.c_str());
   return 2;
 }

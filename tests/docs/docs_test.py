@@ -84,6 +84,13 @@ class Documents(unittest.TestCase):
         result = compile_text("".join(functions))
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_the_example_of_the_umbrella_header_compiles(self):
+        comment = (ROOT / "include/weft/weft.hpp").read_text().partition("#pragma once")[0]
+        body = "\n".join(line[5:] for line in comment.splitlines() if line.startswith("//   "))
+        self.assertIn("post_send", body)
+        result = compile_text(function_of(0, "", body))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_a_block_that_does_not_compile_is_found(self):
         self.assertNotEqual(compile_text(function_of(0, "", "weft::Device d = unpack();")).returncode,
                             0)

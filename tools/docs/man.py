@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a manual page of every installed program from its --help: man.py BUILD OUT."""
+"""Writes a manual page of every program from its --help: man.py [--installed] BUILD OUT."""
 import os
 import pathlib
 import re
@@ -99,13 +99,13 @@ def version_of(root):
     return re.search(r"project\(weft VERSION (\S+)", (root / "CMakeLists.txt").read_text()).group(1)
 
 
-def write(build, out):
-    """Writes OUT/man1/NAME.1 of each installed program of BUILD and returns their names."""
+def write(build, out, installed=False):
+    """Writes OUT/man1/NAME.1 of each program of BUILD, or of those installed; returns the names."""
     folder = pathlib.Path(out) / "man1"
     folder.mkdir(parents=True, exist_ok=True)
     version = version_of(pathlib.Path(__file__).resolve().parents[2])
     names = []
-    for program in programs.installed(build):
+    for program in programs.listed(build, installed):
         partial = folder / f".{program.name}.{os.getpid()}"
         partial.write_text(page(programs.read(program), version))
         partial.replace(folder / f"{program.name}.1")  # two installations may run at a time
@@ -114,6 +114,8 @@ def write(build, out):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: man.py BUILD OUT")
-    print(f"man: {len(write(sys.argv[1], sys.argv[2]))} pages in {sys.argv[2]}/man1")
+    INSTALLED = sys.argv[1:2] == ["--installed"]
+    FOLDERS = sys.argv[1 + INSTALLED:]
+    if len(FOLDERS) != 2:
+        sys.exit("usage: man.py [--installed] BUILD OUT")
+    print(f"man: {len(write(*FOLDERS, INSTALLED))} pages in {FOLDERS[1]}/man1")

@@ -136,8 +136,9 @@ def read(program, words=()):
     return found
 
 
-def installed(build):
-    """The programs of a build folder that an installation has, by the list that CMake wrote."""
+def listed(build, installed=False):
+    """The programs of a build folder, by the list that CMake wrote; all, or those installed."""
     build = pathlib.Path(build)
     names = (build / "programs.txt").read_text().split()
-    return [build / "bin" / name for name in sorted(names)]
+    return [build / "bin" / name for name in sorted(names)
+            if name.startswith("weft_") or not installed]

@@ -153,7 +153,7 @@ def write(out, build):
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(picture.read_bytes())
     index = []
-    for program in programs.installed(build):
+    for program in programs.listed(build):
         commands = programs.read(program)
         pages[f"man/{program.name}.html"] = program.name, render(man.markdown(commands))
         index.append(f"| [{program.name}]({program.name}.html) | {commands[0].summary} |")
