@@ -12,8 +12,8 @@
 //   struct { uint64_t address; weft::RKey rkey; } remote;  // the peer's private data
 //   std::memcpy(&remote, peer.peer_data.data(), sizeof remote);
 //   weft::Sge sge = region.sge(0, 8);
-//   qp.post_send({.opcode = weft::Opcode::write, .sges = {&sge, 1},
-//                 .remote_address = remote.address, .rkey = remote.rkey});
+//   (void)qp.post_send({.opcode = weft::Opcode::write, .sges = {&sge, 1},
+//                       .remote_address = remote.address, .rkey = remote.rkey});
 //   weft::Completion done;
 //   cq.wait({&done, 1});
 #pragma once

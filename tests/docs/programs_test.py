@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every program of tools/ and bench/ describes itself: a manual page can be written from its --help, each
-option has a text, and each option that takes a value says what holds if it is not given.
+"""Every program of tools/ and bench/ describes itself: a manual page can be written from its
+--help, each option has a text, and each option that takes a value says its default.
 """
 import os
 import pathlib
@@ -85,7 +85,8 @@ class Programs(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_options_of_a_command_line_are_found(self):
-        text = "`weft_sim run --cc x` and\n    taskset -c 1 bin/weft_coll sum -b 8 --sum=1 | cat -v\n"
+        text = ("`weft_sim run --cc x` and\n"
+                "    taskset -c 1 bin/weft_coll sum -b 8 --sum=1 | cat -v\n")
         self.assertEqual(list(options_named(text)),
                          [("weft_sim", ["--cc"]), ("weft_coll", ["-b", "--sum"])])
 
