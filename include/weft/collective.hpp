@@ -75,6 +75,7 @@ enum class Registrations : uint8_t {
               // reads and writes: tell forget() before memory is unmapped.
 };
 
+// Attributes of a communicator at creation.
 struct CommunicatorOptions {
   std::string device;      // as for Device::open; empty: WEFT_DEVICE, or roce+udp:lo
   std::string name = "0";  // tells apart communicators that share a store; not to be used again
@@ -106,6 +107,7 @@ struct CommunicatorOptions {
   uint32_t slot_bytes = 64 * 1024;  // a multiple of 64, at most 1 MiB; the same on all ranks
 };
 
+// Attributes of one call.
 struct CallOptions {
   std::string_view algorithm = {};  // empty: chosen by size; the same on all ranks
   // From the call on, the wait for its turn behind earlier calls too: an operation that is not done
@@ -196,6 +198,7 @@ class Registration {
   std::shared_ptr<collective::Registered> registered_;
 };
 
+// A group of ranks and its operations. Every rank calls the same operations in the same order.
 class Communicator {
  public:
   // Blocks until all ranks have called it. Errors: invalid_argument (also: the store knows the name
