@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public calls.
 #include "lib/base/clock.hpp"
-#include "lib/collective/faults/regroup.hpp"
 #include "lib/collective/moe/moe.hpp"
-#include "lib/collective/run/displaced.hpp"
+#include "lib/collective/team/displaced.hpp"
+#include "lib/collective/team/regroup.hpp"
 #include "weft/collective.hpp"
 
 namespace weft {

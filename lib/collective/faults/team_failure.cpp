@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "lib/base/clock.hpp"
-#include "lib/collective/run/team.hpp"
+#include "lib/collective/team/team.hpp"
 
 namespace weft::collective {
 namespace {

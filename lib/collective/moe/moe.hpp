@@ -5,7 +5,7 @@
 // on hear which of them are the same token, too: the dispatch is then an operation more.
 #pragma once
 
-#include "lib/collective/moe/rows.hpp"
+#include "lib/collective/moe/count_exchange.hpp"
 #include "weft/collective_moe.hpp"
 
 namespace weft::collective {

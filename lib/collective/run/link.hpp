@@ -24,8 +24,8 @@
 #include <span>
 #include <vector>
 
-#include "lib/collective/run/in_order.hpp"
 #include "lib/collective/run/piece.hpp"
+#include "lib/collective/run/sequence_window.hpp"
 #include "weft/weft.hpp"
 
 namespace weft::collective {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "lib/collective/run/link.hpp"
-#include "lib/collective/run/mesh.hpp"
+#include "lib/collective/run/peer_connections.hpp"
 #include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {

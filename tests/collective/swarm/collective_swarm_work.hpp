@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/collective/moe/count_exchange.hpp"
 #include "lib/collective/moe/moe.hpp"
-#include "lib/collective/moe/rows.hpp"
-#include "lib/collective/run/arguments.hpp"
+#include "lib/collective/team/arguments.hpp"
 #include "tests/collective/moe/collective_moe_layer.hpp"
 #include "tests/collective/plan/collective_random.hpp"
 #include "tests/collective/swarm/collective_swarm_config.hpp"

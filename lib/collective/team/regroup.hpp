@@ -4,7 +4,7 @@
 // the old group stays as it is.
 #pragma once
 
-#include "lib/collective/run/team.hpp"
+#include "lib/collective/team/team.hpp"
 #include "weft/store.hpp"
 
 namespace weft::collective {

@@ -12,10 +12,10 @@
 
 #include "lib/collective/model/selector.hpp"
 #include "lib/collective/run/executor.hpp"
-#include "lib/collective/run/mesh.hpp"
+#include "lib/collective/run/peer_connections.hpp"
 #include "lib/collective/run/processor.hpp"
 #include "lib/collective/run/recipe.hpp"
-#include "lib/collective/run/team_memory.hpp"
+#include "lib/collective/run/registration_cache.hpp"
 #include "lib/collective/run/trace.hpp"
 #include "weft/collective.hpp"
 

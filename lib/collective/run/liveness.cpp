@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lifelines over sockets.
-#include "lib/collective/run/lifelines.hpp"
+#include "lib/collective/run/liveness.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // New groups: who belongs to one, its name, and connecting its members.
-#include "lib/collective/faults/regroup.hpp"
+#include "lib/collective/team/regroup.hpp"
 
 #include <algorithm>
 
-#include "lib/collective/faults/rails_left.hpp"
-#include "lib/collective/faults/survivors.hpp"
 #include "lib/collective/model/topology_file.hpp"
-#include "lib/collective/run/arguments.hpp"
+#include "lib/collective/team/arguments.hpp"
+#include "lib/collective/team/remaining_rails.hpp"
+#include "lib/collective/team/survivors.hpp"
 
 namespace weft::collective {
 namespace {

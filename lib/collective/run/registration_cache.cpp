@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registrations: those of the caller, those that are kept, new ones.
-#include "lib/collective/run/team_memory.hpp"
+#include "lib/collective/run/registration_cache.hpp"
 
 #include <algorithm>
 

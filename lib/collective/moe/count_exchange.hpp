@@ -3,7 +3,7 @@
 // and gets those of all. As all ranks see the same, all come to the same decision.
 #pragma once
 
-#include "lib/collective/run/arguments.hpp"
+#include "lib/collective/team/arguments.hpp"
 
 namespace weft::collective {
 

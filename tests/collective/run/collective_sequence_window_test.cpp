@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Numbered events in any order: what counts as come without a gap.
-#include "lib/collective/run/in_order.hpp"
+#include "lib/collective/run/sequence_window.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

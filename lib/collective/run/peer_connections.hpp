@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/collective/run/lifelines.hpp"
 #include "lib/collective/run/link.hpp"
+#include "lib/collective/run/liveness.hpp"
 #include "weft/store.hpp"
 
 namespace weft::collective {

@@ -3,7 +3,7 @@
 // somebody counted them, and "verdict" when they have connected or could not. The group that is
 // made is NAME/shrink/NUMBER/group, and the attempts to shrink that one are numbered NUMBER-1,
 // NUMBER-2 .., so that names stay short however many ranks die one after the other.
-#include "lib/collective/faults/survivors.hpp"
+#include "lib/collective/team/survivors.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rails that are left.
-#include "lib/collective/faults/rails_left.hpp"
+#include "lib/collective/team/remaining_rails.hpp"
 
 #include <algorithm>
 
-#include "lib/collective/run/mesh.hpp"
+#include "lib/collective/run/peer_connections.hpp"
 #include "weft/device.hpp"
 
 namespace weft::collective {

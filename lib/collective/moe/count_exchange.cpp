@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An all-gather of rows, and a call that needs one.
-#include "lib/collective/moe/rows.hpp"
+#include "lib/collective/moe/count_exchange.hpp"
 
 namespace weft::collective {
 namespace {

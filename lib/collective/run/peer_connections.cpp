@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connecting all ranks with each other.
-#include "lib/collective/run/mesh.hpp"
+#include "lib/collective/run/peer_connections.hpp"
 
 #include <algorithm>
 #include <cstdlib>

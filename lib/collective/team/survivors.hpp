@@ -4,7 +4,7 @@
 // tries again finds the others whatever it knows itself.
 #pragma once
 
-#include "lib/collective/run/team.hpp"
+#include "lib/collective/team/team.hpp"
 #include "weft/store.hpp"
 
 namespace weft::collective {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks of arguments, and tasks.
-#include "lib/collective/run/arguments.hpp"
+#include "lib/collective/team/arguments.hpp"
 
 #include <algorithm>
 

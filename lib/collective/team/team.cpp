@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Teams: tasks one after the other, completions, memory.
-#include "lib/collective/run/team.hpp"
+#include "lib/collective/team/team.hpp"
 
 #include <poll.h>
 

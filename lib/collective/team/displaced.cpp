@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocks that lie where the caller says. An all-to-all gives and takes them there; an all-gather,
 // whose algorithms pass on neighbouring blocks together, takes them side by side and then copies.
-#include "lib/collective/run/displaced.hpp"
+#include "lib/collective/team/displaced.hpp"
 
 #include <algorithm>
 #include <cstring>

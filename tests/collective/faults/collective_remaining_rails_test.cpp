@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "lib/collective/faults/rails_left.hpp"
+#include "lib/collective/team/remaining_rails.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {

@@ -3,7 +3,7 @@
 // is registered.
 #pragma once
 
-#include "lib/collective/run/team.hpp"
+#include "lib/collective/team/team.hpp"
 
 namespace weft::collective {
 

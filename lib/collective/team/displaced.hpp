@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "lib/collective/run/arguments.hpp"
+#include "lib/collective/team/arguments.hpp"
 
 namespace weft::collective {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How long a silent rank is waited for.
-#include "lib/collective/run/mesh.hpp"
+#include "lib/collective/run/peer_connections.hpp"
 #include "tests/support/catch.hpp"
 #include "weft/collective.hpp"
 
