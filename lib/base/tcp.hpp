@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP between processes that set something up (a queue pair, a store, a lifeline): addresses as
+// TCP between processes that set something up (a queue pair, a store, a liveness socket): addresses as
 // users write them, and sockets that are made without blocking. Errors say what was tried.
 #pragma once
 

@@ -3,7 +3,9 @@
 #include "lib/base/clock.hpp"
 #include "lib/collective/moe/moe.hpp"
 #include "lib/collective/team/displaced.hpp"
+#include "lib/collective/team/dump.hpp"
 #include "lib/collective/team/regroup.hpp"
+#include "lib/collective/team/waiting.hpp"
 #include "weft/collective.hpp"
 
 namespace weft {
@@ -40,7 +42,7 @@ Error wrong_counts(Collective collective) {
 
 TaskPtr issue_v(Team& team, Arguments arguments, std::span<const size_t> counts,
                 const CallOptions& options) {
-  if (counts.size() != team.mesh().ranks) return failed(wrong_counts(arguments.collective));
+  if (counts.size() != team.ranks()) return failed(wrong_counts(arguments.collective));
   arguments.blocks.counts.assign(counts.begin(), counts.end());
   return issue(team, make_task(team, arguments, options));
 }
@@ -53,21 +55,21 @@ TaskPtr issue_v(Team& team, Arguments arguments, std::span<const size_t> counts,
 Result<bool> Operation::test() {
   const Operation kept = *this;  // a callback may put another call here
   if (!kept.task_->done) kept.team_->progress();
-  kept.team_->call_back();
+  kept.team_->runner().callbacks().run();
   if (kept.task_->error) return *kept.task_->error;
   return kept.task_->done;
 }
 
 Result<void> Operation::wait() {
-  if (!team_->calls_back()) return team_->wait(*task_);
+  if (!team_->runner().callbacks().any()) return collective::wait(*team_, *task_);
   const Operation kept = *this;
-  return kept.team_->wait(*kept.task_);
+  return collective::wait(*kept.team_, *kept.task_);
 }
 
 Result<bool> Operation::wait_for(Duration limit) {
   const Operation kept = *this;
-  kept.team_->wait_until(*kept.task_, base::Clock::process().now() + limit);
-  kept.team_->call_back();
+  collective::wait_until(*kept.team_, *kept.task_, base::Clock::process().now() + limit);
+  kept.team_->runner().callbacks().run();
   if (kept.task_->error) return *kept.task_->error;
   return kept.task_->done;
 }
@@ -76,7 +78,7 @@ bool Operation::done() const noexcept { return task_->done; }
 
 void Operation::then(std::function<void(const Result<void>&)> callback) {
   const Operation kept = *this;
-  kept.team_->then(kept.task_, std::move(callback));
+  kept.team_->runner().callbacks().add(kept.task_, std::move(callback));
 }
 
 Result<void> Operation::cancel(std::string_view reason) { return team_->cancel(*task_, reason); }
@@ -150,7 +152,7 @@ Result<void> Communicator::learn() {
           .wait();
   if (!shared) return shared;
   learned.apply(ratios);
-  team_->recipes().clear();
+  team_->planning().recipes.clear();
   return shared;
 }
 
@@ -164,16 +166,27 @@ void Communicator::forget(const void* memory, size_t bytes) noexcept {
   team_->memory().forget(memory, bytes);
 }
 
-void Communicator::revoke(std::string_view reason) noexcept { team_->revoke(reason); }
+void Communicator::revoke(std::string_view reason) noexcept {
+  std::string text = "rank " + std::to_string(rank()) + " has revoked the communicator";
+  if (!reason.empty()) text += ": " + std::string(reason);
+  team_->fail({.code = Code::bad_state,
+               .rank = rank(),
+               .call = team_->runner().lanes().current_call(),
+               .reason = text});
+}
 bool Communicator::arm() noexcept { return team_->arm(); }
-int Communicator::fd() const noexcept { return team_->mesh().cq.fd(); }
+int Communicator::fd() const noexcept { return team_->connections().cq.fd(); }
 
-std::string Communicator::trace() const { return team_->trace().to_json(rank()); }
-std::string Communicator::dump() const { return team_->dump(); }
-std::string Communicator::prometheus() const { return team_->prometheus(); }
+std::string Communicator::trace() const { return team_->runner().trace().to_json(rank()); }
+std::string Communicator::dump() const { return collective::dump(*team_); }
+std::string Communicator::prometheus() const { return collective::prometheus(*team_); }
 
-std::span<const uint32_t> Communicator::members() const noexcept { return team_->members(); }
-std::span<const uint32_t> Communicator::origins() const noexcept { return team_->origins(); }
+std::span<const uint32_t> Communicator::members() const noexcept {
+  return team_->lineage().members;
+}
+std::span<const uint32_t> Communicator::origins() const noexcept {
+  return team_->lineage().origins;
+}
 
 Communicator::Communicator(std::shared_ptr<Team> team) : team_(std::move(team)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -182,11 +195,11 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
   return *this;
 }
 Communicator::~Communicator() {
-  if (team_) team_->leave();
+  if (team_) collective::leave(*team_);
 }
 
-uint32_t Communicator::rank() const noexcept { return team_->mesh().rank; }
-uint32_t Communicator::size() const noexcept { return team_->mesh().ranks; }
+uint32_t Communicator::rank() const noexcept { return team_->rank(); }
+uint32_t Communicator::size() const noexcept { return team_->ranks(); }
 void Communicator::progress() noexcept { team_->progress(); }
 std::optional<Failure> Communicator::failure() const { return team_->failure(); }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How a call of a communicator is taken back (lib/collective/faults/team_cancel.cpp), for the model
+ * How a call of a communicator is taken back (lib/collective/faults/cancellations.cpp), for the model
  * checker Spin: three ranks and two calls. In each call every rank gives a piece to the next rank
  * and takes one from the rank before it. Ranks 0 and 1 may cancel the first call while they are in
  * it. Pieces of one link come in their order; a message that the call is canceled is heard when the

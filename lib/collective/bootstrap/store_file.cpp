@@ -18,7 +18,7 @@
 namespace weft::collective {
 namespace {
 
-constexpr useconds_t kLookAgain_us = 1000;
+constexpr useconds_t kPollInterval_us = 1000;
 // A file's name; file systems take 255 bytes, and set() adds seven.
 constexpr size_t kLongest = 200;
 
@@ -53,7 +53,7 @@ class FileStore : public Store {
       if (clock.now() > deadline)
         return Error{Code::timed_out, "nobody has set '" + std::string(key) + "' in " + directory_ +
                                           " in time: are all processes started?"};
-      usleep(kLookAgain_us);
+      usleep(kPollInterval_us);
     }
   }
 

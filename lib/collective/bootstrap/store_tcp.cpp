@@ -5,7 +5,7 @@
 // when the key is there. It is meant for jobs of one administrator's machines, as the rendezvous of
 // other collective libraries is: whoever reaches the port may write. But nobody there can hold up
 // the others: the server never waits for a client, and keeps little for one that does not read; who
-// asks for more is told why (in an answer of number 0) and heard no more.
+// asks for more is told why (in an answer of number 0) and checked no more.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -26,12 +26,12 @@ namespace weft::collective {
 namespace {
 
 constexpr uint32_t kMaxBytes = 1 << 20;                // of a key or a value
-constexpr size_t kAtOnce = 64 * 1024;                  // received
+constexpr size_t kReceiveBytes = 64 * 1024;            // received
 constexpr size_t kMostUnsent = 4 * size_t{kMaxBytes};  // answers to a client that does not read
 constexpr size_t kMostKept = size_t{1} << 30;          // of all keys and values
-constexpr int kRest_ms = 100;                          // where there are no descriptors
-constexpr Duration kLastAnswers = Duration::from_s(1);
-constexpr useconds_t kTryAgain_us = 10'000;
+constexpr int kAcceptPause_ms = 100;                   // where there are no descriptors
+constexpr Duration kFlushTimeout = Duration::from_s(1);
+constexpr useconds_t kRetryInterval_us = 10'000;
 
 struct RequestHead {
   char what = 'g';
@@ -62,10 +62,10 @@ bool send_all(const base::Socket& socket, const void* data, size_t size) {
 struct Client {
   base::Socket socket;
   std::string received;
-  std::string unsent;     // answers that its socket does not take yet
-  std::string waits_for;  // a key; clients have one get under way
+  std::string unsent;       // answers that its socket does not take yet
+  std::string pending_key;  // a key; clients have one get under way
   uint32_t number = 0;
-  bool waits = false;
+  bool get_pending = false;
   bool dropped = false;
 };
 
@@ -84,15 +84,15 @@ class Server {
  private:
   void run() {
     while (true) {
-      const short listens = rests_ ? 0 : POLLIN;
+      const short listens = accept_paused_ ? 0 : POLLIN;
       std::vector<pollfd> wanted = {{stop_.fd(), POLLIN, 0}, {listener_.fd(), listens, 0}};
       for (const Client& client : clients_) {
         const short writes = client.unsent.empty() ? 0 : POLLOUT;
         wanted.push_back({client.socket.fd(), static_cast<short>(POLLIN | writes), 0});
       }
-      if (poll(wanted.data(), wanted.size(), rests_ ? kRest_ms : -1) < 0) continue;
-      rests_ = false;
-      if (wanted[0].revents != 0) return send_the_last();
+      if (poll(wanted.data(), wanted.size(), accept_paused_ ? kAcceptPause_ms : -1) < 0) continue;
+      accept_paused_ = false;
+      if (wanted[0].revents != 0) return flush_answers();
       for (size_t i = clients_.size(); i-- > 0;)
         if (wanted[i + 2].revents != 0 && !serve(clients_[i]))
           clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
@@ -104,7 +104,7 @@ class Server {
     Client client;
     client.socket = base::Socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     if (client.socket) return clients_.push_back(std::move(client));
-    rests_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+    accept_paused_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
   }
 
   // Takes what has come, and sends what waits. False: the client is gone.
@@ -133,8 +133,8 @@ class Server {
   }
 
   bool get(Client& client, const std::string& key, uint32_t number) {
-    client.waits = true;
-    client.waits_for = key;
+    client.get_pending = true;
+    client.pending_key = key;
     client.number = number;
     return answer(client);
   }
@@ -144,27 +144,27 @@ class Server {
     if (kept_ + bytes > kMostKept && !values_.contains(key)) return drop(from, "the store is full");
     if (values_.try_emplace(key, std::move(value)).second) kept_ += bytes;
     for (Client& client : clients_)  // one that is gone is found by poll()
-      if (client.waits && client.waits_for == key) (void)answer(client);
+      if (client.get_pending && client.pending_key == key) (void)answer(client);
     return true;
   }
 
   bool answer(Client& client) {
-    const std::map<std::string, std::string>::iterator found = values_.find(client.waits_for);
+    const std::map<std::string, std::string>::iterator found = values_.find(client.pending_key);
     if (found == values_.end()) return true;
-    client.waits = false;
+    client.get_pending = false;
     if (client.unsent.size() + found->second.size() > kMostUnsent)
       return drop(client, "it asked for more and more, and did not read it");
-    return say(client, client.number, found->second);
+    return queue_answer(client, client.number, found->second);
   }
 
   bool drop(Client& client, const std::string& why) {
     client.dropped = true;
-    client.waits = false;
+    client.get_pending = false;
     client.received = {};
-    return say(client, 0, why);
+    return queue_answer(client, 0, why);
   }
 
-  bool say(Client& client, uint32_t number, const std::string& value) {
+  bool queue_answer(Client& client, uint32_t number, const std::string& value) {
     const AnswerHead head{number, static_cast<uint32_t>(value.size())};
     client.unsent.append(reinterpret_cast<const char*>(&head), sizeof head).append(value);
     return send_unsent(client);
@@ -188,8 +188,8 @@ class Server {
 
   // To clients that read, all at once: one that does not would take the time of those behind it.
   // The end waits for nobody longer than that.
-  void send_the_last() {
-    const Instant deadline = base::wall_now() + kLastAnswers;
+  void flush_answers() {
+    const Instant deadline = base::wall_now() + kFlushTimeout;
     while (true) {
       std::vector<pollfd> wanted;
       bool any = false;
@@ -209,8 +209,8 @@ class Server {
   base::Socket stop_;
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
-  size_t kept_ = 0;     // bytes of those
-  bool rests_ = false;  // nobody else can be let in
+  size_t kept_ = 0;             // bytes of those
+  bool accept_paused_ = false;  // nobody else can be let in
   std::thread thread_;
 };
 
@@ -229,26 +229,26 @@ class TcpStore : public Store {
     const Instant deadline = base::wall_now() + limit;
     if (Result<void> asked = request('g', key, ""); !asked) return asked.error();
     while (true) {
-      Result<std::optional<std::string>> answer = take_answer();
+      Result<std::optional<std::string>> answer = next_answer();
       if (!answer) return answer.error();
       if (*answer) return std::move(**answer);
-      const Result<void> came = base::receive_by(socket_, received_, kAtOnce, deadline);
+      const Result<void> came = base::receive_by(socket_, received_, kReceiveBytes, deadline);
       if (!came && came.error().code == Code::timed_out)
         return Error{Code::timed_out, "nobody has set '" + std::string(key) +
                                           "' in time: are all processes started?"};
-      if (!came) return gone();
+      if (!came) return server_lost();
     }
   }
 
  private:
   // The answer to the last request, if it is all here. Those to gets that were given up are
   // dropped.
-  Result<std::optional<std::string>> take_answer() {
+  Result<std::optional<std::string>> next_answer() {
     std::optional<std::string> answer;
     AnswerHead head;
     while (!answer && received_.size() >= sizeof head) {
       std::memcpy(&head, received_.data(), sizeof head);
-      if (head.value_bytes > kMaxBytes) return gone();
+      if (head.value_bytes > kMaxBytes) return server_lost();
       if (received_.size() < sizeof head + head.value_bytes) break;
       std::string value = received_.substr(sizeof head, head.value_bytes);
       received_.erase(0, sizeof head + head.value_bytes);
@@ -263,24 +263,24 @@ class TcpStore : public Store {
 
   // Who was dropped, or whose server is gone, is told at the first call of any kind after the word
   // of that has come: nobody answers a set, and it waits for none.
-  Result<void> hear() {
+  Result<void> check_server() {
     if (dropped_) return *dropped_;
     while (true) {
-      const Result<void> came = base::receive_by(socket_, received_, kAtOnce, Instant());
+      const Result<void> came = base::receive_by(socket_, received_, kReceiveBytes, Instant());
       for (bool more = true; more;) {  // of gets that were given up
-        const Result<std::optional<std::string>> answer = take_answer();
+        const Result<std::optional<std::string>> answer = next_answer();
         if (!answer) return answer.error();
         more = answer->has_value();
       }
       if (!came && came.error().code == Code::timed_out) return {};
-      if (!came) return gone();
+      if (!came) return server_lost();
     }
   }
 
   Result<void> request(char what, std::string_view key, std::string_view value) {
     if (key.size() > kMaxBytes || value.size() > kMaxBytes)
       return Error{Code::invalid_argument, "keys and values of a store are at most 1 MiB"};
-    if (Result<void> heard = hear(); !heard) return heard;
+    if (Result<void> checked = check_server(); !checked) return checked;
     const RequestHead head{what,
                            {},
                            ++number_,
@@ -288,10 +288,12 @@ class TcpStore : public Store {
                            static_cast<uint32_t>(value.size())};
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
     bytes.append(key).append(value);
-    if (!send_all(socket_, bytes.data(), bytes.size())) return gone();
+    if (!send_all(socket_, bytes.data(), bytes.size())) return server_lost();
     return {};
   }
-  static Error gone() { return {Code::disconnected, "the process that serves the store is gone"}; }
+  static Error server_lost() {
+    return {Code::disconnected, "the process that serves the store is gone"};
+  }
 
   base::Socket socket_;
   std::unique_ptr<Server> server_;
@@ -300,7 +302,7 @@ class TcpStore : public Store {
   std::string received_;  // an answer may come in parts, and a get may end before its last
 };
 
-Result<std::vector<base::SocketAddress>> look_up(std::string_view address, bool serve) {
+Result<std::vector<base::SocketAddress>> resolve_address(std::string_view address, bool serve) {
   Result<base::HostPort> where = base::parse_host_port(address, 0);
   if (where && where->port == 0)
     return Error{Code::invalid_argument, "store address 'tcp:" + std::string(address) +
@@ -324,7 +326,7 @@ Result<base::Socket> connect_to(const base::SocketAddress& to, Duration limit) {
     if (base::wall_now() > deadline)
       return Error{Code::timed_out,
                    "cannot reach the store; is rank 0 started? (" + socket.error().message + ")"};
-    usleep(kTryAgain_us);
+    usleep(kRetryInterval_us);
   }
 }
 
@@ -332,7 +334,7 @@ Result<base::Socket> connect_to(const base::SocketAddress& to, Duration limit) {
 
 Result<std::unique_ptr<Store>> open_tcp_store(std::string_view address, bool serve,
                                               Duration limit) {
-  Result<std::vector<base::SocketAddress>> found = look_up(address, serve);
+  Result<std::vector<base::SocketAddress>> found = resolve_address(address, serve);
   if (!found) return found.error();
   std::unique_ptr<Server> server;
   if (serve) {

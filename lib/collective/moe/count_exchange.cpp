@@ -23,7 +23,7 @@ std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint3
 
 Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of,
                         const CallOptions& options) {
-  rows->all.resize(team.mesh().ranks * rows->own.size());
+  rows->all.resize(team.ranks() * rows->own.size());
   Result<TaskPtr> telling =
       make_task(team,
                 {.collective = Collective::all_gather,
@@ -42,7 +42,7 @@ Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of,
 Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
                                  std::span<const size_t> send_counts, size_t capacity,
                                  std::span<size_t> receive_counts, const CallOptions& options) {
-  const uint32_t ranks = team.mesh().ranks;
+  const uint32_t ranks = team.ranks();
   if (send_counts.size() != ranks || receive_counts.size() != ranks)
     return invalid(call.collective, "counts have one entry for each rank");
   const size_t most = kMostBytes / ranks / size_of(call.type);
@@ -67,7 +67,7 @@ Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
     for (uint32_t from = 0; from < ranks; ++from) {
       const std::span<const int64_t> row = rows->of(from);
       arguments.blocks.counts.insert(arguments.blocks.counts.end(), row.begin(), row.end() - 1);
-      receive_counts[from] = static_cast<size_t>(row[team.mesh().rank]);
+      receive_counts[from] = static_cast<size_t>(row[team.rank()]);
     }
     own.error = find_overflow(arguments.blocks, *rows, ranks);
     return own.error ? Result<void>() : lay_out(team, own, arguments);

@@ -9,13 +9,13 @@
 namespace weft::collective {
 
 uint64_t experts_of(const Team& team, const RoutingState& routing) {
-  return uint64_t{team.mesh().ranks} * routing.experts_per_rank;
+  return uint64_t{team.ranks()} * routing.experts_per_rank;
 }
 
 uint64_t rows_packed(const Team& team, const RoutingState& routing) {
   const uint64_t experts = experts_of(team, routing);
   uint64_t rows = 0;
-  for (uint64_t e = 0; e < experts; ++e) rows += routing.accepted[team.mesh().rank * experts + e];
+  for (uint64_t e = 0; e < experts; ++e) rows += routing.accepted[team.rank() * experts + e];
   return rows;
 }
 
@@ -36,18 +36,18 @@ Result<void> check(const Team& team, const DispatchCall& call) {
   const auto wrong = [](const std::string& text) { return invalid(Collective::dispatch, text); };
   if (call.width == 0 || call.choices == 0 || call.experts_per_rank == 0)
     return wrong("width, choices and experts_per_rank are at least 1");
-  const uint64_t experts = uint64_t{team.mesh().ranks} * call.experts_per_rank;
+  const uint64_t experts = uint64_t{team.ranks()} * call.experts_per_rank;
   const size_t most = kMostBytes / size_of(call.type) / call.width;
-  if (experts * team.mesh().ranks > (1U << 24) || call.capacity > most / experts ||
+  if (experts * team.ranks() > (1U << 24) || call.capacity > most / experts ||
       call.count > most / call.choices)
     return wrong("the count is too large");
   if (call.experts.size() != call.count * call.choices)
     return wrong("experts has " + std::to_string(call.experts.size()) + " entries, " +
                  std::to_string(call.count) + " tokens of " + std::to_string(call.choices) +
                  " choices have " + std::to_string(call.count * call.choices));
-  if (!call.origins.empty() && call.origins.size() != team.mesh().ranks)
+  if (!call.origins.empty() && call.origins.size() != team.ranks())
     return wrong("origins has " + std::to_string(call.origins.size()) + " entries, there are " +
-                 std::to_string(team.mesh().ranks) + " ranks");
+                 std::to_string(team.ranks()) + " ranks");
   std::vector<uint32_t> sorted(call.origins.begin(), call.origins.end());
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
@@ -88,7 +88,7 @@ int64_t fingerprint(std::span<const uint32_t> list) {
 // The first rank whose call does not fit that of rank 0.
 std::optional<Error> find_disagreement(const Team& team, const Rows& rows, uint64_t experts) {
   static constexpr const char* kWords[] = {"width", "type", "capacity", "origins"};
-  for (uint32_t rank = 1; rank < team.mesh().ranks; ++rank)
+  for (uint32_t rank = 1; rank < team.ranks(); ++rank)
     for (size_t i = 0; i < kAgreed; ++i)
       if (rows.of(rank)[experts + i] != rows.of(0)[experts + i])
         return invalid(Collective::dispatch, "rank " + std::to_string(rank) + " and rank 0 give " +
@@ -99,16 +99,16 @@ std::optional<Error> find_disagreement(const Team& team, const Rows& rows, uint6
 // Experts accept choices in the order of ranks until they are full.
 void accept(const Team& team, const Rows& rows, RoutingState& routing) {
   const uint64_t experts = experts_of(team, routing);
-  routing.accepted.assign(team.mesh().ranks * experts, 0);
+  routing.accepted.assign(team.ranks() * experts, 0);
   for (uint64_t expert = 0; expert < experts; ++expert) {
     uint64_t left = routing.capacity;
-    for (uint32_t rank = 0; rank < team.mesh().ranks; ++rank) {
+    for (uint32_t rank = 0; rank < team.ranks(); ++rank) {
       const uint64_t wanted = static_cast<uint64_t>(std::max<int64_t>(0, rows.of(rank)[expert]));
       const uint64_t taken = std::min(left, wanted);
       routing.accepted[rank * experts + expert] = taken;
       left -= taken;
     }
-    if (expert / routing.experts_per_rank == team.mesh().rank)
+    if (expert / routing.experts_per_rank == team.rank())
       routing.filled[expert % routing.experts_per_rank] = routing.capacity - left;
   }
 }
@@ -116,7 +116,7 @@ void accept(const Team& team, const Rows& rows, RoutingState& routing) {
 // Gives each accepted choice of this rank its row.
 void place(const Team& team, RoutingState& routing) {
   const uint64_t experts = experts_of(team, routing);
-  const uint64_t* const accepted = routing.accepted.data() + team.mesh().rank * experts;
+  const uint64_t* const accepted = routing.accepted.data() + team.rank() * experts;
   std::vector<uint64_t> next(experts), end(experts);
   uint64_t row = 0;
   for (uint64_t expert = 0; expert < experts; ++expert) {
@@ -164,8 +164,7 @@ Result<TaskPtr> make_naming(Team& team, const RowsPtr& rows, const RoutingPtr& r
     take_rows(team, *rows, *routing);
     if ((own.error = routing->refused)) return {};
     find_equal_rows(team, *routing);
-    return lay_out(team, own,
-                   tell_mirrors(team, *routing, routing->same[team.mesh().rank], *names));
+    return lay_out(team, own, tell_mirrors(team, *routing, routing->same[team.rank()], *names));
   };
   return task;
 }
@@ -174,7 +173,7 @@ Result<void> lay_out_dispatch(Team& team, Task& task, const DispatchCall& call,
                               RoutingState& routing) {
   const size_t row_bytes = call.width * size_of(call.type);
   Result<RegisteredPtr> packed =
-      team.packed_space(task.call, rows_packed(team, routing) * row_bytes);
+      packed_space(team, task.call, rows_packed(team, routing) * row_bytes);
   if (!packed) return packed.error();
   Arguments arguments{Collective::dispatch, nullptr, call.output, 0, call.type};
   arguments.blocks = blocks_of(routing, call.width);

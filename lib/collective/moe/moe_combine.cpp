@@ -53,7 +53,7 @@ std::vector<uint32_t> partial_of(const Racks& racks, uint32_t rack, size_t token
     if (routing.row_of[i] != kNoRow) token_of[routing.row_of[i]] = i / routing.choices;
   std::vector<uint32_t> partials(tokens, kNone);
   uint32_t next = 0;
-  for (const uint64_t row : racks.distinct(racks.team.mesh().rank, rack))
+  for (const uint64_t row : racks.distinct(racks.team.rank(), rack))
     partials[token_of[row]] = next++;
   return partials;
 }
@@ -86,10 +86,10 @@ void add_up(const Team& team, const Combining& combining, const std::byte* rows)
     partials.push_back(own ? std::vector<uint32_t>(tokens, kNone)
                            : partial_of(racks, rack, tokens));
     sums.push_back(next);
-    if (!own) next += racks.distinct(team.mesh().rank, rack).size() * partial_bytes;
+    if (!own) next += racks.distinct(team.rank(), rack).size() * partial_bytes;
   }
-  const uint64_t first = crossed ? racks.before(team.mesh().rank, racks.own()) : 0;
-  const uint64_t end = crossed ? racks.before(team.mesh().rank, racks.own() + 1) : kNoRow;
+  const uint64_t first = crossed ? racks.before(team.rank(), racks.own()) : 0;
+  const uint64_t end = crossed ? racks.before(team.rank(), racks.own() + 1) : kNoRow;
   std::vector<std::byte> sum(width * arithmetic.accumulator);
   for (size_t token = 0; token < tokens; ++token) {
     std::memset(sum.data(), 0, sum.size());
@@ -123,7 +123,7 @@ Result<TaskPtr> issue_combine(Team& team, const CombineCall& call, const Routing
   (*rows)->prepare = [=, &team](Task& own) -> Result<void> {
     if (!dispatch_stands(team, own, *routing)) return {};
     Result<RegisteredPtr> packed =
-        team.packed_space(own.call, rows_packed(team, *routing) * call.width * size_of(call.type));
+        packed_space(team, own.call, rows_packed(team, *routing) * call.width * size_of(call.type));
     if (!packed) return packed.error();
     Arguments with_blocks = arguments;
     with_blocks.blocks = blocks_of(*routing, call.width);

@@ -64,7 +64,7 @@ void add_all_partials(const Team& team, Combining& combining, const std::byte* r
 // The call that carries partial sums to the mirrors.
 Arguments make_crossing(const Team& team, Combining& combining) {
   const Racks racks{team, *combining.routing};
-  const uint32_t rank = team.mesh().rank, ranks = team.mesh().ranks;
+  const uint32_t rank = team.rank(), ranks = team.ranks();
   const uint64_t width = combining.crossing_width();
   Arguments call{.collective = Collective::all_to_all_v, .type = combining.crossing_type()};
   call.blocks.counts.assign(size_t{ranks} * ranks, 0);

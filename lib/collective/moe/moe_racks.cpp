@@ -23,7 +23,7 @@ std::vector<uint64_t> Racks::distinct(uint32_t from, uint32_t rack) const {
 }
 
 void find_equal_rows(const Team& team, RoutingState& routing) {
-  const uint32_t rank = team.mesh().rank;
+  const uint32_t rank = team.rank();
   const Racks racks{team, routing};
   const uint64_t all = racks.before(rank, routing.racks);
   constexpr uint32_t kNone = UINT32_MAX;
@@ -31,7 +31,7 @@ void find_equal_rows(const Team& team, RoutingState& routing) {
   for (size_t i = 0; i < routing.row_of.size(); ++i)
     if (routing.row_of[i] != kNoRow)
       token_of[routing.row_of[i]] = static_cast<uint32_t>(i / routing.choices);
-  routing.same.assign(team.mesh().ranks, {});
+  routing.same.assign(team.ranks(), {});
   std::vector<uint32_t>& same = routing.same[rank];
   for (uint32_t rack = 0; rack < routing.racks; ++rack) {
     std::vector<uint32_t> first(routing.row_of.size() / routing.choices, kNone);
@@ -46,7 +46,7 @@ void find_equal_rows(const Team& team, RoutingState& routing) {
 
 Arguments tell_mirrors(const Team& team, const RoutingState& routing,
                        std::span<const uint32_t> by_row, Names& names) {
-  const uint32_t rank = team.mesh().rank, ranks = team.mesh().ranks;
+  const uint32_t rank = team.rank(), ranks = team.ranks();
   const Racks racks{team, routing};
   Arguments call{.collective = Collective::all_to_all_v, .type = DataType::int32};
   call.blocks.counts.assign(size_t{ranks} * ranks, 0);
@@ -68,7 +68,7 @@ Arguments tell_mirrors(const Team& team, const RoutingState& routing,
 }
 
 bool take_names(const Team& team, const Names& names, RoutingState& routing) {
-  const uint32_t rank = team.mesh().rank;
+  const uint32_t rank = team.rank();
   const Racks racks{team, routing};
   const uint32_t own = racks.of(rank);
   size_t next = 0;

@@ -11,14 +11,14 @@ struct Racks {
   const Team& team;
   const RoutingState& routing;
 
-  uint32_t per_rack() const { return team.mesh().ranks / routing.racks; }
+  uint32_t per_rack() const { return team.ranks() / routing.racks; }
   uint32_t of(uint32_t rank) const { return rank / per_rack(); }
-  uint32_t own() const { return of(team.mesh().rank); }
+  uint32_t own() const { return of(team.rank()); }
   uint32_t mirror(uint32_t rank, uint32_t rack) const {
     return rack * per_rack() + rank % per_rack();
   }
   // Of this rank.
-  uint32_t mirror(uint32_t rack) const { return mirror(team.mesh().rank, rack); }
+  uint32_t mirror(uint32_t rack) const { return mirror(team.rank(), rack); }
   // Rows that `from` gives before those for a rack.
   uint64_t before(uint32_t from, uint32_t rack) const;
   uint64_t rows(uint32_t from, uint32_t rack) const {

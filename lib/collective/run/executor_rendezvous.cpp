@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The executor's invitations: in reductions, the receiver of a long piece says where it is to be
-// put as soon as that memory is free, so that it is added there by the transport and copied
-// nowhere. Pieces that cannot be placed are invited into their slot, and those that are added to
-// the same memory as others in any order: two transports would add at once. The sender waits for
-// that, but not for ever: a receiver in another call invites nobody, and what then comes through a
-// slot tells it of the mismatch.
+// The executor's side of rendezvous: in reductions the receiver of a long piece advertises its
+// final place as soon as that memory is free; the transport adds the piece there, and nothing is
+// copied. Pieces that cannot be placed are advertised as "slot"; so are those added to the same
+// memory as others in any order, since two transports would add concurrently. The sender waits for
+// the advertisement for a limited time: a receiver in another call sends none, and the piece that
+// then arrives in a slot reveals the mismatch.
 #include <cstring>
 
 #include "lib/collective/run/executor.hpp"
@@ -12,7 +12,7 @@
 namespace weft::collective {
 namespace {
 
-// What WRITE_ADD adds to be the reduction of accumulators, if it can.
+// The element type for which WRITE_ADD equals the reduction of accumulators, if there is one.
 std::optional<Element> element_added(const Call& call, bool exact) {
   if (call.op != ReduceOp::sum && call.op != ReduceOp::avg) return std::nullopt;
   if (!exact || call.type == DataType::fp32) return Element::fp32;
@@ -23,71 +23,75 @@ std::optional<Element> element_added(const Call& call, bool exact) {
 
 }  // namespace
 
-// Both sides say the same.
-bool Executor::by_invitation(const Link& link, uint64_t bytes) const {
-  return link.invites() && bytes > link.copied() && reduces(execution_.plan->shape.collective);
+// Computed alike by sender and receiver.
+bool Executor::uses_rendezvous(const Link& link, uint64_t bytes) const {
+  return link.supports_rendezvous() && bytes > link.copy_limit() &&
+         reduces(execution_.plan->shape.collective);
 }
 
-// A piece whose step is ready has free memory to go to, and stays the only one to touch it.
-void Executor::invite_all(size_t i) {
+// The target of a step that is ready is free, and no other step touches it until the piece arrives.
+void Executor::advertise_all(size_t i) {
   const PeerSteps& of_peer = execution_.plan->receives[i];
   Link& link = *links_[of_peer.peer];
-  Invitation invitations[kInvitations];
-  size_t count = 0, next = std::max<size_t>(next_invite_[i], next_receive_[i] + link.waiting());
-  for (; next < of_peer.steps.size() && next - next_receive_[i] < link.slots() &&
-         count < kInvitations && ready(of_peer.steps[next]);
+  Advertisement advertisements[kAdvertisements];
+  size_t count = 0, next = std::max<size_t>(next_advertisement_[i],
+                                            next_receive_[i] + link.receives().unconsumed());
+  for (; next < of_peer.steps.size() && next - next_receive_[i] < link.receives().slots() &&
+         count < kAdvertisements && ready(of_peer.steps[next]);
        ++next) {
     const Step& step = execution_.plan->program.steps[of_peer.steps[next]];
-    if (!by_invitation(link, expected_bytes(step))) continue;
-    invitations[count] = invitation_for(step);
-    if (invitations[count].place == Invitation::Place::add) prepare_place(step);
-    invitations[count].sequence = execution_.call.sequence;
-    invitations[count++].index = static_cast<uint32_t>(next);
+    if (!uses_rendezvous(link, execution_.received_bytes(step))) continue;
+    advertisements[count] = advertisement_for(step);
+    if (advertisements[count].place == Advertisement::Place::add) prepare_target(step);
+    advertisements[count].sequence = execution_.call.sequence;
+    advertisements[count++].index = static_cast<uint32_t>(next);
   }
-  if (count > 0 && !link.send_invitations({invitations, count})) return;
-  next_invite_[i] = static_cast<uint32_t>(next);
-  again_ |= count > 0;
+  if (count > 0 && !link.send_advertisements({advertisements, count})) return;
+  next_advertisement_[i] = static_cast<uint32_t>(next);
+  rescan_ |= count > 0;
 }
 
-Invitation Executor::invitation_for(const Step& step) const {
-  using Place = Invitation::Place;
-  const uint64_t length = expected_bytes(step);
-  const bool same_width = step.wide == wide(step.target);
+Advertisement Executor::advertisement_for(const Step& step) const {
+  using Place = Advertisement::Place;
+  const uint64_t length = execution_.received_bytes(step);
+  const bool same_width = step.wide == execution_.wide(step.target);
   const std::optional<Element> added = element_added(execution_.call, execution_.plan->shape.exact);
-  Invitation invitation{.bytes = static_cast<uint32_t>(length)};
-  const std::byte* const target = at(step.target);
+  Advertisement advertisement{.bytes = static_cast<uint32_t>(length)};
+  const std::byte* const target = execution_.at(step.target);
   const MemoryRegion* const region = region_of(execution_.open, {target, length});
-  if (region == nullptr || !same_width || step.unordered) return invitation;
-  if (step.kind == StepKind::receive_reduce && !added) return invitation;
-  invitation.place = step.kind == StepKind::receive_reduce ? Place::add : Place::write;
-  invitation.element = added.value_or(Element::fp32);
-  invitation.address = reinterpret_cast<uintptr_t>(target);
-  invitation.rkey = region->rkey().value;
-  return invitation;
+  if (region == nullptr || !same_width || step.unordered) return advertisement;
+  if (step.kind == StepKind::receive_reduce && !added) return advertisement;
+  advertisement.place = step.kind == StepKind::receive_reduce ? Place::add : Place::write;
+  advertisement.element = added.value_or(Element::fp32);
+  advertisement.address = reinterpret_cast<uintptr_t>(target);
+  advertisement.rkey = region->rkey().value;
+  return advertisement;
 }
 
-std::vector<uint32_t> Executor::invited() const {
+std::vector<uint32_t> Executor::advertised_ranks() const {
   std::vector<uint32_t> ranks;
   if (!running()) return ranks;
   for (size_t i = 0; i < execution_.plan->receives.size(); ++i)
-    if (next_invite_[i] > next_receive_[i]) ranks.push_back(execution_.plan->receives[i].peer);
+    if (next_advertisement_[i] > next_receive_[i])
+      ranks.push_back(execution_.plan->receives[i].peer);
   return ranks;
 }
 
-// That a piece is in place is believed if it was invited there.
-bool Executor::may_be_placed(size_t i, const Step& step) const {
-  return next_receive_[i] < next_invite_[i] &&
-         by_invitation(*links_[execution_.plan->receives[i].peer], expected_bytes(step)) &&
-         invitation_for(step).place != Invitation::Place::slot;
+// A header that says "placed" is accepted only for a piece that was advertised.
+bool Executor::was_advertised(size_t i, const Step& step) const {
+  return next_receive_[i] < next_advertisement_[i] &&
+         uses_rendezvous(*links_[execution_.plan->receives[i].peer],
+                         execution_.received_bytes(step)) &&
+         advertisement_for(step).place != Advertisement::Place::slot;
 }
 
-// What the piece is added to lies in the target.
-void Executor::prepare_place(const Step& step) {
-  std::byte *const target = at(step.target), *const source = at(step.source);
-  if (wide(step.target) && !wide(step.source))
+// Moves the other operand into the target before the piece is added to it.
+void Executor::prepare_target(const Step& step) {
+  std::byte *const target = execution_.at(step.target), *const source = execution_.at(step.source);
+  if (execution_.wide(step.target) && !execution_.wide(step.source))
     execution_.arithmetic.widen(target, source, step.target.count);
   else if (target != source)
-    std::memmove(target, source, bytes(step.target));
+    std::memmove(target, source, execution_.bytes(step.target));
 }
 
 }  // namespace weft::collective

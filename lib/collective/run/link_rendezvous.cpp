@@ -1,40 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pieces that are put to where their receiver invited them.
+// Rendezvous: pieces that are written to memory which their receiver has advertised.
 #include <cstddef>
 #include <cstring>
 
-#include "lib/base/check.hpp"
 #include "lib/collective/run/link.hpp"
+#include "lib/collective/run/link_id.hpp"
 
 namespace weft::collective {
 
-bool Link::send_invitations(std::span<const Invitation> invitations) {
-  WEFT_DCHECK(invitations.size() <= kInvitations);
-  ControlMessage message{.kind = ControlKind::invite,
-                         .count = static_cast<uint16_t>(invitations.size())};
-  std::memcpy(message.text, invitations.data(), invitations.size_bytes());
+bool Link::send_advertisements(std::span<const Advertisement> advertisements) {
+  WEFT_DCHECK(!advertisements.empty() && advertisements.size() <= kAdvertisements);
+  ControlMessage message{.kind = ControlKind::advertise,
+                         .count = static_cast<uint16_t>(advertisements.size())};
+  std::memcpy(message.text, advertisements.data(), advertisements.size_bytes());
   return send_control(message);
 }
 
-// Those for pieces that have gone through their slot, and of calls that are over, are of no more
-// use.
-const Invitation* Link::invitation(uint64_t sequence, size_t index) {
-  const auto place = [](const Invitation& to) { return std::pair(to.sequence, size_t{to.index}); };
-  const std::pair wanted(sequence, index);
-  while (!invitations_.empty() && place(invitations_.front()) < wanted) invitations_.pop_front();
-  if (invitations_.empty() || place(invitations_.front()) != wanted) return nullptr;
-  return &invitations_.front();
-}
-
-bool Link::send_invited(const Call& call, uint32_t pieces, std::span<const std::byte> payload,
-                        LKey key, uint32_t step, const Invitation& to) {
-  WEFT_DCHECK(can_send() && payload.size() == to.bytes);
-  const uint32_t slot = slot_of(posted_);
-  const PieceHeader header{call, consumed_, to.bytes, pieces, 1};
-  std::memcpy(sending_.get() + slot * copy_stride(), &header, sizeof header);
+bool Link::send_rendezvous(const Call& call, uint32_t pieces, std::span<const std::byte> payload,
+                           LKey key, uint32_t step, const Advertisement& to) {
+  WEFT_DCHECK(supports_rendezvous() && can_send() && payload.size() == to.bytes);
+  const uint32_t slot = sends_.next_slot();
+  const PieceHeader header{call, receives_.consumed(), to.bytes, pieces, 1};
+  std::memcpy(buffers_.staging(slot), &header, sizeof header);
   const Sge sge{const_cast<std::byte*>(payload.data()), to.bytes, key};
-  const bool adds = to.place == Invitation::Place::add;
-  const PostStatus posted = qp_.post_send({.id = id_of(IdKind::invited, slot),
+  const bool adds = to.place == Advertisement::Place::add;
+  const PostStatus posted = qp_.post_send({.id = make_id(index_, IdKind::rendezvous, slot),
                                            .opcode = adds ? Opcode::write_add : Opcode::write,
                                            .flags = SendFlags::signaled,
                                            .sges = {&sge, 1},
@@ -42,22 +32,18 @@ bool Link::send_invited(const Call& call, uint32_t pieces, std::span<const std::
                                            .rkey = {to.rkey},
                                            .element = to.element});
   if (!posted) return false;
-  steps_[slot] = step;
-  ++lent_;
-  ++posted_;
+  sends_.on_posted(step);
   return true;
 }
 
-// The payload is in place: its header follows.
-bool Link::finish_invited(uint32_t slot) {
-  std::byte* const copy = sending_.get() + slot * copy_stride();
-  std::memcpy(copy + offsetof(PieceHeader, consumed), &consumed_, sizeof consumed_);
-  told_ = consumed_;
-  const Sge sge = sending_region_.sge(slot * copy_stride(), sizeof(PieceHeader));
-  if (post_piece({.slot = slot,
-                  .immediate = immediate_of(piece_of(slot)),
-                  .flags = SendFlags::signaled | SendFlags::inline_data},
-                 {&sge, 1}))
+// The payload is in place: its header goes into the slot.
+bool Link::send_rendezvous_header(uint32_t slot) {
+  const uint64_t consumed = receives_.consumed();
+  std::memcpy(buffers_.staging(slot) + offsetof(PieceHeader, consumed), &consumed, sizeof consumed);
+  receives_.on_credit_sent();
+  const Sge sge = buffers_.staging_sge(slot, 0, sizeof(PieceHeader));
+  if (post_piece(slot, sends_.immediate_of(sends_.piece_in(slot)), 0,
+                 SendFlags::signaled | SendFlags::inline_data, {&sge, 1}))
     return true;
   abort_link();
   return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lifelines over sockets.
+// One socket for each peer; poll() finds those that are closed.
 #include "lib/collective/run/liveness.hpp"
 
 #include <poll.h>
@@ -43,7 +43,7 @@ Result<void> Liveness::connect(uint32_t peer, const std::string& host, uint16_t 
   if (!socket) return socket.error();
   if (::send(socket->fd(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank)
     return system_error("cannot reach rank " + std::to_string(peer) + " at " + host);
-  lines_.push_back({std::move(*socket), peer});
+  peers_.push_back({std::move(*socket), peer});
   return {};
 }
 
@@ -51,34 +51,35 @@ Result<void> Liveness::accept(uint32_t count, Duration limit) {
   const Instant deadline = base::wall_now() + limit;
   for (uint32_t i = 0; i < count; ++i) {
     const auto missing = [](const Error& error) {
-      return Error{Code::timed_out, "a rank has connected its queue pair but not its lifeline (" +
-                                        error.message + ")"};
+      return Error{Code::timed_out,
+                   "a rank has connected its queue pair but not its liveness socket (" +
+                       error.message + ")"};
     };
     Result<base::Socket> socket = base::accept_by(listener_, deadline);
     if (!socket) return missing(socket.error());
-    Line line{std::move(*socket), 0};
+    Peer connected{std::move(*socket), 0};
     std::string rank;
-    while (rank.size() < sizeof line.peer)
-      if (Result<void> came =
-              base::receive_by(line.socket, rank, sizeof line.peer - rank.size(), deadline);
+    while (rank.size() < sizeof connected.rank)
+      if (Result<void> came = base::receive_by(connected.socket, rank,
+                                               sizeof connected.rank - rank.size(), deadline);
           !came)
         return missing(came.error());
-    std::memcpy(&line.peer, rank.data(), sizeof line.peer);
-    lines_.push_back(std::move(line));
+    std::memcpy(&connected.rank, rank.data(), sizeof connected.rank);
+    peers_.push_back(std::move(connected));
   }
   listener_.close();
   return {};
 }
 
-std::vector<uint32_t> Liveness::ended() {
+std::vector<uint32_t> Liveness::exited_peers() {
   std::vector<uint32_t> ranks;
   std::vector<pollfd> wanted;
-  for (const Line& line : lines_) wanted.push_back({line.socket.fd(), POLLIN, 0});
+  for (const Peer& peer : peers_) wanted.push_back({peer.socket.fd(), POLLIN, 0});
   if (wanted.empty() || poll(wanted.data(), wanted.size(), 0) <= 0) return ranks;
-  for (size_t i = lines_.size(); i-- > 0;) {
-    if (wanted[i].revents == 0) continue;  // nothing is ever said: readable is the end
-    ranks.push_back(lines_[i].peer);
-    lines_.erase(lines_.begin() + static_cast<ptrdiff_t>(i));
+  for (size_t i = peers_.size(); i-- > 0;) {
+    if (wanted[i].revents == 0) continue;  // peers send nothing: readable means closed
+    ranks.push_back(peers_[i].rank);
+    peers_.erase(peers_.begin() + static_cast<ptrdiff_t>(i));
   }
   return ranks;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lifelines: a TCP connection to every other rank, over which nothing is said. When a process ends,
-// however it ends, its kernel closes them, and the others know at once instead of after a second of
-// silence. A host that dies closes nothing: then the silence tells.
+// Liveness of processes: an idle TCP connection to every other rank. When a process ends, however
+// it ends, its kernel closes them, and the peers see it at once instead of after the dead peer
+// timeout. A host that fails closes nothing: then keepalives detect it.
 #pragma once
 
 #include <string>
@@ -19,23 +19,23 @@ class Liveness {
   static Result<Liveness> listen(const std::string& host);
   uint16_t port() const { return port_; }
 
-  // To a rank that listens at host:port; tells it our rank. Errors: timed_out, not_found.
+  // To a rank that listens at host:port; sends it this rank's number. Errors: timed_out, not_found.
   Result<void> connect(uint32_t peer, const std::string& host, uint16_t port, uint32_t rank,
                        Duration limit);
   // From `count` ranks. Errors: timed_out.
   Result<void> accept(uint32_t count, Duration limit);
 
-  // The ranks whose processes have ended since the last call.
-  std::vector<uint32_t> ended();
+  // Ranks whose processes have ended since the last call.
+  std::vector<uint32_t> exited_peers();
 
  private:
-  struct Line {
+  struct Peer {
     base::Socket socket;
-    uint32_t peer = 0;
+    uint32_t rank = 0;
   };
   base::Socket listener_;
   uint16_t port_ = 0;
-  std::vector<Line> lines_;
+  std::vector<Peer> peers_;
 };
 
 }  // namespace weft::collective

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mesh: one device, and for each traffic class a lane, which is a link to every other rank.
-// Lane by lane, each rank publishes where it listens, then connects to the ranks below it and
-// accepts those above, so nobody waits in a circle.
+// The connections of a rank: one device, and for each traffic class a lane, which is a link to
+// every other rank. Lane by lane, each rank publishes where it listens, then connects to the ranks
+// below it and accepts those above, so no ranks wait for each other in a cycle.
 #pragma once
 
 #include <memory>
@@ -14,42 +14,47 @@
 
 namespace weft::collective {
 
-struct MeshOptions {
+struct PeerConnectionOptions {
   std::string device;  // as for Device::open
-  std::string name;    // tells apart communicators that share a store
+  std::string name;    // distinguishes communicators that share a store
   LinkShape shape;
   Duration connect_limit = Duration::from_s(30);
-  Duration patience = Duration::from_ms(300);  // with a silent transport
-  std::vector<uint32_t> classes = {2};         // of traffic: a lane for each, in this order
+  Duration dead_peer_timeout = Duration::from_ms(300);
+  std::vector<uint32_t> classes = {2};  // of traffic: a lane for each, in this order
 };
 
-// What the environment says if nothing is given; empty: Device::open knows.
-std::string device_named(const std::string& given);
+// `given`, or WEFT_DEVICE if it is empty; empty: Device::open has a default.
+std::string device_or_default(const std::string& given);
 
-// How often RC sends before it takes the peer for dead, 4.096 us * 2^timeout apart.
-struct Tries {
+// Retransmissions of RC before the peer counts as dead, 4.096 us * 2^timeout apart.
+struct RetrySettings {
   uint8_t timeout = 0;
   uint8_t count = 0;
   Duration time() const { return Duration::from_ns(4096) * (int64_t{count} << timeout); }
 };
-// The fewest and shortest that take at least `patience`.
-Tries tries_for(Duration patience);
-// A call that does not move asks those whom it waits for after this time. With the usual patience
-// a dead host is found within half a second.
-inline constexpr Duration kPingPause = Duration::from_ms(50);
+// The fewest and shortest that last at least `dead_peer_timeout`.
+RetrySettings retries_for(Duration dead_peer_timeout);
+// A call that does not advance sends keepalives at this interval. With the default dead peer
+// timeout a dead host is detected within half a second.
+inline constexpr Duration kKeepaliveInterval = Duration::from_ms(50);
 
-struct Mesh {
+struct PeerConnections {
   Device device;
   CompletionQueue cq;
   ProtectionDomain pd;
   uint32_t rank = 0;
   uint32_t ranks = 1;
-  std::vector<std::unique_ptr<Link>> links;  // in the order of their index
-  std::vector<std::vector<Link*>> lanes;     // by rank; null for ourselves
+  std::vector<std::unique_ptr<Link>> links;  // by link_index_of()
+  std::vector<std::vector<Link*>> lanes;     // by rank; null for this rank
   Liveness liveness;
 
-  static Result<Mesh> connect(Store& store, uint32_t rank, uint32_t ranks,
-                              const MeshOptions& options);
+  static Result<PeerConnections> connect(Store& store, uint32_t rank, uint32_t ranks,
+                                         const PeerConnectionOptions& options);
 };
+
+// Marks the links to these ranks: their processes have ended, and nothing more arrives.
+void mark_exited(PeerConnections& connections, const std::vector<uint32_t>& ranks);
+// Whether the rank's process has ended or has left. A broken link does not mean that.
+bool has_exited(const PeerConnections& connections, uint32_t rank);
 
 }  // namespace weft::collective

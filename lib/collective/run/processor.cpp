@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a yield was long, and how a thread gets from one processor to another.
+// Measured yields, and migration by processor affinity.
 #include "lib/collective/run/processor.hpp"
 
 #include <sched.h>
@@ -10,9 +10,9 @@ namespace weft::collective {
 namespace {
 
 constexpr Duration kSystemCall = Duration::from_us(1), kSlice = Duration::from_us(100);
-constexpr Duration kPause = Duration::from_ms(10);  // between moves, which take tens of us
+constexpr Duration kPause = Duration::from_ms(10);  // between migrations, which take tens of us
 
-// The processor that comes as number `place` in the set, counted round and round.
+// Processor number `place` of the set, modulo its size.
 int nth_of(const cpu_set_t& set, uint32_t place) {
   place %= static_cast<uint32_t>(CPU_COUNT(&set));
   int processor = 0;
@@ -28,22 +28,22 @@ void Processor::yield() noexcept {
   const Instant now = base::Clock::process().now();
   const Duration took = now - before;
   if (took < kSlice) {
-    crowded_ = took > kSystemCall;
-    looked_ = true;
+    oversubscribed_ = took > kSystemCall;
+    measured_ = true;
   }
-  if (took > kSystemCall && now >= next_move_) move(now);
+  if (took > kSystemCall && now >= next_migration_) migrate(now);
 }
 
-// To be allowed on one processor only brings a thread there at once.
-void Processor::move(Instant now) noexcept {
-  next_move_ = now + kPause;
+// An affinity of one processor moves a thread there at once.
+void Processor::migrate(Instant now) noexcept {
+  next_migration_ = now + kPause;
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
-  const int wanted = nth_of(allowed, rank_);
-  if (sched_getcpu() == wanted) return;
+  const int target = nth_of(allowed, rank_);
+  if (sched_getcpu() == target) return;
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(wanted, &one);
+  CPU_SET(target, &one);
   if (sched_setaffinity(0, sizeof one, &one) == 0)
     (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The processor that a rank waits on. A yield that takes longer than a system call says that
-// somebody else wants it, maybe the very rank that we wait for; one that takes a time slice does
-// not, for who computes does not wait for us. The kernel lets two ranks that keep yielding to each
-// other share a processor for some tenths of a second while another has nothing to do, since
-// neither ever sleeps: so a rank that finds company goes to the processor of its number among those
-// that it may use, and stays there as long as the kernel likes.
+// The processor that a rank polls on. A yield that takes longer than a system call shows that
+// another thread is runnable there, maybe the rank that this one waits for; a yield that takes a
+// whole time slice shows a computing thread, which does not wait for this rank. Two ranks that keep
+// yielding to each other never sleep, so the kernel may leave them on one processor for some tenths
+// of a second while another is idle. So a rank that shares its processor migrates to the one with
+// its number among those that it may use; the kernel may move it again at any time.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ class Processor {
  public:
   explicit Processor(uint32_t rank) noexcept : rank_(rank) {}
 
-  // As the last yield found it; true before the first.
-  bool crowded() const noexcept { return crowded_; }
-  // The same, false before one has told.
-  bool shared() const noexcept { return crowded_ && looked_; }
+  // As the last yield measured it; true before the first.
+  bool oversubscribed() const noexcept { return oversubscribed_; }
+  // The same, but false before the first yield.
+  bool known_oversubscribed() const noexcept { return oversubscribed_ && measured_; }
   void yield() noexcept;
 
  private:
-  void move(Instant now) noexcept;
+  void migrate(Instant now) noexcept;
 
   uint32_t rank_;
-  bool crowded_ = true;
-  bool looked_ = false;
-  Instant next_move_{};
+  bool oversubscribed_ = true;
+  bool measured_ = false;
+  Instant next_migration_{};
 };
 
 }  // namespace weft::collective

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registrations: those of the caller, those that are kept, new ones.
+// Lookup in the caller's regions, then in the cache; then a new registration.
 #include "lib/collective/run/registration_cache.hpp"
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/run/link.hpp"
 
 namespace weft::collective {
 
-Result<std::shared_ptr<Registered>> TeamMemory::make(std::byte* memory, size_t bytes, bool open) {
+Result<std::shared_ptr<Registered>> RegistrationCache::make(std::byte* memory, size_t bytes,
+                                                            bool open) {
   const Access access = open ? kPeerAccess | Access::local_write : Access::none;
   Result<MemoryRegion> region = pd_.register_memory(memory, bytes, access);
   if (!region) return region.error();
@@ -16,7 +18,9 @@ Result<std::shared_ptr<Registered>> TeamMemory::make(std::byte* memory, size_t b
   return std::make_shared<Registered>(Registered{memory, bytes, open, nullptr, std::move(*region)});
 }
 
-Result<RegisteredPtr> TeamMemory::find(std::byte* memory, size_t bytes, bool open) {
+Result<RegisteredPtr> RegistrationCache::find(const void* buffer, size_t bytes, bool written) {
+  std::byte* const memory = static_cast<std::byte*>(const_cast<void*>(buffer));
+  const bool open = written && rendezvous_;
   for (const std::weak_ptr<Registered>& each : given_)
     if (const std::shared_ptr<Registered> given = each.lock())
       if (given->covers(memory, bytes) && given->open >= open) return RegisteredPtr(given);
@@ -27,11 +31,13 @@ Result<RegisteredPtr> TeamMemory::find(std::byte* memory, size_t bytes, bool ope
   if (!keeps_) return RegisteredPtr(*made);
   kept_.push_front(*made);
   if (kept_.size() > kKept) kept_.pop_back();
+  WEFT_DCHECK(kept_.size() <= kKept && kept_.front()->covers(memory, bytes));
   return kept_.front();
 }
 
-Result<std::shared_ptr<Registered>> TeamMemory::add(void* memory, size_t bytes) {
-  Result<std::shared_ptr<Registered>> made = make(static_cast<std::byte*>(memory), bytes, places_);
+Result<std::shared_ptr<Registered>> RegistrationCache::add(void* memory, size_t bytes) {
+  Result<std::shared_ptr<Registered>> made =
+      make(static_cast<std::byte*>(memory), bytes, rendezvous_);
   if (!made) return made;
   given_.erase(std::remove_if(given_.begin(), given_.end(),
                               [](const std::weak_ptr<Registered>& old) { return old.expired(); }),
@@ -40,7 +46,7 @@ Result<std::shared_ptr<Registered>> TeamMemory::add(void* memory, size_t bytes) 
   return made;
 }
 
-void TeamMemory::forget(const void* memory, size_t bytes) {
+void RegistrationCache::forget(const void* memory, size_t bytes) {
   const std::byte* const begin = static_cast<const std::byte*>(memory);
   const auto touches = [&](const RegisteredPtr& old) {
     return old->memory < begin + bytes && begin < old->memory + old->bytes;
@@ -48,8 +54,9 @@ void TeamMemory::forget(const void* memory, size_t bytes) {
   kept_.erase(std::remove_if(kept_.begin(), kept_.end(), touches), kept_.end());
 }
 
-Result<RegisteredPtr> TeamMemory::space(RegisteredPtr& kept, size_t bytes, bool open) {
+Result<RegisteredPtr> RegistrationCache::space(RegisteredPtr& kept, size_t bytes, bool written) {
   if (bytes == 0) return RegisteredPtr();
+  const bool open = written && rendezvous_;
   if (kept && kept->bytes >= bytes && kept->open >= open) return kept;
   const size_t size = std::max<size_t>(2 * bytes, 64 * 1024);
   std::unique_ptr<std::byte[]> owned(new (std::nothrow) std::byte[size]());
@@ -62,7 +69,7 @@ Result<RegisteredPtr> TeamMemory::space(RegisteredPtr& kept, size_t bytes, bool 
   return kept = std::move(*made);
 }
 
-void TeamMemory::close() {
+void RegistrationCache::close() {
   kept_.clear();
   for (const std::weak_ptr<Registered>& each : given_)
     if (const std::shared_ptr<Registered> given = each.lock()) given->region = MemoryRegion();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of calls as the device knows it: registered by the caller for many calls, or for one
-// call, or kept behind it by address. What is kept is sound only where the device follows the
-// mapping of the process, or the caller says what is unmapped (Registrations).
+// Memory regions for the buffers of calls: registered by the caller for many calls, registered for
+// one call, or kept in a cache by address. A cached region is valid only where the device follows
+// the mappings of the process, or the caller reports what is unmapped (Registrations).
 #pragma once
 
 #include <deque>
@@ -13,12 +13,12 @@
 
 namespace weft::collective {
 
-// Memory of this process that puts may read by reference, and peers perhaps write to.
+// Memory of this process that is sent by reference, and that peers may write if it is `open`.
 struct Registered {
   std::byte* memory = nullptr;
   size_t bytes = 0;
   bool open = false;                   // peers may write and add there
-  std::unique_ptr<std::byte[]> owned;  // for the work space
+  std::unique_ptr<std::byte[]> owned;  // of a work space
   MemoryRegion region;                 // ends before the memory
 
   bool covers(const std::byte* begin, size_t size) const {
@@ -27,31 +27,33 @@ struct Registered {
 };
 using RegisteredPtr = std::shared_ptr<const Registered>;
 
-class TeamMemory {
+class RegistrationCache {
  public:
-  // `places`: peers can put pieces to where they are invited.
-  TeamMemory(const ProtectionDomain& pd, bool places, bool keeps)
-      : pd_(pd), places_(places), keeps_(keeps) {}
+  // `rendezvous`: peers can write to memory that is advertised; without, nothing is open.
+  // `keeps`: regions stay registered behind the call that needed them.
+  RegistrationCache(const ProtectionDomain& pd, bool rendezvous, bool keeps)
+      : pd_(pd), rendezvous_(rendezvous), keeps_(keeps) {}
 
-  // What covers the memory, or a new one. `open`: peers may write there. Errors: those of
-  // register_memory.
-  Result<RegisteredPtr> find(std::byte* memory, size_t bytes, bool open);
-  // By the caller; it is known here as long as somebody has it.
+  // A region that covers the memory, registered if there is none. `written`: peers may write there.
+  // Errors: those of register_memory.
+  Result<RegisteredPtr> find(const void* memory, size_t bytes, bool written);
+  // A registration of the caller; used as long as the returned pointer, or a call, holds it.
   Result<std::shared_ptr<Registered>> add(void* memory, size_t bytes);
+  // The caller unmaps the memory: drops cached regions that touch it.
   void forget(const void* memory, size_t bytes);
-  // `kept` if it will do, or a larger one in its place. Null for no bytes.
-  Result<RegisteredPtr> space(RegisteredPtr& kept, size_t bytes, bool open);
-  // Nobody reads or writes any of it any more.
+  // `kept` if it is large enough, else a larger one that replaces it. Null for no bytes.
+  Result<RegisteredPtr> space(RegisteredPtr& kept, size_t bytes, bool written);
+  // Ends all regions of the cache and of the caller.
   void close();
-  uint64_t made() const { return made_; }  // registrations, since the beginning
+  uint64_t made() const { return made_; }  // registrations, in total
 
  private:
   static constexpr size_t kKept = 16;
   Result<std::shared_ptr<Registered>> make(std::byte* memory, size_t bytes, bool open);
 
   ProtectionDomain pd_;
-  bool places_, keeps_;
-  std::deque<RegisteredPtr> kept_;                // made lately
+  bool rendezvous_, keeps_;
+  std::deque<RegisteredPtr> kept_;                // the latest first
   std::vector<std::weak_ptr<Registered>> given_;  // by the caller
   uint64_t made_ = 0;
 };

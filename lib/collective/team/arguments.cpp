@@ -101,7 +101,7 @@ CostQuery question_of(const Team& team, const Arguments& arguments, const Arithm
 
 Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmetic) {
   const Numerics numerics = team.options().numerics;
-  const uint32_t ranks = team.mesh().ranks;
+  const uint32_t ranks = team.ranks();
   const bool by_rack = arguments.collective == Collective::dispatch ||
                        (arguments.collective == Collective::combine && numerics != Numerics::any);
   if (by_rack && team.selector() != nullptr && team.selector()->topology().racks > 1)
@@ -116,7 +116,7 @@ Choice chosen(Team& team, const Arguments& arguments, const Arithmetic& arithmet
 Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arithmetic& arithmetic,
                              std::string_view wanted) {
   if (wanted.empty()) return chosen(team, arguments, arithmetic);
-  Result<const Algorithm*> found = find_algorithm(wanted, arguments.collective, team.mesh().ranks);
+  Result<const Algorithm*> found = find_algorithm(wanted, arguments.collective, team.ranks());
   if (!found) return found.error();
   if (team.options().numerics == Numerics::any && !adds_in_rank_order(**found))
     return Error{Code::not_supported, std::string(wanted) +
@@ -129,7 +129,7 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
 
 Result<uint8_t> class_for(const Team& team, const CallOptions& options) {
   const uint32_t wanted = options.traffic_class.value_or(team.options().traffic_class);
-  if (team.has_class(wanted)) return static_cast<uint8_t>(wanted);
+  if (team.runner().lanes().has_class(wanted)) return static_cast<uint8_t>(wanted);
   return Error{Code::invalid_argument, "this communicator has no traffic class " +
                                            std::to_string(wanted) +
                                            ": name it in CommunicatorOptions::more_classes"};
@@ -154,43 +154,9 @@ uint64_t total(const Arguments& arguments) {
 
 // A plan that will serve again is kept; counts between pairs of ranks are new in each call.
 std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, const Shape& shape) {
-  const uint32_t rank = team.mesh().rank;
-  if (may_be_in_place(shape.collective)) return team.plans().find(algorithm, shape, rank);
+  const uint32_t rank = team.rank();
+  if (may_be_in_place(shape.collective)) return team.planning().plans.find(algorithm, shape, rank);
   return make_plan(shape, program_of(algorithm, shape, rank));
-}
-
-// Those of the plan, but for what the task has brought. Only reductions invite peers.
-Result<void> register_buffers(Team& team, Task& task) {
-  const Shape& shape = task.plan->shape;
-  const uint32_t rank = team.mesh().rank;
-  const bool written = reduces(shape.collective);
-  const RegisteredPtr brought = task.registered.empty() ? nullptr : task.registered.front();
-  struct Buffer {
-    std::byte* memory;
-    uint64_t elements;
-    bool open;
-  };
-  for (const Buffer& buffer : {Buffer{task.input, input_size(shape, rank), false},
-                               Buffer{task.output, output_size(shape, rank), written}}) {
-    if (brought && buffer.memory == brought->memory) continue;
-    Result<RegisteredPtr> registered =
-        team.register_memory(buffer.memory, buffer.elements * task.arithmetic.element, buffer.open);
-    if (!registered) return registered.error();
-    if (*registered) task.registered.push_back(std::move(*registered));
-  }
-  return {};
-}
-
-// The memory of a task whose plan is known.
-Result<void> register_memory(Team& team, Task& task) {
-  if (task.small) return {};
-  if (Result<void> registered = register_buffers(team, task); !registered) return registered;
-  Result<RegisteredPtr> work =
-      team.work_space(task.call, task.plan->program.work * task.arithmetic.accumulator,
-                      reduces(task.plan->shape.collective));
-  if (!work) return work.error();
-  task.work = std::move(*work);
-  return {};
 }
 
 Duration limit_of(const Team& team, const CallOptions& options) {
@@ -252,7 +218,7 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
   const TaskPtr task = std::make_shared<Task>();
   task->arithmetic = arithmetic_of(arguments.type, arguments.op);
   if (!reduces(arguments.collective)) task->arithmetic.accumulator = task->arithmetic.element;
-  if (!fits_memory(arguments, team.mesh().ranks))
+  if (!fits_memory(arguments, team.ranks()))
     return invalid(arguments.collective, "the count is too large");
   const size_t widest = std::max(task->arithmetic.element, task->arithmetic.accumulator);
   if (widest > team.options().slot_bytes)
@@ -281,11 +247,11 @@ Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptio
 }
 
 Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
-  const uint32_t rank = team.mesh().rank;
+  const uint32_t rank = team.rank();
   const Arithmetic& arithmetic = task.arithmetic;
   const bool reduction = reduces(arguments.collective);
   Shape shape{.collective = arguments.collective,
-              .ranks = team.mesh().ranks,
+              .ranks = team.ranks(),
               .root = arguments.root,
               .count = arguments.count,
               .exact = arithmetic.exact || !reduction,
@@ -304,7 +270,7 @@ Result<void> lay_out(Team& team, Task& task, const Arguments& arguments) {
   task.input = static_cast<std::byte*>(const_cast<void*>(arguments.input));
   task.output = static_cast<std::byte*>(arguments.output);
   const uint64_t longest = std::max(input_size(shape, rank), output_size(shape, rank));
-  task.small = longest * arithmetic.element <= kCopiedBytes && task.plan->program.work == 0;
+  task.small = longest * arithmetic.element <= kCopyLimit && task.plan->program.work == 0;
   return register_memory(team, task);
 }
 
@@ -322,12 +288,12 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options) {
   const bool kept = !has_blocks(arguments.collective);
   const RecipeBook::Key key = key_of(team, arguments, options);
-  if (RecipeBook::Page* const page = kept ? team.recipes().find(key) : nullptr)
+  if (RecipeBook::Page* const page = kept ? team.planning().recipes.find(key) : nullptr)
     return task_from(team, *page);
   Result<TaskPtr> task = new_task(team, arguments, options, team.next_sequence());
   if (!task) return task;
   if (Result<void> ready = lay_out(team, **task, arguments); !ready) return ready.error();
-  if (kept) team.recipes().keep(key, **task);
+  if (kept) team.planning().recipes.keep(key, **task);
   return task;
 }
 
@@ -335,7 +301,8 @@ Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOpti
 Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
   static constexpr uint8_t kInput = 0;
   Result<TaskPtr> task = make_task(
-      team, {Collective::all_reduce, &kInput, team.nowhere(), 1, DataType::uint8}, options);
+      team, {Collective::all_reduce, &kInput, &team.planning().barrier_result, 1, DataType::uint8},
+      options);
   if (task) (*task)->call.collective = Collective::barrier;
   return task;
 }
@@ -366,7 +333,7 @@ Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
 
 Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
                               const CallOptions& options) {
-  const uint32_t ranks = team.mesh().ranks, rank = team.mesh().rank;
+  const uint32_t ranks = team.ranks(), rank = team.rank();
   const TaskPtr task = std::make_shared<Task>();
   Result<uint8_t> traffic_class = class_for(team, options);
   if (!traffic_class) return traffic_class.error();
@@ -385,7 +352,7 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
     const Range target = output(reinterpret_cast<uintptr_t>(t.receive), t.receive_bytes);
     builder.put(t.peer, source);
     builder.receive(t.peer, target);
-    Result<RegisteredPtr> registered = team.register_memory(t.send, t.send_bytes);
+    Result<RegisteredPtr> registered = register_buffer(team, t.send, t.send_bytes, false);
     if (!registered) return registered.error();
     task->registered.push_back(*registered);
   }

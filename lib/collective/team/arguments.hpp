@@ -3,7 +3,7 @@
 // is registered.
 #pragma once
 
-#include "lib/collective/team/team.hpp"
+#include "lib/collective/team/call_memory.hpp"
 
 namespace weft::collective {
 

@@ -42,7 +42,7 @@ std::string displace(Blocks& blocks, uint32_t rank, uint32_t ranks, const BlockL
 
 Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const BlockList& receive,
                                       const CallOptions& options) {
-  const uint32_t rank = team.mesh().rank;
+  const uint32_t rank = team.rank();
   const std::string wrong = invalid_reason(receive.counts, receive.displacements, call.type, true);
   if (!wrong.empty()) return invalid(call.collective, wrong);
   Arguments packed = call;
@@ -56,7 +56,7 @@ Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const B
   if (!task) return task;
   const size_t width = size_of(call.type);
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
-    Result<RegisteredPtr> space = team.packed_space(own.call, elements * width);
+    Result<RegisteredPtr> space = packed_space(team, own.call, elements * width);
     if (!space) return space.error();
     Arguments with_output = packed;
     with_output.output = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Teams: what a rank knows, as text: a dump, for `weft_coll merge` to lay beside those of the other
-// ranks, and figures for Prometheus.
+// JSON of operations and steps, and Prometheus' text format.
+#include "lib/collective/team/dump.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace weft::collective {
 namespace {
 
-// ASCII, for what is cut short or comes from another rank may not be UTF-8.
+// Only ASCII: texts that were truncated or come from another rank may not be UTF-8.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -26,7 +27,7 @@ std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
-// Ranks on one host have one clock.
+// Ranks of one host share a clock.
 std::string host_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
@@ -75,51 +76,52 @@ void append(std::string& items, const std::string& item) {
 
 }  // namespace
 
-std::string Team::dump() const {
-  std::string operations, steps, failure = "null";
-  for (size_t i = 0; i < trace_.kept(); ++i)
-    append(operations, operation(trace_[i], trace_[i].failed ? "failed" : "done"));
-  for (const std::unique_ptr<Lane>& lane : lanes_)
-    for (const TaskPtr& task : lane->tasks) {
+std::string dump(const Team& team) {
+  const Trace& trace = team.runner().trace();
+  const std::optional<Failure>& failure = team.failure();
+  std::string operations, steps, failed = "null";
+  for (size_t i = 0; i < trace.kept(); ++i)
+    append(operations, operation(trace[i], trace[i].failed ? "failed" : "done"));
+  for (const Lane& lane : team.runner().lanes())
+    for (const TaskPtr& task : lane.tasks) {
       Record record{.call = task->call, .predicted = task->predicted, .issued = task->issued};
       record.started = task->started;
-      const bool runs = task == lane->tasks.front() && task->started >= task->issued;
+      const bool runs = task == lane.tasks.front() && task->started >= task->issued;
       append(operations, operation(record, runs ? "running" : "waiting"));
     }
-  const StepLog& log = trace_.steps();
+  const StepLog& log = trace.steps();
   for (size_t i = 0; i < log.kept(); ++i) append(steps, step(log[i]));
-  if (failure_)
-    failure = "{\"code\":" + quoted(weft::name(failure_->code)) +
-              ",\"rank\":" + std::to_string(failure_->rank) +
-              ",\"sequence\":" + std::to_string(failure_->sequence) +
-              ",\"text\":" + quoted(failure_->text) + "}";
-  return "{\"weft_collective_dump\":1,\"communicator\":" + quoted(options_.name) +
-         ",\"rank\":" + std::to_string(mesh_.rank) + ",\"ranks\":" + std::to_string(mesh_.ranks) +
-         ",\"members\":" + list(members_) + ",\"host\":" + quoted(host_id()) +
+  if (failure)
+    failed = "{\"code\":" + quoted(weft::name(failure->code)) +
+             ",\"rank\":" + std::to_string(failure->rank) +
+             ",\"sequence\":" + std::to_string(failure->sequence) +
+             ",\"text\":" + quoted(failure->text) + "}";
+  return "{\"weft_collective_dump\":1,\"communicator\":" + quoted(team.options().name) +
+         ",\"rank\":" + std::to_string(team.rank()) + ",\"ranks\":" + std::to_string(team.ranks()) +
+         ",\"members\":" + list(team.lineage().members) + ",\"host\":" + quoted(host_id()) +
          ",\"pid\":" + std::to_string(getpid()) +
          ",\"time_ns\":" + std::to_string(host_ns(base::Clock::process().now())) +
-         ",\n\"failure\":" + failure +
-         ",\n\"awaits\":" + list(failure_ ? awaited_at_failure_ : awaited()) +
-         ",\n\"operations_dropped\":" + std::to_string(trace_.dropped()) + ",\n\"operations\":[" +
+         ",\n\"failure\":" + failed + ",\n\"awaits\":" + list(team.awaited_ranks()) +
+         ",\n\"operations_dropped\":" + std::to_string(trace.dropped()) + ",\n\"operations\":[" +
          operations + "],\n\"steps_dropped\":" + std::to_string(log.dropped()) + ",\n\"steps\":[" +
          steps + "]}\n";
 }
 
-// Where the options, or the environment, say. A file that cannot be written is no failure.
-void Team::write_dump() const {
-  std::string path = options_.dump;
+void write_dump(const Team& team) {
+  std::string path = team.options().dump;
   const char* const wanted = std::getenv("WEFT_COLLECTIVE_DUMP");
   if (path.empty() && wanted != nullptr) path = wanted;
   if (path.empty()) return;
-  std::string group = options_.name;
+  std::string group = team.options().name;
   std::replace(group.begin(), group.end(), '/', '-');
-  std::ofstream(path + "." + group + "." + std::to_string(mesh_.rank)) << dump();
+  std::ofstream(path + "." + group + "." + std::to_string(team.rank())) << dump(team);
 }
 
-std::string Team::prometheus() const {
-  const std::string labels = "communicator=" + quoted(options_.name) + ",rank=\"" +
-                             std::to_string(mesh_.rank) + "\",ranks=\"" +
-                             std::to_string(mesh_.ranks) + "\"";
+std::string prometheus(const Team& team) {
+  const Trace& trace = team.runner().trace();
+  const std::string labels = "communicator=" + quoted(team.options().name) + ",rank=\"" +
+                             std::to_string(team.rank()) + "\",ranks=\"" +
+                             std::to_string(team.ranks()) + "\"";
   std::string text;
   const auto family = [&text](const char* name, const char* type, const char* help) {
     text += "# HELP weft_collective_" + std::string(name) + " " + help +
@@ -136,40 +138,41 @@ std::string Team::prometheus() const {
     family(name, "counter", help);
     for (int i = 0; i <= static_cast<int>(Collective::barrier); ++i) {
       const Collective collective = static_cast<Collective>(i);
-      const Total& total = trace_.total(collective);
+      const Total& total = trace.total(collective);
       if (total.operations > 0)
         value(name, ",operation=\"" + std::string(weft::name(collective)) + "\"", figure(total));
     }
   };
   by_operation("operations_total", "Operations that have ended",
                [](const Total& t) { return static_cast<double>(t.operations); });
-  by_operation("operations_failed_total", "Of those, failed",
+  by_operation("operations_failed_total", "Operations that have failed",
                [](const Total& t) { return static_cast<double>(t.failed); });
   by_operation("bytes_total", "Elements of these calls times their size",
                [](const Total& t) { return static_cast<double>(t.bytes); });
-  by_operation("waiting_seconds_total", "Time in which they waited for earlier ones",
+  by_operation("waiting_seconds_total", "Time from issue to start",
                [](const Total& t) { return static_cast<double>(t.waited.ps) / 1e12; });
-  by_operation("running_seconds_total", "Time from their turn to their end",
+  by_operation("running_seconds_total", "Time from start to end",
                [](const Total& t) { return static_cast<double>(t.took.ps) / 1e12; });
-  const StepLog& steps = trace_.steps();
-  family("pieces_total", "counter", "Pieces that went to other ranks, and came from them");
+  const StepLog& steps = trace.steps();
+  family("pieces_total", "counter", "Pieces sent to and received from other ranks");
   for (const bool sent : {true, false})
     value("pieces_total", sent ? ",direction=\"sent\"" : ",direction=\"received\"",
           static_cast<double>(steps.total(sent).pieces));
-  family("piece_bytes_total", "counter", "Their payload");
+  family("piece_bytes_total", "counter", "Payload of the pieces");
   for (const bool sent : {true, false})
     value("piece_bytes_total", sent ? ",direction=\"sent\"" : ",direction=\"received\"",
           static_cast<double>(steps.total(sent).bytes));
-  family("placed_pieces_total", "counter", "Pieces that came to their final place without a copy");
-  value("placed_pieces_total", "", static_cast<double>(placed()));
+  family("placed_pieces_total", "counter",
+         "Pieces that arrived at their final place without a copy");
+  value("placed_pieces_total", "", static_cast<double>(team.runner().lanes().placed()));
   family("registrations_total", "counter", "Memory registered for calls, and by the caller");
-  value("registrations_total", "", static_cast<double>(memory_.made()));
+  value("registrations_total", "", static_cast<double>(team.memory().made()));
   size_t pending = 0;
-  for (const std::unique_ptr<Lane>& lane : lanes_) pending += lane->tasks.size();
-  family("pending_operations", "gauge", "Operations under way, or waiting for their turn");
+  for (const Lane& lane : team.runner().lanes()) pending += lane.tasks.size();
+  family("pending_operations", "gauge", "Operations that run or are queued");
   value("pending_operations", "", static_cast<double>(pending));
   family("failed", "gauge", "1 once the communicator has failed");
-  value("failed", "", failure_ ? 1 : 0);
+  value("failed", "", team.failure() ? 1 : 0);
   return text;
 }
 

@@ -8,20 +8,21 @@
 #include "lib/collective/team/arguments.hpp"
 #include "lib/collective/team/remaining_rails.hpp"
 #include "lib/collective/team/survivors.hpp"
+#include "lib/collective/team/waiting.hpp"
 
 namespace weft::collective {
 namespace {
 
 // A group with the options of `team`, over the rails that are left to its ranks from 0 to `known` -
 // 1: those are of `team`, and all call this.
-Result<std::shared_ptr<Team>> join_anew(Team& team, Store& store, const std::string& name,
-                                        uint32_t rank, uint32_t known, uint32_t ranks,
-                                        Duration connect_limit) {
+Result<std::shared_ptr<Team>> create_regrouped(Team& team, Store& store, const std::string& name,
+                                               uint32_t rank, uint32_t known, uint32_t ranks,
+                                               Duration connect_limit) {
   CommunicatorOptions options = team.options();
   options.name = name;
   options.topology.clear();  // it is of the whole group
   const Result<std::string> device =
-      device_left(store, name, rank, known, options.device, connect_limit);
+      device_with_remaining_rails(store, name, rank, known, options.device, connect_limit);
   if (!device) return device.error();
   return join(store, rank, ranks, options, connect_limit, *device);
 }
@@ -31,11 +32,11 @@ Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::
                                            const std::vector<uint32_t>& members,
                                            Duration connect_limit) {
   const uint32_t rank = static_cast<uint32_t>(
-      std::find(members.begin(), members.end(), team.mesh().rank) - members.begin());
+      std::find(members.begin(), members.end(), team.rank()) - members.begin());
   const uint32_t ranks = static_cast<uint32_t>(members.size());
   Result<std::shared_ptr<Team>> joined =
-      join_anew(team, store, name, rank, ranks, ranks, connect_limit);
-  if (joined) (*joined)->set_members(team, members);
+      create_regrouped(team, store, name, rank, ranks, ranks, connect_limit);
+  if (joined) (*joined)->lineage() = descend(team.lineage(), members);
   return joined;
 }
 
@@ -54,7 +55,7 @@ Result<void> barrier(Team& team, Duration limit) {
   Result<TaskPtr> task = make_barrier(team, {.limit = limit});
   if (!task) return task.error();
   team.issue(*task);
-  return team.wait(**task);
+  return wait(team, **task);
 }
 
 // The members connect, and meet in a barrier: who comes out of it knows that all are connected, so
@@ -65,7 +66,7 @@ Result<std::shared_ptr<Team>> connect_members(Team& team, Store& store, Attempt&
   Result<std::shared_ptr<Team>> joined =
       join_members(team, store, attempt.group_name(), members, patience);
   const Result<void> met = joined ? barrier(**joined, patience) : joined.error();
-  const Result<bool> made = attempt.decide(static_cast<bool>(met));
+  const Result<bool> made = attempt.publish_outcome(static_cast<bool>(met));
   if (!made) return made.error();
   if (joined && *made) return joined;
   return met ? Error{Code::timed_out, "another survivor could not connect"} : met.error();
@@ -79,24 +80,25 @@ Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
   Result<std::optional<Topology>> found = find_network(options.topology, ranks);
   if (!found) return found.error();
   std::optional<Topology>& network = *found;
-  Result<Mesh> mesh = Mesh::connect(store, rank, ranks,
-                                    {.device = device,
-                                     .name = options.name,
-                                     .shape = {options.slots, options.slot_bytes},
-                                     .connect_limit = connect_limit,
-                                     .patience = options.patience,
-                                     .classes = classes_of(options)});
-  if (!mesh) return mesh.error();
-  std::shared_ptr<Team> team = std::make_shared<Team>(std::move(*mesh), options);
-  if (network) team->set_selector(std::make_unique<Selector>(std::move(*network)));
+  Result<PeerConnections> connections =
+      PeerConnections::connect(store, rank, ranks,
+                               {.device = device,
+                                .name = options.name,
+                                .shape = {options.slots, options.slot_bytes},
+                                .connect_limit = connect_limit,
+                                .dead_peer_timeout = options.patience,
+                                .classes = classes_of(options)});
+  if (!connections) return connections.error();
+  std::shared_ptr<Team> team = std::make_shared<Team>(std::move(*connections), options);
+  if (network) team->planning().selector = std::make_unique<Selector>(std::move(*network));
   return team;
 }
 
 Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const int64_t> colours,
                                     std::span<const int64_t> keys) {
-  const int64_t colour = colours[team.mesh().rank];
+  const int64_t colour = colours[team.rank()];
   std::vector<uint32_t> members;
-  for (uint32_t rank = 0; rank < team.mesh().ranks; ++rank)
+  for (uint32_t rank = 0; rank < team.ranks(); ++rank)
     if (colours[rank] == colour) members.push_back(rank);
   std::stable_sort(members.begin(), members.end(),
                    [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
@@ -108,8 +110,8 @@ Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const in
 
 Result<std::shared_ptr<Team>> grow(Team& team, Store& store, uint32_t ranks,
                                    const std::string& name) {
-  return join_anew(team, store, name, team.mesh().rank, team.mesh().ranks, ranks,
-                   team.options().connect_limit);
+  return create_regrouped(team, store, name, team.rank(), team.ranks(), ranks,
+                          team.options().connect_limit);
 }
 
 // An attempt that fails is followed by the next, until all agree or this rank has had enough. In
@@ -121,10 +123,10 @@ Result<std::shared_ptr<Team>> shrink(Team& team, Store& store, Duration patience
     Attempt attempt(team, store, number);
     Result<Attempt::Entry> entry = attempt.enter(team, number == 1 ? patience : patience * 3);
     if (!entry) return entry.error();
-    if (entry->standing == Attempt::Standing::over) continue;
-    if (entry->standing == Attempt::Standing::left_out)
+    if (entry->standing == Attempt::Standing::finished) continue;
+    if (entry->standing == Attempt::Standing::excluded)
       return Error{Code::peer_failed,
-                   "the others go on without rank " + std::to_string(team.mesh().rank) +
+                   "the others go on without rank " + std::to_string(team.rank()) +
                        ", which came too late: ranks " + to_text(entry->members)};
     Result<std::shared_ptr<Team>> made =
         connect_members(team, store, attempt, entry->members, patience);

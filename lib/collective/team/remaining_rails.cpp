@@ -68,7 +68,7 @@ std::string with_rails(const std::string& device, const std::vector<std::string>
   return text;
 }
 
-std::vector<size_t> order_of_rails(const std::vector<std::string>& there, uint32_t rank) {
+std::vector<size_t> rail_order(const std::vector<std::string>& there, uint32_t rank) {
   const std::string& own = there[rank];
   std::vector<size_t> left, kept;  // to this rank, and of those by all who ever had them
   bool common = false;             // all have one
@@ -85,9 +85,10 @@ std::vector<size_t> order_of_rails(const std::vector<std::string>& there, uint32
   return common ? kept : left;
 }
 
-Result<std::string> device_left(Store& store, const std::string& name, uint32_t rank,
-                                uint32_t ranks, const std::string& given, Duration limit) {
-  const std::string device = device_named(given);
+Result<std::string> device_with_remaining_rails(Store& store, const std::string& name,
+                                                uint32_t rank, uint32_t ranks,
+                                                const std::string& given, Duration limit) {
+  const std::string device = device_or_default(given);
   if (!device.starts_with("srd")) return device;
   const Parts parts = parse(device);
   const std::vector<std::string>& rails = parts.rails;
@@ -105,7 +106,7 @@ Result<std::string> device_left(Store& store, const std::string& name, uint32_t 
     there.push_back(*std::move(found));
   }
   std::vector<std::string> left;
-  for (const size_t rail : order_of_rails(there, rank)) left.push_back(rails[rail]);
+  for (const size_t rail : rail_order(there, rank)) left.push_back(rails[rail]);
   return left.empty() || left == rails ? device : with_rails(device, left);
 }
 

@@ -20,14 +20,15 @@ namespace weft::collective {
 // to all, each rank keeps those that it has. To be called by all of them. If none is left the
 // device stays as it is, and cannot be opened. Errors: those of the store, timed_out where a rank
 // does not come.
-Result<std::string> device_left(Store& store, const std::string& name, uint32_t rank,
-                                uint32_t ranks, const std::string& device, Duration limit);
+Result<std::string> device_with_remaining_rails(Store& store, const std::string& name,
+                                                uint32_t rank, uint32_t ranks,
+                                                const std::string& device, Duration limit);
 
 // The same device with rails in this order, the first of them behind PORT:.
 std::string with_rails(const std::string& device, const std::vector<std::string>& rails);
 
 // Which rails a rank of the new group takes, and in which order. `there`: by rank of the group, a
 // letter for each rail of its, '1' if it has its address; rail i of all ranks is one network.
-std::vector<size_t> order_of_rails(const std::vector<std::string>& there, uint32_t rank);
+std::vector<size_t> rail_order(const std::vector<std::string>& there, uint32_t rank);
 
 }  // namespace weft::collective

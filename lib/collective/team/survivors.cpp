@@ -13,7 +13,7 @@
 namespace weft::collective {
 namespace {
 
-constexpr Duration kGlance = Duration::from_ms(10);
+constexpr Duration kPollTimeout = Duration::from_ms(10);
 constexpr Duration kStoreLimit = Duration::from_s(5);  // for what is there
 constexpr std::string_view kMade = "made", kFailed = "failed";
 
@@ -45,12 +45,12 @@ std::string to_text(const std::vector<uint32_t>& ranks) {
 }
 
 Attempt::Attempt(const Team& team, Store& store, uint32_t number)
-    : rank_(team.mesh().rank),
-      ranks_(team.mesh().ranks),
+    : rank_(team.rank()),
+      ranks_(team.ranks()),
       store_(store),
       name_(attempt_name(team.options().name, number)) {}
 
-Result<std::optional<bool>> Attempt::verdict(Duration limit) {
+Result<std::optional<bool>> Attempt::outcome(Duration limit) {
   const Result<std::string> found = store_.get(name_ + "/verdict", limit);
   if (found) return std::optional<bool>(*found == kMade);
   if (found.error().code == Code::timed_out) return std::optional<bool>();
@@ -64,58 +64,60 @@ Result<std::vector<uint32_t>> Attempt::members(Duration limit) {
   return found.error();
 }
 
-Result<bool> Attempt::came(uint32_t rank) {
-  const Result<std::string> found = store_.get(key(rank), kGlance);
+Result<bool> Attempt::has_joined(uint32_t rank) {
+  const Result<std::string> found = store_.get(key(rank), kPollTimeout);
   if (found) return true;
   if (found.error().code == Code::timed_out) return false;
   return found.error();
 }
 
-Result<bool> Attempt::decide(bool made) {
+Result<bool> Attempt::publish_outcome(bool made) {
   const std::string_view text = made ? kMade : kFailed;
-  if (Result<void> said = store_.set(name_ + "/verdict", text); !said) return said.error();
-  const Result<std::optional<bool>> counts = verdict(kStoreLimit);
+  if (Result<void> published = store_.set(name_ + "/verdict", text); !published)
+    return published.error();
+  const Result<std::optional<bool>> counts = outcome(kStoreLimit);
   if (!counts) return counts.error();
   return counts->value_or(false);
 }
 
 Result<Attempt::Entry> Attempt::enter(Team& team, Duration patience) {
-  Result<std::optional<bool>> made = verdict(kGlance);
+  Result<std::optional<bool>> made = outcome(kPollTimeout);
   if (!made) return made.error();
   if (*made == false) return Entry{};
-  Result<std::vector<uint32_t>> who = gather(team, patience);
-  if (!who) return who.error();
-  const bool taken = std::find(who->begin(), who->end(), rank_) != who->end();
-  if (taken) return Entry{*made ? Standing::over : Standing::member, *who};
+  Result<std::vector<uint32_t>> joined_ranks = gather(team, patience);
+  if (!joined_ranks) return joined_ranks.error();
+  const bool taken =
+      std::find(joined_ranks->begin(), joined_ranks->end(), rank_) != joined_ranks->end();
+  if (taken) return Entry{*made ? Standing::finished : Standing::member, *joined_ranks};
   // They may yet fail. Who cannot connect says so after the patience, or twice that.
-  if (!*made) made = verdict(patience * 3);
+  if (!*made) made = outcome(patience * 3);
   if (!made) return made.error();
-  return Entry{*made == false ? Standing::over : Standing::left_out, *who};
+  return Entry{*made == false ? Standing::finished : Standing::excluded, *joined_ranks};
 }
 
 Result<std::vector<uint32_t>> Attempt::gather(Team& team, Duration patience) {
-  if (Result<void> said = store_.set(key(rank_), "here"); !said) return said.error();
+  if (Result<void> published = store_.set(key(rank_), "here"); !published) return published.error();
   const Instant deadline = now() + patience;
   std::vector<bool> here(ranks_);
   for (bool all = false; !all;) {
     all = true;
     const bool late = now() > deadline;
-    team.look_for_ended();
+    mark_exited(team.connections(), team.connections().liveness.exited_peers());
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      if (here[rank] || team.has_ended(rank)) continue;
-      const Result<bool> found = came(rank);
+      if (here[rank] || has_exited(team.connections(), rank)) continue;
+      const Result<bool> found = has_joined(rank);
       if (!found) return found.error();
       here[rank] = *found;
       all &= *found || late;
     }
-    Result<std::vector<uint32_t>> agreed = members(kGlance);
+    Result<std::vector<uint32_t>> agreed = members(kPollTimeout);
     if (!agreed || !agreed->empty()) return agreed;
   }
   std::vector<uint32_t> counted;
   for (uint32_t rank = 0; rank < ranks_; ++rank)
-    if (here[rank] && !team.has_ended(rank)) counted.push_back(rank);
-  if (Result<void> said = store_.set(name_ + "/members", to_text(counted)); !said)
-    return said.error();
+    if (here[rank] && !has_exited(team.connections(), rank)) counted.push_back(rank);
+  if (Result<void> published = store_.set(name_ + "/members", to_text(counted)); !published)
+    return published.error();
   return members(kStoreLimit);
 }
 

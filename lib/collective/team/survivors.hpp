@@ -18,11 +18,11 @@ class Attempt {
 
   enum class Standing {
     member,    // the members are agreed, this rank is one of them: they are to connect
-    left_out,  // they have gone on without this rank
-    over,      // it has failed, or this rank's group was made before: the next attempt counts
+    excluded,  // they have gone on without this rank
+    finished,  // it has failed, or this rank's group was made before: the next attempt counts
   };
   struct Entry {
-    Standing standing = Standing::over;
+    Standing standing = Standing::finished;
     std::vector<uint32_t> members;
   };
   // Says that this rank is there, and waits until all came whose processes have not ended, or for
@@ -30,7 +30,7 @@ class Attempt {
   // Errors: those of the store.
   Result<Entry> enter(Team& team, Duration patience);
   // Says whether the group is made; who says so first counts. Returns what counts.
-  Result<bool> decide(bool made);
+  Result<bool> publish_outcome(bool made);
 
   static constexpr std::string_view kGroup = "/group";
   std::string group_name() const { return name_ + std::string(kGroup); }
@@ -38,9 +38,9 @@ class Attempt {
  private:
   Result<std::vector<uint32_t>> gather(Team& team, Duration patience);
   // None if there are none yet.
-  Result<std::optional<bool>> verdict(Duration limit);
+  Result<std::optional<bool>> outcome(Duration limit);
   Result<std::vector<uint32_t>> members(Duration limit);
-  Result<bool> came(uint32_t rank);
+  Result<bool> has_joined(uint32_t rank);
   std::string key(uint32_t rank) const { return name_ + "/" + std::to_string(rank); }
 
   const uint32_t rank_, ranks_;

@@ -90,8 +90,8 @@ TEST_CASE("calls are canceled while they wait for their turn, and before others 
   }
 }
 
-// Rank 1 was invited to write, and comes when the limit of the call is over: what counts then is
-// the time since the call was taken back.
+// Rank 0 advertised its memory to rank 1, and comes when the limit of the call is over: what counts
+// then is the time since the call was taken back.
 TEST_CASE("a call that is canceled late has its limit for letting go") {
   const CommunicatorOptions options{.device = shm_device("srd"), .patience = Duration::from_s(10)};
   check_ranks(2, options, [](Communicator& group) -> std::string {

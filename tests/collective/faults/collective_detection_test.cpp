@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How long it takes until every survivor knows that a rank is dead, with the usual options: one
 // that is stopped falls silent, one that is killed has its connections closed. Times are printed
-// and not judged, since a crowded machine makes them what it likes; it may even let a rank that
-// lives starve for longer than the patience: then the others name that one, and the try does not
-// count. WEFT_TEST_TRIES=N prints medians of N tries.
+// and not judged, since an oversubscribed machine makes them what it likes; it may even let a rank
+// that lives starve for longer than the patience: then the others name that one, and the try does
+// not count. WEFT_TEST_TRIES=N prints medians of N tries.
 #include <sys/mman.h>
 
 #include <algorithm>

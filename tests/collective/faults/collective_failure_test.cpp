@@ -65,7 +65,7 @@ std::string reduce_until_revoked(Communicator& group, int turns) {
   }
   done = operation.wait();
   if (done) done = group.barrier().wait();  // who only gives may be done before
-  if (done) return "it worked";
+  if (done) return "it succeeded";
   const std::optional<Failure> failure = group.failure();
   const bool right = failure && failure->code == Code::bad_state && failure->rank == 0 &&
                      contains(failure->text, "enough");
@@ -90,7 +90,7 @@ TEST_CASE("a rank whose packets are lost is taken for dead after the patience") 
                 const Result<void> failed =
                     group.all_reduce(&value, &value, 1, DataType::int32).wait();
                 const std::string peer = std::to_string(1 - group.rank());
-                if (failed) return "it worked";
+                if (failed) return "it succeeded";
                 const std::string& text = failed.error().message;
                 // On a busy machine the other rank may have given up, and ended, before.
                 const bool why =
@@ -133,7 +133,7 @@ TEST_CASE("a rank that leaves fails the operations that need it") {
       return done.error().message;
     if (group.rank() == 1) return value == 3 ? "" : "wrong sum";  // and leaves
     const Result<void> failed = group.all_reduce(&value, &value, 1, DataType::int32).wait();
-    if (failed) return "it worked without rank 1";
+    if (failed) return "it succeeded without rank 1";
     const bool right = failed.error().code == Code::peer_failed &&
                        contains(failed.error().message, "rank 1 failed during all_reduce #2") &&
                        contains(failed.error().message, "left");
@@ -151,10 +151,10 @@ TEST_CASE("the first call after a failure is in the trace, if none was in progre
     }
     Operation canceled = group.barrier();  // the last one before, which has failed too
     if (Result<void> asked = canceled.cancel(); !asked) return asked.error().message;
-    if (canceled.wait()) return "it worked after a cancel";
+    if (canceled.wait()) return "it succeeded after a cancel";
     group.revoke("the end");
     for (int i = 0; i < 2; ++i)
-      if (group.barrier().wait()) return "it worked after a revoke";
+      if (group.barrier().wait()) return "it succeeded after a revoke";
     const std::string trace = group.trace();
     const bool right = contains(trace, "\"barrier #3\",\"sequence\":3,\"failed\":true") &&
                        !contains(trace, "barrier #4");
@@ -172,7 +172,7 @@ TEST_CASE("a buffer too small for discovered counts is refused on all ranks, whi
                             .all_to_all_v_discovered(in.data(), send, out.data(), capacity,
                                                      received, DataType::int32)
                             .wait();
-    if (done) return "it worked";
+    if (done) return "it succeeded";
     if (done.error().code != Code::invalid_argument ||
         !contains(done.error().message, "rank 2 would receive 30 elements, its buffer holds 29"))
       return done.error().message;
@@ -201,7 +201,7 @@ TEST_CASE("a rank that does not come makes the others time out, and say for whom
                                   .all_reduce(&value, &value, 1, DataType::int32, ReduceOp::sum,
                                               {.limit = Duration::from_ms(300)})
                                   .wait();
-    if (done) return "it worked";
+    if (done) return "it succeeded";
     return done.error().code == Code::timed_out && contains(done.error().message, "rank 1")
                ? ""
                : done.error().message;
@@ -223,7 +223,7 @@ TEST_CASE("a limit counts from the call on, also while the call waits for its tu
                                   .all_reduce(&value, &value, 1, DataType::int32, ReduceOp::sum,
                                               {.limit = Duration::from_ms(300)})
                                   .wait();
-    if (done) return "it worked";
+    if (done) return "it succeeded";
     const std::string& text = done.error().message;
     return done.error().code == Code::timed_out && contains(text, "all_reduce #1") &&
                    contains(text, "not finished after 300 ms") &&
@@ -239,7 +239,7 @@ TEST_CASE("an operation outlives its communicator, and says so") {
     int32_t value = 0;
     if (group.rank() == 1) {
       for (int i = 0; i < 20'000 && !group.failure(); ++i, usleep(1000)) group.progress();
-      return group.failure() && contains(group.failure()->text, "rank 0") ? "" : "it worked";
+      return group.failure() && contains(group.failure()->text, "rank 0") ? "" : "it succeeded";
     }
     Operation pending = [&] {
       Communicator dying = std::move(group);

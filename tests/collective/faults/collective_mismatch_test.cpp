@@ -127,7 +127,7 @@ TEST_CASE("ranks that wait for each other's data because of different roots hear
     int32_t value = 0;
     const Result<void> done =
         group.broadcast(&value, &value, 1, DataType::int32, 1 - group.rank()).wait();
-    if (done) return "it worked";
+    if (done) return "it succeeded";
     return done.error().code == Code::mismatch && contains(done.error().message, "root 1")
                ? ""
                : done.error().message;
@@ -151,7 +151,7 @@ TEST_CASE("sizes of sends and receives that differ are a mismatch") {
                                     ? group.send(data.data(), sizes.sent, 1).wait()
                                     : group.receive(data.data(), sizes.received, 0).wait();
       if (group.rank() == 0) return "";  // it may be sent before
-      if (done) return "it worked";
+      if (done) return "it succeeded";
       const bool right = done.error().code == Code::mismatch &&
                          contains(done.error().message, "called exchange with different sizes");
       return right ? "" : done.error().message;
@@ -184,7 +184,7 @@ void check_circle(const std::function<Operation(Communicator&, std::byte*)>& cal
   check_ranks(2, options, [&](Communicator& group) -> std::string {
     std::vector<std::byte> data(1 << 20);
     const Result<void> done = call(group, data.data()).wait();
-    if (done) return "it worked";
+    if (done) return "it succeeded";
     if (done.error().code != Code::mismatch) return done.error().message;
     for (const std::string& part : parts)
       if (!contains(done.error().message, part)) return done.error().message;
@@ -228,7 +228,7 @@ TEST_CASE("ranks that wait for each other's sends in a circle hear of it") {
       Operation got = group.receive(more.data(), more.size(), before);
       Operation sent = group.send(data.data(), data.size(), next);
       done = got.wait();
-      if (done) return "it worked";
+      if (done) return "it succeeded";
       return done.error().code == Code::mismatch &&
                      contains(done.error().message,
                               "wait in exchange to receive from each other") &&
@@ -271,7 +271,7 @@ TEST_CASE("a receive that meets a reduction is a mismatch") {
         group.rank() == 0
             ? group.all_reduce(data.data(), data.data(), data.size(), DataType::fp32).wait()
             : group.receive(data.data(), 65'536, 0).wait();
-    if (done) return "it worked";
+    if (done) return "it succeeded";
     return done.error().code == Code::mismatch ? "" : done.error().message;
   });
 }

@@ -320,7 +320,7 @@ TEST_CASE(
       const Result<void> ended =
           group.rank() == 0 ? group.barrier().wait() : group.receive(&value, 8, 0).wait();
       if (ended || ended.error().code != Code::bad_state || !contains(ended.error().message, text))
-        return ended ? "it worked" : ended.error().message;
+        return ended ? "it succeeded" : ended.error().message;
       if (!group.failure() || group.failure()->rank != 1) return "another rank is named";
     }
     Result<Communicator> left = group.shrink(store);

@@ -12,18 +12,18 @@ namespace {
 using Order = std::vector<size_t>;
 
 TEST_CASE("a rail that one rank has lost is left out by all") {
-  CHECK(order_of_rails({"11", "11"}, 0) == Order{0, 1});
+  CHECK(rail_order({"11", "11"}, 0) == Order{0, 1});
   for (const uint32_t rank : {0U, 1U, 2U}) {
     INFO("rank " << rank);
-    CHECK(order_of_rails({"101", "111", "011"}, rank) == Order{2});
-    CHECK(order_of_rails({"11011", "10111", "01111"}, rank) == Order{3, 4});
+    CHECK(rail_order({"101", "111", "011"}, rank) == Order{2});
+    CHECK(rail_order({"11011", "10111", "01111"}, rank) == Order{3, 4});
   }
-  CHECK(order_of_rails({"11", "1"}, 0) == Order{0, 1});  // one that never had more
-  CHECK(order_of_rails({"11", "1"}, 1) == Order{0});
-  CHECK(order_of_rails({"101", "11"}, 0) == Order{0, 2});
-  CHECK(order_of_rails({"101", "11"}, 1) == Order{0});
-  CHECK(order_of_rails({"10", "01"}, 1) == Order{1});  // none in common: as they are
-  CHECK(order_of_rails({"00", "11"}, 0).empty());
+  CHECK(rail_order({"11", "1"}, 0) == Order{0, 1});  // one that never had more
+  CHECK(rail_order({"11", "1"}, 1) == Order{0});
+  CHECK(rail_order({"101", "11"}, 0) == Order{0, 2});
+  CHECK(rail_order({"101", "11"}, 1) == Order{0});
+  CHECK(rail_order({"10", "01"}, 1) == Order{1});  // none in common: as they are
+  CHECK(rail_order({"00", "11"}, 0).empty());
 }
 
 TEST_CASE("rails in another order are the same device otherwise") {
@@ -45,8 +45,8 @@ std::vector<std::string> left_of(const std::vector<std::string>& devices) {
     threads.emplace_back([&, rank] {
       const auto store = std::move(*Store::open(std::string("file:") + directory, false));
       const Result<std::string> device =
-          device_left(*store, "group", rank, static_cast<uint32_t>(devices.size()), devices[rank],
-                      Duration::from_s(10));
+          device_with_remaining_rails(*store, "group", rank, static_cast<uint32_t>(devices.size()),
+                                      devices[rank], Duration::from_s(10));
       left[rank] = device ? *device : device.error().message;
     });
   for (std::thread& thread : threads) thread.join();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a silent rank is waited for.
+// The retransmission settings that follow from the dead peer timeout.
 #include "lib/collective/run/peer_connections.hpp"
 #include "tests/support/catch.hpp"
 #include "weft/collective.hpp"
@@ -7,23 +7,23 @@
 namespace weft::collective {
 namespace {
 
-TEST_CASE("tries of RC take the patience, and not much more") {
+TEST_CASE("the retries of RC last for the dead peer timeout, and at most a quarter longer") {
   for (int64_t ms = 6; ms < 100'000; ms += 1 + ms / 50) {
-    const Duration patience = Duration::from_ms(ms);
-    const Tries tries = tries_for(patience);
+    const Duration dead_peer_timeout = Duration::from_ms(ms);
+    const RetrySettings tries = retries_for(dead_peer_timeout);
     INFO(ms << " ms: " << int{tries.count} << " tries, timeout " << int{tries.timeout});
-    CHECK(tries.time() >= patience);
-    CHECK(tries.time() <= patience * 5 / 4);
+    CHECK(tries.time() >= dead_peer_timeout);
+    CHECK(tries.time() <= dead_peer_timeout * 5 / 4);
     CHECK(tries.count <= 8);
   }
-  CHECK(tries_for(Duration::from_s(100'000)).timeout == 31);
+  CHECK(retries_for(Duration::from_s(100'000)).timeout == 31);
 }
 
-TEST_CASE("with the usual options a silent rank is found within half a second") {
-  const Duration patience = CommunicatorOptions().patience;
-  CHECK(kPingPause + tries_for(patience).time() < Duration::from_ms(500));
-  CHECK(kPingPause + patience < Duration::from_ms(500));
-  CHECK(MeshOptions().patience == patience);
+TEST_CASE("with default options a silent rank is detected within half a second") {
+  const Duration dead_peer_timeout = CommunicatorOptions().patience;
+  CHECK(kKeepaliveInterval + retries_for(dead_peer_timeout).time() < Duration::from_ms(500));
+  CHECK(kKeepaliveInterval + dead_peer_timeout < Duration::from_ms(500));
+  CHECK(PeerConnectionOptions().dead_peer_timeout == dead_peer_timeout);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST_CASE("ranks that give one call different classes hear of it") {
                 .wait();
         const bool right = !done && done.error().code == Code::mismatch &&
                            contains(done.error().message, "class 1");
-        return right ? "" : done ? "it worked" : done.error().message;
+        return right ? "" : done ? "it succeeded" : done.error().message;
       });
 }
 

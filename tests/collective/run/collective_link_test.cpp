@@ -13,7 +13,7 @@ namespace {
 using collective::Call;
 using collective::Link;
 using collective::LinkShape;
-using collective::Mesh;
+using collective::PeerConnections;
 using collective::PieceHeader;
 
 class Pair {
@@ -25,18 +25,19 @@ class Pair {
     const auto join = [&](uint32_t rank) {
       const std::unique_ptr<Store> store =
           std::move(*Store::open(std::string("file:") + directory, false));
-      Result<Mesh> mesh = Mesh::connect(*store, rank, 2, {.device = device, .shape = shape});
-      if (mesh) meshes_[rank].emplace(std::move(*mesh));
+      Result<PeerConnections> connections =
+          PeerConnections::connect(*store, rank, 2, {.device = device, .shape = shape});
+      if (connections) connections_[rank].emplace(std::move(*connections));
     };
     std::thread other(join, 1);
     join(0);
     other.join();
     std::filesystem::remove_all(directory);
-    REQUIRE(meshes_[0]);
-    REQUIRE(meshes_[1]);
+    REQUIRE(connections_[0]);
+    REQUIRE(connections_[1]);
   }
 
-  Link& link(uint32_t rank) { return *meshes_[rank]->links.front(); }
+  Link& link(uint32_t rank) { return *connections_[rank]->links.front(); }
   void send(const Call& call, std::span<const std::byte> payload, uint32_t pieces = 1,
             uint32_t from = 0) {
     turns_until([&] { return link(from).can_send(); });
@@ -50,7 +51,7 @@ class Pair {
                          &key, step));
   }
   MemoryRegion registered(std::span<std::byte> memory) {
-    return *meshes_[0]->pd.register_memory(memory.data(), memory.size(), Access::none);
+    return *connections_[0]->pd.register_memory(memory.data(), memory.size(), Access::none);
   }
   // What a piece that is sent now brings the receiver, acknowledgements of others aside.
   uint64_t bytes_of(const std::function<void()>& send_piece) {
@@ -62,11 +63,11 @@ class Pair {
   }
   // What both have to do.
   void turn() {
-    for (std::optional<Mesh>& mesh : meshes_) {
+    for (std::optional<PeerConnections>& connections : connections_) {
       Completion completions[8];
-      const size_t n = mesh->cq.poll(completions);
+      const size_t n = connections->cq.poll(completions);
       for (size_t i = 0; i < n; ++i) {
-        const Link::Event event = mesh->links.front()->handle(completions[i]);
+        const Link::Event event = connections->links.front()->on_completion(completions[i]);
         REQUIRE(!event.error);
         if (event.finished_step != collective::kNoStep) finished.push_back(event.finished_step);
       }
@@ -77,7 +78,7 @@ class Pair {
     REQUIRE(done());
   }
   uint64_t bytes_received() const {
-    for (const Counter& counter : meshes_[1]->device.counters())
+    for (const Counter& counter : connections_[1]->device.counters())
       if (std::string(counter.name) == "rx_bytes") return counter.value;
     FAIL("no such counter");
     return 0;
@@ -86,7 +87,7 @@ class Pair {
   std::vector<uint32_t> finished;  // steps
 
  private:
-  std::optional<Mesh> meshes_[2];
+  std::optional<PeerConnections> connections_[2];
 };
 
 constexpr uint64_t kFrame = 12 + 16 + 4;  // BTH, RETH, immediate data
@@ -119,13 +120,13 @@ TEST_CASE("a piece like the one before it goes without its header, and arrives w
 
 TEST_CASE("pieces of any length arrive, whether they are copied at the post or kept") {
   Pair pair({.slots = 4});
-  const size_t most = pair.link(0).copied(true);
-  CHECK(most == collective::kCopiedCrowdedBytes);
+  const size_t most = pair.link(0).copy_limit(true);
+  CHECK(most == collective::kOversubscribedCopyLimit);
   std::vector<std::byte> data(most);
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7);
   uint64_t sequence = 0;
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{191}, size_t{192}, size_t{193},
-                             size_t{256}, size_t{257}, size_t{collective::kCopiedBytes}, most})
+                             size_t{256}, size_t{257}, size_t{collective::kCopyLimit}, most})
     for (const uint32_t pieces : {1, 1, 2}) {  // without a header the second time
       CAPTURE(bytes, pieces);
       pair.send(call_number(++sequence), {data.data(), bytes}, pieces);
@@ -138,11 +139,12 @@ TEST_CASE("pieces of any length arrive, whether they are copied at the post or k
     }
 }
 
-TEST_CASE("a crowded rank copies no more than a slot holds, and over SRD no more than another") {
-  CHECK(Pair({.payload = 16 * 1024}).link(0).copied(true) == 16 * 1024);
-  CHECK(Pair({.payload = 1024}).link(0).copied(true) == collective::kCopiedBytes);
+TEST_CASE(
+    "an oversubscribed rank copies no more than a slot holds, and over SRD no more than another") {
+  CHECK(Pair({.payload = 16 * 1024}).link(0).copy_limit(true) == 16 * 1024);
+  CHECK(Pair({.payload = 1024}).link(0).copy_limit(true) == collective::kCopyLimit);
   Pair srd({}, "srd");
-  CHECK(srd.link(0).copied(true) == srd.link(0).copied());
+  CHECK(srd.link(0).copy_limit(true) == srd.link(0).copy_limit());
 }
 
 TEST_CASE("pieces that few completions speak for fill the ring again and again") {
@@ -224,13 +226,13 @@ TEST_CASE("a piece like the one before it goes without its header from where it 
       pair.link(1).consume();
     }
   }
-  CHECK(!pair.link(0).lends());
+  CHECK(!pair.link(0).reads_caller_memory());
 }
 
 TEST_CASE("links that a device cannot hold are refused, and the message says what it holds") {
   const DeviceAttributes device{.spec = "srd+x:y", .max_qp_wr = 256, .max_cqe = 4096};
   const auto message = [&](const LinkShape& shape, uint32_t links) {
-    const Result<void> fits = Link::check(shape, links, device);
+    const Result<void> fits = collective::check_links(shape, links, device);
     if (fits) return std::string();
     CHECK(fits.error().code == Code::invalid_argument);
     return fits.error().message;
@@ -239,8 +241,8 @@ TEST_CASE("links that a device cannot hold are refused, and the message says wha
   CHECK(contains(message({.slots = 129}, 1),
                  "256 slots take 276 requests of a queue pair, and "
                  "srd+x:y has 256"));
-  CHECK(message({.slots = 16}, 4096 / Link::completions({.slots = 16})) == "");
-  CHECK(contains(message({.slots = 16}, 4096 / Link::completions({.slots = 16}) + 1),
+  CHECK(message({.slots = 16}, 4096 / collective::completions_per_link({.slots = 16})) == "");
+  CHECK(contains(message({.slots = 16}, 4096 / collective::completions_per_link({.slots = 16}) + 1),
                  "completions, and srd+x:y has 4096"));
   CHECK(contains(message({.slots = 16}, UINT32_MAX), "has 4096"));
   for (const LinkShape& shape :
@@ -250,10 +252,11 @@ TEST_CASE("links that a device cannot hold are refused, and the message says wha
 }
 
 TEST_CASE("as many slots as there may be") {
-  Pair pair({.slots = Link::kMostSlots, .payload = 64}, GENERATE(as<std::string>{}, "roce", "srd"));
-  for (uint64_t i = 0; i < Link::kMostSlots; ++i)
+  Pair pair({.slots = collective::kMaxSlots, .payload = 64},
+            GENERATE(as<std::string>{}, "roce", "srd"));
+  for (uint64_t i = 0; i < collective::kMaxSlots; ++i)
     pair.send(call_number(i), std::as_bytes(std::span(&i, 1)));
-  for (uint64_t i = 0; i < Link::kMostSlots; ++i) {
+  for (uint64_t i = 0; i < collective::kMaxSlots; ++i) {
     pair.turns_until([&] { return pair.link(1).head() != nullptr; });
     REQUIRE(std::memcmp(pair.link(1).head_payload(), &i, sizeof i) == 0);
     pair.link(1).consume();
@@ -267,7 +270,7 @@ TEST_CASE("whether the last pieces are done is known when it is asked") {
   pair.turns_until([&] { return pair.link(1).head() != nullptr; });
   for (int i = 0; i < 100; ++i) pair.turn();
   CHECK(!pair.link(0).idle());
-  pair.link(0).ask_if_done();
+  pair.link(0).flush_unsignaled();
   pair.turns_until([&] { return pair.link(0).idle(); });
 }
 

@@ -16,11 +16,11 @@ PieceHeader usual() {
 
 TEST_CASE("the next piece of a call, and the first of the same call made again, need no header") {
   PieceHeader piece = usual();
-  CHECK(bare(usual(), piece));
+  CHECK(compress(usual(), piece));
   ++piece.call.sequence;
   piece.consumed += 16;
   piece.bytes = 5;  // the transport says it
-  CHECK(bare(usual(), piece));
+  CHECK(compress(usual(), piece));
 }
 
 TEST_CASE("a piece that differs in anything else has a header") {
@@ -38,15 +38,15 @@ TEST_CASE("a piece that differs in anything else has a header") {
   if (change == 9) piece.placed = 1;
   if (change == 10) --piece.call.sequence;  // as an exchange after a collective
   CAPTURE(change);
-  CHECK(!bare(usual(), piece));
+  CHECK(!compress(usual(), piece));
 }
 
 TEST_CASE("the number of a call may go on by what the immediate data hold, and no more") {
   PieceHeader piece = usual();
-  piece.call.sequence += kFarthest;
-  CHECK(bare(usual(), piece));
+  piece.call.sequence += kMaxSequenceDelta;
+  CHECK(compress(usual(), piece));
   ++piece.call.sequence;
-  CHECK(!bare(usual(), piece));
+  CHECK(!compress(usual(), piece));
 }
 
 TEST_CASE("a header that was left out is found again, over numbers of any size") {
@@ -57,15 +57,15 @@ TEST_CASE("a header that was left out is found again, over numbers of any size")
     PieceHeader before = usual();
     before.call.sequence = random() >> random() % 64;
     PieceHeader piece = before;
-    piece.call.sequence += random() % (kFarthest + 1);
+    piece.call.sequence += random() % (kMaxSequenceDelta + 1);
     piece.bytes = static_cast<uint32_t>(random());
     const uint64_t known = random() >> random() % 64;
     piece.consumed = known + random() % 1025;  // at most a ring
-    const std::optional<uint32_t> immediate = bare(before, piece);
+    const std::optional<uint32_t> immediate = compress(before, piece);
     REQUIRE(immediate);
-    CHECK((*immediate & kBare) != 0);
+    CHECK((*immediate & kCompressed) != 0);
     PieceHeader found = before;
-    go_on(found, *immediate, piece.bytes, known);
+    expand(found, *immediate, piece.bytes, known);
     CHECK(found.call == piece.call);
     CHECK(found.consumed == piece.consumed);
     CHECK(found.bytes == piece.bytes);

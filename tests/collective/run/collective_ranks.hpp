@@ -36,7 +36,7 @@ inline std::string shm_device(const std::string& provider = default_provider()) 
   return provider + "+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
-// A crowded machine may let a rank starve for longer than the usual patience.
+// An oversubscribed machine may let a rank starve for longer than the usual patience.
 inline CommunicatorOptions patient(CommunicatorOptions options) {
   if (options.patience == CommunicatorOptions().patience) options.patience = Duration::from_s(2);
   return options;

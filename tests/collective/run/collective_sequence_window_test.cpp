@@ -7,7 +7,7 @@ namespace weft::collective {
 namespace {
 
 TEST_CASE("events count when all before them have come") {
-  InOrder events(4);
+  SequenceWindow events(4);
   CHECK(events.add(2));
   CHECK(events.add(1));
   CHECK(events.count() == 0);
@@ -21,7 +21,7 @@ TEST_CASE("events count when all before them have come") {
 }
 
 TEST_CASE("events that come twice or too early do not count") {
-  InOrder events(4);
+  SequenceWindow events(4);
   CHECK(events.add(1));
   CHECK(!events.add(1));
   CHECK(!events.add(4));
@@ -32,7 +32,7 @@ TEST_CASE("events that come twice or too early do not count") {
 }
 
 TEST_CASE("half a number says which event is meant, before and after the half overflows") {
-  InOrder events(4);
+  SequenceWindow events(4);
   CHECK(events.number(0) == 0);
   CHECK(events.number(3) == 3);
   CHECK(events.number(0xFFFFFFFF) == ~uint64_t{0});  // before the first: nothing adds it

@@ -12,7 +12,7 @@
 namespace weft::test {
 
 using collective::Link;
-using collective::Mesh;
+using collective::PeerConnections;
 using collective::Team;
 using middleware::FaultOptions;
 
@@ -31,7 +31,7 @@ class Rank final : public sim::EventHandler {
   }
 
   sim::Host& host(uint32_t rail = 0) { return *hosts_[rail]; }
-  Mesh& mesh() { return *mesh_; }
+  PeerConnections& connections() { return *connections_; }
   bool dead() const { return dead_; }
 
   std::string open() {
@@ -59,8 +59,8 @@ class Rank final : public sim::EventHandler {
     Result<CompletionQueue> cq = device_->completion_queue({.capacity = 4096});
     Result<ProtectionDomain> pd = device_->protection_domain();
     if (!cq || !pd) return "no completion queue, or no domain";
-    mesh_.reset(new Mesh{*device_, *cq, *pd, rank, ranks, {}, {}, {}});
-    mesh_->lanes.assign(config_.classes.size(), std::vector<Link*>(ranks));
+    connections_.reset(new PeerConnections{*device_, *cq, *pd, rank, ranks, {}, {}, {}});
+    connections_->lanes.assign(config_.classes.size(), std::vector<Link*>(ranks));
     return "";
   }
 
@@ -96,9 +96,9 @@ class Rank final : public sim::EventHandler {
     cancel(now);
     bool busy = !host().received().empty();
     for (size_t i = first_; i < teams_.size(); ++i) {
-      const uint64_t before = teams_[i]->steps_done();
+      const uint64_t before = teams_[i]->runner().lanes().steps_done();
       teams_[i]->progress();
-      busy |= teams_[i]->steps_done() != before;
+      busy |= teams_[i]->runner().lanes().steps_done() != before;
     }
     for (Work& work : works_)
       if (work.team == teams_[first_].get()) refused_ += work.program->go_on(*work.team);
@@ -148,7 +148,7 @@ class Rank final : public sim::EventHandler {
     options.slot_bytes = config_.shape.payload;
     options.traffic_class = config_.classes.back();
     options.more_classes = config_.classes;
-    return *teams_.emplace_back(std::make_shared<Team>(std::move(*mesh_), options));
+    return *teams_.emplace_back(std::make_shared<Team>(std::move(*connections_), options));
   }
 
   void work_in(Team& team, const SwarmProgram& program) {
@@ -199,7 +199,7 @@ class Rank final : public sim::EventHandler {
   std::vector<sim::Host*> hosts_;                    // by rail
   std::vector<middleware::FaultPort*> fault_ports_;  // of the device
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<PeerConnections> connections_;
   std::vector<std::shared_ptr<Team>>
       teams_;         // a rank that goes on without a dead one has a new one
   size_t first_ = 0;  // that makes progress

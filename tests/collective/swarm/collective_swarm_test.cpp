@@ -20,7 +20,7 @@ namespace weft::test {
 namespace {
 
 using collective::Link;
-using collective::Mesh;
+using collective::PeerConnections;
 
 constexpr Duration kLimit = Duration::from_s(10);  // who is not done by then hangs
 
@@ -45,21 +45,22 @@ std::string walk(const Link& link, const Gid& peer, QpNum number) {
 }
 
 std::string connect(Rank& a, Rank& b, const collective::LinkShape& shape, uint32_t lane) {
-  const auto make = [&](Mesh& mesh, uint32_t peer) {
-    const QpType type = mesh.device.attributes().qp_type;
-    collective::LinkShape own = shape;  // as Mesh::connect makes it
-    if (lane + 1 < mesh.lanes.size()) own.copied = collective::kCopiedUrgentBytes;
-    auto link = Link::create(mesh.pd, mesh.cq, type, own, uint32_t(mesh.links.size()));
+  const auto make = [&](PeerConnections& connections, uint32_t peer) {
+    const QpType type = connections.device.attributes().qp_type;
+    collective::LinkShape own = shape;  // as PeerConnections::connect makes it
+    if (lane + 1 < connections.lanes.size()) own.copy_limit = collective::kUrgentCopyLimit;
+    auto link =
+        Link::create(connections.pd, connections.cq, type, own, uint32_t(connections.links.size()));
     REQUIRE(link);
     (*link)->lane = lane;
-    mesh.lanes[lane][peer] = link->get();
-    mesh.links.push_back(std::move(*link));
-    return mesh.lanes[lane][peer];
+    connections.lanes[lane][peer] = link->get();
+    connections.links.push_back(std::move(*link));
+    return connections.lanes[lane][peer];
   };
-  Link* const there = make(a.mesh(), b.mesh().rank);
-  Link* const back = make(b.mesh(), a.mesh().rank);
-  there->set_peer(b.mesh().rank, back->address());
-  back->set_peer(a.mesh().rank, there->address());
+  Link* const there = make(a.connections(), b.connections().rank);
+  Link* const back = make(b.connections(), a.connections().rank);
+  there->set_peer(b.connections().rank, back->address());
+  back->set_peer(a.connections().rank, there->address());
   const std::string wrong = walk(*there, b.host().address(), back->qp().number());
   return wrong.empty() ? walk(*back, a.host().address(), there->qp().number()) : wrong;
 }
@@ -87,7 +88,7 @@ std::string connect_all(const Ranks& ranks, const collective::LinkShape& shape) 
   std::string wrong;
   for (size_t a = 0; a < ranks.size(); ++a)
     for (size_t b = a + 1; b < ranks.size(); ++b)
-      for (uint32_t lane = 0; lane < ranks[a]->mesh().lanes.size(); ++lane)
+      for (uint32_t lane = 0; lane < ranks[a]->connections().lanes.size(); ++lane)
         wrong += connect(*ranks[a], *ranks[b], shape, lane);
   return wrong;
 }

@@ -68,7 +68,7 @@ class SwarmWork {
 
   // Empty, or what was refused.
   std::string issue(collective::Team& team) {
-    const uint32_t rank = team.mesh().rank, ranks = team.mesh().ranks;
+    const uint32_t rank = team.rank(), ranks = team.ranks();
     for (size_t i = 0; i < calls_.size(); ++i) {
       const RandomCall& call = calls_[i];
       Buffers& b = *buffers_.emplace_back(std::make_unique<Buffers>(call, ranks, rank));
