@@ -9,7 +9,7 @@ import spin
 class Cancel(spin.ModelTest, unittest.TestCase):
     MODEL = "collective_cancel.pml"
     LEAST_STATES = 1_000_000
-    RULES = ("STOP", "DROP", "INVITED", "TOLD", "ARRIVED", "HEARD", "SPREAD")
+    RULES = ("STOP", "DROP", "ADVERTISED", "SENT", "ARRIVED", "RECEIVED", "SPREAD")
 
 
 if __name__ == "__main__":

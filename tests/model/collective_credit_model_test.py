@@ -9,14 +9,14 @@ import spin
 class Credit(spin.ModelTest, unittest.TestCase):
     MODEL = "collective_credit.pml"
     LEAST_STATES = 50_000
-    RULES = ("CREDIT", "DONE", "NEWEST", "MESSAGES", "AGAIN")
+    RULES = ("CREDIT", "COMPLETION", "NEWEST", "MESSAGES", "AGAIN")
 
 
 class OrderedCredit(spin.ModelTest, unittest.TestCase):
     MODEL = "collective_credit.pml"
     DEFINES = ("ORDERED",)
     LEAST_STATES = 1_000
-    RULES = ("CREDIT", "DONE", "MESSAGES", "WORDS")
+    RULES = ("CREDIT", "COMPLETION", "MESSAGES", "SIGNALS")
 
 
 if __name__ == "__main__":
