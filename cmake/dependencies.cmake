@@ -14,54 +14,8 @@ else()
   message(NOTICE "weft: no isa-l (apt-get install libisal-dev): the ICRC uses the portable table")
 endif()
 
-# DPDK: the kernel-bypass port. Its headers are not ours to warn about.
+# For the libraries of ports (providers/port/NAME/port.cmake).
 find_package(PkgConfig QUIET)
-if(PKG_CONFIG_FOUND)
-  pkg_check_modules(DPDK QUIET libdpdk>=22.11)
-endif()
-if(DPDK_FOUND)
-  set(WEFT_HAVE_DPDK 1)
-  # Drivers are loaded at run time.
-  set(WEFT_DPDK_LIBRARIES rte_ethdev rte_mbuf rte_mempool rte_ring rte_eal)
-else()
-  set(WEFT_HAVE_DPDK 0)
-  message(NOTICE "weft: no DPDK (apt-get install libdpdk-dev): the port dpdk is not built")
-endif()
-
-# libxdp and libbpf: the port af_xdp.
-if(PKG_CONFIG_FOUND)
-  pkg_check_modules(XDP QUIET libxdp>=1.2 libbpf>=0.8)
-endif()
-if(XDP_FOUND)
-  set(WEFT_HAVE_AF_XDP 1)
-  set(WEFT_XDP_LIBRARIES xdp bpf)
-else()
-  set(WEFT_HAVE_AF_XDP 0)
-  message(NOTICE "weft: no libxdp (apt-get install libxdp-dev libbpf-dev): the port af_xdp is not "
-                 "built")
-endif()
-
-# libibverbs: its headers only; the provider loads the library when a device is opened.
-find_path(IBVERBS_INCLUDE infiniband/verbs.h)
-if(IBVERBS_INCLUDE)
-  set(WEFT_HAVE_IBVERBS 1)
-else()
-  set(WEFT_HAVE_IBVERBS 0)
-  message(NOTICE "weft: no libibverbs (apt-get install libibverbs-dev): the provider ibverbs is "
-                 "not built")
-endif()
-
-# librdmacm: its headers only, too.
-find_path(RDMACM_INCLUDE rdma/rdma_cma.h)
-if(WEFT_HAVE_IBVERBS AND RDMACM_INCLUDE)
-  set(WEFT_HAVE_RDMACM 1)
-else()
-  set(WEFT_HAVE_RDMACM 0)
-  if(WEFT_HAVE_IBVERBS)
-    message(NOTICE "weft: no librdmacm (apt-get install librdmacm-dev): the provider ibverbs has "
-                   "no RDMA connection manager")
-  endif()
-endif()
 
 # PyTorch 1.13, whose interface for process groups is not that of 2.x: the backend "weft" of
 # torch.distributed. The module is for the Python of the system, for which Debian packages PyTorch.
@@ -96,21 +50,6 @@ print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'), sep=';', end='')"
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT WEFT_SANITIZE)
   message(NOTICE "weft: no PyTorch 1.13 (apt-get install python3-torch libtorch-dev pybind11-dev, "
                  "630 MB): its backend \"weft\" is not built")
-endif()
-
-# libefa: its header only, too. It is of libibverbs-dev, but not of older ones.
-find_path(EFA_INCLUDE infiniband/efadv.h)
-if(EFA_INCLUDE)
-  file(STRINGS ${EFA_INCLUDE}/infiniband/efadv.h EFA_CREATE_CQ REGEX "efadv_create_cq\\(")
-endif()
-if(WEFT_HAVE_IBVERBS AND EFA_CREATE_CQ)
-  set(WEFT_HAVE_EFA 1)
-else()
-  set(WEFT_HAVE_EFA 0)
-  if(WEFT_HAVE_IBVERBS)
-    message(NOTICE "weft: no infiniband/efadv.h with efadv_create_cq (libibverbs-dev of rdma-core "
-                   "43): the provider ibverbs has no SRD of an EFA")
-  endif()
 endif()
 
 # Tests: Catch2 and rapidcheck.

@@ -1,17 +1,54 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Congestion controllers: each file of lib/congestion/controllers registers itself by its name (see
-# lib/congestion/manifest.hpp). The generated source refers to one function of each file, so that
-# the linker neither drops a file of the static library nor accepts one that registers nothing.
-file(GLOB CONTROLLER_FILES CONFIGURE_DEPENDS
-     ${PROJECT_SOURCE_DIR}/lib/congestion/controllers/*.cpp)
-list(SORT CONTROLLER_FILES)
-set(DECLARATIONS "")
-set(NAMES "")
-foreach(FILE ${CONTROLLER_FILES})
-  get_filename_component(NAME ${FILE} NAME_WE)
-  string(APPEND DECLARATIONS "std::span<const Kind* const> controllers_of_${NAME}();\n")
-  string(APPEND NAMES "controllers_of_${NAME}, ")
-endforeach()
-set(CONTROLLER_LIST ${PROJECT_BINARY_DIR}/generated/controller_files.cpp)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/controller_files.cpp.in ${CONTROLLER_LIST} @ONLY)
-target_sources(weft_congestion PRIVATE ${CONTROLLER_LIST})
+# Extensions register themselves: each file (or folder) NAME defines a function PREFIX_NAME, by the
+# macro of its header. weft_registry generates a source of the room that lists these functions, so
+# that the linker neither drops a file of a static library nor accepts one that registers nothing.
+#
+# weft_registry(ROOM HEADER header NAMESPACE namespace TYPE pointer to such a function
+#               PREFIX prefix FUNCTION the function that returns the list NAMES name...)
+function(weft_registry ROOM)
+  cmake_parse_arguments(PARSE_ARGV 1 R "" "HEADER;NAMESPACE;TYPE;PREFIX;FUNCTION" "NAMES")
+  foreach(KEY HEADER NAMESPACE TYPE FUNCTION)
+    set(${KEY} ${R_${KEY}})
+  endforeach()
+  set(DECLARATIONS "")
+  set(NAMES "")
+  foreach(NAME ${R_NAMES})
+    string(APPEND DECLARATIONS "Registered ${R_PREFIX}_${NAME}();\n")
+    string(APPEND NAMES "${R_PREFIX}_${NAME}, ")
+  endforeach()
+  set(LIST ${PROJECT_BINARY_DIR}/generated/${FUNCTION}.cpp)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/registry.cpp.in ${LIST} @ONLY)
+  target_sources(weft_${ROOM} PRIVATE ${LIST})
+endfunction()
+
+# The files of FOLDER that match PATTERN, sorted: their names without suffix.
+function(weft_names_in FOLDER PATTERN RESULT)
+  file(GLOB FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/${PATTERN})
+  list(SORT FILES)
+  set(NAMES)
+  foreach(FILE ${FILES})
+    get_filename_component(NAME ${FILE} NAME_WE)
+    list(APPEND NAMES ${NAME})
+  endforeach()
+  set(${RESULT} ${NAMES} PARENT_SCOPE)
+endfunction()
+
+# The folders of FOLDER that hold FILE, sorted.
+function(weft_folders_with FILE FOLDER RESULT)
+  file(GLOB FILES CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/${FOLDER}
+       ${PROJECT_SOURCE_DIR}/${FOLDER}/*/${FILE})
+  list(SORT FILES)
+  list(TRANSFORM FILES REPLACE "/.*" "")
+  set(${RESULT} ${FILES} PARENT_SCOPE)
+endfunction()
+
+# The words behind "MARK:" in the opening comment, to the end of the line, as a list. clang-format
+# may have wrapped the comment there.
+function(marked_words SOURCE MARK RESULT)
+  file(READ ${SOURCE} OPENING LIMIT 2000)
+  set(WORDS)
+  if(OPENING MATCHES "[ /]${MARK}:[ /\n]+([a-z_ ]+)")
+    string(REGEX MATCHALL "[a-z_]+" WORDS "${CMAKE_MATCH_1}")
+  endif()
+  set(${RESULT} ${WORDS} PARENT_SCOPE)
+endfunction()

@@ -1,38 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What a user installs: libweft.so (only the public API is exported, see weft.map), libweft.a, the
-# headers, a CMake package (weft::weft, weft::weft_static) and a pkg-config file. It exists once the
-# rooms that stand behind the public API have sources.
+# headers, a CMake package (weft::weft, weft::weft_static) and a pkg-config file.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(WEFT_PRODUCT_ROOMS base wire memory congestion transport roce srd driver port_udp port_shm
-                       port_ethernet port_af_packet port_middleware verbs software provider_roce
-                       provider_srd providers collective)
-if(WEFT_HAVE_DPDK)
-  list(APPEND WEFT_PRODUCT_ROOMS port_dpdk)
-endif()
-if(WEFT_HAVE_AF_XDP)
-  list(APPEND WEFT_PRODUCT_ROOMS port_af_xdp)
-endif()
-if(WEFT_HAVE_IBVERBS)
-  list(APPEND WEFT_PRODUCT_ROOMS provider_ibverbs)
-endif()
-set(OBJECTS)
-set(MISSING)
-foreach(ROOM ${WEFT_PRODUCT_ROOMS})
-  get_target_property(KIND weft_${ROOM} TYPE)
-  if(KIND STREQUAL "STATIC_LIBRARY")
-    list(APPEND OBJECTS $<TARGET_OBJECTS:weft_${ROOM}>)
-  else()
-    list(APPEND MISSING ${ROOM})
-  endif()
-endforeach()
-if("verbs" IN_LIST MISSING OR "provider_roce" IN_LIST MISSING)
-  message(NOTICE "weft: libweft is not built: no sources in ${MISSING}")
-  set(WEFT_PRODUCT 0)
-  return()
-endif()
-set(WEFT_PRODUCT 1)
+# All rooms but the simulator's; the libraries that they need, by name.
+get_property(ROOMS GLOBAL PROPERTY WEFT_ROOMS)
+list(REMOVE_ITEM ROOMS weft_sim weft_port_sim)
+list(TRANSFORM ROOMS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE OBJECTS)
+get_property(LIBRARIES GLOBAL PROPERTY WEFT_LIBRARIES)
 
 # One library of every room's objects. By name, not by path: the installed package carries no path
 # of this machine.
@@ -42,19 +18,7 @@ function(weft_product TARGET KIND)
   target_include_directories(${TARGET} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${TARGET} PUBLIC cxx_std_20)
-  target_link_libraries(${TARGET} PRIVATE Threads::Threads)
-  if(WEFT_HAVE_ISAL)
-    target_link_libraries(${TARGET} PRIVATE isal)
-  endif()
-  if(WEFT_HAVE_DPDK)
-    target_link_libraries(${TARGET} PRIVATE ${WEFT_DPDK_LIBRARIES})
-  endif()
-  if(WEFT_HAVE_AF_XDP)
-    target_link_libraries(${TARGET} PRIVATE ${WEFT_XDP_LIBRARIES})
-  endif()
-  if(WEFT_HAVE_IBVERBS)
-    target_link_libraries(${TARGET} PRIVATE ${CMAKE_DL_LIBS})
-  endif()
+  target_link_libraries(${TARGET} PRIVATE Threads::Threads ${LIBRARIES})
 endfunction()
 
 weft_product(weft SHARED)
@@ -81,20 +45,9 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weft-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/weft-config-version.cmake DESTINATION ${PACKAGE_DIR})
 
 set(WEFT_PC_PRIVATE "-pthread")
-if(WEFT_HAVE_ISAL)
-  string(APPEND WEFT_PC_PRIVATE " -lisal")
-endif()
-if(WEFT_HAVE_DPDK)
-  list(TRANSFORM WEFT_DPDK_LIBRARIES PREPEND " -l" OUTPUT_VARIABLE FLAGS)
-  string(JOIN "" FLAGS ${FLAGS})
-  string(APPEND WEFT_PC_PRIVATE "${FLAGS}")
-endif()
-if(WEFT_HAVE_AF_XDP)
-  string(APPEND WEFT_PC_PRIVATE " -lxdp -lbpf")
-endif()
-if(WEFT_HAVE_IBVERBS)
-  string(APPEND WEFT_PC_PRIVATE " -ldl")
-endif()
+foreach(LIBRARY ${LIBRARIES})
+  string(APPEND WEFT_PC_PRIVATE " -l${LIBRARY}")
+endforeach()
 file(RELATIVE_PATH WEFT_PC_INCLUDE /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig
      /prefix/${CMAKE_INSTALL_INCLUDEDIR})
 configure_file(cmake/weft.pc.in weft.pc @ONLY)

@@ -157,14 +157,16 @@ class Context {
   }
 };
 
-// One provider: its name, how it opens a device, and what it can list on this machine.
+// One provider; registered by provider_manifest.hpp.
 struct Provider {
-  std::string_view name;
-  Result<std::shared_ptr<Context>> (*open)(const DeviceSpec& spec);
-  void (*list)(std::vector<DeviceListing>& out);
+  std::string_view name;  // of its folder; what a device string begins with
+  Result<std::shared_ptr<Context>> (*open)(const DeviceSpec& spec) = nullptr;
+  // Appends a row for each device that it can open on this machine.
+  void (*list)(std::vector<DeviceListing>& out) = nullptr;
+  uint32_t order = 1000;  // position in lists; providers of equal order by name
 };
 
-// All providers of this build: providers/registry.cpp.
+// All providers of this build, by order.
 std::span<const Provider> providers();
 
 }  // namespace weft::verbs

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "providers/ibverbs/device.hpp"
-#include "providers/ibverbs/provider.hpp"
+#include "providers/ibverbs/open.hpp"
 #if WEFT_HAVE_EFA
 #include "providers/ibverbs/srd_service.hpp"
 #endif

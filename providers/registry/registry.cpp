@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The providers of this build, one row each.
-#include "lib/verbs/provider.hpp"
-#include "providers/roce/roce_context.hpp"
-#include "providers/srd/srd_context.hpp"
-#if WEFT_HAVE_IBVERBS
-#include "providers/ibverbs/provider.hpp"
-#endif
+// The list of providers, which register themselves.
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "lib/verbs/provider_manifest.hpp"
 
 namespace weft::verbs {
 
 std::span<const Provider> providers() {
-  static const Provider kProviders[] = {
-    {"roce", &roce_provider::open, &roce_provider::list},
-    {"srd", &srd_provider::open, &srd_provider::list},
-#if WEFT_HAVE_IBVERBS
-    {"ibverbs", &ibverbs::open, &ibverbs::list},
-#endif
-  };
-  return kProviders;
+  static const std::vector<Provider> sorted = [] {
+    std::vector<Provider> all;
+    for (const ProviderFolder folder : provider_folders()) all.push_back(folder());
+    std::sort(all.begin(), all.end(), [](const Provider& a, const Provider& b) {
+      return std::tie(a.order, a.name) < std::tie(b.order, b.name);
+    });
+    return all;
+  }();
+  return sorted;
 }
 
 }  // namespace weft::verbs

@@ -104,8 +104,8 @@ PortResult open_rails(const PortKind& kind, transport::PortOptions options,
 // The kinds that are able to do something: "udp or dpdk".
 std::string able_kinds(bool PortKind::*able) {
   std::string names;
-  for (const PortKind& kind : ports())
-    if (kind.*able) names += (names.empty() ? "" : " or ") + std::string(kind.name);
+  for (const PortKind* kind : ports())
+    if (kind->*able) names += (names.empty() ? "" : " or ") + std::string(kind->name);
   return names;
 }
 
@@ -203,7 +203,7 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
   Options options = spec.options;
   if (const Result<void> taken = take_own(options, own); !taken) return taken.error();
   transport::PortOptions port_options;
-  port_options.where = spec.where.empty() ? std::string(kind->default_where) : spec.where;
+  port_options.where = spec.where.empty() ? std::string(kind->default_device) : spec.where;
   port_options.options = verbs::take_layer(options, name);
   port_options.udp_port = udp_port;
   port_options.telemetry_port = telemetry ? wire::kIntUdpPort : uint16_t{0};
@@ -244,16 +244,16 @@ DeviceAttributes describe(const verbs::DeviceSpec& spec, const OpenedPort& opene
 }
 
 void list_ports(const std::string& provider, uint16_t udp_port, std::vector<DeviceListing>& out) {
-  for (const PortKind& kind : ports()) {
+  for (const PortKind* kind : ports()) {
     transport::PortOptions options;
-    options.where = kind.default_where;
+    options.where = kind->default_device;
     options.udp_port = udp_port;
     DeviceListing entry;
-    entry.spec = provider + "+" + std::string(kind.name) + ":" + std::string(kind.default_where);
-    const Result<void> usable = try_out(kind, options);
+    entry.spec = provider + "+" + std::string(kind->name) + ":" + std::string(kind->default_device);
+    const Result<void> usable = try_out(*kind, options);
     entry.usable = usable.ok();
     if (!usable) entry.reason = usable.error().message;
-    entry.disturbs = kind.probe != nullptr;
+    entry.disturbs = kind->probe != nullptr;
     out.push_back(std::move(entry));
   }
 }

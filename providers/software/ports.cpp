@@ -1,58 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tables of ports and middleware. To add one: its folder, and a row here.
+// The list of ports, which register themselves, and the table of middleware.
 #include "providers/software/ports.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
 
-#include "providers/port/af_packet/af_packet_port.hpp"
 #include "providers/port/middleware/fault_port.hpp"
 #include "providers/port/middleware/pcap_port.hpp"
 #include "providers/port/middleware/tracer_port.hpp"
-#include "providers/port/shm/shm_port.hpp"
-#ifdef WEFT_HAVE_DPDK
-#include "providers/port/dpdk/dpdk_port.hpp"
-#endif
-#ifdef WEFT_HAVE_AF_XDP
-#include "providers/port/af_xdp/af_xdp_port.hpp"
-#endif
-#include "providers/port/udp/udp_port.hpp"
 
 namespace weft::software {
 
 namespace {
 
 using PortResult = Result<std::unique_ptr<transport::Port>>;
-
-#ifdef WEFT_HAVE_AF_XDP
-constexpr auto* kOpenAfXdp = &port::open_af_xdp_port;
-constexpr auto* kProbeAfXdp = &port::probe_af_xdp_port;
-#else
-constexpr Result<void> (*kProbeAfXdp)(const transport::PortOptions&) = nullptr;
-constexpr auto* kOpenAfXdp = +[](const transport::PortOptions&) -> PortResult {
-  return Error{Code::not_supported,
-               "af_xdp: this weft was built without libxdp: apt-get install libxdp-dev libbpf-dev, "
-               "and build it again"};
-};
-#endif
-
-#ifdef WEFT_HAVE_DPDK
-constexpr auto* kOpenDpdk = &port::open_dpdk_port;
-#else
-constexpr auto* kOpenDpdk = +[](const transport::PortOptions&) -> PortResult {
-  return Error{Code::not_supported,
-               "dpdk: this weft was built without libdpdk: apt-get install libdpdk-dev, and build "
-               "it again"};
-};
-#endif
-
-constexpr PortKind kPorts[] = {
-    {"udp", "lo", &port::open_udp_port, true, true},
-    {"shm", "default", &port::open_shm_port, false, false},
-    {"af_packet", "eth0", &port::open_af_packet_port, true, false},
-    {"af_xdp", "eth0", kOpenAfXdp, false, false, kProbeAfXdp},
-    {"dpdk", "net_null", kOpenDpdk, false, true},
-};
-
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 PortResult wrap_pcap(std::unique_ptr<transport::Port> inner, const Options& options) {
@@ -84,17 +46,28 @@ constexpr MiddlewareKind kMiddleware[] = {
 
 }  // namespace
 
-std::span<const PortKind> ports() { return kPorts; }
+std::span<const PortKind* const> ports() {
+  static const std::vector<const PortKind*> kinds = [] {
+    std::vector<const PortKind*> all;
+    for (const port::PortFolder folder : port::port_folders()) all.push_back(&folder());
+    std::sort(all.begin(), all.end(), [](const PortKind* a, const PortKind* b) {
+      return std::tie(a->order, a->name) < std::tie(b->order, b->name);
+    });
+    return all;
+  }();
+  return kinds;
+}
 
 const PortKind* find_port(std::string_view name) {
-  for (const PortKind& kind : kPorts)
-    if (kind.name == name) return &kind;
+  for (const PortKind* kind : ports())
+    if (kind->name == name) return kind;
   return nullptr;
 }
 
 std::string port_names() {
   std::string names;
-  for (const PortKind& kind : kPorts) names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  for (const PortKind* kind : ports())
+    names += (names.empty() ? "" : ", ") + std::string(kind->name);
   return names;
 }
 

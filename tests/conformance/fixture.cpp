@@ -22,14 +22,11 @@ namespace weft::test {
 
 namespace {
 
-std::string new_job() {
-  static std::atomic<int> jobs{0};
-  return "conf-" + std::to_string(getpid()) + "-" + std::to_string(jobs.fetch_add(1));
-}
-
 std::string capture_file() {
   const char* folder = std::getenv("TMPDIR");
-  return std::string(folder != nullptr ? folder : "/tmp") + "/weft-" + new_job() + ".pcap";
+  static std::atomic<int> files{0};
+  return std::string(folder != nullptr ? folder : "/tmp") + "/weft-conf-" +
+         std::to_string(getpid()) + "-" + std::to_string(files.fetch_add(1)) + ".pcap";
 }
 
 // Files of captures, removed when the program ends.
@@ -40,89 +37,7 @@ struct Captures {
   }
 };
 
-// A device string, and what stands behind it. `*`: a name that no other call gets. `?`: of the two
-// ends of a wire the one that is free.
-struct WireRow {
-  std::string_view name, device, more;
-};
-constexpr std::string_view kFaults = ",fault.loss=0.01,fault.dup=0.005,fault.reorder=0.01";
-constexpr WireRow kWires[] = {
-    {"udp", "roce+udp:lo", ""},
-    {"shm", "roce+shm:*", ""},
-    {"udp_lossy", "roce+udp:lo", kFaults},
-    {"shm_lossy", "roce+shm:*", kFaults},
-    {"shm_copied", "roce+shm:*", ",shm.by_reference=0"},
-    {"udp_captured", "roce+udp:lo", ",pcap="},
-    {"shm_captured", "roce+shm:*", ",pcap="},
-    {"dpdk", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ""},
-    {"dpdk_lossy", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", kFaults},
-    {"dpdk_in_place", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ",dpdk.in_place=1"},
-    {"af_packet", "roce+af_packet:wire?", ""},
-    {"af_xdp", "roce+af_xdp:wire?", ""},
-    {"af_xdp_lossy", "roce+af_xdp:wire?", kFaults},
-    {"udp_engines", "roce+udp:lo", ",engines=2"},
-    {"dpdk_engines", "roce+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ",engines=2"},
-    {"srd_udp", "srd+udp:lo", ""},
-    {"srd_udp_rails", "srd+udp:lo", ",rails=lo"},
-    {"srd_shm", "srd+shm:*", ""},
-    {"srd_udp_lossy", "srd+udp:lo", kFaults},
-    {"srd_shm_lossy", "srd+shm:*", kFaults},
-    {"srd_shm_copied", "srd+shm:*", ",shm.by_reference=0"},
-    {"srd_udp_captured", "srd+udp:lo", ",pcap="},
-    {"srd_shm_captured", "srd+shm:*", ",pcap="},
-    {"srd_dpdk", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ""},
-    {"srd_dpdk_lossy", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", kFaults},
-    {"srd_dpdk_in_place", "srd+dpdk:net_memif,dpdk.socket=/tmp/weft-*", ",dpdk.in_place=1"},
-    {"srd_af_packet", "srd+af_packet:wire?", ""},
-    {"srd_af_xdp", "srd+af_xdp:wire?", ""},
-    {"srd_af_xdp_lossy", "srd+af_xdp:wire?", kFaults},
-    {"srd_udp_engines", "srd+udp:lo", ",engines=2"},
-    {"ibverbs", "ibverbs", ""},
-};
-
-const WireRow& row(Wire wire) { return kWires[static_cast<size_t>(wire)]; }
-
 }  // namespace
-
-std::string_view name(Wire wire) { return row(wire).name; }
-
-std::string device_string(Wire wire) {
-  const char* const named = std::getenv("WEFT_TEST_DEVICE");
-  if (wire == Wire::ibverbs && named != nullptr) return named;
-  std::string text(row(wire).device);
-  if (const size_t star = text.find('*'); star != text.npos) text.replace(star, 1, new_job());
-  return text.append(row(wire).more);
-}
-
-namespace {
-
-bool is_listed_without(const std::string& library) {
-  const std::vector<DeviceListing> all = list_devices();
-  return std::any_of(all.begin(), all.end(), [&](const DeviceListing& listed) {
-    return listed.reason.find("without " + library) != listed.reason.npos;
-  });
-}
-
-}  // namespace
-
-Ground::Ground(Wire wire) {
-  const std::string_view device = row(wire).device;
-  const bool xdp = device.find("+af_xdp:") != device.npos;
-  for (const auto& [wanted, library] :
-       {std::pair{device.find("+dpdk:") != device.npos, "libdpdk"}, {xdp, "libxdp"}})
-    if (wanted && is_listed_without(library))
-      missing_ = "built without " + std::string(library) + "-dev";
-  if (!missing_.empty() || (!xdp && device.find("+af_packet:") == device.npos)) return;
-  own_ = std::make_unique<Namespace>();
-  // The largest that an XDP program lets through, less some; raw frames do with what is usual.
-  const std::string mtu = xdp ? " mtu 3400" : "";
-  const bool there =
-      *own_ && std::system(("ip link add wire0" + mtu + " type veth peer name wire1" + mtu +
-                            " && ip link set wire0 up && ip addr add 10.80.0.1/24 dev wire0 && "
-                            "ip link set wire1 up && ip addr add 10.80.0.2/24 dev wire1")
-                               .c_str()) == 0;
-  if (!there) missing_ = "a network namespace with a veth needs root";
-}
 
 bool long_run() {
   const char* text = std::getenv("WEFT_TEST_LONG");

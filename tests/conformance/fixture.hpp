@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the whole stack share: the table of device strings under test, two sides opened
-// from one of them, queue pairs connected step by step with modify(), registered buffers, and a
-// pump that polls both sides until something has happened. Only the public API is used here.
+// What the tests of the whole stack share: two sides opened from the device string of a wire
+// (wires.hpp), queue pairs connected step by step with modify(), registered buffers, and a pump
+// that polls both sides until something has happened. Only the public API is used here.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/conformance/wires.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/namespace.hpp"
 #include "tests/support/scale.hpp"
@@ -20,146 +21,6 @@
 #include "weft/weft.hpp"
 
 namespace weft::test {
-
-// What a test runs over. `lossy` loses, repeats and reorders frames; `captured` writes each to a
-// file; `copied` is shared memory without pulling from the peer, `in_place` a memif that copies
-// from registered memory; `srd_` is the provider srd, the others are roce; `engines` has two
-// engines, and each side lives on the last of its own; `ibverbs` is a device of the kernel with
-// another's engine: what a device lacks it says (DeviceAttributes), and what it does otherwise than
-// ours is written down where a test finds it.
-enum class Wire : uint8_t {
-  udp,
-  shm,
-  udp_lossy,
-  shm_lossy,
-  shm_copied,
-  udp_captured,
-  shm_captured,
-  dpdk,
-  dpdk_lossy,
-  dpdk_in_place,
-  af_packet,
-  af_xdp,
-  af_xdp_lossy,
-  udp_engines,
-  dpdk_engines,
-  srd_udp,
-  srd_udp_rails,
-  srd_shm,
-  srd_udp_lossy,
-  srd_shm_lossy,
-  srd_shm_copied,
-  srd_udp_captured,
-  srd_shm_captured,
-  srd_dpdk,
-  srd_dpdk_lossy,
-  srd_dpdk_in_place,
-  srd_af_packet,
-  srd_af_xdp,
-  srd_af_xdp_lossy,
-  srd_udp_engines,
-  ibverbs,
-};
-std::string_view name(Wire wire);
-inline bool lossy(Wire wire) { return name(wire).ends_with("_lossy"); }
-inline bool is_srd(Wire wire) { return name(wire).starts_with("srd_"); }
-
-// The device string of a wire: both sides of a test open it. Its shared-memory job is of this
-// process and this call, so tests that run at the same time do not meet.
-std::string device_string(Wire wire);
-
-// What must be there around a test: for af_packet and af_xdp two interfaces joined by a wire, in a
-// network namespace that lasts as long as this.
-class Ground {
- public:
-  explicit Ground(Wire wire);
-  // Why this build or this user does not have the wire; empty if all is there: that it cannot be
-  // opened is a failure then.
-  const std::string& missing() const { return missing_; }
-
- private:
-  std::unique_ptr<Namespace> own_;
-  std::string missing_;
-};
-
-// One Catch2 case of `body`, a function of a Wire, for each wire of a set. A case whose wire this
-// machine lacks is skipped by name.
-#define WEFT_ON_WIRE(body, text, wire)                                           \
-  TEST_CASE(text " @" #wire) {                                                   \
-    const weft::test::Ground ground(weft::test::Wire::wire);                     \
-    if (!ground.missing().empty()) WEFT_SKIP(text " @" #wire, ground.missing()); \
-    body(weft::test::Wire::wire);                                                \
-  }
-// On the device that WEFT_TEST_DEVICE names; hidden, for few machines have one. tests/interop runs
-// all of these in its guest: PROGRAM [ibverbs].
-#define WEFT_ON_IBVERBS(body, text) \
-  TEST_CASE(text " @ibverbs", "[.ibverbs]") { body(weft::test::Wire::ibverbs); }
-// Any number of devices meet on these; a memif has two ends.
-#define WEFT_ON_SHARED_PORTS(body, text) \
-  WEFT_ON_WIRE(body, text, udp)          \
-  WEFT_ON_WIRE(body, text, udp_engines)  \
-  WEFT_ON_WIRE(body, text, shm)          \
-  WEFT_ON_IBVERBS(body, text)
-// What only our own engine promises.
-#define WEFT_ON_OUR_PORTS(body, text)    \
-  WEFT_ON_WIRE(body, text, udp)          \
-  WEFT_ON_WIRE(body, text, shm)          \
-  WEFT_ON_WIRE(body, text, udp_engines)  \
-  WEFT_ON_WIRE(body, text, dpdk)         \
-  WEFT_ON_WIRE(body, text, dpdk_engines) \
-  WEFT_ON_WIRE(body, text, af_xdp)
-#define WEFT_ON_EACH_PORT(body, text) \
-  WEFT_ON_OUR_PORTS(body, text)       \
-  WEFT_ON_IBVERBS(body, text)
-#define WEFT_ON_LOSSY_PORTS(body, text) \
-  WEFT_ON_WIRE(body, text, udp_lossy)   \
-  WEFT_ON_WIRE(body, text, shm_lossy)   \
-  WEFT_ON_WIRE(body, text, dpdk_lossy)  \
-  WEFT_ON_WIRE(body, text, af_xdp_lossy)
-#define WEFT_ON_OUR_WIRES(body, text)     \
-  WEFT_ON_OUR_PORTS(body, text)           \
-  WEFT_ON_LOSSY_PORTS(body, text)         \
-  WEFT_ON_WIRE(body, text, shm_copied)    \
-  WEFT_ON_WIRE(body, text, dpdk_in_place) \
-  WEFT_ON_WIRE(body, text, udp_captured)  \
-  WEFT_ON_WIRE(body, text, shm_captured)
-#define WEFT_ON_EACH_WIRE(body, text) \
-  WEFT_ON_OUR_WIRES(body, text)       \
-  WEFT_ON_IBVERBS(body, text)
-
-// The same of srd.
-#define WEFT_ON_SHARED_SRD(body, text) \
-  WEFT_ON_WIRE(body, text, srd_udp)    \
-  WEFT_ON_WIRE(body, text, srd_shm)
-#define WEFT_ON_SRD_PORTS(body, text)       \
-  WEFT_ON_SHARED_SRD(body, text)            \
-  WEFT_ON_WIRE(body, text, srd_udp_rails)   \
-  WEFT_ON_WIRE(body, text, srd_udp_engines) \
-  WEFT_ON_WIRE(body, text, srd_dpdk)        \
-  WEFT_ON_WIRE(body, text, srd_af_packet)   \
-  WEFT_ON_WIRE(body, text, srd_af_xdp)
-#define WEFT_ON_LOSSY_SRD(body, text)      \
-  WEFT_ON_WIRE(body, text, srd_udp_lossy)  \
-  WEFT_ON_WIRE(body, text, srd_shm_lossy)  \
-  WEFT_ON_WIRE(body, text, srd_dpdk_lossy) \
-  WEFT_ON_WIRE(body, text, srd_af_xdp_lossy)
-#define WEFT_ON_SRD_WIRES(body, text)         \
-  WEFT_ON_SRD_PORTS(body, text)               \
-  WEFT_ON_LOSSY_SRD(body, text)               \
-  WEFT_ON_WIRE(body, text, srd_shm_copied)    \
-  WEFT_ON_WIRE(body, text, srd_dpdk_in_place) \
-  WEFT_ON_WIRE(body, text, srd_udp_captured)  \
-  WEFT_ON_WIRE(body, text, srd_shm_captured)
-// What does not lean on the order of RC, nor on an error that ends a connection.
-#define WEFT_ON_EACH_PORT_AND_SRD(body, text) \
-  WEFT_ON_EACH_PORT(body, text)               \
-  WEFT_ON_SRD_PORTS(body, text)
-#define WEFT_ON_SHARED_PORTS_AND_SRD(body, text) \
-  WEFT_ON_SHARED_PORTS(body, text)               \
-  WEFT_ON_SHARED_SRD(body, text)
-#define WEFT_ON_EACH_WIRE_AND_SRD(body, text) \
-  WEFT_ON_EACH_WIRE(body, text)               \
-  WEFT_ON_SRD_WIRES(body, text)
 
 // WEFT_TEST_LONG=1 (./dev test --long): also what takes minutes or gigabytes.
 bool long_run();

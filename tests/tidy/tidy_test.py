@@ -100,13 +100,26 @@ class Tidy(unittest.TestCase):
                     "room api may not")
         self.expect("providers/port/udp/a.cpp", include('"providers/port/shm/b.hpp"'),
                     "room port_udp may not")
-        self.expect("providers/software/a.cpp", include('"providers/port/shm/b.hpp"'))
+        self.expect("providers/software/a.cpp", include('"providers/port/shm/b.hpp"'),
+                    "room software may not")
+        self.expect("providers/software/a.cpp", include('"providers/port/middleware/b.hpp"'))
         self.expect("lib/base/a.cpp", include('"bytes.hpp"'), "write the path from the root")
         self.expect("lib/base/a.cpp", include("<iostream>"), "<iostream> in the library")
         self.expect("examples/a.cpp", include('"side.hpp"'), "write the path from the root")
         self.expect("bench/raw/raw_a.cpp", include('"providers/port/shm/shm_port.hpp"'))
         self.expect("lib/novel/a.cpp", OPENING, "room novel has no row")
         self.expect("bench/weft_a.cpp", include("<iostream>"))
+
+    def test_extensions_need_no_row(self):
+        source = OPENING + '#include "%s"\n'
+        ethernet = source % "providers/port/ethernet/framing.hpp"
+        self.expect("providers/port/new/a.cpp", source % "lib/transport/port.hpp")
+        self.expect("providers/port/new/a.cpp", ethernet, "room port_new may not")
+        manifest = f"# {tidy.SPDX}\n# The port new.\nset(PORT_ROOMS port_ethernet)\n"
+        self.assertEqual(problems({"providers/port/new/a.cpp": ethernet,
+                                   "providers/port/new/port.cmake": manifest}), [])
+        self.expect("providers/new/a.cpp", source % "lib/verbs/provider.hpp")
+        self.expect("tools/new/a.cpp", source % "lib/base/bytes.hpp")
 
 
 class Conformance(unittest.TestCase):

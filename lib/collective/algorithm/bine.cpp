@@ -5,8 +5,9 @@
 // After De Sensi et al. (2025), "Bine Trees: Enhancing Collective Operations by Optimizing
 // Communication Locality".
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/butterfly.hpp"
-#include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/algorithm/shared/butterfly.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -49,7 +50,7 @@ struct Tree {
 
 }  // namespace
 
-void bine_broadcast(Builder& b) {
+static void bine_broadcast(Builder& b) {
   const Tree tree(b.shape());
   const TreePlace own = tree.place_of(b.rank());
   const uint64_t count = b.shape().count;
@@ -61,7 +62,7 @@ void bine_broadcast(Builder& b) {
   if (root) b.copy(data, output(0, count));
 }
 
-void bine_reduce(Builder& b) {
+static void bine_reduce(Builder& b) {
   if (b.shape().ranks == 1) return single_rank_reduction(b);
   const Tree tree(b.shape());
   const TreePlace own = tree.place_of(b.rank());
@@ -79,7 +80,7 @@ void bine_reduce(Builder& b) {
   b.put(tree.rank_of(own.parent), partial);
 }
 
-void bine_all_gather(Builder& b) {
+static void bine_all_gather(Builder& b) {
   const Range own = rank_block(b.shape(), b.rank());
   b.copy(input(0, own.count), own);
   const Butterfly bine = make_bine(b.shape().ranks);
@@ -87,7 +88,7 @@ void bine_all_gather(Builder& b) {
     butterfly_gather(b, bine, step, [&](uint32_t rank) { return rank_block(b.shape(), rank); });
 }
 
-void bine_reduce_scatter(Builder& b) {
+static void bine_reduce_scatter(Builder& b) {
   if (b.shape().ranks == 1) return single_rank_reduction(b);
   const Butterfly bine = make_bine(b.shape().ranks);
   for (uint32_t step = 0; step < bine.steps(); ++step)
@@ -95,5 +96,15 @@ void bine_reduce_scatter(Builder& b) {
   const Range own = rank_block(b.shape(), b.rank());
   b.finish(work(own.offset, own.count), output(0, own.count));
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"bine", Collective::reduce_scatter, bine_reduce_scatter, {.power_of_two = true}, 160},
+    {"bine", Collective::all_gather, bine_all_gather, {.power_of_two = true}, 160},
+    {"bine", Collective::broadcast, bine_broadcast, {.power_of_two = true, .passes_on = true}, 160},
+    {"bine", Collective::reduce, bine_reduce, {.power_of_two = true, .passes_on = true}, 160},
+    {"bine", Collective::all_gather_v, bine_all_gather, {.power_of_two = true}, 160},
+    {"bine", Collective::reduce_scatter_v, bine_reduce_scatter, {.power_of_two = true}, 160},
+};
+WEFT_ALGORITHMS(bine, kAlgorithms);
 
 }  // namespace weft::collective

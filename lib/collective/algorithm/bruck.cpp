@@ -5,11 +5,11 @@
 // Ho, Kipnis, Upfal, Weathersby (1997), "Efficient algorithms for all-to-all communications in
 // multiport message-passing systems".
 #include "lib/base/check.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 
-void bruck_all_gather(Builder& b) {
+static void bruck_all_gather(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const auto block_of = [&](uint32_t i) { return rank_block(b.shape(), (b.rank() + i) % n); };
   std::vector<uint64_t> starts = {0};  // block i of `work` belongs to rank + i
@@ -27,7 +27,7 @@ void bruck_all_gather(Builder& b) {
   for (uint32_t i = 0; i < n; ++i) b.copy(blocks(i, i + 1), block_of(i));
 }
 
-void bruck_all_to_all(Builder& b) {
+static void bruck_all_to_all(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const uint64_t count = b.shape().count;
   const uint64_t packed = n * count;  // send buffer, behind the blocks in transit
@@ -54,5 +54,12 @@ void bruck_all_to_all(Builder& b) {
   for (uint32_t i = 0; i < n; ++i)
     b.copy(work(i * count, count), output((b.rank() + n - i) % n * count, count));
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"bruck", Collective::all_gather, bruck_all_gather, {}, 80},
+    {"bruck", Collective::all_to_all, bruck_all_to_all, {}, 80},
+    {"bruck", Collective::all_gather_v, bruck_all_gather, {}, 80},
+};
+WEFT_ALGORITHMS(bruck, kAlgorithms);
 
 }  // namespace weft::collective

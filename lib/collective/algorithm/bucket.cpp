@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/grid.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/grid.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -29,7 +29,7 @@ uint32_t waves_of(const Shape& shape) {
 
 }  // namespace
 
-void bucket_all_reduce(Builder& b) {
+static void bucket_all_reduce(Builder& b) {
   Dimensions dimensions = b.shape().dimensions;
   if (dimensions.empty()) dimensions = {{.size = b.shape().ranks}};
   const Grid grid{dimensions, b.rank()};
@@ -54,5 +54,10 @@ void bucket_all_reduce(Builder& b) {
           all_gather_dimension(b, grid, part.order[2 * n - 1 - phase], part);
       }
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"bucket", Collective::all_reduce, bucket_all_reduce, {}, 120},
+};
+WEFT_ALGORITHMS(bucket, kAlgorithms);
 
 }  // namespace weft::collective

@@ -5,8 +5,8 @@
 // the size of the buffers, as Numerics::any promises. If the shape allows any order, contributions
 // are added to the rank's own in order of arrival, and a late rank delays no other contribution.
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -57,7 +57,7 @@ void fold(Builder& b, Range own, Range target) {
 
 }  // namespace
 
-void single_step_all_reduce(Builder& b) {
+static void single_step_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   b.keep_order();
   for_each_peer(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
@@ -66,7 +66,7 @@ void single_step_all_reduce(Builder& b) {
   b.finish(sum, output(0, count));
 }
 
-void direct_all_reduce(Builder& b) {
+static void direct_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   const uint32_t n = b.shape().ranks;
   for_each_peer(b, [&](uint32_t peer) { b.put(peer, block(input(0, count), peer, n)); });
@@ -79,7 +79,7 @@ void direct_all_reduce(Builder& b) {
   for_each_peer(b, [&](uint32_t peer) { b.receive(peer, block(output(0, count), peer, n)); });
 }
 
-void direct_reduce_scatter(Builder& b) {
+static void direct_reduce_scatter(Builder& b) {
   const Range own = rank_block(b.shape(), b.rank());
   const uint64_t count = own.count;
   for_each_peer(b, [&](uint32_t peer) { b.put(peer, rank_block(b.shape(), peer)); });
@@ -88,21 +88,21 @@ void direct_reduce_scatter(Builder& b) {
   b.finish(sum, output(0, count));
 }
 
-void direct_all_gather(Builder& b) {
+static void direct_all_gather(Builder& b) {
   const Range own = rank_block(b.shape(), b.rank());
   for_each_peer(b, [&](uint32_t peer) { b.put(peer, input(0, own.count)); });
   b.copy(input(0, own.count), own);
   for_each_peer(b, [&](uint32_t peer) { b.receive(peer, rank_block(b.shape(), peer)); });
 }
 
-void direct_broadcast(Builder& b) {
+static void direct_broadcast(Builder& b) {
   const uint64_t count = b.shape().count;
   if (b.rank() != b.shape().root) return b.receive(b.shape().root, output(0, count));
   for_each_peer(b, [&](uint32_t peer) { b.put(peer, input(0, count)); });
   b.copy(input(0, count), output(0, count));
 }
 
-void direct_reduce(Builder& b) {
+static void direct_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   if (b.rank() != b.shape().root) return b.put(b.shape().root, input(0, count));
   const Range sum = sum_range(b, output(0, count), false);
@@ -110,7 +110,7 @@ void direct_reduce(Builder& b) {
   b.finish(sum, output(0, count));
 }
 
-void direct_all_to_all(Builder& b) {
+static void direct_all_to_all(Builder& b) {
   const Shape& shape = b.shape();
   const auto for_parts = [&](auto call) {
     for (uint32_t part = 0; part < shape.blocks.parts; ++part) call(part);
@@ -126,5 +126,21 @@ void direct_all_to_all(Builder& b) {
     for_parts([&](uint32_t part) { b.receive(peer, receive_block(shape, peer, b.rank(), part)); });
   });
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"single_step", Collective::all_reduce, single_step_all_reduce, {.rank_order = true}, 90},
+    {"direct", Collective::all_reduce, direct_all_reduce, {.rank_order = true}, 100},
+    {"direct", Collective::reduce_scatter, direct_reduce_scatter, {.rank_order = true}, 100},
+    {"direct", Collective::all_gather, direct_all_gather, {}, 100},
+    {"direct", Collective::broadcast, direct_broadcast, {}, 100},
+    {"direct", Collective::reduce, direct_reduce, {.rank_order = true}, 100},
+    {"direct", Collective::all_to_all, direct_all_to_all, {}, 100},
+    {"direct", Collective::all_gather_v, direct_all_gather, {}, 100},
+    {"direct", Collective::reduce_scatter_v, direct_reduce_scatter, {.rank_order = true}, 100},
+    {"direct", Collective::all_to_all_v, direct_all_to_all, {}, 100},
+    {"direct", Collective::dispatch, direct_all_to_all, {}, 100},
+    {"direct", Collective::combine, direct_all_to_all, {}, 100},
+};
+WEFT_ALGORITHMS(direct, kAlgorithms);
 
 }  // namespace weft::collective

@@ -6,8 +6,8 @@
 // power of two are folded first.
 // After Thakur, Rabenseifner, Gropp (2005), "Optimization of collective communication operations".
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -94,7 +94,7 @@ void all_gather_by_doubling(Builder& b, const Blocks& blocks, uint32_t number, u
 
 }  // namespace
 
-void doubling_all_reduce(Builder& b) {
+static void doubling_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   const Folding folding(b.shape().ranks);
   b.work_on_output();
@@ -112,7 +112,7 @@ void doubling_all_reduce(Builder& b) {
   unfold(b, folding);
 }
 
-void halving_doubling_all_reduce(Builder& b) {
+static void halving_doubling_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   const Folding folding(b.shape().ranks);
   const uint32_t n = folding.participants;
@@ -129,7 +129,7 @@ void halving_doubling_all_reduce(Builder& b) {
   unfold(b, folding);
 }
 
-void halving_reduce_scatter(Builder& b) {
+static void halving_reduce_scatter(Builder& b) {
   const uint32_t n = b.shape().ranks;
   if (n == 1) return single_rank_reduction(b);
   const auto rank_of = [](uint32_t i) { return i; };
@@ -139,11 +139,21 @@ void halving_reduce_scatter(Builder& b) {
   b.finish(in_space(own, Space::work), output(0, own.count));
 }
 
-void doubling_all_gather(Builder& b) {
+static void doubling_all_gather(Builder& b) {
   const Range own = rank_block(b.shape(), b.rank());
   b.copy(input(0, own.count), own);
   all_gather_by_doubling(b, RankBlocks{b.shape()}, b.rank(), b.shape().ranks,
                          [](uint32_t i) { return i; });
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"doubling", Collective::all_reduce, doubling_all_reduce, {}, 40},
+    {"halving_doubling", Collective::all_reduce, halving_doubling_all_reduce, {}, 60},
+    {"halving", Collective::reduce_scatter, halving_reduce_scatter, {.power_of_two = true}, 50},
+    {"doubling", Collective::all_gather, doubling_all_gather, {.power_of_two = true}, 40},
+    {"doubling", Collective::all_gather_v, doubling_all_gather, {.power_of_two = true}, 40},
+    {"halving", Collective::reduce_scatter_v, halving_reduce_scatter, {.power_of_two = true}, 50},
+};
+WEFT_ALGORITHMS(halving_doubling, kAlgorithms);
 
 }  // namespace weft::collective

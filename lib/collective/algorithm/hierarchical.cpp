@@ -8,9 +8,9 @@
 #include <bit>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/grid.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/grid.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -121,7 +121,7 @@ void in_waves(std::vector<Wave>& waves, size_t phases, Call call) {
 
 }  // namespace
 
-void hierarchical_all_reduce(Builder& b) {
+static void hierarchical_all_reduce(Builder& b) {
   Dimensions dimensions = b.shape().dimensions;
   if (dimensions.empty()) dimensions = {{.size = b.shape().ranks, .ring = false}};
   dimensions[0].ring = false;
@@ -151,5 +151,10 @@ void hierarchical_all_reduce(Builder& b) {
     for (GridPart& part : parts) all_gather_dimension(b, grid, inner(part, n - 1 - phase), part);
   });
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"hierarchical", Collective::all_reduce, hierarchical_all_reduce, {}, 130},
+};
+WEFT_ALGORITHMS(hierarchical, kAlgorithms);
 
 }  // namespace weft::collective

@@ -2,11 +2,11 @@
 // Pairwise all-to-all: in round i a rank sends to the rank i ahead and receives from the rank i
 // behind, and starts the next round when it has received this round's data. Each byte is sent once,
 // and no rank receives from two at a time: no incast, at n-1 steps of latency.
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 
-void pairwise_all_to_all(Builder& b) {
+static void pairwise_all_to_all(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const Shape& shape = b.shape();
   for (uint32_t part = 0; part < shape.blocks.parts; ++part)
@@ -27,5 +27,13 @@ void pairwise_all_to_all(Builder& b) {
     b.next_round();
   }
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"pairwise", Collective::all_to_all, pairwise_all_to_all, {}, 30},
+    {"pairwise", Collective::all_to_all_v, pairwise_all_to_all, {}, 30},
+    {"pairwise", Collective::dispatch, pairwise_all_to_all, {}, 30},
+    {"pairwise", Collective::combine, pairwise_all_to_all, {}, 30},
+};
+WEFT_ALGORITHMS(pairwise, kAlgorithms);
 
 }  // namespace weft::collective

@@ -9,8 +9,8 @@
 #include <bit>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -75,7 +75,7 @@ void receive_packed(Builder& b, uint32_t peer, const std::vector<Range>& blocks,
 
 }  // namespace
 
-void pat_all_gather(Builder& b) {
+static void pat_all_gather(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const Range own = rank_block(b.shape(), b.rank());
   b.copy(input(0, own.count), own);
@@ -93,7 +93,7 @@ void pat_all_gather(Builder& b) {
   }
 }
 
-void pat_reduce_scatter(Builder& b) {
+static void pat_reduce_scatter(Builder& b) {
   const uint32_t n = b.shape().ranks;
   if (n == 1) return single_rank_reduction(b);
   // The space of the partial sum of a block on the rank `offset` ahead of its owner: the input
@@ -115,5 +115,13 @@ void pat_reduce_scatter(Builder& b) {
   const Range own = rank_block(b.shape(), b.rank());
   b.finish(work(own.offset, own.count), output(0, own.count));
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"pat", Collective::reduce_scatter, pat_reduce_scatter, {}, 150},
+    {"pat", Collective::all_gather, pat_all_gather, {}, 150},
+    {"pat", Collective::all_gather_v, pat_all_gather, {}, 150},
+    {"pat", Collective::reduce_scatter_v, pat_reduce_scatter, {}, 150},
+};
+WEFT_ALGORITHMS(pat, kAlgorithms);
 
 }  // namespace weft::collective

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -137,6 +137,11 @@ class Dispatch {
 
 }  // namespace
 
-void racks_dispatch(Builder& b) { Dispatch(b).emit(); }
+static void racks_dispatch(Builder& b) { Dispatch(b).emit(); }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"racks", Collective::dispatch, racks_dispatch, {.by_rack = true}, 170},
+};
+WEFT_ALGORITHMS(racks, kAlgorithms);
 
 }  // namespace weft::collective

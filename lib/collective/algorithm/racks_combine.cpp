@@ -5,7 +5,7 @@
 // dispatch. A separate call then sends partial sums between racks (moe_combine_racks.cpp). With one
 // rack this is the direct all-to-all.
 #include "lib/base/check.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -81,6 +81,11 @@ class Combine {
 
 }  // namespace
 
-void racks_combine(Builder& b) { Combine(b).emit(); }
+static void racks_combine(Builder& b) { Combine(b).emit(); }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"racks", Collective::combine, racks_combine, {.by_rack = true}, 170},
+};
+WEFT_ALGORITHMS(racks_combine, kAlgorithms);
 
 }  // namespace weft::collective

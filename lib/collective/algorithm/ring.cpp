@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -111,14 +111,14 @@ void all_gather_over(Builder& b, uint32_t channels) {
 
 }  // namespace
 
-void ring_all_reduce(Builder& b) { all_reduce_over(b, 1); }
-void ring_reduce_scatter(Builder& b) { reduce_scatter_over(b, 1); }
-void ring_all_gather(Builder& b) { all_gather_over(b, 1); }
-void two_rings_all_reduce(Builder& b) { all_reduce_over(b, 2); }
-void two_rings_reduce_scatter(Builder& b) { reduce_scatter_over(b, 2); }
-void two_rings_all_gather(Builder& b) { all_gather_over(b, 2); }
+static void ring_all_reduce(Builder& b) { all_reduce_over(b, 1); }
+static void ring_reduce_scatter(Builder& b) { reduce_scatter_over(b, 1); }
+static void ring_all_gather(Builder& b) { all_gather_over(b, 1); }
+static void two_rings_all_reduce(Builder& b) { all_reduce_over(b, 2); }
+static void two_rings_reduce_scatter(Builder& b) { reduce_scatter_over(b, 2); }
+static void two_rings_all_gather(Builder& b) { all_gather_over(b, 2); }
 
-void ring_broadcast(Builder& b) {
+static void ring_broadcast(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const uint64_t count = b.shape().count;
   const bool is_root = b.rank() == b.shape().root;
@@ -129,7 +129,7 @@ void ring_broadcast(Builder& b) {
 }
 
 // The chain of ring_broadcast reversed: data do not wrap past the root.
-void ring_reduce(Builder& b) {
+static void ring_reduce(Builder& b) {
   const uint32_t n = b.shape().ranks;
   const uint64_t count = b.shape().count;
   const bool is_root = b.rank() == b.shape().root;
@@ -145,5 +145,21 @@ void ring_reduce(Builder& b) {
   if (is_root) return b.finish(target, output(0, count));
   b.put(left(b), is_first ? input(0, count) : target);
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"ring", Collective::all_reduce, ring_all_reduce, {}, 10},
+    {"two_rings", Collective::all_reduce, two_rings_all_reduce, {}, 20},
+    {"ring", Collective::reduce_scatter, ring_reduce_scatter, {}, 10},
+    {"two_rings", Collective::reduce_scatter, two_rings_reduce_scatter, {}, 20},
+    {"ring", Collective::all_gather, ring_all_gather, {}, 10},
+    {"two_rings", Collective::all_gather, two_rings_all_gather, {}, 20},
+    {"ring", Collective::broadcast, ring_broadcast, {.passes_on = true}, 10},
+    {"ring", Collective::reduce, ring_reduce, {.passes_on = true}, 10},
+    {"ring", Collective::all_gather_v, ring_all_gather, {}, 10},
+    {"two_rings", Collective::all_gather_v, two_rings_all_gather, {}, 20},
+    {"ring", Collective::reduce_scatter_v, ring_reduce_scatter, {}, 10},
+    {"two_rings", Collective::reduce_scatter_v, two_rings_reduce_scatter, {}, 20},
+};
+WEFT_ALGORITHMS(ring, kAlgorithms);
 
 }  // namespace weft::collective

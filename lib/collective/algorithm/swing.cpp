@@ -8,8 +8,9 @@
 #include <bit>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/butterfly.hpp"
-#include "lib/collective/algorithm/parts.hpp"
+#include "lib/collective/algorithm/shared/butterfly.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -80,7 +81,7 @@ std::vector<Part> make_parts(const Shape& shape) {
 
 }  // namespace
 
-void swing_all_reduce(Builder& b) {
+static void swing_all_reduce(Builder& b) {
   b.work_on_output();
   if (b.shape().ranks == 1) return single_rank_reduction(b);
   const std::vector<Part> parts = make_parts(b.shape());
@@ -96,5 +97,10 @@ void swing_all_reduce(Builder& b) {
   for (uint32_t step = steps; step-- > 0;)
     for (const Part& part : parts) butterfly_gather(b, part.swing, step, part);
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"swing", Collective::all_reduce, swing_all_reduce, {.power_of_two = true}, 140},
+};
+WEFT_ALGORITHMS(swing, kAlgorithms);
 
 }  // namespace weft::collective

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "lib/base/check.hpp"
-#include "lib/collective/algorithm/parts.hpp"
-#include "lib/collective/plan/algorithm.hpp"
+#include "lib/collective/algorithm/shared/parts.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
@@ -64,7 +64,7 @@ void tree_all_reduce(Builder& b, uint64_t offset, uint64_t count, uint32_t shift
 
 }  // namespace
 
-void double_tree_all_reduce(Builder& b) {
+static void double_tree_all_reduce(Builder& b) {
   const uint64_t count = b.shape().count;
   b.work_on_output();
   if (b.shape().ranks == 1) return single_rank_reduction(b);
@@ -72,7 +72,7 @@ void double_tree_all_reduce(Builder& b) {
   tree_all_reduce(b, count / 2, count - count / 2, 1);
 }
 
-void binomial_broadcast(Builder& b) {
+static void binomial_broadcast(Builder& b) {
   const uint32_t n = b.shape().ranks, root = b.shape().root;
   const uint64_t count = b.shape().count;
   const uint32_t place = (b.rank() + n - root) % n;  // the root is 0
@@ -84,7 +84,7 @@ void binomial_broadcast(Builder& b) {
   if (place == 0) b.copy(data, output(0, count));
 }
 
-void binomial_reduce(Builder& b) {
+static void binomial_reduce(Builder& b) {
   const uint32_t n = b.shape().ranks, root = b.shape().root;
   const uint64_t count = b.shape().count;
   if (n == 1) return single_rank_reduction(b);
@@ -102,5 +102,12 @@ void binomial_reduce(Builder& b) {
   if (place == 0) return b.finish(partial, output(0, count));
   b.put((place - lowest + root) % n, partial);
 }
+
+constexpr Algorithm kAlgorithms[] = {
+    {"double_tree", Collective::all_reduce, double_tree_all_reduce, {.passes_on = true}, 110},
+    {"binomial", Collective::broadcast, binomial_broadcast, {.passes_on = true}, 70},
+    {"binomial", Collective::reduce, binomial_reduce, {.passes_on = true}, 70},
+};
+WEFT_ALGORITHMS(tree, kAlgorithms);
 
 }  // namespace weft::collective

@@ -1,75 +1,60 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of algorithms.
+// The list of algorithms.
 #include "lib/collective/plan/algorithm.hpp"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
+#include <mutex>
+#include <string>
+#include <tuple>
 
 #include "lib/base/check.hpp"
+#include "lib/collective/plan/manifest.hpp"
 
 namespace weft::collective {
 namespace {
 
-constexpr Algorithm kAlgorithms[] = {
-    {"ring", Collective::all_reduce, ring_all_reduce},
-    {"two_rings", Collective::all_reduce, two_rings_all_reduce},
-    {"doubling", Collective::all_reduce, doubling_all_reduce},
-    {"halving_doubling", Collective::all_reduce, halving_doubling_all_reduce},
-    {"single_step", Collective::all_reduce, single_step_all_reduce, {.rank_order = true}},
-    {"direct", Collective::all_reduce, direct_all_reduce, {.rank_order = true}},
-    {"double_tree", Collective::all_reduce, double_tree_all_reduce, {.passes_on = true}},
-    {"bucket", Collective::all_reduce, bucket_all_reduce},
-    {"hierarchical", Collective::all_reduce, hierarchical_all_reduce},
-    {"swing", Collective::all_reduce, swing_all_reduce, {.power_of_two = true}},
-    {"ring", Collective::reduce_scatter, ring_reduce_scatter},
-    {"two_rings", Collective::reduce_scatter, two_rings_reduce_scatter},
-    {"halving", Collective::reduce_scatter, halving_reduce_scatter, {.power_of_two = true}},
-    {"direct", Collective::reduce_scatter, direct_reduce_scatter, {.rank_order = true}},
-    {"pat", Collective::reduce_scatter, pat_reduce_scatter},
-    {"bine", Collective::reduce_scatter, bine_reduce_scatter, {.power_of_two = true}},
-    {"ring", Collective::all_gather, ring_all_gather},
-    {"two_rings", Collective::all_gather, two_rings_all_gather},
-    {"doubling", Collective::all_gather, doubling_all_gather, {.power_of_two = true}},
-    {"bruck", Collective::all_gather, bruck_all_gather},
-    {"direct", Collective::all_gather, direct_all_gather},
-    {"pat", Collective::all_gather, pat_all_gather},
-    {"bine", Collective::all_gather, bine_all_gather, {.power_of_two = true}},
-    {"ring", Collective::broadcast, ring_broadcast, {.passes_on = true}},
-    {"binomial", Collective::broadcast, binomial_broadcast, {.passes_on = true}},
-    {"direct", Collective::broadcast, direct_broadcast},
-    {"bine", Collective::broadcast, bine_broadcast, {.power_of_two = true, .passes_on = true}},
-    {"ring", Collective::reduce, ring_reduce, {.passes_on = true}},
-    {"binomial", Collective::reduce, binomial_reduce, {.passes_on = true}},
-    {"direct", Collective::reduce, direct_reduce, {.rank_order = true}},
-    {"bine", Collective::reduce, bine_reduce, {.power_of_two = true, .passes_on = true}},
-    {"pairwise", Collective::all_to_all, pairwise_all_to_all},
-    {"bruck", Collective::all_to_all, bruck_all_to_all},
-    {"direct", Collective::all_to_all, direct_all_to_all},
-    {"ring", Collective::all_gather_v, ring_all_gather},
-    {"two_rings", Collective::all_gather_v, two_rings_all_gather},
-    {"doubling", Collective::all_gather_v, doubling_all_gather, {.power_of_two = true}},
-    {"bruck", Collective::all_gather_v, bruck_all_gather},
-    {"direct", Collective::all_gather_v, direct_all_gather},
-    {"pat", Collective::all_gather_v, pat_all_gather},
-    {"bine", Collective::all_gather_v, bine_all_gather, {.power_of_two = true}},
-    {"ring", Collective::reduce_scatter_v, ring_reduce_scatter},
-    {"two_rings", Collective::reduce_scatter_v, two_rings_reduce_scatter},
-    {"halving", Collective::reduce_scatter_v, halving_reduce_scatter, {.power_of_two = true}},
-    {"direct", Collective::reduce_scatter_v, direct_reduce_scatter, {.rank_order = true}},
-    {"pat", Collective::reduce_scatter_v, pat_reduce_scatter},
-    {"bine", Collective::reduce_scatter_v, bine_reduce_scatter, {.power_of_two = true}},
-    {"pairwise", Collective::all_to_all_v, pairwise_all_to_all},
-    {"direct", Collective::all_to_all_v, direct_all_to_all},
-    {"pairwise", Collective::dispatch, pairwise_all_to_all},
-    {"direct", Collective::dispatch, direct_all_to_all},
-    {"racks", Collective::dispatch, racks_dispatch, {.by_rack = true}},
-    {"pairwise", Collective::combine, pairwise_all_to_all},
-    {"direct", Collective::combine, direct_all_to_all},
-    {"racks", Collective::combine, racks_combine, {.by_rack = true}},
+constexpr size_t kMostAlgorithms = 256;  // a row is one byte of a Call
+
+// Rows are only added, and readers take no lock: they see complete rows.
+class Rows {
+ public:
+  Rows() {
+    for (const AlgorithmFile file : algorithm_files())
+      for (const Algorithm& algorithm : file()) WEFT_CHECK(add(algorithm));
+    std::sort(rows_.begin(), rows_.begin() + count_, [](const Algorithm& a, const Algorithm& b) {
+      return std::tie(a.collective, a.order, a.name) < std::tie(b.collective, b.order, b.name);
+    });
+  }
+
+  std::span<const Algorithm> all() const noexcept {
+    return {rows_.data(), count_.load(std::memory_order_acquire)};
+  }
+  bool add(const Algorithm& algorithm) {
+    const std::lock_guard lock(mutex_);
+    const size_t count = count_.load(std::memory_order_relaxed);
+    if (count == kMostAlgorithms) return false;
+    rows_[count] = algorithm;
+    count_.store(count + 1, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<Algorithm, kMostAlgorithms> rows_{};
+  std::atomic<size_t> count_{0};
 };
+
+Rows& rows() {
+  static Rows all;
+  return all;
+}
 
 std::string names_for(Collective collective) {
   std::string names;
-  for (const Algorithm& algorithm : kAlgorithms)
+  for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == collective)
       names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
   return names;
@@ -77,11 +62,26 @@ std::string names_for(Collective collective) {
 
 }  // namespace
 
-std::span<const Algorithm> algorithms() noexcept { return kAlgorithms; }
+std::span<const Algorithm> algorithms() noexcept { return rows().all(); }
+
+Result<void> add_algorithm(const Algorithm& algorithm) {
+  const auto invalid = [&](const char* text) {
+    return Error{Code::invalid_argument,
+                 "add_algorithm: '" + std::string(algorithm.name) + "' " + text};
+  };
+  if (algorithm.name.empty() || algorithm.emit == nullptr)
+    return invalid("has no name or no function");
+  for (const Algorithm& row : algorithms())
+    if (row.name == algorithm.name && row.collective == algorithm.collective)
+      return invalid("is the name of another algorithm for that collective");
+  if (!rows().add(algorithm))
+    return Error{Code::no_memory, "add_algorithm: there are 256 algorithms"};
+  return {};
+}
 
 Result<const Algorithm*> find_algorithm(std::string_view wanted, Collective collective,
                                         uint32_t ranks) {
-  for (const Algorithm& algorithm : kAlgorithms) {
+  for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective || algorithm.name != wanted) continue;
     if (!algorithm.traits.power_of_two || std::has_single_bit(ranks)) return &algorithm;
     return Error{Code::not_supported, std::string(wanted) + " " + std::string(name(collective)) +

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Algorithms: each is one file in algorithm/ that emits the program of one rank, and one row of the
-// table in algorithm.cpp. To add one, write the file, its row, and run collective_verify_test,
-// which proves every row over many shapes.
+// Algorithms: each file in lib/collective/algorithm emits the programs of one or several and
+// registers them (manifest.hpp). collective_verify_test proves each over many shapes.
 #pragma once
 
 #include <span>
@@ -27,9 +26,18 @@ struct Algorithm {
   Collective collective = Collective::all_reduce;
   void (*emit)(Builder& builder) = nullptr;
   Traits traits = {};
+  // Position in lists, and in choices between algorithms of equal cost; those of equal order by
+  // name.
+  uint32_t order = 1000;
 };
 
+// Those of lib/collective/algorithm by collective and order, then those that were added. Ranks name
+// an algorithm by its row to each other.
 std::span<const Algorithm> algorithms() noexcept;
+// Adds an algorithm of the program's own: before the first communicator, in the same order on every
+// rank. Errors: invalid_argument (no name or function, or there is one of that name for that
+// collective), no_memory (256 rows).
+Result<void> add_algorithm(const Algorithm& algorithm);
 // Errors: not_found (the message lists the known names), not_supported (for this number of ranks).
 Result<const Algorithm*> find_algorithm(std::string_view name, Collective collective,
                                         uint32_t ranks);
@@ -54,55 +62,5 @@ inline Range block(Range whole, uint32_t b, uint32_t n) {
 inline Range input(uint64_t offset, uint64_t count) { return {Space::input, offset, count}; }
 inline Range output(uint64_t offset, uint64_t count) { return {Space::output, offset, count}; }
 inline Range work(uint64_t offset, uint64_t count) { return {Space::work, offset, count}; }
-
-// The functions for all_gather, reduce_scatter and all_to_all serve the _v forms too.
-// ring.cpp
-void ring_all_reduce(Builder& b);
-void ring_reduce_scatter(Builder& b);
-void ring_all_gather(Builder& b);
-void two_rings_all_reduce(Builder& b);
-void two_rings_reduce_scatter(Builder& b);
-void two_rings_all_gather(Builder& b);
-void ring_broadcast(Builder& b);
-void ring_reduce(Builder& b);
-// halving_doubling.cpp
-void doubling_all_reduce(Builder& b);
-void halving_doubling_all_reduce(Builder& b);
-void halving_reduce_scatter(Builder& b);
-void doubling_all_gather(Builder& b);
-// swing.cpp
-void swing_all_reduce(Builder& b);
-// bine.cpp
-void bine_broadcast(Builder& b);
-void bine_reduce(Builder& b);
-void bine_all_gather(Builder& b);
-void bine_reduce_scatter(Builder& b);
-// pat.cpp
-void pat_all_gather(Builder& b);
-void pat_reduce_scatter(Builder& b);
-// bucket.cpp
-void bucket_all_reduce(Builder& b);
-// hierarchical.cpp
-void hierarchical_all_reduce(Builder& b);
-// direct.cpp
-void single_step_all_reduce(Builder& b);
-void direct_all_reduce(Builder& b);
-void direct_reduce_scatter(Builder& b);
-void direct_all_gather(Builder& b);
-void direct_broadcast(Builder& b);
-void direct_reduce(Builder& b);
-void direct_all_to_all(Builder& b);
-// tree.cpp
-void binomial_broadcast(Builder& b);
-void binomial_reduce(Builder& b);
-void double_tree_all_reduce(Builder& b);
-// pairwise.cpp, bruck.cpp
-void pairwise_all_to_all(Builder& b);
-void bruck_all_to_all(Builder& b);
-void bruck_all_gather(Builder& b);
-// racks.cpp
-void racks_dispatch(Builder& b);
-// racks_combine.cpp
-void racks_combine(Builder& b);
 
 }  // namespace weft::collective

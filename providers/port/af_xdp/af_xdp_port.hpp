@@ -12,6 +12,7 @@
 #include "lib/base/link_watch.hpp"
 #include "lib/transport/port.hpp"
 #include "providers/port/af_xdp/neighbour_socket.hpp"
+#include "providers/port/af_xdp/open.hpp"
 #include "providers/port/af_xdp/redirect.hpp"
 #include "providers/port/af_xdp/socket.hpp"
 #include "providers/port/ethernet/groups.hpp"
@@ -90,13 +91,5 @@ class AfXdpPort final : public transport::Port {
   std::array<transport::Path, kBurst> paths_{};
   std::array<uint32_t, kBurst> lengths_{};
 };
-
-// Whether open_af_xdp_port() would probably succeed. Attaches nothing: a driver may restart its
-// queues for a program.
-Result<void> probe_af_xdp_port(const transport::PortOptions& options);
-
-// Errors: invalid_argument, not_found, permission_denied, address_in_use, not_supported, no_memory,
-// io_error, each saying what to do.
-Result<std::unique_ptr<transport::Port>> open_af_xdp_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

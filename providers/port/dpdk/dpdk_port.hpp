@@ -13,6 +13,7 @@
 #include "lib/base/link_watch.hpp"
 #include "lib/transport/port.hpp"
 #include "providers/port/dpdk/device.hpp"
+#include "providers/port/dpdk/open.hpp"
 #include "providers/port/ethernet/groups.hpp"
 #include "providers/port/ethernet/neighbours.hpp"
 #include "providers/port/ethernet/unresolved.hpp"
@@ -116,8 +117,5 @@ class DpdkPort final : public transport::Port {
   size_t lent_ = 0;
   uint32_t turns_ = 0;
 };
-
-// Errors: invalid_argument, not_found, no_memory, io_error, each saying what to do.
-Result<std::unique_ptr<transport::Port>> open_dpdk_port(const transport::PortOptions& options);
 
 }  // namespace weft::port

@@ -53,11 +53,8 @@ struct DpdkMemif {
 template <class Kind>
 std::string lacks() {
   const software::PortKind* const kind = software::find_port(Kind::kPort);
-  if (kind == nullptr) return "built without libdpdk-dev";
-  if (std::string(Kind::kPort) != "af_xdp") return {};
-  const auto opened = kind->open({.where = "lo", .options = {}});
-  const bool built = opened || opened.error().message.find("without libxdp") == std::string::npos;
-  return built ? "" : "built without libxdp-dev";
+  if (kind == nullptr || kind->missing.empty()) return {};
+  return "built without " + std::string(kind->missing);
 }
 
 template <class Kind>

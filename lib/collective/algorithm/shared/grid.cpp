@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sizes and orders of parts; reduce-scatter and all-gather along a dimension.
-#include "lib/collective/algorithm/grid.hpp"
+#include "lib/collective/algorithm/shared/grid.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the registry knows of the `ibverbs` provider.
+// The provider ibverbs, without a header of libibverbs.
 #pragma once
 
 #include "lib/verbs/provider.hpp"

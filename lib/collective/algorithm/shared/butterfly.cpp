@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reduce-scatter and all-gather over any butterfly.
-#include "lib/collective/algorithm/butterfly.hpp"
+#include "lib/collective/algorithm/shared/butterfly.hpp"
 
 #include <algorithm>
 #include <bit>

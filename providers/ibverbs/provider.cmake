@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Headers of libibverbs, librdmacm and libefa only: the provider loads the libraries when a device
+# is opened. Of libibverbs-dev older than rdma-core 43, efadv.h lacks efadv_create_cq.
+set(PROVIDER_ROOMS transport)
+find_path(IBVERBS_INCLUDE infiniband/verbs.h)
+find_path(RDMACM_INCLUDE rdma/rdma_cma.h)
+find_path(EFA_INCLUDE infiniband/efadv.h)
+if(EFA_INCLUDE)
+  file(STRINGS ${EFA_INCLUDE}/infiniband/efadv.h EFA_CREATE_CQ REGEX "efadv_create_cq\\(")
+endif()
+foreach(PART IBVERBS RDMACM EFA)
+  set(WEFT_HAVE_${PART} 0)
+endforeach()
+if(NOT IBVERBS_INCLUDE)
+  set(PROVIDER_MISSING "libibverbs: apt-get install libibverbs-dev")
+  return()
+endif()
+
+set(WEFT_HAVE_IBVERBS 1)
+if(RDMACM_INCLUDE)
+  set(WEFT_HAVE_RDMACM 1)
+else()
+  list(APPEND PROVIDER_LEAVE_OUT cm_*.cpp rdmacm.cpp)
+  message(NOTICE "weft: no librdmacm: apt-get install librdmacm-dev: the provider ibverbs has no "
+                 "RDMA connection manager")
+endif()
+if(EFA_CREATE_CQ)
+  set(WEFT_HAVE_EFA 1)
+else()
+  list(APPEND PROVIDER_LEAVE_OUT srd_*.cpp efa_library.cpp)
+  message(NOTICE "weft: no infiniband/efadv.h with efadv_create_cq (libibverbs-dev of rdma-core "
+                 "43): the provider ibverbs has no SRD of an EFA")
+endif()
+set(PROVIDER_LIBRARIES ${CMAKE_DL_LIBS})
+set(PROVIDER_INCLUDES ${IBVERBS_INCLUDE})
+set(PROVIDER_DEFINITIONS WEFT_HAVE_EFA=${WEFT_HAVE_EFA} WEFT_HAVE_RDMACM=${WEFT_HAVE_RDMACM})

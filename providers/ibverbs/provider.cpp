@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The provider ibverbs: RDMA devices of the kernel, through libibverbs.
+#include "lib/verbs/provider_manifest.hpp"
+#include "providers/ibverbs/open.hpp"
+
+namespace weft::verbs {
+
+constexpr Provider kProvider = {
+    .open = &ibverbs::open,
+    .list = &ibverbs::list,
+    .order = 30,
+};
+WEFT_PROVIDER(ibverbs, kProvider);
+
+}  // namespace weft::verbs

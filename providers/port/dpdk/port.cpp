@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The port dpdk: physical and virtual interfaces through the drivers of DPDK.
+#include "lib/transport/port_kind.hpp"
+#include "providers/port/dpdk/open.hpp"
+
+namespace weft::port {
+
+constexpr transport::PortKind kKind = {
+    .default_device = "net_null",
+    .open = &open_dpdk_port,
+    .engines = true,
+    .order = 50,
+    .tests = {.device = "net_memif,dpdk.socket=/tmp/weft-*",
+              .variant = "in_place",
+              .variant_keys = ",dpdk.in_place=1"},
+};
+WEFT_PORT(dpdk, kKind);
+
+}  // namespace weft::port
