@@ -9,8 +9,8 @@
 #   PROVIDER_MISSING      "LIBRARY: apt-get install PACKAGE" if a library is missing: the provider
 #                         is not built
 # The public handles look providers up in the registry, and providers implement lib/verbs: a cycle
-# of links (not of includes), which static libraries may have: from handles to the list of providers,
-# to a provider, and back to what it inherits.
+# of links (not of includes), which static libraries may have: from handles to the list of
+# providers, to a provider, and back to what it inherits.
 weft_room(providers providers/registry verbs)
 target_link_libraries(weft_verbs PUBLIC weft_providers)
 set_target_properties(weft_providers PROPERTIES LINK_INTERFACE_MULTIPLICITY 3)

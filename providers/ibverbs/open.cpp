@@ -2,10 +2,11 @@
 // From a device string to an open device: ibverbs[:NAME][,port=N][,gid=N][,library=FILE]
 // [,cm_library=FILE][,srd[,efa_library=FILE]]. And the rows of this provider in the list of what a
 // machine can open.
+#include "providers/ibverbs/open.hpp"
+
 #include <charconv>
 
 #include "providers/ibverbs/device.hpp"
-#include "providers/ibverbs/open.hpp"
 #if WEFT_HAVE_EFA
 #include "providers/ibverbs/srd_service.hpp"
 #endif

@@ -116,7 +116,8 @@ void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspec
   });
   for (verbs::PeerReport& peer : std::span(found.peers).subspan(first)) {
     if (!peer.active || leaving.load()) continue;
-    (void)driver.run_exclusive([&] { peer.paths = machine.paths(peer.address, peer.endpoint); }, leaving);
+    (void)driver.run_exclusive([&] { peer.paths = machine.paths(peer.address, peer.endpoint); },
+                               leaving);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How fast connections are made and ended by RDMA CM: cmtime of librdmacm, over weft. Each step is
 // done for all connections at once.
+// link: perftest
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>

@@ -4,6 +4,7 @@
 // schedules; `weft_coll sim OPERATION` says what they take on a given network; `weft_coll grid` how
 // good choices and predictions are; `weft_coll kernels` measures the arithmetic; `weft_coll merge
 // DUMP...` says what went wrong between ranks.
+// link: collective chart
 #include <cstdio>
 
 #include "tools/coll/diagnose.hpp"

@@ -6,6 +6,7 @@
 // have found each other by.
 // The networks are addresses in a namespace of this program: no root is needed where users may make
 // namespaces.
+// link: collective
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What this machine can open, and why not the rest: a line per device, or with -v all attributes
 // and counters, as ibv_devinfo -v gives them.
+// link: perftest
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One table of all operations between two processes, data verified, beside what this machine does
 // without RDMA: what `./dev run` runs. --gates compares with other transports instead.
+// link: perftest
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a running weft process does: its devices, queue pairs, peers and paths, counters with their
 // rates, drop reasons, last events. The process is neither stopped nor slowed down.
+// link: base
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
