@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Extensions register themselves: each file (or folder) NAME defines a function PREFIX_NAME, by the
-# macro of its header. weft_registry generates a source of the room that lists these functions, so
-# that the linker neither drops a file of a static library nor accepts one that registers nothing.
+# macro of its header. weft_registry generates a source of TARGET that lists these functions, so
+# that the linker neither drops a file of a static library nor accepts one that registers nothing. A
+# program with a list of its own, linked before the room, has extensions of its own.
 #
-# weft_registry(ROOM HEADER header NAMESPACE namespace TYPE pointer to such a function
+# weft_registry(TARGET HEADER header NAMESPACE namespace TYPE pointer to such a function
 #               PREFIX prefix FUNCTION the function that returns the list NAMES name...)
-function(weft_registry ROOM)
+function(weft_registry TARGET)
   cmake_parse_arguments(PARSE_ARGV 1 R "" "HEADER;NAMESPACE;TYPE;PREFIX;FUNCTION" "NAMES")
   foreach(KEY HEADER NAMESPACE TYPE FUNCTION)
     set(${KEY} ${R_${KEY}})
@@ -16,9 +17,9 @@ function(weft_registry ROOM)
     string(APPEND DECLARATIONS "Registered ${R_PREFIX}_${NAME}();\n")
     string(APPEND NAMES "${R_PREFIX}_${NAME}, ")
   endforeach()
-  set(LIST ${PROJECT_BINARY_DIR}/generated/${FUNCTION}.cpp)
+  set(LIST ${PROJECT_BINARY_DIR}/generated/${TARGET}/${FUNCTION}.cpp)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/registry.cpp.in ${LIST} @ONLY)
-  target_sources(weft_${ROOM} PRIVATE ${LIST})
+  target_sources(${TARGET} PRIVATE ${LIST})
 endfunction()
 
 # The files of FOLDER that match PATTERN, sorted: their names without suffix.

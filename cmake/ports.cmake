@@ -66,5 +66,5 @@ weft_folders_with(port.cpp providers/port PORTS)
 foreach(PORT ${PORTS})
   weft_port(${PORT})
 endforeach()
-weft_registry(software HEADER lib/transport/port_kind.hpp NAMESPACE weft::port TYPE PortFolder
+weft_registry(weft_software HEADER lib/transport/port_kind.hpp NAMESPACE weft::port TYPE PortFolder
               PREFIX port_in FUNCTION port_folders NAMES ${PORTS})

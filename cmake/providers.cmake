@@ -41,6 +41,6 @@ foreach(PROVIDER ${PROVIDERS})
   set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${PROVIDER_LIBRARIES})
   list(APPEND BUILT_PROVIDERS ${PROVIDER})
 endforeach()
-weft_registry(providers HEADER lib/verbs/provider_manifest.hpp NAMESPACE weft::verbs
+weft_registry(weft_providers HEADER lib/verbs/provider_manifest.hpp NAMESPACE weft::verbs
               TYPE ProviderFolder PREFIX provider_in FUNCTION provider_folders
               NAMES ${BUILT_PROVIDERS})

@@ -26,7 +26,7 @@ weft_room(wire lib/wire base)
 weft_room(memory lib/memory base)
 weft_room(congestion lib/congestion base)
 weft_names_in(lib/congestion/controllers *.cpp FILES)
-weft_registry(congestion HEADER lib/congestion/manifest.hpp NAMESPACE weft::congestion
+weft_registry(weft_congestion HEADER lib/congestion/manifest.hpp NAMESPACE weft::congestion
               TYPE ControllerFile PREFIX controllers_of FUNCTION controller_files NAMES ${FILES})
 weft_room(transport lib/transport base wire memory congestion)
 weft_room(roce lib/roce transport base wire memory congestion)
@@ -46,7 +46,7 @@ include(cmake/providers.cmake)
 # Above the public API, which weft_verbs implements.
 weft_room(collective lib/collective base verbs)
 weft_names_in(lib/collective/algorithm *.cpp FILES)
-weft_registry(collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
+weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE weft::collective
               TYPE AlgorithmFile PREFIX algorithms_of FUNCTION algorithm_files NAMES ${FILES})
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")

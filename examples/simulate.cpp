@@ -2,6 +2,7 @@
 // The simulator inside a program of your own: a network, flows, a controller, a run, its figures.
 // lib/sim is used from the source tree; it is no part of the installed libweft. lib/sim/README.md
 // names the pieces. Deterministic: the same program prints the same numbers anywhere.
+// link: sim
 #include <algorithm>
 #include <cstdio>
 

@@ -63,6 +63,9 @@ MAY_INCLUDE = {
     "tests": EVERYTHING,
 }
 
+# A part of a tree, to be copied into this one (docs/extending/port.md).
+COPIED = "examples/port/"
+
 # Functions of libraries whose names are not ours to choose.
 FOREIGN = {"get_nprocs", "get_nprocs_conf", "get_mempolicy", "get_if", "get_to", "get_ptr"}
 GETTER = re.compile(r"(?<![.>:\w])(get_\w+)\s*\(")
@@ -73,7 +76,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 def room_of(path):
     """The room that a path relative to the root (or an include path) belongs to, or None."""
-    parts = path.split("/")
+    parts = path.removeprefix(COPIED).split("/")
     if parts[0] == "weft" or parts[:2] == ["include", "weft"]:
         return "api"
     if parts[:2] == ["providers", "port"] and len(parts) > 3:

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A folder of providers/port is a port without a line elsewhere: in a copy of the tree with the
+example port, CMake lists it and tidy has no objection. extending_build_test.py builds it."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import copied_tree
+
+
+class Port(unittest.TestCase):
+    def test_a_folder_is_a_port(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder) / "weft"
+            copied_tree.copy_with_port(tree)
+            done = copied_tree.configure(tree, tree / "build")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            listed = tree / "build/generated/weft_software/port_folders.cpp"
+            self.assertIn("port_in_local", listed.read_text())
+            self.assertIn("libweft_port_local.a", (tree / "build/build.ninja").read_text())
+            said = subprocess.run([sys.executable, tree / "tests/tidy/tidy.py"],
+                                  capture_output=True, text=True).stdout
+            self.assertNotIn("providers/port/local", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
