@@ -49,6 +49,11 @@ class Programs(unittest.TestCase):
         self.assertEqual(built - OF_TESTS - listed, set(), "not in programs.txt")
         self.assertGreaterEqual(len(listed), 20)
 
+    def test_the_page_of_programs_names_each_installed_one(self):
+        page = (ROOT / "docs/programs.md").read_text()
+        for program in programs.listed(BUILD, installed=True):
+            self.assertRegex(page, rf"`{program.name}`")
+
     def test_each_option_has_a_text_and_a_default(self):
         for command in self.commands:
             self.assertTrue(command.summary, command.name)
