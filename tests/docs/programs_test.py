@@ -89,6 +89,12 @@ class Programs(unittest.TestCase):
                           if program in known and option not in known[program]]
         self.assertEqual(found, [])
 
+    def test_programs_in_documents_are_built(self):
+        found = [f"{path.relative_to(ROOT)}: {name}" for path in documents()
+                 for name in re.findall(r"build/release/([\w./]+)", path.read_text())
+                 if not (BUILD / name.rstrip(".")).exists()]
+        self.assertEqual(found, [])
+
     def test_options_of_a_command_line_are_found(self):
         text = ("`weft_sim run --cc x` and\n"
                 "    taskset -c 1 bin/weft_coll sum -b 8 --sum=1 | cat -v\n")
