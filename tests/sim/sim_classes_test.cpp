@@ -15,15 +15,15 @@ double gbps(const FlowSpec& flow, const FlowResult& result) {
 }
 
 TEST_CASE("turns: strict classes first, the others by weight, idle ones are owed nothing") {
-  fabric::ClassTurns turns;
+  fabric::ClassScheduler scheduler;
   const fabric::ClassWeights weights = {0, 0, 3, 1, 0, 0, 0, 0};
-  CHECK(turns.pick(0b1110, weights) == 1);
-  CHECK(turns.pick(0b11100, weights) == 4);  // strict, though of a higher number
+  CHECK(scheduler.pick(0b1110, weights) == 1);
+  CHECK(scheduler.pick(0b11100, weights) == 4);  // strict, though of a higher number
   std::array<int, 8> bytes{};
   const auto serve = [&](uint32_t eligible, int rounds) {
     for (int i = 0; i < rounds; ++i) {
-      const uint32_t c = turns.pick(eligible, weights);
-      turns.charge(c, c == 2 ? 500 : 1500, weights);
+      const uint32_t c = scheduler.pick(eligible, weights);
+      scheduler.charge(c, c == 2 ? 500 : 1500, weights);
       bytes[c] += c == 2 ? 500 : 1500;
     }
   };

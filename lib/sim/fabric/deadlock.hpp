@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PFC in a circle: every switch waits for room at the next one, and nothing moves any more.
+// PFC deadlock: a cycle of switches of which each waits for buffer at the next one.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace weft::sim::fabric {
 
-// The nodes of such a circle, "4 -> 5 -> 6 -> 4"; empty if something still moves, or nothing waits.
-// `stalled`: nothing does, whatever events are planned.
+// The nodes of such a cycle, "4 -> 5 -> 6 -> 4"; empty if a packet still moves, or none is queued.
+// `stalled`: the caller has found that none moves, whatever events are scheduled.
 std::string find_deadlock(const Topology& topology, const Fabric& fabric, const EventWheel& wheel,
                           bool stalled);
 

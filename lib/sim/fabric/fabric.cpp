@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The way of a packet through a switch: forward() on arrival, depart() when its turn has come,
+// A packet's path through a switch: forward() on arrival, depart() from the egress queue,
 // transmit() onto the wire.
 #include "lib/sim/fabric/fabric.hpp"
 
 #include <algorithm>
 
 #include "lib/base/check.hpp"
-#include "lib/sim/fabric/buffer.hpp"
+#include "lib/sim/fabric/stamping.hpp"
 
 namespace weft::sim::fabric {
 namespace {
@@ -41,7 +41,9 @@ Fabric::Fabric(const Topology& topology, const Settings& settings, EventWheel& w
       routes_(routes),
       telemetry_(telemetry),
       spray_(spray),
-      random_(random) {
+      random_(random),
+      buffer_(settings_),
+      classes_(settings_.class_weights) {
   make_ports();
   make_switches();
 }
@@ -59,10 +61,10 @@ void Fabric::make_ports() {
   }
 }
 
-// What follows from a port's rate, but for its headroom: that stays as it was laid out.
+// Derives what depends on a port's rate, except its headroom, which stays that of the first rate.
 void Fabric::set_rate(uint32_t number, uint32_t mbps) {
   Port& port = ports_[number];
-  if (port.mbps != 0) port.busy_ns = busy_ns(number);
+  if (port.mbps != 0) port.busy_ns = busy_ns(port);
   port.counted_bytes = port.sent_bytes;
   port.mbps = mbps;
   std::vector<int64_t>& times = times_[mbps];
@@ -72,19 +74,19 @@ void Fabric::set_rate(uint32_t number, uint32_t mbps) {
   port.kmin = static_cast<uint32_t>(settings_.kmin_bytes_per_gbps * gbps);
   port.kmax = static_cast<uint32_t>(settings_.kmax_bytes_per_gbps * gbps);
   if (settings_.sprayed) port.limit = static_cast<uint32_t>(settings_.queue_bytes_per_gbps * gbps);
-  for (uint32_t c = 0; classed() && c < kClasses; ++c) {
-    lane(number, c).kmin = port.kmin;
-    lane(number, c).kmax = port.kmax;
+  for (uint32_t c = 0; classes_.enabled() && c < kClasses; ++c) {
+    classes_.queue(number, c).kmin = port.kmin;
+    classes_.queue(number, c).kmax = port.kmax;
   }
 }
 
 // Headroom: what may still arrive after a PAUSE was sent. The threshold's shift is one less per
 // doubling of the port's rate above that of the NICs (HPCC simulator).
 void Fabric::make_switches() {
-  switches_.resize(topology_.node_count());
-  for (uint32_t node = 0; node < switches_.size(); ++node) {
+  buffer_.resize(topology_.node_count());
+  for (uint32_t node = 0; node < topology_.node_count(); ++node) {
     if (topology_.is_host(node) || settings_.sprayed) continue;
-    switches_[node].pool = static_cast<int64_t>(settings_.buffer);
+    buffer_.set_buffer(node, settings_.buffer);
     for (const uint32_t number : topology_.ports_of(node)) {
       Port& port = ports_[number];
       const double bits_per_ns = port.mbps / 1000.0;
@@ -95,10 +97,10 @@ void Fabric::make_switches() {
       const uint32_t doublings = count_doublings(port.mbps, topology_.nic_mbps());
       port.pause_shift = static_cast<uint8_t>(
           settings_.pause_shift > doublings ? settings_.pause_shift - doublings : 0);
-      switches_[node].pool -= int64_t{port.headroom} + settings_.reserve;
+      buffer_.subtract_ingress(node, port.headroom);
     }
-    switches_[node].pool = std::max<int64_t>(switches_[node].pool, 0);
   }
+  buffer_.clamp_capacity();
 }
 
 void Fabric::forward(Packet& packet) {
@@ -106,7 +108,7 @@ void Fabric::forward(Packet& packet) {
   if (settings_.sprayed) return forward_sprayed(packet);
   Port& out = ports_[packet.target];
   if (!packet.tag.control)
-    return lanes_.empty() ? forward_data(out, packet) : forward_classed(packet);
+    return classes_.enabled() ? forward_classed(packet) : forward_data(out, packet);
   if (idle(out)) return transmit(packet.target, packet);
   out.control_bytes += packet.bytes;
   out.control.push(packet, pool_);
@@ -115,28 +117,23 @@ void Fabric::forward(Packet& packet) {
 
 void Fabric::forward_data(Port& out, Packet& packet) {
   Port& in = ports_[packet.ingress];
-  // An idle port that is not paused has an empty queue. If the packet fits the reserve nothing can
-  // come of accounting it, since it is taken out in the same instant.
-  const bool goes_on = idle(out) && !out.paused;
-  if (goes_on && in.headroom_used == 0 && in.ingress_bytes + packet.bytes <= settings_.reserve)
-    return transmit(packet.target, packet);
-  if (!admit(in, packet.bytes)) return drop(packet);
-  pause_if_needed(in, packet.ingress, 0);
+  // An idle port that is not paused has an empty queue. A packet that fits the reserve needs no
+  // accounting there, since it would be released in the same instant.
+  const bool cut_through = idle(out) && !out.paused;
+  WEFT_DCHECK(!cut_through || out.data.empty());
+  if (cut_through && buffer_.fits_reserve(in, packet.bytes)) return transmit(packet.target, packet);
+  if (!buffer_.admit(in, packet.bytes)) return discard(packet, counters_.dropped);
+  if (buffer_.begin_pause(in)) send_pfc(packet.ingress, Event::pause, 0);
   out.queue_bytes += packet.bytes;
-  if (goes_on) return depart(out, packet);
+  if (cut_through) return depart(out, packet);
   out.most_bytes = std::max(out.most_bytes, out.queue_bytes);
   out.data.push(packet, pool_);
   if (!out.paused) schedule(packet.target, out);
 }
 
-void Fabric::drop(const Packet& packet) {
-  ++counters_.dropped;
-  give_back(packet);
-}
-
-// What a packet carried that is no more: its telemetry, its acknowledgement block, the frame of an
-// engine.
-void Fabric::give_back(const Packet& packet) {
+// Frees what the packet refers to: its telemetry, its acknowledgement block, an engine's frame.
+void Fabric::discard(const Packet& packet, uint64_t& reason) {
+  ++reason;
   if (settings_.sprayed) {
     if (packet.tag.event == Event::ack) spray_.acks.give(packet.stamp);
   } else if (settings_.telemetry.mode == Telemetry::records && packet.tag.event != Event::nak) {
@@ -145,7 +142,7 @@ void Fabric::give_back(const Packet& packet) {
   if (on_drop_) on_drop_(packet);
 }
 
-// Asks for a port_free event when the packet being sent has left.
+// Schedules a port_free event for when the packet being sent has left.
 void Fabric::schedule(uint32_t number, Port& port) {
   if (port.scheduled) return;
   port.scheduled = true;
@@ -157,10 +154,11 @@ void Fabric::port_free(uint32_t number) {
   settings_.sprayed ? end_service(number) : serve(number);
 }
 
-// Sends the next packet of an idle port, and comes back for the one behind it.
+// Sends the next packet of an idle port, and schedules the one behind it.
 void Fabric::serve(uint32_t number) {
-  if (!lanes_.empty()) return serve_classed(number);
+  if (classes_.enabled()) return serve_classed(number);
   Port& port = ports_[number];
+  WEFT_DCHECK(port.free_at <= wheel_.now());
   if (!port.control.empty()) {
     Packet packet = port.control.pop(pool_);
     port.control_bytes -= packet.bytes;
@@ -174,39 +172,42 @@ void Fabric::serve(uint32_t number) {
   if (!port.control.empty() || (!port.data.empty() && !port.paused)) schedule(number, port);
 }
 
-// A packet of class 3 is taken from the queue: it leaves the accounts, meets ECN on what is left
-// behind, and lets its ingress resume.
+// Sends a packet of class 3 that was taken from the queue: releases its buffer, marks it by what is
+// left behind, and sends the RESUME of its ingress if that fell below the threshold.
 void Fabric::depart(Port& out, Packet& packet) {
   Port& in = ports_[packet.ingress];
-  release(in, packet.bytes);
+  buffer_.release(in, packet.bytes);
+  WEFT_DCHECK(out.queue_bytes >= packet.bytes);
   out.queue_bytes -= packet.bytes;
   if (packet.tag.event == Event::data) mark(out, packet);
   const uint32_t ingress = packet.ingress;
   const uint32_t number = packet.target;
   transmit(number, packet);
-  resume_if_possible(in, ingress, 0);
+  if (buffer_.end_pause(in)) send_pfc(ingress, Event::resume, 0);
 }
 
 void Fabric::transmit(uint32_t number, const Packet& packet) {
   Port& port = ports_[number];
   const Event event = packet.tag.event;
   uint32_t stamped = packet.stamp;
-  if (settings_.telemetry.mode != Telemetry::none && !port.at_host) {
+  WEFT_DCHECK(port.free_at <= wheel_.now() && packet.bytes <= settings_.largest_packet);
+  if (settings_.telemetry.mode != Telemetry::none && !port.at_host) {  // only switches stamp
     if (settings_.telemetry.mode == Telemetry::digest)
-      stamped = digest(port, packet);
+      stamped = update_digest(port, packet, settings_.telemetry,
+                              event == Event::data && !packet.tag.control, wheel_.now(), random_);
     else if (event == Event::data)
-      stamp(port, packet);
+      add_record(telemetry_[packet.stamp], settings_.telemetry, port, wheel_.now());
   }
   port.free_at = wheel_.now() + port.time_of[packet.bytes];
   port.sent_bytes += packet.bytes;
-  if (port.faulty && lost(port, packet)) return;
+  if (port.faulty && link_loses(port, packet)) return;
   const uint32_t hop = packet.hop + 1u;
   uint32_t target = port.to;
   if (event == Event::pause || event == Event::resume) {
     target = number ^ 1;
   } else if (rerouted_ && !port.to_host) {
-    target = find_way(port, packet);
-    if (target == Topology::kNone) return lose(packet);
+    target = next_port(port, packet);
+    if (target == Topology::kNone) return discard(packet, counters_.lost);
   } else if (!port.to_host) {
     target = event == Event::data ? routes_.forward(packet.flow, hop)
                                   : routes_.backward(packet.flow, hop);
@@ -223,59 +224,6 @@ void Fabric::transmit(uint32_t number, const Packet& packet) {
   sent.tag = packet.tag;
   sent.tag.at_host = port.to_host;
   sent.hop = static_cast<uint8_t>(hop);
-}
-
-// What INT says of a port (HPCC simulator): time = start of serialisation, queue = bytes of all
-// classes left behind, sent = bytes that the port has sent before this packet. Only switches stamp.
-void Fabric::stamp(Port& port, const Packet& packet) {
-  TelemetryBlock& block = telemetry_[packet.stamp];
-  if (block.count == congestion::kMaxHops) return;
-  const TelemetrySettings& steps = settings_.telemetry;
-  const uint32_t queue = port.queue_bytes + port.control_bytes;
-  const auto sent = static_cast<uint32_t>(port.sent_bytes / steps.sent_step * steps.sent_step);
-  block.hops[block.count++] = {port.mbps, static_cast<uint32_t>(wheel_.now() / 1000), sent,
-                               queue / steps.queue_step * steps.queue_step};
-}
-
-// hpcc-pint (HPCC simulator). Every packet moves what the next one looks back to; only data counts
-// in the port's average, and carries its code on if that is the largest so far. Where packets are
-// sprayed all do: acknowledgements and cut packets go in between, and would take what left before
-// them out of the average.
-uint32_t Fabric::digest(Port& port, const Packet& packet) {
-  const congestion::IntHop hop{port.mbps, static_cast<uint32_t>(wheel_.now() / 1000),
-                               static_cast<uint32_t>(port.sent_bytes),
-                               port.queue_bytes + port.control_bytes};
-  const bool data = packet.tag.event == Event::data && !packet.tag.control;
-  if (!data && !settings_.sprayed) return port.digest.skip(hop), packet.stamp;
-  const double utilisation = port.digest.pass(hop, settings_.telemetry.base_rtt_ns);
-  const double draw = static_cast<double>(random_.next() >> 11) * 0x1p-53;
-  return std::max<uint32_t>(packet.stamp, congestion::encode_digest(utilisation, draw));
-}
-
-bool Fabric::empty() const noexcept {
-  for (const Port& port : ports_)
-    if (!port.data.empty() || !port.control.empty() || port.queue_bytes != 0 ||
-        port.ingress_bytes != 0 || (!settings_.sprayed && port.headroom_used != 0))
-      return false;
-  for (const Lane& lane : lanes_)
-    if (!lane.data.empty() || lane.queue_bytes != 0 || lane.ingress_bytes != 0 ||
-        lane.headroom_used != 0)
-      return false;
-  return std::all_of(switches_.begin(), switches_.end(),
-                     [](const Switch& s) { return s.shared_used == 0; });
-}
-
-double Fabric::busy_ns(uint32_t number) const noexcept {
-  const Port& port = ports_[number];
-  return port.busy_ns +
-         static_cast<double>(port.sent_bytes - port.counted_bytes) * 8000.0 / port.mbps;
-}
-
-uint64_t Fabric::waiting() const noexcept {
-  uint64_t count = 0;
-  for (const Port& port : ports_) count += port.data.size() + port.control.size();
-  for (const Lane& lane : lanes_) count += lane.data.size();
-  return count;
 }
 
 }  // namespace weft::sim::fabric

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What each direction of each link did.
+#include "lib/sim/fabric/statistics.hpp"
 #include "lib/sim/run/simulation.hpp"
 
 namespace weft::sim::flow {
@@ -12,10 +13,10 @@ std::vector<PortUse> port_use(const fabric::Topology& topology, const fabric::Fa
     const double end_ns = static_cast<double>(end) / 1000;
     list.push_back({.from = topology.from(number),
                     .to = topology.to(number),
-                    .utilisation = end > 0 ? fabric.busy_ns(number) / end_ns : 0,
+                    .utilisation = end > 0 ? fabric::busy_ns(port) / end_ns : 0,
                     .sent_bytes = port.sent_bytes,
                     .most_queue_bytes = port.most_bytes,
-                    .paused_ns = fabric.paused_time(number, end) / 1000});
+                    .paused_ns = fabric::paused_time(fabric, number, end) / 1000});
   }
   return list;
 }

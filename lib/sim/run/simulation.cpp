@@ -10,6 +10,7 @@
 
 #include "lib/base/check.hpp"
 #include "lib/sim/fabric/deadlock.hpp"
+#include "lib/sim/fabric/statistics.hpp"
 #include "lib/sim/hosts/engine/hosts.hpp"
 #include "lib/sim/hosts/engine/srd_hosts.hpp"
 #include "lib/sim/hosts/light/hosts.hpp"
@@ -359,7 +360,7 @@ RunResult Run::result() {
 }
 
 void Run::check_conservation(RunResult& result) {
-  uint64_t there = fabric_.waiting();
+  uint64_t there = fabric::queued_packets(fabric_);
   uint64_t frames = 0;
   uint64_t acks = 0;
   const auto count = [&](const Packet& packet) {
@@ -382,7 +383,7 @@ void Run::check_conservation(RunResult& result) {
   if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
   if (engines_) WEFT_CHECK(engines_->frames_lent() == there);
   if (srd_engines_) WEFT_CHECK(srd_engines_->frames_lent() == there);
-  if (there == 0) WEFT_CHECK(fabric_.empty() && telemetry_.lent() == 0);
+  if (there == 0) WEFT_CHECK(fabric::empty(fabric_) && telemetry_.lent() == 0);
 }
 
 }  // namespace

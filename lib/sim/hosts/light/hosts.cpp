@@ -88,12 +88,14 @@ void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
   fabric::Port& port = fabric_.port(number);
   ++fabric_.counters().sent;
   if (port.free_at <= wheel_.now() && port.control.empty() && port.data.empty() &&
-      (scheme_.ack_control || (!port.paused && !fabric_.classed())))
+      (scheme_.ack_control || (!port.paused && !fabric_.classes().enabled())))
     return fabric_.transmit(number, answer);
   if (scheme_.ack_control)
     port.control.push(answer, pool_);
-  else if (fabric_.classed())
-    fabric_.lane(number, fabric_.class_of(answer.flow)).data.push(answer, pool_);
+  else if (fabric_.classes().enabled())
+    fabric_.classes()
+        .queue(number, fabric_.classes().class_of(answer.flow))
+        .data.push(answer, pool_);
   else
     port.data.push(answer, pool_);
   kick(number);

@@ -36,7 +36,7 @@ void Hosts::plan_wake(uint32_t port, Nic& nic, int64_t at) {
 
 // Sends one packet if the port is idle and somebody may, and plans the next look.
 void Hosts::kick(uint32_t number) {
-  if (fabric_.classed()) return kick_classed(number);
+  if (fabric_.classes().enabled()) return kick_classed(number);
   fabric::Port& port = fabric_.port(number);
   Nic& nic = nics_[port.node];
   const int64_t now = wheel_.now();
@@ -58,12 +58,13 @@ void Hosts::kick(uint32_t number) {
 // The same with several data classes: each class has its acknowledgements of class data, then its
 // flows round robin; a class that is paused offers nothing.
 void Hosts::kick_classed(uint32_t number) {
+  fabric::DataClasses& classes = fabric_.classes();
   fabric::Port& port = fabric_.port(number);
   Nic& nic = nics_[port.node];
   const int64_t now = wheel_.now();
   if (port.free_at > now) return plan_wake(number, nic, port.free_at);
   if (send_answer_waiting(number, port)) return plan_wake(number, nic, port.free_at);
-  const uint32_t answers = fabric_.classes_waiting(number);
+  const uint32_t answers = classes.ready(number);
   const auto count = static_cast<uint32_t>(nic.ready.size());
   std::array<uint32_t, fabric::kClasses> first;
   first.fill(UINT32_MAX);
@@ -72,8 +73,8 @@ void Hosts::kick_classed(uint32_t number) {
   const auto turn = [&](uint32_t i, uint32_t c) { return i >= nic.after[c] ? i : i + count; };
   for (uint32_t i = 0; i < count; ++i) {
     if (nic.ready[i] == kNever) continue;
-    const uint32_t c = fabric_.class_of(nic.flows[i]);
-    if (fabric_.lane(number, c).paused) continue;
+    const uint32_t c = classes.class_of(nic.flows[i]);
+    if (classes.queue(number, c).paused) continue;
     if (nic.ready[i] > now) {
       earliest = std::min(earliest, nic.ready[i]);
       continue;
@@ -85,16 +86,16 @@ void Hosts::kick_classed(uint32_t number) {
     if (earliest != kNever) plan_wake(number, nic, earliest);
     return;
   }
-  const uint32_t c = fabric_.pick_class(number, eligible);
+  const uint32_t c = classes.pick(number, eligible);
   if ((answers >> c & 1) != 0) {
-    const Packet answer = fabric_.lane(number, c).data.pop(pool_);
-    fabric_.charge_class(number, c, answer.bytes);
+    const Packet answer = classes.queue(number, c).data.pop(pool_);
+    classes.charge(number, c, answer.bytes);
     fabric_.transmit(number, answer);
     return plan_wake(number, nic, port.free_at);
   }
   const FlowState& flow = flows_[nic.flows[first[c]]];
   send_data(number, nic, first[c], c);
-  fabric_.charge_class(number, c, flow.last_bytes);
+  classes.charge(number, c, flow.last_bytes);
 }
 
 // Acknowledgements go before data; those of class 3 stop at a PAUSE like data does.
@@ -129,7 +130,7 @@ void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index, uint32_t c) {
   refresh(flow_number, flow);
   // Alone, a flow's next packet is known to the picosecond; among others somebody may go before.
   const int64_t free_at = fabric_.port(number).free_at;
-  const bool alone = nic.ready.size() - nic.dead == 1 && !fabric_.classed();
+  const bool alone = nic.ready.size() - nic.dead == 1 && !fabric_.classes().enabled();
   const int64_t next = alone ? std::max(free_at, nic.ready[index]) : free_at;
   if (next != kNever) plan_wake(number, nic, next);
 }
