@@ -51,8 +51,9 @@ weft_registry(weft_collective HEADER lib/collective/plan/manifest.hpp NAMESPACE 
 # gcc clears a struct of 100 bytes by `rep stos`, which takes as long as all else done with it.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_source_files_properties(
-    lib/srd/engine.cpp lib/srd/post.cpp lib/srd/receive/receive.cpp
-    lib/srd/send/send.cpp lib/srd/receive/acks.cpp
+    lib/srd/engine.cpp lib/srd/post.cpp lib/srd/receive/receive.cpp lib/srd/receive/admit.cpp
+    lib/srd/receive/replies.cpp lib/srd/receive/acks.cpp lib/srd/receive/trim.cpp
+    lib/srd/send/send.cpp lib/srd/send/build_packet.cpp
     PROPERTIES COMPILE_OPTIONS "-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
 endif()
 # Loops over elements: -O2 of gcc 12 does not vectorise them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The four calls of the packet side, and the lists and timers they are in.
+// The packet side of the engine: receive, transmit, expire.
 #include "lib/srd/engine.hpp"
 
 #include <algorithm>
@@ -9,132 +9,84 @@
 namespace weft::srd {
 
 namespace {
-constexpr size_t kMostReplies = 256;
-constexpr uint32_t kBlockBits = 16;
 
-std::optional<HostQueue> queue_of(const Config& config) {
-  if (!config.congestion || config.congestion->kind->signal != congestion::Signal::digest)
-    return std::nullopt;
-  return HostQueue(config.congestion->line_rate, config.congestion->base_rtt_ns);
+void on_peer_timer(ReceiveContext& ctx, Peer& peer, Instant now) noexcept {
+  WEFT_DCHECK(!peer.timer.armed() && ctx.peers.get(peer.index) == &peer);
+  // The delay of one that is queued already is enforced by send_due_acks().
+  if (peer.rx.ack_at <= now && !peer.ack_link.listed) queue_ack(ctx, peer, now);
+  if (on_send_timer(ctx, peer, now) == TimerVerdict::peer_dead)
+    fail_peer(ctx, peer, Status::retry_exceeded);
 }
+
 }  // namespace
 
-Engine::Engine(Port& port, const Config& config, base::SecureRandom& random)
-    : Machine(port, random),
-      config_(config),
-      mtu_(capabilities_.active_mtu),
-      wheel_(config.start),
-      number_order_(0xFFFF, random),
-      peer_table_(64),
-      messages_(random.next32()),
-      own_queue_(queue_of(config_)),
-      flow_rules_{.preset = config_.congestion ? &*config_.congestion : nullptr,
-                  .own_queue = own_queue_ ? &*own_queue_ : nullptr,
-                  .halves = !config_.congestion && config_.halves,
-                  .absorbed = capabilities_.in_flight_limit,
-                  .packet_overhead = capabilities_.packet_overhead,
-                  .mtu = mtu_},
-      pacer_(config_.credit) {
-  // All our QPNs have the same top 8 bits: with the address they name this device.
-  const Port::QpnRange range = port.qpn_range();
-  block_ = (range.first + (1u << kBlockBits) - 1) >> kBlockBits;
-  opened_ = config.epoch != 0 ? config.epoch : 1;
-  find_source_ports();
-  replies_.reserve(kMostReplies);
-  paths_.resize(std::max(64u, capabilities_.burst));
-  for (uint32_t& word : secret_) word = random.next32();
-  aliases_ = decltype(aliases_)(0, AliasHash{uint64_t{secret_[0]} << 32 | secret_[1]});
-}
+Engine::Engine(Port& port, const Config& given, base::SecureRandom& random)
+    : ReceiveContext(port, given, random) {}
 
 Engine::~Engine() = default;
 
-// For each address as many different ones as are wanted, or as the port has for all of them.
-void Engine::find_source_ports() {
-  addresses_.push_back(port_.address());
-  const std::span<const Gid> further = port_.further_addresses();
-  addresses_.insert(addresses_.end(), further.begin(), further.end());
-  WEFT_CHECK(further.size() <= wire::kSrdMostRails);
-  uses_rails_ = addresses_.size() > 1;
-  entropies_ = std::clamp(config_.paths, 1u, kMostPaths);
-  std::vector<std::vector<uint16_t>> found(addresses_.size());
-  for (uint32_t rail = 0; rail < found.size(); ++rail) {
-    std::vector<uint16_t>& ports = found[rail];
-    const uint32_t enough = entropies_;
-    for (uint32_t i = 0; i < 16 * enough && ports.size() < enough; ++i) {
-      const auto wanted = static_cast<uint16_t>(0xC000 + (random_.next32() & 0x3FFF));
-      const uint16_t got = port_.source_port(wanted, rail);
-      if (std::find(ports.begin(), ports.end(), got) == ports.end()) ports.push_back(got);
-    }
-    entropies_ = std::min(entropies_, static_cast<uint32_t>(ports.size()));
-  }
-  for (const std::vector<uint16_t>& ports : found)
-    source_ports_.insert(source_ports_.end(), ports.begin(), ports.begin() + entropies_);
-}
-
-void Engine::receive(std::span<const Frame> frames, Instant now) noexcept {
-  now_ = now;
+void Engine::receive(std::span<const Frame> frames, Instant at) noexcept {
+  now = at;
   for (size_t i = 0; i < frames.size(); ++i) {
     if (i + 1 < frames.size()) __builtin_prefetch(frames[i + 1].bytes);
-    receive_one(frames[i], now);
+    receive_frame(*this, frames[i], at);
   }
-  make_grants(now);
+  grant_credit(*this, at);
 }
 
-size_t Engine::transmit(std::span<TxFrame> frames, Instant now) noexcept {
-  now_ = now;
-  builder_.begin_burst(frames.first(std::min(frames.size(), paths_.size())));
-  paths_used_ = 0;
+size_t Engine::transmit(std::span<TxFrame> frames, Instant at) noexcept {
+  now = at;
+  builder_.begin_burst(frames.first(std::min(frames.size(), frame_paths.burst())));
+  frame_paths.begin_burst();
   bulk_posted_ = false;
-  send_replies();
-  send_calls(now);
-  // Before data: who sends all the time would answer no one else, and those wait for it.
-  if (config_.answer_first.ps == 0 || acks_first_) send_acks(now);
-  // One turn for each peer that has something, then again while there is room.
-  while (!active_.empty() && room()) {
-    Peer& peer = active_.pop();
+  send_replies(*this);
+  send_ready_packets(*this, at);
+  // Before data: else an endpoint that sends all the time would not acknowledge, and its peers wait
+  // for that.
+  if (config.ack_piggyback_delay.ps == 0 || acks.first) send_acks(*this, at);
+  // Each active peer once, then again while there is room.
+  while (!active.empty() && has_room()) {
+    Peer& peer = active.pop();
     const size_t before = builder_.count();
-    send_peer(peer, now);
-    let_wait_behind(peer, builder_.count() - before);
+    send_to_peer(*this, peer, at);
+    delay_ack_behind_data(*this, peer, builder_.count() - before);
   }
-  send_due_acks(now);
-  acks_first_ = !room();
-  ++turn_;
+  send_due_acks(*this, at);
+  acks.first = !has_room();
+  ++acks.turn;
   counters_.add(Count::tx_bytes, builder_.bytes());
   counters_.add(Count::tx_packets, builder_.count());
+  WEFT_DCHECK(builder_.count() <= frames.size());
   return builder_.count();
 }
 
-void Engine::expire(Instant now) noexcept {
-  while (base::TimerNode* node = wheel_.pop_expired(now))
-    on_timer(*static_cast<PeerTimer*>(node)->owner, now);
-  make_grants(now);
-  end_promises(now);
-  next_deadline_ = std::min({wheel_.next_deadline(), grant_at_, lapse_at_});
+void Engine::expire(Instant at) noexcept {
+  while (base::TimerNode* node = wheel.pop_expired(at))
+    on_peer_timer(*this, *static_cast<PeerTimer*>(node)->owner, at);
+  grant_credit(*this, at);
+  expire_reservations(*this, at);
+  next_deadline_ = std::min({wheel.next_deadline(), credit.grant_at, rnr.expires_at});
 }
 
-// May fire early: on_timer looks at what is really due.
-void Engine::arm(Peer& peer, Instant deadline) noexcept {
-  if (deadline.is_never()) return;
-  if (peer.timer.armed()) {
-    if (peer.timer.deadline <= deadline) return;
-    wheel_.remove(peer.timer);
+bool Engine::flush_pending_ack(QueuePair&) noexcept {
+  for (const std::unique_ptr<Peer>& peer : peers)
+    if (peer != nullptr && !peer->rx.ack_at.is_never()) acks.queue.push(*peer);
+  acks.first = true;
+  return !acks.queue.empty() || !replies.empty();
+}
+
+std::vector<PathReport> Engine::path_reports(const Gid& address, QpNum number) {
+  const Peer* const peer = peers.find(address, number.value >> 16);
+  std::vector<PathReport> reports;
+  if (peer == nullptr || peer->tx.flight == nullptr) return reports;
+  for (uint32_t i = 0; i < peer->tx.flight->paths.count(); ++i) {
+    reports.push_back(peer->tx.flight->paths.report(i));
+    const Route route = route_of(*peer, i);
+    reports.back().source_port = frame_paths.source_port(route.local, i);
+    reports.back().source = frame_paths.addresses()[route.local];
+    reports.back().destination = address_of(*peer, route.remote);
   }
-  wheel_.insert(peer.timer, deadline);
-  next_deadline_ = std::min(next_deadline_, deadline);
-}
-
-uint32_t Engine::epoch_at(Instant now) const noexcept {
-  const uint32_t epoch = opened_ + static_cast<uint32_t>((now - config_.start).ms());
-  return epoch != 0 ? epoch : 1;
-}
-
-void Engine::activate(Peer& peer) noexcept { active_.push(peer); }
-
-void Engine::complete(QueuePair& qp, CompletionQueue& cq, const Completion& completion,
-                      bool solicited) noexcept {
-  if (deliver(qp.number, cq, completion, solicited) || qp.state == QpState::err) return;
-  qp.state = QpState::err;
-  raise(EventType::qp_fatal, qp.number);
+  return reports;
 }
 
 }  // namespace weft::srd

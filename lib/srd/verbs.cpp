@@ -1,87 +1,88 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Life of an SRD queue pair. It needs no connection: the walk through the states is there because
-// verbs programs make it, and may name a default destination on the way.
+// Life of an SRD queue pair. It needs no connection: it has the states of verbs for the programs
+// that walk through them, and may be given a default destination on the way.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/base/undo.hpp"
 #include "lib/srd/engine.hpp"
 #include "lib/transport/srd_qp_states.hpp"
 
 namespace weft::srd {
 
-Result<QueuePair*> Engine::create_qp(const QpConfig& config, QpNum wanted) {
-  if (config.type != QpType::srd)
+namespace {
+
+// Takes all requests and receives off the queue pair. Requests in progress go on without it, so
+// that their peer is not left with half a message; they produce no completion.
+void reset_qp(ReceiveContext& ctx, QueuePair& qp, bool flush) noexcept {
+  for (const std::unique_ptr<Peer>& peer : ctx.peers) {
+    for (Message* m = peer->tx.messages; m != nullptr;) {
+      Message* const older = m->older;
+      if (m->qp == &qp) {
+        if (flush) complete_request(ctx, *m, Status::flushed);
+        detach_message(ctx, *m);
+        cancel_message(ctx, *m);
+      }
+      m = older;
+    }
+  }
+  // Incomplete messages stay known, so that their other packets are refused: they could not arrive
+  // whole any more. Their senders abort them.
+  ctx.assemblies.for_each([&](Assembly& a) {
+    if (a.qp != qp.number) return;
+    return_receive(ctx, a);
+    a.qp = QpNum{};
+  });
+  drop_held_completions(ctx, qp, flush);
+  end_rnr_queue(ctx, qp);
+  while (!qp.receives.empty()) {
+    const uint32_t slot = qp.receives.pop();
+    if (flush) ctx.complete_flushed(qp, *qp.recv_cq, qp.receives[slot].id, WorkType::recv);
+    qp.receives.slots.give(slot);
+  }
+  WEFT_DCHECK(qp.sends.used() == 0 && qp.receives.slots.used() == 0);
+}
+
+}  // namespace
+
+Result<QueuePair*> Engine::create_qp(const QpConfig& wants, QpNum wanted) {
+  if (wants.type != QpType::srd)
     return Error{Code::not_supported,
                  "provider srd has SRD queue pairs only: set QueuePairOptions::type to "
                  "QpType::srd, or open a roce device"};
-  if (const Result<void> ok = check(config, config_.limits); !ok) return ok.error();
-  if (qps_.size() >= std::min(config_.limits.max_qp, 32768u))
+  if (const Result<void> ok = check(wants, config.limits); !ok) return ok.error();
+  if (qps_.size() >= std::min(config.limits.max_qp, 32768u))
     return Error{Code::no_memory, "the device has all its queue pairs in use"};
   QpNum number = wanted;
   while (number.value == 0 || find_qp(number) != nullptr)  //= threat:A03
-    number = QpNum{block_ << 16 | (1 + number_order_(numbers_drawn_++ % number_order_.count()))};
+    number = QpNum{block << 16 | (1 + qp_numbers(qp_numbers_drawn++ % qp_numbers.count()))};
   std::unique_ptr<QueuePair> qp(new QueuePair);
   qp->number = number;
-  qp->domain = config.domain;
-  qp->send_cq = config.send_cq;
-  qp->recv_cq = config.recv_cq;
-  qp->max_inline = config.max_inline;
-  qp->signal_all = config.signal_all;
-  qp->sends.create(config.max_send_wr, std::max(1u, config.max_send_sge), config.max_inline);
-  qp->receives.create(std::max(1u, config.max_recv_wr), std::max(1u, config.max_recv_sge));
-  messages_.reserve(config.max_send_wr);
+  qp->domain = wants.domain;
+  qp->send_cq = wants.send_cq;
+  qp->recv_cq = wants.recv_cq;
+  qp->max_inline = wants.max_inline;
+  qp->signal_all = wants.signal_all;
+  qp->sends.create(wants.max_send_wr, std::max(1u, wants.max_send_sge), wants.max_inline);
+  qp->receives.create(std::max(1u, wants.max_recv_wr), std::max(1u, wants.max_recv_sge));
+  messages.reserve(wants.max_send_wr);
   QueuePair* const raw = qp.get();
   base::Undo undo([&] {
-    messages_.unreserve(raw->sends.count());
-    by_number_.erase(number);
+    messages.unreserve(raw->sends.count());
+    queue_pairs.erase(number);
   });
-  by_number_.insert(number, raw);
+  queue_pairs.insert(number, raw);
   auto& slot = qps_[number.value];
   undo.forget();
   slot = std::move(qp);
   return raw;
 }
 
-void Engine::complete_flushed(QueuePair& qp, CompletionQueue& cq, uint64_t id,
-                              WorkType type) noexcept {
-  complete(qp, cq, {.id = id, .qp = qp.number, .status = Status::flushed, .type = type}, false);
-}
-
-// Takes everything off the queue pair. Requests that are in progress go on without it, so that
-// their peer is not left with half a message; they complete nowhere.
-void Engine::reset_qp(QueuePair& qp, bool flush) noexcept {
-  for (const std::unique_ptr<Peer>& peer : peers_) {
-    for (Message* m = peer->tx.all; m != nullptr;) {
-      Message* const next = m->next_all;
-      if (m->qp == &qp) {
-        if (flush) complete_request(*m, Status::flushed);
-        orphan(*m);
-        cancel(*m);
-      }
-      m = next;
-    }
-  }
-  // What is half here stays known, so that its other half is refused: it could not arrive whole any
-  // more. Its sender then has it forgotten.
-  assemblies_.for_each([&](Assembly& a) {
-    if (a.qp != qp.number) return;
-    give_back(a);
-    a.qp = QpNum{};
-  });
-  drop_held(qp, flush);
-  end_line(qp);
-  while (!qp.receives.empty()) {
-    const uint32_t slot = qp.receives.pop();
-    if (flush) complete_flushed(qp, *qp.recv_cq, qp.receives[slot].id, WorkType::recv);
-    qp.receives.slots.give(slot);
-  }
-}
-
 void Engine::destroy_qp(QueuePair* qp) noexcept {
-  reset_qp(*qp, false);
-  messages_.unreserve(qp->sends.count());
+  reset_qp(*this, *qp, false);
+  messages.unreserve(qp->sends.count());
   port_.forget(qp->number);
-  by_number_.erase(qp->number);
+  queue_pairs.erase(qp->number);
   qps_.erase(qp->number.value);
 }
 
@@ -93,13 +94,13 @@ Result<void> Engine::modify_qp(QueuePair& qp, const QueuePairAttributes& change)
   if (change.access) qp.access = *change.access;
   if (change.rnr_retry) qp.rnr_retry = *change.rnr_retry;
   if (to == QpState::reset) {
-    reset_qp(qp, false);
+    reset_qp(*this, qp, false);
     qp.attributes = {};
     qp.access = Access::none;
   }
   const bool to_error = to == QpState::err && qp.state != QpState::err;
   qp.state = to;
-  if (to_error) reset_qp(qp, true);
+  if (to_error) reset_qp(*this, qp, true);
   return {};
 }
 

@@ -58,12 +58,12 @@ verbs::PeerReport report_of(const srd::Peer& peer) {
   r.sent_packets = peer.tx.next;
   r.acked_packets = peer.tx.una;
   r.received_bytes = peer.rx.received_bytes;
-  r.resting = peer.tx.resting;
-  r.awaiting = peer.tx.awaiting;
-  r.duplicates = peer.tx.duplicates;
-  r.timeouts = peer.tx.backoff;
-  r.flow.rtt = peer.tx.rtt;
-  r.flow.marks = peer.tx.marks;
+  r.resting = peer.tx.rnr_waiting;
+  r.awaiting = peer.tx.awaiting_response;
+  r.duplicates = peer.tx.recovery.duplicates;
+  r.timeouts = peer.tx.recovery.backoff;
+  r.flow.rtt = peer.tx.rtt.smoothed;
+  r.flow.marks = peer.tx.ecn_marks;
   r.active = peer.tx.flight != nullptr;
   if (!r.active) return r;
   r.flow.rate = peer.tx.flight->flow.rate();
@@ -116,8 +116,8 @@ void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspec
   });
   for (verbs::PeerReport& peer : std::span(found.peers).subspan(first)) {
     if (!peer.active || leaving.load()) continue;
-    (void)driver.run_exclusive([&] { peer.paths = machine.paths(peer.address, peer.endpoint); },
-                               leaving);
+    (void)driver.run_exclusive(
+        [&] { peer.paths = machine.path_reports(peer.address, peer.endpoint); }, leaving);
   }
 }
 

@@ -39,7 +39,7 @@ Result<void> CongestionKeys::apply(srd::Config& config, const transport::Capabil
   keys_.bundle(links);
   if (keys_.name().empty()) keys_.choose(port.lossless ? "none" : "nscc");
   use_digest_form(keys_);
-  config.halves = keys_.name() == "halved";
+  config.halve_on_loss = keys_.name() == "halved";
   // The RTT between two processes that poll is shorter than the configured one. The window must not
   // shrink with it: it would be too small as soon as one of them sleeps.
   congestion::Conditions conditions = keys_.conditions();

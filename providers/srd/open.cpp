@@ -71,7 +71,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
   if (const Result<void> ok = congestion.take_parameters(spec); !ok) return ok.error();
   uint32_t paths = 0, engines = 1;
   std::vector<std::string> rails;
-  uint32_t patience_ms = static_cast<uint32_t>(config.patience.ms());
+  uint32_t patience_ms = static_cast<uint32_t>(config.dead_peer_timeout.ms());
   uint32_t least_rto_us = 1000;
   std::vector<software::OwnKey> own = {
       software::flag_key("single_thread", single_thread),
@@ -101,10 +101,10 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& given) {
                                              std::to_string(most)};
   config.paths = paths != 0 ? paths : c.lossless ? 1 : std::min(64u, most);
   config.path_counters = path_counters;
-  config.polices = police_credit;
-  config.patience = Duration::from_ms(patience_ms);
+  config.police_credit = police_credit;
+  config.dead_peer_timeout = Duration::from_ms(patience_ms);
   config.least_rto = Duration::from_us(least_rto_us);
-  config.answer_first = config.least_rto / 16;
+  config.ack_piggyback_delay = config.least_rto / 16;
   config.start = base::Clock::process().now();
   config.epoch = wall_clock_epoch();
   DeviceAttributes attributes = software::describe(spec, *opened, config.limits);

@@ -22,7 +22,7 @@ std::vector<PathReport> SrdContext::paths(const Gid& address, QpNum number) cons
   for (const auto& driver : drivers_) {
     const driver::Holder hold(driver->lock());
     auto& machine = static_cast<srd::Engine&>(driver->machine());
-    const std::vector<PathReport> some = machine.paths(address, number);
+    const std::vector<PathReport> some = machine.path_reports(address, number);
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -36,9 +36,9 @@ std::vector<std::byte> rails_body(const SrdFixture& f, Input& in) {
   const auto choice = in.take<uint8_t>();
   rails.answers = choice & 1;
   rails.count = choice >> 5;
-  rails.challenge = (choice & 2) != 0
-                        ? f.engine.incarnation_for(f.path.source, SrdFixture::kPeerBlock)
-                        : in.take<uint32_t>();
+  rails.challenge = (choice & 2) != 0 ? f.engine.incarnations.incarnation_for(
+                                            f.path.source, SrdFixture::kPeerBlock)
+                                      : in.take<uint32_t>();
   std::vector<std::byte> bytes(sizeof rails + rails.count * sizeof(Gid), std::byte{0x5A});
   std::memcpy(bytes.data(), &rails, sizeof rails);
   for (size_t i = sizeof rails; i < bytes.size(); i += sizeof(Gid))

@@ -56,7 +56,7 @@ struct SrdFixture {
   static srd::Config config_of(uint8_t controller) {
     constexpr const char* kNames[] = {"nscc", "rccc", "nscc+rccc", "swift"};
     srd::Config config;
-    config.halves = (controller & 1) != 0;
+    config.halve_on_loss = (controller & 1) != 0;
     if (controller % 5 != 0)
       config.congestion = *congestion::make_preset(
           kNames[controller % 5 - 1],
@@ -100,7 +100,7 @@ struct SrdFixture {
     p.dest = (twist & 1) != 0 ? qp->number : QpNum{qp->number.value & 0xFF0000};
     p.source = QpNum{kPeerBlock << 16 | 5};
     p.epoch = (twist & 6) == 6 ? in.take<uint8_t>() : 100;
-    const uint32_t ours = engine.incarnation_for(path.source, kPeerBlock);
+    const uint32_t ours = engine.incarnations.incarnation_for(path.source, kPeerBlock);
     p.incarnation = (twist & 0x18) == 0x18 ? in.take<uint8_t>() : (twist & 8) != 0 ? ours : 0;
     p.message = in.take<uint8_t>();
     p.wish = in.take<uint8_t>() * 16u;

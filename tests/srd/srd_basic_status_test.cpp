@@ -127,7 +127,7 @@ TEST_CASE("EFA status ABORT of the remote: the peer has restarted in the middle"
 
 TEST_CASE("EFA statuses UNREACH_REMOTE, UNRESP_REMOTE: never heard, and heard before") {
   SrdOptions o;
-  o.config.patience = Duration::from_ms(50);
+  o.config.dead_peer_timeout = Duration::from_ms(50);
   Two t(o);
   const Sge out = t.a.sge(0, 8);
   for (const uint16_t heard : {uint16_t{0}, uint16_t{1}}) {

@@ -217,7 +217,7 @@ TEST_CASE("a far peer's round trip is learned, and then nothing goes twice") {
 
 TEST_CASE("a peer that never answers is given up") {
   SrdOptions o;
-  o.config.patience = Duration::from_ms(50);
+  o.config.dead_peer_timeout = Duration::from_ms(50);
   Two t(o);
   middleware::FaultOptions hole;
   hole.blackhole = middleware::FaultDirection::both;

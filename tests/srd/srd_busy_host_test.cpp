@@ -19,7 +19,7 @@ SrdOptions options(const std::string& controller) {
   SrdOptions o;
   o.config.paths = 8;
   o.config.least_rto = Duration::from_ms(1);
-  o.config.halves = false;
+  o.config.halve_on_loss = false;
   o.capabilities.in_flight_limit = 1u << 20;
   o.link.rate = Rate{int64_t{kMbps} * 1'000'000};
   o.link.delay = Duration::from_us(100);

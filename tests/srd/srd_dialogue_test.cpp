@@ -16,7 +16,7 @@ constexpr Duration kWait = Duration::from_us(50);
 SrdOptions patient() {
   SrdOptions o;
   o.config.paths = 1;
-  o.config.answer_first = kWait;
+  o.config.ack_piggyback_delay = kWait;
   return o;
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("srd: an acknowledgement that nobody's answer overtakes waits for one 
 
 TEST_CASE("srd: who streams is acknowledged with the next call") {
   Talk talk;
-  const uint32_t two_packets = 2 * talk.a.engine().mtu();
+  const uint32_t two_packets = 2 * talk.a.engine().mtu;
   const uint64_t before = talk.acks();
   talk.post(talk.a, two_packets);
   CHECK(talk.turn(talk.a) == 2);

@@ -24,7 +24,7 @@ SrdOptions options(uint64_t seed, bool faulty) {
   o.seed = seed;
   o.memory = 1u << 20;
   o.qp.max_send_wr = 512;
-  o.config.patience = Duration::from_s(60);
+  o.config.dead_peer_timeout = Duration::from_s(60);
   if (!faulty) return o;
   o.faults.loss = 50'000;
   o.faults.dup = 20'000;

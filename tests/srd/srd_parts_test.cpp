@@ -247,20 +247,20 @@ TEST_CASE("what was lost goes another way, if there is one") {
 TEST_CASE("a way that joins before others leaves them candidates") {
   Rails rails;
   const Gid further[] = {Gid::from_ipv4(10, 0, 1, 1)};
-  rails.learn(further);
+  rails.set_addresses(further);
   rails.plan(2, Instant{});
   REQUIRE(rails.candidates().size() == 3);
-  const Way last = rails.candidates()[2].way;
+  const Route last = rails.candidates()[2].route;
   REQUIRE(rails.join(last));
   CHECK(rails.joined() == 2);
-  CHECK(rails.way(0) == Way{0, 0});
-  CHECK(rails.way(1) == last);
+  CHECK(rails.route(0) == Route{0, 0});
+  CHECK(rails.route(1) == last);
   CHECK_FALSE(rails.join(last));
   std::set<std::pair<int, int>> left;
-  for (const Rails::Candidate& c : rails.candidates()) left.emplace(c.way.local, c.way.remote);
+  for (const Rails::Candidate& c : rails.candidates()) left.emplace(c.route.local, c.route.remote);
   CHECK(left.size() == 2);
   CHECK(left.count({last.local, last.remote}) == 0);
   rails.plan(2, Instant{});  // what has joined stays
-  CHECK(rails.way(1) == last);
+  CHECK(rails.route(1) == last);
   CHECK(rails.candidates().size() == 2);
 }

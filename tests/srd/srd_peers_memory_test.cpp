@@ -141,7 +141,8 @@ TEST_CASE("10,000 peers contact a queue pair, each heard at once, in less than 6
       p.opcode = SrdOpcode::write_add;
       p.detail = static_cast<uint8_t>(wire::SrdElement::int64);
       p.epoch = 5;
-      p.incarnation = round == 0 ? 0 : one.engine.incarnation_for(peer_address(i), kBlock);
+      p.incarnation =
+          round == 0 ? 0 : one.engine.incarnations.incarnation_for(peer_address(i), kBlock);
       p.sequence = round;
       p.dest = one.qp->number;
       p.source = QpNum{kBlock << 16 | 5};
@@ -175,7 +176,7 @@ struct Hostile : One {
   void provoke(uint32_t peer) {
     wire::SrdPacket p;
     p.epoch = 5;
-    p.incarnation = engine.incarnation_for(peer_address(peer), kBlock);
+    p.incarnation = engine.incarnations.incarnation_for(peer_address(peer), kBlock);
     p.sequence = next[peer]++;
     p.message = static_cast<uint32_t>(p.sequence);
     p.path = static_cast<uint8_t>(draw.below(64));

@@ -131,7 +131,7 @@ class Bench {
   static srd::Config config() {
     srd::Config c;
     c.paths = 16;
-    c.halves = false;
+    c.halve_on_loss = false;
     c.least_rto = Duration::from_ms(1);  // as a device has it
     return c;
   }

@@ -195,7 +195,7 @@ TEST_CASE("who asks in a dead process's place is answered, once") {
 
 TEST_CASE("what a peer that gave us up has executed does not go again, threat:A25") {
   SrdWorld world;
-  world[1].options().config.patience = Duration::from_ms(50);
+  world[1].options().config.dead_peer_timeout = Duration::from_ms(50);
   world[1].restart();
   const auto ends = [&](size_t i) {
     std::vector<Completion> done;

@@ -213,8 +213,8 @@ TEST_CASE("a station with one address uses all of a peer that has two, and they 
     SrdStation& sender = one_sends ? one : two;
     CHECK(sender.count(Count::ways_joined) == 1);
     uint32_t used = 0;
-    for (const PathReport& path : sender.engine().paths((one_sends ? two : one).host().address(),
-                                                        (one_sends ? two : one).number()))
+    for (const PathReport& path : sender.engine().path_reports(
+             (one_sends ? two : one).host().address(), (one_sends ? two : one).number()))
       used |= (path.source == two.host(1).address() || path.destination == two.host(1).address())
                   ? 2
                   : 1;
@@ -250,7 +250,7 @@ TEST_CASE("no more ways join than there are numbers for their paths") {
   Stream stream(net.world.network, net.a, net.b, 65536, 64);
   net.world.run_for(kMs * 20);
   CHECK(net.joined(net.a) == 4);
-  CHECK(net.a.engine().paths(net.b.host().address(), net.b.number()).size() == 256);
+  CHECK(net.a.engine().path_reports(net.b.host().address(), net.b.number()).size() == 256);
   CHECK(*std::min_element(net.sent.begin(), net.sent.begin() + 5) < 100);  // questions
   CHECK(stream.bytes() > 50'000'000);
 }
@@ -268,7 +268,8 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
     CHECK(net.joined(net.a) == 2);
     // What comes back on the second one is known to be its.
     CHECK(net.a.count(Count::rx_unknown_peer) == 0);
-    for (const PathReport& path : net.a.engine().paths(net.b.host().address(), net.b.number()))
+    for (const PathReport& path :
+         net.a.engine().path_reports(net.b.host().address(), net.b.number()))
       CHECK(path.health == PathHealth::good);
     SrdStation& dies = round % 2 == 0 ? net.b : net.a;
     dies.restart();
@@ -285,7 +286,7 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
 // SRD.md: "a process that has come back at several addresses is found by its primary only".
 TEST_CASE("a peer that comes back while its first address is dead is not found until that lives") {
   SrdOptions o = options(2);
-  o.config.patience = kMs * 200;
+  o.config.dead_peer_timeout = kMs * 200;
   Two net(o);
   {
     Stream stream(net.world.network, net.a, net.b, 4096, 8);

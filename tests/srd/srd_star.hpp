@@ -17,7 +17,7 @@ inline constexpr Duration kStarRtt = Duration::from_us(10);
 inline SrdOptions controlled(const std::string& controller, SrdOptions o = {}) {
   const congestion::Conditions network{
       .line = Rate{int64_t{kStarMbps} * o.rails * 1'000'000}, .rtt = kStarRtt, .network = {}};
-  o.config.halves = controller == "halved";
+  o.config.halve_on_loss = controller == "halved";
   o.capabilities.in_flight_limit = 8u << 20;
   const Result<congestion::Preset> credit = congestion::make_preset("rccc", network);
   REQUIRE(credit);

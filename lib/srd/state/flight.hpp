@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is on the way to one peer: a record per packet from the oldest unacknowledged one on, and
-// the state of the paths and of congestion control. It is lent by a pool when something is sent;
-// peers that rest keep it unless many do. Records are a ring that doubles when it is full, so that
-// a peer who gets a small message now and then takes few cache lines.
+// What is in flight to one peer: a record per packet from the oldest unacknowledged one on, and
+// the state of the paths and of congestion control. Taken from a pool when something is sent; idle
+// peers keep theirs unless there are many. Records are a ring that doubles when it is full, so that
+// a peer with few packets in flight touches few cache lines.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/srd/state/flow.hpp"
 #include "lib/srd/state/message.hpp"
 #include "lib/srd/state/path_set.hpp"
@@ -28,17 +29,17 @@ struct Record {
   State state = State::free;
   Kind kind = Kind::data;
   uint8_t path = 0;
-  uint8_t tries = 0;
+  uint8_t tries = 0;  // transmissions
   uint16_t path_sequence = 0;
-  uint16_t older = 0, newer = 0;  // in the order of transmission, or of loss: kNone or an index
+  uint16_t older = 0, newer = 0;  // in the RecordList of its state: kNone or an index
   uint32_t offset = 0;            // of its payload in the message
   uint32_t length = 0;
-  uint32_t before_us = 0;      // sent again: from the copy before this one to this
-  Message* message = nullptr;  // null: a fill that nobody waits for
+  uint32_t before_us = 0;      // retransmitted: from the previous transmission to this one
+  Message* message = nullptr;  // null: a probe, or its message has ended
   Instant sent;
 
-  // Whether congestion control knows of it. Fills are small, probe bad paths, and others wait for
-  // them: they neither wait for a window nor fill one.
+  // Whether congestion control counts it. Fills are small, probe bad paths, and the stream waits
+  // for them: they neither wait for a window nor fill one.
   bool counts() const { return kind != Kind::fill; }
 };
 
@@ -55,18 +56,24 @@ class Flight {
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
   Record& operator[](uint64_t sequence) { return records_[sequence & mask_]; }
-  Record& at(uint16_t index) { return records_[index]; }
-  // The sequence number of what is kept at `index`, where `una` is the oldest one.
+  const Record& operator[](uint64_t sequence) const { return records_[sequence & mask_]; }
+  Record& at(uint16_t index) {
+    WEFT_DCHECK(index <= mask_);
+    return records_[index];
+  }
+  uint32_t capacity() const { return mask_ + 1; }
+  // The sequence number of the record at `index`, where `una` is the oldest one.
   uint64_t sequence_at(uint16_t index, uint64_t una) const { return una + ((index - una) & mask_); }
 
-  // The record of the packet `next`, which follows those that are on the way, [una, next). Null:
-  // there is no memory for more than those.
+  // A record for packet `next`, behind those of [una, next). Null: there is no memory for more.
   Record* begin(uint64_t una, uint64_t next) noexcept {
+    WEFT_DCHECK(una <= next && next - una < kWindow);
     if (next - una > mask_ && !grow(una, next)) return nullptr;
     return &((*this)[next] = Record{});
   }
-  // No packet is on the way: gives back what only many of them need.
+  // Gives back the records that only many packets in flight need. None is in flight.
   void shrink() {
+    WEFT_DCHECK(in_flight.empty() && lost.empty());
     mask_ = kFirstRoom - 1;
     records_ = first_.data();
     more_.reset();
@@ -75,6 +82,7 @@ class Flight {
   void append(RecordList& list, uint64_t sequence) {
     const auto index = static_cast<uint16_t>(sequence & mask_);
     Record& r = records_[index];
+    WEFT_DCHECK(list.empty() == (list.newest == RecordList::kNone));
     r.older = list.newest;
     r.newer = RecordList::kNone;
     (list.newest != RecordList::kNone ? records_[list.newest].newer : list.oldest) = index;
@@ -82,17 +90,21 @@ class Flight {
   }
   void remove(RecordList& list, uint64_t sequence) {
     Record& r = (*this)[sequence];
+    WEFT_DCHECK(!list.empty());
+    WEFT_DCHECK(r.older != RecordList::kNone || &records_[list.oldest] == &r);
+    WEFT_DCHECK(r.newer != RecordList::kNone || &records_[list.newest] == &r);
     (r.older != RecordList::kNone ? records_[r.older].newer : list.oldest) = r.newer;
     (r.newer != RecordList::kNone ? records_[r.newer].older : list.newest) = r.older;
   }
-  // Forgets the packets [begin, end); those that were acknowledged are forgotten already.
+  // Clears the records of [begin, end) and both lists.
   void clear(uint64_t begin, uint64_t end) {
+    WEFT_DCHECK(begin <= end && end - begin <= capacity());
     in_flight = lost = RecordList{};
     for (uint64_t sequence = begin; sequence != end; ++sequence) (*this)[sequence] = Record{};
   }
 
   RecordList in_flight;  // oldest transmission first
-  RecordList lost;       // to be sent again, first lost first
+  RecordList lost;       // to be retransmitted, first lost first
   PathSet paths;
   Flow flow;
 
@@ -126,7 +138,7 @@ class Flight {
   std::unique_ptr<Record[]> more_;  // instead of them
 };
 
-// Flights that nobody has now. Keeps a few: memory follows the number of peers that are active.
+// Unused flights. Keeps a few: memory follows the number of active peers.
 class FlightPool {
  public:
   FlightPool() { free_.reserve(kKeep); }
@@ -137,8 +149,9 @@ class FlightPool {
     free_.pop_back();
     return flight;
   }
-  // One without packets.
+  // Nothing is in flight in it.
   void give(std::unique_ptr<Flight> flight) {
+    WEFT_DCHECK(flight != nullptr && flight->in_flight.empty() && flight->lost.empty());
     if (free_.size() < kKeep) free_.push_back(std::move(flight));
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/rccc.hpp"
 
 namespace weft::srd {
@@ -14,9 +15,9 @@ namespace {
 // What a packet takes of an Ethernet link besides its payload: preamble, MAC header, IPv4, UDP, FCS
 // and gap, and SRD's headers and trailer.
 constexpr uint32_t kHeaderBytes = 8 + 14 + 20 + 8 + 4 + 12 + 52 + 4;
-constexpr Duration kQuantum = Duration::from_us(10);     // that a flow held up may catch up on
+constexpr Duration kQuantum = Duration::from_us(10);     // that a delayed flow may catch up on
 constexpr Duration kMarkPeriod = Duration::from_us(50);  // marks within it count as one CNP
-constexpr int kMostDeadlines = 1000;                     // made up for after a pause
+constexpr int kMostDeadlines = 1000;                     // that are made up for after a pause
 
 }  // namespace
 
@@ -24,7 +25,7 @@ void Flow::start(const FlowRules& rules) {
   *this = Flow{};
   preset_ = rules.preset;
   own_queue_ = rules.own_queue;
-  halves_ = rules.halves;
+  halve_on_loss_ = rules.halve_on_loss;
   packet_overhead_ = rules.packet_overhead;
   mtu_ = rules.mtu;
   window_ = Window::of(rules.absorbed);
@@ -48,11 +49,11 @@ Instant Flow::deadline() const noexcept {
   return preset_ != nullptr ? controller_.next_deadline() : Instant::never();
 }
 
-// The controller's deadline is over.
+// The controller's deadline has passed.
 void Flow::act(Instant now) noexcept {
   for (int i = 0; i < kMostDeadlines && deadline() <= now; ++i)
     controller_.on_deadline(*preset_, deadline());
-  if (deadline() <= now) controller_.start(*preset_);  // what it knew is of another time
+  if (deadline() <= now) controller_.start(*preset_);  // its state is out of date
 }
 
 void Flow::on_sent(uint32_t payload, Instant now) noexcept {
@@ -60,6 +61,7 @@ void Flow::on_sent(uint32_t payload, Instant now) noexcept {
   const uint64_t bytes = on_wire(payload);
   sent_ += bytes;
   in_flight_ += bytes;
+  WEFT_DCHECK(in_flight_ <= sent_);
   allowed_one_ = false;
   if (preset_ == nullptr) return;
   if (own_queue_ != nullptr)
@@ -72,6 +74,7 @@ void Flow::on_sent(uint32_t payload, Instant now) noexcept {
 }
 
 void Flow::on_arrived(uint32_t payload) noexcept {
+  WEFT_DCHECK(in_flight_ >= on_wire(payload));
   window_.on_acknowledged(payload + packet_overhead_);
   const uint64_t bytes = on_wire(payload);
   acked_ += bytes;
@@ -80,14 +83,15 @@ void Flow::on_arrived(uint32_t payload) noexcept {
 }
 
 void Flow::forget(uint32_t payload) noexcept {
+  WEFT_DCHECK(in_flight_ >= on_wire(payload));
   window_.forget(payload + packet_overhead_);
   const uint64_t bytes = on_wire(payload);
-  acked_ += bytes;  // or what was lost would stand between `acked` and `sent` for ever
+  acked_ += bytes;  // or `acked` would stay behind `sent` by what was lost, forever
   in_flight_ -= std::min(in_flight_, bytes);
 }
 
 void Flow::on_lost(uint32_t payload, congestion::Loss loss) noexcept {
-  if (halves_) window_.on_loss();
+  if (halve_on_loss_) window_.on_loss();
   if (preset_ != nullptr) {
     loss.acked = acked_;
     loss.sent = sent_;
@@ -125,7 +129,8 @@ void Flow::on_credit(uint32_t units, Instant now) noexcept {
     controller_.on_credit(*preset_, {.now = now, .bytes = units * congestion::kCreditUnit});
 }
 
-uint32_t Flow::wish(uint64_t backlog) const noexcept {
+uint32_t Flow::credit_wanted(uint64_t backlog) const noexcept {
+  WEFT_DCHECK(credited());
   const int64_t most = congestion::most_credit(*preset_);
   auto bytes = static_cast<int64_t>(std::min(backlog, static_cast<uint64_t>(most)));
   if (controller_.window() != congestion::kNoWindow)

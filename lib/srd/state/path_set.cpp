@@ -11,12 +11,12 @@ namespace weft::srd {
 using congestion::PathFeedback;
 
 namespace {
-constexpr uint32_t kProbeUs = 1000;  // until a resting path is tried, the first time
+constexpr uint32_t kProbeUs = 1000;  // until a suspended path is probed, the first time
 constexpr uint8_t kMostDoublings = 10;
 constexpr uint32_t kPacketsPerProbe = 64;
-constexpr uint32_t kLookEvery = 64;  // round trips: whether a path has become slow
-constexpr uint32_t kSlowFactor = 2;  // times the fastest path, and
-constexpr uint32_t kSlowNs = 5000;   // more
+constexpr uint32_t kReviewEvery = 64;  // round trips, until slow paths are searched
+constexpr uint32_t kSlowFactor = 2;    // times the fastest path, and
+constexpr uint32_t kSlowNs = 5000;     // more
 constexpr Duration kFirstRtt = Duration::from_us(100);  // until one is measured
 }  // namespace
 
@@ -26,25 +26,26 @@ void PathSet::start(PathChoice choice, uint32_t count, uint32_t in_flight, uint6
   size_ = count_ = std::clamp(count, 1u, kMostPaths);
   most_in_flight_ = in_flight;
   random_ = base::Random(seed ^ 0x9E3779B97F4A7C15);
-  resting_ = looked_ = last_way_ = last_probed_ = since_probe_ = 0;
+  suspended_ = measured_ = last_route_ = last_probed_ = since_probe_ = 0;
   quiet_until_ = Instant{};
   slow_ns_ = UINT32_MAX;
   if (before != count_) states_.reset(new PathState[count_]);
   std::fill_n(states_.get(), count_, PathState{});
-  ways_.resize(way_count_ = 1);
+  routes_.resize(route_count_ = 1);
   std::fill(std::begin(in_flight_), std::end(in_flight_), 0);
-  start_policy(ways_[0], seed);
+  start_policy(routes_[0], seed);
 }
 
-void PathSet::start_policy(WayState& way, uint64_t seed) {
-  way.resting = way.lost = 0;
-  way.policy.start(
+void PathSet::start_policy(RouteState& route, uint64_t seed) {
+  route.suspended = route.lost = 0;
+  route.policy.start(
       {.choice = choice_, .count = size_, .in_flight = most_in_flight_, .rtt = kFirstRtt}, seed);
 }
 
-void PathSet::grow(uint32_t ways) {
-  if (ways <= way_count_) return;
-  const uint32_t count = std::min(ways * size_, kMostPaths);
+void PathSet::grow(uint32_t routes) {
+  if (routes <= route_count_) return;
+  WEFT_DCHECK(routes <= kMostRoutes && states_ != nullptr);
+  const uint32_t count = std::min(routes * size_, kMostPaths);
   const auto extended = [&](const auto& array) {
     using Array = std::remove_cvref_t<decltype(array)>;
     Array longer(array != nullptr ? new typename Array::element_type[count] : nullptr);
@@ -53,13 +54,13 @@ void PathSet::grow(uint32_t ways) {
   };
   auto states = extended(states_);
   auto tallies = extended(tallies_);
-  std::vector<WayState> all(ways);
-  for (size_t i = ways_.size(); i < ways; ++i) start_policy(all[i], random_.next());
-  std::move(ways_.begin(), ways_.end(), all.begin());
-  ways_ = std::move(all);
+  std::vector<RouteState> all(routes);
+  for (size_t i = routes_.size(); i < routes; ++i) start_policy(all[i], random_.next());
+  std::move(routes_.begin(), routes_.end(), all.begin());
+  routes_ = std::move(all);
   states_ = std::move(states);
   tallies_ = std::move(tallies);
-  way_count_ = ways;
+  route_count_ = routes;
   count_ = count;
 }
 
@@ -67,48 +68,49 @@ void PathSet::count_packets(bool wanted) {
   tallies_.reset(wanted ? new PathTally[count_] : nullptr);
 }
 
-// The living way with the least in flight, in turns where they are equal; one that rests, or
-// `except`, only if there is no other.
-uint32_t PathSet::next_way(uint32_t except) noexcept {
-  const uint32_t count = way_count_;
-  const auto rank = [&](uint32_t way) { return 2u * !lives(way) + (way == except); };
-  uint32_t best = (last_way_ + 1) % count;
+// The route in service with the least in flight, round-robin where they are equal; a suspended one,
+// or `except`, only if there is no other.
+uint32_t PathSet::next_route(uint32_t except) noexcept {
+  const uint32_t count = route_count_;
+  const auto rank = [&](uint32_t route) { return 2u * !in_service(route) + (route == except); };
+  uint32_t best = (last_route_ + 1) % count;
   for (uint32_t i = 2; i <= count; ++i) {
-    const uint32_t way = (last_way_ + i) % count;
-    const uint32_t a = rank(way), b = rank(best);
-    if (a < b || (a == b && in_flight_[way] < in_flight_[best])) best = way;
+    const uint32_t route = (last_route_ + i) % count;
+    const uint32_t a = rank(route), b = rank(best);
+    if (a < b || (a == b && in_flight_[route] < in_flight_[best])) best = route;
   }
-  return last_way_ = best;
+  return last_route_ = best;
 }
 
 uint8_t PathSet::choose(Instant now) noexcept {
   if (count_ == 1) return 0;
-  const bool one = way_count_ == 1 || choice_ == PathChoice::single;
-  return choose_on(one ? 0 : next_way(kNone), now);
+  const bool one = route_count_ == 1 || choice_ == PathChoice::single;
+  return choose_on(one ? 0 : next_route(kNone), now);
 }
 
-uint8_t PathSet::choose_on(uint32_t way, Instant now) noexcept {
-  WayState& w = ways_[way];
+uint8_t PathSet::choose_on(uint32_t route, Instant now) noexcept {
+  RouteState& w = routes_[route];
   uint32_t path = w.policy.next(now);
-  const uint32_t first = way * size_;
-  if (choice_ == PathChoice::single || w.resting == 0 || w.resting == size_)
+  const uint32_t first = route * size_;
+  WEFT_DCHECK(route < route_count_ && path < size_);
+  if (choice_ == PathChoice::single || w.suspended == 0 || w.suspended == size_)
     return static_cast<uint8_t>(first + path);
-  for (uint32_t tries = 0; tries < 2 * size_ && rests(first + path); ++tries)
+  for (uint32_t tries = 0; tries < 2 * size_ && is_unfit(first + path); ++tries)
     path = w.policy.next(now);
-  for (uint32_t tries = 0; tries < size_ && rests(first + path); ++tries)
+  for (uint32_t tries = 0; tries < size_ && is_unfit(first + path); ++tries)
     path = (path + 1u) % size_;
   return static_cast<uint8_t>(first + path);
 }
 
 uint32_t PathSet::take_probe(Instant now) noexcept {
-  if (resting_ == 0 || choice_ == PathChoice::single) return kNone;
+  if (suspended_ == 0 || choice_ == PathChoice::single) return kNone;
   const bool quiet = now < quiet_until_ && since_probe_ < kPacketsPerProbe;
   const uint32_t us = us_of(now);
   uint32_t path = last_probed_;
   for (uint32_t i = 0; i < count_; ++i) {
     if (++path >= count_) path = 0;
     PathState& state = states_[path];
-    if (!state.resting || static_cast<int32_t>(us - state.probe_at_us) < 0) continue;
+    if (!state.suspended || static_cast<int32_t>(us - state.probe_at_us) < 0) continue;
     if (quiet && !is_dead(path)) continue;
     state.probe_at_us = us + (kProbeUs << state.probes);
     state.probes = static_cast<uint8_t>(std::min<int>(state.probes + 1, kMostDoublings));
@@ -124,13 +126,13 @@ uint32_t PathSet::take_probe(Instant now) noexcept {
 
 uint8_t PathSet::choose_other(uint8_t bad, Instant now) noexcept {
   if (choice_ == PathChoice::single) return choose(now);
-  const uint32_t bad_way = way_of(bad);
-  const uint32_t way = way_count_ == 1 ? 0 : next_way(bad_way);
-  uint8_t path = choose_on(way, now);
-  if (way != bad_way) return path;
-  for (uint32_t tries = 0; tries < 4 && path == bad; ++tries) path = choose_on(way, now);
+  const uint32_t bad_route = route_of(bad);
+  const uint32_t route = route_count_ == 1 ? 0 : next_route(bad_route);
+  uint8_t path = choose_on(route, now);
+  if (route != bad_route) return path;
+  for (uint32_t tries = 0; tries < 4 && path == bad; ++tries) path = choose_on(route, now);
   if (path != bad || size_ == 1) return path;
-  const uint32_t first = way * size_;
+  const uint32_t first = route * size_;
   return static_cast<uint8_t>(first + (bad - first + 1 + random_.below(size_ - 1)) % size_);
 }
 
@@ -139,10 +141,10 @@ void PathSet::on_arrival(uint8_t path, uint16_t path_sequence) noexcept {
   const auto ahead = static_cast<int16_t>(path_sequence - state.acked_sequence);
   if (ahead > 0 || !state.ever_acked) state.acked_sequence = path_sequence;
   state.ever_acked = true;
-  if (is_dead(path)) state.rtt_ns = 0;  // of another time
+  if (is_dead(path)) state.rtt_ns = 0;  // from before it died
   state.lost = 0;
-  ways_[way_of(path)].lost = 0;
-  if (!rests(path)) wake(path);
+  routes_[route_of(path)].lost = 0;
+  if (!is_unfit(path)) resume(path);
 }
 
 void PathSet::on_ack(uint8_t path, bool marked, Instant now) noexcept {
@@ -151,30 +153,30 @@ void PathSet::on_ack(uint8_t path, bool marked, Instant now) noexcept {
   feed(path, marked ? PathFeedback::marked : PathFeedback::good, now);
 }
 
-// Of a slow path only the newest round trip counts: it may be slow no more.
+// Of a slow path only the newest round trip counts: it may not be slow any more.
 void PathSet::on_rtt(uint8_t path, Duration rtt, Instant now) noexcept {
   PathState& state = states_[path];
   const int64_t old = state.rtt_ns != 0 && !is_slow(path) ? state.rtt_ns : rtt.ns();
   state.rtt_ns =
       static_cast<uint32_t>(std::clamp<int64_t>(old + (rtt.ns() - old) / 8, 1, UINT32_MAX));
-  if (++looked_ >= kLookEvery) look_for_slow(now);
+  if (++measured_ >= kReviewEvery) find_slow_paths(now);
 }
 
-void PathSet::look_for_slow(Instant now) noexcept {
-  looked_ = 0;
+void PathSet::find_slow_paths(Instant now) noexcept {
+  measured_ = 0;
   uint32_t fastest = UINT32_MAX;
   for (uint32_t i = 0; i < count_; ++i)
     if (states_[i].rtt_ns != 0 && !is_dead(i)) fastest = std::min(fastest, states_[i].rtt_ns);
   slow_ns_ = static_cast<uint32_t>(
       std::min<uint64_t>(uint64_t{fastest} * kSlowFactor + kSlowNs, UINT32_MAX));
-  for (uint32_t i = 0; i < count_; ++i) rests(i) ? rest(i, now) : wake(i);
+  for (uint32_t i = 0; i < count_; ++i) is_unfit(i) ? suspend(i, now) : resume(i);
 }
 
 void PathSet::on_loss(uint8_t path, Instant now) noexcept {
   PathState& state = states_[path];
   if (tallies_ != nullptr) ++tallies_[path].lost;
-  if (!is_dead(path) && ++state.lost == kDead) rest(path, now);
-  count_loss(way_of(path), now);
+  if (!is_dead(path) && ++state.lost == kDead) suspend(path, now);
+  count_loss(route_of(path), now);
   feed(path, PathFeedback::not_arrived, now);
 }
 
@@ -182,19 +184,19 @@ void PathSet::on_timeout(uint8_t path, Instant now) noexcept {
   if (tallies_ != nullptr) ++tallies_[path].lost;
   if (!is_dead(path)) {
     states_[path].lost = kDead;
-    rest(path, now);
+    suspend(path, now);
   }
-  count_loss(way_of(path), now);
+  count_loss(route_of(path), now);
   feed(path, PathFeedback::timed_out, now);
 }
 
-// So many packets in a row on different paths: what they have in common is dead.
-void PathSet::count_loss(uint32_t way, Instant now) noexcept {
-  if (way_count_ == 1 || !lives(way) || ++ways_[way].lost < kDeadWay) return;
-  ways_[way].lost = 0;
-  for (uint32_t path = way * size_; path < (way + 1) * size_; ++path) {
+// Losses in a row on different paths of a route: the route is dead.
+void PathSet::count_loss(uint32_t route, Instant now) noexcept {
+  if (route_count_ == 1 || !in_service(route) || ++routes_[route].lost < kDeadRoute) return;
+  routes_[route].lost = 0;
+  for (uint32_t path = route * size_; path < (route + 1) * size_; ++path) {
     states_[path].lost = kDead;
-    rest(path, now);
+    suspend(path, now);
   }
 }
 
@@ -203,19 +205,21 @@ void PathSet::on_trimmed(uint8_t path, bool last_hop, Instant now) noexcept {
   feed(path, last_hop ? PathFeedback::good : PathFeedback::not_arrived, now);
 }
 
-void PathSet::rest(uint32_t path, Instant now) noexcept {
+void PathSet::suspend(uint32_t path, Instant now) noexcept {
+  WEFT_DCHECK(path < count_);
   PathState& state = states_[path];
-  if (state.resting) return;
-  state.resting = true;
+  if (state.suspended) return;
+  state.suspended = true;
   state.probe_at_us = us_of(now) + kProbeUs;
-  ++resting_;
-  ++ways_[way_of(path)].resting;
+  ++suspended_;
+  ++routes_[route_of(path)].suspended;
 }
 
-void PathSet::end_rest(uint32_t path) noexcept {
-  states_[path].resting = false;
-  --resting_;
-  --ways_[way_of(path)].resting;
+void PathSet::end_suspension(uint32_t path) noexcept {
+  WEFT_DCHECK(suspended_ > 0 && routes_[route_of(path)].suspended > 0);
+  states_[path].suspended = false;
+  --suspended_;
+  --routes_[route_of(path)].suspended;
 }
 
 PathReport PathSet::report(uint32_t path) const noexcept {
@@ -230,6 +234,26 @@ PathReport PathSet::report(uint32_t path) const noexcept {
   report.lost = tallies_[path].lost;
   report.marked = tallies_[path].marked;
   return report;
+}
+
+uint32_t PathSet::in_flight() const noexcept {
+  uint32_t sum = 0;
+  for (uint32_t route = 0; route < route_count_; ++route) sum += in_flight_[route];
+  return sum;
+}
+
+void PathSet::check_invariants() const noexcept {
+  WEFT_DCHECK(route_count_ >= 1 && route_count_ <= kMostRoutes && routes_.size() >= route_count_);
+  WEFT_DCHECK(count_ >= 1 && count_ <= kMostPaths && count_ <= route_count_ * size_);
+  uint32_t all = 0;
+  for (uint32_t route = 0; route < route_count_; ++route) {
+    uint32_t suspended = 0;
+    for (uint32_t path = route * size_; path < std::min(count_, (route + 1) * size_); ++path)
+      suspended += states_[path].suspended;
+    WEFT_DCHECK(suspended == routes_[route].suspended);
+    all += suspended;
+  }
+  WEFT_DCHECK(all == suspended_);
 }
 
 uint32_t PathSet::dead() const noexcept {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The paths to one active peer: what is known of each, and which one the next packet takes. A path
-// is an index into the engine's list of UDP source ports. Among paths that live the policy chooses
-// (lib/congestion/path_policy.hpp). Dead ones and slow ones rest: no data goes there, but an empty
-// packet now and then finds out whether they are well again, more and more seldom, for ever.
+// is an index into the engine's list of UDP source ports. The policy chooses among paths in service
+// (lib/congestion/path_policy.hpp). Dead and slow paths are suspended: they carry no data, only
+// probes at growing intervals, which find out whether they work again.
 //
-// Between several pairs of addresses (ways) there are as many paths on each: those of the first,
-// then those of the second. The way with the least in flight has the next packet, so each gets what
-// it carries; which of its paths, its own policy says. A way that loses several packets in a row
-// rests as a whole.
+// Between several pairs of addresses (routes) there are as many paths on each: those of the first
+// route, then those of the second. The route with the least in flight carries the next packet, so
+// each gets as much as it delivers; its own policy chooses the path. A route that loses several
+// packets in a row is suspended as a whole.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/base/random.hpp"
 #include "lib/congestion/path_policy.hpp"
 #include "weft/device.hpp"
@@ -25,22 +26,22 @@ using congestion::PathChoice;
 inline constexpr const auto& kPathPolicyNames = congestion::kPathChoiceNames;
 
 inline constexpr uint32_t kMostPaths = 256;
-inline constexpr uint32_t kMostWays = 16;  // pairs of addresses
+inline constexpr uint32_t kMostRoutes = 16;  // pairs of addresses
 
 // What is known of one path.
 struct PathState {
   uint32_t rtt_ns = 0;          // smoothed, 0 = none yet
-  uint32_t probe_at_us = 0;     // resting: when it is tried, since the start, wrapping
+  uint32_t probe_at_us = 0;     // suspended: time of the next probe, wrapping
   uint16_t next_sequence = 0;   // of the next packet sent on it
-  uint16_t acked_sequence = 0;  // the highest one that is known to have arrived
-  uint8_t lost = 0;             // losses in a row: at kDead the path rests
-  uint8_t probes = 0;           // since it rests
+  uint16_t acked_sequence = 0;  // highest one known to have arrived
+  uint8_t lost = 0;             // losses in a row: at kDead the path is dead
+  uint8_t probes = 0;           // since it was suspended
   bool ever_acked = false;
-  bool resting = false;
+  bool suspended = false;
 };
 static_assert(sizeof(PathState) <= 16);
 
-// Packets of one path, for those who want to see them.
+// Packets of one path, if they are counted.
 struct PathTally {
   uint64_t sent = 0, lost = 0, marked = 0;
 };
@@ -48,102 +49,113 @@ struct PathTally {
 class PathSet {
  public:
   static constexpr uint8_t kDead = 2;
-  static constexpr uint8_t kDeadWay = 6;
+  static constexpr uint8_t kDeadRoute = 6;
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // `count` >= 1 paths; the walks of some policies use the largest power of two that fits. Room is
-  // made for what `in_flight` packets may leave to remember.
+  // `count` >= 1 paths; some policies use the largest power of two that fits. Memory is allocated
+  // for the feedback of `in_flight` packets.
   void start(PathChoice choice, uint32_t count, uint32_t in_flight, uint64_t seed);
 
-  // There are as many paths on each of `ways` ways now, more than before; what is known stays.
-  // Nothing has changed if it throws std::bad_alloc.
-  void grow(uint32_t ways);
+  // Adds the paths of further routes, `routes` in all; what is known stays. Throws std::bad_alloc,
+  // and nothing has changed.
+  void grow(uint32_t routes);
 
-  // After start(): counts packets per path from now on, or does not.
+  // After start(): counts packets per path from now on, or not.
   void count_packets(bool wanted);
 
   uint8_t choose(Instant now) noexcept;
-  // A path for what was lost on `bad`: another one if there is any.
+  // A path for what was lost on `bad`: another one if there is one.
   uint8_t choose_other(uint8_t bad, Instant now) noexcept;
 
-  // A resting path that is to be tried now, or kNone. However many are slow: one of them in a
-  // millisecond, or of 64 packets. Each is a datagram of its own, and where processes share
-  // processors, most paths have a slow round trip now and then.
+  // A suspended path that is to be probed now, or kNone. Of slow paths one per millisecond or per
+  // 64 packets: each probe is a datagram of its own, and where processes share processors, most
+  // paths have a slow round trip now and then.
   uint32_t take_probe(Instant now) noexcept;
 
   // The number of the next packet on the path, which is about to be sent.
   uint16_t take_sequence(uint8_t path) noexcept {
     if (tallies_ != nullptr) ++tallies_[path].sent;
     ++since_probe_;
-    ++in_flight_[way_of(path)];
+    ++in_flight_[route_of(path)];
     return states_[path].next_sequence++;
   }
-  // A packet that was sent on the path is in flight no more, whatever became of it.
-  void on_end(uint8_t path) noexcept { --in_flight_[way_of(path)]; }
-  // A packet of the path has arrived that was sent once.
+  // A packet that was sent on the path is not in flight any more, for whatever reason.
+  void on_end(uint8_t path) noexcept {
+    WEFT_DCHECK(path < count_ && in_flight_[route_of(path)] > 0);
+    --in_flight_[route_of(path)];
+  }
+  // A packet that was sent once, on this path, has arrived.
   void on_arrival(uint8_t path, uint16_t path_sequence) noexcept;
   void on_ack(uint8_t path, bool marked, Instant now) noexcept;
   void on_rtt(uint8_t path, Duration rtt, Instant now) noexcept;
   void on_loss(uint8_t path, Instant now) noexcept;
   void on_timeout(uint8_t path, Instant now) noexcept;
-  // The packet came without its payload: the path lives, and is full, unless it was the last link.
+  // The packet arrived without its payload: the path works and is full, unless the last link is.
   void on_trimmed(uint8_t path, bool last_hop, Instant now) noexcept;
   void set_rtt(Duration rtt) noexcept {
-    if (choice_ != PathChoice::plb) return;  // nobody else asks
-    for (WayState& way : ways_) way.policy.set_rtt(rtt);
+    if (choice_ != PathChoice::plb) return;  // the only policy that uses it
+    for (RouteState& route : routes_) route.policy.set_rtt(rtt);
   }
 
-  PathState& operator[](uint8_t path) noexcept { return states_[path]; }
+  PathState& operator[](uint8_t path) noexcept {
+    WEFT_DCHECK(path < count_);
+    return states_[path];
+  }
   uint32_t count() const noexcept { return count_; }
   uint32_t dead() const noexcept;
-  PathReport report(uint32_t path) const noexcept;  // but its source port
+  PathReport report(uint32_t path) const noexcept;  // without source port and addresses
   uint32_t slow() const noexcept;
+  // Packets in flight on all routes.
+  uint32_t in_flight() const noexcept;
+  // Asserts that the counts of suspended paths match their states.
+  void check_invariants() const noexcept;
 
  private:
-  struct WayState {
+  struct RouteState {
     congestion::PathPolicy policy;
-    uint32_t resting = 0;  // paths
-    uint8_t lost = 0;      // packets in a row: at kDeadWay all paths rest
+    uint32_t suspended = 0;  // paths
+    uint8_t lost = 0;        // packets in a row: at kDeadRoute all paths are dead
   };
-  uint32_t way_of(uint32_t path) const noexcept { return path < size_ ? 0 : path / size_; }
-  bool lives(uint32_t way) const noexcept { return ways_[way].resting != size_; }
-  uint32_t next_way(uint32_t except) noexcept;
-  uint8_t choose_on(uint32_t way, Instant now) noexcept;
+  uint32_t route_of(uint32_t path) const noexcept { return path < size_ ? 0 : path / size_; }
+  bool in_service(uint32_t route) const noexcept { return routes_[route].suspended != size_; }
+  uint32_t next_route(uint32_t except) noexcept;
+  uint8_t choose_on(uint32_t route, Instant now) noexcept;
   void feed(uint32_t path, congestion::PathFeedback feedback, Instant now) {
-    const uint32_t way = way_of(path);
-    ways_[way].policy.on_feedback(static_cast<uint16_t>(path - way * size_), feedback, now);
+    WEFT_DCHECK(path < count_);
+    const uint32_t route = route_of(path);
+    routes_[route].policy.on_feedback(static_cast<uint16_t>(path - route * size_), feedback, now);
   }
-  void start_policy(WayState& way, uint64_t seed);
-  void count_loss(uint32_t way, Instant now) noexcept;
+  void start_policy(RouteState& route, uint64_t seed);
+  void count_loss(uint32_t route, Instant now) noexcept;
   bool is_dead(uint32_t path) const noexcept { return states_[path].lost >= kDead; }
   bool is_slow(uint32_t path) const noexcept { return states_[path].rtt_ns > slow_ns_; }
-  bool rests(uint32_t path) const noexcept { return is_dead(path) || is_slow(path); }
+  bool is_unfit(uint32_t path) const noexcept { return is_dead(path) || is_slow(path); }
   uint32_t us_of(Instant now) const noexcept { return static_cast<uint32_t>(now.ps / 1'000'000); }
-  void look_for_slow(Instant now) noexcept;
-  void rest(uint32_t path, Instant now) noexcept;
-  void wake(uint32_t path) noexcept {
+  void find_slow_paths(Instant now) noexcept;
+  void suspend(uint32_t path, Instant now) noexcept;
+  void resume(uint32_t path) noexcept {
     states_[path].probes = 0;
-    if (states_[path].resting) end_rest(path);
+    if (states_[path].suspended) end_suspension(path);
   }
-  void end_rest(uint32_t path) noexcept;
+  void end_suspension(uint32_t path) noexcept;
 
   PathChoice choice_ = PathChoice::single;
-  uint32_t size_ = 1;   // paths of a way
+  uint32_t size_ = 1;   // paths of a route
   uint32_t count_ = 1;  // of all
   uint32_t most_in_flight_ = 0;
-  uint32_t way_count_ = 1;
-  uint32_t in_flight_[kMostWays] = {};  // packets, of each way
-  std::vector<WayState> ways_{1};
-  uint32_t last_way_ = 0;
-  uint32_t resting_ = 0;           // how many
+  uint32_t route_count_ = 1;
+  uint32_t in_flight_[kMostRoutes] = {};  // packets of each route
+  std::vector<RouteState> routes_{1};
+  uint32_t last_route_ = 0;
+  uint32_t suspended_ = 0;         // paths
   uint32_t last_probed_ = 0;       // path
   uint32_t since_probe_ = 0;       // packets
-  Instant quiet_until_;            // no slow path is tried, unless many packets are sent
+  Instant quiet_until_;            // no slow path is probed, unless many packets are sent
   uint32_t slow_ns_ = UINT32_MAX;  // a path that takes longer is slow
-  uint32_t looked_ = 0;            // round trips measured since then
+  uint32_t measured_ = 0;          // round trips since slow_ns_ was updated
   base::Random random_{1};
   std::unique_ptr<PathState[]> states_;
-  std::unique_ptr<PathTally[]> tallies_;  // null: nobody wants them
+  std::unique_ptr<PathTally[]> tallies_;  // null: not counted
 };
 
 }  // namespace weft::srd

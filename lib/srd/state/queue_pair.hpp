@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An SRD queue pair: two sets of slots for what is posted, completion queues, and rights. It has no
-// peer and no sequence numbers; those belong to peers (peer.hpp). Work completes in any order, so
-// slots come from a free list, not from a ring.
+// An SRD queue pair: slots of its send and receive queue, completion queues, and access rights. It
+// has no peer and no sequence numbers; those belong to peers (peer.hpp). Work completes in any
+// order, so slots come from a free list, not from a ring.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "lib/base/line.hpp"
 #include "lib/srd/state/rnr_queue.hpp"
 #include "lib/srd/state/transport_names.hpp"
@@ -31,12 +32,24 @@ class Slots {
   }
   bool full() const { return free_count_ == 0; }
   uint32_t used() const { return count_ - free_count_; }
-  uint32_t take() { return free_[--free_count_]; }
-  void give(uint32_t slot) { free_[free_count_++] = slot; }
+  uint32_t take() {
+    WEFT_DCHECK(!full());
+    return free_[--free_count_];
+  }
+  void give(uint32_t slot) {
+    WEFT_DCHECK(slot < count_ && free_count_ < count_);
+    free_[free_count_++] = slot;
+  }
   uint32_t count() const { return count_; }
   uint32_t max_sge() const { return max_sge_; }
-  Sge* sges(uint32_t slot) { return &sges_[size_t{slot} * max_sge_]; }
-  std::byte* inline_data(uint32_t slot) { return &inline_[size_t{slot} * inline_stride_]; }
+  Sge* sges(uint32_t slot) {
+    WEFT_DCHECK(slot < count_);
+    return &sges_[size_t{slot} * max_sge_];
+  }
+  std::byte* inline_data(uint32_t slot) {
+    WEFT_DCHECK(slot < count_ && inline_stride_ != 0);
+    return &inline_[size_t{slot} * inline_stride_];
+  }
 
  private:
   std::unique_ptr<Sge[]> sges_;
@@ -51,7 +64,7 @@ struct Receive {
   uint32_t sge_count = 0;
 };
 
-// Posted receives, first in first out; one that a message had and gave back is the first again.
+// Posted receives, first in first out; one that a message returns is the first again.
 class ReceiveQueue {
  public:
   void create(uint32_t count, uint32_t max_sge) {
@@ -63,18 +76,24 @@ class ReceiveQueue {
   bool empty() const { return size_ == 0; }
   uint32_t size() const { return size_; }
   Receive& operator[](uint32_t slot) { return receives_[slot]; }
-  uint32_t front() const { return line_[head_]; }
+  uint32_t front() const {
+    WEFT_DCHECK(!empty());
+    return line_[head_];
+  }
   void push(uint32_t slot) {
+    WEFT_DCHECK(slot < slots.count() && size_ < slots.used());
     line_[(head_ + size_) % slots.count()] = slot;
     ++size_;
   }
   uint32_t pop() {
+    WEFT_DCHECK(!empty());
     const uint32_t slot = line_[head_];
     head_ = (head_ + 1) % slots.count();
     --size_;
     return slot;
   }
-  void give_back(uint32_t slot) {
+  void push_front(uint32_t slot) {
+    WEFT_DCHECK(slot < slots.count() && size_ < slots.used());
     head_ = (head_ + slots.count() - 1) % slots.count();
     line_[head_] = slot;
     ++size_;
@@ -95,14 +114,14 @@ struct QueuePair {
   Access access = Access::none;
   uint32_t domain = 0;
   uint32_t max_inline = 0;
-  uint8_t rnr_retry = 7;  // 7 = for ever
+  uint8_t rnr_retry = 7;  // 7 = no limit
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   Slots sends;
   ReceiveQueue receives;
-  std::unique_ptr<ReceiveLine> line;  // null: nobody has ever waited for a receive
-  base::LineLink<QueuePair> calling, promising;
-  QueuePairAttributes attributes;  // as set by modify()
+  std::unique_ptr<RnrQueue> rnr_queue;  // null: no peer has waited for a receive yet
+  base::LineLink<QueuePair> ready_link, reserving_link;  // in RnrSchedule
+  QueuePairAttributes attributes;                        // as set by modify()
 
   bool can_receive() const {
     return state == QpState::rtr || state == QpState::rts || state == QpState::sqd;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Endpoints with several addresses (rails). An endpoint is known by its first address; the others
-// are told to the peer (SRD.md, rails). A way is a pair of addresses, ours and the peer's. The
-// first of both is always there; another one is asked for, and carries packets when the answer has
-// come on it. Exists only for peers of which one side has several addresses.
+// Endpoints with several addresses (rails). An endpoint is identified by its first address, the
+// primary; it announces the others to its peer (SRD.md, rails). A route is a pair of addresses, one
+// of ours and one of the peer's. The route between the primaries always exists; another one is
+// requested, and carries packets after the response has arrived on it. A Rails object exists only
+// for peers of which one side has several addresses.
 #pragma once
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <span>
 
+#include "lib/base/check.hpp"
 #include "lib/srd/state/path_set.hpp"
 #include "lib/wire/srd_headers.hpp"
 #include "weft/types.hpp"
@@ -17,56 +19,65 @@
 
 namespace weft::srd {
 
-// Which of our addresses, and which of the peer's; 0: the first.
-struct Way {
+// Index of our address and of the peer's; 0: the primary.
+struct Route {
   uint8_t local = 0, remote = 0;
-  bool operator==(const Way&) const = default;
+  bool operator==(const Route&) const = default;
 };
 
 class Rails {
  public:
   struct Candidate {
-    Way way;
-    uint8_t asks = 0;
-    Instant ask_at;
+    Route route;
+    uint8_t requests = 0;  // sent
+    Instant request_at;    // the next one
   };
 
   // The peer's further addresses, in its order; the first of them is `remote` 1.
   std::span<const Gid> further() const { return {further_.data(), further_count_}; }
-  bool tells(std::span<const Gid> list) const;
-  // They are these from now on, at most as many as a packet can name. Ways that lead there must be
-  // forgotten.
-  void learn(std::span<const Gid> list);
+  bool has_addresses(std::span<const Gid> list) const;
+  // Replaces them, by as many as a packet can name. The caller drops routes to the old ones.
+  void set_addresses(std::span<const Gid> list);
 
-  // The ways that carry packets: [0, joined). The others are asked for.
+  // The routes that carry packets have indexes [0, joined()); the others are requested.
   uint32_t joined() const { return joined_; }
-  Way way(uint32_t index) const { return ways_[index].way; }
-  std::span<Candidate> candidates() { return {ways_.begin() + joined_, ways_.begin() + count_}; }
-  bool leads_beyond_first() const;
+  Route route(uint32_t index) const {
+    WEFT_DCHECK(index < joined_);
+    return routes_[index].route;
+  }
+  std::span<Candidate> candidates() {
+    return {routes_.begin() + joined_, routes_.begin() + count_};
+  }
+  // A joined route leads to a further address of the peer.
+  bool uses_further_address() const;
   // False: it is no candidate.
-  bool join(Way way);
-  // The one that joined last is a candidate again.
-  void part() { --joined_; }
-  // Only the first way is left; then all others that `locals` addresses of ours allow are asked
-  // for, those that share no address first.
+  bool join(Route route);
+  // The route that joined last is a candidate again.
+  void undo_join() {
+    WEFT_DCHECK(joined_ > 1);
+    --joined_;
+  }
+  // Drops all routes but the first; then as plan().
   void restart(uint32_t locals, Instant now);
-  // The same, but what has joined stays.
+  // Candidates are all routes from `locals` addresses of ours that have not joined, first those
+  // that share no address.
   void plan(uint32_t locals, Instant now);
 
-  uint32_t named = 0;       // what the peer calls us, in the engine's table of further addresses
-  bool incomplete = false;  // some of its addresses are not in that
+  uint32_t peer_incarnation = 0;  // with which its aliases were entered
+  bool incomplete = false;        // some addresses are missing there, for want of memory
 
  private:
   std::array<Gid, wire::kSrdMostRails> further_;
-  std::array<Candidate, kMostWays> ways_;
+  std::array<Candidate, kMostRoutes> routes_;
   uint8_t further_count_ = 0;
   uint8_t joined_ = 1;
   uint8_t count_ = 1;
 };
 
-// A further address of a peer, with a secret that only packets between it and us name: ours for it
-// in what it sends, its for us in what it answers. Who does not know it cannot speak for the peer,
-// and who claims the address of another one gets nothing of what that one sends.
+// A further address of a peer, with an incarnation that only packets between that peer and us name:
+// ours for the peer in what it sends, the peer's for us in what it answers. A sender that does not
+// know it cannot send in the peer's name, and claiming an address of another endpoint diverts
+// nothing from it.
 struct Alias {
   Gid address;
   uint32_t block = 0;
@@ -75,7 +86,7 @@ struct Alias {
 };
 
 struct AliasHash {
-  uint64_t seed = 0;  // drawn: nobody can choose addresses that collide
+  uint64_t seed = 0;  // random, so that addresses that collide cannot be chosen
   size_t operator()(const Alias& a) const noexcept {
     uint64_t words[2];
     std::memcpy(words, a.address.bytes.data(), sizeof words);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who waits for a receive of one queue pair. A peer whose message found none stands in line; each
-// receive that is posted is promised to the first one, who is called. Until it comes, for a short
-// time, the receive is kept for it; one that does not come goes to the end of the line, once.
-// So that nobody has to ask again and again, and all have the same share.
+// Peers that wait for a receive of one queue pair (RNR). A peer whose message found no receive is
+// queued; each receive that is posted is reserved for the first peer, which is notified by a
+// `ready` packet. The reservation lasts for a short time; a peer that does not use it goes to the
+// end of the queue, once. So senders need not retry blindly, and all have the same share.
 #pragma once
 
 #include <algorithm>
@@ -10,74 +10,76 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/base/memory_permitting.hpp"
 #include "weft/units.hpp"
 
 namespace weft::srd {
 
-class ReceiveLine {
+class RnrQueue {
  public:
-  static constexpr uint32_t kMost = 1024;  // peers; more are asked to come again
+  static constexpr uint32_t kMost = 1024;  // peers; further ones must retry
 
   struct Waiter {
-    uint32_t peer = 0;  // its index
-    bool called = false;
+    uint32_t peer = 0;      // its index
+    bool notified = false;  // once already, in vain
   };
 
-  bool nobody() const noexcept { return waiting_.empty(); }
-  bool promised() const noexcept { return !promises_.empty(); }
-  // Receives that are kept for others than `peer`.
-  uint32_t kept_from(uint32_t peer) const noexcept {
-    uint32_t kept = 0;
-    for (const Promise& p : promises_) kept += p.to.peer != peer;
-    return kept;
+  bool empty() const noexcept { return waiting_.empty(); }
+  uint32_t waiting() const noexcept { return static_cast<uint32_t>(waiting_.size()); }
+  uint32_t reservations() const noexcept { return static_cast<uint32_t>(reservations_.size()); }
+  uint32_t reserved_for_others(uint32_t peer) const noexcept {
+    uint32_t reserved = 0;
+    for (const Reservation& r : reservations_) reserved += r.waiter.peer != peer;
+    return reserved;
   }
-  uint32_t promises() const noexcept { return static_cast<uint32_t>(promises_.size()); }
 
-  // False: the line is full, or there is no memory for a longer one. A peer stands in it once,
-  // whatever it has to send.
+  // False: the queue is full, or there is no memory. A peer is queued once, whatever it has to
+  // send.
   bool join(Waiter waiter) noexcept {
     for (const Waiter& w : waiting_)
       if (w.peer == waiter.peer) return true;
     if (waiting_.size() >= kMost) return false;
     return base::memory_permitting([&] {
-      promises_.reserve(
-          std::bit_ceil(promises_.size() + waiting_.size() + 1));  // all may be called
+      reservations_.reserve(std::bit_ceil(reservations_.size() + waiting_.size() + 1));
       waiting_.push_back(waiter);
     });
   }
-  // The first in line has a receive until `until`.
-  uint32_t promise(Instant until) {
+  // Reserves a receive for the first peer until `until`, and returns the peer. The queue is not
+  // empty.
+  uint32_t reserve(Instant until) {
+    WEFT_DCHECK(!empty());
+    WEFT_DCHECK(reservations_.empty() || reservations_.back().until <= until);
+    WEFT_DCHECK(reservations_.size() < reservations_.capacity());
     const Waiter first = waiting_.front();
     waiting_.erase(waiting_.begin());
-    promises_.push_back({first, until});
+    reservations_.push_back({first, until});
     return first.peer;
   }
-  // A message of `peer` takes a receive.
-  void keep(uint32_t peer) noexcept {
-    const auto found = std::find_if(promises_.begin(), promises_.end(),
-                                    [peer](const Promise& p) { return p.to.peer == peer; });
-    if (found != promises_.end()) promises_.erase(found);
+  // A message of `peer` takes a receive: its reservation, if it has one, is used.
+  void use(uint32_t peer) noexcept {
+    const auto found = std::find_if(reservations_.begin(), reservations_.end(),
+                                    [peer](const Reservation& r) { return r.waiter.peer == peer; });
+    if (found != reservations_.end()) reservations_.erase(found);
   }
-  // Promises whose time is over.
-  void lapse(Instant now) {
-    while (promised() && promises_.front().until <= now) {
-      const Waiter late = promises_.front().to;
-      promises_.erase(promises_.begin());
-      if (!late.called) join({late.peer, true});
+  void expire(Instant now) {
+    while (reservations() != 0 && reservations_.front().until <= now) {
+      const Waiter late = reservations_.front().waiter;
+      reservations_.erase(reservations_.begin());
+      if (!late.notified) join({late.peer, true});
     }
   }
-  Instant lapses_at() const noexcept {
-    return promised() ? promises_.front().until : Instant::never();
+  Instant next_expiry() const noexcept {
+    return reservations() != 0 ? reservations_.front().until : Instant::never();
   }
 
  private:
-  struct Promise {  // in the order in which they were given
-    Waiter to;
+  struct Reservation {  // ordered by `until`
+    Waiter waiter;
     Instant until;
   };
   std::vector<Waiter> waiting_;
-  std::vector<Promise> promises_;
+  std::vector<Reservation> reservations_;
 };
 
 }  // namespace weft::srd

@@ -45,7 +45,7 @@ inline Result<std::shared_ptr<verbs::Context>> open_simulated(const verbs::Devic
   }
   srd::Config config;
   config.start = virtual_now;
-  config.patience = kPatience;
+  config.dead_peer_timeout = kPatience;
   DeviceAttributes attributes = software::describe(spec, opened, config.limits);
   attributes.qp_type = QpType::srd;
   attributes.has_write_add = attributes.has_ordered = true;

@@ -28,7 +28,7 @@ struct Target : SrdLone {
     p.sequence = sequence;
     return p;
   }
-  uint32_t secret(const Gid& of) { return engine.incarnation_for(of, kBlock); }
+  uint32_t secret(const Gid& of) { return engine.incarnations.incarnation_for(of, kBlock); }
   // One who has got an answer from us, so that it knows what we call ourselves.
   const srd::Peer& meet(const Gid& peer) {
     give(peer, packet(SrdOpcode::fill, secret(peer)), nullptr, 0);
@@ -65,12 +65,12 @@ TEST_CASE("only a peer that hears us tells us its addresses, threat:A16 threat:A
   CHECK(t.engine.counters()[Count::rx_other_incarnation] == 3);
   t.ask(further, host(9), t.secret(host(9)), {further});  // nobody we know
   CHECK(t.engine.counters()[Count::rx_unknown_peer] == 1);
-  CHECK(t.engine.alias_count() == 0);
+  CHECK(t.engine.aliases.size() == 0);
   CHECK(t.engine.peer_count() == 1);
   t.ask(host(4), peer, t.secret(peer), {further});  // from an address that it does not name
   CHECK(t.engine.counters()[Count::rx_bad_source] == 1);
   t.ask(further, peer, t.secret(peer), {further});
-  CHECK(t.engine.alias_count() == 1);
+  CHECK(t.engine.aliases.size() == 1);
 }
 
 TEST_CASE("who claims another one's address gets nothing of its stream, threat:A16 threat:A25") {
@@ -79,7 +79,7 @@ TEST_CASE("who claims another one's address gets nothing of its stream, threat:A
   t.meet(villain);
   t.meet(victim);
   t.ask(villain, villain, t.secret(villain), {victim, late});
-  REQUIRE(t.engine.alias_count() == 2);
+  REQUIRE(t.engine.aliases.size() == 2);
   // What the victims send is theirs, whether they were known before or not.
   for (uint64_t i = 1; i < 10; ++i)
     t.give(victim, t.packet(SrdOpcode::fill, t.secret(victim), i), nullptr, 0);
@@ -88,7 +88,7 @@ TEST_CASE("who claims another one's address gets nothing of its stream, threat:A
   CHECK(t.executed(1) == 10);
   REQUIRE(t.engine.peer_count() == 3);
   CHECK(t.engine.peer(2)->address == late);
-  CHECK(t.engine.peer(1)->rx.way == srd::Way{0, 0});
+  CHECK(t.engine.peer(1)->rx.echo.route == srd::Route{0, 0});
   // And what the villain sends from there is its own, of which nothing goes to the victims.
   t.give(victim, t.packet(SrdOpcode::fill, t.secret(villain), 1), nullptr, 0);
   CHECK(t.executed(0) == 2);
@@ -127,7 +127,7 @@ TEST_CASE("a peer that names ever new addresses takes no more memory, threat:A17
     for (int i = 0; i < 7; ++i)
       list.push_back(Gid::from_ipv4(10, 1, static_cast<uint8_t>(round), static_cast<uint8_t>(i)));
     t.ask(list[0], peer, t.secret(peer), list);
-    CHECK(t.engine.alias_count() == 7);
+    CHECK(t.engine.aliases.size() == 7);
   }
   CHECK(t.engine.peer_count() == 1);
 }
@@ -146,7 +146,7 @@ TEST_CASE("further addresses go with their peer, threat:A17") {
     t.give_rails(further, p, host(i), false, 1, {further});
     transport::TxFrame frames[64];
     (void)t.engine.transmit(frames, t.now);  // no acknowledgement is owed any more
-    REQUIRE(t.engine.alias_count() <= 8);
+    REQUIRE(t.engine.aliases.size() <= 8);
   }
   CHECK(t.engine.counters()[Count::peers_forgotten] == 92);
 }

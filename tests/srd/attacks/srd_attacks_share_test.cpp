@@ -87,7 +87,7 @@ TEST_CASE("who takes credit that it was not granted gets none of it, threat:A16"
   for (const bool polices : {true, false}) {
     INFO(polices);
     SrdOptions o = Contest::options("rccc", 8);
-    o.config.polices = polices;
+    o.config.police_credit = polices;
     Contest c(o);
     c.run_for(Duration::from_ms(1));
     CHECK(c.star[0].count(Count::rx_over_credit) == 0);
@@ -106,7 +106,7 @@ TEST_CASE("who takes credit that it was not granted gets none of it, threat:A16"
 
 TEST_CASE("policing drops nothing of those who keep to their credit, threat:A16") {
   SrdOptions o = Contest::options("rccc", 8);
-  o.config.polices = true;
+  o.config.police_credit = true;
   o.faults.loss = 10'000;
   Contest c(o);
   c.run_for(Duration::from_ms(20));

@@ -206,7 +206,7 @@ TEST_CASE("acknowledgements of what was never sent are ignored, threat:A09 threa
 
 TEST_CASE("after five seconds of silence on the wire everything goes on, threat:A27") {
   SrdOptions o;
-  o.config.patience = Duration::from_s(30);
+  o.config.dead_peer_timeout = Duration::from_s(30);
   Two t(o);
   t.add(0);
   t.wait(1);

@@ -120,7 +120,7 @@ void run(uint64_t seed, uint32_t ppm, const char* controller) {
   o.stations = kStations;
   o.seed = seed;
   o.config.path_counters = true;
-  o.config.patience = Duration::from_s(20);
+  o.config.dead_peer_timeout = Duration::from_s(20);
   o.faults.loss = 5'000;
   o.memory = 2 * kMost;
   const size_t before = held;

@@ -176,7 +176,7 @@ void SrdSwarm::check_bounds() {
       const srd::Peer& peer = *engine.peer(p);
       expect(peer.tx.next - peer.tx.una <= srd::kWindow, "too much on the way");
       expect(peer.rx.assemblies <= srd::AssemblyTable::kMostPerPeer, "too much in parts");
-      expect(peer.rx.answers <= 256, "too many answers");
+      expect(peer.rx.responses <= 256, "too many answers");
     }
   }
 }
@@ -194,10 +194,11 @@ void SrdSwarm::check_rest() {
                       " wait; others are bound to messages that have ended");
     for (uint32_t p = 0; p < engine.peer_count(); ++p) {
       const srd::Peer& peer = *engine.peer(p);
-      expect(peer.tx.all == nullptr && peer.tx.resting == 0 && peer.tx.awaiting == 0,
-             "a message is left that nobody waits for");
+      expect(
+          peer.tx.messages == nullptr && peer.tx.rnr_waiting == 0 && peer.tx.awaiting_response == 0,
+          "a message is left that nobody waits for");
       expect(peer.tx.una == peer.tx.next, "packets are on the way for ever");
-      expect(peer.rx.answers == 0, "an answer is owed for ever");
+      expect(peer.rx.responses == 0, "an answer is owed for ever");
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The applications of the SRD swarm: they post, look at completions, and hold them against what may
 // be true.
+#include "lib/srd/invariants.hpp"
 #include "tests/srd/swarm/srd_swarm.hpp"
 #include "tests/virtual_time/pair.hpp"
 
@@ -12,6 +13,9 @@ void SrdSwarm::look(uint32_t i) {
 }
 
 void SrdSwarm::step(uint32_t i) {
+#ifndef NDEBUG
+  srd::check_invariants(net_.stations[i]->engine());
+#endif
   look(i);
   Application& app = apps_[i];
   // A slow application: senders often find no receive.

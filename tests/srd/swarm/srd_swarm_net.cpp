@@ -16,16 +16,16 @@ void draw_engine(base::Random& r, SrdOptions& o) {
   constexpr const char* kControllers[] = {"none",      "halved", "nscc",     "rccc",
                                           "nscc+rccc", "swift",  "dcqcn-nic"};
   const uint64_t controller = r.below(7);
-  o.config.halves = controller == 1;
+  o.config.halve_on_loss = controller == 1;
   if (controller >= 2)
     o.config.congestion = *congestion::make_preset(
         kControllers[controller],
         {.line = Rate::from_gbps(100), .rtt = Duration::from_us(10), .network = {}});
-  o.config.patience = Duration::from_s(20);
+  o.config.dead_peer_timeout = Duration::from_s(20);
   o.capabilities.active_mtu = o.capabilities.max_mtu = 256u << r.below(5);
   if (r.below(3) == 0) o.capabilities.train_frames = 16, o.capabilities.train_bytes = 60'000;
   if (r.below(3) == 0) o.config.ack_every = 2 + static_cast<uint32_t>(r.below(30));
-  if (r.below(2) == 0) o.config.answer_first = Duration::from_us(1 + r.below(60));
+  if (r.below(2) == 0) o.config.ack_piggyback_delay = Duration::from_us(1 + r.below(60));
 }
 
 void draw_faults(base::Random& r, middleware::FaultOptions& faults) {

@@ -149,9 +149,9 @@ double SrdHosts::rate(uint32_t number) const noexcept {
   for (uint32_t i = 0; i < engine.peer_count(); ++i) {
     const srd::Peer* const peer = engine.peer(i);
     if (peer == nullptr || peer->address != target) continue;
-    if (left_[number] == 0 || peer->tx.flight == nullptr || peer->tx.rtt.ps == 0) return 0;
+    if (left_[number] == 0 || peer->tx.flight == nullptr || !peer->tx.rtt.known()) return 0;
     return static_cast<double>(peer->tx.flight->flow.window()) * 8e12 /
-           static_cast<double>(peer->tx.rtt.ps);
+           static_cast<double>(peer->tx.rtt.smoothed.ps);
   }
   return 0;
 }
