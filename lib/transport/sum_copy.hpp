@@ -28,22 +28,4 @@ namespace weft::transport {
   return true;
 }
 
-// Continues `crc` over `length` bytes as they are now. False: a page of them is gone.
-[[nodiscard]] inline bool sum_in_place(uint32_t& crc, const std::byte* from,
-                                       size_t length) noexcept {
-  WEFT_DCHECK(length == 0 || from != nullptr);
-  struct Sum {
-    uint32_t crc;
-    const std::byte* from;
-    size_t length;
-  } sum{crc, from, length};
-  const auto run = [](void* argument) {
-    Sum& s = *static_cast<Sum*>(argument);
-    s.crc = wire::crc_continue(s.crc, s.from, s.length);
-  };
-  if (!memory::run_guarded(run, &sum)) return false;
-  crc = sum.crc;
-  return true;
-}
-
 }  // namespace weft::transport

@@ -215,16 +215,6 @@ class Tap(exchanges.Exchanges, unittest.TestCase):
         cls.wire.add(kernel, cls.far_device)
 
 
-class TapInPlace(Tap):
-    """The kernel reads payload in registered memory."""
-    keys = {"in_place": 1}
-
-    def test_in_place(self):
-        self.wire.connect()
-        self.one_way_and_the_other(("write", "read"), (65536,), 4)
-        self.assertGreater(counted(self.close.process, "dpdk_tx_in_place"), 0)
-
-
 class TapOffload(Tap):
     """Frames may come in several buffers, and the driver looks at UDP checksums, which the kernel
     sends."""

@@ -71,11 +71,11 @@ const std::set<std::string> kOthers = {
     "af_xdp_tx_neighbour", "af_xdp_generic", "af_xdp_buffers_free", "af_xdp_chains",
     "af_xdp_zero_copy", "af_xdp_busy_poll", "dpdk_rx_frames", "dpdk_tx_frames", "dpdk_rx_neighbour",
     "dpdk_tx_neighbour", "dpdk_tx_no_buffer", "dpdk_buffers_free", "dpdk_handed_over",
-    "dpdk_rx_joined", "dpdk_tx_in_place", "dpdk_detach_late", "dpdk_flow_rules",
-    "dpdk_flow_rules_refused", "shm_tx_by_reference", "shm_tx_doorbells", "shm_peers_lost",
-    "shm_detach_cuts", "shm_links_in", "shm_links_out", "udp_rx_frames", "udp_rx_bytes",
-    "udp_rx_super_packets", "udp_tx_frames", "udp_tx_bytes", "udp_tx_trains", "udp_forwarded",
-    "udp_forward_received", "udp_rx_telemetry_frames", "udp_rx_multicast_frames"};
+    "dpdk_rx_joined", "dpdk_flow_rules", "dpdk_flow_rules_refused", "shm_tx_by_reference",
+    "shm_tx_doorbells", "shm_peers_lost", "shm_detach_cuts", "shm_links_in", "shm_links_out",
+    "udp_rx_frames", "udp_rx_bytes", "udp_rx_super_packets", "udp_tx_frames", "udp_tx_bytes",
+    "udp_tx_trains", "udp_forwarded", "udp_forward_received", "udp_rx_telemetry_frames",
+    "udp_rx_multicast_frames"};
 
 // Counters of ports begin with the port's name.
 void add_names_of_ports(std::set<std::string>& names) {

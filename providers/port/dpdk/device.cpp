@@ -317,7 +317,6 @@ Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
                 {buffers_needed(options, rx, tx), room_, memif_ && !keeps_buffers_});
   if (!pool) return pool.error();
   queues_[queue].pool = *pool;
-  if (options.in_place) queues_[queue].in_place = std::make_unique<InPlace>();
   int result = rte_eth_rx_queue_setup(port_, queue, rx, SOCKET_ID_ANY, nullptr, *pool);
   if (result == 0) result = rte_eth_tx_queue_setup(port_, queue, tx, SOCKET_ID_ANY, nullptr);
   if (result == 0) return {};

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "providers/port/dpdk/hand_over.hpp"
-#include "providers/port/dpdk/in_place.hpp"
 #include "providers/port/dpdk/memif_return.hpp"
 #include "providers/port/dpdk/options.hpp"
 #include "providers/port/dpdk/steering.hpp"
@@ -39,7 +38,6 @@ class Device {
   uint16_t queues() const noexcept { return static_cast<uint16_t>(queues_.size()); }
   rte_mempool* pool(uint16_t queue) const noexcept { return queues_[queue].pool; }
   // Payload that the device reads where it lies; null where it is copied into a buffer.
-  InPlace* in_place(uint16_t queue) const noexcept { return queues_[queue].in_place.get(); }
   // What came to one queue and is for another; null with one queue.
   HandOver* hand_over() const noexcept { return hand_over_.get(); }
   // Rules that bring it to the right one; null with one queue.
@@ -98,7 +96,6 @@ class Device {
   std::string connects_to_;  // that of a client
   struct alignas(64) Queue {
     rte_mempool* pool = nullptr;
-    std::unique_ptr<InPlace> in_place;
     bool faulted = false;
   };
   std::vector<Queue> queues_;

@@ -23,8 +23,6 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_tx_unreadable", counters_.tx_unreadable},
                                    {"dpdk_tx_too_long", counters_.tx_too_long},
                                    {"dpdk_tx_no_buffer", counters_.tx_no_buffer},
-                                   {"dpdk_tx_in_place", counters_.tx_in_place},
-                                   {"dpdk_detach_late", counters_.detach_late},
                                    {"dpdk_buffers_free", device_->free_buffers(queue_)},
                                    {"dpdk_handed_over", counters_.handed_over},
                                    {"dpdk_handed_drops", counters_.handed_drops},

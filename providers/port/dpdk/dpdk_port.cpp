@@ -24,13 +24,11 @@ namespace {
 
 constexpr int64_t kShortestSleepNs = 50'000;
 constexpr int64_t kLongestSleepNs = 10'000'000;
-constexpr size_t kMostArrivals = 1024;  // of a ring in this process
 // Set for "good", and for "whole, though its checksum is not" of a machine's own kernel. What a
 // device calls bad is looked at here: some say so of datagrams without a checksum.
 constexpr uint64_t kNothingToCheck = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 static_assert((RTE_MBUF_F_RX_L4_CKSUM_NONE & kNothingToCheck) != 0 &&
               (RTE_MBUF_F_RX_L4_CKSUM_BAD & kNothingToCheck) == 0);
-constexpr Duration kLongestWait = Duration::from_s(1);
 
 // RFC 4291: the interface identifier is the MAC address with ff:fe in the middle.
 Gid link_local(const wire::MacAddress& mac) {
@@ -98,7 +96,6 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
                    const dpdk::Options& options, int timer)
     : device_(std::move(device)),
       queue_(queue),
-      in_place_(device_->in_place(queue)),
       longest_(device_->room() - wire::kMaxOuterLength),
       neighbours_(self_of(*device_, options)),
       udp_port_(options.udp_port),
@@ -108,39 +105,17 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
   capabilities_ = describe(*device_, neighbours_.self().address, telemetry_port_ != 0);
   for (const auto& [address, mac] : options.neighbours) neighbours_.add(address, mac);
   neighbours_.add(neighbours_.self().address, device_->mac());
-  looped_.reserve(kBurst + (in_place_ != nullptr ? kMostArrivals : 0));
+  looped_.reserve(kBurst);
   if (const uint32_t below = dpdk::interface_index(options)) watch_.emplace(below, Gid{});
 }
 
 // A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our
 // last word, perhaps. An idle peer looks every 10 ms at least, later on a busy machine.
 DpdkPort::~DpdkPort() {
-  detach(nullptr, SIZE_MAX);
   constexpr useconds_t kLinger_us = 40'000;
   if (counters_.tx_frames != 0) usleep(kLinger_us);
   rte_pktmbuf_free_bulk(looped_.data(), static_cast<unsigned>(looped_.size()));
   close(timer_);
-}
-
-// A frame in a ring of this process comes to ourselves, and takes its payload with it. No other
-// device that reads in place holds a frame when it has taken it.
-void DpdkPort::detach(void*, size_t) noexcept {
-  if (in_place_ == nullptr || in_place_->under_way() == 0) return;
-  if (device_->faulted(queue_)) device_->reclaim(queue_, looped_);
-  const Instant end = base::Clock::process().now() + kLongestWait;
-  while (in_place_->under_way() != 0 && base::Clock::process().now() < end) keep_arrivals();
-  counters_.detach_late += in_place_->under_way() != 0;
-}
-
-void DpdkPort::keep_arrivals() noexcept {
-  std::array<rte_mbuf*, kBurst> arrived;
-  const uint16_t count = device_->receive(queue_, arrived.data(), kBurst);
-  for (uint16_t i = 0; i < count; ++i) {
-    if (looped_.size() < looped_.capacity() && dpdk::linearize(arrived[i]))
-      looped_.push_back(arrived[i]);
-    else
-      rte_pktmbuf_free(arrived[i]);  // lost, as on a wire
-  }
 }
 
 // ---- receiving
@@ -215,11 +190,11 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
 }
 
 // The bytes of a frame that came in several buffers: in the first, if they fit there, else beside.
-// Null: longer than any for us, or memory that it stood for has gone.
+// Null: longer than any for us.
 std::byte* DpdkPort::join(rte_mbuf* buffer, const transport::Path& path) noexcept {
   ++counters_.rx_joined;
-  if (dpdk::linearize(buffer)) return rte_pktmbuf_mtod(buffer, std::byte*);
-  if (buffer->pkt_len > kLongestFrame || RTE_MBUF_HAS_EXTBUF(buffer->next)) return nullptr;
+  if (rte_pktmbuf_linearize(buffer) == 0) return rte_pktmbuf_mtod(buffer, std::byte*);
+  if (buffer->pkt_len > kLongestFrame) return nullptr;
   std::byte* const whole = &joined_[static_cast<size_t>(&path - paths_.data()) * kLongestFrame];
   const void* const at = rte_pktmbuf_read(buffer, 0, buffer->pkt_len, whole);
   return const_cast<std::byte*>(static_cast<const std::byte*>(at));  // null: shorter than it says

@@ -51,8 +51,6 @@ class DpdkPort final : public transport::Port {
     return watch_ ? watch_->next() : std::nullopt;
   }
   void append_counters(std::vector<Counter>& counters) const override;
-  // Waits until the device has given back what it reads in place.
-  void detach(void* base, size_t size) noexcept override;
 
  private:
   static constexpr uint16_t kBurst = 64;
@@ -69,8 +67,6 @@ class DpdkPort final : public transport::Port {
     uint64_t tx_unreadable = 0;  // the memory to send from is gone
     uint64_t tx_too_long = 0;    // more than a buffer holds
     uint64_t tx_no_buffer = 0;   // calls that found the pool empty
-    uint64_t tx_in_place = 0;    // frames whose payload stayed where it was
-    uint64_t detach_late = 0;    // memory that the device still holds and that goes nevertheless
     uint64_t handed_over = 0;    // frames, or copies of them, to other engines
     uint64_t handed_drops = 0;   // those that found no room there
   };
@@ -82,9 +78,6 @@ class DpdkPort final : public transport::Port {
   void hand_over(uint16_t engine, rte_mbuf* buffer) noexcept;
   void hand_copies(const rte_mbuf* buffer) noexcept;
   bool fill(rte_mbuf* buffer, const transport::TxFrame& frame, const wire::MacAddress& to) noexcept;
-  bool fill_in_place(rte_mbuf* head, const transport::TxFrame& frame,
-                     const wire::MacAddress& to) noexcept;
-  void keep_arrivals() noexcept;
   size_t prepare(std::span<const transport::TxFrame> frames, size_t& used) noexcept;
   size_t send(size_t count) noexcept;
   void loop_back(rte_mbuf*& buffer) noexcept;
@@ -94,8 +87,7 @@ class DpdkPort final : public transport::Port {
   void send_neighbour_messages() noexcept;
 
   std::shared_ptr<dpdk::Device> device_;
-  const uint16_t queue_;  // ours of the device's, and our engine
-  dpdk::InPlace* const in_place_;
+  const uint16_t queue_;    // ours of the device's, and our engine
   const uint32_t longest_;  // frame that fits a buffer
   transport::Capabilities capabilities_;
   ethernet::Neighbours neighbours_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "lib/base/clock.hpp"
-#include "lib/transport/sum_copy.hpp"
 #include "providers/port/dpdk/dpdk_port.hpp"
 #include "providers/port/ethernet/framing.hpp"
 
@@ -76,10 +75,7 @@ size_t DpdkPort::prepare(std::span<const transport::TxFrame> frames, size_t& use
       unresolved_.keep(frame, neighbours_, base::Clock::process().now());
       continue;
     }
-    const bool in_place = frame.stable && leaves && in_place_ != nullptr;
-    if (!(in_place ? fill_in_place(outgoing_[count], frame, *to)
-                   : fill(outgoing_[count], frame, *to)))
-      continue;
+    if (!fill(outgoing_[count], frame, *to)) continue;
     if (!leaves) {
       loop_back(outgoing_[count]);
       continue;
@@ -99,26 +95,6 @@ bool DpdkPort::fill(rte_mbuf* buffer, const transport::TxFrame& frame,
   counters_.tx_unreadable += buffer->data_len == 0;
   buffer->pkt_len = buffer->data_len;
   return buffer->data_len != 0;
-}
-
-// A chain: headers, what lies in registered memory, pad and ICRC. Where there are no buffers for
-// that, one with a copy.
-bool DpdkPort::fill_in_place(rte_mbuf* head, const transport::TxFrame& frame,
-                             const wire::MacAddress& to) noexcept {
-  const transport::Span& span = frame.spans[0];
-  uint32_t crc = frame.crc;
-  if (frame.signs && !transport::sum_in_place(crc, span.data, span.length)) {
-    ++counters_.tx_unreadable;
-    return false;
-  }
-  std::byte* const tail = in_place_->append(head, span.data, span.length, frame.tail_length);
-  if (tail == nullptr) return fill(head, frame, to);
-  ethernet::write_tail(tail, frame, crc);
-  head->data_len = static_cast<uint16_t>(
-      ethernet::write_head(rte_pktmbuf_mtod(head, std::byte*), frame, neighbours_.self(), to));
-  head->pkt_len = head->data_len + span.length + frame.tail_length;
-  ++counters_.tx_in_place;
-  return true;
 }
 
 // A buffer for ourselves is replaced by a new one, so that the burst stays whole. One that finds no

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdio>
 
-#include "providers/port/dpdk/in_place.hpp"
 #include "providers/port/dpdk/kernel_interface.hpp"
 #include "providers/port/dpdk/memif.hpp"
 #include "providers/port/dpdk/pci.hpp"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr const char* kKeys =
     "; dpdk's own keys are address=IP, prefix=0..128, gateway=IP, vlan=0..4094, "
-    "neighbour=IP@MAC (may be repeated), mtu=256..4096, in_place=0|1, offload=0|1, "
+    "neighbour=IP@MAC (may be repeated), mtu=256..4096, offload=0|1, "
     "huge=0|1, memory=32..65536 (MiB), eal=ARGUMENTS; all others go to the device";
 
 Error bad(const std::string& key, const std::string& value) {
@@ -68,9 +67,8 @@ bool take_own(const std::string& key, const std::string& value, Options& options
     good = parse_neighbour(value, options);
   } else if (key == "mtu") {
     good = parse_number(value, 256, 4096, options.mtu);
-  } else if (key == "in_place") {
+  } else if (key == "in_place") {  // of earlier versions: has no effect
     good = parse_number(value, 0, 1, flag);
-    options.in_place = flag != 0;
   } else if (key == "offload") {
     good = parse_number(value, 0, 1, flag);
     options.offload = flag != 0;
@@ -128,11 +126,6 @@ Result<Options> parse_options(const transport::PortOptions& options) {
   if (is_memif(result)) complete_memif(result);
   if (is_vhost(result)) complete_vhost(result);
   if (is_af_packet(result)) complete_af_packet(result);
-  if (result.in_place && !can_read_in_place(result))
-    return Error{Code::not_supported, "dpdk.in_place=1: " + result.device +
-                                          " cannot send from registered memory; net_memif without "
-                                          "zero-copy and engines, net_tap, "
-                                          "net_ring and net_null can"};
   return result;
 }
 

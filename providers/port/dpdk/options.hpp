@@ -32,7 +32,6 @@ struct Options {
   std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
   uint32_t queues = 1;                                       // each way, one for each engine
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
-  bool in_place = false;  // payload is read where it lies, in registered memory
   // What the device offers to do is left to it; without a word, on a physical device.
   std::optional<bool> offload;
   // Of the whole process, which its first device decides about.

@@ -33,8 +33,7 @@ unsigned held_by_driver(const Options& options, uint16_t receive, uint16_t trans
   }
   if (is_one_of(options, {"net_vhost", "net_af_packet", "net_pcap", "net_null"})) return 0;
   if (is_one_of(options, {"net_af_xdp"})) return kOfAfXdp;
-  const bool chains = is_one_of(options, {"net_ring"}) && options.in_place;
-  return receive + transmit * (chains ? 3u : 1u);
+  return receive + transmit;
 }
 
 }  // namespace
@@ -67,7 +66,6 @@ void reclaim(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept {
   const auto take_back = [](rte_mempool* from, void*, void* object, unsigned) {
     auto* const buffer = static_cast<rte_mbuf*>(object);
     if (std::exchange(buffer->port, RTE_MBUF_PORT_INVALID) == kKnown) return;
-    if (RTE_MBUF_HAS_EXTBUF(buffer)) rte_pktmbuf_detach(buffer);
     rte_mbuf_refcnt_set(buffer, 1);
     buffer->next = nullptr;
     buffer->nb_segs = 1;

@@ -10,9 +10,7 @@ constexpr transport::PortKind kKind = {
     .open = &open_dpdk_port,
     .engines = true,
     .order = 50,
-    .tests = {.device = "net_memif,dpdk.socket=/tmp/weft-*",
-              .variant = "in_place",
-              .variant_keys = ",dpdk.in_place=1"},
+    .tests = {.device = "net_memif,dpdk.socket=/tmp/weft-*"},
 };
 WEFT_PORT(dpdk, kKind);
 

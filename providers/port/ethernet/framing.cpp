@@ -74,6 +74,10 @@ wire::Outer outer_of(const transport::TxFrame& frame, const Neighbours::Self& se
   return outer;
 }
 
+namespace {
+
+// The tail; the ICRC is `crc`, the raw CRC-32 of what comes before, and the pad, if it is left to
+// the port.
 void write_tail(std::byte* at, const transport::TxFrame& frame, uint32_t crc) noexcept {
   std::memcpy(at, frame.tail, frame.tail_length);
   if (!frame.signs) return;
@@ -81,6 +85,8 @@ void write_tail(std::byte* at, const transport::TxFrame& frame, uint32_t crc) no
   const uint32_t icrc = wire::icrc_finish(wire::crc_continue(crc, at, pad));
   std::memcpy(at + pad, &icrc, sizeof icrc);
 }
+
+}  // namespace
 
 std::byte* write_transport(std::byte* at, const transport::TxFrame& frame) noexcept {
   if (frame.head_length != 0) std::memcpy(at, frame.head, frame.head_length);
@@ -95,13 +101,6 @@ std::byte* write_transport(std::byte* at, const transport::TxFrame& frame) noexc
   }
   write_tail(at, frame, crc);
   return at + frame.tail_length;
-}
-
-uint32_t write_head(std::byte* begin, const transport::TxFrame& frame, const Neighbours::Self& self,
-                    const wire::MacAddress& to) noexcept {
-  const uint32_t outer = wire::emit_outer(begin, outer_of(frame, self, to), frame.length());
-  std::memcpy(begin + outer, frame.head, frame.head_length);
-  return outer + frame.head_length;
 }
 
 uint32_t write_frame(std::byte* begin, const transport::TxFrame& frame,

@@ -28,13 +28,6 @@ void make_frame(const wire::Outer& outer, const wire::Transport& transport, tran
 wire::Outer outer_of(const transport::TxFrame& frame, const Neighbours::Self& self,
                      const wire::MacAddress& to) noexcept;
 
-// For ports that send the spans of a frame from where they are: what comes before them, from the
-// Ethernet header on (returns its length), and what comes behind them, where `crc` is the sum up to
-// there if the ICRC is left to the port.
-uint32_t write_head(std::byte* begin, const transport::TxFrame& frame, const Neighbours::Self& self,
-                    const wire::MacAddress& to) noexcept;
-void write_tail(std::byte* at, const transport::TxFrame& frame, uint32_t crc) noexcept;
-
 // Writes the frame from its BTH on, the ICRC too if that is left to the port. Returns its end;
 // nullptr: the memory that it names is gone.
 std::byte* write_transport(std::byte* at, const transport::TxFrame& frame) noexcept;
