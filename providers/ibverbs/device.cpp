@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "providers/ibverbs/translate.hpp"
+#include "providers/ibverbs/queue/translate.hpp"
 
 namespace weft::ibverbs {
 

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "lib/memory/guarded_copy.hpp"
-#include "providers/ibverbs/qp.hpp"
+#include "providers/ibverbs/queue/qp.hpp"
 #include "providers/ibverbs/region.hpp"
 #if WEFT_HAVE_EFA
-#include "providers/ibverbs/srd_qp.hpp"
+#include "providers/ibverbs/efa/srd_qp.hpp"
 #endif
-#include "providers/ibverbs/srq.hpp"
-#include "providers/ibverbs/translate.hpp"
+#include "providers/ibverbs/queue/srq.hpp"
+#include "providers/ibverbs/queue/translate.hpp"
 
 namespace weft::ibverbs {
 

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "lib/base/socket_gid.hpp"
-#include "providers/ibverbs/translate.hpp"
+#include "providers/ibverbs/queue/translate.hpp"
 
 namespace weft::ibverbs {
 

@@ -10,14 +10,14 @@
 
 #include "lib/base/clock.hpp"
 #if WEFT_HAVE_RDMACM
-#include "providers/ibverbs/cm_channel.hpp"
+#include "providers/ibverbs/cm/cm_channel.hpp"
 #endif
-#include "providers/ibverbs/cq.hpp"
 #include "providers/ibverbs/domain.hpp"
+#include "providers/ibverbs/queue/cq.hpp"
 #if WEFT_HAVE_EFA
-#include "providers/ibverbs/srd_cq.hpp"
+#include "providers/ibverbs/efa/srd_cq.hpp"
 #endif
-#include "providers/ibverbs/xrc.hpp"
+#include "providers/ibverbs/queue/xrc.hpp"
 
 namespace weft::ibverbs {
 

@@ -8,7 +8,7 @@
 
 #include "providers/ibverbs/device.hpp"
 #if WEFT_HAVE_EFA
-#include "providers/ibverbs/srd_service.hpp"
+#include "providers/ibverbs/efa/srd_service.hpp"
 #endif
 
 namespace weft::ibverbs {

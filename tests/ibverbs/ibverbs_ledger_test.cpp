@@ -3,7 +3,7 @@
 // and what the device says twice, or of nobody, is heard once.
 #include <vector>
 
-#include "providers/ibverbs/ledger.hpp"
+#include "providers/ibverbs/queue/ledger.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::ibverbs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SRD of an EFA (providers/ibverbs/srd_*) on a stand-in for libibverbs and libefa, tests/fake_efa:
+// SRD of an EFA (providers/ibverbs/efa) on a stand-in for libibverbs and libefa, tests/fake_efa:
 // which calls a request becomes, what the device's words become, and that a program of `srd` finds
 // what it knows. Nothing here is said of hardware.
 #include <poll.h>

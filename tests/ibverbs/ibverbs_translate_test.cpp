@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// providers/ibverbs/translate: the words of weft and of libibverbs for the same things.
+// providers/ibverbs/queue/translate: the words of weft and of libibverbs for the same things.
 #include <arpa/inet.h>
 
-#include "providers/ibverbs/translate.hpp"
+#include "providers/ibverbs/queue/translate.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace weft;
