@@ -47,7 +47,7 @@ Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
 Qp& of(ibv_qp_ex* qp) { return *reinterpret_cast<Qp*>(qp); }
 Cq& of(ibv_cq* cq) { return *reinterpret_cast<Cq*>(cq); }
 
-Told* told = nullptr;
+Posted* posted = nullptr;
 
 constexpr ibv_wc_opcode kCompleted[] = {
     IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,      IBV_WC_SEND,    IBV_WC_RDMA_READ,
@@ -60,7 +60,7 @@ uint32_t sum(const ibv_sge* entries, int count) {
 }
 
 void tell(const ibv_qp& qp, const ibv_send_wr& w) {
-  Told t{.id = w.wr_id, .opcode = w.opcode, .flags = w.send_flags};
+  Posted t{.id = w.wr_id, .opcode = w.opcode, .flags = w.send_flags};
   const bool atomic =
       w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   if (qp.qp_type == IBV_QPT_UD) {
@@ -85,7 +85,7 @@ void tell(const ibv_qp& qp, const ibv_send_wr& w) {
   t.bytes = sum(w.sg_list, w.num_sge);
   t.by_list = true;
   t.is_inline = (w.send_flags & IBV_SEND_INLINE) != 0;
-  *told = t;
+  *posted = t;
 }
 
 int post_send(ibv_qp* raw, ibv_send_wr* work, ibv_send_wr** bad) {
@@ -93,7 +93,7 @@ int post_send(ibv_qp* raw, ibv_send_wr* work, ibv_send_wr** bad) {
   for (; work != nullptr; work = work->next) {
     const int error = qp.send->add(work->wr_id, kCompleted[work->opcode],
                                    sum(work->sg_list, work->num_sge), raw->qp_num);
-    if (told != nullptr) tell(*raw, *work);
+    if (posted != nullptr) tell(*raw, *work);
     if (error == 0) continue;
     *bad = work;
     return error;
@@ -123,22 +123,22 @@ int poll_cq(ibv_cq* raw, int most, ibv_wc* out) {
 int arm(ibv_cq*, int) { return 0; }
 
 // The calls behind ibv_wr_*.
-void issue(ibv_qp_ex* ex, ibv_wr_opcode opcode, const Told& rest = {}) {
+void issue(ibv_qp_ex* ex, ibv_wr_opcode opcode, const Posted& rest = {}) {
   Qp& qp = of(ex);
   if (qp.error == 0) qp.error = qp.send->add(ex->wr_id, kCompleted[opcode], 0, ex->qp_base.qp_num);
-  if (told == nullptr) return;
-  *told = rest;
-  told->id = ex->wr_id;
-  told->opcode = opcode;
-  told->flags = ex->wr_flags;
+  if (posted == nullptr) return;
+  *posted = rest;
+  posted->id = ex->wr_id;
+  posted->opcode = opcode;
+  posted->flags = ex->wr_flags;
 }
 void set_bytes(ibv_qp_ex* ex, size_t bytes, bool is_inline) {
   Cq& cq = *of(ex).send;
   cq.ring[(cq.tail - 1) % kRing].byte_len = static_cast<uint32_t>(bytes);
-  if (told == nullptr) return;
-  told->entries = 1;
-  told->bytes = static_cast<uint32_t>(bytes);
-  told->is_inline = is_inline;
+  if (posted == nullptr) return;
+  posted->entries = 1;
+  posted->bytes = static_cast<uint32_t>(bytes);
+  posted->is_inline = is_inline;
 }
 void wr_start(ibv_qp_ex* ex) {
   of(ex).began = of(ex).send->tail;
@@ -181,10 +181,10 @@ void fill_extended(ibv_qp_ex& ex) {
     issue(q, IBV_WR_ATOMIC_FETCH_AND_ADD, {.remote = remote, .compare_add = add, .rkey = rkey});
   };
   ex.wr_set_ud_addr = [](ibv_qp_ex*, ibv_ah* handle, uint32_t qpn, uint32_t qkey) {
-    if (told == nullptr) return;
-    told->has_handle = handle != nullptr;
-    told->qpn = qpn;
-    told->qkey = qkey;
+    if (posted == nullptr) return;
+    posted->has_handle = handle != nullptr;
+    posted->qpn = qpn;
+    posted->qkey = qkey;
   };
   ex.wr_set_sge = [](ibv_qp_ex* q, uint32_t, uint64_t, uint32_t length) {
     set_bytes(q, length, false);
@@ -232,7 +232,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
 extern "C" {
 
 void idle_have_extended(bool have) { has_extended = have; }
-void idle_tell(Told* where) { told = where; }
+void idle_record(Posted* where) { posted = where; }
 
 ibv_device** ibv_get_device_list(int* count) {
   *count = 1;

@@ -61,16 +61,16 @@ std::string name_of(const ibv_context& context, uint32_t port) {
   return "port " + std::to_string(port) + " of " + context.device->name;
 }
 
-Result<void> check_port(const ibv_context& context, const PortWish& wish,
+Result<void> check_port(const ibv_context& context, const PortSelection& selection,
                         const ibv_port_attr& port) {
-  const std::string name = name_of(context, wish.port);
+  const std::string name = name_of(context, selection.port);
 #if !WEFT_HAVE_RDMACM
   if (is_iwarp(context))
     return Error{Code::not_supported, name +
                                           " is iWARP, whose connections only a connection manager "
                                           "can make; weft was built without librdmacm-dev"};
 #endif
-  if (port.link_layer != IBV_LINK_LAYER_ETHERNET && !wish.srd)
+  if (port.link_layer != IBV_LINK_LAYER_ETHERNET && !selection.srd)
     return Error{Code::not_supported,
                  name + " is InfiniBand, where a peer has a LID besides its GID; weft knows RoCE"};
   if (port.state != IBV_PORT_ACTIVE)
@@ -80,9 +80,9 @@ Result<void> check_port(const ibv_context& context, const PortWish& wish,
   return {};
 }
 
-Result<GidEntry> pick_gid(const std::vector<GidEntry>& entries, const PortWish& wish,
+Result<GidEntry> pick_gid(const std::vector<GidEntry>& entries, const PortSelection& selection,
                           const std::string& name) {
-  if (!wish.gid_index) {
+  if (!selection.gid_index) {
     const GidEntry* const best = choose_gid(entries);
     if (best == nullptr)
       return Error{Code::not_found,
@@ -93,11 +93,11 @@ Result<GidEntry> pick_gid(const std::vector<GidEntry>& entries, const PortWish& 
   }
   std::string valid;
   for (const GidEntry& entry : entries) {
-    if (entry.index == *wish.gid_index) return entry;
+    if (entry.index == *selection.gid_index) return entry;
     valid += (valid.empty() ? "" : ", ") + std::to_string(entry.index) + " = " +
              to_string(entry.gid) + (entry.v2 ? " (RoCE v2)" : " (RoCE v1)");
   }
-  return Error{Code::invalid_argument, "gid=" + std::to_string(*wish.gid_index) + ": " + name +
+  return Error{Code::invalid_argument, "gid=" + std::to_string(*selection.gid_index) + ": " + name +
                                            " has " + (valid.empty() ? "none" : valid)};
 }
 
@@ -116,13 +116,13 @@ uint32_t most_inline(const Library& library, ibv_context& context) {
   const Owned<ibv_cq> cq =
       own(library.create_cq(&context, 1, nullptr, nullptr, 0), library.destroy_cq);
   if (pd == nullptr || cq == nullptr) return 0;
-  for (const uint32_t wish : {512u, 256u, 128u, 64u, 32u}) {
+  for (const uint32_t size : {512u, 256u, 128u, 64u, 32u}) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = wanted.recv_cq = cq.get();
     wanted.qp_type = IBV_QPT_RC;
-    wanted.cap = {1, 1, 1, 1, wish};
+    wanted.cap = {1, 1, 1, 1, size};
     const Owned<ibv_qp> qp = own(library.create_qp(pd.get(), &wanted), library.destroy_qp);
-    if (qp != nullptr) return std::max(wish, wanted.cap.max_inline_data);
+    if (qp != nullptr) return std::max(size, wanted.cap.max_inline_data);
   }
   return 0;
 }
@@ -217,29 +217,29 @@ Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
 }
 
 Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
-                                const PortWish& wish) {
+                                const PortSelection& selection) {
   ibv_device_attr device{};
   if (const int error = library.query_device(&context, &device); error != 0)
     return error_of(error, std::string("cannot query ") + context.device->name);
-  if (wish.port > device.phys_port_cnt)
-    return Error{Code::invalid_argument, "port=" + std::to_string(wish.port) + ": " +
+  if (selection.port > device.phys_port_cnt)
+    return Error{Code::invalid_argument, "port=" + std::to_string(selection.port) + ": " +
                                              context.device->name + " has ports 1.." +
                                              std::to_string(device.phys_port_cnt)};
-  const auto number = static_cast<uint8_t>(wish.port);
+  const auto number = static_cast<uint8_t>(selection.port);
   ibv_port_attr port{};  // the exported call fills in the part that all versions have
   if (const int error =
           library.query_port(&context, number, reinterpret_cast<_compat_ibv_port_attr*>(&port));
       error != 0)
-    return error_of(error, "cannot query " + name_of(context, wish.port));
-  if (is_efa(device) && !wish.srd)
+    return error_of(error, "cannot query " + name_of(context, selection.port));
+  if (is_efa(device) && !selection.srd)
     return Error{Code::not_supported, std::string(context.device->name) +
                                           " is an EFA, which has no RC: open it for SRD, "
                                           "ibverbs:" +
                                           context.device->name + ",srd"};
-  if (const Result<void> ok = check_port(context, wish, port); !ok) return ok.error();
+  if (const Result<void> ok = check_port(context, selection, port); !ok) return ok.error();
   std::vector<GidEntry> gids = read_gids(library, context, number, port.gid_tbl_len);
   if (is_iwarp(context)) gids = stand_ins(gids);
-  const Result<GidEntry> gid = pick_gid(gids, wish, name_of(context, wish.port));
+  const Result<GidEntry> gid = pick_gid(gids, selection, name_of(context, selection.port));
   if (!gid) return gid.error();
   const bool is_rxe = device.vendor_id == kVendorOfRxe;
   UsablePort usable{{number, gid->index, static_cast<uint8_t>(is_rxe ? 6 : 7)},
@@ -247,7 +247,7 @@ Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
                     device,
                     port};
   usable.attributes.has_xrc = (device.device_cap_flags & IBV_DEVICE_XRC) != 0;
-  if (!wish.srd) usable.attributes.max_inline = most_inline(library, context);
+  if (!selection.srd) usable.attributes.max_inline = most_inline(library, context);
   usable.attributes.has_dmabuf = has_dmabuf(library, context);
   return usable;
 }

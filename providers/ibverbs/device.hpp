@@ -45,8 +45,8 @@ bool is_efa(const ibv_device_attr& device) noexcept;
 Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
                               const ibv_device_attr& device);
 
-// What a device string asks for.
-struct PortWish {
+// Port and GID that a device string selects.
+struct PortSelection {
   uint32_t port = 1;
   std::optional<uint32_t> gid_index;
   bool srd = false;
@@ -61,6 +61,7 @@ struct UsablePort {
 
 // Errors: invalid_argument (no such port or GID), not_supported (InfiniBand), io_error (the
 // port is down), not_found (it has no address).
-Result<UsablePort> inspect_port(const Library& library, ibv_context& context, const PortWish& wish);
+Result<UsablePort> inspect_port(const Library& library, ibv_context& context,
+                                const PortSelection& wanted);
 
 }  // namespace weft::ibverbs

@@ -121,12 +121,12 @@ ibv_ah* Domain::address_handle(const AddressVector& path) noexcept {
   return find_or_make(path);
 }
 
-void Domain::meet(const Gid& address) noexcept {
+void Domain::add_peer(const Gid& address) noexcept {
   const std::lock_guard lock(mutex_);
-  if (met_ == kMostMet) return;
+  if (added_peers_ == kMostMet) return;
   const size_t before = handles_.size();
   const bool failed = find_or_make({.destination = address}) == nullptr;
-  if (failed || handles_.size() != before) ++met_;
+  if (failed || handles_.size() != before) ++added_peers_;
 }
 
 ibv_ah* Domain::find_or_make(const AddressVector& path) noexcept {

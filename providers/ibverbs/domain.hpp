@@ -42,11 +42,11 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   // The device's handle of a path, made with its first datagram and kept as long as the domain: a
   // public AddressHandle is a value. nullptr (errno says why) if the device has none.
   ibv_ah* address_handle(const AddressVector& path) noexcept;
-  // SRD: a handle of an address that was heard from and not sent to. Of so many, for anybody can
-  // send: those after them have none until something is sent to them.
+  // SRD: creates an address handle for a peer that sends to us, up to a limit, since any peer can
+  // send; later peers get one when something is sent to them.
   static constexpr uint32_t kMostMet = 4096;
-  void meet(const Gid& address) noexcept;
-  // SRD: whom a handle of this domain stands for, by the device's number of it.
+  void add_peer(const Gid& address) noexcept;
+  // SRD: the address of a handle of this domain, by the device's number of it.
   std::optional<Gid> address_of_handle(uint16_t handle) const noexcept;
 
  private:
@@ -60,7 +60,7 @@ class Domain final : public verbs::Domain, public std::enable_shared_from_this<D
   Windows windows_;
   mutable std::mutex mutex_;
   std::map<PathKey, Owned<ibv_ah>> handles_;
-  uint32_t met_ = 0;                   // handles that meet() made, or tried to
+  uint32_t added_peers_ = 0;           // handles that add_peer() made, or tried to
   std::map<uint16_t, Gid> addresses_;  // SRD: by the device's number of a handle
 };
 

@@ -15,18 +15,18 @@ namespace weft::ibverbs {
 
 namespace {
 
-struct Wish {
-  PortWish port;
+struct OpenOptions {
+  PortSelection port;
   std::string library = kLibraryName;
   std::string cm_library = "librdmacm.so.1";
   std::string efa_library = "libefa.so.1";
 };
 
 // A key whose value is the name of a library; nullptr for others.
-std::string* library_of(Wish& wish, const std::string& key) {
-  if (key == "library") return &wish.library;
-  if (key == "cm_library") return &wish.cm_library;
-  return key == "efa_library" ? &wish.efa_library : nullptr;
+std::string* library_of(OpenOptions& wanted, const std::string& key) {
+  if (key == "library") return &wanted.library;
+  if (key == "cm_library") return &wanted.cm_library;
+  return key == "efa_library" ? &wanted.efa_library : nullptr;
 }
 
 Result<uint32_t> number(const std::string& key, const std::string& value, uint32_t smallest) {
@@ -39,20 +39,20 @@ Result<uint32_t> number(const std::string& key, const std::string& value, uint32
   return result;
 }
 
-Result<Wish> read_options(const verbs::DeviceSpec& spec) {
-  Wish wish;
+Result<OpenOptions> read_options(const verbs::DeviceSpec& spec) {
+  OpenOptions wanted;
   if (!spec.port.empty())
     return Error{Code::invalid_argument,
                  "provider ibverbs has no ports of weft's: name an RDMA device, ibverbs:NAME"};
   for (const auto& [key, value] : spec.options) {
-    if (std::string* const library = library_of(wish, key)) {
+    if (std::string* const library = library_of(wanted, key)) {
       *library = value;
       continue;
     }
     if (key == "srd") {
       if (value != "0" && value != "1")
         return Error{Code::invalid_argument, "srd=" + value + ": say srd, or leave it out"};
-      wish.port.srd = value == "1";
+      wanted.port.srd = value == "1";
       continue;
     }
     if (key != "port" && key != "gid")
@@ -64,11 +64,11 @@ Result<Wish> read_options(const verbs::DeviceSpec& spec) {
     const Result<uint32_t> value_read = number(key, value, key == "port" ? 1 : 0);
     if (!value_read) return value_read.error();
     if (key == "port")
-      wish.port.port = *value_read;
+      wanted.port.port = *value_read;
     else
-      wish.port.gid_index = *value_read;
+      wanted.port.gid_index = *value_read;
   }
-  return wish;
+  return wanted;
 }
 
 // "ibverbs,gid=1" with the name of the device that was chosen.
@@ -79,16 +79,16 @@ std::string filled_in(const verbs::DeviceSpec& spec, const std::string& device) 
 }
 
 // libefa, if it is asked for: null if not. What it lacks is said before a device is looked for.
-struct EfaWish {
+struct EfaSelection {
 #if WEFT_HAVE_EFA
   const EfaLibrary* library = nullptr;
 #endif
 };
-Result<EfaWish> load_for(const Wish& wish) {
-  EfaWish efa;
-  if (!wish.port.srd) return efa;
+Result<EfaSelection> load_for(const OpenOptions& wanted) {
+  EfaSelection efa;
+  if (!wanted.port.srd) return efa;
 #if WEFT_HAVE_EFA
-  const Result<const EfaLibrary*> library = load_efa(wish.efa_library);
+  const Result<const EfaLibrary*> library = load_efa(wanted.efa_library);
   if (!library) return library.error();
   efa.library = *library;
   return efa;
@@ -100,17 +100,17 @@ Result<EfaWish> load_for(const Wish& wish) {
 }
 
 // What the device has for SRD, and what it says of itself then. Null without `srd`.
-Result<std::shared_ptr<SrdService>> serve_srd(const EfaWish& wish, ibv_context& context,
+Result<std::shared_ptr<SrdService>> serve_srd(const EfaSelection& wanted, ibv_context& context,
                                               UsablePort& port) {
 #if WEFT_HAVE_EFA
-  if (wish.library == nullptr) return std::shared_ptr<SrdService>();
-  const Result<efadv_device_attr> efa = query_efa(*wish.library, context);
+  if (wanted.library == nullptr) return std::shared_ptr<SrdService>();
+  const Result<efadv_device_attr> efa = query_efa(*wanted.library, context);
   if (!efa) return efa.error();
   const SrdLimits limits = srd_limits(*efa, port.device, port.port);
   describe_srd(port.attributes, limits, *efa);
-  return std::shared_ptr<SrdService>(new SrdService{*wish.library, limits, {}});
+  return std::shared_ptr<SrdService>(new SrdService{*wanted.library, limits, {}});
 #else
-  return (void)wish, (void)context, (void)port, std::shared_ptr<SrdService>();
+  return (void)wanted, (void)context, (void)port, std::shared_ptr<SrdService>();
 #endif
 }
 
@@ -124,11 +124,11 @@ bool opens_as_efa(const Library& library, ibv_device& device) {
 }  // namespace
 
 Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
-  const Result<Wish> wish = read_options(spec);
-  if (!wish) return wish.error();
-  const Result<const Library*> library = load_library(wish->library);
+  const Result<OpenOptions> wanted = read_options(spec);
+  if (!wanted) return wanted.error();
+  const Result<const Library*> library = load_library(wanted->library);
   if (!library) return library.error();
-  const Result<EfaWish> efa = load_for(*wish);
+  const Result<EfaSelection> efa = load_for(*wanted);
   if (!efa) return efa.error();
   const Result<DeviceList> list = DeviceList::read(**library);
   if (!list) return list.error();
@@ -136,7 +136,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   if (!device) return device.error();
   Result<Owned<ibv_context>> context = open_device(**library, **device);
   if (!context) return context.error();
-  Result<UsablePort> port = inspect_port(**library, **context, wish->port);
+  Result<UsablePort> port = inspect_port(**library, **context, wanted->port);
   if (!port) return port.error();
   const Result<std::shared_ptr<SrdService>> srd = serve_srd(*efa, **context, *port);
   if (!srd) return srd.error();
@@ -144,7 +144,7 @@ Result<std::shared_ptr<verbs::Context>> open(const verbs::DeviceSpec& spec) {
   port->attributes.spec = filled_in(spec, port->attributes.port);
   return std::shared_ptr<verbs::Context>(
       new Context(**library, std::move(*context), std::move(cover), port->choice,
-                  std::move(port->attributes), wish->cm_library, *srd));
+                  std::move(port->attributes), wanted->cm_library, *srd));
 }
 
 void list(std::vector<DeviceListing>& out) {

@@ -28,7 +28,7 @@ Window::~Window() {
   free();
 }
 
-void Window::note(const Region* region) noexcept {
+void Window::record_binding(const Region* region) noexcept {
   region_ = region;
   key_.store(raw_->rkey, std::memory_order_relaxed);
 }

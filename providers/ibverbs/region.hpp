@@ -24,7 +24,7 @@ class Window final : public verbs::Window {
   ibv_mw* raw() const noexcept { return raw_; }  // nullptr: it was freed with its region
   const Region* region() const noexcept { return region_; }
   // A binding to `region` was posted; `raw()` has its key.
-  void note(const Region* region) noexcept;
+  void record_binding(const Region* region) noexcept;
   void free() noexcept;
 
  private:

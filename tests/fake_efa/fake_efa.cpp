@@ -41,7 +41,7 @@ void fake_efa_begin(uint32_t device_caps, uint32_t max_rdma_size) {
   calls.clear();
   is_forced = false;
   refused_immediate = 0;
-  has_events = are_strangers = false;
+  has_events = unknown_peers = false;
 }
 const char* fake_efa_calls() { return calls.c_str(); }
 void fake_efa_fail_next(ibv_wc_status status, uint32_t vendor_error) {
@@ -51,7 +51,7 @@ void fake_efa_fail_next(ibv_wc_status status, uint32_t vendor_error) {
 }
 void fake_efa_refuse_immediate(uint32_t immediate) { refused_immediate = immediate; }
 void fake_efa_have_events() { has_events = true; }
-void fake_efa_be_strangers() { are_strangers = true; }
+void fake_efa_hide_peers() { unknown_peers = true; }
 
 ibv_device** ibv_get_device_list(int* count) {
   *count = 1;

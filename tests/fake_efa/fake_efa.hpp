@@ -20,5 +20,5 @@ void fake_efa_refuse_immediate(uint32_t immediate);
 // Completion queues that are made from now on have events, as newer devices; until begin().
 void fake_efa_have_events();
 // Each SEND and WRITE from now on comes from an address of its own; until begin().
-void fake_efa_be_strangers();
+void fake_efa_hide_peers();
 }

@@ -31,7 +31,7 @@ struct Entry {  // of a completion queue
   bool has_immediate = false;
   ibv_wc_opcode opcode = IBV_WC_SEND;
   uint16_t handle = kNoHandle;
-  uint32_t stranger = 0;  // part of the sender's address
+  uint32_t unknown_peer = 0;  // part of the sender's address
 };
 
 struct Channel {
@@ -101,8 +101,8 @@ inline uint32_t caps = 7, max_rdma = 1u << 20;
 inline Entry forced;
 inline bool is_forced = false;
 inline uint32_t refused_immediate = 0;
-inline bool has_events = false, are_strangers = false;
-inline uint32_t last_stranger = 0;
+inline bool has_events = false, unknown_peers = false;
+inline uint32_t last_unknown_peer = 0;
 inline std::map<uint32_t, Qp*> qps;
 inline std::map<uint32_t, Mr*> regions;
 inline std::vector<Ah*> handles;

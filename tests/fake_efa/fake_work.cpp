@@ -104,8 +104,8 @@ bool receive(Qp& from, Qp& to, const Work& work, uint32_t length, ibv_wc_opcode 
       work.opcode == IBV_WR_SEND_WITH_IMM || work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   to.receive->add({taken.id, IBV_WC_SUCCESS, 0, to.ex.qp_base.qp_num, length, work.immediate,
                    from.ex.qp_base.qp_num, immediate, opcode,
-                   are_strangers ? kNoHandle : handle_of(to.pd, kGid),
-                   are_strangers ? ++last_stranger : 0});
+                   unknown_peers ? kNoHandle : handle_of(to.pd, kGid),
+                   unknown_peers ? ++last_unknown_peer : 0});
   return true;
 }
 
@@ -174,7 +174,7 @@ int read_sgid(efadv_cq* efa, ibv_gid* gid) {
   Cq& cq = *reinterpret_cast<Cq*>(reinterpret_cast<char*>(efa) - offsetof(Cq, efa));
   if (cq.current.handle != kNoHandle) return -ENOENT;
   *gid = kGid;
-  std::memcpy(gid->raw + 4, &cq.current.stranger, 4);
+  std::memcpy(gid->raw + 4, &cq.current.unknown_peer, 4);
   return 0;
 }
 

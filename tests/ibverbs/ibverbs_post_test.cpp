@@ -116,26 +116,26 @@ TEST_CASE("each opcode completes as what it is") {
   }
 }
 
-Told told_of(const End& end, const SendRequest& r) {
-  Told told;
-  of_idle<decltype(idle_tell)>("idle_tell")(&told);
+Posted posted_by(const End& end, const SendRequest& r) {
+  Posted posted;
+  of_idle<decltype(idle_record)>("idle_record")(&posted);
   const PostStatus posted = end.qp.post_send(r);
-  of_idle<decltype(idle_tell)>("idle_tell")(nullptr);
+  of_idle<decltype(idle_record)>("idle_record")(nullptr);
   INFO((posted ? "" : posted.reason));
   CHECK(posted);
   CHECK(end.finished().size() == (posted ? 1u : 0u));
-  return told;
+  return posted;
 }
 
-// Told by ibv_wr_*, if that is how such requests go, and by a list what a list tells.
-Told told_alike(const End& extended, const End& lists, const SendRequest& r) {
-  Told by_list = told_of(lists, r);
-  const Told told = told_of(extended, r);
+// Posted by ibv_wr_*, if that is how such requests go, and by a list what a list tells.
+Posted posted_alike(const End& extended, const End& lists, const SendRequest& r) {
+  Posted by_list = posted_by(lists, r);
+  const Posted posted = posted_by(extended, r);
   CHECK(by_list.by_list);
-  CHECK(told.by_list == (is_local(r.opcode) || r.sges.size() != 1));
-  by_list.by_list = told.by_list;
-  CHECK(told == by_list);
-  return told;
+  CHECK(posted.by_list == (is_local(r.opcode) || r.sges.size() != 1));
+  by_list.by_list = posted.by_list;
+  CHECK(posted == by_list);
+  return posted;
 }
 
 TEST_CASE("by lists and by ibv_wr_* the device is told the same") {
@@ -151,9 +151,9 @@ TEST_CASE("by lists and by ibv_wr_* the device is told the same") {
     for (const SendFlags flags : {SendFlags::none, SendFlags::signaled,
                                   SendFlags::signaled | SendFlags::fence | SendFlags::solicited}) {
       r.flags = flags;
-      const Told told = told_alike(extended, lists, r);
-      CHECK(told.id == opcode);
-      CHECK(told.bytes == (r.sges.empty() ? 0 : 8));
+      const Posted posted = posted_alike(extended, lists, r);
+      CHECK(posted.id == opcode);
+      CHECK(posted.bytes == (r.sges.empty() ? 0 : 8));
     }
   }
 }
@@ -168,10 +168,10 @@ TEST_CASE("entries and inline data are told, several and none of them too") {
       SendRequest r = extended.request(Opcode::write);
       r.sges = std::span(pieces).first(count);
       r.flags = flags;
-      const Told told = told_alike(extended, lists, r);
-      CHECK(told.entries == count);
-      CHECK(told.bytes == (count == 3 ? 38 : count == 0 ? 0 : 8));
-      CHECK(told.is_inline == has(flags, SendFlags::inline_data));
+      const Posted posted = posted_alike(extended, lists, r);
+      CHECK(posted.entries == count);
+      CHECK(posted.bytes == (count == 3 ? 38 : count == 0 ? 0 : 8));
+      CHECK(posted.is_inline == has(flags, SendFlags::inline_data));
     }
 }
 
@@ -182,10 +182,10 @@ TEST_CASE("a datagram's destination is told") {
   r.to = &to;
   r.remote_qpn = QpNum{99};
   r.remote_qkey = 5;
-  const Told told = told_alike(extended, lists, r);
-  CHECK(told.has_handle);
-  CHECK(told.qpn == 99);
-  CHECK(told.qkey == 5);
+  const Posted posted = posted_alike(extended, lists, r);
+  CHECK(posted.has_handle);
+  CHECK(posted.qpn == 99);
+  CHECK(posted.qkey == 5);
 }
 
 TEST_CASE("a full queue takes what has room, in order, and says so") {

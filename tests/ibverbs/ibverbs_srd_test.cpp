@@ -340,7 +340,7 @@ TEST_CASE("handles that senders cause are bounded; all senders are named, and ca
   };
   (void)hear(0);  // a knows b, and b has met a
   begin();
-  of_fake<decltype(fake_efa_be_strangers)>("fake_efa_be_strangers")();
+  of_fake<decltype(fake_efa_hide_peers)>("fake_efa_hide_peers")();
   for (uint32_t id = 1; id < kMost; ++id) (void)hear(id);
   CHECK(handles() == kMost - 1);
   const std::optional<Gid> from = pair.b.device.peer_address(hear(kMost).source_peer);

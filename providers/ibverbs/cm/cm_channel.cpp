@@ -42,27 +42,27 @@ std::vector<std::byte> copy_of(const void* data, uint8_t length) {
                           : std::vector<std::byte>();
 }
 
-Heard copy_of(const rdma_cm_event& event, CmService service) {
-  Heard heard;
-  heard.type = event.event;
-  heard.status = event.status;
+ReceivedEvent copy_of(const rdma_cm_event& event, CmService service) {
+  ReceivedEvent received;
+  received.type = event.event;
+  received.status = event.status;
   if (service == CmService::datagrams) {
     const rdma_ud_param& ud = event.param.ud;
-    heard.peer.private_data = copy_of(ud.private_data, ud.private_data_len);
-    heard.service.path.destination = from_verbs(ud.ah_attr.grh.dgid);
-    heard.service.path.traffic_class = ud.ah_attr.grh.traffic_class;
-    heard.service.qpn = QpNum{ud.qp_num};
-    heard.service.qkey = ud.qkey;
-    return heard;
+    received.peer.private_data = copy_of(ud.private_data, ud.private_data_len);
+    received.service.path.destination = from_verbs(ud.ah_attr.grh.dgid);
+    received.service.path.traffic_class = ud.ah_attr.grh.traffic_class;
+    received.service.qpn = QpNum{ud.qp_num};
+    received.service.qkey = ud.qkey;
+    return received;
   }
   const rdma_conn_param& conn = event.param.conn;
-  heard.peer.private_data = copy_of(conn.private_data, conn.private_data_len);
-  heard.peer.responder_resources = conn.responder_resources;
-  heard.peer.initiator_depth = conn.initiator_depth;
-  heard.peer.rnr_retry = std::min<uint8_t>(conn.rnr_retry_count, 7);
-  heard.peer.retry_count = std::min<uint8_t>(conn.retry_count, 7);
-  heard.qpn = QpNum{conn.qp_num};
-  return heard;
+  received.peer.private_data = copy_of(conn.private_data, conn.private_data_len);
+  received.peer.responder_resources = conn.responder_resources;
+  received.peer.initiator_depth = conn.initiator_depth;
+  received.peer.rnr_retry = std::min<uint8_t>(conn.rnr_retry_count, 7);
+  received.peer.retry_count = std::min<uint8_t>(conn.retry_count, 7);
+  received.qpn = QpNum{conn.qp_num};
+  return received;
 }
 
 }  // namespace
@@ -123,33 +123,33 @@ std::shared_ptr<CmId> owner_of(const rdma_cm_id* id) {
 }  // namespace
 
 // The event is acknowledged whatever happens, and before an id of it goes.
-std::optional<CmEvent> CmChannel::take(rdma_cm_event& event) {
+std::optional<CmEvent> CmChannel::process(rdma_cm_event& event) {
   const bool request = event.event == RDMA_CM_EVENT_CONNECT_REQUEST;
   const std::shared_ptr<CmId> listener = request ? owner_of(event.listen_id) : nullptr;
   std::shared_ptr<CmId> id = request ? nullptr : owner_of(event.id);
   const CmService service =
       event.id->ps == RDMA_PS_UDP ? CmService::datagrams : CmService::connections;
-  rdma_cm_id* const asker = request ? event.id : nullptr;
-  Heard heard;
-  const bool kept = base::memory_permitting([&] { heard = copy_of(event, service); });
-  heard.type = event.event;
+  rdma_cm_id* const requester_id = request ? event.id : nullptr;
+  ReceivedEvent received;
+  const bool copied = base::memory_permitting([&] { received = copy_of(event, service); });
+  received.type = event.event;
   library_.ack_cm_event(&event);
-  if (asker != nullptr && !kept) return library_.destroy_id(asker), std::nullopt;
-  if (asker != nullptr) id = own(service, asker);
+  if (requester_id != nullptr && !copied) return library_.destroy_id(requester_id), std::nullopt;
+  if (requester_id != nullptr) id = own(service, requester_id);
   if (id == nullptr || (request && listener == nullptr)) return std::nullopt;  // let go of
-  if (request) id->asked_by(heard);
-  std::optional<CmEvent> told;
-  if (!kept || !base::memory_permitting([&] { told = id->hear(heard); }))
-    told = id->abort_connection();
-  if (told && request) told->listener = weft::CmId(listener);
-  return told;
+  if (request) id->on_request(received);
+  std::optional<CmEvent> reported;
+  if (!copied || !base::memory_permitting([&] { reported = id->on_event(received); }))
+    reported = id->abort_connection();
+  if (reported && request) reported->listener = weft::CmId(listener);
+  return reported;
 }
 
 std::optional<CmEvent> CmChannel::next() {
-  const std::lock_guard turn(turn_);
+  const std::lock_guard lock(order_mutex_);
   rdma_cm_event* event = nullptr;
   while (!context_.forked() && library_.get_cm_event(channel_, &event) == 0)
-    if (std::optional<CmEvent> told = take(*event)) return told;
+    if (std::optional<CmEvent> reported = process(*event)) return reported;
   return std::nullopt;
 }
 

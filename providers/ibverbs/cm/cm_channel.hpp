@@ -15,7 +15,7 @@ namespace weft::ibverbs {
 class CmChannel;
 
 // An event of librdmacm that has been acknowledged: what was in it.
-struct Heard {
+struct ReceivedEvent {
   rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
   int status = 0;
   CmParameters peer;
@@ -41,12 +41,12 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
   Facts facts() const override;
   const Device& device() const noexcept override;
 
-  // What an event means to the application; nothing if there is nothing to tell.
-  std::optional<CmEvent> hear(const Heard& heard);
-  // The same where there is no memory to say it: the connection is over.
+  // Handles an event; returns the one to report to the application, if any.
+  std::optional<CmEvent> on_event(const ReceivedEvent& received);
+  // Out of memory for the event: the connection ends.
   CmEvent abort_connection();
-  // Of somebody who asks, before anything else is called.
-  void asked_by(const Heard& request);
+  // For the id of a connection request, before any other call.
+  void on_request(const ReceivedEvent& request);
 
  private:
   enum class Phase : uint8_t {
@@ -56,26 +56,26 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
     routing,
     routed,
     listening,
-    asked,
-    asking,
+    requested,
+    requesting,
     decided,
     over
   };
   CmEvent event_of(CmEventType type);
   void finish();
-  CmEvent lost(const Heard& heard, const std::string& what);
-  CmEvent refused(uint16_t reason, const Heard& heard);
-  std::optional<CmEvent> on_disconnect(const Heard& heard);
-  std::optional<CmEvent> on_reply(const Heard& heard);
-  std::optional<CmEvent> on_established(const Heard& heard);
-  CmEvent established(const Heard& heard);
+  CmEvent unreachable(const ReceivedEvent& received, const std::string& what);
+  CmEvent refused(uint16_t reason, const ReceivedEvent& received);
+  std::optional<CmEvent> on_disconnect(const ReceivedEvent& received);
+  std::optional<CmEvent> on_reply(const ReceivedEvent& received);
+  std::optional<CmEvent> on_established(const ReceivedEvent& received);
+  CmEvent established(const ReceivedEvent& received);
   Result<void> wants(Phase phase, const char* call, const char* instead) const;
   Result<void> check_device() const;
   Result<void> prepare(const QueuePair& qp);
   Result<void> walk();
   Result<void> accept_datagrams(const QueuePair& qp, const CmParameters& parameters);
-  rdma_conn_param parameters(const CmParameters& wish) const;
-  void learn();
+  rdma_conn_param parameters(const CmParameters& wanted) const;
+  void record_addresses();
 
   const std::shared_ptr<CmChannel> channel_;
   const CmService service_;
@@ -83,8 +83,8 @@ class CmId final : public verbs::CmId, public std::enable_shared_from_this<CmId>
   mutable std::recursive_mutex mutex_;
   Phase phase_ = Phase::idle;
   Facts facts_;
-  CmParameters ours_;
-  CmParameters asked_;  // by the peer
+  CmParameters own_parameters_;
+  CmParameters peer_parameters_;  // of its request
 };
 
 class CmChannel final : public verbs::CmChannel, public std::enable_shared_from_this<CmChannel> {
@@ -106,14 +106,14 @@ class CmChannel final : public verbs::CmChannel, public std::enable_shared_from_
   const Device& device() const noexcept { return device_; }
 
  private:
-  std::optional<CmEvent> take(rdma_cm_event& event);
+  std::optional<CmEvent> process(rdma_cm_event& event);
   std::shared_ptr<CmId> own(CmService service, rdma_cm_id* id);
 
   const Device device_;  // keeps the context alive
   const Context& context_;
   const CmLibrary& library_;
   rdma_event_channel* const channel_;
-  std::mutex turn_;  // an event is taken and told in one step: they keep their order
+  std::mutex order_mutex_;  // held from reading an event to reporting it: keeps their order
 };
 
 }  // namespace weft::ibverbs

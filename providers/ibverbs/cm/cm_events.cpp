@@ -20,18 +20,18 @@ uint16_t reason_of_status(int status) {
 
 }  // namespace
 
-void CmId::learn() {
+void CmId::record_addresses() {
   const CmLibrary& library = channel_->library();
   facts_.port = ntohs(library.get_src_port(id_));
   facts_.peer = base::gid_of(id_->route.addr.dst_storage);
   facts_.peer_port = ntohs(library.get_dst_port(id_));
 }
 
-void CmId::asked_by(const Heard& request) {
+void CmId::on_request(const ReceivedEvent& request) {
   const std::lock_guard hold(mutex_);
-  phase_ = Phase::asked;
-  learn();
-  asked_ = request.peer;
+  phase_ = Phase::requested;
+  record_addresses();
+  peer_parameters_ = request.peer;
   facts_.peer_qpn = request.qpn;
   if (service_ == CmService::datagrams) return;
   ibv_qp_attr said{};
@@ -40,11 +40,11 @@ void CmId::asked_by(const Heard& request) {
   facts_.path_mtu = device().attributes().active_mtu;
   if (channel_->library().init_qp_attr(id_, &said, &mask) == 0 && (mask & IBV_QP_PATH_MTU))
     facts_.path_mtu = mtu_from_verbs(said.path_mtu);
-  asked_.path_mtu = facts_.path_mtu;
-  if (mask & IBV_QP_AV) asked_.traffic_class = said.ah_attr.grh.traffic_class;
+  peer_parameters_.path_mtu = facts_.path_mtu;
+  if (mask & IBV_QP_AV) peer_parameters_.traffic_class = said.ah_attr.grh.traffic_class;
   said.qp_state = IBV_QPS_RTS;
   if (channel_->library().init_qp_attr(id_, &said, &mask) == 0 && (mask & IBV_QP_TIMEOUT))
-    asked_.timeout = said.timeout;
+    peer_parameters_.timeout = said.timeout;
 }
 
 CmEvent CmId::event_of(CmEventType type) {
@@ -69,41 +69,43 @@ CmEvent CmId::abort_connection() {
   return failed;
 }
 
-CmEvent CmId::lost(const Heard& heard, const std::string& what) {
+CmEvent CmId::unreachable(const ReceivedEvent& received, const std::string& what) {
   finish();
   CmEvent event = event_of(CmEventType::unreachable);
-  event.error = heard.status == 0 || heard.status == -ETIMEDOUT
+  event.error = received.status == 0 || received.status == -ETIMEDOUT
                     ? Error{Code::timed_out, what}
-                    : error_of(std::abs(heard.status), what);
+                    : error_of(std::abs(received.status), what);
   return event;
 }
 
-CmEvent CmId::refused(uint16_t reason, const Heard& heard) {
+CmEvent CmId::refused(uint16_t reason, const ReceivedEvent& received) {
   finish();
   CmEvent event = event_of(CmEventType::rejected);
   event.reason = reason;
   event.error =
       Error{Code::disconnected, to_string(facts_.peer) + ": " + verbs::why_refused(reason)};
-  event.peer.private_data = heard.peer.private_data;
+  event.peer.private_data = received.peer.private_data;
   return event;
 }
 
-CmEvent CmId::established(const Heard& heard) {
+CmEvent CmId::established(const ReceivedEvent& received) {
   phase_ = Phase::decided;
   CmEvent event = event_of(CmEventType::established);
-  event.peer = heard.peer;
+  event.peer = received.peer;
   return event;
 }
 
 // Our request was taken: the queue pair follows, then the peer hears that it may begin.
-std::optional<CmEvent> CmId::on_reply(const Heard& heard) {
-  facts_.peer_qpn = heard.qpn;
-  ours_.responder_resources = std::min(ours_.responder_resources, heard.peer.initiator_depth);
-  ours_.initiator_depth = std::min(ours_.initiator_depth, heard.peer.responder_resources);
+std::optional<CmEvent> CmId::on_reply(const ReceivedEvent& received) {
+  facts_.peer_qpn = received.qpn;
+  own_parameters_.responder_resources =
+      std::min(own_parameters_.responder_resources, received.peer.initiator_depth);
+  own_parameters_.initiator_depth =
+      std::min(own_parameters_.initiator_depth, received.peer.responder_resources);
   Result<void> walked = walk();
   if (walked && !device().attributes().only_by_cm && channel_->library().establish(id_) != 0)
     walked = error_of(errno, "the connection could not be confirmed");
-  if (walked) return established(heard);
+  if (walked) return established(received);
   phase_ = Phase::over;
   (void)channel_->library().reject(id_, nullptr, 0);
   CmEvent failed = event_of(CmEventType::connect_error);
@@ -112,21 +114,21 @@ std::optional<CmEvent> CmId::on_reply(const Heard& heard) {
 }
 
 // The peer is ready; or, on iWARP, it has taken our request; or it has named its queue pair.
-std::optional<CmEvent> CmId::on_established(const Heard& heard) {
+std::optional<CmEvent> CmId::on_established(const ReceivedEvent& received) {
   if (service_ == CmService::datagrams) {
     phase_ = Phase::over;
-    facts_.peer_qpn = heard.service.qpn;
+    facts_.peer_qpn = received.service.qpn;
     CmEvent found = event_of(CmEventType::established);
-    found.peer.private_data = heard.peer.private_data;
-    found.service = heard.service;
+    found.peer.private_data = received.peer.private_data;
+    found.service = received.service;
     return found;
   }
-  if (phase_ == Phase::asking) return on_reply(heard);
+  if (phase_ == Phase::requesting) return on_reply(received);
   return phase_ == Phase::decided ? std::optional(event_of(CmEventType::established))
                                   : std::nullopt;
 }
 
-std::optional<CmEvent> CmId::on_disconnect(const Heard& heard) {
+std::optional<CmEvent> CmId::on_disconnect(const ReceivedEvent& received) {
   if (phase_ == Phase::over) return std::nullopt;
   const bool walked = phase_ == Phase::decided;
   if (walked) {
@@ -134,16 +136,16 @@ std::optional<CmEvent> CmId::on_disconnect(const Heard& heard) {
     (void)channel_->library().disconnect(id_);  // answers the peer, if it was the first
   }
   phase_ = Phase::over;
-  if (heard.type == RDMA_CM_EVENT_DISCONNECTED) return event_of(CmEventType::disconnected);
+  if (received.type == RDMA_CM_EVENT_DISCONNECTED) return event_of(CmEventType::disconnected);
   CmEvent gone = event_of(walked ? CmEventType::disconnected : CmEventType::unreachable);
   gone.error = Error{Code::io_error, "the device " + device().attributes().port +
                                          " has been removed: close all that is of it"};
   return gone;
 }
 
-std::optional<CmEvent> CmId::hear(const Heard& heard) {
+std::optional<CmEvent> CmId::on_event(const ReceivedEvent& received) {
   const std::lock_guard hold(mutex_);
-  switch (heard.type) {
+  switch (received.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED: {
       if (const Result<void> ok = check_device(); !ok) {
         phase_ = Phase::over;
@@ -158,36 +160,37 @@ std::optional<CmEvent> CmId::hear(const Heard& heard) {
       phase_ = Phase::routed;
       return event_of(CmEventType::route_resolved);
     case RDMA_CM_EVENT_ADDR_ERROR:
-      return lost(heard, "no way to " + to_string(facts_.peer) + ": nobody there has that address");
+      return unreachable(received,
+                         "no way to " + to_string(facts_.peer) + ": nobody there has that address");
     case RDMA_CM_EVENT_ROUTE_ERROR:
-      return lost(heard, "no route to " + to_string(facts_.peer));
+      return unreachable(received, "no route to " + to_string(facts_.peer));
     case RDMA_CM_EVENT_CONNECT_REQUEST: {
-      CmEvent asked = event_of(CmEventType::connect_request);
-      asked.peer = asked_;
-      return asked;
+      CmEvent requested = event_of(CmEventType::connect_request);
+      requested.peer = peer_parameters_;
+      return requested;
     }
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-      return on_reply(heard);
+      return on_reply(received);
     case RDMA_CM_EVENT_ESTABLISHED:
-      return on_established(heard);
+      return on_established(received);
     case RDMA_CM_EVENT_UNREACHABLE:
-      if (service_ == CmService::datagrams && heard.status > 0)
-        return refused(reason_of_status(heard.status), heard);
-      return lost(heard, to_string(facts_.peer) + " does not answer");
+      if (service_ == CmService::datagrams && received.status > 0)
+        return refused(reason_of_status(received.status), received);
+      return unreachable(received, to_string(facts_.peer) + " does not answer");
     case RDMA_CM_EVENT_REJECTED:
-      return refused(heard.status >= 0               ? static_cast<uint16_t>(heard.status)
-                     : heard.status == -ECONNREFUSED ? kCmNobodyListens
-                                                     : kCmConsumer,
-                     heard);
+      return refused(received.status >= 0               ? static_cast<uint16_t>(received.status)
+                     : received.status == -ECONNREFUSED ? kCmNobodyListens
+                                                        : kCmConsumer,
+                     received);
     case RDMA_CM_EVENT_CONNECT_ERROR: {
       finish();
       CmEvent failed = event_of(CmEventType::connect_error);
-      failed.error = error_of(std::abs(heard.status), "the connection failed");
+      failed.error = error_of(std::abs(received.status), "the connection failed");
       return failed;
     }
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return on_disconnect(heard);
+      return on_disconnect(received);
     case RDMA_CM_EVENT_MULTICAST_JOIN:
     case RDMA_CM_EVENT_MULTICAST_ERROR:
     case RDMA_CM_EVENT_ADDR_CHANGE:

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kResolveMs = 3000;
 constexpr int kBacklog = 512;
-constexpr size_t kAskData = 56, kAcceptData = 196, kRejectData = 148;
-constexpr size_t kFindData = 180, kServeData = 136;
+constexpr size_t kRequestData = 56, kAcceptData = 196, kRejectData = 148;
+constexpr size_t kFindData = 180, kReplyData = 136;
 
 Error too_long(const char* call, size_t most) {
   return {Code::invalid_argument, std::string("the private data of ") + call + " has at most " +
@@ -111,15 +111,15 @@ Result<void> CmId::listen(uint16_t port) {
   return {};
 }
 
-rdma_conn_param CmId::parameters(const CmParameters& wish) const {
+rdma_conn_param CmId::parameters(const CmParameters& wanted) const {
   rdma_conn_param p{};
-  p.private_data = wish.private_data.data();
-  p.private_data_len = static_cast<uint8_t>(wish.private_data.size());
-  p.responder_resources = wish.responder_resources;
-  p.initiator_depth = wish.initiator_depth;
+  p.private_data = wanted.private_data.data();
+  p.private_data_len = static_cast<uint8_t>(wanted.private_data.size());
+  p.responder_resources = wanted.responder_resources;
+  p.initiator_depth = wanted.initiator_depth;
   p.flow_control = 1;
-  p.retry_count = wish.retry_count;
-  p.rnr_retry_count = wish.rnr_retry;
+  p.retry_count = wanted.retry_count;
+  p.rnr_retry_count = wanted.rnr_retry;
   p.qp_num = facts_.qp ? facts_.qp.number().value : 0;
   return p;
 }
@@ -129,48 +129,51 @@ Result<void> CmId::prepare(const QueuePair& qp) {
     return Error{Code::not_supported,
                  "the kernel's connection manager connects RC queue pairs only, this one is " +
                      std::string(name(qp.type())) + ": use connect() of weft/connect.hpp"};
-  if (ours_.rq_psn)
+  if (own_parameters_.rq_psn)
     return Error{Code::not_supported,
                  "CmParameters::rq_psn: the kernel's connection manager chooses the first PSN; "
                  "leave it unset"};
   facts_.qp = qp;
   const uint32_t limit = device().attributes().max_rd_atomic;
-  ours_.responder_resources =
-      static_cast<uint8_t>(std::min<uint32_t>(ours_.responder_resources, limit));
-  ours_.initiator_depth = static_cast<uint8_t>(std::min<uint32_t>(ours_.initiator_depth, limit));
+  own_parameters_.responder_resources =
+      static_cast<uint8_t>(std::min<uint32_t>(own_parameters_.responder_resources, limit));
+  own_parameters_.initiator_depth =
+      static_cast<uint8_t>(std::min<uint32_t>(own_parameters_.initiator_depth, limit));
   if (qp.state() != QpState::reset) return {};
   return qp.modify({.state = QpState::init,
                     .pkey_index = uint16_t{0},
                     .port = uint8_t{1},
-                    .access = ours_.access});
+                    .access = own_parameters_.access});
 }
 
-Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wish) {
+Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wanted) {
   const std::lock_guard hold(mutex_);
   if (const Result<void> ok = wants(Phase::routed, "connect()", "resolve_route() before"); !ok)
     return ok;
-  if (wish.private_data.size() > kAskData) return too_long("connect()", kAskData);
+  if (wanted.private_data.size() > kRequestData) return too_long("connect()", kRequestData);
   const uint32_t mtu = id_->route.num_paths > 0
                            ? mtu_from_verbs(static_cast<ibv_mtu>(id_->route.path_rec->mtu & 0x3F))
                            : device().attributes().active_mtu;
-  if (wish.path_mtu != 0 && wish.path_mtu != mtu)
-    return Error{wish.path_mtu % 256 != 0 ? Code::invalid_argument : Code::not_supported,
-                 "path_mtu " + std::to_string(wish.path_mtu) +
+  if (wanted.path_mtu != 0 && wanted.path_mtu != mtu)
+    return Error{wanted.path_mtu % 256 != 0 ? Code::invalid_argument : Code::not_supported,
+                 "path_mtu " + std::to_string(wanted.path_mtu) +
                      ": the kernel's connection manager takes that of the route, " +
                      std::to_string(mtu) + "; leave it 0"};
   const CmLibrary& library = channel_->library();
-  ours_ = wish;
+  own_parameters_ = wanted;
   if (const Result<void> ok = prepare(qp); !ok) return ok;
   // Kernels before 5.1 do not take the first: then they choose, and our own side keeps to ours.
-  (void)library.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ours_.timeout, 1);
-  if (ours_.traffic_class != 0)
-    (void)library.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &ours_.traffic_class, 1);
-  rdma_conn_param asked = parameters(ours_);
-  int error = library.connect(id_, &asked) != 0 ? errno : 0;
+  (void)library.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+                           &own_parameters_.timeout, 1);
+  if (own_parameters_.traffic_class != 0)
+    (void)library.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS,
+                             &own_parameters_.traffic_class, 1);
+  rdma_conn_param requested = parameters(own_parameters_);
+  int error = library.connect(id_, &requested) != 0 ? errno : 0;
   // iWARP: TCP also says so of a connection before from the same port that is not all closed at the
   // peer, and with that it is.
   if (error == ECONNREFUSED && device().attributes().only_by_cm)
-    error = library.connect(id_, &asked) != 0 ? errno : 0;
+    error = library.connect(id_, &requested) != 0 ? errno : 0;
   if (error != 0) {
     if (error == ECONNREFUSED)
       return Error{Code::disconnected,
@@ -179,7 +182,7 @@ Result<void> CmId::connect(const QueuePair& qp, const CmParameters& wish) {
   }
   facts_.path_mtu = mtu;
   facts_.port = ntohs(library.get_src_port(id_));
-  phase_ = Phase::asking;
+  phase_ = Phase::requesting;
   return {};
 }
 
@@ -188,13 +191,13 @@ Result<void> CmId::find_service(std::span<const std::byte> private_data) {
   if (const Result<void> ok = wants(Phase::routed, "find_service()", "resolve_route() before"); !ok)
     return ok;
   if (private_data.size() > kFindData) return too_long("find_service()", kFindData);
-  rdma_conn_param asked{};
-  asked.private_data = private_data.data();
-  asked.private_data_len = static_cast<uint8_t>(private_data.size());
-  if (channel_->library().connect(id_, &asked) != 0)
+  rdma_conn_param requested{};
+  requested.private_data = private_data.data();
+  requested.private_data_len = static_cast<uint8_t>(private_data.size());
+  if (channel_->library().connect(id_, &requested) != 0)
     return error_of(errno, "cannot ask " + to_string(facts_.peer) + " for a service");
   facts_.port = ntohs(channel_->library().get_src_port(id_));
-  phase_ = Phase::asking;
+  phase_ = Phase::requesting;
   return {};
 }
 
@@ -202,7 +205,7 @@ Result<void> CmId::find_service(std::span<const std::byte> private_data) {
 Result<void> CmId::walk() {
   auto& qp = static_cast<Qp&>(*facts_.qp.impl());
   if (device().attributes().only_by_cm) {
-    qp.note_connected(ours_.initiator_depth);
+    qp.note_connected(own_parameters_.initiator_depth);
     return {};
   }
   for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
@@ -211,42 +214,46 @@ Result<void> CmId::walk() {
     int mask = 0;
     if (channel_->library().init_qp_attr(id_, &said, &mask) != 0) return gone();
     if (state == IBV_QPS_RTR) facts_.path_mtu = mtu_from_verbs(said.path_mtu);
-    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) said.max_dest_rd_atomic = ours_.responder_resources;
-    if (mask & IBV_QP_MAX_QP_RD_ATOMIC) said.max_rd_atomic = ours_.initiator_depth;
-    if (mask & IBV_QP_MIN_RNR_TIMER) said.min_rnr_timer = ours_.min_rnr_timer;
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+      said.max_dest_rd_atomic = own_parameters_.responder_resources;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC) said.max_rd_atomic = own_parameters_.initiator_depth;
+    if (mask & IBV_QP_MIN_RNR_TIMER) said.min_rnr_timer = own_parameters_.min_rnr_timer;
     if (const Result<void> ok = qp.follow(said, mask); !ok) return ok;
   }
   return {};
 }
 
-Result<void> CmId::accept_datagrams(const QueuePair& qp, const CmParameters& wish) {
-  if (wish.private_data.size() > kServeData) return too_long("accept()", kServeData);
+Result<void> CmId::accept_datagrams(const QueuePair& qp, const CmParameters& wanted) {
+  if (wanted.private_data.size() > kReplyData) return too_long("accept()", kReplyData);
   const uint32_t qkey = qp.query().qkey.value_or(0);
   if (qkey != kCmQkey)
     return Error{Code::not_supported,
                  "the kernel's connection manager tells every client of datagrams the Q_Key "
                  "kCmQkey (0x01234567): give the queue pair that one"};
   facts_.qp = qp;
-  rdma_conn_param answer = parameters(wish);
+  rdma_conn_param answer = parameters(wanted);
   if (channel_->library().accept(id_, &answer) != 0)
     return error_of(errno, "cannot answer " + to_string(facts_.peer));
   phase_ = Phase::over;
   return {};
 }
 
-Result<void> CmId::accept(const QueuePair& qp, const CmParameters& wish) {
+Result<void> CmId::accept(const QueuePair& qp, const CmParameters& wanted) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::asked, "accept()", "the id of a connect_request"); !ok)
+  if (const Result<void> ok = wants(Phase::requested, "accept()", "the id of a connect_request");
+      !ok)
     return ok;
-  if (service_ == CmService::datagrams) return accept_datagrams(qp, wish);
-  if (wish.private_data.size() > kAcceptData) return too_long("accept()", kAcceptData);
-  ours_ = wish;
-  ours_.responder_resources = std::min(ours_.responder_resources, asked_.initiator_depth);
-  ours_.initiator_depth = std::min(ours_.initiator_depth, asked_.responder_resources);
+  if (service_ == CmService::datagrams) return accept_datagrams(qp, wanted);
+  if (wanted.private_data.size() > kAcceptData) return too_long("accept()", kAcceptData);
+  own_parameters_ = wanted;
+  own_parameters_.responder_resources =
+      std::min(own_parameters_.responder_resources, peer_parameters_.initiator_depth);
+  own_parameters_.initiator_depth =
+      std::min(own_parameters_.initiator_depth, peer_parameters_.responder_resources);
   if (const Result<void> ok = prepare(qp); !ok) return ok;
   const bool by_itself = device().attributes().only_by_cm;
   Result<void> done = by_itself ? Result<void>{} : walk();
-  rdma_conn_param answer = parameters(ours_);
+  rdma_conn_param answer = parameters(own_parameters_);
   if (done && channel_->library().accept(id_, &answer) != 0) done = gone();
   if (done && by_itself) done = walk();
   if (done)
@@ -258,9 +265,10 @@ Result<void> CmId::accept(const QueuePair& qp, const CmParameters& wish) {
 
 Result<void> CmId::reject(std::span<const std::byte> private_data) {
   const std::lock_guard hold(mutex_);
-  if (const Result<void> ok = wants(Phase::asked, "reject()", "the id of a connect_request"); !ok)
+  if (const Result<void> ok = wants(Phase::requested, "reject()", "the id of a connect_request");
+      !ok)
     return ok;
-  const size_t most = service_ == CmService::datagrams ? kServeData : kRejectData;
+  const size_t most = service_ == CmService::datagrams ? kReplyData : kRejectData;
   if (private_data.size() > most) return too_long("reject()", most);
   if (channel_->library().reject(id_, private_data.data(),
                                  static_cast<uint8_t>(private_data.size())) != 0)

@@ -47,18 +47,18 @@ Result<std::shared_ptr<verbs::Cq>> SrdCq::create(const Device& device, const Con
 }
 
 SrdCq::SrdCq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
-             ibv_cq_ex* extended, bool tells_gid)
+             ibv_cq_ex* extended, bool reports_gid)
     : device_(device),
       context_(context),
       channel_(std::move(channel)),
-      always_(channel_ == nullptr ? eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) : -1),
+      always_readable_(channel_ == nullptr ? eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) : -1),
       extended_(extended),
       cq_(own(ibv_cq_ex_to_cq(extended), context.library().destroy_cq)),
-      efa_(tells_gid ? context.srd()->efa.cq_from_ibv_cq_ex(extended) : nullptr),
+      efa_(reports_gid ? context.srd()->efa.cq_from_ibv_cq_ex(extended) : nullptr),
       flushed_(channel_ != nullptr ? channel_->fd : -1) {}
 
 SrdCq::~SrdCq() {
-  if (always_ >= 0) ::close(always_);
+  if (always_readable_ >= 0) ::close(always_readable_);
 }
 
 SrdCq* SrdCq::of(const CompletionQueue& handle, const Context& context) noexcept {
@@ -136,7 +136,7 @@ void SrdCq::read_receive(const SrdQp& qp, Completion& c) noexcept {
   // The device names a sender by the handle that we have of it, or by its address if we have none.
   ibv_gid raw{};
   if (efa_ != nullptr && efadv_wc_read_sgid(efa_, &raw) == 0)
-    c.source_peer = qp.meet(from_verbs(raw));
+    c.source_peer = qp.add_peer(from_verbs(raw));
   else
     c.source_peer = qp.peer_of_handle(static_cast<uint16_t>(ibv_wc_read_slid(extended_)));
 }

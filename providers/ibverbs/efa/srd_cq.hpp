@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues of an EFA that speaks SRD: extended ones, which say who sent what is received
+// Completion queues of an EFA that speaks SRD: extended ones, which report the sender of a receive
 // though this side has never sent there. Polled by ibv_start_poll() and its like.
 #pragma once
 
@@ -26,7 +26,9 @@ class SrdCq final : public verbs::Cq {
   void arm(Notify notify) noexcept override;
   // Where the device has no events: a descriptor that is always readable, so that waiting is
   // polling.
-  int fd() const noexcept override { return channel_ != nullptr ? flushed_.fd() : always_; }
+  int fd() const noexcept override {
+    return channel_ != nullptr ? flushed_.fd() : always_readable_;
+  }
   void acknowledge() noexcept override;
   uint32_t capacity() const noexcept override { return static_cast<uint32_t>(cq_->cqe); }
   Result<bool> resize(uint32_t capacity) override;
@@ -44,7 +46,7 @@ class SrdCq final : public verbs::Cq {
 
  private:
   SrdCq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
-        ibv_cq_ex* extended, bool tells_gid);
+        ibv_cq_ex* extended, bool reports_gid);
   // The completion that the device shows now; false: of nobody, or of what was not signaled.
   bool read_current(Completion& c) noexcept;
   void read_receive(const SrdQp& qp, Completion& c) noexcept;
@@ -53,7 +55,7 @@ class SrdCq final : public verbs::Cq {
   const Device device_;
   const Context& context_;
   const Owned<ibv_comp_channel> channel_;  // null: the device has no events
-  int always_ = -1;
+  int always_readable_ = -1;
   ibv_cq_ex* const extended_;
   const Owned<ibv_cq> cq_;  // the same
   efadv_cq* const efa_;     // null: it does not tell addresses

@@ -175,8 +175,8 @@ uint32_t SrdQp::peer_of_handle(uint16_t handle) const noexcept {
   return address ? service().peers.number_of(*address) : SrdPeers::kUnknown;
 }
 
-uint32_t SrdQp::meet(const Gid& address) const noexcept {
-  domain_->meet(address);
+uint32_t SrdQp::add_peer(const Gid& address) const noexcept {
+  domain_->add_peer(address);
   return service().peers.number_of(address);
 }
 
@@ -209,7 +209,7 @@ PostStatus SrdQp::prepare(const SendRequest& r, Prepared& p) noexcept {
   return {};
 }
 
-int SrdQp::hand_on(std::span<const Prepared> batch) noexcept {
+int SrdQp::submit(std::span<const Prepared> batch) noexcept {
   ibv_wr_start(extended_);
   for (const Prepared& p : batch)
     issue(*extended_, *p.request, p.to, SrdWorkId{true, p.slot, resets_}.pack());
@@ -226,10 +226,10 @@ PostStatus SrdQp::post_batch(std::span<const SendRequest> requests) noexcept {
   }
   const std::span<const Prepared> ready(batch.data(), n);
   size_t accepted = 0;
-  const int error = n == 0 ? 0 : hand_on_batch(n, accepted, [&](size_t first, size_t count) {
-    return hand_on(ready.subspan(first, count));
+  const int error = n == 0 ? 0 : submit_batch(n, accepted, [&](size_t first, size_t count) {
+    return submit(ready.subspan(first, count));
   });
-  for (size_t left = accepted; left < n; ++left) sends_.give_back(batch[left].slot);
+  for (size_t left = accepted; left < n; ++left) sends_.release_slot(batch[left].slot);
   status.accepted = static_cast<uint32_t>(accepted);
   if (error != 0) refuse(status, error, kFull);
   return status;
@@ -287,7 +287,7 @@ PostStatus SrdQp::post_one(const RecvRequest& r, uint32_t before) noexcept {
   work.num_sge = static_cast<int>(r.sges.size());
   const int error = ibv_post_recv(qp_.get(), &work, &bad);
   if (error == 0) return {Code::ok, before + 1, nullptr};
-  receives_.give_back(*slot);
+  receives_.release_slot(*slot);
   PostStatus status{Code::ok, before, nullptr};
   refuse(status, error, kReceivesFull);
   return status;

@@ -25,7 +25,7 @@ class SrdQp final : public DeviceQp {
   // The number of a peer by the device's number of its handle, and of one that has no handle yet:
   // it gets one, for the device serves WRITEs and READs only of those that it has a handle of.
   uint32_t peer_of_handle(uint16_t handle) const noexcept;
-  uint32_t meet(const Gid& address) const noexcept;
+  uint32_t add_peer(const Gid& address) const noexcept;
 
  private:
   struct Prepared {
@@ -41,7 +41,7 @@ class SrdQp final : public DeviceQp {
   // Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
   const char* invalid_reason(const SendRequest& r, uint32_t& length) const noexcept;
   PostStatus prepare(const SendRequest& r, Prepared& p) noexcept;
-  int hand_on(std::span<const Prepared> batch) noexcept;
+  int submit(std::span<const Prepared> batch) noexcept;
   PostStatus post_batch(std::span<const SendRequest> requests) noexcept;
   PostStatus post_one(const RecvRequest& r, uint32_t before) noexcept;
 

@@ -111,20 +111,20 @@ std::optional<uint32_t> SrdSlots::take(const Entry& entry) noexcept {
   return slot;
 }
 
-void SrdSlots::give_back(uint32_t slot) noexcept {
+void SrdSlots::release_slot(uint32_t slot) noexcept {
   entries_[slot].used = false;
   free_.push_back(slot);  // it had room for all of them at the beginning
 }
 
 std::optional<SrdSlots::Entry> SrdSlots::finish(uint32_t slot) noexcept {
   if (slot >= entries_.size() || !entries_[slot].used) return std::nullopt;
-  give_back(slot);
+  release_slot(slot);
   return entries_[slot];
 }
 
 void SrdSlots::clear() noexcept {
   for (uint32_t slot = 0; slot < entries_.size(); ++slot)
-    if (entries_[slot].used) give_back(slot);
+    if (entries_[slot].used) release_slot(slot);
 }
 
 }  // namespace weft::ibverbs

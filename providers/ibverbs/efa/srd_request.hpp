@@ -41,7 +41,7 @@ class SrdSlots {
   }
   // nullopt: all are used.
   std::optional<uint32_t> take(const Entry& entry) noexcept;
-  void give_back(uint32_t slot) noexcept;
+  void release_slot(uint32_t slot) noexcept;
   // The entry of a slot, which is free again; nullopt if it was free.
   std::optional<Entry> finish(uint32_t slot) noexcept;
   void clear() noexcept;

@@ -34,10 +34,10 @@ class Cq final : public verbs::Cq {
 
   // iWARP: of the queue pairs that complete here, each has a ledger. drop(): of one that the device
   // has no more, whose number may be another's by now; what it has left is thrown away.
-  void keep(QpNum number, std::shared_ptr<Ledger> ledger);
+  void track(QpNum number, std::shared_ptr<Ledger> ledger);
   void drop(QpNum number, const Ledger& ledger) noexcept;
   // A queue pair has ended: what the device has flushed, then what `rest` of the ledger gives.
-  void settle(Ledger& ledger, void (Ledger::*rest)(Flushed&));
+  void flush_outstanding(Ledger& ledger, void (Ledger::*rest)(Flushed&));
   // What was posted in ERR, which the device does not give back.
   void add_flushed(const Completion& flushed) noexcept { flushed_.add(flushed); }
 

@@ -8,7 +8,7 @@
 
 namespace weft::ibverbs {
 
-void Cq::keep(QpNum number, std::shared_ptr<Ledger> ledger) {
+void Cq::track(QpNum number, std::shared_ptr<Ledger> ledger) {
   const std::lock_guard lock(turn_);
   ledgers_.erase(number);
   set_aside();  // but what is of the last one with this number
@@ -50,7 +50,7 @@ void Cq::set_aside() noexcept {
   }
 }
 
-void Cq::settle(Ledger& ledger, void (Ledger::*rest)(Flushed&)) {
+void Cq::flush_outstanding(Ledger& ledger, void (Ledger::*rest)(Flushed&)) {
   const std::lock_guard lock(turn_);
   set_aside();
   (ledger.*rest)(flushed_);

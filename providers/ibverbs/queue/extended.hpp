@@ -59,17 +59,17 @@ inline void issue_entry(ibv_qp_ex& qp, const Sge& entry, bool is_inline) noexcep
   ibv_wr_set_sge(&qp, entry.lkey.value, reinterpret_cast<uint64_t>(entry.address), entry.length);
 }
 
-// Hands on a batch of n. hand_on(first, count) makes a batch of its own of some of them and returns
+// Hands on a batch of n. submit(first, count) makes a batch of its own of some of them and returns
 // what ibv_wr_complete() said. If all of them are refused they go one by one, up to the one that is
 // to blame; `accepted` gets how many the device took. Returns the error, or 0.
-template <class HandOn>
-int hand_on_batch(size_t n, size_t& accepted, HandOn hand_on) noexcept {
+template <class Submit>
+int submit_batch(size_t n, size_t& accepted, Submit submit) noexcept {
   accepted = 0;
-  const int error = hand_on(0, n);
+  const int error = submit(0, n);
   if (error == 0) return accepted = n, 0;
   if (n == 1) return error;
   for (; accepted < n; ++accepted)
-    if (const int one = hand_on(accepted, 1); one != 0) return one;
+    if (const int one = submit(accepted, 1); one != 0) return one;
   return 0;
 }
 

@@ -10,9 +10,9 @@ namespace weft::ibverbs {
 
 Flushed::Flushed(int channel) noexcept : channel_(channel) {
   if (channel < 0) return;
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   both_ = epoll_create1(EPOLL_CLOEXEC);
-  for (const int fd : {wake_, channel}) {
+  for (const int fd : {wake_fd_, channel}) {
     epoll_event readable{};
     readable.events = EPOLLIN;
     (void)epoll_ctl(both_, EPOLL_CTL_ADD, fd, &readable);
@@ -20,13 +20,13 @@ Flushed::Flushed(int channel) noexcept : channel_(channel) {
 }
 
 Flushed::~Flushed() {
-  if (wake_ >= 0) ::close(wake_);
+  if (wake_fd_ >= 0) ::close(wake_fd_);
   if (both_ >= 0) ::close(both_);
 }
 
 void Flushed::acknowledge() noexcept {
   uint64_t woken = 0;
-  if (wake_ >= 0) (void)!::read(wake_, &woken, sizeof woken);
+  if (wake_fd_ >= 0) (void)!::read(wake_fd_, &woken, sizeof woken);
 }
 
 void Flushed::add(const Completion& flushed) noexcept {
@@ -34,7 +34,7 @@ void Flushed::add(const Completion& flushed) noexcept {
   waiting_.push_back(flushed);
   any_ = true;
   const uint64_t one = 1;
-  if (armed_.exchange(false) && wake_ >= 0) (void)!::write(wake_, &one, sizeof one);
+  if (armed_.exchange(false) && wake_fd_ >= 0) (void)!::write(wake_fd_, &one, sizeof one);
 }
 
 void Flushed::forget(QpNum number) noexcept {

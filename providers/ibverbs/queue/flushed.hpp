@@ -15,7 +15,7 @@ namespace weft::ibverbs {
 // Any thread. Its lock is taken last.
 class Flushed {
  public:
-  // `channel`: the descriptor of the device's events, which stays the caller's; -1: nobody sleeps.
+  // `channel`: the descriptor of the device's events, which stays the caller's; -1: none.
   explicit Flushed(int channel) noexcept;
   Flushed(const Flushed&) = delete;
   Flushed& operator=(const Flushed&) = delete;
@@ -36,7 +36,7 @@ class Flushed {
 
  private:
   const int channel_;
-  int wake_ = -1, both_ = -1;
+  int wake_fd_ = -1, both_ = -1;
   std::atomic<bool> armed_{false};
   std::atomic<bool> any_{false};  // for polling without the lock
   std::mutex mutex_;

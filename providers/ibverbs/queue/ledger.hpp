@@ -83,7 +83,7 @@ class Ledger {
   void note_send(const Outstanding& request);
   void note_receive(uint64_t id) { receives_.push({id, WorkType::recv, false}); }
 
-  // A completion of the device. False: of nothing that is outstanding, so nobody hears of it.
+  // A completion of the device. False: not of an outstanding request, so it is discarded.
   bool takes(uint64_t id, bool receive, bool success);
   void flush_sends(Flushed& into) { flush(sends_, into); }
   void flush_receives(Flushed& into) { flush(receives_, into); }

@@ -64,7 +64,7 @@ PostStatus Qp::post_send(std::span<const SendRequest> requests) noexcept {
   if (mark_.passed() || ledger_ != nullptr ||
       reached_.load(std::memory_order_relaxed) != QpState::rts) [[unlikely]]
     return post_send_otherwise(requests);
-  return post_in_turn(requests);
+  return post_in_order(requests);
 }
 
 PostStatus Qp::post_send_otherwise(std::span<const SendRequest> requests) noexcept {
@@ -73,10 +73,10 @@ PostStatus Qp::post_send_otherwise(std::span<const SendRequest> requests) noexce
     return {Code::invalid_argument, 0, objection_to_opcode(Opcode::send)};
   if (!takes_sends())
     return {Code::bad_state, 0, "sends can be posted in RTS, SQD, SQE and ERR only"};
-  return ledger_ != nullptr ? post_by_ledger(requests) : post_in_turn(requests);
+  return ledger_ != nullptr ? post_by_ledger(requests) : post_in_order(requests);
 }
 
-PostStatus Qp::post_in_turn(std::span<const SendRequest> requests) noexcept {
+PostStatus Qp::post_in_order(std::span<const SendRequest> requests) noexcept {
   if (requests.size() == 1) return post_some(requests);
   PostStatus status;
   while (status && !requests.empty()) {
@@ -87,7 +87,7 @@ PostStatus Qp::post_in_turn(std::span<const SendRequest> requests) noexcept {
   return status;
 }
 
-// As many as go in the same way.
+// As many requests as take the same path.
 PostStatus Qp::post_some(std::span<const SendRequest> requests) noexcept {
   const bool can = extended_ != nullptr;
   if (can && is_for_extended(requests.front())) return post_extended(requests);
@@ -113,7 +113,7 @@ PostStatus Qp::post_extended(std::span<const SendRequest> requests) noexcept {
   }
   PostStatus status;
   size_t accepted = 0;
-  const int error = n == 0 ? 0 : hand_on_batch(n, accepted, [&](size_t first, size_t count) {
+  const int error = n == 0 ? 0 : submit_batch(n, accepted, [&](size_t first, size_t count) {
     return issue(requests.subspan(first, count), &handles[first]);
   });
   status.accepted = static_cast<uint32_t>(accepted);
@@ -180,7 +180,7 @@ PostStatus Qp::bind(const SendRequest& r) noexcept {
   }
   PostStatus status;
   if (error != 0) return refuse(status, error, kSendQueueFull), status;
-  window.note(region);
+  window.record_binding(region);
   status.accepted = 1;
   return status;
 }
@@ -191,10 +191,10 @@ PostStatus Qp::post_recv(std::span<const RecvRequest> requests) noexcept {
   const QpState reached = reached_.load(std::memory_order_relaxed);
   if (reached == QpState::reset || reached == QpState::err) [[unlikely]]
     return post_recv_otherwise(requests);
-  return hand_on(requests);
+  return submit(requests);
 }
 
-PostStatus Qp::hand_on(std::span<const RecvRequest> requests) noexcept {
+PostStatus Qp::submit(std::span<const RecvRequest> requests) noexcept {
   return post_receives(requests, receive_limits_, ledger_ != nullptr,
                        [this](ibv_recv_wr* first, ibv_recv_wr** bad) {
                          return ibv_post_recv(qp_.get(), first, bad);
@@ -212,7 +212,7 @@ PostStatus Qp::post_recv_otherwise(std::span<const RecvRequest> requests) noexce
     return {Code::invalid_argument, 0,
             "this queue pair takes its receives from a shared receive queue: post there"};
   if (ledger_ != nullptr) return post_by_ledger(requests);
-  const PostStatus status = hand_on(requests);
+  const PostStatus status = submit(requests);
   flush();
   return status;
 }

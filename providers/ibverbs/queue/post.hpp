@@ -36,11 +36,11 @@ inline void refuse(PostStatus& status, int said, const char* full) noexcept {
 }
 
 // Posts requests in order, up to the first that is refused. `Work` is ibv_send_wr or ibv_recv_wr;
-// translate(request, work) fills one in, or returns what is wrong with the request; hand_on(list,
+// translate(request, work) fills one in, or returns what is wrong with the request; submit(list,
 // bad) gives a list to the device.
-template <class Work, class Request, class Translate, class HandOn>
+template <class Work, class Request, class Translate, class Submit>
 PostStatus post_all(std::span<const Request> requests, const char* full, Translate translate,
-                    HandOn hand_on) noexcept {
+                    Submit submit) noexcept {
   PostStatus status;
   while (status && status.accepted < requests.size()) {
     const size_t wanted = std::min(kPostBatch, requests.size() - status.accepted);
@@ -54,7 +54,7 @@ PostStatus post_all(std::span<const Request> requests, const char* full, Transla
       if (n > 0) work[n - 1].next = &work[n];
     }
     Work* bad = nullptr;
-    const int error = n > 0 ? hand_on(work, &bad) : 0;
+    const int error = n > 0 ? submit(work, &bad) : 0;
     status.accepted += static_cast<uint32_t>(error != 0 && bad != nullptr ? bad - work : n);
     if (error != 0) {
       refuse(status, error, full);
@@ -85,10 +85,10 @@ PostStatus flush_all(std::span<const Request> requests, QpNum qp, Queue& cq,
 }
 
 // `iwarp`: siw takes no receive without an entry; one of no bytes says the same there.
-template <class HandOn>
+template <class Submit>
 PostStatus post_receives(std::span<const RecvRequest> requests,
                          const transport::RequestLimits& limits, bool iwarp,
-                         HandOn hand_on) noexcept {
+                         Submit submit) noexcept {
   ibv_sge nothing{};
   return post_all<ibv_recv_wr>(
       requests, "the receive queue is full: poll completions, or raise max_recv_wr",
@@ -103,7 +103,7 @@ PostStatus post_receives(std::span<const RecvRequest> requests,
         }
         return transport::invalid_reason(r, limits, length);
       },
-      hand_on);
+      submit);
 }
 
 }  // namespace weft::ibverbs

@@ -181,9 +181,9 @@ Result<std::shared_ptr<verbs::Qp>> Qp::create(std::shared_ptr<Domain> domain,
   ibv_qp_init_attr_ex wanted{};
   wanted.send_cq = Cq::raw_of(options.send_cq, context);
   wanted.recv_cq = initiator ? nullptr : Cq::raw_of(options.recv_cq, context);
-  const bool foreign = initiator && options.recv_cq.impl() != nullptr &&
-                       Cq::raw_of(options.recv_cq, context) == nullptr;
-  if (wanted.send_cq == nullptr || (wanted.recv_cq == nullptr && !initiator) || foreign)
+  const bool other_context = initiator && options.recv_cq.impl() != nullptr &&
+                             Cq::raw_of(options.recv_cq, context) == nullptr;
+  if (wanted.send_cq == nullptr || (wanted.recv_cq == nullptr && !initiator) || other_context)
     return Error{Code::invalid_argument,
                  "send_cq and recv_cq must be completion queues of the same open device"};
   if (options.shared_receive_queue) {
@@ -256,7 +256,7 @@ void Qp::note_connected(uint8_t max_rd_atomic) {
 }
 
 // `way`: the path as the connection manager has it, which may use another address of the port.
-Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way) {
+Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* cm_path) {
   if (context().forked()) return Error{Code::permission_denied, kForked};
   const std::lock_guard lock(mutex_);
   const DeviceAttributes& device = context().attributes();
@@ -276,7 +276,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
       transport::check_modify(options_.type, from, change, {device.max_mtu, device.max_rd_atomic});
   if (!legal) return legal;
   Change translated = change_of(change, context().choice());
-  if (way != nullptr) translated.attributes.ah_attr = *way;
+  if (cm_path != nullptr) translated.attributes.ah_attr = *cm_path;
   if (options_.type == QpType::xrc_target && from == QpState::rtr && change.state == QpState::rts) {
     translated.attributes.timeout = 14;  // the kernel asks for it, though a target waits for nobody
     translated.mask |= IBV_QP_TIMEOUT;
@@ -288,7 +288,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* way
   transport::merge(attributes_, change);
   set_max_rd_atomic(attributes_.max_rd_atomic.value_or(0));
   reached_ = change.state.value_or(from);
-  if (ledger_ != nullptr && change.state == QpState::err) settle();
+  if (ledger_ != nullptr && change.state == QpState::err) flush_outstanding();
   return {};
 }
 

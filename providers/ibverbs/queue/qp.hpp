@@ -45,7 +45,7 @@ class Qp final : public DeviceQp {
      ibv_qp_ex* extended);
 
   void keep_ledger(const std::shared_ptr<Qp>& self);
-  Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* way);
+  Result<void> apply(const QueuePairAttributes& change, const ibv_ah_attr* cm_path);
   void set_max_rd_atomic(uint32_t max_rd_atomic) noexcept;
   // Nothing can be wrong with it. Of others invalid_reason() says whether something is.
   bool is_plain(const SendRequest& r) const noexcept {
@@ -59,21 +59,21 @@ class Qp final : public DeviceQp {
   // Fills in `work`, or says what is wrong with the request.
   const char* translate(const SendRequest& r, ibv_send_wr& work) noexcept;
   PostStatus post_send_otherwise(std::span<const SendRequest> requests) noexcept;
-  PostStatus post_in_turn(std::span<const SendRequest> requests) noexcept;
+  PostStatus post_in_order(std::span<const SendRequest> requests) noexcept;
   PostStatus post_some(std::span<const SendRequest> requests) noexcept;
   PostStatus post_extended(std::span<const SendRequest> requests) noexcept;
   int issue(std::span<const SendRequest> requests, ibv_ah* const* handles) noexcept;
   PostStatus post_list(std::span<const SendRequest> requests) noexcept;
   PostStatus bind(const SendRequest& r) noexcept;
   bool takes_sends() const noexcept;
-  PostStatus hand_on(std::span<const RecvRequest> requests) noexcept;
+  PostStatus submit(std::span<const RecvRequest> requests) noexcept;
   PostStatus post_recv_otherwise(std::span<const RecvRequest> requests) noexcept;
   void flush() noexcept;
   // iWARP, qp_iwarp.cpp:
   PostStatus post_by_ledger(std::span<const SendRequest> requests) noexcept;
   PostStatus post_by_ledger(std::span<const RecvRequest> requests) noexcept;
   PostStatus post_checked(std::span<const SendRequest> requests) noexcept;
-  void settle();
+  void flush_outstanding();
   void leave_queues() noexcept;
 
   std::map<Gid, int> groups_;  // under the mutex: a socket that has each joined in the kernel

@@ -20,8 +20,8 @@ void Qp::keep_ledger(const std::shared_ptr<Qp>& self) {
   ledger_ = std::make_shared<Ledger>(number(), std::bit_ceil(options_.max_send_wr),
                                      options_.max_recv_wr, bool(options_.shared_receive_queue));
   ledger_->owner = self;
-  queue_of(options_.send_cq).keep(number(), ledger_);
-  queue_of(options_.recv_cq).keep(number(), ledger_);
+  queue_of(options_.send_cq).track(number(), ledger_);
+  queue_of(options_.recv_cq).track(number(), ledger_);
 }
 
 // siw flushes what it has when a queue pair is destroyed, and gives its number to the next one.
@@ -33,26 +33,26 @@ void Qp::leave_queues() noexcept {
 }
 
 // The connection is over. What the device has flushed comes first.
-void Qp::settle() {
+void Qp::flush_outstanding() {
   {
     const std::lock_guard lock(ledger_->mutex);
     ledger_->over = true;
   }
-  queue_of(options_.send_cq).settle(*ledger_, &Ledger::flush_sends);
-  queue_of(options_.recv_cq).settle(*ledger_, &Ledger::flush_receives);
+  queue_of(options_.send_cq).flush_outstanding(*ledger_, &Ledger::flush_sends);
+  queue_of(options_.recv_cq).flush_outstanding(*ledger_, &Ledger::flush_receives);
 }
 
 // siw's part of libibverbs takes a list up to where its queue is full and says that all went well,
 // and takes one of a connection that has just ended and says that it failed.
 PostStatus Qp::post_checked(std::span<const SendRequest> requests) noexcept {
-  const auto hand_on = [this](ibv_send_wr* first, ibv_send_wr** bad) {
+  const auto submit = [this](ibv_send_wr* first, ibv_send_wr** bad) {
     const int said = ibv_post_send(qp_.get(), first, bad);
     if (*bad == nullptr) return 0;
     return said == 0 ? ENOMEM : said;
   };
   return post_all<ibv_send_wr>(
       requests, kSendQueueFull,
-      [this](const SendRequest& r, ibv_send_wr& work) { return translate(r, work); }, hand_on);
+      [this](const SendRequest& r, ibv_send_wr& work) { return translate(r, work); }, submit);
 }
 
 PostStatus Qp::post_by_ledger(std::span<const SendRequest> requests) noexcept {
@@ -75,7 +75,7 @@ PostStatus Qp::post_by_ledger(std::span<const RecvRequest> requests) noexcept {
       uint32_t length = 0;
       return transport::invalid_reason(r, receive_limits_, length);
     });
-  const PostStatus status = hand_on(requests);
+  const PostStatus status = submit(requests);
   for (const RecvRequest& r : requests.first(status.accepted)) ledger_->note_receive(r.id);
   return status;
 }

@@ -23,7 +23,7 @@ namespace {
 using af_packet::Arrival;
 using ethernet::Interface;
 
-constexpr uint32_t kClockMask = 1023;  // of turns with frames or without: a busy port looks too
+constexpr uint32_t kClockReadMask = 1023;  // of turns with frames or without: a busy port looks too
 constexpr size_t kPieces = 2 + transport::kMaxSpans + 1;  // outer headers, head, spans, tail
 
 Error failed(Code code, const std::string& what) {
@@ -129,24 +129,24 @@ size_t AfPacketPort::receive(std::span<transport::Frame> frames) noexcept {
   const size_t room = std::min(frames.size(), kBurst);
   size_t count = looped_.receive(frames.first(room));
   while (count < room && used_up_ < kBurst) {
-    if (train_.left == 0 && !begin_train()) {
-      if (ring_.waits() && used_up_ < kBurst) continue;
+    if (train_.left == 0 && !next_train()) {
+      if (ring_.has_frame() && used_up_ < kBurst) continue;
       break;
     }
     paths_[count] = train_.path;
     frames[count].path = &paths_[count];
-    take_segment(frames[count++]);
+    next_segment(frames[count++]);
     if (train_.left == 0) ++used_up_;
   }
   counters_.rx_frames += count;
-  if ((++turns_ & kClockMask) == 0) update_time();
-  if (!unresolved_.empty()) (void)settle();
+  if ((++polls_ & kClockReadMask) == 0) update_time();
+  if (!unresolved_.empty()) (void)send_resolved();
   if (count == 0) release({});
   return count;
 }
 
 // Takes the next arrival; false: there is none, or it is none of ours.
-bool AfPacketPort::begin_train() noexcept {
+bool AfPacketPort::next_train() noexcept {
   Arrival arrival;
   if (!ring_.next(arrival)) return false;
   if (accept(arrival)) return true;
@@ -161,9 +161,11 @@ bool AfPacketPort::accept(const Arrival& arrival) noexcept {
       wire::parse_outer(arrival.bytes, arrival.length, outer, transport, !arrival.checksum_to_come);
   if (error != wire::OuterError::none) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
-    const bool heard = other && neighbours_.hear(arrival.bytes, arrival.length);
-    ++(heard ? counters_.rx_neighbour : other ? counters_.rx_foreign : counters_.rx_malformed);
-    if (heard) send_neighbour_messages();
+    const bool is_neighbour = other && neighbours_.on_message(arrival.bytes, arrival.length);
+    ++(is_neighbour ? counters_.rx_neighbour
+       : other      ? counters_.rx_foreign
+                    : counters_.rx_malformed);
+    if (is_neighbour) send_neighbour_messages();
     return false;
   }
   const bool for_us = outer.destination == address() || groups_.has(outer.destination);
@@ -179,7 +181,7 @@ bool AfPacketPort::accept(const Arrival& arrival) noexcept {
 }
 
 // Segment k of a train leaves a device with identification k more than the train's.
-void AfPacketPort::take_segment(transport::Frame& frame) noexcept {
+void AfPacketPort::next_segment(transport::Frame& frame) noexcept {
   const transport::Path* const path = frame.path;
   const uint32_t length = std::min(train_.segment, train_.left);
   ::new (&frame) transport::Frame{.path = path,
@@ -200,18 +202,18 @@ void AfPacketPort::release(std::span<const transport::Frame>) noexcept {
 // ---- sending
 
 // Sends what waited for a neighbour. False: the kernel takes no more now.
-bool AfPacketPort::settle() noexcept {
-  const bool settled =
-      unresolved_.settle(neighbours_, base::Clock::process().now(),
-                         [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
-                           return send({&frame, 1}, to) == 1;
-                         });
+bool AfPacketPort::send_resolved() noexcept {
+  const bool sent = unresolved_.send_resolved(
+      neighbours_, base::Clock::process().now(),
+      [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
+        return send({&frame, 1}, to) == 1;
+      });
   send_neighbour_messages();
-  return settled;
+  return sent;
 }
 
 size_t AfPacketPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
-  if (!unresolved_.empty() && !settle()) return 0;
+  if (!unresolved_.empty() && !send_resolved()) return 0;
   send_neighbour_messages();
   size_t taken = 0;
   while (taken < frames.size()) {
@@ -221,11 +223,11 @@ size_t AfPacketPort::transmit(std::span<const transport::TxFrame> frames) noexce
            frames[taken + run].path->destination == destination)
       ++run;
     const bool group = destination.is_multicast();
-    const wire::MacAddress everybody = ethernet::mac_of_group(destination);
-    const wire::MacAddress* const to = group ? &everybody : neighbours_.find(destination);
+    const wire::MacAddress group_mac = ethernet::mac_of_group(destination);
+    const wire::MacAddress* const to = group ? &group_mac : neighbours_.find(destination);
     if (to == nullptr) {
       const Instant now = base::Clock::process().now();
-      for (size_t i = 0; i < run; ++i) unresolved_.keep(frames[taken + i], neighbours_, now);
+      for (size_t i = 0; i < run; ++i) unresolved_.enqueue(frames[taken + i], neighbours_, now);
       send_neighbour_messages();
     } else if (destination == address()) {
       for (size_t i = 0; i < run; ++i) looped_.add(frames[taken + i]);
@@ -277,12 +279,12 @@ size_t AfPacketPort::send(std::span<const transport::TxFrame> frames,
 }
 
 void AfPacketPort::update_time() noexcept {
-  neighbours_.tick(base::Clock::process().now());
+  neighbours_.update_now(base::Clock::process().now());
   send_neighbour_messages();
 }
 
 void AfPacketPort::send_neighbour_messages() noexcept {
-  for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();)
+  for (std::span<const std::byte> bytes; !(bytes = neighbours_.next_message()).empty();)
     counters_.tx_neighbour += ::send(sender_, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
 }
 
@@ -290,7 +292,8 @@ void AfPacketPort::send_neighbour_messages() noexcept {
 
 bool AfPacketPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
   update_time();
-  if (!looped_.empty() || !unresolved_.empty() || train_.left != 0 || ring_.waits()) return false;
+  if (!looped_.empty() || !unresolved_.empty() || train_.left != 0 || ring_.has_frame())
+    return false;
   descriptors.push_back({ring_.fd(), POLLIN, 0});
   if (want_transmit) descriptors.push_back({sender_, POLLOUT, 0});
   return true;
@@ -316,7 +319,7 @@ void AfPacketPort::append_counters(std::vector<Counter>& counters) const {
                                    {"af_packet_rx_ring_drops", ring_drops_},
                                    {"af_packet_tx_frames", counters_.tx_frames},
                                    {"af_packet_tx_neighbour", counters_.tx_neighbour},
-                                   {"af_packet_tx_no_neighbour", unresolved_.lost()},
+                                   {"af_packet_tx_no_neighbour", unresolved_.dropped()},
                                    {"af_packet_tx_errors", counters_.tx_errors}});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The af_packet port: RoCEv2 as raw frames on a network interface, every header as it is meant:
+// The af_packet port: RoCEv2 as raw frames on a network interface, with every header field set:
 // roce+af_packet:eth0. Needs CAP_NET_RAW. The kernel keeps the interface and its addresses; a
 // socket of this port holds UDP port 4791, so that the kernel does not answer "port unreachable".
 #pragma once
@@ -23,7 +23,8 @@ namespace weft::port {
 
 class AfPacketPort final : public transport::Port {
  public:
-  // `sender`: a raw socket that sends on the interface. `placeholder`: what holds the UDP port.
+  // `sender`: a raw socket that sends on the interface. `placeholder`: the socket that binds the
+  // UDP port.
   AfPacketPort(const ethernet::Interface& interface, af_packet::Ring ring, int sender,
                int placeholder, uint16_t udp_port);
   ~AfPacketPort() override;
@@ -46,13 +47,13 @@ class AfPacketPort final : public transport::Port {
 
   struct Counters {
     uint64_t rx_frames = 0, tx_frames = 0;
-    uint64_t rx_trains = 0;     // that came uncut
+    uint64_t rx_trains = 0;     // GSO super-packets received unsegmented
     uint64_t rx_foreign = 0;    // not for our address
-    uint64_t rx_malformed = 0;  // outer headers that must not be believed
+    uint64_t rx_malformed = 0;  // invalid outer headers
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
     uint64_t tx_errors = 0;  // refused by the kernel: too long, memory gone, link down
   };
-  // What is left of the arrival at hand: one frame, or the segments of a train.
+  // The rest of the current packet: one frame, or GSO segments.
   struct Train {
     transport::Path path;
     const std::byte* bytes = nullptr;
@@ -62,11 +63,11 @@ class AfPacketPort final : public transport::Port {
   };
 
   bool change_membership(const Gid& group, bool join) const noexcept;
-  bool begin_train() noexcept;
+  bool next_train() noexcept;
   bool accept(const af_packet::Arrival& arrival) noexcept;
-  void take_segment(transport::Frame& frame) noexcept;
+  void next_segment(transport::Frame& frame) noexcept;
   size_t send(std::span<const transport::TxFrame> frames, const wire::MacAddress& to) noexcept;
-  bool settle() noexcept;
+  bool send_resolved() noexcept;
   void update_time() noexcept;
   void send_neighbour_messages() noexcept;
 
@@ -81,8 +82,8 @@ class AfPacketPort final : public transport::Port {
   Counters counters_;
   mutable uint64_t ring_drops_ = 0;
   Train train_;
-  uint32_t turns_ = 0;
-  size_t used_up_ = 0;  // arrivals that the frames lent now were cut from, the one at hand apart
+  uint32_t polls_ = 0;
+  size_t used_up_ = 0;  // ring slots of the lent frames, without the current one
   std::array<transport::Path, kBurst> paths_{};
   ethernet::LoopBack looped_;
   ethernet::Unresolved unresolved_;

@@ -140,7 +140,7 @@ std::atomic_ref<uint32_t> status_of(std::byte* slot) {
 
 }  // namespace
 
-bool Ring::waits() const noexcept {
+bool Ring::has_frame() const noexcept {
   if (lent_ == kSlots) return false;
   const uint32_t status = status_of(slot(next_)).load(std::memory_order_acquire);
   const bool needs_long = (status & TP_STATUS_COPY) != 0;
@@ -148,7 +148,7 @@ bool Ring::waits() const noexcept {
 }
 
 bool Ring::next(Arrival& arrival) noexcept {
-  if (!waits()) return false;
+  if (!has_frame()) return false;
   std::byte* const at = slot(next_);
   const auto& header = *reinterpret_cast<const tpacket2_hdr*>(at);
   NetHeader net;

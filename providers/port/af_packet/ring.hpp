@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames of one UDP port, and those of neighbours, as they come from an interface: a ring that the
-// kernel fills and this process reads, without a system call for each.
+// PACKET_RX_RING (TPACKET_V2) of an interface with a filter for one UDP port, ARP and Neighbour
+// Discovery: read without a system call for each frame.
 //
-// TPACKET_V2 and not V3: V3 hands over blocks of frames, when they are full or after a millisecond,
-// and one 8-byte message would wait that long. A frame longer than its slot (a train that was never
-// cut, on a veth say) lies in the socket's queue; the slot says so.
+// TPACKET_V2 and not V3: V3 delivers blocks, when they are full or after a millisecond, which would
+// delay a single 8-byte message by that. A frame longer than its slot (an unsegmented GSO packet on
+// a veth) lies in the socket's queue; the slot's status says so.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 
 namespace weft::port::af_packet {
 
-// A frame in the ring, or in the ring's own buffer; valid until Ring::release().
+// A received frame, in the ring or in the buffer for long ones; valid until Ring::release().
 struct Arrival {
   std::byte* bytes = nullptr;  // Ethernet header first
   uint32_t length = 0;
-  uint16_t segment = 0;           // a train: what every segment but the last carries behind UDP
-  bool checksum_to_come = false;  // the sender left the UDP checksum to a device that it never met
+  uint16_t segment = 0;           // GSO: payload bytes of each segment but the last
+  bool checksum_to_come = false;  // CHECKSUM_PARTIAL: the UDP checksum is not filled in
 };
 
 class Ring {
@@ -40,9 +40,9 @@ class Ring {
   void release(size_t count) noexcept;
 
   int fd() const noexcept { return socket_; }
-  // next() would find a frame. False too when that frame is long and the one before it that was
-  // long is not released yet: they share a buffer.
-  bool waits() const noexcept;
+  // Whether next() would return a frame. False if that frame is long and an earlier long one is not
+  // released yet: they share a buffer.
+  bool has_frame() const noexcept;
   uint64_t take_drops() const noexcept;  // frames that found the ring full, since the last call
 
  private:
@@ -54,10 +54,10 @@ class Ring {
   std::byte* memory_ = nullptr;
   size_t size_ = 0;
   uint32_t slot_size_ = 0;
-  uint32_t oldest_ = 0;  // the first slot that is not released
+  uint32_t oldest_ = 0;  // first slot not released
   uint32_t next_ = 0;
   uint32_t lent_ = 0;
-  uint32_t long_slot_ = kSlots;  // whose frame lies in long_; kSlots: none
+  uint32_t long_slot_ = kSlots;  // slot whose frame lies in long_; kSlots: none
   std::vector<std::byte> long_;
 };
 

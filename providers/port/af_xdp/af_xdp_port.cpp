@@ -73,11 +73,11 @@ void AfXdpPort::leave(const Gid& group) noexcept {
 size_t AfXdpPort::receive(std::span<transport::Frame> frames) noexcept {
   const size_t own = looped_.receive(frames);
   lent_ = socket_->receive({arrivals_.data(), std::min(frames.size() - own, kBurst)});
-  if (lent_ == 0 && own == 0) return look_around();
+  if (lent_ == 0 && own == 0) return on_idle_poll();
   size_t count = own;
   for (size_t i = 0; i < lent_; ++i) {
     if (i + 1 < lent_) __builtin_prefetch(arrivals_[i + 1].bytes);
-    count += take(arrivals_[i], frames[count], paths_[i]);
+    count += accept(arrivals_[i], frames[count], paths_[i]);
   }
   counters_.rx_frames += count;
   if ((++busy_ & kBusyMask) == 0) poll_neighbours();
@@ -86,16 +86,16 @@ size_t AfXdpPort::receive(std::span<transport::Frame> frames) noexcept {
 }
 
 // Nothing has come.
-size_t AfXdpPort::look_around() noexcept {
+size_t AfXdpPort::on_idle_poll() noexcept {
   if ((++idle_ & kIdleMask) == 0 || !unresolved_.empty()) poll_neighbours();
-  if (!unresolved_.empty()) (void)settle();
-  if (socket_->unsent()) socket_->kick();
+  if (!unresolved_.empty()) (void)send_resolved();
+  if (socket_->unsent()) socket_->wake_transmitter();
   return 0;
 }
 
 // False: it is not a frame for the engine.
-bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, transport::Frame& frame,
-                     transport::Path& path) noexcept {
+bool AfXdpPort::accept(const af_xdp::Socket::Arrival& arrival, transport::Frame& frame,
+                       transport::Path& path) noexcept {
   wire::Outer outer;
   wire::Transport transport;
   // Frames of this machine may come with one unfinished, and nothing says which: the ICRC covers
@@ -116,7 +116,7 @@ bool AfXdpPort::take(const af_xdp::Socket::Arrival& arrival, transport::Frame& f
 }
 
 void AfXdpPort::release(std::span<const transport::Frame>) noexcept {
-  socket_->give_back({arrivals_.data(), lent_});
+  socket_->recycle({arrivals_.data(), lent_});
   lent_ = 0;
   looped_.release();
 }
@@ -124,33 +124,34 @@ void AfXdpPort::release(std::span<const transport::Frame>) noexcept {
 // ---- sending
 
 void AfXdpPort::poll_neighbours() noexcept {
-  neighbours_.tick(base::Clock::process().now());
+  neighbours_.update_now(base::Clock::process().now());
   counters_.rx_neighbour += neighbour_socket_.exchange(neighbours_, counters_.tx_neighbour);
 }
 
 const wire::MacAddress* AfXdpPort::find(const Gid& destination) noexcept {
   if (!destination.is_multicast()) return neighbours_.find(destination);
-  everybody_ = ethernet::mac_of_group(destination);
-  return &everybody_;
+  group_mac_ = ethernet::mac_of_group(destination);
+  return &group_mac_;
 }
 
 // Sends what waited for a neighbour. False: no buffer is free.
-bool AfXdpPort::settle() noexcept {
-  return unresolved_.settle(neighbours_, base::Clock::process().now(),
-                            [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
-                              if (socket_->take_buffers(1) == 0) return false;
-                              lengths_[0] = fill(socket_->buffer(0), frame, to);
-                              const size_t count = lengths_[0] != 0;
-                              socket_->send({lengths_.data(), count});
-                              counters_.tx_frames += count;
-                              return true;
-                            });
+bool AfXdpPort::send_resolved() noexcept {
+  return unresolved_.send_resolved(
+      neighbours_, base::Clock::process().now(),
+      [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
+        if (socket_->allocate_buffers(1) == 0) return false;
+        lengths_[0] = fill(socket_->buffer(0), frame, to);
+        const size_t count = lengths_[0] != 0;
+        socket_->send({lengths_.data(), count});
+        counters_.tx_frames += count;
+        return true;
+      });
 }
 
 size_t AfXdpPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
-  if (!unresolved_.empty() && !settle()) return 0;
+  if (!unresolved_.empty() && !send_resolved()) return 0;
   const size_t most = std::min(frames.size(), kBurst);
-  const size_t room = socket_->take_buffers(most);
+  const size_t room = socket_->allocate_buffers(most);
   const Gid* destination = nullptr;
   const wire::MacAddress* to = nullptr;
   size_t count = 0, taken = 0;
@@ -161,7 +162,7 @@ size_t AfXdpPort::transmit(std::span<const transport::TxFrame> frames) noexcept 
       to = find(*destination);
     }
     if (to == nullptr) {
-      unresolved_.keep(frame, neighbours_, base::Clock::process().now());
+      unresolved_.enqueue(frame, neighbours_, base::Clock::process().now());
       continue;
     }
     if (*destination == address()) {
@@ -195,7 +196,7 @@ uint32_t AfXdpPort::fill(std::byte* begin, const transport::TxFrame& frame,
 // ---- sleeping and counting
 
 bool AfXdpPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
-  socket_->kick();
+  socket_->wake_transmitter();
   poll_neighbours();
   if (!looped_.empty() || !unresolved_.empty() || socket_->has_arrivals()) return false;
   descriptors.push_back(
@@ -221,7 +222,7 @@ void AfXdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"af_xdp_rx_malformed", counters_.rx_malformed},
                                    {"af_xdp_rx_neighbour", counters_.rx_neighbour},
                                    {"af_xdp_tx_neighbour", counters_.tx_neighbour},
-                                   {"af_xdp_tx_no_neighbour", unresolved_.lost()},
+                                   {"af_xdp_tx_no_neighbour", unresolved_.dropped()},
                                    {"af_xdp_tx_unreadable", counters_.tx_unreadable},
                                    {"af_xdp_tx_too_long", counters_.tx_too_long},
                                    {"af_xdp_generic", redirect_.mode() == af_xdp::Mode::generic},

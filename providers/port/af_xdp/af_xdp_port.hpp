@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The af_xdp port: RoCEv2 frames between an interface and buffers of this process, past the
-// kernel's stack but beside it: roce+af_xdp:eth0. An XDP program takes frames to our address and
-// UDP port off the interface's queue; everything else stays the kernel's. Needs CAP_NET_RAW,
-// CAP_NET_ADMIN and CAP_BPF.
+// The af_xdp port: RoCEv2 frames between an interface and the umem of this process, bypassing the
+// kernel's stack: roce+af_xdp:eth0. An XDP program redirects frames to our address and UDP port
+// from the interface's queue; all others go to the kernel. Needs CAP_NET_RAW, CAP_NET_ADMIN and
+// CAP_BPF.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class AfXdpPort final : public transport::Port {
     std::unique_ptr<af_xdp::Socket> socket;
     af_xdp::Redirect redirect;
     af_xdp::NeighbourSocket neighbours;
-    int placeholder = -1;  // what holds the UDP port
+    int placeholder = -1;  // socket that binds the UDP port
     uint16_t udp_port = 0;
   };
   explicit AfXdpPort(Parts parts);
@@ -54,24 +54,24 @@ class AfXdpPort final : public transport::Port {
 
   struct Counters {
     uint64_t rx_frames = 0, tx_frames = 0;
-    uint64_t rx_foreign = 0;    // to a group that nobody here has joined
-    uint64_t rx_malformed = 0;  // outer headers that must not be believed
+    uint64_t rx_foreign = 0;    // to a group that is not joined
+    uint64_t rx_malformed = 0;  // invalid outer headers
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
-    uint64_t tx_unreadable = 0;  // the memory to send from is gone
+    uint64_t tx_unreadable = 0;  // payload memory unmapped
     uint64_t tx_too_long = 0;    // more than a buffer holds
   };
 
-  bool take(const af_xdp::Socket::Arrival& arrival, transport::Frame& frame,
-            transport::Path& path) noexcept;
+  bool accept(const af_xdp::Socket::Arrival& arrival, transport::Frame& frame,
+              transport::Path& path) noexcept;
   uint32_t fill(std::byte* begin, const transport::TxFrame& frame,
                 const wire::MacAddress& to) noexcept;
-  size_t look_around() noexcept;
-  bool settle() noexcept;
+  size_t on_idle_poll() noexcept;
+  bool send_resolved() noexcept;
   const wire::MacAddress* find(const Gid& destination) noexcept;
   void poll_neighbours() noexcept;
 
   const ethernet::Interface interface_;
-  // The program goes before the socket that it sends to.
+  // Destroyed before the socket that it redirects to.
   std::unique_ptr<af_xdp::Socket> socket_;
   af_xdp::Redirect redirect_;
   af_xdp::NeighbourSocket neighbour_socket_;
@@ -84,8 +84,8 @@ class AfXdpPort final : public transport::Port {
   ethernet::Unresolved unresolved_;
   base::LinkWatch watch_;
   Counters counters_;
-  uint32_t idle_ = 0, busy_ = 0;  // turns
-  wire::MacAddress everybody_{};  // of the group that find() was asked for last
+  uint32_t idle_ = 0, busy_ = 0;  // polls
+  wire::MacAddress group_mac_{};  // of the last group passed to find()
   size_t lent_ = 0;
   std::array<af_xdp::Socket::Arrival, kBurst> arrivals_{};
   std::array<transport::Path, kBurst> paths_{};

@@ -17,7 +17,7 @@
 namespace weft::port::af_xdp {
 namespace {
 
-constexpr int kMostHeard = 16;
+constexpr int kMaxMessages = 16;
 
 // ARP, and ICMPv6 of types 135 (solicitation) and 136 (advertisement). Jumps count from the next
 // instruction.
@@ -62,17 +62,17 @@ Result<NeighbourSocket> NeighbourSocket::open(int interface) {
   return Error{Code::io_error, std::string("af_xdp: a socket for ARP: ") + std::strerror(errno)};
 }
 
-size_t NeighbourSocket::exchange(ethernet::Neighbours& neighbours, uint64_t& said) noexcept {
-  size_t heard = 0;
+size_t NeighbourSocket::exchange(ethernet::Neighbours& neighbours, uint64_t& sent) noexcept {
+  size_t received = 0;
   std::byte message[256];
-  for (int i = 0; i < kMostHeard; ++i) {
+  for (int i = 0; i < kMaxMessages; ++i) {
     const ssize_t got = ::recv(fd_, message, sizeof message, MSG_DONTWAIT);
     if (got <= 0) break;
-    heard += neighbours.hear(message, static_cast<uint32_t>(got));
+    received += neighbours.on_message(message, static_cast<uint32_t>(got));
   }
-  for (std::span<const std::byte> bytes; !(bytes = neighbours.take()).empty();)
-    said += ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
-  return heard;
+  for (std::span<const std::byte> bytes; !(bytes = neighbours.next_message()).empty();)
+    sent += ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
+  return received;
 }
 
 }  // namespace weft::port::af_xdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP and Neighbour Discovery beside an AF_XDP socket: the XDP program leaves them to the kernel,
-// and a raw socket that sees nothing else listens in on them and speaks for us.
+// ARP and Neighbour Discovery beside an AF_XDP socket: the XDP program passes them to the kernel,
+// and a filtered raw socket receives copies and sends our messages.
 #pragma once
 
 #include <utility>
@@ -24,9 +24,9 @@ class NeighbourSocket {
   static Result<NeighbourSocket> open(int interface);
 
   int fd() const noexcept { return fd_; }
-  // Lets `neighbours` hear what has come, at most a few messages, and says what they have to say.
-  // How many were heard; `said` grows.
-  size_t exchange(ethernet::Neighbours& neighbours, uint64_t& said) noexcept;
+  // Passes received messages (a bounded number) to `neighbours` and sends its queued ones. Returns
+  // how many were received; adds those sent to `sent`.
+  size_t exchange(ethernet::Neighbours& neighbours, uint64_t& sent) noexcept;
 
  private:
   int fd_ = -1;

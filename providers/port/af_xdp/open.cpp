@@ -34,7 +34,7 @@ bool take_number(const std::string& text, uint32_t most, uint32_t& number) {
   return error == std::errc() && at == end && number <= most;
 }
 
-bool take(Keys& keys, const std::string& key, const std::string& value) {
+bool parse_key(Keys& keys, const std::string& key, const std::string& value) {
   uint32_t number = 0;
   if (key == "address") {
     const Result<Gid> address = parse_gid(value);
@@ -90,7 +90,7 @@ Result<void> check_queue(const std::string& interface, const std::optional<uint3
 Result<Keys> parse(const transport::PortOptions& options) {
   Keys keys;
   for (const auto& [key, value] : options.options) {
-    if (!take(keys, key, value))
+    if (!parse_key(keys, key, value))
       return Error{Code::invalid_argument,
                    "af_xdp." + key + "=" + value +
                        " is not valid; the keys of af_xdp are address=IP, queue=0..255, "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The XDP program of an interface: a few dozen instructions, written here, so that no compiler is
-// needed. It asks one map who takes frames of the queue that a frame came to, and hands it to the
-// socket that another map has for that queue; everything else stays the kernel's.
+// needed. It looks up the filter of the receive queue in one map and redirects matching frames to
+// the queue's socket in an XSKMAP; all others pass to the kernel.
 #pragma once
 
 #include <linux/bpf.h>
@@ -16,7 +16,7 @@ namespace weft::port::af_xdp {
 
 inline constexpr uint32_t kQueues = 256;  // entries of each map; the key is the queue
 
-// A value of the first map. All zero: nobody.
+// A value of the first map: frames to redirect. All zero: none.
 struct User {
   base::Be16 ether_type;  // of IPv4 or IPv6
   base::Be16 udp_port;

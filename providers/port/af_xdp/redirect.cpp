@@ -90,7 +90,7 @@ Result<Redirect> Redirect::attach(const RedirectOptions& options) {
               (r.mode_ == Mode::native ? "natively" : "generically") +
               ", and all have the same: leave the key out"};
     }
-    if (const Result<void> entered = r.enter(options); !entered) return entered.error();
+    if (const Result<void> entered = r.add_socket(options); !entered) return entered.error();
     return r;
   }
   return not_ours();
@@ -181,7 +181,7 @@ bool Redirect::find_link(uint32_t program) {
 
 // What a device of that queue before us has left is overwritten. Nobody gets frames by it: it has
 // no socket.
-Result<void> Redirect::enter(const RedirectOptions& options) const {
+Result<void> Redirect::add_socket(const RedirectOptions& options) const {
   const User user = User::of(options.address, options.udp_port);
   if (bpf_map_update_elem(users_, &options.queue, &user, BPF_ANY) != 0 ||
       bpf_map_update_elem(sockets_, &options.queue, &options.socket, BPF_ANY) != 0)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A place in the XDP program of an interface (program.hpp), which hands this port's frames to its
-// socket and leaves all else to the kernel. The first device of an interface attaches the program,
-// those of other queues join it, from other processes too: each holds the link by which it is
-// attached. The kernel takes the program off with the last of them, however they end, and a
-// socket's place in it with the socket.
+// An entry in the maps of the interface's XDP program (program.hpp), which redirects this port's
+// frames to its socket. The first device of an interface attaches the program; devices on other
+// queues, also of other processes, share it: each holds the bpf_link. The kernel detaches the
+// program when the last link closes, and removes a socket's entry with the socket.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace weft::port::af_xdp {
 
-// Where the kernel runs the program: auto is in the driver where it can, else behind it.
+// XDP mode: native (in the driver), generic (after skb allocation), automatic: native if supported.
 enum class Mode : uint8_t { automatic, native, generic };
 
 struct RedirectOptions {
@@ -24,7 +23,7 @@ struct RedirectOptions {
   Gid address;               // frames to it, or to a multicast group,
   uint16_t udp_port = 4791;  // and to this port go to the socket
   Mode mode = Mode::automatic;
-  bool chains = false;  // they may come in several buffers each, as the socket takes them
+  bool chains = false;  // multi-buffer frames
 };
 
 class Redirect {
@@ -49,7 +48,7 @@ class Redirect {
   Result<bool> join(int interface);  // false: it has none
   bool find_maps(const uint32_t* ids, uint32_t count);
   bool find_link(uint32_t program);
-  Result<void> enter(const RedirectOptions& options) const;
+  Result<void> add_socket(const RedirectOptions& options) const;
 
   int users_ = -1, sockets_ = -1, program_ = -1, link_ = -1;
   Mode mode_ = Mode::native;

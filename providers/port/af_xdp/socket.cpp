@@ -23,7 +23,7 @@ constexpr int kBindTries = 40;  // a socket that has just closed keeps its queue
 constexpr useconds_t kBindPause_us = 50'000;
 // Of linux/if_xdp.h, from 6.6 on.
 constexpr uint16_t kUseChains = 1 << 4;  // XDP_USE_SG
-constexpr uint32_t kGoesOn = 1;          // XDP_PKT_CONTD: the frame goes on in the next descriptor
+constexpr uint32_t kContinued = 1;       // XDP_PKT_CONTD: the frame goes on in the next descriptor
 
 Error failed(const char* what, int error) {
   if (error == EPERM || error == EACCES)
@@ -73,7 +73,7 @@ Result<void> Socket::make_buffers() {
                                   .frame_size = kBufferSize,
                                   .frame_headroom = 0,
                                   .flags = 0};
-  if (const int result = xsk_umem__create(&umem_, memory, size, &fill_, &done_, &config);
+  if (const int result = xsk_umem__create(&umem_, memory, size, &fill_, &completion_, &config);
       result != 0)
     return failed("registering buffers", -result);
   uint32_t at = 0;
@@ -113,13 +113,13 @@ Result<void> Socket::bind(const SocketOptions& options) {
     return failed("binding to the queue", -result);
   }
   (void)::fcntl(fd(), F_SETFD, FD_CLOEXEC);
-  taken_.reserve(kTxBuffers);
+  allocated_.reserve(kTxBuffers);
   free_.reserve(kTxBuffers);
   for (uint64_t i = 0; i < kTxBuffers; i += chains_ ? 2 : 1)
     free_.push_back((kRxBuffers + i) * kBufferSize);
   if (!chains_) return {};
   joined_.reset(new std::byte[kMostArrivals * buffer_bytes()]);
-  under_way_ = UnderWay(uint64_t{kRxBuffers} * kBufferSize, buffer_bytes(), kTxBuffers / 2);
+  in_flight_ = InFlightPages(uint64_t{kRxBuffers} * kBufferSize, buffer_bytes(), kTxBuffers / 2);
   return {};
 }
 
@@ -170,7 +170,7 @@ size_t Socket::receive_chains(std::span<Arrival> arrivals) noexcept {
   size_t frames = 0;
   for (uint32_t i = 0; i < count && frames < arrivals.size(); ++i) {
     const xdp_desc& desc = *xsk_ring_cons__rx_desc(&rx_, at + i);
-    const bool last = (desc.options & kGoesOn) == 0;
+    const bool last = (desc.options & kContinued) == 0;
     Arrival& arrival = arrivals[frames];
     if (last && i == done) {
       arrival = {memory_ + desc.addr, desc.len, desc.addr};
@@ -204,7 +204,7 @@ void Socket::append(Arrival& arrival, uint64_t address, uint32_t length) noexcep
   arrival.length += length;
 }
 
-void Socket::give_back(std::span<const Arrival> arrivals) noexcept {
+void Socket::recycle(std::span<const Arrival> arrivals) noexcept {
   std::array<uint64_t, kMostArrivals> buffers;
   size_t count = 0;
   for (const Arrival& arrival : arrivals)
@@ -225,26 +225,27 @@ void Socket::fill(std::span<const uint64_t> buffers) noexcept {
 // ---- sending
 
 // Buffers of frames that have left.
-void Socket::collect() noexcept {
+void Socket::reclaim_completed() noexcept {
   uint32_t at = 0;
-  const uint32_t count = xsk_ring_cons__peek(&done_, kTxBuffers, &at);
+  const uint32_t count = xsk_ring_cons__peek(&completion_, kTxBuffers, &at);
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t page = *xsk_ring_cons__comp_addr(&done_, at + i);
+    const uint64_t page = *xsk_ring_cons__comp_addr(&completion_, at + i);
     if (!chains_)
       free_.push_back(page);
-    else if (under_way_.complete(page))
-      free_.push_back(under_way_.buffer_of(page));
+    else if (in_flight_.complete(page))
+      free_.push_back(in_flight_.buffer_of(page));
   }
-  if (count != 0) xsk_ring_cons__release(&done_, count);
+  if (count != 0) xsk_ring_cons__release(&completion_, count);
 }
 
-size_t Socket::take_buffers(size_t wanted) noexcept {
-  if (free_.size() + taken_.size() < wanted) {
-    kick();
-    collect();
+size_t Socket::allocate_buffers(size_t wanted) noexcept {
+  if (free_.size() + allocated_.size() < wanted) {
+    wake_transmitter();
+    reclaim_completed();
   }
-  for (; taken_.size() < wanted && !free_.empty(); free_.pop_back()) taken_.push_back(free_.back());
-  return std::min(taken_.size(), wanted);
+  for (; allocated_.size() < wanted && !free_.empty(); free_.pop_back())
+    allocated_.push_back(free_.back());
+  return std::min(allocated_.size(), wanted);
 }
 
 void Socket::send(std::span<const uint32_t> lengths) noexcept {
@@ -253,15 +254,16 @@ void Socket::send(std::span<const uint32_t> lengths) noexcept {
   if (count == 0 || xsk_ring_prod__reserve(&tx_, count, &at) != count) return;
   for (size_t i = 0; i < lengths.size(); ++i) {
     const bool two = lengths[i] > kBufferSize;
-    if (chains_) under_way_.send(taken_[i], two ? 2 : 1);
+    if (chains_) in_flight_.send(allocated_[i], two ? 2 : 1);
     const uint32_t first = two ? kBufferSize : lengths[i];
-    *xsk_ring_prod__tx_desc(&tx_, at++) = {taken_[i], first, two ? kGoesOn : 0};
+    *xsk_ring_prod__tx_desc(&tx_, at++) = {allocated_[i], first, two ? kContinued : 0};
     if (two)
-      *xsk_ring_prod__tx_desc(&tx_, at++) = {taken_[i] + kBufferSize, lengths[i] - kBufferSize, 0};
+      *xsk_ring_prod__tx_desc(&tx_, at++) = {allocated_[i] + kBufferSize, lengths[i] - kBufferSize,
+                                             0};
   }
   xsk_ring_prod__submit(&tx_, count);
-  taken_.erase(taken_.begin(), taken_.begin() + static_cast<long>(lengths.size()));
-  kick();
+  allocated_.erase(allocated_.begin(), allocated_.begin() + static_cast<long>(lengths.size()));
+  wake_transmitter();
 }
 
 bool Socket::unsent() const noexcept {
@@ -270,7 +272,7 @@ bool Socket::unsent() const noexcept {
 }
 
 // Where frames are copied the call sends them, 32 at a time.
-void Socket::kick() noexcept {
+void Socket::wake_transmitter() noexcept {
   for (uint32_t tries = 0; tries < kTxBuffers / 32; ++tries) {
     if (!unsent() || xsk_ring_prod__needs_wakeup(&tx_) == 0) return;
     const uint32_t before = __atomic_load_n(tx_.consumer, __ATOMIC_ACQUIRE);
@@ -280,12 +282,12 @@ void Socket::kick() noexcept {
 }
 
 // Buffers that have been sent and wait to be collected.
-size_t Socket::done_buffers() const {
-  const uint32_t produced = __atomic_load_n(done_.producer, __ATOMIC_ACQUIRE);
-  UnderWay rest = under_way_;  // a copy: nothing is collected here
+size_t Socket::completed_buffers() const {
+  const uint32_t produced = __atomic_load_n(completion_.producer, __ATOMIC_ACQUIRE);
+  InFlightPages rest = in_flight_;  // a copy: nothing is collected here
   size_t whole = 0;
-  for (uint32_t at = *done_.consumer; at != produced; ++at)
-    whole += !chains_ || rest.complete(*xsk_ring_cons__comp_addr(&done_, at)) ? 1 : 0;
+  for (uint32_t at = *completion_.consumer; at != produced; ++at)
+    whole += !chains_ || rest.complete(*xsk_ring_cons__comp_addr(&completion_, at)) ? 1 : 0;
   return whole;
 }
 
@@ -297,7 +299,7 @@ void Socket::append_counters(std::vector<Counter>& counters) const {
                                    {"af_xdp_rx_ring_full", stats.rx_ring_full},
                                    {"af_xdp_rx_no_buffer", stats.rx_fill_ring_empty_descs},
                                    {"af_xdp_tx_invalid", stats.tx_invalid_descs},
-                                   {"af_xdp_buffers_free", free_.size() + done_buffers()},
+                                   {"af_xdp_buffers_free", free_.size() + completed_buffers()},
                                    {"af_xdp_chains", chains_ ? 1u : 0u},
                                    {"af_xdp_zero_copy", zero_copy() ? 1u : 0u}});
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One AF_XDP socket on one queue of an interface: a pool of buffers that the kernel knows (UMEM),
-// half of them for what comes and half for what leaves, and the four rings through which buffers
-// change hands.
+// One AF_XDP socket on one queue of an interface: a umem, half of its frames for receiving and half
+// for sending, and the four rings: fill, RX, TX, completion.
 //
-// A buffer is a page: memory without huge pages will do. The kernel keeps 256 bytes of one that it
-// fills: 3,840 are left. A longer frame lies in a chain of several (XDP_USE_SG, Linux 6.6). One to
-// send is written into two pages that lie side by side; one that has come is copied together.
+// A umem frame is a page, so huge pages are not needed. The kernel reserves 256 bytes of headroom:
+// 3,840 remain. A longer packet takes several (XDP_USE_SG, Linux 6.6): one to send is written into
+// two adjacent umem frames, a received one is copied into contiguous memory.
 #pragma once
 
 #include <xdp/xsk.h>
@@ -16,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "providers/port/af_xdp/under_way.hpp"
+#include "providers/port/af_xdp/in_flight_pages.hpp"
 #include "weft/device.hpp"
 #include "weft/result.hpp"
 
@@ -25,9 +24,9 @@ namespace weft::port::af_xdp {
 struct SocketOptions {
   std::string interface;
   uint32_t queue = 0;
-  bool copies = false;        // even where the driver could do without
-  bool chains = false;        // frames may need several buffers, if the kernel knows that
-  uint32_t busy_poll_us = 0;  // 0: interrupts; else receive() drives the device's queue itself
+  bool copies = false;        // XDP_COPY even where the driver has zero-copy
+  bool chains = false;        // multi-buffer packets, if the kernel supports them
+  uint32_t busy_poll_us = 0;  // 0: interrupts; else SO_PREFER_BUSY_POLL
 };
 
 class Socket {
@@ -46,29 +45,29 @@ class Socket {
   int fd() const noexcept { return xsk_socket__fd(socket_); }
   bool zero_copy() const noexcept;
   bool chains() const noexcept { return chains_; }
-  bool busy_polls() const noexcept { return busy_polls_; }  // as wanted, and the kernel knows it
+  bool busy_polls() const noexcept { return busy_polls_; }  // requested, and the kernel supports it
   // Of a frame, Ethernet header included.
   uint32_t most_bytes() const noexcept { return (chains_ ? 2 : 1) * (kBufferSize - kHeadroom); }
   // Of what buffer() points to.
   uint32_t buffer_bytes() const noexcept { return (chains_ ? 2 : 1) * kBufferSize; }
 
-  // Frames that have come, oldest first; they stay until give_back() has got as many.
+  // Received packets, oldest first; valid until recycle().
   struct Arrival {
     std::byte* bytes = nullptr;
     uint32_t length = 0;
-    uint64_t buffer = 0;  // kNone: given back already
+    uint64_t buffer = 0;  // kNone: recycled already
   };
   size_t receive(std::span<Arrival> arrivals) noexcept;
-  void give_back(std::span<const Arrival> arrivals) noexcept;
+  void recycle(std::span<const Arrival> arrivals) noexcept;
   bool has_arrivals() noexcept;
 
-  // Buffers to fill; fewer than wanted: the rest is on its way.
-  size_t take_buffers(size_t wanted) noexcept;
-  std::byte* buffer(size_t i) noexcept { return memory_ + taken_[i]; }
+  // Allocates transmit buffers; returns fewer than `wanted` if the others are in flight.
+  size_t allocate_buffers(size_t wanted) noexcept;
+  std::byte* buffer(size_t i) noexcept { return memory_ + allocated_[i]; }
   // Sends the first `count` of the taken buffers, which hold that many bytes, and keeps the others.
   void send(std::span<const uint32_t> lengths) noexcept;
   // Tells the kernel of frames that it has not fetched.
-  void kick() noexcept;
+  void wake_transmitter() noexcept;
   bool unsent() const noexcept;
 
   void append_counters(std::vector<Counter>& counters) const;
@@ -87,8 +86,8 @@ class Socket {
   void append(Arrival& arrival, uint64_t address, uint32_t length) noexcept;
   void fill(std::span<const uint64_t> buffers) noexcept;
   void busy_poll(uint32_t us) noexcept;
-  void collect() noexcept;
-  size_t done_buffers() const;
+  void reclaim_completed() noexcept;
+  size_t completed_buffers() const;
 
   std::byte* memory_ = nullptr;
   xsk_umem* umem_ = nullptr;
@@ -99,10 +98,10 @@ class Socket {
   std::unique_ptr<std::byte[]> joined_;  // with chains: a place for each arrival
   // Zeroed: the library fills in what it needs.
   xsk_ring_prod fill_{}, tx_{};
-  xsk_ring_cons done_{}, rx_{};
-  std::vector<uint64_t> free_;   // buffers for sending, with chains the first of each two
-  std::vector<uint64_t> taken_;  // of those, at take_buffers()
-  UnderWay under_way_;           // with chains: those at send()
+  xsk_ring_cons completion_{}, rx_{};
+  std::vector<uint64_t> free_;       // buffers for sending, with chains the first of each two
+  std::vector<uint64_t> allocated_;  // by allocate_buffers(), not sent yet
+  InFlightPages in_flight_;          // with multi-buffer packets
 };
 
 }  // namespace weft::port::af_xdp

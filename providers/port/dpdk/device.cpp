@@ -72,7 +72,7 @@ Result<std::string> take_name(const std::string& device) {
                    " already: close that first, or name a driver with another number, or none"};
 }
 
-void give_name_back(const std::string& name) {
+void release_name(const std::string& name) {
   const std::lock_guard<std::mutex> lock(names().mutex);
   names().taken.erase(name);
 }
@@ -113,10 +113,10 @@ void on_control_thread(Function function) {
     std::promise<void> done;
   } call{std::move(function), {}};
   // DPDK hands the call over under a lock of its own, which a thread sanitizer does not see.
-  static std::mutex handover;
-  { const std::lock_guard<std::mutex> give(handover); }
+  static std::mutex alarm_mutex;
+  { const std::lock_guard<std::mutex> push(alarm_mutex); }
   const auto run = [](void* argument) {
-    { const std::lock_guard<std::mutex> take(handover); }
+    { const std::lock_guard<std::mutex> accept(alarm_mutex); }
     Call& c = *static_cast<Call*>(argument);
     c.function();
     c.done.set_value();
@@ -150,14 +150,14 @@ std::string text_of(int error) { return rte_strerror(error < 0 ? -error : error)
 Device::~Device() {
   if (process_ != getpid()) {
     (void)steering_.release();  // the rules are those of the parent
-    (void)memif_return_.release();
+    (void)memif_reconnect_.release();
     return;
   }
   const NoSigpipe here;
   if (configured_) await_link();
   if (configured_ || attached_) on_control_thread([this] { detach(); });
   for (const Queue& queue : queues_) rte_mempool_free(queue.pool);
-  if (!name_.empty()) give_name_back(name_);
+  if (!name_.empty()) release_name(name_);
 }
 
 void Device::await_link() const {
@@ -166,7 +166,7 @@ void Device::await_link() const {
 
 void Device::detach() noexcept {
   steering_.reset();
-  memif_return_.reset();
+  memif_reconnect_.reset();
   if (promiscuous_) (void)rte_eth_promiscuous_disable(port_);
   if (multicast_ >= 0) (void)close(multicast_);
   if (configured_) {
@@ -200,7 +200,7 @@ Result<void> Device::attach(const Options& options) {
   memif_ = is_memif(options);
   over_interface_ = is_over_interface(options);
   if (memif_) memory::install_fault_guard();
-  keeps_buffers_ = device_argument(options, "zero-copy") == "yes" || options.queues > 1;
+  driver_holds_buffers_ = device_argument(options, "zero-copy") == "yes" || options.queues > 1;
   Result<std::string> name = take_name(options.device);
   if (!name) return name.error();
   name_ = *std::move(name);
@@ -286,19 +286,20 @@ Result<void> Device::configure(const Options& options) {
   result = rte_eth_dev_start(port_);
   if (result != 0)
     return Error{Code::io_error, "dpdk: " + name_ + " does not start: " + text_of(result)};
-  hear_multicast(options);
+  join_all_multicast(options);
   // Drivers over a kernel interface go by that interface's MTU, whatever was configured.
   if (!carries_any_length(name_) && rte_eth_dev_get_mtu(port_, &now) == 0 && now < mtu_) mtu_ = now;
   rte_ether_addr mac{};
   (void)rte_eth_macaddr_get(port_, &mac);
   std::copy_n(mac.addr_bytes, mac_.size(), mac_.begin());
-  if (!connects_to_.empty()) memif_return_ = std::make_unique<MemifReturn>(*this, connects_to_);
+  if (!connects_to_.empty())
+    memif_reconnect_ = std::make_unique<MemifReconnect>(*this, connects_to_);
   return {};
 }
 
 // Solicited-node groups, above all. What a driver changes of an interface of the kernel would stay
 // after this process. Drivers that have no promiscuous mode pass all frames.
-void Device::hear_multicast(const Options& options) {
+void Device::join_all_multicast(const Options& options) {
   if (over_interface_) {
     multicast_ = hold_multicast(options);
   } else if (rte_eth_promiscuous_get(port_) == 0) {
@@ -314,7 +315,7 @@ Result<void> Device::set_up_queue(const Options& options, uint16_t queue) {
   // A memif that copies has its buffers moved by the thread that calls it and by no other.
   const Result<rte_mempool*> pool =
       make_pool("weft" + std::to_string(queue) + "_" + name_,
-                {buffers_needed(options, rx, tx), room_, memif_ && !keeps_buffers_});
+                {buffers_needed(options, rx, tx), room_, memif_ && !driver_holds_buffers_});
   if (!pool) return pool.error();
   queues_[queue].pool = *pool;
   int result = rte_eth_rx_queue_setup(port_, queue, rx, SOCKET_ID_ANY, nullptr, *pool);
@@ -343,7 +344,7 @@ uint16_t Device::send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexce
 
 void Device::reclaim(uint16_t queue, std::span<rte_mbuf* const> held) noexcept {
   queues_[queue].faulted = false;
-  if (!keeps_buffers_) dpdk::reclaim(queues_[queue].pool, held);
+  if (!driver_holds_buffers_) dpdk::reclaim(queues_[queue].pool, held);
 }
 
 unsigned Device::free_buffers(uint16_t queue) const noexcept {

@@ -18,7 +18,7 @@ void DpdkPort::append_counters(std::vector<Counter>& counters) const {
                                    {"dpdk_rx_joined", counters_.rx_joined},
                                    {"dpdk_rx_neighbour", counters_.rx_neighbour},
                                    {"dpdk_tx_neighbour", counters_.tx_neighbour},
-                                   {"dpdk_tx_no_neighbour", unresolved_.lost()},
+                                   {"dpdk_tx_no_neighbour", unresolved_.dropped()},
                                    {"dpdk_tx_link_down", counters_.tx_link_down},
                                    {"dpdk_tx_unreadable", counters_.tx_unreadable},
                                    {"dpdk_tx_too_long", counters_.tx_too_long},

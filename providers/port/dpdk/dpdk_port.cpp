@@ -80,7 +80,7 @@ Result<std::shared_ptr<dpdk::Device>> open_device(const transport::PortOptions& 
 }  // namespace
 
 Result<std::unique_ptr<transport::Port>> open_dpdk_port(const transport::PortOptions& options) {
-  const dpdk::VhostTurn turn(options);
+  const dpdk::VhostSetupLock turn(options);
   const Result<dpdk::Options> parsed = dpdk::parse_options(options);
   if (!parsed) return parsed.error();
   Result<std::shared_ptr<dpdk::Device>> device = open_device(options, *parsed);
@@ -121,22 +121,22 @@ DpdkPort::~DpdkPort() {
 // ---- receiving
 
 size_t DpdkPort::receive(std::span<transport::Frame> frames) noexcept {
-  if (++turns_ % kTurnsOfClock == 0) update_time();
+  if (++polls_ % kPollsPerClockRead == 0) update_time();
   if (device_->faulted(queue_)) device_->reclaim(queue_, looped_);  // all outside the pool now
   const auto room = static_cast<uint16_t>(std::min<size_t>(frames.size(), kBurst));
   dpdk::HandOver* const others = device_->hand_over();
-  const uint16_t handed = others == nullptr ? 0 : others->take(queue_, received_.data(), room);
-  const size_t own = std::min<size_t>(looped_.size(), room - handed);
-  std::copy_n(looped_.begin(), own, received_.begin() + handed);
+  const uint16_t redirected = others == nullptr ? 0 : others->pop(queue_, received_.data(), room);
+  const size_t own = std::min<size_t>(looped_.size(), room - redirected);
+  std::copy_n(looped_.begin(), own, received_.begin() + redirected);
   looped_.erase(looped_.begin(), looped_.begin() + static_cast<long>(own));
-  const auto had = static_cast<uint16_t>(handed + own);
+  const auto had = static_cast<uint16_t>(redirected + own);
   const auto got = static_cast<uint16_t>(
       had + device_->receive(queue_, &received_[had], static_cast<uint16_t>(room - had)));
   size_t count = 0;
   for (uint16_t i = 0; i < got; ++i) {
     rte_mbuf* buffer = received_[i];
     if (i + 1 < got) __builtin_prefetch(rte_pktmbuf_mtod(received_[i + 1], void*));
-    if (take(buffer, i < handed, frames[count], paths_[count])) {
+    if (accept(buffer, i < redirected, frames[count], paths_[count])) {
       received_[count++] = buffer;
     } else {
       rte_pktmbuf_free(buffer);
@@ -145,15 +145,15 @@ size_t DpdkPort::receive(std::span<transport::Frame> frames) noexcept {
   lent_ = count;
   counters_.rx_frames += count;
   if (got != 0) slept_ns_ = 0;
-  if (!unresolved_.empty()) (void)settle();
+  if (!unresolved_.empty()) (void)send_resolved();
   if (got != count) send_neighbour_messages();
   return count;
 }
 
 // False: no frame for the engine; null where another has it now. `handed`: by another, which has
 // looked at it.
-bool DpdkPort::take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
-                    transport::Path& path) noexcept {
+bool DpdkPort::accept(rte_mbuf*& buffer, bool redirected, transport::Frame& frame,
+                      transport::Path& path) noexcept {
   auto* bytes = rte_pktmbuf_mtod(buffer, std::byte*);
   uint32_t length = buffer->data_len;
   if (buffer->nb_segs != 1) {
@@ -167,9 +167,9 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
   const wire::OuterError error = wire::parse_outer(bytes, length, outer, transport, sums);
   if (error != wire::OuterError::none) {
     const bool other = error == wire::OuterError::not_ip || error == wire::OuterError::not_udp;
-    if (other && neighbours_.hear(bytes, length, !handed)) {
+    if (other && neighbours_.on_message(bytes, length, !redirected)) {
       ++counters_.rx_neighbour;
-      if (!handed) hand_copies(buffer);
+      if (!redirected) copy_to_engines(buffer);
     } else {
       ++(other ? counters_.rx_foreign : counters_.rx_malformed);
     }
@@ -177,7 +177,7 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
   }
   const ethernet::Neighbours::Self& self = neighbours_.self();
   const bool for_us = outer.destination == self.address || groups_.has(outer.destination);
-  if (!handed && outer.destination.is_multicast()) hand_copies(buffer);
+  if (!redirected && outer.destination.is_multicast()) copy_to_engines(buffer);
   if (!for_us || outer.vlan != self.vlan ||
       (outer.destination_port != udp_port_ &&
        (outer.destination_port != telemetry_port_ || telemetry_port_ == 0))) {
@@ -185,7 +185,7 @@ bool DpdkPort::take(rte_mbuf*& buffer, bool handed, transport::Frame& frame,
     return false;
   }
   ethernet::make_frame(outer, transport, path, frame);
-  return handed || device_->queues() == 1 || outer.destination.is_multicast() ||
+  return redirected || device_->queues() == 1 || outer.destination.is_multicast() ||
          is_ours(buffer, frame);
 }
 
@@ -220,13 +220,13 @@ bool DpdkPort::is_ours(rte_mbuf*& buffer, const transport::Frame& frame) noexcep
 }
 
 void DpdkPort::hand_over(uint16_t engine, rte_mbuf* buffer) noexcept {
-  const bool given = buffer != nullptr && device_->hand_over()->give(engine, buffer);
+  const bool given = buffer != nullptr && device_->hand_over()->push(engine, buffer);
   ++(given ? counters_.handed_over : counters_.handed_drops);
   if (!given) rte_pktmbuf_free(buffer);
 }
 
 // What is for all engines: multicast, messages between neighbours.
-void DpdkPort::hand_copies(const rte_mbuf* buffer) noexcept {
+void DpdkPort::copy_to_engines(const rte_mbuf* buffer) noexcept {
   for (uint16_t engine = 0; engine < device_->queues(); ++engine)
     if (engine != queue_)
       hand_over(engine, rte_pktmbuf_copy(buffer, device_->pool(queue_), 0, UINT32_MAX));
@@ -252,11 +252,11 @@ bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) {
   dpdk::HandOver* const others = device_->hand_over();
   if (others == nullptr) return true;
   descriptors.push_back({others->fd(queue_), POLLIN, 0});
-  return others->sleeps(queue_);
+  return others->prepare_wait_of(queue_);
 }
 
 void DpdkPort::finish_wait() noexcept {
-  if (device_->hand_over() != nullptr) device_->hand_over()->wakes(queue_);
+  if (device_->hand_over() != nullptr) device_->hand_over()->finish_wait_of(queue_);
   uint64_t expired;
   if (read(timer_, &expired, sizeof expired) < 0) return;  // woken by something else
 }

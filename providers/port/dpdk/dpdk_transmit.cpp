@@ -11,23 +11,23 @@
 namespace weft::port {
 
 // Sends what waited for a neighbour. False: the ring or the pool is full.
-bool DpdkPort::settle() noexcept {
-  const bool settled =
-      unresolved_.settle(neighbours_, base::Clock::process().now(),
-                         [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
-                           outgoing_[0] = rte_pktmbuf_alloc(device_->pool(queue_));
-                           copies_[0] = nullptr;
-                           if (outgoing_[0] == nullptr) return false;
-                           if (fill(outgoing_[0], frame, to)) return send(1) == 1;
-                           rte_pktmbuf_free(outgoing_[0]);
-                           return true;
-                         });
+bool DpdkPort::send_resolved() noexcept {
+  const bool sent = unresolved_.send_resolved(
+      neighbours_, base::Clock::process().now(),
+      [this](const transport::TxFrame& frame, const wire::MacAddress& to) {
+        outgoing_[0] = rte_pktmbuf_alloc(device_->pool(queue_));
+        copies_[0] = nullptr;
+        if (outgoing_[0] == nullptr) return false;
+        if (fill(outgoing_[0], frame, to)) return send(1) == 1;
+        rte_pktmbuf_free(outgoing_[0]);
+        return true;
+      });
   send_neighbour_messages();
-  return settled;
+  return sent;
 }
 
 size_t DpdkPort::transmit(std::span<const transport::TxFrame> frames) noexcept {
-  if (!unresolved_.empty() && !settle()) return 0;
+  if (!unresolved_.empty() && !send_resolved()) return 0;
   send_neighbour_messages();
   size_t taken = 0;
   while (taken < frames.size()) {
@@ -53,7 +53,7 @@ size_t DpdkPort::prepare(std::span<const transport::TxFrame> frames, size_t& use
   }
   size_t count = 0;
   const wire::MacAddress* to = nullptr;
-  wire::MacAddress everybody;
+  wire::MacAddress group_mac;
   const Gid* destination = nullptr;
   bool ours = false;  // comes back to us too
   for (used = 0; used < frames.size(); ++used) {
@@ -65,14 +65,14 @@ size_t DpdkPort::prepare(std::span<const transport::TxFrame> frames, size_t& use
     if (destination == nullptr || *destination != frame.path->destination) {
       destination = &frame.path->destination;
       const bool group = destination->is_multicast();
-      if (group) everybody = ethernet::mac_of_group(*destination);
-      to = group ? &everybody : neighbours_.find(*destination);
+      if (group) group_mac = ethernet::mac_of_group(*destination);
+      to = group ? &group_mac : neighbours_.find(*destination);
       ours = group && (device_->queues() > 1 || groups_.has(*destination));
     }
     const bool leaves = to != nullptr && *destination != address();
     if (!leaves && count != 0) break;
     if (to == nullptr) {
-      unresolved_.keep(frame, neighbours_, base::Clock::process().now());
+      unresolved_.enqueue(frame, neighbours_, base::Clock::process().now());
       continue;
     }
     if (!fill(outgoing_[count], frame, *to)) continue;
@@ -134,13 +134,13 @@ size_t DpdkPort::send(size_t count) noexcept {
 // ---- the clock, and neighbours
 
 void DpdkPort::update_time() noexcept {
-  device_->look_at_link();
-  neighbours_.tick(base::Clock::process().now());
+  device_->update_link();
+  neighbours_.update_now(base::Clock::process().now());
   send_neighbour_messages();
 }
 
 void DpdkPort::send_neighbour_messages() noexcept {
-  for (std::span<const std::byte> bytes; !(bytes = neighbours_.take()).empty();) {
+  for (std::span<const std::byte> bytes; !(bytes = neighbours_.next_message()).empty();) {
     rte_mbuf* buffer = rte_pktmbuf_alloc(device_->pool(queue_));
     if (buffer == nullptr) return;
     std::memcpy(rte_pktmbuf_append(buffer, static_cast<uint16_t>(bytes.size())), bytes.data(),

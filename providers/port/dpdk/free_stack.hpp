@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The free buffers of a pool as a stack without a lock, for pools that one thread at a time takes
-// from and gives to. DPDK's own costs an atomic operation each time, four times for a small message
-// and its answer.
+// Mempool ops of a LIFO without a lock, for pools that one thread at a time uses. DPDK's own costs
+// an atomic operation for each allocation and free: four for a small message and its
+// acknowledgement.
 #pragma once
 
 namespace weft::port::dpdk {

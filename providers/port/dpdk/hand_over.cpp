@@ -38,32 +38,32 @@ HandOver::~HandOver() {
   }
 }
 
-bool HandOver::give(uint16_t to, rte_mbuf* buffer) noexcept {
+bool HandOver::push(uint16_t to, rte_mbuf* buffer) noexcept {
   Box& box = *boxes_[to];
   if (rte_ring_enqueue(box.ring, buffer) != 0) return false;
-  base::full_fence();  // with sleeps(): one sees the other
-  if (box.asleep.load(std::memory_order_relaxed)) (void)eventfd_write(box.fd, 1);
+  base::full_fence();  // with prepare_wait_of(): one sees the other
+  if (box.waiting.load(std::memory_order_relaxed)) (void)eventfd_write(box.fd, 1);
   return true;
 }
 
-uint16_t HandOver::take(uint16_t engine, rte_mbuf** buffers, uint16_t room) noexcept {
+uint16_t HandOver::pop(uint16_t engine, rte_mbuf** buffers, uint16_t room) noexcept {
   void** const objects = reinterpret_cast<void**>(buffers);
   return static_cast<uint16_t>(
       rte_ring_sc_dequeue_burst(boxes_[engine]->ring, objects, room, nullptr));
 }
 
-bool HandOver::sleeps(uint16_t engine) noexcept {
+bool HandOver::prepare_wait_of(uint16_t engine) noexcept {
   Box& box = *boxes_[engine];
-  box.asleep.store(true, std::memory_order_relaxed);
+  box.waiting.store(true, std::memory_order_relaxed);
   base::full_fence();
   if (rte_ring_empty(box.ring) != 0) return true;
-  box.asleep.store(false, std::memory_order_relaxed);
+  box.waiting.store(false, std::memory_order_relaxed);
   return false;
 }
 
-void HandOver::wakes(uint16_t engine) noexcept {
+void HandOver::finish_wait_of(uint16_t engine) noexcept {
   Box& box = *boxes_[engine];
-  box.asleep.store(false, std::memory_order_relaxed);
+  box.waiting.store(false, std::memory_order_relaxed);
   eventfd_t count;
   (void)eventfd_read(box.fd, &count);
 }

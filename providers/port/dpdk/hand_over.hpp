@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packet buffers that came to the queue of one engine and are for another. Each engine has a ring
-// that all others put into, which it looks at in each turn, and a descriptor that wakes it: no line
-// of it is written to unless something is handed over. Any thread at a time may be each engine's.
+// Passes packet buffers that arrived on the queue of one engine to the engine that they are for.
+// Each engine has a ring with many producers, which it polls, and an eventfd that wakes it; without
+// traffic to hand over no cache line of it is written. One thread at a time polls each engine.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,21 @@ class HandOver {
   static Result<std::unique_ptr<HandOver>> create(const std::string& name, uint16_t engines);
   ~HandOver();
 
-  // False: `to` has too many already, the buffer stays the caller's.
-  bool give(uint16_t to, rte_mbuf* buffer) noexcept;
-  uint16_t take(uint16_t engine, rte_mbuf** buffers, uint16_t room) noexcept;
+  // False: the ring of `to` is full, the caller keeps the buffer.
+  bool push(uint16_t to, rte_mbuf* buffer) noexcept;
+  uint16_t pop(uint16_t engine, rte_mbuf** buffers, uint16_t room) noexcept;
 
-  // Before engine sleeps on fd(engine): false if something is there. wakes() after each true.
-  bool sleeps(uint16_t engine) noexcept;
-  void wakes(uint16_t engine) noexcept;
+  // Call before the engine sleeps on fd(engine); false: its ring is not empty. After each true,
+  // finish_wait_of().
+  bool prepare_wait_of(uint16_t engine) noexcept;
+  void finish_wait_of(uint16_t engine) noexcept;
   int fd(uint16_t engine) const noexcept { return boxes_[engine]->fd; }
 
  private:
   struct Box {
     rte_ring* ring = nullptr;
     int fd = -1;
-    std::atomic<bool> asleep{false};
+    std::atomic<bool> waiting{false};
   };
   HandOver() = default;
   std::vector<std::unique_ptr<Box>> boxes_;

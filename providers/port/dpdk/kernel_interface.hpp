@@ -17,7 +17,7 @@ void complete_af_packet(Options& options);
 uint32_t least_buffer(const Options& options);
 
 bool needs_huge_pages(const Options& options);
-// Does this user lack what the driver asks of the kernel?
+// Whether this user lacks a capability that the driver needs.
 bool lacks_rights(const Options& options);
 
 // The MTU of the interface dpdk.iface; 0 if the device has none, or it is not there yet.

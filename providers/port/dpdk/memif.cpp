@@ -29,8 +29,8 @@ bool is_memif(const Options& options) { return options.device.rfind("net_memif",
 
 void complete_memif(Options& options) {
   add_device_argument(options, "socket", "/run/memif.sock");
-  const bool served = has_listener(device_argument(options, "socket"));
-  add_device_argument(options, "role", served ? "client" : "server");
+  const bool has_server = has_listener(device_argument(options, "socket"));
+  add_device_argument(options, "role", has_server ? "client" : "server");
   add_device_argument(options, "bsize", "8192");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What DPDK's memif driver leaves to its user: who serves, how large buffers are, and the listener
-// that it forgets when a server closes.
+// What DPDK's memif driver leaves to its user: the choice of server and client, the buffer size,
+// and the listening socket that it leaks when a server closes.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@ namespace weft::port::dpdk {
 
 bool is_memif(const Options& options);
 
-// Both sides of a memif may be opened with the same string: who comes first serves. Its buffers
-// hold a whole frame.
+// Both sides of a memif may be opened with the same string: the first becomes the server. Sets the
+// buffer size to a whole frame.
 void complete_memif(Options& options);
 
 // The socket that a completed memif device will listen at; empty if it is no server.
 std::string memif_listens_at(const Options& options);
 
-// The driver (22.11) of a server closes a connection that has gone before it was accepted, but goes
-// on watching its number, at which the EAL ends the process. So who connects to `socket` waits
+// The driver (22.11) of a server closes a connection that ended before it was accepted, but keeps
+// the descriptor in the EAL's epoll set, at which the EAL aborts. So a client of `socket` waits
 // until `link_is_up`, for a second at most: when it is opened, so that the first frame finds a
 // link, and before it is closed. Not on the interrupt thread, which makes the connection.
 void memif_await_link(const std::string& socket, const std::function<bool()>& link_is_up);
@@ -28,11 +28,11 @@ void memif_await_link(const std::string& socket, const std::function<bool()>& li
 // The socket that a completed memif device connects to; empty if it is no client.
 std::string memif_connects_to(const Options& options);
 
-// The driver (22.11) neither closes nor unregisters the listener of its last server at a socket,
-// though it frees what belongs to it: connections still land there, and the EAL's interrupt thread
-// would turn at them for ever. So servers are counted, and the last one's listener is replaced by a
-// file that is never readable: its number stays taken, for the EAL goes on watching it. The second
-// call comes on the interrupt thread, right after the device was closed.
+// The driver (22.11) neither closes nor unregisters the listening socket of its last server, though
+// it frees its state: clients still connect, and the EAL's interrupt thread would loop on the
+// event. So servers are counted, and the last listening socket is replaced (dup2) by a file that is
+// never readable, since the EAL keeps its number in the epoll set. memif_closed() is called on the
+// interrupt thread, right after the device was closed.
 void memif_opened(const std::string& socket);
 void memif_closed(const std::string& socket) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which flows keep coming to a queue whose engine does not have their queue pair. One table for
-// each queue, touched by that queue's engine alone, and only for frames that it hands over anyway.
+// Counts flows that arrive on a queue whose engine does not own their queue pair. One table per
+// queue, used by that queue's engine only, for frames that it hands over.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::port::dpdk {
 
-// What a device tells the packets of two queue pairs apart by. `source` is the peer.
+// What a flow rule matches. `source` is the peer.
 struct Flow {
   Gid source, destination;
   uint16_t source_port = 0, destination_port = 0;
@@ -19,20 +19,20 @@ struct Flow {
 
 class MisplacedFlows {
  public:
-  static constexpr uint32_t kEnough = 64;  // frames that make a rule worth its price
-  static constexpr uint32_t kMost = 1u << 20;
+  static constexpr uint32_t kFirstThreshold = 64;  // frames that justify a rule
+  static constexpr uint32_t kMaxThreshold = 1u << 20;
 
-  // One more frame of `flow`, for `engine`. True: it is time to ask for a rule, after kEnough
-  // frames, and where that did not help after twice as many each time, kMost at last.
+  // Counts a frame of `flow`, for `engine`. True: request a rule now, after kFirstThreshold
+  // frames, and where that did not help after twice as many each time, kMaxThreshold at last.
   bool count(const Flow& flow, uint16_t engine) noexcept {
     Entry& entry = entries_[index_of(flow)];
     if (entry.flow != flow || entry.engine != engine) {
       if (entry.frames != 0 && --entry.frames != 0) return false;  // the busiest flow has the place
-      entry = {flow, engine, 0, kEnough};
+      entry = {flow, engine, 0, kFirstThreshold};
     }
-    if (++entry.frames < entry.wanted) return false;
+    if (++entry.frames < entry.threshold) return false;
     entry.frames = 0;
-    entry.wanted = entry.wanted >= kMost ? kMost : 2 * entry.wanted;
+    entry.threshold = entry.threshold >= kMaxThreshold ? kMaxThreshold : 2 * entry.threshold;
     return true;
   }
 
@@ -40,7 +40,7 @@ class MisplacedFlows {
   struct Entry {
     Flow flow;
     uint16_t engine = 0;
-    uint32_t frames = 0, wanted = kEnough;
+    uint32_t frames = 0, threshold = kFirstThreshold;
   };
   static constexpr unsigned kIndexBits = 8;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// While it lives, this thread and those that it starts get no SIGPIPE. virtio_user writes to its
-// vhost without caring whether that is still there, and the signal would end the process.
+// Scope in which SIGPIPE is blocked for this thread and the threads that it starts: virtio_user
+// writes to the socket of a vhost that may have exited.
 #pragma once
 
 #include <csignal>
@@ -18,7 +18,7 @@ class NoSigpipe {
     sigaddset(&only_, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &only_, &before_);
   }
-  // One that came meanwhile is forgotten.
+  // Discards a SIGPIPE that became pending meanwhile.
   ~NoSigpipe() {
     const timespec now{};
     if (!was_pending_ && sigismember(&before_, SIGPIPE) == 0)

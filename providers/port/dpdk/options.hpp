@@ -24,17 +24,17 @@ struct Options {
   bool is_pci = false;           // an address of that form
   std::string device_arguments;  // "role=client,socket=/run/m.sock"
   Gid address;                   // all zero: IPv6 link-local, from the device's MAC address
-  uint32_t prefix = 0;           // bits that the link's addresses share; 0: all are on the link
+  uint32_t prefix = 0;           // prefix length of the link; 0: all addresses are on it
   Gid gateway;
   uint32_t vlan = 0;
-  uint16_t udp_port = 4791;                                  // where frames of the protocol come to
-  uint16_t telemetry_port = 0;                               // and those with telemetry; 0: none
-  std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // that need not be asked for
+  uint16_t udp_port = 4791;                                  // of the protocol
+  uint16_t telemetry_port = 0;                               // of frames with telemetry; 0: none
+  std::vector<std::pair<Gid, wire::MacAddress>> neighbours;  // permanent neighbour entries
   uint32_t queues = 1;                                       // each way, one for each engine
   uint32_t mtu = 4096;                                       // largest RoCE path MTU to prepare for
-  // What the device offers to do is left to it; without a word, on a physical device.
+  // Whether the device's offloads are used; unset: on a physical device only.
   std::optional<bool> offload;
-  // Of the whole process, which its first device decides about.
+  // Of the whole process: those of its first device count.
   HugePages huge = HugePages::automatic;
   std::optional<uint32_t> memory_mb;  // without hugepages; kMemory_mb
   std::string eal_arguments;          // more of them, separated by spaces

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet buffers of a queue: as many as can be in progress at once, and those found again that
-// a burst which faulted has lost. Queue pairs and requests, whatever limits they have, hold none:
-// what waits lies in the memory of the application.
+// The mbuf pool of a queue: its size, and the return of mbufs that a faulted burst leaked. Queue
+// pairs and requests hold no mbufs: queued data lies in the memory of the application.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ namespace weft::port::dpdk {
 struct PoolShape {
   unsigned buffers = 0;
   uint32_t room = 0;        // of a buffer, for a frame
-  bool one_thread = false;  // at a time takes from it and gives to it
+  bool one_thread = false;  // at a time allocates and frees
 };
 
 // How many buffers a queue needs whose driver has rings of so many descriptors.
@@ -27,8 +26,8 @@ unsigned buffers_needed(const Options& options, uint16_t receive, uint16_t trans
 // Error: no_memory.
 Result<rte_mempool*> make_pool(const std::string& name, const PoolShape& shape);
 
-// Gives those back to the pool that belong to nobody: all that can be allocated are the pool's,
-// `held` are the caller's, the rest is lost.
+// Returns leaked mbufs to the pool: those that are neither free in the pool nor `held` by the
+// caller.
 void reclaim(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept;
 
 }  // namespace weft::port::dpdk

@@ -15,12 +15,12 @@ namespace weft::port::dpdk {
 
 Steering::Steering(uint16_t port, uint16_t queues, uint16_t vlan, Duration least_age)
     : port_(port), vlan_(vlan), least_age_(least_age), seen_(queues) {
-  wishes_.reserve(kMostWishes);
-  rules_.reserve(kMostRules);
+  requests_.reserve(kMaxRequests);
+  rules_.reserve(kMaxRules);
 }
 
 Steering::~Steering() {
-  (void)rte_eal_alarm_cancel(work_of, this);
+  (void)rte_eal_alarm_cancel(run_of, this);
   for (const Rule& rule : rules_) (void)rte_flow_destroy(port_, rule.handle, nullptr);
 }
 
@@ -32,54 +32,55 @@ void Steering::misplaced(uint16_t queue, uint16_t engine, const transport::Frame
   if (number == wire::kGsiQpn) return;  // it never goes, and has little to say
   const transport::Path& path = *frame.path;
   const Flow flow{path.source, path.destination, path.source_port, path.destination_port};
-  if (seen_[queue].count(flow, engine)) ask(flow, engine, number);
+  if (seen_[queue].count(flow, engine)) request_rule(flow, engine, number);
 }
 
 // What finds no place is lost: a flow that still comes to the wrong queue asks again.
-void Steering::ask(const Flow& flow, uint16_t engine, QpNum number) noexcept {
+void Steering::request_rule(const Flow& flow, uint16_t engine, QpNum number) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (wishes_.size() == kMostWishes || has_rule(flow)) return;
-  wishes_.push_back({flow, number, engine});
+  if (requests_.size() == kMaxRequests || has_rule(flow)) return;
+  requests_.push_back({flow, number, engine});
   any_.store(true, std::memory_order_relaxed);
-  call();
+  schedule();
 }
 
 void Steering::forget(QpNum number) noexcept {
   if (!any_.load(std::memory_order_relaxed)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::erase_if(wishes_, [&](const Wish& wish) { return wish.number == number; });
-  if (making_.number == number) making_.away = true;
+  std::erase_if(requests_, [&](const RuleRequest& request) { return request.number == number; });
+  if (creating_.number == number) creating_.qp_gone = true;
   for (Rule& rule : rules_) {
-    if (rule.wish.number != number) continue;
-    rule.wish.away = true;
-    call();
+    if (rule.request.number != number) continue;
+    rule.request.qp_gone = true;
+    schedule();
   }
 }
 
 bool Steering::has_rule(const Flow& flow) const noexcept {
-  return std::any_of(rules_.begin(), rules_.end(),
-                     [&](const Rule& rule) { return rule.wish.flow == flow && !rule.wish.away; });
+  return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) {
+    return rule.request.flow == flow && !rule.request.qp_gone;
+  });
 }
 
 // ---- the control thread
 
-void Steering::call() noexcept {
-  if (!called_) called_ = rte_eal_alarm_set(1, work_of, this) == 0;
+void Steering::schedule() noexcept {
+  if (!scheduled_) scheduled_ = rte_eal_alarm_set(1, run_of, this) == 0;
 }
 
-void Steering::work_of(void* steering) noexcept { static_cast<Steering*>(steering)->work(); }
+void Steering::run_of(void* steering) noexcept { static_cast<Steering*>(steering)->run(); }
 
-void Steering::work() noexcept {
+void Steering::run() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   while (remove_one(lock) || add_one(lock)) {
   }
   any_.store(!rules_.empty(), std::memory_order_relaxed);
-  called_ = false;
+  scheduled_ = false;
 }
 
 bool Steering::remove_one(std::unique_lock<std::mutex>& lock) noexcept {
   const auto gone =
-      std::find_if(rules_.begin(), rules_.end(), [](const Rule& r) { return r.wish.away; });
+      std::find_if(rules_.begin(), rules_.end(), [](const Rule& r) { return r.request.qp_gone; });
   if (gone == rules_.end()) return false;
   rte_flow* const handle = gone->handle;
   rules_.erase(gone);
@@ -91,27 +92,27 @@ bool Steering::remove_one(std::unique_lock<std::mutex>& lock) noexcept {
 }
 
 bool Steering::add_one(std::unique_lock<std::mutex>& lock) noexcept {
-  if (wishes_.empty()) return false;
-  making_ = wishes_.front();
-  wishes_.erase(wishes_.begin());
-  if (has_rule(making_.flow)) return true;
+  if (requests_.empty()) return false;
+  creating_ = requests_.front();
+  requests_.erase(requests_.begin());
+  if (has_rule(creating_.flow)) return true;
   const Instant time = base::Clock::process().now();
-  if (rules_.size() == kMostRules && time - rules_.front().made >= least_age_) {
-    rules_.front().wish.away = true;
+  if (rules_.size() == kMaxRules && time - rules_.front().made >= least_age_) {
+    rules_.front().request.qp_gone = true;
     (void)remove_one(lock);
   }
   rte_flow* handle = nullptr;
-  if (rules_.size() < kMostRules) {
+  if (rules_.size() < kMaxRules) {
     lock.unlock();
-    handle = create(making_.flow, making_.engine);
+    handle = create(creating_.flow, creating_.engine);
     lock.lock();
   }
   if (handle != nullptr)
-    rules_.push_back({making_, handle, time});
+    rules_.push_back({creating_, handle, time});
   else
     refused_.fetch_add(1, std::memory_order_relaxed);
   count_.store(rules_.size(), std::memory_order_relaxed);
-  making_ = {};
+  creating_ = {};
   return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who listens at the unix sockets over which DPDK's virtual devices meet.
+// Listening unix sockets of DPDK's virtual devices.
 #pragma once
 
 #include <dirent.h>
@@ -9,14 +9,14 @@
 
 namespace weft::port::dpdk {
 
-// Does somebody listen at this unix socket, a path or an abstract name? Connecting would disturb,
-// so the kernel's table is read.
+// Whether a socket listens at this path or abstract name. Reads the kernel's table, since
+// connecting would disturb the listener.
 bool has_listener(const std::string& name);
 
 // Is `fd` a unix socket that listens at this name?
 bool listens_at(int fd, const std::string& name);
 
-// Is a unix socket of this process connected to who listens, or listened, at this name?
+// Whether a unix socket of this process is connected to a listener at this name, even a closed one.
 bool is_connected(const std::string& name);
 
 // visit(fd) for each descriptor of this process.

@@ -37,7 +37,7 @@ bool is_left_behind(const std::string& path) {
 }
 
 // There may be a listener in another network namespace.
-bool is_served(const std::string& path) {
+bool has_vhost(const std::string& path) {
   struct stat status {};
   if (has_listener(path)) return true;
   if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
@@ -63,7 +63,7 @@ void complete_vhost(Options& options) {
   if (options.queues > 1) add_device_argument(options, "queues", queues);
   const std::string client = device_argument(options, "client");
   if (!client.empty() && client != "0") return;  // the other end, a virtio_user or QEMU, listens
-  if (!is_served(device_argument(options, "iface"))) return;
+  if (!has_vhost(device_argument(options, "iface"))) return;
   rename_interface(options);
   options.device = "virtio_user" + options.device.substr(std::strlen(kDriver));
   for (const auto& [key, value] : {std::pair{"queues", queues.c_str()},
@@ -76,7 +76,7 @@ void complete_vhost(Options& options) {
 
 // Somebody else's lock on that folder is waited for for so long only. What cannot be locked is left
 // to chance.
-VhostTurn::VhostTurn(const transport::PortOptions& options) {
+VhostSetupLock::VhostSetupLock(const transport::PortOptions& options) {
   constexpr int kMost_ms = 5'000;
   constexpr useconds_t kPause_us = 1'000;
   if (options.where.rfind(kDriver, 0) != 0) return;
@@ -92,7 +92,7 @@ VhostTurn::VhostTurn(const transport::PortOptions& options) {
   }
 }
 
-VhostTurn::~VhostTurn() {
+VhostSetupLock::~VhostSetupLock() {
   if (folder_ >= 0) ::close(folder_);
 }
 

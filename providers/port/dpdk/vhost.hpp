@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A wire of virtio rings between two processes: net_vhost at one end, virtio_user at the other.
+// Virtio rings between two processes: net_vhost at one end, virtio_user at the other.
 #pragma once
 
 #include "providers/port/dpdk/options.hpp"
@@ -9,21 +9,21 @@ namespace weft::port::dpdk {
 bool is_vhost(const Options& options);
 
 // Both sides may be opened with the same string, as of a memif: "net_vhost" with dpdk.iface=SOCKET.
-// Who comes first is the vhost, who finds one the virtio_user, with the rings that are fastest
-// (packed, in order, a frame in one buffer) unless the user says otherwise: keys that only one of
-// the two drivers knows fail at the other. A socket that a process has left behind is removed. With
-// dpdk.client=1 it is the vhost of somebody else's socket.
+// The first becomes the vhost, the second the virtio_user, with the fastest rings (packed, in
+// order, one buffer per frame) unless the device string says otherwise; keys of only one of the two
+// drivers fail at the other. Removes a stale socket file. With dpdk.client=1 it is a vhost that
+// connects to the socket of another program.
 void complete_vhost(Options& options);
 
-// Held while the two ends find out who listens and until one does: DPDK binds only when a device is
-// configured, and a vhost that comes too late removes the other's socket when it gives up. A lock
-// on the socket's folder, which goes with its process; other devices have none.
-class VhostTurn {
+// Lock held from the choice of vhost or virtio_user until the vhost listens: DPDK binds only when a
+// device is configured, and a second vhost would remove the first one's socket when it fails. A
+// file lock on the socket's folder, released with the process; other drivers take none.
+class VhostSetupLock {
  public:
-  explicit VhostTurn(const transport::PortOptions& options);
-  ~VhostTurn();
-  VhostTurn(const VhostTurn&) = delete;
-  VhostTurn& operator=(const VhostTurn&) = delete;
+  explicit VhostSetupLock(const transport::PortOptions& options);
+  ~VhostSetupLock();
+  VhostSetupLock(const VhostSetupLock&) = delete;
+  VhostSetupLock& operator=(const VhostSetupLock&) = delete;
 
  private:
   int folder_ = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A frame that outlives the call in which the engine lent it: its bytes in one piece.
+// A copy of a frame to send, contiguous, that outlives the transmit() call.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct FrameCopy {
   uint16_t ip_id = 0;
   uint8_t ecn = 0;
 
-  // Nothing if memory is short, or the memory that the frame names is gone.
+  // Nothing if allocation fails or memory that the frame refers to is unmapped.
   static std::optional<FrameCopy> of(const transport::TxFrame& frame) noexcept;
 
   // Both refer to this copy.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A network interface of this machine as the kernel describes it: what a port that speaks raw
-// frames on it must know to be one of its hosts.
+// A network interface as the kernel describes it: addresses, MTU and gateway for a port that sends
+// raw frames through it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Interface {
   wire::MacAddress mac{};
   uint32_t mtu = 0;
   Gid address;         // the first IPv4 address, else the first IPv6 address; all zero: none
-  uint8_t prefix = 0;  // bits that the link's addresses share
+  uint8_t prefix = 0;  // prefix length of the link
   Gid gateway;         // of the interface's default route (IPv4); all zero: none
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames of a port to its own address, or to a group that it has joined: no wire brings them back.
+// Frames that a port sends to its own address or to a group that it has joined: the network does
+// not deliver them to their sender.
 #pragma once
 
 #include <span>
@@ -13,10 +14,10 @@ class LoopBack {
  public:
   bool empty() const noexcept { return waiting_.empty(); }
 
-  // One that finds no room is lost, as on a wire.
+  // A frame that finds the queue full is dropped.
   void add(const transport::TxFrame& frame) noexcept;
-  // The oldest of those that wait, at most half of what there is room for: the wire shall be heard
-  // too. Valid until release().
+  // The oldest queued frames, at most half of `frames`, which leaves room for frames from the
+  // network. Valid until release().
   size_t receive(std::span<transport::Frame> frames) noexcept;
   void release() noexcept { lent_.clear(); }
 

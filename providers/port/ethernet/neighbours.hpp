@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who is where on an Ethernet that has no kernel behind it: answers questions for our address, asks
-// for the addresses that we send to, remembers; and asks again whom it has not heard of for a
-// while, for an address moves to another MAC when a gateway fails over. No I/O: frames to send are
-// fetched with take(), and what time it is comes with tick().
+// Neighbour table of ARP (RFC 826) and IPv6 Neighbour Discovery (RFC 4861) for a port without a
+// kernel behind it: answers requests for our address, resolves the next hops that we send to, and
+// confirms entries that are used and have not been confirmed for a while, since an address moves to
+// another MAC when a gateway fails over. No I/O: the caller sends next_message() and gives the time
+// with update_now().
 #pragma once
 
 #include <array>
@@ -24,67 +25,69 @@ class Neighbours {
     wire::MacAddress mac{};
     Gid address;
     uint16_t vlan = 0;
-    uint8_t prefix = 0;  // bits of the address that the link shares; 0 = everybody is on the link
-    Gid gateway;         // for the others; all zero = none
+    uint8_t prefix = 0;  // prefix length of the link; 0: all addresses are on the link
+    Gid gateway;         // next hop for other addresses; all zero: none
   };
   explicit Neighbours(const Self& self) : self_(self) {}
 
-  // A neighbour that is never asked for, and about whom nobody is believed.
+  // A permanent entry: never requested, and not changed by messages.
   void add(const Gid& address, const wire::MacAddress& mac);
 
-  // The time that everything here goes by until the next call: now and then, a few times a second
-  // is enough. Without it what is known once is never asked for again.
-  void tick(Instant now) noexcept { now_ = now; }
+  // Sets the time that find() and on_message() use; a few calls a second are enough. Without calls,
+  // entries are never confirmed.
+  void update_now(Instant now) noexcept { now_ = now; }
 
-  // Where frames to `address` go; nullptr: not known, ask(). May leave a question for take().
+  // The MAC address of the next hop to `address`; nullptr: unknown, call resolve(). May queue a
+  // request.
   const wire::MacAddress* find(const Gid& address) noexcept;
 
-  enum class Asked : uint8_t {
-    waiting,  // try again soon
-    absent,   // asked several times without an answer: lose the frame
+  enum class Resolution : uint8_t {
+    waiting,      // try again soon
+    unreachable,  // no answer to several requests: drop the frame
   };
-  // Asks who has an address that find() does not know, unless it was asked a moment ago.
-  Asked ask(const Gid& address, Instant now) noexcept;
+  // Requests the next hop of an address that find() does not know, unless one was sent less than
+  // the retransmission interval ago.
+  Resolution resolve(const Gid& address, Instant now) noexcept;
 
-  // A frame that is no RoCE. True if it was a message between neighbours. Without `answers` it is
-  // only learned from: another has answered already.
-  bool hear(const std::byte* frame, uint32_t length, bool answers = true) noexcept;
+  // Handles a frame that is not RoCE. True if it was ARP or Neighbour Discovery. Without
+  // `may_answer` it only updates entries: another engine has answered.
+  bool on_message(const std::byte* frame, uint32_t length, bool may_answer = true) noexcept;
 
-  // The next frame to send, valid until the next call; empty = none.
-  std::span<const std::byte> take() noexcept;
+  // The next frame to send, valid until the next call; empty: none.
+  std::span<const std::byte> next_message() noexcept;
 
   const Self& self() const noexcept { return self_; }
 
  private:
-  static constexpr size_t kMost = 4096;       // entries; a flood of questions makes no more
-  static constexpr size_t kMostWaiting = 64;  // frames to send
+  static constexpr size_t kMaxEntries = 4096;  // a flood of requests adds no more
+  static constexpr size_t kMaxQueued = 64;     // frames to send
 
   struct Entry {
     wire::MacAddress mac{};
     bool known = false;
-    bool fixed = false;  // by add()
-    uint32_t asked = 0;  // times without an answer
-    Instant ask_again;   // of one that is known: when it is used then or later
+    bool permanent = false;  // by add()
+    uint32_t requests = 0;   // since the last answer
+    Instant next_request;    // a known entry is confirmed if it is used then or later
   };
   struct Waiting {
     std::array<std::byte, wire::kMaxNeighbourLength> bytes{};
     uint32_t length = 0;
   };
 
-  Entry* look_up(const Gid& address) noexcept;
-  bool forget_one() noexcept;
-  Entry* make(const Gid& address) noexcept;
-  const Gid& hop_to(const Gid& address) const noexcept;
+  Entry* find_entry(const Gid& address) noexcept;
+  bool evict_unanswered() noexcept;
+  Entry* find_or_add(const Gid& address) noexcept;
+  const Gid& next_hop(const Gid& address) const noexcept;
   const wire::MacAddress* confirm(const Gid& hop, Entry& entry) noexcept;
-  bool believes(const wire::NeighbourMessage& message, const Entry& entry) const noexcept;
-  void ask_for(const Gid& hop, const wire::MacAddress& to) noexcept;
-  void say(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
+  bool accepts(const wire::NeighbourMessage& message, const Entry& entry) const noexcept;
+  void send_request(const Gid& hop, const wire::MacAddress& to) noexcept;
+  void queue_message(const wire::NeighbourMessage& message, const wire::MacAddress& to) noexcept;
 
   Self self_;
   Instant now_;
   std::unordered_map<Gid, Entry, base::GidHash> entries_;
-  std::deque<Waiting> waiting_;
-  Waiting taken_;
+  std::deque<Waiting> queued_;
+  Waiting current_;
 };
 
 }  // namespace weft::port::ethernet

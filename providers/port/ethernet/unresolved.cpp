@@ -19,16 +19,16 @@ void Unresolved::forget(size_t i) noexcept {
   waiting_.pop_back();
 }
 
-void Unresolved::keep(const transport::TxFrame& frame, Neighbours& neighbours,
-                      Instant now) noexcept {
+void Unresolved::enqueue(const transport::TxFrame& frame, Neighbours& neighbours,
+                         Instant now) noexcept {
   const Gid& address = frame.path->destination;
-  if (neighbours.ask(address, now) == Neighbours::Asked::absent) {
-    ++lost_;
+  if (neighbours.resolve(address, now) == Neighbours::Resolution::unreachable) {
+    ++dropped_;
     return;
   }
   Destination* to = find(address);
   const bool room =
-      to != nullptr ? to->frames.size() < kMostFrames : waiting_.size() < kMostDestinations;
+      to != nullptr ? to->frames.size() < kMaxFrames : waiting_.size() < kMaxDestinations;
   std::optional<FrameCopy> copy = room ? FrameCopy::of(frame) : std::nullopt;
   try {
     if (copy && to == nullptr) to = &waiting_.emplace_back(Destination{address, {}, 0});
@@ -36,7 +36,7 @@ void Unresolved::keep(const transport::TxFrame& frame, Neighbours& neighbours,
   } catch (const std::bad_alloc&) {
     copy.reset();
   }
-  lost_ += !copy;
+  dropped_ += !copy;
 }
 
 }  // namespace weft::port::ethernet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames to addresses whose neighbour is not known yet wait aside, so that nobody else's frames
-// wait for them: about as many as a kernel would keep. What finds no room is lost, as on a wire.
+// Queue of frames whose next hop is not resolved yet, so that they do not block frames to other
+// destinations; about as long as a kernel's. A frame that finds it full is dropped.
 #pragma once
 
 #include <vector>
@@ -13,15 +13,15 @@ namespace weft::port::ethernet {
 class Unresolved {
  public:
   bool empty() const noexcept { return waiting_.empty(); }
-  uint64_t lost() const noexcept { return lost_; }  // no room, or nobody answers for the address
+  uint64_t dropped() const noexcept { return dropped_; }  // queue full, or unreachable
 
-  // Keeps a copy of a frame and asks who has its address.
-  void keep(const transport::TxFrame& frame, Neighbours& neighbours, Instant now) noexcept;
+  // Queues a copy of the frame and requests its next hop.
+  void enqueue(const transport::TxFrame& frame, Neighbours& neighbours, Instant now) noexcept;
 
-  // Calls send(TxFrame, MacAddress) for frames whose neighbour is known by now, in their order;
-  // asks again for the others, or gives them up. False: send() did, it has no room.
+  // Calls send(TxFrame, MacAddress) for frames whose next hop is resolved, in FIFO order; repeats
+  // the request for the others, or drops them. False: send() returned false, for lack of room.
   template <class Send>
-  bool settle(Neighbours& neighbours, Instant now, const Send& send) noexcept {
+  bool send_resolved(Neighbours& neighbours, Instant now, const Send& send) noexcept {
     for (size_t i = waiting_.size(); i-- > 0;) {
       Destination& to = waiting_[i];
       const wire::MacAddress* const mac = neighbours.find(to.address);
@@ -29,8 +29,8 @@ class Unresolved {
         for (; to.sent < to.frames.size(); ++to.sent)
           if (!send(to.frames[to.sent].to_send(), *mac)) return false;
         forget(i);
-      } else if (neighbours.ask(to.address, now) == Neighbours::Asked::absent) {
-        lost_ += to.frames.size();
+      } else if (neighbours.resolve(to.address, now) == Neighbours::Resolution::unreachable) {
+        dropped_ += to.frames.size();
         forget(i);
       }
     }
@@ -38,7 +38,7 @@ class Unresolved {
   }
 
  private:
-  static constexpr size_t kMostDestinations = 16, kMostFrames = 64;  // frames of one destination
+  static constexpr size_t kMaxDestinations = 16, kMaxFrames = 64;  // frames of one destination
 
   struct Destination {
     Gid address;
@@ -49,7 +49,7 @@ class Unresolved {
   void forget(size_t i) noexcept;
 
   std::vector<Destination> waiting_;
-  uint64_t lost_ = 0;
+  uint64_t dropped_ = 0;
 };
 
 }  // namespace weft::port::ethernet

@@ -36,7 +36,7 @@ class RailsPort final : public transport::Port {
   void detach(void* base, size_t size) noexcept override;
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void finish_wait() noexcept override;
-  // One that goes down is no news: it is when all are, and when one of those comes back.
+  // Reports port_error when all ports are down, and port_active when one of them comes up again.
   int async_event_fd() const noexcept override { return news_; }
   std::optional<EventType> next_event() noexcept override;
   // Those of the ports, added up by name.

@@ -21,15 +21,15 @@ struct Endpoint {
   Kind kind;
 };
 
-// A connection that was accepted and did not prove itself yet.
+// An accepted connection that is not authenticated yet.
 struct Handshake : Endpoint {
   Handshake() : Endpoint(Kind::handshake) {}
   Descriptor socket;
   Credentials peer;
   Hello hello;
   Descriptor memory;
-  bool complete = false;  // `hello` is here
-  bool done = false;      // admitted or turned away
+  bool complete = false;  // `hello` is received
+  bool done = false;      // admitted or refused
 };
 
 // The link that `path.source` sends to us on.
@@ -40,7 +40,7 @@ struct InLink final : Endpoint, transport::RemoteMemory {
 
   enum class State : uint8_t {
     open,
-    draining,  // the sender is gone: what it published before is still received
+    draining,  // the sender has closed: published frames are still received
     cut,       // nothing more is received
   };
   RingConsumer ring;
@@ -53,7 +53,7 @@ struct InLink final : Endpoint, transport::RemoteMemory {
   Mapping mapping;
 };
 
-// A process that we send to; readable when it has ended.
+// pidfd of a process that we send to; readable when it has exited.
 struct ProcessWatch : Endpoint {
   ProcessWatch() : Endpoint(Kind::process) {}
   struct OutLink* link = nullptr;
@@ -65,7 +65,7 @@ struct OutLink : Endpoint {
   explicit OutLink(const Gid& address) : Endpoint(Kind::out), gid(address) {}
 
   Gid gid;
-  std::optional<RingProducer> ring;  // empty = down: there is no such peer, or not any more
+  std::optional<RingProducer> ring;  // empty: down, no such peer
   bool unannounced = false;          // frames were published since the doorbell was last considered
   bool barrier = false;              // the peer barriers before it sleeps, and reaches us
   bool can_pull = false;             // the peer can read our memory

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How two ports find and convince each other. A port listens on an abstract unix socket named after
-// its user, job and address, so nothing lies in a file system and a killed process leaves nothing.
-// Who wants to send connects and hands over the memory of a ring for that direction. The kernel
-// says who is at the other end (SO_PEERCRED): another user is turned away, and a sender's address
-// is believed only if the same process listens there (//= threat:A31).
+// Connection set-up and authentication. A port listens on an abstract unix socket named after its
+// user, job and address, so there is no file to leave behind. A sender connects and passes the
+// memfd of a ring for that direction. SO_PEERCRED authenticates the peer: another user is refused,
+// and a sender's address is accepted only if the same process listens there (//= threat:A31).
 //
 // The memory is a memfd that can neither shrink nor grow, so that no peer can turn our reads into
-// SIGBUS by truncating it. The socket stays open: its end tells that the peer is gone, a byte on it
-// is the doorbell for a peer that sleeps.
+// SIGBUS by truncating it. The socket stays open: EOF means that the peer has closed, a byte is the
+// doorbell for a sleeping peer.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +31,7 @@ bool is_shm_gid(const Gid& gid) noexcept;
 using Nonce = std::array<std::byte, 16>;
 
 inline constexpr uint32_t kHelloMagic = 0x77736831;  // "wsh1": the number is the layout's version
-inline constexpr uint32_t kWelcomeMagic = 0x77737731;
+inline constexpr uint32_t kReplyMagic = 0x77737731;
 
 inline constexpr uint32_t kFlagBarrier = 1;  // has membarrier: it needs no fence from the peer
 inline constexpr uint32_t kFlagCanPull = 2;  // read the nonce from the peer's memory
@@ -51,7 +50,7 @@ struct Hello {
 };
 // Listener to connector: the ring is mapped.
 struct HandshakeReply {
-  uint32_t magic = kWelcomeMagic;
+  uint32_t magic = kReplyMagic;
   uint32_t flags = 0;
 };
 
@@ -59,10 +58,10 @@ struct Credentials {
   pid_t pid = 0;  // 0 = not visible from our process namespace
   uid_t uid = 0;
 };
-// Who is at the other end of a unix socket. False: the kernel could not tell.
+// SO_PEERCRED of a unix socket. False: it failed.
 bool peer_credentials(int socket, Credentials& out) noexcept;
 
-// Claims the address of `gid`. The error address_in_use means: draw another one.
+// Listens at the name of `gid`. Error address_in_use: draw another one.
 Result<Descriptor> listen_at(std::string_view job, const Gid& gid);
 
 enum class Connect : uint8_t { ok, refused, busy };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The occasional look around: new peers, doorbells, peers that ended. One system call when there is
-// nothing, made once in many calls of receive() and after every sleep. See shm_port.hpp.
+// Events of connections: new peers, doorbells, closed peers. One epoll_wait() without events, made
+// once in kPollConnectionsEvery calls of receive() and after every sleep. See shm_port.hpp.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -19,9 +19,9 @@ using shm::OutLink;
 
 namespace {
 
-constexpr size_t kMostDownLinks = 4096;
+constexpr size_t kMaxDownLinks = 4096;
 
-// Reads one message. -1: nothing there, 0: the other end is closed.
+// Reads one message. -1: none, 0: the peer has closed.
 ssize_t read_message(int socket, void* buffer, size_t size) noexcept {
   const ssize_t got = recv(socket, buffer, size, MSG_DONTWAIT);
   if (got >= 0) return got;
@@ -30,7 +30,7 @@ ssize_t read_message(int socket, void* buffer, size_t size) noexcept {
 
 }  // namespace
 
-void ShmPort::attend() noexcept {
+void ShmPort::poll_connections() noexcept {
   calls_ = 0;
   epoll_event events[64];
   const int count = epoll_wait(epoll_.fd(), events, 64, 0);
@@ -44,29 +44,29 @@ void ShmPort::attend() noexcept {
         advance_handshake(static_cast<Handshake&>(endpoint));
         break;
       case Endpoint::Kind::in:
-        hear(static_cast<InLink&>(endpoint));
+        on_message(static_cast<InLink&>(endpoint));
         break;
       case Endpoint::Kind::out:
-        hear(static_cast<OutLink&>(endpoint));
+        on_message(static_cast<OutLink&>(endpoint));
         break;
       case Endpoint::Kind::process:
         process_ended(*static_cast<shm::ProcessWatch&>(endpoint).link);
         break;
     }
   }
-  if (sweep_due_) sweep();
+  if (cleanup_due_) remove_ended();
 }
 
-// The sender is gone; what it published before it went is still received, but no more than that.
+// The sender has closed: frames that it published before are still received.
 void ShmPort::drain(InLink& link) noexcept {
   unwatch(link.socket);
   link.drain_until = link.ring.next() + (1u << 16);
   if (link.state == InLink::State::open) link.state = InLink::State::draining;
-  sweep_due_ = true;
+  cleanup_due_ = true;
 }
 
-// Doorbells of the sender. Its end is not the end of what it sent.
-void ShmPort::hear(InLink& link) noexcept {
+// Doorbells of the sender. After it closes, published frames are still received.
+void ShmPort::on_message(InLink& link) noexcept {
   char bell[8];
   for (int i = 0; i < 64 && link.socket; ++i) {
     const ssize_t got = read_message(link.socket.fd(), bell, sizeof bell);
@@ -77,21 +77,21 @@ void ShmPort::hear(InLink& link) noexcept {
   }
 }
 
-void ShmPort::hear(OutLink& link) noexcept {
+void ShmPort::on_message(OutLink& link) noexcept {
   shm::HandshakeReply reply;
   for (int i = 0; i < 64 && link.socket; ++i) {
     const ssize_t got = read_message(link.socket.fd(), &reply, sizeof reply);
     if (got < 0) return;
     if (got == 0) {
       take_down(link, 1'000'000);
-    } else if (got == sizeof reply && reply.magic == shm::kWelcomeMagic) {
+    } else if (got == sizeof reply && reply.magic == shm::kReplyMagic) {
       link.can_pull = capabilities_.by_reference && (reply.flags & shm::kFlagCanPull) != 0;
       link.barrier = barrier_ && (reply.flags & shm::kFlagBarrier) != 0;
     }
   }
 }
 
-// The process is gone though a child may hold its sockets open.
+// The process has exited, though a child may hold its sockets open.
 void ShmPort::process_ended(OutLink& link) noexcept {
   if (!link.process.descriptor) return;
   for (auto& in : in_) {
@@ -100,17 +100,17 @@ void ShmPort::process_ended(OutLink& link) noexcept {
   take_down(link, 1'000'000);
 }
 
-// Frees what ended. No frame is lent while this runs.
-void ShmPort::sweep() noexcept {
-  sweep_due_ = false;
+// Frees closed links and finished handshakes. No frame is lent while this runs.
+void ShmPort::remove_ended() noexcept {
+  cleanup_due_ = false;
   for (auto& handshake : handshakes_)
     if (handshake->complete && !handshake->done) advance_handshake(*handshake);
-  size_t too_many = handshakes_.size() - std::min(handshakes_.size(), kMostGreetings);
+  size_t too_many = handshakes_.size() - std::min(handshakes_.size(), kMaxHandshakes);
   std::erase_if(handshakes_, [&](const auto& handshake) {
-    const bool goes = handshake->done || too_many != 0;
-    too_many -= too_many != 0 && goes;
-    if (goes) unwatch(handshake->socket);
-    return goes;
+    const bool remove = handshake->done || too_many != 0;
+    too_many -= too_many != 0 && remove;
+    if (remove) unwatch(handshake->socket);
+    return remove;
   });
 
   const auto ended = [this](const std::unique_ptr<InLink>& link) {
@@ -118,7 +118,7 @@ void ShmPort::sweep() noexcept {
     if (link->state == InLink::State::open) return false;
     const bool more = link->state == InLink::State::draining && link->ring.ready() &&
                       link->ring.next() < link->drain_until;
-    sweep_due_ |= more;
+    cleanup_due_ |= more;
     if (!more) unwatch(link->socket);
     return !more;
   };
@@ -127,7 +127,7 @@ void ShmPort::sweep() noexcept {
   for (auto& link : in_) polled_.push_back(link.get());
   touched_count_ = 0;
 
-  if (out_.size() <= kMostDownLinks) return;
+  if (out_.size() <= kMaxDownLinks) return;
   last_out_ = nullptr;
   std::erase_if(out_, [](const auto& entry) { return !entry.second->ring; });
 }

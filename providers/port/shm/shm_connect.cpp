@@ -37,8 +37,8 @@ Connect ShmPort::connect(OutLink& link) noexcept {
   return result;
 }
 
-// For one more link to us: what follows needs no memory.
-void ShmPort::make_room_for_one() {
+// Reserves room for one more incoming link, so that adding it cannot fail.
+void ShmPort::reserve_link() {
   in_.reserve(in_.size() + 1);
   polled_.reserve(in_.size() + 1);
 }
@@ -51,7 +51,7 @@ Connect ShmPort::connect_to_self(OutLink& link) {
   auto in = std::make_unique<InLink>(link.mapping.data(), options_.ring);
   in->path.source = in->path.destination = gid_;
   in->pid = getpid();
-  make_room_for_one();
+  reserve_link();
   polled_.push_back(in.get());
   in_.push_back(std::move(in));
   link.ring.emplace(link.mapping.data(), options_.ring);
@@ -111,10 +111,10 @@ void ShmPort::accept_peers() noexcept {
     const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
       if (errno != EMFILE && errno != ENFILE) return;
-      // Out of descriptors: turn the connection away, or the listener would keep us awake.
+      // Out of descriptors: accept and close, or the listener would stay readable.
       spare_.close();
-      shm::Descriptor turned_away(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-      turned_away.close();
+      shm::Descriptor refused_socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      refused_socket.close();
       spare_ = shm::Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
       return;
     }
@@ -134,11 +134,11 @@ void ShmPort::accept_peers() noexcept {
       return;
     }
     advance_handshake(*handshakes_.back());
-    sweep_due_ |= handshakes_.size() > kMostGreetings;
+    cleanup_due_ |= handshakes_.size() > kMaxHandshakes;
   }
 }
 
-// Goes on with a connection that did not prove itself yet.
+// Continues the handshake of an unauthenticated connection.
 void ShmPort::advance_handshake(Handshake& handshake) noexcept {
   if (!handshake.complete) {
     const shm::Received got =
@@ -150,7 +150,7 @@ void ShmPort::advance_handshake(Handshake& handshake) noexcept {
       handshake.done = true;
     }
   }
-  sweep_due_ = true;
+  cleanup_due_ = true;
   if (handshake.done) return;
   try {
     admit(handshake);
@@ -169,7 +169,7 @@ void ShmPort::admit(Handshake& handshake) {
     ++counts_.rx_bad_hello;
     return;
   }
-  // Who listens at the address that this peer claims? Answers will go there anyway.
+  // Connect to the listener at the claimed address, which acknowledgements need anyway.
   OutLink* back = route(hello.source);
   if (back == nullptr) return;
   const Connect connected = connect(*back);
@@ -177,7 +177,7 @@ void ShmPort::admit(Handshake& handshake) {
     handshake.done = false;
     return;
   }
-  // A peer that we had reached there may have ended meanwhile: its last word still counts.
+  // A peer that we were connected to may have exited meanwhile: its published frames still count.
   const bool known =
       back->pid == handshake.peer.pid && (connected == Connect::ok || back->pid != 0);
   if (!known) {
@@ -194,7 +194,7 @@ void ShmPort::admit(Handshake& handshake) {
   link->path.source = hello.source;
   link->path.destination = gid_;
   link->pid = handshake.peer.pid;
-  make_room_for_one();
+  reserve_link();
 
   shm::HandshakeReply reply;
   reply.flags = barrier_ ? shm::kFlagBarrier : 0;

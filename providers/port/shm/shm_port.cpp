@@ -91,7 +91,7 @@ ShmPort::~ShmPort() { detach(nullptr, SIZE_MAX); }
 
 size_t ShmPort::receive(std::span<transport::Frame> frames) noexcept {
   // Nothing is lent here, so links may go.
-  if (++calls_ >= kAttendEvery) attend();
+  if (++calls_ >= kPollConnectionsEvery) poll_connections();
   touched_count_ = 0;
   arena_.used = 0;
   const size_t room = std::min(frames.size(), kBurst);
@@ -99,7 +99,7 @@ size_t ShmPort::receive(std::span<transport::Frame> frames) noexcept {
   InLink* const* const polled = polled_.data();
   size_t count = 0;
   uint32_t at = cursor_;
-  for (uint32_t turns = std::min(links, kLinksPerTurn); turns != 0 && count < room; --turns) {
+  for (uint32_t turns = std::min(links, kLinksPerPoll); turns != 0 && count < room; --turns) {
     if (at >= links) at = 0;
     InLink& link = *polled[at++];
     if (link.ring.ready()) count += receive_from(link, frames.first(room), count);
@@ -138,8 +138,8 @@ size_t ShmPort::receive_from(InLink& link, std::span<transport::Frame> frames,
 //= threat:A13
 void ShmPort::cut(InLink& link) noexcept {
   link.state = InLink::State::cut;
-  sweep_due_ = true;
-  calls_ = kAttendEvery;
+  cleanup_due_ = true;
+  calls_ = kPollConnectionsEvery;
   ++counts_.rx_corrupt;
 }
 
@@ -156,8 +156,8 @@ void ShmPort::release(std::span<const transport::Frame>) noexcept {
 }
 
 bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) {
-  if (!sleepers_may_sleep(want_transmit)) {
-    clear_sleepers();
+  if (!prepare_sleep(want_transmit)) {
+    cancel_sleep();
     return false;
   }
   descriptors.push_back({epoll_.fd(), POLLIN, 0});
@@ -165,7 +165,7 @@ bool ShmPort::prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit)
 }
 
 // Says that we sleep, then looks once more: a peer that published before it saw that is seen here.
-bool ShmPort::sleepers_may_sleep(bool want_transmit) noexcept {
+bool ShmPort::prepare_sleep(bool want_transmit) noexcept {
   for (InLink* link : polled_)
     link->ring.control().consumer_sleeps.store(1, std::memory_order_relaxed);
   if (want_transmit) {
@@ -188,7 +188,7 @@ bool ShmPort::sleepers_may_sleep(bool want_transmit) noexcept {
   return true;
 }
 
-void ShmPort::clear_sleepers() noexcept {
+void ShmPort::cancel_sleep() noexcept {
   for (InLink* link : polled_)
     link->ring.control().consumer_sleeps.store(0, std::memory_order_relaxed);
   for (auto& [gid, link] : out_)
@@ -196,8 +196,8 @@ void ShmPort::clear_sleepers() noexcept {
 }
 
 void ShmPort::finish_wait() noexcept {
-  clear_sleepers();
-  calls_ = kAttendEvery;  // something happened: look around in the next receive()
+  cancel_sleep();
+  calls_ = kPollConnectionsEvery;  // something happened: look around in the next receive()
 }
 
 void ShmPort::append_counters(std::vector<Counter>& counters) const {

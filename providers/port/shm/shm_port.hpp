@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The `shm` port: processes of one host and one user exchange frames through rings in shared memory
 // (ring.hpp); large payload can stay in the sender's memory and is pulled once. "shm:JOB" names the
-// group of ports that can reach each other. README.md tells how it works as a whole.
+// group of ports that can reach each other. README.md describes the design.
 #pragma once
 
 #include <array>
@@ -39,23 +39,23 @@ class ShmPort final : public transport::Port {
 
  private:
   static constexpr size_t kBurst = 64;
-  static constexpr uint32_t kLinksPerTurn = 16;
+  static constexpr uint32_t kLinksPerPoll = 16;
   //= threat:A17
-  static constexpr size_t kMostGreetings = 64;    // connections that did not prove themselves yet
-  static constexpr uint32_t kAttendEvery = 1024;  // calls of receive()
+  static constexpr size_t kMaxHandshakes = 64;             // unauthenticated connections
+  static constexpr uint32_t kPollConnectionsEvery = 1024;  // calls of receive()
 
   struct Counts {
     uint64_t tx_by_reference = 0;
-    uint64_t tx_no_peer = 0;     // dropped: nobody has this address, or not any more
-    uint64_t tx_stalled = 0;     // dropped: the peer takes nothing
-    uint64_t tx_unreadable = 0;  // dropped: the memory to send from is not mapped
+    uint64_t tx_no_peer = 0;     // dropped: no peer has this address
+    uint64_t tx_stalled = 0;     // dropped: the peer does not consume
+    uint64_t tx_unreadable = 0;  // dropped: payload memory not mapped
     uint64_t tx_too_long = 0;
     uint64_t tx_doorbells = 0;
-    uint64_t rx_revoked = 0;  // references that the sender took back in time
-    uint64_t rx_corrupt = 0;  // links cut because the peer wrote nonsense
+    uint64_t rx_revoked = 0;  // references revoked by the sender
+    uint64_t rx_corrupt = 0;  // links cut because of invalid ring contents
     uint64_t rx_wrong_user = 0;
     uint64_t rx_bad_hello = 0;
-    uint64_t rx_impostors = 0;  // not the process that listens at the address it claims
+    uint64_t rx_impostors = 0;  // not the process that listens at the claimed address
     uint64_t pulls_denied = 0;
     uint64_t peers_lost = 0;
     uint64_t detach_cuts = 0;  // peers cut because they held on to memory being detached
@@ -77,34 +77,34 @@ class ShmPort final : public transport::Port {
   void announce(shm::OutLink& link) noexcept;
   void take_down(shm::OutLink& link, int64_t retry_after_ns) noexcept;
 
-  // set-up (shm_connect.cpp) and the occasional look around (shm_attend.cpp)
+  // connection set-up (shm_connect.cpp) and events of connections (shm_attend.cpp)
   shm::Connect connect(shm::OutLink& link) noexcept;
-  void make_room_for_one();
+  void reserve_link();
   shm::Connect connect_to_self(shm::OutLink& link);
   shm::Connect connect_to_peer(shm::OutLink& link);
-  void attend() noexcept;
+  void poll_connections() noexcept;
   void accept_peers() noexcept;
   void advance_handshake(shm::Handshake& handshake) noexcept;
   void admit(shm::Handshake& handshake);
-  void hear(shm::InLink& link) noexcept;
-  void hear(shm::OutLink& link) noexcept;
+  void on_message(shm::InLink& link) noexcept;
+  void on_message(shm::OutLink& link) noexcept;
   void process_ended(shm::OutLink& link) noexcept;
-  void sweep() noexcept;
+  void remove_ended() noexcept;
   bool watch(int descriptor, shm::Endpoint& endpoint) noexcept;
   void unwatch(shm::Descriptor& descriptor) noexcept;
   void drain(shm::InLink& link) noexcept;
-  bool sleepers_may_sleep(bool want_transmit) noexcept;
-  void clear_sleepers() noexcept;
+  bool prepare_sleep(bool want_transmit) noexcept;
+  void cancel_sleep() noexcept;
 
   // Read by every receive().
   uint32_t calls_ = 0;
   uint32_t cursor_ = 0;
   std::vector<shm::InLink*> polled_;
-  std::array<shm::InLink*, kLinksPerTurn> touched_{};
+  std::array<shm::InLink*, kLinksPerPoll> touched_{};
   size_t touched_count_ = 0;
   shm::Arena arena_;
   shm::OutLink* last_out_ = nullptr;
-  bool sweep_due_ = false;
+  bool cleanup_due_ = false;
   bool barrier_ = false;
   alignas(shm::kCacheLine) std::array<shm::SlotCopy, kBurst> heads_;
 
@@ -117,7 +117,7 @@ class ShmPort final : public transport::Port {
   shm::Mapping arena_memory_;
   shm::Descriptor listener_;
   shm::Descriptor epoll_;
-  shm::Descriptor spare_;  // given up to turn a connection away when descriptors run out
+  shm::Descriptor spare_;  // closed to accept and refuse a connection when descriptors run out
   shm::Endpoint listener_endpoint_{shm::Endpoint::Kind::listener};
   std::vector<std::unique_ptr<shm::Handshake>> handshakes_;
   std::vector<std::unique_ptr<shm::InLink>> in_;

@@ -4,8 +4,8 @@
 // by binding the abstract unix socket weft-udp/UID/ADDRESS/SLOT (such names are local to the
 // network namespace), which the kernel frees with its process, however that dies. A frame that
 // reached the wrong process goes to its owner over that socket; so do frames for no slot (QPN 1,
-// multicast, strangers), which belong to the lowest one. A classic BPF program makes this rare by
-// steering on the same byte; nothing depends on it.
+// multicast, unknown queue pairs), which belong to the lowest one. A classic BPF program makes this
+// rare by steering on the same byte; nothing depends on it.
 #pragma once
 
 #include <bitset>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One datagram as the kernel handed it over: a frame, or a train of frames that nobody cut (GRO).
+// One datagram as the kernel handed it over: a frame, or a train of frames merged by GRO.
 // Frames point into its buffer until they are released.
 #pragma once
 

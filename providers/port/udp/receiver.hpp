@@ -37,7 +37,7 @@ class Receiver {
   size_t receive(std::span<transport::Frame> frames) noexcept;
   // True if the last receive() left frames for the next one.
   bool pending() const noexcept { return next_ < filled_; }
-  // The next receive() looks for forwarded messages too: call before sleeping on both sockets.
+  // Makes the next receive() read forwarded messages too: call before sleeping on both sockets.
   void expect_forwarded() noexcept;
   const Counters& counters() const noexcept { return counters_; }
 
@@ -68,7 +68,7 @@ class Receiver {
   uint32_t full_reads_ = 0;
   uint32_t filled_ = 0;  // messages read
   uint32_t next_ = 0;    // first of them with frames left
-  uint32_t reads_ = 0;   // since the last look for forwarded messages
+  uint32_t reads_ = 0;   // since the last read of forwarded messages
   AddressGroup* group_;
   std::byte* memory_ = nullptr;
   std::unique_ptr<mmsghdr[]> headers_;

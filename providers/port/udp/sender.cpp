@@ -48,7 +48,7 @@ Sender::Sender(const LocalAddress& local, const Limits& limits)
       limits_(limits),
       table_(std::bit_ceil(limits.ports * 2u), 0),
       headers_(kMessages),
-      notes_(kMessages),
+      infos_(kMessages),
       iovecs_(kPieces),
       scratch_(new std::byte[kMostBytes]) {
   sockets_.reserve(limits.ports);
@@ -112,7 +112,7 @@ size_t Sender::transmit(std::span<const transport::TxFrame> frames) noexcept {
     }
     if (socket == nullptr) socket = open(port);
     if (socket == nullptr) {
-      counters_.foreign_port += train.size();
+      counters_.unknown_port += train.size();
       taken += train.size();
       continue;
     }
@@ -200,7 +200,7 @@ void Sender::append(std::span<const transport::TxFrame> train, bool copy) noexce
     add(frame.tail, frame.tail_length);
   }
 
-  Note& note = notes_[messages_];
+  DatagramInfo& note = infos_[messages_];
   note.frames = static_cast<uint32_t>(train.size());
   note.bytes = bytes;
   const transport::Path& path = *train[0].path;
@@ -217,7 +217,7 @@ void Sender::append(std::span<const transport::TxFrame> train, bool copy) noexce
 
 // Only what differs from the socket's own settings: a lone frame usually needs nothing.
 void Sender::append_control(const transport::TxFrame& first, uint32_t segment) noexcept {
-  Note& note = notes_[messages_];
+  DatagramInfo& note = infos_[messages_];
   msghdr& header = headers_[messages_].msg_hdr;
   const bool v4 = local_.ipv4();
   char* at = note.control;
@@ -250,7 +250,7 @@ size_t Sender::flush() noexcept {
     else
       n = ::sendmmsg(fd, &headers_[done], messages_ - done, MSG_DONTWAIT);
     for (int i = 0; i < n; ++i, ++done) {
-      const Note& note = notes_[done];
+      const DatagramInfo& note = infos_[done];
       frames += note.frames;
       counters_.frames += note.frames;
       counters_.bytes += note.bytes;
@@ -262,9 +262,9 @@ size_t Sender::flush() noexcept {
       break;
     }
     // EIO: the device below cannot segment. From now on each frame goes alone.
-    if (errno == EIO && notes_[done].frames > 1) limits_.segments = 1;
-    counters_.errors += notes_[done].frames;
-    frames += notes_[done].frames;
+    if (errno == EIO && infos_[done].frames > 1) limits_.segments = 1;
+    counters_.errors += infos_[done].frames;
+    frames += infos_[done].frames;
     ++done;
   }
   messages_ = pieces_ = 0;

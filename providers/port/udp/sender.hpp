@@ -26,8 +26,8 @@ class Sender {
     uint64_t frames = 0;
     uint64_t bytes = 0;
     uint64_t trains = 0;        // datagrams of more than one frame
-    uint64_t errors = 0;        // frames that the kernel refused: lost, as on a wire
-    uint64_t foreign_port = 0;  // frames whose source port is none of ours: lost
+    uint64_t errors = 0;        // frames that the kernel refused: dropped
+    uint64_t unknown_port = 0;  // frames with a source port outside the pool: dropped
   };
   struct Limits {
     uint32_t ports = 16;
@@ -43,7 +43,7 @@ class Sender {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept;
   // The socket that last had no room, or -1.
   int blocked() const noexcept { return blocked_; }
-  // Falls to 1 when a device turns out to be unable to cut trains.
+  // Becomes 1 when a device cannot segment (GSO).
   uint32_t segments() const noexcept { return limits_.segments; }
   void unblock() noexcept { blocked_ = -1; }
   const Counters& counters() const noexcept { return counters_; }
@@ -53,8 +53,8 @@ class Sender {
     Descriptor descriptor;
     uint16_t port = 0;
     uint8_t traffic_class = 0;  // what datagrams without a control message carry
-    uint8_t last_other = 0;     // the class that came instead
-    uint8_t streak = 0;         // how often in a row
+    uint8_t last_other = 0;     // the differing class of recent frames
+    uint8_t streak = 0;         // consecutive frames with it
   };
 
   Socket* find(uint16_t port) noexcept;
@@ -72,7 +72,7 @@ class Sender {
   static constexpr uint32_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
   // What append() needs to know of a datagram after it is sent.
-  struct Note {
+  struct DatagramInfo {
     SocketAddress name;
     uint32_t frames = 0;
     uint32_t bytes = 0;
@@ -91,7 +91,7 @@ class Sender {
   Gid plain_to_;
   uint16_t plain_port_ = 0;
   std::vector<mmsghdr> headers_;
-  std::vector<Note> notes_;
+  std::vector<DatagramInfo> infos_;
   std::vector<iovec> iovecs_;
   std::unique_ptr<std::byte[]> scratch_;  // one datagram of more than kPieces pieces is copied here
   Counters counters_;

@@ -24,11 +24,11 @@ Result<ReceiveSocket> open_group_socket(const LocalAddress& local, const Gid& gr
 // likely holder, io_error.
 Result<ReceiveSocket> open_receive_socket(LocalAddress& local, const Options& options);
 
-// Whether somebody seems to hold a UDP port on 0.0.0.0: it is taken on addresses that no device
-// comes to when it looks for a free one. Then errno is EADDRINUSE.
+// Whether another socket seems to bind the UDP port on 0.0.0.0: it is in use on addresses that no
+// device tries. Then errno is EADDRINUSE.
 bool is_held_everywhere(uint32_t port) noexcept;
 
-// The error of an address that somebody else has.
+// The error for an address in use.
 Error in_use(const LocalAddress& local);
 
 // A socket bound to `port` of the address, or an empty descriptor with errno set. It sends with

@@ -229,7 +229,7 @@ void UdpPort::append_counters(std::vector<Counter>& counters) const {
                                    {"udp_tx_bytes", tx.bytes},
                                    {"udp_tx_trains", tx.trains},
                                    {"udp_tx_errors", tx.errors},
-                                   {"udp_tx_foreign_port", tx.foreign_port}});
+                                   {"udp_tx_foreign_port", tx.unknown_port}});
   if (telemetry_ != nullptr) {
     const Receiver::Counters& more = telemetry_->receiver.counters();
     counters.push_back({"udp_rx_telemetry_frames", more.frames});

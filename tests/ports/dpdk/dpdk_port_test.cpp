@@ -9,7 +9,7 @@
 
 #include <set>
 
-#include "providers/port/dpdk/memif_return.hpp"
+#include "providers/port/dpdk/memif_reconnect.hpp"
 #include "providers/port/dpdk/pci.hpp"
 #include "tests/ports/dpdk/dpdk_ports.hpp"
 

@@ -109,7 +109,7 @@ Flow flow_of(uint16_t source_port) {
 }
 
 template <class Condition>
-bool comes_true(Condition condition) {
+bool is_met(Condition condition) {
   using namespace std::chrono_literals;
   for (int i = 0; i < 20'000; ++i, std::this_thread::sleep_for(1ms))
     if (condition()) return true;
@@ -133,10 +133,10 @@ struct Ground {
 
 TEST_CASE("dpdk steering: a flow asks after enough frames, then after twice as many") {
   MisplacedFlows flows;
-  for (const uint32_t wanted : {64u, 128u, 256u}) {
+  for (const uint32_t threshold : {64u, 128u, 256u}) {
     uint32_t frames = 1;
     while (!flows.count(flow_of(0xC001), 1)) ++frames;
-    CHECK(frames == wanted);
+    CHECK(frames == threshold);
   }
   uint32_t frames = 1;  // another flow is counted apart
   while (!flows.count(flow_of(0xC002), 1)) ++frames;
@@ -157,8 +157,8 @@ TEST_CASE("dpdk steering: of flows that share a place the busiest asks") {
 TEST_CASE("dpdk steering: the device is told the addresses, both ports and the queue") {
   const Ground ground;
   Steering steering(3, 4, 0);
-  steering.ask(flow_of(0xC005), 2, QpNum{0x30007});
-  REQUIRE(comes_true([&] { return steering.rules() == 1; }));
+  steering.request_rule(flow_of(0xC005), 2, QpNum{0x30007});
+  REQUIRE(is_met([&] { return steering.rules() == 1; }));
   const Told& t = device().told.at(0);
   CHECK(t.items ==
         std::vector<int>{RTE_FLOW_ITEM_TYPE_ETH, RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_UDP});
@@ -176,8 +176,8 @@ TEST_CASE("dpdk steering: IPv6 and VLAN") {
   const Ground ground;
   Steering steering(0, 2, 77);
   const Flow flow{*parse_gid("fd00::7"), *parse_gid("fd00::8"), 0xC006, 4792};
-  steering.ask(flow, 1, QpNum{0x20001});
-  REQUIRE(comes_true([&] { return steering.rules() == 1; }));
+  steering.request_rule(flow, 1, QpNum{0x20001});
+  REQUIRE(is_met([&] { return steering.rules() == 1; }));
   const Told& t = device().told.at(0);
   CHECK(t.items == std::vector<int>{RTE_FLOW_ITEM_TYPE_ETH, RTE_FLOW_ITEM_TYPE_VLAN,
                                     RTE_FLOW_ITEM_TYPE_IPV6, RTE_FLOW_ITEM_TYPE_UDP});
@@ -200,33 +200,34 @@ TEST_CASE("dpdk steering: frames that are handed over lead to a rule for their q
   frame.path = &path;
   frame.bytes = reinterpret_cast<const std::byte*>(&bth);
   frame.length = 6;  // too short to say whose it is
-  for (uint32_t i = 0; i < 10 * MisplacedFlows::kEnough; ++i) steering.misplaced(0, 1, frame);
+  for (uint32_t i = 0; i < 10 * MisplacedFlows::kFirstThreshold; ++i)
+    steering.misplaced(0, 1, frame);
   frame.length = sizeof bth;
-  for (uint32_t i = 1; i < MisplacedFlows::kEnough; ++i) steering.misplaced(0, 1, frame);
+  for (uint32_t i = 1; i < MisplacedFlows::kFirstThreshold; ++i) steering.misplaced(0, 1, frame);
   usleep(20'000);
   CHECK(device().made() == 0);
   steering.misplaced(0, 1, frame);
-  REQUIRE(comes_true([&] { return steering.rules() == 1; }));
+  REQUIRE(is_met([&] { return steering.rules() == 1; }));
   CHECK(device().told.at(0).queue == 1);
   steering.forget(QpNum{0x20008});
   steering.forget(QpNum{0x20009});
-  CHECK(comes_true([&] { return steering.rules() == 0; }));
+  CHECK(is_met([&] { return steering.rules() == 0; }));
   CHECK(device().made() == 0);
 }
 
 TEST_CASE("dpdk steering: a flow keeps its rule; one of another queue pair stays") {
   const Ground ground;
   Steering steering(0, 2, 0);
-  steering.ask(flow_of(1), 1, QpNum{0x20001});
-  steering.ask(flow_of(1), 0, QpNum{0x10001});
-  steering.ask(flow_of(2), 1, QpNum{0x20002});
-  REQUIRE(comes_true([&] { return steering.rules() == 2; }));
+  steering.request_rule(flow_of(1), 1, QpNum{0x20001});
+  steering.request_rule(flow_of(1), 0, QpNum{0x10001});
+  steering.request_rule(flow_of(2), 1, QpNum{0x20002});
+  REQUIRE(is_met([&] { return steering.rules() == 2; }));
   CHECK(device().told.size() == 2);
   steering.forget(QpNum{0x20001});
-  CHECK(comes_true([&] { return steering.rules() == 1; }));
+  CHECK(is_met([&] { return steering.rules() == 1; }));
   CHECK(device().made() == 1);
-  steering.ask(flow_of(1), 0, QpNum{0x10001});  // free again
-  CHECK(comes_true([&] { return steering.rules() == 2; }));
+  steering.request_rule(flow_of(1), 0, QpNum{0x10001});  // free again
+  CHECK(is_met([&] { return steering.rules() == 2; }));
 }
 
 TEST_CASE("dpdk steering: rules of queue pairs that all go at once go") {
@@ -234,13 +235,13 @@ TEST_CASE("dpdk steering: rules of queue pairs that all go at once go") {
   Steering steering(0, 2, 0);
   constexpr uint16_t kMany = 200;
   for (uint16_t i = 0; i < kMany; ++i) {
-    steering.ask(flow_of(i), 1, QpNum{0x20000u + i});
-    REQUIRE(comes_true([&] { return steering.rules() > i; }));
+    steering.request_rule(flow_of(i), 1, QpNum{0x20000u + i});
+    REQUIRE(is_met([&] { return steering.rules() > i; }));
   }
   device().mutex.lock();  // the control thread is held up
   for (uint16_t i = 0; i < kMany; ++i) steering.forget(QpNum{0x20000u + i});
   device().mutex.unlock();
-  CHECK(comes_true([&] { return steering.rules() == 0; }));
+  CHECK(is_met([&] { return steering.rules() == 0; }));
   CHECK(device().made() == 0);
 }
 
@@ -248,14 +249,14 @@ TEST_CASE("dpdk steering: a queue pair may go while its rule is being made") {
   const Ground ground;
   Steering steering(0, 2, 0);
   device().mutex.lock();
-  steering.ask(flow_of(1), 1, QpNum{0x20001});
-  steering.ask(flow_of(2), 1, QpNum{0x20002});
+  steering.request_rule(flow_of(1), 1, QpNum{0x20001});
+  steering.request_rule(flow_of(2), 1, QpNum{0x20002});
   usleep(20'000);  // the control thread is at the first, most likely
   steering.forget(QpNum{0x20001});
   steering.forget(QpNum{0x20002});
-  steering.ask(flow_of(3), 1, QpNum{0x20003});
+  steering.request_rule(flow_of(3), 1, QpNum{0x20003});
   device().mutex.unlock();
-  CHECK(comes_true([&] { return steering.rules() == 1 && device().made() == 1; }));
+  CHECK(is_met([&] { return steering.rules() == 1 && device().made() == 1; }));
   CHECK(device().told.back().udp.src_port == RTE_BE16(3));
 }
 
@@ -263,18 +264,18 @@ TEST_CASE("dpdk steering: rules are bounded, refusals counted, all go in the end
   const Ground ground;
   {
     Steering steering(0, 2, 0, Duration::from_ms(3'600'000));
-    for (uint16_t i = 0; i < Steering::kMostRules + 3; ++i) {
-      steering.ask(flow_of(i), 1, QpNum{0x20000u + i});
-      REQUIRE(comes_true([&] { return steering.rules() + steering.refused() > i; }));
+    for (uint16_t i = 0; i < Steering::kMaxRules + 3; ++i) {
+      steering.request_rule(flow_of(i), 1, QpNum{0x20000u + i});
+      REQUIRE(is_met([&] { return steering.rules() + steering.refused() > i; }));
     }
-    CHECK(steering.rules() == Steering::kMostRules);
+    CHECK(steering.rules() == Steering::kMaxRules);
     CHECK(steering.refused() == 3);
-    CHECK(device().made() == Steering::kMostRules);
+    CHECK(device().made() == Steering::kMaxRules);
     device().refuses = true;
     steering.forget(QpNum{0x20000});
-    steering.ask(flow_of(0), 1, QpNum{0x20000});
-    CHECK(comes_true([&] { return steering.refused() == 4; }));
-    CHECK(steering.rules() == Steering::kMostRules - 1);
+    steering.request_rule(flow_of(0), 1, QpNum{0x20000});
+    CHECK(is_met([&] { return steering.refused() == 4; }));
+    CHECK(steering.rules() == Steering::kMaxRules - 1);
   }
   CHECK(device().made() == 0);
 }
@@ -283,16 +284,16 @@ TEST_CASE(
     "dpdk steering: the oldest rule makes room, so that made-up flows take no place for ever") {
   const Ground ground;
   Steering steering(0, 2, 0, Duration::from_ms(0));
-  constexpr uint16_t kMany = Steering::kMostRules + 3;
+  constexpr uint16_t kMany = Steering::kMaxRules + 3;
   for (uint16_t i = 0; i < kMany; ++i) {
-    steering.ask(flow_of(i), 1, QpNum{0x20000u + i});
-    REQUIRE(comes_true([&] { return device().count() == size_t{i} + 1; }));
+    steering.request_rule(flow_of(i), 1, QpNum{0x20000u + i});
+    REQUIRE(is_met([&] { return device().count() == size_t{i} + 1; }));
   }
-  CHECK(comes_true([&] { return steering.rules() == Steering::kMostRules; }));
-  CHECK(device().made() == Steering::kMostRules);
+  CHECK(is_met([&] { return steering.rules() == Steering::kMaxRules; }));
+  CHECK(device().made() == Steering::kMaxRules);
   CHECK(steering.refused() == 0);
   for (uint16_t i = 3; i < kMany; ++i) steering.forget(QpNum{0x20000u + i});
-  CHECK(comes_true([&] { return steering.rules() == 0; }));  // the first three were gone
+  CHECK(is_met([&] { return steering.rules() == 0; }));  // the first three were gone
 }
 
 }  // namespace

@@ -39,19 +39,20 @@ struct Host {
     frame.path = &path;
     frame.head = bytes.data();
     frame.head_length = length;
-    unresolved.keep(frame, neighbours, now);
+    unresolved.enqueue(frame, neighbours, now);
   }
   bool settle() {
-    return unresolved.settle(neighbours, now, [&](const TxFrame& f, const wire::MacAddress& mac) {
-      if (sent.size() == room) return false;
-      sent.push_back({{f.head, f.head + f.head_length}, mac});
-      return true;
-    });
+    return unresolved.send_resolved(neighbours, now,
+                                    [&](const TxFrame& f, const wire::MacAddress& mac) {
+                                      if (sent.size() == room) return false;
+                                      sent.push_back({{f.head, f.head + f.head_length}, mac});
+                                      return true;
+                                    });
   }
   // Frames between neighbours that wait to leave.
   size_t questions() {
     size_t count = 0;
-    while (!neighbours.take().empty()) ++count;
+    while (!neighbours.next_message().empty()) ++count;
     return count;
   }
 };
@@ -76,7 +77,7 @@ TEST_CASE("frames for a neighbour that is not known leave in their order once it
     CHECK(host.sent[i].bytes == std::vector<std::byte>(4u + i, std::byte{i}));
     CHECK(host.sent[i].to == kTheirs);
   }
-  CHECK(host.unresolved.lost() == 0);
+  CHECK(host.unresolved.dropped() == 0);
 }
 
 TEST_CASE("who never answers is asked again, then given up with what waited") {
@@ -91,18 +92,18 @@ TEST_CASE("who never answers is asked again, then given up with what waited") {
   }
   CHECK(questions == 6);
   CHECK(host.unresolved.empty());
-  CHECK(host.unresolved.lost() == 2);
+  CHECK(host.unresolved.dropped() == 2);
   host.keep(kThem, 3);  // not asked again for a while
   CHECK(host.unresolved.empty());
-  CHECK(host.unresolved.lost() == 3);
+  CHECK(host.unresolved.dropped() == 3);
 }
 
 TEST_CASE("what waits is bounded, per address and in all") {
   Host host;
   for (uint32_t i = 0; i < 100; ++i) host.keep(kThem, static_cast<uint8_t>(i));
-  CHECK(host.unresolved.lost() == 36);
+  CHECK(host.unresolved.dropped() == 36);
   for (uint8_t i = 0; i < 100; ++i) host.keep(Gid::from_ipv4(10, 0, 1, i), i);
-  CHECK(host.unresolved.lost() == 36 + 85);
+  CHECK(host.unresolved.dropped() == 36 + 85);
   host.neighbours.add(kThem, kTheirs);
   CHECK(host.settle());
   REQUIRE(host.sent.size() == 64);
@@ -125,8 +126,8 @@ TEST_CASE("a frame whose memory is gone before it is copied is lost, not the pro
   frame.span_count = 1;
   frame.payload_length = 64;
   Host host;
-  host.unresolved.keep(frame, host.neighbours, host.now);
-  CHECK(host.unresolved.lost() == 1);
+  host.unresolved.enqueue(frame, host.neighbours, host.now);
+  CHECK(host.unresolved.dropped() == 1);
   LoopBack looped;
   looped.add(frame);
   CHECK(looped.empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See memif_return.hpp.
-#include "providers/port/dpdk/memif_return.hpp"
+// See memif_reconnect.hpp.
+#include "providers/port/dpdk/memif_reconnect.hpp"
 
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
@@ -17,32 +17,33 @@ constexpr uint64_t kPeriod_us = 100'000;
 
 }  // namespace
 
-MemifReturn::MemifReturn(const Device& device, std::string socket)
+MemifReconnect::MemifReconnect(const Device& device, std::string socket)
     : device_(device), socket_(std::move(socket)), pauses_(new Pause[device.queues()]) {
-  call();
+  schedule();
 }
 
-// Waits for look(), unless this is the thread that it runs on.
-MemifReturn::~MemifReturn() { (void)rte_eal_alarm_cancel(look_of, this); }
+// Waits for try_reconnect(), unless this is the thread that it runs on.
+MemifReconnect::~MemifReconnect() { (void)rte_eal_alarm_cancel(run_of, this); }
 
-void MemifReturn::call() noexcept {
-  if (rte_eal_alarm_set(kPeriod_us, look_of, this) != 0) looks_.store(false);  // wake() tries again
+void MemifReconnect::schedule() noexcept {
+  if (rte_eal_alarm_set(kPeriod_us, run_of, this) != 0)
+    scheduled_.store(false);  // start() tries again
 }
 
 // An alarm takes memory each time: none while all is well.
-void MemifReturn::look_of(void* self) noexcept {
-  MemifReturn& self_ = *static_cast<MemifReturn*>(self);
-  self_.look();
+void MemifReconnect::run_of(void* self) noexcept {
+  MemifReconnect& self_ = *static_cast<MemifReconnect*>(self);
+  self_.try_reconnect();
   if (!self_.pausing_ && self_.device_.link_is_up())
-    self_.looks_.store(false);
+    self_.scheduled_.store(false);
   else
-    self_.call();
+    self_.schedule();
 }
 
 // A server that has not accepted us yet is left alone: see memif_await_link(). The device is
 // stopped a period after its link was seen down, at the earliest: by then the control thread has
 // done with the events of descriptors that went with the link, whose numbers new ones get.
-void MemifReturn::look() noexcept {
+void MemifReconnect::try_reconnect() noexcept {
   if (device_.link_is_up()) {
     was_up_ = true;
     if (pausing_) resume();
@@ -53,25 +54,25 @@ void MemifReturn::look() noexcept {
   if (all_agreed()) restart();
 }
 
-void MemifReturn::pause() noexcept {
+void MemifReconnect::pause() noexcept {
   pausing_ = true;
   if (++number_ == 0) ++number_;
-  for (uint16_t queue = 0; queue < device_.queues(); ++queue) pauses_[queue].ask(number_);
+  for (uint16_t queue = 0; queue < device_.queues(); ++queue) pauses_[queue].request(number_);
 }
 
-bool MemifReturn::all_agreed() const noexcept {
+bool MemifReconnect::all_agreed() const noexcept {
   for (uint16_t queue = 0; queue < device_.queues(); ++queue)
     if (!pauses_[queue].agreed(number_)) return false;
   return true;
 }
 
 // A server that has gone meanwhile leaves the device stopped until another listens.
-void MemifReturn::restart() noexcept {
+void MemifReconnect::restart() noexcept {
   was_up_ = false;
   if (rte_eth_dev_stop(device_.port()) == 0 && rte_eth_dev_start(device_.port()) == 0) resume();
 }
 
-void MemifReturn::resume() noexcept {
+void MemifReconnect::resume() noexcept {
   for (uint16_t queue = 0; queue < device_.queues(); ++queue) pauses_[queue].end();
   pausing_ = false;
 }

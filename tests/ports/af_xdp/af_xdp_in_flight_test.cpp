@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A buffer of two pages is free when both have left, whichever is first.
-#include "providers/port/af_xdp/under_way.hpp"
+#include "providers/port/af_xdp/in_flight_pages.hpp"
 #include "tests/support/catch.hpp"
 
-using weft::port::af_xdp::UnderWay;
+using weft::port::af_xdp::InFlightPages;
 
 TEST_CASE("a buffer is free when the last of its pages has left") {
   constexpr uint64_t kPage = 4096, kFirst = 100 * kPage;
-  UnderWay under_way(kFirst, 2 * kPage, 3);
+  InFlightPages under_way(kFirst, 2 * kPage, 3);
   for (int round = 0; round < 3; ++round) {
     const uint64_t both = kFirst, one = kFirst + 2 * kPage, backwards = kFirst + 4 * kPage;
     under_way.send(both, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which pages of two that lie side by side, and hold a frame together, are still to be sent: the
-// kernel gives pages back one by one, in no order that it promises, and a driver without copies may
-// read the one while the other is back already.
+// Counts the umem frames in flight of each transmit buffer of two adjacent ones: the kernel
+// completes umem frames one by one in any order, and a zero-copy driver may still read one while
+// the other is complete.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace weft::port::af_xdp {
 
-class UnderWay {
+class InFlightPages {
  public:
-  UnderWay() = default;
+  InFlightPages() = default;
   // `count` buffers of `size` bytes each, from address `first` on.
-  UnderWay(uint64_t first, uint64_t size, size_t count)
+  InFlightPages(uint64_t first, uint64_t size, size_t count)
       : first_(first), size_(size), pieces_(count) {}
 
   void send(uint64_t buffer, uint8_t pieces) noexcept { pieces_[place_of(buffer)] = pieces; }
 
-  // The piece at this address has left. True: it was the last of its buffer, buffer_of() it.
+  // The umem frame at `address` is complete. True: its whole buffer is, buffer_of(address).
   bool complete(uint64_t address) noexcept { return --pieces_[place_of(address)] == 0; }
 
   uint64_t buffer_of(uint64_t address) const noexcept { return first_ + place_of(address) * size_; }
