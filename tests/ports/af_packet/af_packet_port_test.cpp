@@ -108,8 +108,8 @@ bool send_until(Port& port, const char* to, const Done& done) {
 
 }  // namespace
 
-TEST_CASE("af_packet: trains of the udp port are cut, however few frames are asked for") {
-  WEFT_NEEDS_VETH("af_packet: trains of the udp port are cut, however few frames are asked for");
+TEST_CASE("af_packet: GSO packets of the udp port are segmented, for any receive() size") {
+  WEFT_NEEDS_VETH("af_packet: GSO packets of the udp port are segmented, for any receive() size");
   const auto raw = std::move(*open_raw("w1", "10.79.0.2"));
   const auto udp = open_port("10.79.0.9");
   const uint32_t most = udp->capabilities().train_frames;
@@ -169,8 +169,8 @@ TEST_CASE("af_packet: frames of the groups that were joined, from udp too (C-OPS
 }
 
 // What the kernel says of 10.79.0.8 is the proof that it has nothing to say of what came before.
-TEST_CASE("af_packet: the kernel calls no port unreachable that a device has") {
-  WEFT_NEEDS_VETH("af_packet: the kernel calls no port unreachable that a device has");
+TEST_CASE("af_packet: the kernel sends no port unreachable for the port of a device") {
+  WEFT_NEEDS_VETH("af_packet: the kernel sends no port unreachable for the port of a device");
   REQUIRE(std::system("ip addr add 10.79.0.8/24 dev w0") == 0);
   Complaints complaints;
   auto device = *open_raw("w0", "10.79.0.9");
@@ -182,8 +182,8 @@ TEST_CASE("af_packet: the kernel calls no port unreachable that a device has") {
   CHECK(send_until(*peer, "10.79.0.9", [&] { return complaints.about(9); }));
 }
 
-TEST_CASE("af_packet: what finds the ring full is counted, frame by frame (C-EVT-110)") {
-  WEFT_NEEDS_VETH("af_packet: what finds the ring full is counted, frame by frame (C-EVT-110)");
+TEST_CASE("af_packet: frames dropped at a full ring are counted (C-EVT-110)") {
+  WEFT_NEEDS_VETH("af_packet: frames dropped at a full ring are counted (C-EVT-110)");
   Ends ends;
   constexpr uint32_t kSent = 5000;
   const Path path = path_between(*ends.a, *ends.b);
@@ -200,8 +200,8 @@ TEST_CASE("af_packet: what finds the ring full is counted, frame by frame (C-EVT
   CHECK(got + counter(*ends.b, "af_packet_rx_ring_drops") <= kSent);
 }
 
-TEST_CASE("af_packet: says what is wrong with an interface") {
-  WEFT_NEEDS_VETH("af_packet: says what is wrong with an interface");
+TEST_CASE("af_packet: errors name what is wrong with an interface") {
+  WEFT_NEEDS_VETH("af_packet: errors name what is wrong with an interface");
   CHECK(open_raw("nothing").error().code == Code::not_found);
   CHECK(open_raw("").error().code == Code::invalid_argument);
   CHECK(open_raw("w0", "no address").error().code == Code::invalid_argument);

@@ -5,7 +5,7 @@
 
 using weft::port::af_xdp::InFlightPages;
 
-TEST_CASE("a buffer is free when the last of its pages has left") {
+TEST_CASE("a transmit buffer is free when its last umem frame is complete") {
   constexpr uint64_t kPage = 4096, kFirst = 100 * kPage;
   InFlightPages under_way(kFirst, 2 * kPage, 3);
   for (int round = 0; round < 3; ++round) {

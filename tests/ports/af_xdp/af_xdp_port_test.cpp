@@ -51,8 +51,8 @@ TEST_CASE("af_xdp: says which mode and which way of waiting are in force") {
 }
 
 // Frames of 4 KiB of payload lie in two buffers each, short ones between them in one.
-TEST_CASE("af_xdp: frames longer than a buffer come and go in chains") {
-  WEFT_NEEDS_VETH("af_xdp: frames longer than a buffer come and go in chains");
+TEST_CASE("af_xdp: frames longer than a umem frame use several") {
+  WEFT_NEEDS_VETH("af_xdp: frames longer than a umem frame use several");
   REQUIRE(std::system("ip link set w0 mtu 4500 && ip link set w1 mtu 4500") == 0);
   const std::string mode = GENERATE("native", "generic");
   const auto [near, far] =
@@ -61,7 +61,7 @@ TEST_CASE("af_xdp: frames longer than a buffer come and go in chains") {
   if (const auto tried = need(open_xdp("w0", near, {{"mode", "generic"}}));
       counter(*tried, "af_xdp_chains") == 0) {
     CHECK(tried->capabilities().active_mtu == 2048);
-    WEFT_SKIP("af_xdp: frames longer than a buffer come and go in chains",
+    WEFT_SKIP("af_xdp: frames longer than a umem frame use several",
               "this kernel has no XDP_USE_SG (6.6)");
   }
   const auto a = need(open_xdp("w0", near, {{"mode", mode}}));
@@ -87,8 +87,8 @@ TEST_CASE("af_xdp: frames longer than a buffer come and go in chains") {
   CHECK(counter(*b, "af_xdp_rx_no_buffer") == 0);
 }
 
-TEST_CASE("af_xdp: buffers go round: many more frames than there are") {
-  WEFT_NEEDS_VETH("af_xdp: buffers go round: many more frames than there are");
+TEST_CASE("af_xdp: umem frames are reused: many more packets than frames") {
+  WEFT_NEEDS_VETH("af_xdp: umem frames are reused: many more packets than frames");
   const auto a = need(open_xdp("w0", "10.79.0.1"));
   const auto b = need(open_xdp("w1", "10.79.0.2"));
   introduce(*a, *b);
@@ -107,8 +107,8 @@ TEST_CASE("af_xdp: buffers go round: many more frames than there are") {
   CHECK(received == 20'000);
 }
 
-TEST_CASE("af_xdp: trains and unfinished checksums of the udp port arrive as frames") {
-  WEFT_NEEDS_VETH("af_xdp: trains and unfinished checksums of the udp port arrive as frames");
+TEST_CASE("af_xdp: GSO packets and partial checksums of the udp port arrive as frames") {
+  WEFT_NEEDS_VETH("af_xdp: GSO packets and partial checksums of the udp port arrive as frames");
   const auto xdp = need(open_xdp("w1", "10.79.0.2"));
   const auto udp = open_port("10.79.0.9");
   const uint32_t most = udp->capabilities().train_frames;
@@ -128,8 +128,8 @@ TEST_CASE("af_xdp: trains and unfinished checksums of the udp port arrive as fra
   }
 }
 
-TEST_CASE("af_xdp: what is for another address or UDP port stays the kernel's") {
-  WEFT_NEEDS_VETH("af_xdp: what is for another address or UDP port stays the kernel's");
+TEST_CASE("af_xdp: frames to another address or UDP port pass to the kernel") {
+  WEFT_NEEDS_VETH("af_xdp: frames to another address or UDP port pass to the kernel");
   const auto kernel = open_port("10.79.0.9");
   const auto xdp = need(open_xdp("w0", "10.79.0.1"));
   const auto raw = need(port::open_af_packet_port({"w1", {{"address", "10.79.0.2"}}}));
@@ -160,8 +160,8 @@ TEST_CASE("af_xdp: a process that is killed leaves nothing on the interface") {
   (void)need(open_xdp("w0"));
 }
 
-TEST_CASE("af_xdp: an interface that goes away under it") {
-  WEFT_NEEDS_VETH("af_xdp: an interface that goes away under it");
+TEST_CASE("af_xdp: an interface that is deleted while in use") {
+  WEFT_NEEDS_VETH("af_xdp: an interface that is deleted while in use");
   const auto a = need(open_xdp("w0", "10.79.0.1"));
   const auto b = need(open_xdp("w1", "10.79.0.2"));
   introduce(*a, *b);
@@ -181,8 +181,8 @@ TEST_CASE("af_xdp: an interface that goes away under it") {
   CHECK(at_once <= 3);
 }
 
-TEST_CASE("af_xdp: says what is wrong with an interface") {
-  WEFT_NEEDS_VETH("af_xdp: says what is wrong with an interface");
+TEST_CASE("af_xdp: errors name what is wrong with an interface") {
+  WEFT_NEEDS_VETH("af_xdp: errors name what is wrong with an interface");
   CHECK(open_xdp("nothing").error().code == Code::not_found);
   CHECK(open_xdp("nothing").error().message == "af_xdp: there is no interface nothing");
   CHECK(open_xdp("").error().code == Code::invalid_argument);

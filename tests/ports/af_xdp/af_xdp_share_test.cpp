@@ -89,9 +89,8 @@ TEST_CASE("af_xdp: roce and srd on one interface get their own frames") {
   CHECK(loses_its_program("w0"));
 }
 
-TEST_CASE("af_xdp: of the processes on one interface one is killed, and the other goes on") {
-  WEFT_NEEDS_QUEUES(
-      "af_xdp: of the processes on one interface one is killed, and the other goes on");
+TEST_CASE("af_xdp: of two processes on one interface one is killed, the other continues") {
+  WEFT_NEEDS_QUEUES("af_xdp: of two processes on one interface one is killed, the other continues");
   const bool first = GENERATE(true, false);  // the one that attached the program
   const auto far = need(open_on("w1", "1", "10.79.0.2", kSrd));
   std::unique_ptr<Port> srd;

@@ -46,7 +46,7 @@ void arrive(const Port& port, const Bytes& frame, size_t piece, uint64_t flags =
   REQUIRE(rte_eth_tx_burst(device_of(port).port(), 0, &head, 1) == 1);
 }
 
-TEST_CASE("dpdk chains: a frame in several buffers is one frame") {
+TEST_CASE("dpdk chains: a multi-segment mbuf is one frame") {
   const std::unique_ptr<Port> port = open_dpdk("net_ring", kKeys);
   const uint64_t free = counter(*port, "dpdk_buffers_free");
   std::vector<Bytes> sent;
@@ -84,7 +84,7 @@ TEST_CASE("dpdk chains: buffers that are smaller than frames, over a memif") {
   CHECK(arrived(*to, 1).size() == 1);
 }
 
-TEST_CASE("dpdk chains: one that is longer than any frame of ours is dropped") {
+TEST_CASE("dpdk chains: a chain longer than the largest frame is dropped") {
   const std::unique_ptr<Port> port = open_dpdk("net_ring", kKeys);
   const uint64_t free = counter(*port, "dpdk_buffers_free");
   arrive(*port, frame_to(*port, frame_bytes(1, 9000), 0), 3000);
@@ -112,7 +112,7 @@ std::vector<size_t> taken(Port& port, uint64_t flags) {
   return counts;
 }
 
-TEST_CASE("dpdk chains: a checksum that the device has seen is not looked at again") {
+TEST_CASE("dpdk chains: a checksum that the device verified is not verified again") {
   using Counts = std::vector<size_t>;
   for (const std::string address : {"10.83.0.1", "fe80::1"}) {
     const std::unique_ptr<Port> port = open_dpdk("net_ring", {{"address", address}});

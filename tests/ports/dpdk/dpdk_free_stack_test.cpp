@@ -28,7 +28,7 @@ std::string kind_of(const Device& device) {
   return rte_mempool_get_ops(device.pool(0)->ops_index)->name;
 }
 
-TEST_CASE("dpdk free stack: last in, first out, and never more than there are") {
+TEST_CASE("dpdk free stack: LIFO, bounded by the pool") {
   REQUIRE(start_eal(options_of("", 1)));
   constexpr unsigned kObjects = 15;
   rte_mempool* const pool = rte_mempool_create_empty("t", kObjects, 64, 0, 0, SOCKET_ID_ANY, 0);
@@ -56,7 +56,7 @@ TEST_CASE("dpdk free stack: last in, first out, and never more than there are") 
   rte_mempool_free(pool);
 }
 
-TEST_CASE("dpdk free stack: a device whose buffers one thread moves has it, others do not") {
+TEST_CASE("dpdk free stack: used by devices with one polling thread only") {
   const std::string socket = "/tmp/weft-free-stack-" + std::to_string(getpid());
   const auto one = Device::open(options_of(socket + "1", 1));
   INFO((one ? "" : one.error().message));

@@ -37,7 +37,7 @@ TEST_CASE("dpdk pool: thirty devices in 192 MiB") {
   CHECK(counter(*ports.back(), "dpdk_buffers_free") == 512);
 }
 
-TEST_CASE("dpdk pool: rings that are full leave enough for what comes and goes") {
+TEST_CASE("dpdk pool: full rings leave enough mbufs for receiving and sending") {
   const std::unique_ptr<Port> port = open_dpdk(
       "net_ring",
       {{"memory", "192"}, {"address", "10.83.0.1"}, {"neighbour", "10.83.0.2@02:00:00:00:00:02"}});

@@ -30,7 +30,7 @@ int rte_eth_promiscuous_disable(uint16_t device) { return promiscuous.erase(devi
 
 namespace {
 
-TEST_CASE("dpdk port: net_ring brings everything back, net_null nothing") {
+TEST_CASE("dpdk port: net_ring loops all frames back, net_null none") {
   const Bytes bytes = frame_bytes(1, 300);
   for (const std::string driver : {"net_ring", "net_null"}) {
     const std::unique_ptr<Port> port =
@@ -45,7 +45,7 @@ TEST_CASE("dpdk port: net_ring brings everything back, net_null nothing") {
   }
 }
 
-TEST_CASE("dpdk port: an empty pool of buffers loses nothing, and is counted") {
+TEST_CASE("dpdk port: an empty pool loses nothing, and is counted") {
   const Ends ends;
   Port &from = *ends.b, &to = *ends.a;  // the client has room in the rings at once
   const Bytes bytes = frame_bytes(1, 300);
@@ -79,7 +79,7 @@ TEST_CASE("dpdk port: a name belongs to one device at a time") {
   one = open_dpdk("net_null90");
 }
 
-TEST_CASE("dpdk port: a number that is taken is passed over") {
+TEST_CASE("dpdk port: a used device number is skipped") {
   std::vector<std::unique_ptr<Port>> ports;
   ports.push_back(open_dpdk("net_null"));
   char name[RTE_ETH_NAME_MAX_LEN] = "";
@@ -98,7 +98,7 @@ TEST_CASE("dpdk port: a device that was not promiscuous is not when it is closed
   CHECK(promiscuous.count(device) == 0);
 }
 
-TEST_CASE("dpdk port: what the first device has decided for all, later ones cannot change") {
+TEST_CASE("dpdk port: later devices cannot change the EAL options of the first") {
   const std::unique_ptr<Port> first = open_dpdk("net_null");
   const std::pair<const char*, const char*> kOther[] = {{"memory", "100"}, {"eal", "--no-hpet"}};
   for (const auto& [key, value] : kOther) {
@@ -124,7 +124,7 @@ TEST_CASE("dpdk port: PCI addresses") {
     CHECK(pci_address(none).empty());
 }
 
-TEST_CASE("dpdk port: a pause holds bursts back only while it lasts") {
+TEST_CASE("dpdk port: a pause blocks bursts only while it lasts") {
   port::dpdk::Pause pause;
   CHECK(!pause.holds());
   pause.ask(1);

@@ -131,7 +131,7 @@ struct Ground {
   }
 };
 
-TEST_CASE("dpdk steering: a flow asks after enough frames, then after twice as many") {
+TEST_CASE("dpdk steering: a flow requests a rule at its threshold, which then doubles") {
   MisplacedFlows flows;
   for (const uint32_t threshold : {64u, 128u, 256u}) {
     uint32_t frames = 1;
@@ -143,7 +143,7 @@ TEST_CASE("dpdk steering: a flow asks after enough frames, then after twice as m
   CHECK(frames == 64);
 }
 
-TEST_CASE("dpdk steering: of flows that share a place the busiest asks") {
+TEST_CASE("dpdk steering: of flows in one table entry the busiest requests a rule") {
   MisplacedFlows flows;
   std::vector<uint16_t> asked;
   for (int round = 0; round < 400; ++round)
@@ -154,7 +154,7 @@ TEST_CASE("dpdk steering: of flows that share a place the busiest asks") {
   CHECK(asked.size() < 1024);
 }
 
-TEST_CASE("dpdk steering: the device is told the addresses, both ports and the queue") {
+TEST_CASE("dpdk steering: a rule has the addresses, both ports and the queue") {
   const Ground ground;
   Steering steering(3, 4, 0);
   steering.request_rule(flow_of(0xC005), 2, QpNum{0x30007});
@@ -230,7 +230,7 @@ TEST_CASE("dpdk steering: a flow keeps its rule; one of another queue pair stays
   CHECK(is_met([&] { return steering.rules() == 2; }));
 }
 
-TEST_CASE("dpdk steering: rules of queue pairs that all go at once go") {
+TEST_CASE("dpdk steering: rules are removed when all queue pairs are destroyed at once") {
   const Ground ground;
   Steering steering(0, 2, 0);
   constexpr uint16_t kMany = 200;
@@ -245,7 +245,7 @@ TEST_CASE("dpdk steering: rules of queue pairs that all go at once go") {
   CHECK(device().made() == 0);
 }
 
-TEST_CASE("dpdk steering: a queue pair may go while its rule is being made") {
+TEST_CASE("dpdk steering: a queue pair may be destroyed while its rule is created") {
   const Ground ground;
   Steering steering(0, 2, 0);
   device().mutex.lock();
@@ -260,7 +260,7 @@ TEST_CASE("dpdk steering: a queue pair may go while its rule is being made") {
   CHECK(device().told.back().udp.src_port == RTE_BE16(3));
 }
 
-TEST_CASE("dpdk steering: rules are bounded, refusals counted, all go in the end") {
+TEST_CASE("dpdk steering: rules are bounded, refusals counted, all removed at the end") {
   const Ground ground;
   {
     Steering steering(0, 2, 0, Duration::from_ms(3'600'000));

@@ -156,7 +156,8 @@ TEMPLATE_TEST_CASE("raw port: frames arrive with every header as sent (C-AV-95, 
   CHECK(wired.counted(*b, "rx_malformed") == 0);
 }
 
-TEMPLATE_TEST_CASE("raw port: what is not for it is left out", "", WEFT_RAW_PORTS, DpdkMemif) {
+TEMPLATE_TEST_CASE("raw port: frames for other addresses are dropped", "", WEFT_RAW_PORTS,
+                   DpdkMemif) {
   WEFT_NEEDS(wired);
   const auto a = wired.open(0, "10.79.0.1"), b = wired.open(1, "10.79.0.2");
   introduce(*a, *b);

@@ -307,7 +307,7 @@ TEST_CASE("a blackhole swallows its direction, a flap its part of the time") {
   CHECK(flap.inner->sent.size() == 700);
 }
 
-TEST_CASE("a full inner port is told on, and no copy is lost") {
+TEST_CASE("backpressure of the inner port is passed on, and no copy is lost") {
   Bench bench({.dup = per_cent(30), .direction = FaultDirection::transmit, .seed = 3});
   bench.inner->room = 1;
   uint32_t next = 0;

@@ -256,7 +256,7 @@ TEST_CASE("a port without ICRC gets one in the file and stays as it is") {
   }
 }
 
-TEST_CASE("payload that lies apart or with the peer is put into the file in its place") {
+TEST_CASE("separate and referenced payload is written to the file in its place") {
   struct Peer final : RemoteMemory {
     Bytes memory = Bytes(64, std::byte{0x77});
     bool alive = true;

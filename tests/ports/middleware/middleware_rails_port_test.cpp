@@ -193,7 +193,7 @@ TEST_CASE("rails: an address twice, or no common queue pair number, is refused")
   }
 }
 
-TEST_CASE("rails: it is news when all are down, and when one of them comes back") {
+TEST_CASE("rails: events when all ports are down, and when one of them comes back") {
   Three t;
   REQUIRE(t.port->async_event_fd() >= 0);
   pollfd readable{t.port->async_event_fd(), POLLIN, 0};

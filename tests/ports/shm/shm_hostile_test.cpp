@@ -65,7 +65,7 @@ void check_alive(Port& victim) {
 
 }  // namespace
 
-TEST_CASE("shm: a process cannot speak for an address where another one listens (threat:A31)") {
+TEST_CASE("shm: a process cannot impersonate the address of another listener (threat:A31)") {
   auto victim = open_port(job());
   auto owner = open_port(job());
   const std::string where = job();
@@ -101,7 +101,7 @@ TEST_CASE("shm: a process cannot speak for an address where another one listens 
   check_alive(*victim);
 }
 
-TEST_CASE("shm: memory that could be truncated, or is none, is refused (threat:A13)") {
+TEST_CASE("shm: a descriptor that can be truncated, or is no memfd, is refused (threat:A13)") {
   auto victim = open_port(job());
   const int kind = GENERATE(range(0, 6));
   Liar liar(job());
@@ -134,7 +134,7 @@ TEST_CASE("shm: the memory of a ring cannot be truncated by its receiver") {
   CHECK(fcntl(file.fd(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
 }
 
-TEST_CASE("shm: a broken greeting is turned away, a silent one does not pile up (threat:A17)") {
+TEST_CASE("shm: an invalid hello is refused, and idle connections are bounded (threat:A17)") {
   auto victim = open_port(job());
   Liar liar(job());
   REQUIRE(shm::connect_to(job(), victim->address(), liar.socket) == shm::Connect::ok);
@@ -153,7 +153,7 @@ TEST_CASE("shm: a broken greeting is turned away, a silent one does not pile up 
   check_alive(*victim);
 }
 
-TEST_CASE("shm: garbage in the ring cuts the link of who wrote it, and only that (threat:A13)") {
+TEST_CASE("shm: invalid ring contents cut the link of their sender only (threat:A13)") {
   auto victim = open_port(job());
   weft::base::Random random(GENERATE(range(1, 40)));
   Liar liar(job());
@@ -179,7 +179,7 @@ TEST_CASE("shm: garbage in the ring cuts the link of who wrote it, and only that
   if (random.below(8) == 0) check_alive(*victim);
 }
 
-TEST_CASE("shm: a receiver that writes garbage is cut; its memory is not ours (threat:A13)") {
+TEST_CASE("shm: a receiver with invalid ring state is cut (threat:A13)") {
   auto victim = open_port(job(), {{"slots", "64"}});
   Liar liar(job());
   REQUIRE(send(*victim, liar.gid, pattern(32, 1)));
@@ -204,7 +204,7 @@ TEST_CASE("shm: a receiver that writes garbage is cut; its memory is not ours (t
   check_alive(*victim);
 }
 
-TEST_CASE("shm: a wrong answer to a greeting changes nothing") {
+TEST_CASE("shm: an invalid handshake reply has no effect") {
   auto victim = open_port(job(), {{"by_reference", "1"}, {"threshold", "4096"}});
   Liar liar(job());
   const Bytes payload = pattern(10'000, 1);

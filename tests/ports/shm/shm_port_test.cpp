@@ -31,7 +31,7 @@ TEST_CASE("shm: frames of all sizes arrive as they were sent, headers apart from
   }
 }
 
-TEST_CASE("shm: a staged frame is parted where its headers end") {
+TEST_CASE("shm: a staged frame is split after its headers") {
   auto a = open_port(job());
   auto b = open_port(job());
   const Bytes head = pattern(28 + 300, 7);
@@ -87,7 +87,7 @@ TEST_CASE("shm: a port reaches itself, by copy and by reference") {
   a->detach(nullptr, SIZE_MAX);
 }
 
-TEST_CASE("shm: a full ring pushes back, and nothing is lost or reordered") {
+TEST_CASE("shm: a full ring causes backpressure, without loss or reordering") {
   const uint32_t size = GENERATE(8u, 3000u, 20000u);
   auto a = open_port(job(), {{"ring", "128k"}, {"slots", "64"}});
   auto b = open_port(job());
@@ -106,7 +106,7 @@ TEST_CASE("shm: a full ring pushes back, and nothing is lost or reordered") {
   CHECK(counter(*a, "shm_tx_stalled") == 0);
 }
 
-TEST_CASE("shm: a peer that takes nothing is waited for only so long") {
+TEST_CASE("shm: the wait for a stalled peer is bounded") {
   auto a = open_port(job(), {{"ring", "64k"}, {"slots", "64"}});
   auto b = open_port(job());
   auto c = open_port(job());
@@ -123,7 +123,7 @@ TEST_CASE("shm: a peer that takes nothing is waited for only so long") {
   REQUIRE(send(*a, b->address(), pattern(12, 3)));
 }
 
-TEST_CASE("shm: frames to an address that nobody has are dropped, as on a wire") {
+TEST_CASE("shm: frames to an unknown address are dropped") {
   auto a = open_port(job());
   for (int i = 0; i < 100; ++i) CHECK(send(*a, weft::port::shm::make_gid(12345), pattern(12, 1)));
   CHECK(send(*a, Gid::from_ipv4(127, 0, 0, 1), pattern(12, 1)));
@@ -181,7 +181,7 @@ TEST_CASE("shm: a sender wakes a port that sleeps") {
   CHECK(receive(*b, 1).size() == 1);
 }
 
-TEST_CASE("shm: a port does not sleep while a frame is here") {
+TEST_CASE("shm: a port does not sleep while a frame is pending") {
   auto a = open_port(job());
   auto b = open_port(job());
   link_up(*a, *b);

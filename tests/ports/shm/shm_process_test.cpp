@@ -88,7 +88,7 @@ TEST_CASE("shm: two processes exchange frames of all sizes") {
   }
 }
 
-TEST_CASE("shm: kill -9 of the peer loses frames and nothing else; the next peer is served") {
+TEST_CASE("shm: kill -9 of the peer loses only frames; the next peer connects") {
   const size_t shm_before = entries("/dev/shm");
   auto port = open_port(job());
   for (int round = 0; round < 10; ++round) {
@@ -114,7 +114,7 @@ TEST_CASE("shm: kill -9 of the peer loses frames and nothing else; the next peer
   CHECK(entries("/dev/shm") == shm_before);
 }
 
-TEST_CASE("shm: the death of a peer is noticed though its child holds its sockets open") {
+TEST_CASE("shm: the exit of a peer is detected though its child holds its sockets open") {
   const std::string where = job();
   auto port = open_port(where);
   int ends[2];
@@ -148,7 +148,7 @@ TEST_CASE("shm: the death of a peer is noticed though its child holds its socket
   close(ends[1]);
 }
 
-TEST_CASE("shm: what a peer sent before it went is still received") {
+TEST_CASE("shm: frames published before the peer closed are still received") {
   const std::string where = job();
   auto port = open_port(where);
   const pid_t peer = fork();
@@ -169,7 +169,7 @@ TEST_CASE("shm: what a peer sent before it went is still received") {
   CHECK(first.size() + rest.size() == 100);
 }
 
-TEST_CASE("shm: 200 peers that come and are killed leave no descriptor and no memory behind") {
+TEST_CASE("shm: 200 killed peers leak no descriptor and no memory") {
   const size_t shm_before = entries("/dev/shm");
   auto port = open_port(job());
   std::vector<Received> got;

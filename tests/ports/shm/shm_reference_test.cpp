@@ -77,7 +77,7 @@ TEST_CASE("shm: by_reference=0 on either side copies through the ring") {
   CHECK(a->capabilities().by_reference == !sender);
 }
 
-TEST_CASE("shm: a reference to memory that is gone fails, and the next frame arrives") {
+TEST_CASE("shm: a reference to unmapped memory fails, and the next frame arrives") {
   auto a = open_port(job(), kAlways);
   auto b = open_port(job());
   link_up(*a, *b);
@@ -104,7 +104,7 @@ TEST_CASE("shm: a reference to memory that is gone fails, and the next frame arr
   munmap(gone, 100'000);
 }
 
-TEST_CASE("shm: detach takes references back that nobody claimed (threat:A36)") {
+TEST_CASE("shm: detach revokes unclaimed references (threat:A36)") {
   auto a = open_port(job(), kAlways);
   auto b = open_port(job());
   link_up(*a, *b);
@@ -170,7 +170,7 @@ TEST_CASE("shm: where process_vm_readv is denied from the start, everything is c
   CHECK(failed == 0);
 }
 
-TEST_CASE("shm: where process_vm_readv is denied later, the sender goes over to copying") {
+TEST_CASE("shm: where process_vm_readv is denied later, the sender falls back to copying") {
   const int failed = in_child([] {
     auto a = weft::port::open_shm_port({job(), kAlways}),
          b = weft::port::open_shm_port({job(), {}});

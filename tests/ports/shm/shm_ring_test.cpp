@@ -86,7 +86,7 @@ uint64_t test_seed() {
 
 }  // namespace
 
-TEST_CASE("ring: random frames come out as they went in, through many turns of both rings") {
+TEST_CASE("ring: random frames are received as sent while both rings wrap many times") {
   Random random(test_seed());
   Ring ring(64, 65536);
   RingProducer producer(ring.memory, ring.geometry);
@@ -144,14 +144,14 @@ TEST_CASE("ring: two threads exchange frames without a data race") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("ring: a frame that no ring of this size can hold is refused") {
+TEST_CASE("ring: a frame larger than the ring is refused") {
   Ring ring(64, 65536);
   RingProducer producer(ring.memory, ring.geometry);
   CHECK(producer.push(Source(pattern(28, 1), pattern(65537, 1)).frame, false) == Push::too_long);
   CHECK(producer.push(Source(pattern(28, 1), pattern(65536, 1)).frame, false) == Push::taken);
 }
 
-TEST_CASE("ring: memory that is not mapped any more sends nothing and harms nothing") {
+TEST_CASE("ring: a frame in unmapped memory is dropped without other effects") {
   Ring ring;
   RingProducer producer(ring.memory, ring.geometry);
   RingConsumer consumer(ring.memory, ring.geometry);
@@ -170,7 +170,7 @@ TEST_CASE("ring: memory that is not mapped any more sends nothing and harms noth
   munmap(gone, 4096);
 }
 
-TEST_CASE("ring: a reference is taken back exactly when it is not claimed (threat:A36)") {
+TEST_CASE("ring: a reference is revoked exactly when it is not claimed (threat:A36)") {
   Ring ring;
   RingProducer producer(ring.memory, ring.geometry);
   RingConsumer consumer(ring.memory, ring.geometry);
@@ -201,7 +201,7 @@ TEST_CASE("ring: a reference is taken back exactly when it is not claimed (threa
   CHECK(producer.revoke(one.payload.data(), 20'000) == 0);
 }
 
-TEST_CASE("ring: a producer that writes garbage is found out or harmless (threat:A13)") {
+TEST_CASE("ring: invalid writes of a producer are detected or harmless (threat:A13)") {
   const uint64_t seed = test_seed();
   Random random(seed);
   uint64_t corrupt = 0, frames = 0, revoked = 0;
@@ -242,7 +242,7 @@ TEST_CASE("ring: a producer that writes garbage is found out or harmless (threat
   CHECK(revoked > 100);
 }
 
-TEST_CASE("ring: a consumer that writes garbage is found out (threat:A13)") {
+TEST_CASE("ring: invalid writes of a consumer are detected (threat:A13)") {
   for (const uint64_t nonsense : {uint64_t{5}, UINT64_MAX, uint64_t{1} << 63}) {
     Ring ring;
     RingProducer producer(ring.memory, ring.geometry);

@@ -47,7 +47,7 @@ Result<std::unique_ptr<transport::Port>> open(uint16_t port, uint32_t engines) {
   return open_udp_port(options);
 }
 
-TEST_CASE("a port that is held on 0.0.0.0 is not looked for on every loopback address") {
+TEST_CASE("a UDP port bound on 0.0.0.0 ends the search for a loopback address") {
   const Held held(INADDR_ANY);
   for (const uint32_t engines : {1u, 2u}) {
     INFO("engines " << engines);
@@ -60,7 +60,7 @@ TEST_CASE("a port that is held on 0.0.0.0 is not looked for on every loopback ad
   }
 }
 
-TEST_CASE("one that is held on some addresses is found on the next") {
+TEST_CASE("a UDP port bound on some addresses is free on the next") {
   const Held first(0x7F000002);  // 127.0.0.2
   for (const uint32_t engines : {1u, 2u}) {
     INFO("engines " << engines);
@@ -70,7 +70,7 @@ TEST_CASE("one that is held on some addresses is found on the next") {
   }
 }
 
-TEST_CASE("nor is somebody taken for a holder of all who has an address far away") {
+TEST_CASE("a UDP port bound on a distant address is not taken for one on 0.0.0.0") {
   const Held first(0x7F000002);
   for (const uint32_t far : {0x7FFFFFFEu, 0x7FFEFDFCu}) {
     const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

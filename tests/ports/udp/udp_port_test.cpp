@@ -264,7 +264,7 @@ TEST_CASE("udp: a full pool of source ports names one that works") {
   CHECK(counter(*from, "udp_tx_foreign_port") == 1);
 }
 
-TEST_CASE("udp: what the kernel refuses is lost and counted, the rest goes on") {
+TEST_CASE("udp: frames that the kernel refuses are dropped and counted, the others sent") {
   const auto from = open_port("lo");
   const auto to = open_port("lo");
   const Path good = path_between(*from, *to);

@@ -151,7 +151,7 @@ TEST_CASE("udp: members of one address get the frames of their own QPNs") {
   CHECK(total(members, "udp_forward_drops") == 0);
 }
 
-TEST_CASE("udp: frames for nobody's QPN belong to the lowest slot") {
+TEST_CASE("udp: frames for an unknown QPN belong to the lowest slot") {
   if (!has_ipv6_loopback()) WEFT_SKIP("udp lowest slot", "this machine has no ::1");
   Ports members;
   for (int i = 0; i < 4; ++i) members.push_back(open_port("::1"));

@@ -200,7 +200,7 @@ TEST_CASE("udp: packets as hardware sends them arrive, UDP checksum 0 too (C-HDR
   }
 }
 
-TEST_CASE("udp: a train that the device cannot take is counted, and trains end there") {
+TEST_CASE("udp: a GSO packet that the device cannot segment is counted, and GSO is disabled") {
   const Namespace own;
   if (!own) WEFT_SKIP("udp: too long for TUN", "a network namespace needs root");
   const port::udp::Descriptor tun = open_tun("weft1", 600);
