@@ -25,6 +25,13 @@ class Port(unittest.TestCase):
                                   capture_output=True, text=True).stdout
             self.assertNotIn("providers/port/local", said)
 
+    def test_documents_list_every_port_and_provider(self):
+        for page in ("docs/providers.md", "docs/support-matrix.md"):
+            text = (copied_tree.ROOT / page).read_text()
+            for kind in ("port/*/port.cpp", "*/provider.cpp"):
+                for source in (copied_tree.ROOT / "providers").glob(kind):
+                    self.assertIn(f"`{source.parent.name}`", text, page)
+
 
 if __name__ == "__main__":
     unittest.main()

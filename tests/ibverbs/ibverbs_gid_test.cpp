@@ -32,7 +32,7 @@ TEST_CASE("RoCE v2 comes before v1, IPv4 before routed IPv6, that before link-lo
   }
 }
 
-TEST_CASE("of equal addresses the first is taken, of none none") {
+TEST_CASE("the first of equal addresses is chosen") {
   const GidEntry two[] = {{3, kIpv4, true}, {7, Gid::from_ipv4(10, 78, 0, 2), true}};
   CHECK(choose_gid(two)->index == 3);
   CHECK(choose_gid({}) == nullptr);

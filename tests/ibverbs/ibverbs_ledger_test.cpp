@@ -25,7 +25,7 @@ std::vector<uint64_t> rest_of(Ledger& ledger) {
   return ids;
 }
 
-TEST_CASE("what is outstanding comes back flushed, in order, once") {
+TEST_CASE("outstanding requests are flushed in order, once") {
   Ledger ledger(QpNum{7}, 4, 4, false);
   for (uint64_t id = 1; id <= 3; ++id) ledger.note_send({id, WorkType::send, false});
   for (uint64_t id = 11; id <= 12; ++id) ledger.note_receive(id);
@@ -61,13 +61,13 @@ TEST_CASE("a request that is not signaled is done with what succeeds behind it, 
   CHECK(rest_of(ledger).empty());
 }
 
-TEST_CASE("what is further back than the queue is long has left it") {
+TEST_CASE("requests older than the queue is long are complete") {
   Ledger ledger(QpNum{7}, 4, 4, false);
   for (uint64_t id = 0; id < 100; ++id) ledger.note_send({id, WorkType::write, true});
   CHECK(rest_of(ledger) == std::vector<uint64_t>{96, 97, 98, 99});
 }
 
-TEST_CASE("signaled requests that nobody polls for are all kept") {
+TEST_CASE("signaled requests that are not polled are all kept") {
   Ledger ledger(QpNum{7}, 4, 4, false);
   for (uint64_t id = 0; id < 100; ++id) {
     ledger.note_send({id, WorkType::write, false});
@@ -79,7 +79,7 @@ TEST_CASE("signaled requests that nobody polls for are all kept") {
   CHECK(rest.back() == 98);
 }
 
-TEST_CASE("receives of a shared receive queue are in no ledger, and all are heard") {
+TEST_CASE("receives of a shared receive queue are in no ledger, and all complete") {
   Ledger ledger(QpNum{7}, 4, 0, true);
   CHECK(ledger.takes(5, true, true));
   CHECK(ledger.takes(5, true, false));

@@ -25,7 +25,7 @@ TEST_CASE("rights that no operation of the device uses are not registered") {
   CHECK(calls().find("reg_mr:" + std::to_string(rights)) != std::string::npos);
 }
 
-TEST_CASE("a sender that the device cannot name is no peer") {
+TEST_CASE("a sender whose address the device does not report is no peer") {
   begin(kRead | kWrite);  // completion queues without addresses
   Pair pair;
   pair.b.expect(7);
@@ -33,7 +33,7 @@ TEST_CASE("a sender that the device cannot name is no peer") {
   CHECK_FALSE(pair.b.device.peer_address(pair.b.next().source_peer));
 }
 
-TEST_CASE("what an EFA has not is refused when it is posted, with the capability to ask") {
+TEST_CASE("operations that an EFA lacks are refused at post, with the capability to query") {
   begin();
   Pair pair;
   const auto says = [&](const SendRequest& r, const char* text) {
@@ -116,7 +116,7 @@ TEST_CASE("a libibverbs that is too old for SRD is named, and what it lacks") {
   CHECK_FALSE(device.attributes().has_dmabuf);
 }
 
-TEST_CASE("what SRD has none of is refused with what to do") {
+TEST_CASE("calls that SRD lacks are refused with a remedy") {
   begin();
   const End end;
   const auto says = [](const Error& error, const char* text) {

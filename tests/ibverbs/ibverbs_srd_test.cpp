@@ -12,7 +12,7 @@
 namespace weft::test {
 namespace {
 
-TEST_CASE("an EFA says what it has, and its limits are the device's") {
+TEST_CASE("an EFA reports its capabilities and the limits of the device") {
   begin();
   const Device device = *Device::open(kDevice);
   const DeviceAttributes& a = device.attributes();
@@ -93,7 +93,7 @@ TEST_CASE("a list is one batch") {
         "wr_rdma_write wr_set_sge_list:1 wr_set_ud_addr wr_complete");
 }
 
-TEST_CASE("a SEND arrives, and its receive says who sent it and what") {
+TEST_CASE("a SEND arrives, and its receive reports sender and payload") {
   begin();
   Pair pair;
   pair.b.expect(7);
@@ -121,7 +121,7 @@ TEST_CASE("a SEND arrives, and its receive says who sent it and what") {
   CHECK_FALSE(pair.b.device.peer_address(got.source_peer + 1));
 }
 
-TEST_CASE("a peer that was heard from has a handle, so its WRITEs and READs are served") {
+TEST_CASE("a sender gets an address handle, so that its WRITEs and READs are served") {
   begin();
   Pair pair;
   REQUIRE(pair.a.qp.post_send(pair.request(Opcode::write)));
@@ -152,7 +152,7 @@ TEST_CASE("a peer that was heard from has a handle, so its WRITEs and READs are 
   CHECK(told.id == 8);
 }
 
-TEST_CASE("success is told of what is signaled only, failure always") {
+TEST_CASE("successes complete only if signaled, failures always") {
   begin();
   Pair pair;
   SendRequest r = pair.request(Opcode::send);
@@ -197,7 +197,7 @@ TEST_CASE("an error is of its request; the queue pair goes on, and the device's 
   CHECK(pair.a.qp.state() == QpState::rts);
 }
 
-TEST_CASE("queues are as long as was asked for") {
+TEST_CASE("queues have the requested length") {
   begin();
   Pair pair;
   End end({.max_send_wr = 2, .max_recv_wr = 2});
@@ -213,7 +213,7 @@ TEST_CASE("queues are as long as was asked for") {
   CHECK(end.qp.post_recv({.id = 3, .sges = {&sge, 1}}).code == Code::queue_full);
 }
 
-TEST_CASE("in ERR receives come back flushed, and so does what is posted then") {
+TEST_CASE("in ERR receives are flushed, and requests posted later too") {
   begin();
   Pair pair;
   pair.b.expect(7);
@@ -233,7 +233,7 @@ TEST_CASE("in ERR receives come back flushed, and so does what is posted then") 
   CHECK(send.type == WorkType::write);
 }
 
-TEST_CASE("what was in progress before a RESET completes nowhere") {
+TEST_CASE("requests in flight at a RESET do not complete") {
   begin();
   Pair pair;
   pair.b.expect(7);
@@ -249,7 +249,7 @@ TEST_CASE("what was in progress before a RESET completes nowhere") {
   CHECK(pair.a.quiet());
 }
 
-TEST_CASE("completions of a queue pair that is gone are passed over") {
+TEST_CASE("completions of a destroyed queue pair are skipped") {
   begin();
   Pair pair;
   {
@@ -291,7 +291,7 @@ bool is_readable(const CompletionQueue& cq) {
   return poll(&waiting, 1, 0) == 1;
 }
 
-TEST_CASE("who sleeps on an armed queue is woken by the device and by what comes back flushed") {
+TEST_CASE("an armed queue wakes for completions of the device and for flushed requests") {
   begin();
   of_fake<decltype(fake_efa_have_events)>("fake_efa_have_events")();
   Pair pair;

@@ -11,7 +11,7 @@ using ibverbs::to_verbs;
 
 namespace {
 
-TEST_CASE("states come back as they went") {
+TEST_CASE("queue pair states are translated both ways") {
   for (const QpState state : {QpState::reset, QpState::init, QpState::rtr, QpState::rts,
                               QpState::sqd, QpState::sqe, QpState::err})
     CHECK(from_verbs(to_verbs(state)) == state);
@@ -92,7 +92,7 @@ TEST_CASE("sends have their type and no flags of receives") {
   CHECK(taken(completion(IBV_WC_SEND, 0)).type == WorkType::send);
 }
 
-TEST_CASE("of a failed completion only what it promises is read") {
+TEST_CASE("of a failed completion only valid fields are read") {
   ibv_wc failed = completion(IBV_WC_RECV, IBV_WC_WITH_IMM);
   failed.status = IBV_WC_WR_FLUSH_ERR;
   failed.vendor_err = 0x62;
@@ -105,7 +105,7 @@ TEST_CASE("of a failed completion only what it promises is read") {
   CHECK(c.byte_count == 0);
 }
 
-TEST_CASE("statuses of verbs that weft has no word for are fatal, not success") {
+TEST_CASE("unknown statuses of verbs are fatal, not success") {
   for (int status = IBV_WC_SUCCESS; status <= IBV_WC_TM_RNDV_INCOMPLETE; ++status) {
     const bool success = from_verbs(static_cast<ibv_wc_status>(status)) == Status::success;
     CHECK(success == (status == IBV_WC_SUCCESS));
