@@ -117,14 +117,14 @@ TEST_CASE("each opcode completes as what it is") {
 }
 
 Posted posted_by(const End& end, const SendRequest& r) {
-  Posted posted;
-  of_idle<decltype(idle_record)>("idle_record")(&posted);
+  Posted recorded;
+  of_idle<decltype(idle_record)>("idle_record")(&recorded);
   const PostStatus posted = end.qp.post_send(r);
   of_idle<decltype(idle_record)>("idle_record")(nullptr);
   INFO((posted ? "" : posted.reason));
   CHECK(posted);
   CHECK(end.finished().size() == (posted ? 1u : 0u));
-  return posted;
+  return recorded;
 }
 
 // Posted by ibv_wr_*, if that is how such requests go, and by a list what a list tells.

@@ -62,7 +62,7 @@ void MemifReconnect::pause() noexcept {
 
 bool MemifReconnect::all_agreed() const noexcept {
   for (uint16_t queue = 0; queue < device_.queues(); ++queue)
-    if (!pauses_[queue].agreed(number_)) return false;
+    if (!pauses_[queue].is_granted(number_)) return false;
   return true;
 }
 

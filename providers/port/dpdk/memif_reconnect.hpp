@@ -26,7 +26,7 @@ class Pause {
 
   // For the control thread. `number`, not 0, identifies a pause; grants of older ones do not count.
   void request(uint32_t number) noexcept { requested_.store(number, std::memory_order_release); }
-  bool agreed(uint32_t number) const noexcept {
+  bool is_granted(uint32_t number) const noexcept {
     return granted_.load(std::memory_order_acquire) == number;
   }
   void end() noexcept { requested_.store(0, std::memory_order_release); }

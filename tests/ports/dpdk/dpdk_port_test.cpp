@@ -127,16 +127,16 @@ TEST_CASE("dpdk port: PCI addresses") {
 TEST_CASE("dpdk port: a pause blocks bursts only while it lasts") {
   port::dpdk::Pause pause;
   CHECK(!pause.holds());
-  pause.ask(1);
-  CHECK(!pause.agreed(1));
+  pause.request(1);
+  CHECK(!pause.is_granted(1));
   CHECK(pause.holds());
-  CHECK(pause.agreed(1));
+  CHECK(pause.is_granted(1));
   pause.end();
   CHECK(!pause.holds());
-  pause.ask(2);
-  CHECK(!pause.agreed(2));  // the answer to the first one does not count
+  pause.request(2);
+  CHECK(!pause.is_granted(2));  // the answer to the first one does not count
   CHECK(pause.holds());
-  CHECK(pause.agreed(2));
+  CHECK(pause.is_granted(2));
 }
 
 }  // namespace
