@@ -311,7 +311,6 @@ void Engine::check_invariants() const noexcept {
     WEFT_DCHECK(d->users == here && d->window.in_flight == in_flight);
   }
   WEFT_DCHECK(users == connected);
-  WEFT_DCHECK(next_deadline_ <= wheel_.next_deadline());
 #endif
 }
 

@@ -97,8 +97,9 @@ class WorkRing {
     WEFT_DCHECK(index - head_ <= tail_ - head_);
     return &sges_[size_t{index & mask_} * max_sge_];
   }
+  // Without room for inline data, of zero bytes only.
   std::byte* inline_data(uint32_t index) {
-    WEFT_DCHECK(index - head_ <= tail_ - head_ && inline_stride_ != 0);
+    WEFT_DCHECK(index - head_ <= tail_ - head_);
     return inline_.get() + size_t{index & mask_} * inline_stride_;
   }
 
