@@ -170,14 +170,15 @@ TEST_CASE("a fatal NAK in the window ends the queue pair and nothing else, threa
   f.bth = {.opcode = wire::kRcAcknowledge, .dest = p.a.qp().number};
   f.syndrome = syndrome;
   const transport::Path path = path_of(p.b);
-  const auto say = [&](uint32_t ahead) {
+  const auto inject_nak = [&](uint32_t ahead) {
     f.bth.psn = Psn{static_cast<uint32_t>(p.a.qp().req.una) & Psn::kMask} + ahead;
     give(p.station_a.engine(), path, forge(path, f), p.world.now());
   };
-  for (const uint32_t outside : {2u, 3u, 1000u, 0x7FFFFFu, 0x800000u, 0xFFFFFFu}) say(outside);
+  for (const uint32_t outside : {2u, 3u, 1000u, 0x7FFFFFu, 0x800000u, 0xFFFFFFu})
+    inject_nak(outside);
   CHECK(p.a.qp().state == QpState::rts);
   CHECK(p.a.sent().empty());
-  say(0);
+  inject_nak(0);
   CHECK(p.a.qp().state == QpState::err);
   const std::vector<Completion> sent = p.a.sent();
   REQUIRE(sent.size() == 2);
@@ -237,14 +238,14 @@ TEST_CASE(
     "a flood of CNPs: no effect from another address, never below min_rate from the peer, "
     "threat:A14") {
   const char* const name = GENERATE("dcqcn-paper", "dcqcn-nic", "dcqcn-hpccsim");
-  const bool stranger = GENERATE(true, false);
+  const bool third_party = GENERATE(true, false);
   PairOptions o = options_with(Psn{0xFFFFF0}, 1024, 1u << 20);
   const congestion::Preset chosen = preset(name, 10);
   o.station_a.engine.congestion = chosen;
   o.connect.timeout = 18;
   Pair p(o);
   transport::Path path = path_of(p.b);
-  if (stranger) path.source = sim::host_address(66);
+  if (third_party) path.source = sim::host_address(66);
   Forgery f;
   f.bth = {.opcode = wire::kCnp, .dest = p.a.qp().number, .becn = true};
   const std::vector<std::byte> cnp = forge(path, f);
@@ -263,17 +264,17 @@ TEST_CASE(
     least = std::min(least, rate());
   }
   const double floor = 1e6 * chosen[0];
-  CHECK(least >= (stranger ? 0.95 * before : floor));
-  CHECK((p.station_a.count(Count::rx_bad_source) == 5000) == stranger);
+  CHECK(least >= (third_party ? 0.95 * before : floor));
+  CHECK((p.station_a.count(Count::rx_bad_source) == 5000) == third_party);
   for (int i = 0; i < 1000; ++i) {
     work();
     p.world.run_for(Duration::from_us(10));
   }
   std::printf("%s, %s: least %.4f of the rate, %.4f after 10 ms\n", name,
-              stranger ? "stranger" : "peer", least / before, rate() / before);
+              third_party ? "third_party" : "peer", least / before, rate() / before);
   // The paper's machine, whose byte counter stands still at so low a rate, takes longer.
   const bool paper = chosen.kind->name == "dcqcn-paper";
-  CHECK(rate() >= (!stranger && paper ? 0.6 : 0.95) * before);
+  CHECK(rate() >= (!third_party && paper ? 0.6 : 0.95) * before);
   CHECK(p.a.qp().state == QpState::rts);
 }
 

@@ -132,15 +132,15 @@ TEST_CASE(
   Dialogue d;
   const std::vector<std::byte> eight(8, std::byte{1});
   const Psn missing = d.expected();
-  REQUIRE(d.say(d.write(missing + 600, eight)).size() == 1);
-  CHECK(d.heard[0].aeth().syndrome == wire::kNakSequence);
+  REQUIRE(d.responses_to(d.write(missing + 600, eight)).size() == 1);
+  CHECK(d.responses[0].aeth().syndrome == wire::kNakSequence);
   CHECK(d.count(Count::rx_after_nak) == 0);
-  for (uint32_t i = 601; i < 605; ++i) CHECK(d.say(d.write(missing + i, eight)).empty());
+  for (uint32_t i = 601; i < 605; ++i) CHECK(d.responses_to(d.write(missing + i, eight)).empty());
   CHECK(d.count(Count::rx_after_nak) == 4);
   CHECK(d.count(Count::tx_naks) == 1);
   CHECK(d.count(Count::rx_out_of_sequence) == 5);
-  d.say(d.write(missing, eight));  // the sender has rewound
-  d.say(d.write(missing + 600, eight));
+  d.responses_to(d.write(missing, eight));  // the sender has rewound
+  d.responses_to(d.write(missing + 600, eight));
   CHECK(d.count(Count::rx_after_nak) == 4);
   CHECK(d.count(Count::tx_naks) == 2);
 }

@@ -73,7 +73,7 @@ TEST_CASE("a peer with an ICRC and one without drop and count each other's packe
 }
 
 // `n` frames of `source` whose ICRC is right or wrong.
-void hear(Pair& p, const Gid& source, uint32_t n, bool right) {
+void receive(Pair& p, const Gid& source, uint32_t n, bool right) {
   Forgery f;
   f.bth = {.opcode = wire::kRcAcknowledge, .dest = QpNum{p.b.qp().number.value ^ 1}, .psn = Psn{1}};
   const transport::Path path{.source = source, .destination = p.station_b.address()};
@@ -82,7 +82,7 @@ void hear(Pair& p, const Gid& source, uint32_t n, bool right) {
   for (uint32_t i = 0; i < n; ++i) give(p.station_b.engine(), path, frame, p.world.now());
 }
 
-Gid stranger(uint32_t i) {
+Gid other_address(uint32_t i) {
   return Gid::from_ipv4(10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
 }
 
@@ -91,38 +91,38 @@ TEST_CASE("a peer all of whose packets fail the ICRC is reported once") {
   roce::Engine& engine = p.station_b.engine();
   const auto told = [&] { return p.station_b.count(Count::peers_failing_icrc); };
   for (int i = 0; i < 10; ++i) {  // occasional damage: valid packets in between
-    hear(p, stranger(1), transport::IcrcWatch::kInARow - 1, false);
-    hear(p, stranger(1), 1, true);
+    receive(p, other_address(1), transport::IcrcWatch::kInARow - 1, false);
+    receive(p, other_address(1), 1, true);
   }
   CHECK(told() == 0);
   CHECK_FALSE(engine.next_failing_peer());
   (void)engine.take_events();
-  hear(p, stranger(1), transport::IcrcWatch::kInARow - 1, false);
-  hear(p, stranger(2), 3, true);  // of another
+  receive(p, other_address(1), transport::IcrcWatch::kInARow - 1, false);
+  receive(p, other_address(2), 3, true);  // from another address
   CHECK(told() == 0);
   CHECK_FALSE(engine.take_events());
-  hear(p, stranger(1), 1, false);
+  receive(p, other_address(1), 1, false);
   CHECK(told() == 1);
   CHECK(engine.take_events());
-  CHECK(engine.next_failing_peer() == stranger(1));
+  CHECK(engine.next_failing_peer() == other_address(1));
   CHECK_FALSE(engine.next_failing_peer());
-  hear(p, stranger(1), 1000, false);
-  hear(p, stranger(1), 1, true);
-  hear(p, stranger(1), 1000, false);
+  receive(p, other_address(1), 1000, false);
+  receive(p, other_address(1), 1, true);
+  receive(p, other_address(1), 1000, false);
   CHECK(told() == 1);
-  hear(p, stranger(2), 1000, false);
+  receive(p, other_address(2), 1000, false);
   CHECK(told() == 2);
-  CHECK(engine.next_failing_peer() == stranger(2));
+  CHECK(engine.next_failing_peer() == other_address(2));
 }
 
 TEST_CASE("forged sources cause few reports, and delay those of others briefly") {
   Pair p;
   roce::Engine& engine = p.station_b.engine();
-  for (uint32_t i = 0; i < 1000; ++i) hear(p, stranger(i), 2, false);
+  for (uint32_t i = 0; i < 1000; ++i) receive(p, other_address(i), 2, false);
   CHECK(p.station_b.count(Count::peers_failing_icrc) == 0);
-  hear(p, stranger(5000), 40, false);  // the table is full of others
-  CHECK(engine.next_failing_peer() == stranger(5000));
-  for (uint32_t i = 0; i < 1000; ++i) hear(p, stranger(i), 40, false);
+  receive(p, other_address(5000), 40, false);  // the table is full of others
+  CHECK(engine.next_failing_peer() == other_address(5000));
+  for (uint32_t i = 0; i < 1000; ++i) receive(p, other_address(i), 40, false);
   uint32_t said = 1;
   while (engine.next_failing_peer()) ++said;
   CHECK(said == transport::IcrcWatch::kMostTold);

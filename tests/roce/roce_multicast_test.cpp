@@ -51,15 +51,15 @@ struct Party {
             .remote_qpn = kMulticastQpn,
             .remote_qkey = 0x80000000};
   }
-  // Says `word`, and returns who heard it, as a bit each.
-  uint32_t say(Endpoint& from, uint32_t word) {
+  // Sends `word`, and returns which endpoints received it, a bit each.
+  uint32_t receivers_of(Endpoint& from, uint32_t word) {
     std::byte* const at = from.station().at(0x8000);
     std::memcpy(at, &word, sizeof word);
     const Sge sge{at, sizeof word, LKey{from.station().key()}};
     REQUIRE(from.send(datagram(sge)));
-    return heard(from, word);
+    return received(from, word);
   }
-  uint32_t heard(Endpoint& from, uint32_t word) {
+  uint32_t received(Endpoint& from, uint32_t word) {
     REQUIRE(world.run());
     CHECK(from.only_sent().status == Status::success);
     uint32_t who = 0;
@@ -85,22 +85,22 @@ struct Party {
 
 TEST_CASE("each member of a group gets one copy, and no other queue pair, roce:C-OPS-87") {
   Party p;
-  CHECK(p.say(p.end(0, 0), 1) == 0);
+  CHECK(p.receivers_of(p.end(0, 0), 1) == 0);
   p.attach(p.end(1, 0));
   p.attach(p.end(1, 2));
   p.attach(p.end(2, 1));
   p.attach(p.end(2, 2), kOther);
-  // The sender is no member; nobody has joined at its own station.
-  CHECK(p.say(p.end(0, 0), 2) == 0b010'101'000);
+  // The sender is no member; its own station has not joined.
+  CHECK(p.receivers_of(p.end(0, 0), 2) == 0b010'101'000);
   CHECK(p.stations[0]->count(Count::rx_packets) == 0);
   // Its own station's members are served too, it itself is not, be it a member or not.
   p.attach(p.end(0, 0));
   p.attach(p.end(0, 1));
-  CHECK(p.say(p.end(0, 0), 3) == 0b010'101'010);
-  CHECK(p.say(p.end(0, 2), 4) == 0b010'101'011);
+  CHECK(p.receivers_of(p.end(0, 0), 3) == 0b010'101'010);
+  CHECK(p.receivers_of(p.end(0, 2), 4) == 0b010'101'011);
   // Joining twice is joining once.
   p.attach(p.end(1, 0));
-  CHECK(p.say(p.end(1, 2), 5) == 0b010'001'011);
+  CHECK(p.receivers_of(p.end(1, 2), 5) == 0b010'001'011);
   check_quiet(*p.stations[0]);
   check_quiet(*p.stations[1]);
 }
@@ -112,23 +112,23 @@ TEST_CASE("a queue pair that left a group gets no more copies, the others do, ro
   p.attach(p.end(1, 2));
   Endpoint& gone = p.end(1, 1);
   REQUIRE(p.engine(gone).detach_multicast(gone.qp(), kGroup));
-  CHECK(p.say(p.end(0, 0), 1) == 0b000'101'000);
+  CHECK(p.receivers_of(p.end(0, 0), 1) == 0b000'101'000);
   CHECK(p.engine(gone).detach_multicast(gone.qp(), kGroup).error().code == Code::not_found);
   CHECK(p.engine(gone).detach_multicast(gone.qp(), kOther).error().code == Code::not_found);
   // Destruction leaves too, RESET does not.
   p.engine(gone).destroy_qp(&p.end(1, 0).qp());
   p.ends[3] = std::make_unique<Endpoint>(*p.stations[1], transport::QpConfig{.type = QpType::ud});
-  CHECK(p.say(p.end(0, 0), 2) == 0b000'100'000);
+  CHECK(p.receivers_of(p.end(0, 0), 2) == 0b000'100'000);
   REQUIRE(p.engine(gone).modify_qp(p.end(1, 2).qp(), {.state = QpState::reset}));
-  CHECK(p.say(p.end(0, 0), 3) == 0);
+  CHECK(p.receivers_of(p.end(0, 0), 3) == 0);
   CHECK(p.stations[1]->count(Count::rx_wrong_state) == 1);
   p.world.to_rtr(p.end(1, 2), {}, {}, {}, {});
   p.expect(5);
-  CHECK(p.say(p.end(0, 0), 4) == 0b000'100'000);
-  // Nobody is left: the station does not even take the frames.
+  CHECK(p.receivers_of(p.end(0, 0), 4) == 0b000'100'000);
+  // No member is left: the station does not receive the frames.
   const uint64_t before = p.stations[1]->count(Count::rx_packets);
   REQUIRE(p.engine(gone).detach_multicast(p.end(1, 2).qp(), kGroup));
-  CHECK(p.say(p.end(0, 0), 5) == 0);
+  CHECK(p.receivers_of(p.end(0, 0), 5) == 0);
   CHECK(p.stations[1]->count(Count::rx_packets) == before);
 }
 
@@ -136,13 +136,13 @@ TEST_CASE("members with another Q_Key or without a receive get no copy, roce:C-O
   Party p;
   for (uint32_t i = 0; i < 3; ++i) p.attach(p.end(1, i));
   p.end(1, 0).qp().qkey ^= 1;
-  CHECK(p.say(p.end(0, 0), 1) == 0b000'110'000);
+  CHECK(p.receivers_of(p.end(0, 0), 1) == 0b000'110'000);
   CHECK(p.stations[1]->count(Count::rx_bad_qkey) == 1);
   p.end(1, 0).qp().qkey ^= 1;
-  CHECK(p.say(p.end(0, 0), 2) == 0b000'111'000);
+  CHECK(p.receivers_of(p.end(0, 0), 2) == 0b000'111'000);
   REQUIRE(p.engine(p.end(1, 1)).modify_qp(p.end(1, 1).qp(), {.state = QpState::reset}));
   p.world.to_rtr(p.end(1, 1), {}, {}, {}, {});
-  CHECK(p.say(p.end(0, 0), 3) == 0b000'101'000);
+  CHECK(p.receivers_of(p.end(0, 0), 3) == 0b000'101'000);
   CHECK(p.stations[1]->count(Count::rx_no_receive) == 1);
 }
 

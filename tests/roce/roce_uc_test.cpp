@@ -128,9 +128,9 @@ TEST_CASE("UC: undeliverable packets are dropped and counted, the connection con
   REQUIRE(t.world.run());
   CHECK(t.dropped(Count::rx_too_long) == 1);
   const Sge sge = t.station_a.sge(0, 100);
-  SendRequest stranger = t.request(Opcode::write, 3, {&sge, 1});
-  stranger.rkey.value ^= 1;
-  REQUIRE(t.a.send(stranger));
+  SendRequest unknown_key = t.request(Opcode::write, 3, {&sge, 1});
+  unknown_key.rkey.value ^= 1;
+  REQUIRE(t.a.send(unknown_key));
   SendRequest outside = t.request(Opcode::write, 4, {&sge, 1}, t.station_b.memory_size() - 99);
   REQUIRE(t.a.send(outside));
   REQUIRE(t.world.run());
@@ -189,7 +189,7 @@ TEST_CASE("UC: valid orders of packets, roce:C-OPS-69") {
         Forgery f = d.request(opcode, d.expected());
         f.payload = full;
         f.length = wire::opcode_info(opcode).ends_message() ? 1024 : 4096;
-        CHECK(d.say(f).empty());
+        CHECK(d.responses_to(f).empty());
       }
       const bool open = one.starts_message() && !one.ends_message();
       const bool follows = open && !two.starts_message() && one.operation == two.operation;
@@ -202,7 +202,7 @@ TEST_CASE("UC: valid orders of packets, roce:C-OPS-69") {
             (open && !two.starts_message() && (!follows || early)));
       // Leave nothing in progress.
       Forgery end = d.request(wire::kRcWriteOnly + 0x20, d.expected());
-      CHECK(d.say(end).empty());
+      CHECK(d.responses_to(end).empty());
       REQUIRE(d.station_b.engine().modify_qp(d.b.qp(), {.state = QpState::err}));
       REQUIRE(d.station_b.engine().modify_qp(d.b.qp(), {.state = QpState::reset}));
       d.b.received();

@@ -81,7 +81,8 @@ struct Xrc {
     return false;
   }
   // A packet of the initiator, past the network.
-  void say(uint8_t opcode, uint32_t srq, std::span<const std::byte> payload, uint32_t ahead = 0) {
+  void inject(uint8_t opcode, uint32_t srq, std::span<const std::byte> payload,
+              uint32_t ahead = 0) {
     Forgery f;
     f.bth = {.opcode = opcode, .dest = b.qp().number, .psn = b.qp().res.expected + ahead};
     f.srq = srq;
@@ -151,7 +152,7 @@ TEST_CASE("all operations of RC, roce:C-OPS-93") {
   const std::vector<Completion> all = t.a.sent();
   REQUIRE(all.size() == 5);
   for (const Completion& c : all) CHECK(c.status == Status::success);
-  // Nobody registered that memory for it.
+  // That memory is not registered in its domain.
   t.send(srq, Opcode::flush, 0);
   REQUIRE(t.world.run());
   CHECK(t.a.only_sent().status == Status::remote_access_error);
@@ -164,7 +165,7 @@ TEST_CASE("a number that is no SRQ of the domain is rejected, roce:C-NAK-43") {
   t.post(0, 1);
   t.post(1, 2);
   uint32_t wrong = 0;
-  SECTION("nobody's") { wrong = 0x123456; }
+  SECTION("of no SRQ") { wrong = 0x123456; }
   SECTION("of another domain") { wrong = foreign; }
   SECTION("of no domain") {
     t.queues.push_back(std::make_unique<Xrc::Queue>());
@@ -229,9 +230,9 @@ TEST_CASE("a message is for one queue from its first packet to its last") {
   t.post(0, 1);
   t.post(1, 2);
   const std::vector<std::byte> payload(1024, std::byte{1});
-  t.say(wire::in_class(wire::OpClass::xrc, wire::kRcSendFirst), one, payload);
+  t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcSendFirst), one, payload);
   CHECK(t.queues[0]->pool->ring.empty());
-  t.say(wire::in_class(wire::OpClass::xrc, wire::kRcSendLast), two, payload);
+  t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcSendLast), two, payload);
   CHECK(t.b.qp().state == QpState::err);
   CHECK(t.only_received(0).status == Status::flushed);
   CHECK(t.received(1).empty());
@@ -243,15 +244,15 @@ TEST_CASE("an SRQ that is withdrawn in the middle of a message") {
   const uint32_t one = t.add_queue(), two = t.add_queue();
   t.post(0, 1);
   const std::vector<std::byte> payload(1024, std::byte{1});
-  t.say(wire::in_class(wire::OpClass::xrc, wire::kRcSendFirst), one, payload);
+  t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcSendFirst), one, payload);
   t.drop(0);
   CHECK(t.b.qp().rq.empty());
   SECTION("what follows is refused") {
-    t.say(wire::in_class(wire::OpClass::xrc, wire::kRcSendMiddle), one, payload);
+    t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcSendMiddle), one, payload);
     CHECK(t.b.qp().state == QpState::err);
   }
   SECTION("also where it names another") {
-    t.say(wire::in_class(wire::OpClass::xrc, wire::kRcSendMiddle), two, payload);
+    t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcSendMiddle), two, payload);
     CHECK(t.b.qp().state == QpState::err);
   }
   SECTION("the target may end first") {
@@ -285,7 +286,7 @@ TEST_CASE(
   const uint32_t one = t.add_queue();
   t.post(0, 1);
   const std::vector<std::byte> payload(1024, std::byte{1});
-  t.say(wire::in_class(wire::OpClass::xrc, wire::kRcSendFirst), one, payload);
+  t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcSendFirst), one, payload);
   REQUIRE(t.queues[0]->pool->ring.empty());
   if (GENERATE(true, false))
     t.engine().destroy_qp(&t.b.qp());
@@ -323,9 +324,9 @@ TEST_CASE("each end has one half, roce:C-STATE-60") {
   const transport::Path path = path_of(t.b);
   give(t.station_a.engine(), path, forge(path, f), t.world.now());
   CHECK(t.station_a.count(Count::rx_wrong_state) == 1);
-  t.say(wire::in_class(wire::OpClass::xrc, wire::kRcAcknowledge), 0, {});
+  t.inject(wire::in_class(wire::OpClass::xrc, wire::kRcAcknowledge), 0, {});
   CHECK(t.station_b.count(Count::rx_wrong_state) == 1);
-  t.say(wire::kRcSendOnly, 0, {});
+  t.inject(wire::kRcSendOnly, 0, {});
   CHECK(t.station_b.count(Count::rx_wrong_service) == 1);
 }
 

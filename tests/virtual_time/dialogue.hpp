@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A dialogue with a responder: the test says a request packet as the true peer would, and hears
-// what the responder answers at once. Nothing else moves; no packet crosses the network.
+// Exchanges packets with a responder: the test forges a request of the valid peer, and gets the
+// responses that the responder sends at once. No packet crosses the network.
 #pragma once
 
 #include "tests/virtual_time/forge.hpp"
@@ -9,11 +9,11 @@
 namespace weft::test {
 
 struct Dialogue : Pair {
-  std::vector<SentFrame> heard;
+  std::vector<SentFrame> responses;
 
   explicit Dialogue(const PairOptions& o = {}) : Pair(o) {
     station_b.tap().filter = [this](const SentFrame& f) {
-      heard.push_back(f);
+      responses.push_back(f);
       return false;
     };
   }
@@ -44,24 +44,24 @@ struct Dialogue : Pair {
     f.first = addend;
     return f;
   }
-  // What b says while time passes.
+  // Packets that b sends in this time.
   const std::vector<SentFrame>& wait(Duration d) {
-    heard.clear();
+    responses.clear();
     station_b.driver().kick();
     world.run_for(d);
-    return heard;
+    return responses;
   }
-  // What b answers.
-  const std::vector<SentFrame>& say(const Forgery& f) {
+  // Packets that b sends in response to this request.
+  const std::vector<SentFrame>& responses_to(const Forgery& f) {
     const transport::Path path = path_of(a);
     give(station_b.engine(), path, forge(path, f), world.now());
-    heard.clear();
+    responses.clear();
     transport::TxFrame frames[16];
     for (int i = 0; i < 64 && station_b.engine().wants_transmit(); ++i) {
       const size_t n = station_b.engine().transmit(frames, world.now());
       station_b.tap().transmit({frames, n});
     }
-    return heard;
+    return responses;
   }
 };
 

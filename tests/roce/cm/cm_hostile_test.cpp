@@ -63,11 +63,11 @@ TEST_CASE("a sender that does not know our id completes no connection (threat:A1
   const uint32_t id = *client.node.connect(server.node, kService, 0x77);
   net.run(Duration::from_ms(1));
   REQUIRE(server.log == Log{EventKind::request});
-  const uint64_t strangers = server.node.agent.count(AgentCount::unknown_id);
+  const uint64_t unknown = server.node.agent.count(AgentCount::unknown_id);
   net.give(server.node, client.node.address, cm::make(cm::Rtu{.local_id = id}, 1));
-  CHECK(server.node.agent.count(AgentCount::unknown_id) == strangers + 1);
+  CHECK(server.node.agent.count(AgentCount::unknown_id) == unknown + 1);
   net.give(server.node, Gid::from_ipv4(224, 0, 0, 9), cm::make(cm::Rtu{.local_id = id}, 1));
-  CHECK(server.node.agent.count(AgentCount::unknown_id) == strangers + 2);
+  CHECK(server.node.agent.count(AgentCount::unknown_id) == unknown + 2);
   CHECK(server.log == Log{EventKind::request});
 }
 

@@ -182,9 +182,9 @@ TEST_CASE("a CNP acts on a queue pair that sends, from its peer only, roce:C-CC-
   const double before = rate();
   Forgery f;
   f.bth = {.opcode = wire::kCnp, .dest = p.a.qp().number, .becn = true};
-  transport::Path stranger = path_of(p.b);
-  stranger.source = Gid::from_ipv4(10, 9, 9, 9);
-  give(p.station_a.engine(), stranger, forge(stranger, f), p.world.now());
+  transport::Path other_source = path_of(p.b);
+  other_source.source = Gid::from_ipv4(10, 9, 9, 9);
+  give(p.station_a.engine(), other_source, forge(other_source, f), p.world.now());
   CHECK(rate() == before);
   CHECK(p.station_a.count(transport::Count::rx_bad_source) == 1);
   give(p.station_a.engine(), path_of(p.b), forge(path_of(p.b), f), p.world.now());

@@ -84,31 +84,31 @@ TEST_CASE("an early packet has no effect before it is in order, roce:C-PSN-19") 
   Early e;
   const Psn first = e.expected();
   for (const uint32_t i : {3u, 1u, 2u, 2u})
-    CHECK(e.say(e.write(first + i, e.data, 128 * i)).empty());
+    CHECK(e.responses_to(e.write(first + i, e.data, 128 * i)).empty());
   for (const uint32_t i : {1u, 2u, 3u}) CHECK(e.untouched(128 * i));
   CHECK(e.count(Count::rx_early) == 3);
   CHECK(e.count(Count::rx_duplicates) == 1);
-  REQUIRE(e.say(e.write(first, e.data)).size() == 1);
-  CHECK(e.heard[0].bth().psn == (first + 2).value);
-  CHECK((e.heard[0].aeth().syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck);
+  REQUIRE(e.responses_to(e.write(first, e.data)).size() == 1);
+  CHECK(e.responses[0].bth().psn == (first + 2).value);
+  CHECK((e.responses[0].aeth().syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck);
   for (const uint32_t i : {0u, 1u, 2u}) CHECK(e.has_data(128 * i));
   CHECK(e.untouched(128 * 3));  // the last one is unconfirmed until its successor arrives
-  REQUIRE(e.say(e.write(first + 4, e.data, 128 * 4)).size() == 1);
-  CHECK(e.heard[0].bth().psn == (first + 4).value);
+  REQUIRE(e.responses_to(e.write(first + 4, e.data, 128 * 4)).size() == 1);
+  CHECK(e.responses[0].bth().psn == (first + 4).value);
   for (const uint32_t i : {3u, 4u}) CHECK(e.has_data(128 * i));
-  REQUIRE(e.say(e.write(first + 5, e.data)).size() == 1);  // unchanged
-  CHECK(e.wait(Duration::from_us(5000)).empty());          // and no NAK comes after
+  REQUIRE(e.responses_to(e.write(first + 5, e.data)).size() == 1);  // unchanged
+  CHECK(e.wait(Duration::from_us(5000)).empty());                   // and no NAK comes after
 }
 
 TEST_CASE("a missing packet is NAKed once, after the NAK delay") {
   Early e;
   const Psn first = e.expected();
-  CHECK(e.say(e.write(first + 1, e.data)).empty());
+  CHECK(e.responses_to(e.write(first + 1, e.data)).empty());
   CHECK(e.wait(Duration::from_us(30)).empty());
   REQUIRE(e.wait(Duration::from_us(20)).size() == 1);
-  CHECK(e.heard[0].bth().psn == first.value);
-  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
-  CHECK(e.say(e.write(first + 2, e.data)).empty());
+  CHECK(e.responses[0].bth().psn == first.value);
+  CHECK(e.responses[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.responses_to(e.write(first + 2, e.data)).empty());
   CHECK(e.wait(Duration::from_us(5000)).empty());
 }
 
@@ -139,13 +139,13 @@ TEST_CASE("early READs and atomics are executed in order, too") {
   Early e;
   const Psn first = e.expected();
   fill(e.station_b.at(4096), 3000, 3);
-  CHECK(e.say(e.fetch_add(first + 4, 5, 8192)).empty());
-  CHECK(e.say(e.read(first + 1, 3000, 4096)).empty());  // three PSNs
-  CHECK(e.say(e.write(first + 5, e.data)).empty());
+  CHECK(e.responses_to(e.fetch_add(first + 4, 5, 8192)).empty());
+  CHECK(e.responses_to(e.read(first + 1, 3000, 4096)).empty());  // three PSNs
+  CHECK(e.responses_to(e.write(first + 5, e.data)).empty());
   CHECK(all_are(e.station_b.at(8192), 8, std::byte{}));
-  REQUIRE(e.say(e.write(first, e.data, 4096)).size() >= 4);
+  REQUIRE(e.responses_to(e.write(first, e.data, 4096)).size() >= 4);
   int responses = 0;
-  for (const SentFrame& f : e.heard) {
+  for (const SentFrame& f : e.responses) {
     responses += f.info().operation == wire::Operation::read_response;
     if (f.info().operation == wire::Operation::atomic_acknowledge) CHECK(responses == 3);
   }
@@ -159,24 +159,24 @@ TEST_CASE("a single early packet is not executed, nor one of two that differ, th
   Early e;
   const Psn first = e.expected();
   std::vector<std::byte> forged(64, std::byte{0xEE});
-  CHECK(e.say(e.write(first + 2, forged, 256)).empty());
-  REQUIRE(e.say(e.write(first, e.data)).size() == 1);
-  REQUIRE(e.say(e.write(first + 1, e.data, 128)).size() == 1);
+  CHECK(e.responses_to(e.write(first + 2, forged, 256)).empty());
+  REQUIRE(e.responses_to(e.write(first, e.data)).size() == 1);
+  REQUIRE(e.responses_to(e.write(first + 1, e.data, 128)).size() == 1);
   CHECK(e.untouched(256));
-  REQUIRE(e.say(e.write(first + 2, e.data, 256)).size() == 1);  // the true one, in order
+  REQUIRE(e.responses_to(e.write(first + 2, e.data, 256)).size() == 1);  // the true one, in order
   CHECK(e.has_data(256));
   // Behind a gap: the forged one, then the true one; neither is kept, the true one comes again.
   const Psn next = e.expected();
-  CHECK(e.say(e.write(next + 1, forged, 512)).empty());
-  CHECK(e.say(e.write(next + 1, e.data, 512)).empty());
-  CHECK(e.say(e.write(next + 2, e.data, 1024)).empty());
-  CHECK(e.say(e.write(next + 3, e.data, 1024)).empty());
-  REQUIRE(e.say(e.write(next, e.data)).size() == 1);
+  CHECK(e.responses_to(e.write(next + 1, forged, 512)).empty());
+  CHECK(e.responses_to(e.write(next + 1, e.data, 512)).empty());
+  CHECK(e.responses_to(e.write(next + 2, e.data, 1024)).empty());
+  CHECK(e.responses_to(e.write(next + 3, e.data, 1024)).empty());
+  REQUIRE(e.responses_to(e.write(next, e.data)).size() == 1);
   CHECK(e.untouched(512));
   REQUIRE(e.wait(Duration::from_us(60)).size() == 1);
-  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
-  CHECK(e.heard[0].bth().psn == (next + 1).value);
-  REQUIRE(e.say(e.write(next + 1, e.data, 512)).size() == 1);
+  CHECK(e.responses[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.responses[0].bth().psn == (next + 1).value);
+  REQUIRE(e.responses_to(e.write(next + 1, e.data, 512)).size() == 1);
   CHECK(e.has_data(512));
   CHECK(e.has_data(1024));
 }
@@ -184,12 +184,12 @@ TEST_CASE("a single early packet is not executed, nor one of two that differ, th
 TEST_CASE("an unconfirmed last packet is NAKed soon") {
   Early e;
   const Psn first = e.expected();
-  CHECK(e.say(e.write(first + 1, e.data, 128)).empty());
-  REQUIRE(e.say(e.write(first, e.data)).size() == 1);
+  CHECK(e.responses_to(e.write(first + 1, e.data, 128)).empty());
+  REQUIRE(e.responses_to(e.write(first, e.data)).size() == 1);
   REQUIRE(e.wait(Duration::from_us(30)).size() == 1);
-  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
-  CHECK(e.heard[0].bth().psn == (first + 1).value);
-  REQUIRE(e.say(e.write(first + 1, e.data, 128)).size() == 1);
+  CHECK(e.responses[0].aeth().syndrome == wire::kNakSequence);
+  CHECK(e.responses[0].bth().psn == (first + 1).value);
+  REQUIRE(e.responses_to(e.write(first + 1, e.data, 128)).size() == 1);
   CHECK(e.has_data(128));
   CHECK(e.b.qp().res.gap.closed());
 }
@@ -198,8 +198,8 @@ TEST_CASE("buffering is bounded: a window, a pool, and nothing after the end") {
   Early e;
   const Psn first = e.expected();
   // Outside of the window: NAKed at once, as without buffering.
-  REQUIRE(e.say(e.write(first + roce::kEarlyWindow, e.data)).size() == 1);
-  CHECK(e.heard[0].aeth().syndrome == wire::kNakSequence);
+  REQUIRE(e.responses_to(e.write(first + roce::kEarlyWindow, e.data)).size() == 1);
+  CHECK(e.responses[0].aeth().syndrome == wire::kNakSequence);
   CHECK(e.count(Count::rx_early) == 0);
   roce::EarlyPackets pool(wire::kIcrcLength, 2048);
   roce::EarlyList line;
@@ -243,7 +243,7 @@ TEST_CASE("a queue pair that is reset or fails frees its early packets") {
   Early e;
   for (int round = 0; round < 20; ++round) {  // the pool holds five
     const Psn first = e.expected();
-    for (uint32_t i = 1; i < 400; ++i) CHECK(e.say(e.write(first + i, e.data)).empty());
+    for (uint32_t i = 1; i < 400; ++i) CHECK(e.responses_to(e.write(first + i, e.data)).empty());
     roce::Engine& engine = e.station_b.engine();
     if (round % 2 == 0) REQUIRE(engine.modify_qp(e.b.qp(), {.state = QpState::err}));
     CHECK(e.b.qp().res.gap.early.empty() == (round % 2 == 0));
