@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Mixture of experts: dispatch() brings tokens to the ranks of the experts that a router has chosen
-// for them, combine() brings what the experts made of them back and adds it up.
+// Mixture of experts (MoE): dispatch() sends tokens to the ranks of the experts that a router has
+// chosen for them, combine() returns the experts' outputs and sums them by weight.
 //
 //   weft::Routing routing;
 //   group.dispatch({.tokens = x, .count = 128, .width = 7168, .type = weft::DataType::bf16,
@@ -10,13 +10,14 @@
 //   group.combine({.input = inbox, .width = 7168, .type = weft::DataType::bf16,
 //                  .weights = weights, .output = y}, routing).wait();
 //
-// Expert e is on rank e / experts_per_rank. Each expert has `capacity` rows of the output; they are
-// filled in the order of ranks, and of tokens within a rank, so the result is the same in every
-// run. Choices that find their expert full are dropped: they add nothing in combine().
+// Expert e is on rank e / experts_per_rank. Each expert has `capacity` rows of the output, filled
+// in the order of ranks and of tokens within a rank, so results are the same in every run. Choices
+// beyond an expert's capacity are dropped: they add nothing in combine().
 //
-// When a rank has died, inference goes on with the experts that are left: shrink() makes a group of
-// the survivors, and a dispatch with `origins` keeps the numbers of experts. Those of the dead are
-// masked: no token goes there, and combine() leaves them out or gives their weight to the others.
+// When a rank has failed, inference can continue with the remaining experts: shrink() creates a
+// group of the survivors, and a dispatch with `origins` keeps the numbers of experts. Experts of
+// failed ranks are masked: no token is sent to them, and combine() omits them or distributes their
+// weight to the token's other experts.
 //
 //   auto done = group.dispatch(call, routing).wait();
 //   if (!done) {  // PEER_FAILED
@@ -25,11 +26,11 @@
 //     done = group.dispatch(call, routing).wait();
 //   }
 //
-// In a group whose network (CommunicatorOptions::topology) has racks, the algorithm of a dispatch
-// is "racks": a token that goes to several experts of another rack crosses to it once, and the rank
-// of the same place there passes it on. So is that of the combine of such a dispatch, unless
-// Numerics::any promises the order of choices: that rank adds up what the experts of its rack made
-// of a token, and one row crosses back. It is two operations more in the sequence.
+// In a group whose network (CommunicatorOptions::topology) has racks, dispatch uses the algorithm
+// "racks": a token for several experts of another rack is sent there once, to the rank with the
+// same position, which forwards it. So does the combine of such a dispatch, unless Numerics::any
+// fixes the order of summation: that rank sums the outputs of its rack's experts, and one row is
+// sent back. It takes two more operations of the sequence.
 #pragma once
 
 #include <cstddef>
@@ -45,15 +46,16 @@ namespace collective {
 struct RoutingState;
 }
 
-// Where the tokens of one dispatch went. Made by dispatch(), valid when that is done; copies name
-// the same. Any number of combine() may use it.
+// The routing of one dispatch. Filled by dispatch(), valid when that is done; copies name the same
+// routing. Any number of combine() may use it.
 class Routing {
  public:
-  // Rows that an expert of this rank has got, of expert 0 .. experts_per_rank - 1.
+  // Rows that expert 0 .. experts_per_rank - 1 of this rank received.
   size_t tokens_of(uint32_t expert) const noexcept;
-  // Choices of this rank's tokens that found their expert full.
+  // Choices of this rank's tokens that exceeded the capacity of their expert.
   size_t dropped() const noexcept;
-  // Choices of this rank's tokens whose expert no rank of the group has: see DispatchCall::origins.
+  // Choices of this rank's tokens for experts that no rank of the group has: see
+  // DispatchCall::origins.
   size_t masked() const noexcept;
 
  private:
@@ -61,47 +63,49 @@ class Routing {
   std::shared_ptr<collective::RoutingState> state_;
 };
 
-// Width, type, experts_per_rank, capacity and origins are the same on all ranks; count and choices
-// need not be.
+// The arguments of dispatch(). Width, type, experts_per_rank, capacity and origins are the same on
+// all ranks; count and choices may differ.
 struct DispatchCall {
   const void* tokens = nullptr;  // `count` rows of `width` elements
   size_t count = 0;
   size_t width = 0;
   DataType type = DataType::bf16;
-  std::span<const int32_t> experts;  // count * choices: those of token 0 first; negative: none.
-                                     // Read during the call.
-  uint32_t choices = 1;              // experts of a token: the k of top-k
+  // count * choices expert numbers, those of token 0 first; negative: none. Read during the call.
+  std::span<const int32_t> experts;
+  uint32_t choices = 1;  // experts of a token: the k of top-k
   uint32_t experts_per_rank = 1;
   size_t capacity = 0;     // rows of one expert
   void* output = nullptr;  // experts_per_rank * capacity rows
-  // Rank r of this group has the experts from origins[r] * experts_per_rank, as origins() of a
-  // group that shrink() made says; an expert that no rank has is masked. Empty: from r *
-  // experts_per_rank. Read during the call.
+  // Rank r has the experts from origins[r] * experts_per_rank on, as Communicator::origins() of a
+  // group made by shrink(); experts that no rank has are masked. Empty: from r * experts_per_rank.
+  // Read during the call.
   std::span<const uint32_t> origins;
 };
 
-// What becomes of the weights of masked experts.
+// Treatment of the weights of masked experts.
 enum class Masked : uint8_t {
-  drop,     // they add nothing, and the token gets less
-  reweigh,  // the weights of the token's other experts are scaled to the sum of all, in fp32; those
-            // of experts that were full count as theirs. Zero if all its experts are masked.
+  drop,     // they add nothing
+  reweigh,  // the weights of the token's other experts, dropped choices included, are scaled in
+            // fp32 to the sum of all weights. Zero if all experts of the token are masked.
 };
 
-// What crosses between racks for a token, in a combine over racks.
+// The type in which partial sums are sent between racks, in a combine over racks.
 enum class Partials : uint8_t {
-  wide,     // a sum in fp32 (fp64 in fp64): all is rounded once, but a row of 16 bits crosses in 32
-  rounded,  // a sum that is rounded to the type: half or a quarter of the bytes, and an error more
+  wide,     // fp32 (fp64 for fp64): rounded once, but 16-bit rows take 32 bits per element
+  rounded,  // the element type: half or a quarter of the bytes, with an additional rounding
 };
 
-// The type may be another than that of the dispatch: experts may answer in bf16 to tokens in fp8.
+// The arguments of combine(). The type may differ from that of the dispatch: bf16 outputs for fp8
+// tokens.
 struct CombineCall {
   const void* input = nullptr;  // experts_per_rank * capacity rows, as dispatch() filled them
   size_t width = 0;
   DataType type = DataType::bf16;  // a floating-point type
   std::span<const float> weights;  // count * choices, as `experts` of the dispatch
   // `count` rows: token t is the sum of weight * row over its choices, in their order, in fp32
-  // (fp64 in fp64), rounded once; zero if it has no expert. Over racks: those of its own rack in
-  // their order, then the sum of each other rack, which is added up in the order of experts.
+  // (fp64 for fp64), rounded once; zero if it has no expert. Over racks: first the choices in its
+  // own rack in their order, then the partial sum of each other rack, summed in the order of
+  // experts.
   void* output = nullptr;
   Masked masked = Masked::drop;
   Partials partials = Partials::wide;  // the same on all ranks
