@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A walk over an unordered container in steps, between which it may change: what comes or goes
-// meanwhile may be missed or seen twice.
+// Iteration over an unordered container in steps, between which it may change: elements inserted or
+// erased meanwhile may be missed or visited twice.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace weft::base {
 
-// Calls visit(value) for the values in `count` buckets from `bucket` on. The bucket to go on with,
-// or 0 behind the last one.
+// Calls visit(value) for the values in `count` buckets from `bucket` on. Returns the bucket to
+// continue with, or 0 after the last one.
 template <class Map, class Visit>
 size_t visit_buckets(const Map& map, size_t bucket, size_t count, Visit visit) {
   const size_t end = std::min(map.bucket_count(), bucket + count);

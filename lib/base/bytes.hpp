@@ -25,7 +25,7 @@ class BigEndian {
   }
 
  private:
-  // Compilers see through the loops where the width is that of a register, and only there.
+  // Compilers turn the loops into one instruction only where the width is that of a register.
   T load() const {
     if constexpr (kBytes == 3) {
       return static_cast<T>(part<uint16_t>(0)) << 8 | bytes_[2];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ChaCha20 block function (RFC 8439 2.3), apart from SecureRandom so that it can be checked
-// against the published vectors.
+// The ChaCha20 block function (RFC 8439 2.3), separate from SecureRandom so that it can be tested
+// against the RFC's vectors.
 #pragma once
 
 #include <cstdint>

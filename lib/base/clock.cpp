@@ -20,7 +20,7 @@ int64_t monotonic_ns() noexcept {
 }
 
 #if defined(__x86_64__)
-// The counter and the clock at (nearly) the same moment: the tightest of a few tries.
+// Reads counter and clock at nearly the same moment: the closest pair of a few tries.
 void sample(uint64_t& ticks, int64_t& ns) noexcept {
   uint64_t best = ~uint64_t{0};
   for (int i = 0; i < 16; ++i) {

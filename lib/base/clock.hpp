@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The real clock of the drivers. On x86-64 it is the time-stamp counter, calibrated once per
-// process against CLOCK_MONOTONIC: a read costs half of a clock_gettime, which matters once per
-// burst at memory latencies. Elsewhere it is CLOCK_MONOTONIC. The epoch is the first use.
+// The clock of the drivers. On x86-64 it is the time-stamp counter, calibrated once per process
+// against CLOCK_MONOTONIC: a read costs half of a clock_gettime, and is needed once per burst.
+// Elsewhere it is CLOCK_MONOTONIC. The epoch is the first use.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Clock {
   int64_t start_ns_ = 0;
 };
 
-// The time to reckon deadlines by outside of the data path.
+// The current time, for deadlines outside the data path.
 inline Instant wall_now() noexcept { return Clock::process().now(); }
 
 }  // namespace weft::base

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies of a few bytes without a call: memcpy() of a size that is known only when it runs costs
-// more for the call than for the bytes.
+// Inline copies of a few bytes: for small sizes that are not constant, calling memcpy() costs more
+// than copying.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline void copy_short(std::byte* to, const std::byte* from, size_t size) noexce
   }
 }
 
-// Any number of bytes, of which there are mostly few.
+// Any number of bytes, optimised for few.
 inline void copy_mostly_short(std::byte* to, const std::byte* from, size_t size) noexcept {
   if (size <= 64) return copy_short(to, from, size);
   std::memcpy(to, from, size);

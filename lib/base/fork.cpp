@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See fork.hpp: a handler in the child counts.
+// See fork.hpp: a pthread_atfork handler counts in the child.
 #include "lib/base/fork.hpp"
 
 #include <pthread.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Has this process come out of fork() as the child since an object was made? Then the object is the
-// parent's, and the child may not touch what stands behind it: sockets, rings, the queues of a
-// device. //= roce:C-EVT-111
+// Detects that an object was created before fork() and is used in the child, which must not use the
+// parent's sockets, rings and device queues. //= roce:C-EVT-111
 #pragma once
 
 #include <atomic>
@@ -9,15 +8,15 @@
 
 namespace weft::base {
 
-// A member of such an object.
+// A member of an object with such resources.
 class ForkMark {
  public:
   ForkMark() noexcept;
-  // Any thread, one relaxed load.
+  // True in a child that was forked after construction. Any thread; one relaxed load.
   bool passed() const noexcept { return forks_.load(std::memory_order_relaxed) != born_; }
 
  private:
-  static inline std::atomic<uint32_t> forks_{0};  // of which this process was the child
+  static inline std::atomic<uint32_t> forks_{0};  // incremented in each child
   uint32_t born_;
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Between a store and a later load of two sides that each announce something and then look at what
-// the other has announced: at least one of them sees the other's. ThreadSanitizer knows no fences
-// (gcc says so with -Wtsan); for it this is a read-modify-write of a word that all fences of the
-// process share, which orders no less.
+// A store-load fence, for two sides that each store a flag and then load the other's (Dekker): at
+// least one of them sees the other's store. ThreadSanitizer does not support fences (gcc: -Wtsan);
+// with it this is a read-modify-write of a word shared by all fences of the process.
 #pragma once
 
 #include <atomic>

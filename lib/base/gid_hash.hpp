@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Addresses as keys of hash tables. Both halves count: IPv4 addresses differ in the second only,
-// IPv6 neighbours often in a few bits of either.
+// The hash of a Gid. It uses both halves: IPv4 addresses differ in the second only, IPv6 addresses
+// of one network often in a few bits of either.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The edge of the public API: what is behind it may throw std::bad_alloc, what is in front of it
-// never sees that. //= threat:A28
+// The boundary of the public API: std::bad_alloc of the implementation becomes an error.
+//= threat:A28
 #pragma once
 
 #include <new>
@@ -10,11 +10,11 @@
 
 namespace weft::base {
 
-// Short enough that a std::string of it needs no memory.
+// Short enough for a std::string without allocation.
 inline constexpr const char* kOutOfMemory = "out of memory";
 
-// What `call` returns; where it ran out of memory: that error, or of what cannot tell an error
-// (a list, an optional) an empty one. What `call` had begun it has undone (undo.hpp).
+// Returns call(). If it throws std::bad_alloc: an Error no_memory, or an empty list or optional if
+// the result type has no error. `call` undoes its partial work itself (undo.hpp).
 template <class Call>
 auto guarded(Call call) -> decltype(call()) {
   using Outcome = decltype(call());

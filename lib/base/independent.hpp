@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Says before a loop that its rounds do not touch each other's memory, where the compiler cannot
-// see that. clang looks at run time, and warns of what gcc calls it.
+// Before a loop: its iterations access disjoint memory, which the compiler cannot prove. For gcc
+// only; clang checks at run time, and warns about gcc's pragma.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A first-in first-out line of objects that carry their own link, so that standing in it takes no
-// memory. The link says whether its object stands in a line; one link is for one line at a time.
+// An intrusive first-in first-out queue: objects carry the link, so that queueing does not
+// allocate. The link tells whether its object is queued; one link is for one queue at a time.
 //
 //   struct Peer { base::LineLink<Peer> active; };
 //   base::Line<Peer, &Peer::active> line;
@@ -21,7 +21,7 @@ class Line {
   T* front() const noexcept { return head_; }
   T* back() const noexcept { return tail_; }
 
-  // To the end; one that stands in line already stays where it is.
+  // Appends an object; one that is queued already keeps its place.
   void push(T& item) noexcept {
     LineLink<T>& link = item.*kLink;
     if (link.listed) return;
@@ -30,7 +30,7 @@ class Line {
     tail_ = &item;
   }
 
-  // The first, which leaves. The line is not empty.
+  // Removes and returns the first object. The queue is not empty.
   T& pop() noexcept {
     T& item = *head_;
     head_ = (item.*kLink).next;
@@ -39,7 +39,7 @@ class Line {
     return item;
   }
 
-  // Takes one out of the middle, by a walk from the front. False: it does not stand here.
+  // Removes an object from the middle, in linear time. False: it is not queued here.
   bool remove(T& item) noexcept {
     if (!(item.*kLink).listed) return false;
     T* before = nullptr;

@@ -18,7 +18,7 @@
 namespace weft::base {
 namespace {
 
-// Up, and with something at the other end.
+// Up, with carrier.
 bool works(unsigned flags) noexcept { return (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0; }
 
 bool works_now(uint32_t interface) noexcept {
@@ -30,11 +30,11 @@ bool works_now(uint32_t interface) noexcept {
   return known && works(static_cast<unsigned short>(request.ifr_flags));
 }
 
-// Whether the attributes behind an ifaddrmsg name the address.
+// Whether the attributes of an ifaddrmsg contain the address.
 bool names(const nlmsghdr& header, const ifaddrmsg& body, const Gid& address) noexcept {
   if (body.ifa_family != (address.is_ipv4() ? AF_INET : AF_INET6)) return false;
   const size_t size = address.is_ipv4() ? 4 : 16;
-  // IFA_LOCAL is ours where the two differ (point to point); IPv6 often has only IFA_ADDRESS.
+  // IFA_LOCAL is the local address if both exist (point to point); IPv6 often has only IFA_ADDRESS.
   const unsigned kind = address.is_ipv4() ? IFA_LOCAL : IFA_ADDRESS;
   auto left = static_cast<int>(IFA_PAYLOAD(&header));
   for (const rtattr* at = IFA_RTA(&body); RTA_OK(at, left); at = RTA_NEXT(at, left))
@@ -69,7 +69,7 @@ std::optional<EventType> LinkWatch::note_up(bool up) noexcept {
   return up ? EventType::port_active : EventType::port_error;
 }
 
-// The kernel says so too when only a lifetime changes.
+// The kernel sends the same message when only a lifetime changes.
 std::optional<EventType> LinkWatch::note_address(bool there) noexcept {
   if (there == there_) return {};
   there_ = there;
@@ -83,13 +83,13 @@ std::optional<EventType> LinkWatch::next() noexcept {
     if (!fetch()) break;
   }
   if (!lost_some_) return {};
-  // What waited was older than what was lost.
+  // The messages still queued are older than the lost ones.
   if (const auto news = note_up(works_now(interface_))) return news;
   lost_some_ = false;
   return note_address(interface_of(address_) == interface_);
 }
 
-// False: nothing waits.
+// False: no message is queued.
 bool LinkWatch::fetch() noexcept {
   if (fd_ < 0) return false;
   const ssize_t got = ::recv(fd_, messages_.data(), messages_.size(), MSG_DONTWAIT | MSG_TRUNC);
@@ -118,7 +118,7 @@ std::optional<EventType> LinkWatch::parse_one() noexcept {
     case RTM_NEWLINK:
     case RTM_DELLINK: {
       const auto& link = *static_cast<const ifinfomsg*>(body);
-      // Of a bridge's port there are messages besides, of another family.
+      // A bridge's port has messages of another family too.
       if (link.ifi_family != AF_UNSPEC || static_cast<uint32_t>(link.ifi_index) != interface_)
         return {};
       return note_up(header->nlmsg_type == RTM_NEWLINK && works(link.ifi_flags));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// News of a network interface, from the kernel's routing messages (rtnetlink): that it went down or
-// came up, and that an address of it went or came. No thread: the owner polls the descriptor.
+// Events of a network interface, from the kernel (rtnetlink): link down or up, address removed or
+// added. No thread: the owner polls the descriptor.
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@ namespace weft::base {
 
 class LinkWatch {
  public:
-  // Of the interface with this index, and of `address` on it. Where the kernel has no rtnetlink,
-  // nothing is ever told.
+  // Watches the interface with this index and `address` on it. Without rtnetlink there are no
+  // events.
   LinkWatch(uint32_t interface, const Gid& address) noexcept;
   ~LinkWatch();
   LinkWatch(const LinkWatch&) = delete;
   LinkWatch& operator=(const LinkWatch&) = delete;
 
-  // Readable when next() may have something; -1: never.
+  // Readable when next() may have an event; -1: never.
   int fd() const noexcept { return fd_; }
-  // port_error, port_active or gid_change: one for each change, in their order. Never blocks.
+  // The next event: port_error, port_active or gid_change, one per change, in order. Never blocks.
   std::optional<EventType> next() noexcept;
 
  private:
@@ -37,7 +37,7 @@ class LinkWatch {
   int fd_ = -1;
   bool up_ = false;
   bool there_ = false;
-  bool lost_some_ = false;  // messages: what is now must be compared with what was
+  bool lost_some_ = false;  // messages were lost: compare the current state with the last known
   size_t begin_ = 0, end_ = 0;
   alignas(8) std::array<std::byte, 8192> messages_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast groups of the kernel's IP stack: who wants frames of a group must have it joined on the
-// interface, also if he reads them in another way, so that switches and routers hear of it (IGMP,
-// MLD) and the kernel does not throw them away.
+// Multicast memberships of the kernel's IP stack. A port that receives frames of a group, even by a
+// raw socket, must join it on the interface, so that switches and routers learn of it (IGMP, MLD)
+// and the kernel does not drop the frames.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace weft::base {
 
-// The index of the interface that has this IP address; 0: none has.
+// The index of the interface with this IP address; 0: there is none.
 uint32_t interface_of(const Gid& address) noexcept;
 
-// Joins `group` on an interface, or leaves it, with a UDP socket of the group's address family; the
-// membership ends with the socket at the latest. False: errno says why.
+// Joins or leaves `group` on an interface, with a UDP socket of the group's address family. Closing
+// the socket ends the membership. False: see errno.
 bool change_membership(int socket, uint32_t interface, const Gid& group, bool join) noexcept;
 
 }  // namespace weft::base

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What can wait, or be refused, when the process has no more memory: packet code must not end it.
+// Work that may fail when the process is out of memory: packet handling must not throw.
 #pragma once
 
 #include <new>
 
 namespace weft::base {
 
-// Runs `work`, which allocates. False: there was no memory for it, and `work` has seen to it that
-// nothing has changed.
+// Runs `work`, which allocates. False: std::bad_alloc; `work` guarantees that nothing has changed.
 template <class Work>
 bool memory_permitting(Work work) noexcept {
   try {

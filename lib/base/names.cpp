@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The spelled names of the public enumerations, and addresses as text. Logs, counters and JSON use
-// these; a switch without default makes the compiler name a value that was forgotten.
+// The names of public enumerators, for logs, counters and JSON, and addresses as text. The switches
+// have no default, so that the compiler reports a missing enumerator.
 #include <arpa/inet.h>
 
 #include "lib/base/guarded.hpp"
@@ -180,7 +180,7 @@ std::string to_string(const Gid& gid) {
 
 Result<Gid> parse_gid(std::string_view text) {
   return base::guarded([&]() -> Result<Gid> {
-    const std::string copy(text);  // inet_pton wants a terminator
+    const std::string copy(text);  // inet_pton() needs a terminating zero
     Gid gid;
     if (copy.find('\0') == std::string::npos) {
       uint8_t v4[4];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers below a bound in a secret order, each once, without a table: a Feistel network whose
-// round function is ChaCha20, walked until it lands below the bound. For names that must neither be
-// guessed from others nor come again soon (queue pair numbers).
+// A secret permutation of the numbers below a bound, without a table: a Feistel network with
+// ChaCha20 as round function, with cycle walking. For queue pair numbers, which must not be
+// guessable from others nor be reused soon.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace weft::base {
 
 class Permutation {
  public:
-  // Of the numbers 0..count - 1, 0 < count <= 2^31.
+  // A permutation of 0..count - 1, 0 < count <= 2^31.
   Permutation(uint32_t count, SecureRandom& random) noexcept;
-  // Distinct for distinct index < count.
+  // The image of `index` < count.
   uint32_t operator()(uint32_t index) const noexcept;
   uint32_t count() const noexcept { return count_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a queue pair of these sizes can be made: the same answer from every provider. `Asked` is
-// QueuePairOptions or what an engine makes of them, `Limits` the device's or an engine's.
+// Checks the queue sizes of a queue pair, the same for every provider. `Asked` is QueuePairOptions
+// or transport::QpConfig, `Limits` those of the device or an engine.
 #pragma once
 
 #include <string>

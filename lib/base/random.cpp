@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two generators of random.hpp. xoshiro256** (Blackman and Vigna) for simulations: four words
-// of state, a nanosecond a number, equal everywhere. ChaCha20 (RFC 8439) for what must not be
-// guessed: seeing any number of outputs says nothing about the next.
+// See random.hpp: xoshiro256** (Blackman and Vigna), four words of state, for simulations; ChaCha20
+// (RFC 8439) for keys and numbers that must not be guessable.
 #include "lib/base/random.hpp"
 
 #include <fcntl.h>
@@ -21,7 +20,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// splitmix64: turns any seed, 0 too, into well mixed words.
+// splitmix64: turns any seed, 0 included, into well mixed words.
 uint64_t split_mix(uint64_t& state) noexcept {
   uint64_t z = state += 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -29,7 +28,8 @@ uint64_t split_mix(uint64_t& state) noexcept {
   return z ^ (z >> 31);
 }
 
-// Fills `out` from the kernel. A machine that has no randomness to give gets no keys at all.
+// Fills `out` from the kernel; aborts without a source of randomness, since keys would be
+// guessable.
 void fill_from_kernel(void* out, size_t size) noexcept {
   auto* at = static_cast<unsigned char*>(out);
   int device = -1;
@@ -75,8 +75,8 @@ uint64_t Random::next() noexcept {
   return result;
 }
 
-// The high half of next() * bound is uniform once those products are thrown away whose low half
-// falls below 2^64 mod bound (Lemire 2019). The division happens with probability bound / 2^64.
+// The high half of next() * bound is uniform if products whose low half is below 2^64 mod bound are
+// rejected (Lemire 2019). The division is executed with probability bound / 2^64.
 uint64_t Random::below(uint64_t bound) noexcept {
   WEFT_DCHECK(bound > 0);
   Wide product = static_cast<Wide>(next()) * bound;
@@ -115,7 +115,7 @@ SecureRandom::SecureRandom(uint64_t seed) noexcept {
 uint32_t SecureRandom::next32() noexcept {
   if (used_ == 16) refill();
   const uint32_t value = block_[used_];
-  block_[used_++] = 0;  // what was given out is not kept
+  block_[used_++] = 0;  // outputs are not kept in memory
   return value;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two sources of randomness. SecureRandom is a CSPRNG for keys, QPNs and PSNs: nobody can guess the
-// next from the last. Random is a small fast generator for simulations and jitter, the same
-// everywhere for the same seed. Both are arguments of what uses them; nothing in weft reads a
-// global one.
+// Random number generators. SecureRandom is a CSPRNG for keys, QPNs and PSNs: earlier outputs do
+// not reveal later ones. Random is a small fast generator for simulations and jitter, reproducible
+// by its seed. Both are passed as arguments; there is no global generator.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,8 @@ class Random {
   uint64_t s_[4];
 };
 
-// ChaCha20 in counter mode. Seeded from the kernel, or from a given seed in simulations so that
-// they repeat (then it is as random, but not secret).
+// ChaCha20 in counter mode, seeded from the kernel, or from a given seed in simulations, which
+// makes it reproducible and not secret.
 class SecureRandom {
  public:
   SecureRandom() noexcept;                        // getrandom(2)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A first-in-first-out queue in one block of memory that doubles when it is full and never shrinks:
-// for queues that live long and stay short. T is trivially copyable.
+// A first-in first-out queue in one block of memory, which doubles when it is full and never
+// shrinks: for long-lived short queues. T is trivially copyable.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class RingQueue {
     if (size_ == places_.size()) grow(std::max<size_t>(8, 2 * size_));
     places_[(head_ + size_++) & (places_.size() - 1)] = value;
   }
-  // Not when empty.
+  // The queue is not empty.
   const T& front() const noexcept {
     WEFT_DCHECK(!empty());
     return places_[head_ & (places_.size() - 1)];

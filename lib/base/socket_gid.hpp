@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Addresses of IP sockets and GIDs are the same addresses: one as the other.
+// Conversion between socket addresses and GIDs.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,9 +11,9 @@
 
 namespace weft::base {
 
-inline constexpr size_t kIpv4At = 12;  // of its four bytes in a Gid
+inline constexpr size_t kIpv4At = 12;  // offset of the four IPv4 bytes in a Gid
 
-// Of AF_INET or AF_INET6; an empty Gid of another family.
+// The GID of an address of AF_INET or AF_INET6; empty for other families.
 inline Gid gid_of(const sockaddr_storage& address) noexcept {
   Gid gid;
   if (address.ss_family == AF_INET) {
@@ -29,7 +29,7 @@ inline Gid gid_of(const sockaddr_storage& address) noexcept {
   return gid;
 }
 
-// `scope`: the interface of a link-local address.
+// The socket address of a GID. `scope`: interface index of a link-local address.
 inline sockaddr_storage socket_address(const Gid& gid, uint16_t port, uint32_t scope = 0) noexcept {
   sockaddr_storage address{};
   if (gid.is_ipv4()) {

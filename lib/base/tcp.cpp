@@ -87,7 +87,7 @@ Result<std::vector<SocketAddress>> resolve(const HostPort& where, bool to_listen
     std::memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
     found.push_back(address);
   }
-  // "Everywhere" is one IPv6 socket that takes IPv4 too, if the host has IPv6.
+  // "" listens on one IPv6 socket that accepts IPv4 too, if the host has IPv6.
   if (to_listen)
     std::stable_partition(found.begin(), found.end(),
                           [](const SocketAddress& a) { return a.storage.ss_family == AF_INET6; });
@@ -172,7 +172,7 @@ Result<void> receive_by(const Socket& socket, std::string& received, size_t most
   return socket_error(ETIMEDOUT, "cannot receive in time");
 }
 
-// A connection may be given up before it is accepted: then the next one counts.
+// A connection may be aborted before it is accepted: then the next one is taken.
 Result<Socket> accept_by(const Socket& listener, Instant deadline) {
   while (wait_for(listener.fd(), POLLIN, deadline)) {
     Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP between processes that set something up (a queue pair, a store, a liveness socket): addresses as
-// users write them, and sockets that are made without blocking. Errors say what was tried.
+// TCP for control connections (queue pair set-up, store, liveness): address parsing and
+// non-blocking sockets. Errors name the operation and the address.
 #pragma once
 
 #include <sys/socket.h>
@@ -49,25 +49,25 @@ struct SocketAddress {
 // All addresses of the host, in the resolver's order. Only a name that needs DNS can block here.
 Result<std::vector<SocketAddress>> resolve(const HostPort& where, bool to_listen);
 
-// Starts a connection; it is there when the socket is writable.
+// Starts a connection, which is established or has failed when the socket is writable.
 Result<Socket> start_connect(const SocketAddress& to);
 Result<Socket> start_listen(const SocketAddress& at);
-// A connection whose socket blocks. Errors: those of the attempt, or timed_out.
+// Connects and returns a blocking socket. Errors: those of the attempt, or timed_out.
 Result<Socket> connect_by(const SocketAddress& to, Instant deadline);
 uint16_t bound_port(const Socket& socket);
-// Small messages leave at once; a peer that vanished is found.
+// Sets TCP_NODELAY and keepalive.
 void tune(const Socket& socket) noexcept;
 
-// Text and code for an errno of a TCP call, with what was tried.
+// The error of a failed TCP call, from errno and a description of the operation.
 Error socket_error(int error, std::string_view what);
 
-// Waits for `events` on `fd` until `deadline` (one that has passed: looks once); true if one came.
-// Signals do not end it.
+// Waits for `events` on `fd` until `deadline` (if it has passed: polls once); true if one occurred.
+// Not interrupted by signals.
 bool wait_for(int fd, short events, Instant deadline) noexcept;
-// Appends what has come to `received`, up to `most` bytes, and waits for it until `deadline`.
-// Errors: timed_out; disconnected, which the peer's end is too.
+// Appends at most `most` received bytes to `received`; waits for data until `deadline`. Errors:
+// timed_out, disconnected (also at the end of the stream).
 Result<void> receive_by(const Socket& socket, std::string& received, size_t most, Instant deadline);
-// A connection that somebody makes to `listener`. Errors: timed_out, those of accept().
+// Waits for a connection to `listener` and accepts it. Errors: timed_out, those of accept().
 Result<Socket> accept_by(const Socket& listener, Instant deadline);
 
 }  // namespace weft::base

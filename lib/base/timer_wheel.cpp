@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The wheel of timer_wheel.hpp. Order within a tick is kept without a sequence number: lists are
-// appended to at the tail, and a slot of a higher level moves down when the current tick enters it,
-// which is before anything can be inserted directly into the slots that its nodes move to.
+// See timer_wheel.hpp. Order within a tick needs no sequence number: lists are appended to at the
+// tail, and a slot of a higher level moves down when the current tick enters it, which is before
+// any node can be inserted directly into the slots that its nodes move to.
 #include "lib/base/timer_wheel.hpp"
 
 #include <algorithm>
@@ -54,8 +54,9 @@ TimerNode* TimerWheel::pop_expired(Instant now) noexcept {
   for (;;) {
     TimerNode& head = slots_[0][index_at(tick_, 0)];
     for (TimerNode* node = head.next; node != &head; node = node->next) {
-      if (node->deadline > now) continue;             // later in this tick
-      if (tick_of(node->deadline) > tick_) continue;  // beyond the reach: waits here for the turn
+      if (node->deadline > now) continue;  // later in this tick
+      if (tick_of(node->deadline) > tick_)
+        continue;  // beyond the range: stays until the wheel has turned
       remove(*node);
       WEFT_DCHECK(node->deadline <= now);
       return node;
@@ -107,8 +108,8 @@ bool TimerWheel::earliest(Slot* slot) const noexcept {
   return false;
 }
 
-// Moves the current tick on, up to `tick` at most and no further than the next slot that has nodes.
-// All that is left in the current slot waits for the wheel to turn.
+// Advances the current tick to `tick`, or to the next slot with nodes if that is earlier. Nodes
+// left in the current slot stay until the wheel has turned.
 void TimerWheel::advance(int64_t tick) noexcept {
   Slot slot;
   if (!earliest(&slot)) {
@@ -128,7 +129,7 @@ void TimerWheel::advance(int64_t tick) noexcept {
   if (slot.level > 0) empty_into_place(slot);
 }
 
-// Takes all nodes out of a slot and places them anew, in their order.
+// Removes all nodes from a slot and places them again, in their order.
 void TimerWheel::empty_into_place(Slot slot) noexcept {
   TimerNode& head = slots_[slot.level][slot.index];
   TimerNode* node = head.next;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A hierarchical timer wheel: insert and remove in constant time, no allocation, deterministic
-// order (by tick, then by insertion). Nodes are intrusive: they live in what they wake.
+// order (by tick, then by insertion). Nodes are intrusive.
 //
 // Level 0 has one slot for each tick of the current 64, level 1 one for each 64 ticks of the
-// current 4096, and so on: a node stands at the level of the highest group of 6 bits in which its
-// tick differs from the current one. When the current tick enters a slot of a higher level, its
-// nodes move down.
+// current 4096, and so on: a node is at the level of the highest group of 6 bits in which its tick
+// differs from the current one. When the current tick enters a slot of a higher level, the nodes of
+// that slot move to lower levels.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ class TimerWheel {
   TimerWheel(const TimerWheel&) = delete;
   TimerWheel& operator=(const TimerWheel&) = delete;
 
-  // Arms a node that is not armed. A deadline in the past counts as one of the current tick and
-  // expires at the next call; one beyond the wheel's reach (2^36 ticks, about 20 hours) waits at
-  // the end of the wheel until that has turned.
+  // Arms a node that is not armed. A deadline in the past belongs to the current tick and expires
+  // at the next call; one beyond the range of the wheel (2^36 ticks, about 20 hours) is in its last
+  // slot until the wheel has turned.
   void insert(TimerNode& node, Instant deadline) noexcept;
   // Disarms; no-op if not armed.
   void remove(TimerNode& node) noexcept;
-  // Takes out and returns one node with deadline <= now (never before its deadline), or nullptr.
+  // Disarms and returns one node with deadline <= now, or nullptr.
   TimerNode* pop_expired(Instant now) noexcept;
   // No node expires before this instant; never() if empty. A lower bound: it may be early (at most
   // kLevels - 1 times for a node), but after pop_expired(now) gave nullptr it is later than now.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Takes back what was begun, unless all that follows went well: for calls of several steps, each of
-// which may run out of memory.
+// A scope guard that undoes a step unless forget() is called: for functions of several steps, each
+// of which may run out of memory.
 #pragma once
 
 #include <utility>
@@ -18,7 +18,7 @@ class Undo {
   Undo(const Undo&) = delete;
   Undo& operator=(const Undo&) = delete;
 
-  // All went well.
+  // All steps have succeeded.
   void forget() noexcept { armed_ = false; }
 
  private:

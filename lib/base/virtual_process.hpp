@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A process that lives in a simulation: one that runs the library itself, devices and all, in
-// virtual time and from a seed. For tests only: keys that follow from a seed protect nothing.
+// Runs the library, devices included, in virtual time and from a seed, for simulations. For tests
+// only: keys derived from a seed are not secret.
 #pragma once
 
 #include "weft/units.hpp"
 
 namespace weft::base {
 
-// From now on Clock::process() tells what `now` returns. False: somebody has looked at the real
-// clock already.
+// From now on Clock::process() returns the time of `now`. False: the real clock was used already.
 bool live_in_virtual_time(Instant (*now)()) noexcept;
 
-// Each SecureRandom that is made without a seed gets one that follows from this and from how many
-// were made before it, on the calling thread.
+// From now on each SecureRandom created without a seed derives it from this seed and from the
+// number of those created before, on the calling thread.
 void draw_secure_numbers_from(uint64_t seed) noexcept;
 
 }  // namespace weft::base

@@ -294,7 +294,7 @@ bool Driver::register_memory_with_key(uint32_t key, void* base, size_t size, Acc
   Holder hold(lock_);
   port_->attach(base, size);
   base::Undo undo([&] { port_->detach(base, size); });
-  if (!machine_->keys().adopt(key, static_cast<std::byte*>(base), size, access, domain))
+  if (!machine_->keys().insert_with_key(key, static_cast<std::byte*>(base), size, access, domain))
     return false;
   undo.forget();
   return true;

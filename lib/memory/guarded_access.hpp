@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The seam inside guarded_copy: the signal handler (guarded_copy.cpp) knows signals, the files
-// below know how a guarded access is made and left. Exactly one of them is compiled:
-// guarded_x86_64.cpp has its accesses in assembly and lets the handler move the program counter, so
-// that a guard costs nothing; guarded_portable.cpp does it for any other machine with sigsetjmp.
+// The machine-dependent part of guarded_copy: how a guarded access is made and aborted. One of two
+// files is compiled: guarded_x86_64.cpp has accesses in assembly and lets the handler change the
+// program counter, so that the guard costs nothing; guarded_portable.cpp uses sigsetjmp.
 #pragma once
 
 #include <csignal>
@@ -16,14 +15,14 @@
 
 namespace weft::memory {
 
-// Looks at the machine once, before the first guarded access that should be fast.
+// Detects CPU features, once.
 void prepare_guarded_access() noexcept;
 
-// Called in the signal handler. When the fault belongs to a guarded access of this thread, makes
-// that access return false (by changing `context`, or by not returning) and returns true.
+// Called by the signal handler. If the fault is of a guarded access of this thread, makes that
+// access return false (by changing `context`, or by a jump) and returns true.
 bool recover_guarded_access(const siginfo_t* info, void* context) noexcept;
 
-// Reads one byte, or writes it back atomically as it is. False on a fault.
+// Reads one byte, or rewrites it atomically with its value. False on a fault.
 bool probe(std::byte* address, bool write) noexcept;
 
 }  // namespace weft::memory

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The SIGSEGV and SIGBUS handler behind the guarded accesses. It asks the machine-dependent half
-// (guarded_access.hpp) whether the fault is one of ours, which then goes on as `return false`; any
-// other signal gets exactly what it would have got without us: the handler that was there before,
-// or the default, a core dump at the faulting instruction.
+// The SIGSEGV and SIGBUS handler of guarded accesses. The machine-dependent part
+// (guarded_access.hpp) tells whether the fault is of a guarded access, which then returns false.
+// Any other signal is handled as without weft: by the handler that was installed before, or by the
+// default action, a core dump at the faulting instruction.
 //
-// Every registration looks whether our handler is still the one in force and installs it again over
-// what somebody put in its place. Each time it is another function ("level") with its own note of
-// what it replaced, so that a chain new level -> their handler -> old level -> first handler has an
-// end. A thread that blocks SIGSEGV or SIGBUS cannot be guarded: the kernel ends a process that
-// faults with the signal blocked.
+// Every registration checks whether our handler is still installed and installs it again over a
+// handler that replaced it. Each installation is another function ("level") with a record of the
+// handler that it replaced, so that the chain new level -> other handler -> old level -> first
+// handler ends. A thread that blocks SIGSEGV or SIGBUS cannot be guarded: the kernel kills a
+// process that faults with the signal blocked.
 #include "lib/memory/guarded_copy.hpp"
 
 #include <algorithm>
@@ -42,13 +42,13 @@ void fall_back_to_default(int signal, const siginfo_t* info) noexcept {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   sigaction(signal, &action, nullptr);
-  // After our return the instruction faults again, now for good. A signal that somebody sent does
-  // not come again by itself.
+  // After our return the instruction faults again, with the default action. A signal sent by a
+  // process would not be repeated.
   if (info->si_code <= 0) raise(signal);
 }
 
-// Calls the handler that was there before, in the surroundings it asked for: its mask (our return
-// restores the thread's), its signature. The stack is the alternate one if the thread has one.
+// Calls the handler that was installed before, with its signal mask (our return restores the
+// thread's) and signature, on the alternate stack if the thread has one.
 void hand_on(struct sigaction& before, int signal, siginfo_t* info, void* context) noexcept {
   const struct sigaction action = before;
   const bool with_info = (action.sa_flags & SA_SIGINFO) != 0;
@@ -75,7 +75,7 @@ void hand_on(struct sigaction& before, int signal, siginfo_t* info, void* contex
 
 template <size_t kLevel>
 void on_fault(int signal, siginfo_t* info, void* context) noexcept {
-  // A code above zero comes from the kernel: si_addr is a fault of this very thread.
+  // A positive si_code comes from the kernel: si_addr is a fault of this thread.
   if (info->si_code > 0 && recover_guarded_access(info, context)) return;
   hand_on(levels[kLevel][index_of(signal)].before, signal, info, context);
 }
@@ -92,7 +92,7 @@ bool is_ours(const struct sigaction& action) {
          std::find(kHandlers.begin(), kHandlers.end(), action.sa_sigaction) != kHandlers.end();
 }
 
-// A fresh level; when there is none left, one that replaced this very action before, or the last.
+// An unused level; if there is none, one that replaced the same action before, or the last.
 size_t choose_level(size_t index, const struct sigaction& current) {
   for (size_t i = 0; i < kLevels; ++i)
     if (!levels[i][index].used) return i;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Guarded accesses on a machine for which there is no assembly: each access notes where to come
-// back to (sigsetjmp without the signal mask, some ten nanoseconds) and which addresses are the
-// user's; the handler jumps. The order of stores is that of guarded_x86_64.cpp, by C++ atomics:
-// natural pieces up to an 8-byte boundary, words, and a release at the last word and at each piece
-// after it. Not for ThreadSanitizer, whose handler does not survive the jump.
+// Guarded accesses without assembly: each access records a jump target (sigsetjmp without the
+// signal mask, about ten nanoseconds) and the user's address range; the handler jumps there. The
+// order of stores is that of guarded_x86_64.cpp, by atomics: natural pieces up to an 8-byte
+// boundary, words, and release stores for the last word and each piece after it. Not for
+// ThreadSanitizer, whose handler does not support the jump.
 #include "lib/memory/guarded_access.hpp"
 
 #if !WEFT_GUARD_X86_64
@@ -15,7 +15,7 @@
 #include "lib/base/check.hpp"
 #include "lib/memory/guarded_copy.hpp"
 
-// The user's memory is not ours to watch: it may be poisoned, or raced on legally.
+// Sanitizers must not check user memory: it may be poisoned, and data races on it are legal.
 #define WEFT_UNWATCHED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 extern "C" __attribute__((weak)) void __asan_handle_no_return();
@@ -25,7 +25,7 @@ namespace {
 
 struct Guard {
   sigjmp_buf back;
-  uintptr_t low, high;  // the addresses whose faults are ours
+  uintptr_t low, high;  // the user's range: only faults in it are handled
   Guard* outer;
 };
 constinit thread_local Guard* guard __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -52,7 +52,7 @@ WEFT_UNWATCHED bool guarded(const std::byte* address, size_t size, Access& acces
 
 template <class T>
 WEFT_UNWATCHED void move_piece(std::byte*& to, const std::byte*& from, size_t& size, int order) {
-  // Only the user's side is aligned; the other may be anywhere, and is ours alone.
+  // Only the user's side is aligned; no other thread accesses the other side.
   struct [[gnu::packed, gnu::may_alias]] Anywhere {
     T value;
   };
@@ -71,7 +71,7 @@ WEFT_UNWATCHED void move_piece(std::byte*& to, const std::byte*& from, size_t& s
   size -= sizeof(T);
 }
 
-// `user` is the side whose boundaries count: to for copy_in, from for copy_out.
+// `user`: the address whose alignment counts, `to` for copy_in, `from` for copy_out.
 WEFT_UNWATCHED void copy(std::byte* to, const std::byte* from, size_t size, uintptr_t user) {
   const int relaxed = __ATOMIC_RELAXED;
   const int release = __ATOMIC_RELEASE;

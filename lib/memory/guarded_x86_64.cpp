@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Guarded accesses on x86-64. Each is a leaf function in assembly that leaves the stack and the
-// callee-saved registers alone and holds the user's range in r8 (first byte) and r9 (end). The
-// handler therefore needs no preparation: when the faulting instruction stands between the two
-// labels around these functions and the faulting address is in [r8, r9), it moves the program
-// counter to `return false` and the kernel restores all else. The cost of the guard is zero, it
-// works in any thread, and compiler, optimization and sanitizers cannot come between.
+// Guarded accesses on x86-64. Each is a leaf function in assembly that does not change the stack or
+// callee-saved registers and holds the user's range in r8 (first byte) and r9 (end). When the
+// faulting instruction is between the two labels around these functions and the faulting address is
+// in [r8, r9), the handler sets the program counter to `return false`. So the guard costs nothing,
+// works in any thread, and does not depend on compiler, optimization or sanitizers.
 //
-// Order of stores. x86 makes stores visible in program order; the compiler is not asked. A copy
-// goes from low to high addresses: single naturally aligned pieces up to an 8-byte boundary, then
-// whole words, of which all but the last may go through vector registers, then the last word alone,
-// then the 0..7 bytes after it in naturally aligned pieces. No aligned word is ever torn: the
-// boundary is the user's, for both directions.
+// Order of stores. x86 makes stores visible in program order, and the compiler does not reorder
+// assembly. A copy goes from low to high addresses: naturally aligned pieces up to an 8-byte
+// boundary, then words, of which all but the last may use vector registers, then the last word
+// alone, then the 0..7 bytes after it in naturally aligned pieces. No aligned word of the user's
+// memory is torn, in either direction.
 #include "lib/memory/guarded_access.hpp"
 
 #if WEFT_GUARD_X86_64
@@ -39,7 +38,7 @@ bool weft_guarded_fetch_add(std::byte* address, uint64_t addend,
 bool weft_guarded_read_byte(std::byte* address) noexcept WEFT_HIDDEN;
 bool weft_guarded_touch_byte(std::byte* address) noexcept WEFT_HIDDEN;
 bool weft_guarded_call(void (*fn)(void*), void* argument, uintptr_t* stack) noexcept WEFT_HIDDEN;
-// Only there in a program built with AddressSanitizer.
+// Defined only in a program built with AddressSanitizer.
 __attribute__((weak)) void __asan_handle_no_return();
 }
 
@@ -336,7 +335,7 @@ bool probe(std::byte* address, bool write) noexcept {
 bool run_guarded(void (*fn)(void*), void* argument) noexcept {
   WEFT_DCHECK(fn != nullptr);
   if (weft_guarded_call(fn, argument, &guard_stack)) return true;
-  // The frames that were left behind still have their poisoned borders.
+  // The stack frames that were left still have poisoned red zones.
   if (__asan_handle_no_return != nullptr) __asan_handle_no_return();
   return false;
 }
@@ -351,8 +350,8 @@ bool recover_guarded_access(const siginfo_t* info, void* context) noexcept {
   const uintptr_t address = std::bit_cast<uintptr_t>(info->si_addr);
   if (at >= std::bit_cast<uintptr_t>(&weft_guarded_begin[0]) &&
       at < std::bit_cast<uintptr_t>(&weft_guarded_end[0])) {
-    // A fault on our own side of the copy is a defect of ours and must not pass for the user's.
-    // The kernel gives the exact address, except of broken memory, where it gives the page.
+    // A fault on weft's side of the copy is a defect of weft and is not handled. The kernel reports
+    // the exact address, except for failed memory, where it reports the page.
     auto low = static_cast<uintptr_t>(registers[REG_R8]);
     if (info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AR)
       low &= ~((uintptr_t{1} << info->si_addr_lsb) - 1);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Open addressing with linear probing: the keys are random already, so the low bits of what stays
-// of them are the hash.
-// The table is at most half full, which keeps a probe sequence short whatever key a peer sends (it
-// cannot choose the keys that are in the table), and a removal shifts back what follows it, so that
-// there are no tombstones and a table that lived long is as fast as a new one.
+// Open addressing with linear probing. Keys are random, so the low bits of their number are the
+// hash. The table is at most half full, which keeps probe sequences short whatever key a peer sends
+// (it cannot choose the keys in the table). Removal moves later entries back, so there are no
+// tombstones and an old table is as fast as a new one.
 #include "lib/memory/key_table.hpp"
 
 #include <bit>
@@ -15,7 +14,7 @@ namespace weft::memory {
 namespace {
 
 constexpr size_t kFirstSlots = 16;
-constexpr uint32_t kVariant = 0xFF;  // the bits of a window's key that change; no entry has 0 above
+constexpr uint32_t kVariant = 0xFF;  // the bits of a window's key that change with each binding
 
 }  // namespace
 
@@ -41,13 +40,13 @@ Region& KeyTable::add(uint32_t key) {
 
 uint32_t KeyTable::insert(std::byte* base, uint64_t length, Access access, uint32_t domain) {
   const uint32_t key = new_key();
-  (void)adopt(key, base, length, access, domain);
+  (void)insert_with_key(key, base, length, access, domain);
   return key;
 }
 
-bool KeyTable::adopt(uint32_t key, std::byte* base, uint64_t length, Access access,
-                     uint32_t domain) {
-  // No memory wraps around the end of the address space; check() relies on it.
+bool KeyTable::insert_with_key(uint32_t key, std::byte* base, uint64_t length, Access access,
+                               uint32_t domain) {
+  // No region wraps around the end of the address space; check() relies on it.
   WEFT_CHECK(length == 0 || length - 1 <= ~std::bit_cast<uintptr_t>(base));
   if (find_number(key) != nullptr) return false;
   Region& region = add(key);
@@ -75,7 +74,7 @@ void KeyTable::erase(const Region* entry) {
   const size_t mask = mask_;
   auto hole = static_cast<size_t>(entry - slots_.data());
   for (size_t at = (hole + 1) & mask; slots_[at].key != 0; at = (at + 1) & mask) {
-    // A region may move into the hole unless its probe sequence begins after the hole.
+    // An entry may move into the hole unless its probe sequence begins after the hole.
     const size_t home = number_of(slots_[at].key) & mask;
     if (((at - home) & mask) < ((at - hole) & mask)) continue;
     slots_[hole] = slots_[at];
@@ -121,7 +120,7 @@ bool KeyTable::bind(const Binding& b, const AccessContext& owner) {
   if (found == nullptr || found->domain != owner.domain) return false;
   Region& window = *mutable_entry(found);
   const bool of_queue = window.kind == KeyKind::window_of_queue;
-  // A type 2 window is bound once, and revoked before it is bound again with another key.
+  // A type 2 window must be unbound, and get another key than before.
   if (of_queue && (window.parent != 0 || b.length == 0 || b.key == window.key)) return false;
   std::byte* where = nullptr;
   const Access rights = b.access & Access::all;
@@ -169,11 +168,11 @@ bool KeyTable::revoke(uint32_t key, const AccessContext& by) {
   if (found == nullptr || found->domain != by.domain) return false;
   Region& entry = *mutable_entry(found);
   if (entry.kind == KeyKind::region) {
-    if (keeps_regions_) return false;
+    if (region_invalidation_disabled_) return false;
     entry.access = entry.access & (Access::local_write | Access::window_bind);
     return true;
   }
-  // A type 1 window is only ever bound anew.
+  // A type 1 window cannot be invalidated.
   if (entry.kind != KeyKind::window_of_queue || entry.parent == 0 || entry.qp != by.qp)
     return false;
   unbind(entry);
@@ -186,7 +185,8 @@ Verdict KeyTable::check_whole(uint32_t key, const AccessContext& requester, Acce
                               std::byte** where, uint64_t* length) const noexcept {
   const Region* const region = find(key);
   if (region == nullptr) return Verdict::bad_key;
-  if (const Verdict verdict = admit(*region, requester); verdict != Verdict::ok) return verdict;
+  if (const Verdict verdict = check_binding(*region, requester); verdict != Verdict::ok)
+    return verdict;
   if (region->domain != requester.domain) return Verdict::wrong_domain;
   if (!has(region->access, need)) return Verdict::no_permission;
   *where = region->base;
@@ -198,7 +198,7 @@ const Region* KeyTable::find_number(uint32_t key) const noexcept {
   const uint32_t number = number_of(key);
   const Region* const slots = slots_.data();
   for (size_t at = number & mask_;; at = (at + 1) & mask_) {
-    if (slots[at].key == 0) return nullptr;  // there is one: the table is at most half full
+    if (slots[at].key == 0) return nullptr;  // exists: the table is at most half full
     if (number_of(slots[at].key) == number) return slots + at;
   }
 }

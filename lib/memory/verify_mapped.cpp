@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// verify_mapped: what registration proves. The kernel's list of mappings says what is mapped with
-// which permission, without touching (and so committing) memory that the program has not used yet.
-// It does not say where the file behind a mapping ends: a page beyond the end is mapped and faults.
-// The file has one end, so a binary search with guarded reads finds the first such page.
+// verify_mapped(). /proc/self/maps lists mappings and permissions, without touching (and
+// committing) memory that the program has not used yet. It does not say where the file of a mapping
+// ends: a page beyond the end is mapped but faults. A binary search with guarded reads finds the
+// first such page.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ struct Mapping {
   bool readable = false, writable = false, shared = false, file = false, named = false;
 };
 
-// What is wrong with the first bad page; no text = all is well.
+// The first bad page and its fault; no text: all pages are good.
 struct Finding {
   uintptr_t page = 0;
   const char* text = nullptr;
@@ -65,7 +65,7 @@ constexpr const char* kFleeting =
     "MAP_SHARED";
 constexpr const char* kUnmapped = "is not mapped; register only memory that is allocated";
 
-// One mapping against the rest of the range, which begins at `at`, a page in that mapping.
+// Checks the part of the range from `at` on that lies in `mapping`.
 Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, Need need) {
   WEFT_DCHECK(mapping.low <= at && at < mapping.high && at < end);
   if (!mapping.readable) return {at, kUnreadable};
@@ -78,7 +78,7 @@ Finding inspect(const Mapping& mapping, uintptr_t at, uintptr_t end, Need need) 
   return {};
 }
 
-// A line of the list, as getline(3) wants it.
+// The line buffer of getline(3).
 struct Line {
   char* text = nullptr;
   size_t capacity = 0;
@@ -138,7 +138,7 @@ Finding find_bad_page(uintptr_t low, uintptr_t end, Need need) {
     if (maps == nullptr && need.file) return {low, kFleeting};
     if (maps == nullptr) return touch_all(low, end, need.write);
     finding = walk(maps.get(), low, end, need);
-    // A stack grows down to where it is touched: a large array on it may not be mapped yet.
+    // A stack grows when it is touched: a large array on it may not be mapped yet.
     if (!finding.unmapped || finding.page == grown) return finding;
     if (!probe(pointer(finding.page), need.write)) return finding;
   }

@@ -104,7 +104,7 @@ void Engine::transmit_acks() noexcept {
   acks_.serve([this] { return builder_.has_room(); },
               [this](QueuePair& qp) {
                 if (!qp.res.ack_queued) return false;
-                AckPatience& patience = qp.res.ack_patience;
+                AckDelay& patience = qp.res.ack_patience;
                 if (patience.due(acks_.turn()) && rc::send_ack(*this, qp, builder_)) {
                   patience.on_due();
                   return false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When an acknowledgement leaves that waits for the application to answer first. It stays behind
-// for one call of transmit(); if a lone word of ours leaves meanwhile, for a few calls more, while
-// the other side thinks. How many, it learns: a peer that says more though our last word has not
-// been acknowledged does not wait for that, and gives it more time; where nothing came, it gets
-// less. So in a dialogue one acknowledgement stands for several words.
+// The delay of acknowledgements, so that they piggy-back on data of the application or coalesce. An
+// acknowledgement is delayed by one turn (call of transmit()). If a single small frame of ours
+// leaves meanwhile, it is delayed by a few turns more, since the peer is likely to reply. That
+// number adapts: it doubles when the peer sends more although our last message is unacknowledged,
+// and halves when the delay expired without a packet. In a request-reply dialogue one
+// acknowledgement then covers several messages.
 #pragma once
 
 #include <algorithm>
@@ -14,52 +15,53 @@
 
 namespace weft::transport {
 
-class AckPatience {
+// Of one queue pair or peer. Turns are numbered by the engine.
+class AckDelay {
  public:
-  // Something more is to be acknowledged. `waiting`: an acknowledgement waits already.
+  // One more request is to be acknowledged. `waiting`: an acknowledgement is delayed already.
   void queue(bool waiting, uint32_t turn) noexcept {
-    WEFT_DCHECK(turns_ >= 1 && turns_ <= kMostTurns);
-    ++answers_;
+    WEFT_DCHECK(turns_ >= 1 && turns_ <= kMaxTurns);
+    ++coalesced_;
     if (!waiting || overtaken_) {
-      if (waiting) turns_ = std::min<uint8_t>(2 * turns_, kMostTurns);
+      if (waiting) turns_ = std::min<uint8_t>(2 * turns_, kMaxTurns);
       overtaken_ = false;
       due_ = turn + 1;
     }
-    if (answers_ >= kMostAnswers) due_ = turn;
+    if (coalesced_ >= kMaxCoalesced) due_ = turn;
   }
-  // Data of ours left before the waiting acknowledgement, in `frames` frames. True: it goes behind
-  // them, since in a train it is the short last frame, or since it stands for much. A lone frame is
-  // a word in a dialogue: it leaves as quickly as it can, and the acknowledgement later.
+  // `frames` frames of data are sent while an acknowledgement is delayed. True: send it behind
+  // them, as the short last frame of the train, or because it covers many requests. A single frame
+  // is taken for a message of a dialogue: it is sent alone, and the acknowledgement later.
   bool goes_behind(size_t frames, uint32_t turn) noexcept {
-    if (frames != 1 || answers_ >= kDialogue) {
-      overtaken_ = false;  // it did not wait in vain
+    if (frames != 1 || coalesced_ >= kDialogue) {
+      overtaken_ = false;
       return true;
     }
-    WEFT_DCHECK(turns_ >= 1 && turns_ <= kMostTurns);
+    WEFT_DCHECK(turns_ >= 1 && turns_ <= kMaxTurns);
     due_ = turn + turns_;
     overtaken_ = true;
     return false;
   }
   bool due(uint32_t turn) const noexcept { return static_cast<int32_t>(turn - due_) >= 0; }
-  // It may be put off later, or hastened.
+  // The turn in which it leaves, unless it changes.
   uint32_t due_turn() const noexcept { return due_; }
   void hasten(uint32_t turn) noexcept { due_ = turn; }
-  // It left because it was due: if data had overtaken it, it waited in vain, and so may the peer
-  // have done.
+  // The acknowledgement is sent because the delay expired: if data had overtaken it, the delay had
+  // no benefit, and the peer may have waited for it.
   void on_due() noexcept {
     if (overtaken_) turns_ = (turns_ + 1) / 2;
   }
-  void on_sent() noexcept { answers_ = 0; }
+  void on_sent() noexcept { coalesced_ = 0; }
 
  private:
-  static constexpr uint32_t kMostAnswers = 64;  // requests that one acknowledgement answers
-  static constexpr uint32_t kDialogue = 8;      // the same where requests and answers alternate
-  static constexpr uint8_t kMostTurns = 16;     // that an overtaken one waits
+  static constexpr uint32_t kMaxCoalesced = 64;  // requests per acknowledgement
+  static constexpr uint32_t kDialogue = 8;       // requests per acknowledgement of a dialogue
+  static constexpr uint8_t kMaxTurns = 16;       // limit of turns_
 
-  uint32_t due_ = 0;      // turn (call of transmit()) in which it leaves
-  uint32_t answers_ = 0;  // requests that it stands for
-  bool overtaken_ = false;
-  uint8_t turns_ = 1;  // that an overtaken one waits
+  uint32_t due_ = 0;        // turn (call of transmit()) in which it leaves
+  uint32_t coalesced_ = 0;  // requests that it will acknowledge
+  bool overtaken_ = false;  // data has left before the delayed acknowledgement
+  uint8_t turns_ = 1;       // delay after data has overtaken it
 };
 
 }  // namespace weft::transport

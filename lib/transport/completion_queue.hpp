@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A completion queue: a ring with one producer (the engine, under its owner's lock) and one
-// consumer at a time (the poller, under a lock of its own). Producer and consumer meet in two
-// indices only, each on its own cache line with a cached copy of the other. Times of completions
-// lie in a ring beside it, if they are kept at all.
+// A completion queue: a ring with one producer (the engine, under the driver's lock) and one
+// consumer at a time (the poller, under the consumer lock). They share two indices, each on its own
+// cache line with a cached copy of the other. Times of completions are in a second ring, if
+// enabled.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ class CompletionQueue {
     capacity_.store(capacity, std::memory_order_relaxed);
   }
 
-  // Producer and consumer: the caller holds the locks of both. False, and nothing has changed:
-  // there are more completions in it than that.
+  // The caller holds the locks of producer and consumer. False, and nothing has changed: the queue
+  // holds more than `capacity` completions.
   bool resize(uint32_t capacity) {
     WEFT_DCHECK(capacity >= 1);
     const uint32_t head = head_.load(std::memory_order_relaxed);
@@ -52,7 +52,7 @@ class CompletionQueue {
     return true;
   }
 
-  // Producer: false if the queue is full; then it is to be close()d. //= threat:A18
+  // Producer. False: the queue is full, and the caller must close() it. //= threat:A18
   bool push(const Completion& completion, bool solicited, Instant now) noexcept {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - cached_head_ >= capacity()) {
@@ -86,14 +86,14 @@ class CompletionQueue {
     return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);
   }
 
-  // The rest is called under the engine's lock, like push.
+  // The rest is called by the producer, except where noted.
   void arm(Notify notify) noexcept {
-    armed_ = true;  // what another sleeper waits for already is not put off
+    armed_ = true;  // arming again does not restart the moderation period
     notify_ = notify;
   }
   bool armed() const noexcept { return armed_; }
   bool has_fired() const noexcept { return fired_; }
-  // When fire() must be called; never(): nothing is held back.
+  // When fire() must be called; never(): no event is held back.
   Instant due() const noexcept { return due_; }
   void fire() noexcept {
     armed_ = false;
@@ -101,7 +101,7 @@ class CompletionQueue {
     held_ = 0;
     due_ = Instant::never();
   }
-  // It fires if it holds something back.
+  // Sets the moderation; fires if an event is held back.
   void moderate(uint16_t count, Duration period) noexcept {
     moderated_ = count;
     period_ = period;
@@ -114,7 +114,8 @@ class CompletionQueue {
     fired_ = false;
     return fired;
   }
-  void close() noexcept { overrun_ = true; }  // overrun, for good
+  // Marks the queue as overrun, permanently.
+  void close() noexcept { overrun_ = true; }
   bool overrun() const noexcept { return overrun_; }
   // From any thread.
   uint32_t capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
@@ -130,7 +131,7 @@ class CompletionQueue {
   }
 
  private:
-  // A completion that wakes an armed queue, by itself or with others.
+  // A completion that wakes an armed queue: at once, or with others if it is moderated.
   void note_wanted(Instant now) noexcept {
     if (moderated_ <= 1 || held_ + 1 >= moderated_) return fire();
     if (held_++ == 0) due_ = now + period_;
@@ -140,7 +141,7 @@ class CompletionQueue {
   std::atomic<uint32_t> capacity_{0};
   uint32_t mask_ = 0;
   std::unique_ptr<Completion[]> ring_;
-  std::unique_ptr<Instant[]> times_;  // of what is in the ring, if they are kept
+  std::unique_ptr<Instant[]> times_;  // of the completions in the ring; null: no timestamps
 
   alignas(kCacheLine) std::atomic<uint32_t> tail_{0};  // producer
   uint32_t cached_head_ = 0;
@@ -148,8 +149,8 @@ class CompletionQueue {
   bool fired_ = false;
   bool overrun_ = false;
   Notify notify_ = Notify::all;
-  uint16_t moderated_ = 0;  // fires at this many; 0: at each
-  uint16_t held_ = 0;       // of them have come
+  uint16_t moderated_ = 0;  // CqModeration::count; 0: not moderated
+  uint16_t held_ = 0;       // completions since the moderation period began
   Instant due_ = Instant::never();
   Duration period_;
 

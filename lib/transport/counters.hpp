@@ -11,7 +11,7 @@
 
 namespace weft::transport {
 
-// It has no stable layout for this.
+// clang-format breaks these lines differently on each run.
 // clang-format off
 #define WEFT_COUNTERS(X) \
   X(tx_packets) X(tx_bytes) X(tx_retransmits) X(tx_rewinds) X(tx_acks) X(tx_naks) \
@@ -57,7 +57,7 @@ inline constexpr std::array<std::string_view, kCountEnd> kCountNames = {
 #undef X
 };
 
-// Those that Counters::raise() keeps: of several engines the largest counts, not the sum.
+// Counters that hold a maximum (Counters::raise()) instead of a sum.
 constexpr bool is_largest(Count c) noexcept { return c == Count::paced_late_most_ns; }
 
 class Counters {
@@ -71,7 +71,7 @@ class Counters {
     uint64_t& value = values_[static_cast<size_t>(c)];
     if (value < n) value = n;
   }
-  // Those of another engine of the device.
+  // Adds the counters of another engine of the device.
   void merge(const Counters& other) noexcept {
     for (size_t i = 0; i < kCountEnd; ++i) {
       const auto c = static_cast<Count>(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames: what crosses the seam between a port and the engine. A frame is a path and the bytes from
-// the BTH (or SRD header) to the end, ICRC included. Received frames are lent by the port until
-// they are released; frames to send are lent by the engine for the length of one transmit() call.
+// Frames: the unit that ports and engines exchange. A frame is a path and the bytes from the BTH
+// (or SRD header) to the end, ICRC included. The port owns received frames until they are released;
+// the engine owns frames to send, which are valid during one transmit() call.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace weft::transport {
 
-// How a frame travels: everything of its outer headers that the engine chooses or wants to see.
+// The fields of the outer headers that the engine chooses or reads.
 struct Path {
   Gid source;
   Gid destination;
@@ -22,7 +22,7 @@ struct Path {
   uint8_t traffic_class = 0;  // DSCP << 2 | ECN
   uint8_t hop_limit = 64;
   uint16_t vlan = 0;     // 0 = none
-  uint32_t ingress = 0;  // interface or queue it came from, 0 = unknown
+  uint32_t ingress = 0;  // interface or queue of a received frame, 0 = unknown
 
   bool operator==(const Path&) const = default;
 };
@@ -31,27 +31,27 @@ struct Path {
 class RemoteMemory {
  public:
   // Copies `size` bytes from `address` of the sender's memory to `destination`. False if the sender
-  // died or its memory is gone; then any part of the destination may have been written.
+  // died or the memory is unmapped; then any part of the destination may have been written.
   virtual bool pull(void* destination, uint64_t address, size_t size) noexcept = 0;
 
  protected:
   ~RemoteMemory() = default;
 };
 
-// A received frame. `bytes` is the port's; the engine copies payload from it to its final address.
+// A received frame. The port owns `bytes`; the engine copies payload from it to its final address.
 struct Frame {
   const Path* path = nullptr;            // the port's, valid until release
   const std::byte* bytes = nullptr;      // from the BTH on
   uint32_t length = 0;                   // bytes here, ICRC included if the port carries one
   uint16_t ip_id = 0;                    // IPv4 identification, or the best guess
-  bool ip_id_known = true;               // false: the kernel hid it, ip_id is a guess
+  bool ip_id_known = true;               // false: the kernel does not report it, ip_id is a guess
   uint8_t ecn = 0;                       // the two ECN bits as received
-  uint32_t cookie = 0;                   // the port's, for release()
+  uint32_t cookie = 0;                   // for the port, in release()
   Instant timestamp = Instant::never();  // hardware or kernel receive time, never() = none
 
   // Payload apart from its headers: `more_length` payload bytes follow the `length` bytes here, at
-  // `more`, without pad or ICRC. A port over shared memory lends headers that nobody else can
-  // change and payload that the sender still could. Not together with `remote`.
+  // `more`, without pad or ICRC. A port over shared memory copies headers, so that the sender
+  // cannot change them, but not the payload. Not together with `remote`.
   const std::byte* more = nullptr;
   uint32_t more_length = 0;
 
@@ -62,13 +62,13 @@ struct Frame {
   uint32_t remote_length = 0;
 };
 
-// A piece of memory to send from.
+// A piece of memory to send.
 struct Span {
   const std::byte* data = nullptr;
   uint32_t length = 0;
 };
 
-// Pieces of memory that one frame may gather.
+// Spans of one frame at most.
 inline constexpr size_t kMaxSpans = 32;
 
 // A frame to send: `head` (headers, and payload if the engine staged it), then `spans` (registered
@@ -82,15 +82,15 @@ struct TxFrame {
                                 // a train, k continues it as its segment k (see Port::transmit)
   uint8_t span_count = 0;
   uint8_t tail_length = 0;      // 0..8
-  uint8_t header_length = 0;    // how much of head is headers, so that a port can move payload
-                                // apart (Frame::more); 0 = unknown: all of head
+  uint8_t header_length = 0;    // bytes of headers in head, so that a port can separate payload
+                                // (Frame::more); 0 = unknown: all of head
   uint8_t ecn = 0;              // overrides the low bits of path->traffic_class
   bool stable = false;          // spans stay unchanged until the request completes: may go by
                                 // reference; otherwise the port copies before it returns
-  bool signs = false;           // the port writes the ICRC over the last four bytes of the tail:
-                                // it sums spans and pad as it copies them (Capabilities::signs)
-  uint32_t crc = 0;             // then: the raw CRC-32 of what comes before them
-  const Span* spans = nullptr;  // span_count of them, lent like head
+  bool signs = false;           // the port writes the ICRC over the last four bytes of the tail and
+                                // sums spans and pad while copying (Capabilities::signs)
+  uint32_t crc = 0;             // if signs: the raw CRC-32 of the bytes before the spans
+  const Span* spans = nullptr;  // span_count of them, valid as long as head
   std::byte tail[8];
 
   uint32_t length() const {

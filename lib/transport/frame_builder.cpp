@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Building frames: see frame_builder.hpp. The ICRC is summed over the bytes as copied, here or by
-// the port, so it fits what leaves even if the user's memory changes meanwhile.
+// See frame_builder.hpp. The ICRC is computed over the bytes as copied, here or by the port, so
+// that it is right for the bytes sent even if the user's memory changes meanwhile.
 #include "lib/transport/frame_builder.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kHeaders = 64;          // BTH and all that can follow it
 constexpr uint32_t kLargestInline = 1024;  // Limits::max_inline: staged on every port
 
-// All payload is copied here: what is summed must be what leaves.
+// Whether all payload is copied here, because the ICRC must cover the bytes that are sent.
 bool stages(const Capabilities& c) noexcept {
   return !c.gather || (c.integrity_bits != 0 && !c.signs);
 }
@@ -57,22 +57,22 @@ void FrameBuilder::put_telemetry(const wire::IntBlock& block) noexcept {
 // A frame continues the train when it takes the same path and is as long as the first, or shorter:
 // then it is the last (GSO cuts equal segments and leaves the rest to the last).
 void FrameBuilder::join_train(const Path& path, uint32_t total) noexcept {
-  WEFT_DCHECK(frame_ != nullptr && train_next_ <= train_frames_);
-  if (train_next_ != 0 && train_path_ == &path && total <= train_length_ &&
-      train_next_ < train_frames_ && train_sum_ + total <= train_bytes_) {
-    frame_->ip_id = train_next_++;
-    train_sum_ += total;
-    if (total < train_length_) train_next_ = 0;
-    WEFT_DCHECK(train_sum_ <= train_bytes_ && frame_->ip_id != 0);
+  WEFT_DCHECK(frame_ != nullptr && train_.next <= train_frames_);
+  if (train_.next != 0 && train_.path == &path && total <= train_.length &&
+      train_.next < train_frames_ && train_.sum + total <= train_bytes_) {
+    frame_->ip_id = train_.next++;
+    train_.sum += total;
+    if (total < train_.length) train_.next = 0;
+    WEFT_DCHECK(train_.sum <= train_bytes_ && frame_->ip_id != 0);
     return;
   }
   frame_->ip_id = 0;
-  train_path_ = &path;
-  train_length_ = train_sum_ = total;
-  train_next_ = 1;
+  train_.path = &path;
+  train_.length = train_.sum = total;
+  train_.next = 1;
 }
 
-// Brings the sum up to the end of what is staged. Telemetry is no part of it (lib/wire/INT.md).
+// Continues the CRC to the end of the staged bytes. It does not cover telemetry (lib/wire/INT.md).
 void FrameBuilder::sum_staged() noexcept {
   if (!sums_) return;
   if (summed_ == nullptr) {
@@ -89,8 +89,8 @@ void FrameBuilder::sum_staged() noexcept {
 }
 
 namespace {
-// A span is read later, by the port or the peer, who can only lose the frame when a page is gone. A
-// look at each page now tells the queue pair why.
+// The port or the peer reads a span later, and can only drop the frame if a page is unmapped.
+// Probing each page now lets the queue pair fail the request.
 bool readable(const std::byte* data, uint32_t length) noexcept {
   WEFT_DCHECK(length != 0);
   constexpr uint32_t kPage = 4096;
@@ -127,7 +127,7 @@ bool FrameBuilder::add_payload(const std::byte* data, uint32_t length, bool stab
   return true;
 }
 
-// Behind spans the port writes the ICRC.
+// With spans the port writes the ICRC.
 void FrameBuilder::sign() noexcept {
   WEFT_DCHECK(pad_ < 4);
   if (frame_->span_count != 0) {
@@ -149,7 +149,7 @@ void FrameBuilder::sign() noexcept {
 void FrameBuilder::cancel() noexcept {
   WEFT_DCHECK(frame_ != nullptr);
   // The train is closed: its next frame would have a wrong identification.
-  train_next_ = 0;
+  train_.next = 0;
   frame_ = nullptr;
 }
 

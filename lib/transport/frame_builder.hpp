@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Turns headers and payload into frames to send: lays heads one behind the other in an arena (so
-// that a port sends a train from one piece of memory), forms trains, copies payload and sums it in
-// one pass, signs with the ICRC. Ports that cannot damage frames get no ICRC and payload by span.
+// Builds frames from headers and payload: places heads consecutively in an arena (so that a port
+// sends a train from one piece of memory), forms trains, copies payload and computes the ICRC in
+// one pass. Ports over shared memory get no ICRC, and payload as spans.
 #pragma once
 
 #include <cstddef>
@@ -26,50 +26,50 @@ class FrameBuilder {
   // invalid.
   void begin_burst(std::span<TxFrame> frames) noexcept;
   size_t count() const noexcept { return count_; }
-  // The port may find out later that it cannot send trains.
+  // Lowers the frames per train, when the port finds out that it cannot send longer ones.
   void limit_trains(uint32_t frames) noexcept {
     WEFT_DCHECK(frames >= 1);
     if (frames < train_frames_) train_frames_ = frames;
   }
-  // Zero stands for the ICRC: see EngineConfig::icrc.
-  void leave_unsigned() noexcept { sums_ = false; }
-  // Room for one more frame of any size?
+  // Writes zero in place of the ICRC: see EngineConfig::icrc.
+  void disable_icrc() noexcept { sums_ = false; }
+  // Whether there is room for one more frame of any size.
   bool has_room() const noexcept { return room_; }
-  // Of the frames of this burst, from BTH to ICRC.
+  // Bytes of the frames of this burst, from BTH to ICRC.
   uint64_t bytes() const noexcept { return bytes_; }
 
-  // A copy of `path` that lives as long as the frames of this burst; those alike in succession
-  // share one, so that their frames can form a train.
+  // A copy of `path` that is valid as long as the frames of this burst. Equal paths in succession
+  // share a copy, so that their frames can form a train.
   const Path& keep(const Path& path) noexcept;
 
-  // One frame: start, then header bytes are written at the returned address (header_length of them,
-  // BTH first), then add_payload for each piece, then finish. `payload_length` is the exact sum.
-  // Pad bytes of the BTH must be pad_for(payload_length). On a path to wire::kIntUdpPort a block
-  // without hops stands before the BTH.
+  // Begins a frame. The caller then writes header_length bytes of headers at the returned address
+  // (BTH first, its pad count is pad_for(payload_length)), calls add_payload() for each piece, in
+  // sum exactly payload_length bytes, and finish(). On a path to wire::kIntUdpPort a telemetry
+  // block without hops precedes the BTH.
   std::byte* start(const Path& path, uint32_t header_length, uint32_t payload_length) noexcept;
-  // Copies a piece of user memory; false on a fault (then call cancel). Small pieces and all pieces
-  // on ports with an ICRC are copied now; else the piece goes as a span, `stable` as in TxFrame.
+  // Adds a piece of user memory; false on a page fault (then call cancel()). Small pieces, and all
+  // pieces on ports with an ICRC, are copied now; others become spans, `stable` as in TxFrame.
   bool add_payload(const std::byte* data, uint32_t length, bool stable) noexcept;
   // The same for memory that cannot fault (inline data).
   void add_safe_payload(const std::byte* data, uint32_t length) noexcept;
-  // What stands before the BTH instead, on such a path.
+  // Replaces the telemetry block before the BTH, on such a path.
   void put_telemetry(const wire::IntBlock& block) noexcept;
   void finish() noexcept;
   void cancel() noexcept;
 
-  // Pad bytes behind a payload: none on ports without an ICRC. //= roce:C-HDR-3
+  // Pad bytes after a payload: none on ports without an ICRC. //= roce:C-HDR-3
   uint8_t pad_for(uint32_t payload_length) const noexcept {
     return signs_ ? static_cast<uint8_t>((0u - payload_length) & 3) : 0;
   }
 
  private:
-  bool fits() const noexcept {  // the path of this frame may be kept already
+  bool fits() const noexcept {  // for a frame whose path is kept already
     return count_ < frames_.size() && arena_used_ <= arena_most_ &&
            spans_used_ + kMaxSpans <= kSpanPool;
   }
   void find_room() noexcept { room_ = kept_ < kKeptPaths && fits(); }
   uint32_t staged() const noexcept { return static_cast<uint32_t>(at_ - head_); }
-  static constexpr uint32_t kStageBelow = 256;  // smaller pieces are cheaper copied than spanned
+  static constexpr uint32_t kStageBelow = 256;  // bytes; smaller pieces are cheaper to copy
   static constexpr uint32_t kSpanPool = 512;
   static constexpr uint32_t kKeptPaths = 64;
   void sign() noexcept;
@@ -77,13 +77,13 @@ class FrameBuilder {
   void sum_staged() noexcept;
 
   bool signs_;        // an ICRC ends each frame
-  bool sums_ = true;  // it is the true one
-  bool stages_;       // payload of any length is copied here
+  bool sums_ = true;  // it is computed; false: it is zero
+  bool stages_;       // payload of any length is copied to the arena
   uint32_t train_frames_;
   uint32_t train_bytes_;
   uint32_t largest_head_;
   uint32_t max_payload_;  // staged bytes one frame may need
-  size_t arena_most_;     // of it that may be used before a frame of any size
+  size_t arena_most_;     // bytes that may be used before a frame of any size
   std::unique_ptr<std::byte[]> arena_;
   std::unique_ptr<Span[]> spans_;
   std::unique_ptr<Path[]> paths_;
@@ -98,19 +98,22 @@ class FrameBuilder {
   // The frame under construction.
   TxFrame* frame_ = nullptr;
   std::byte* head_ = nullptr;
-  std::byte* at_ = nullptr;     // end of what is staged
+  std::byte* at_ = nullptr;     // end of the staged bytes
   uint32_t prefix_ = 0;         // bytes before the BTH
-  uint32_t header_length_ = 0;  // with them
-  uint32_t total_ = 0;          // without them
+  uint32_t header_length_ = 0;  // prefix_ included
+  uint32_t total_ = 0;          // prefix_ excluded
   uint32_t crc_ = 0;
-  std::byte* summed_ = nullptr;  // crc_ covers what is staged before this; nullptr: nothing yet
+  std::byte* summed_ = nullptr;  // crc_ covers staged bytes before this; nullptr: none yet
   uint8_t pad_ = 0;
 
   // The train under construction.
-  const Path* train_path_ = nullptr;
-  uint32_t train_length_ = 0;  // of its first frame
-  uint32_t train_sum_ = 0;
-  uint16_t train_next_ = 0;  // id of its next frame; 0 = closed
+  struct Train {
+    const Path* path = nullptr;
+    uint32_t length = 0;  // bytes of its first frame
+    uint32_t sum = 0;     // bytes of all its frames
+    uint16_t next = 0;    // id of its next frame; 0 = closed
+  };
+  Train train_;
 };
 
 inline void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
@@ -120,13 +123,13 @@ inline void FrameBuilder::begin_burst(std::span<TxFrame> frames) noexcept {
   arena_used_ = 0;
   spans_used_ = 0;
   kept_ = 0;
-  train_next_ = 0;
+  train_.next = 0;
   bytes_ = 0;
   find_room();
 }
 
-// Inline, as finish() is: they run once per packet sent. Bytes are stored through local pointers:
-// one may be a byte of anything, so members would be read again behind each.
+// Inline, as finish() is: they run once per packet sent. Bytes are stored through local pointers: a
+// std::byte may alias any member, which the compiler would have to read again after each store.
 inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
                                       uint32_t payload_length) noexcept {
   WEFT_DCHECK(frame_ == nullptr && fits());
@@ -150,7 +153,7 @@ inline std::byte* FrameBuilder::start(const Path& path, uint32_t header_length,
   summed_ = nullptr;
   frame.path = &path;
   frame.head = head;
-  // A signed frame stays in one piece: its ICRC lies behind the payload.
+  // A frame with ICRC stays in one piece: the ICRC follows the payload.
   frame.header_length = signs ? 0 : static_cast<uint8_t>(prefix + header_length);
   frame.payload_length = 0;
   frame.span_count = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queue before our own port, seen as a hop of telemetry: what would wait before a link of the
-// line rate that all paced queue pairs of a device share. A controller that lives on telemetry gets
-// it where no switch says anything, so that the flows of one host at least share its line.
+// A virtual queue before the local port, as a hop of telemetry: the queue of a link of the line
+// rate that all paced queue pairs of a device share. It gives controllers that need telemetry a
+// signal where no switch provides one, so that at least the flows of one host share its line
+// fairly.
 //
-// Nothing really waits here, so nothing would slow a flow down while the queue drains; hence the
-// bytes that count as sent are those that came, not those that such a link would have served.
+// Packets do not wait here, so a flow would not be slowed down while the queue drains. Therefore
+// sent_bytes counts bytes that arrived, not bytes that such a link would have served.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class HostQueue {
     WEFT_DCHECK(line_rate > 0 && rtt_ns > 0);
   }
 
-  // A packet that takes `bytes` of the link joins the queue: what it finds there.
+  // Enqueues a packet of `bytes` on the link; returns the state of the queue before it.
   Found pass(Instant now, uint32_t bytes) noexcept {
     const Instant begin = std::max(now, free_at_);
     const auto waiting = static_cast<double>((begin - now).ps);

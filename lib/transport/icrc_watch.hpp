@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who fails every ICRC: an address translator on the path changes what the ICRC covers, and then
-// all packets of a peer are dropped, though nothing else is wrong. A peer whose packets fail one
-// after the other, with no good one between, is told of once. Bounded: a few are watched, and some
-// that were told of are remembered; a forger of sources can make no more noise than that.
+// Finds peers whose packets all fail the ICRC: address translation on the path changes fields that
+// the ICRC covers. A peer with kFailuresInARow failures and no good packet between is reported
+// once. Memory and reports are bounded, so that forged source addresses cause at most kMaxReported
+// reports.
 #pragma once
 
 #include <array>
@@ -16,34 +16,34 @@ namespace weft::transport {
 
 class IcrcWatch {
  public:
-  static constexpr uint32_t kWatched = 16;   // at a time
-  static constexpr uint32_t kInARow = 32;    // failures that call for a word
-  static constexpr uint32_t kMostTold = 64;  // peers of one device; then it is silent
+  static constexpr uint32_t kWatched = 16;         // peers at a time
+  static constexpr uint32_t kFailuresInARow = 32;  // failures before a report
+  static constexpr uint32_t kMaxReported = 64;     // reports of one device
 
-  // Some peer failed and has not sent anything good since: good packets matter.
+  // Whether on_good() needs to be called: a peer had failures and no good packet since.
   bool watching() const noexcept { return used_ != 0; }
   void on_good(const Gid& source) noexcept {
     for (uint32_t i = 0; i < used_; ++i)
       if (watched_[i].source == source) return forget(i);
   }
-  // True: that was one too many, and next_told() has its address.
+  // True: the peer has reached kFailuresInARow, and next_report() will return its address.
   bool on_bad(const Gid& source) noexcept {
-    for (uint32_t i = 0; i < told_; ++i)
-      if (told_of_[i] == source) return false;
+    for (uint32_t i = 0; i < reported_count_; ++i)
+      if (reported_[i] == source) return false;
     uint32_t i = 0;
     while (i < used_ && watched_[i].source != source) ++i;
     if (i == used_) watched_[i = place()] = {source, 0};
-    if (++watched_[i].failures < kInARow) return false;
+    if (++watched_[i].failures < kFailuresInARow) return false;
     forget(i);
-    if (told_ == kMostTold) return false;
-    told_of_[told_++] = source;
-    WEFT_DCHECK(said_ < told_ && told_ <= kMostTold);
+    if (reported_count_ == kMaxReported) return false;
+    reported_[reported_count_++] = source;
+    WEFT_DCHECK(taken_count_ < reported_count_ && reported_count_ <= kMaxReported);
     return true;
   }
-  // The addresses that are still to be told of, one at a time.
+  // The next peer to report, each once.
   std::optional<Gid> next_report() noexcept {
-    if (said_ == told_) return {};
-    return told_of_[said_++];
+    if (taken_count_ == reported_count_) return {};
+    return reported_[taken_count_++];
   }
 
  private:
@@ -61,8 +61,8 @@ class IcrcWatch {
   }
 
   std::array<Watched, kWatched> watched_{};
-  std::array<Gid, kMostTold> told_of_{};
-  uint32_t used_ = 0, next_ = 0, told_ = 0, said_ = 0;
+  std::array<Gid, kMaxReported> reported_{};
+  uint32_t used_ = 0, next_ = 0, reported_count_ = 0, taken_count_ = 0;
 };
 
 }  // namespace weft::transport

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The last things that happened to a machine which are rare and worth telling a person about:
-// asynchronous events, and requests that ended in an error. A ring; the engine has no clock, so the
-// driver says when.
+// The most recent incidents of a machine, for inspection (weft_stat): asynchronous events, and
+// requests that completed with an error. A ring; the engine has no clock, so the driver adds times.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ class Incidents {
   static constexpr uint32_t kMost = 32;
 
   void add(const Incident& incident) noexcept { ring_[total_++ % kMost] = incident; }
-  // Those that were added since the last call happened now.
+  // Sets the time of incidents added since the last call.
   void stamp(Instant now) noexcept {
     if (total_ - stamped_ > kMost) stamped_ = total_ - kMost;
     WEFT_DCHECK(total_ - stamped_ <= kMost);

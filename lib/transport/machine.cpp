@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of a protocol machine that no protocol changes: events, and the trailer of a frame.
+// The parts of a protocol machine that both protocols share: events, and the ICRC of frames.
 #include "lib/transport/machine.hpp"
 
 #include <cstring>
@@ -33,7 +33,7 @@ bool Machine::verify_icrc(const Frame& frame, uint16_t destination_port) noexcep
   }
   if (icrc_watch_.on_bad(frame.path->source)) {
     count(Count::peers_failing_icrc);
-    news_ = true;
+    has_new_events_ = true;
   }
   return false;
 }
@@ -50,7 +50,7 @@ bool Machine::has_icrc(const Frame& frame, uint16_t destination_port) const noex
   return wire::icrc_verify_unknown_id(outer, frame.bytes, frame.length);
 }
 
-// It is told once.
+// The event is raised once per queue.
 void Machine::note_overrun(QpNum qp, CompletionQueue& cq) noexcept {
   count(Count::cq_overruns);
   if (!cq.overrun()) raise(EventType::cq_error, qp);
@@ -62,13 +62,13 @@ void Machine::raise(const AsyncEvent& event) noexcept {
       events_.size() < kMaxEvents && base::memory_permitting([&] { events_.push_back(event); });
   if (!kept) count(Count::events_lost);  //= threat:A28
   incidents_.add({.event = event, .status = Status::success, .qp = event.qp});
-  news_ = true;
+  has_new_events_ = true;
 }
 
 void Machine::note_failure(QpNum qp, Status status) noexcept {
   WEFT_DCHECK(status != Status::success);
   incidents_.add({.event = {}, .status = status, .qp = qp});
-  news_ = true;
+  has_new_events_ = true;
 }
 
 bool Machine::next_event(AsyncEvent& event) noexcept {

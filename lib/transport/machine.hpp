@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every protocol machine has in common, and all that a driver or the simulator needs to know
-// of one: the four calls of the packet side, the key table, counters and events. The RoCE engine
-// (engine.hpp) and the SRD engine (srd/engine.hpp) are machines; they share no transport state.
+// The interface of a protocol machine to a driver or the simulator: receive, transmit, expire and
+// their deadline, the key table, counters and events. The engines of RoCE and SRD are machines;
+// they share no transport state.
 #pragma once
 
 #include <deque>
@@ -20,6 +20,7 @@
 
 namespace weft::transport {
 
+// Limits of a device's objects.
 struct Limits {
   uint32_t max_qp = 65536;
   uint32_t max_qp_wr = 1u << 20;
@@ -30,8 +31,8 @@ struct Limits {
   uint64_t max_message = 1ull << 31;
 };
 
-// Single-threaded: the caller holds the lock (see lib/driver). Work per call is bounded, a spurious
-// call is a no-op, `now` is read once per burst.
+// Single-threaded: the caller holds the driver's lock. Work per call is bounded, a spurious call is
+// a no-op, `now` is read once per burst.
 class Machine {
  public:
   Machine(Port& port, base::SecureRandom& random);
@@ -39,49 +40,50 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
+  // Processes received frames.
   virtual void receive(std::span<const Frame> frames, Instant now) noexcept = 0;
   // Fills up to frames.size() frames to send; their memory stays valid until the next transmit().
   virtual size_t transmit(std::span<TxFrame> frames, Instant now) noexcept = 0;
+  // Runs timers whose deadline has passed.
   virtual void expire(Instant now) noexcept = 0;
-  // When expire() must be called; not later than the first deadline, perhaps earlier.
+  // When expire() must be called: at the first deadline or earlier.
   Instant next_deadline() const noexcept { return next_deadline_; }
-  // True if transmit() has something to do now, a waiting acknowledgement included.
+  // True if transmit() would make a frame now, delayed acknowledgements included.
   virtual bool wants_transmit() const noexcept = 0;
-  // True if it has more than waiting acknowledgements.
+  // True if it has more to send than delayed acknowledgements.
   virtual bool has_active() const noexcept = 0;
-  // True if a request of more than a page waits: it fills trains by itself.
+  // True if a request of more than kBulk bytes is queued, which needs no later posts to fill a
+  // train.
   bool has_bulk() const noexcept { return bulk_posted_; }
-  // True once after a completion queue that was armed got a completion: one has fired, or begun to
-  // hold back until due().
+  // True once after an armed completion queue fired, or began to hold its event back until due().
   bool take_fired() noexcept { return std::exchange(fired_, false); }
-  // Somebody waits for what take_fired() or take_news() would say.
-  bool has_pending_events() const noexcept { return fired_ || news_; }
+  // True if take_fired() or take_events() would return true.
+  bool has_pending_events() const noexcept { return fired_ || has_new_events_; }
 
   memory::KeyTable& keys() noexcept { return keys_; }
   const Counters& counters() const noexcept { return counters_; }
   const Capabilities& capabilities() const noexcept { return capabilities_; }
-  // Moves the next asynchronous event to `event`; false if there is none.
+  // Moves the oldest asynchronous event to `event`; false if there is none.
   bool next_event(AsyncEvent& event) noexcept;
   bool has_event() const noexcept { return !events_.empty(); }
   // True once after an incident: an event, or a request that failed.
-  bool take_events() noexcept { return news_ && std::exchange(news_, false); }
+  bool take_events() noexcept { return has_new_events_ && std::exchange(has_new_events_, false); }
   Incidents& incidents() noexcept { return incidents_; }
-  // The next peer to tell a person about: all that comes from it fails the ICRC. After take_news().
+  // The next peer whose packets all fail the ICRC, each once. After take_events().
   std::optional<Gid> next_failing_peer() noexcept { return icrc_watch_.next_report(); }
 
-  // The time of what it does from now on, for the queues that keep or wait for it: before each
-  // call.
+  // Sets the time of completions, for queues with timestamps or moderation. Before each call.
   void set_time(Instant now) noexcept { time_ = now; }
   Instant time() const noexcept { return time_; }
 
-  // For the handlers, which are functions over an engine and a piece of its state.
+  // The rest is for the packet handlers of engines. Queues an asynchronous event.
   void raise(const AsyncEvent& event) noexcept;
   void raise(EventType type, QpNum qp) noexcept { raise({.type = type, .qp = qp}); }
-  // A request of `qp` ended with `status`, and that was its own fault or its peer's.
+  // Records an incident: a request of `qp` completed with the error `status`.
   void note_failure(QpNum qp, Status status) noexcept;
   void count(Count c, uint64_t n = 1) noexcept { counters_.add(c, n); }
-  // Hands a completion to the application. False: its queue has overrun, which is counted and was
-  // told once; the queue pair must not go on. //= roce:C-OPS-91 threat:A18
+  // Adds a completion to the application's queue. False: the queue has overrun, which is counted
+  // and raises cq_error once; the queue pair must go to ERR. //= roce:C-OPS-91 threat:A18
   bool deliver(QpNum qp, CompletionQueue& cq, const Completion& completion,
                bool solicited) noexcept {
     const bool armed = cq.armed();
@@ -91,15 +93,16 @@ class Machine {
     if (armed) fired_ = fired_ || cq.has_fired() || cq.due() != due;
     return true;
   }
+  // Whether received frames carry an ICRC.
   bool checks_icrc() const noexcept { return capabilities_.integrity_bits != 0; }
 
  protected:
-  // `destination_port`: the UDP port that this protocol's frames come to.
+  // `destination_port`: the UDP destination port of this protocol's frames.
   bool verify_icrc(const Frame& frame, uint16_t destination_port) noexcept;
-  // From now on zero stands where the ICRC would, in what is sent and in all that is taken.
-  void leave_unsigned() noexcept {
+  // From now on frames are sent with zero in place of the ICRC, and only such frames are accepted.
+  void disable_icrc() noexcept {
     signs_ = false;
-    builder_.leave_unsigned();
+    builder_.disable_icrc();
   }
 
   Port& port_;
@@ -108,7 +111,7 @@ class Machine {
   memory::KeyTable keys_;
   Counters counters_;
   FrameBuilder builder_;
-  Instant next_deadline_ = Instant::never();  // cached: asked for every turn
+  Instant next_deadline_ = Instant::never();  // cached: read in every turn
   bool fired_ = false;
   bool bulk_posted_ = false;
 
@@ -116,7 +119,7 @@ class Machine {
   bool has_icrc(const Frame& frame, uint16_t destination_port) const noexcept;
   void note_overrun(QpNum qp, CompletionQueue& cq) noexcept;
 
-  bool news_ = false;
+  bool has_new_events_ = false;
   bool signs_ = true;
   Instant time_;
   IcrcWatch icrc_watch_;

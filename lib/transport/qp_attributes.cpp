@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of IBTA 11.2.5.2 for RC, UC and UD, and its reading; XRC has RC's column without what
-// is the other end's (XRC annex). A transition that is not in the table is illegal. There are no
-// alternate paths and no migration to them (//= roce:C-AV-98: they may be left out; the kernel's
-// rxe stores them and never uses them), so the rows have none.
+// The table of IBTA 11.2.5.2 for RC, UC and UD; XRC has RC's column without the attributes of the
+// other side (XRC annex). A transition that is not in the table is illegal. Alternate paths and
+// path migration are optional (//= roce:C-AV-98; rxe stores them and never uses them) and not
+// supported.
 #include "lib/transport/qp_attributes.hpp"
 
 #include <array>
@@ -79,12 +79,12 @@ constexpr Row kTable[] = {
     {QpState::err, QpState::err, kNothing, kNothing},
 };
 
-struct Word {
+struct AttributeName {
   Attribute attribute;
   const char* name;
   const char* meaning;
 };
-constexpr Word kWords[] = {
+constexpr AttributeName kAttributeNames[] = {
     {A::current_state, "current_state", "the state the queue pair is believed to be in"},
     {A::pkey_index, "pkey_index", "the index of the partition key, 0"},
     {A::port, "port", "the port number, 1"},
@@ -113,8 +113,8 @@ const Row* find_row(QpState from, QpState to) {
   return nullptr;
 }
 
-// As the specification spells it.
-std::string spelled(std::string_view name) {
+// State names as the specification spells them.
+std::string upper_case(std::string_view name) {
   std::string text(name);
   for (char& c : text)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
@@ -122,24 +122,25 @@ std::string spelled(std::string_view name) {
 }
 
 std::string describe(QpType type, QpState from, QpState to) {
-  return spelled(name(from)) + " -> " + spelled(name(to)) + " of " +
-         (type == QpType::rc || is_xrc(type) ? "an " : "a ") + spelled(name(type)) + " queue pair";
+  return upper_case(name(from)) + " -> " + upper_case(name(to)) + " of " +
+         (type == QpType::rc || is_xrc(type) ? "an " : "a ") + upper_case(name(type)) +
+         " queue pair";
 }
 
 std::string list_names(Attribute set) {
   std::string text;
-  for (const Word& word : kWords)
-    if (has(set, word.attribute)) text += (text.empty() ? "" : ", ") + std::string(word.name);
+  for (const AttributeName& entry : kAttributeNames)
+    if (has(set, entry.attribute)) text += (text.empty() ? "" : ", ") + std::string(entry.name);
   return text.empty() ? "nothing but state" : text;
 }
 
 Error illegal_transition(QpType type, QpState from, QpState to) {
   std::string text = describe(type, from, to) + " is not a legal transition; from " +
-                     spelled(name(from)) + " it can go to ";
+                     upper_case(name(from)) + " it can go to ";
   bool first = true;
   for (const Row& row : kTable) {
     if (row.from != from) continue;
-    text += (first ? "" : ", ") + spelled(name(row.to));
+    text += (first ? "" : ", ") + upper_case(name(row.to));
     first = false;
   }
   return {Code::bad_state, text};
@@ -162,7 +163,7 @@ Result<void> check_mtu(const QueuePairAttributes& change, const ModifyLimits& li
   return bad_value("path_mtu", mtu, "one of " + choices + " on this device");
 }
 
-// The numbers whose only rule is a highest value.
+// Attributes whose only rule is a maximum.
 Result<void> check_numbers(const QueuePairAttributes& c, const ModifyLimits& limits) {
   struct Number {
     const char* name;
@@ -245,23 +246,23 @@ Result<void> check_modify(QpType type, QpState current, const QueuePairAttribute
 
   const Attribute set = attributes_set(change);
   const std::string transition = describe(type, current, to);
-  for (const Word& word : kWords) {
-    if (has(rule.required, word.attribute) && !has(set, word.attribute))
-      return Error{Code::invalid_argument, transition + " needs `" + word.name + "`, " +
-                                               word.meaning +
-                                               "; set QueuePairAttributes::" + word.name};
+  for (const AttributeName& entry : kAttributeNames) {
+    if (has(rule.required, entry.attribute) && !has(set, entry.attribute))
+      return Error{Code::invalid_argument, transition + " needs `" + entry.name + "`, " +
+                                               entry.meaning +
+                                               "; set QueuePairAttributes::" + entry.name};
   }
-  for (const Word& word : kWords) {
-    if (has(set, word.attribute) && !has(rule.required | rule.optional, word.attribute))
-      return Error{Code::invalid_argument, transition + " does not take `" + word.name +
+  for (const AttributeName& entry : kAttributeNames) {
+    if (has(set, entry.attribute) && !has(rule.required | rule.optional, entry.attribute))
+      return Error{Code::invalid_argument, transition + " does not take `" + entry.name +
                                                "`; it takes " +
                                                list_names(rule.required | rule.optional)};
   }
-  // The table allows it only on the way to RTS, from RTR, RTS, SQD or SQE. //= roce:C-STATE-58
+  // The table allows current_state only in transitions to RTS. //= roce:C-STATE-58
   if (change.current_state && *change.current_state != current)
     return Error{Code::bad_state, "QueuePairAttributes::current_state says " +
-                                      spelled(name(*change.current_state)) +
-                                      ", but the queue pair is in " + spelled(name(current))};
+                                      upper_case(name(*change.current_state)) +
+                                      ", but the queue pair is in " + upper_case(name(current))};
   if (const Result<void> mtu = check_mtu(change, limits); !mtu) return mtu;
   return check_numbers(change, limits);
 }

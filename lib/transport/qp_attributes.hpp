@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state machine of queue pairs as data: which transitions are legal, which attributes each one
-// needs and which it allows, and the range of each attribute. Pure functions over values.
+// The state machine of queue pairs as a table: legal transitions, the attributes that each requires
+// and allows, and the range of each attribute. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ enum class Attribute : uint32_t {
   telemetry = 1 << 17,
 };
 
-// What a transition needs, and what it takes besides.
+// The attributes of a transition.
 struct Requirement {
   bool legal = false;
   Attribute required = Attribute::none;
@@ -44,7 +44,7 @@ Requirement requirement(QpType type, QpState from, QpState to) noexcept;
 // The attributes that are set in `change`.
 Attribute attributes_set(const QueuePairAttributes& change) noexcept;
 
-// Limits of the device.
+// Limits of the device that attributes are checked against.
 struct ModifyLimits {
   uint32_t max_mtu = 4096;
   uint32_t max_rd_atomic = 16;  // for both directions

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From QPN to queue pair, for every packet: an open-addressing table. QPNs are random, so their low
-// bits are the hash; the table is at most half full.
+// The table from queue pair number to queue pair, looked up for every packet: open addressing. QPNs
+// are random, so their low bits are the hash; the table is at most half full.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weft::transport {
 
-// Of the queue pairs of one engine, which stay another's.
+// Does not own the queue pairs. Under the driver's lock.
 template <class QueuePair>
 class QpTable {
  public:
@@ -24,7 +24,7 @@ class QpTable {
     }
   }
 
-  // May allocate.
+  // `number` is not in the table. May allocate.
   void insert(QpNum number, QueuePair* qp) {
     WEFT_DCHECK(number.value != 0 && qp != nullptr && find(number) == nullptr);
     if (2 * (used_ + 1) > slots_.size()) grow();
@@ -40,7 +40,7 @@ class QpTable {
       if (slots_[hole].number == 0) return;
       hole = (hole + 1) & mask();
     }
-    // Close the hole: move back every later entry of the run that may not lie behind a gap.
+    // Close the hole: move back later entries of the run whose probe sequence includes it.
     for (size_t i = (hole + 1) & mask(); slots_[i].number != 0; i = (i + 1) & mask()) {
       const size_t home = slots_[i].number & mask();
       if (((i - home) & mask()) >= ((i - hole) & mask())) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// User memory copied and summed in one pass: the sum is that of the bytes that leave, even if the
-// user changes them meanwhile. Or only summed, where it stays as it is until it has left.
+// Copies user memory and computes its CRC in one pass: the CRC is that of the bytes that are sent,
+// even if the user changes the source meanwhile. Or only the CRC, of memory that does not change.
 #pragma once
 
 #include "lib/base/check.hpp"
@@ -9,7 +9,7 @@
 
 namespace weft::transport {
 
-// Continues `crc` over `length` bytes as copied. False: a page of `from` is gone.
+// Continues `crc` over `length` bytes as copied. False: a page of `from` is not mapped.
 [[nodiscard]] inline bool sum_copy(uint32_t& crc, std::byte* to, const std::byte* from,
                                    size_t length) noexcept {
   WEFT_DCHECK(length == 0 || (to != nullptr && from != nullptr));

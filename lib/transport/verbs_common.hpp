@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of the verbs side that no protocol changes: what a queue pair is created with, what is
-// wrong with a posted request whatever carries it, what its completion is called.
+// The verbs functions that both protocols share: creation attributes of queue pairs, validation of
+// posted requests, work types of completions.
 #pragma once
 
 #include <cstdint>
@@ -26,29 +26,29 @@ struct QpConfig {
   uint32_t max_recv_sge = 4;
   uint32_t max_inline = 64;
   bool signal_all = false;
-  std::string_view congestion{};     // RC, XRC of RoCE: a controller by name; empty: the device's
-  SharedReceives* shared = nullptr;  // RoCE: receives come from here
+  std::string_view congestion{};     // RC, XRC of RoCE: name of a controller; empty: the device's
+  SharedReceives* shared = nullptr;  // RoCE: the shared receive queue
   uint32_t xrc_domain = 0;           // of an XRC target
 };
-// Errors: invalid_argument, naming what is missing or beyond the device's limits.
+// Errors: invalid_argument (names the option that is missing or exceeds a limit), not_supported.
 Result<void> check(const QpConfig& config, const Limits& limits);
 
-// Takes over every attribute that is set in `change`, but the state.
+// Copies every attribute that is set in `change`, except the state.
 void merge(QueuePairAttributes& attributes, const QueuePairAttributes& change);
 
-// What the completion of a request is called.
+// The Completion::type of a request.
 WorkType work_type(Opcode opcode) noexcept;
 
 constexpr bool is_atomic(Opcode opcode) noexcept {
   return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
 }
 
-// Answered when it is done, without data.
+// ATOMIC WRITE and FLUSH: answered by a response without data.
 constexpr bool is_effect(Opcode opcode) noexcept {
   return opcode == Opcode::atomic_write || opcode == Opcode::flush;
 }
 
-// Requests of more bytes fill trains by themselves (Machine::has_bulk).
+// Bytes of a request from which it fills trains without later posts (Machine::has_bulk).
 inline constexpr uint32_t kBulk = 4096;
 
 inline uint64_t sum_of(std::span<const Sge> sges) noexcept {
@@ -57,13 +57,13 @@ inline uint64_t sum_of(std::span<const Sge> sges) noexcept {
   return sum;
 }
 
-// What a queue pair can take in one request.
+// Limits of one request of a queue pair.
 struct RequestLimits {
   uint32_t max_sge = 0;
   uint32_t max_inline = 0;
   uint64_t max_message = 0;
 };
-// Why a request cannot be posted, or nullptr. `length` gets the sum of its entries.
+// The reason why a request is invalid, or nullptr. `length` gets the sum of its entries in bytes.
 const char* invalid_answered_reason(const SendRequest& request, uint32_t& length) noexcept;
 inline const char* invalid_reason(const SendRequest& r, const RequestLimits& limits,
                                   uint32_t& length) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How many bytes may be on the way to one receiver. The window starts at what the port says the
-// receiver absorbs, halves at a loss (at most once per window of data) and grows back additively.
+// The window of bytes in flight to one destination, when no congestion controller is configured. It
+// starts at the port's in_flight_limit, halves at a loss (at most once per window of data) and
+// grows additively.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace weft::transport {
 
 struct Window {
-  uint64_t in_flight = 0;  // bytes sent or asked for, neither acknowledged nor given up
+  uint64_t in_flight = 0;  // bytes sent, or requested by READs, and neither acknowledged nor lost
   uint64_t size = 0;
   uint64_t limit = 0;         // largest size
   uint64_t floor = 0;         // smallest
@@ -29,7 +30,7 @@ struct Window {
 
   bool open() const { return in_flight < size; }
   void on_sent(uint64_t bytes) { in_flight += bytes; }
-  // Bytes that will never be acknowledged: rewound, flushed or believed lost.
+  // Removes bytes that will not be acknowledged: rewound, flushed or considered lost.
   void forget(uint64_t bytes) { in_flight -= std::min(in_flight, bytes); }
 
   void on_acknowledged(uint64_t bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rings of posted work of a queue pair. Entries are copies of what the user posted, sized at
-// creation; nothing is allocated afterwards. PSNs here are wide (64 bits, the wire carries the low
-// 24): the requester assigns them at post, so that every comparison is a plain one.
+// The rings of posted requests of a queue pair. Entries are copies of the posted requests; all
+// memory is allocated at creation. PSNs are wide (64 bits, of which packets carry the low 24): the
+// requester assigns them at post, so that they compare without wrapping.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@
 
 namespace weft::transport {
 
-// SEND and WRITE, with what they bring along: acknowledged, not answered.
+// SEND and WRITE in all variants: answered by an acknowledgement, not by a response.
 constexpr bool is_message(Opcode opcode) noexcept { return opcode <= Opcode::write_with_imm; }
 
+// An entry of a send queue.
 struct SendEntry {
   uint64_t id = 0;
   uint64_t remote_address = 0;
@@ -22,7 +23,7 @@ struct SendEntry {
   uint64_t compare_add = 0;
   uint64_t swap = 0;
   Flush flush;
-  uint32_t packets = 1;  // PSNs it uses: for a READ those of the responses, local work none
+  uint32_t packets = 1;  // PSNs that it takes: for a READ its responses, for local operations none
   uint32_t length = 0;   // bytes
   uint32_t rkey = 0;
   uint32_t imm_or_key = 0;
@@ -34,13 +35,13 @@ struct SendEntry {
   bool fence = false;
   bool solicited = false;
   bool is_inline = false;
-  bool failed = false;  // a local error: completes when it is the oldest
-  bool done = false;    // local work: it is not done again after a rewind
+  bool failed = false;  // a local error: completes with it when it is the oldest entry
+  bool done = false;    // a local operation was executed: not again after a rewind
 
   uint64_t end_psn() const { return first_psn + packets; }
   bool message() const { return is_message(opcode); }
   bool needs_response() const { return !message() && !local(); }
-  // Answered by a READ response without payload.
+  // ATOMIC WRITE and FLUSH: answered by a READ response without payload.
   bool effect() const { return opcode == Opcode::atomic_write || opcode == Opcode::flush; }
   bool local() const { return is_local(opcode); }
   bool atomic() const { return opcode == Opcode::compare_swap || opcode == Opcode::fetch_add; }
@@ -50,14 +51,15 @@ struct SendEntry {
   }
 };
 
+// An entry of a receive queue.
 struct RecvEntry {
   uint64_t id = 0;
   uint32_t length = 0;  // sum of the entries
   uint32_t sge_count = 0;
 };
 
-// A ring of entries, each with room for `max_sge` scatter/gather entries and, if asked for,
-// `max_inline` bytes. Indices run freely; entry i lives in slot i & mask.
+// A ring of entries, each with `max_sge` scatter/gather entries and `max_inline` bytes of inline
+// data. Indices are not wrapped; entry i is in slot i & mask. Under the driver's lock.
 template <class Entry>
 class WorkRing {
  public:
@@ -75,7 +77,7 @@ class WorkRing {
   }
 
   uint32_t head() const { return head_; }  // oldest entry not completed
-  uint32_t tail() const { return tail_; }  // next to be posted
+  uint32_t tail() const { return tail_; }  // next entry to be posted
   bool empty() const { return head_ == tail_; }
   bool full() const { return tail_ - head_ >= capacity_; }
   uint32_t size() const { return tail_ - head_; }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading the network header before a datagram's payload. It was written by our own engine or by
-// the device below, so a few bytes tell all.
+// Parsing of the network header of a received datagram. The engine or the device has validated it.
 #include "weft/ah.hpp"
 
 #include <cstring>

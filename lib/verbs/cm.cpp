@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The handles of the connection manager: checks that are the same for every provider, and addresses
-// as users write them.
+// The handles of the connection manager: parameter checks that all providers share, and address
+// parsing.
 #include "lib/verbs/cm.hpp"
 
 #include "lib/base/guarded.hpp"
@@ -12,11 +12,11 @@ namespace weft {
 
 using base::guarded;
 
-std::string verbs::why_refused(uint16_t reason) {
+std::string verbs::describe_rejection(uint16_t reason) {
   constexpr uint16_t kNoResources = 3, kTimeout = 4;
   switch (reason) {
     case kCmNobodyListens:
-      return "nobody listens on that port: start the server first, check address and port";
+      return "no listener on that port: start the server first, check address and port";
     case kCmStale:
       return "the peer still has a connection of this queue pair number from before a restart; it "
              "ends that now: connect again";
@@ -59,7 +59,7 @@ Result<void> check_device(const CmId& id, const QueuePair& qp) {
   return {};
 }
 
-// Of a queue pair that is to serve a port.
+// Checks a UD queue pair that serves a port.
 Result<void> check_server(const CmId& id, const QueuePair& qp) {
   if (const Result<void> ok = check_device(id, qp); !ok) return ok;
   if (qp.type() != QpType::ud)

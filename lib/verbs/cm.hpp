@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager's side of the provider seam: what stands behind CmChannel and CmId.
+// The provider interface of the connection manager: implementations of CmChannel and CmId.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace weft::verbs {
 
-// The words of a CmEventType::rejected, from its reason.
-std::string why_refused(uint16_t reason);
+// The message of a CmEventType::rejected, from its reason.
+std::string describe_rejection(uint16_t reason);
 
 class CmId {
  public:
@@ -26,7 +26,7 @@ class CmId {
 
   virtual CmService service() const noexcept = 0;
 
-  // What is known of the connection.
+  // The state of the connection, for the accessors of weft::CmId.
   struct Facts {
     uint16_t port = 0, peer_port = 0;
     Gid peer;

@@ -2,8 +2,8 @@
 // Connection set-up: the steps of a Connector, one function each, and connect(), which is a
 // Connector driven by poll(2). The protocol is described in connect_wire.hpp.
 //
-// A failure before our queue pair was touched leaves it as it was. After that it goes to ERR, so
-// that every posted request is flushed and none waits for a peer that is not there.
+// A failure before our queue pair was modified leaves it unchanged. Later it goes to ERR, so that
+// every posted request is flushed.
 #include "weft/connect.hpp"
 
 #include <poll.h>
@@ -42,7 +42,7 @@ Result<void> check_state(const QueuePair& qp) {
 
 }  // namespace
 
-Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
+Result<Hello> make_hello(const QueuePair& qp, const ConnectOptions& options) {
   if (!qp) return Error{Code::invalid_argument, "connect needs a queue pair"};
   if (const Result<void> fit = check_state(qp); !fit) return fit.error();
   if (options.private_data.size() > kMaxPrivateData)
@@ -79,7 +79,7 @@ Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options) {
   return hello;
 }
 
-// The type that the other side must have.
+// The type that the peer's queue pair must have.
 static QpType counterpart(QpType type) {
   if (type == QpType::xrc_initiator) return QpType::xrc_target;
   return type == QpType::xrc_target ? QpType::xrc_initiator : type;
@@ -109,7 +109,7 @@ namespace {
 
 using Step = Handshake::Step;
 
-// The attributes of each step: those that the service takes. //= roce:C-STATE-55 roce:C-STATE-56
+// The attributes of each transition, by service. //= roce:C-STATE-55 roce:C-STATE-56
 QueuePairAttributes init_attributes(const Handshake& s) {
   QueuePairAttributes a{.state = QpState::init, .pkey_index = uint16_t{0}, .port = uint8_t{1}};
   if (s.ours.service == QpType::ud)
@@ -144,8 +144,8 @@ QueuePairAttributes rts_attributes(const Handshake& s) {
   return a;
 }
 
-Result<void> walk(Handshake& s) {
-  s.walking = true;
+Result<void> walk_to_rts(Handshake& s) {
+  s.qp_modified = true;
   if (s.qp.state() == QpState::reset) {
     const Result<void> init = s.qp.modify(init_attributes(s));
     if (!init) return init;
@@ -155,8 +155,8 @@ Result<void> walk(Handshake& s) {
   return s.qp.modify(rts_attributes(s));
 }
 
-// Starts TCP to the next address that takes it.
-Result<void> dial_next(Handshake& s) {
+// Starts a TCP connection to the next address for which that succeeds.
+Result<void> connect_next_address(Handshake& s) {
   Error last{Code::not_found, "the host has no address"};
   while (s.next_address < s.addresses.size()) {
     Result<base::Socket> socket = base::start_connect(s.addresses[s.next_address++]);
@@ -170,7 +170,7 @@ Result<void> dial_next(Handshake& s) {
   return last;
 }
 
-Result<void> dial(Handshake& s) {
+Result<void> tcp_connect(Handshake& s) {
   pollfd p{s.channel.fd(), POLLOUT, 0};
   if (poll(&p, 1, 0) <= 0) return Error{Code::would_block, "TCP is connecting"};
   int error = 0;
@@ -178,17 +178,17 @@ Result<void> dial(Handshake& s) {
   if (getsockopt(s.channel.fd(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
   if (error == 0) {
     s.channel.queue(emit_hello(s.ours));
-    s.step = Step::greet;
+    s.step = Step::exchange_hello;
     return {};
   }
-  if (s.next_address < s.addresses.size()) return dial_next(s);
+  if (s.next_address < s.addresses.size()) return connect_next_address(s);
   if (error == ECONNREFUSED)
     return Error{Code::not_found,
-                 "nobody listens at " + s.target + ": start the server first, check host and port"};
+                 "no listener at " + s.target + ": start the server first, check host and port"};
   return base::socket_error(error, "cannot connect to " + s.target);
 }
 
-Result<void> greet(Handshake& s) {
+Result<void> exchange_hello(Handshake& s) {
   if (const Result<void> sent = s.channel.flush(); !sent) return sent;
   const Result<MessageKind> kind = s.channel.receive();
   if (!kind) return kind.error();
@@ -198,14 +198,14 @@ Result<void> greet(Handshake& s) {
   if (!peer) return peer.error();
   s.peer = std::move(*peer);
   if (const Result<void> fit = check_peer(s.ours, s.peer); !fit) return fit;
-  if (const Result<void> walked = walk(s); !walked) return walked;
+  if (const Result<void> walked = walk_to_rts(s); !walked) return walked;
   s.channel.next();
   s.channel.queue(emit_ready());
-  s.step = Step::confirm;
+  s.step = Step::await_ready;
   return {};
 }
 
-Result<void> await_ready(Handshake& s) {
+Result<void> receive_ready(Handshake& s) {
   if (const Result<void> sent = s.channel.flush(); !sent) return sent;
   const Result<MessageKind> kind = s.channel.receive();
   if (!kind) return kind.error();
@@ -215,22 +215,22 @@ Result<void> await_ready(Handshake& s) {
   return {};
 }
 
-Result<void> confirm(Handshake& s) {
-  const Result<void> ready = await_ready(s);
+Result<void> await_ready(Handshake& s) {
+  const Result<void> ready = receive_ready(s);
   if (ready) s.step = Step::done;
   return ready;
 }
 
-Result<void> offer(Handshake& s) {
-  if (const Result<void> ready = await_ready(s); !ready) return ready;
+Result<void> await_peer_ready(Handshake& s) {
+  if (const Result<void> ready = receive_ready(s); !ready) return ready;
   if (const Result<void> fit = check_state(s.qp); !fit) return fit;
-  if (const Result<void> walked = walk(s); !walked) return walked;
+  if (const Result<void> walked = walk_to_rts(s); !walked) return walked;
   s.channel.queue(emit_ready());
-  s.step = Step::finish;
+  s.step = Step::send_ready;
   return {};
 }
 
-Result<void> finish(Handshake& s) {
+Result<void> send_ready(Handshake& s) {
   const Result<void> sent = s.channel.flush();
   if (sent) s.step = Step::done;
   return sent;
@@ -238,16 +238,16 @@ Result<void> finish(Handshake& s) {
 
 Result<void> one_step(Handshake& s) {
   switch (s.step) {
-    case Step::dial:
-      return dial(s);
-    case Step::greet:
-      return greet(s);
-    case Step::confirm:
-      return confirm(s);
-    case Step::offer:
-      return offer(s);
-    case Step::finish:
-      return finish(s);
+    case Step::tcp_connect:
+      return tcp_connect(s);
+    case Step::exchange_hello:
+      return exchange_hello(s);
+    case Step::await_ready:
+      return await_ready(s);
+    case Step::await_peer_ready:
+      return await_peer_ready(s);
+    case Step::send_ready:
+      return send_ready(s);
     case Step::done:
       return Error{Code::bad_state, "this Connector has handed out its Connection already"};
     case Step::failed:
@@ -258,17 +258,18 @@ Result<void> one_step(Handshake& s) {
 
 void fail(Handshake& s, Error error) noexcept {
   if (s.step == Step::done || s.step == Step::failed) return;
-  // The peer is told, unless there is none yet, or no memory for the words.
-  if (s.step != Step::dial) (void)base::memory_permitting([&] { s.channel.reject(error.message); });
+  // Sends a reject, unless TCP is not connected or there is no memory for it.
+  if (s.step != Step::tcp_connect)
+    (void)base::memory_permitting([&] { s.channel.reject(error.message); });
   s.channel.close();
-  if (s.walking) (void)s.qp.modify({.state = QpState::err});
+  if (s.qp_modified) (void)s.qp.modify({.state = QpState::err});
   s.error = std::move(error);
   s.step = Step::failed;
 }
 
-Error too_late(const Handshake& s) {
+Error timeout_error(const Handshake& s) {
   std::string text = "no answer from " + s.target + " within the time limit";
-  if (s.step == Step::greet)
+  if (s.step == Step::exchange_hello)
     text = s.target + " took the TCP connection, but no queue pair was offered in time";
   return {Code::timed_out, std::move(text)};
 }
@@ -279,7 +280,7 @@ Result<Connection> advance(Handshake& s) {
     if (const Result<void> moved = one_step(s); !moved) {
       const bool waits = moved.error().code == Code::would_block;
       if (waits && base::wall_now() < s.deadline) return moved.error();
-      fail(s, waits ? too_late(s) : moved.error());
+      fail(s, waits ? timeout_error(s) : moved.error());
       return s.error;
     }
   } while (s.step != Step::done);
@@ -317,7 +318,7 @@ Result<Connector> Connector::start(std::string_view address, QueuePair qp,
       return Error{
           Code::invalid_argument,
           "connect needs host and port, like 127.0.0.1:18515; not '" + std::string(address) + "'"};
-    Result<verbs::Hello> ours = verbs::describe(qp, options);
+    Result<verbs::Hello> ours = verbs::make_hello(qp, options);
     if (!ours) return ours.error();
     Result<std::vector<base::SocketAddress>> addresses = base::resolve(*where, false);
     if (!addresses) return addresses.error();
@@ -331,7 +332,8 @@ Result<Connector> Connector::start(std::string_view address, QueuePair qp,
     state->deadline = base::wall_now() + options.limit;
     state->addresses = std::move(*addresses);
     state->ours = std::move(*ours);
-    if (const Result<void> dialed = verbs::dial_next(*state); !dialed) return dialed.error();
+    if (const Result<void> dialed = verbs::connect_next_address(*state); !dialed)
+      return dialed.error();
     return Connector(std::move(state));
   });
 }
@@ -340,11 +342,11 @@ int Connector::fd() const noexcept { return state_ ? state_->channel.fd() : -1; 
 
 short Connector::poll_events() const noexcept {
   if (!state_) return 0;
-  const bool writes = state_->step == State::Step::dial || !state_->channel.flushed();
+  const bool writes = state_->step == State::Step::tcp_connect || !state_->channel.flushed();
   return writes ? POLLOUT : POLLIN;
 }
 
-// What runs out of memory half way has failed, and the peer is told as far as that goes.
+// Running out of memory fails the exchange.
 Result<Connection> Connector::advance() {
   return guarded([&]() -> Result<Connection> {
     if (!state_) return Error{Code::bad_state, "this Connector was moved away"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a Connector remembers between two calls of advance(). Both the connecting side (connect.cpp)
-// and the listening side (listen.cpp) make one; only connect.cpp moves it on.
+// The state of a Connector between two calls of advance(). Both the connecting side (connect.cpp)
+// and the listening side (listen.cpp) create one; connect.cpp advances it.
 #pragma once
 
 #include <mutex>
@@ -17,17 +17,17 @@ namespace verbs {
 
 struct Handshake {
   enum class Step : uint8_t {
-    dial,     // connecting side: TCP is on its way
-    greet,    // connecting side: our hello is on its way, the peer's is awaited
-    confirm,  // connecting side: our QP is in RTS, the peer's ready is awaited
-    offer,    // listening side: our hello is on its way, the peer's ready is awaited
-    finish,   // listening side: our QP is in RTS, our ready is on its way
-    done,     // the Connection was handed out
-    failed,   // error
+    tcp_connect,       // connecting side: TCP connects
+    exchange_hello,    // connecting side: sends hello, waits for the peer's hello
+    await_ready,       // connecting side: our QP is in RTS, waits for the peer's ready
+    await_peer_ready,  // listening side: sends hello, waits for the peer's ready
+    send_ready,        // listening side: our QP is in RTS, sends ready
+    done,              // the Connection was returned
+    failed,            // see `error`
   };
 
   std::mutex mutex;
-  Step step = Step::dial;
+  Step step = Step::tcp_connect;
   QueuePair qp;
   ConnectOptions options;
   std::string target;  // for messages: "host:port" or "the peer"
@@ -37,19 +37,19 @@ struct Handshake {
   Channel channel;
   Hello ours;
   Hello peer;
-  bool walking = false;  // the QP has been touched
+  bool qp_modified = false;  // modify() was called: on failure the QP goes to ERR
   Error error;
 };
 
-// Checks the options and the state of the QP, and writes them down as a hello.
-Result<Hello> describe(const QueuePair& qp, const ConnectOptions& options);
-// Whether the two can be connected; the error's text is for both sides.
+// Checks the options and the state of the QP; returns the hello to send.
+Result<Hello> make_hello(const QueuePair& qp, const ConnectOptions& options);
+// Whether the two sides can be connected; the error's text is for both.
 Result<void> check_peer(const Hello& ours, const Hello& peer);
 
 }  // namespace verbs
 
 struct Connector::State : verbs::Handshake {
-  // Given up half way: the peer is told, and a queue pair that was touched goes to ERR.
+  // Aborts an unfinished exchange: sends a reject, and moves a modified queue pair to ERR.
   ~State();
 };
 

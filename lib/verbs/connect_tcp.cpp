@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The message channel over a non-blocking socket (connect_tcp.hpp). Writes never raise SIGPIPE,
-// reads never take more than one message.
+// See connect_tcp.hpp. Sends never raise SIGPIPE; receives never read beyond one message.
 #include "lib/verbs/connect_tcp.hpp"
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The TCP side of connection set-up: a channel that moves whole messages of connect_wire.hpp over a
-// non-blocking socket without ever blocking. A channel holds at most one incoming
-// message in a buffer of fixed size, whatever the peer sends.
+// The TCP side of connection set-up: a channel that sends and receives whole messages of
+// connect_wire.hpp over a non-blocking socket. It holds at most one received message, in a buffer
+// of fixed size, whatever the peer sends.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace weft::verbs {
 
-// Moves messages over a connected non-blocking socket.
+// A connected non-blocking socket. No function blocks.
 class Channel {
  public:
   Channel() = default;
@@ -25,18 +25,18 @@ class Channel {
 
   int fd() const noexcept { return socket_.fd(); }
   void close() noexcept { socket_.close(); }
-  // Queues one message. The caller flushes.
+  // Queues a message; call flush() to send it.
   void queue(std::vector<std::byte> message);
-  // ok when everything queued is in the kernel; would_block: wait for POLLOUT.
+  // Sends queued messages. Error would_block: some are left, wait for POLLOUT.
   Result<void> flush();
   bool flushed() const noexcept { return sent_ == out_.size(); }
-  // The kind of the complete message in body(), or would_block: wait for POLLIN. A reject from the
-  // peer is an error that carries its text.
+  // Receives a message; returns its kind when body() is complete. Errors: would_block (wait for
+  // POLLIN), disconnected (a reject of the peer, with its text).
   Result<MessageKind> receive();
   std::span<const std::byte> body() const noexcept;
-  // Forgets the message received, so that the next can come.
+  // Discards the received message, before the next receive().
   void next() noexcept { received_ = 0; }
-  // Tells the peer why, as far as the socket takes it without blocking, and closes.
+  // Sends a reject with the reason, as far as possible without blocking, and closes.
   void reject(std::string_view why);
 
  private:

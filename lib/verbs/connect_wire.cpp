@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Emits and checks the connection messages of connect_wire.hpp. The bytes come from anyone who can
-// reach the TCP port: nothing is believed, nothing is allocated before its length is known good.
+// See connect_wire.hpp. The bytes come from unauthenticated peers: every field is validated, and
+// nothing is allocated before its length has been checked.
 #include "lib/verbs/connect_wire.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::vector<std::byte> emit(MessageKind kind, const void* first, size_t first_si
 
 Error bad(std::string text) { return {Code::invalid_argument, std::move(text)}; }
 
-// A port that never leaves the host; its GIDs mean nothing to another kind of port.
+// A port within one host, whose GIDs are meaningless to other kinds of ports.
 bool is_host_local(std::string_view transport) {
   return transport.ends_with("+shm") || transport.ends_with("+sim");
 }

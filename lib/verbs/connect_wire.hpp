@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages that connect() and Listener exchange over TCP before two queue pairs can talk:
+// The messages that connect() and Listener exchange over TCP to connect two queue pairs:
 //
 //   connecting side              listening side
-//   hello  ------------------>                      both names, sequence numbers, limits
-//          <------------------  hello               the queue pair is not touched yet
-//   (walks its QP to RTS)
-//   ready  ------------------>  (walks its QP to RTS)
+//   hello  ------------------>                      queue pair number, PSN, address, limits
+//          <------------------  hello               its queue pair is not modified yet
+//   (moves its QP to RTS)
+//   ready  ------------------>  (moves its QP to RTS)
 //          <------------------  ready
 //
-// so either side returns only when both are in RTS, and a peer that stalls or lies before `ready`
-// has cost the listener nothing. `reject` replaces any of them and says why. Pure functions over
-// bytes; every field is checked here, the sockets are in connect_tcp.
+// Either side returns only when both are in RTS, and a peer that stalls or sends nonsense before
+// `ready` does not affect the listener's queue pair. `reject` with a reason replaces any message.
+// Pure functions over bytes; every field is validated here. Sockets: connect_tcp.hpp.
 #pragma once
 
 #include <array>
@@ -40,26 +40,26 @@ struct MessageHeader {
   base::Be16 version;
   uint8_t kind = 0;
   uint8_t zero = 0;
-  base::Be32 length;  // of what follows
+  base::Be32 length;  // bytes after the header
 };
 static_assert(sizeof(MessageHeader) == 12);
 
-// What follows the header of a hello; the private data follows it.
+// The body of a hello; private data follows.
 struct HelloBody {
   std::array<uint8_t, 16> gid{};
   base::Be32 qpn;
   base::Be32 psn;
   base::Be32 path_mtu;
   uint8_t max_rd_atomic = 0;
-  uint8_t service = 0;      // QpType: 0 RC, 1 UC, 2 UD, 3 SRD, 4 XRC initiator, 5 its target
-  base::Be16 capabilities;  // what both state holds; unknown bits mean nothing
+  uint8_t service = 0;      // QpType: 0 RC, 1 UC, 2 UD, 3 SRD, 4 XRC initiator, 5 XRC target
+  base::Be16 capabilities;  // used if set by both sides; unknown bits are ignored
   std::array<char, 16> transport{};  // "roce+udp", zero padded
 };
 static_assert(sizeof(HelloBody) == 48);
 
 inline constexpr size_t kMaxMessage = sizeof(MessageHeader) + sizeof(HelloBody) + kMaxPrivateData;
 
-// A hello in host form.
+// A hello in host byte order.
 struct Hello {
   Gid gid;
   QpNum qpn;
@@ -72,23 +72,22 @@ struct Hello {
   std::vector<std::byte> private_data;
 };
 
-// RoCEv2 has powers of two up to 4096, ports over memory larger ones; SRD takes any length.
+// Valid path MTUs: powers of two from 256, for SRD any number from 256.
 bool is_path_mtu(QpType service, uint32_t mtu);
 
 std::vector<std::byte> emit_hello(const Hello& hello);
 std::vector<std::byte> emit_ready();
 std::vector<std::byte> emit_reject(std::string_view why);
 
-// Checks a header that arrived: magic, version, kind, a length that this kind may have.
-// Returns the length of the body.
+// Validates a received header: magic, version, kind, length. Returns the length of the body.
 Result<size_t> check_header(const MessageHeader& header);
 // Parses the body of a hello whose header was checked.
 Result<Hello> parse_hello(std::span<const std::byte> body);
 // The text of a reject, printable characters only.
 std::string parse_reject(std::span<const std::byte> body);
 
-// True if packets of a device of the one transport reach a device of the other: ports that stay
-// within one host talk only to their own kind.
+// Whether devices of the two transports (provider+port) can exchange packets: ports within one host
+// (shm, sim) only reach their own kind.
 bool transports_match(std::string_view ours, std::string_view theirs);
 
 }  // namespace weft::verbs

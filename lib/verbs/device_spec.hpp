@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device strings taken apart: PROVIDER[+PORT[:WHERE]][,key=value...]. WHERE may hold an IPv6
-// address in brackets. A key with a dot belongs to the layer before the dot.
+// Parsing of device strings: PROVIDER[+PORT[:WHERE]][,key=value...]. WHERE may be an IPv6 address
+// in brackets. A key with a dot belongs to the layer before the dot.
 #pragma once
 
 #include <string>
@@ -22,8 +22,7 @@ struct DeviceSpec {
 
 Result<DeviceSpec> parse_device_spec(std::string_view text);
 
-// Takes the keys of one layer out of `options`: those that begin with "LAYER.", without that
-// prefix.
+// Removes the keys that begin with "LAYER." from `options` and returns them without that prefix.
 std::vector<std::pair<std::string, std::string>> take_layer(
     std::vector<std::pair<std::string, std::string>>& options, std::string_view layer);
 

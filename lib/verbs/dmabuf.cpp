@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// dma-bufs of providers whose engine is software: the buffer is mapped, and what is registered is
-// the mapping, which stays as long as the region.
+// dma-bufs of software providers: the buffer is mapped as long as the region exists, and the
+// mapping is registered.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ class Mapping {
   void* base_;
 };
 
-// A region and what it stands on: the region goes first.
+// A region and its mapping: the region is destroyed first.
 struct Mapped {
   Mapping mapping;
   std::shared_ptr<Region> region;
@@ -43,8 +43,8 @@ Result<void> check(int fd, uint64_t offset, size_t size) {
   if (fstat(fd, &file) != 0)
     return Error{Code::invalid_argument, "register_dmabuf: " + std::to_string(fd) +
                                              " is no open descriptor: pass that of a dma-buf"};
-  // A dma-buf says its size by seeking and nowhere else, a file without: its position is the
-  // caller's. What cannot say its size is no buffer.
+  // The size of a dma-buf is found by lseek() only. A file's size is found without, because its
+  // position belongs to the caller.
   const off_t end = S_ISREG(file.st_mode) ? file.st_size : lseek(fd, 0, SEEK_END);
   if (end < 0 || offset > static_cast<uint64_t>(end) ||
       size > static_cast<uint64_t>(end) - offset || size == 0)
@@ -75,7 +75,7 @@ Result<std::shared_ptr<Region>> Domain::register_dmabuf(int fd, uint64_t offset,
     return Error{errno == EACCES || errno == EPERM ? Code::permission_denied : Code::not_supported,
                  std::string("register_dmabuf: the buffer cannot be mapped (") +
                      std::strerror(errno) +
-                     "): whose exporter does not let programs map it can only be used on an "
+                     "): a buffer whose exporter does not support mmap() can only be used on an "
                      "ibverbs device (DeviceAttributes::has_dmabuf)"};
   Result<std::shared_ptr<Region>> region = register_memory(mapped->mapping.base(), size, access);
   if (!region) return region.error();

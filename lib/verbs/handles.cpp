@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public handles: each call goes to the provider's object behind it, and comes back with an
-// error where that runs out of memory.
+// The public handles: each call checks its arguments, calls the provider's object, and turns
+// std::bad_alloc into an error.
 #include <poll.h>
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ Result<Device> Device::open(std::string_view text) {
       }
       Result<std::shared_ptr<verbs::Context>> context = provider.open(*spec);
       if (!context) return context.error();
-      return Device(verbs::offer_to_look(std::move(*context)));
+      return Device(verbs::make_inspectable(std::move(*context)));
     }
     return Error{Code::not_found,
                  "no provider \"" + spec->provider + "\"; this build has " + known};

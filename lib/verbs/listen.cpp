@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The listening side of connection set-up. Peers that have connected but not yet said a whole hello
-// wait in a fixed number of slots, made when listening starts, so that a silent or slow peer costs
-// a slot and nothing else: it delays nobody, and nothing is allocated for it. When all slots are
-// taken, further peers wait in the kernel, and the oldest silent peer is dropped after
-// kSilenceLimit.
+// The listening side of connection set-up. Peers that have connected but not sent a complete hello
+// occupy a fixed number of slots, allocated when listening starts, so that a silent or slow peer
+// delays no other and costs no memory. When all slots are in use, further peers wait in the
+// kernel's backlog, and the oldest silent peer is dropped after kSilenceLimit.
 //
-// One epoll descriptor stands for all of this, so that fd() is readable exactly when try_accept()
-// has something to do: a new peer, bytes from a waiting one, or a slot that may be freed.
+// fd() is an epoll descriptor that is readable exactly when try_accept() has work: a new peer,
+// bytes from a waiting one, or a slot that may be freed.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -27,8 +26,8 @@ using base::guarded;
 namespace {
 
 constexpr size_t kSlots = 32;
-constexpr Duration kSilenceLimit = Duration::from_s(1);  // when others wait for the slot
-constexpr Duration kHelloLimit = Duration::from_s(10);   // in any case
+constexpr Duration kSilenceLimit = Duration::from_s(1);  // while all slots are in use
+constexpr Duration kHelloLimit = Duration::from_s(10);   // otherwise
 
 struct Waiting {
   verbs::Channel channel;
@@ -43,8 +42,8 @@ struct Listener::State {
   base::Socket epoll;
   base::Socket timer;
   uint16_t port = 0;
-  bool full = false;             // the listening socket is out of the epoll set, the timer runs
-  std::vector<Waiting> waiting;  // by arrival; never grows beyond its first capacity
+  bool full = false;  // all slots in use: the timer is in the epoll set, not the listening socket
+  std::vector<Waiting> waiting;  // in order of arrival; at most kSlots, its initial capacity
 
   bool watch(int fd) const noexcept {
     epoll_event event{};
@@ -52,8 +51,8 @@ struct Listener::State {
     return epoll_ctl(epoll.fd(), EPOLL_CTL_ADD, fd, &event) == 0;
   }
 
-  // Takes new peers into free slots. False if none came.
-  bool admit() {
+  // Accepts new peers into free slots. False if there were none.
+  bool accept_waiting() {
     bool any = false;
     while (waiting.size() < kSlots) {
       const int fd = accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -68,7 +67,7 @@ struct Listener::State {
     return any;
   }
 
-  // Drops peers that stayed silent for too long.
+  // Drops peers without a complete hello after their time limit.
   void expire() {
     const Instant now = base::wall_now();
     while (!waiting.empty()) {
@@ -78,9 +77,9 @@ struct Listener::State {
     }
   }
 
-  // Makes fd() tell the truth: while all slots are taken, the listening socket would keep it
-  // readable for ever, so a timer stands in for it.
-  void settle() {
+  // While all slots are in use, the listening socket would keep fd() readable, so it is replaced by
+  // a timer in the epoll set.
+  void update_polled_descriptor() {
     const bool now_full = waiting.size() == kSlots;
     if (now_full) {
       itimerspec in{};
@@ -93,8 +92,7 @@ struct Listener::State {
     (void)watch(full ? timer.fd() : socket.fd());
   }
 
-  // The oldest peer with a complete, acceptable hello. Peers that sent anything else are told and
-  // dropped.
+  // The oldest peer with a complete, acceptable hello. Peers that sent anything else are rejected.
   Result<std::pair<verbs::Channel, verbs::Hello>> next_peer(const verbs::Hello& ours) {
     for (size_t i = 0; i < waiting.size();) {
       verbs::Channel& channel = waiting[i].channel;
@@ -169,22 +167,22 @@ int Listener::fd() const noexcept { return state_ ? state_->epoll.fd() : -1; }
 Result<Connector> Listener::try_accept(QueuePair qp, const ConnectOptions& options) {
   return guarded([&]() -> Result<Connector> {
     if (!state_) return Error{Code::bad_state, "this Listener was moved away"};
-    Result<verbs::Hello> ours = verbs::describe(qp, options);
+    Result<verbs::Hello> ours = verbs::make_hello(qp, options);
     if (!ours) return ours.error();
     const std::lock_guard lock(state_->mutex);
     Result<std::pair<verbs::Channel, verbs::Hello>> peer =
         Error{Code::would_block, "no peer waits"};
     do {
       state_->expire();
-      const bool came = state_->admit();
+      const bool came = state_->accept_waiting();
       peer = state_->next_peer(*ours);
       if (!came) break;
     } while (!peer && peer.error().code == Code::would_block);
-    state_->settle();
+    state_->update_polled_descriptor();
     if (!peer) return peer.error();
 
     auto state = std::make_unique<Connector::State>();
-    state->step = Connector::State::Step::offer;
+    state->step = Connector::State::Step::await_peer_ready;
     state->qp = std::move(qp);
     state->options = options;
     state->target = "the peer";
@@ -209,18 +207,19 @@ Result<Connection> Listener::accept(QueuePair qp, const ConnectOptions& options)
         if (base::wait_for(fd(), POLLIN, deadline)) continue;
         return Error{Code::timed_out, "no peer connected within the time limit"};
       }
-      // A peer that stalls now keeps others waiting, so it may do so only while there are none.
-      const Instant patience = base::wall_now() + kSilenceLimit;
+      // A stalled peer blocks others, so it is dropped when others wait.
+      const Instant stall_limit = base::wall_now() + kSilenceLimit;
       for (bool kept = true; kept;) {
         Result<Connection> connection = connector->advance();
         if (connection) return connection;
         const bool stalls = connection.error().code == Code::would_block;
-        // An error before the queue pair was touched is the peer's problem: the next one is tried.
-        if (!stalls && connector->state_->walking) return connection;
+        // An error before the queue pair was modified: continue with the next peer.
+        if (!stalls && connector->state_->qp_modified) return connection;
         if (stalls) {
           const Instant until = std::min(deadline, base::wall_now() + Duration::from_ms(100));
           const bool moved = base::wait_for(connector->fd(), connector->poll_events(), until);
-          kept = moved || base::wall_now() < patience || !base::wait_for(fd(), POLLIN, Instant{});
+          kept =
+              moved || base::wall_now() < stall_limit || !base::wait_for(fd(), POLLIN, Instant{});
         } else {
           kept = false;
         }

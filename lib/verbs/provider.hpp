@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The provider seam: what stands behind the public handles. A provider implements these classes;
-// public objects hold them by shared_ptr, and each holds its parents, so order of destruction is
-// free.
+// The provider interface: a provider implements these classes. Public handles hold them by
+// shared_ptr, and each object holds its parents, so they may be destroyed in any order.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +40,7 @@ class Window {
   const uint32_t number;
 };
 
+// A queue pair.
 class Qp {
  public:
   virtual ~Qp() = default;
@@ -52,7 +52,7 @@ class Qp {
   virtual QueuePairAttributes query() const = 0;
   virtual PostStatus post_send(std::span<const SendRequest> requests) noexcept = 0;
   virtual PostStatus post_recv(std::span<const RecvRequest> requests) noexcept = 0;
-  // Of a UD queue pair, and a group of the device's address family.
+  // Called for UD queue pairs only, with a group of the device's address family.
   virtual Result<void> attach_multicast(const Gid& group) {
     (void)group;
     return Error{Code::not_supported, "this provider has no multicast"};
@@ -66,6 +66,7 @@ class Xrc {
   virtual ~Xrc() = default;
 };
 
+// A shared receive queue.
 class Srq {
  public:
   virtual ~Srq() = default;
@@ -74,12 +75,13 @@ class Srq {
   virtual Result<void> arm_limit(uint32_t limit) = 0;
 };
 
+// A completion queue.
 class Cq {
  public:
   virtual ~Cq() = default;
   virtual const Device& device() const noexcept = 0;
   virtual size_t poll(std::span<Completion> out) noexcept = 0;
-  // As long as `out`; this is of a queue that keeps no times.
+  // `times` is as long as `out`. The default is for queues without timestamps.
   virtual size_t poll(std::span<Completion> out, std::span<Instant> times) noexcept {
     const size_t n = poll(out);
     std::fill_n(times.begin(), n, Instant::never());
@@ -89,22 +91,24 @@ class Cq {
   virtual int fd() const noexcept = 0;
   virtual void acknowledge() noexcept = 0;
   virtual uint32_t capacity() const noexcept = 0;
-  // `capacity` is one that the device can have. False: more completions wait than that.
+  // `capacity` is within the device's limits. False: the queue holds more completions than that.
   virtual Result<bool> resize(uint32_t capacity) = 0;
-  // Both 0, or both in their range.
+  // `moderation` is valid: both 0, or both in their range.
   virtual Result<void> moderate(const CqModeration& moderation) = 0;
 };
 
+// A protection domain.
 class Domain {
  public:
   virtual ~Domain() = default;
   virtual const Device& device() const noexcept = 0;
   virtual Result<std::shared_ptr<Region>> register_memory(void* base, size_t size,
                                                           Access access) = 0;
-  // `at`: the name of the first byte, or null. This maps the buffer (dmabuf.cpp).
+  // `at`: the address of the first byte for requests, or null. The default maps the buffer
+  // (dmabuf.cpp).
   virtual Result<std::shared_ptr<Region>> register_dmabuf(int fd, uint64_t offset, size_t size,
                                                           Access access, void* at);
-  // `engine` is one that there is, here and below.
+  // `engine` is valid, here and below.
   virtual Result<std::shared_ptr<Window>> create_window(WindowType type, uint32_t engine) {
     (void)type, (void)engine;
     return Error{Code::not_supported, "this provider has no memory windows"};
@@ -113,11 +117,12 @@ class Domain {
   virtual Result<std::shared_ptr<Qp>> create_qp(const QueuePairOptions& options) = 0;
 };
 
+// An open device.
 class Context {
  public:
   virtual ~Context() = default;
   virtual const DeviceAttributes& attributes() const noexcept = 0;
-  // `device` is a handle to this context, for the children to keep it alive.
+  // `device` is a handle of this context, for created objects to keep it alive.
   virtual Result<std::shared_ptr<Domain>> create_domain(const Device& device) = 0;
   virtual Result<std::shared_ptr<Cq>> create_cq(const Device& device,
                                                 const CompletionQueueOptions& options) = 0;
@@ -137,27 +142,27 @@ class Context {
                      " has no RDMA connection manager: use connect() and Listener of "
                      "weft/connect.hpp, or a roce device"};
   }
-  // What a look from outside finds; on any thread, while others use the device. Gives up what would
-  // take long once `leaving` is set: the device waits to be closed.
-  virtual Inspection inspect(const std::atomic<bool>& leaving) const {
-    (void)leaving;
+  // A snapshot for weft_stat, from any thread while others use the device. Returns early, with an
+  // incomplete snapshot, once `closing` is set.
+  virtual Inspection inspect(const std::atomic<bool>& closing) const {
+    (void)closing;
     Inspection found;
     found.note = "this provider shows its counters only";
     found.at = now();
     found.counters = counters();
     return found;
   }
-  // Of a connectionless provider whose completions name peers.
+  // SRD: see Device::peer_address().
   virtual std::optional<Gid> peer_address(uint32_t index) const {
     return (void)index, std::nullopt;
   }
-  // Of one that spreads packets over paths.
+  // SRD: see Device::paths().
   virtual std::vector<PathReport> paths(const Gid& address, QpNum number) const {
     return (void)address, (void)number, std::vector<PathReport>();
   }
 };
 
-// One provider; registered by provider_manifest.hpp.
+// A provider, registered by provider_manifest.hpp.
 struct Provider {
   std::string_view name;  // of its folder; what a device string begins with
   Result<std::shared_ptr<Context>> (*open)(const DeviceSpec& spec) = nullptr;

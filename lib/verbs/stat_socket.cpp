@@ -28,50 +28,50 @@ namespace weft::verbs {
 
 namespace {
 
-constexpr int kPatience_ms = 1000;  // for a reader that does not read
+constexpr int kSendTimeoutMs = 1000;  // a client that reads nothing for so long is dropped
 
-// A device on offer.
+// An open device.
 struct Entry {
   explicit Entry(Context& device) : context(&device) {}
-  std::mutex mutex;  // held during a look
-  Context* context;  // null: it has closed
-  std::atomic<bool> leaving{false};
+  std::mutex mutex;  // held while the device is inspected
+  Context* context;  // null: it has been closed
+  std::atomic<bool> closing{false};
   const base::ForkMark fork_mark;
 };
 
-// Of a process; never destroyed, because devices may outlive every static object.
-struct Office {
-  std::mutex lifecycle;  // of the thread; taken before `mutex`, never by the thread
+// One per process; never destroyed, because devices may outlive every static object.
+struct StatServer {
+  std::mutex lifecycle;  // start and stop of the thread; taken before `mutex`, never by the thread
   std::mutex mutex;
   std::vector<std::shared_ptr<Entry>> entries;
   std::thread thread;
   std::atomic<int> listener{-1}, stop{-1};
 };
 
-std::atomic<Office*> office{nullptr};
+std::atomic<StatServer*> process_server{nullptr};
 
-void close_sockets(Office& of) noexcept {
-  for (std::atomic<int>* fd : {&of.listener, &of.stop})
+void close_sockets(StatServer& server) noexcept {
+  for (std::atomic<int>* fd : {&server.listener, &server.stop})
     if (const int old = fd->exchange(-1); old >= 0) ::close(old);
 }
 
-// The child has no thread; its locks are as they were in the middle of whatever the parent did.
-void begin_anew_in_child() noexcept {
-  if (Office* const old = office.load()) close_sockets(*old);
-  office.store(new (std::nothrow) Office);
+// A child of fork() has no thread, and its locks are in an unknown state.
+void reset_in_child() noexcept {
+  if (StatServer* const old = process_server.load()) close_sockets(*old);
+  process_server.store(new (std::nothrow) StatServer);
 }
 
-Office* current_office() {
+StatServer* current_server() {
   static const bool made = [] {
-    office.store(new Office);
-    return ::pthread_atfork(nullptr, nullptr, &begin_anew_in_child) == 0;
+    process_server.store(new StatServer);
+    return ::pthread_atfork(nullptr, nullptr, &reset_in_child) == 0;
   }();
   (void)made;
-  return office.load();
+  return process_server.load();
 }
 
-// -1: the name is taken, or there are no more descriptors.
-int listen_at_own_name() noexcept {
+// -1: the name is in use, or there are no more descriptors.
+int listen_on_abstract_name() noexcept {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   sockaddr_un name{};
@@ -85,16 +85,16 @@ int listen_at_own_name() noexcept {
   return -1;
 }
 
-bool may_look(int connection) noexcept {
+bool may_inspect(int connection) noexcept {
   ucred who{};
   socklen_t length = sizeof who;
   if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return false;
   return who.uid == 0 || who.uid == ::geteuid();
 }
 
-// Until `stop` is readable, or the reader takes nothing for long.
+// Returns early when `stop` is readable or the client reads nothing for kSendTimeoutMs.
 void send_all(int connection, int stop, std::string_view text) noexcept {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatience_ms);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kSendTimeoutMs);
   while (!text.empty() && std::chrono::steady_clock::now() < end) {
     const ssize_t sent = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL);
     if (sent > 0) {
@@ -102,15 +102,15 @@ void send_all(int connection, int stop, std::string_view text) noexcept {
       continue;
     }
     pollfd ready[] = {{connection, POLLOUT, 0}, {stop, POLLIN, 0}};
-    if (errno != EAGAIN || ::poll(ready, 2, kPatience_ms) <= 0 || ready[1].revents != 0) return;
+    if (errno != EAGAIN || ::poll(ready, 2, kSendTimeoutMs) <= 0 || ready[1].revents != 0) return;
   }
 }
 
-std::string look(Office& of) {
+std::string inspect_all(StatServer& server) {
   std::vector<std::shared_ptr<Entry>> entries;
   {
-    const std::lock_guard<std::mutex> hold(of.mutex);
-    entries = of.entries;
+    const std::lock_guard<std::mutex> hold(server.mutex);
+    entries = server.entries;
   }
   std::string text = "{\"weft_stat\":1,\"pid\":" + std::to_string(::getpid()) + ",\"program\":";
   append_json(text, program_invocation_short_name);
@@ -121,99 +121,101 @@ std::string look(Office& of) {
     if (entry->context == nullptr) continue;
     if (!first) text += ',';
     first = false;
-    append_json(text, entry->context->attributes(), entry->context->inspect(entry->leaving));
+    append_json(text, entry->context->attributes(), entry->context->inspect(entry->closing));
   }
   return text += "]}\n";
 }
 
-void answer(Office& of, int connection) noexcept {
+void answer(StatServer& server, int connection) noexcept {
   try {
-    send_all(connection, of.stop,
-             may_look(connection) ? look(of) : "{\"error\":\"permission denied\"}\n");
-  } catch (const std::exception&) {  // no memory: the reader sees the end
+    send_all(connection, server.stop,
+             may_inspect(connection) ? inspect_all(server) : "{\"error\":\"permission denied\"}\n");
+  } catch (const std::exception&) {  // no memory: the client sees the end of the stream
   }
   ::close(connection);
 }
 
-void serve(Office& of, int listener, int stop) noexcept {
+void serve(StatServer& server, int listener, int stop) noexcept {
   pollfd wanted[] = {{stop, POLLIN, 0}, {listener, POLLIN, 0}};
   while (true) {
     if (::poll(wanted, 2, -1) < 0 && errno != EINTR) return;
     if (wanted[0].revents != 0) return;
     const int connection = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (connection >= 0) {
-      answer(of, connection);
+      answer(server, connection);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-      ::poll(wanted, 1, 100);  // somebody closes something
+      ::poll(wanted, 1, 100);  // until a descriptor is closed
     }
   }
 }
 
-// With of.lifecycle.
-void open_for_visitors(Office& of) noexcept {
-  of.listener = listen_at_own_name();
-  of.stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (of.listener < 0 || of.stop < 0) return close_sockets(of);
+// The caller holds server.lifecycle.
+void start_thread(StatServer& server) noexcept {
+  server.listener = listen_on_abstract_name();
+  server.stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (server.listener < 0 || server.stop < 0) return close_sockets(server);
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's handlers run on the user's threads
   try {
-    of.thread = std::thread(serve, std::ref(of), of.listener.load(), of.stop.load());
-    ::pthread_setname_np(of.thread.native_handle(), "weft-stat");
+    server.thread =
+        std::thread(serve, std::ref(server), server.listener.load(), server.stop.load());
+    ::pthread_setname_np(server.thread.native_handle(), "weft-stat");
   } catch (const std::exception&) {
-    close_sockets(of);
+    close_sockets(server);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// With of.lifecycle.
-void close_for_visitors(Office& of) noexcept {
-  if (!of.thread.joinable()) return;
+// The caller holds server.lifecycle.
+void stop_thread(StatServer& server) noexcept {
+  if (!server.thread.joinable()) return;
   const uint64_t one = 1;
-  if (::write(of.stop, &one, sizeof one) == sizeof one) of.thread.join();
-  close_sockets(of);
+  if (::write(server.stop, &one, sizeof one) == sizeof one) server.thread.join();
+  close_sockets(server);
 }
 
-void enter(const std::shared_ptr<Entry>& entry) {
-  const char* const wish = std::getenv("WEFT_STAT");
-  if (wish != nullptr && std::string_view(wish) == "0") return;
-  Office* const of = current_office();
-  if (of == nullptr) return;
-  const std::lock_guard<std::mutex> lifecycle(of->lifecycle);
+void add_device(const std::shared_ptr<Entry>& entry) {
+  const char* const setting = std::getenv("WEFT_STAT");
+  if (setting != nullptr && std::string_view(setting) == "0") return;
+  StatServer* const server = current_server();
+  if (server == nullptr) return;
+  const std::lock_guard<std::mutex> lifecycle(server->lifecycle);
   {
-    const std::lock_guard<std::mutex> hold(of->mutex);
-    of->entries.push_back(entry);
+    const std::lock_guard<std::mutex> hold(server->mutex);
+    server->entries.push_back(entry);
   }
-  if (!of->thread.joinable()) open_for_visitors(*of);
+  if (!server->thread.joinable()) start_thread(*server);
 }
 
-// The parent's devices are not on offer in a child, and their locks may be held by nobody there.
-void leave(const std::shared_ptr<Entry>& entry) noexcept {
-  if (entry->fork_mark.passed() || office.load() == nullptr) return;
-  entry->leaving = true;
+// In a child of fork() nothing is done: the parent's devices are not served there, and their locks
+// may be held by threads that do not exist.
+void remove_device(const std::shared_ptr<Entry>& entry) noexcept {
+  if (entry->fork_mark.passed() || process_server.load() == nullptr) return;
+  entry->closing = true;
   {
     const std::lock_guard<std::mutex> hold(entry->mutex);
     entry->context = nullptr;
   }
-  Office& of = *office.load();
-  const std::lock_guard<std::mutex> lifecycle(of.lifecycle);
+  StatServer& server = *process_server.load();
+  const std::lock_guard<std::mutex> lifecycle(server.lifecycle);
   bool last = false;
   {
-    const std::lock_guard<std::mutex> hold(of.mutex);
-    std::erase(of.entries, entry);
-    last = of.entries.empty();
+    const std::lock_guard<std::mutex> hold(server.mutex);
+    std::erase(server.entries, entry);
+    last = server.entries.empty();
   }
-  if (last) close_for_visitors(of);
+  if (last) stop_thread(server);
 }
 
 }  // namespace
 
-std::shared_ptr<Context> offer_to_look(std::shared_ptr<Context> context) {
+std::shared_ptr<Context> make_inspectable(std::shared_ptr<Context> context) {
   auto entry = std::make_shared<Entry>(*context);
   Context* const device = context.get();
-  enter(entry);
+  add_device(entry);
   return std::shared_ptr<Context>(device, [entry, context](Context*) mutable {
-    leave(entry);
+    remove_device(entry);
     context.reset();
   });
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which CRC-32 runs: our folding kernels where the CPU has 256-bit carry-less multiplication,
-// isa-l's where it has the 512-bit one (but to copy and sum at once, which isa-l does not do) or
-// less than ours needs, the portable tables where there is neither. All give the same values; a
-// test holds them together.
+// Selects the CRC-32 implementation: weft's folding kernels on CPUs with 256-bit carry-less
+// multiplication; isa-l on CPUs with 512-bit (except to copy and sum at once, which isa-l cannot)
+// or without VPCLMULQDQ; else portable tables. A test compares all of them.
 #include "lib/wire/crc.hpp"
 
 #include <algorithm>
@@ -21,15 +20,15 @@
 namespace weft::wire {
 namespace {
 
-// Copied and summed together by isa-l: small enough to be in L1 for the second pass together with
-// the source, large enough that the start of a kernel does not count.
+// Block size for copying and then summing by isa-l: small enough for source and copy in L1, large
+// enough that the set-up of a kernel does not matter.
 constexpr size_t kBlock = 4096;
 
-// From how many bytes on 512-bit kernels are taken; below, they have not got into their stride.
+// Bytes from which 512-bit kernels are faster.
 constexpr size_t kWide = 256;
 
-// Up to how many bytes ours are taken. A static initialiser that runs before this one sees zero:
-// slower, and the same sum.
+// Bytes up to which weft's kernels are used. A static initialiser that runs before this one sees
+// zero: slower, with the same result.
 size_t measure_reach() noexcept {
   if (!crc_fold_supported()) return 0;
 #if defined(WEFT_HAVE_ISAL) && defined(__x86_64__)
@@ -41,8 +40,7 @@ size_t measure_reach() noexcept {
 const size_t fold_below = measure_reach();
 const bool copies_wide = crc_fold_wide_supported();
 
-// isa-l returns with the upper halves of the wide registers in use: the next SSE instruction,
-// wherever it is, would wait for them.
+// isa-l returns with dirty upper halves of the wide registers, which slows down later SSE code.
 #if defined(WEFT_HAVE_ISAL) && defined(__x86_64__)
 const bool has_wide_registers = __builtin_cpu_supports("avx");
 inline void rest_wide_registers() noexcept {
@@ -70,7 +68,7 @@ uint32_t crc_copy_by_library(uint32_t crc, std::byte* to, const std::byte* from,
   while (size != 0) {
     const size_t block = std::min(size, kBlock);
     std::memcpy(to, from, block);
-    // The copy, not the source: the source is the application's and may change any time.
+    // Over the copy: the application may change the source at any time.
     crc = crc_by_library(crc, to, block);
     to += block, from += block, size -= block;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ICRC needs of CRC-32 besides crc_continue and crc_copy (icrc.hpp): words that were just
-// composed, and the way back. Each takes the fastest way this CPU has.
+// CRC-32 functions of the ICRC besides crc_continue() and crc_copy() (icrc.hpp). Each uses the
+// fastest implementation of this CPU.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace weft::wire {
 
-// Continues a raw CRC over 1..8 words as they lie in memory.
+// Continues a raw CRC over 1..8 words in memory order.
 uint32_t crc_words(uint32_t crc, const uint64_t* words, size_t count) noexcept;
 
 // The raw CRC that becomes `crc` when `bytes` zero bytes are appended: the inverse of feeding

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Slicing by eight: table k tells what a byte does to the CRC when k more bytes follow it in the
-// same step, so that eight lookups replace eight dependent steps. All tables are made by the
-// compiler.
+// Slicing by eight: table k has the effect of a byte that is followed by k more bytes of the same
+// step, so that eight independent lookups replace eight dependent ones. The tables are constexpr.
 #include "lib/wire/crc_portable.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CRC-32 (polynomial 0x04C11DB7, reflected) without special instructions, eight bytes a step. It is
-// compiled everywhere: the last resort, and what the others are tested against. And the product of
-// polynomials, to compute constants and to move a CRC along a message.
+// CRC-32 (polynomial 0x04C11DB7, reflected) without special instructions, eight bytes per step: the
+// fallback, and the reference for tests of the others. And the product of polynomials, for
+// constants and for shifting a CRC along a message.
 #pragma once
 
 #include <cstddef>

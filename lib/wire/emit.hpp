@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writing transport headers: each function writes one header at `at` and returns the address behind
-// it, so a packet is a chain of calls in the order of the opcode table. The caller has checked that
-// there is room. Whole words are stored: this runs once per packet sent.
+// Serialisation of transport headers: each function writes one header at `at` and returns the
+// address after it. The caller has checked that there is room. Whole words are stored: this runs
+// once per packet sent.
 #pragma once
 
 #include <bit>
@@ -31,8 +31,8 @@ inline std::byte* store_be64(std::byte* at, uint64_t value) noexcept {
 
 }  // namespace detail
 
-// What varies in a BTH. TVer, F and the reserved bits are zero. MigReq is zero as kernel rxe
-// sends it; a NIC that compares it with its migration state sets it, hence a field.
+// The variable fields of a BTH. TVer, F and the reserved bits are zero. MigReq is zero, as sent by
+// rxe; it is a field for tests of NICs that compare it with their migration state.
 struct BthFields {
   uint8_t opcode = 0;
   bool solicited = false;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ethernet, VLAN, IPv4, IPv6 and UDP. The headers are plain structs laid over the bytes; every
-// length is checked before the header behind it is looked at.
+// See encapsulation.hpp. Headers are structs overlaid on the bytes, after their length was checked.
 #include "lib/wire/encapsulation.hpp"
 
 #include <cstring>
@@ -106,7 +105,7 @@ bool parse_ethernet(const std::byte* frame, uint32_t length, Outer& outer, Below
   return true;
 }
 
-// Both IP parsers leave the bytes from the UDP header to the end of the IP packet in `udp`.
+// Both IP parsers return the bytes from the UDP header to the end of the IP packet in `udp`.
 OuterError parse_ipv4(const Below& below, Outer& outer, Transport& udp) noexcept {
   if (below.length < sizeof(Ipv4)) return OuterError::too_short;
   const auto& ip = *reinterpret_cast<const Ipv4*>(below.ip);
@@ -157,7 +156,7 @@ Ipv4 ipv4_header(const Outer& outer, uint16_t udp_length) noexcept {
           {}};
   std::memcpy(ip.source, outer.source.bytes.data() + 12, 4);
   std::memcpy(ip.destination, outer.destination.bytes.data() + 12, 4);
-  // From the values: the bytes have just been written, in other pieces.
+  // From the values: loading the bytes just written in other sizes would stall.
   uint64_t sum = (0x4500u | outer.traffic_class) + udp_length + uint32_t{sizeof(Ipv4)} +
                  outer.ip_id + kDontFragment + (uint32_t{outer.hop_limit} << 8 | kUdp);
   sum = sum_words(sum, outer.source.bytes.data() + 12, 4);
@@ -179,7 +178,7 @@ Ipv6 ipv6_header(const Outer& outer, uint16_t udp_length) noexcept {
   return ip;
 }
 
-// The sum over what a UDP checksum covers, the checksum field taken as zero.
+// The sum over the fields and bytes that a UDP checksum covers, with a zero checksum field.
 uint64_t udp_sum(const Outer& outer, const std::byte* transport, uint32_t length) noexcept {
   const uint32_t udp_length = length + static_cast<uint32_t>(sizeof(Udp));
   const size_t skip = outer.is_ipv4() ? 12 : 0;
@@ -209,7 +208,7 @@ uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length
   const bool ipv4 = outer.is_ipv4();
   const uint16_t type = ipv4 ? kEtherIpv4 : kEtherIpv6;
   const bool tagged = outer.vlan | outer.vlan_priority;
-  // Each in its place: what is made beside it and copied waits for all stores before it.
+  // Constructed in place: copying a struct from the stack would wait for its stores.
   ::new (at) Ethernet{outer.mac_destination, outer.mac_source, tagged ? kEtherVlan : type};
   at += sizeof(Ethernet);
   if (tagged) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The headers around a RoCEv2 packet, both ways: Ethernet with at most one VLAN tag, IPv4 or IPv6,
-// UDP. Ports that see whole frames (raw sockets, DPDK) and capture files use it; ports over UDP
-// sockets need none of it.
+// The outer headers of a packet, serialised and parsed: Ethernet with at most one VLAN tag, IPv4 or
+// IPv6, UDP. For ports that handle whole frames (raw sockets, DPDK) and capture files.
 #pragma once
 
 #include <array>
@@ -15,8 +14,7 @@ namespace weft::wire {
 
 using MacAddress = std::array<uint8_t, 6>;
 
-// Everything of the outer headers that can differ between two packets of ours. IPv4 when both
-// addresses are IPv4-mapped, IPv6 otherwise.
+// The variable fields of the outer headers. IPv4 if both addresses are IPv4-mapped, else IPv6.
 struct Outer {
   MacAddress mac_source{};
   MacAddress mac_destination{};
@@ -39,13 +37,13 @@ struct Outer {
 // Ethernet 14 + VLAN 4 + IPv6 40 + UDP 8.
 inline constexpr uint32_t kMaxOuterLength = 66;
 
-// An address for captures of ports that have none: locally administered, 02:00 and the end of the
-// GID, so that addresses differ visibly.
+// A MAC address for captures of ports without Ethernet: locally administered, 02:00 and the last
+// four bytes of the GID.
 inline MacAddress mac_of(const Gid& gid) noexcept {
   return {0x02, 0x00, gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
 }
 
-// Bytes that emit_outer will write.
+// Bytes that emit_outer() will write.
 uint32_t outer_length(const Outer& outer) noexcept;
 
 inline constexpr uint32_t kMaxTransportLength = 65'000;
@@ -54,11 +52,11 @@ inline constexpr uint32_t kMaxTransportLength = 65'000;
 // kMaxTransportLength. Returns the bytes written. IPv4 carries DF and its header checksum.
 uint32_t emit_outer(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept;
 
-// The network header alone, as receives of UD show it: 40 bytes, an IPv6 header or 20 zero bytes
-// and an IPv4 header (//= roce:C-OPS-84).
+// Writes the network header of UD receives: 40 bytes, an IPv6 header, or 20 zero bytes and an IPv4
+// header (//= roce:C-OPS-84).
 void emit_network_header(std::byte* at, const Outer& outer, uint32_t transport_length) noexcept;
 
-// The UDP checksum of the packet, never 0. For receivers that insist on one over IPv6.
+// The UDP checksum of the packet, never 0. For receivers that require one over IPv6.
 uint16_t udp_checksum(const Outer& outer, const std::byte* transport, uint32_t length) noexcept;
 
 enum class OuterError : uint8_t {
@@ -67,9 +65,9 @@ enum class OuterError : uint8_t {
   not_ip,            // EtherType is neither IPv4 nor IPv6 (double tags too), or the version differs
   options,           // IPv4 header longer than 20 bytes
   bad_ip_checksum,   // IPv4 header checksum
-  bad_address,       // an IPv4-mapped address in an IPv6 header: it would pass for IPv4
+  bad_address,       // an IPv4-mapped address in an IPv6 header
   fragment,          // a fragment (//= roce:C-HDR-8)
-  may_fragment,      // IPv4 without DF: the ICRC of RoCEv2 has it set (//= roce:C-HDR-8)
+  may_fragment,      // IPv4 without DF, which the ICRC assumes to be set (//= roce:C-HDR-8)
   not_udp,           // another protocol, or an IPv6 extension header
   bad_length,        // IP length and UDP length do not agree (//= roce:C-HDR-8)
   bad_udp_checksum,  // not 0 and wrong (//= roce:C-HDR-7)
@@ -77,15 +75,15 @@ enum class OuterError : uint8_t {
 inline constexpr size_t kOuterErrorEnd = 11;
 std::string_view name(OuterError error) noexcept;
 
-// Where the transport part of a frame lies.
+// The transport part of a frame, from BTH to ICRC.
 struct Transport {
   const std::byte* bytes = nullptr;
   uint32_t length = 0;
 };
 
-// Checks the `length` bytes of an Ethernet frame and takes the outer headers off. Bytes behind the
-// IP packet (Ethernet padding) are left out. The UDP ports are reported, not checked; nor is the
-// UDP checksum without `sums`: a device has seen to it, or the kernel has left it to one.
+// Validates the outer headers of an Ethernet frame of `length` bytes. Ethernet padding after the IP
+// packet is ignored. UDP ports are not checked, nor is the UDP checksum without `sums`: the NIC has
+// checked it, or the sender's kernel left it to the NIC.
 OuterError parse_outer(const std::byte* frame, uint32_t length, Outer& outer, Transport& transport,
                        bool sums = true) noexcept;
 

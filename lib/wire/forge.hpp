@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames made by hand: any header, any payload, signed with the ICRC of the path they pretend to
-// have taken. What attackers, broken peers, fuzzers and packet scripts send.
+// Builds arbitrary frames, with any header, any payload and the ICRC of any path: for tests of
+// attacks and broken peers, fuzzers and packet scripts.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace weft::wire {
 
 struct Forgery {
   BthFields bth;
-  // Extended headers, as the opcode wants them: those it has are written, from these values.
+  // Values of the extended headers that the opcode has.
   uint64_t address = 0;
   RKey rkey;
   uint32_t length = 0;
@@ -32,7 +32,7 @@ struct Forgery {
   uint32_t placement = kPlaceVisible;
   uint32_t selectivity = kSelectRange;
   std::span<const std::byte> payload;
-  std::optional<uint8_t> pad;  // not the right one
+  std::optional<uint8_t> pad;  // a wrong pad count
 };
 
 // Writes the ICRC into the last four bytes.
@@ -42,7 +42,7 @@ inline void sign(const OuterHeader& outer, std::span<std::byte> frame) noexcept 
     frame[frame.size() - kIcrcLength + i] = static_cast<std::byte>(sum >> 8 * i);
 }
 
-// From the BTH to the ICRC.
+// The frame, from the BTH to the ICRC.
 inline std::vector<std::byte> forge(const OuterHeader& outer, const Forgery& f) {
   const OpcodeInfo& info = opcode_info(f.bth.opcode);
   const auto right_pad = static_cast<uint8_t>((0 - f.payload.size()) & 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport headers of RoCEv2 as plain structs of big-endian integers (IBTA chapter 9). They
-// are overlaid on packet bytes; parse.hpp checks lengths first.
+// The transport headers of RoCEv2 as structs of big-endian integers (IBTA chapter 9), which are
+// overlaid on packet bytes after parse.hpp has checked the length.
 #pragma once
 
 #include "lib/base/bytes.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ICRC: the outer headers and the BTH are composed in masked form, word by word, and summed in
-// one call, then the CRC continues over the packet itself.
+// See icrc.hpp. The masked outer headers and BTH are composed in words, whose CRC is computed in
+// one call; then the CRC continues over the rest of the packet.
 #include "lib/wire/icrc.hpp"
 
 #include <bit>
@@ -18,13 +18,13 @@ namespace {
 
 constexpr uint32_t kUdpHeader = 8;
 constexpr uint32_t kIpv4Header = 20;
-// Bytes of the IPv4 header behind the identification.
+// Bytes of the IPv4 header after the identification.
 constexpr uint32_t kIpv4AfterId = 14;
 constexpr uint32_t kMinLength = kBthLength + kIcrcLength;
 // The longest transport part that a UDP datagram over IPv4 can hold.
 constexpr uint32_t kMaxLength = 65535 - kIpv4Header - kUdpHeader;
 
-// IPv4-mapped, by words: this runs for every packet.
+// Whether the GID is IPv4-mapped; compares words, because it runs for every packet.
 bool is_ipv4(const Gid& gid) noexcept {
   uint64_t zeros;
   uint32_t mark;
@@ -40,15 +40,15 @@ bool is_ipv4(const OuterHeader& outer) noexcept {
 
 constexpr bool kLittle = std::endian::native == std::endian::little;
 
-// A number as it lies in a header.
+// A number in network byte order.
 uint32_t be32(uint32_t value) noexcept { return kLittle ? __builtin_bswap32(value) : value; }
 
-// Two halves as they lie one after the other.
+// A word of two consecutive halves in memory.
 uint64_t word(uint32_t first, uint32_t second) noexcept {
   return kLittle ? uint64_t{second} << 32 | first : uint64_t{first} << 32 | second;
 }
 
-// Halves, since a header that was just written so can be read back only so without waiting for it.
+// Loads 4 bytes: a load wider than the store that wrote the header could not be forwarded.
 uint32_t half(const void* at, size_t offset) noexcept {
   uint32_t value;
   std::memcpy(&value, static_cast<const std::byte*>(at) + offset, sizeof value);
@@ -59,14 +59,14 @@ uint32_t ports(const OuterHeader& outer) noexcept {
   return be32(static_cast<uint32_t>(outer.source_port) << 16 | outer.destination_port);
 }
 
-// Two words from the length and the masked checksum of UDP on; resv8a (F, B and six reserved bits)
-// of the BTH is masked. //= roce:C-CC-104
+// Two words, from the UDP length and masked checksum to the end of the BTH, whose resv8a (F, B and
+// six reserved bits) is masked. //= roce:C-CC-104
 void put_length_and_bth(uint64_t* to, uint32_t udp_length, const std::byte* bth) noexcept {
   to[0] = word(be32(udp_length << 16 | 0xFFFF), half(bth, 0));
   to[1] = word(half(bth, 4) | be32(0xFF000000), half(bth, 8));
 }
 
-// The CRC of what comes first in every packet.
+// The CRC of the constant first bytes.
 constexpr uint32_t crc_of(uint32_t crc, std::initializer_list<uint8_t> bytes) {
   for (uint8_t byte : bytes) {
     crc ^= byte;
@@ -75,9 +75,9 @@ constexpr uint32_t crc_of(uint32_t crc, std::initializer_list<uint8_t> bytes) {
   return crc;
 }
 
-// The LRH of InfiniBand, masked.
+// After the masked LRH of InfiniBand.
 constexpr uint32_t kAfterLrh = crc_of(~0u, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF});
-// And version 6, traffic class and flow label masked.
+// And after IP version 6 with masked traffic class and flow label.
 constexpr uint32_t kAfterFlowLabel = crc_of(kAfterLrh, {0x6F, 0xFF, 0xFF, 0xFF});
 
 //= roce:C-ICRC-12
@@ -115,7 +115,7 @@ uint32_t wire_value(const std::byte* at) noexcept {
   return value;
 }
 
-// The difference between the raw CRC of the packet and the one it carries: 0 if it is right.
+// The XOR of the computed ICRC and that of the packet: 0 if it is right.
 uint32_t residue(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept {
   return icrc(outer, bytes, length) ^ wire_value(bytes + length - kIcrcLength);
 }
@@ -130,7 +130,7 @@ uint32_t icrc_begin(const OuterHeader& outer, const std::byte* bth,
   return is_ipv4(outer) ? begin_ipv4(outer, bth, udp_length) : begin_ipv6(outer, bth, udp_length);
 }
 
-// Everything behind the masked headers counts: extended headers, payload and pad, or nothing.
+// Covers everything after the masked headers: extended headers, payload and pad.
 //= roce:C-ICRC-14 roce:C-ICRC-16
 uint32_t icrc(const OuterHeader& outer, const std::byte* bytes, uint32_t length) noexcept {
   WEFT_DCHECK(length >= kMinLength);
@@ -148,9 +148,9 @@ bool icrc_verify_unknown_id(OuterHeader& outer, const std::byte* bytes, uint32_t
   const uint32_t difference = residue(outer, bytes, length);
   if (difference == 0) return true;
   if (!is_ipv4(outer)) return false;
-  // CRC is linear, so the difference is the CRC (from zero) of the identification's difference
-  // followed by zeros. Going back over those zeros and over the two bytes themselves leaves the
-  // difference in the low half of the register, first byte lowest, and nothing in the high half.
+  // CRC is linear, so the difference is the CRC (with initial value 0) of the difference of the
+  // identifications followed by zeros. Rewinding over the zeros and the two bytes leaves that
+  // difference in the low half of the register, first byte lowest, and zero in the high half.
   const uint32_t behind = kIpv4AfterId + kUdpHeader + length - kIcrcLength;
   const uint32_t id = crc_rewind(difference, behind + 2);
   if (id >> 16 != 0) return false;

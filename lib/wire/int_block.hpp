@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // In-band network telemetry between weft peers: a block of fixed size before the BTH of each frame
-// of a queue pair whose two sides agreed to it, on a UDP port of its own. Switches write a record
-// into it; the receiver sends it back in its acknowledgements. INT.md in this folder documents
-// every byte; this file is its translation.
+// of a queue pair that negotiated it, on a separate UDP port. Switches add records; the receiver
+// returns the block in its acknowledgements. The format is documented in INT.md in this folder.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +13,25 @@ namespace weft::wire {
 
 inline constexpr uint16_t kIntUdpPort = 4796;
 inline constexpr uint8_t kIntVersion = 1;
-inline constexpr uint8_t kIntEcho = 0x80;  // flag: a block on its way back
+inline constexpr uint8_t kIntEcho = 0x80;  // flag: a block returned to the sender
 inline constexpr size_t kIntHops = 5;
 
-// What one hop says. The counters wrap; only differences count.
+// The record of one hop. The counters wrap; use differences only.
 struct IntRecord {
-  base::Be32 rate_mbps;    // of the port
-  base::Be48 time_ns;      // when the frame began to leave, of the hop's own clock
-  base::Be48 sent_bytes;   // what the port had sent before
-  base::Be32 queue_bytes;  // what was left behind in its queue
+  base::Be32 rate_mbps;    // rate of the egress port
+  base::Be48 time_ns;      // when transmission of the frame began, on the hop's clock
+  base::Be48 sent_bytes;   // bytes sent by the port before
+  base::Be32 queue_bytes;  // bytes left in its queue
 };
 static_assert(sizeof(IntRecord) == 20);
 
 struct IntBlock {
   uint8_t version = kIntVersion;
   uint8_t flags = 0;
-  uint8_t hops = 0;    // that stamped it; those beyond kIntHops have no record
-  uint8_t digest = 0;  // the code of the fullest hop's utilisation (PINT); 0: no hop gives one
-  base::Be16 path;     // the numbers of all hops, XORed
-  base::Be16 marks;    // of an echo: frames of the queue pair that met ECN so far, wrapping
+  uint8_t hops = 0;    // number of hops; those beyond kIntHops have no record
+  uint8_t digest = 0;  // code of the highest utilisation of a hop (PINT); 0: none
+  base::Be16 path;     // XOR of the numbers of all hops
+  base::Be16 marks;    // echo: ECN-marked frames of the queue pair so far, wrapping
   IntRecord records[kIntHops];
 
   bool is_echo() const noexcept { return (flags & kIntEcho) != 0; }
@@ -40,15 +39,15 @@ struct IntBlock {
 };
 static_assert(sizeof(IntBlock) == 108 && alignof(IntBlock) == 1);
 
-// The block that `bytes` begin with; null if it is no block of this version.
+// The block at the start of `bytes`; null if there is no block of this version.
 inline const IntBlock* find_int(const std::byte* bytes, uint32_t length) noexcept {
   if (length < sizeof(IntBlock)) return nullptr;
   const auto* const block = reinterpret_cast<const IntBlock*>(bytes);
   return block->version == kIntVersion ? block : nullptr;
 }
 
-// What hop number `hop` does to a frame that leaves it. An echo passes unchanged. `digest`: of its
-// own utilisation; 0: it has none.
+// Adds the record of hop number `hop` to a frame, as a switch does. An echo is not changed.
+// `digest`: code of the hop's utilisation; 0: none.
 inline void stamp_int(std::byte* bytes, uint32_t length, uint16_t hop, const IntRecord& record,
                       uint8_t digest = 0) noexcept {
   if (find_int(bytes, length) == nullptr) return;

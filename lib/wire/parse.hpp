@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From bytes to a parsed packet, checked once: a view of the headers (host byte order) and of the
-// payload. A frame that fails is dropped with the reason; nothing past its end is ever read.
+// Parsing of a packet: all lengths are checked once, the result is a view of headers (in host byte
+// order) and payload. Never reads past the end of the frame.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +37,10 @@ struct Packet {
   const std::byte* headers = nullptr;  // the first extended header behind BTH and XRCETH
   const std::byte* payload = nullptr;
   uint32_t payload_length = 0;          // pad excluded
-  const IntBlock* telemetry = nullptr;  // what stood before the BTH, if anything did
+  const IntBlock* telemetry = nullptr;  // the telemetry block before the BTH, if any
 
-  // Extended headers by their place in the table's order: RETH (behind FETH) | AETH | AtomicETH |
-  // DETH come first, ImmDt | IETH | AtomicAckETH behind them. Only for opcodes that have them.
+  // Extended headers, in the order of the opcode table: RETH (after FETH) | AETH | AtomicETH | DETH
+  // first, then ImmDt | IETH | AtomicAckETH. Only for opcodes that have them.
   const Reth& reth() const {
     WEFT_DCHECK(info->reth);
     return *reinterpret_cast<const Reth*>(headers + (info->feth ? sizeof(Feth) : 0));
@@ -77,8 +77,8 @@ struct Packet {
 };
 
 // Parses `length` bytes at `bytes`, of which the last `trailer` are the ICRC (4, or 0 on ports that
-// carry none). `remote_length`: payload bytes that lie elsewhere (by reference); then there must be
-// no payload and no pad here.
+// carry none). `remote_length`: payload bytes outside the frame (by reference); then the frame must
+// have no payload and no pad.
 inline ParseError parse(const std::byte* bytes, uint32_t length, uint32_t trailer,
                         uint32_t remote_length, Packet& out) {
   WEFT_DCHECK(bytes != nullptr && (trailer == 0 || trailer == kIcrcLength));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pcap format: a 24-byte file header, then 16-byte record headers with the frame behind each.
+// The pcap format: a 24-byte file header, then records of a 16-byte header and a frame.
 #include "lib/wire/pcap_file.hpp"
 
 #include <cerrno>
@@ -101,7 +101,7 @@ Result<PcapReader> PcapReader::open(const std::string& path) {
   if (!whole || (magic != kMagicNanoseconds && magic != kMagicMicroseconds))
     return Error{Code::invalid_argument,
                  "\"" + path + "\" is not a pcap file (pcapng? convert it: editcap -F nsecpcap)"};
-  // The upper bits of the link field say whether frames end in an FCS; ours and most do not.
+  // The upper bits of the link field say whether frames include an FCS, which most do not.
   if ((maybe_swap(header.link, swapped) & 0xFFFF) != kLinkEthernet)
     return Error{Code::invalid_argument, "\"" + path + "\" does not hold Ethernet frames"};
   return PcapReader(std::move(file), swapped, magic == kMagicNanoseconds);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Capture files of whole Ethernet frames in the classic pcap format, written with nanosecond time
-// stamps in the byte order of this machine; the reader takes all four variants. Through stdio with
-// one large buffer: nothing is allocated per packet once the largest has been seen.
+// Capture files of Ethernet frames in the classic pcap format, written with nanosecond timestamps
+// in host byte order; the reader supports all four variants. Uses stdio with one large buffer.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ struct CloseFile {
 using File = std::unique_ptr<std::FILE, CloseFile>;
 }  // namespace detail
 
-// The longest record that is written or believed.
+// The longest record that is written or accepted.
 inline constexpr uint32_t kMaxCapture = 262'144;
 
 class PcapWriter {
@@ -31,8 +30,8 @@ class PcapWriter {
   // Creates or truncates the file. Errors: io_error with the path and the system's reason.
   static Result<PcapWriter> create(const std::string& path);
 
-  // One frame, given in pieces. Returns false once a write has failed (a full disk, say): from then
-  // on nothing more is written, so that the file ends in a whole record or the torn one.
+  // Writes one frame, given in pieces. False after a failed write (such as a full disk): nothing
+  // more is written then, so that at most the last record is incomplete.
   bool write(int64_t time_ns, std::span<const std::span<const std::byte>> pieces) noexcept;
 
   bool flush() noexcept;
@@ -53,10 +52,10 @@ class PcapReader {
   struct Record {
     int64_t time_ns = 0;
     std::span<const std::byte> bytes;  // the reader's, until the next call
-    uint32_t original_length = 0;      // longer than bytes if the capture was cut
+    uint32_t original_length = 0;      // longer than bytes if the capture was truncated
   };
 
-  // False at the end of the file; truncated() says if it ended inside a record or in nonsense.
+  // False at the end of the file; truncated() says if it ended inside a record or an invalid one.
   bool next(Record& record);
   bool truncated() const noexcept { return truncated_; }
 

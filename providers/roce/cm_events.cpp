@@ -129,7 +129,7 @@ CmEvent ConnectionId::on_disconnect(const cm::Event& event) {
   (void)base::memory_permitting([&] {
     const std::string peer = to_string(facts_.peer);
     ended.error->message =
-        refused ? peer + ": " + verbs::why_refused(ended.reason) : peer + " does not answer";
+        refused ? peer + ": " + verbs::describe_rejection(ended.reason) : peer + " does not answer";
     if (refused && event.mad) ended.peer.private_data = private_data_of_reject(*event.mad);
   });
   return ended;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects of all software providers. Each call takes the driver's lock, moves the machine, and lets
-// the driver send what came of it.
+// See context.hpp.
 #include "providers/software/context.hpp"
 
 #include <sys/epoll.h>
@@ -19,48 +18,48 @@ class Region final : public verbs::Region {
     base = at;
     size = length;
   }
-  ~Region() override { leave(); }
+  ~Region() override { deregister(); }
 
-  // Engine 0 proves that the memory is there and makes the key; the others take both over, and a
-  // key that one of them cannot take is made anew.
-  Result<void> enter(Access access, uint32_t domain) {
-    for (;; leave()) {
+  // Engine 0 checks the memory and draws the key; the others enter both. If another engine has a
+  // window of that number, the key is drawn again.
+  Result<void> register_on_all(Access access, uint32_t domain) {
+    for (;; deregister()) {
       const Result<uint32_t> key = drivers_.front()->register_memory(base, size, access, domain);
       if (!key) return key.error();
       lkey = LKey{*key};
       rkey = RKey{*key};
-      entered_ = 1;
-      while (entered_ < drivers_.size() &&
-             drivers_[entered_]->register_memory_with_key(*key, base, size, access, domain))
-        ++entered_;
-      if (entered_ == drivers_.size()) return {};
+      registered_ = 1;
+      while (registered_ < drivers_.size() &&
+             drivers_[registered_]->register_memory_with_key(*key, base, size, access, domain))
+        ++registered_;
+      if (registered_ == drivers_.size()) return {};
     }
   }
 
  private:
-  // Engine 0 last: until then nobody else gets the key.
-  void leave() noexcept {
-    for (; entered_ != 0; --entered_)
-      drivers_[entered_ - 1]->deregister_memory(lkey.value, base, size);
+  // Engine 0 last, so that the key is not drawn again before all engines have removed it.
+  void deregister() noexcept {
+    for (; registered_ != 0; --registered_)
+      drivers_[registered_ - 1]->deregister_memory(lkey.value, base, size);
   }
 
   Device device_;
   const Drivers& drivers_;
-  size_t entered_ = 0;  // engines that know it, from the first
+  size_t registered_ = 0;  // engines that have the region, counted from engine 0
 };
 
-// What each engine sees of the interface that all of them share; the first one's word is enough.
-bool is_of_interface(EventType type) noexcept {
+// Events of the interface that all engines share: only those of engine 0 are delivered.
+bool is_interface_event(EventType type) noexcept {
   return type == EventType::port_active || type == EventType::port_error ||
          type == EventType::gid_change;
 }
 
-Drivers drive(Context::Ports ports, const driver::MakeMachine& make,
-              const driver::DriverOptions& options) {
+Drivers make_drivers(Context::Ports ports, const driver::MakeMachine& make,
+                     const driver::DriverOptions& options) {
   Drivers drivers;
   for (auto& port : ports) {
     drivers.push_back(std::make_unique<driver::Driver>(std::move(port), make, options));
-    if (ports.size() > 1) drivers.back()->machine().keys().keep_regions();
+    if (ports.size() > 1) drivers.back()->machine().keys().disable_region_invalidation();
   }
   return drivers;
 }
@@ -95,7 +94,7 @@ Result<std::shared_ptr<verbs::Region>> Domain::register_memory(void* base, size_
                                                                Access access) {
   if (forked()) return Error{Code::permission_denied, kForked};
   auto made = std::make_shared<Region>(device_, drivers_, base, size);
-  if (const Result<void> ok = made->enter(access, id_); !ok) return ok.error();
+  if (const Result<void> ok = made->register_on_all(access, id_); !ok) return ok.error();
   return std::shared_ptr<verbs::Region>(std::move(made));
 }
 
@@ -104,15 +103,15 @@ Result<Domain::Queues> Domain::queues_of(const QueuePairOptions& options) const 
   Cq* const recv = cq_of(options.recv_cq);
   const auto wrong = [&](const CompletionQueue& handle, const Cq* cq) {
     return cq == nullptr &&
-           (handle.impl() != nullptr || !is_xrc(options.type));  // those of XRC may lack one
+           (handle.impl() != nullptr || !is_xrc(options.type));  // optional for XRC
   };
   if (wrong(options.send_cq, send) || wrong(options.recv_cq, recv))
     return Error{Code::invalid_argument,
                  "send_cq and recv_cq must be completion queues of the same open device"};
   if (send != nullptr && recv != nullptr && &send->driver() != &recv->driver())
     return Error{Code::invalid_argument,
-                 "send_cq and recv_cq are on different engines of the device: a queue pair lives "
-                 "where both its completion queues do (CompletionQueueOptions::engine)"};
+                 "send_cq and recv_cq are on different engines of the device: both must be on the "
+                 "engine of the queue pair (CompletionQueueOptions::engine)"};
   const auto ring = [](Cq* cq) { return cq != nullptr ? &cq->handle().ring : nullptr; };
   Cq* const either = send != nullptr ? send : recv;
   return Queues{ring(send), ring(recv), either != nullptr ? &either->driver() : nullptr};
@@ -132,13 +131,14 @@ Context::Context(Ports ports, const driver::MakeMachine& make, const driver::Dri
                  DeviceAttributes attributes)
     : single_thread_(options.single_thread),
       attributes_(std::move(attributes)),
-      drivers_(drive(std::move(ports), make, options)),
+      drivers_(make_drivers(std::move(ports), make, options)),
       driver_(*drivers_.front()) {
   attributes_.engines = static_cast<uint32_t>(drivers_.size());
   if (drivers_.size() > 1) attributes_.invalidates_regions = false;
 }
 
-// Engine 0 owns the address and goes last: nobody else gets it while others still listen there.
+// Engine 0 owns the address and is destroyed last, so that no other process takes the address
+// before all engines have left it.
 Context::~Context() {
   if (events_ >= 0) close(events_);
   while (!drivers_.empty()) drivers_.pop_back();
@@ -170,7 +170,7 @@ std::optional<AsyncEvent> Context::next_event() {
   for (const auto& driver : drivers_) {
     AsyncEvent event;
     while (driver->next_event(event))
-      if (driver == drivers_.front() || !is_of_interface(event.type)) return event;
+      if (driver == drivers_.front() || !is_interface_event(event.type)) return event;
   }
   return std::nullopt;
 }
@@ -183,7 +183,7 @@ struct Totals {
   std::vector<Counter> ports, some;
 
   // Under the driver's lock; sum() without it.
-  void look(driver::Driver& driver) {
+  void collect(driver::Driver& driver) {
     some.clear();
     machines.merge(driver.machine().counters());
     driver.port().append_counters(some);
@@ -207,21 +207,21 @@ std::vector<Counter> Context::counters() const {
   for (const auto& driver : drivers_) {
     {
       driver::Holder hold(driver->lock());
-      totals.look(*driver);
+      totals.collect(*driver);
     }
     totals.sum();
   }
   return totals.all();
 }
 
-bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& leaving) const {
+bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& closing) const {
   found.at = driver_.now();
   found.events.reserve(transport::Incidents::kMost * drivers_.size());
   Totals totals;
   totals.some.reserve(64);
   for (const auto& driver : drivers_) {
-    const auto look = [&] {
-      totals.look(*driver);
+    const auto inspect = [&] {
+      totals.collect(*driver);
       driver->machine().incidents().visit([&](const transport::Incident& incident) {
         const bool failed = incident.status != Status::success;
         found.events.push_back({found.at - std::min(found.at, incident.at),
@@ -229,13 +229,14 @@ bool Context::inspect_common(verbs::Inspection& found, const std::atomic<bool>& 
                                 incident.qp});
       });
     };
-    if (driver->run_exclusive(look, leaving)) {
+    if (driver->run_exclusive(inspect, closing)) {
       totals.sum();
       continue;
     }
     found.note =
-        "single_thread=1: only the application's own thread may look, and it did not poll within "
-        "200 ms";
+        "single_thread=1: only the application's own thread may read the state, and it did not "
+        "poll "
+        "within 200 ms";
     return false;
   }
   found.counters = totals.all();

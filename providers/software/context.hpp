@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every software provider has behind the provider seam: a device of one or several engines,
-// each a protocol machine that a driver binds to a port of its own, its completion queues, regions
-// and domains. A provider adds its queue pairs. How engines stand side by side: README.md.
+// The device of a software provider, with one or several engines: each is a protocol machine that a
+// driver joins to a port of its own. Completion queues, regions and domains are here; a provider
+// adds its queue pairs. Several engines: README.md.
 #pragma once
 
 #include <atomic>
@@ -63,14 +63,14 @@ class Domain : public verbs::Domain {
                                                          Access access) override;
 
  protected:
-  // The rings of a queue pair's completion queues, which must be of one engine of this device.
+  // The completion queues of a queue pair, which must be on one engine of this device.
   struct Queues {
     transport::CompletionQueue* send = nullptr;
     transport::CompletionQueue* recv = nullptr;
-    driver::Driver* home = nullptr;  // of both; null: there are none
+    driver::Driver* home = nullptr;  // the driver of both; null: there are no completion queues
   };
   Result<Queues> queues_of(const QueuePairOptions& options) const;
-  // nullptr: none, or one of another device.
+  // nullptr: an empty handle, or a queue of another device.
   Cq* cq_of(const CompletionQueue& handle) const noexcept;
   bool is_ours(const driver::Driver& driver) const noexcept;
   bool forked() const noexcept { return driver_.forked(); }
@@ -105,17 +105,17 @@ class Context : public verbs::Context {
   std::vector<Counter> counters() const override;
 
  protected:
-  // What all machines have in common. False: nobody let us in, and the note says so.
-  bool inspect_common(verbs::Inspection& found, const std::atomic<bool>& leaving) const;
+  // Counters and events. False: the lock could not be taken, and the note says so.
+  bool inspect_common(verbs::Inspection& found, const std::atomic<bool>& closing) const;
 
   const bool single_thread_;
   DeviceAttributes attributes_;
-  Drivers drivers_;                       // as many as ever, until the end
+  Drivers drivers_;                       // does not change until destruction
   driver::Driver& driver_;                // of engine 0
-  std::atomic<uint32_t> next_domain_{1};  // of protection domains, and of XRC domains
+  std::atomic<uint32_t> next_domain_{1};  // number of the next protection or XRC domain
 
  private:
-  int events_ = -1;  // of several engines: readable when an event of one waits
+  int events_ = -1;  // several engines: readable when one of them has an event
 };
 
 }  // namespace weft::software

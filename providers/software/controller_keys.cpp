@@ -28,7 +28,7 @@ void ControllerKeys::append_to(std::vector<OwnKey>& own, std::vector<std::string
                    const Result<const congestion::Kind*> kind =
                        congestion::find_kind(name, &windowed);
                    if (!kind) return kind.error();
-                   return objection_(name, **kind);
+                   return validate_(name, **kind);
                  }});
   own.push_back(number_key("cc_line_mbps", line_mbps_, 1, 1'000'000));
   own.push_back(number_key("cc_rtt_us", rtt_us_, 1, 100'000));

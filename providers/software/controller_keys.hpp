@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The keys that choose a congestion controller in a device string, and the preset that comes of
-// them: cc, cc_line_mbps, cc_rtt_us and cc.PARAMETER. A provider says what it cannot feed.
+// The keys of a device string that select a congestion controller: cc, cc_line_mbps, cc_rtt_us and
+// cc.PARAMETER, and the preset that they define. A provider rejects controllers whose signals it
+// does not have.
 #pragma once
 
 #include <optional>
@@ -13,23 +14,23 @@ namespace weft::software {
 
 class ControllerKeys {
  public:
-  // Says why a provider cannot have a controller, or nothing.
-  using Objection = std::function<Result<void>(std::string_view name, const congestion::Kind&)>;
+  // Returns an error if the provider does not support the controller.
+  using Validate = std::function<Result<void>(std::string_view name, const congestion::Kind&)>;
 
-  ControllerKeys(uint32_t line_mbps, uint32_t rtt_us, Objection objection)
-      : line_mbps_(line_mbps), rtt_us_(rtt_us), objection_(std::move(objection)) {}
+  ControllerKeys(uint32_t line_mbps, uint32_t rtt_us, Validate validate)
+      : line_mbps_(line_mbps), rtt_us_(rtt_us), validate_(std::move(validate)) {}
 
-  // Takes the keys "cc.PARAMETER" out of `spec`; the others come by append_to().
+  // Removes the keys "cc.PARAMETER" from `spec`; append_to() handles the others.
   Result<void> take_parameters(verbs::DeviceSpec& spec);
-  // The keys write into this object. `also`: words that `cc` may be besides, for the provider.
+  // Appends keys that write into this object. `also`: further values of `cc`, of the provider.
   void append_to(std::vector<OwnKey>& own, std::vector<std::string> also = {});
-  // What cc says; "" if it is not there.
+  // The value of cc; "" if it is not set.
   const std::string& name() const noexcept { return name_; }
   void choose(std::string name) { name_ = std::move(name); }
-  // None without a controller. `conditions`: those of conditions(), with more that is known.
+  // The preset; none without a controller. `conditions`: those of conditions(), possibly extended.
   Result<std::optional<congestion::Preset>> preset(const congestion::Conditions& conditions) const;
   congestion::Conditions conditions() const noexcept;
-  // The device has so many links, each of the line rate that is given.
+  // The number of links of the device, each of the line rate cc_line_mbps.
   void bundle(uint32_t links) { links_ = links; }
 
  private:
@@ -39,7 +40,7 @@ class ControllerKeys {
   uint32_t line_mbps_;
   uint32_t rtt_us_;
   uint32_t links_ = 1;
-  Objection objection_;
+  Validate validate_;
 };
 
 }  // namespace weft::software

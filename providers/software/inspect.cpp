@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See inspect.hpp. What has no meaning in a state (packets before RTS, say) stays zero.
+// See inspect.hpp. Values that are undefined in a state (such as packets before RTS) are zero.
 #include "providers/software/inspect.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace weft::software {
 
 namespace {
 
-// Hash buckets, or peers, that one hold of the lock looks at: some microseconds.
+// Hash buckets, or peers, per acquisition of the lock: a few microseconds.
 constexpr size_t kAtOnce = 64;
 
 verbs::QpReport report_of(const roce::QueuePair& qp) {
@@ -31,7 +31,7 @@ verbs::QpReport report_of(const roce::QueuePair& qp) {
   r.retries_left = qp.req.retries_left;
   r.waits_for_receive = !qp.req.rnr_until.is_never();
   r.flow.in_flight = qp.req.in_flight;
-  r.flow.window = qp.destination->window.size;  // that all queue pairs to there share
+  r.flow.window = qp.destination->window.size;  // shared by all queue pairs to that address
   if (const roce::Pacer* const pacer = qp.req.pacer.get()) {
     r.flow.rate = pacer->rate();
     r.flow.window = std::min(r.flow.window, pacer->window());
@@ -72,26 +72,26 @@ verbs::PeerReport report_of(const srd::Peer& peer) {
   return r;
 }
 
-// Copies all of something to `all` in steps: step(from, some) copies some and says where to go on,
-// 0: done. Memory is only asked for while nothing is held.
+// Copies reports to `all` in steps: step(from, some) copies some and returns the position to
+// continue at, 0 at the end. Memory is allocated without the lock.
 template <class Report, class Step>
-void in_steps(driver::Driver& driver, const std::atomic<bool>& leaving, std::vector<Report>& all,
-              Step step) {
+void copy_in_steps(driver::Driver& driver, const std::atomic<bool>& closing,
+                   std::vector<Report>& all, Step step) {
   std::vector<Report> some;
   some.reserve(4 * kAtOnce);
   size_t next = 0;
   do {
     some.clear();
     const size_t from = next;
-    if (leaving.load() || !driver.run_exclusive([&] { next = step(from, some); }, leaving)) return;
+    if (closing.load() || !driver.run_exclusive([&] { next = step(from, some); }, closing)) return;
     all.insert(all.end(), some.begin(), some.end());
   } while (next != 0);
 }
 
 template <class Machine>
 void inspect_queue_pairs(driver::Driver& driver, const Machine& machine, verbs::Inspection& found,
-                         const std::atomic<bool>& leaving) {
-  in_steps(driver, leaving, found.queue_pairs, [&](size_t from, auto& some) {
+                         const std::atomic<bool>& closing) {
+  copy_in_steps(driver, closing, found.queue_pairs, [&](size_t from, auto& some) {
     return machine.visit_qps(from, kAtOnce, [&](const auto& qp) { some.push_back(report_of(qp)); });
   });
 }
@@ -99,15 +99,15 @@ void inspect_queue_pairs(driver::Driver& driver, const Machine& machine, verbs::
 }  // namespace
 
 void inspect_machine(driver::Driver& driver, roce::Engine& machine, verbs::Inspection& found,
-                     const std::atomic<bool>& leaving) {
-  inspect_queue_pairs(driver, machine, found, leaving);
+                     const std::atomic<bool>& closing) {
+  inspect_queue_pairs(driver, machine, found, closing);
 }
 
 void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspection& found,
-                     const std::atomic<bool>& leaving) {
-  inspect_queue_pairs(driver, machine, found, leaving);
+                     const std::atomic<bool>& closing) {
+  inspect_queue_pairs(driver, machine, found, closing);
   const size_t first = found.peers.size();
-  in_steps(driver, leaving, found.peers, [&](size_t from, auto& some) -> size_t {
+  copy_in_steps(driver, closing, found.peers, [&](size_t from, auto& some) -> size_t {
     const size_t end = std::min(machine.peer_count(), from + kAtOnce);
     for (size_t i = from; i < end; ++i)
       if (const srd::Peer* const peer = machine.peer(static_cast<uint32_t>(i)))
@@ -115,9 +115,9 @@ void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspec
     return end < machine.peer_count() ? end : 0;
   });
   for (verbs::PeerReport& peer : std::span(found.peers).subspan(first)) {
-    if (!peer.active || leaving.load()) continue;
+    if (!peer.active || closing.load()) continue;
     (void)driver.run_exclusive(
-        [&] { peer.paths = machine.path_reports(peer.address, peer.endpoint); }, leaving);
+        [&] { peer.paths = machine.path_reports(peer.address, peer.endpoint); }, closing);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A look from outside into the machines of the software providers: their queue pairs and peers as
-// plain values, a few under each hold of the driver's lock.
+// Inspection of the machines of software providers: queue pairs and peers as plain values, a few
+// per acquisition of the driver's lock.
 #pragma once
 
 #include "lib/driver/driver.hpp"
@@ -10,10 +10,10 @@
 
 namespace weft::software {
 
-// Fill in queue_pairs, and peers where there are such.
+// Appends to queue_pairs, and to peers for SRD.
 void inspect_machine(driver::Driver& driver, roce::Engine& machine, verbs::Inspection& found,
-                     const std::atomic<bool>& leaving);
+                     const std::atomic<bool>& closing);
 void inspect_machine(driver::Driver& driver, srd::Engine& machine, verbs::Inspection& found,
-                     const std::atomic<bool>& leaving);
+                     const std::atomic<bool>& closing);
 
 }  // namespace weft::software

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue pairs, domains and the context of one protocol machine behind the provider seam. Each call
-// takes the driver's lock, moves the machine, and lets the driver send what came of it. `Machine`
-// is roce::Engine or srd::Engine, `Pair` its queue pair, `Config` what it is made with. A
-// queue pair holds the driver of the one engine that it lives on, and knows of no other.
+// Queue pairs, domains and the context of a software provider. Each call takes the driver's lock,
+// calls the machine, and lets the driver send the resulting packets. `Machine` is roce::Engine or
+// srd::Engine, `Pair` its queue pair, `Config` its configuration. A queue pair refers to the driver
+// of its engine only.
 //
-// What the machine has made is taken back where there is no memory for the object in front of it.
+// If there is no memory for an object, what the machine has created for it is destroyed.
 #pragma once
 
 #include "lib/base/undo.hpp"
@@ -16,7 +16,7 @@
 
 namespace weft::software {
 
-// A machine without shared receives has none of this.
+// Only for machines with shared receive queues.
 template <class Machine>
 class MachineSrq final : public verbs::Srq {
  public:
@@ -80,7 +80,7 @@ class MachineQp final : public verbs::Qp {
   ~MachineQp() override {
     if (driver_.forked()) return;
     driver::Holder hold(driver_.lock());
-    settle();
+    flush_pending_acks();
     if constexpr (requires { qp_->path; }) driver_.drop_unsent_frames(qp_->path);
     machine_.destroy_qp(qp_);
     driver_.after_control();
@@ -98,7 +98,7 @@ class MachineQp final : public verbs::Qp {
     if (driver_.forked()) return Error{Code::permission_denied, kForked};
     driver::Holder hold(driver_.lock());
     machine_.set_time(driver_.now());
-    if (change.state == QpState::err || change.state == QpState::reset) settle();
+    if (change.state == QpState::err || change.state == QpState::reset) flush_pending_acks();
     Result<void> result = machine_.modify_qp(*qp_, change);
     driver_.after_control();
     return result;
@@ -123,7 +123,8 @@ class MachineQp final : public verbs::Qp {
     driver::Holder hold(driver_.lock());
     driver_.update_machine_time();
     const PostStatus status = machine_.post_recv(*qp_, requests);
-    if (qp_->state == QpState::err) driver_.after_control();  // flushed: wake who sleeps on it
+    if (qp_->state == QpState::err)
+      driver_.after_control();  // flushed: wake threads that sleep on it
     if constexpr (requires { qp_->calling; })
       if (qp_->calling.listed) driver_.after_control();  // a peer waits for this receive
     return status;
@@ -145,8 +146,8 @@ class MachineQp final : public verbs::Qp {
     else
       return Error{Code::not_supported, "this provider has no multicast"};
   }
-  // What has come is acknowledged before the queue pair goes.
-  void settle() noexcept {
+  // Sends delayed acknowledgements before the queue pair is destroyed, reset or moved to ERR.
+  void flush_pending_acks() noexcept {
     driver_.wait_until_sent([this] { return machine_.flush_pending_ack(*qp_); });
   }
 
@@ -250,20 +251,20 @@ class MachineDomain final : public Domain {
   static constexpr bool kHasWindows = requires(Pair p) { p.sq; };
   static constexpr bool kHasPools = requires(Machine m) { m.create_shared_receives(0, {}); };
   static constexpr const char* kXrcHome =
-      "an XRC domain, the queues of its shared receives with their completion queues, and its "
-      "targets are on one engine: say the same one for all";
+      "an XRC domain, its shared receive queues with their completion queues, and its targets must "
+      "be on one engine: name the same engine for all";
 
   static Machine& machine_of(driver::Driver& driver) noexcept {
     return static_cast<Machine&>(driver.machine());
   }
 
-  // Where a target is that has no completion queues.
+  // The driver of a queue pair without completion queues (an XRC target).
   driver::Driver& home_of(const XrcDomain& handle) const {
     const auto* const xrc = dynamic_cast<const Xrc*>(handle.impl().get());
     return xrc != nullptr && is_ours(xrc->driver()) ? xrc->driver() : driver_;
   }
 
-  // The number of an XRC domain of this device; 0: none.
+  // The number of an XRC domain of this device; 0 for an empty handle.
   Result<uint32_t> xrc_of(const XrcDomain& handle, const driver::Driver& home) const {
     if (!handle) return uint32_t{0};
     const auto* const xrc = dynamic_cast<const Xrc*>(handle.impl().get());
@@ -286,7 +287,7 @@ class MachineDomain final : public Domain {
           srq->pool().xrc_domain == 0) {
         if (&srq->driver() == &home) return &srq->pool();
         return Error{Code::invalid_argument,
-                     "shared_receive_queue is on another engine than the completion queues: say "
+                     "shared_receive_queue is on another engine than the completion queues: set "
                      "the same SharedReceiveQueueOptions::engine"};
       }
     }
@@ -314,11 +315,11 @@ class MachineContext : public Context {
         new MachineDomain<Machine, Pair>(device, drivers_, next_domain_++));
   }
 
-  verbs::Inspection inspect(const std::atomic<bool>& leaving) const override {
+  verbs::Inspection inspect(const std::atomic<bool>& closing) const override {
     verbs::Inspection found;
-    if (!inspect_common(found, leaving)) return found;
+    if (!inspect_common(found, closing)) return found;
     for (const auto& driver : drivers_)
-      inspect_machine(*driver, static_cast<Machine&>(driver->machine()), found, leaving);
+      inspect_machine(*driver, static_cast<Machine&>(driver->machine()), found, closing);
     return found;
   }
 

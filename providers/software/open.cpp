@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a device string to a port; see open.hpp.
+// See open.hpp.
 #include "providers/software/open.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string names_of(const std::vector<OwnKey>& own) {
   return names;
 }
 
-Result<void> take_own(Options& options, const std::vector<OwnKey>& own) {
+Result<void> take_provider_keys(Options& options, const std::vector<OwnKey>& own) {
   for (auto it = options.begin(); it != options.end();) {
     const auto key =
         std::find_if(own.begin(), own.end(), [&](const OwnKey& k) { return k.name == it->first; });
@@ -37,7 +37,8 @@ Result<void> take_own(Options& options, const std::vector<OwnKey>& own) {
   return {};
 }
 
-// Wraps `port` in what the remaining keys ask for; consecutive keys of one layer belong together.
+// Wraps `port` in the middleware of the remaining keys; consecutive keys of one layer belong
+// together.
 Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> port,
                                               Options options, const std::vector<OwnKey>& own) {
   while (!options.empty()) {
@@ -61,7 +62,7 @@ Result<std::unique_ptr<transport::Port>> wrap(std::unique_ptr<transport::Port> p
   return port;
 }
 
-// The keys for the port of an engine: each engine writes files of its own, FILE, FILE.1, FILE.2 ..
+// The keys of an engine's port: each engine writes its own files, FILE, FILE.1, FILE.2 ..
 Options for_engine(Options options, size_t engine) {
   for (auto& [key, value] : options) {
     const MiddlewareKind* const kind = find_middleware(key);
@@ -72,14 +73,14 @@ Options for_engine(Options options, size_t engine) {
 
 using PortResult = Result<std::unique_ptr<transport::Port>>;
 
-// The part of the queue pair numbers that a port which shares its address has; 0: it has all.
+// The slot (upper 8 bits of queue pair numbers) of a port that shares its address; 0: it does not.
 uint8_t slot_of(const transport::Port& port) {
   const transport::Port::QpnRange range = port.qpn_range();
   return range.count == 1u << 16 ? static_cast<uint8_t>(range.first >> 16) : 0;
 }
 
-// One port for each of `wheres`, all of them with the same part of the queue pair numbers: the
-// lowest from `options.first_slot` on that is free everywhere.
+// One port for each of `wheres`, all with the same slot: the lowest from `options.first_slot` on
+// that is free at all addresses.
 PortResult open_rails(const PortKind& kind, transport::PortOptions options,
                       const std::vector<std::string>& wheres) {
   std::vector<std::unique_ptr<transport::Port>> ports;
@@ -101,7 +102,7 @@ PortResult open_rails(const PortKind& kind, transport::PortOptions options,
   return middleware::RailsPort::bundle(std::move(ports));
 }
 
-// The kinds that are able to do something: "udp or dpdk".
+// The names of ports with a capability: "udp or dpdk".
 std::string able_kinds(bool PortKind::*able) {
   std::string names;
   for (const PortKind* kind : ports())
@@ -123,7 +124,7 @@ PortResult open_one(const PortKind& kind, const transport::PortOptions& options,
 
 using Ports = std::vector<std::unique_ptr<transport::Port>>;
 
-// One port for each engine; the first one takes the address, the others share it.
+// One port per engine; the first one claims the address, the others share it.
 Result<Ports> open_all(const PortKind& kind, transport::PortOptions options,
                        const std::vector<std::string>& rails, uint32_t engines) {
   if (engines > 1 && !kind.engines)
@@ -138,7 +139,7 @@ Result<Ports> open_all(const PortKind& kind, transport::PortOptions options,
   for (; options.engine < engines; ++options.engine) {
     PortResult port = open_one(kind, options, rails);
     if (!port) {
-      while (ports.size() > 1) ports.pop_back();  // the one that owns the address goes last
+      while (ports.size() > 1) ports.pop_back();  // the owner of the address is closed last
       if (engines == 1) return port.error();
       return Error{port.error().code,
                    "engine " + std::to_string(options.engine) + ": " + port.error().message};
@@ -149,7 +150,7 @@ Result<Ports> open_all(const PortKind& kind, transport::PortOptions options,
   return ports;
 }
 
-Result<void> try_out(const PortKind& kind, const transport::PortOptions& options) {
+Result<void> probe_port(const PortKind& kind, const transport::PortOptions& options) {
   if (kind.probe != nullptr) return kind.probe(options);
   const PortResult port = kind.open(options);
   if (!port) return port.error();
@@ -188,8 +189,8 @@ Result<void> check_engines(uint32_t engines, bool single_thread) {
   if (engines == 1 || !single_thread) return {};
   return Error{Code::invalid_argument,
                "engines=" + std::to_string(engines) +
-                   " needs the locks that single_thread=1 leaves out: a region is entered at all "
-                   "engines by the thread that registers it"};
+                   " needs the locks that single_thread=1 disables: the thread that registers a "
+                   "region enters it at all engines"};
 }
 
 Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<OwnKey>& own,
@@ -201,7 +202,7 @@ Result<OpenedPort> open_port(const verbs::DeviceSpec& spec, const std::vector<Ow
     return Error{Code::not_found, "provider " + spec.provider + " has no port \"" + name +
                                       "\"; it has " + port_names()};
   Options options = spec.options;
-  if (const Result<void> taken = take_own(options, own); !taken) return taken.error();
+  if (const Result<void> taken = take_provider_keys(options, own); !taken) return taken.error();
   transport::PortOptions port_options;
   port_options.where = spec.where.empty() ? std::string(kind->default_device) : spec.where;
   port_options.options = verbs::take_layer(options, name);
@@ -250,7 +251,7 @@ void list_ports(const std::string& provider, uint16_t udp_port, std::vector<Devi
     options.udp_port = udp_port;
     DeviceListing entry;
     entry.spec = provider + "+" + std::string(kind->name) + ":" + std::string(kind->default_device);
-    const Result<void> usable = try_out(*kind, options);
+    const Result<void> usable = probe_port(*kind, options);
     entry.usable = usable.ok();
     if (!usable) entry.reason = usable.error().message;
     entry.disturbs = kind->probe != nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A memory window of a software provider: an entry of the machine's key table.
+// A memory window of a software provider: an entry of the key table of its engine.
 #pragma once
 
 #include "lib/driver/driver.hpp"

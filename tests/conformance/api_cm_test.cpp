@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager as a user sees it: two devices on sockets or shared memory, events,
-// private data, refusal, ends; and that connections that come and go leave nothing behind.
+// The connection manager through the public API: two devices on sockets or shared memory, events,
+// private data, rejection, disconnection; and that closed connections release all resources.
 #include <poll.h>
 
 #include <chrono>
@@ -143,13 +143,13 @@ void refusals(Wire wire) {
   const Result<void> asked = nobody.connect(p.client.queue_pair());
   if (iwarp) {
     CHECK(asked.error().code == Code::disconnected);
-    CHECK(asked.error().message.find("nobody listens") != std::string::npos);
+    CHECK(asked.error().message.find("no listener") != std::string::npos);
     return;
   }
   must(asked);
   CmEvent event = p.client.expect(CmEventType::rejected);
   CHECK(event.reason == kCmNobodyListens);
-  CHECK(event.error->message.find("nobody listens") != std::string::npos);
+  CHECK(event.error->message.find("no listener") != std::string::npos);
 
   const CmId id = p.client.way_to(p.server, p.listener.port());
   CHECK(id.connect(p.client.queue_pair(), {.private_data = std::vector<std::byte>(57)})
@@ -179,7 +179,8 @@ void refusals(Wire wire) {
   CHECK(p.client.expect(CmEventType::rejected).reason == kCmNobodyListens);
   CHECK(p.server.channel.create_id()->listen(port));
 }
-WEFT_ON_EACH_PORT(refusals, "who refuses says why, and so does who lets go (C-CM-106)")
+WEFT_ON_EACH_PORT(refusals,
+                  "a rejection carries its reason, also when the id is destroyed (C-CM-106)")
 
 // Datagrams: the server's queue pair is found, and what is sent there arrives.
 void find_and_send(Wire wire) {
@@ -256,7 +257,7 @@ void no_service(Wire wire) {
   CHECK(event.reason == kCmConsumer);
   CHECK(p.client.way_to(p.server, 1).find_service().error().code == Code::bad_state);
 }
-WEFT_ON_EACH_PORT(no_service, "who serves no datagrams says so (SIDR, C-CM-106)")
+WEFT_ON_EACH_PORT(no_service, "a port without datagram service rejects (SIDR, C-CM-106)")
 
 TEST_CASE("calls that do not fit say what to do") {
   Parties p(Wire::udp);
@@ -285,7 +286,7 @@ void descriptor(Wire wire) {
   CHECK(poll(&fd, 1, 0) == 0);
   const CmId id = p.client.way_to(p.server, p.listener.port());
   REQUIRE(id.connect(p.client.queue_pair()));
-  REQUIRE(poll(&fd, 1, 10'000) == 1);  // nobody but the device's own thread makes progress
+  REQUIRE(poll(&fd, 1, 10'000) == 1);  // only the progress thread makes progress
   CmEvent asked = p.server.expect(CmEventType::connect_request);
   CHECK_FALSE(p.server.channel.next());
   CHECK(poll(&fd, 1, 0) == 0);
@@ -309,12 +310,12 @@ void let_go(Wire wire) {
     id = {};
     CHECK_FALSE(p.client.channel.wait(Duration::from_ms(5)));
   }
-  // An answer that nobody takes, and a channel that goes with all it has.
+  // A reply that is not taken, and a channel destroyed with events and ids.
   const CmId asking = p.client.way_to(p.server, p.listener.port());
   REQUIRE(asking.connect(p.client.queue_pair()));
   CmEvent asked = p.server.expect(CmEventType::connect_request);
   Result<void> accepted = asked.id.accept(p.server.queue_pair());
-  // The kernel also shows requests of who has let go before they were taken.
+  // The kernel also reports requests of clients that ended before they were taken.
   for (int stale = 0; wire == Wire::ibverbs && !accepted && stale < 6; ++stale) {
     CHECK(accepted.error().code == Code::bad_state);
     std::optional<CmEvent> next = p.server.channel.wait(kSoon);
@@ -349,7 +350,7 @@ void come_and_go(Wire wire) {
 WEFT_ON_IBVERBS(come_and_go, "connections come and go, and nothing is left (C-CM-107)")
 WEFT_ON_WIRE(come_and_go, "connections come and go, and nothing is left (C-CM-107)", udp)
 
-// What the kernel decides cannot be asked for, and is told by who cannot.
+// Parameters that the kernel decides are refused on ibverbs.
 void decided_by_the_kernel(Wire wire) {
   Parties p(wire);
   const CmId way = p.client.way_to(p.server, p.listener.port());
@@ -366,7 +367,7 @@ void decided_by_the_kernel(Wire wire) {
 }
 WEFT_ON_IBVERBS(decided_by_the_kernel, "calls that do not fit say what to do")
 
-TEST_CASE("an address that nobody holds is unreachable, within seconds (C-CM-107)") {
+TEST_CASE("an address without a host is unreachable, within seconds (C-CM-107)") {
   Party client(device_string(Wire::udp));
   const CmId id = *client.channel.create_id();
   REQUIRE(id.resolve_address("127.250.0.1:7174"));

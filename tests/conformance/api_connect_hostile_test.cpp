@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connection set-up against peers that are silent, slow, gone, or talk nonsense: none of them may
-// block the others, touch a queue pair or make the listener grow.
+// Connection set-up against peers that are silent, slow, closed, or send malformed messages: none
+// of them may block the others, modify a queue pair or use unbounded memory.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -90,7 +90,7 @@ TEST_CASE("time limits end connect and accept") {
   const auto start = std::chrono::steady_clock::now();
   Listener listener = *Listener::listen("127.0.0.1:0");
   CHECK(listener.accept(e.queue_pair(), brief).error().code == Code::timed_out);
-  const RawListener mute;  // the kernel takes the connection, nobody speaks
+  const RawListener mute;  // the kernel accepts the connection, no message is sent
   const QueuePair qp = e.queue_pair();
   CHECK(connect(mute.address(), qp, brief).error().code == Code::timed_out);
   CHECK(qp.state() == QpState::reset);
@@ -119,7 +119,7 @@ TEST_CASE("a server that closes or talks nonsense gives an error") {
   CHECK(qp.state() == QpState::reset);
 }
 
-TEST_CASE("a peer with a wrong magic or hello is told and does not disturb others") {
+TEST_CASE("a peer with a wrong magic or hello is rejected and does not disturb others") {
   Endpoint e;
   Listener listener = *Listener::listen("127.0.0.1:0");
   const RawPeer web(listener.port());
@@ -146,7 +146,7 @@ TEST_CASE("silent peers, more than there are slots, do not keep a good one out")
   std::vector<RawPeer> silent;
   for (int i = 0; i < 40; ++i) {
     silent.emplace_back(listener.port());
-    if (i % 2 == 0) silent.back().send("WE", 2);  // half a word
+    if (i % 2 == 0) silent.back().send("WE", 2);  // a part of the magic
   }
   const auto start = std::chrono::steady_clock::now();
   Result<Connection> ra = kNone;

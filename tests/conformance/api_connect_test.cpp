@@ -112,14 +112,14 @@ TEST_CASE("the path MTU is the smaller one, and READ depth too") {
   CHECK(a.query().rq_psn == Psn{0xFFFFFF});
 }
 
-TEST_CASE("connect says when nobody listens") {
+TEST_CASE("connect fails when there is no listener") {
   Endpoint e;
   const uint16_t port = Listener::listen("127.0.0.1:0")->port();  // free again
   const QueuePair qp = e.queue_pair();
   const Result<Connection> r = connect("127.0.0.1:" + std::to_string(port), qp);
   REQUIRE_FALSE(r);
   CHECK(r.error().code == Code::not_found);
-  CHECK(r.error().message.find("nobody listens at 127.0.0.1:") == 0);
+  CHECK(r.error().message.find("no listener at 127.0.0.1:") == 0);
   CHECK(qp.state() == QpState::reset);
 }
 

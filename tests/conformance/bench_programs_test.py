@@ -212,7 +212,7 @@ class Programs(unittest.TestCase):
                                "0.1", "127.0.0.1"],
                               capture_output=True, text=True, timeout=LIMIT, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("nobody listens at 127.0.0.1:", done.stderr)
+        self.assertIn("no listener at 127.0.0.1:", done.stderr)
 
     def test_sides_that_disagree_say_where(self):
         port = free_port()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One process of the tests with several. It opens `contexts` devices of one device string, listens
-// with each, and obeys lines on its standard input:
+// A child process of tests with several processes. It opens `contexts` devices of one device
+// string, listens with each, and executes commands from its standard input:
 //   go I HOST:PORT N T  context I connects N queue pairs of timeout T to a listener and transfers,
 //                       verifying each byte
 //   stop                all transfers end; the process reports and exits

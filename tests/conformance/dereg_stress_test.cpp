@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that goes away while peers write and read it, a hundred thousand times (a million with
-// ./dev test --long): what was deregistered is not touched any more, and the queue pairs that meet
-// a dead key end with an error that says so, or drop the packet (UC). For sanitizers above all.
+// Deregistration while peers write and read the memory, a hundred thousand times (a million with
+// ./dev test --long): deregistered memory is not accessed any more, and queue pairs that use an
+// invalid key fail with remote_access_error, or drop the packet (UC). Mainly for sanitizers.
 // //= threat:A36
 #include <atomic>
 #include <thread>
@@ -20,8 +20,8 @@ struct Places {
   explicit Places(const Side& side) : side(side), bytes(kPlaces * kSize, kMine) {}
   std::byte* at(size_t i) { return &bytes[i * kSize]; }
 
-  // Ends the region at a place and begins another. What was written while it had a key is allowed;
-  // from the end of the region on nobody writes.
+  // Deregisters the region at a place and registers another. Writes are allowed only while it is
+  // registered.
   void renew(size_t i) {
     if (regions[i]) {
       keys[i].store(0, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of a memif's rings goes away under the driver, as it does when the peer dies in the
-// middle of a burst: nothing is lost by that but frames.
+// The memory of a memif's rings is unmapped under the driver, as when the peer dies during a burst:
+// only frames are lost.
 #include <sys/mman.h>
 
 #include <cinttypes>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager of a device of several engines, which is engine 0's: it connects queue
-// pairs of any, and hears of what comes to them.
+// The connection manager of a device with several engines runs on engine 0: it connects queue pairs
+// of all, and learns of first requests to them.
 #include "tests/conformance/engines_node.hpp"
 #include "weft/cm.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using namespace test;
 
-// RTUs to a socket that nobody reads, all else to its engine.
+// RTUs to a socket that is not read, all else to its engine.
 int swallow_rtus(const Device& device) {
   constexpr uint32_t kAttribute = 12 + 8 + 16, kRtu = 0x14;  // behind BTH and DETH
   return steer(
@@ -68,14 +68,14 @@ TEST_CASE("engines: the connection manager connects queue pairs of any") {
   }
 }
 
-TEST_CASE("engines: a first request stands for a lost RTU on each (C-CM-106)") {
+TEST_CASE("engines: a first request replaces a lost RTU on each (C-CM-106)") {
   const Connecting c;
   REQUIRE(c.listener.listen(0));
   const int lost = swallow_rtus(c.a.device);
   for (size_t i = 0; i < 2; ++i) {
     INFO("engine " << i);
     const auto [id, asked] = c.connect(1 - i, i);
-    CHECK_FALSE(c.server.next());  // it has not been told
+    CHECK_FALSE(c.server.next());  // it has no event
     CHECK(c.b.write(1 - i, c.a, 64) == Status::success);
     Connecting::expect(c.server, CmEventType::established);
     CHECK(c.a.write(i, c.b, 64) == Status::success);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several engines of one device: where its objects live, what all engines share, what is refused,
-// and packets that the kernel brings to the wrong one. The rest of the suite runs on such a device
-// too (Wire::udp_engines).
+// Several engines of one device: the engine of each object, what all engines share, what is
+// refused, and packets that the kernel delivers to the wrong engine. The rest of the suite runs on
+// such a device too (Wire::udp_engines).
 #include <poll.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ void refused(const Result<T>& made, std::string_view because) {
   CHECK(made.error().message.find(because) != std::string::npos);
 }
 
-TEST_CASE("engines: what cannot be is refused with a word of what can") {
+TEST_CASE("engines: unsupported combinations are refused with the supported ones") {
   for (const char* const number : {"0", "65", "-1", "two", ""})
     refused(std::string("roce+udp:lo,engines=") + number, Code::invalid_argument, "1..64");
   for (const char* const port : {"shm:engines-test", "af_packet:lo"})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes wrong, through the public API: which status, which event, which state, and that every
-// request posted completes exactly once all the same.
+// Errors through the public API: status, event and state of each, and that every posted request
+// completes exactly once.
 #include <cstring>
 #include <functional>
 #include <set>

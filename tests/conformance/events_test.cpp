@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous events about the device itself: its interface goes down and comes back, its address
-// goes and comes back, and what connections make of it. And how events are handed over.
+// Asynchronous events of the device: its interface goes down and up, its address is removed and
+// added, and the effect on connections. And the delivery of events.
 #include <poll.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ bool readable(const Device& device, int limit_ms) {
   return ::poll(&wanted, 1, limit_ms) == 1;
 }
 
-// The events of a device, until one of `type`, waiting for the descriptor alone: nobody polls.
+// Takes events of a device until one of `type`, sleeping on the descriptor: no thread polls.
 std::vector<EventType> events_until(const Device& device, EventType type) {
   std::vector<EventType> all;
   const Deadline deadline;
@@ -138,7 +138,7 @@ TEST_CASE("events: an address that goes and comes back, roce:C-AV-99") {
     CHECK(events_until(c.a.device, EventType::gid_change) == Types{EventType::gid_change});
     c.write(round);
     c.in_vain();
-    // Who polls without a pause hears of it too.
+    // A thread that polls all the time gets it too.
     shell("ip addr add 10.80.0.1/24 dev w0");
     CHECK(pump_until({&c.a, &c.b}, [&] { return saw_event(c.a.device, EventType::gid_change); }));
     c.arrives(round);
@@ -205,7 +205,7 @@ TEST_CASE("events: of several engines each comes once, roce:C-AV-100") {
   CHECK(!side.device.next_event());
 }
 
-// Each is handed over once, and nobody that goes away waits for those that nobody took.
+// Each event is delivered once, and destruction does not wait for events that were not taken.
 void handed_over_once(Wire wire) {
   Pair p(wire);
   CHECK(!p.a.device.next_event());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that runs out where a test wants it: malloc and operator new of the whole program. One
+// Allocations that fail where a test wants it: malloc and operator new of the whole program. One
 // source file of a program includes this. Sanitizers have their own malloc; there operator new
 // alone can fail.
 #pragma once

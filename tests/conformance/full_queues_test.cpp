@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lists that are taken in part, because a queue is full or a request is wrong: what was taken
-// completes, and the rest is refused.
+// Posts that are accepted in part, because a queue is full or a request is invalid: accepted
+// requests complete, the rest is refused.
 #include <vector>
 
 #include "tests/conformance/fixture.hpp"

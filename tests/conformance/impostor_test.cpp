@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Another process of the same user that knows all of a connection: addresses, queue pair numbers,
-// packet numbers, keys. Through this library it cannot speak for one side of it, because a device
-// sends from its own address and nobody else's. //= threat:A31
+// Another process of the same user that knows everything of a connection: addresses, queue pair
+// numbers, PSNs, keys. Through this library it cannot impersonate a side, because a device sends
+// from its own address only. //= threat:A31
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A look into devices from inside the process, as weft_stat's socket takes it: what is in it, while
-// queue pairs come and go and traffic runs, and who may take it after fork(). The program itself:
-// tests/tools/weft_stat_test.py.
-// ctest: serial
+// Inspection of devices through the socket of weft_stat, from inside the process: its contents
+// while queue pairs are created and destroyed under traffic, and access after fork(). The program
+// itself: tests/tools/weft_stat_test.py. ctest: serial
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -126,7 +125,8 @@ WEFT_ON_WIRE(beside_changes, "looks while queue pairs and devices come and go", 
 
 TEST_CASE("a device without locks is looked into when its application polls, or says why not") {
   const Device device = *Device::open("roce+shm:inspect-single,single_thread=1");
-  CHECK(look(device).note.find("single_thread=1") != std::string::npos);  // nobody polls
+  CHECK(look(device).note.find("single_thread=1") !=
+        std::string::npos);  // the application does not poll
   std::atomic<bool> stop{false};
   verbs::Inspection found;
   std::thread other([&] {
@@ -139,7 +139,7 @@ TEST_CASE("a device without locks is looked into when its application polls, or 
   CHECK(!found.counters.empty());
 }
 
-TEST_CASE("with WEFT_STAT=0 nobody can look") {
+TEST_CASE("with WEFT_STAT=0 there is no socket") {
   REQUIRE(::setenv("WEFT_STAT", "0", 1) == 0);
   const Device device = *Device::open("roce+udp:lo");
   CHECK(ask(::getpid()).empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How queue pairs of two processes meet: by connect(), or by the connection manager where the
-// device knows nothing else (iWARP).
+// Connects queue pairs of two processes: by connect(), or by the connection manager on devices that
+// support nothing else (iWARP).
 #pragma once
 
 #include <poll.h>
@@ -43,7 +43,7 @@ class Door {
   }
   uint16_t port() const { return channel_ ? id_.port() : listener_->port(); }
 
-  // Waits 100 ms at most for somebody, who gets the queue pair that `make` makes, and `said`.
+  // Waits 100 ms at most for a client, which is connected to the queue pair that `make` creates.
   // Also lets go of those whose connection is over.
   std::optional<Met> accept(const std::function<QueuePair()>& make, const Bytes& said) {
     pollfd waiting{channel_ ? channel_.fd() : listener_->fd(), POLLIN, 0};

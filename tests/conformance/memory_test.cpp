@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that does not hold still: unmapped, made read-only or truncated after registration,
-// rewritten all the time, taken away right after completion or deregistration; and the order in
-// which what a peer writes becomes visible to a program that spins on it.
+// Memory that changes under the device: unmapped, made read-only or truncated after registration,
+// rewritten all the time, unmapped right after completion or deregistration; and the order in which
+// a peer's writes become visible to a program that spins on them.
 #include <sys/mman.h>
 #include <unistd.h>
 

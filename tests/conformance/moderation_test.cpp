@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues that are woken less often (moderation), and that keep the time of completions.
+// Moderation of completion events, and timestamps of completions.
 #include <poll.h>
 
 #include "tests/conformance/fixture.hpp"
@@ -61,7 +61,7 @@ void woken_at_count(Wire wire) {
     p.a.cq.arm();
     CHECK(p.a.cq.poll({&c, 1}) == 0);
     post_writes(p, near, far, 10 * round, 3);
-    early += readable(p.a.cq.fd(), 5) ? 1 : 0;  // unless the machine stands still for 60 ms
+    early += readable(p.a.cq.fd(), 5) ? 1 : 0;  // unless the machine stalls for 60 ms
     post_writes(p, near, far, 10 * round + 3, 1);
     CHECK(readable(p.a.cq.fd(), 10'000));
     p.a.cq.acknowledge();

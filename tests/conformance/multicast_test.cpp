@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast groups through the public API: who gets a copy of a datagram, on this device and on
-// another, and what is refused.
+// Multicast groups through the public API: which queue pairs get a copy of a datagram, on this
+// device and on another, and what is refused.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ struct Party {
   std::vector<Member> members;
 
   // Two groups of the device's address family that have one address on Ethernet, and are this
-  // process's: who listens on this host to a group of another test hears that one too.
+  // process's: a member of a group of another test on this host receives that one's datagrams too.
   Gid group = Gid::from_ipv4(239, 205, 0, 0), twin = Gid::from_ipv4(239, 77, 0, 0);
 
   explicit Party(const std::string& spec) : a(spec, QpType::ud), b(spec, QpType::ud) {
@@ -118,7 +118,7 @@ void copies(Wire wire) {
   }
   CHECK(p.say(p.a, sender, p.twin, 100, 1) == "....x.");
   CHECK(p.say(p.b, stranger, p.group, 100, 3) == ".xxx..");
-  // Leaving, by word and by going.
+  // Leaving, by detach and by destruction.
   REQUIRE(far.detach_multicast(p.group));
   CHECK(p.say(p.a, sender, p.group, 100, 2) == ".x.x..");
   CHECK(far.detach_multicast(p.group).error().code == Code::not_found);
@@ -128,7 +128,7 @@ void copies(Wire wire) {
   CHECK(p.say(p.a, sender, p.group, 100, 0) == "......");
   REQUIRE(near.attach_multicast(p.group));
   CHECK(p.say(p.b, stranger, p.group, 100, 1) == ".x....");
-  p.members.erase(p.members.begin() + 5);  // a member goes without a word
+  p.members.erase(p.members.begin() + 5);  // destruction without detach
 }
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", udp)
 WEFT_ON_WIRE(copies, "multicast: each member gets one copy, roce:C-OPS-87", udp_engines)
@@ -146,10 +146,10 @@ void not_back(Wire wire) {
   CHECK(p.say(p.a, one, p.group, 100, 1) == ".x");
   CHECK(p.say(p.a, other, p.group, 100, 1) == "x.");
 }
-WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", udp)
-WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", udp_engines)
-WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", af_packet)
-WEFT_ON_WIRE(not_back, "multicast: nothing comes back to who sent it", dpdk)
+WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams", udp)
+WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams", udp_engines)
+WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams", af_packet)
+WEFT_ON_WIRE(not_back, "multicast: a sender does not receive its own datagrams", dpdk)
 
 void refusals(Wire wire) {
   Party p(device_string(wire));

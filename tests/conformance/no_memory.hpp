@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Scenarios that run out of memory at every allocation in turn. A scenario is a function that makes
-// public calls until one fails, and returns that one's code. It allocates nothing itself, so it
-// uses no test macro and no std::string: what throws in it is the library's fault.
+// Scenarios in which each allocation fails once. A scenario is a function that makes public calls
+// until one fails, and returns its code. It does not allocate itself, so it uses no test macro and
+// no std::string: an exception in it comes from the library.
 #pragma once
 
 #include <array>

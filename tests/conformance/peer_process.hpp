@@ -65,18 +65,18 @@ class PeerProcess {
          std::to_string(timeout) + "\n");
     expect("linked", context);
   }
-  // It stands still until resume().
+  // Stops the process until resume().
   void pause() const { REQUIRE(::kill(pid_, SIGSTOP) == 0); }
   void resume() const { REQUIRE(::kill(pid_, SIGCONT) == 0); }
-  // `kill -9`; returns once the process is gone.
+  // `kill -9`; returns once the process has ended.
   void kill() {
     if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);  // of one that stands still too
+    ::kill(pid_, SIGKILL);  // also if it is stopped
     waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
   void stop() { send("stop\n"); }
-  // Exit status; the process was told to stop.
+  // The exit status, after a `stop` command.
   int join() {
     int status = 0;
     expect("bye", SIZE_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several processes: they share a port's address space, survive the sudden death of each other,
-// leave nothing behind, and fork() harms nobody.
+// Several processes: they share the queue pair numbers of an address, survive kill -9 of each
+// other, leave no files or sockets, and fork() has no effect on the parent.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ std::set<std::string> shared_memory_names() {
   return names;
 }
 
-// What a sender hears of a peer that was killed.
+// The statuses that a sender may get when its peer was killed.
 std::string_view word_for_dead(const std::string& device) {
   return Side(device).device.attributes().confirms ? "retry_exceeded" : "flushed";
 }
@@ -57,7 +57,7 @@ void ring_of_processes(Wire wire) {
       for (size_t k = 0; k < 2; ++k) peers[i]->go(k, at(peers[(i + 1) % 4]->ports[k]));
     sleep_ms(200);
     peers[2]->kill();
-    for (size_t k = 0; k < 2; ++k) {  // those who spoke to it learn it, within their retries
+    for (size_t k = 0; k < 2; ++k) {  // its peers detect it, within their retries
       const PeerProcess::Report r = peers[1]->report(k);
       CHECK(r.status == word_for_dead(device));
       CHECK(r.last_ms < 20'000);  // 8 times 34 ms where nothing else runs

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Progress without calls: what the parked thread does for a program that sleeps, and what it costs
-// a program that does nothing. Times are printed; the limits here are for a crowded machine. ctest:
-// serial
+// Progress without calls: the progress thread serves a program that sleeps, at little cost for a
+// program that does nothing. Times are printed; the limits are for a loaded machine. ctest: serial
 #include <dirent.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes wrong on SRD, through the public API: an error belongs to the request that earned it.
-// Which status it gets; that its neighbours and the queue pair are unharmed, on both sides; and
-// that every request completes exactly once all the same.
+// Errors of SRD through the public API: the status of the failing request; that other requests and
+// the queue pair are not affected, on both sides; and that every request completes exactly once.
 #include <functional>
 #include <map>
 #include <set>
@@ -36,7 +35,7 @@ void require_error(Two& t, SendRequest bad, Status status) {
   SendRequest before = t.request(Opcode::write, 1, {&word, 1}, 900'000);
   SendRequest behind = t.request(Opcode::write, 3, {&word, 1}, 900'008);
   bad.id = 2;
-  bad.flags = SendFlags::none;  // an error is told all the same
+  bad.flags = SendFlags::none;  // errors complete unsignaled requests too
   const SendRequest list[] = {before, bad, behind};
   REQUIRE(t.a.qp.post_send(list));
   const std::map<uint64_t, Status> got = outcomes(t, 3);

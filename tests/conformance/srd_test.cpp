@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SRD through the public API, over every port, also with losses: each operation, one queue pair to
-// many, a target that never polls, two processes. What goes wrong: srd_errors_test.cpp; what
-// programs for connected queue pairs do with it: the other tests of this folder.
+// many, a target that never polls, two processes. Errors: srd_errors_test.cpp.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -162,7 +161,7 @@ void sleeping_target(Wire wire) {
 }
 WEFT_ON_SRD_WIRES(sleeping_target, "SRD: a WRITE lands though the target sleeps")
 
-// Acknowledgements that wait for others: nobody waits for them, be it one message after the other.
+// Delayed acknowledgements do not delay a sender, even one message at a time.
 void seldom_acknowledged(Wire wire) {
   Two t(device_string(wire) + ",ack_every=8");
   fill(t.a.memory.bytes(0, 100'000), 5);
@@ -180,7 +179,7 @@ void seldom_acknowledged(Wire wire) {
 WEFT_ON_SRD_PORTS(seldom_acknowledged, "SRD: acknowledgements may wait for each other")
 WEFT_ON_LOSSY_SRD(seldom_acknowledged, "SRD: acknowledgements may wait for each other")
 
-// What the device says of its paths: none to a stranger, all of them once something went there.
+// Device::paths(): empty for an unknown peer, all paths once something was sent there.
 void paths(Wire wire) {
   Two t(device_string(wire) + ",paths=5,path_policy=oblivious,path_counters=1");
   const bool rails = wire == Wire::srd_udp_rails;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared receive queues through the public API: one pool for the queue pairs of several clients,
-// its limit event, and whose it may be.
+// Shared receive queues through the public API: one queue for the queue pairs of several clients,
+// its limit event, and the protection domain check.
 #include "tests/conformance/fixture.hpp"
 
 using namespace weft;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Processes that stand still for a while in the middle of their transfers (SIGSTOP, SIGCONT): who
-// is patient goes on, who is not hears of it once, no byte is wrong and nobody hangs. Each transfer
-// compares what it has read with what it has written. //= threat:A27
+// Processes that are stopped for a while during transfers (SIGSTOP, SIGCONT): with a long timeout
+// the transfer continues, with a short one it fails once; no byte is wrong and no process hangs.
+// Each transfer compares the data read with the data written. //= threat:A27
 #include <thread>
 
 #include "tests/conformance/peer_process.hpp"
@@ -69,7 +69,7 @@ void long_stop(Wire wire) {
   server.pause();
   sleeper.pause();
   sleep_ms(5000);
-  // It has given up by itself, and says so once.
+  // It has timed out, and reports that once.
   const Report given_up = impatient.report(0);
   CHECK(given_up.status == "retry_exceeded");
   CHECK(given_up.last_ms < 5000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Life of queue pairs through the public API: the walk, what may be posted when, full queues and
-// overrun, SQD, RESET, destruction with work outstanding.
+// The states of queue pairs through the public API: transitions, posting in each state, full queues
+// and overrun, SQD, RESET, destruction with requests outstanding.
 #include <functional>
 #include <set>
 #include <string>
@@ -328,7 +328,7 @@ void last_word(Wire wire) {
     REQUIRE(a.got[0].status == Status::success);
   }
 }
-WEFT_ON_EACH_PORT_AND_SRD(last_word, "a target that closes at once has acknowledged")
+WEFT_ON_EACH_PORT_AND_SRD(last_word, "destroying a queue pair sends its delayed acknowledgement")
 
 void first_packet(Wire wire) {
   const std::string spec = device_string(wire);
@@ -385,7 +385,7 @@ void neighbours_fail(Wire wire) {
   CHECK(p.qa.state() == QpState::err);
   CHECK(other.state() == QpState::err);
 }
-WEFT_ON_EACH_PORT(neighbours_fail, "queue pairs of one completion queue fail each by itself")
+WEFT_ON_EACH_PORT(neighbours_fail, "queue pairs of one completion queue fail independently")
 
 }  // namespace
 }  // namespace weft

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telemetry as a user meets it: agreed by connect() when both devices have it, else left out; the
-// keys that ask for it; data crosses either way, and a controller that lives on it says when it
-// gets none.
+// Telemetry through the public API: negotiated by connect() if both devices support it; the keys
+// that enable it; data is transferred with and without, and a controller that needs telemetry
+// counts its absence.
 #include <algorithm>
 
 #include "tests/conformance/connect_support.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every call from any thread at any time: many threads post on one queue pair, poll one queue, arm
-// and sleep, modify, query, create and destroy, all at once. The thread sanitizer judges it too.
+// and sleep, modify, query, create and destroy, all at once. Also for ThreadSanitizer.
 // //= roce:C-EVT-112
 #include <atomic>
 #include <filesystem>

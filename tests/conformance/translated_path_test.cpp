@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two devices with address translation between them: each names the other by an address of the
-// translator, which sends on what comes there under its other address. Every ICRC is wrong then:
-// devices say so once, and icrc=off on both sides carries data all the same.
+// translator, which forwards packets from its other address. Every ICRC is wrong then: devices warn
+// once, and icrc=off on both sides makes data flow.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>

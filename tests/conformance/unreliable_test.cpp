@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UD and UC through the public API, over every port: what arrives, whom to answer, what a network
-// that loses, repeats and reorders leaves of a stream, memory that may be used again after the
-// completion, and connect() for queue pairs of every type.
+// UD and UC through the public API, over every port: delivery, the sender's address, loss,
+// duplication and reordering, reuse of buffers after the completion, and connect() for every type
+// of queue pair.
 #include <cstring>
 #include <thread>
 
@@ -140,7 +140,7 @@ void windows(Wire wire) {
   CHECK(t.wait(t.a).status == Status::success);
   CHECK(pump_until({&t.a.side, &t.b.side},
                    [&] { return equal(t.a.memory.bytes(0, 64), far.bytes()); }));
-  // A key that is nobody's.
+  // A key that does not exist.
   REQUIRE(t.b.qp.post_send({.opcode = Opcode::local_invalidate, .invalidate = RKey{1}}));
   CHECK(t.wait(t.b).status == Status::mw_bind_error);
   CHECK(t.b.qp.state() == QpState::sqe);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory windows through the public API: what a window shows, to whom, and what ends it. b owns the
-// memory and binds, a visits.
+// Memory windows through the public API: the memory that a window gives access to, the queue pairs
+// that may use it, and what unbinds it. b owns the memory and binds, a is the requester.
 #include <cstring>
 
 #include "tests/conformance/fixture.hpp"
@@ -172,7 +172,7 @@ void invalidates(Wire wire) {
 }
 WEFT_ON_EACH_PORT(invalidates, "a local invalidate ends a type 2 window (C-OPS-88)")
 
-// Type 1 windows are bound anew, never invalidated; a stranger's key is nobody's.
+// Type 1 windows are bound again, never invalidated; a key of another window cannot be used.
 void may_not_invalidate(Wire wire) {
   for (const bool stranger : {false, true}) {
     Windows w(wire, WindowType::one);
@@ -221,7 +221,8 @@ void bad_bindings(Wire wire) {
   twice.show();
   CHECK(twice.bind(twice.part(kBoth)) == Status::mw_bind_error);
 }
-WEFT_ON_SHARED_PORTS(bad_bindings, "what may not be bound is an error in its turn (C-OPS-88)")
+WEFT_ON_SHARED_PORTS(bad_bindings,
+                     "an invalid binding completes with an error, in order (C-OPS-88)")
 
 void other_domain(Wire wire) {
   for (const WindowType type : kTypes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // XRC through the public API: connections between two devices that reach several shared receive
-// queues, on each wire. A device without XRC says so.
+// queues, on each port. A device without XRC refuses it.
 #include "tests/conformance/connect_support.hpp"
 #include "tests/conformance/fixture.hpp"
 

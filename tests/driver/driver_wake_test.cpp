@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who sleeps on a completion queue is woken by the very call in which it fires, whatever the driver
-// saves in idle turns; who looks once more before sleeping is watched for; posts share a doorbell;
-// and nobody waits for the lock while the driver writes to stderr. Turns are made one by one here:
-// no thread.
+// Wake-ups of the driver: a thread that sleeps on a completion queue is woken by the call in which
+// the queue fires, idle turns included; the poll between arming and sleeping leaves the progress
+// thread active; posts share a transmit; and the driver writes to stderr without its lock. Turns
+// are made one by one, without the thread, where nothing else is written.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace weft::driver {
 namespace {
 
-// A port that gives away one frame at a time.
+// A port that receives at most one frame per call and sends nothing.
 struct QuietPort : transport::Port {
   transport::Capabilities caps;
   transport::Path path;
@@ -40,7 +40,7 @@ struct QuietPort : transport::Port {
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return ++sleeps, true; }
   void finish_wait() noexcept override { ++wakes; }
 
-  std::atomic<int> sleeps{0}, wakes{0};  // of the thread
+  std::atomic<int> sleeps{0}, wakes{0};  // of the progress thread
 };
 
 // A machine that never sends, and finds every frame damaged.
@@ -54,7 +54,7 @@ struct QuietMachine : transport::Machine {
   bool wants_transmit() const noexcept override { return false; }
   bool has_active() const noexcept override { return false; }
 
-  int asked = 0;  // what there is to send
+  int asked = 0;  // calls of transmit()
 };
 
 struct Bench {
@@ -85,9 +85,9 @@ struct Bench {
   }
 };
 
-TEST_CASE("a post that completes at once wakes its queue, held back with others or not") {
+TEST_CASE("a post that completes at once wakes its queue, batched or not") {
   Bench bench;
-  for (uint64_t id = 0; id < 10; ++id) {  // from the third on posts wait for more
+  for (uint64_t id = 0; id < 10; ++id) {  // from the third on posts are batched
     bench.cq.ring.arm(Notify::all);
     bench.complete(id);
     bench.driver.after_post(1);
@@ -95,7 +95,7 @@ TEST_CASE("a post that completes at once wakes its queue, held back with others 
   }
 }
 
-TEST_CASE("the first two posts after a poll leave at once, 64 of the others together") {
+TEST_CASE("the first two posts after a poll are sent at once, later ones in batches of 64") {
   Bench bench;
   const auto& machine = static_cast<const QuietMachine&>(bench.driver.machine());
   for (const int asked : {1, 2, 2, 2}) {
@@ -112,7 +112,7 @@ TEST_CASE("the first two posts after a poll leave at once, 64 of the others toge
   CHECK(machine.asked == polled + 1);
 }
 
-TEST_CASE("the first idle turn wakes who waits, not one of sixteen") {
+TEST_CASE("every idle turn signals fired queues, not one in sixteen") {
   Bench bench;
   for (uint64_t id = 0; id < 10; ++id) {
     bench.cq.ring.arm(Notify::all);
@@ -122,7 +122,7 @@ TEST_CASE("the first idle turn wakes who waits, not one of sixteen") {
   }
 }
 
-TEST_CASE("a queue that holds back is looked after once, not with each completion") {
+TEST_CASE("a moderated queue sets its deadline once, not with each completion") {
   Bench bench;
   bench.driver.moderate(bench.cq, {1000, Duration::from_s(60)});
   bench.cq.ring.arm(Notify::all);
@@ -130,7 +130,7 @@ TEST_CASE("a queue that holds back is looked after once, not with each completio
   CHECK(bench.driver.machine().take_fired());  // its period begins
   bench.complete(2);
   CHECK_FALSE(bench.driver.machine().has_pending_events());
-  bench.driver.moderate(bench.cq, {4, Duration::from_s(60)});  // lets go
+  bench.driver.moderate(bench.cq, {4, Duration::from_s(60)});  // fires
   CHECK(bench.woken());
   bench.cq.ring.arm(Notify::all);
   for (uint64_t id = 3; id < 6; ++id) bench.complete(id);
@@ -143,25 +143,25 @@ TEST_CASE("a queue that holds back is looked after once, not with each completio
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-TEST_CASE("the look between arming a queue and sleeping leaves the thread on watch") {
+TEST_CASE("the poll between arming a queue and sleeping leaves the progress thread active") {
   Bench bench(false);
   REQUIRE(bench.driver.start());
   const QuietPort& port = *bench.port;
   bench.driver.arm(bench.cq, Notify::all);
   for (int i = 0; i < 500 && port.sleeps == port.wakes; ++i) pause();
-  pause();  // what woke it at first is over
+  pause();  // until its first wake-ups are handled
   const int wakes = port.wakes;
   REQUIRE(port.sleeps == wakes + 1);
   bench.driver.progress();
   pause();
   CHECK(port.wakes == wakes);
-  bench.driver.progress();  // it goes on polling
+  bench.driver.progress();  // the application keeps polling
   for (int i = 0; i < 500 && port.wakes == wakes; ++i) pause();
   CHECK(port.wakes == wakes + 1);
 }
 
-// stderr is a pipe that is full: the thread that has something to say stands still, alone.
-TEST_CASE("the word about a peer is said without the lock") {
+// stderr is a full pipe: only the thread that writes the warning blocks.
+TEST_CASE("the warning about a peer's ICRC is written without the lock") {
   unsetenv("WEFT_LOG");
   Bench bench(false);
   int ends[2];
@@ -178,34 +178,34 @@ TEST_CASE("the word about a peer is said without the lock") {
   const int before = dup(2);
   REQUIRE(dup2(ends[1], 2) == 2);
 
-  std::atomic<bool> said{false};
+  std::atomic<bool> written{false};
   bench.port->has_frame = true;
-  std::thread speaker([&] {
+  std::thread writer([&] {
     for (int i = 0; i < 40; ++i) bench.driver.progress();
-    said = true;
+    written = true;
   });
-  // It is in the middle of its word once the counter has told of the peer; then it stands there.
-  bool told = false, free = false;
-  for (int i = 0; i < 2000 && !(told && free); ++i) {
+  // Once the counter has reported the peer, the thread blocks in its write.
+  bool counted = false, free = false;
+  for (int i = 0; i < 2000 && !(counted && free); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     free = bench.driver.lock().try_lock();
     if (!free) continue;
-    told = bench.driver.machine().counters()[transport::Count::peers_failing_icrc] == 1;
+    counted = bench.driver.machine().counters()[transport::Count::peers_failing_icrc] == 1;
     bench.driver.lock().unlock();
   }
-  const bool stands = !said;
+  const bool blocked = !written;
   dup2(before, 2);
   close(before);
-  std::array<char, 4096> word;
+  std::array<char, 4096> text;
   REQUIRE(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
-  while (!said)  // its reader comes
-    if (read(ends[0], word.data(), word.size()) <= 0) std::this_thread::yield();
-  speaker.join();
+  while (!written)  // empty the pipe
+    if (read(ends[0], text.data(), text.size()) <= 0) std::this_thread::yield();
+  writer.join();
   close(ends[0]);
   close(ends[1]);
-  CHECK(told);
+  CHECK(counted);
   CHECK(free);
-  CHECK(stands);
+  CHECK(blocked);
 }
 
 }  // namespace

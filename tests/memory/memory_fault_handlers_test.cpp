@@ -143,7 +143,7 @@ void scenario_mend() {
 }
 
 void scenario_ours() {
-  // A fault on the engine's side of a copy is not the user's memory: it must not be swallowed.
+  // A fault on weft's side of a copy is not one of user memory: it must not be handled.
   set_handler(SIGSEGV, with_info, nullptr, 0);
   install_fault_guard();
   std::byte word[64];

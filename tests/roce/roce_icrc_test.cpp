@@ -91,13 +91,13 @@ TEST_CASE("a peer all of whose packets fail the ICRC is reported once") {
   roce::Engine& engine = p.station_b.engine();
   const auto told = [&] { return p.station_b.count(Count::peers_failing_icrc); };
   for (int i = 0; i < 10; ++i) {  // occasional damage: valid packets in between
-    receive(p, other_address(1), transport::IcrcWatch::kInARow - 1, false);
+    receive(p, other_address(1), transport::IcrcWatch::kFailuresInARow - 1, false);
     receive(p, other_address(1), 1, true);
   }
   CHECK(told() == 0);
   CHECK_FALSE(engine.next_failing_peer());
   (void)engine.take_events();
-  receive(p, other_address(1), transport::IcrcWatch::kInARow - 1, false);
+  receive(p, other_address(1), transport::IcrcWatch::kFailuresInARow - 1, false);
   receive(p, other_address(2), 3, true);  // from another address
   CHECK(told() == 0);
   CHECK_FALSE(engine.take_events());
@@ -125,7 +125,7 @@ TEST_CASE("forged sources cause few reports, and delay those of others briefly")
   for (uint32_t i = 0; i < 1000; ++i) receive(p, other_address(i), 40, false);
   uint32_t said = 1;
   while (engine.next_failing_peer()) ++said;
-  CHECK(said == transport::IcrcWatch::kMostTold);
+  CHECK(said == transport::IcrcWatch::kMaxReported);
   CHECK(p.station_b.count(Count::peers_failing_icrc) == said);
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("short, damaged and implausible messages are refused") {
   CHECK_FALSE(parse(emit(group_sender), m));
 }
 
-TEST_CASE("random bytes are no neighbour message and harm nobody") {
+TEST_CASE("random bytes are not parsed as neighbour messages") {
   CHECK(rc::check("parse_neighbour", [](std::vector<uint8_t> bytes) {
     std::vector<std::byte> frame(bytes.size());
     if (!bytes.empty()) std::memcpy(frame.data(), bytes.data(), bytes.size());
@@ -133,7 +133,7 @@ TEST_CASE("two resolvers find each other") {
   }
 }
 
-TEST_CASE("an address that nobody answers for is given up, and asked for again later") {
+TEST_CASE("resolution of an address without a reply ends, and is retried later") {
   const NeighbourMessage names = sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
   int64_t ms = 0;
@@ -149,7 +149,7 @@ TEST_CASE("an address that nobody answers for is given up, and asked for again l
   CHECK(a.ask(names.target, at_ms(ms + 2000)) == Neighbours::Asked::waiting);
 }
 
-TEST_CASE("others' conversations and news that nobody asked for are not believed") {
+TEST_CASE("messages between other hosts and unsolicited replies are ignored") {
   const NeighbourMessage names = sample(false, true);
   Neighbours a({.mac = kOurs, .address = names.sender});
   NeighbourMessage news = sample(false, false);
@@ -165,7 +165,7 @@ TEST_CASE("others' conversations and news that nobody asked for are not believed
 }
 
 // What a host says when it has moved: ARP about itself, or an advertisement to all nodes.
-TEST_CASE("news of a move is believed of those who are known, and makes nobody known") {
+TEST_CASE("an unsolicited reply updates a known neighbour and adds no entry") {
   const bool ipv6 = GENERATE(false, true);
   const NeighbourMessage names = sample(ipv6, true);
   const Gid &us = names.target, &them = names.sender;
@@ -202,7 +202,7 @@ TEST_CASE("news of a move is believed of those who are known, and makes nobody k
   CHECK(*a.find(them) == before);
 }
 
-TEST_CASE("nobody moves a neighbour that was named, and it is never asked for") {
+TEST_CASE("a static neighbour is neither updated nor resolved") {
   const bool ipv6 = GENERATE(false, true);
   const NeighbourMessage names = sample(ipv6, true);
   Neighbours a({.mac = kTheirs, .address = names.target});
@@ -245,7 +245,7 @@ TEST_CASE("whom it has not heard of for a while it asks again, and sends on mean
   CHECK(place() == kTheirs);
   CHECK(asked() == MacAddress{});
   a.tick(at_ms(31'000));
-  CHECK(asked() == MacAddress{});  // nobody has used it
+  CHECK(asked() == MacAddress{});  // it was not used
   CHECK(place() == kTheirs);
   CHECK(place() == kTheirs);
   CHECK(asked() == (ipv6 ? everybody : kTheirs));

@@ -19,7 +19,7 @@ using namespace weft::wire;
 
 namespace {
 
-// A file name that is gone at the end.
+// A temporary file, removed at the end.
 struct TemporaryFile {
   std::string path =
       (std::filesystem::temp_directory_path() / ("weft_pcap_" + std::to_string(getpid()) + ".pcap"))

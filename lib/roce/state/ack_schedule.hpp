@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queue pairs whose acknowledgement is delayed, in FIFO order, and the turn in which it leaves. A
 // turn is one call of Engine::transmit(). How long an acknowledgement waits for data to piggy-back
-// on, AckPatience of each queue pair decides.
+// on, AckDelay of each queue pair decides.
 #pragma once
 
 #include <cstdint>

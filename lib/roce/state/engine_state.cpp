@@ -11,7 +11,7 @@ EngineState::EngineState(Port& port, const EngineConfig& config, base::SecureRan
       config_(config),
       wheel_(config.start),
       early_packets_(checks_icrc() ? wire::kIcrcLength : 0, config.early_packets) {
-  if (!config.icrc) leave_unsigned();
+  if (!config.icrc) disable_icrc();
 }
 
 void EngineState::arm_timer(QueuePair& qp, Instant deadline) noexcept {

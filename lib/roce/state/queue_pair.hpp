@@ -18,7 +18,7 @@
 #include "lib/roce/state/early_packets.hpp"
 #include "lib/roce/state/pacer.hpp"
 #include "lib/roce/state/transport_names.hpp"
-#include "lib/transport/ack_patience.hpp"
+#include "lib/transport/ack_delay.hpp"
 #include "lib/transport/completion_queue.hpp"
 #include "lib/transport/frame.hpp"
 #include "lib/transport/shared_receives.hpp"
@@ -96,7 +96,7 @@ struct alignas(kCacheLine) Responder {
   Psn report_psn;                        // of the response that arrived last
   bool requests_first = false;           // paced: requests and responses alternate in going first
   std::unique_ptr<wire::IntBlock> echo;  // telemetry that the next ACK returns; null: not agreed
-  AckPatience ack_patience;              // how long the delayed acknowledgement waits
+  AckDelay ack_patience;                 // how long the delayed acknowledgement waits
   Instant next_duplicate_ack_at;         // duplicate SENDs and WRITEs are not acknowledged earlier
   Instant far_ahead_since;  // a request far ahead arrived while expected was far_ahead_expected
   uint32_t write_key = 0;   // current WRITE

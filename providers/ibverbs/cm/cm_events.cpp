@@ -83,7 +83,7 @@ CmEvent CmId::refused(uint16_t reason, const ReceivedEvent& received) {
   CmEvent event = event_of(CmEventType::rejected);
   event.reason = reason;
   event.error =
-      Error{Code::disconnected, to_string(facts_.peer) + ": " + verbs::why_refused(reason)};
+      Error{Code::disconnected, to_string(facts_.peer) + ": " + verbs::describe_rejection(reason)};
   event.peer.private_data = received.peer.private_data;
   return event;
 }

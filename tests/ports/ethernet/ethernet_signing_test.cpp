@@ -101,7 +101,7 @@ TEST_CASE("a port that signs writes zero for the ICRC where none is wanted") {
   Capabilities c;
   c.gather = c.signs = true;
   FrameBuilder builder(c);
-  builder.leave_unsigned();
+  builder.disable_icrc();
   const std::vector<Bytes> pieces{Bytes(2000, std::byte{3})};
   TxFrame frame[1];
   build(builder, path_between_two(), pieces, frame);
