@@ -15,7 +15,9 @@ namespace weft {
 class AddressHandle {
  public:
   AddressHandle() = default;
+  // A handle of `path`, as ProtectionDomain::address_handle() returns.
   explicit AddressHandle(const AddressVector& path) : path_(path) {}
+  // The path that it was created with.
   const AddressVector& path() const noexcept { return path_; }
 
  private:

@@ -92,9 +92,12 @@ struct CmParameters {
 };
 
 // Reasons of CmEventType::rejected that programs may want to handle (IBTA 12.6.7.2).
-inline constexpr uint16_t kCmNobodyListens = 8;  // no listener on the port (invalid service ID)
-inline constexpr uint16_t kCmStale = 10;         // the peer had a stale connection: try again
-inline constexpr uint16_t kCmConsumer = 28;      // the peer's program called reject()
+// No listener on the port (invalid service ID).
+inline constexpr uint16_t kCmNobodyListens = 8;
+// The peer had a stale connection of this queue pair number: connect again.
+inline constexpr uint16_t kCmStale = 10;
+// The peer's program called reject().
+inline constexpr uint16_t kCmConsumer = 28;
 
 // The Q_Key of UD queue pairs that serve a port (RDMA_UDP_QKEY); on ibverbs the only one possible.
 inline constexpr uint32_t kCmQkey = 0x01234567;
@@ -114,6 +117,7 @@ struct CmEvent;
 class CmId {
  public:
   CmId() = default;
+  // For providers.
   explicit CmId(std::shared_ptr<verbs::CmId> impl) : impl_(std::move(impl)) {}
   explicit operator bool() const noexcept { return impl_ != nullptr; }
   bool operator==(const CmId&) const = default;

@@ -259,18 +259,26 @@ class Communicator {
   // Collective operations; counts are in elements, see collective_types.hpp. In place: `input` is
   // the position of this rank's elements in `output`, for reduce_scatter the reverse; other
   // overlaps are errors. Buffers that only the root uses may be null on other ranks.
+  //
+  // The reduction of the inputs of all ranks, in the outputs of all.
   Operation all_reduce(const void* input, void* output, size_t count, DataType type,
                        ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+  // Block r of the reduction, in the output of rank r.
   Operation reduce_scatter(const void* input, void* output, size_t count, DataType type,
                            ReduceOp op = ReduceOp::sum, const CallOptions& options = {});
+  // The inputs of all ranks in the order of ranks, in the outputs of all.
   Operation all_gather(const void* input, void* output, size_t count, DataType type,
                        const CallOptions& options = {});
+  // The input of the root, in the outputs of all.
   Operation broadcast(const void* input, void* output, size_t count, DataType type, uint32_t root,
                       const CallOptions& options = {});
+  // The reduction of the inputs of all ranks, in the output of the root.
   Operation reduce(const void* input, void* output, size_t count, DataType type, ReduceOp op,
                    uint32_t root, const CallOptions& options = {});
+  // Block r of the input to rank r, for all r.
   Operation all_to_all(const void* input, void* output, size_t count, DataType type,
                        const CallOptions& options = {});
+  // Completes when all ranks have called it.
   Operation barrier(const CallOptions& options = {});
   // Repeats a completed call of this communicator with the same buffers and options, without
   // checking and planning again. Other ranks may repeat() or make the same call. Error:
@@ -279,8 +287,11 @@ class Communicator {
 
   // Blocks of different sizes, which may be zero, contiguous in the order of ranks. Counts are read
   // during the call and are the same on all ranks.
+  //
+  // As all_gather().
   Operation all_gather_v(const void* input, void* output, std::span<const size_t> counts,
                          DataType type, const CallOptions& options = {});
+  // As reduce_scatter().
   Operation reduce_scatter_v(const void* input, void* output, std::span<const size_t> counts,
                              DataType type, ReduceOp op = ReduceOp::sum,
                              const CallOptions& options = {});
@@ -313,6 +324,7 @@ class Communicator {
   // another operation of the sequence; with the algorithm "racks" dispatch takes one more, and
   // combine takes three. combine() may be called before dispatch() is done.
   Operation dispatch(const DispatchCall& call, Routing& routing, const CallOptions& options = {});
+  // The outputs of experts back to the ranks of their tokens.
   Operation combine(const CombineCall& call, const Routing& routing,
                     const CallOptions& options = {});
 
@@ -323,7 +335,9 @@ class Communicator {
   // and must have equal sizes (invalid_argument); source and destination are the same or do not
   // overlap.
   Operation exchange(std::span<const Transfer> transfers, const CallOptions& options = {});
+  // An exchange() of one send.
   Operation send(const void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
+  // An exchange() of one receive.
   Operation receive(void* data, size_t bytes, uint32_t peer, const CallOptions& options = {});
 
   // Uses measured durations for the selection of algorithms: from now on the model's times are the

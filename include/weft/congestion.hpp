@@ -80,6 +80,7 @@ struct Credit {
 
 // Values of Decision::window and Kind::credit for controllers without such a limit.
 inline constexpr uint64_t kNoWindow = UINT64_MAX;
+// See kNoWindow.
 inline constexpr int64_t kNoCreditNeeded = INT64_MAX;
 
 // The output of a controller: the flow sends at `rate`, only while the payload in flight is less
@@ -147,12 +148,19 @@ struct Kind {
   std::string_view digest_form{};  // the kind to use where packets have room for a digest only
   std::array<std::string_view, 2> parts{};  // kinds whose parameter names also set this one's
   std::span<const Parameter> parameters{};  // the first one is always min_rate_mbps
+  // Initialises the state of a flow.
   void (*start)(State&, const Preset&) = nullptr;
+  // An acknowledgement was received.
   void (*on_ack)(State&, const Preset&, const Ack&) = nullptr;
+  // A CNP was received.
   void (*on_cnp)(State&, const Preset&, Instant) = nullptr;
+  // A packet was lost.
   void (*on_loss)(State&, const Preset&, const Loss&) = nullptr;
+  // The receiver granted credit.
   void (*on_credit)(State&, const Preset&, const Credit&) = nullptr;
+  // A packet was sent.
   void (*on_sent)(State&, const Preset&, uint32_t bytes, Instant) = nullptr;
+  // Decision::deadline has passed.
   void (*on_deadline)(State&, const Preset&, Instant) = nullptr;
   // Credit left in bytes; null: the controller needs no credit of the receiver.
   int64_t (*credit)(const State&) = nullptr;
@@ -188,6 +196,7 @@ Own& own(State& state) noexcept {
   static_assert(std::is_trivially_copyable_v<Own>);
   return *reinterpret_cast<Own*>(state.own.data());
 }
+// The same, read-only.
 template <class Own>
 const Own& own(const State& state) noexcept {
   return own<Own>(const_cast<State&>(state));

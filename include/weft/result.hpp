@@ -51,16 +51,20 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
+  // Success with a value.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  // A failure.
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   explicit operator bool() const noexcept { return state_.index() == 0; }
+  // True if it holds a value.
   bool ok() const noexcept { return state_.index() == 0; }
   T& operator*() & { return std::get<0>(state_); }
   const T& operator*() const& { return std::get<0>(state_); }
   T&& operator*() && { return std::get<0>(std::move(state_)); }
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
+  // The error; only if !ok().
   const Error& error() const { return std::get<1>(state_); }
 
  private:
@@ -72,10 +76,13 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
+  // A failure.
   Result(Error error) : error_(std::move(error)) {}
 
   explicit operator bool() const noexcept { return !error_; }
+  // True on success.
   bool ok() const noexcept { return !error_; }
+  // The error; only if !ok().
   const Error& error() const { return *error_; }
 
  private:

@@ -55,6 +55,7 @@ struct Gid {
     const auto [c, d] = std::bit_cast<Halves>(other.bytes);
     return ((a ^ c) | (b ^ d)) == 0;
   }
+  // Whether it is an IPv4-mapped address.
   constexpr bool is_ipv4() const {
     for (int i = 0; i < 10; ++i)
       if (bytes[i] != 0) return false;
@@ -64,6 +65,7 @@ struct Gid {
   constexpr bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xF0) == 0xE0 : bytes[0] == 0xFF;
   }
+  // The GID of a.b.c.d.
   static constexpr Gid from_ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d) {
     return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a, b, c, d}};
   }
