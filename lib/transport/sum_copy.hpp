@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies user memory and computes its CRC in one pass: the CRC is that of the bytes that are sent,
-// even if the user changes the source meanwhile. Or only the CRC, of memory that does not change.
+// even if the user changes the source meanwhile.
 #pragma once
 
 #include "lib/base/check.hpp"

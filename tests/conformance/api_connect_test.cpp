@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// connect() and Listener as a user sees them: blocking and in one thread, with private data, MTU
-// negotiation, wrong arguments, many at once. Peers that do not behave are in
-// api_connect_hostile_test.cpp. Rules of the walk that connect() does: //= roce:C-STATE-54
+// connect() and Listener through the public API: blocking and in one thread, with private data, MTU
+// negotiation, wrong arguments, many at once. Misbehaving peers: api_connect_hostile_test.cpp.
+// Rules of the transitions that connect() makes: //= roce:C-STATE-54
 #include <poll.h>
 
 #include "tests/conformance/connect_support.hpp"

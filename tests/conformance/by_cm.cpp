@@ -21,7 +21,7 @@ CmEvent next_of(const CmChannel& channel, CmEventType type) {
   }
 }
 
-// A connection ends with its id: ids live until nobody else has their queue pair. One channel for
+// Destroying an id ends its connection, so ids live as long as their queue pair. One channel for
 // each device.
 class KeptIds {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue pairs that only a connection manager connects (iWARP).
+// Queue pairs that only the connection manager can connect (iWARP).
 #pragma once
 
 #include "tests/conformance/fixture.hpp"

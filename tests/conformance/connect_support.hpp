@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of connection set-up share: an open device (of WEFT_TEST_DEVICE where that is
-// set), and a pair connected by two threads.
+// Shared by tests of connection set-up: an open device (WEFT_TEST_DEVICE, if set), and a pair
+// connected by two threads.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ATOMIC WRITE and FLUSH through the public API, over every wire.
+// ATOMIC WRITE and FLUSH through the public API, over every port.
 #include <string>
 
 #include "tests/conformance/fixture.hpp"

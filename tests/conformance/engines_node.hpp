@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device of several engines with something on each, and a hand on which of its sockets the kernel
-// brings packets to.
+// A device with objects on each of several engines, and control over the socket that the kernel
+// delivers packets to.
 #pragma once
 
 #include <linux/filter.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening the device string of a wire that has two ends, `wire?`: who comes first gets wire0. (A
-// memif's ends sort this out by themselves.)
+// Opens the device string of a wire with two ends, `wire?`: the first to open gets wire0. (A memif
+// assigns its ends itself.)
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens to the device of the kernel below an open one: its network interface (which
-// WEFT_TEST_INTERFACE names) goes down and up. Only in a guest: tests/interop/ibverbs_test.py.
+// Events of the kernel's device under an open ibverbs device: its network interface (named by
+// WEFT_TEST_INTERFACE) goes down and up. Only in a guest: tests/interop/ibverbs_test.py.
 #include <poll.h>
 
 #include <cstdio>
@@ -45,7 +45,7 @@ void down_and_up(Wire wire) {
     fill(near.bytes(), round);
     set_interface("down");
     CHECK(wait_for_event(p.a.device, EventType::port_error));
-    CHECK(wait_for_event(p.b.device, EventType::port_error));  // each open device is told
+    CHECK(wait_for_event(p.b.device, EventType::port_error));  // each open device gets it
     const Result<Device> refused = Device::open(spec);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().message.find("is down") != std::string::npos);
@@ -57,7 +57,7 @@ void down_and_up(Wire wire) {
     CHECK(Device::open(spec));
   }
 }
-WEFT_ON_IBVERBS(down_and_up, "a port that goes down and up is told, and its connections go on")
+WEFT_ON_IBVERBS(down_and_up, "a port that goes down and up raises events, and connections continue")
 
 // Any address of the port counts, not only the device's own.
 void address_comes(Wire wire) {
@@ -70,7 +70,7 @@ void address_comes(Wire wire) {
     CHECK(wait_for_event(side.device, EventType::gid_change));
   }
 }
-WEFT_ON_IBVERBS(address_comes, "an address that comes or goes is told (C-AV-99)")
+WEFT_ON_IBVERBS(address_comes, "an address that is added or removed raises an event (C-AV-99)")
 
 // The port's own address goes while requests are in progress, and comes back: each request ends,
 // with success or an error, and a new connection works.
@@ -119,9 +119,10 @@ void own_address_goes(Wire wire) {
                               .rkey = far.region.rkey()}));
   CHECK(again.next(again.a).status == Status::success);
 }
-WEFT_ON_IBVERBS(own_address_goes, "a port whose address goes and comes back harms nobody")
+WEFT_ON_IBVERBS(own_address_goes,
+                "removing and adding the address again does not break connections")
 
-// Many events that nobody has asked for neither block a call nor hold the device back at the end.
+// Many events that are not taken neither block a call nor the closing of the device.
 void unread_events(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 64), far(p.b, 64);
@@ -139,7 +140,7 @@ void unread_events(Wire wire) {
   while (p.a.device.next_event()) ++events;
   CHECK(events >= 20);
 }
-WEFT_ON_IBVERBS(unread_events, "a storm of events harms nobody")
+WEFT_ON_IBVERBS(unread_events, "many unread events block nothing")
 
 // Connects two queue pairs of one device by its connection manager.
 struct ByCm {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program whose memory runs out anywhere, threat:A28: connections that are asked for and ended,
-// with connect() and with the connection manager, and SRD.
+// Out of memory at every allocation, threat:A28: connections that are set up and closed, with
+// connect() and with the connection manager, and SRD.
 #include <unistd.h>
 
 #include "tests/conformance/no_memory.hpp"

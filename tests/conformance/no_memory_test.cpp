@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program whose memory runs out anywhere, threat:A28: opening, creating, registering and data
-// between queue pairs that are walked by hand. Connections are in no_memory_connect_test.cpp.
+// Out of memory at every allocation, threat:A28: opening, creating, registering, and data between
+// queue pairs connected by modify(). connect(): no_memory_connect_test.cpp.
 #include "tests/conformance/no_memory.hpp"
 
 #include <unistd.h>
@@ -124,7 +124,7 @@ Code speaks_rc(std::string_view spec) {
     ++sends;
   }
   WEFT_DONE(wait(t.a, t.b, sends, 1));
-  // A queue pair that ends is told, and its number is free again.
+  // Destruction of a queue pair is reported, and its number is free again.
   WEFT_OK(t.qa.modify({.state = QpState::err}));
   WEFT_OK(t.qa.modify({.state = QpState::reset}));
   return Code::ok;
@@ -190,8 +190,8 @@ Code ud_udp() {
   return Code::ok;
 }
 
-// More events than a device has room for at first, and nobody takes them: each is there in the end
-// or counted as lost.
+// More events than a device has room for at first, which are not taken: each is delivered in the
+// end or counted as lost.
 Code srq_shm() {
   constexpr uint64_t kEvents = 60;
   End a, b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every operation of RC through the public API, over every wire: what arrives, what is reported,
-// and that it is reported exactly once. Errors are in errors_test.cpp.
+// Every operation of RC through the public API, over every port: data, completions, and that each
+// request completes exactly once. Errors: errors_test.cpp.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

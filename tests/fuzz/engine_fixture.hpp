@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One engine with one connected queue pair and no network, for fuzz targets: frames are made from
-// the input, signed as the true peer would sign them, and given to the engine; what it sends is
-// thrown away. Around the registered memory lie canaries, and each posted request is accounted for.
-// The queue pair may take its receives from a shared pool, and a memory window shows a part of the
-// open region.
+// the input, with the ICRC of the connected peer, and passed to the engine; frames that it sends
+// are discarded. Canaries surround the registered memory, and each posted request is accounted for.
+// The queue pair may use a shared receive queue, and a memory window is bound to a part of the
+// region.
 #pragma once
 
 #include <deque>

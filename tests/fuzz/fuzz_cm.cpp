@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection manager against arbitrary datagrams, in any state: the input is a list of them,
-// each of which may begin as what a peer would say next, with bytes changed. No crash, no growth
-// beyond its bounds, every timer ends, and nothing is left in the end.
+// The connection manager with arbitrary datagrams, in any state: the input is a list of datagrams,
+// each optionally a valid next message of the peer with changed bytes. No crash, bounded memory,
+// every timer ends, and no state is left at the end.
 #include <vector>
 
 #include "lib/roce/cm/agent.hpp"

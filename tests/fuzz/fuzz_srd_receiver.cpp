@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An SRD engine against a sender of anything: raw bytes, and sequenced packets near what is
-// expected (the right stream, sequence, key and message, each sometimes wrong), while receives are
-// posted. See srd_fixture.hpp.
+// An SRD receiver with a malicious sender: raw bytes, and sequenced packets near the expected ones
+// (stream, sequence, key and message, each sometimes wrong), while receives are posted. See
+// srd_fixture.hpp.
 #include "tests/fuzz/srd_fixture.hpp"
 
 namespace {

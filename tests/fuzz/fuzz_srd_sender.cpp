@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An SRD engine whose peer says anything about what it is sent: random requests are posted and
-// sent, and acknowledged, refused, reset, called for and answered, near the numbers and names that
-// are outstanding. Nothing is believed for what was never sent, and each request completes once.
-// See srd_fixture.hpp.
+// An SRD sender with a malicious receiver: random requests are posted and sent, and arbitrary ACKs,
+// refusals, resets, offers and responses arrive, near the outstanding sequence and message numbers.
+// Nothing is accepted for data that was never sent, and each request completes once. See
+// srd_fixture.hpp.
 #include "tests/fuzz/srd_fixture.hpp"
 
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telemetry from anybody. Bit 0 of the first byte chooses: arbitrary bytes for the reader and the
-// stamping hop (in a heap buffer of exactly their size); or a requester under a controller that
-// lives on telemetry, whose acknowledgements and reports echo arbitrary blocks, which no ICRC
-// protects: rate and window stay within their bounds and every request completes once.
+// Arbitrary telemetry, which no ICRC protects. Bit 0 of the first byte selects: arbitrary bytes for
+// find_int() and stamp_int() (in a heap buffer of exactly their size); or a requester whose
+// congestion controller uses telemetry, with acknowledgements and reports that echo arbitrary
+// blocks: rate and window stay within bounds and every request completes once.
 #include <cmath>
 #include <memory>
 
@@ -56,7 +56,7 @@ void post(Fixture& f, Input& in) {
   if (f.engine.post_send(*f.qp, {&r, 1}, f.now)) f.sends.push_back({f.next_id++, true});
 }
 
-// An acknowledgement, or a report of READ responses, which nobody sent.
+// A forged acknowledgement, or report of READ responses.
 void acknowledge(Fixture& f, Input& in, bool report) {
   test::Forgery p;
   p.bth.opcode = report ? wire::kCnp : wire::kRcAcknowledge;

@@ -2,8 +2,8 @@
 // UC and UD against a malicious sender, while they send themselves: messages and datagrams with any
 // opcode, order, address, length, key and pad, to the queue pair or to a group that it joins and
 // leaves; between them receives, of its own or shared, and requests are posted, good ones and bad,
-// keys revoked and windows bound. Never a write outside of what a key or a receive allows, each
-// request completes once, and nothing is ever answered. See engine_fixture.hpp.
+// keys revoked and windows bound. No write outside of the memory of a key or receive, each request
+// completes once, and no response is sent. See engine_fixture.hpp.
 #include "tests/fuzz/engine_fixture.hpp"
 
 namespace {

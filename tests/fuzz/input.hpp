@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every fuzz target starts with: numbers from the input, and the way to say that a rule broke.
+// Shared by all fuzz targets: numbers from the input, and failing on a violated rule.
 #pragma once
 
 #include <algorithm>

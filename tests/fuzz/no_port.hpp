@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port that only says what it can do: its frames go nowhere.
+// A port with capabilities that drops all frames.
 #pragma once
 
 #include "lib/transport/port.hpp"

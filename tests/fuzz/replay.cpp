@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stands in for libFuzzer where the compiler has none: feeds a fuzz target each file of a corpus
+// Replaces libFuzzer for compilers without it: feeds a fuzz target each file of a corpus
 // directory once, then the empty input. A target that fails aborts.
 #include <cstdint>
 #include <cstdio>

@@ -138,7 +138,7 @@ struct SrdFixture {
     const srd::Peer* const peer = engine.peer(0);
     if (peer == nullptr) return;
     require(peer->tx.una <= peer->tx.next && peer->tx.next - peer->tx.una <= srd::kWindow,
-            "more is on the way than may be");
+            "more bytes are in flight than the window allows");
     require(peer->rx.assemblies <= srd::AssemblyTable::kMostPerPeer,
             "more has arrived in part than may");
   }

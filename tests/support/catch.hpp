@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One include for the unit test library: serves Catch2 2 (Debian 12) and 3.
+// The include of the unit test library, for Catch2 2 (Debian 12) and 3.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)

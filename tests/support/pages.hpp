@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pages of memory for tests that take them away again: protected, truncated or unmapped.
+// Pages of memory for tests that protect, truncate or unmap them.
 #pragma once
 
 #include <sys/mman.h>

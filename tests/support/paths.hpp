@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the files of the tree lie. Not from __FILE__: compilers and caches may shorten it.
+// Paths of files of the source tree. Not from __FILE__, which compilers and caches may shorten.
 #pragma once
 
 #include <filesystem>

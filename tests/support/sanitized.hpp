@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// WEFT_SANITIZED is defined in builds with a sanitizer that has its own malloc and makes everything
-// some times slower.
+// WEFT_SANITIZED is defined in builds with a sanitizer, which has its own malloc and is several
+// times slower.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

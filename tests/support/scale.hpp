@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much random work the tests do: WEFT_TEST_SCALE multiplies every count of rounds. It is 1 in
-// ordinary runs; ./dev test says 0.1 under sanitizers. Never less than one round.
+// The amount of random work of tests: WEFT_TEST_SCALE multiplies every number of rounds (at least
+// one). 1 by default; ./dev test sets 0.1 for sanitizers.
 #pragma once
 
 #include <algorithm>

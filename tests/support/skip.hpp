@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A test that this machine cannot run says so and returns: Catch2 2 has no skipping of its own.
-// ctest reads the line and counts the test as skipped; ./dev test fails unless its ctest name is
-// listed in tests/permitted_skips.txt. `return` leaves the test case, so the macro stands in it.
+// Skips a test that this machine cannot run, because Catch2 2 cannot: prints a line and returns.
+// ctest counts the test as skipped by that line; ./dev test fails unless its ctest name is listed
+// in tests/permitted_skips.txt. A macro, because `return` must leave the test case.
 #pragma once
 
 #include <cstdio>
