@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of the whole stack share: two sides opened from the device string of a wire
-// (wires.hpp), queue pairs connected step by step with modify(), registered buffers, and a pump
-// that polls both sides until something has happened. Only the public API is used here.
+// Shared by the tests of the whole stack: two sides opened from the device string of a wire
+// (wires.hpp), queue pairs connected by modify(), registered buffers, and a loop that polls both
+// sides until a condition holds. Uses the public API only.
 #pragma once
 
 #include <cstddef>
