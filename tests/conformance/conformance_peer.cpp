@@ -74,7 +74,7 @@ struct Context {
                 "queue pair");
   }
 
-  // Accepts until the process stops. The queue pairs are kept; the parked thread serves them.
+  // Accepts until the process stops. The queue pairs are kept; the progress thread serves them.
   void serve() {
     std::vector<Met> accepted;
     while (!stopping) {

@@ -63,13 +63,13 @@ void descriptor(Wire wire) {
   for (int i = 0; i < 4; ++i) REQUIRE(p.qb.post_recv({.id = 1, .sges = {&in, 1}}));
   Completion c[4];
   REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
-  // Neighbours have found each other. No wait(): it may arm the queue, and find what has come then.
+  // Neighbour resolution is done. No wait(): it may arm the queue.
   const int64_t limit_ns = clock_ns() + 10'000'000'000;
   while (p.b.cq.poll({c, 1}) == 0) REQUIRE(clock_ns() < limit_ns);
   REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
   CHECK_FALSE(readable(p.b.cq.fd(), 50));  // not armed
   p.b.cq.arm();
-  REQUIRE(p.b.cq.poll(c) == 1);  // it was there already: poll again after arming
+  REQUIRE(p.b.cq.poll(c) == 1);  // it arrived before arming: poll again after arming
   REQUIRE(p.qa.post_send({.id = 2, .sges = {&out, 1}}));
   REQUIRE(readable(p.b.cq.fd(), 10'000));
   p.b.cq.acknowledge();
@@ -102,7 +102,7 @@ void reap(const CompletionQueue& cq, uint64_t first, uint64_t count) {
   }
 }
 
-// Completions that wait go with the queue, in order, into a larger ring and into a smaller one.
+// resize() keeps completions, in order, in a larger and in a smaller ring.
 void resized(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 64), far(p.b, 64);
@@ -121,9 +121,9 @@ void resized(Wire wire) {
     reap(p.a.cq, 100 * round + 7, 6);
   }
 }
-WEFT_ON_EACH_PORT(resized, "a queue is resized with what waits in it (C-OPS-91)")
+WEFT_ON_EACH_PORT(resized, "a queue is resized with its completions (C-OPS-91)")
 
-// The devices move only when they are told to, so nothing completes while the queue is small.
+// single_thread=1: no request completes while the queue is small.
 void too_small(Wire wire) {
   const std::string spec = device_string(wire) + ",single_thread=1";
   Side a(spec), b(spec);
@@ -150,11 +150,13 @@ void too_small(Wire wire) {
   REQUIRE(pump_until({&a, &b}, [&] { return a.got.size() == 8; }));
   for (uint64_t id = 0; id < 8; ++id) CHECK(a.got[id].id == id);
 }
-// One engine: others need the locks.
-WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", udp)
-WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", shm)
-WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", dpdk)
-WEFT_ON_WIRE(too_small, "a queue does not become smaller than what waits in it (C-OPS-91)", af_xdp)
+// One engine: several need locks.
+WEFT_ON_WIRE(too_small, "a queue cannot be resized below its number of completions (C-OPS-91)", udp)
+WEFT_ON_WIRE(too_small, "a queue cannot be resized below its number of completions (C-OPS-91)", shm)
+WEFT_ON_WIRE(too_small, "a queue cannot be resized below its number of completions (C-OPS-91)",
+             dpdk)
+WEFT_ON_WIRE(too_small, "a queue cannot be resized below its number of completions (C-OPS-91)",
+             af_xdp)
 
 void solicited(Wire wire) {
   Pair p(wire);

@@ -28,9 +28,9 @@ void require_flushed(Pair& p, Side& side, const QueuePair& qp, uint64_t first_id
   REQUIRE(qp.state() == QpState::err);
 }
 
-// A transport that does not confirm (iWARP) tells of a refusal by the end of the connection. Both
-// sides come to ERR, nobody is told twice of a request, and what is posted later comes back
-// flushed. Returns the ids of `a` that completed.
+// A transport without confirmation (iWARP) reports a refusal by ending the connection. Both sides
+// go to ERR, no request completes twice, and later requests are flushed. Returns the ids of `a`
+// that completed.
 std::set<uint64_t> require_end(Pair& p) {
   REQUIRE(pump_until({&p.a, &p.b},
                      [&] { return p.qa.state() == QpState::err && p.qb.state() == QpState::err; }));
@@ -49,7 +49,7 @@ std::set<uint64_t> require_end(Pair& p) {
 }
 
 bool confirms(const Pair& p) { return p.a.device.attributes().confirms; }
-// Of a wrong lkey, what the kernel's devices say otherwise than ours.
+// The status of a wrong lkey, which differs on the kernel's devices.
 bool by_kernel(const Side& side) { return is_rxe(side) || is_siw(side); }
 bool lacks(const Pair& p, Opcode opcode) {
   const bool atomic = opcode == Opcode::compare_swap || opcode == Opcode::fetch_add;
@@ -82,9 +82,9 @@ void require_refused(
   if (!confirms(p)) {
     const bool told = require_end(p).count(1) != 0;
     if (opcode == Opcode::read) {
-      CHECK(told);  // the WRITEs behind it do not wait for its answer
+      CHECK(told);  // later WRITEs do not wait for its response
     } else {
-      CHECK(far.word(0) == 0);  // nothing behind it is executed
+      CHECK(far.word(0) == 0);  // no later request is executed
     }
     return require_flushed(p, p.b, p.qb, 50, 3);
   }
@@ -140,7 +140,7 @@ void no_permission(Wire wire) {
     std::unique_ptr<Buffer> limited;
     require_refused(wire, kRemote[i], Status::remote_access_error, EventType::qp_access_error,
                     [&](const Pair& p, const Buffer& far, const Sge& local) {
-                      if (is_siw(p.b) && kRemote[i] == Opcode::read)  // it lets all be read
+                      if (is_siw(p.b) && kRemote[i] == Opcode::read)  // siw permits every READ
                         return request_of(kRemote[i], local, far.address(), RKey{1});
                       limited = std::make_unique<Buffer>(p.b.pd, 4096, rights[i]);
                       return request_of(kRemote[i], local, limited->address(),
@@ -182,7 +182,7 @@ WEFT_ON_EACH_PORT(queue_pair_rights,
                   "access that the queue pair does not permit is refused (C-NAK-39)")
 
 void misaligned(Wire wire) {
-  if (is_rxe(Side(device_string(wire)))) return;  // it does not take such a request
+  if (is_rxe(Side(device_string(wire)))) return;  // rxe refuses such a request at post
   for (const Opcode opcode : {Opcode::compare_swap, Opcode::fetch_add}) {
     require_refused(wire, opcode, Status::remote_invalid_request, EventType::qp_request_error,
                     [&](const Pair&, const Buffer& far, const Sge& local) {
@@ -205,8 +205,9 @@ void local_errors(Wire wire) {
         request_of(opcode, bad, far.address(), far.region.rkey(), 2),
         request_of(Opcode::write, good, far.address(), far.region.rkey(), 3)};
     REQUIRE(p.qa.post_send(list));
-    CHECK(p.next(p.a).status == Status::success);             // those before it are not harmed
-    const bool late = is_siw(p.a) && opcode == Opcode::read;  // it looks when the answer comes
+    CHECK(p.next(p.a).status == Status::success);  // earlier requests succeed
+    const bool late =
+        is_siw(p.a) && opcode == Opcode::read;  // siw checks the key when the response arrives
     if (late) CHECK(p.next(p.a).id == 3);
     const Completion c = p.next(p.a);
     CHECK(c.id == 2);
@@ -243,7 +244,7 @@ void receive_too_small(Wire wire) {
     require_flushed(p, p.b, p.qb, 8, 1);
     return void(require_end(p));
   }
-  if (is_rxe(p.a)) {  // its receiver says nothing
+  if (is_rxe(p.a)) {  // rxe reports nothing at the receiver
     CHECK(p.next(p.a).status == Status::remote_operation_error);
     return;
   }
@@ -271,11 +272,11 @@ void receive_with_bad_key(Wire wire) {
 WEFT_ON_EACH_PORT(receive_with_bad_key, "a receive with a wrong key fails on both sides (C-NAK-40)")
 
 void receiver_not_ready(Wire wire) {
-  Pair p(wire);  // rnr_retry 7: for ever
+  Pair p(wire);  // rnr_retry 7: without limit
   const Buffer near(p.a, 64), far(p.b, 64);
   const Sge out = near.sge(0, 64), in = far.sge(0, 64);
   REQUIRE(p.qa.post_send({.id = 1, .sges = {&out, 1}}));
-  if (!confirms(p)) {  // it has left, finds no receive there, and that is the end
+  if (!confirms(p)) {  // it was sent; without a receive there the connection ends
     CHECK(p.next(p.a).status == Status::success);
     return void(require_end(p));
   }
@@ -319,7 +320,7 @@ void peer_gone(Wire wire) {
   const int64_t begin = clock_ns();
   for (uint64_t i = 1; i < 4; ++i)
     REQUIRE(p.qa.post_send(request_of(Opcode::write, out, far.address(), far.region.rkey(), i)));
-  if (!confirms(p)) {  // TCP knows it at once
+  if (!confirms(p)) {  // TCP detects it at once
     REQUIRE(pump_until({&p.a, &p.b}, [&] { return p.qa.state() == QpState::err; }));
     uint64_t id = 1;
     for (const Completion& c : p.wait(p.a, 3)) {
@@ -332,7 +333,7 @@ void peer_gone(Wire wire) {
   const double ms = static_cast<double>(clock_ns() - begin) / 1e6;
   CHECK(c.id == 1);
   CHECK(c.status == Status::retry_exceeded);
-  CHECK(ms >= 4 * 1.048);  // four transmissions, each waited for
+  CHECK(ms >= 4 * 1.048);  // four transmissions, each with its timeout
   std::printf("retries ended after %.1f ms of at least 4.2\n", ms);
   if (p.a.counts("timeouts")) CHECK(p.a.counter("timeouts") == 4);
   require_flushed(p, p.a, p.qa, 2, 2);
@@ -363,7 +364,7 @@ void exactly_once(Wire wire) {
     if (first_failure == UINT64_MAX) {
       first_failure = c.id;
       INFO("request " << c.id << ": " << name(c.status));
-      // Where the refusal may get lost, the retries of what it refused end instead.
+      // Where the NAK may get lost, the request ends in retry_exceeded instead.
       CHECK((c.status == Status::remote_access_error ||
              (lossy(wire) && c.status == Status::retry_exceeded)));
     } else {

@@ -47,20 +47,20 @@ class Random {
 void fill(std::span<std::byte> bytes, uint64_t seed);
 bool equal(std::span<const std::byte> a, std::span<const std::byte> b);
 
-// An open device with what hangs on it. `got` holds completions that were polled, oldest first.
+// An open device and its objects. `got` holds polled completions, oldest first.
 struct Side {
   explicit Side(const std::string& device, uint32_t cq_capacity = 1024);
-  // A further queue on the engine of this side's.
+  // A further completion queue on the engine of this side.
   Result<CompletionQueue> queue(CompletionQueueOptions options) const;
-  // With this side's cq. Where an RC queue pair is asked for, it is what the device has.
+  // A queue pair with this side's cq. Instead of RC, the usual type of the device.
   QueuePair queue_pair(QueuePairOptions options = {}) const;
   uint64_t counter(std::string_view counter_name) const;
-  bool counts(std::string_view counter_name) const;  // there is such a counter
+  bool counts(std::string_view counter_name) const;  // whether the counter exists
   void poll();
 
   Device device;
   ProtectionDomain pd;
-  uint32_t engine;  // that it lives on
+  uint32_t engine;  // of its objects
   CompletionQueue cq;
   std::vector<Completion> got;
 };
@@ -93,9 +93,9 @@ class Buffer {
   MemoryRegion region;
 };
 
-// How two queue pairs are connected. The time-out is short where losses are planted.
+// How two queue pairs are connected. The timeout is short on ports with injected losses.
 struct Walk {
-  uint32_t mtu = 1024;  // or the device's active_mtu, where that is less
+  uint32_t mtu = 1024;  // or the device's active_mtu, if that is less
   Psn psn_a{0x123456};
   Psn psn_b{0x654321};
   uint8_t max_rd_atomic = 16;
@@ -109,9 +109,10 @@ struct Walk {
 QueuePairAttributes to_init(const Walk& walk = {});
 QueuePairAttributes to_rtr(const Walk& walk, const QueuePair& peer, Psn rq_psn);
 QueuePairAttributes to_rts(const Walk& walk, Psn sq_psn);
-// The part of these that concerns `qp`: UC has less than RC, the ends of XRC have half of it each.
+// The attributes that apply to `qp`: UC has fewer than RC, XRC initiator and target half of them
+// each.
 QueuePairAttributes own_half(const QueuePair& qp, QueuePairAttributes change);
-// Walks both to RTS; receives may have been posted in INIT.
+// Moves both to RTS; receives may have been posted in INIT.
 void connect(const QueuePair& a, const QueuePair& b, const Walk& walk = {});
 
 struct PairOptions {
@@ -123,14 +124,14 @@ struct PairOptions {
 // Two sides of one wire and a connected queue pair on each.
 struct Pair {
   explicit Pair(Wire wire, const PairOptions& options = {});
-  ~Pair();             // prints if a REQUIRE has failed
+  ~Pair();             // prints the state if a REQUIRE has failed
   void print() const;  // the states and counters of both sides
 
-  // Polls both sides until `side` has `count` completions in `got`, and hands those over.
+  // Polls both sides until `side` has `count` completions in `got`, and returns those.
   std::vector<Completion> wait(Side& side, size_t count);
   // The next completion of a side.
   Completion next(Side& side) { return wait(side, 1)[0]; }
-  // Polls both sides for a while: whatever happens has happened.
+  // Polls both sides for a while, so that packets in flight are handled.
   void settle(Duration time = Duration::from_ms(20));
 
   Side a, b;
@@ -144,7 +145,7 @@ struct Pair {
 template <class Predicate>
 bool pump_until(std::initializer_list<Side*> sides, Predicate predicate);
 
-// A clock that stops a test which would hang.
+// A time limit for tests that would hang.
 class Deadline {
  public:
   explicit Deadline(Duration limit = Duration::from_s(30));

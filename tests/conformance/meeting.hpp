@@ -44,7 +44,7 @@ class Door {
   uint16_t port() const { return channel_ ? id_.port() : listener_->port(); }
 
   // Waits 100 ms at most for a client, which is connected to the queue pair that `make` creates.
-  // Also lets go of those whose connection is over.
+  // Also releases queue pairs whose connection has ended.
   std::optional<Met> accept(const std::function<QueuePair()>& make, const Bytes& said) {
     pollfd waiting{channel_ ? channel_.fd() : listener_->fd(), POLLIN, 0};
     if (poll(&waiting, 1, 100) != 1) return std::nullopt;
@@ -68,7 +68,7 @@ class Door {
   CmId id_;
 };
 
-// The client's side of doors.
+// The client's side.
 class Visitor {
  public:
   explicit Visitor(const Device& device) : device_(device) {
@@ -81,7 +81,7 @@ class Visitor {
     if (!peer) return peer.error();
     return Met{std::move(peer->qp), std::move(peer->peer_data), {}};
   }
-  // Takes what is said of connections that are over.
+  // Takes events of connections that have ended.
   void hear_ends() const {
     while (channel_ && channel_.next()) {
     }

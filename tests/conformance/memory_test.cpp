@@ -41,8 +41,8 @@ SendRequest remote(Opcode opcode, const Sge& local, const std::byte* address, RK
           .rkey = key};
 }
 
-// What a refusal looks like: where it may get lost, the retries of RC end instead. SRD tells memory
-// that is gone from memory that never was the peer's to touch.
+// The status of a refused access; where the NAK may get lost, RC ends in retry_exceeded instead.
+// SRD distinguishes unmapped memory from a violated right.
 bool refusal(Wire wire, Status status) {
   if (is_srd(wire) && status == Status::remote_operation_error) return true;
   return status == Status::remote_access_error || (lossy(wire) && status == Status::retry_exceeded);
@@ -50,8 +50,8 @@ bool refusal(Wire wire, Status status) {
 
 using Damage = std::function<void(const Mapped&)>;
 
-// One operation of a on memory of b that `damage` has been done to. Large ones are what a port may
-// carry by reference.
+// One operation of a on memory of b after `damage` was applied to it. Large ones may be carried by
+// reference.
 void require_remote_error(Wire wire, Opcode opcode, uint32_t size, int fd, const Damage& damage) {
   Pair p(wire, {.walk = {.mtu = 1024, .timeout = 12}});
   const Buffer near(p.a, 1 << 20);
@@ -76,7 +76,7 @@ void unmapped(Wire wire) {
   for (const auto& access : kAccesses) {
     require_remote_error(wire, access.opcode, access.size, -1, [](const Mapped& m) {
       REQUIRE(munmap(m.memory.at, m.memory.size) == 0);
-      // Nobody else gets the place, so that the test sees the error and not another's memory.
+      // The range stays reserved, so that the test sees the error and not another mapping.
       REQUIRE(mmap(m.memory.at, m.memory.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                    -1, 0) == m.memory.at);
     });
@@ -129,9 +129,9 @@ void local_pages(Wire wire) {
     CHECK(p.next(p.b).status == Status::local_protection_error);
   }
 }
-WEFT_ON_OUR_PORTS(local_pages, "local memory taken away is an error of its request (C-NAK-40)")
+WEFT_ON_OUR_PORTS(local_pages, "unmapped local memory fails its request (C-NAK-40)")
 
-// Rewrites memory until told to stop.
+// Rewrites memory until stopped.
 WEFT_BY_ANOTHER_MACHINE void rewrite(std::byte* one, std::byte* other, size_t size,
                                      const std::atomic<bool>& stop) {
   for (uint64_t value = 1; !stop.load(std::memory_order_relaxed); ++value) {
@@ -190,7 +190,7 @@ void gone_after_completion(Wire wire) {
     const Completion c = p.next(p.a);
     INFO("round " << i << ": " << name(c.status));
     REQUIRE(c.status == Status::success);
-    // Gone, while the key lives on: whoever touches it now fails its queue pair or this process.
+    // Unmapped, with a valid key: an access now fails its queue pair, or this process.
     REQUIRE(mprotect(pages.at, pages.size, PROT_NONE) == 0);
     if (i % 8 == 0) p.settle(Duration::from_ms(1));
   }
@@ -212,12 +212,12 @@ void gone_after_deregistration(Wire wire) {
     auto far = std::make_unique<Mapped>(p.b, kSize / kPage);
     const Sge local = near.sge(0, kSize);
     SendRequest request = remote(Opcode::write, local, far->memory.at, far->region.rkey());
-    REQUIRE(p.qa.post_send(request));  // both sides have met when the rest begins
+    REQUIRE(p.qa.post_send(request));  // so that the sides have exchanged packets before the rest
     REQUIRE(p.next(p.a).status == Status::success);
     for (request.id = 0; request.id < 8; ++request.id) REQUIRE(p.qa.post_send(request));
     p.settle(Duration::from_us(static_cast<int64_t>(20 * i)));  // somewhere in the middle
     far->region = MemoryRegion{};
-    std::memset(far->memory.at, 0x5A, kSize);  // ours alone from here on
+    std::memset(far->memory.at, 0x5A, kSize);  // no access of the device from here on
     p.settle(Duration::from_ms(10));
     const auto untouched = [](std::byte byte) { return byte == std::byte{0x5A}; };
     REQUIRE(std::all_of(far->memory.at, far->memory.at + kSize, untouched));

@@ -83,7 +83,8 @@ class PeerProcess {
     waitpid(std::exchange(pid_, 0), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // What follows "WORD INDEX" on the next such line; other lines are kept. SIZE_MAX: no index.
+  // The rest of the next line that begins with "WORD INDEX"; other lines are kept. SIZE_MAX: no
+  // index.
   std::string expect(const std::string& word, size_t index) {
     const std::string head = index == SIZE_MAX ? word : word + " " + std::to_string(index);
     const Deadline deadline;

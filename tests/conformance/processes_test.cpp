@@ -123,8 +123,7 @@ void all_killed(Wire wire) {
 }
 WEFT_ON_EACH_PORT_AND_SRD(all_killed, "nothing is left when all processes are killed")
 
-// What the child of a fork does with its parent's objects; the first thing that is not as it should
-// be.
+// Uses the parent's objects in a child of fork(); returns the first unexpected result.
 const char* in_the_child(Wire wire, Pair& p, const Buffer& near) try {
   const Sge sge = near.sge(0, 8);
   Completion c;
@@ -143,11 +142,12 @@ const char* in_the_child(Wire wire, Pair& p, const Buffer& near) try {
   (void)p.qa.query();
   (void)p.a.device.counters();
   if (p.a.device.next_event()) return "next_event";
-#if defined(__SANITIZE_THREAD__)  // knows the parent's threads still, and takes a new one for one
+#if defined(__SANITIZE_THREAD__)  // still has the parent's threads, and takes a new one for one of
+                                  // them
   (void)wire;
   return nullptr;
 #endif
-  Pair own(wire);  // a device of its own works
+  Pair own(wire);  // a device opened by the child works
   const Buffer from(own.a, 64), to(own.b, 64);
   const Sge out = from.sge(0, 64);
   if (!own.qa.post_send({.opcode = Opcode::write,
@@ -178,7 +178,7 @@ void forked(Wire wire) {
     if (child == 0) {
       const char* wrong = in_the_child(wire, *p, near);
       if (wrong != nullptr) std::fprintf(stderr, "in the child: %s\n", wrong);
-      p.reset();  // the objects go, the parent's connection stays
+      p.reset();  // destroys the objects; the parent's connection stays
       _exit(wrong != nullptr);
     }
     for (const Completion& c : p->wait(p->a, 16)) CHECK(c.status == Status::success);

@@ -87,7 +87,7 @@ void not_supported(Wire wire) {
   CHECK(qp.error().code == Code::not_supported);
   CHECK(qp.error().message.find("srd device") != std::string::npos);
 }
-WEFT_ON_EACH_PORT(not_supported, "a service that is not there is said so (C-OPS-93)")
+WEFT_ON_EACH_PORT(not_supported, "an unsupported service is refused (C-OPS-93)")
 
 void rights_that_need_others(Wire wire) {
   const Side side(device_string(wire));
@@ -113,7 +113,7 @@ void query(Wire wire) {
   Pair p(wire, {.walk = walk});
   const QueuePairAttributes q = p.qa.query();
   CHECK(q.state == QpState::rts);
-  if (p.a.device.attributes().only_by_cm) return;  // nobody has set the rest
+  if (p.a.device.attributes().only_by_cm) return;  // the other attributes are not set
   CHECK(q.path_mtu == 512u);
   CHECK(q.dest_qpn == p.qb.number());
   CHECK(q.sq_psn == walk.psn_a);
@@ -135,7 +135,7 @@ void query(Wire wire) {
   CHECK(p.a.device.attributes().gid != p.b.device.attributes().gid);
   CHECK(p.a.device.attributes().provider == (is_srd(wire) ? "srd" : "roce"));
 }
-WEFT_ON_EACH_PORT_AND_SRD(query, "query returns what is in force")
+WEFT_ON_EACH_PORT_AND_SRD(query, "query returns the current attributes")
 
 void posting_rules(Wire wire) {
   Side a(device_string(wire));
@@ -175,8 +175,9 @@ void overrun(Wire wire) {
                      .rkey = far.region.rkey()});
   }
   REQUIRE(p.qa.post_send(sends));
-  // Nobody polls a's queue; its parked thread receives the acknowledgements.
-  const bool goes_on = is_rxe(p.a) || p.a.device.attributes().only_by_cm;  // its queue pair does
+  // a's queue is not polled; its progress thread receives the acknowledgements.
+  const bool goes_on =
+      is_rxe(p.a) || p.a.device.attributes().only_by_cm;  // its queue pair stays in RTS
   bool seen = false, fatal = false;
   const Deadline deadline;
   while ((!seen || (!fatal && !goes_on)) && !deadline.passed()) {
@@ -220,7 +221,7 @@ void drained(Wire wire) {
                      [&] { return seen = seen || saw_event(p.a.device, EventType::sq_drained); }));
   p.settle(Duration::from_ms(5));
   const size_t before = p.a.got.size();
-  if (!is_rxe(p.a)) CHECK(before < 100);  // it stopped at a message, rxe was done before
+  if (!is_rxe(p.a)) CHECK(before < 100);  // it stopped between messages; rxe had sent all before
   p.settle(Duration::from_ms(10));
   CHECK(p.a.got.size() == before);
   REQUIRE(p.qa.modify({.state = QpState::rts}));
@@ -235,7 +236,7 @@ void reset_and_reuse(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 4096), far(p.b, 4096);
   const Sge out = near.sge(0, 4096), in = far.sge(0, 4096);
-  if (p.a.device.attributes().only_by_cm) {  // a queue pair is of one connection
+  if (p.a.device.attributes().only_by_cm) {  // a queue pair belongs to one connection
     const Result<void> reset = p.qa.modify({.state = QpState::reset});
     REQUIRE_FALSE(reset);
     CHECK(reset.error().code == Code::not_supported);
@@ -250,7 +251,7 @@ void reset_and_reuse(Wire wire) {
     CHECK(p.next(p.b).status == Status::success);
     CHECK(p.next(p.a).status == Status::success);
     CHECK(equal(near.bytes(), far.bytes()));
-    // Nine receives and a send are outstanding: RESET forgets them without completions.
+    // Nine receives and a send are outstanding: RESET drops them without completions.
     REQUIRE(p.qb.modify({.state = QpState::reset}));
     REQUIRE(p.qa.post_send({.id = 99, .sges = {&out, 1}}));
     REQUIRE(p.qa.modify({.state = QpState::reset}));
@@ -283,12 +284,12 @@ void destroyed(Wire wire) {
     p.b.got.clear();
     p.qa = p.a.queue_pair({.max_send_wr = 64, .max_recv_wr = 64});
     p.qb = p.b.queue_pair({.max_send_wr = 64, .max_recv_wr = 64});
-    if (!is_siw(p.a)) {  // whose kernel gives numbers anew at once
+    if (!is_siw(p.a)) {  // whose kernel reuses numbers at once
       CHECK(p.qa.number() != old_a);
       CHECK(p.qb.number() != old_b);
     }
     p.settle(Duration::from_ms(2));
-    CHECK(p.a.got.empty());  // the old ones are silent
+    CHECK(p.a.got.empty());  // no completions of dropped requests
     CHECK(p.b.got.empty());
     connect(p.qa, p.qb);
     const Sge word = near.sge(0, 8);
@@ -301,8 +302,8 @@ void destroyed(Wire wire) {
 WEFT_ON_EACH_PORT_AND_SRD(destroyed,
                           "a queue pair destroyed at work leaves no completion (C-STATE-67)")
 
-// A target that closes everything as soon as it sees the data: its acknowledgement waited for a
-// ride, and must leave all the same.
+// A target that destroys its queue pair as soon as it sees the data: its acknowledgement was
+// delayed for piggy-backing, and must be sent nevertheless.
 void last_word(Wire wire) {
   const std::string spec = device_string(wire);
   for (uint64_t round = 0; round < scaled(40); ++round) {
@@ -361,8 +362,8 @@ void first_packet(Wire wire) {
 }
 WEFT_ON_EACH_PORT(first_packet, "INIT ignores packets and RTR answers them (C-STATE-60)")
 
-// Also where the device leaves it to the library to end a queue pair, and what the library does for
-// the first one takes the failures of the others out of the device.
+// Also where the library moves queue pairs to ERR for the device, and doing so for the first one
+// polls the failures of the others.
 void neighbours_fail(Wire wire) {
   Pair p(wire);
   const Buffer near(p.a, 4096), far(p.b, 4096);
@@ -375,7 +376,7 @@ void neighbours_fail(Wire wire) {
                           .sges = {&word, 1},
                           .remote_address = far.address(),
                           .rkey = wrong}));
-  const int64_t later = clock_ns() + 100'000'000;  // both have failed by then, most likely
+  const int64_t later = clock_ns() + 100'000'000;  // both have most likely failed by then
   REQUIRE(pump_until({&p.b}, [&] { return clock_ns() > later; }));
   Completion c;
   std::multiset<QpNum> failed;

@@ -19,8 +19,8 @@ namespace weft::test {
 // `captured` writes each to a file; `engines` has two engines, and each side lives on the last of
 // its own; `rails` has two addresses; the others are variants of a port (`copied`: shared memory
 // without pulling from the peer). `ibverbs` is a device of the kernel with another's engine: what
-// such a device lacks it says (DeviceAttributes), and what it does otherwise than ours is written
-// down where a test finds it.
+// such a device lacks is in its DeviceAttributes, and differences from weft's engines are noted in
+// the tests.
 class Wire {
  public:
   // `name` lives as long as the program.
@@ -45,17 +45,17 @@ inline std::string_view name(Wire wire) { return wire.name(); }
 inline bool lossy(Wire wire) { return name(wire).ends_with("_lossy"); }
 inline bool is_srd(Wire wire) { return name(wire).starts_with("srd_"); }
 
-// The device string of a wire: both sides of a test open it. Its shared-memory job is of this
-// process and this call, so tests that run at the same time do not meet.
+// The device string of a wire, which both sides of a test open. Its shared-memory job is unique to
+// this process and call, so that concurrent tests do not interfere.
 std::string device_string(Wire wire);
 
-// What must be there around a test: for ports that need a veth pair its two interfaces, in a
-// network namespace that lasts as long as this.
+// The environment of a test: for ports that need a veth pair, its two interfaces in a network
+// namespace that exists as long as this object.
 class Ground {
  public:
   explicit Ground(Wire wire);
-  // Why this build or this user does not have the wire; empty if all is there: that it cannot be
-  // opened is a failure then.
+  // Why the wire is not available to this build or user; empty if it is: a failure to open it then
+  // fails the test.
   const std::string& missing() const { return missing_; }
 
  private:
@@ -76,8 +76,7 @@ enum class WireSet : uint8_t {
   srd_wires,
 };
 
-// Registers "TEXT @WIRE" for each wire of a set. A case whose wire this machine lacks is skipped by
-// name.
+// Registers "TEXT @WIRE" for each wire of a set. A case whose wire is not available is skipped.
 struct CasesOnWires {
   CasesOnWires(void (*body)(Wire), const char* text, WireSet set,
                const Catch::SourceLineInfo& place);
@@ -93,14 +92,14 @@ struct CasesOnWires {
     if (!ground.missing().empty()) WEFT_SKIP(text " @" #wire, ground.missing()); \
     body(weft::test::Wire(#wire));                                               \
   }
-// On the device that WEFT_TEST_DEVICE names; hidden, for few machines have one. tests/interop runs
-// all of these in its guest: PROGRAM [ibverbs].
+// On the device that WEFT_TEST_DEVICE names; hidden, because few machines have one. tests/interop
+// runs these in a guest: PROGRAM [ibverbs].
 #define WEFT_ON_IBVERBS(body, text) \
   TEST_CASE(text " @ibverbs", "[.ibverbs]") { body(weft::test::Wire::ibverbs); }
 #define WEFT_ON_SHARED_PORTS(body, text)  \
   WEFT_ON_WIRES(body, text, shared_ports) \
   WEFT_ON_IBVERBS(body, text)
-// What only our own engine promises.
+// Guarantees of weft's engines only.
 #define WEFT_ON_OUR_PORTS(body, text) WEFT_ON_WIRES(body, text, our_ports)
 #define WEFT_ON_EACH_PORT(body, text) \
   WEFT_ON_OUR_PORTS(body, text)       \
@@ -116,7 +115,7 @@ struct CasesOnWires {
 #define WEFT_ON_SRD_PORTS(body, text) WEFT_ON_WIRES(body, text, srd_ports)
 #define WEFT_ON_LOSSY_SRD(body, text) WEFT_ON_WIRES(body, text, lossy_srd)
 #define WEFT_ON_SRD_WIRES(body, text) WEFT_ON_WIRES(body, text, srd_wires)
-// What does not lean on the order of RC, nor on an error that ends a connection.
+// Tests that need neither the order of RC nor errors that end a connection.
 #define WEFT_ON_EACH_PORT_AND_SRD(body, text) \
   WEFT_ON_EACH_PORT(body, text)               \
   WEFT_ON_SRD_PORTS(body, text)
