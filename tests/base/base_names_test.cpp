@@ -26,7 +26,7 @@ void check_names(E last) {
 
 }  // namespace
 
-TEST_CASE("every value of the public enumerations has a name of its own") {
+TEST_CASE("every enumerator of the public API has a unique name") {
   check_names(Code::canceled);
   check_names(QpType::xrc_target);
   check_names(QpState::err);
@@ -36,7 +36,7 @@ TEST_CASE("every value of the public enumerations has a name of its own") {
   CHECK(name(Status::rnr_retry_exceeded) == "rnr_retry_exceeded");
 }
 
-TEST_CASE("addresses survive the way to text and back") {
+TEST_CASE("addresses are parsed from their own text") {
   for (const char* text : {"127.0.0.2", "10.255.0.1", "0.0.0.0", "255.255.255.255", "::", "::1",
                            "fe80::abcd", "2001:db8::1:2", "2001:db8:1:2:3:4:5:6"}) {
     const auto gid = parse_gid(text);
@@ -47,7 +47,7 @@ TEST_CASE("addresses survive the way to text and back") {
   CHECK(to_string(Gid::from_ipv4(127, 0, 0, 2)) == "127.0.0.2");
 }
 
-TEST_CASE("what is no address is refused by name") {
+TEST_CASE("an invalid address is refused with an error that quotes it") {
   const std::string with_zero("10.0.0.1\0x", 10);
   for (const std::string& text :
        {std::string(), std::string("10.0.0"), std::string("10.0.0.256"), std::string("[::1]"),

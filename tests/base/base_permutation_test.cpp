@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every number once, for bounds of each size, and no order that can be seen.
+// Every number once, for bounds of each size, in an unpredictable order.
 #include <cmath>
 #include <vector>
 
@@ -9,7 +9,7 @@
 using weft::base::Permutation;
 using weft::base::SecureRandom;
 
-TEST_CASE("a permutation names each number below its bound once") {
+TEST_CASE("a permutation has each number below its bound once") {
   SecureRandom random(1);
   for (const uint32_t count : {1u, 2u, 3u, 7u, 16u, 17u, 255u, 256u, 1000u, 4097u}) {
     const Permutation order(count, random);
@@ -23,7 +23,7 @@ TEST_CASE("a permutation names each number below its bound once") {
   }
 }
 
-TEST_CASE("threat:A03 successors are spread evenly and another key gives another order") {
+TEST_CASE("threat:A03 successors are spread evenly and a different key gives a different order") {
   SecureRandom random(2);
   constexpr uint32_t kCount = 0xFFFFE0, kDraws = 1u << 16, kBuckets = 256;
   const Permutation order(kCount, random), other(kCount, random);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arithmetic of packet sequence numbers, over all borders of the circle.
+// Circular arithmetic of packet sequence numbers.
 #include <cstdint>
 
 #include "tests/support/catch.hpp"
@@ -7,7 +7,7 @@
 
 using weft::Psn;
 
-TEST_CASE("the distance of two PSNs goes the shorter way round, roce:C-PSN-17") {
+TEST_CASE("the distance of two PSNs is the shorter one, roce:C-PSN-17") {
   constexpr uint32_t kCircle = 1u << 24, kHalf = kCircle / 2;
   const uint32_t borders[] = {0, kHalf, kCircle - 1, 0x123456};
   const uint32_t steps[] = {0, 1, 2, 255, 65535, kHalf - 2, kHalf - 1};

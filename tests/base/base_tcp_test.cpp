@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Addresses as users write them, and sockets that keep to a deadline.
+// Address parsing, and socket operations with deadlines.
 #include <sys/socket.h>
 
 #include "lib/base/clock.hpp"
@@ -30,7 +30,7 @@ TEST_CASE("addresses are split into host and port") {
     CHECK(parse_host_port(wrong, 18515).error().code == Code::invalid_argument);
 }
 
-TEST_CASE("a connection is made, refused or late, and says which") {
+TEST_CASE("connecting succeeds, is refused or times out, with distinct errors") {
   const std::vector<SocketAddress> here = *resolve({"127.0.0.1", 0}, true);
   Result<Socket> listener = start_listen(here.front());
   REQUIRE(listener);

@@ -120,7 +120,7 @@ TEST_CASE("a deadline in the past expires at the next call") {
   CHECK(wheel.pop_expired({100 * kTick + 5}) == &past);
 }
 
-TEST_CASE("nodes of one tick come in the order of their insertion, whatever level they came from") {
+TEST_CASE("nodes of one tick expire in the order of insertion, whatever level they were on") {
   TimerWheel wheel({0});
   std::array<TimerNode, 6> nodes;
   const int64_t tick = int64_t{1} << 31;
@@ -134,7 +134,8 @@ TEST_CASE("nodes of one tick come in the order of their insertion, whatever leve
   CHECK(wheel.empty());
 }
 
-TEST_CASE("a node beyond the reach, and one that never expires, survive turns of the wheel") {
+TEST_CASE(
+    "a node beyond the range, and one that never expires, stay armed over turns of the wheel") {
   TimerWheel wheel({0});
   TimerNode far, never;
   const int64_t turn = int64_t{1} << 36;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The signal handler of lib/memory/guarded_copy among others: faults that are not its own reach the
-// handler that would have got them without it, or end the process as they always did; it comes back
-// when somebody replaces it. Each scenario runs in a process of its own, because it begins with
-// what a program had installed before the library.
+// The signal handler of lib/memory/guarded_copy with other handlers: other faults reach the handler
+// that was installed before, or end the process by default; it is installed again after another
+// handler replaced it. Each scenario runs in a process of its own, because it begins with handlers
+// that were installed before the library.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -235,7 +235,7 @@ TEST_CASE("scenario", "[.scenario]") {
   if (scenario != nullptr) run_scenario(scenario);
 }
 
-TEST_CASE("faults of others reach the handler that was there before") {
+TEST_CASE("other faults reach the handler installed before") {
   CHECK(outcome_of_fresh_process("siginfo") == 0);
   CHECK(outcome_of_fresh_process("plain") == 0);
   CHECK(outcome_of_fresh_process("mend") == 0);
@@ -246,7 +246,7 @@ TEST_CASE("faults of others reach the handler that was there before") {
 #endif
 }
 
-TEST_CASE("without a handler before, a fault ends the process as it always did") {
+TEST_CASE("without another handler, a fault ends the process by the default action") {
 #if !SANITIZED  // they have handlers of their own
   CHECK(outcome_of_fresh_process("default") == 256 + SIGSEGV);
   CHECK(outcome_of_fresh_process("once") == 256 + SIGSEGV);

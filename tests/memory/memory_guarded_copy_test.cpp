@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// lib/memory/guarded_copy: bytes and order of the copies, and what happens when the user's page is
-// gone: unmapped, protected, truncated, in the middle of a range, in many threads, on a thread
+// lib/memory/guarded_copy: bytes and order of the copies, and faults on pages of the user:
+// unmapped, protected, truncated, in the middle of a range, in many threads, on a thread
 // without an alternate stack.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -140,7 +140,7 @@ TEST_CASE("a file that was truncated after it was mapped gives false, then works
   close(fd);
 }
 
-TEST_CASE("atomics do what they say and need write permission") {
+TEST_CASE("atomics are executed and need write permission") {
   const Pages pages(1);
   auto* word = reinterpret_cast<uint64_t*>(pages.at);
   uint64_t original = 99;
@@ -215,7 +215,7 @@ TEST_CASE("run_guarded tells a fault from a return, and nests") {
   CHECK((!job.reached && !job.inner_result));
 }
 
-TEST_CASE("many threads fault at the same time and each gets its own answer") {
+TEST_CASE("many threads fault at the same time and each call returns its own result") {
   const Pages pages(2);
   pages.protect(1, PROT_NONE);
   std::atomic<int> wrong = 0;

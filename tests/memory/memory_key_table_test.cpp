@@ -42,7 +42,7 @@ std::byte* pointer(uint64_t address) { return std::bit_cast<std::byte*>(address)
 
 }  // namespace
 
-TEST_CASE("a region answers to its key, exactly within its bounds") {
+TEST_CASE("a region is accessible by its key, exactly within its bounds") {
   SecureRandom random(1);
   KeyTable table(random);
   const uint32_t key = table.insert(pointer(0x1000), 0x100, Access::all, 5);
@@ -62,7 +62,7 @@ TEST_CASE("a region answers to its key, exactly within its bounds") {
   CHECK(table.check(0, 5, 0x1000, 1, Access::none, &where) == Verdict::bad_key);
 }
 
-TEST_CASE("a removed key is dead and can be removed once") {
+TEST_CASE("a removed key is invalid and can be removed once") {
   SecureRandom random(2);
   KeyTable table(random);
   std::byte* where = nullptr;
@@ -123,7 +123,7 @@ TEST_CASE("roce:C-OPS-88 windows of a domain and of a queue pair") {
   CHECK(table.size() == before - 1);
 }
 
-TEST_CASE("roce:C-OPS-88 a window that shows a region is empty when that goes") {
+TEST_CASE("roce:C-OPS-88 removing a region unbinds its windows") {
   SecureRandom random(1);
   KeyTable table(random);
   const uint32_t region = table.insert(pointer(0x1000), 64, Access::all | Access::window_bind, 1);
@@ -143,7 +143,7 @@ TEST_CASE("roce:C-OPS-88 a window that shows a region is empty when that goes") 
   CHECK(table.size() == 19);
 }
 
-TEST_CASE("roce:C-OPS-73 a remotely revoked key keeps its local rights, in its own domain only") {
+TEST_CASE("roce:C-OPS-73 an invalidated key keeps its local rights, in its own domain only") {
   SecureRandom random(7);
   KeyTable table(random);
   std::byte* where = nullptr;
@@ -265,7 +265,7 @@ TEST_CASE("threat:A04 keys cannot be guessed from one another") {
   CHECK(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
 }
 
-TEST_CASE("threat:A04 wrong keys open nothing") {
+TEST_CASE("threat:A04 wrong keys give no access") {
   SecureRandom secure(6);
   Random random(seed());
   KeyTable table(secure);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// verify_mapped: what registration accepts, and that the error of what it refuses names the first
-// bad page and what is missing there. It must not write, nor commit memory that was never touched.
+// verify_mapped: memory that registration accepts, and errors that name the first bad page and the
+// missing permission. It must not write, nor commit memory that was never touched.
 #include <alloca.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -132,7 +132,7 @@ TEST_CASE("verification neither changes nor commits memory") {
   for (size_t i = 0; i < pages.size; ++i) REQUIRE(pages.at[i] == std::byte{0x5A});
 }
 
-TEST_CASE("what is to be persistent is a file that is shared") {
+TEST_CASE("persistent memory must be a shared mapping of a file") {
   const Pages anonymous(2);
   const Need file{.write = true, .file = true};
   check_refused(verify_mapped(anonymous.at, anonymous.size, file), anonymous.at, "MAP_SHARED");
@@ -155,7 +155,7 @@ TEST_CASE("what is to be persistent is a file that is shared") {
   close(fd);
 }
 
-TEST_CASE("what is not mapped any more cannot be made persistent") {
+TEST_CASE("unmapped memory cannot be made persistent") {
   Pages pages(3);
   pages.unmap(1);
   CHECK_FALSE(make_persistent(pages.at + kPage - 4, 8));

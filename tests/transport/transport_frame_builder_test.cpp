@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A burst of the largest inline payloads stays inside the builder's arena, on ports that stage
-// everything and on ports that gather.
+// A burst of the largest inline payloads stays inside the builder's arena, on ports that copy all
+// payload and on ports that gather.
 #include <vector>
 
 #include "lib/transport/frame_builder.hpp"
@@ -51,7 +51,7 @@ std::vector<uint16_t> train_ids(FrameBuilder& builder, size_t count) {
   return ids;
 }
 
-TEST_CASE("a port that finds out late what trains it can send gets no longer ones") {
+TEST_CASE("limit_trains() limits later trains") {
   Capabilities c;
   c.integrity_bits = 32;
   c.train_frames = 8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // lib/transport/qp_attributes: the 7 x 7 x 5 matrix of transitions, written here as text in another
 // form than the table's; each needed attribute left out, each other one added; the range of every
-// value; and that messages name the attribute and the way out.
+// value; and that messages name the attribute and the remedy.
 #include <map>
 #include <string>
 #include <vector>
@@ -195,7 +195,7 @@ TEST_CASE("roce:C-STATE-57 exactly the listed attributes are allowed") {
   });
 }
 
-TEST_CASE("roce:C-STATE-58 current_state only where the table has it, and only when it is true") {
+TEST_CASE("roce:C-STATE-58 current_state only where the table allows it, and only if it is right") {
   for_each_legal([](QpType type, QpState from, QpState to, Attribute required, Attribute) {
     const bool allowed =
         to == QpState::rts && (from != QpState::sqe || type == QpType::uc || type == QpType::ud);
@@ -210,7 +210,7 @@ TEST_CASE("roce:C-STATE-58 current_state only where the table has it, and only w
   });
 }
 
-TEST_CASE("without a state the queue pair stays where it is") {
+TEST_CASE("without a state the queue pair keeps its state") {
   QueuePairAttributes change;
   change.access = Access::remote_read;
   CHECK(check_modify(QpType::rc, QpState::rts, change, kLimits));
@@ -228,7 +228,7 @@ TEST_CASE("attributes_set has a bit for each member") {
   }
 }
 
-TEST_CASE("every value has its range, and the message says which") {
+TEST_CASE("every value has its range, and the message contains it") {
   const auto to_rtr = [](auto set) {
     QueuePairAttributes change =
         change_to(QpState::rtr, requirement(QpType::rc, QpState::init, QpState::rtr).required);
@@ -278,7 +278,7 @@ TEST_CASE("every value has its range, and the message says which") {
   }
 }
 
-TEST_CASE("messages are sentences that say what to do") {
+TEST_CASE("messages are sentences with a remedy") {
   const Result<void> missing = check_modify(
       QpType::rc, QpState::reset, {.state = QpState::init, .pkey_index = 0, .port = 1}, kLimits);
   REQUIRE(!missing);

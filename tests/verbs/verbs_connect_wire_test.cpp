@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connection messages: what is emitted parses back, and every field that a peer may get wrong
-// is refused.
+// The connection messages: a message is parsed as it was emitted, and every invalid field is
+// refused.
 #include <cstring>
 
 #include "lib/verbs/connect_wire.hpp"
@@ -40,7 +40,7 @@ Result<Hello> with_byte(size_t offset, uint8_t value) {
   return parse_hello(body_of(message));
 }
 
-TEST_CASE("a hello parses back") {
+TEST_CASE("a hello is parsed as it was emitted") {
   const std::vector<std::byte> message = emit_hello(sample());
   const Result<size_t> length = check_header(header_of(message));
   REQUIRE(length);
@@ -131,7 +131,7 @@ TEST_CASE("every field of a hello is checked") {
   CHECK_FALSE(parse_hello({}));
 }
 
-TEST_CASE("a refusal is shown without control characters") {
+TEST_CASE("the text of a reject is shown without control characters") {
   const std::vector<std::byte> message = emit_reject("bad\x1b[31m\n");
   CHECK(parse_reject(body_of(message)) == "bad?[31m?");
   CHECK(body_of(emit_reject(std::string(1000, 'x'))).size() == kMaxRejectText);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device strings: what they are made of, and what is refused.
+// Parsing of device strings, and those that are refused.
 #include "lib/verbs/device_spec.hpp"
 #include "tests/support/catch.hpp"
 

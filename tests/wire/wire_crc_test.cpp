@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The CRC itself: the fast and the portable one agree, copying sums what was copied, and a CRC can
-// be run backwards.
+// CRC-32: all implementations agree, the CRC of a copy is that of the copied bytes, and a CRC can
+// be rewound.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ TEST_CASE("a CRC may be continued anywhere") {
   }
 }
 
-TEST_CASE("copying copies, and sums the same") {
+TEST_CASE("copying copies, with the same CRC") {
   base::Random random(3);
   const auto from = random_bytes(random, 20'000);
   for (size_t size : {0u, 1u, 15u, 16u, 1024u, 4096u, 4097u, 9000u, 20'000u}) {
@@ -79,7 +79,7 @@ TEST_CASE("copying copies, and sums the same") {
   }
 }
 
-TEST_CASE("copying with the widest kernel sums every length as the table does C-ICRC-11") {
+TEST_CASE("the widest copying kernel agrees with the tables at every length C-ICRC-11") {
   const auto kernel = crc_fold_wide_supported() ? crc_fold_wide_copy : crc_copy;
   base::Random random(8);
   const auto from = random_bytes(random, 5000);
@@ -98,7 +98,7 @@ TEST_CASE("copying with the widest kernel sums every length as the table does C-
 
 #if !defined(__SANITIZE_THREAD__)
 // The race is the point, so not for ThreadSanitizer.
-TEST_CASE("the sum fits the copy while the source changes") {
+TEST_CASE("the CRC is that of the copy while the source changes") {
   std::vector<std::byte> from(4096), to(4096);
   // Whole blocks, and parts of one, of which some bytes are read twice.
   constexpr std::array<size_t, 6> kSizes = {4096, 4087, 300, 47, 13, 7};
@@ -122,7 +122,7 @@ TEST_CASE("the sum fits the copy while the source changes") {
 }
 #endif
 
-TEST_CASE("running backwards undoes appended zeros") {
+TEST_CASE("rewinding undoes appended zeros") {
   base::Random random(4);
   const std::vector<std::byte> zeros(140'000);
   for (uint32_t count : {0u, 1u, 2u, 255u, 256u, 257u, 1000u, 65535u, 65536u, 131'071u, 140'000u}) {
@@ -164,7 +164,7 @@ uint32_t copy_kernel(uint32_t crc, std::byte* to, const std::byte* from, size_t 
 
 }  // namespace
 
-TEST_CASE("the kernel sums every length at every alignment as the table does C-ICRC-11") {
+TEST_CASE("the kernel agrees with the tables at every length and alignment C-ICRC-11") {
   base::Random random(6);
   const auto bytes = random_bytes(random, 1024 + 64);
   for (size_t size = 0; size <= 1024; ++size) {
@@ -235,7 +235,7 @@ TEST_CASE("random splits between copying and summing make one CRC") {
   }
 }
 
-TEST_CASE("words sum like the bytes they are, and products agree") {
+TEST_CASE("the CRC of words is that of their bytes, and products agree") {
   base::Random random(10);
   std::array<uint64_t, kCrcFoldWords> words;
   for (int round = 0; round < 200; ++round) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The outer headers: what is put on comes off again, and every frame that a port must not believe
-// is refused with its own reason. Frames lie in heap buffers of exactly their size.
+// The outer headers: parsing returns what was emitted, and every invalid frame is refused with its
+// own reason. Frames are in heap buffers of exactly their size, for AddressSanitizer.
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ const Bytes kTransport(20, 0x5A);
 
 }  // namespace
 
-TEST_CASE("what is put on comes off again C-HDR-7 C-HDR-8") {
+TEST_CASE("parsing returns the outer headers that were emitted C-HDR-7 C-HDR-8") {
   CHECK(rc::check("parse_outer inverts emit_outer", [] {
     const auto byte = rc::gen::arbitrary<uint8_t>();
     const bool ipv6 = *rc::gen::arbitrary<bool>();
@@ -131,7 +131,7 @@ TEST_CASE("a frame cut anywhere is refused without reading past its end") {
   }
 }
 
-TEST_CASE("IPv4 headers that must not be believed are refused with their reason C-HDR-8") {
+TEST_CASE("invalid IPv4 headers are refused with their reason C-HDR-8") {
   const Bytes good = make_frame(sample(false), kTransport);
   const auto changed = [&](const std::function<void(Bytes&)>& change) {
     Bytes frame = good;
@@ -161,7 +161,7 @@ TEST_CASE("IPv4 headers that must not be believed are refused with their reason 
   CHECK(refuse(frame) == OuterError::bad_ip_checksum);
 }
 
-TEST_CASE("IPv6 headers that must not be believed are refused with their reason C-HDR-8") {
+TEST_CASE("invalid IPv6 headers are refused with their reason C-HDR-8") {
   const Bytes good = make_frame(sample(true), kTransport);
   const auto changed = [&](size_t at, uint8_t value) {
     Bytes frame = good;
@@ -206,7 +206,7 @@ TEST_CASE("a UDP checksum is checked if there is one, and may be absent C-HDR-7"
   }
 }
 
-TEST_CASE("every reason has a name of its own") {
+TEST_CASE("every reason has a unique name") {
   std::vector<std::string> names;
   for (size_t i = 0; i < kOuterErrorEnd; ++i) names.emplace_back(name(static_cast<OuterError>(i)));
   std::sort(names.begin(), names.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Golden frames made by tests/oracle/roce_oracle.py (Python, no code in common): building them from
-// their fields gives the same bytes, and taking them apart gives the same fields.
+// Golden frames made by tests/oracle/roce_oracle.py (Python, no code in common): emitting
+// their fields gives the same bytes, and parsing gives the same fields.
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ICRC as a receiver uses it: which damage it finds, and what it finds when the socket hides
-// the IPv4 identification. Equality with other implementations is wire_golden_test's.
+// Verification of the ICRC: which corruption it detects, and which when the IPv4 identification is
+// unknown. Comparison with another implementation: wire_golden_test.cpp.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -174,7 +174,7 @@ TEST_CASE("every flipped bit is found except exactly the masked ones C-ICRC-14 t
   CHECK(variants > 9'000'000);
 }
 
-TEST_CASE("each masked field of IPv4 and IPv6 is free, the others are not C-ICRC-12 C-ICRC-13") {
+TEST_CASE("masked fields of IPv4 and IPv6 may change, the others may not C-ICRC-12 C-ICRC-13") {
   CHECK(masked_bits(false).size() == 8 + 8 + 16 + 16 + 8);
   CHECK(masked_bits(true).size() == 28 + 8 + 16 + 8);
   Random random(5);
@@ -219,7 +219,7 @@ TEST_CASE("lengths that cannot be a packet are refused, not read C-HDR-4") {
   }
 }
 
-TEST_CASE("a hidden identification is found whatever it was and whatever is guessed") {
+TEST_CASE("an unknown identification is found, whatever it is and whatever the guess") {
   Random random(test_seed());
   for (int round = 0; round < 20'000; ++round) {
     const auto payload = static_cast<uint32_t>(random.below(round % 100 ? 64 : 9000));
@@ -240,7 +240,7 @@ TEST_CASE("a hidden identification is found whatever it was and whatever is gues
   }
 }
 
-TEST_CASE("with a hidden identification sixteen bits of check remain") {
+TEST_CASE("with an unknown identification sixteen bits of check remain") {
   Random random(test_seed());
   Signed s = make_signed(random, kRcSendOnly, 40, false);
   constexpr int kTries = 1 << 20;  // 16 are expected to slip through
@@ -260,7 +260,7 @@ TEST_CASE("with a hidden identification sixteen bits of check remain") {
   CHECK(passed <= 45);
 }
 
-TEST_CASE("with a hidden identification IPv6 keeps all 32 bits") {
+TEST_CASE("with an unknown identification IPv6 keeps all 32 bits") {
   Random random(9);
   Signed s = make_signed(random, kRcSendOnly, 40, true);
   OuterHeader header = s.header();

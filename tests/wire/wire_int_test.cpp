@@ -49,7 +49,7 @@ TEST_CASE("a block has exactly these bytes") {
   CHECK(kIntUdpPort == 4796);
 }
 
-TEST_CASE("the digest is that of the fullest hop") {
+TEST_CASE("the digest is that of the most utilised hop") {
   std::vector<std::byte> bytes = empty_block();
   for (const uint8_t code : {uint8_t{7}, uint8_t{200}, uint8_t{0}, uint8_t{9}})
     stamp_int(bytes.data(), static_cast<uint32_t>(bytes.size()), 1, {1, 2, 3, 4}, code);
@@ -94,7 +94,7 @@ TEST_CASE("an echo, another version and a short frame pass unchanged") {
   }
 }
 
-TEST_CASE("random records come back as they were written") {
+TEST_CASE("random records are read as they were written") {
   const char* const text = std::getenv("WEFT_TEST_SEED");
   const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 0) : 20261121;
   INFO("replay: WEFT_TEST_SEED=" << seed << " wire_int_test");

@@ -51,7 +51,7 @@ Instant at_ms(int64_t ms) { return Instant{} + Duration::from_ms(ms); }
 
 }  // namespace
 
-TEST_CASE("a neighbour message comes back as it was written") {
+TEST_CASE("a neighbour message is parsed as it was emitted") {
   for (const bool ipv6 : {false, true})
     for (const bool question : {false, true})
       for (const uint16_t vlan : {0, 7}) {
@@ -68,7 +68,7 @@ TEST_CASE("a neighbour message comes back as it was written") {
       }
 }
 
-TEST_CASE("questions go to everybody, or to the target's solicited-node group") {
+TEST_CASE("requests are broadcast, or sent to the target's solicited-node group") {
   const auto arp = emit(sample(false, true));
   const uint8_t broadcast[6] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
   CHECK(std::memcmp(arp.data(), broadcast, 6) == 0);
@@ -111,7 +111,7 @@ TEST_CASE("random bytes are not parsed as neighbour messages") {
   }));
 }
 
-TEST_CASE("two resolvers find each other") {
+TEST_CASE("two resolvers resolve each other") {
   for (const bool ipv6 : {false, true}) {
     const NeighbourMessage names = sample(ipv6, true);
     Neighbours a({.mac = kOurs, .address = names.sender});
@@ -220,7 +220,7 @@ TEST_CASE("a static neighbour is neither updated nor resolved") {
   CHECK(a.take().empty());
 }
 
-TEST_CASE("whom it has not heard of for a while it asks again, and sends on meanwhile") {
+TEST_CASE("a stale entry is resolved again, and used meanwhile") {
   const bool ipv6 = GENERATE(false, true);
   const NeighbourMessage names = sample(ipv6, true);
   const Gid& them = names.target;
@@ -267,7 +267,7 @@ TEST_CASE("whom it has not heard of for a while it asks again, and sends on mean
   CHECK(place() == answer.sender_mac);
 }
 
-TEST_CASE("what is not on the link goes to the gateway") {
+TEST_CASE("destinations off the link use the gateway") {
   Neighbours a({.mac = kOurs,
                 .address = Gid::from_ipv4(10, 0, 0, 1),
                 .prefix = 24,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What parse() refuses, and that it looks at nothing behind the end: every input here lies in a
-// heap buffer of exactly its size, so that AddressSanitizer sees a read too far.
+// Packets that parse() refuses, and that it never reads past the end: every input is in a heap
+// buffer of exactly its size, for AddressSanitizer.
 #include <rapidcheck.h>
 
 #include <cstring>
@@ -53,7 +53,7 @@ TEST_CASE("a header version other than 0 is refused C-HDR-2") {
   }
 }
 
-TEST_CASE("the pad is taken off the payload C-HDR-3") {
+TEST_CASE("the pad is not part of the payload C-HDR-3") {
   Packet p;
   for (uint32_t payload = 0; payload < 9; ++payload) {
     const Exact packet(make(kRcSendOnly, payload));
@@ -159,7 +159,7 @@ TEST_CASE("payload by reference comes with headers alone") {
   CHECK(Exact(make(kRcAcknowledge, 0, 0)).parse(p, 0, 1) == ParseError::bad_payload);
 }
 
-TEST_CASE("whatever the bytes, what parse accepts lies inside them C-HDR-4") {
+TEST_CASE("for arbitrary bytes, accepted headers and payload lie inside them C-HDR-4") {
   CHECK(rc::check("accepted packets lie inside the frame", [] {
     auto bytes = *rc::gen::container<std::vector<uint8_t>>(rc::gen::arbitrary<uint8_t>());
     // Half of the time something that gets past the first checks.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Capture files: what is written is read back, other byte orders and precisions are understood, and
-// a torn file is reported.
+// Capture files: records are read as written, other byte orders and precisions are supported, and
+// an incomplete file is reported.
 #include <unistd.h>
 
 #include <cstdio>
@@ -78,7 +78,7 @@ TEST_CASE("flush makes records readable while the writer lives") {
   CHECK(std::filesystem::file_size(file.path) == 24 + 16 + 10);
 }
 
-TEST_CASE("a frame that is too long is cut and says so") {
+TEST_CASE("a frame that is too long is truncated, with its original length") {
   TemporaryFile file;
   {
     auto writer = PcapWriter::create(file.path);
@@ -112,7 +112,7 @@ TEST_CASE("files of the other byte order and of microseconds are read") {
   CHECK_FALSE(reader->truncated());
 }
 
-TEST_CASE("torn and foreign files are reported") {
+TEST_CASE("incomplete files and other formats are reported") {
   TemporaryFile file;
   PcapReader::Record record;
   {

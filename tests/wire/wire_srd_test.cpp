@@ -63,7 +63,7 @@ SrdError parse_exact(const std::vector<std::byte>& bytes, size_t length, SrdPack
 
 }  // namespace
 
-TEST_CASE("switches raise the digest of sequenced packets, and touch nothing else") {
+TEST_CASE("switches raise the digest of sequenced packets, and change nothing else") {
   for (uint32_t opcode = 0; opcode < 256; ++opcode) {
     SrdPacket p = sample(static_cast<SrdOpcode>(opcode), 0);
     std::vector<std::byte> bytes = bytes_of(p, 0);
@@ -135,7 +135,8 @@ TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
   CHECK(std::memcmp(bytes.data(), wanted, sizeof wanted) == 0);
 }
 
-TEST_CASE("an acknowledgement carries as many words as it says, and no more than allowed") {
+TEST_CASE(
+    "an acknowledgement has as many bitmap words as its header says, and no more than allowed") {
   SrdPacket p = sample(SrdOpcode::acknowledge, 0);
   std::vector<std::byte> bytes = bytes_of(p, 0);
   SrdAck ack;
@@ -155,7 +156,7 @@ TEST_CASE("an acknowledgement carries as many words as it says, and no more than
   CHECK(parse_exact(bytes, bytes.size(), q) == SrdError::bad_payload);
 }
 
-TEST_CASE("a packet about rails carries as many addresses as it says, and no more than allowed") {
+TEST_CASE("a rails packet has as many addresses as its header says, and no more than allowed") {
   SrdPacket p = sample(SrdOpcode::rails, 0);
   const auto packet = [&p](const SrdRails& body, size_t addresses) {
     std::vector<std::byte> bytes(srd_emit_length(p) + sizeof body + 16 * addresses,
