@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/guarded.hpp"
 #include "lib/base/memory_permitting.hpp"
@@ -276,6 +277,7 @@ Error timeout_error(const Handshake& s) {
 
 Result<Connection> advance(Handshake& s) {
   if (s.step == Step::done || s.step == Step::failed) return one_step(s).error();
+  WEFT_DCHECK(s.channel.fd() >= 0 && s.qp);
   do {
     if (const Result<void> moved = one_step(s); !moved) {
       const bool waits = moved.error().code == Code::would_block;

@@ -5,9 +5,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/check.hpp"
+
 namespace weft::verbs {
 
 void Channel::queue(std::vector<std::byte> message) {
+  WEFT_DCHECK(sent_ <= out_.size() && message.size() <= kMaxMessage);
   if (flushed()) {
     out_ = std::move(message);
     sent_ = 0;
@@ -31,6 +34,7 @@ Result<void> Channel::flush() {
 }
 
 Result<void> Channel::fill(size_t wanted) {
+  WEFT_DCHECK(wanted <= in_.size() && received_ <= in_.size());
   while (received_ < wanted) {
     const ssize_t n = recv(fd(), in_.data() + received_, wanted - received_, 0);
     if (n > 0) {
@@ -60,6 +64,7 @@ Result<MessageKind> Channel::receive() {
 }
 
 std::span<const std::byte> Channel::body() const noexcept {
+  WEFT_DCHECK(received_ >= sizeof(MessageHeader));
   return {in_.data() + sizeof(MessageHeader), received_ - sizeof(MessageHeader)};
 }
 

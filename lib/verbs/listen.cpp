@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/guarded.hpp"
 #include "lib/verbs/connect_state.hpp"
@@ -80,6 +81,7 @@ struct Listener::State {
   // While all slots are in use, the listening socket would keep fd() readable, so it is replaced by
   // a timer in the epoll set.
   void update_polled_descriptor() {
+    WEFT_DCHECK(waiting.size() <= kSlots);
     const bool now_full = waiting.size() == kSlots;
     if (now_full) {
       itimerspec in{};
