@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Manual pages: programs.txt lists the programs of tools/ and bench/; installation writes a page of
-# each installed one, weft_NAME, from its --help (tools/docs/man.py). Without python3 there are none.
+# each installed one, weft_NAME, from its --help (tools/docs/man.py). No python3: no pages.
 get_property(WEFT_PROGRAMS GLOBAL PROPERTY WEFT_PROGRAMS)
 string(JOIN "\n" LINES ${WEFT_PROGRAMS})
 file(WRITE ${PROJECT_BINARY_DIR}/programs.txt "${LINES}\n")

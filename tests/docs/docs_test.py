@@ -92,8 +92,8 @@ class Documents(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_block_that_does_not_compile_is_found(self):
-        self.assertNotEqual(compile_text(function_of(0, "", "weft::Device d = unpack();")).returncode,
-                            0)
+        result = compile_text(function_of(0, "", "weft::Device d = unpack();"))
+        self.assertNotEqual(result.returncode, 0)
 
     def test_links_and_paths_exist(self):
         for page in pages():
