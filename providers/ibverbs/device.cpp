@@ -127,7 +127,7 @@ uint32_t most_inline(const Library& library, ibv_context& context) {
   return 0;
 }
 
-// No call says it: who has none says so, and who has finds that -1 is no dma-buf.
+// Probed, since no query reports it: registering -1 fails with EOPNOTSUPP only without support.
 bool has_dmabuf(const Library& library, ibv_context& context) {
   if (library.reg_dmabuf_mr == nullptr) return false;
   const Owned<ibv_pd> pd = own(library.alloc_pd(&context), library.dealloc_pd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finding a device and a port of it that can be used, with an error for each way in which one
+// Finding a device and a port of it that can be used, with an error for each reason why one
 // cannot: no library, no device, another name, no right to open it, a port that is down or has no
 // address, a kind of network that is not addressed by GIDs alone.
 #pragma once
@@ -39,9 +39,9 @@ Result<Owned<ibv_context>> open_device(const Library& library, ibv_device& devic
 bool is_efa(const ibv_device_attr& device) noexcept;
 
 // siw (6.1) gives the queues of an open device consecutive places for mmap(), and the number that
-// its part of libibverbs takes for "no place" is one of them: the 72nd queue pair or so cannot be
-// made, nor any after it. A completion queue over that place, which nobody uses and which lives as
-// long as the device is open: 1 MiB of the kernel's memory. Null for other devices.
+// its part of libibverbs takes for "no place" is one of them: about the 72nd queue pair and all
+// later ones cannot be created. Returns an unused completion queue that occupies that place while
+// the device is open: 1 MiB of the kernel's memory. Null for other devices.
 Owned<ibv_cq> cover_bad_place(const Library& library, ibv_context& context,
                               const ibv_device_attr& device);
 

@@ -20,7 +20,7 @@ struct GidEntry {
   bool v2 = false;  // RoCE v2: IP and UDP around the packets
 };
 
-// The entries of a port that are in use. What protocol each speaks stands in sysfs.
+// The entries of a port that are in use. The protocol of each is in sysfs.
 std::vector<GidEntry> read_gids(const Library& library, ibv_context& context, uint8_t port,
                                 int table_length);
 

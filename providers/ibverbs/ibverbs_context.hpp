@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The `ibverbs` provider: one port of a real RDMA device behind the provider seam. The device makes
-// all progress by itself, so there is no thread, no lock and no engine here: calls are translated
-// and handed on. Objects keep what they stand on alive by the Device handle they hold, and are
-// destroyed before it.
+// all progress, so there is no thread, lock or engine here: calls are translated and passed to
+// libibverbs. Objects hold a Device handle, which keeps the context alive until they are destroyed.
 #pragma once
 
 #include "lib/verbs/provider.hpp"

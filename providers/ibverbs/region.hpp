@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Regions of a device, and the windows on them. A device does not deregister a region to which
-// windows are bound, so they are freed first; posting with a window that is gone is an error.
+// windows are bound, so they are freed first; posting with a destroyed window is an error.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The channel: events of librdmacm, copied and acknowledged at once, and who they are about. See
+// The channel: events of librdmacm, copied, acknowledged and dispatched to their id. See
 // cm_channel.hpp.
 #include "providers/ibverbs/cm/cm_channel.hpp"
 
@@ -86,7 +86,7 @@ CmChannel::CmChannel(const Device& device, const Context& context, const CmLibra
                      rdma_event_channel* channel)
     : device_(device), context_(context), library_(library), channel_(channel) {}
 
-// Every id is gone; requests that nobody has taken are the kernel's to refuse.
+// All ids are destroyed; the kernel refuses pending connection requests.
 CmChannel::~CmChannel() {
   if (!context_.forked()) library_.destroy_event_channel(channel_);
 }
@@ -103,7 +103,7 @@ Result<std::shared_ptr<verbs::CmId>> CmChannel::create_id(CmService service) {
   return std::shared_ptr<verbs::CmId>(own(service, id));
 }
 
-// Without memory for its owner it goes.
+// Destroys `id` if its owner cannot be allocated.
 std::shared_ptr<CmId> CmChannel::own(CmService service, rdma_cm_id* id) {
   base::Undo undo([&] { library_.destroy_id(id); });
   std::shared_ptr<CmId> made = std::make_shared<CmId>(shared_from_this(), service, id);
@@ -122,7 +122,7 @@ std::shared_ptr<CmId> owner_of(const rdma_cm_id* id) {
 
 }  // namespace
 
-// The event is acknowledged whatever happens, and before an id of it goes.
+// Always acknowledges the event, before an id of it is destroyed.
 std::optional<CmEvent> CmChannel::process(rdma_cm_event& event) {
   const bool request = event.event == RDMA_CM_EVENT_CONNECT_REQUEST;
   const std::shared_ptr<CmId> listener = request ? owner_of(event.listen_id) : nullptr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public connection manager over librdmacm: a channel is an event channel, an id is an
-// rdma_cm_id without a queue pair. The kernel's rdma_cm speaks with the peer and says how a queue
-// pair is to be set; the application's own, which is of another open context than librdmacm's, is
-// walked here when the event is taken (the way of rdma_init_qp_attr and rdma_establish).
+// rdma_cm_id without a queue pair. The kernel's rdma_cm exchanges messages with the peer and
+// computes how a queue pair is to be set; the application's own, which is of another open context
+// than librdmacm's, is walked here when the event is taken (the way of rdma_init_qp_attr and
+// rdma_establish).
 #pragma once
 
 #include <mutex>

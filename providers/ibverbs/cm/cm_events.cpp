@@ -95,7 +95,7 @@ CmEvent CmId::established(const ReceivedEvent& received) {
   return event;
 }
 
-// Our request was taken: the queue pair follows, then the peer hears that it may begin.
+// The peer accepted our request: moves the queue pair to RTS, then sends RTU.
 std::optional<CmEvent> CmId::on_reply(const ReceivedEvent& received) {
   facts_.peer_qpn = received.qpn;
   own_parameters_.responder_resources =
@@ -160,8 +160,8 @@ std::optional<CmEvent> CmId::on_event(const ReceivedEvent& received) {
       phase_ = Phase::routed;
       return event_of(CmEventType::route_resolved);
     case RDMA_CM_EVENT_ADDR_ERROR:
-      return unreachable(received,
-                         "no way to " + to_string(facts_.peer) + ": nobody there has that address");
+      return unreachable(received, "no route to " + to_string(facts_.peer) +
+                                       ": no host on the link has that address");
     case RDMA_CM_EVENT_ROUTE_ERROR:
       return unreachable(received, "no route to " + to_string(facts_.peer));
     case RDMA_CM_EVENT_CONNECT_REQUEST: {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One connection over librdmacm: what the application asks for, and the walk of its queue pair as
-// the kernel says. On iWARP the device walks by itself. What events mean to it: cm_events.cpp.
+// One connection over librdmacm: the calls of the application, and the transitions of its queue
+// pair with attributes from the kernel. On iWARP the device makes them. Events: cm_events.cpp.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -25,7 +25,7 @@ Error too_long(const char* call, size_t most) {
                                       std::to_string(most) + " bytes"};
 }
 
-Error gone() { return {Code::bad_state, "the connection is gone: take the event that says why"}; }
+Error gone() { return {Code::bad_state, "the connection has ended: its event says why"}; }
 
 }  // namespace
 
@@ -99,8 +99,7 @@ Result<void> CmId::listen(uint16_t port) {
   sockaddr_storage at =
       base::socket_address(own, port, own.is_ipv4() ? 0 : base::interface_of(own));
   const auto refused = [port](int why) -> Result<void> {
-    if (why == EADDRINUSE)
-      return Error{Code::address_in_use, "somebody listens on that port already"};
+    if (why == EADDRINUSE) return Error{Code::address_in_use, "another listener has that port"};
     return error_of(why, "cannot listen on port " + std::to_string(port));
   };
   if (library.bind_addr(id_, reinterpret_cast<sockaddr*>(&at)) != 0) return refused(errno);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // librdmacm, loaded at run time when the first channel is made, as libibverbs is when a device is
-// opened (library.hpp): who makes no channel needs none.
+// opened (library.hpp): programs without a channel do not need it.
 #pragma once
 
 #include <rdma/rdma_cma.h>

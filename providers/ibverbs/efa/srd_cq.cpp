@@ -86,8 +86,8 @@ size_t SrdCq::poll(std::span<Completion> out) noexcept {
 size_t SrdCq::poll_device(std::span<Completion> out) noexcept {
   size_t n = 0;
   ibv_poll_cq_attr none{};
-  // An error that is not "empty" skips one completion of a queue pair that is gone; as many as
-  // there may be are skipped.
+  // An error other than "empty" is a completion of a destroyed queue pair: it is skipped, up to the
+  // length of the queue.
   for (int skipped = 0; skipped <= cq_->cqe; ++skipped) {
     int error = ibv_start_poll(extended_, &none);
     if (error == ENOENT) return n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues of an EFA that speaks SRD: extended ones, which report the sender of a receive
+// Completion queues of an EFA for SRD: extended ones, which report the sender of a receive
 // though this side has never sent there. Polled by ibv_start_poll() and its like.
 #pragma once
 
@@ -47,7 +47,7 @@ class SrdCq final : public verbs::Cq {
  private:
   SrdCq(const Device& device, const Context& context, Owned<ibv_comp_channel> channel,
         ibv_cq_ex* extended, bool reports_gid);
-  // The completion that the device shows now; false: of nobody, or of what was not signaled.
+  // Reads the device's current completion; false: of a destroyed queue pair, or unsignaled.
   bool read_current(Completion& c) noexcept;
   void read_receive(const SrdQp& qp, Completion& c) noexcept;
   size_t poll_device(std::span<Completion> out) noexcept;

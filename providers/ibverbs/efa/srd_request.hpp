@@ -51,8 +51,8 @@ class SrdSlots {
   std::vector<uint32_t> free_;
 };
 
-// The id that the device sees: which queue, which slot, and how often the queue pair had been
-// reset: what it finishes later of requests before that is of nobody.
+// The id of a request at the device: queue, slot, and the number of resets of the queue pair, by
+// which completions of requests before a reset are discarded.
 struct SrdWorkId {
   bool is_send = false;
   uint32_t slot = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an EFA that was opened for SRD has besides a device: libefa, what the device can do, and the
-// addresses of the peers it has heard from. Besides the files srd_* and efa_library, `device` knows
-// an EFA by its vendor, `open` asks for one, and `domain` keeps the numbers of its handles.
+// State of an EFA opened for SRD: libefa, the device's capabilities and limits, and the addresses
+// of peers that have sent. Outside this folder, `device` detects an EFA by its vendor, `open` opens
+// one, and `domain` maps the numbers of its address handles.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace weft::ibverbs {
 
-// Who sent what is received: completions carry a number, Device::peer_address() has the address.
+// Senders of receives: completions carry a number, Device::peer_address() returns the address.
 class SrdPeers {
  public:
   static constexpr uint32_t kMost = 65536;  // then the first is forgotten, and so on

@@ -13,7 +13,7 @@ Result<void> check(const CompletionQueueOptions& options);
 // A channel whose events are read without waiting. Null (errno says why) if there is none.
 Owned<ibv_comp_channel> make_channel(const Context& context);
 
-// Reads the events that have come. Each is counted, for a queue goes only when all are.
+// Reads pending events. Counts each, since a queue is destroyed only when all are acknowledged.
 void read_events(const Context& context, ibv_comp_channel& channel) noexcept;
 
 }  // namespace weft::ibverbs

@@ -97,7 +97,7 @@ bool Cq::has_header(QpNum number) noexcept {
 
 void Cq::arm(Notify notify) noexcept {
   if (context_.forked()) return;
-  // iWARP: for all, because siw 6.1 never wakes who waits for solicited ones.
+  // iWARP: for all, because siw 6.1 never wakes threads that wait for solicited ones.
   const bool some = notify == Notify::solicited && !context_.attributes().only_by_cm;
   flushed_.arm();
   ibv_req_notify_cq(raw(), some ? 1 : 0);

@@ -25,8 +25,8 @@ void Cq::drop(QpNum number, const Ledger& ledger) noexcept {
   flushed_.forget(number);
 }
 
-// The ledger that this is of, null if nobody waits for it: its queue pair is gone, or it was given
-// back flushed.
+// The ledger of a completion's queue pair; null if the request is not outstanding: the queue pair
+// is destroyed, or the request was flushed.
 std::shared_ptr<Ledger> Cq::claim(const ibv_wc& done) noexcept {
   const auto found = ledgers_.find(QpNum{done.qp_num});
   if (found == ledgers_.end()) return nullptr;
@@ -35,7 +35,7 @@ std::shared_ptr<Ledger> Cq::claim(const ibv_wc& done) noexcept {
   return found->second->takes(done.wr_id, receive, good) ? found->second : nullptr;
 }
 
-// Empties the device's queue. In turn.
+// Drains the device's queue; under the mutex that keeps the order.
 void Cq::set_aside() noexcept {
   ibv_wc done{};
   while (ibv_poll_cq(raw(), 1, &done) == 1) {
@@ -73,8 +73,8 @@ size_t Cq::take_until_failure(std::span<Completion> out, std::shared_ptr<Ledger>
   return n;
 }
 
-// siw lets a queue pair be whose request has failed, and keeps the later ones: it is told to go to
-// ERR, which it does at most once.
+// After a failed request siw leaves the queue pair in RTS and keeps the later requests: this moves
+// it to ERR, at most once.
 size_t Cq::poll_by_ledger(std::span<Completion> out) noexcept {
   size_t total = 0;
   for (std::shared_ptr<Ledger> failed; total < out.size(); failed.reset()) {

@@ -47,7 +47,7 @@ inline void issue_operation(ibv_qp_ex& qp, const SendRequest& r) noexcept {
   }
 }
 
-// Whether a request goes so to any device that has ibv_wr_*. Those of several entries go as lists:
+// Whether a request is posted by ibv_wr_* where available. Requests of several entries are lists:
 // rxe's calls for them take the wrong number of bytes (librxe of rdma-core 44, and later ones).
 inline bool is_for_extended(const SendRequest& r) noexcept {
   return r.sges.size() == 1 && !is_local(r.opcode);
@@ -59,7 +59,7 @@ inline void issue_entry(ibv_qp_ex& qp, const Sge& entry, bool is_inline) noexcep
   ibv_wr_set_sge(&qp, entry.lkey.value, reinterpret_cast<uint64_t>(entry.address), entry.length);
 }
 
-// Hands on a batch of n. submit(first, count) makes a batch of its own of some of them and returns
+// Submits a batch of n. submit(first, count) makes a batch of its own of some of them and returns
 // what ibv_wr_complete() said. If all of them are refused they go one by one, up to the one that is
 // to blame; `accepted` gets how many the device took. Returns the error, or 0.
 template <class Submit>

@@ -29,7 +29,7 @@ class Flushed {
   void acknowledge() noexcept;
   void add(const Completion& flushed) noexcept;
   bool any() const noexcept { return any_.load(std::memory_order_acquire); }
-  // Of a queue pair that is gone.
+  // Drops the completions of a destroyed queue pair.
   void forget(QpNum number) noexcept;
   // Moves the oldest into `out`; returns how many.
   size_t take(std::span<Completion> out) noexcept;

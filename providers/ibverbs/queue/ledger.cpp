@@ -36,7 +36,7 @@ void Ledger::note_send(const Outstanding& request) {
 bool Ledger::takes(uint64_t id, bool receive, bool success) {
   const std::lock_guard lock(mutex);
   if (receive && shared_) return true;
-  // Who says that it failed may be a silent one; a success never is.
+  // A failed request may be unsignaled; a completion of success is of a signaled one.
   return (receive ? receives_ : sends_).take([&](const Outstanding& r) {
     return r.id == id && !(success && r.silent);
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a queue pair of iWARP has been given and has not given back. siw flushes what it has when a
-// connection ends, and what is posted after that, until the program hears of the end, it keeps for
-// ever; so the rest of the ledger comes back flushed from here.
+// The outstanding requests of an iWARP queue pair. siw flushes its requests when a connection ends,
+// but never completes those that are posted after that, before the program is notified; so the
+// ledger flushes them.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class OutstandingList {
   void drop_front();
 
   std::vector<Slot> slots_;       // a power of two of them
-  uint64_t begin_ = 0, end_ = 0;  // the front is never gone
+  uint64_t begin_ = 0, end_ = 0;  // the front is outstanding
 };
 
 // Any thread, under `mutex`, which posting holds: a completion is looked up after its request is
@@ -78,7 +78,7 @@ class Ledger {
   std::mutex mutex;
   std::weak_ptr<verbs::Qp> owner;
 
-  // All was given back: what is posted now comes back flushed at once. Under the mutex.
+  // All are flushed: requests posted from now on are flushed at once. Under the mutex.
   bool over = false;
   void note_send(const Outstanding& request);
   void note_receive(uint64_t id) { receives_.push({id, WorkType::recv, false}); }

@@ -152,8 +152,8 @@ PostStatus Qp::post_list(std::span<const SendRequest> requests) noexcept {
       });
 }
 
-// By itself, for the device finds a window by the key that it had: ibv_mw::rkey, which is the
-// program's to change for type 2. A type 1 window has a call of its own, which chooses the key.
+// Posted alone, since the device finds a window by its previous key: ibv_mw::rkey, which the
+// program changes for type 2. A type 1 window has a call of its own, which chooses the key.
 PostStatus Qp::bind(const SendRequest& r) noexcept {
   if (const char* const reason = invalid_reason(r)) return {Code::invalid_argument, 0, reason};
   const std::lock_guard lock(domain_->windows().mutex);
@@ -217,8 +217,8 @@ PostStatus Qp::post_recv_otherwise(std::span<const RecvRequest> requests) noexce
   return status;
 }
 
-// What was posted in ERR comes back flushed (//= roce:C-STATE-61). rxe looks at a receive only when
-// a packet comes or it is told to go to ERR, so it is told again.
+// Requests posted in ERR are flushed (//= roce:C-STATE-61). rxe processes receives only when a
+// packet arrives or on a transition to ERR, so the transition is repeated.
 void Qp::flush() noexcept {
   ibv_qp_attr to_err{};
   to_err.qp_state = IBV_QPS_ERR;

@@ -278,7 +278,7 @@ Result<void> Qp::apply(const QueuePairAttributes& change, const ibv_ah_attr* cm_
   Change translated = change_of(change, context().choice());
   if (cm_path != nullptr) translated.attributes.ah_attr = *cm_path;
   if (options_.type == QpType::xrc_target && from == QpState::rtr && change.state == QpState::rts) {
-    translated.attributes.timeout = 14;  // the kernel asks for it, though a target waits for nobody
+    translated.attributes.timeout = 14;  // required by the kernel, though a target has no time-out
     translated.mask |= IBV_QP_TIMEOUT;
   }
   const int error =

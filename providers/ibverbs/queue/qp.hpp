@@ -83,7 +83,7 @@ class Qp final : public DeviceQp {
   const base::ForkMark mark_;
   const transport::RequestLimits send_limits_, receive_limits_;
   const bool receives_plainly_;  // into a receive queue of its own, without a ledger
-  std::atomic<QpState> reached_{QpState::reset};  // by modify(); the device may have gone on to ERR
+  std::atomic<QpState> reached_{QpState::reset};  // by modify(); the device may be in ERR
   std::atomic<uint32_t> usable_{0};               // opcodes
   // What has one entry and no more rules than these; the other one is of inline data.
   struct Plain {

@@ -95,8 +95,8 @@ AfPacketPort::~AfPacketPort() {
 
 // ---- multicast groups
 
-// The interface is to take the group's frames; and where the kernel has our address, switches and
-// routers are to hear of it too (IGMP, MLD).
+// Adds the group's MAC address to the interface's filter; where the kernel has our address, it also
+// reports membership to switches and routers (IGMP, MLD).
 bool AfPacketPort::change_membership(const Gid& group, bool join) const noexcept {
   const wire::MacAddress mac = ethernet::mac_of_group(group);
   packet_mreq frames{};

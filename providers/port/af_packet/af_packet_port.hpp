@@ -51,7 +51,7 @@ class AfPacketPort final : public transport::Port {
     uint64_t rx_foreign = 0;    // not for our address
     uint64_t rx_malformed = 0;  // invalid outer headers
     uint64_t rx_neighbour = 0, tx_neighbour = 0;
-    uint64_t tx_errors = 0;  // refused by the kernel: too long, memory gone, link down
+    uint64_t tx_errors = 0;  // refused by the kernel: too long, memory unmapped, link down
   };
   // The rest of the current packet: one frame, or GSO segments.
   struct Train {

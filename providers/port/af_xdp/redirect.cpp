@@ -79,7 +79,7 @@ Result<Redirect> Redirect::attach(const RedirectOptions& options) {
     const Result<bool> joined = r.join(options.interface);
     if (!joined) return joined.error();
     if (!*joined) {
-      r = Redirect();  // what is left of the program that has just gone
+      r = Redirect();  // of a program that has just been detached
       const Result<bool> attached = r.attach_new(options);
       if (!attached) return attached.error();
       if (!*attached) continue;
@@ -115,7 +115,7 @@ Result<void> Redirect::load(bool chains) {
   return {};
 }
 
-// False: somebody else was first.
+// False: another process was first.
 Result<bool> Redirect::attach_new(const RedirectOptions& options) {
   if (const Result<void> loaded = load(options.chains); !loaded) return loaded.error();
   mode_ = options.mode == Mode::generic ? Mode::generic : Mode::native;
@@ -138,7 +138,7 @@ Result<bool> Redirect::join(int interface) {
   if (bpf_xdp_query(interface, 0, &there) != 0 || there.attach_mode == XDP_ATTACHED_NONE)
     return false;
   program_ = bpf_prog_get_fd_by_id(there.prog_id);
-  if (program_ < 0 && errno == ENOENT) return false;  // it has just gone
+  if (program_ < 0 && errno == ENOENT) return false;  // it has just been detached
   if (program_ < 0 && errno == EPERM)
     return Error{Code::permission_denied,
                  "af_xdp: the interface has an XDP program already, and joining another device's "
@@ -151,7 +151,7 @@ Result<bool> Redirect::join(int interface) {
       there.attach_mode == XDP_ATTACHED_MULTI || info.nr_map_ids != 2 || !find_maps(maps, 2))
     return not_ours();
   mode_ = there.attach_mode == XDP_ATTACHED_SKB ? Mode::generic : Mode::native;
-  return find_link(there.prog_id);  // false: its last user has just gone
+  return find_link(there.prog_id);  // false: its last user has just exited
 }
 
 bool Redirect::find_maps(const uint32_t* ids, uint32_t count) {
@@ -179,8 +179,8 @@ bool Redirect::find_link(uint32_t program) {
   return false;
 }
 
-// What a device of that queue before us has left is overwritten. Nobody gets frames by it: it has
-// no socket.
+// Overwrites the filter that an earlier device of the queue has left; without a socket it redirects
+// nothing.
 Result<void> Redirect::add_socket(const RedirectOptions& options) const {
   const User user = User::of(options.address, options.udp_port);
   if (bpf_map_update_elem(users_, &options.queue, &user, BPF_ANY) != 0 ||

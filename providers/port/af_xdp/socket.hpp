@@ -66,7 +66,7 @@ class Socket {
   std::byte* buffer(size_t i) noexcept { return memory_ + allocated_[i]; }
   // Sends the first `count` of the taken buffers, which hold that many bytes, and keeps the others.
   void send(std::span<const uint32_t> lengths) noexcept;
-  // Tells the kernel of frames that it has not fetched.
+  // Wakes the kernel (XDP_USE_NEED_WAKEUP) to send frames of the TX ring.
   void wake_transmitter() noexcept;
   bool unsent() const noexcept;
 

@@ -77,9 +77,9 @@ void release_name(const std::string& name) {
   names().taken.erase(name);
 }
 
-// Waits until the interrupt thread has done with the events that it is at now: one of a descriptor
-// that was closed meanwhile would be taken for one of the next that gets its number, and the driver
-// would wait for ever for what has not come. A source that is new is heard after those only.
+// Waits until the interrupt thread has handled its current events: an event of a descriptor that
+// was closed meanwhile would be taken for one of the next descriptor with that number, and the
+// driver would block on it. A new event source is handled after the current events.
 void let_events_pass() {
   const int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
   rte_intr_handle* const source = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
@@ -131,7 +131,7 @@ struct Burst {
   rte_mbuf** buffers;
   uint16_t count, done;
 
-  // False: memory of the rings has gone under it.
+  // False: the memory of the rings was unmapped during the call.
   template <uint16_t (*kMove)(uint16_t, uint16_t, rte_mbuf**, uint16_t)>
   bool guarded() noexcept {
     return memory::run_guarded(
@@ -237,7 +237,7 @@ Result<void> Device::plug(const Options& options) const {
 Result<void> Device::configure(const Options& options) {
   rte_eth_dev_info info{};
   if (const int result = rte_eth_dev_info_get(port_, &info); result != 0)
-    return Error{Code::io_error, "dpdk: " + name_ + " tells nothing: " + text_of(result)};
+    return Error{Code::io_error, "dpdk: " + name_ + " cannot be queried: " + text_of(result)};
   const uint16_t most = std::min(info.max_rx_queues, info.max_tx_queues);
   if (options.queues > most)
     return Error{Code::not_supported, "dpdk: " + name_ + " has " + std::to_string(most) +
@@ -338,7 +338,7 @@ uint16_t Device::send(uint16_t queue, rte_mbuf** buffers, uint16_t count) noexce
   if (pauses(queue)) return 0;
   Burst burst{port_, queue, buffers, count, 0};
   if (burst.guarded<rte_eth_tx_burst>()) return burst.done;
-  queues_[queue].faulted = true;  // nobody knows which of the buffers are free already
+  queues_[queue].faulted = true;  // unknown which of the mbufs are free already
   return count;
 }
 

@@ -59,8 +59,8 @@ transport::Capabilities describe(const dpdk::Device& device, const Gid& address,
   return c;
 }
 
-// Of two who open the same socket at once, none of whom found the other, one cannot serve: it is
-// the client then.
+// Of two processes that open the same socket at once and both choose to serve, one fails: it
+// retries as the client.
 Result<std::shared_ptr<dpdk::Device>> open_new_device(const transport::PortOptions& options,
                                                       const dpdk::Options& parsed) {
   Result<std::shared_ptr<dpdk::Device>> device = dpdk::Device::open(parsed);
@@ -109,8 +109,9 @@ DpdkPort::DpdkPort(std::shared_ptr<dpdk::Device> device, uint16_t queue,
   if (const uint32_t below = dpdk::interface_index(options)) watch_.emplace(below, Gid{});
 }
 
-// A ring in shared memory goes with the device, and what the peer has not fetched goes with it: our
-// last word, perhaps. An idle peer looks every 10 ms at least, later on a busy machine.
+// Closing the device destroys its rings in shared memory with frames that the peer has not
+// received, perhaps the last acknowledgement. An idle peer polls every 10 ms, later on a busy
+// machine.
 DpdkPort::~DpdkPort() {
   constexpr useconds_t kLinger_us = 40'000;
   if (counters_.tx_frames != 0) usleep(kLinger_us);
@@ -207,8 +208,8 @@ transport::Port::QpnRange DpdkPort::qpn_range() const noexcept {
   return {static_cast<uint32_t>(queue_ + 1) << 16, 1u << 16};
 }
 
-// Else it is given to the engine whose it is. Engine 0 has what is nobody's, queue pair 1 above
-// all.
+// False: the frame is for another engine and handed over. Engine 0 gets frames without an engine,
+// among them those for queue pair 1.
 bool DpdkPort::is_ours(rte_mbuf*& buffer, const transport::Frame& frame) noexcept {
   constexpr uint32_t kQpnTopByte = 5;  // of the BTH
   const auto top = frame.length > kQpnTopByte ? static_cast<uint8_t>(frame.bytes[kQpnTopByte]) : 0;
@@ -239,8 +240,8 @@ void DpdkPort::release(std::span<const transport::Frame>) noexcept {
 
 // ---- sleeping
 
-// Most virtual devices cannot wake anybody: the device is looked at again after a while, which is
-// a part of the time that nothing has come. A busy sleeper is woken soon, an idle one costs little.
+// Most virtual devices have no wake-up descriptor: a timer ends the sleep, after a fraction of the
+// time since the last frame, so that a busy port is polled soon and an idle one costs little.
 bool DpdkPort::prepare_wait(std::vector<pollfd>& descriptors, bool) {
   update_time();
   if (!looped_.empty() || !unresolved_.empty()) return false;

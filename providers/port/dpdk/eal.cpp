@@ -77,8 +77,8 @@ bool wants_huge_pages(const Options& options) {
 
 std::vector<std::string> arguments_of(const Options& options) {
   std::vector<std::string> words = {"weft", "--no-telemetry", "--log-level=*:error"};
-  // PCI devices may come later, and one that is not asked for is left alone: the EAL would take all
-  // that have a driver of DPDK's, so it is told to take this one, which no machine has.
+  // PCI devices are probed later, by name only: the EAL would probe all devices with a DPDK driver,
+  // so its allow-list has one address that no machine has.
   const bool has_pci = access("/sys/bus/pci/devices", R_OK) == 0;
   words.emplace_back(has_pci ? "--allow=pci:ffff:ff:1f.7" : "--no-pci");
   const bool huge = wants_huge_pages(options);

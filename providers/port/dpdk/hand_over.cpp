@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See hand_over.hpp. What lies in a ring when the device closes goes with the pools.
+// See hand_over.hpp. Mbufs in a ring when the device closes are freed with the pools.
 #include "providers/port/dpdk/hand_over.hpp"
 
 #include <rte_mbuf.h>

@@ -66,7 +66,7 @@ bool MemifReconnect::all_agreed() const noexcept {
   return true;
 }
 
-// A server that has gone meanwhile leaves the device stopped until another listens.
+// If the server exits meanwhile, the device stays stopped until another one listens.
 void MemifReconnect::restart() noexcept {
   was_up_ = false;
   if (rte_eth_dev_stop(device_.port()) == 0 && rte_eth_dev_start(device_.port()) == 0) resume();

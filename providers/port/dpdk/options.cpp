@@ -113,7 +113,7 @@ Result<Options> parse_options(const transport::PortOptions& options) {
   if (!result.is_pci) result.device = options.where;
   result.udp_port = options.udp_port;
   result.queues = options.engines;
-  // What comes to a queue is told apart by its first bytes, where telemetry would lie.
+  // With several queues, frames are dispatched by their first bytes, where telemetry would lie.
   result.telemetry_port = options.engines > 1 ? uint16_t{0} : options.telemetry_port;
   for (const auto& [key, value] : options.options) {
     bool good = true;

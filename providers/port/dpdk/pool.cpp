@@ -54,7 +54,7 @@ Result<rte_mempool*> make_pool(const std::string& name, const PoolShape& shape) 
                                     "; raise dpdk.memory or free hugepages"};
 }
 
-// Their port number, which allocation sets anew, tells them apart.
+// Marks known mbufs by their port number, which allocation resets.
 void reclaim(rte_mempool* pool, std::span<rte_mbuf* const> held) noexcept {
   constexpr uint16_t kKnown = RTE_MBUF_PORT_INVALID - 1;
   rte_mbuf* free = nullptr;

@@ -29,7 +29,7 @@ void Steering::misplaced(uint16_t queue, uint16_t engine, const transport::Frame
   wire::Bth bth;
   std::memcpy(static_cast<void*>(&bth), frame.bytes, sizeof bth);
   const QpNum number{bth.dest_qpn};
-  if (number == wire::kGsiQpn) return;  // it never goes, and has little to say
+  if (number == wire::kGsiQpn) return;  // it always exists and has little traffic
   const transport::Path& path = *frame.path;
   const Flow flow{path.source, path.destination, path.source_port, path.destination_port};
   if (seen_[queue].count(flow, engine)) request_rule(flow, engine, number);
@@ -116,7 +116,7 @@ bool Steering::add_one(std::unique_lock<std::mutex>& lock) noexcept {
   return true;
 }
 
-// ---- what the device is told
+// ---- rules of the device
 
 rte_flow* Steering::create(const Flow& flow, uint16_t queue) noexcept {
   const bool v4 = flow.destination.is_ipv4();

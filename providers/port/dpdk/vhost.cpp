@@ -20,8 +20,8 @@ namespace {
 constexpr const char* kDriver = "net_vhost";
 constexpr const char* kDefaultSocket = "/run/vhost.sock";
 
-// Nobody listens there any more. The kernel's table knows the listeners of one network namespace
-// only, so the socket itself is asked.
+// Whether the socket file has no listener. Connects, since the kernel's table has the listeners of
+// one network namespace only.
 bool is_left_behind(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) return false;
@@ -74,8 +74,7 @@ void complete_vhost(Options& options) {
     add_device_argument(options, key, value);
 }
 
-// Somebody else's lock on that folder is waited for for so long only. What cannot be locked is left
-// to chance.
+// Waits for the lock for a bounded time. Continues without it if the folder cannot be locked.
 VhostSetupLock::VhostSetupLock(const transport::PortOptions& options) {
   constexpr int kMost_ms = 5'000;
   constexpr useconds_t kPause_us = 1'000;

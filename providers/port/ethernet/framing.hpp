@@ -29,11 +29,11 @@ wire::Outer outer_of(const transport::TxFrame& frame, const Neighbours::Self& se
                      const wire::MacAddress& to) noexcept;
 
 // Writes the frame from its BTH on, the ICRC too if that is left to the port. Returns its end;
-// nullptr: the memory that it names is gone.
+// nullptr: its payload memory is unmapped.
 std::byte* write_transport(std::byte* at, const transport::TxFrame& frame) noexcept;
 
 // Writes the whole frame, which takes frame.length() + wire::kMaxOuterLength bytes at most. Returns
-// its length; 0: the memory that it names is gone.
+// its length; 0: its payload memory is unmapped.
 uint32_t write_frame(std::byte* begin, const transport::TxFrame& frame,
                      const Neighbours::Self& self, const wire::MacAddress& to) noexcept;
 

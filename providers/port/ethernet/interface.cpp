@@ -58,7 +58,7 @@ void find_address(const std::string& name, Interface& interface) {
       if (name == entry->ifa_name && take_address(*entry, family, interface)) return;
 }
 
-// The gateway of the interface's default route, as /proc/net/route tells it.
+// The gateway of the interface's default route, from /proc/net/route.
 void find_gateway(const std::string& name, Interface& interface) {
   const std::unique_ptr<FILE, int (*)(FILE*)> routes(std::fopen("/proc/net/route", "r"),
                                                      std::fclose);

@@ -116,7 +116,7 @@ void FaultLane::change_length(HeldFrame& frame) noexcept {
     frame.bytes[frame.length++] = static_cast<std::byte>(random_.next());
 }
 
-// Glues `frame` to the one that waits for it. False: nobody waits. `whole` gets the result.
+// Appends `frame` to the frame that waits to be merged, into `whole`. False: none waits.
 bool FaultLane::merged(HeldFrame* frame, HeldFrame*& whole) noexcept {
   if (waiting_ == nullptr) return false;
   whole = waiting_;

@@ -53,7 +53,7 @@ class FaultLane {
   // What happens to the next frame, whose opcode is `opcode`.
   struct Fate {
     bool drop = false;
-    bool pass = true;    // goes on as it is
+    bool pass = true;    // passes unchanged
     bool mark = false;   // with an ECN mark
     uint8_t copies = 0;  // go on through hold()
     bool plain() const noexcept { return pass && copies == 0 && !mark; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The keys are a table: name, what a value looks like, and where it goes.
+// The keys are a table: name, form of a value, and its destination.
 #include "providers/port/middleware/fault_options.hpp"
 
 #include <charconv>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Frames that nothing happens to pass as they are, in runs; the others go through a copy in their
-// lane. A copy that the inner port does not take yet stays due and goes first the next time.
+// lane. A copy that the inner port does not accept stays due and is sent first the next time.
 #include "providers/port/middleware/fault_port.hpp"
 
 #include <algorithm>
@@ -231,7 +231,7 @@ size_t FaultPort::receive(std::span<Frame> frames) noexcept {
     lent_held_.push_back(held);
     frames[n] = to_receive(*held);
   }
-  if (n == 0 && arrived != 0) {  // nothing is left that somebody would release
+  if (n == 0 && arrived != 0) {  // no frame is left for the caller to release
     inner_->release(lent_);
     lent_.clear();
   }

@@ -40,7 +40,7 @@ class FaultPort final : public WrappingPort {
   size_t receive(std::span<transport::Frame> frames) noexcept override;
   void release(std::span<const transport::Frame> frames) noexcept override;
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
-  // False while a frame is held back: there is no descriptor that tells when it is due.
+  // False while a frame is held back: no descriptor becomes readable when it is due.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;
   void append_counters(std::vector<Counter>& counters) const override;
 

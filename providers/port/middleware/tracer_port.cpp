@@ -86,7 +86,7 @@ size_t TracerPort::transmit(std::span<const TxFrame> frames) noexcept {
   return count;
 }
 
-// Without memory for it a row is missing; the frame goes on.
+// Out of memory: the row is left out, the frame is passed on.
 void TracerPort::note(const Path& path, const std::byte* head, uint32_t length, bool sent,
                       int64_t now) noexcept {
   (void)base::memory_permitting([&] { follow(path, head, length, sent, now); });

@@ -56,8 +56,8 @@ RingConsumer::Take RingConsumer::take_data(transport::Frame& frame, const SlotCo
   return Take::frame;
 }
 
-// The claim decides who owns the sender's memory until this slot is given back: us, or the sender
-// who wants it back (RingProducer::revoke).
+// The claim decides who owns the sender's memory until this slot is released: us, or the sender
+// that revokes it (RingProducer::revoke).
 RingConsumer::Take RingConsumer::take_reference(transport::Frame& frame,
                                                 const SlotCopy& copy) noexcept {
   ReferencePlace place;

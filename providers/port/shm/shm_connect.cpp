@@ -83,7 +83,7 @@ Connect ShmPort::connect_to_peer(OutLink& link) {
   if (!shm::send_hello(link.socket.fd(), hello, memory.fd())) return Connect::refused;
   if (!watch(link.socket.fd(), link)) return Connect::busy;
   link.ring.emplace(link.mapping.data(), options_.ring);
-  // The socket tells when the peer ends, unless it forked and the child holds it open.
+  // EOF on the socket means that the peer has exited, unless a forked child holds it open.
   if (peer.pid != 0)
     link.process.descriptor =
         shm::Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
@@ -100,7 +100,7 @@ bool ShmPort::watch(int descriptor, shm::Endpoint& endpoint) noexcept {
 }
 
 // Takes a descriptor out of the set before it is closed: a forked child may hold a copy, and then
-// closing ours would leave it there, with a pointer to what is gone.
+// closing ours would leave it there, with a dangling pointer.
 void ShmPort::unwatch(shm::Descriptor& descriptor) noexcept {
   if (descriptor) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, descriptor.fd(), nullptr);
   descriptor.close();

@@ -171,8 +171,8 @@ bool ShmPort::prepare_sleep(bool want_transmit) noexcept {
   if (want_transmit) {
     for (auto& [gid, link] : out_) {
       if (!link->blocked) continue;
-      // Nobody would wake us: a peer that is not connected yet, or one that needs a fence to see
-      // us.
+      // No wake-up would come from a peer that is not connected yet, or that needs a fence to see
+      // our flag.
       if (!link->ring || !link->barrier) return false;
       link->ring->control().producer_waits.store(1, std::memory_order_relaxed);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port over a host of the simulated network. Addresses are the network's, time is virtual: nobody
-// can sleep on it, the simulation calls when a frame arrives.
+// A port over a host of the simulated network. Addresses are the network's, time is virtual: no
+// thread sleeps on it, the simulation calls when a frame arrives.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class SimPort final : public transport::Port {
   void leave(const Gid& group) noexcept override { host_.leave(group); }
   size_t receive(std::span<transport::Frame> frames) noexcept override;
   void release(std::span<const transport::Frame> frames) noexcept override;
-  // Short when the link's queue is full. Frames that have no way to go are dropped and counted.
+  // Short when the link's queue is full. Frames without a route are dropped and counted.
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   // False if a frame waits. There are no descriptors.
   bool prepare_wait(std::vector<pollfd>& descriptors, bool want_transmit) override;

@@ -22,7 +22,7 @@ Result<Endpoint> bind_part(const LocalAddress& local, const Options& keys, uint8
   return bind({local, {}, std::move(*group)}, keys);
 }
 
-// For engine 0: a loopback address that nobody else has a part of.
+// For engine 0: a loopback address that no other process shares.
 Result<Endpoint> bind_loopback(LocalAddress local, const Options& keys) {
   const bool any = local.claim == Claim::any_loopback;
   bool first = true;

@@ -144,7 +144,7 @@ AddressGroup::Sent AddressGroup::send_to(uint8_t slot, const Message& message,
 bool AddressGroup::receive(Message& message, size_t capacity) noexcept {
   ForwardHeader head;
   iovec pieces[2] = {{&head, sizeof head}, {message.bytes, capacity}};
-  // Room for the sender's credentials alone: descriptors that somebody attached are not installed.
+  // Room for the sender's credentials alone: attached descriptors are not installed.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
   msghdr header{};
   header.msg_iov = pieces;

@@ -125,7 +125,7 @@ size_t Sender::transmit(std::span<const transport::TxFrame> frames) noexcept {
   return taken;
 }
 
-// A frame that needs none of the batch: in one piece, and as its socket sends by itself.
+// A frame that needs no batch: contiguous, with the socket's default traffic class.
 bool Sender::is_plain(const transport::TxFrame& frame) const noexcept {
   return current_ != nullptr && current_->port == frame.path->source_port &&
          current_->traffic_class == class_of(frame) && frame.span_count == 0 &&
@@ -261,7 +261,7 @@ size_t Sender::flush() noexcept {
       blocked_ = fd;
       break;
     }
-    // EIO: the device below cannot segment. From now on each frame goes alone.
+    // EIO: the device below cannot segment. From now on each frame is a datagram.
     if (errno == EIO && infos_[done].frames > 1) limits_.segments = 1;
     counters_.errors += infos_[done].frames;
     frames += infos_[done].frames;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The sending half of the port: a pool of unconnected sockets, one per source port in use, and the
 // batch of datagrams that one call hands to the kernel. A train is one datagram with UDP_SEGMENT.
-// The sockets stay unconnected: a connected one counts its IPv4 identifications up by itself.
+// The sockets stay unconnected: a connected one increments its IPv4 identification.
 #pragma once
 
 #include <netinet/udp.h>

@@ -34,7 +34,7 @@ bool bind_to(int fd, const Gid& gid, uint32_t port, uint32_t scope) noexcept {
   return ::bind(fd, &address.generic, address.length) == 0;
 }
 
-// Takes the first free address from 127.0.0.2 on. No SO_REUSEPORT: who binds owns it.
+// Takes the first free address from 127.0.0.2 on. No SO_REUSEPORT: binding is exclusive.
 bool bind_any_loopback(int fd, Gid& gid, uint16_t port) noexcept {
   if (bind_to(fd, gid, port, 0)) return true;
   if (errno != EADDRINUSE || is_held_everywhere(port)) return false;
@@ -163,7 +163,7 @@ Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port,
     set(fd, SOL_IPV6, IPV6_MULTICAST_HOPS, 64);
     set(fd, SOL_IPV6, IPV6_MULTICAST_IF, static_cast<int>(local.interface));
   }
-  // Several processes of one address may use the same source port: nobody reads from it.
+  // Several processes of one address may use the same source port: no process reads from it.
   set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   (void)set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, static_cast<int>(buffer));
   if (!bind_to(fd, local.gid, port, local.scope)) return {};

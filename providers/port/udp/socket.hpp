@@ -32,8 +32,8 @@ bool is_held_everywhere(uint32_t port) noexcept;
 Error in_use(const LocalAddress& local);
 
 // A socket bound to `port` of the address, or an empty descriptor with errno set. It sends with
-// DF and without path MTU discovery, so the IPv4 identification is 0 and nobody can shrink the path
-// by forged ICMP; it is never read, so a filter drops what arrives.
+// DF and without path MTU discovery, so the IPv4 identification is 0 and no ICMP message can shrink
+// the path by forged ICMP; it is never read, so a filter drops what arrives.
 Descriptor open_transmit_socket(const LocalAddress& local, uint16_t port, uint32_t buffer) noexcept;
 
 // Segments that one datagram with UDP_SEGMENT may have on this kernel: 128, 64, or 1 for none.
