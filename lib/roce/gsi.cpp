@@ -31,7 +31,7 @@ void Gsi::receive(EngineState& engine, const wire::Packet& packet, const Frame& 
 }
 
 void Gsi::transmit(Port& port, FrameBuilder& out) noexcept {
-  if (services_ == nullptr) return;
+  WEFT_DCHECK(services_ != nullptr);
   while (services_->wants_transmit() && out.has_room()) {
     const ManagementDatagram* const datagram = services_->next_datagram();
     WEFT_DCHECK(datagram != nullptr);

@@ -21,7 +21,7 @@ class Gsi {
   // A packet to queue pair 1; services are attached.
   void receive(EngineState& engine, const wire::Packet& packet, const Frame& frame,
                Instant now) noexcept;
-  // Sends the MADs of the services while there is room.
+  // Sends the MADs of the attached services while there is room.
   void transmit(Port& port, FrameBuilder& out) noexcept;
 
  private:
