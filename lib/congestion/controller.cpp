@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The calls that every controller shares: after each event the rate is brought into
-// [min, line] whatever its kind computed, and the window follows the rate.
+// Common to all controllers: after each event the rate that the kind computed is clamped to
+// [min_rate, line_rate], and the window follows the rate.
 #include "lib/congestion/controller.hpp"
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::congestion {
 
 void Controller::start(const Preset& preset) noexcept {
+  WEFT_DCHECK(preset.kind != nullptr && preset.min_rate > 0);
+  WEFT_DCHECK(preset.min_rate <= preset.line_rate && preset.base_rtt_ns > 0);
   state_ = State{};
   // No slow start: a flow begins at line rate with an open window (HPCC section 3.2; the authors'
   // simulator does so for every scheme).
@@ -56,8 +60,10 @@ void Controller::on_deadline(const Preset& preset, Instant now) noexcept {
 void Controller::settle(const Preset& preset) noexcept {
   Decision& decision = state_.decision;
   decision.rate = preset.clamp(decision.rate);
+  WEFT_DCHECK(decision.rate >= preset.min_rate && decision.rate <= preset.line_rate);
   if (!preset.windowed) return;
   const double window = preset.window_bytes * decision.rate / preset.line_rate;
+  WEFT_DCHECK(window >= 0);
   decision.window = std::max<uint64_t>(1, static_cast<uint64_t>(window));
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiver of RCCC: turns among the senders that wish for credit, slow grants to the others.
+// The receiver of RCCC: round robin among the senders that request credit; idle senders get slow
+// grants.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/rccc.hpp"
 
 namespace weft::congestion {
 namespace {
 
-constexpr uint32_t kIdleTurn = 1024 / kCreditUnit;  // what a turn that grants nothing costs
+constexpr uint32_t kEmptyGrant = 1024 / kCreditUnit;  // time, in units, of a grant of no credit
 
 }  // namespace
 
@@ -27,6 +29,7 @@ uint32_t CreditPacer::add() {
 }
 
 void CreditPacer::wish(uint32_t number, uint32_t total) {
+  WEFT_DCHECK(number < senders_.size() && !senders_[number].recycled);
   Sender& sender = senders_[number];
   if (static_cast<int32_t>(total - sender.wished) <= 0) return;
   sender.wished = total;
@@ -34,20 +37,25 @@ void CreditPacer::wish(uint32_t number, uint32_t total) {
 }
 
 void CreditPacer::ask(uint32_t number) {
+  WEFT_DCHECK(number < senders_.size());
   Sender& sender = senders_[number];
   if (sender.waiting || sender.done) return;
   sender.waiting = true;
   waiting_.push(number);
 }
 
-void CreditPacer::remove(uint32_t number) { senders_[number].done = true; }
+void CreditPacer::remove(uint32_t number) {
+  WEFT_DCHECK(number < senders_.size());
+  senders_[number].done = true;
+}
 
 void CreditPacer::recycle(uint32_t number) {
+  WEFT_DCHECK(number < senders_.size() && !senders_[number].recycled);
   senders_[number].done = senders_[number].recycled = true;
   end(number);
 }
 
-// A number is free when it stands in no line any more.
+// A number is free when it is in neither queue.
 void CreditPacer::end(uint32_t number) {
   const Sender& sender = senders_[number];
   if (sender.recycled && !sender.waiting && !sender.idle) free_.push_back(number);
@@ -58,7 +66,7 @@ Duration CreditPacer::time_for(uint32_t units) const {
   return {std::max<int64_t>(1, static_cast<int64_t>(bits * 1e12 / rules_.bits_per_second))};
 }
 
-// An idle sender is granted ahead of its wishes, up to a window.
+// An idle sender is granted credit ahead of its requests, up to a window.
 bool CreditPacer::idles(const Sender& sender) const {
   return sender.granted - sender.wished < rules_.most_bytes / kCreditUnit;  // and not behind
 }
@@ -67,6 +75,7 @@ std::optional<CreditPacer::Grant> CreditPacer::grant() {
   while (!waiting_.empty()) {
     const uint32_t number = waiting_.pop();
     Sender& sender = senders_[number];
+    WEFT_DCHECK(sender.waiting);
     sender.waiting = false;
     if (sender.done) {
       end(number);
@@ -75,6 +84,7 @@ std::optional<CreditPacer::Grant> CreditPacer::grant() {
     const auto missing =
         static_cast<uint32_t>(std::max(static_cast<int32_t>(sender.wished - sender.granted), 0));
     const uint32_t units = std::min(missing, units_per_grant());
+    WEFT_DCHECK(units <= missing);
     sender.granted += units;
     sender.waiting = missing > units;
     if (sender.waiting) {
@@ -83,11 +93,12 @@ std::optional<CreditPacer::Grant> CreditPacer::grant() {
       sender.idle = true;
       idle_.push(number);
     }
-    return Grant{number, sender.granted, time_for(units != 0 ? units : kIdleTurn)};
+    return Grant{number, sender.granted, time_for(units != 0 ? units : kEmptyGrant)};
   }
   while (!idle_.empty()) {
     const uint32_t number = idle_.pop();
     Sender& sender = senders_[number];
+    WEFT_DCHECK(sender.idle);
     sender.idle = false;
     if (sender.done) {
       end(number);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The policies. Penalties: 1 for a mark, 4 for a packet that did not arrive (PathRules), 15 for a
-// time-out, at most 15; one is worked off each time the walk meets the path first.
+// timeout, at most 15; each time that the walk skips the path first, its penalty falls by one.
 #include "lib/congestion/path_policy.hpp"
 
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/check.hpp"
+
 namespace weft::congestion {
 namespace {
 
 constexpr uint8_t kMostPenalty = 15;
-constexpr uint32_t kExplore = 16;                          // picks after a freeze
-constexpr Duration kFreeze = Duration::from_ms(10);        // REPS
-constexpr int64_t kPatienceRtts = 5, kPatienceSpread = 2;  // PLB
+constexpr uint32_t kExplore = 16;                    // picks after a freeze
+constexpr Duration kFreeze = Duration::from_ms(10);  // REPS
+constexpr int64_t kStayRtts = 5, kStaySpread = 2;    // PLB: RTTs of congestion before a new path
 
 }  // namespace
 
@@ -24,11 +26,15 @@ void PathPolicy::Ring::put(uint16_t entropy) noexcept {
 }
 
 uint16_t PathPolicy::Ring::take_oldest_unused() noexcept {
+  WEFT_DCHECK(unused_ > 0 && unused_ <= filled_);
   return values_[(head_ + kSize - unused_--) % kSize];
 }
 
-// All of them in turns, used or not.
-uint16_t PathPolicy::Ring::cycle() noexcept { return values_[turn_++ % filled_]; }
+// Round robin over all values, used or not.
+uint16_t PathPolicy::Ring::cycle() noexcept {
+  WEFT_DCHECK(filled_ > 0);
+  return values_[turn_++ % filled_];
+}
 
 void PathPolicy::start(const PathRules& rules, uint64_t seed) {
   rules_ = rules;
@@ -67,6 +73,7 @@ uint16_t PathPolicy::next(Instant now) noexcept {
 
 uint16_t PathPolicy::next_of_walk() noexcept {
   const auto index = static_cast<uint16_t>(walked_ ^ order_);
+  WEFT_DCHECK(walked_ <= mask_ && index <= mask_);
   if (++walked_ > mask_) {
     walked_ = 0;
     order_ = static_cast<uint16_t>(random_.next()) & mask_;
@@ -74,9 +81,11 @@ uint16_t PathPolicy::next_of_walk() noexcept {
   return index;
 }
 
-// Only the first path met pays. After a whole round the next one is taken as it is.
+// Only the first path of the search loses a penalty. After a whole round the next path is used even
+// with a penalty.
 uint16_t PathPolicy::next_without_penalty() noexcept {
   uint16_t index = next_of_walk();
+  WEFT_DCHECK(index < penalties_.size());
   if (penalties_[index] > 0)
     --penalties_[index];
   else
@@ -113,9 +122,9 @@ void PathPolicy::on_feedback(uint16_t entropy, PathFeedback feedback, Instant no
       return recycle(entropy, feedback, now);
     case PathChoice::plb:
       if (entropy == current_ && (feedback == PathFeedback::good || leave_at_.ps == 0))
-        leave_at_ = now + rules_.rtt * kPatienceRtts +
+        leave_at_ = now + rules_.rtt * kStayRtts +
                     Duration{static_cast<int64_t>(
-                        random_.below(static_cast<uint64_t>(rules_.rtt.ps * kPatienceSpread) + 1))};
+                        random_.below(static_cast<uint64_t>(rules_.rtt.ps * kStaySpread) + 1))};
       return;
     case PathChoice::mixed:
       if (feedback == PathFeedback::good) queue_.push(entropy);

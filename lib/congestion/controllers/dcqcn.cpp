@@ -7,11 +7,12 @@
 // A CNP cuts the current rate by alpha / 2; without CNPs the rate climbs back: halfway to the
 // target (fast recovery), then with the target raised by R_AI, then by R_HAI.
 //
-// The paper cuts on the CNP itself. NICs look every few microseconds whether one came since the
-// last look. Alpha's periods are settled when alpha is needed, not by a timer each: nothing but
-// alpha changes at them, so a flow costs no events while no CNP comes.
+// The paper cuts on the CNP itself. NICs check every few microseconds whether one has arrived since
+// the last check. Alpha's periods are applied when alpha is needed, not by a timer each: only alpha
+// changes at them, so a flow without CNPs needs no events.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
@@ -126,12 +127,14 @@ void settle_alpha(Dcqcn& dcqcn, const Preset& preset, int64_t now) {
     dcqcn.cnp_for_alpha = false;
     --periods;
   }
+  WEFT_DCHECK(periods >= 0 && dcqcn.alpha_at >= now);
   for (; periods > 0 && dcqcn.alpha > 1e-12; --periods) dcqcn.alpha *= 1 - g;
 }
 
 void cut(State& state, Dcqcn& dcqcn, const Preset& preset, int64_t now) {
   const bool increased = dcqcn.timer_stage != 0 || dcqcn.byte_stage != 0;
   if (preset[kClampTarget] != 0 || increased) dcqcn.target = state.decision.rate;
+  WEFT_DCHECK(dcqcn.alpha >= 0);
   const double share = std::min(dcqcn.alpha / 2, preset[kMaxCut]);
   state.decision.rate = preset.clamp(state.decision.rate * (1 - share));
   dcqcn.timer_stage = 0;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/manifest.hpp"
 
 namespace weft::congestion {
@@ -49,9 +50,10 @@ void bound(Nscc& nscc, const Preset& preset) {
   if (nscc.window > high) nscc.window = high;
 }
 
-// The rate is for those who pace: a window per base RTT. Who sprays needs the window alone.
+// The rate, a window per base RTT, is for senders that pace; sprayed flows use the window only.
 void publish(Nscc& nscc, State& state, const Preset& preset) {
   bound(nscc, preset);
+  WEFT_DCHECK(nscc.base_ps > 0);
   state.decision.window = std::max<uint64_t>(1, static_cast<uint64_t>(nscc.window));
   state.decision.rate = preset.clamp(nscc.window * 8e12 / static_cast<double>(nscc.base_ps));
 }
@@ -66,9 +68,9 @@ void smooth(Nscc& nscc, const Preset& preset, int64_t delay, bool marked) {
   nscc.average_ps = weight * sample + (1 - weight) * nscc.average_ps;
 }
 
-// At most once per base RTT and target: if little was delivered and the network says why, the
-// window becomes what was delivered, and marks are ignored until what is in flight has passed.
-// True if the window is not to be touched otherwise.
+// Quick adapt, at most once per base RTT and target: if little was delivered and a trimmed packet
+// or the delay shows congestion, the window becomes the bytes delivered, and marks are ignored
+// until the bytes in flight are acknowledged. True if the window must not change otherwise.
 bool quick_adapt(Nscc& nscc, const Preset& preset, Instant now, uint64_t in_flight, bool marked,
                  int64_t delay) {
   bool done = false;
@@ -126,11 +128,12 @@ void decrease(Nscc& nscc, const Preset& preset, Instant now) {
   nscc.cut_at = now.ps;
 }
 
-// What was gathered comes into the window every few packets, so that it grows by increase / window.
+// Applies the accumulated increase every few packets: the window grows by increase / window.
 void adjust(Nscc& nscc, const Preset& preset, Instant now) {
   const int64_t period = network_ps(preset);
   const int64_t since = now.ps - nscc.adjusted_at;
   if (nscc.adjusting <= preset[kAdjustPackets] * preset[kMtu] && since <= period) return;
+  WEFT_DCHECK(nscc.window > 0);
   nscc.window += nscc.increase / nscc.window;
   if (since >= period) {
     nscc.window += preset[kEta] * preset[kMss] * scale(preset);

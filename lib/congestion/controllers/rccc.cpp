@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/check.hpp"
 #include "lib/congestion/controllers/nscc.hpp"
 #include "lib/congestion/manifest.hpp"
 
@@ -36,32 +37,35 @@ double parameter(const Preset& preset, RcccParameter which) {
   return preset[which + (behind_nscc ? kBehind : 0)];
 }
 
-constexpr int64_t kLeast = int64_t{1} << 40;  // far below what any window owes
+constexpr int64_t kLargestDebt = int64_t{1} << 40;  // far above any window
 
 struct Rccc {
   int64_t credit;
-  bool heard;  // the receiver has said something: the speculation is over
+  bool responded;  // the receiver has answered: no speculative credit any more
 };
 
-// At the receiver's first word what is left of the speculative credit is dropped.
-void hear(Rccc& rccc) {
-  if (!rccc.heard) rccc.credit = std::min<int64_t>(rccc.credit, 0);
-  rccc.heard = true;
+// The receiver's first answer ends speculation: the remaining speculative credit is dropped.
+void end_speculation(Rccc& rccc) {
+  if (!rccc.responded) rccc.credit = std::min<int64_t>(rccc.credit, 0);
+  rccc.responded = true;
 }
 
-void spend(Rccc& rccc, uint32_t bytes) { rccc.credit = std::max(rccc.credit - bytes, -kLeast); }
+void spend(Rccc& rccc, uint32_t bytes) {
+  rccc.credit = std::max(rccc.credit - bytes, -kLargestDebt);
+}
 
 void refill(Rccc& rccc, const Preset& preset, const Credit& credit) {
-  hear(rccc);
+  end_speculation(rccc);
+  WEFT_DCHECK(rccc.responded && rccc.credit <= most_credit(preset));
   rccc.credit = std::min(rccc.credit + credit.bytes, most_credit(preset));
 }
 
 void start(State& state, const Preset& preset) {
-  own<Rccc>(state) = {.credit = most_credit(preset), .heard = false};
+  own<Rccc>(state) = {.credit = most_credit(preset), .responded = false};
 }
-void on_ack(State& state, const Preset&, const Ack&) { hear(own<Rccc>(state)); }
+void on_ack(State& state, const Preset&, const Ack&) { end_speculation(own<Rccc>(state)); }
 void on_loss(State& state, const Preset&, const Loss& loss) {
-  if (loss.reason != Loss::Reason::timeout) hear(own<Rccc>(state));
+  if (loss.reason != Loss::Reason::timeout) end_speculation(own<Rccc>(state));
 }
 void on_credit(State& state, const Preset& preset, const Credit& credit) {
   refill(own<Rccc>(state), preset, credit);
@@ -78,15 +82,15 @@ struct Both {
 
 void both_start(State& state, const Preset& preset) {
   nscc_start(own<Both>(state).nscc, state, preset);
-  own<Both>(state).rccc = {.credit = most_credit(preset), .heard = false};
+  own<Both>(state).rccc = {.credit = most_credit(preset), .responded = false};
 }
 void both_on_ack(State& state, const Preset& preset, const Ack& ack) {
   nscc_on_ack(own<Both>(state).nscc, state, preset, ack);
-  hear(own<Both>(state).rccc);
+  end_speculation(own<Both>(state).rccc);
 }
 void both_on_loss(State& state, const Preset& preset, const Loss& loss) {
   nscc_on_loss(own<Both>(state).nscc, state, preset, loss, true);
-  if (loss.reason != Loss::Reason::timeout) hear(own<Both>(state).rccc);
+  if (loss.reason != Loss::Reason::timeout) end_speculation(own<Both>(state).rccc);
 }
 void both_on_credit(State& state, const Preset& preset, const Credit& credit) {
   refill(own<Both>(state).rccc, preset, credit);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What packets carry besides themselves (telemetry, acknowledgement blocks, the frames of engines),
-// named by a number that fits a packet. The pool only grows; what is given back is lent first.
+// Data that packets refer to by an index (telemetry, acknowledgement blocks, frames of engines).
+// The pool only grows; the block that was given back last is taken first.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "lib/base/check.hpp"
 
 namespace weft::sim::fabric {
 
@@ -21,9 +23,15 @@ class BlockPool {
     free_.pop_back();
     return index;
   }
-  void give(uint32_t index) { free_.push_back(index); }
-  Block& operator[](uint32_t index) noexcept { return blocks_[index]; }
-  // How many are not here.
+  void give(uint32_t index) {
+    WEFT_DCHECK(index < blocks_.size() && free_.size() < blocks_.size());
+    free_.push_back(index);
+  }
+  Block& operator[](uint32_t index) noexcept {
+    WEFT_DCHECK(index < blocks_.size());
+    return blocks_[index];
+  }
+  // Blocks taken and not given back.
   size_t lent() const noexcept { return blocks_.size() - free_.size(); }
 
  private:

@@ -53,7 +53,7 @@ Packet& EventWheel::place_far(int64_t at) {
 }
 
 // The tick of the first slot that is not empty, after `tick`; INT64_MAX if there is none. (Around
-// the wheel: if the only one is that of `tick` itself, it looks a turn away.)
+// the wheel: if the only one is that of `tick` itself, it is one revolution ahead.)
 int64_t EventWheel::next_slot_tick(int64_t tick) const noexcept {
   if (summary_ == 0) return INT64_MAX;
   const auto begin = static_cast<uint64_t>(tick + 1) & (kSlots - 1);
@@ -76,6 +76,7 @@ bool EventWheel::advance() {
   const int64_t near = next_slot_tick(tick_);
   const int64_t far = far_.empty() ? INT64_MAX : far_.front().packet.at / kTick;
   if (near == INT64_MAX && far == INT64_MAX) return false;
+  WEFT_DCHECK(std::min(near, far) > tick_);
   tick_ = std::min(near, far);
   while (!far_.empty() && far_.front().packet.at / kTick == tick_) {
     current_.push_back(far_.front().packet);
@@ -89,6 +90,7 @@ bool EventWheel::advance() {
     if (words_[index / 64] == 0) summary_ &= ~(uint64_t{1} << (index / 64));
   }
   sort(current_);
+  WEFT_DCHECK(!current_.empty() && current_.front().at >= now_);
   return true;
 }
 

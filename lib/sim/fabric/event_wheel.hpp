@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtual time for the fabric: a wheel with a slot per nanosecond, because most events lie one link
-// delay ahead. Both push and pop are constant in time and touch memory in order. Events beyond the
-// wheel (timers, slow links) wait in a heap.
+// Virtual time for the fabric: a timing wheel with a slot per nanosecond, because most events lie
+// one link delay ahead. Push and pop take constant time and touch memory in order. Events beyond
+// the wheel (timers, slow links) wait in a heap.
 //
 // Order: by time, then by the order of pushing. An event in the heap was pushed before any event of
 // the same nanosecond in the wheel (it was farther away then), so the heap's come first.
+//
+// frames/event_queue.hpp is the other queue, and not this one with other events: its callers look
+// at next() without taking the event and then schedule earlier ones, and advance time without an
+// event; this wheel has moved on to the next event's slot by then.
 #pragma once
 
 #include <array>
@@ -12,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/fabric/packet.hpp"
 
 namespace weft::sim::fabric {
@@ -28,9 +33,10 @@ class EventWheel {
   int64_t now() const noexcept { return now_; }
   uint64_t pushed() const noexcept { return pushed_; }
 
-  // Room for an event at `at`, not before now(): to be filled in place, its `at` too, before the
+  // A place for an event at `at`, not before now(): the caller fills it, its `at` too, before the
   // next call.
   Packet& place(int64_t at) {
+    WEFT_DCHECK(at >= now_);
     ++pushed_;
     const int64_t tick = at / kTick;
     const int64_t ahead = tick - tick_;
@@ -38,7 +44,7 @@ class EventWheel {
     return ahead == 0 ? place_current(at) : place_far(at);
   }
   void push(const Packet& packet) { place(packet.at) = packet; }
-  // An event that is no packet.
+  // Schedules an event that is no packet.
   void plan(int64_t at, Event event, uint32_t target, uint32_t flow = 0) {
     Packet& packet = place(at);
     packet.at = at;
@@ -52,14 +58,15 @@ class EventWheel {
   bool ready() { return at_ < current_.size() || advance(); }
   int64_t next() const noexcept { return current_[at_].at; }
   Packet pop() noexcept {
+    WEFT_DCHECK(at_ < current_.size() && current_[at_].at >= now_);
     const Packet packet = current_[at_++];
     now_ = packet.at;
     return packet;
   }
   // True if the next event is the first of its nanosecond: the time to look ahead.
   bool turned() const noexcept { return at_ == 0; }
-  // Visits the events that are known of the next nanosecond that has any: hints what to load into
-  // the cache while this one's events happen. Loads the slot behind that one itself.
+  // Visits the known events of the next nanosecond that has any, so that the caller can prefetch
+  // what they touch. Prefetches the slot after that one itself.
   template <class Visit>
   void look_ahead(Visit visit) const {
     const int64_t next = next_slot_tick(tick_);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two cursors over one list: what has happened, and, a detection time behind it, what is known.
+// Two cursors over one list: changes applied, and, a detection time later, changes detected.
 #include "lib/sim/fabric/link_changes.hpp"
 
 #include <algorithm>
+
+#include "lib/base/check.hpp"
 
 namespace weft::sim::fabric {
 
@@ -31,25 +33,26 @@ Result<void> LinkChanges::prepare() {
                                                std::to_string(change.from) + " to node " +
                                                std::to_string(change.to)};
   }
-  plan();
+  schedule();
   return {};
 }
 
-std::span<const uint32_t> LinkChanges::happen() {
+std::span<const uint32_t> LinkChanges::apply_due() {
   const int64_t now_ns = wheel_.now() / 1000;
   released_.clear();
-  while (happened_ < changes_.size() && changes_[happened_].at_ns <= now_ns)
-    apply(changes_[happened_++]);
-  bool learnt = false;
-  while (known_ < happened_ && known_at(changes_[known_]) <= now_ns)
-    learnt |= learn(changes_[known_++]);
-  if (learnt) {
+  while (applied_ < changes_.size() && changes_[applied_].at_ns <= now_ns)
+    apply(changes_[applied_++]);
+  bool rerouted = false;
+  while (detected_ < applied_ && detected_at(changes_[detected_]) <= now_ns)
+    rerouted |= detect(changes_[detected_++]);
+  if (rerouted) {
     live_ = topology_.without(dead_);
     routes_.reroute(*live_);
     spray_routes_.reroute(*live_);
     fabric_.rerouted();
   }
-  plan();
+  WEFT_DCHECK(detected_ <= applied_ && applied_ <= changes_.size());
+  schedule();
   return released_;
 }
 
@@ -63,8 +66,8 @@ void LinkChanges::apply(const LinkChange& change) {
   }
 }
 
-// True if it changes where packets should go.
-bool LinkChanges::learn(const LinkChange& change) {
+// True if routes change.
+bool LinkChanges::detect(const LinkChange& change) {
   if (!change.up) return false;
   const uint32_t port = topology_.port_between(change.from, change.to);
   const bool changes = dead_[port] == *change.up;
@@ -72,10 +75,10 @@ bool LinkChanges::learn(const LinkChange& change) {
   return changes;
 }
 
-void LinkChanges::plan() {
+void LinkChanges::schedule() {
   int64_t next_ns = INT64_MAX;
-  if (happened_ < changes_.size()) next_ns = changes_[happened_].at_ns;
-  if (known_ < happened_) next_ns = std::min(next_ns, known_at(changes_[known_]));
+  if (applied_ < changes_.size()) next_ns = changes_[applied_].at_ns;
+  if (detected_ < applied_) next_ns = std::min(next_ns, detected_at(changes_[detected_]));
   if (next_ns != INT64_MAX) wheel_.plan(next_ns * 1000, Event::link_change, 0);
 }
 

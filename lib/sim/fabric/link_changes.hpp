@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens to links during a run, in the order of time: a link goes down or up, one direction
-// gets another rate or begins to lose packets. Routing knows of a link that went down or up after a
-// detection time, everywhere at once; rates and losses it never looks at.
+// Changes of links during a run, in order of time: a link goes down or up, one direction changes
+// its rate or its loss. Routing reacts to a link that went down or up after a detection time, at
+// all switches at once; it ignores rates and losses.
 #pragma once
 
 #include <cstdint>
@@ -28,18 +28,20 @@ class LinkChanges {
   LinkChanges(const Topology& topology, EventWheel& wheel, Fabric& fabric, RouteTable& routes,
               SprayRoutes& spray_routes, std::vector<LinkChange> changes, int64_t detection_ns);
 
-  // Plans the first. Fails on a link that is not there.
+  // Schedules the first. Fails on a link that does not exist.
   Result<void> prepare();
-  // Event::link_change: does what is due now. The hosts' ports that may send again because of it.
-  std::span<const uint32_t> happen();
-  // Something will still happen, or become known.
-  bool pending() const noexcept { return known_ < changes_.size(); }
+  // Event::link_change: applies what is due now. Returns the hosts' ports that may send again.
+  std::span<const uint32_t> apply_due();
+  // A change is still to be applied or detected.
+  bool pending() const noexcept { return detected_ < changes_.size(); }
 
  private:
   void apply(const LinkChange& change);
-  bool learn(const LinkChange& change);
-  void plan();
-  int64_t known_at(const LinkChange& change) const noexcept { return change.at_ns + detection_ns_; }
+  bool detect(const LinkChange& change);
+  void schedule();
+  int64_t detected_at(const LinkChange& change) const noexcept {
+    return change.at_ns + detection_ns_;
+  }
 
   const Topology& topology_;
   EventWheel& wheel_;
@@ -48,10 +50,10 @@ class LinkChanges {
   SprayRoutes& spray_routes_;
   std::vector<LinkChange> changes_;  // by time
   const int64_t detection_ns_;
-  size_t happened_ = 0;           // changes that have
-  size_t known_ = 0;              // changes that routing knows of
-  std::vector<bool> dead_;        // by port: what routing believes
-  std::optional<Topology> live_;  // the network without them
+  size_t applied_ = 0;            // changes that the links have made
+  size_t detected_ = 0;           // changes that routing has reacted to
+  std::vector<bool> dead_;        // by port: down, as far as routing has detected
+  std::optional<Topology> live_;  // the network without dead_
   std::vector<uint32_t> released_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A packet of the fabric, which is an event too: 32 bytes that are moved by value from the event
-// wheel to a queue and back. There is nothing to allocate, to free or to chase by pointer; the
-// wheel and the queues are read in order. A frame's bytes are not simulated here, only its length;
-// an engine that has bytes keeps them elsewhere and names them in `stamp`.
+// wheel to a queue and back, without allocation or pointers; the wheel and the queues are read in
+// order. Only the length of a frame is simulated; hosts with engines keep its bytes in a pool and
+// the index in `number`.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,35 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/check.hpp"
+
 namespace weft::sim::fabric {
 
 enum class Event : uint8_t {
   data,
   ack,
   nak,
-  trimmed,  // what a full queue left of a data packet
-  grant,    // the receiver's credit
-  ask,      // a sender without credit asks for it
-  pause,    // PFC frames: `target` is the port that they stop or start
+  trimmed,       // the header of a data packet that met a full queue
+  credit_grant,  // from the receiver
+  probe,         // from a sender: requests credit and an acknowledgement
+  pause,         // PFC frames: `target` is the port that they pause or resume
   resume,
   port_free,    // `target`: a switch's port that may send the next packet
   nic_wake,     // `target`: a host's port
   flow_start,   // the next flows of the list
-  flow_timer,   // `flow`: its controller's deadline or its retransmission time-out
+  flow_timer,   // `flow`: its controller's deadline or its RTO
   host_timer,   // `target`: a host that may grant credit
-  link_change,  // a link fails, changes, or is known to have
+  link_change,  // a link fails or changes, or routing detects that
 };
 
-constexpr bool is_packet(Event event) { return event <= Event::ask; }
+constexpr bool is_packet(Event event) { return event <= Event::probe; }
 constexpr bool is_forward(Event event) {  // from the flow's source to its destination
-  return event == Event::data || event == Event::trimmed || event == Event::ask;
+  return event == Event::data || event == Event::trimmed || event == Event::probe;
 }
 
 struct Packet {
-  int64_t at;       // ps: when it is at `target`, whole
-  uint32_t target;  // the port that it will leave through; at its end, the host's node
+  int64_t at;       // ps: arrival of its last bit
+  uint32_t target;  // the egress port at the next switch; at its destination, the host's node
   union {
     uint32_t ingress;  // the port (of the same cable) that it came in through
     uint32_t entropy;  // of a sprayed packet: its entropy value, and flags (spray.hpp)
@@ -52,7 +54,7 @@ struct Packet {
     bool control : 1;  // class 0: strictly first, never paused, not accounted
     bool at_host : 1;  // the next node is the end
   } tag;
-  uint8_t hop;  // ports behind it
+  uint8_t hop;  // ports passed
 };
 static_assert(sizeof(Packet) == 32);
 
@@ -68,11 +70,13 @@ class ChunkPool {
 
   Chunk* take() {
     if (free_ == nullptr) grow();
+    WEFT_DCHECK(free_ != nullptr);
     Chunk* const chunk = std::exchange(free_, free_->next);
     chunk->next = nullptr;
     return chunk;
   }
   void give(Chunk* chunk) noexcept {
+    WEFT_DCHECK(chunk != nullptr && chunk != free_);
     chunk->next = free_;
     free_ = chunk;
   }
@@ -107,11 +111,18 @@ class Fifo {
     ++size_;
     return tail_->packets[end_++];
   }
-  Packet& front() noexcept { return head_->packets[begin_]; }
+  Packet& front() noexcept {
+    WEFT_DCHECK(size_ > 0);
+    return head_->packets[begin_];
+  }
   const Packet& front() const noexcept { return head_->packets[begin_]; }
-  Packet& back() noexcept { return tail_->packets[end_ - 1]; }
+  Packet& back() noexcept {
+    WEFT_DCHECK(size_ > 0 && end_ > 0);
+    return tail_->packets[end_ - 1];
+  }
   // Not when empty.
   Packet pop(ChunkPool& pool) noexcept {
+    WEFT_DCHECK(size_ > 0);
     const Packet packet = head_->packets[begin_++];
     if (--size_ == 0) {
       pool.give(head_);

@@ -47,7 +47,7 @@ void RouteTable::set_stride() {
   stride_ = std::max({stride_, 16u, std::bit_ceil(2 * (topology_->diameter() + 1))});
 }
 
-// kNone: there is no way.
+// kNone: no route.
 uint32_t RouteTable::pick(uint32_t node, const FiveTuple& tuple) const noexcept {
   const std::span<const uint32_t> ports = topology_->next_ports(node, tuple.dst);
   if (ports.empty()) return Topology::kNone;
@@ -58,12 +58,13 @@ uint32_t RouteTable::pick(uint32_t node, const FiveTuple& tuple) const noexcept 
 }
 
 uint32_t RouteTable::next(uint32_t flow, uint32_t node, bool forward) const noexcept {
+  WEFT_DCHECK(flow < tuples_.size());
   const FiveTuple& tuple = tuples_[flow];
   if (forward) return pick(node, tuple);
   return pick(node, {tuple.dst, tuple.src, tuple.dst_port, tuple.src_port});
 }
 
-// False if there is no way: the row is then as it was.
+// False if there is no route: the row is then unchanged.
 bool RouteTable::walk(uint32_t* row, const FiveTuple& tuple) const {
   uint32_t node = tuple.src;
   uint32_t hops = 0;
@@ -79,6 +80,7 @@ bool RouteTable::walk(uint32_t* row, const FiveTuple& tuple) const {
 }
 
 void RouteTable::choose(uint32_t flow, const FiveTuple& tuple) {
+  WEFT_DCHECK(flow < tuples_.size());
   uint32_t* const row = &rows_[size_t{flow} * stride_];
   tuples_[flow] = tuple;
   walk(row, tuple);

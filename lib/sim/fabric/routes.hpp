@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The path of each flow: chosen once, hop by hop, by a hash of its addresses and ports seeded with
-// the switch, as per-flow ECMP does, or given by the user. A row holds the ports of the way there
-// and of the way back; a flow that stays within ordinary fabrics has its row in one cache line.
+// the switch, as per-flow ECMP does, or given by the user. A row holds the ports of the forward and
+// of the reverse path; in ordinary fabrics a row is one cache line.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/fabric/topology.hpp"
 #include "weft/result.hpp"
 
@@ -30,28 +31,30 @@ class RouteTable {
   RouteTable& operator=(const RouteTable&) = delete;
 
   void resize(size_t flows);
-  // Both ways by ECMP. An acknowledgement is hashed with its own, swapped, ports.
+  // Both paths by ECMP. An acknowledgement is hashed with its own, swapped, ports.
   void choose(uint32_t flow, const FiveTuple& tuple);
   // As given: the nodes from source to destination, and the same ones back.
   Result<void> set(uint32_t flow, const FiveTuple& tuple, std::span<const uint32_t> nodes);
 
   // Chooses again for every flow whose path was not given, in the network as it is now. A flow that
-  // has no way any more keeps its path.
+  // has no route keeps its path.
   void reroute(const Topology& live);
 
   // The port that a packet leaves its `hop`th node through (0: the NIC).
   uint32_t forward(uint32_t flow, uint32_t hop) const noexcept {
+    WEFT_DCHECK(hop < stride_ / 2);
     return rows_[size_t{flow} * stride_ + hop];
   }
   uint32_t backward(uint32_t flow, uint32_t hop) const noexcept {
+    WEFT_DCHECK(hop < stride_ / 2);
     return rows_[size_t{flow} * stride_ + stride_ / 2 + hop];
   }
   // The port that a packet of the flow leaves `node` through, a switch that is on no path of the
-  // flow; kNone if there is no way from here.
+  // flow; kNone if there is no route.
   uint32_t next(uint32_t flow, uint32_t node, bool forward) const noexcept;
   const FiveTuple& tuple(uint32_t flow) const noexcept { return tuples_[flow]; }
   uint32_t most_hops() const noexcept { return stride_ / 2; }
-  // The ports of the way there.
+  // The ports of the forward path.
   std::span<const uint32_t> forward_path(uint32_t flow) const noexcept;
 
  private:

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The choice of a way up. Other simulators hash otherwise: the same flow list gives the same
+// The choice of an uplink. Other simulators hash otherwise: the same flow list gives the same
 // distribution of paths there, not the same paths.
 #include "lib/sim/fabric/spray.hpp"
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/base/random.hpp"
 
 namespace weft::sim::fabric {
@@ -44,17 +45,17 @@ void SprayRoutes::find_leaves() {
 void SprayRoutes::reroute(const Topology& live) {
   topology_ = &live;
   lists_.clear();
-  ways_.assign(some_host_.size() * switches_.size(), 0);
+  next_.assign(some_host_.size() * switches_.size(), 0);
   for (const uint32_t node : switches_) {
     for (const uint32_t host : some_host_) {
       const End end = end_of(host);
-      if (node != end.leaf) ways_[end.row + column_[node]] = way(live.next_ports(node, host));
+      if (node != end.leaf) next_[end.row + column_[node]] = entry_for(live.next_ports(node, host));
     }
   }
 }
 
-// The entry of ways_ for these ports. The list made last is used again if it is the same.
-uint32_t SprayRoutes::way(std::span<const uint32_t> ports) {
+// The entry of next_ for these ports. The list made last is used again if it is the same.
+uint32_t SprayRoutes::entry_for(std::span<const uint32_t> ports) {
   if (ports.empty()) return Topology::kNone;
   if (ports.size() == 1) return ports[0] | kOne;
   const size_t length = ports.size() + 1;
@@ -78,13 +79,15 @@ void SprayRoutes::set(uint32_t flow, uint32_t src, uint32_t dst) {
 }
 
 uint32_t SprayRoutes::next(uint32_t node, const Packet& packet) const noexcept {
+  WEFT_DCHECK(packet.flow < ends_.size());
   const Ends& ends = ends_[packet.flow];
   const End& end = is_forward(packet.tag.event) ? ends.dst : ends.src;
   if (node == end.leaf) return end.port;
-  const uint32_t way = ways_[end.row + column_[node]];
-  if (way == Topology::kNone) return way;
-  if ((way & kOne) != 0) return way & ~kOne;
-  const uint32_t* const list = &lists_[way];
+  const uint32_t entry = next_[end.row + column_[node]];
+  if (entry == Topology::kNone) return entry;
+  if ((entry & kOne) != 0) return entry & ~kOne;
+  const uint32_t* const list = &lists_[entry];
+  WEFT_DCHECK(list[0] > 1 && entry + list[0] < lists_.size());
   const uint64_t key = uint64_t{packet.flow} << 16 | (packet.entropy & kEntropyBits);
   return list[1 + ((mix(key ^ salts_[node]) >> 32) * list[0] >> 32)];
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::sim::fabric {
 namespace {
 
@@ -133,6 +135,7 @@ uint32_t Topology::port_between(uint32_t from, uint32_t to_node) const noexcept 
 }
 
 std::span<const uint32_t> Topology::next_ports(uint32_t node, uint32_t host) const noexcept {
+  WEFT_DCHECK(is_host(host) && node < node_count());
   const uint32_t port = ports_of(host)[0];
   const uint32_t leaf = leaf_of_[host];
   if (node == leaf) {
@@ -145,6 +148,7 @@ std::span<const uint32_t> Topology::next_ports(uint32_t node, uint32_t host) con
 }
 
 uint32_t Topology::distance(uint32_t host_a, uint32_t host_b) const noexcept {
+  WEFT_DCHECK(is_host(host_a) && is_host(host_b));
   if (leaf_of_[host_a] == host_b) return 1;
   const size_t row = size_t{leaf_index_[leaf_of_[host_b]]} * node_count();
   return distance_[row + leaf_of_[host_a]] + 2u;

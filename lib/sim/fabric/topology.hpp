@@ -45,8 +45,8 @@ class Topology {
   uint32_t mbps(uint32_t port) const noexcept { return mbps_[port]; }
   // Sets the rate of one direction from `from` to `to`. Routing does not look at rates.
   Result<void> degrade(uint32_t from, uint32_t to, uint32_t mbps);
-  // The same network with paths that avoid the ports that are dead, by port and both ways alike.
-  // What cannot be reached then has no next port.
+  // The same network with paths that avoid dead links; `dead` is by port, equal for both
+  // directions. A host that cannot be reached then has no next port.
   Topology without(const std::vector<bool>& dead) const;
   // The fastest NIC.
   uint32_t nic_mbps() const noexcept { return nic_mbps_; }
@@ -71,10 +71,10 @@ class Topology {
   std::vector<uint32_t> first_port_;  // by node, into port_list_
   std::vector<uint32_t> port_list_;
   std::vector<uint32_t> hosts_;
-  // Paths are kept per leaf, the switch (or host) that a host hangs on, not per host.
+  // Paths are kept per leaf, the switch (or host) that a host is connected to, not per host.
   std::vector<uint32_t> leaves_;
   std::vector<uint32_t> leaf_index_;   // by node: the leaf's row, kNone for other nodes
-  std::vector<uint32_t> leaf_of_;      // by host: the node that it hangs on
+  std::vector<uint32_t> leaf_of_;      // by host: the node that it is connected to
   std::vector<uint32_t> next_offset_;  // row x nodes + node, into next_list_
   std::vector<uint32_t> next_list_;
   std::vector<uint16_t> distance_;  // row x nodes + node: links to the leaf

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// At most one wake-up counts: an earlier one replaces it, and the event of the later one finds that
-// its ticket is not the last and does nothing.
+// At most one wake-up is valid: an earlier one replaces it, and the event of the later one has a
+// stale ticket and is ignored.
 #include "lib/sim/frames/engine_host.hpp"
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::sim {
 
 namespace {
-constexpr Duration kPatience = Duration::from_us(1);  // until a full link or a held frame is looked
-                                                      // at again; also the tick of engine timers
-constexpr int kRounds = 4;                            // bursts sent per turn
+constexpr Duration kRetry = Duration::from_us(1);  // retry interval of a full link or held frame;
+                                                   // also the granularity of engine timers
+constexpr int kRounds = 4;                         // bursts sent per turn
 }  // namespace
 
 EngineHost::EngineHost(EventQueue& events, transport::Port& port, transport::Machine& engine,
@@ -39,6 +41,7 @@ void EngineHost::on_event(Instant now, uint64_t argument) {
 }
 
 void EngineHost::take_turn(Instant now) {
+  WEFT_DCHECK(now >= next_turn_);
   next_turn_ = now + options_.turn;
   engine_.set_time(now);
   const size_t n = port_.receive(received_);
@@ -51,17 +54,18 @@ void EngineHost::take_turn(Instant now) {
   if (after_turn_) after_turn_(now);
   descriptors_.clear();
   if (n == received_.size() || (all_sent && engine_.wants_transmit())) wake(now);
-  if (!all_sent || !port_.prepare_wait(descriptors_, !all_sent)) wake(now + kPatience);
+  if (!all_sent || !port_.prepare_wait(descriptors_, !all_sent)) wake(now + kRetry);
   const Instant deadline = engine_.next_deadline();
-  if (!deadline.is_never()) wake(std::max(deadline, now + kPatience));
+  if (!deadline.is_never()) wake(std::max(deadline, now + kRetry));
 }
 
-// False if the port would not take everything.
+// False if the port did not accept every frame.
 bool EngineHost::send(Instant now) {
   for (int round = 0; round < kRounds; ++round) {
     if (sending_begin_ == sending_end_) {
       sending_begin_ = 0;
       sending_end_ = engine_.transmit(sending_, now);
+      WEFT_DCHECK(sending_end_ <= sending_.size());
       if (sending_end_ == 0) return true;
     }
     sending_begin_ +=

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Drives one engine over one port in virtual time, as lib/driver does in real time: a turn fetches
-// what arrived, lets the engine act and sends what it has. Turns happen at arrivals, at deadlines
-// and when asked for, but never closer together than a processor could (`turn`).
+// Drives one engine over one port in virtual time, as lib/driver does in real time: a turn receives
+// frames, runs the engine's timers and transmits. Turns happen at arrivals, at deadlines and on
+// kick(), at least `turn` apart, as a processor would take.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,11 @@ class EngineHost final : public EventHandler {
   EngineHost(EventQueue& events, transport::Port& port, transport::Machine& engine,
              const EngineHostOptions& options);
 
-  // Asks for a turn: after a post, or because a frame is here.
+  // Schedules a turn: after a post, or on arrival of a frame.
   void kick();
   // Called at the end of each turn: the application.
   void after_turn(std::function<void(Instant)> call) { after_turn_ = std::move(call); }
-  // A turn that is asked for but not taken yet?
+  // True while a turn is scheduled.
   bool pending() const noexcept { return !wakes_at_.is_never(); }
 
   static constexpr uint64_t kArrival = 0;  // the argument of a host's notification
@@ -44,10 +44,10 @@ class EngineHost final : public EventHandler {
   std::function<void(Instant)> after_turn_;
   std::vector<transport::Frame> received_;
   std::vector<transport::TxFrame> sending_;
-  size_t sending_begin_ = 0, sending_end_ = 0;  // frames that the port has not taken yet
+  size_t sending_begin_ = 0, sending_end_ = 0;  // frames that the port has not accepted yet
   std::vector<pollfd> descriptors_;
   Instant wakes_at_ = Instant::never();
-  Instant next_turn_;  // not before
+  Instant next_turn_;  // earliest time of the next turn
   uint64_t ticket_ = 0;
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::sim {
 
 void EventQueue::schedule(Instant at, EventHandler& handler, uint64_t argument) {
@@ -43,6 +45,7 @@ EventQueue::Event EventQueue::pop() {
 bool EventQueue::step() {
   if (heap_.empty()) return false;
   const Event event = pop();
+  WEFT_DCHECK(event.at >= now_.ps);
   now_ = Instant{event.at};
   ++executed_;
   event.handler->on_event(now_, event.argument);

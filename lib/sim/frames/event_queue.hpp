@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtual time: a queue of events, run one after the other. Two events of the same instant run in
+// Virtual time: a priority queue of events. Two events of the same instant run in
 // the order in which they were scheduled, so a run depends on its input and on nothing else.
 // Nothing here is static: any number of simulations live in one process, each in one thread.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace weft::sim {
 
-// What an event happens to. `argument` is what was given to schedule().
+// Receives events. `argument` is that of schedule().
 class EventHandler {
  public:
   virtual void on_event(Instant now, uint64_t argument) = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links are queues without a list: a packet that is taken knows at once when it will have left, so
-// only its arrival is an event, and what waits is the time until the link is free.
+// A link needs no list of its queue: the departure of a packet is known when it is accepted, so
+// only its arrival is an event, and the queue is the time until the link is free.
 #include "lib/sim/frames/network.hpp"
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
 
@@ -32,6 +33,7 @@ Link::Link(EventQueue& events, PacketPool& pool, Node& end, const LinkOptions& o
 }
 
 bool Link::send(Packet* packet) {
+  WEFT_DCHECK(packet->length <= Packet::kCapacity);
   const Instant now = events_.now();
   if (now < room_at()) {
     if (!options_.drops) return false;
@@ -44,6 +46,7 @@ bool Link::send(Packet* packet) {
   const bool capable = packet->ecn == 1 || packet->ecn == 2;
   if (capable && mark_after_.ps != 0 && wait >= mark_after_) packet->ecn = 3;
   const Instant begin = now + wait;
+  WEFT_DCHECK(begin >= free_at_);
   free_at_ = begin + time_for(packet->length + kWireOverhead);
   taken_bytes_ += packet->length + kWireOverhead;
   const auto argument = reinterpret_cast<uint64_t>(packet);
@@ -58,11 +61,12 @@ void Link::on_event(Instant now, uint64_t argument) {
   end_.arrive(packet, now);
 }
 
-// The packet begins to leave: what was taken after it is the queue.
+// Start of serialisation: the packets accepted after this one are the queue.
 void Link::stamp(Packet& packet) noexcept {
   const uint32_t bytes = packet.length + kWireOverhead;
   const auto rate = static_cast<uint32_t>(options_.rate.bits_per_second / 1'000'000);
   const auto time_ns = static_cast<uint64_t>(events_.now().ps / 1000);
+  WEFT_DCHECK(taken_bytes_ >= sent_bytes_ + bytes);
   const auto queue = static_cast<uint32_t>(taken_bytes_ - sent_bytes_ - bytes);
   uint8_t digest = 0;
   if (options_.digest_rtt.ps > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulated network: nodes, and links that serialize, delay and bound what waits. A host is a
-// node with an address: what arrives waits there until somebody (a port) fetches it. A switch is a
-// node too (switch_node.hpp); links know only where they end.
+// A simulated network: nodes, and links with a rate, a delay and a bounded queue. A host is a node
+// with an address: packets that arrive are queued there until its port receives them. A switch is a
+// node too (switch_node.hpp).
 #pragma once
 
 #include <algorithm>
@@ -22,45 +22,45 @@ Gid host_address(uint32_t index);
 struct LinkOptions {
   Rate rate = Rate::from_gbps(100);
   Duration delay = Duration::from_us(1);
-  uint64_t queue_bytes = 1u << 20;  // what may wait to be sent
-  bool drops = false;               // a full queue drops; otherwise the sender is told to wait
-  uint64_t mark_bytes = 0;          // ECN marks what finds as much waiting; 0: never
-  uint16_t stamp = 0;               // its number in telemetry, that it writes; 0: it does not
+  uint64_t queue_bytes = 1u << 20;  // capacity of the egress queue
+  bool drops = false;               // a full queue drops; false: it refuses (backpressure)
+  uint64_t mark_bytes = 0;          // ECN threshold of the queue; 0: no marking
+  uint16_t stamp = 0;               // its number in INT records; 0: it writes none
   Duration digest_rtt{};            // T of the digest that it writes too; 0: none
 };
 
-// What a RoCEv2 frame has around it on Ethernet: preamble, MAC header, IPv4 and UDP headers, FCS,
-// gap.
+// Bytes of a RoCEv2 frame on Ethernet before the BTH and after the ICRC: preamble, MAC header, IPv4
+// and UDP headers, FCS, gap.
 inline constexpr uint32_t kWireOverhead = 20 + 14 + 20 + 8 + 4;
 
 class Node {
  public:
   virtual ~Node() = default;
-  // The packet is the node's now.
+  // Takes ownership of the packet.
   virtual void arrive(Packet* packet, Instant now) = 0;
 };
 
-// One direction of a cable. Serves in order; needs one event per packet, its arrival. A link that
-// stamps needs another, when the packet begins to leave.
+// One direction of a cable, FIFO. One event per packet, its arrival; a link that stamps has
+// another, at the start of serialisation.
 class Link final : public EventHandler {
  public:
   Link(EventQueue& events, PacketPool& pool, Node& end, const LinkOptions& options);
 
-  // Takes the packet (false: full, come back at room_at()), or drops it if the link is one that
-  // does.
+  // Takes the packet, or drops it if the queue is full and options().drops. False: the queue is
+  // full until room_at(), and the packet is still the caller's.
   bool send(Packet* packet);
-  // When `send` may be called again.
+  // The earliest time at which send() takes a packet.
   Instant room_at() const noexcept { return free_at_ - full_after_; }
   uint64_t dropped() const noexcept { return dropped_; }
-  // Bytes taken so far, as they count on the wire.
+  // Bytes accepted so far, with kWireOverhead.
   uint64_t taken_bytes() const noexcept { return taken_bytes_; }
-  // Bytes that wait or are being sent now.
+  // Bytes in the queue, the packet being sent included.
   uint64_t waiting_bytes() const noexcept {
     const Duration left = std::max(free_at_, events_.now()) - events_.now();
     return static_cast<uint64_t>(static_cast<double>(left.ps) / 8e12 *
                                  static_cast<double>(options_.rate.bits_per_second));
   }
-  // The longest that anything has waited here.
+  // The longest queueing delay so far.
   Duration longest_wait() const noexcept { return longest_wait_; }
   const LinkOptions& options() const noexcept { return options_; }
 
@@ -77,10 +77,10 @@ class Link final : public EventHandler {
   Node& end_;
   LinkOptions options_;
   int64_t ps_per_byte_;  // 0: not a whole number
-  Duration mark_after_;  // how long what calls for a mark takes to drain; 0: no marks
+  Duration mark_after_;  // time to drain mark_bytes; 0: no marking
   Duration longest_wait_;
-  Duration full_after_;  // how long a full queue takes to drain
-  Instant free_at_;      // when everything taken so far has left
+  Duration full_after_;  // time to drain a full queue
+  Instant free_at_;      // end of the serialisation of the last packet accepted
   uint64_t dropped_ = 0;
   uint64_t taken_bytes_ = 0;
   uint64_t sent_bytes_ = 0;  // of the packets that were stamped
@@ -98,7 +98,8 @@ class Network {
   Host& add_host(const Gid& address);
   // A cable between two hosts. Returns the direction from `a` to `b`.
   Link& connect(Host& a, Host& b, const LinkOptions& options);
-  // The way from `host` to everybody it has no cable to: a link that ends at `node`, a switch.
+  // The default route of `host`, for destinations that it has no cable to: a link to `node`, a
+  // switch.
   Link& uplink(Host& host, Node& node, const LinkOptions& options);
 
   EventQueue& events() noexcept { return events_; }
@@ -107,7 +108,7 @@ class Network {
   const EventHash& hash() const noexcept { return hash_; }
   // Arrivals at hosts.
   uint64_t packets() const noexcept { return packets_; }
-  // A run that only wants speed may do without the hash.
+  // For measurements of speed: no hash.
   void hash_arrivals(bool on) noexcept { hashes_ = on; }
 
  private:
@@ -132,10 +133,10 @@ class Host final : public Node, public EventHandler {
       : network_(network), index_(index), address_(address) {}
 
   enum class Sent : uint8_t { taken, wait, no_route };
-  // The packet is the network's if it was taken, otherwise still the caller's. One to a multicast
-  // group goes along every cable and comes back to a member; a full link loses its copy.
+  // Takes ownership only if the result is `taken`. A packet to a multicast group is sent on every
+  // cable, and delivered to this host too if it is a member; a full link drops its copy.
   Sent send(Packet* packet);
-  // Packets to the group are received from now on, and no more after leave().
+  // Receives packets to the group, until leave().
   void join(const Gid& group) { groups_.push_back(group); }
   void leave(const Gid& group) noexcept { std::erase(groups_, group); }
 
@@ -143,13 +144,13 @@ class Host final : public Node, public EventHandler {
   const Gid& address() const noexcept { return address_; }
   uint32_t index() const noexcept { return index_; }
   Network& network() noexcept { return network_; }
-  // Gets an event at each arrival that finds nothing waiting, with `argument`.
+  // `handler` gets an event at each arrival at an empty receive queue, with `argument`.
   void notify(EventHandler* handler, uint64_t argument) noexcept {
     handler_ = handler;
     handler_argument_ = argument;
   }
   void arrive(Packet* packet, Instant now) override;
-  void on_event(Instant now, uint64_t argument) override;  // a packet of its own comes back
+  void on_event(Instant now, uint64_t argument) override;  // multicast loopback
 
  private:
   friend class Network;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Frames in flight: copies in buffers of a pool that only grows. A buffer that was just given back
-// is the next one lent, while it is in the cache.
+// is taken next, while it is in the cache.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/transport/frame.hpp"
 
 namespace weft::sim {
@@ -34,6 +35,7 @@ class PacketPool {
     return packet;
   }
   void give(Packet* packet) noexcept {
+    WEFT_DCHECK(packet != nullptr && packet != free_ && lent_ > 0);
     packet->next = free_;
     free_ = packet;
     --lent_;
@@ -69,6 +71,7 @@ class PacketQueue {
   }
   // Not when empty.
   Packet* pop() noexcept {
+    WEFT_DCHECK(head_ != nullptr && size_ > 0);
     Packet* const packet = head_;
     head_ = packet->next;
     --size_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The star of fabric/ around real frames. Host i is node i, the switch the node behind them; the
-// port from host i is 2i, the port to it 2i + 1. The wheel is never asked for what lies in the
-// future, because what comes in meanwhile would lie before it: an event of our own marks the
-// present.
+// port from host i is 2i, the port to it 2i + 1. A marker event at the present keeps the wheel from
+// advancing beyond it: frames that come in later would lie before the wheel's position.
 #include "lib/sim/frames/switch.hpp"
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/frames/network.hpp"
 #include "lib/wire/int_block.hpp"
 #include "lib/wire/srd_headers.hpp"
@@ -32,7 +32,7 @@ fabric::Settings settings_of(const SwitchOptions& options) {
   return settings;
 }
 
-// The model's records keep the low half of a counter that stands at `now`.
+// The full value of a counter of which `low` is the low half, taken shortly before it was `now`.
 uint64_t widen(uint32_t low, uint64_t now) noexcept {
   return now - static_cast<uint32_t>(static_cast<uint32_t>(now) - low);
 }
@@ -73,7 +73,7 @@ int64_t Switch::time_of(Instant now) const noexcept {
   return std::max((now - start_).ps, wheel_.now());
 }
 
-uint32_t Switch::keep(Packet* packet) {
+uint32_t Switch::store(Packet* packet) {
   ++inside_;
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(frames_.size()));
@@ -85,7 +85,8 @@ uint32_t Switch::keep(Packet* packet) {
   return slot;
 }
 
-Packet* Switch::take(uint32_t slot) {
+Packet* Switch::remove(uint32_t slot) {
+  WEFT_DCHECK(inside_ > 0 && slot < frames_.size() && frames_[slot] != nullptr);
   --inside_;
   free_.push_back(slot);
   return frames_[slot];
@@ -97,6 +98,7 @@ void Switch::trim(Packet& packet) noexcept {
 }
 
 void Switch::receive(uint32_t in, uint32_t out, Packet* packet, Instant now) {
+  WEFT_DCHECK(in < ports() && out < ports());
   ++counters_.frames;
   const SwitchFault& fault = faults_[out];
   if (fault.blackhole || (fault.loss_ppm != 0 && random_.chance_ppm(fault.loss_ppm))) {
@@ -107,7 +109,7 @@ void Switch::receive(uint32_t in, uint32_t out, Packet* packet, Instant now) {
     ++counters_.trimmed;
     trim(*packet);
   }
-  const uint32_t slot = keep(packet);
+  const uint32_t slot = store(packet);
   fabric::Packet& p = wheel_.place(time_of(now) + options_.delay.ps + fault.delay.ps);
   p = {};
   p.at = time_of(now) + options_.delay.ps + fault.delay.ps;
@@ -129,7 +131,7 @@ void Switch::run(Instant now) {
         fabric_.port_free(packet.target);
         break;
       default:
-        packet.tag.at_host ? leave(packet) : forward(packet);
+        packet.tag.at_host ? deliver(packet) : forward(packet);
         break;
     }
   }
@@ -140,11 +142,11 @@ void Switch::forward(fabric::Packet& packet) {
   fabric_.forward(packet);
   if (fabric_.counters().dropped == dropped) return;
   ++counters_.dropped;
-  pool_.give(take(packet.flow));
+  pool_.give(remove(packet.flow));
 }
 
-void Switch::leave(const fabric::Packet& packet) {
-  Packet* const frame = take(packet.flow);
+void Switch::deliver(const fabric::Packet& packet) {
+  Packet* const frame = remove(packet.flow);
   ++counters_.left;
   const bool capable = frame->ecn == 1 || frame->ecn == 2;
   if (packet.tag.marked && capable) {

@@ -24,7 +24,7 @@ struct SwitchOptions {
   std::vector<uint32_t> mbps;             // of each port, at least two
   Duration delay = Duration::from_us(1);  // of each cable, one way
   uint64_t buffer = 4u << 20;             // bytes, shared by all ports
-  // What came in through one port may fill the free buffer >> this.
+  // Dynamic threshold: an ingress port may hold the free buffer >> this.
   uint32_t threshold_shift = 1;
   // ECN: no mark below kmin, `pmax` of the packets at kmax, all above: in microseconds of queue.
   double kmin_us = 0, kmax_us = 0, pmax = 0;  // pmax 0: no marks
@@ -34,7 +34,7 @@ struct SwitchOptions {
   uint64_t seed = 1;
 };
 
-// What is done to frames for one port, beyond what the model does.
+// Faults injected into the frames for one port.
 struct SwitchFault {
   bool blackhole = false;
   uint32_t loss_ppm = 0;
@@ -44,27 +44,27 @@ struct SwitchFault {
 
 class Switch {
  public:
-  // What is left of a trimmed frame: its headers, and a DSCP that says so (lib/wire/SRD.md). A
-  // receiver that does not know of trimming finds its check wrong, and takes it for lost.
+  // Length of a trimmed frame: its headers, with the DSCP of trimming (lib/wire/SRD.md). A receiver
+  // that does not support trimming drops it, because its ICRC does not match.
   static constexpr uint32_t kTrimmed = 64;
 
   struct Counters {
-    uint64_t frames = 0;   // that came in
-    uint64_t left = 0;     // that reached their host
-    uint64_t dropped = 0;  // the buffer was full
+    uint64_t frames = 0;   // received
+    uint64_t left = 0;     // delivered to their host
+    uint64_t dropped = 0;  // buffer full
     uint64_t faulted = 0;  // lost by a fault
-    uint64_t trimmed = 0;  // cut by a fault
-    uint64_t marked = 0;   // left with a new ECN mark
+    uint64_t trimmed = 0;  // trimmed by a fault
+    uint64_t marked = 0;   // delivered with a new ECN mark
   };
 
-  // `pool`: of all packets that come and go; outlives the switch.
+  // `pool`: of all packets in and out; outlives the switch.
   static Result<std::unique_ptr<Switch>> make(const SwitchOptions& options, PacketPool& pool,
                                               Instant start);
 
-  // A frame that has left the host on port `in`, for the host on port `out`. The packet is the
-  // switch's now. Time never goes back.
+  // A frame that has left the host on port `in`, for the host on port `out`. Takes ownership. `now`
+  // is monotonic.
   void receive(uint32_t in, uint32_t out, Packet* packet, Instant now);
-  // Lets time pass. Frames that have reached their hosts are in departed(): the caller's.
+  // Advances time to `now`. Frames that have reached their hosts are in departed(), the caller's.
   void run(Instant now);
   PacketQueue& departed() noexcept { return departed_; }
 
@@ -72,8 +72,8 @@ class Switch {
   const SwitchFault& fault(uint32_t out) const noexcept { return faults_[out]; }
 
   uint32_t ports() const noexcept { return static_cast<uint32_t>(faults_.size()); }
-  // Of the port towards host `out`: bytes that wait, the most that ever waited, bytes that were
-  // sent (all as they count on the wire), and its rate.
+  // Of the port towards host `out`: bytes queued, their maximum, bytes sent (all with
+  // kWireOverhead), and its rate.
   uint32_t queue_bytes(uint32_t out) const noexcept { return to_host(out).queue_bytes; }
   uint32_t most_bytes(uint32_t out) const noexcept { return to_host(out).most_bytes; }
   uint64_t sent_bytes(uint32_t out) const noexcept { return to_host(out).sent_bytes; }
@@ -89,10 +89,10 @@ class Switch {
   }
   int64_t time_of(Instant now) const noexcept;
   static void trim(Packet& packet) noexcept;
-  uint32_t keep(Packet* packet);
-  Packet* take(uint32_t slot);
+  uint32_t store(Packet* packet);
+  Packet* remove(uint32_t slot);
   void forward(fabric::Packet& packet);
-  void leave(const fabric::Packet& packet);
+  void deliver(const fabric::Packet& packet);
   void stamp(Packet& frame, const fabric::Packet& packet);
 
   const SwitchOptions options_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Switch in the simulated network: hosts send to it through links, it gives frames to hosts. It
-// is looked at every 100 ns while frames are inside, as a polling program would; what it writes
-// into telemetry is exact.
+// A Switch in the simulated network: hosts send to it through links, it delivers to hosts. It is
+// polled every 100 ns while frames are inside; the times in its telemetry are exact.
 #pragma once
 
 #include <vector>
@@ -21,7 +20,9 @@ class SwitchNode final : public Node, public EventHandler {
         hosts_(std::move(hosts)) {}
 
   Switch& device() noexcept { return *device_; }
-  uint64_t strays() const noexcept { return strays_; }  // frames from or to nobody here
+  uint64_t strays() const noexcept {
+    return strays_;
+  }  // frames whose source or destination is not connected
 
   void arrive(Packet* packet, Instant now) override {
     const uint32_t in = port_of(packet->path.source), out = port_of(packet->path.destination);
@@ -30,38 +31,38 @@ class SwitchNode final : public Node, public EventHandler {
       return pool_.give(packet);
     }
     device_->receive(in, out, packet, now);
-    look_later();
+    schedule_poll();
   }
 
   void on_event(Instant now, uint64_t) override {
-    looking_ = false;
+    polling_ = false;
     device_->run(now);
     for (PacketQueue& departed = device_->departed(); !departed.empty();) {
       Packet* const packet = departed.pop();
       hosts_[port_of(packet->path.destination)]->arrive(packet, now);
     }
-    if (device_->inside() != 0) look_later();
+    if (device_->inside() != 0) schedule_poll();
   }
 
  private:
-  static constexpr Duration kLook = Duration::from_ns(100);
+  static constexpr Duration kPoll = Duration::from_ns(100);
 
   uint32_t port_of(const Gid& address) const noexcept {
     uint32_t i = 0;
     while (i < hosts_.size() && hosts_[i]->address() != address) ++i;
     return i;
   }
-  void look_later() {
-    if (looking_) return;
-    looking_ = true;
-    events_.schedule(events_.now() + kLook, *this, 0);
+  void schedule_poll() {
+    if (polling_) return;
+    polling_ = true;
+    events_.schedule(events_.now() + kPoll, *this, 0);
   }
 
   EventQueue& events_;
   PacketPool& pool_;
   std::unique_ptr<Switch> device_;
   std::vector<Host*> hosts_;
-  bool looking_ = false;
+  bool polling_ = false;
   uint64_t strays_ = 0;
 };
 

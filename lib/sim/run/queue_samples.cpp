@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Most samples are zero, so only the others are kept; the number of zeros is what is missing.
+// Most samples are zero: these are counted, the others stored.
 #include "lib/sim/run/queue_samples.hpp"
 
 #include <algorithm>
 #include <cmath>
+
+#include "lib/base/check.hpp"
 
 namespace weft::sim::flow {
 
@@ -19,6 +21,7 @@ void QueueSamples::sample(int64_t now_ns, std::span<const fabric::Port> ports) {
     close_window();
     window_begin_ = now_ns / window_ns_ * window_ns_;
   }
+  WEFT_DCHECK(now_ns >= window_begin_);
   uint64_t zeros = 0;
   for (Watched& watched : watched_) {
     const uint32_t bytes = ports[watched.port].queue_bytes;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run looked like over time: the rates of the first flows of the list and the longest queue.
-// The interval doubles whenever there are too many points, so a run of any length has a few
-// hundred.
+// Time series of a run: rates of selected flows and the longest queue. The interval doubles when
+// there are kMostPoints, so a run of any length has a few hundred.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include "lib/base/check.hpp"
 
 namespace weft::sim::flow {
 
@@ -24,6 +25,7 @@ class Series {
   // The time of the next point, in ns.
   int64_t next_ns() const noexcept { return next_ns_; }
   void add(Point point) {
+    WEFT_DCHECK(points_.empty() || point.at_ns > points_.back().at_ns);
     points_.push_back(point);
     if (points_.size() == kMostPoints) {
       for (size_t i = 0; 2 * i < points_.size(); ++i) points_[i] = points_[2 * i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The run loop, and the checks at the end of every run: each packet that was sent has arrived, was
-// dropped or is still there, and a network in which nothing moves any more says why.
+// The run loop, and the checks at the end of every run: each packet sent was delivered, dropped,
+// lost or is still in the network, and a network that is deadlocked names the cycle.
 #include "lib/sim/run/simulation.hpp"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class Run {
   Result<void> set_classes();
   Result<void> set_outputs();
   void dispatch(Packet& packet);
-  // The hosts of this run.
+  // Calls `what` with the hosts of this run.
   template <class Do>
   auto with_hosts(Do what) const {
     if (engines_) return what(*engines_);
@@ -77,7 +77,7 @@ class Run {
   void plan_start();
   void sample_until(int64_t at);
   void add_point();
-  void tell_progress();
+  void publish_progress();
   // The NIC of `port` may send again.
   void resume(uint32_t port) { engines_ ? engines_->resume(port) : hosts_->resume(port); }
   bool stalled();
@@ -99,13 +99,14 @@ class Run {
   fabric::Spray spray_;
   fabric::Fabric fabric_;
   fabric::LinkChanges links_;
+  // The hosts of this run: one of the four.
   std::optional<Hosts> hosts_;
   std::optional<spray::Hosts> sprayers_;
   std::optional<engines::Hosts> engines_;
   std::optional<engines::SrdHosts> srd_engines_;
   std::vector<uint32_t> order_;  // flows by start
   std::vector<int64_t> ideals_;  // ns by flow, on the paths of the beginning
-  size_t started_ = 0;
+  size_t started_ = 0;           // flows, of order_
   QueueSamples queues_;
   int64_t next_sample_ = kNever;  // ps
   Series series_;
@@ -113,8 +114,8 @@ class Run {
   std::optional<Capture> capture_;
   int64_t end_ = 0;  // ps
   uint64_t events_ = 0;
-  uint64_t heard_ = 0;   // data packets delivered, when it was last looked
-  uint64_t silent_ = 0;  // looks since that number changed
+  uint64_t delivered_before_ = 0;  // data packets delivered, at the last check of progress
+  uint64_t idle_checks_ = 0;       // checks since that number changed
   bool stalled_ = false;
 };
 
@@ -122,7 +123,7 @@ Error row_error(size_t row, const std::string& text) {
   return Error{Code::invalid_argument, "flow " + std::to_string(row + 1) + ": " + text};
 }
 
-// Only flows of different classes make them matter.
+// Classes are used only where flows differ in theirs.
 Result<void> Run::set_classes() {
   std::vector<uint8_t> classes;
   for (const FlowSpec& spec : specs_) classes.push_back(spec.data_class);
@@ -200,6 +201,7 @@ void Run::plan_start() {
 void Run::start_flows(int64_t now) {
   while (started_ < order_.size() && specs_[order_[started_]].start_ns * 1000 <= now) {
     const uint32_t flow = order_[started_++];
+    WEFT_DCHECK(flow < specs_.size());
     with_hosts([&](auto& hosts) { hosts.start(flow, specs_[flow]); });
   }
   plan_start();
@@ -212,32 +214,35 @@ void Run::loop() {
     if (at >= next_sample_) sample_until(std::min(at, until));
     if (at > until) break;
     if (wheel_.turned()) prefetch();
+    WEFT_DCHECK(at >= wheel_.now());
     Packet packet = wheel_.pop();
     dispatch(packet);
     if ((++events_ & 0xFFFF) != 0) continue;
-    tell_progress();
+    publish_progress();
     if (stalled() || (options_.progress != nullptr && options_.progress->stop)) break;
   }
-  // The samples of the window go on though nothing moves any more.
+  // Sampling continues to the end of its window though the run has ended.
+  WEFT_DCHECK(finished() <= specs_.size());
   end_ = until != kNever ? until : wheel_.now();
   const int64_t window = options_.queue_until_ns;
   sample_until(window < kNever / 1000 ? std::max(end_, window * 1000) : end_);
   queues_.finish();
-  tell_progress();
+  publish_progress();
 }
 
-// Where links fail for good, flows that have no way any more try again for ever. When nothing has
-// arrived during a million events, and 64 of each flow, nothing will.
+// Where links fail permanently, flows without a route retransmit for ever. A run has stalled when
+// no data was delivered during a million events, and 64 more of each flow.
 bool Run::stalled() {
-  const uint64_t heard = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
-  silent_ = heard == heard_ ? silent_ + 1 : 0;
-  heard_ = heard;
-  stalled_ = started_ == order_.size() && !links_.pending() && silent_ > 16 + specs_.size() / 1024;
+  const uint64_t delivered = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
+  idle_checks_ = delivered == delivered_before_ ? idle_checks_ + 1 : 0;
+  delivered_before_ = delivered;
+  stalled_ =
+      started_ == order_.size() && !links_.pending() && idle_checks_ > 16 + specs_.size() / 1024;
   return stalled_;
 }
 
-// Loads what the events of the next nanosecond will touch: the port that each leaves through, and
-// the account of the one that it comes in through.
+// Loads what the events of the next nanosecond will touch: the egress port of each packet, and the
+// account of its ingress.
 void Run::prefetch() noexcept {
   const std::vector<fabric::Port>& ports = fabric_.ports();
   const bool accounts = !scheme_.sprayed();
@@ -258,8 +263,8 @@ void Run::dispatch(Packet& packet) {
     case Event::ack:
     case Event::nak:
     case Event::trimmed:
-    case Event::grant:
-    case Event::ask:
+    case Event::credit_grant:
+    case Event::probe:
       if (!packet.tag.at_host) return fabric_.forward(packet);
       if (capture_) capture_->arrived(packet);
       return with_hosts([&](auto& hosts) { hosts.deliver(packet); });
@@ -274,7 +279,7 @@ void Run::dispatch(Packet& packet) {
     case Event::flow_start:
       return start_flows(packet.at);
     case Event::link_change:
-      for (const uint32_t port : links_.happen()) resume(port);
+      for (const uint32_t port : links_.apply_due()) resume(port);
       return;
     case Event::pause:
     case Event::resume:
@@ -309,7 +314,7 @@ void Run::add_point() {
   series_.add(point);
 }
 
-void Run::tell_progress() {
+void Run::publish_progress() {
   if (options_.progress == nullptr) return;
   const uint64_t delivered = with_hosts([](const auto& hosts) { return hosts.data_delivered(); });
   options_.progress->delivered.store(delivered, std::memory_order_relaxed);
@@ -360,11 +365,11 @@ RunResult Run::result() {
 }
 
 void Run::check_conservation(RunResult& result) {
-  uint64_t there = fabric::queued_packets(fabric_);
+  uint64_t in_network = fabric::queued_packets(fabric_);
   uint64_t frames = 0;
   uint64_t acks = 0;
   const auto count = [&](const Packet& packet) {
-    there += fabric::is_packet(packet.tag.event);
+    in_network += fabric::is_packet(packet.tag.event);
     acks += packet.tag.event == Event::ack;
     frames += packet.tag.event == Event::pause || packet.tag.event == Event::resume;
   };
@@ -373,17 +378,17 @@ void Run::check_conservation(RunResult& result) {
     port.control.each([&](const Packet& packet) {
       const bool frame = packet.tag.event == Event::pause || packet.tag.event == Event::resume;
       frames += frame;
-      there -= frame;
+      in_network -= frame;
       acks += packet.tag.event == Event::ack;
     });
   const fabric::Counters& c = result.counters;
-  result.in_flight = there;
-  WEFT_CHECK(c.sent == c.delivered + c.dropped + c.lost + there);
+  result.in_flight = in_network;
+  WEFT_CHECK(c.sent == c.delivered + c.dropped + c.lost + in_network);
   WEFT_CHECK(c.pfc_sent == c.pauses + c.resumes + c.pfc_lost + frames);
   if (sprayers_) WEFT_CHECK(spray_.acks.lent() == acks);
-  if (engines_) WEFT_CHECK(engines_->frames_lent() == there);
-  if (srd_engines_) WEFT_CHECK(srd_engines_->frames_lent() == there);
-  if (there == 0) WEFT_CHECK(fabric::empty(fabric_) && telemetry_.lent() == 0);
+  if (engines_) WEFT_CHECK(engines_->frames_lent() == in_network);
+  if (srd_engines_) WEFT_CHECK(srd_engines_->frames_lent() == in_network);
+  if (in_network == 0) WEFT_CHECK(fabric::empty(fabric_) && telemetry_.lent() == 0);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 
 namespace weft::sim::flow {
 
-// What another thread may watch.
+// Read by another thread during the run.
 struct Progress {
   std::atomic<uint64_t> delivered{0};  // data packets
   std::atomic<int64_t> now_ns{0};
@@ -46,14 +46,14 @@ struct RunOptions {
 struct FlowResult {
   int64_t ideal_ns = 0;
   int64_t fct_ns = -1;      // -1: unfinished
-  uint32_t bottleneck = 0;  // the busiest port of its path; of a sprayed flow the receiver's
+  uint32_t bottleneck = 0;  // busiest port of its path; of a sprayed flow, the receiver's
 };
 
 // One direction of a link, over the whole run.
 struct PortUse {
   uint32_t from = 0;  // nodes
   uint32_t to = 0;
-  double utilisation = 0;  // share of the time that it was sending
+  double utilisation = 0;  // share of the time that the port was sending
   uint64_t sent_bytes = 0;
   uint32_t most_queue_bytes = 0;
   int64_t paused_ns = 0;
@@ -68,17 +68,17 @@ struct RunResult {
   uint64_t in_flight = 0;  // packets that were in the network at the end
   fabric::Counters counters;
   int64_t paused_ns = 0;    // of all ports together
-  double busiest_link = 0;  // share of the time that the busiest port sent
+  double busiest_link = 0;  // utilisation of the busiest port
   std::vector<PortUse> ports;
   QueueSamples queues;
   Series series;            // empty without sample_ns
-  bool deadlocked = false;  // no event left, packets wait behind ports that are paused
-  std::string deadlock;     // the circle of ports
-  bool stalled = false;     // flows wait for ever for what no link carries to them
+  bool deadlocked = false;  // PFC deadlock: no event left, packets queued behind paused ports
+  std::string deadlock;     // the cycle of nodes
+  bool stalled = false;     // flows without a route retransmit, nothing is delivered
   uint64_t digest = 0;      // of every flow's end and every counter
 };
 
-// Fails on flows that the network cannot have (the message names the flow's row).
+// Fails on flows that do not fit the network (the message names the flow's row).
 Result<RunResult> run(const fabric::Topology& topology, const Scheme& scheme,
                       std::span<const FlowSpec> flows, const RunOptions& options);
 
@@ -88,21 +88,21 @@ std::vector<PortUse> port_use(const fabric::Topology& topology, const fabric::Fa
 
 uint32_t busiest_port(std::span<const uint32_t> path, std::span<const PortUse> ports);
 
-// Fails on a flow that this network or scheme cannot have.
+// Fails on a flow that does not fit the network or the scheme.
 Result<void> check_flow(const FlowSpec& spec, const fabric::Topology& topology,
                         const Scheme& scheme);
 
 // The flows whose rates the series has: those asked for, else the first.
 std::vector<uint32_t> series_flows(const RunOptions& options, size_t flows);
-// Fails on a flow of series_flows or pcap_flows that is not there.
+// Fails on a number of series_flows or pcap_flows that is no flow.
 Result<void> check_outputs(const RunOptions& options, size_t flows);
 
 // The ideal FCT (HPCC simulator): unloaded RTT and the whole flow with headers, without telemetry,
 // at the slowest link of the path.
 int64_t ideal_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                      uint64_t bytes, uint32_t payload, uint32_t header);
-// That of a scheme that sprays (UEC simulator): every byte on the wire, and the last packet's way
-// there and back, exactly.
+// That of a scheme that sprays (UEC simulator): every byte on the wire, and the round trip of the
+// last packet, exactly.
 int64_t ideal_sprayed_fct_ns(const fabric::Topology& topology, std::span<const uint32_t> path,
                              uint64_t bytes, const Scheme& scheme);
 // Of flow number `flow`, as its scheme has it, in ns.

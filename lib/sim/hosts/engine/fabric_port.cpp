@@ -13,7 +13,7 @@ namespace {
 
 using fabric::Event;
 
-constexpr uint32_t kMostHeld = 64;  // frames of data at a paused NIC
+constexpr uint32_t kMostHeld = 64;  // data frames held at a paused NIC
 
 uint32_t prefix_of(const transport::Path& path) noexcept {
   return path.destination_port == wire::kIntUdpPort ? uint32_t{sizeof(wire::IntBlock)} : 0;
@@ -63,8 +63,8 @@ size_t FabricPort::transmit(std::span<const transport::TxFrame> frames) noexcept
   return n;
 }
 
-// A frame weighs what the scheme says of data and of acknowledgements; a header that only some
-// packets have (the RETH of the first) comes on top.
+// The size of a packet is the scheme's of data or of acknowledgements, plus headers that only some
+// packets have (the RETH of the first).
 fabric::Packet FabricPort::pack(const transport::TxFrame& frame) {
   const uint32_t prefix = prefix_of(*frame.path);
   const auto& bth = *reinterpret_cast<const wire::Bth*>(frame.head + prefix);
@@ -95,6 +95,7 @@ fabric::Packet FabricPort::pack(const transport::TxFrame& frame) {
 
 bool FabricPort::arrive(const fabric::Packet& packet) {
   const bool data = packet.tag.event == Event::data;
+  WEFT_DCHECK(packet.flow < wiring_.connections.size());
   StoredFrame& frame = wiring_.frames[packet.number];
   const bool stamped = data && capabilities_.telemetry;
   if (stamped) put_telemetry(packet, frame);
@@ -107,17 +108,17 @@ bool FabricPort::arrive(const fabric::Packet& packet) {
   return true;
 }
 
-// What the switches said, in the form of the wire (lib/wire/INT.md).
+// Writes the telemetry of the switches in the wire format (lib/wire/INT.md).
 void FabricPort::put_telemetry(const fabric::Packet& packet, StoredFrame& frame) {
   auto& block = *reinterpret_cast<wire::IntBlock*>(frame.bytes.data());
   if (!records()) {
     block.digest = static_cast<uint8_t>(packet.stamp);
     return;
   }
-  const fabric::TelemetryBlock& said = wiring_.telemetry[packet.stamp];
-  block.hops = static_cast<uint8_t>(said.count);
-  for (uint32_t i = 0; i < said.count; ++i) {
-    const congestion::IntHop& hop = said.hops[i];
+  const fabric::TelemetryBlock& records = wiring_.telemetry[packet.stamp];
+  block.hops = static_cast<uint8_t>(records.count);
+  for (uint32_t i = 0; i < records.count; ++i) {
+    const congestion::IntHop& hop = records.hops[i];
     block.records[i] = {hop.rate_mbps, hop.time_ns, hop.sent_bytes, hop.queue_bytes};
   }
   wiring_.telemetry.give(packet.stamp);
@@ -138,7 +139,7 @@ size_t FabricPort::receive(std::span<transport::Frame> frames) noexcept {
     frame.ecn = packet.tag.marked ? 3 : 2;
     frame.cookie = packet.number;
     if (stored.payload == 0) continue;
-    frame.remote = &nowhere_;
+    frame.remote = &absent_memory_;
     frame.remote_length = stored.payload;
   }
   arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<ptrdiff_t>(n));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The port of a host with a RoCE engine: its frames become packets of the fabric and back. While
-// data is paused (PFC) it holds a few frames of data, so that acknowledgements of class 0 can pass.
-// Payload is a length: sent from memory that nobody reads, received by a pull that copies nothing.
+// data is paused (PFC) it holds a few data frames, so that acknowledgements of class 0 can pass.
+// Payload is a length: its memory is not read at the sender nor written at the receiver.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ class FabricPort final : public NicPort {
   size_t transmit(std::span<const transport::TxFrame> frames) noexcept override;
   bool prepare_wait(std::vector<pollfd>&, bool) noexcept override { return arrived_.empty(); }
 
-  // A packet is here. False: it belongs to a flow that is done, and was dropped.
+  // A packet has arrived. False: it belongs to a flow that is done, and was dropped.
   bool arrive(const fabric::Packet& packet);
   bool send_held() override;
   bool has_room() const noexcept override;
@@ -34,7 +34,7 @@ class FabricPort final : public NicPort {
 
   Wiring& wiring_;
   const uint32_t number_;
-  std::vector<fabric::Packet> arrived_;  // not fetched yet
+  std::vector<fabric::Packet> arrived_;  // until receive()
 };
 
 }  // namespace weft::sim::engines

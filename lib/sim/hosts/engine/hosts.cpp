@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kDomain = 1;
 constexpr uint32_t kCompletions = 64;
 
-// The code of a retransmission time-out (C-RETRY-46): the first one that is not shorter.
+// The local ACK timeout of a QP (C-RETRY-46): the smallest code that is not shorter than the RTO.
 uint8_t timeout_code(const flow::Scheme& scheme) {
   uint8_t code = 1;
   while (code < 31 && (int64_t{4'096'000} << code) < scheme.timeout_ps) ++code;
@@ -103,6 +103,7 @@ void Hosts::start(uint32_t number, const flow::FlowSpec& spec) {
   Host& source = host_of(spec.src);
   Host& target = host_of(spec.dst);
   Connection& connection = wiring_.connections[number];
+  WEFT_DCHECK(connection.sender == nullptr && connection.receiver == nullptr);
   connection = {open(source, Scratch::requests_of(spec.bytes)), open(target, 1)};
   const QpNum sender = connection.sender->number;
   const QpNum receiver = connection.receiver->number;
@@ -145,7 +146,7 @@ void Hosts::deliver(const fabric::Packet& packet) {
 
 void Hosts::wake(const fabric::Packet& event) {
   Host& host = host_of(wiring_.fabric.port(event.target).node);
-  if (turns_.begins(host.station, event)) take_turn(host);
+  if (turns_.is_current(host.station, event)) take_turn(host);
 }
 
 void Hosts::resume(uint32_t port) { take_turn(host_of(wiring_.fabric.port(port).node)); }
@@ -163,6 +164,7 @@ void Hosts::take_completions(Host& host) {
     if (wiring_.connections[number].sender == nullptr) continue;  // flushed behind an error
     if (done.status == Status::success) finished_at_[number] = wheel_.now();
     ++finished_;
+    WEFT_DCHECK(finished_ <= flows_.size());
     close(number);
   }
 }
@@ -170,6 +172,7 @@ void Hosts::take_completions(Host& host) {
 void Hosts::close(uint32_t number) {
   Connection& connection = wiring_.connections[number];
   const flow::FlowSpec& spec = flows_[number];
+  WEFT_DCHECK(connection.sender != nullptr && connection.receiver != nullptr);
   wiring_.ends.erase(Wiring::key(spec.src, connection.sender->number));
   wiring_.ends.erase(Wiring::key(spec.dst, connection.receiver->number));
   host_of(spec.src).engine.destroy_qp(connection.sender);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The port of a simulated host, as far as all engines have it in common: what it can do, and the
-// memory behind payload that is only a length.
+// The base of the ports of simulated hosts: capabilities, and memory for payload of which only the
+// length is simulated.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace weft::sim::engines {
 
-// Payload that is nowhere.
-class Nowhere final : public transport::RemoteMemory {
+// Source of payload whose bytes are not simulated.
+class AbsentMemory final : public transport::RemoteMemory {
  public:
   bool pull(void*, uint64_t, size_t) noexcept override { return true; }
 };
@@ -19,8 +19,8 @@ class Nowhere final : public transport::RemoteMemory {
 Gid address_of(uint32_t node) noexcept;
 uint32_t node_of(const Gid& address) noexcept;
 
-// A NIC with one queue: it takes a frame when the wire is idle, so that the engine decides at the
-// last moment what goes next. No frame is damaged here, so none has an ICRC.
+// A NIC without a queue: it accepts a frame when the link is idle, so that the engine decides as
+// late as possible what to send. Frames are never corrupted here, so they have no ICRC.
 class NicPort : public transport::Port {
  public:
   explicit NicPort(uint32_t node);
@@ -28,17 +28,17 @@ class NicPort : public transport::Port {
   const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
   Gid address() const noexcept override { return address_; }
 
-  // May transmit() take a frame?
+  // True if transmit() accepts a frame.
   virtual bool has_room() const noexcept = 0;
-  // Is there something that send_held() will send when the wire is idle?
+  // True if send_held() has a frame to send when the link is idle.
   virtual bool has_held() const noexcept { return false; }
-  // Sends what waited for the end of a pause, if it may go now. True if it did.
+  // Sends a frame that was held by a PAUSE, if it may leave now. True if it was sent.
   virtual bool send_held() { return false; }
 
  protected:
   const Gid address_;
   transport::Capabilities capabilities_;
-  Nowhere nowhere_;
+  AbsentMemory absent_memory_;
 };
 
 }  // namespace weft::sim::engines

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that all simulated hosts send from and write to. Pages are there when they are looked at,
-// and they are only ever looked at.
+// The memory region of all simulated hosts, for sends and WRITEs. Its pages are read only, and are
+// mapped when they are first read.
 #pragma once
 
 #include <cstddef>

@@ -46,9 +46,9 @@ size_t SprayPort::transmit(std::span<const transport::TxFrame> frames) noexcept 
   return n;
 }
 
-// The scheme's header is what every packet has, the base header included; what only some have (an
-// address, an acknowledgement's bitmap) comes on top. Packets without payload are control packets:
-// strictly first, never marked or cut.
+// The scheme's header is that of every packet, the base header included; extension headers of some
+// (an address, an acknowledgement's bitmap) are added. Packets without payload are control packets:
+// strict priority, never marked or trimmed.
 Packet SprayPort::pack(const transport::TxFrame& frame) {
   Packet packet{};
   packet.number = wiring_.frames.take();
@@ -87,7 +87,7 @@ size_t SprayPort::receive(std::span<transport::Frame> frames) noexcept {
       const uint8_t dscp = last_hop ? wire::kTrimmedLastHopDscp : wire::kTrimmedDscp;
       stored.path.traffic_class = static_cast<uint8_t>(dscp << 2);
     } else if (stored.payload != 0) {
-      frame.remote = &nowhere_;
+      frame.remote = &absent_memory_;
       frame.remote_length = stored.payload;
     }
   }

@@ -68,7 +68,7 @@ SrdHosts::SrdHosts(const fabric::Topology& topology, const flow::Scheme& scheme,
                                seed * 0x10001 + node, scratch_, requests[node]);
 }
 
-// As the light hosts have it; what a packet is called lost by is the engine's own.
+// As for the light hosts, except loss detection, which is the engine's.
 srd::Config SrdHosts::config_of(uint32_t node) const {
   const congestion::Preset& preset = scheme_.presets[scheme_.preset_of_node[node]];
   srd::Config config;
@@ -115,7 +115,7 @@ void SrdHosts::deliver(const fabric::Packet& packet) {
 
 void SrdHosts::wake(const fabric::Packet& event) {
   Host& host = host_of(fabric_.port(event.target).node);
-  if (turns_.begins(host.station, event)) take_turn(host);
+  if (turns_.is_current(host.station, event)) take_turn(host);
 }
 
 void SrdHosts::take_turn(Host& host) {
@@ -124,12 +124,13 @@ void SrdHosts::take_turn(Host& host) {
   turns_.plan(host.station);
 }
 
-// A flow of several WRITEs is done with the last of them, whichever that is.
+// A flow of several WRITEs is done when all of them have completed, in any order.
 void SrdHosts::take_completions(Host& host) {
   Completion done;
   while (host.completions.pop({&done, 1}) != 0) {
     const auto number = static_cast<uint32_t>(done.id);
     if (done.status != Status::success) failed_[number] = true;
+    WEFT_DCHECK(left_[number] > 0);
     if (--left_[number] != 0) continue;
     if (!failed_[number]) finished_at_[number] = wheel_.now();
     ++finished_;

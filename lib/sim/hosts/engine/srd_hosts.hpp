@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hosts that run the production SRD engine: `engine` fidelity of controllers that spray. Each host
-// has one queue pair, a flow is a WRITE of it to another host's; what goes over which path, what is
-// acknowledged, lost and sent again is the engine's own, over the same fabric that the light hosts
-// of lib/sim/hosts/light_spray use.
+// has one queue pair, a flow is a WRITE to that of another host. Path choice, acknowledgement and
+// loss recovery are the engine's, over the fabric of lib/sim/hosts/light_spray.
 #pragma once
 
 #include <memory>
@@ -21,7 +20,7 @@ class SrdHosts {
            fabric::Fabric& fabric, fabric::Spray& spray, std::span<const flow::FlowSpec> flows,
            uint64_t seed);
 
-  // What the run loop asks of hosts; see flow/hosts.hpp.
+  // The interface of hosts to the run loop; see light/hosts.hpp.
   void start(uint32_t flow, const flow::FlowSpec& spec);
   void deliver(const fabric::Packet& packet);
   void wake(const fabric::Packet& event);
@@ -30,13 +29,13 @@ class SrdHosts {
   }
 
   const std::vector<int64_t>& finished_at() const noexcept { return finished_at_; }
-  // Done, or given up by the engine.
+  // Flows completed, with success or error.
   size_t finished() const noexcept { return finished_; }
   uint64_t data_delivered() const noexcept { return data_delivered_; }
   uint64_t retransmitted() const noexcept;
-  // What the window to the flow's target gives in a round trip; 0 while nothing is on the way.
+  // Window to the flow's destination per RTT; 0 while nothing is in flight.
   double rate(uint32_t flow) const noexcept;
-  // Frames that are in the network, or at a NIC.
+  // Frames in the network or at a NIC.
   size_t frames_lent() const noexcept { return wiring_.frames.lent(); }
 
  private:

@@ -4,16 +4,19 @@
 
 #include <algorithm>
 
+#include "lib/base/check.hpp"
+
 namespace weft::sim::engines {
 namespace {
 
-constexpr int kPatience = 64;  // calls of transmit() that an acknowledgement may wait
+constexpr int kAckDelay = 64;  // calls of transmit() by which an engine may delay an ACK
 
 }  // namespace
 
 void Turns::receive(Station& station) {
   transport::Frame frame;
   const size_t n = station.port.receive({&frame, 1});
+  WEFT_DCHECK(n == 1);
   station.engine.receive({&frame, n}, Instant{wheel_.now()});
   station.port.release({&frame, n});
 }
@@ -24,18 +27,18 @@ void Turns::run(Station& station) {
   while (station.port.send_held() || send_one(station)) continue;
 }
 
-// Moves one frame from the engine to the port. An acknowledgement lets some calls pass, in case
-// data goes its way: in virtual time they are one.
+// Moves one frame from the engine to the port. The engine delays an ACK by some calls so that it
+// can be piggy-backed on data; in virtual time these calls are one.
 bool Turns::send_one(Station& station) {
   if (!station.port.has_room()) return false;
   transport::TxFrame frame;
-  for (int i = 0; i < kPatience && station.engine.wants_transmit(); ++i)
+  for (int i = 0; i < kAckDelay && station.engine.wants_transmit(); ++i)
     if (station.engine.transmit({&frame, 1}, Instant{wheel_.now()}) != 0)
       return station.port.transmit({&frame, 1}) != 0;
   return false;
 }
 
-// The next turn: when the wire is idle if something waits for that, else at the engine's deadline.
+// The next turn: when the link is idle if frames wait for that, else at the engine's deadline.
 void Turns::plan(Station& station) {
   const int64_t now = wheel_.now();
   const int64_t idle = fabric_.port(station.number).free_at;
@@ -45,11 +48,12 @@ void Turns::plan(Station& station) {
                    : std::max(station.engine.next_deadline().ps, idle > now ? idle : now + 1);
   if (waits) at = std::min(at, idle);
   if (at >= station.wake_at) return;
+  WEFT_DCHECK(at > now);
   station.wake_at = at;
   wheel_.plan(at, fabric::Event::nic_wake, station.number);
 }
 
-bool Turns::begins(Station& station, const fabric::Packet& event) noexcept {
+bool Turns::is_current(Station& station, const fabric::Packet& event) noexcept {
   if (event.at != station.wake_at) return false;
   station.wake_at = flow::kNever;
   return true;

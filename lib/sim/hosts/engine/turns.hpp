@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When a simulated host runs its engine: when a packet has come, when its wire is idle and it has
-// something to send, and at the engine's deadlines.
+// When a simulated host runs its engine: on arrival of a packet, when its link is idle and frames
+// are to be sent, and at the engine's deadlines.
 #pragma once
 
 #include "lib/sim/fabric/fabric.hpp"
@@ -22,14 +22,14 @@ class Turns {
  public:
   Turns(fabric::EventWheel& wheel, fabric::Fabric& fabric) : wheel_(wheel), fabric_(fabric) {}
 
-  // The packet that has just arrived at its port.
+  // Gives the packet that has just arrived at its port to the engine.
   void receive(Station& station);
-  // What is due, and what may be sent.
+  // Runs expired timers, and transmits while the port has room.
   void run(Station& station);
-  // Asks for the next turn.
+  // Schedules the next turn.
   void plan(Station& station);
-  // Is this the wake-up that was planned last? An earlier one means nothing.
-  bool begins(Station& station, const fabric::Packet& event) noexcept;
+  // True if `event` is the valid wake-up; false if another one has replaced it.
+  bool is_current(Station& station, const fabric::Packet& event) noexcept;
 
  private:
   bool send_one(Station& station);

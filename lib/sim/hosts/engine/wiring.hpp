@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ports of all hosts share: the fabric below them, the frames that are on their way, and
-// which flow a frame belongs to. A frame's headers are kept as the engine wrote them; of its
-// payload only the length is.
+// State shared by the ports of all hosts: the fabric, the frames in flight, and the flow of each
+// queue pair. Of a frame the headers and the length of the payload are stored.
 #pragma once
 
 #include <array>
@@ -17,7 +16,7 @@
 
 namespace weft::sim::engines {
 
-// The headers of a frame on its way.
+// The headers of a frame in flight.
 struct alignas(64) StoredFrame {
   // Telemetry, BTH, and the longest that follows it in a WRITE or an acknowledgement.
   static constexpr size_t kMost = sizeof(wire::IntBlock) + 12 + 16;
@@ -43,7 +42,7 @@ struct Wiring {
   FrameStore frames;
   std::vector<Connection> connections;  // by flow
 
-  // Where a frame to queue pair `number` of `node` belongs.
+  // The flow of a queue pair.
   struct End {
     uint32_t flow;
     bool receiver;  // of the flow's two ends

@@ -33,14 +33,15 @@ void Hosts::start(uint32_t number, const FlowSpec& spec) {
       static_cast<uint32_t>(spec.bytes - uint64_t{flow.packets - 1} * scheme_.payload);
   flow.src = spec.src;
   flow.dst = spec.dst;
-  flow.next_send = flow.heard_at = wheel_.now();
+  flow.next_send = flow.progress_at = wheel_.now();
   flow.controller.start(preset(flow));
   Nic& nic = nics_[flow.src];
+  WEFT_DCHECK(nic.flows.size() == nic.ready.size());
   flow.slot = static_cast<uint32_t>(nic.flows.size());
   nic.flows.push_back(number);
   nic.ready.push_back(wheel_.now());
   arm_timer(number, flow);
-  kick(nic_port(flow.src));
+  serve_nic(nic_port(flow.src));
 }
 
 void Hosts::deliver(const Packet& packet) {
@@ -51,9 +52,10 @@ void Hosts::deliver(const Packet& packet) {
     receive_answer(packet);
 }
 
-// One acknowledgement per data packet, cumulative, without delay. A gap is told once, by a NAK.
+// One acknowledgement per data packet, cumulative, without delay. One NAK per sequence gap.
 void Hosts::receive_data(const Packet& packet) {
   FlowState& flow = flows_[packet.flow];
+  WEFT_DCHECK(flow.expected <= flow.packets && packet.number < flow.packets);
   ++data_delivered_;
   bool cnp = false;
   if (packet.tag.marked && wheel_.now() >= flow.next_cnp) {
@@ -62,16 +64,16 @@ void Hosts::receive_data(const Packet& packet) {
   }
   if (packet.number == flow.expected) {
     ++flow.expected;
-    flow.naked_at = UINT32_MAX;
+    flow.nak_sent_for = UINT32_MAX;
     return send_answer(packet, Event::ack, cnp);
   }
-  const bool tells = packet.number > flow.expected && flow.naked_at != flow.expected;
+  const bool new_gap = packet.number > flow.expected && flow.nak_sent_for != flow.expected;
   if (packet.number < flow.expected) return send_answer(packet, Event::ack, cnp);
-  if (!tells) {
+  if (!new_gap) {
     if (has_records_) telemetry_.give(packet.stamp);
     return;
   }
-  flow.naked_at = flow.expected;
+  flow.nak_sent_for = flow.expected;
   send_answer(packet, Event::nak, cnp);
 }
 
@@ -98,10 +100,10 @@ void Hosts::send_answer(const Packet& data, Event kind, bool cnp) {
         .data.push(answer, pool_);
   else
     port.data.push(answer, pool_);
-  kick(number);
+  serve_nic(number);
 }
 
-// The sender hears of its packets.
+// At the sender: an acknowledgement or a NAK.
 void Hosts::receive_answer(const Packet& packet) {
   FlowState& flow = flows_[packet.flow];
   const bool blocks = has_records_ && packet.tag.event == Event::ack;
@@ -109,11 +111,12 @@ void Hosts::receive_answer(const Packet& packet) {
     if (blocks) telemetry_.give(packet.stamp);
     return;
   }
+  WEFT_DCHECK(packet.number <= flow.packets);
   const uint32_t newly = packet.number > flow.acked ? packet.number - flow.acked : 0;
   if (newly > 0) {
     flow.acked = packet.number;
-    flow.next = std::max(flow.next, flow.acked);
-    flow.heard_at = wheel_.now();
+    flow.next = std::max(flow.next, flow.acked);  // acknowledged after a go-back-N
+    flow.progress_at = wheel_.now();
   }
   if (packet.tag.event == Event::nak) go_back(packet.flow, flow, congestion::Loss::Reason::gap);
   if (flow.done()) {
@@ -121,13 +124,13 @@ void Hosts::receive_answer(const Packet& packet) {
     return finish(packet.flow, flow);
   }
   if (packet.tag.cnp) flow.controller.on_cnp(preset(flow), Instant{wheel_.now()});
-  if (packet.tag.event == Event::ack) tell_controller(flow, packet, newly);
+  if (packet.tag.event == Event::ack) update_controller(flow, packet, newly);
   arm_timer(packet.flow, flow);
   refresh(packet.flow, flow);
-  kick(nic_port(flow.src));
+  serve_nic(nic_port(flow.src));
 }
 
-void Hosts::tell_controller(FlowState& flow, const Packet& packet, uint32_t newly) {
+void Hosts::update_controller(FlowState& flow, const Packet& packet, uint32_t newly) {
   const congestion::Preset& rules = preset(flow);
   congestion::Ack ack;
   ack.now = Instant{wheel_.now()};
@@ -146,26 +149,30 @@ void Hosts::tell_controller(FlowState& flow, const Packet& packet, uint32_t newl
     ack.digest = static_cast<uint8_t>(packet.stamp);  // in the place of the time: no RTT
   else
     ack.rtt = Duration::from_ns(static_cast<uint32_t>(wheel_.now() / 1000) - stamp);
+  WEFT_DCHECK(ack.acked <= ack.sent && ack.rtt.ps >= 0);
   const double before = flow.controller.rate();
   flow.controller.on_ack(rules, ack);
   if (has_records_) telemetry_.give(packet.stamp);
-  // hpcc and hpcc-pint move the packet that is already planned (HPCC simulator).
+  // hpcc and hpcc-pint reschedule the next packet (HPCC simulator).
   if (rules.kind->moves_pending && flow.last_bytes != 0 && flow.controller.rate() != before)
     flow.next_send += gap(flow, flow.controller.rate()) - gap(flow, before);
 }
 
 void Hosts::finish(uint32_t number, FlowState& flow) {
+  WEFT_DCHECK(flow.done() && finished_at_[number] == kNever);
   finished_at_[number] = wheel_.now();
   ++finished_;
   Nic& nic = nics_[flow.src];
+  WEFT_DCHECK(nic.flows[flow.slot] == number);
   nic.ready[flow.slot] = kNever;
   nic.flows[flow.slot] = UINT32_MAX;
   if (++nic.dead > 16 && nic.dead * 2 > nic.flows.size()) compact(nic);
-  kick(nic_port(flow.src));
+  serve_nic(nic_port(flow.src));
 }
 
 // Go-back-N.
 void Hosts::go_back(uint32_t number, FlowState& flow, congestion::Loss::Reason reason) {
+  WEFT_DCHECK(flow.acked <= flow.next && flow.next <= flow.packets);
   retransmitted_ += flow.next - flow.acked;
   const congestion::Loss loss{.now = Instant{wheel_.now()},
                               .acked = flow.payload_of(flow.acked, scheme_.payload),
@@ -173,32 +180,32 @@ void Hosts::go_back(uint32_t number, FlowState& flow, congestion::Loss::Reason r
                               .bytes = scheme_.payload,
                               .reason = reason};
   flow.next = flow.acked;
-  flow.heard_at = wheel_.now();
+  flow.progress_at = wheel_.now();
   flow.controller.on_loss(preset(flow), loss);
   refresh(number, flow);
 }
 
 void Hosts::timer(const Packet& event) {
   FlowState& flow = flows_[event.flow];
-  if (event.at != flow.timer_at) return;  // an earlier one was planned since
+  if (event.at != flow.timer_at) return;  // replaced by an earlier one
   flow.timer_at = kNever;
   if (flow.done()) return;
   const int64_t now = wheel_.now();
   flow.controller.on_deadline(preset(flow), Instant{now});
-  if (lossy_ && now - flow.heard_at >= scheme_.timeout_ps) {
+  if (lossy_ && now - flow.progress_at >= scheme_.timeout_ps) {
     if (flow.next > flow.acked) go_back(event.flow, flow, congestion::Loss::Reason::timeout);
-    flow.heard_at = now;
+    flow.progress_at = now;
   }
   arm_timer(event.flow, flow);
   refresh(event.flow, flow);
-  kick(nic_port(flow.src));
+  serve_nic(nic_port(flow.src));
 }
 
-// Keeps one event on its way at or before the flow's next deadline. One that comes too early only
-// plans the next; where packets may be lost the retransmission time-out is such a deadline too.
+// Keeps one event in the wheel at or before the flow's next deadline, which includes the RTO where
+// packets may be lost. An event that comes too early schedules the next.
 void Hosts::arm_timer(uint32_t number, FlowState& flow) {
   int64_t at = flow.controller.next_deadline().ps;
-  if (lossy_) at = std::min(at, flow.heard_at + scheme_.timeout_ps);
+  if (lossy_) at = std::min(at, flow.progress_at + scheme_.timeout_ps);
   if (at >= flow.timer_at) return;
   flow.timer_at = std::max(at, wheel_.now());
   wheel_.plan(flow.timer_at, Event::flow_timer, 0, number);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Light hosts: a NIC that serves many flows, a sender with a controller, a receiver that
-// acknowledges every packet. This is all that `flow` fidelity has of a transport; the network below
-// is the same that an engine would use.
+// acknowledges every packet: the whole transport of `flow` fidelity. The network below is that of
+// hosts with engines.
 //
 // The NIC's rules (HPCC simulator): one packet at a time; acknowledgements first; then the flows
 // round robin, one packet each, from the one after the last served. A flow may send if it has
@@ -27,21 +27,21 @@ class Hosts {
 
   // Opens a flow: its first packet may leave at once.
   void start(uint32_t flow, const FlowSpec& spec);
-  // A packet is at its end.
+  // A packet has arrived at its destination host.
   void deliver(const fabric::Packet& packet);
-  // nic_wake: the NIC of `port` may look again.
+  // nic_wake: the NIC of `port` may send.
   void wake(const fabric::Packet& event);
-  // The NIC of `port` was let go by a RESUME.
-  void resume(uint32_t port) { kick(port); }
+  // A RESUME has arrived at the NIC of `port`.
+  void resume(uint32_t port) { serve_nic(port); }
   // flow_timer.
   void timer(const fabric::Packet& event);
 
-  // When the acknowledgement of the last byte was here, in ps; kNever if it was not.
+  // Arrival of the acknowledgement of the last byte, in ps; kNever: not finished.
   const std::vector<int64_t>& finished_at() const noexcept { return finished_at_; }
   size_t finished() const noexcept { return finished_; }
   uint64_t data_delivered() const noexcept { return data_delivered_; }
   uint64_t retransmitted() const noexcept { return retransmitted_; }
-  // What the controller allows now; 0 if the flow has not started, or is done.
+  // The rate of the controller; 0 if the flow has not started, or is done.
   double rate(uint32_t number) const noexcept {
     const FlowState& flow = flows_[number];
     return flow.packets > 0 && !flow.done() ? flow.controller.rate() : 0;
@@ -53,7 +53,7 @@ class Hosts {
   struct Nic {
     std::vector<int64_t> ready;  // ps: when the flow may send; kNever while it may not
     std::vector<uint32_t> flows;
-    // Where the next search begins: of the only class, and of each of several.
+    // Round robin: where the next search begins, by class (0: of the only class).
     std::array<uint32_t, fabric::kClasses> after{};
     uint32_t dead = 0;  // finished entries
     int64_t wake_at = kNever;
@@ -62,13 +62,13 @@ class Hosts {
   void receive_data(const fabric::Packet& packet);
   void send_answer(const fabric::Packet& data, fabric::Event kind, bool cnp);
   void receive_answer(const fabric::Packet& packet);
-  void tell_controller(FlowState& flow, const fabric::Packet& packet, uint32_t newly);
+  void update_controller(FlowState& flow, const fabric::Packet& packet, uint32_t newly);
   void finish(uint32_t number, FlowState& flow);
   void go_back(uint32_t number, FlowState& flow, congestion::Loss::Reason reason);
 
-  void kick(uint32_t port);
-  void kick_classed(uint32_t number);
-  bool send_answer_waiting(uint32_t number, fabric::Port& port);
+  void serve_nic(uint32_t port);
+  void serve_nic_classed(uint32_t number);
+  bool send_queued_answer(uint32_t number, fabric::Port& port);
   void send_data(uint32_t port, Nic& nic, uint32_t index, uint32_t c = 0);
   void plan_wake(uint32_t port, Nic& nic, int64_t at);
   void refresh(uint32_t number, FlowState& flow);
@@ -84,7 +84,7 @@ class Hosts {
   const fabric::Topology& topology_;
   const Scheme& scheme_;
   const bool has_records_;
-  const bool lossy_;  // packets may be lost: there is a retransmission time-out
+  const bool lossy_;  // packets may be lost: flows have an RTO
   fabric::EventWheel& wheel_;
   fabric::ChunkPool& pool_;
   fabric::Fabric& fabric_;

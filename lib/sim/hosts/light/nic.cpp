@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The NIC: who sends next, and when to look again. A NIC has at most one wake-up that counts; one
-// that was overtaken by an earlier one does nothing.
+// The NIC: which flow sends next, and when the next may. A NIC has at most one valid wake-up; an
+// event that was replaced by an earlier one is ignored.
 #include <algorithm>
 #include <array>
 
@@ -12,8 +12,8 @@ namespace weft::sim::flow {
 using fabric::Event;
 using fabric::Packet;
 
-// The time that a packet takes at `rate`: until the next one may leave. In whole nanoseconds it is
-// cut, and a whole number loses one, like serialisation (fabric.cpp).
+// Pacing interval: the time that the packet sent last takes at `rate`. Truncated to nanoseconds,
+// and a whole number loses one, like serialisation (fabric.cpp).
 int64_t Hosts::gap(const FlowState& flow, double rate) const noexcept {
   const double ns = flow.last_bytes * 8e9 / rate;
   if (!scheme_.whole_ns) return static_cast<int64_t>(ns * 1000);
@@ -25,24 +25,25 @@ void Hosts::wake(const Packet& event) {
   Nic& nic = nics_[fabric_.port(event.target).node];
   if (event.at != nic.wake_at) return;
   nic.wake_at = kNever;
-  kick(event.target);
+  serve_nic(event.target);
 }
 
 void Hosts::plan_wake(uint32_t port, Nic& nic, int64_t at) {
   if (at >= nic.wake_at) return;
+  WEFT_DCHECK(at >= wheel_.now());
   nic.wake_at = at;
   wheel_.plan(at, Event::nic_wake, port);
 }
 
-// Sends one packet if the port is idle and somebody may, and plans the next look.
-void Hosts::kick(uint32_t number) {
-  if (fabric_.classes().enabled()) return kick_classed(number);
+// Sends one packet if the port is idle and a flow may send, and schedules the next wake-up.
+void Hosts::serve_nic(uint32_t number) {
+  if (fabric_.classes().enabled()) return serve_nic_classed(number);
   fabric::Port& port = fabric_.port(number);
   Nic& nic = nics_[port.node];
   const int64_t now = wheel_.now();
   if (port.free_at > now) return plan_wake(number, nic, port.free_at);
-  if (send_answer_waiting(number, port)) return plan_wake(number, nic, port.free_at);
-  if (port.paused) return;  // the RESUME comes back here
+  if (send_queued_answer(number, port)) return plan_wake(number, nic, port.free_at);
+  if (port.paused) return;  // resume() comes back here
   int64_t earliest = kNever;
   const auto count = static_cast<uint32_t>(nic.ready.size());
   const int64_t* const ready = nic.ready.data();
@@ -56,14 +57,14 @@ void Hosts::kick(uint32_t number) {
 }
 
 // The same with several data classes: each class has its acknowledgements of class data, then its
-// flows round robin; a class that is paused offers nothing.
-void Hosts::kick_classed(uint32_t number) {
+// flows round robin; a paused class sends nothing.
+void Hosts::serve_nic_classed(uint32_t number) {
   fabric::DataClasses& classes = fabric_.classes();
   fabric::Port& port = fabric_.port(number);
   Nic& nic = nics_[port.node];
   const int64_t now = wheel_.now();
   if (port.free_at > now) return plan_wake(number, nic, port.free_at);
-  if (send_answer_waiting(number, port)) return plan_wake(number, nic, port.free_at);
+  if (send_queued_answer(number, port)) return plan_wake(number, nic, port.free_at);
   const uint32_t answers = classes.ready(number);
   const auto count = static_cast<uint32_t>(nic.ready.size());
   std::array<uint32_t, fabric::kClasses> first;
@@ -98,8 +99,8 @@ void Hosts::kick_classed(uint32_t number) {
   classes.charge(number, c, flow.last_bytes);
 }
 
-// Acknowledgements go before data; those of class 3 stop at a PAUSE like data does.
-bool Hosts::send_answer_waiting(uint32_t number, fabric::Port& port) {
+// Acknowledgements precede data; those of class 3 are paused like data.
+bool Hosts::send_queued_answer(uint32_t number, fabric::Port& port) {
   fabric::Fifo& queue = scheme_.ack_control ? port.control : port.data;
   if (queue.empty() || (port.paused && !scheme_.ack_control)) return false;
   Packet answer = queue.pop(pool_);
@@ -110,6 +111,7 @@ bool Hosts::send_answer_waiting(uint32_t number, fabric::Port& port) {
 void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index, uint32_t c) {
   const uint32_t flow_number = nic.flows[index];
   FlowState& flow = flows_[flow_number];
+  WEFT_DCHECK(!flow.done() && flow.next < flow.packets && flow.slot == index);
   nic.after[c] = index + 1;
   const uint32_t payload = flow.next + 1 == flow.packets ? flow.last_payload : scheme_.payload;
   const auto now_ns = static_cast<uint32_t>(wheel_.now() / 1000);
@@ -128,15 +130,17 @@ void Hosts::send_data(uint32_t number, Nic& nic, uint32_t index, uint32_t c) {
   flow.next_send = wheel_.now() + gap(flow, rate);
   flow.controller.on_sent(preset(flow), payload, Instant{wheel_.now()});
   refresh(flow_number, flow);
-  // Alone, a flow's next packet is known to the picosecond; among others somebody may go before.
+  // The next packet of a single flow is known to the picosecond; of several flows another may be
+  // first.
   const int64_t free_at = fabric_.port(number).free_at;
   const bool alone = nic.ready.size() - nic.dead == 1 && !fabric_.classes().enabled();
   const int64_t next = alone ? std::max(free_at, nic.ready[index]) : free_at;
   if (next != kNever) plan_wake(number, nic, next);
 }
 
-// Says in the NIC's list when the flow may send.
+// Updates in the NIC's list when the flow may send.
 void Hosts::refresh(uint32_t, FlowState& flow) {
+  WEFT_DCHECK(flow.acked <= flow.next && flow.next <= flow.packets);
   int64_t at = kNever;
   if (flow.next < flow.packets) {
     const uint64_t in_flight =
@@ -146,7 +150,7 @@ void Hosts::refresh(uint32_t, FlowState& flow) {
   nics_[flow.src].ready[flow.slot] = at;
 }
 
-// Takes finished flows out of the list; the others keep their order and the turn its place.
+// Removes finished flows from the list; the others keep their order and the round robin its place.
 void Hosts::compact(Nic& nic) {
   uint32_t kept = 0;
   std::array<uint32_t, fabric::kClasses> after{};
@@ -159,6 +163,7 @@ void Hosts::compact(Nic& nic) {
     nic.flows[kept] = number;
     nic.ready[kept++] = nic.ready[i];
   }
+  WEFT_DCHECK(kept + nic.dead == nic.flows.size());
   nic.after = after;
   nic.flows.resize(kept);
   nic.ready.resize(kept);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/base/ring_queue.hpp"
 #include "lib/congestion/controller.hpp"
 #include "lib/congestion/path_policy.hpp"
@@ -15,47 +16,51 @@
 namespace weft::sim::spray {
 
 struct Sent {
-  int64_t at = 0;      // ps
-  uint32_t times = 0;  // how often
+  int64_t at = 0;  // ps: the last transmission
+  uint32_t transmissions = 0;
 };
 
 struct Sender {
-  uint32_t cumulative = 0;   // packets known to have arrived in order
-  uint32_t next = 0;         // the first that was never sent
-  uint32_t on_way = 0;       // packets sent, not acknowledged and not known to be lost
-  uint32_t lost = 0;         // packets to be sent again
-  int64_t in_flight = 0;     // bytes: sent, and not counted by the receiver or known to be lost
-  uint64_t received = 0;     // bytes that the receiver counted
-  SequenceBits outstanding;  // a bit for each of on_way
-  SequenceBits to_repeat;    // a bit for each of lost
-  std::vector<Sent> sent;    // by number, in a ring
+  uint32_t cumulative = 0;           // packets known to have arrived in order
+  uint32_t next = 0;                 // the first that was never sent
+  uint32_t outstanding_packets = 0;  // sent, not acknowledged and not marked lost
+  uint32_t lost = 0;                 // packets to retransmit
+  int64_t bytes_in_flight = 0;       // sent, and not counted by the receiver or marked lost
+  uint64_t received = 0;             // bytes that the receiver counted
+  SequenceBits outstanding;          // a bit for each of outstanding_packets
+  SequenceBits to_retransmit;        // a bit for each of lost
+  std::vector<Sent> sent;            // by number, in a ring
   struct Departure {
     uint32_t number;
-    uint32_t times;
+    uint32_t transmissions;
   };
-  base::RingQueue<Departure> departures;  // in the order of sending; many are settled
-  int64_t timer_at = flow::kNever;        // ps: a flow_timer event that is on its way
-  int64_t asked_at = -1;                  // ps: the last ask
-  uint32_t granted = 0;                   // units, in all
-  uint32_t wished = 0;                    // units, in all: with every data packet
-  bool heard = false;                     // of the receiver
+  base::RingQueue<Departure> departures;  // in the order of sending, acknowledged ones included
+  int64_t timer_at = flow::kNever;        // ps: the flow_timer event in the wheel
+  int64_t probed_at = -1;                 // ps: the last probe
+  uint32_t granted = 0;                   // credit received, units in all
+  uint32_t requested = 0;                 // credit requested, units in all: in every data packet
+  bool responded = false;                 // the receiver has answered
   bool queued = false;                    // in its NIC's list
   congestion::Controller controller;
   congestion::PathPolicy paths;
 
   Sent& sent_of(uint32_t number) noexcept { return sent[number & (sent.size() - 1)]; }
   const Sent& sent_of(uint32_t number) const noexcept { return sent[number & (sent.size() - 1)]; }
+  // The numbers between `cumulative` and `next` are outstanding, lost or acknowledged selectively.
+  bool valid() const noexcept {
+    return cumulative <= next && outstanding_packets + lost <= next - cumulative;
+  }
 };
 
 struct Receiver {
-  uint32_t expected = 0;    // packets that arrived in order
-  uint32_t beyond = 0;      // packets that arrived above
-  uint32_t high = 0;        // one above the highest
-  uint32_t unanswered = 0;  // bytes since the last acknowledgement
-  uint64_t received = 0;    // bytes, each packet once
-  bool asked = false;       // for an acknowledgement when the gaps are closed
-  uint8_t turn = 0;         // entropy of grants
-  uint32_t credit = 0;      // its number at the host's CreditPacer
+  uint32_t expected = 0;       // packets that arrived in order
+  uint32_t out_of_order = 0;   // packets that arrived above `expected`
+  uint32_t high = 0;           // one above the highest
+  uint32_t unacked_bytes = 0;  // since the last acknowledgement
+  uint64_t received = 0;       // bytes, each packet once
+  bool ack_requested = false;  // acknowledge when the sequence gaps are closed
+  uint8_t grant_entropy = 0;   // entropy value of the last grant
+  uint32_t credit_number = 0;  // its sender number at the host's CreditPacer
   SequenceBits arrived;
 };
 
@@ -69,6 +74,19 @@ struct alignas(64) Flow {
 
   bool done() const noexcept { return sender.cumulative == packets; }
   bool has_work() const noexcept { return sender.lost > 0 || sender.next < packets; }
+  uint32_t bytes_of(uint32_t number, uint32_t full_bytes) const noexcept {
+    WEFT_DCHECK(number < packets);
+    return number + 1 == packets ? last_bytes : full_bytes;
+  }
+  // Takes an outstanding packet out of flight, to be retransmitted.
+  void mark_lost(uint32_t number, uint32_t full_bytes) noexcept {
+    WEFT_DCHECK(sender.outstanding.test(number) && !sender.to_retransmit.test(number));
+    sender.outstanding.clear(number);
+    --sender.outstanding_packets;
+    sender.bytes_in_flight -= bytes_of(number, full_bytes);
+    sender.to_retransmit.set(number);
+    ++sender.lost;
+  }
 };
 
 }  // namespace weft::sim::spray

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hosts whose flows send each packet over a path of its own (UEC simulator): selective
-// acknowledgements, NACKs of trimmed packets, one window over all paths, credit from the receiver.
-// What the controller, the credit pacer and the path policy decide is lib/congestion's; here are
-// the rules of who sends when and who says what.
+// acknowledgements, NAKs of trimmed packets, one window over all paths, credit from the receiver.
+// lib/congestion has the controller, the credit pacer and the path policy; here are the rules of
+// transmission, acknowledgement and retransmission.
 //
-// The NIC: control packets before data, ten to one when both wait; flows take turns, a packet each.
+// The NIC: control packets before data, ten to one when both wait; flows round robin, a packet
+// each.
 #pragma once
 
 #include <cstdint>
@@ -28,29 +29,29 @@ class Hosts {
 
   // Opens a flow: its first packet may leave at once.
   void start(uint32_t flow, const flow::FlowSpec& spec);
-  // A packet is at its end.
+  // A packet has arrived at its destination host.
   void deliver(const fabric::Packet& packet);
   // nic_wake, flow_timer, host_timer.
   void wake(const fabric::Packet& event);
   void timer(const fabric::Packet& event);
   void host_timer(const fabric::Packet& event);
 
-  // When the acknowledgement of the last byte was here, in ps; kNever if it was not.
+  // Arrival of the acknowledgement of the last byte, in ps; kNever: not finished.
   const std::vector<int64_t>& finished_at() const noexcept { return finished_at_; }
   size_t finished() const noexcept { return finished_; }
   uint64_t data_delivered() const noexcept { return data_delivered_; }
   uint64_t retransmitted() const noexcept { return retransmitted_; }
-  // What the controller allows now; 0 if the flow has not started, or is done.
+  // The rate of the controller; 0 if the flow has not started, or is done.
   double rate(uint32_t number) const noexcept;
 
  private:
   struct Nic {
-    base::RingQueue<uint32_t> flows;  // that want to send
-    uint8_t turn = 0;                 // of 11: the first is data's
+    base::RingQueue<uint32_t> flows;  // with a packet to send
+    uint8_t round = 0;                // modulo kRounds; data goes first in round 0
     int64_t wake_at = kNever;
     std::optional<congestion::CreditPacer> pacer;
-    std::vector<uint32_t> credited;  // the flow of each of the pacer's senders
-    bool granting = false;           // a host_timer event is on its way
+    std::vector<uint32_t> flow_of_sender;  // by the pacer's sender number
+    bool grant_scheduled = false;          // a host_timer event is in the wheel
   };
 
   // The NIC (nic.cpp).
@@ -61,41 +62,28 @@ class Hosts {
   void send_control(uint32_t node, const fabric::Packet& packet);
   void send_next_control(uint32_t port);
   bool send_next_data(uint32_t port, Nic& nic);
-  void try_to_send(uint32_t number);
+  void try_send(uint32_t number);
 
   // The sender (sender.cpp).
   bool may_send(const Flow& flow) const noexcept;
   void send_packet(uint32_t number, uint32_t port);
-  uint32_t wish(const Flow& flow) const noexcept;
+  uint32_t credit_to_request(const Flow& flow) const noexcept;
   void receive_ack(const fabric::Packet& packet);
-  void take_cumulative(Flow& flow, uint32_t cumulative);
-  void take_selective(Flow& flow, const fabric::AckBlock& block);
   void receive_nak(const fabric::Packet& packet);
   void receive_grant(const fabric::Packet& packet);
-  void make_room(Sender& sender) const;
-  void give_up(Flow& flow, uint32_t packet);
-  void expire(uint32_t number, uint32_t packet);
-  void ask(uint32_t number);
-  bool find_oldest(Sender& sender, uint32_t& packet) const;
+  void on_timeout(uint32_t number, uint32_t packet);
+  void probe(uint32_t number);
   void arm_timer(uint32_t number);
   void finish(uint32_t number);
-  Duration round_trip(const Sender& sender, const fabric::AckBlock& block) const noexcept;
 
   // The receiver (receiver.cpp).
   void receive_data(const fabric::Packet& packet);
   void receive_trimmed(const fabric::Packet& packet);
-  void receive_ask(const fabric::Packet& packet);
-  bool take_in(Receiver& receiver, uint32_t number);
+  void receive_probe(const fabric::Packet& packet);
   void acknowledge(const fabric::Packet& cause, bool marked, uint32_t base);
-  void hear_wish(const Flow& flow, const fabric::Packet& packet, bool needs_turn);
-  void start_granting(uint32_t node);
+  void on_credit_request(const Flow& flow, const fabric::Packet& packet, bool needs_grant);
+  void schedule_grants(uint32_t node);
 
-  bool has(const Receiver& receiver, uint32_t number) const noexcept {
-    return number < receiver.expected || (number < receiver.high && receiver.arrived.test(number));
-  }
-  uint32_t bytes_of(const Flow& flow, uint32_t number) const noexcept {
-    return number + 1 == flow.packets ? flow.last_bytes : full_bytes_;
-  }
   const congestion::Preset& preset(uint32_t node) const noexcept {
     return scheme_.presets[scheme_.preset_of_node[node]];
   }

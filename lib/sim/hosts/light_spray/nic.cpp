@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The NIC. Whatever waits has a wake-up planned for when the port is free; so a port that is free
-// without one has nothing waiting, and what comes then leaves at once.
+// The NIC. While packets wait, a wake-up is scheduled for when the port is free; so a port that is
+// free without one has an empty queue, and a packet given to it leaves at once.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/hosts/light_spray/hosts.hpp"
 
 namespace weft::sim::spray {
@@ -11,7 +12,7 @@ using fabric::Packet;
 
 namespace {
 
-constexpr uint8_t kTurns = 11;  // one of data, ten of control
+constexpr uint8_t kRounds = 11;  // one of data, ten of control
 
 }  // namespace
 
@@ -24,11 +25,12 @@ void Hosts::plan_wake(uint32_t port, Nic& nic) {
 void Hosts::wake(const Packet& event) {
   fabric::Port& port = fabric_.port(event.target);
   Nic& nic = nics_[port.node];
+  WEFT_DCHECK(event.at == nic.wake_at && port.free_at <= wheel_.now());
   nic.wake_at = kNever;
   const bool control = !port.control.empty();
   const bool data = !nic.flows.empty();
-  if (control && data) nic.turn = static_cast<uint8_t>((nic.turn + 1) % kTurns);
-  const bool data_first = data && (!control || nic.turn == 0);
+  if (control && data) nic.round = static_cast<uint8_t>((nic.round + 1) % kRounds);
+  const bool data_first = data && (!control || nic.round == 0);
   if (!(data_first && send_next_data(event.target, nic)) && control)
     send_next_control(event.target);
   if (!port.control.empty() || !nic.flows.empty()) plan_wake(event.target, nic);
@@ -48,11 +50,12 @@ void Hosts::send_next_control(uint32_t number) {
   fabric_.spray(number, packet);
 }
 
-// The next flow that may; those that may not any more lose their turn. False if none may.
+// Sends a packet of the next flow that may send, and removes flows that may not. False: none may.
 bool Hosts::send_next_data(uint32_t port, Nic& nic) {
   while (!nic.flows.empty()) {
     const uint32_t number = nic.flows.front();
     Flow& flow = flows_[number];
+    WEFT_DCHECK(flow.sender.queued);
     const bool sends = may_send(flow);
     if (sends) send_packet(number, port);
     nic.flows.pop();
@@ -63,7 +66,7 @@ bool Hosts::send_next_data(uint32_t port, Nic& nic) {
   return false;
 }
 
-void Hosts::try_to_send(uint32_t number) {
+void Hosts::try_send(uint32_t number) {
   Flow& flow = flows_[number];
   if (flow.sender.queued || !may_send(flow)) return;
   const uint32_t port = nic_port(flow.src);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiver of a sprayed flow, and the turns of its host's credit.
+// The receiver of a sprayed flow, and the credit that its host grants.
 #include <algorithm>
 
+#include "lib/base/check.hpp"
 #include "lib/sim/hosts/light_spray/hosts.hpp"
 
 namespace weft::sim::spray {
@@ -11,11 +12,36 @@ using fabric::Packet;
 
 namespace {
 
-constexpr uint32_t kGrantPaths = 128;  // entropy values of grants, in turns
+constexpr uint32_t kGrantPaths = 128;  // entropy values of grants, round robin
 
-// Where the bits of an acknowledgement begin that tells of `number` and what came shortly before.
-uint32_t usual_base(const Receiver& receiver, uint32_t number) {
+// First number of a SACK bitmap that covers `number` and the packets shortly before it.
+uint32_t sack_base(const Receiver& receiver, uint32_t number) {
   return std::max(number < 63 ? 0 : number - 63, receiver.expected + 1);
+}
+
+bool has_arrived(const Receiver& receiver, uint32_t number) {
+  return number < receiver.expected || (number < receiver.high && receiver.arrived.test(number));
+}
+
+// True if the packet closes the last sequence gap and an acknowledgement was requested meanwhile.
+bool record_arrival(Receiver& receiver, uint32_t number) {
+  WEFT_DCHECK(!has_arrived(receiver, number));
+  receiver.high = std::max(receiver.high, number + 1);
+  if (number != receiver.expected) {
+    receiver.arrived.cover(receiver.expected, receiver.high);
+    receiver.arrived.set(number);
+    ++receiver.out_of_order;
+    return false;
+  }
+  ++receiver.expected;
+  while (receiver.out_of_order > 0 && receiver.arrived.test(receiver.expected)) {
+    receiver.arrived.clear(receiver.expected++);
+    --receiver.out_of_order;
+  }
+  WEFT_DCHECK(receiver.expected + receiver.out_of_order <= receiver.high);
+  const bool closed = receiver.out_of_order == 0 && receiver.ack_requested;
+  if (closed) receiver.ack_requested = false;
+  return closed;
 }
 
 }  // namespace
@@ -50,8 +76,8 @@ void Hosts::deliver(const Packet& packet) {
       return receive_data(packet);
     case Event::trimmed:
       return receive_trimmed(packet);
-    case Event::ask:
-      return receive_ask(packet);
+    case Event::probe:
+      return receive_probe(packet);
     case Event::ack:
       return receive_ack(packet);
     case Event::nak:
@@ -61,55 +87,37 @@ void Hosts::deliver(const Packet& packet) {
   }
 }
 
-// Acknowledges when enough has come since the last time, and at once what is new, marked, sent
-// again or asked for.
+// ACK coalescing: acknowledges after ack_every_bytes; at once the first packet, one that is marked,
+// a duplicate, and one that requests it.
 void Hosts::receive_data(const Packet& packet) {
   Flow& flow = flows_[packet.flow];
   Receiver& receiver = flow.receiver;
   const uint32_t number = packet.number;
-  hear_wish(flow, packet, false);
-  receiver.unanswered += packet.bytes;
-  if (has(receiver, number)) {
-    receiver.unanswered = 0;
+  WEFT_DCHECK(number < flow.packets && receiver.expected <= flow.packets);
+  on_credit_request(flow, packet, false);
+  receiver.unacked_bytes += packet.bytes;
+  if (has_arrived(receiver, number)) {
+    receiver.unacked_bytes = 0;
     return acknowledge(packet, packet.tag.marked,
-                       packet.tag.marked ? number : usual_base(receiver, number));
+                       packet.tag.marked ? number : sack_base(receiver, number));
   }
   ++data_delivered_;
   const bool first = receiver.received == 0;
-  const bool asks = (packet.entropy & fabric::kAsksForAck) != 0;
+  const bool requests_ack = (packet.entropy & fabric::kAckRequest) != 0;
   receiver.received += packet.bytes;
-  receiver.asked |= asks;
-  const bool closed = take_in(receiver, number);
+  receiver.ack_requested |= requests_ack;
+  const bool closed = record_arrival(receiver, number);
   if (credited_ && receiver.expected == flow.packets)
-    nics_[flow.dst].pacer->remove(receiver.credit);
-  if (!packet.tag.marked && !first && !asks && !closed &&
-      receiver.unanswered < scheme_.ack_every_bytes)
+    nics_[flow.dst].pacer->remove(receiver.credit_number);
+  if (!packet.tag.marked && !first && !requests_ack && !closed &&
+      receiver.unacked_bytes < scheme_.ack_every_bytes)
     return;
-  receiver.unanswered = 0;
+  receiver.unacked_bytes = 0;
   acknowledge(packet, packet.tag.marked,
-              packet.tag.marked || asks ? number : usual_base(receiver, number));
+              packet.tag.marked || requests_ack ? number : sack_base(receiver, number));
 }
 
-// True if that closes the last gap, and an acknowledgement was asked for meanwhile.
-bool Hosts::take_in(Receiver& receiver, uint32_t number) {
-  receiver.high = std::max(receiver.high, number + 1);
-  if (number != receiver.expected) {
-    receiver.arrived.cover(receiver.expected, receiver.high);
-    receiver.arrived.set(number);
-    ++receiver.beyond;
-    return false;
-  }
-  ++receiver.expected;
-  while (receiver.beyond > 0 && receiver.arrived.test(receiver.expected)) {
-    receiver.arrived.clear(receiver.expected++);
-    --receiver.beyond;
-  }
-  const bool closed = receiver.beyond == 0 && receiver.asked;
-  if (closed) receiver.asked = false;
-  return closed;
-}
-
-// Travels on the entropy value of what it answers.
+// The acknowledgement takes the entropy value of the packet that it answers.
 void Hosts::acknowledge(const Packet& cause, bool marked, uint32_t base) {
   const Flow& flow = flows_[cause.flow];
   const Receiver& receiver = flow.receiver;
@@ -123,20 +131,20 @@ void Hosts::acknowledge(const Packet& cause, bool marked, uint32_t base) {
   packet.bytes = static_cast<uint16_t>(scheme_.ack_bytes);
   packet.entropy = cause.entropy & fabric::kEntropyBits;
   packet.stamp = spray_.acks.take();
-  const bool beyond = receiver.beyond > 0 && base < receiver.high;
+  const bool gaps = receiver.out_of_order > 0 && base < receiver.high;
   spray_.acks[packet.stamp] = {.received = receiver.received,
-                               .arrived = beyond ? receiver.arrived.word(base) : 0,
+                               .arrived = gaps ? receiver.arrived.word(base) : 0,
                                .base = base,
-                               .cause = cause.number,
-                               .again = (cause.entropy & fabric::kSentAgain) != 0};
+                               .answers = cause.number,
+                               .retransmitted = (cause.entropy & fabric::kRetransmission) != 0};
   send_control(flow.dst, packet);
 }
 
 void Hosts::receive_trimmed(const Packet& packet) {
   Flow& flow = flows_[packet.flow];
-  if (has(flow.receiver, packet.number))
-    return acknowledge(packet, false, usual_base(flow.receiver, packet.number));
-  hear_wish(flow, packet, true);
+  if (has_arrived(flow.receiver, packet.number))
+    return acknowledge(packet, false, sack_base(flow.receiver, packet.number));
+  on_credit_request(flow, packet, true);
   Packet nak = packet;  // with its number, entropy value, mark and where it was trimmed
   nak.tag.event = Event::nak;
   nak.hop = 0;
@@ -144,41 +152,42 @@ void Hosts::receive_trimmed(const Packet& packet) {
   send_control(flow.dst, nak);
 }
 
-void Hosts::receive_ask(const Packet& packet) {
-  hear_wish(flows_[packet.flow], packet, true);
+void Hosts::receive_probe(const Packet& packet) {
+  on_credit_request(flows_[packet.flow], packet, true);
   acknowledge(packet, false, flows_[packet.flow].receiver.expected);
 }
 
-// How much credit the sender would like. One that has something to repeat needs a turn anyway.
-void Hosts::hear_wish(const Flow& flow, const Packet& packet, bool needs_turn) {
+// `needs_grant`: the sender has a packet to retransmit, and is granted credit without a request.
+void Hosts::on_credit_request(const Flow& flow, const Packet& packet, bool needs_grant) {
   if (!credited_) return;
   congestion::CreditPacer& pacer = *nics_[flow.dst].pacer;
-  pacer.wish(flow.receiver.credit, packet.stamp);
-  if (needs_turn) pacer.ask(flow.receiver.credit);
-  start_granting(flow.dst);
+  pacer.wish(flow.receiver.credit_number, packet.stamp);
+  if (needs_grant) pacer.ask(flow.receiver.credit_number);
+  schedule_grants(flow.dst);
 }
 
-void Hosts::start_granting(uint32_t node) {
+void Hosts::schedule_grants(uint32_t node) {
   Nic& nic = nics_[node];
-  if (nic.granting) return;
-  nic.granting = true;
+  if (nic.grant_scheduled) return;
+  nic.grant_scheduled = true;
   wheel_.plan(wheel_.now(), Event::host_timer, node);
 }
 
 void Hosts::host_timer(const Packet& event) {
   Nic& nic = nics_[event.target];
   const std::optional<congestion::CreditPacer::Grant> grant = nic.pacer->grant();
-  nic.granting = grant.has_value();
+  nic.grant_scheduled = grant.has_value();
   if (!grant) return;
-  const uint32_t number = nic.credited[grant->sender];
+  WEFT_DCHECK(grant->sender < nic.flow_of_sender.size());
+  const uint32_t number = nic.flow_of_sender[grant->sender];
   Receiver& receiver = flows_[number].receiver;
   Packet packet{};
-  packet.tag.event = Event::grant;
+  packet.tag.event = Event::credit_grant;
   packet.tag.control = true;
   packet.flow = number;
   packet.number = grant->total;
   packet.bytes = static_cast<uint16_t>(scheme_.ack_bytes);
-  packet.entropy = receiver.turn = (receiver.turn + 1) % kGrantPaths;
+  packet.entropy = receiver.grant_entropy = (receiver.grant_entropy + 1) % kGrantPaths;
   send_control(event.target, packet);
   wheel_.plan(wheel_.now() + grant->next.ps, Event::host_timer, event.target);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A bit per packet number, for the numbers of a range that moves up: which packets are on their
-// way, are lost, have arrived. The range may be any that cover() was told; bits outside are 0.
+// A bitmap over a sliding window of packet numbers: which packets are outstanding, are lost, have
+// arrived. The window is any range that was given to cover(); bits outside are 0.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <vector>
+
+#include "lib/base/check.hpp"
 
 namespace weft::sim::spray {
 
@@ -13,6 +15,7 @@ class SequenceBits {
  public:
   // Room for the bits of [low, high) and a word more, so that word() never wraps into them.
   void cover(uint32_t low, uint32_t high) {
+    WEFT_DCHECK(low <= high);
     if (high - low + 64 <= size()) return;
     SequenceBits larger;
     larger.words_.assign(std::bit_ceil((high - low + 64) / 64 + 1), 0);
@@ -24,7 +27,10 @@ class SequenceBits {
   uint32_t size() const noexcept { return static_cast<uint32_t>(words_.size() * 64); }
 
   bool test(uint32_t number) const noexcept { return (at(number) >> (number % 64) & 1) != 0; }
-  void set(uint32_t number) noexcept { words_[place(number)] |= uint64_t{1} << (number % 64); }
+  void set(uint32_t number) noexcept {
+    WEFT_DCHECK(!words_.empty());
+    words_[place(number)] |= uint64_t{1} << (number % 64);
+  }
   void clear(uint32_t number) noexcept { words_[place(number)] &= ~(uint64_t{1} << (number % 64)); }
   // The bits of 64 numbers from `number` on.
   uint64_t word(uint32_t number) const noexcept {
