@@ -126,6 +126,13 @@ class Documents(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "a -> b -> a"):
             rooms.reduced({"a": {"b"}, "b": {"a"}})
 
+    def test_the_cookbook_has_all_keys_of_the_simulator(self):
+        source = (ROOT / "lib/sim/scheme/parameters.cpp").read_text()
+        keys = re.findall(r'^    \{"([a-z]+\.[a-z_0-9]+)", "', source, re.M)
+        self.assertGreater(len(keys), 30)
+        cookbook = (ROOT / "docs/simulator.md").read_text()
+        self.assertEqual(re.findall(r"^\| `([a-z]+\.[a-z_0-9]+)` \|", cookbook, re.M), keys)
+
     def test_the_readme_is_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)
 

@@ -14,7 +14,7 @@ double gbps(const FlowSpec& flow, const FlowResult& result) {
   return static_cast<double>(flow.bytes) * 8 / static_cast<double>(result.fct_ns);
 }
 
-TEST_CASE("turns: strict classes first, the others by weight, idle ones are owed nothing") {
+TEST_CASE("class scheduler: strict priority first, the others by weight, no credit for idle time") {
   fabric::ClassScheduler scheduler;
   const fabric::ClassWeights weights = {0, 0, 3, 1, 0, 0, 0, 0};
   CHECK(scheduler.pick(0b1110, weights) == 1);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFidelities[] = {"flow", "engine", "srd"};
 constexpr std::string_view kClassWhat =
-    "of this data class of flows; 0: strictly before classes of higher number and of any weight";
+    "of this data class; 0: strict priority over classes of higher number and of any weight";
 
 // In the order of Net.
 constexpr Key kKeys[] = {
@@ -37,7 +37,7 @@ constexpr Key kKeys[] = {
      1000},
     {"net.digest_bytes", "B", 2, "digest in each data packet: hpcc-pint", false, 0, 1000},
     {"net.ack_class", "0 or 3", kAuto,
-     "class of acknowledgements; auto: 0 (strictly first, never paused), 3 for hpcc, hpcc-pint, "
+     "class of acknowledgements; auto: 0 (strict priority, never paused), 3 for hpcc, hpcc-pint, "
      "dctcp and dcqcn with a window",
      true, 0, 3},
     {"host.fidelity", "", 0,
@@ -45,7 +45,8 @@ constexpr Key kKeys[] = {
      "sprays, the SRD engine (engine), or the SRD engine whatever the controller (srd)",
      false, 0, 2, kFidelities},
     {"net.floor_ns", "0 or 1", kAuto,
-     "serialisation and pacing cut to whole ns at every hop, as in the reference; 0: exact; auto: "
+     "serialisation and pacing truncated to whole ns at every hop, as in the reference; 0: exact; "
+     "auto: "
      "1, sprayed 0",
      true, 0, 1},
     {"net.base_rtt_ns", "ns", kAuto, "T of the whole network; auto: its largest unloaded RTT", true,
@@ -54,15 +55,16 @@ constexpr Key kKeys[] = {
     {"switch.reserve", "B", 4096, "reserve of each ingress port", false, 0, 1e9},
     {"switch.headroom_factor", "x rate x delay", 3, "headroom of each ingress port", false, 0,
      1000},
-    {"switch.pfc", "0 or 1", 1, "pause frames; 0: a full buffer drops", false, 0, 1},
+    {"switch.pfc", "0 or 1", 1, "PFC; 0: a full buffer drops", false, 0, 1},
     {"switch.pause_shift", "bits", 3,
      "pause above free shared buffer >> this; one less per doubling of the rate above the NICs'",
      false, 0, 31},
     {"switch.resume", "B", 3072, "resume this far below the threshold", false, 0, 1e9},
-    {"switch.pause_bytes", "B", 43, "a PFC frame; 0: it waits for nothing and takes no time", false,
-     0, 1000},
+    {"switch.pause_bytes", "B", 43, "a PFC frame; 0: out of band, no serialisation", false, 0,
+     1000},
     {"switch.pause_at", "B", kAuto,
-     "pause above so much of one ingress; auto: as switch.pause_shift says", true, 1, 1e9},
+     "fixed pause threshold of an ingress; auto: the dynamic one of switch.pause_shift", true, 1,
+     1e9},
     {"switch.kmin", "B per Gb/s", kAuto,
      "no mark below; auto: 4000 (400 KB at 100G), dctcp 3000, sprayed 0.2 BDP in whole packets",
      true, 0, 1e9},
@@ -71,9 +73,9 @@ constexpr Key kKeys[] = {
     {"switch.pmax", "share", kAuto, "marked at kmax; auto: 0.2, dctcp and sprayed 1", true, 0, 1},
     {"switch.mark_last_hop", "0 or 1", kAuto,
      "sprayed: the link to the receiver marks too; auto: 0 with rccc", true, 0, 1},
-    {"switch.trim", "0 or 1", 1, "sprayed: what does not fit is cut to its header; 0: dropped",
-     false, 0, 1},
-    {"switch.trim_bytes", "B", 64, "sprayed: a packet that was cut", false, 1, 1000},
+    {"switch.trim", "0 or 1", 1,
+     "sprayed: a packet that does not fit is trimmed to its header; 0: dropped", false, 0, 1},
+    {"switch.trim_bytes", "B", 64, "sprayed: a trimmed packet", false, 1, 1000},
     {"switch.queue", "packets", kAuto,
      "sprayed: data queue of a port at NIC rate, in proportion at others; auto: 1 BDP, 5 without "
      "trimming",
@@ -83,7 +85,7 @@ constexpr Key kKeys[] = {
     {"switch.int_queue_step", "B", 80, "step of the telemetry's queue, times int_scale", false, 1,
      1e6},
     {"switch.int_scale", "factor", kAuto, "auto: NIC Gb/s / 25; 0: exact telemetry", true, 0, 1e4},
-    {"switch.detection_ns", "ns", 100'000, "until all routes avoid a link that failed", false, 0},
+    {"switch.detection_ns", "ns", 100'000, "until routes avoid a link that failed", false, 0},
     {"class.1", "weight", 0, kClassWhat, false, 0, 1e6},
     {"class.2", "weight", 0, kClassWhat, false, 0, 1e6},
     {"class.3", "weight", 0, kClassWhat, false, 0, 1e6},
@@ -92,26 +94,25 @@ constexpr Key kKeys[] = {
     {"class.6", "weight", 0, kClassWhat, false, 0, 1e6},
     {"class.7", "weight", 0, kClassWhat, false, 0, 1e6},
     {"host.timeout_us", "us", kAuto,
-     "retransmission time-out, where packets may be dropped; auto: 500, sprayed 15 and six queues "
-     "at NIC rate",
-     true, 1},
+     "RTO, where packets may be dropped; auto: 500, sprayed 15 and six queues at NIC rate", true,
+     1},
     {"path.policy", "name", static_cast<double>(congestion::PathChoice::mixed),
      "sprayed: single, oblivious, bitmap, reps, mixed or plb", false, 0, 5,
      congestion::kPathChoiceNames},
     {"path.evs", "values", 64, "sprayed: entropy values of a flow, a power of two", false, 1,
      65536},
     {"path.nack_penalty", "turns", 4,
-     "sprayed, bitmap and mixed: a path whose packet was cut is passed over so often", false, 0,
-     15},
+     "sprayed, bitmap and mixed: times that a path is skipped after a packet of it was trimmed",
+     false, 0, 15},
     {"ack.bytes", "B", kAuto,
-     "sprayed: an acknowledgement for so many bytes on the wire; 4000: for every packet; auto: "
+     "sprayed, ACK coalescing: bytes on the wire per acknowledgement; 4000: every packet; auto: "
      "16384, SRD engines every packet",
      true, 1, 1e9},
     {"metrics.sample_ns", "ns", 100, "queue samples of every switch port; 0: none", false, 0},
     {"metrics.queue_until_ns", "ns", kAuto, "end of the queue samples; auto: end of the run", true,
      0},
     {"metrics.queue_window_ns", "ns", 100000, "queue median and maximum per this time", false, 1},
-    {"metrics.warm_up_ns", "ns", 0, "flows that start before do not count in slowdowns", false, 0},
+    {"metrics.warm_up_ns", "ns", 0, "slowdowns exclude flows that start earlier", false, 0},
 };
 static_assert(std::size(kKeys) == static_cast<size_t>(Net::count));
 
