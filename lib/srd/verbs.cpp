@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Life of an SRD queue pair. It needs no connection: it has the states of verbs for the programs
-// that walk through them, and may be given a default destination on the way.
+// that walk through them, and may be given a default destination.
 #include <algorithm>
 
 #include "lib/base/check.hpp"

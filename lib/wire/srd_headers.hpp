@@ -65,8 +65,8 @@ inline constexpr uint8_t kRetransmission = 0x20;
 inline constexpr uint8_t kFragment = 0x10;   // SrdFragment follows: the message has more packets
 inline constexpr uint8_t kImmediate = 0x08;  // SrdImmediate follows
 inline constexpr uint8_t kProtected = 0x04;  // reserved for authenticated encryption: refused now
-inline constexpr uint8_t kWish = 0x02;       // SrdWish follows
-inline constexpr uint8_t kOrdered = 0x01;    // SrdOrder follows
+inline constexpr uint8_t kCreditRequest = 0x02;  // SrdCreditRequest follows
+inline constexpr uint8_t kOrdered = 0x01;        // SrdOrder follows
 }  // namespace srd_flag
 
 using base::Be48;
@@ -113,7 +113,7 @@ struct SrdImmediate {
 };
 
 // Credit that the sender would like to have been granted in all, in units of 256 bytes.
-struct SrdWish {
+struct SrdCreditRequest {
   base::Be32 units;
 };
 
@@ -162,11 +162,11 @@ struct SrdOperands {
 };
 static_assert(sizeof(SrdOperands) == 16);
 
-// The longest headers: base, message, fragment, remote, immediate, wish,
+// The longest headers: base, message, fragment, remote, immediate, credit request,
 // order.
 inline constexpr size_t kSrdLargestHeader =
     sizeof(SrdBase) + sizeof(SrdMessage) + sizeof(SrdFragment) + sizeof(SrdRemote) +
-    sizeof(SrdImmediate) + sizeof(SrdWish) + sizeof(SrdOrder);
+    sizeof(SrdImmediate) + sizeof(SrdCreditRequest) + sizeof(SrdOrder);
 static_assert(kSrdLargestHeader == 68);
 
 constexpr bool is_sequenced(SrdOpcode opcode) {

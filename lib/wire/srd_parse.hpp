@@ -30,7 +30,7 @@ struct SrdPacket {
   uint64_t address = 0;  // remote
   uint32_t rkey = 0;
   uint64_t immediate = 0;
-  uint32_t wish = 0;
+  uint32_t requested_credit = 0;
   uint32_t order = 0;
   uint32_t opened = 0;  // reset
   const SrdAck* ack = nullptr;
@@ -63,7 +63,7 @@ constexpr uint32_t srd_header_length(SrdOpcode opcode, uint8_t flags) {
   if (flags & srd_flag::kFragment) length += sizeof(SrdFragment);
   if (has_remote(opcode)) length += sizeof(SrdRemote);
   if (flags & srd_flag::kImmediate) length += sizeof(SrdImmediate);
-  if (flags & srd_flag::kWish) length += sizeof(SrdWish);
+  if (flags & srd_flag::kCreditRequest) length += sizeof(SrdCreditRequest);
   if (flags & srd_flag::kOrdered) length += sizeof(SrdOrder);
   return length + operand_bytes(opcode);
 }
@@ -159,9 +159,9 @@ inline SrdError srd_parse(const std::byte* bytes, uint32_t length, uint32_t trai
     out.immediate = reinterpret_cast<const SrdImmediate*>(at)->value;
     at += sizeof(SrdImmediate);
   }
-  if (out.has(srd_flag::kWish)) {
-    out.wish = reinterpret_cast<const SrdWish*>(at)->units;
-    at += sizeof(SrdWish);
+  if (out.has(srd_flag::kCreditRequest)) {
+    out.requested_credit = reinterpret_cast<const SrdCreditRequest*>(at)->units;
+    at += sizeof(SrdCreditRequest);
   }
   if (out.has(srd_flag::kOrdered)) {
     out.order = reinterpret_cast<const SrdOrder*>(at)->number;
@@ -208,7 +208,7 @@ inline std::byte* srd_emit(std::byte* at, const SrdPacket& p, uint8_t pad) noexc
   if (p.has(srd_flag::kFragment)) put(SrdFragment{p.length, p.offset});
   if (has_remote(p.opcode)) put(SrdRemote{p.address, p.rkey});
   if (p.has(srd_flag::kImmediate)) put(SrdImmediate{p.immediate});
-  if (p.has(srd_flag::kWish)) put(SrdWish{p.wish});
+  if (p.has(srd_flag::kCreditRequest)) put(SrdCreditRequest{p.requested_credit});
   if (p.has(srd_flag::kOrdered)) put(SrdOrder{p.order});
   return at;
 }

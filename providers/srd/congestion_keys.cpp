@@ -6,7 +6,7 @@ namespace weft::srd_provider {
 
 namespace {
 
-// What the constants of nscc were made for. On a slower network say so: cc_line_mbps, cc_rtt_us.
+// The network that nscc's constants are for. Override on a slower one: cc_line_mbps, cc_rtt_us.
 constexpr uint32_t kLineMbps = 100'000, kRttUs = 50;
 constexpr uint32_t kWireBytes = 122;  // of a packet besides its payload, as in flow.cpp
 
@@ -41,7 +41,7 @@ Result<void> CongestionKeys::apply(srd::Config& config, const transport::Capabil
   use_digest_form(keys_);
   config.halve_on_loss = keys_.name() == "halved";
   // The RTT between two processes that poll is shorter than the configured one. The window must not
-  // shrink with it: it would be too small as soon as one of them sleeps.
+  // shrink with it: it would be too small as soon as one process sleeps.
   congestion::Conditions conditions = keys_.conditions();
   conditions.packet_bytes = port.active_mtu + kWireBytes;
   conditions.payload_bytes = port.active_mtu;

@@ -14,7 +14,7 @@ namespace weft::srd_provider {
 
 namespace {
 
-// An OwnKey of one of a few words.
+// An OwnKey whose value is one of `words`.
 template <class Enum, size_t kCount>
 software::OwnKey word_key(std::string_view key, Enum& target,
                           const std::string_view (&words)[kCount]) {
@@ -31,7 +31,7 @@ software::OwnKey word_key(std::string_view key, Enum& target,
           }};
 }
 
-// rails=A+B: what else stands behind PORT:, IPv6 in brackets or not.
+// rails=A+B: further addresses or interfaces of the port, IPv6 in brackets or not.
 software::OwnKey rails_key(std::vector<std::string>& rails) {
   return {"rails", [&rails](const std::string& value) -> Result<void> {
             for (std::string_view rest = value;;) {

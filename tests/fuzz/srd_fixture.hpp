@@ -103,7 +103,7 @@ struct SrdFixture {
     const uint32_t ours = engine.incarnations.incarnation_for(path.source, kPeerBlock);
     p.incarnation = (twist & 0x18) == 0x18 ? in.take<uint8_t>() : (twist & 8) != 0 ? ours : 0;
     p.message = in.take<uint8_t>();
-    p.wish = in.take<uint8_t>() * 16u;
+    p.requested_credit = in.take<uint8_t>() * 16u;
     p.order = in.take<uint8_t>();
     p.length = in.take<uint16_t>();
     p.offset = in.take<uint16_t>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One acknowledgement for several packets (Config::ack_every): a stream gets a quarter of them, at
-// no cost to its rate, and nobody waits for one that matters: the last packet of what there is to
-// send, a small window, a mark, a packet sent again.
+// no cost to its rate, and none is delayed that matters: of the last packet that is queued, in a
+// small window, of a mark, of a retransmission.
 #include <algorithm>
 #include <set>
 
@@ -42,7 +42,7 @@ Duration write(SrdStar& star, uint32_t count, uint32_t bytes, bool at_once = tru
   return star.network.now() - begin;
 }
 
-TEST_CASE("a stream has an acknowledgement for every fourth packet, and is as fast") {
+TEST_CASE("with ack_every=4 a stream has one ACK per four packets and the same rate") {
   SrdStar often(options(1)), seldom(options(4));
   const Duration usual = write(often, 8, 1u << 20);
   const Duration took = write(seldom, 8, 1u << 20);
@@ -55,7 +55,7 @@ TEST_CASE("a stream has an acknowledgement for every fourth packet, and is as fa
   CHECK(seldom[0].count(Count::tx_retransmits) == 0);
 }
 
-TEST_CASE("a lone message is acknowledged at once, whatever is usual") {
+TEST_CASE("a single message is acknowledged at once, whatever ack_every is") {
   for (const uint32_t bytes : {8u, 20'000u}) {
     SrdStar often(options(1)), seldom(options(16));
     const Duration usual = write(often, 50, bytes, false);
@@ -63,7 +63,7 @@ TEST_CASE("a lone message is acknowledged at once, whatever is usual") {
   }
 }
 
-TEST_CASE("an acknowledgement that nobody asks for waits for its delay only") {
+TEST_CASE("an ACK that was not requested waits for ack_delay only") {
   SrdOptions o = options(64);
   SrdStar star(o);
   // The end of each message is lost, so that what came before it waits for company.
@@ -104,7 +104,7 @@ std::vector<wire::SrdPacket> send_four(SrdLone& lone, const AddressHandle& to) {
   return packets;
 }
 
-TEST_CASE("paths of packets that an acknowledgement names without a mark are used again") {
+TEST_CASE("paths of packets acknowledged without a mark are reused") {
   struct Case {
     bool echo_marked;
     uint16_t marks;
@@ -141,7 +141,7 @@ TEST_CASE("paths of packets that an acknowledgement names without a mark are use
         })) == c.again);
 }
 
-TEST_CASE("what is lost is found as soon, with few acknowledgements") {
+TEST_CASE("losses are detected as soon, with few acknowledgements") {
   for (const uint32_t every : {1u, 4u, 16u}) {
     INFO(every);
     SrdStar star(options(every));

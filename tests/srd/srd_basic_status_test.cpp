@@ -52,7 +52,7 @@ uint16_t reason(wire::SrdReason why) { return static_cast<uint16_t>(why); }
 
 }  // namespace
 
-TEST_CASE("EFA status FLUSHED: what is posted when the queue pair is stopped") {
+TEST_CASE("EFA status FLUSHED: requests and receives posted when the queue pair goes to ERR") {
   Two t;
   t.cut(true);
   const Sge out = t.a.sge(0, 8);
@@ -70,7 +70,7 @@ TEST_CASE("EFA status FLUSHED: what is posted when the queue pair is stopped") {
   t.goes_on();
 }
 
-TEST_CASE("EFA statuses UNSUPPORTED_OP, INVALID_AH, BAD_LENGTH: told at post") {
+TEST_CASE("EFA statuses UNSUPPORTED_OP, INVALID_AH, BAD_LENGTH: returned by post_send") {
   Two t;
   const Sge out = t.a.sge(0, 8);
   SendRequest r = t.request(Opcode::send_with_invalidate, 1, {&out, 1});
@@ -125,7 +125,7 @@ TEST_CASE("EFA status ABORT of the remote: the peer has restarted in the middle"
   t.goes_on();
 }
 
-TEST_CASE("EFA statuses UNREACH_REMOTE, UNRESP_REMOTE: never heard, and heard before") {
+TEST_CASE("EFA statuses UNREACH_REMOTE, UNRESP_REMOTE: peer never reached, and reached before") {
   SrdOptions o;
   o.config.dead_peer_timeout = Duration::from_ms(50);
   Two t(o);
@@ -155,7 +155,7 @@ TEST_CASE(
   CHECK(t.wait().status == Status::success);
 }
 
-TEST_CASE("EFA status UNKNOWN_PEER: a device that has all its peers in use says so at post") {
+TEST_CASE("EFA status UNKNOWN_PEER: post_send fails when all peers of a device are in use") {
   SrdOptions o;
   o.config.max_peers = 1;
   Two t(o);

@@ -61,7 +61,7 @@ TEST_CASE("SEND of any size arrives in the posted receive") {
   CHECK(t.a.count(Count::tx_retransmits) == 0);
 }
 
-TEST_CASE("WRITE lands at its address only, READ fetches") {
+TEST_CASE("WRITE changes its address range only, READ returns it") {
   Two t;
   for (const uint32_t size : kSizes) {
     INFO(size);
@@ -81,7 +81,7 @@ TEST_CASE("WRITE lands at its address only, READ fetches") {
   CHECK(t.a.count(Count::tx_retransmits) + t.b.count(Count::tx_retransmits) == 0);
 }
 
-TEST_CASE("WRITE with immediate takes a receive when all of it is there") {
+TEST_CASE("WRITE with immediate consumes a receive when all of it has arrived") {
   Two t;
   for (const uint32_t size : {0u, 8u, 5000u, 100'000u}) {
     fill(t.a.at(0), size, size + 3);
@@ -170,7 +170,7 @@ TEST_CASE("an error belongs to its request; the queue pair goes on") {
   CHECK(t.b.qp().state == QpState::rts);
 }
 
-TEST_CASE("a SEND without a receive rests, then arrives; others pass it") {
+TEST_CASE("a SEND without a receive waits, then arrives; other messages overtake it") {
   Two t;
   fill(t.a.at(0), 50'000, 9);
   const Sge out = t.a.sge(0, 50'000);
@@ -201,7 +201,7 @@ TEST_CASE("rnr_retry bounds the attempts of a SEND without a receive") {
 }
 
 // A round trip longer than the first probe waits for, and never two packets at a time.
-TEST_CASE("a far peer's round trip is learned, and then nothing goes twice") {
+TEST_CASE("after a distant peer's round trip is measured, nothing is retransmitted") {
   SrdOptions o;
   o.link.delay = Duration::from_us(1250);
   Two t(o);
@@ -215,7 +215,7 @@ TEST_CASE("a far peer's round trip is learned, and then nothing goes twice") {
   CHECK(t.a.count(Count::tail_probes) == first);
 }
 
-TEST_CASE("a peer that never answers is given up") {
+TEST_CASE("requests to a peer that never answers fail with retry_exceeded") {
   SrdOptions o;
   o.config.dead_peer_timeout = Duration::from_ms(50);
   Two t(o);

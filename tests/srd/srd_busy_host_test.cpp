@@ -12,7 +12,7 @@ namespace {
 using transport::Count;
 
 constexpr uint32_t kMbps = 200;
-constexpr Duration kRtt = Duration::from_us(1000);  // as controllers are told
+constexpr Duration kRtt = Duration::from_us(1000);  // configured for controllers
 constexpr uint32_t kMessage = 65536;
 
 SrdOptions options(const std::string& controller) {
@@ -53,7 +53,7 @@ struct Scheduled {
 
 struct Outcome {
   double mbps = 0;
-  double wasted = 0;  // packets that were sent again, of all
+  double wasted = 0;  // retransmitted packets, of all
 };
 
 // WRITEs from one to the other for two seconds.
@@ -76,8 +76,8 @@ Outcome stream(const std::string& controller, int most_away_ms, uint64_t seed) {
   return o;
 }
 
-// An earlier copy that arrives says how long round trips have become.
-TEST_CASE("time-outs follow round trips that have become longer than they are") {
+// The arrival of an earlier transmission bounds the round trip from below.
+TEST_CASE("the RTO follows round trips that have become longer than it") {
   for (const int ms : {4, 8, 16})
     for (const uint64_t seed : {1u, 2u}) {
       INFO(ms << " ms, seed " << seed);
@@ -87,8 +87,8 @@ TEST_CASE("time-outs follow round trips that have become longer than they are") 
     }
 }
 
-// What may be on the way is 1.5 times what the round trip that was told holds.
-TEST_CASE("round trips that were short once do not take nscc's window below what it was told") {
+// At most 1.5 times the configured bandwidth-delay product may be in flight.
+TEST_CASE("short round trips do not take nscc's window below the configured one") {
   struct Case {
     int ms;
     double mbps;

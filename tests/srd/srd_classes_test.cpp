@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages of two classes to one peer, in a network that has a shorter way for one of them: packets
 // of one path overtake each other by class, which looks like a loss. Everything is executed once,
-// and how often a packet is sent again for nothing is bounded.
+// and the number of spurious retransmissions is bounded.
 #include <cstdio>
 
 #include "tests/srd/srd_spines.hpp"
@@ -33,7 +33,7 @@ class ByClass final : public sim::Node {
 };
 
 // `count` fetch-and-adds of one word, of both classes in turns or of one, eight at a time: how many
-// packets were sent again.
+// packets were retransmitted.
 uint64_t add(uint32_t count, Duration more, bool both) {
   SrdOptions o = controlled("nscc");
   o.config.paths = 4;
@@ -85,7 +85,7 @@ TEST_CASE("classes that overtake each other look like losses, and are executed o
     const Duration more = Duration::from_us(us);
     CHECK(add(kRequests, more, false) <= 1);  // the first, while no round trip is known
     const uint64_t again = add(kRequests, more, true);
-    // Packets of a path may overtake as many as duplicates have told. Where a class takes longer
+    // The reorder tolerance of a path grows with reported duplicates. Where a class takes longer
     // than the least time-out, each of its packets goes twice at most.
     CHECK(again <= (us < 100 ? 40 : kRequests / 2 + 40));
   }
@@ -128,7 +128,7 @@ std::vector<uint64_t> order_of(std::span<const uint32_t> lengths) {
   return order;
 }
 
-TEST_CASE("a message of an urgent class passes those that were posted before it") {
+TEST_CASE("a message of an urgent class overtakes messages posted before it") {
   constexpr uint32_t kLong = 1u << 20, kShort = 64;
   CHECK(order_of(std::vector{kLong / 2, kLong}) == std::vector<uint64_t>{1, 0});
   CHECK(order_of(std::vector{kLong, kShort, 2 * kLong, kLong / 4}) ==

@@ -71,13 +71,13 @@ Outcome incast(const std::string& controller, uint32_t senders, uint64_t buffer 
   return outcome;
 }
 
-TEST_CASE("an incast of 60 or 48 to one ends soon, with a bounded queue") {
+TEST_CASE("an incast of 60 or 48 to one completes in bounded time, with a bounded queue") {
   for (const char* controller : {"nscc", "rccc", "nscc+rccc"}) {
     INFO(controller);
     for (const uint32_t senders : {48u, 60u}) {
       const Outcome o = incast(controller, senders);
       CHECK(o.slowdown < 1.15);
-      // Everybody begins with 1.5 times bandwidth and delay.
+      // Each sender begins with 1.5 times the bandwidth-delay product.
       CHECK(o.most_bytes < senders * 190'000);
       // Credit keeps what is in the network as it is; marks take it down to a packet of each.
       if (controller != std::string("rccc")) CHECK(o.late_bytes < senders * 4500);
@@ -95,26 +95,26 @@ TEST_CASE("an incast into a small buffer loses packets and does not collapse") {
   }
 }
 
-TEST_CASE("the other controllers end an incast too") {
+TEST_CASE("an incast completes with the other controllers too") {
   for (const char* controller : {"none", "swift", "mswift", "dcqcn-nic"}) {
     INFO(controller);
     CHECK(incast(controller, 16).slowdown < 2);
   }
 }
 
-TEST_CASE("hpcc lives on the digest that the switch leaves in each packet") {
+TEST_CASE("hpcc uses the digest that the switch writes into each packet") {
   for (const uint32_t senders : {48u, 60u}) {
     const Outcome o = incast("hpcc-pint", senders, 32u << 20, true);
     CHECK(o.slowdown < 1.2);  // 5 % of the link is left free, and it starts again slowly
     CHECK(o.most_bytes < senders * 190'000);
-    // It aims at a link that is not quite full: nothing waits when the first windows are gone.
+    // It targets a link that is not quite full: no queue after the first windows.
     CHECK(o.late_bytes < senders * 4500);
     CHECK(o.dropped == 0);
     CHECK(o.blind == 0);
   }
 }
 
-TEST_CASE("without digests on the way hpcc heeds its own queue, and counts that") {
+TEST_CASE("without digests hpcc uses its own queue, and counts that") {
   const Outcome o = incast("hpcc-pint", 16);
   CHECK(o.slowdown < 2);
   CHECK(o.blind > 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests of two endpoints that answer each other (Config::answer_first): each one's word leaves
-// before its acknowledgement of the other's, and one acknowledgement stands for several words. Both
+// Ping-pong of two endpoints (Config::ack_piggyback_delay): each response leaves before the
+// acknowledgement of its request, and one acknowledgement covers several requests. Both
 // engines are moved by hand, so that each call of transmit() is counted.
 #include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
@@ -55,7 +55,8 @@ struct Talk : SrdTwo {
     REQUIRE(from.write(other(from), length, 1024));
   }
 
-  // a speaks, b answers, `rounds` times; who has spoken turns `idle` times more meanwhile.
+  // a sends, b responds, `rounds` times; the sender makes `idle` more calls of transmit()
+  // meanwhile.
   void alternate(int rounds, int idle = 0) {
     for (int i = 0; i < rounds; ++i) {
       for (SrdStation* const speaker : {&a, &b}) {
@@ -72,7 +73,7 @@ struct Talk : SrdTwo {
   }
 };
 
-TEST_CASE("srd: in a dialogue one acknowledgement stands for several words") {
+TEST_CASE("srd: in a ping-pong one acknowledgement covers several messages") {
   Talk talk;
   talk.alternate(20);  // they learn to wait, also while the other side thinks
   (void)talk.a.sent(), (void)talk.b.sent();
@@ -89,7 +90,7 @@ TEST_CASE("srd: in a dialogue one acknowledgement stands for several words") {
   }
 }
 
-TEST_CASE("srd: a word in a dialogue leaves alone, before the acknowledgement") {
+TEST_CASE("srd: a response in a ping-pong leaves in its own frame, before the acknowledgement") {
   Talk talk;
   const uint64_t before = talk.acks();
   talk.post(talk.a);
@@ -100,7 +101,7 @@ TEST_CASE("srd: a word in a dialogue leaves alone, before the acknowledgement") 
   CHECK(talk.b.engine().wants_transmit());
 }
 
-TEST_CASE("srd: an acknowledgement that nobody's answer overtakes waits for one turn") {
+TEST_CASE("srd: an acknowledgement that no response overtakes waits for one transmit()") {
   Talk talk;
   for (int round = 0; round < 5; ++round) {
     talk.post(talk.a);
@@ -110,7 +111,7 @@ TEST_CASE("srd: an acknowledgement that nobody's answer overtakes waits for one 
   }
 }
 
-TEST_CASE("srd: who streams is acknowledged with the next call") {
+TEST_CASE("srd: a streaming sender is acknowledged with the next transmit()") {
   Talk talk;
   const uint32_t two_packets = 2 * talk.a.engine().mtu;
   const uint64_t before = talk.acks();
@@ -120,7 +121,7 @@ TEST_CASE("srd: who streams is acknowledged with the next call") {
   CHECK(talk.acks() == before + 1);
 }
 
-TEST_CASE("srd: what comes twice is acknowledged with the next call") {
+TEST_CASE("srd: a duplicate is acknowledged with the next transmit()") {
   Talk talk;
   SentFrame copy;
   const auto keep = [&](const SentFrame& f) {
@@ -136,7 +137,7 @@ TEST_CASE("srd: what comes twice is acknowledged with the next call") {
   CHECK(talk.turn(talk.b) == 1);
 }
 
-TEST_CASE("srd: an acknowledgement does not wait longer than it may, however patient") {
+TEST_CASE("srd: an acknowledgement is never delayed longer than ack_piggyback_delay") {
   Talk talk;
   talk.alternate(50);  // they have become patient
   talk.fall_silent();
@@ -150,7 +151,7 @@ TEST_CASE("srd: an acknowledgement does not wait longer than it may, however pat
   CHECK(talk.b.count(Count::tx_acks) == before + 1);
 }
 
-TEST_CASE("srd: a queue pair that goes has its acknowledgements sent at once") {
+TEST_CASE("srd: pending acknowledgements leave when a queue pair is destroyed") {
   Talk talk;
   talk.alternate(50);
   talk.post(talk.a), talk.turn(talk.a);

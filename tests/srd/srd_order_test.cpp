@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ordered SENDs: received in the order in which they were posted, over paths that reorder and lose,
-// with few receives, with failures in the middle, and never more of them on the way than the
+// with few receives, with failures in the middle, and never more of them in flight than the
 // window.
 #include <algorithm>
 #include <set>
@@ -82,7 +82,7 @@ TEST_CASE("ordered SENDs are received in order, unordered ones are not") {
   }
 }
 
-TEST_CASE("no more than 64 ordered SENDs are begun while the first is missing") {
+TEST_CASE("no more than 64 ordered SENDs are started while the first is missing") {
   Line t(options(3, false));
   std::set<uint32_t> orders;
   t.a.life().tap->filter = [&](const SentFrame& frame) {
@@ -102,7 +102,7 @@ TEST_CASE("no more than 64 ordered SENDs are begun while the first is missing") 
   t.world.run_for(Duration::from_ms(5));
   CHECK(t.arrived == std::vector<uint32_t>{1000});
   t.a.life().tap->filter = nullptr;
-  // Those that found no receive so often rest up to a second by now.
+  // Messages that found no receive so often wait up to a second by now.
   REQUIRE(t.world.run_until([&] { return t.arrived.size() == 201; }, Duration::from_s(60)));
   CHECK(std::is_sorted(t.arrived.begin() + 1, t.arrived.end()));
 }
@@ -125,7 +125,7 @@ TEST_CASE("a later SEND does not take the receive that an earlier one needs") {
   CHECK(t.arrived == std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7});
 }
 
-TEST_CASE("an ordered SEND that fails is passed over, one beyond the window too") {
+TEST_CASE("a failed ordered SEND is skipped, also one beyond the window") {
   Line t(options(7, false));
   for (uint32_t i = 0; i < 200; ++i) t.send(i, i == 3 || i == 150 ? kSize + 1 : 100);
   REQUIRE(t.world.run_until([&] { return t.arrived.size() == 198 && t.done.size() == 200; }));
@@ -134,7 +134,7 @@ TEST_CASE("an ordered SEND that fails is passed over, one beyond the window too"
     CHECK((c.status == Status::success) == (c.id != 3 && c.id != 150));
 }
 
-TEST_CASE("a queue pair that goes leaves no gap to those of the others") {
+TEST_CASE("a destroyed queue pair leaves no gap in the order of the others") {
   Line t(options(9, false));
   t.a.life().tap->filter = [](const SentFrame&) { return false; };
   for (uint32_t i = 0; i < 150; ++i) t.send(i, 100);
@@ -160,7 +160,7 @@ TEST_CASE("order survives a restart of the receiver") {
   REQUIRE(t.world.run_until([&] { return t.done.size() == 10; }));
   t.b.restart();
   for (uint64_t i = 0; i < kReceives; ++i) REQUIRE(t.b.recv(i, t.b.sge(i * kSize, kSize)));
-  t.send(10, 100);  // nobody knows
+  t.send(10, 100);  // no acknowledgement arrives
   REQUIRE(t.world.run_until([&] { return t.done.size() == 11; }));
   for (uint32_t i = 11; i < 11 + kReceives; ++i) t.send(i, 100);
   REQUIRE(t.world.run_until([&] { return t.done.size() == 11 + kReceives; }));
@@ -204,7 +204,7 @@ TEST_CASE("ordered WRITE_ADDs are added in the order of posting, others are not"
   }
 }
 
-TEST_CASE("an ordered WRITE_ADD that fails, or is left behind, does not hold up the next") {
+TEST_CASE("an ordered WRITE_ADD that fails or is detached does not block the next") {
   SrdTwo t(options(1, false));
   const Sge out = t.a.sge(0, 8);
   t.a.word(0) = 1;

@@ -101,7 +101,7 @@ TEST_CASE("bitmap passes over a path with a penalty until that wears off") {
   CHECK(shares(paths, 8 * 8)[3] > 0);
 }
 
-TEST_CASE("reps uses paths again that did well, each once") {
+TEST_CASE("reps reuses paths without marks, each once") {
   PathSet paths;
   paths.start(PathChoice::reps, 64, 64, 5);
   for (uint8_t path : {9, 11, 13}) paths.on_ack(path, false, Instant{});
@@ -112,7 +112,7 @@ TEST_CASE("reps uses paths again that did well, each once") {
   CHECK(shares(paths, 1000).size() > 50);
 }
 
-TEST_CASE("a dead path rests, is tried more and more seldom, and comes back") {
+TEST_CASE("a dead path is suspended, probed at growing intervals, and resumes") {
   for (const PathChoice policy : {PathChoice::oblivious, PathChoice::bitmap, PathChoice::reps}) {
     PathSet paths;
     paths.start(policy, 8, 64, 5);
@@ -137,7 +137,7 @@ TEST_CASE("a dead path rests, is tried more and more seldom, and comes back") {
   }
 }
 
-TEST_CASE("a path that takes twice as long as the fastest rests until it does not") {
+TEST_CASE("a path twice as slow as the fastest is suspended until it is not") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 8, 64, 5);
   for (uint8_t round = 0; round < 32; ++round)
@@ -151,7 +151,7 @@ TEST_CASE("a path that takes twice as long as the fastest rests until it does no
   CHECK(shares(paths, 800)[6] > 90);
 }
 
-TEST_CASE("a path that stays slow is tried more and more seldom, whatever the clock says") {
+TEST_CASE("a path that stays slow is probed at growing intervals, at any clock value") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 8, 64, 5);
   const Instant begin = Instant{} + Duration::from_s(40 * 60);  // half a turn of its microseconds
@@ -168,7 +168,7 @@ TEST_CASE("a path that stays slow is tried more and more seldom, whatever the cl
   CHECK(probes == 10);  // 1, 2, 4 ... 512 ms
 }
 
-TEST_CASE("of many slow paths one is tried in a millisecond, or of 64 packets, each in its turn") {
+TEST_CASE("of many slow paths one is probed per millisecond or per 64 packets, round-robin") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 128, 64, 5);
   for (int round = 0; round < 2; ++round)
@@ -193,11 +193,11 @@ TEST_CASE("of many slow paths one is tried in a millisecond, or of 64 packets, e
     CHECK(paths.take_probe(later + Duration::from_s(2)) != PathSet::kNone);
 }
 
-TEST_CASE("what is known of each path can be seen") {
+TEST_CASE("reports show the state of each path") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 3, 64, 5);
   (void)paths.take_sequence(0);
-  CHECK(paths.report(0).sent == 0);  // nobody has asked for it
+  CHECK(paths.report(0).sent == 0);  // not counted by default
   paths.count_packets(true);
   for (uint8_t path = 0; path < 3; ++path) CHECK(paths.report(path).health == PathHealth::good);
   for (int round = 0; round < 32; ++round) {
@@ -227,14 +227,14 @@ TEST_CASE("what is known of each path can be seen") {
   CHECK(paths.report(2).rtt == Duration{});  // of another time
 }
 
-TEST_CASE("with all paths at rest the policy chooses as if none were") {
+TEST_CASE("with all paths suspended the policy chooses as if none were") {
   PathSet paths;
   paths.start(PathChoice::oblivious, 4, 64, 5);
   for (uint8_t path = 0; path < 4; ++path) paths.on_timeout(path, Instant{});
   CHECK(shares(paths, 400).size() == 4);
 }
 
-TEST_CASE("what was lost goes another way, if there is one") {
+TEST_CASE("a lost packet is retransmitted on another path, if there is one") {
   for (const PathChoice policy : {PathChoice::oblivious, PathChoice::bitmap, PathChoice::reps}) {
     PathSet paths;
     paths.start(policy, 4, 64, 9);
@@ -244,7 +244,7 @@ TEST_CASE("what was lost goes another way, if there is one") {
   }
 }
 
-TEST_CASE("a way that joins before others leaves them candidates") {
+TEST_CASE("a route that joins before others leaves them candidates") {
   Rails rails;
   const Gid further[] = {Gid::from_ipv4(10, 0, 1, 1)};
   rails.set_addresses(further);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SRD over eight spines, of which some are cut, slow or lossy: traffic moves within round trips,
-// nobody notices, and nothing is sent twice because it came in another order.
+// applications do not notice, and reordering causes no retransmission.
 #include <cstdio>
 
 #include "tests/srd/srd_spines.hpp"
@@ -56,7 +56,7 @@ void cut_one(congestion::PathChoice policy, uint32_t spine, Cut& result) {
   CHECK(lost.empty());
 }
 
-TEST_CASE("one of eight spines is cut: what it held arrives elsewhere within 500 us") {
+TEST_CASE("one of eight spines is cut: its packets arrive over others within 500 us") {
   for (const congestion::PathChoice policy :
        {congestion::PathChoice::oblivious, congestion::PathChoice::reps,
         congestion::PathChoice::mixed}) {
@@ -81,7 +81,7 @@ TEST_CASE("one of eight spines is cut: what it held arrives elsewhere within 500
   }
 }
 
-TEST_CASE("a spine that was cut is used again when it is back") {
+TEST_CASE("a spine that was cut is used again after it is repaired") {
   SrdSpines net(options(), {});
   Stream stream(net, 65536, 64);
   net.run_for(kMs * 2);
@@ -94,8 +94,8 @@ TEST_CASE("a spine that was cut is used again when it is back") {
   CHECK(net.leaves[0]->sent[3] - before > 1000);
 }
 
-// The round trip is 20 times what the controller was told, so its window is one packet.
-TEST_CASE("probes of cut spines do not hold up messages, however small the window is") {
+// The round trip is 20 times the configured one, so the controller's window is one packet.
+TEST_CASE("probes of cut spines do not delay messages, however small the window is") {
   SrdSpines net(options(), {.delays_us = {100}});
   Stream stream(net, 64, 1);
   net.run_for(kMs * 20);
@@ -128,7 +128,7 @@ TEST_CASE("a spine that is slow or loses 1 % leaves the 99th percentile within 1
   CHECK(p99_of_messages({}, 10'000) <= 1.5 * healthy);
 }
 
-TEST_CASE("reordering alone sends nothing twice") {
+TEST_CASE("reordering alone causes no retransmission") {
   SrdSpines net(options(), {.delays_us = {3, 4, 5, 6, 7, 8, 9, 10}});
   Stream stream(net, 65536, 32);
   net.run_for(kMs * 20);
@@ -158,7 +158,7 @@ TEST_CASE("1 % loss everywhere leaves 90 % of the goodput, 30 % completes, threa
   CHECK(goodput(300'000) > 0);
 }
 
-TEST_CASE("losses of others leave a message alone, threat:A22") {
+TEST_CASE("losses of other messages do not delay a message, threat:A22") {
   const auto p99_of_the_lucky = [](uint32_t loss_ppm) {
     SrdSpines net(options(), {});
     for (uint32_t& each : net.leaves[0]->loss_ppm) each = loss_ppm;

@@ -133,7 +133,7 @@ TEST_CASE("a queue pair contacts 10,000 peers, 100 at a time, in less than 64 MB
   CHECK((live - one.before) / kPeers < 2500);
 }
 
-TEST_CASE("10,000 peers contact a queue pair, each heard at once, in less than 64 MB") {
+TEST_CASE("10,000 peers contact a queue pair, each served at once, in less than 64 MB") {
   One one;
   for (uint64_t round = 0; round < 2; ++round) {
     for (uint32_t i = 0; i < kPeers; ++i) {
@@ -170,7 +170,7 @@ struct Hostile : One {
   base::Random draw{3};
 
   explicit Hostile(uint32_t peers) : next(peers) {}
-  // What takes memory: half of a WRITE with an immediate, a READ that nobody will acknowledge the
+  // What takes memory: half of a WRITE with an immediate, a READ without an acknowledgement of the
   // answer of, an ordered SEND that finds no receive, an addition. What was refused is filled, so
   // that the stream goes on.
   void provoke(uint32_t peer) {
@@ -214,7 +214,7 @@ struct Hostile : One {
     p.flags = 0;
     give(peer_address(peer), p, &zero, 0);
   }
-  // `packets` of each peer, in turn; what the engine says is heard by nobody.
+  // `packets` of each peer, round-robin; packets of the engine are dropped.
   void rage(uint32_t packets) {
     for (uint32_t i = 0; i < packets; ++i) {
       for (uint32_t peer = 0; peer < next.size(); ++peer) provoke(peer);
@@ -227,7 +227,8 @@ struct Hostile : One {
 
 }  // namespace
 
-TEST_CASE("one peer that begins all it can and ends nothing holds 256 KB at most, threat:A17") {
+TEST_CASE(
+    "one peer that starts all it can and completes nothing holds 256 KB at most, threat:A17") {
   Hostile peer(1);
   const size_t at_rest = live;
   peer.rage(20'000);

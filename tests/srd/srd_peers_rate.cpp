@@ -60,7 +60,7 @@ struct Sender {
   }
 };
 
-// Who receives: it has all that came, and says so.
+// The receiver: executes all packets and acknowledges them.
 class Listener {
  public:
   explicit Listener(const Gid& address) : handle_(AddressVector{.destination = address}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Peers that come and go: those at rest are forgotten for new ones, what is forgotten is not heard
-// again, rested streams begin anew without anybody noticing. And adds that happen once.
+// Eviction of peers: idle ones make room for new ones, packets of forgotten streams are not
+// accepted, idle streams are renewed without an effect on applications. And adds that are executed
+// once.
 
 #include "tests/srd/srd_two.hpp"
 #include "tests/support/catch.hpp"
@@ -26,7 +27,8 @@ void add_one(SrdWorld& world, size_t from) {
 
 }  // namespace
 
-TEST_CASE("a rested sender begins a new stream, and nothing of the old one is heard, threat:A25") {
+TEST_CASE(
+    "an idle sender begins a new stream, and no packet of the old one is accepted, threat:A25") {
   SrdOptions o;
   o.stations = 4;
   o.config.max_peers = 2;
@@ -61,7 +63,7 @@ TEST_CASE("a rested sender begins a new stream, and nothing of the old one is he
   CHECK(world[1].word(64) == 5);
   const auto replay = [&] {
     for (const SentFrame& frame : old) {
-      world[1].hear(frame);
+      world[1].inject(frame);
       world.run_for(Duration::from_us(5));
     }
   };
@@ -75,7 +77,7 @@ TEST_CASE("a rested sender begins a new stream, and nothing of the old one is he
   CHECK(world[1].word(64) == 8);
 }
 
-TEST_CASE("who still waits for an acknowledgement is not forgotten, threat:A25") {
+TEST_CASE("a peer with a packet in flight is not evicted, threat:A25") {
   SrdOptions o;
   o.stations = 7;
   o.config.max_peers = 4;
@@ -104,10 +106,10 @@ TEST_CASE("who still waits for an acknowledgement is not forgotten, threat:A25")
   CHECK(world[1].word(64) == 1);
 }
 
-TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17") {
+TEST_CASE("no packet of a stream that was challenged once is executed, threat:A17") {
   SrdOptions o;
   o.stations = 3;
-  o.config.max_peers = 4;  // one may be a stranger
+  o.config.max_peers = 4;  // one may be unvalidated
   SrdWorld world(o);
   bool hears_2 = false;
   std::vector<SentFrame> challenges;
@@ -116,7 +118,7 @@ TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17"
     challenges.push_back(frame);
     return false;
   };
-  add_one(world, 2);  // it is executed, and nobody tells
+  add_one(world, 2);  // it is executed, and no acknowledgement arrives
   world.run_for(Duration::from_ms(1));
   CHECK(world[1].word(80) == 1);
   add_one(world, 0);
@@ -132,7 +134,7 @@ TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17"
   world[1].life().tap->filter = nullptr;
   REQUIRE(!challenges.empty());
   REQUIRE(challenges[0].opcode() == static_cast<uint8_t>(wire::SrdOpcode::reset));
-  world[0].hear(challenges[0]);
+  world[0].inject(challenges[0]);
   size_t done = 0;
   REQUIRE(world.run_until([&] {
     for (const Completion& c : world[0].sent()) done += c.status == Status::success;
@@ -141,7 +143,7 @@ TEST_CASE("of a stream that was challenged once nothing is executed, threat:A17"
   CHECK(world[1].word(64) == 2);
 }
 
-TEST_CASE("a READ to a peer that begins a new stream meanwhile is answered") {
+TEST_CASE("a READ completes although its peer begins a new stream meanwhile") {
   SrdTwo t;
   const auto exchange = [&](SrdStation& from, SrdStation& to) {
     const Sge in = from.sge(0, 4096);
@@ -153,7 +155,7 @@ TEST_CASE("a READ to a peer that begins a new stream meanwhile is answered") {
     REQUIRE(from.post(to, r));
   };
   for (int round = 0; round < 10; ++round) {
-    exchange(t.a, t.b);  // both rested, both begin anew at once
+    exchange(t.a, t.b);  // both were idle, both begin new streams at once
     exchange(t.b, t.a);
     std::vector<Completion> done;
     REQUIRE(t.world.run_until([&] {
@@ -167,7 +169,7 @@ TEST_CASE("a READ to a peer that begins a new stream meanwhile is answered") {
   CHECK(t.a.count(Count::streams_replaced) >= 9);
 }
 
-TEST_CASE("who asks in a dead process's place is answered, once") {
+TEST_CASE("requests of a process that replaced a dead one are answered once") {
   SrdTwo t;
   const auto write = [](SrdStation& from, SrdStation& to) { REQUIRE(from.write(to, 64, 8192)); };
   const auto ends = [&](SrdStation& from) {
@@ -182,18 +184,18 @@ TEST_CASE("who asks in a dead process's place is answered, once") {
   for (int round = 0; round < 5; ++round) {
     write(t.b, t.a);
     CHECK(ends(t.b) == Status::success);
-    write(t.a, t.b);  // what a says to b is acknowledged: its stream has a past
+    write(t.a, t.b);  // acknowledged: a's stream to b is confirmed
     CHECK(ends(t.a) == Status::success);
     t.b.restart();
     t.world.run_for(Duration::from_ms(2));
     write(t.b, t.a);  // the next process, at the same address and number
     CHECK(ends(t.b) == Status::success);
-    write(t.a, t.b);  // in a stream that it never heard of
+    write(t.a, t.b);  // in a stream that b does not know
     CHECK(ends(t.a) == Status::success);
   }
 }
 
-TEST_CASE("what a peer that gave us up has executed does not go again, threat:A25") {
+TEST_CASE("requests executed by a peer that declared us dead are not retransmitted, threat:A25") {
   SrdWorld world;
   world[1].options().config.dead_peer_timeout = Duration::from_ms(50);
   world[1].restart();
@@ -216,7 +218,7 @@ TEST_CASE("what a peer that gave us up has executed does not go again, threat:A2
   CHECK(ends(0) == Status::success);
   world[1].life().tap->filter = [](const SentFrame&) { return false; };
   add_one(world, 0);
-  CHECK(write() == Status::retry_exceeded);  // it forgets what it knows of us
+  CHECK(write() == Status::retry_exceeded);  // it drops our stream
   CHECK(world[1].word(64) == 3);
   world[1].life().tap->filter = nullptr;
   CHECK(ends(0) == Status::remote_aborted);
@@ -226,7 +228,7 @@ TEST_CASE("what a peer that gave us up has executed does not go again, threat:A2
   CHECK(world[1].word(64) == 4);
 }
 
-TEST_CASE("WRITE_ADD of each type happens once, whatever is lost, repeated and rerouted") {
+TEST_CASE("WRITE_ADD of each type is executed once under loss, duplication and rerouting") {
   SrdOptions o;
   o.memory = 1u << 20;
   o.faults.loss = 50'000;

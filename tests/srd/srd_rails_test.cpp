@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SRD between stations with several addresses: all cables carry, one that dies is noticed by
-// nobody, and stations with one address go on as before.
+// no other peer, and stations with one address work as before.
 #include <cstdio>
 
 #include "tests/srd/srd_spines.hpp"
@@ -117,7 +117,7 @@ void cut_one(uint32_t rail, Cut& result) {
   CHECK(stream.idle());
 }
 
-TEST_CASE("one of two rails dies, be it the first: what it held arrives on the other") {
+TEST_CASE("one of two rails dies, also the first: its packets in flight arrive on the other") {
   for (uint32_t rail = 0; rail < 2; ++rail) {
     Cut cut;
     cut_one(rail, cut);
@@ -158,9 +158,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("requests are answered and streams begin anew while the first rail is dead") {
+TEST_CASE("responses arrive and new streams begin while the first rail is dead") {
   Two net(options(2));
-  // The answers of a READ are a stream of their own, which asks for its own ways.
+  // The responses of a READ are a stream of their own, which requests its own routes.
   const auto read = [&](uint64_t id) {
     const Sge sge = net.a.sge(0, 300'000);
     SendRequest r;
@@ -184,7 +184,7 @@ TEST_CASE("requests are answered and streams begin anew while the first rail is 
   CHECK(net.joined(net.b) == 2);
   net.cut[0] = true;
   read(10);
-  net.world.run_for(kMs * 1500);  // at rest: the next one begins a new stream
+  net.world.run_for(kMs * 1500);  // idle: the next one begins a new stream
   read(11);
   CHECK(net.a.count(Count::peers_lost) + net.b.count(Count::peers_lost) == 0);
 }
@@ -203,7 +203,7 @@ struct Uneven {
   std::vector<std::unique_ptr<SrdStation>> stations;
 };
 
-TEST_CASE("a station with one address uses all of a peer that has two, and they its one") {
+TEST_CASE("a station with one address uses both addresses of its peer") {
   for (const bool one_sends : {true, false}) {
     Uneven net(2);
     SrdStation& one = *net.stations[0];
@@ -223,9 +223,9 @@ TEST_CASE("a station with one address uses all of a peer that has two, and they 
   }
 }
 
-TEST_CASE("a peer that does not know of rails is served on the first one") {
+TEST_CASE("a peer without support for rails is served on the first one") {
   Two net(options(2));
-  // As an older process: what it does not know it drops, and it never speaks of rails.
+  // As an older process: it drops unknown opcodes, and never sends a rails packet.
   uint32_t dropped = 0;
   const auto without = [&dropped](const SentFrame& frame) {
     const bool rails = frame.bytes[0] == static_cast<std::byte>(wire::SrdOpcode::rails);
@@ -238,14 +238,14 @@ TEST_CASE("a peer that does not know of rails is served on the first one") {
   net.world.run_for(kMs * 20);
   CHECK(net.joined(net.a) == 1);
   CHECK(stream.bytes() > 100'000'000);
-  // At 0, 1, 3, 7 and 15 ms for one way, and from 1 ms on for no other: it knows of none.
+  // At 0, 1, 3, 7 and 15 ms for one route; no other is known.
   CHECK(net.a.count(Count::tx_rail_requests) <= 6);
-  // And b tells of its own with some of its acknowledgements, ever more seldom.
+  // And b announces its own with some of its acknowledgements, at growing distances.
   CHECK(dropped > 6);
   CHECK(dropped < 40);
 }
 
-TEST_CASE("no more ways join than there are numbers for their paths") {
+TEST_CASE("no more routes join than path indexes exist") {
   Two net(options(5, 64));
   Stream stream(net.world.network, net.a, net.b, 65536, 64);
   net.world.run_for(kMs * 20);
@@ -255,7 +255,7 @@ TEST_CASE("no more ways join than there are numbers for their paths") {
   CHECK(stream.bytes() > 50'000'000);
 }
 
-TEST_CASE("a peer that comes back as another process is found again on all rails") {
+TEST_CASE("a restarted peer is reached on all rails again") {
   Two net(options(2));
   for (uint32_t round = 0; round < 3; ++round) {
     {
@@ -276,7 +276,7 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
     net.watch(dies);
     net.world.run_for(kMs * 5);
     if (round % 2 != 0) continue;
-    // The first request finds out; it may fail, because nobody knows what was executed.
+    // The first request detects it; it may fail, because it is not known what was executed.
     REQUIRE(net.a.write(net.b, 64));
     net.world.run_for(kMs * 50);
     REQUIRE(net.a.sent().size() == 1);
@@ -284,7 +284,7 @@ TEST_CASE("a peer that comes back as another process is found again on all rails
 }
 
 // SRD.md: "a process that has come back at several addresses is found by its primary only".
-TEST_CASE("a peer that comes back while its first address is dead is not found until that lives") {
+TEST_CASE("a peer that restarts while its first address is dead is not reached until that works") {
   SrdOptions o = options(2);
   o.config.dead_peer_timeout = kMs * 200;
   Two net(o);
@@ -310,7 +310,7 @@ TEST_CASE("a peer that comes back while its first address is dead is not found u
   // It ends after the patience, with an error of its own, and nothing of it is executed.
   CHECK(write(kMs * 450) == Status::retry_exceeded);
   CHECK(*net.b.at(0) == std::byte{7});
-  // The first address lives again: so does the peer, for the same queue pair.
+  // The first address works again: so does the peer, for the same queue pair.
   net.cut[0] = false;
   Status status = write(kMs * 100);
   if (status != Status::success) status = write(kMs * 100);  // the one that finds out may fail

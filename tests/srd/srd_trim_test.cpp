@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that a switch has cut to their headers: each is sent again at once, by whoever can show
-// that it was just sent; nobody else can make use of them.
+// Packets that a switch trimmed to their headers: each is retransmitted at once, if it is in flight
+// under that path sequence number; forged ones have no effect.
 #include "tests/srd/srd_star.hpp"
 #include "tests/srd/srd_wiretap.hpp"
 
@@ -32,7 +32,7 @@ uint64_t write_through_trims(SrdStar& star, uint32_t ppm) {
   return done;
 }
 
-TEST_CASE("a packet that a switch has cut goes again at once") {
+TEST_CASE("a trimmed packet is retransmitted at once") {
   for (const char* controller : {"nscc", "none"}) {
     INFO(controller);
     SrdStar star(controlled(controller));
@@ -49,7 +49,7 @@ TEST_CASE("a packet that a switch has cut goes again at once") {
   }
 }
 
-TEST_CASE("where half of all packets are cut, everything arrives") {
+TEST_CASE("with half of all packets trimmed, everything arrives") {
   SrdStar star(controlled("nscc"));
   CHECK(write_through_trims(star, 500'000) == 100);
 }
@@ -61,7 +61,7 @@ SentFrame cut(SentFrame frame, uint8_t dscp = wire::kTrimmedDscp) {
   return frame;
 }
 
-TEST_CASE("cut packets that were executed, or make no sense, are not answered, threat:A11") {
+TEST_CASE("trimmed packets that were executed or are invalid are not answered, threat:A11") {
   SrdWiretap t;
   t.add(0);
   t.wait(1);
@@ -132,7 +132,7 @@ TEST_CASE(
   CHECK(t.wait(1)[0].status == Status::success);
   CHECK(t.b.word(64) == 2);
   CHECK(t.a.count(Count::tx_retransmits) == 1);
-  // Nor is one sent again that has arrived, though one before it has not.
+  // Nor is a packet retransmitted that has arrived, though one before it has not.
   t.recorded.clear();
   bool blocked = true;
   t.a.life().tap->filter = [&](const SentFrame& frame) {

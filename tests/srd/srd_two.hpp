@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two SRD stations, of which `a` asks and `b` answers.
+// Two SRD stations: `a` sends requests, `b` responds.
 #pragma once
 
 #include "tests/srd/srd_world.hpp"

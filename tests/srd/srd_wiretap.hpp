@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two SRD stations and somebody on the wire who records what they send, sends it again, and changes
+// Two SRD stations and an attacker on the wire that records what they send, replays it, and changes
 // it before, signatures included.
 #pragma once
 
@@ -52,7 +52,7 @@ struct SrdWiretap : SrdTwo {
     REQUIRE(a.post(b, r));
   }
   void inject(SrdStation& to, const SentFrame& frame, Duration then = Duration::from_us(5)) {
-    to.hear(frame);
+    to.inject(frame);
     world.run_for(then);
   }
   static SentFrame forged(const SentFrame& frame,

@@ -151,7 +151,7 @@ void SrdStation::fail() {
   WEFT_CHECK(engine().modify_qp(*qp_, change));
 }
 
-void SrdStation::hear(const SentFrame& frame) {
+void SrdStation::inject(const SentFrame& frame) {
   sim::Packet* const packet = network_.pool().take();
   packet->path = frame.path;
   packet->length = static_cast<uint32_t>(frame.bytes.size());

@@ -18,7 +18,7 @@
 
 namespace weft::test {
 
-// Lives while an engine runs, and nothing of the network around it.
+// Exists while an engine runs, not while the network around it does.
 struct EngineRuns {
   EngineRuns() { now = true; }
   ~EngineRuns() { now = false; }
@@ -95,15 +95,15 @@ class SrdStation final : public sim::EventHandler {
   uint64_t count(transport::Count c) { return engine().counters()[c]; }
   // Of all its processes together.
   uint64_t total(transport::Count c) const;
-  // Addresses that it may have, and does unless options().rails says fewer.
+  // Addresses that it may have; it has all unless options().rails is smaller.
   uint32_t rails() const { return static_cast<uint32_t>(hosts_.size()); }
   // Of the next process.
   SrdOptions& options() { return options_; }
   // Something came to an address that the present process does not have.
   void on_event(Instant now, uint64_t argument) override;
 
-  // A frame that somebody has sent arrives here, once more perhaps.
-  void hear(const SentFrame& frame);
+  // A frame arrives here, perhaps once more.
+  void inject(const SentFrame& frame);
   PostStatus recv(uint64_t id, const Sge& sge);
   // All that is posted is flushed: the queue pair goes to ERR. ready() has it work again.
   void fail();

@@ -32,7 +32,7 @@ SrdPacket sample(SrdOpcode opcode, uint8_t flags) {
   p.address = 0x9192939495969798;
   p.rkey = 0xA1A2A3A4;
   p.immediate = 0xB1B2B3B4B5B6B7B8;
-  p.wish = 0xC1C2C3C4;
+  p.requested_credit = 0xC1C2C3C4;
   p.order = 0xD1D2D3D4;
   return p;
 }
@@ -113,15 +113,16 @@ TEST_CASE("an SRD packet is parsed as it was emitted") {
         CHECK(q.rkey == p.rkey);
       }
       if (is_sequenced(p.opcode) && p.has(srd_flag::kImmediate)) CHECK(q.immediate == p.immediate);
-      if (is_sequenced(p.opcode) && p.has(srd_flag::kWish)) CHECK(q.wish == p.wish);
+      if (is_sequenced(p.opcode) && p.has(srd_flag::kCreditRequest))
+        CHECK(q.requested_credit == p.requested_credit);
       if (is_sequenced(p.opcode) && p.has(srd_flag::kOrdered)) CHECK(q.order == p.order);
     }
   }
 }
 
 TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
-  SrdPacket p =
-      sample(SrdOpcode::write, srd_flag::kFragment | srd_flag::kImmediate | srd_flag::kWish);
+  SrdPacket p = sample(SrdOpcode::write,
+                       srd_flag::kFragment | srd_flag::kImmediate | srd_flag::kCreditRequest);
   const std::vector<std::byte> bytes = bytes_of(p, 0);
   const uint8_t wanted[] = {
       0x02, 0x10, 0x1A, 0x21, 0x00, 0x0A, 0x0B, 0x0C, 0x51, 0x52, 0x53, 0x54,  // base
@@ -130,7 +131,7 @@ TEST_CASE("the bytes of an SRD packet are where SRD.md says") {
       0x00, 0x00, 0xF0, 0x00, 0x00, 0x00, 0x10, 0x00,                          // fragment
       0x91, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0xA1, 0xA2, 0xA3, 0xA4,  // remote
       0xB1, 0xB2, 0xB3, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8,                          // immediate
-      0xC1, 0xC2, 0xC3, 0xC4};                                                 // wish
+      0xC1, 0xC2, 0xC3, 0xC4};                                                 // requested credit
   REQUIRE(bytes.size() == sizeof wanted);
   CHECK(std::memcmp(bytes.data(), wanted, sizeof wanted) == 0);
 }

@@ -11,7 +11,7 @@ namespace weft::srd {
 
 namespace {
 
-// The acknowledgement tells the sender more than that a packet arrived.
+// The acknowledgement carries more information than that a packet arrived.
 bool carries_more(const Receiver& rx, const wire::SrdPacket& p) noexcept {
   return rx.echo.ecn || p.has(wire::srd_flag::kRetransmission) || p.incarnation == 0 ||
          p.opcode == wire::SrdOpcode::fill;

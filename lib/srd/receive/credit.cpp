@@ -50,7 +50,7 @@ void on_credit_request(ReceiveContext& ctx, Peer& peer, const wire::SrdPacket& p
   // At most what can be sent in a few round trips, whatever the packet says.
   const auto most =
       static_cast<int32_t>(4 * ctx.config.credit.most_bytes / congestion::kCreditUnit);
-  const auto ahead = static_cast<int32_t>(packet.wish - rx.credit_granted);
+  const auto ahead = static_cast<int32_t>(packet.requested_credit - rx.credit_granted);
   credit.pacer.wish(rx.credit_index,
                     rx.credit_granted + static_cast<uint32_t>(std::clamp(ahead, 0, most)));
   if (packet.has(wire::srd_flag::kRetransmission) || packet.opcode == wire::SrdOpcode::fill)

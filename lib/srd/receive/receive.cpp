@@ -61,7 +61,7 @@ void on_sequenced(ReceiveContext& ctx, Peer* peer, const Arrival& arrival) noexc
   }
   // Only of a peer whose address is validated: a forged request would have us grant to its victim.
   //= threat:A16
-  if (p.has(wire::srd_flag::kWish) && p.incarnation == peer->incarnation)
+  if (p.has(wire::srd_flag::kCreditRequest) && p.incarnation == peer->incarnation)
     on_credit_request(ctx, *peer, p, arrival.now);
   acknowledge_packet(ctx, *peer, arrival, duplicate);
 }

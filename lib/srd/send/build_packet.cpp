@@ -109,8 +109,8 @@ bool build_packet(SendContext& ctx, Peer& peer, Record& r, uint64_t sequence) no
     fill_header(ctx, *m, r, p);
   }
   if (peer.tx.flight->flow.credited()) {
-    p.flags |= wire::srd_flag::kWish;
-    p.wish = requested_credit(peer.tx, ctx.mtu);
+    p.flags |= wire::srd_flag::kCreditRequest;
+    p.requested_credit = requested_credit(peer.tx, ctx.mtu);
   }
   const uint32_t operands = wire::operand_bytes(p.opcode);
   const Route route = ctx.route_of(peer, r.path);

@@ -5,7 +5,7 @@
 // A sequence number that was used must be executed or filled before the stream can go on, so the
 // packets of a message that ends early are retransmitted as fills. When none of it is in flight,
 // none of its packets can be executed any more; only then the receiver is told to discard what it
-// has of it, and only then it completes, or waits (rnr_wait) and begins anew under another id.
+// has of it, and only then it completes, or waits (rnr_wait) and is sent again under another id.
 #include <algorithm>
 
 #include "lib/srd/send/send.hpp"
@@ -95,7 +95,7 @@ void finish_message(SendContext& ctx, Message& m) noexcept {
     ++m.peer->tx.rnr_waiting;
     return ctx.arm(*m.peer, m.rnr.resume_at);
   }
-  if (m.rnr.retry && m.ordered) {  // its receiver was told that it comes again
+  if (m.rnr.retry && m.ordered) {  // its first abort announced that it will be sent again
     m.rnr.retry = false;
     return queue_abort(ctx, m);
   }

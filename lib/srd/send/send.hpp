@@ -78,7 +78,7 @@ bool has_other_rnr_waiter(const Message& m) noexcept;
 void cancel_message(SendContext& ctx, Message& m) noexcept;
 // All packets of the message are acknowledged.
 void on_all_acked(SendContext& ctx, Message& m) noexcept;
-// Completes and releases the message, or begins it anew.
+// Completes and releases the message, or lets it wait to be sent again.
 void finish_message(SendContext& ctx, Message& m) noexcept;
 void complete_request(SendContext& ctx, Message& m, Status status) noexcept;
 // The queue pair goes to ERR or is destroyed; the message ends without it.
@@ -87,7 +87,7 @@ void release_message(SendContext& ctx, Message& m) noexcept;
 
 // stream.cpp
 void on_reset(SendContext& ctx, Peer& peer, const Arrival& arrival) noexcept;
-// A stream that was idle for so long that the peer may soon forget it begins anew.
+// Replaces a stream that was idle for so long that the peer may soon forget it.
 void renew_stream(SendContext& ctx, Peer& peer, Instant now) noexcept;
 // The peer is dead: all its messages complete with `status`.
 void fail_messages(SendContext& ctx, Peer& peer, Status status) noexcept;
@@ -97,7 +97,7 @@ void fail_messages(SendContext& ctx, Peer& peer, Status status) noexcept;
 void request_routes(SendContext& ctx, Peer& peer, Instant now) noexcept;
 // False: there is no memory.
 bool ensure_rails(Context& ctx, Peer& peer, Instant now) noexcept;
-// The stream begins anew, perhaps to another process: routes are requested again.
+// A new stream begins, perhaps to another process: routes are requested again.
 void restart_routes(Context& ctx, Peer& peer) noexcept;
 // `p` has epoch, incarnation, destination and path.
 void send_rails_packet(Context& ctx, wire::SrdPacket p, const Destination& to, uint32_t challenge,

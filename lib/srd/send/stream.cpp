@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Streams that end and begin anew: after a reset by the peer, after a time without packets, when
-// the peer is dead.
+// Streams that are replaced by new ones: after a reset by the peer, after a time without packets,
+// when the peer is dead.
 #include "lib/srd/send/send.hpp"
 
 namespace weft::srd {

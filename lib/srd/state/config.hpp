@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an SRD engine is told when it is opened.
+// Configuration of an SRD engine.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,7 @@ struct Message {
     free,
     queued,     // in a queue of its peer, perhaps sent in part
     sent,       // waits for acknowledgements, or for the response
-    cancelled,  // waits until none of its packets is in flight; then the receiver is told
+    cancelled,  // waits until none of its packets is in flight; then an abort may follow
     aborting,   // an abort packet is queued or in flight
     rnr_wait,   // the peer had no receive: waits until `rnr.resume_at`
   };

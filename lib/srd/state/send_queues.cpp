@@ -36,8 +36,9 @@ void SendQueues::remove(Message& m) noexcept {
   (void)found;
 }
 
-// Urgent messages go first, but at most kUrgentRun packets in a row while others wait. Long ones
-// alternate with each other and with short ones, so that neither waits for the end of the other.
+// Urgent messages go first, but at most kUrgentRun packets in a row while other messages wait. Long
+// ones alternate with each other and with short ones, so that neither waits for the end of the
+// other.
 Message* SendQueues::next() noexcept {
   while (round_robin_count < kMostTurns && !bulk.empty()) {
     round_robin.push(bulk.pop());

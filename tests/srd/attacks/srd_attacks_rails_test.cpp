@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SRD's further addresses against forgers: who claims the address of another one gets nothing of
-// what that one sends, nobody has us send to a third one, and memory stays bounded.
+// SRD's further addresses against forgers: claiming the address of another peer diverts nothing of
+// what it sends, no peer directs our packets to a third address, and memory stays bounded.
 #include <vector>
 
 #include "tests/srd/srd_lone.hpp"
@@ -29,7 +29,7 @@ struct Target : SrdLone {
     return p;
   }
   uint32_t secret(const Gid& of) { return engine.incarnations.incarnation_for(of, kBlock); }
-  // One who has got an answer from us, so that it knows what we call ourselves.
+  // A validated peer, which knows our incarnation.
   const srd::Peer& meet(const Gid& peer) {
     give(peer, packet(SrdOpcode::fill, secret(peer)), nullptr, 0);
     return *engine.peer(static_cast<uint32_t>(engine.peer_count()) - 1);
@@ -55,7 +55,7 @@ struct Target : SrdLone {
   uint64_t executed(uint32_t peer) { return engine.peer(peer)->rx.window.next(); }
 };
 
-TEST_CASE("only a peer that hears us tells us its addresses, threat:A16 threat:A25") {
+TEST_CASE("addresses are accepted from a validated peer only, threat:A16 threat:A25") {
   Target t;
   const Gid peer = host(2), further = host(3);
   t.meet(peer);
@@ -63,7 +63,7 @@ TEST_CASE("only a peer that hears us tells us its addresses, threat:A16 threat:A
   t.ask(further, peer, t.secret(peer) + 1, {further});
   t.ask(further, peer, t.secret(further), {further});
   CHECK(t.engine.counters()[Count::rx_other_incarnation] == 3);
-  t.ask(further, host(9), t.secret(host(9)), {further});  // nobody we know
+  t.ask(further, host(9), t.secret(host(9)), {further});  // no known peer
   CHECK(t.engine.counters()[Count::rx_unknown_peer] == 1);
   CHECK(t.engine.aliases.size() == 0);
   CHECK(t.engine.peer_count() == 1);
@@ -73,7 +73,7 @@ TEST_CASE("only a peer that hears us tells us its addresses, threat:A16 threat:A
   CHECK(t.engine.aliases.size() == 1);
 }
 
-TEST_CASE("who claims another one's address gets nothing of its stream, threat:A16 threat:A25") {
+TEST_CASE("claiming another peer's address diverts nothing of its stream, threat:A16 threat:A25") {
   Target t;
   const Gid villain = host(2), victim = host(3), late = host(4);
   t.meet(villain);
@@ -95,7 +95,7 @@ TEST_CASE("who claims another one's address gets nothing of its stream, threat:A
   CHECK(t.executed(1) == 10);
 }
 
-TEST_CASE("a stranger at a peer's further address does not cut it off, threat:A17") {
+TEST_CASE("an unvalidated peer at a peer's further address does not cut it off, threat:A17") {
   Target t;
   const Gid peer = host(2), further = host(3);
   t.meet(peer);
@@ -107,7 +107,7 @@ TEST_CASE("a stranger at a peer's further address does not cut it off, threat:A1
   CHECK(t.executed(1) == 1);
 }
 
-TEST_CASE("a secret counts only in packets of the direction that it is for, threat:A25") {
+TEST_CASE("an incarnation is accepted only in packets of its direction, threat:A25") {
   Target t;
   const Gid peer = host(2), further = host(3);
   t.meet(peer);
@@ -118,7 +118,7 @@ TEST_CASE("a secret counts only in packets of the direction that it is for, thre
   CHECK(t.engine.counters()[Count::rx_unknown_peer] == 1);
 }
 
-TEST_CASE("a peer that names ever new addresses takes no more memory, threat:A17") {
+TEST_CASE("a peer that announces new addresses forever takes no more memory, threat:A17") {
   Target t;
   const Gid peer = host(2);
   t.meet(peer);
@@ -132,7 +132,7 @@ TEST_CASE("a peer that names ever new addresses takes no more memory, threat:A17
   CHECK(t.engine.peer_count() == 1);
 }
 
-TEST_CASE("further addresses go with their peer, threat:A17") {
+TEST_CASE("further addresses are removed with their peer, threat:A17") {
   srd::Config config;
   config.max_peers = 8;
   Target t(16, config);
@@ -145,7 +145,7 @@ TEST_CASE("further addresses go with their peer, threat:A17") {
     const Gid further = Gid::from_ipv4(10, 1, 0, i);
     t.give_rails(further, p, host(i), false, 1, {further});
     transport::TxFrame frames[64];
-    (void)t.engine.transmit(frames, t.now);  // no acknowledgement is owed any more
+    (void)t.engine.transmit(frames, t.now);  // no acknowledgement is queued any more
     REQUIRE(t.engine.aliases.size() <= 8);
   }
   CHECK(t.engine.counters()[Count::peers_forgotten] == 92);
@@ -202,7 +202,7 @@ struct Redirect : Target {
   }
 };
 
-TEST_CASE("an answer to no question changes nothing, threat:A16") {
+TEST_CASE("a response without a request has no effect, threat:A16") {
   Redirect t;
   t.write();
   t.turn();
@@ -228,7 +228,7 @@ TEST_CASE("a peer cannot have us send to an address that is not its own, threat:
   CHECK(t.asked >= 5);
   CHECK(t.asked <= 10);  // ever more seldom
   CHECK(t.to_victim == 0);
-  // Whoever did get it may have what it asks for.
+  // The receiver of that request may join the route.
   t.answer(t.victim, t.challenge);
   for (int i = 0; i < 10; ++i) {
     t.write();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SRD against much of the same: a million packets that were recorded and come again, to whoever
+// SRD against replays: a million packets that were recorded and are sent again, to any
 // sent them too; a packet that was parked while 2^24 others passed; processes that stand still.
 #include "tests/srd/srd_lone.hpp"
 #include "tests/srd/srd_wiretap.hpp"
@@ -71,7 +71,7 @@ TEST_CASE("a million replays over restarts and new streams change nothing, threa
   t.check();
 }
 
-TEST_CASE("packets that come back to who sent them do nothing, threat:A11") {
+TEST_CASE("packets reflected to their sender have no effect, threat:A11") {
   History t;
   t.live();
   t.again(t.a, t.of_a, kReflections / 2);
@@ -79,7 +79,7 @@ TEST_CASE("packets that come back to who sent them do nothing, threat:A11") {
   t.check();
 }
 
-TEST_CASE("a packet parked while 2^24 others pass is not executed, threat:A26") {
+TEST_CASE("a packet delayed by 2^24 others is not executed, threat:A26") {
   SrdLone target;
   const Gid source = Gid::from_ipv4(10, 0, 0, 2);
   constexpr uint64_t kParked = 5, kWrap = uint64_t{1} << 24, kOne = 1;
@@ -109,7 +109,7 @@ TEST_CASE("a packet parked while 2^24 others pass is not executed, threat:A26") 
   CHECK(target.word == 2);
 }
 
-TEST_CASE("a process that stands still goes on, or errs once, threat:A27") {
+TEST_CASE("a suspended process continues, or its requests fail once, threat:A27") {
   SrdTwo t;
   const auto add = [&](uint64_t id) {
     const Sge in = t.a.sge(8 * id, 8);

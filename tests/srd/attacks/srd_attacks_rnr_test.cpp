@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives that are scarce: many senders want those of one queue pair, which posts them one by one.
-// All get the same share, nobody asks again and again, and other messages are not held up.
+// All get the same share, no sender retries continually, and other messages are not delayed.
 #include <cstdio>
 #include <numeric>
 
@@ -82,7 +82,7 @@ TEST_CASE("64 senders share the receives of a queue pair that posts one per ms, 
     s.post_receives(400);
     CHECK(s.sum() >= 395);
     CHECK(s.fairness() >= 0.9);
-    // Each message is refused once, and each sender asks again a few times a second.
+    // Each message is refused once, and each sender retries a few times a second.
     CHECK(s.star[0].count(Count::tx_rnr_naks) <= s.sum() + 64 * depth + 3 * 64);
     CHECK(s.sent_packets() <= 4 * s.sum() + 4 * 64 * depth);
     // What still waits has had its first try already. Without counting those: each message costs
@@ -97,7 +97,7 @@ TEST_CASE("64 senders share the receives of a queue pair that posts one per ms, 
   }
 }
 
-TEST_CASE("who sends all the time does not get what was promised to others, threat:A20") {
+TEST_CASE("a sender that never pauses does not take receives reserved for others, threat:A20") {
   Scarce s(Scarce::options(8), 1);
   s.run_for(Duration::from_ms(5));
   for (int i = 0; i < 200; ++i) {
@@ -121,7 +121,7 @@ TEST_CASE(
   CHECK(s.star[0].count(Count::tx_rnr_naks) <= refusals + 20);
 }
 
-TEST_CASE("who does not come when called holds nobody up for long, threat:A20") {
+TEST_CASE("a notified peer that sends nothing delays others briefly, threat:A20") {
   Scarce s(Scarce::options(8), 1);
   s.run_for(Duration::from_ms(5));
   s.star[3].life().kill();
@@ -132,7 +132,7 @@ TEST_CASE("who does not come when called holds nobody up for long, threat:A20") 
   CHECK(s.fairness() >= 0.8);
 }
 
-TEST_CASE("a call that is lost costs a turn, not the message, threat:A20") {
+TEST_CASE("a lost ready packet costs a place in the queue, not the message, threat:A20") {
   Scarce s(Scarce::options(4), 1);
   uint32_t lost = 0;
   s.star[0].life().tap->filter = [&](const SentFrame& frame) {
@@ -150,7 +150,7 @@ TEST_CASE("a call that is lost costs a turn, not the message, threat:A20") {
   CHECK(s.fairness() >= 0.9);
 }
 
-TEST_CASE("messages that need no receive pass those that wait for one, threat:A20 threat:A22") {
+TEST_CASE("messages that need no receive overtake those that wait for one, threat:A20 threat:A22") {
   Scarce s(Scarce::options(16), 4);
   s.run_for(Duration::from_ms(5));
   uint32_t written = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Those who want more than their share: acknowledgements that come many times, and credit that
-// nobody granted.
+// Peers that take more than their share: repeated acknowledgements, and credit that was not
+// granted.
 #include "tests/srd/srd_star.hpp"
 #include "tests/srd/srd_wiretap.hpp"
 
@@ -36,7 +36,7 @@ struct Contest {
       if (frame.path.destination != star[1].host().address() ||
           frame.opcode() != static_cast<uint8_t>(wire::SrdOpcode::acknowledge))
         return true;
-      for (int i = 0; i < copies; ++i) star[1].hear(forged(frame, change));
+      for (int i = 0; i < copies; ++i) star[1].inject(forged(frame, change));
       return false;
     };
   }
@@ -66,7 +66,7 @@ void nothing(wire::SrdBase&) {}
 
 }  // namespace
 
-TEST_CASE("who is acknowledged 64 times gets no more of a link, threat:A09") {
+TEST_CASE("a sender acknowledged 64 times gets no larger share of a link, threat:A09") {
   for (const char* controller : {"nscc", "rccc"}) {
     INFO(controller);
     double shares[2];
@@ -83,7 +83,7 @@ TEST_CASE("who is acknowledged 64 times gets no more of a link, threat:A09") {
 }
 
 // Its packets still fill the link: policing takes the gain, not the harm.
-TEST_CASE("who takes credit that it was not granted gets none of it, threat:A16") {
+TEST_CASE("a sender that exceeds its credit gains nothing, threat:A16") {
   for (const bool polices : {true, false}) {
     INFO(polices);
     SrdOptions o = Contest::options("rccc", 8);
@@ -104,7 +104,7 @@ TEST_CASE("who takes credit that it was not granted gets none of it, threat:A16"
   }
 }
 
-TEST_CASE("policing drops nothing of those who keep to their credit, threat:A16") {
+TEST_CASE("policing drops nothing of senders within their credit, threat:A16") {
   SrdOptions o = Contest::options("rccc", 8);
   o.config.police_credit = true;
   o.faults.loss = 10'000;

@@ -26,7 +26,7 @@ TEST_CASE("replayed packets change nothing, threat:A10 threat:A26") {
   CHECK(t.b.word(64) == 201);
 }
 
-TEST_CASE("packets of a dead incarnation are not executed by or for the next, threat:A25") {
+TEST_CASE("packets from or to a dead incarnation are not executed by the next, threat:A25") {
   Two t;
   t.add(0);
   t.wait(1);
@@ -50,7 +50,7 @@ TEST_CASE("packets of a dead incarnation are not executed by or for the next, th
   SECTION("the receiver restarts") {
     t.b.restart();
     CHECK(t.b.key() != b_key);
-    t.add(1);  // the stream is confirmed: nobody knows whether this was executed
+    t.add(1);  // the stream is confirmed: it is not known whether this was executed
     CHECK(t.wait(1)[0].status == Status::remote_aborted);
     t.add(2);
     CHECK(t.wait(1)[0].status == Status::success);
@@ -61,7 +61,7 @@ TEST_CASE("packets of a dead incarnation are not executed by or for the next, th
   }
 }
 
-TEST_CASE("a packet parked since the process before is not executed, threat:A25") {
+TEST_CASE("a packet delayed since the previous process is not executed, threat:A25") {
   Two t;
   Sge out = t.a.sge(0, 64);
   SendRequest send;
@@ -78,14 +78,14 @@ TEST_CASE("a packet parked since the process before is not executed, threat:A25"
     for (const SentFrame& frame : parked) t.inject(t.b, frame);
   CHECK(t.b.received().empty());
   CHECK(t.b.count(Count::rx_stale_stream) >= 10);
-  t.a.restart();  // a new stream of a new process is heard at once
+  t.a.restart();  // a new stream of a new process is accepted at once
   out = t.a.sge(0, 64);
   REQUIRE(t.a.post(t.b, send));
   CHECK(t.wait(1)[0].status == Status::success);
   CHECK(t.b.received().size() == 1);
 }
 
-TEST_CASE("a sender whose clock is behind is asked to prove itself, and heard") {
+TEST_CASE("a sender whose clock is behind is challenged, then served") {
   Two t;
   t.world.run_for(Duration::from_ms(50));
   t.b.restart();
@@ -96,7 +96,7 @@ TEST_CASE("a sender whose clock is behind is asked to prove itself, and heard") 
   CHECK(t.b.count(Count::tx_resets) >= 1);
 }
 
-TEST_CASE("who restarts again and again is always heard") {
+TEST_CASE("a peer that restarts again and again is always served") {
   Two t;
   for (uint64_t i = 1; i <= 20; ++i) {
     t.a.restart();
@@ -107,7 +107,7 @@ TEST_CASE("who restarts again and again is always heard") {
   }
 }
 
-TEST_CASE("a READ whose target restarted ends with an error, not never") {
+TEST_CASE("a READ whose target restarted completes with an error") {
   Two t;
   t.add(0);
   t.wait(1);
@@ -123,12 +123,12 @@ TEST_CASE("a READ whose target restarted ends with an error, not never") {
   CHECK(t.wait(1)[0].status == Status::remote_aborted);
 }
 
-TEST_CASE("a stream is not replaced by one who does not get our answers") {
+TEST_CASE("a stream is not replaced by an unvalidated sender") {
   Two t;
   t.add(0);
   t.wait(1);
   const SentFrame first = t.recorded.front();
-  // A newer epoch, from a forger who can write a's address but reads nothing.
+  // A newer epoch, from a forger that spoofs a's address and receives nothing.
   const SentFrame forged = Two::forged(first, [](wire::SrdBase& base) {
     base.epoch = base.epoch + 100'000;
     base.incarnation = 0u;
@@ -141,7 +141,7 @@ TEST_CASE("a stream is not replaced by one who does not get our answers") {
   CHECK(t.b.word(64) == 2);
 }
 
-TEST_CASE("first packets from nobody take few places, and real ones still get in, threat:A17") {
+TEST_CASE("forged first packets take few places, and real peers are still admitted, threat:A17") {
   SrdOptions o;
   o.stations = 4;
   o.config.max_peers = 4096;
@@ -204,7 +204,7 @@ TEST_CASE("acknowledgements of what was never sent are ignored, threat:A09 threa
   CHECK(t.b.word(64) == 2);
 }
 
-TEST_CASE("after five seconds of silence on the wire everything goes on, threat:A27") {
+TEST_CASE("after five seconds without a packet on the wire all requests complete, threat:A27") {
   SrdOptions o;
   o.config.dead_peer_timeout = Duration::from_s(30);
   Two t(o);
@@ -239,7 +239,7 @@ TEST_CASE("a lost packet delays its own message only, threat:A22") {
   for (size_t i = 0; i < 19; ++i) CHECK(done[i].id == i + 2);
 }
 
-TEST_CASE("acknowledgements that come 64 times open nothing, threat:A09") {
+TEST_CASE("acknowledgements repeated 64 times do not open the window, threat:A09") {
   Duration took[2];
   for (const bool split : {false, true}) {
     SrdOptions o;
@@ -274,7 +274,7 @@ TEST_CASE("acknowledgements that come 64 times open nothing, threat:A09") {
   CHECK(took[1].ps * 100 >= took[0].ps * 95);
 }
 
-TEST_CASE("a queue that nobody polls stops its own queue pair only, threat:A21") {
+TEST_CASE("a completion queue that is not polled stops its own queue pair only, threat:A21") {
   Two t;
   transport::CompletionQueue unpolled(8);
   const Result<srd::QueuePair*> made = t.b.engine().create_qp({.type = QpType::srd,

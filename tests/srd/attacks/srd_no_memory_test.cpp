@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SRD in a process that has no more memory: engines whose allocations fail, some or all of them,
-// for a while. Nothing ends the process, what is posted says so or completes, and when there is
+// for a while. The process survives, posted requests fail or complete, and when there is
 // memory again all goes on.
 #include <cstdio>
 #include <cstdlib>
@@ -69,7 +69,7 @@ struct Seen {
   uint64_t requests = 0, completions = 0, without_memory = 0, arrived = 0, sends = 0;
 };
 
-// Everybody asks everybody for everything; receives are scarce, SENDs ordered or not.
+// All stations send all kinds of requests to each other; receives are scarce, SENDs ordered or not.
 void ask(SrdWorld& world, base::Random& random, Seen& seen) {
   constexpr Opcode kOps[] = {Opcode::send,      Opcode::write,     Opcode::read,
                              Opcode::fetch_add, Opcode::write_add, Opcode::write_with_imm};
@@ -130,7 +130,8 @@ void run(uint64_t seed, uint32_t ppm, const char* controller) {
   for (auto& station : world.stations)
     for (uint32_t i = 0; i < kReceives; ++i)
       REQUIRE(station->recv(i, station->sge(kMost, kMost)).accepted == 1);
-  // When there is memory again in the end, nobody posts anything that could wake who waits for it.
+  // When there is memory again at the end, no request is posted that could resume what waits for
+  // it.
   const uint32_t phases = seed % 3 == 0 ? 1 : 5;
   for (uint32_t phase = 0; phase < phases; ++phase) {
     failing_ppm = phase % 2 == 0 ? ppm : 0;
@@ -155,12 +156,12 @@ void run(uint64_t seed, uint32_t ppm, const char* controller) {
   CHECK(most_held - before < kStations * kMostEach);
 }
 
-TEST_CASE("engines without memory go on when there is some again") {
+TEST_CASE("engines continue after allocations failed for a while") {
   for (uint64_t seed = 1; seed <= 20; ++seed)
     for (const uint32_t ppm : {100'000u, 500'000u, 1'000'000u}) {
       const size_t before = held;
       run(seed, ppm, seed % 2 == 0 ? "nscc" : "nscc+rccc");
-      CHECK(held == before);  // what an allocation that failed left behind is gone too
+      CHECK(held == before);  // failed allocations leave nothing behind
     }
   CHECK(refused > 10'000);
   std::printf("six engines: %.2f MB at most\n", double(most_bytes) / 1e6);

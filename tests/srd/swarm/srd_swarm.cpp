@@ -73,7 +73,7 @@ void SrdSwarm::restart(uint32_t i) {
   if (random_.below(2) == 0)
     clock_ms = static_cast<int>(random_.below(2'000'000'000)) - 1'000'000'000;
   net_.stations[i]->restart(same_number, clock_ms);
-  // It begins as if it knew who lives.
+  // It begins with the present state of all others.
   for (size_t other = 0; other < apps_.size(); ++other)
     apps_[i].met[other] = apps_[other].disturbances;
   begin_life(i);
@@ -174,9 +174,10 @@ void SrdSwarm::check_bounds() {
     expect(engine.peer_count() <= config_.options.config.max_peers, "too many peers");
     for (uint32_t p = 0; p < engine.peer_count(); ++p) {
       const srd::Peer& peer = *engine.peer(p);
-      expect(peer.tx.next - peer.tx.una <= srd::kWindow, "too much on the way");
-      expect(peer.rx.assemblies <= srd::AssemblyTable::kMostPerPeer, "too much in parts");
-      expect(peer.rx.responses <= 256, "too many answers");
+      expect(peer.tx.next - peer.tx.una <= srd::kWindow, "more packets in flight than the window");
+      expect(peer.rx.assemblies <= srd::AssemblyTable::kMostPerPeer,
+             "too many incomplete messages");
+      expect(peer.rx.responses <= 256, "too many responses");
     }
   }
 }
@@ -184,21 +185,21 @@ void SrdSwarm::check_bounds() {
 // All has ended: no engine keeps anything of it.
 void SrdSwarm::check_rest() {
   check_bounds();
-  expect(net_.network.pool().lent() == 0, "a frame was never given back");
+  expect(net_.network.pool().lent() == 0, "a frame was not returned to the pool");
   for (uint32_t i = 0; i < apps_.size(); ++i) {
     const srd::Engine& engine = net_.stations[i]->engine();
     if (apps_[i].posted_receives != net_.stations[i]->qp().receives.size())
       throw Violation("station " + std::to_string(i) + ": " +
                       std::to_string(apps_[i].posted_receives) + " receives are posted, " +
                       std::to_string(net_.stations[i]->qp().receives.size()) +
-                      " wait; others are bound to messages that have ended");
+                      " are queued; others are bound to messages that have ended");
     for (uint32_t p = 0; p < engine.peer_count(); ++p) {
       const srd::Peer& peer = *engine.peer(p);
       expect(
           peer.tx.messages == nullptr && peer.tx.rnr_waiting == 0 && peer.tx.awaiting_response == 0,
-          "a message is left that nobody waits for");
-      expect(peer.tx.una == peer.tx.next, "packets are on the way for ever");
-      expect(peer.rx.responses == 0, "an answer is owed for ever");
+          "a message has not ended");
+      expect(peer.tx.una == peer.tx.next, "packets stay in flight forever");
+      expect(peer.rx.responses == 0, "a response was never sent");
     }
   }
 }
@@ -210,9 +211,9 @@ void SrdSwarm::check_counters() {
       sums[c] += station->total(static_cast<Count>(c));
   const auto sum = [&sums](Count c) { return sums[static_cast<size_t>(c)]; };
   expect(sum(Count::rx_naks) <= sum(Count::tx_naks) + sum(Count::tx_rnr_naks),
-         "more refusals were heard than said");
-  expect(sum(Count::rx_resets) <= sum(Count::tx_resets), "more resets were heard than said");
-  expect(sum(Count::tx_retransmits) <= sum(Count::tx_packets), "more was sent again than sent");
+         "more refusals were received than sent");
+  expect(sum(Count::rx_resets) <= sum(Count::tx_resets), "more resets were received than sent");
+  expect(sum(Count::tx_retransmits) <= sum(Count::tx_packets), "more was retransmitted than sent");
   const middleware::FaultOptions& faults = config_.options.faults;
   if (faults.corrupt == 0 && faults.truncate == 0)
     expect(sum(Count::rx_icrc_error) == 0 && sum(Count::rx_too_short) == 0,

@@ -43,7 +43,7 @@ class SrdSwarm {
     bool pending = false;
     uint32_t to = 0, length = 0;
     uint32_t disturbances = 0;  // of `to`, when it was posted
-    bool met = false;           // somebody had succeeded with `to` since then
+    bool met = false;           // a request to `to` has succeeded since then
     bool last = false;          // of us to `to`
     uint64_t pattern = 0, addend = 0;
   };
@@ -60,7 +60,7 @@ class SrdSwarm {
     std::vector<uint64_t> waiting;  // receives to be posted again
     uint32_t posted_receives = 0;
     uint32_t lives = 0;         // what was written in an earlier one may still change
-    uint32_t disturbances = 0;  // lives, and what else lets requests to it fail
+    uint32_t disturbances = 0;  // restarts, and what else lets requests to it fail
     bool failing = false;       // flushes are due
     AddedWord added;
     std::vector<SummedWord> sums = std::vector<SummedWord>(kAddWords);
@@ -115,7 +115,7 @@ class SrdSwarm {
   SrdSwarmNet net_;
   std::vector<Application> apps_;
   std::vector<Sent> sent_;
-  Instant silent_until_;  // nobody posts
+  Instant silent_until_;  // no station posts until then
   bool draining_ = false;
   int64_t slice_us_ = 1;
   Traffic traffic_;

@@ -29,8 +29,8 @@ void SrdSwarm::step(uint32_t i) {
     post(i, static_cast<uint32_t>(random_.below(net_.stations.size())));
 }
 
-// In the end everybody sends one thing more to everybody, until it succeeds: then nobody waits for
-// the rest of what a dead process began.
+// In the end each station sends one more message to each, until it succeeds: then no receiver waits
+// for the rest of a message of a dead process.
 void SrdSwarm::part(uint32_t i) {
   Application& app = apps_[i];
   if (app.free.size() != kDepth) return;
@@ -114,7 +114,7 @@ void SrdSwarm::describe_operation(uint32_t i, Request& q, SendRequest& r, std::b
     for (uint32_t at = 0; at < q.length; at += 8) std::memcpy(from + at, &q.addend, 8);
   } else {
     fill(from, q.length, q.pattern);
-    // Tells the receiver what to expect.
+    // What the receiver expects.
     std::memcpy(from, &q.pattern, 8);
   }
 }
@@ -205,13 +205,13 @@ void SrdSwarm::on_received(uint32_t i, const Completion& c) {
   const bool is_write = has(c.flags, CompletionFlags::rdma_write);
   uint64_t pattern = uint64_t{c.imm_high} << 32 | c.imm_or_key;
   if (!is_write) std::memcpy(&pattern, at, 8);
-  expect(pattern >> 20 < sent_.size(), "something arrived that nobody had sent");
+  expect(pattern >> 20 < sent_.size(), "a message arrived that was not sent");
   Sent& sent = sent_[pattern >> 20];
   expect(sent.pattern == pattern && sent.to == i && sent.is_write == is_write &&
              sent.length == c.byte_count,
-         "something arrived that was sent elsewhere or otherwise");
+         "a message arrived that was sent elsewhere or with other attributes");
   expect(!sent.seen, "a message arrived twice");
-  // A process that came later may hear it again.
+  // A later process may receive it again.
   sent.seen = true;
   if (!is_write) {
     std::vector<std::byte> wanted(c.byte_count);

@@ -146,7 +146,7 @@ void SrdSwarmNet::on_event(Instant, uint64_t argument) {
   --parked_;
   for (auto& station : stations)
     for (uint32_t rail = 0; rail < station->rails(); ++rail)
-      if (station->host(rail).address() == frame->path.destination) station->hear(*frame);
+      if (station->host(rail).address() == frame->path.destination) station->inject(*frame);
 }
 
 void SrdSwarmNet::disturb_rail(base::Random& random) {
@@ -166,7 +166,7 @@ void SrdSwarmNet::disturb(base::Random& random) {
   const size_t spine = random.below(leaf_->cut.size());
   switch (random.below(3)) {
     case 0:
-      // One always lives.
+      // One always works.
       if (spine != 0) leaf_->cut[spine] = !leaf_->cut[spine];
       break;
     case 1:

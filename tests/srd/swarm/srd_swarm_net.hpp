@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one seed of the SRD swarm runs on: stations, what their engines are told, what is between
-// them and what it does to packets, all drawn from the seed. Each kind of fault is on or off by its
-// own coin. Copies of some packets are parked, and arrive when everything else has moved on.
+// What one seed of the SRD swarm runs on: stations, the configuration of their engines, the links
+// between them and what it does to packets, all drawn from the seed. Each kind of fault is on or
+// off by its own coin. Copies of some packets are parked, and arrive when everything else has moved
+// on.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ class SrdSwarmNet final : public sim::EventHandler {
  public:
   SrdSwarmNet(const SrdSwarmConfig& config, uint64_t seed);
 
-  // Has the process that lives now at station `i` lose packets to the parking place.
+  // Delays packets of the present process of station `i`.
   void park_from(size_t i);
   // Another spine is cut or loses, or all routes change; or an address of a station dies, or comes
   // back. One of each always lives.

@@ -27,12 +27,12 @@ void run_part(uint64_t first_seed) {
     CHECK(r.violation.empty());
   }
   const auto sum = [&sums](Count c) { return sums.counters[static_cast<size_t>(c)]; };
-  std::printf("%llu packets, seeds %llu..%llu, %llu sent again, %llu requests failed as they may\n",
-              static_cast<unsigned long long>(sums.packets),
-              static_cast<unsigned long long>(first_seed),
-              static_cast<unsigned long long>(seed - 1),
-              static_cast<unsigned long long>(sum(Count::tx_retransmits)),
-              static_cast<unsigned long long>(sums.traffic.failures));
+  std::printf(
+      "%llu packets, seeds %llu..%llu, %llu retransmitted, %llu requests failed as allowed\n",
+      static_cast<unsigned long long>(sums.packets), static_cast<unsigned long long>(first_seed),
+      static_cast<unsigned long long>(seed - 1),
+      static_cast<unsigned long long>(sum(Count::tx_retransmits)),
+      static_cast<unsigned long long>(sums.traffic.failures));
   CHECK(sum(Count::tx_retransmits) > 0);
   if (test_scale() < 1) return;
   // Everything that it is there for has happened.
