@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a folder of providers/port registers its port. Its port.cpp ends with
 //
-//   constexpr transport::PortKind kKind = {.default_device = "lo", .open = &open_udp_port};
-//   WEFT_PORT(udp, kKind);
+//   static consteval transport::PortKind describe() {
+//     return {.default_device = "lo", .open = &open_udp_port};
+//   }
+//   WEFT_PORT(udp, describe());
 //
 // inside namespace weft::port. CMake lists the folders that have a port.cpp (cmake/ports.cmake), so
 // that no table names them. Where a library of the port is missing, only port.cpp is compiled, and

@@ -127,7 +127,7 @@ uint32_t most_inline(const Library& library, ibv_context& context) {
   return 0;
 }
 
-// Probed, since no query reports it: registering -1 fails with EOPNOTSUPP only without support.
+// Probed, since no query reports it: with support, registering the descriptor -1 fails with EBADF.
 bool has_dmabuf(const Library& library, ibv_context& context) {
   if (library.reg_dmabuf_mr == nullptr) return false;
   const Owned<ibv_pd> pd = own(library.alloc_pd(&context), library.dealloc_pd);

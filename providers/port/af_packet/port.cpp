@@ -5,13 +5,15 @@
 
 namespace weft::port {
 
-constexpr transport::PortKind kKind = {
-    .default_device = "eth0",
-    .open = &open_af_packet_port,
-    .rails = true,
-    .order = 30,
-    .tests = {.device = "wire?", .brief = true},
-};
-WEFT_PORT(af_packet, kKind);
+static consteval transport::PortKind describe() {
+  return {
+      .default_device = "eth0",
+      .open = &open_af_packet_port,
+      .rails = true,
+      .order = 30,
+      .tests = {.device = "wire?", .brief = true},
+  };
+}
+WEFT_PORT(af_packet, describe());
 
 }  // namespace weft::port

@@ -5,13 +5,15 @@
 
 namespace weft::port {
 
-constexpr transport::PortKind kKind = {
-    .default_device = "eth0",
-    .open = &open_af_xdp_port,
-    .probe = &probe_af_xdp_port,
-    .order = 40,
-    .tests = {.device = "wire?", .veth_mtu = 3400},  // an XDP program takes little more
-};
-WEFT_PORT(af_xdp, kKind);
+static consteval transport::PortKind describe() {
+  return {
+      .default_device = "eth0",
+      .open = &open_af_xdp_port,
+      .probe = &probe_af_xdp_port,
+      .order = 40,
+      .tests = {.device = "wire?", .veth_mtu = 3400},  // an XDP program takes little more
+  };
+}
+WEFT_PORT(af_xdp, describe());
 
 }  // namespace weft::port

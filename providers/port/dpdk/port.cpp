@@ -5,13 +5,15 @@
 
 namespace weft::port {
 
-constexpr transport::PortKind kKind = {
-    .default_device = "net_null",
-    .open = &open_dpdk_port,
-    .engines = true,
-    .order = 50,
-    .tests = {.device = "net_memif,dpdk.socket=/tmp/weft-*"},
-};
-WEFT_PORT(dpdk, kKind);
+static consteval transport::PortKind describe() {
+  return {
+      .default_device = "net_null",
+      .open = &open_dpdk_port,
+      .engines = true,
+      .order = 50,
+      .tests = {.device = "net_memif,dpdk.socket=/tmp/weft-*"},
+  };
+}
+WEFT_PORT(dpdk, describe());
 
 }  // namespace weft::port

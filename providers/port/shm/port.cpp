@@ -5,15 +5,17 @@
 
 namespace weft::port {
 
-constexpr transport::PortKind kKind = {
-    .default_device = "default",
-    .open = &open_shm_port,
-    .order = 20,
-    .tests = {.device = "*",
-              .shared = true,
-              .variant = "copied",
-              .variant_keys = ",shm.by_reference=0"},
-};
-WEFT_PORT(shm, kKind);
+static consteval transport::PortKind describe() {
+  return {
+      .default_device = "default",
+      .open = &open_shm_port,
+      .order = 20,
+      .tests = {.device = "*",
+                .shared = true,
+                .variant = "copied",
+                .variant_keys = ",shm.by_reference=0"},
+  };
+}
+WEFT_PORT(shm, describe());
 
 }  // namespace weft::port

@@ -5,14 +5,16 @@
 
 namespace weft::port {
 
-constexpr transport::PortKind kKind = {
-    .default_device = "lo",
-    .open = &open_udp_port,
-    .rails = true,
-    .engines = true,
-    .order = 10,
-    .tests = {.device = "lo", .shared = true, .rail = "lo"},
-};
-WEFT_PORT(udp, kKind);
+static consteval transport::PortKind describe() {
+  return {
+      .default_device = "lo",
+      .open = &open_udp_port,
+      .rails = true,
+      .engines = true,
+      .order = 10,
+      .tests = {.device = "lo", .shared = true, .rail = "lo"},
+  };
+}
+WEFT_PORT(udp, describe());
 
 }  // namespace weft::port

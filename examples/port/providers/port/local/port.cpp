@@ -5,11 +5,13 @@
 
 namespace weft::port {
 
-constexpr transport::PortKind kKind = {
-    .default_device = "default",
-    .open = &open_local_port,
-    .tests = {.device = "*", .shared = true},
-};
-WEFT_PORT(local, kKind);
+static consteval transport::PortKind describe() {
+  return {
+      .default_device = "default",
+      .open = &open_local_port,
+      .tests = {.device = "*", .shared = true},
+  };
+}
+WEFT_PORT(local, describe());
 
 }  // namespace weft::port
