@@ -47,6 +47,7 @@ void Cancellations::send_notices(const LaneSet& lanes, uint64_t last) {
     for (Link* const link : lane.links) {
       if (link == nullptr) continue;
       const uint32_t peer = link->peer();
+      WEFT_DCHECK(peer < cancellation.sent.size());
       if (!cancellation.sent[peer]) cancellation.sent[peer] = link->send_control(notice);
       complete &= link->disconnected || (cancellation.sent[peer] && cancellation.received[peer]);
     }
@@ -55,6 +56,7 @@ void Cancellations::send_notices(const LaneSet& lanes, uint64_t last) {
 }
 
 bool Cancellations::allow_start(const Task& task, const LaneSet& lanes) const {
+  WEFT_DCHECK(!task.done && !task.error);
   for (const auto& [sequence, cancellation] : by_sequence_) {
     if (sequence > task.preceding) break;
     for (const Link* const link : lanes.of(cancellation.call).links) {
@@ -102,6 +104,7 @@ void Cancellations::check_invariants(size_t ranks) const {
 
 bool cancel_task(Lane& lane, const TaskPtr& task, const Cancellation& cancellation, Instant now) {
   WEFT_DCHECK(!task->done && !lane.tasks.empty());
+  WEFT_DCHECK(!task->error && task->call.sequence == cancellation.call.sequence);
   task->error = error_of(cancellation);
   task->deadline = now + task->limit;  // of the draining
   task->canceled_by = cancellation.by;

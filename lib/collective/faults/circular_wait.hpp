@@ -12,6 +12,7 @@
 
 #include <map>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/faults/failure.hpp"
 #include "lib/collective/run/lane.hpp"
 
@@ -23,7 +24,9 @@ std::vector<uint32_t> chain_of(const ControlMessage& message);
 class CircularWaitDetector {
  public:
   // `ranks` in all, of which this one is `rank`.
-  CircularWaitDetector(uint32_t rank, uint32_t ranks) : rank_(rank), ranks_(ranks) {}
+  CircularWaitDetector(uint32_t rank, uint32_t ranks) : rank_(rank), ranks_(ranks) {
+    WEFT_DCHECK(rank < ranks);
+  }
 
   // Each rank of `chain` waits for the next one; the last, at the other end of `link`, waits for
   // this rank and has consumed `consumed` pieces. Passes the chain on, each at most every 50 ms, or

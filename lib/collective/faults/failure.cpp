@@ -43,7 +43,7 @@ Failure describe_failure(const FailureReport& report) {
 }
 
 void Teardown::begin(const FailureReport& report, Links links, bool peers_write) {
-  WEFT_DCHECK(abort_.kind != ControlKind::abort);  // the first failure counts
+  WEFT_DCHECK(abort_.kind != ControlKind::abort && report.code != Code::ok);
   peers_write_ = peers_write;
   abort_ = {.kind = ControlKind::abort, .code = report.code, .rank = report.rank};
   abort_.call = report.call;

@@ -28,6 +28,7 @@ MaybeFailure check_call(const LocalCalls& local, uint32_t peer, const Call& thei
 
 MaybeFailure check_piece(const LocalCalls& local, const Lane& lane, uint32_t peer,
                          const Call& theirs) {
+  WEFT_DCHECK(peer != local.rank && lane.links[peer] != nullptr);
   if (local.cancellations.contains(theirs.sequence)) return std::nullopt;
   if (theirs.sequence != 0 && theirs.sequence <= lane.last_finished)
     return report_mismatch(local, peer, theirs, theirs);
@@ -45,6 +46,7 @@ MaybeFailure check_probe(const LocalCalls& local, const Lane& lane, uint32_t pee
 
 bool has_finished_sending(const LocalCalls& local, const Lane& lane, uint32_t peer,
                           const Call& theirs) {
+  WEFT_DCHECK(peer != local.rank && lane.links[peer] != nullptr);
   if (theirs.sequence == 0 || theirs.sequence > local.history.last() ||
       local.cancellations.contains(theirs.sequence))
     return false;

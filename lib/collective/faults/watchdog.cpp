@@ -12,6 +12,7 @@ constexpr Duration kRendezvousTimeout = Duration::from_ms(100);
 constexpr Duration kMaxProbeInterval = Duration::from_s(10);
 
 FailureReport report_timeout(const Lane& lane, const Task& task, uint32_t rank) {
+  WEFT_DCHECK(!lane.tasks.empty() && !task.done);
   const Task& running = *lane.tasks.front();
   const std::vector<uint32_t> awaited = lane.executor.awaited_ranks();
   std::string text = "not finished after " + std::to_string(task.limit.ms()) + " ms, ";
@@ -26,6 +27,7 @@ FailureReport report_timeout(const Lane& lane, const Task& task, uint32_t rank) 
 }  // namespace
 
 bool has_advanced(Lane& lane, Instant now) {
+  WEFT_DCHECK(lane.executor.running());
   ProgressTimers& timers = lane.timers;
   if (timers.steps == lane.executor.steps_done()) return false;
   timers.steps = lane.executor.steps_done();
@@ -58,6 +60,7 @@ bool solicit_awaited_ranks(Lane& lane, Instant now) {
     else
       lane.links[rank]->send_keepalive();
   }
+  WEFT_DCHECK(timers.probe_interval >= kKeepaliveInterval);
   timers.next_keepalive = now + kKeepaliveInterval;
   if (now < timers.next_probe) return without_rendezvous;
   timers.next_probe = now + timers.probe_interval;
@@ -96,6 +99,7 @@ std::optional<FailureReport> check_disconnected(const PeerConnections& connectio
   for (const std::unique_ptr<Link>& link : connections.links) {
     if (!link->disconnected) continue;
     const Lane& lane = lanes.of(*link);
+    WEFT_DCHECK(lane.links[link->peer()] == link.get());
     if (lane.executor.depends_on(link->peer()))
       return FailureReport{.code = Code::peer_failed,
                            .rank = link->peer(),

@@ -15,6 +15,7 @@ class Callbacks {
 
   // Run at once if the task is done and no other callback runs.
   void add(const TaskPtr& task, Callback callback) {
+    WEFT_DCHECK(task != nullptr);
     task->callbacks.push_back(std::move(callback));
     ++registered_;
     if (!task->done) return;
@@ -31,6 +32,7 @@ class Callbacks {
     while (!ended_.empty()) {
       const TaskPtr task = ended_.front();
       ended_.pop_front();
+      WEFT_DCHECK(task->done);
       const Result<void> result = task->error ? Result<void>(*task->error) : Result<void>();
       const auto callbacks = std::move(task->callbacks);
       task->callbacks.clear();

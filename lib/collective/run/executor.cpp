@@ -20,6 +20,7 @@ const MemoryRegion* region_of(std::span<const MemoryRegion* const> regions,
 }
 
 Execution& Executor::prepare() {
+  WEFT_DCHECK(!running());
   execution_.regions.clear();
   execution_.open.clear();
   return execution_;
@@ -37,6 +38,7 @@ void Executor::start() {
   rendezvous_ = !plan.receives.empty() && links_[plan.receives.front().peer]->supports_rendezvous();
   awaits_advertisements_ = true;
   steps_left_ = plan.program.steps.size();
+  WEFT_DCHECK(state_.size() == steps_left_ + plan.puts.size() + 2 * plan.receives.size());
   activity_at_start_ = activity_;
 }
 
@@ -82,6 +84,7 @@ void Executor::receive_all(size_t i) {
       mismatch_ = {of_peer.peer, header->call};
       return;
     }
+    WEFT_DCHECK(ready(index) && is_receive(step.kind));
     placed_ += header->placed;
     if (!header->placed) receive_piece(step, link.head_payload());
     execution_.log_piece(link, link.receives().consumed(), header->bytes, false);
@@ -107,6 +110,7 @@ void Executor::run_local() {
   while (!local_.empty() && !limit_reached()) {
     const uint32_t index = local_.back();
     local_.pop_back();
+    WEFT_DCHECK(ready(index) && is_local(execution_.plan->program.steps[index].kind));
     run(execution_.plan->program.steps[index]);
     finish(index);
   }
@@ -230,7 +234,8 @@ void Executor::check_invariants() const {
     WEFT_DCHECK(next_put_[i] <= plan.puts[i].steps.size());
   for (size_t i = 0; i < plan.receives.size(); ++i) {
     WEFT_DCHECK(next_receive_[i] <= plan.receives[i].steps.size());
-    WEFT_DCHECK(next_advertisement_[i] <= plan.receives[i].steps.size());
+    // It may be beyond the last step: pieces of later calls are passed, too.
+    WEFT_DCHECK(rendezvous_ || next_advertisement_[i] == 0);
   }
   for (const uint32_t step : local_) WEFT_DCHECK(ready(step));
 }

@@ -7,6 +7,7 @@
 // then arrives in a slot reveals the mismatch.
 #include <cstring>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/run/executor.hpp"
 
 namespace weft::collective {
@@ -31,6 +32,7 @@ bool Executor::uses_rendezvous(const Link& link, uint64_t bytes) const {
 
 // The target of a step that is ready is free, and no other step touches it until the piece arrives.
 void Executor::advertise_all(size_t i) {
+  WEFT_DCHECK(rendezvous_ && i < execution_.plan->receives.size());
   const PeerSteps& of_peer = execution_.plan->receives[i];
   Link& link = *links_[of_peer.peer];
   Advertisement advertisements[kAdvertisements];
@@ -40,6 +42,7 @@ void Executor::advertise_all(size_t i) {
          count < kAdvertisements && ready(of_peer.steps[next]);
        ++next) {
     const Step& step = execution_.plan->program.steps[of_peer.steps[next]];
+    WEFT_DCHECK(is_receive(step.kind));
     if (!uses_rendezvous(link, execution_.received_bytes(step))) continue;
     advertisements[count] = advertisement_for(step);
     if (advertisements[count].place == Advertisement::Place::add) prepare_target(step);

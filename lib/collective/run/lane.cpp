@@ -16,6 +16,7 @@ void add_regions(Execution& execution, const Registered& registered) {
 
 void Lane::push(const TaskPtr& task) {
   WEFT_DCHECK(!task->done && (task->call.sequence == 0 || !find(task->call.sequence)));
+  WEFT_DCHECK(task->call.sequence == 0 || task->call.sequence > last_finished);
   earliest_deadline = std::min(earliest_deadline, task->deadline);
   tasks.push_back(task);
 }
@@ -115,6 +116,7 @@ void start_execution(Lane& lane, const Task& task, bool oversubscribed, StepLog&
   for (const RegisteredPtr& registered : task.registered)
     if (registered) add_regions(execution, *registered);
   lane.executor.start();
+  WEFT_DCHECK(lane.executor.nothing_transferred());
   lane.timers.steps = lane.executor.steps_done() - 1;  // sets the timers in the next turn
 }
 

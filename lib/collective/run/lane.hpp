@@ -60,7 +60,10 @@ class LaneSet {
   // A class that this rank has not was used by a rank that called something else: the first lane.
   Lane& of(const Call& call);
   const Lane& of(const Call& call) const { return const_cast<LaneSet*>(this)->of(call); }
-  Lane& of(const Link& link) { return lanes_[link.lane]; }
+  Lane& of(const Link& link) {
+    WEFT_DCHECK(link.lane < lanes_.size());
+    return lanes_[link.lane];
+  }
   const Lane& of(const Link& link) const { return lanes_[link.lane]; }
 
   bool have_tasks() const;

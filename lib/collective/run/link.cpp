@@ -151,6 +151,8 @@ bool Link::send(const Call& call, uint32_t pieces, std::span<const std::byte> pa
 
 PostStatus Link::post_piece(uint32_t slot, uint32_t immediate, size_t offset, SendFlags flags,
                             std::span<const Sge> sges) {
+  WEFT_DCHECK(slot < receives_.slots());
+  WEFT_DCHECK(offset == 0 || offset == sizeof(PieceHeader));
   return qp_.post_send({.id = make_id(index_, IdKind::piece, slot),
                         .opcode = Opcode::write_with_imm,
                         .flags = flags,
@@ -222,6 +224,7 @@ Link::Event Link::on_completion(const Completion& completion) {
   const IdKind kind = kind_of(completion.id);
   const uint32_t number = number_of(completion.id);
   const bool of_piece = kind == IdKind::piece || kind == IdKind::rendezvous;
+  WEFT_DCHECK(!of_piece || number < receives_.slots());
   if (of_piece) event.finished_step = sends_.step_in(number);
   if (completion.status != Status::success) {
     abort_link();  // a queue pair of SRD stays usable, and the peer would not learn of the failure
@@ -264,7 +267,7 @@ const PieceHeader* Link::on_receive(uint32_t buffer, const Completion& completio
 void Link::check_invariants() const {
   sends_.check_invariants();
   receives_.check_invariants();
-  WEFT_DCHECK(controls_ <= kControls);
+  WEFT_DCHECK(controls_ <= kMaxControls);
   WEFT_DCHECK(to_repost_count_ < kRepostBatch);
 }
 

@@ -25,10 +25,12 @@ LinkBuffers::LinkBuffers(QpType type, const LinkShape& shape)
       max_copy_limit_(
           std::max(shape.copy_limit,
                    type == QpType::srd ? 0 : std::min(kOversubscribedCopyLimit, shape.payload))) {
-  WEFT_DCHECK(std::has_single_bit(slots_));
+  WEFT_DCHECK(std::has_single_bit(slots_) && slots_ <= kMaxSlots);
+  WEFT_DCHECK(max_copy_limit_ >= shape.copy_limit);
 }
 
 Result<void> LinkBuffers::allocate(const ProtectionDomain& pd, uint32_t receives) {
+  WEFT_DCHECK(!landing_ && receives > 0);
   const size_t landing = slots_ * stride(), staging = slots_ * staging_stride();
   const size_t control = receives * sizeof(ControlMessage);
   landing_ = allocate(landing);

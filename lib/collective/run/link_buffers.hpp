@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/run/link_messages.hpp"
 
 namespace weft::collective {
@@ -22,10 +23,17 @@ class LinkBuffers {
   size_t stride() const { return sizeof(PieceHeader) + payload_; }
 
   LinkAddress address() const;
-  const std::byte* landing(uint32_t slot) const { return landing_.get() + slot * stride(); }
-  std::byte* staging(uint32_t slot) { return staging_.get() + slot * staging_stride(); }
+  const std::byte* landing(uint32_t slot) const {
+    WEFT_DCHECK(slot < slots_);
+    return landing_.get() + slot * stride();
+  }
+  std::byte* staging(uint32_t slot) {
+    WEFT_DCHECK(slot < slots_);
+    return staging_.get() + slot * staging_stride();
+  }
   // `bytes` of a staging slot, from `offset` on.
   Sge staging_sge(uint32_t slot, size_t offset, uint32_t bytes) const {
+    WEFT_DCHECK(slot < slots_ && offset + bytes <= staging_stride());
     return staging_region_.sge(slot * staging_stride() + offset, bytes);
   }
   const std::byte* control(uint32_t receive) const {

@@ -19,6 +19,7 @@ bool Link::send_advertisements(std::span<const Advertisement> advertisements) {
 bool Link::send_rendezvous(const Call& call, uint32_t pieces, std::span<const std::byte> payload,
                            LKey key, uint32_t step, const Advertisement& to) {
   WEFT_DCHECK(supports_rendezvous() && can_send() && payload.size() == to.bytes);
+  WEFT_DCHECK(step != kNoStep && to.place != Advertisement::Place::slot);
   const uint32_t slot = sends_.next_slot();
   const PieceHeader header{call, receives_.consumed(), to.bytes, pieces, 1};
   std::memcpy(buffers_.staging(slot), &header, sizeof header);
@@ -38,6 +39,7 @@ bool Link::send_rendezvous(const Call& call, uint32_t pieces, std::span<const st
 
 // The payload is in place: its header goes into the slot.
 bool Link::send_rendezvous_header(uint32_t slot) {
+  WEFT_DCHECK(sends_.piece_in(slot) < sends_.posted() && sends_.step_in(slot) == kNoStep);
   const uint64_t consumed = receives_.consumed();
   std::memcpy(buffers_.staging(slot) + offsetof(PieceHeader, consumed), &consumed, sizeof consumed);
   receives_.on_credit_sent();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "lib/base/check.hpp"
@@ -18,7 +19,9 @@ inline constexpr uint32_t kNoStep = UINT32_MAX;
 class SendRing {
  public:
   SendRing(uint32_t slots, bool ordered)
-      : slots_(slots), ordered_(ordered), acknowledged_(slots), steps_(slots, kNoStep) {}
+      : slots_(slots), ordered_(ordered), acknowledged_(slots), steps_(slots, kNoStep) {
+    WEFT_DCHECK(std::has_single_bit(slots));
+  }
 
   bool can_send() const {
     return posted_ - acknowledged_.count() < slots_ && posted_ - credit_ < slots_;
@@ -45,10 +48,13 @@ class SendRing {
     ++posted_;
   }
   // kNoStep: the payload was copied.
-  uint32_t step_in(uint32_t slot) const { return steps_[slot]; }
+  uint32_t step_in(uint32_t slot) const {
+    WEFT_DCHECK(slot < slots_);
+    return steps_[slot];
+  }
   // The transport has read the payload in this slot.
   void release_payload(uint32_t slot) {
-    WEFT_DCHECK(steps_[slot] == kNoStep || by_reference_ > 0);
+    WEFT_DCHECK(slot < slots_ && (steps_[slot] == kNoStep || by_reference_ > 0));
     by_reference_ -= steps_[slot] != kNoStep;
     steps_[slot] = kNoStep;
   }
@@ -70,6 +76,7 @@ class SendRing {
   // The peer says that it has consumed so many; values that cannot be are ignored.
   void update_credit(uint64_t consumed) {
     if (consumed > credit_ && consumed <= posted_) credit_ = consumed;
+    WEFT_DCHECK(credit_ <= posted_);
   }
 
   // Whether the next piece needs a completion though its payload is copied. Where order is kept a
@@ -88,6 +95,7 @@ class SendRing {
     const auto copied = std::count(steps_.begin(), steps_.end(), kNoStep);
     WEFT_DCHECK(slots_ - static_cast<uint32_t>(copied) == by_reference_);
     WEFT_DCHECK(by_reference_ <= posted_ - acknowledged_.count());
+    acknowledged_.check_invariants();
   }
 
  private:
@@ -136,12 +144,17 @@ class ReceiveRing {
   }
 
   // consumed() was sent to the peer.
-  void on_credit_sent() { credit_sent_ = consumed_; }
+  void on_credit_sent() {
+    WEFT_DCHECK(credit_sent_ <= consumed_);
+    credit_sent_ = consumed_;
+  }
   // A message for credit is worthwhile once half of the ring is not returned.
   bool credit_due() const { return consumed_ - credit_sent_ >= slots_ / 2; }
 
   void check_invariants() const {
     WEFT_DCHECK(credit_sent_ <= consumed_ && consumed_ <= arrived_.count());
+    WEFT_DCHECK(headers_.size() == slots_);
+    arrived_.check_invariants();
   }
 
  private:

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/base/check.hpp"
+
 namespace weft::collective {
 namespace {
 
@@ -188,6 +190,7 @@ class LaneConnector {
                        std::to_string(connections_.rank) + " has " +
                        std::to_string(connections_.ranks) + " ranks and " + describe(shape()) +
                        ": give all ranks the same options"};
+    WEFT_DCHECK(link.lane == lane_ && peer.rank < connections_.ranks);
     link.set_peer(peer.rank, peer.address);
     connections_.lanes[lane_][peer.rank] = &link;
     return {};
@@ -248,6 +251,7 @@ void mark_exited(PeerConnections& connections, const std::vector<uint32_t>& rank
 }
 
 bool has_exited(const PeerConnections& connections, uint32_t rank) {
+  WEFT_DCHECK(rank < connections.ranks);
   const Link* const link = connections.lanes.front()[rank];
   return link != nullptr && link->peer_exited;
 }

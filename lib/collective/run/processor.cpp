@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include "lib/base/check.hpp"
 #include "lib/base/clock.hpp"
 
 namespace weft::collective {
@@ -14,6 +15,7 @@ constexpr Duration kPause = Duration::from_ms(10);  // between migrations, which
 
 // Processor number `place` of the set, modulo its size.
 int nth_of(const cpu_set_t& set, uint32_t place) {
+  WEFT_DCHECK(CPU_COUNT(&set) > 0);
   place %= static_cast<uint32_t>(CPU_COUNT(&set));
   int processor = 0;
   while (!CPU_ISSET(processor, &set) || place-- != 0) ++processor;

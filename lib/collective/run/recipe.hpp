@@ -8,6 +8,7 @@
 #include <memory>
 #include <string_view>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/arithmetic/arithmetic.hpp"
 #include "lib/collective/plan/call.hpp"
 #include "lib/collective/plan/plan.hpp"
@@ -54,6 +55,7 @@ class RecipeBook {
     return nullptr;
   }
   void keep(const Key& key, const Recipe& recipe) {
+    WEFT_DCHECK(recipe.plan && recipe.call.collective != Collective::exchange);
     entries_[next_++ % entries_.size()] = {key.call, !key.wanted.empty(), {recipe, nullptr}};
   }
   // What chooses algorithms chooses others from now on.

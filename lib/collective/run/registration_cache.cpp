@@ -52,6 +52,7 @@ void RegistrationCache::forget(const void* memory, size_t bytes) {
     return old->memory < begin + bytes && begin < old->memory + old->bytes;
   };
   kept_.erase(std::remove_if(kept_.begin(), kept_.end(), touches), kept_.end());
+  WEFT_DCHECK(std::none_of(kept_.begin(), kept_.end(), touches));
 }
 
 Result<RegisteredPtr> RegistrationCache::space(RegisteredPtr& kept, size_t bytes, bool written) {
@@ -66,7 +67,9 @@ Result<RegisteredPtr> RegistrationCache::space(RegisteredPtr& kept, size_t bytes
   Result<std::shared_ptr<Registered>> made = make(owned.get(), size, open);
   if (!made) return made.error();
   (*made)->owned = std::move(owned);
-  return kept = std::move(*made);
+  kept = std::move(*made);
+  WEFT_DCHECK(kept->bytes >= bytes && kept->open >= open);
+  return kept;
 }
 
 void RegistrationCache::close() {

@@ -3,6 +3,7 @@
 // ahead of the first missing one. count() is the number of those that arrived without a gap.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,7 +14,7 @@ namespace weft::collective {
 
 class SequenceWindow {
  public:
-  explicit SequenceWindow(uint32_t window) : received_(window) {}
+  explicit SequenceWindow(uint32_t window) : received_(window) { WEFT_DCHECK(window > 0); }
 
   uint64_t count() const { return count_; }
 
@@ -39,6 +40,13 @@ class SequenceWindow {
   void advance_to(uint64_t number) {
     WEFT_DCHECK(ahead_ == 0);
     if (number > count_) count_ = number;
+  }
+
+  void check_invariants() const {
+    WEFT_DCHECK(!received_[count_ % received_.size()]);  // count() is missing
+    WEFT_DCHECK(ahead_ < received_.size());
+    WEFT_DCHECK(static_cast<size_t>(std::count(received_.begin(), received_.end(), true)) ==
+                ahead_);
   }
 
  private:

@@ -80,6 +80,7 @@ double host_us(Instant time) {
 uint64_t bytes_of(const Call& call) noexcept { return call.count * size_of(call.type); }
 
 void Trace::add(const Record& record) {
+  WEFT_DCHECK(record.issued <= record.started && record.started <= record.ended);
   ring_[added_++ % ring_.size()] = record;
   Total& total = totals_[static_cast<size_t>(record.call.collective)];
   ++total.operations;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/check.hpp"
 #include "lib/collective/plan/call.hpp"
 #include "weft/units.hpp"
 
@@ -38,7 +39,10 @@ class StepLog {
     uint64_t pieces = 0, bytes = 0;
   };
 
-  void at(Instant time) { time_ = time; }
+  void at(Instant time) {
+    WEFT_DCHECK(time >= time_);
+    time_ = time;
+  }
   Instant time() const { return time_; }
   void add(const Call& call, uint64_t piece, uint32_t peer, uint64_t bytes, bool sent) {
     ring_[added_++ % kKept] = {
@@ -50,7 +54,10 @@ class StepLog {
   const Total& total(bool sent) const { return totals_[sent]; }
   uint64_t dropped() const { return added_ > kKept ? added_ - kKept : 0; }
   size_t kept() const { return static_cast<size_t>(added_ - dropped()); }
-  const StepRecord& operator[](size_t i) const { return ring_[(dropped() + i) % kKept]; }
+  const StepRecord& operator[](size_t i) const {
+    WEFT_DCHECK(i < kept());
+    return ring_[(dropped() + i) % kKept];
+  }
 
  private:
   static constexpr size_t kKept = 4096;
@@ -75,7 +82,10 @@ class Trace {
   }
   uint64_t dropped() const { return added_ > ring_.size() ? added_ - ring_.size() : 0; }
   size_t kept() const { return static_cast<size_t>(added_ - dropped()); }
-  const Record& operator[](size_t i) const { return ring_[(dropped() + i) % ring_.size()]; }
+  const Record& operator[](size_t i) const {
+    WEFT_DCHECK(i < kept());
+    return ring_[(dropped() + i) % ring_.size()];
+  }
   // Chrome's trace format; times in us of CLOCK_MONOTONIC. `rank` is the process there.
   std::string to_json(uint32_t rank) const;
 

@@ -98,6 +98,9 @@ class Rank final : public sim::EventHandler {
     for (size_t i = first_; i < teams_.size(); ++i) {
       const uint64_t before = teams_[i]->runner().lanes().steps_done();
       teams_[i]->progress();
+#ifndef NDEBUG
+      collective::check_invariants(*teams_[i]);
+#endif
       busy |= teams_[i]->runner().lanes().steps_done() != before;
     }
     for (Work& work : works_)
