@@ -53,7 +53,7 @@ TaskPtr issue_v(Team& team, Arguments arguments, std::span<const size_t> counts,
 // ----------------------------------------------------------------------------------
 
 Result<bool> Operation::test() {
-  const Operation kept = *this;  // a callback may put another call here
+  const Operation kept = *this;  // a callback may assign another call to this handle
   if (!kept.task_->done) kept.team_->progress();
   kept.team_->runner().callbacks().run();
   if (kept.task_->error) return *kept.task_->error;
@@ -97,13 +97,14 @@ Duration Operation::took() const noexcept { return task_->took; }
 Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t ranks,
                                           const CommunicatorOptions& options) {
   if (rank >= ranks)
-    return Error{Code::invalid_argument,
-                 "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " ranks"};
+    return Error{Code::invalid_argument, "rank " + std::to_string(rank) + " of " +
+                                             std::to_string(ranks) + " ranks: rank must be lower"};
   for (const uint32_t traffic_class : collective::classes_of(options))
     if (traffic_class >= kTrafficClasses)
-      return Error{Code::invalid_argument, "traffic_class and more_classes are 0 to 3"};
+      return Error{Code::invalid_argument, "traffic class " + std::to_string(traffic_class) +
+                                               ": traffic_class and more_classes must be 0 to 3"};
   Result<std::shared_ptr<Team>> team =
-      collective::join(store, rank, ranks, options, options.connect_limit, options.device);
+      collective::create_team(store, rank, ranks, options, options.connect_limit, options.device);
   if (!team) return team.error();
   return Communicator(std::move(*team));
 }
@@ -111,8 +112,8 @@ Result<Communicator> Communicator::create(Store& store, uint32_t rank, uint32_t 
 Result<Communicator> Communicator::split(Store& store, int64_t colour, int64_t key) {
   const int64_t own[] = {colour, key};
   std::vector<int64_t> all(2 * size()), colours, keys;
-  if (Result<void> told = all_gather(own, all.data(), 2, DataType::int64).wait(); !told)
-    return told.error();
+  if (Result<void> gathered = all_gather(own, all.data(), 2, DataType::int64).wait(); !gathered)
+    return gathered.error();
   for (uint32_t r = 0; r < size(); ++r) {
     colours.push_back(all[2 * r]);
     keys.push_back(all[2 * r + 1]);
@@ -132,9 +133,8 @@ Result<Communicator> Communicator::grow(Store& store, uint32_t ranks, const std:
   if (ranks < size())
     return Error{Code::invalid_argument, "cannot grow from " + std::to_string(size()) + " to " +
                                              std::to_string(ranks) + " ranks"};
-  // Connecting makes no progress here: nobody begins while another one waits for its part of a
-  // call.
-  if (Result<void> met = barrier().wait(); !met) return met.error();
+  // Connecting makes no progress in this group: no rank starts while another waits in a call.
+  if (Result<void> synchronized = barrier().wait(); !synchronized) return synchronized.error();
   Result<std::shared_ptr<Team>> team = collective::grow(*team_, store, ranks, name);
   if (!team) return team.error();
   return Communicator(std::move(*team));

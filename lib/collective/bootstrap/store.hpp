@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two stores that weft brings; Store::open chooses.
+// The stores that Store::open can open.
 #pragma once
 
 #include "weft/store.hpp"

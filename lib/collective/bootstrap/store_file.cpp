@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A store in a directory: one file per key, which appears complete because it is linked into
-// place. A key that is too long for the name of a file goes on in a directory below.
+// A store in a directory: one file per key, which is written under a temporary name and linked, so
+// it is never seen incomplete. A key that is too long for a file name continues in a subdirectory.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace weft::collective {
 namespace {
 
 constexpr useconds_t kPollInterval_us = 1000;
-// A file's name; file systems take 255 bytes, and set() adds seven.
+// Bytes of a file name; file systems allow 255, and set() adds seven.
 constexpr size_t kLongest = 200;
 
 class FileStore : public Store {
@@ -29,7 +29,7 @@ class FileStore : public Store {
   Result<void> set(std::string_view key, std::string_view value) override {
     const std::string path = path_of(key);
     make_directories(path);
-    std::string fresh = path + ".XXXXXX";  // nobody else's, on whatever host
+    std::string fresh = path + ".XXXXXX";  // unique among all hosts
     const int fd = mkostemp(fresh.data(), O_CLOEXEC);
     if (fd < 0) return system_error("cannot write " + fresh);
     const ssize_t written = write(fd, value.data(), value.size());
@@ -51,15 +51,15 @@ class FileStore : public Store {
       std::ifstream file(path_of(key), std::ios::binary);
       if (file) return std::string(std::istreambuf_iterator<char>(file), {});
       if (clock.now() > deadline)
-        return Error{Code::timed_out, "nobody has set '" + std::string(key) + "' in " + directory_ +
-                                          " in time: are all processes started?"};
+        return Error{Code::timed_out, "key '" + std::string(key) + "' was not set in " +
+                                          directory_ + " within " + std::to_string(limit.ms()) +
+                                          " ms: are all processes started?"};
       usleep(kPollInterval_us);
     }
   }
 
  private:
-  // Keys may hold anything, file names may not; nor may they be long. No key's file has the name of
-  // a directory: these end in a '+'.
+  // Keys may contain any byte, file names may not. Directories end in a '+', which no file does.
   std::string path_of(std::string_view key) const {
     std::string path = directory_ + "/";
     size_t length = 0;
@@ -74,7 +74,7 @@ class FileStore : public Store {
     return path;
   }
 
-  // What is in the way of these is found when the file is made.
+  // Errors are reported when the file is created.
   void make_directories(const std::string& path) const {
     for (size_t end = path.find("+/", directory_.size()); end != std::string::npos;
          end = path.find("+/", end + 2))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A store over TCP: a thread in one process keeps the map, all processes (that one too) are its
+// A store over TCP: a thread in one process keeps the map, all processes (that one too) are
 // clients. A request is a letter ('s'et or 'g'et), its number, two lengths of 32 bits in host
-// order, the key and the value; the answer to a get is its number, a length and the value, sent
-// when the key is there. It is meant for jobs of one administrator's machines, as the rendezvous of
-// other collective libraries is: whoever reaches the port may write. But nobody there can hold up
-// the others: the server never waits for a client, and keeps little for one that does not read; who
-// asks for more is told why (in an answer of number 0) and checked no more.
+// order, the key and the value; the reply to a get is its number, a length and the value, sent when
+// the key exists. It is meant for jobs on machines of one administrator, as the rendezvous of other
+// collective libraries is: any process that reaches the port may write. No client can block the
+// others: the server's sockets are non-blocking, and unsent replies per client are limited; a
+// client that exceeds a limit is dropped: it gets the reason in a reply with number 0, and its
+// requests are ignored.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -25,23 +26,23 @@
 namespace weft::collective {
 namespace {
 
-constexpr uint32_t kMaxBytes = 1 << 20;                // of a key or a value
-constexpr size_t kReceiveBytes = 64 * 1024;            // received
-constexpr size_t kMostUnsent = 4 * size_t{kMaxBytes};  // answers to a client that does not read
-constexpr size_t kMostKept = size_t{1} << 30;          // of all keys and values
-constexpr int kAcceptPause_ms = 100;                   // where there are no descriptors
+constexpr uint32_t kMaxBytes = 1 << 20;               // of a key or a value
+constexpr size_t kReceiveBytes = 64 * 1024;           // of one receive
+constexpr size_t kMaxUnsent = 4 * size_t{kMaxBytes};  // of replies to a client that does not read
+constexpr size_t kMaxStored = size_t{1} << 30;        // of all keys and values
+constexpr int kAcceptPause_ms = 100;                  // when no descriptors are left
 constexpr Duration kFlushTimeout = Duration::from_s(1);
 constexpr useconds_t kRetryInterval_us = 10'000;
 
 struct RequestHead {
   char what = 'g';
   char unused[3] = {};
-  uint32_t number = 0;  // an answer to a get that was given up is known by its number
+  uint32_t number = 0;  // matches the reply, also after a get that timed out
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
 };
 
-struct AnswerHead {
+struct ReplyHead {
   uint32_t number = 0;
   uint32_t value_bytes = 0;
 };
@@ -62,8 +63,8 @@ bool send_all(const base::Socket& socket, const void* data, size_t size) {
 struct Client {
   base::Socket socket;
   std::string received;
-  std::string unsent;       // answers that its socket does not take yet
-  std::string pending_key;  // a key; clients have one get under way
+  std::string unsent;       // replies that its socket does not accept yet
+  std::string pending_key;  // of the one outstanding get
   uint32_t number = 0;
   bool get_pending = false;
   bool dropped = false;
@@ -92,7 +93,7 @@ class Server {
       }
       if (poll(wanted.data(), wanted.size(), accept_paused_ ? kAcceptPause_ms : -1) < 0) continue;
       accept_paused_ = false;
-      if (wanted[0].revents != 0) return flush_answers();
+      if (wanted[0].revents != 0) return flush_replies();
       for (size_t i = clients_.size(); i-- > 0;)
         if (wanted[i + 2].revents != 0 && !serve(clients_[i]))
           clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
@@ -107,7 +108,7 @@ class Server {
     accept_paused_ = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
   }
 
-  // Takes what has come, and sends what waits. False: the client is gone.
+  // Receives requests and sends unsent replies. False: the connection is closed.
   bool serve(Client& client) {
     if (!send_unsent(client)) return false;
     char buffer[4096];
@@ -120,7 +121,7 @@ class Server {
       std::memcpy(&head, client.received.data(), sizeof head);
       if (head.key_bytes > kMaxBytes || head.value_bytes > kMaxBytes ||
           (head.what != 's' && head.what != 'g'))
-        return drop(client, "what it sent is no request, or one of more than 1 MiB");
+        return drop(client, "its request is malformed or larger than 1 MiB");
       const size_t size = sizeof head + head.key_bytes + head.value_bytes;
       if (client.received.size() < size) return true;
       std::string key = client.received.substr(sizeof head, head.key_bytes);
@@ -136,41 +137,42 @@ class Server {
     client.get_pending = true;
     client.pending_key = key;
     client.number = number;
-    return answer(client);
+    return reply(client);
   }
 
   bool set(Client& from, const std::string& key, std::string value) {
     const size_t bytes = key.size() + value.size();
-    if (kept_ + bytes > kMostKept && !values_.contains(key)) return drop(from, "the store is full");
+    if (kept_ + bytes > kMaxStored && !values_.contains(key))
+      return drop(from, "the store is full (1 GiB)");
     if (values_.try_emplace(key, std::move(value)).second) kept_ += bytes;
-    for (Client& client : clients_)  // one that is gone is found by poll()
-      if (client.get_pending && client.pending_key == key) (void)answer(client);
+    for (Client& client : clients_)  // poll() detects closed ones
+      if (client.get_pending && client.pending_key == key) (void)reply(client);
     return true;
   }
 
-  bool answer(Client& client) {
+  bool reply(Client& client) {
     const std::map<std::string, std::string>::iterator found = values_.find(client.pending_key);
     if (found == values_.end()) return true;
     client.get_pending = false;
-    if (client.unsent.size() + found->second.size() > kMostUnsent)
-      return drop(client, "it asked for more and more, and did not read it");
-    return queue_answer(client, client.number, found->second);
+    if (client.unsent.size() + found->second.size() > kMaxUnsent)
+      return drop(client, "it requested more than 4 MiB of values without reading them");
+    return queue_reply(client, client.number, found->second);
   }
 
   bool drop(Client& client, const std::string& why) {
     client.dropped = true;
     client.get_pending = false;
     client.received = {};
-    return queue_answer(client, 0, why);
+    return queue_reply(client, 0, why);
   }
 
-  bool queue_answer(Client& client, uint32_t number, const std::string& value) {
-    const AnswerHead head{number, static_cast<uint32_t>(value.size())};
+  bool queue_reply(Client& client, uint32_t number, const std::string& value) {
+    const ReplyHead head{number, static_cast<uint32_t>(value.size())};
     client.unsent.append(reinterpret_cast<const char*>(&head), sizeof head).append(value);
     return send_unsent(client);
   }
 
-  // Whoever was dropped closes when it has read why.
+  // A dropped client closes the connection when it has read the reason.
   static bool send_unsent(Client& client) {
     size_t sent = 0;
     while (sent < client.unsent.size()) {
@@ -186,9 +188,9 @@ class Server {
     return true;
   }
 
-  // To clients that read, all at once: one that does not would take the time of those behind it.
-  // The end waits for nobody longer than that.
-  void flush_answers() {
+  // Sends the remaining replies to all clients concurrently, for at most kFlushTimeout, so a client
+  // that does not read delays no other.
+  void flush_replies() {
     const Instant deadline = base::wall_now() + kFlushTimeout;
     while (true) {
       std::vector<pollfd> wanted;
@@ -210,7 +212,7 @@ class Server {
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
   size_t kept_ = 0;             // bytes of those
-  bool accept_paused_ = false;  // nobody else can be let in
+  bool accept_paused_ = false;  // no descriptor is left for another connection
   std::thread thread_;
 };
 
@@ -227,26 +229,26 @@ class TcpStore : public Store {
 
   Result<std::string> get(std::string_view key, Duration limit) override {
     const Instant deadline = base::wall_now() + limit;
-    if (Result<void> asked = request('g', key, ""); !asked) return asked.error();
+    if (Result<void> sent = request('g', key, ""); !sent) return sent.error();
     while (true) {
-      Result<std::optional<std::string>> answer = next_answer();
-      if (!answer) return answer.error();
-      if (*answer) return std::move(**answer);
-      const Result<void> came = base::receive_by(socket_, received_, kReceiveBytes, deadline);
-      if (!came && came.error().code == Code::timed_out)
-        return Error{Code::timed_out, "nobody has set '" + std::string(key) +
-                                          "' in time: are all processes started?"};
-      if (!came) return server_lost();
+      Result<std::optional<std::string>> reply = next_reply();
+      if (!reply) return reply.error();
+      if (*reply) return std::move(**reply);
+      const Result<void> received = base::receive_by(socket_, received_, kReceiveBytes, deadline);
+      if (!received && received.error().code == Code::timed_out)
+        return Error{Code::timed_out, "key '" + std::string(key) + "' was not set within " +
+                                          std::to_string(limit.ms()) +
+                                          " ms: are all processes started?"};
+      if (!received) return server_lost();
     }
   }
 
  private:
-  // The answer to the last request, if it is all here. Those to gets that were given up are
-  // dropped.
-  Result<std::optional<std::string>> next_answer() {
-    std::optional<std::string> answer;
-    AnswerHead head;
-    while (!answer && received_.size() >= sizeof head) {
+  // The reply to the last request, if it is complete. Replies to gets that timed out are skipped.
+  Result<std::optional<std::string>> next_reply() {
+    std::optional<std::string> reply;
+    ReplyHead head;
+    while (!reply && received_.size() >= sizeof head) {
       std::memcpy(&head, received_.data(), sizeof head);
       if (head.value_bytes > kMaxBytes) return server_lost();
       if (received_.size() < sizeof head + head.value_bytes) break;
@@ -256,24 +258,23 @@ class TcpStore : public Store {
         dropped_ = Error{Code::disconnected, "the store has dropped this process: " + value};
         return *dropped_;
       }
-      if (head.number == number_) answer = std::move(value);
+      if (head.number == number_) reply = std::move(value);
     }
-    return answer;
+    return reply;
   }
 
-  // Who was dropped, or whose server is gone, is told at the first call of any kind after the word
-  // of that has come: nobody answers a set, and it waits for none.
+  // A set has no reply, so a drop or a lost server is detected at the next request.
   Result<void> check_server() {
     if (dropped_) return *dropped_;
     while (true) {
-      const Result<void> came = base::receive_by(socket_, received_, kReceiveBytes, Instant());
-      for (bool more = true; more;) {  // of gets that were given up
-        const Result<std::optional<std::string>> answer = next_answer();
-        if (!answer) return answer.error();
-        more = answer->has_value();
+      const Result<void> received = base::receive_by(socket_, received_, kReceiveBytes, Instant());
+      for (bool more = true; more;) {  // replies to gets that timed out
+        const Result<std::optional<std::string>> reply = next_reply();
+        if (!reply) return reply.error();
+        more = reply->has_value();
       }
-      if (!came && came.error().code == Code::timed_out) return {};
-      if (!came) return server_lost();
+      if (!received && received.error().code == Code::timed_out) return {};
+      if (!received) return server_lost();
     }
   }
 
@@ -292,14 +293,15 @@ class TcpStore : public Store {
     return {};
   }
   static Error server_lost() {
-    return {Code::disconnected, "the process that serves the store is gone"};
+    return {Code::disconnected,
+            "the process that serves the store has closed the connection: has rank 0 ended?"};
   }
 
   base::Socket socket_;
   std::unique_ptr<Server> server_;
   std::optional<Error> dropped_;
   uint32_t number_ = 0;   // of the last request
-  std::string received_;  // an answer may come in parts, and a get may end before its last
+  std::string received_;  // a reply may arrive in parts, and a get may time out before the last
 };
 
 Result<std::vector<base::SocketAddress>> resolve_address(std::string_view address, bool serve) {
@@ -317,7 +319,7 @@ Result<base::Socket> listen_at(const base::SocketAddress& at) {
   return Error{socket.error().code, "cannot serve a store: " + socket.error().message};
 }
 
-// Rank 0 may be started later.
+// Retries until the limit: rank 0 may be started later.
 Result<base::Socket> connect_to(const base::SocketAddress& to, Duration limit) {
   const Instant deadline = base::wall_now() + limit;
   while (true) {

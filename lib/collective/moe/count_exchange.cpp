@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An all-gather of rows, and a call that needs one.
+// The all-gather of counts, and all_to_all_v with discovered counts.
 #include "lib/collective/moe/count_exchange.hpp"
 
 namespace weft::collective {
 namespace {
 
-// The rank whose buffer would overflow, if any.
-std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint32_t ranks) {
+// An error that names the first rank whose buffer would overflow.
+std::optional<Error> find_overflow(const Blocks& blocks, const RankCounts& counts, uint32_t ranks) {
   for (uint32_t to = 0; to < ranks; ++to) {
     uint64_t elements = 0;
     for (uint32_t from = 0; from < ranks; ++from) elements += blocks.counts[from * ranks + to];
-    const uint64_t capacity = static_cast<uint64_t>(rows.of(to).back());
+    const uint64_t capacity = static_cast<uint64_t>(counts.of(to).back());
     if (elements > capacity)
       return invalid(Collective::all_to_all_v,
                      "rank " + std::to_string(to) + " would receive " + std::to_string(elements) +
@@ -21,21 +21,21 @@ std::optional<Error> find_overflow(const Blocks& blocks, const Rows& rows, uint3
 
 }  // namespace
 
-Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of,
-                        const CallOptions& options) {
-  rows->all.resize(team.ranks() * rows->own.size());
-  Result<TaskPtr> telling =
+Result<void> issue_count_exchange(Team& team, const RankCountsPtr& counts, Collective of,
+                                  const CallOptions& options) {
+  counts->all.resize(team.ranks() * counts->own.size());
+  Result<TaskPtr> exchange =
       make_task(team,
                 {.collective = Collective::all_gather,
-                 .input = rows->own.data(),
-                 .output = rows->all.data(),
-                 .count = rows->own.size(),
+                 .input = counts->own.data(),
+                 .output = counts->all.data(),
+                 .count = counts->own.size(),
                  .type = DataType::int64},
                 {.limit = options.limit, .traffic_class = options.traffic_class});
-  if (!telling) return telling.error();
-  (*telling)->call.collective = of;
-  (*telling)->complete = [rows](Task&) {};  // it is needed until then
-  team.issue(*telling);
+  if (!exchange) return exchange.error();
+  (*exchange)->call.collective = of;
+  (*exchange)->complete = [counts](Task&) {};  // keeps the counts
+  team.issue(*exchange);
   return {};
 }
 
@@ -51,29 +51,29 @@ Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
     if (count > most) return invalid(call.collective, "the count is too large");
     sent += count;
   }
-  // What will come is not known: the buffer is as long as they say.
+  // The size of the output is not known yet: assume its capacity.
   capacity = std::min(capacity, kMostBytes);
   if (Result<void> apart = check_apart(call.collective, call.input, sent * size_of(call.type),
                                        call.output, capacity * size_of(call.type));
       !apart)
     return apart.error();
-  const RowsPtr rows = std::make_shared<Rows>();
-  rows->own.assign(send_counts.begin(), send_counts.end());
-  rows->own.push_back(static_cast<int64_t>(capacity));
+  const RankCountsPtr counts = std::make_shared<RankCounts>();
+  counts->own.assign(send_counts.begin(), send_counts.end());
+  counts->own.push_back(static_cast<int64_t>(capacity));
   Result<TaskPtr> task = new_task(team, call, options, team.next_sequence() + 1);
   if (!task) return task;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
     Arguments arguments = call;
     for (uint32_t from = 0; from < ranks; ++from) {
-      const std::span<const int64_t> row = rows->of(from);
+      const std::span<const int64_t> row = counts->of(from);
       arguments.blocks.counts.insert(arguments.blocks.counts.end(), row.begin(), row.end() - 1);
       receive_counts[from] = static_cast<size_t>(row[team.rank()]);
     }
-    own.error = find_overflow(arguments.blocks, *rows, ranks);
+    own.error = find_overflow(arguments.blocks, *counts, ranks);
     return own.error ? Result<void>() : lay_out(team, own, arguments);
   };
-  if (Result<void> told = issue_rows(team, rows, call.collective, options); !told)
-    return told.error();
+  if (Result<void> issued = issue_count_exchange(team, counts, call.collective, options); !issued)
+    return issued.error();
   team.issue(*task);
   return task;
 }

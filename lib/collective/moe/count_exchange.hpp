@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ranks tell each other before a call whose blocks are not known: each has a row of numbers,
-// and gets those of all. As all ranks see the same, all come to the same decision.
+// Before a call whose block sizes are not known to all ranks, an all-gather exchanges them: each
+// rank contributes a list of counts. All ranks have the same data then, and decide alike.
 #pragma once
 
 #include "lib/collective/team/arguments.hpp"
 
 namespace weft::collective {
 
-struct Rows {
+struct RankCounts {
   std::vector<int64_t> own;
-  std::vector<int64_t> all;  // ranks * own.size(), once the task is done
+  std::vector<int64_t> all;  // ranks * own.size(), once the task has ended
   std::span<const int64_t> of(uint32_t rank) const {
     return std::span(all).subspan(rank * own.size(), own.size());
   }
 };
-using RowsPtr = std::shared_ptr<Rows>;
+using RankCountsPtr = std::shared_ptr<RankCounts>;
 
-// Issues the task that shares the rows, before a call of collective `of` that needs them in its
-// `prepare`. Errors: those of make_task; then nothing is issued.
-Result<void> issue_rows(Team& team, const RowsPtr& rows, Collective of, const CallOptions& options);
+// Issues the all-gather before a call of collective `of` that needs the counts in its `prepare`.
+// Errors: those of make_task; then nothing is issued.
+Result<void> issue_count_exchange(Team& team, const RankCountsPtr& counts, Collective of,
+                                  const CallOptions& options);
 
-// all_to_all_v whose counts are known to those who give only.
+// all_to_all_v whose counts are known to the sending ranks only.
 Result<TaskPtr> issue_discovered(Team& team, const Arguments& call,
                                  std::span<const size_t> send_counts, size_t capacity,
                                  std::span<size_t> receive_counts, const CallOptions& options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatch: which choices are accepted, and rows packed by expert on the side that has the tokens.
+// Dispatch: which choices are accepted, and the packing of rows by expert on the sending side.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -29,42 +29,43 @@ Blocks blocks_of(const RoutingState& routing, uint64_t width) {
 
 namespace {
 
-// What must be the same on all ranks, behind the counts in a row.
+// Values that must be equal on all ranks; they follow the counts.
 enum Agreed : size_t { kWidth, kType, kCapacity, kOrigins, kAgreed };
 
 Result<void> check(const Team& team, const DispatchCall& call) {
-  const auto wrong = [](const std::string& text) { return invalid(Collective::dispatch, text); };
+  const auto refuse = [](const std::string& text) { return invalid(Collective::dispatch, text); };
   if (call.width == 0 || call.choices == 0 || call.experts_per_rank == 0)
-    return wrong("width, choices and experts_per_rank are at least 1");
+    return refuse("width, choices and experts_per_rank must be at least 1");
   const uint64_t experts = uint64_t{team.ranks()} * call.experts_per_rank;
   const size_t most = kMostBytes / size_of(call.type) / call.width;
   if (experts * team.ranks() > (1U << 24) || call.capacity > most / experts ||
       call.count > most / call.choices)
-    return wrong("the count is too large");
+    return refuse("the count is too large");
   if (call.experts.size() != call.count * call.choices)
-    return wrong("experts has " + std::to_string(call.experts.size()) + " entries, " +
-                 std::to_string(call.count) + " tokens of " + std::to_string(call.choices) +
-                 " choices have " + std::to_string(call.count * call.choices));
+    return refuse("experts has " + std::to_string(call.experts.size()) + " entries, " +
+                  std::to_string(call.count) + " tokens of " + std::to_string(call.choices) +
+                  " choices have " + std::to_string(call.count * call.choices));
   if (!call.origins.empty() && call.origins.size() != team.ranks())
-    return wrong("origins has " + std::to_string(call.origins.size()) + " entries, there are " +
-                 std::to_string(team.ranks()) + " ranks");
+    return refuse("origins has " + std::to_string(call.origins.size()) + " entries, there are " +
+                  std::to_string(team.ranks()) + " ranks");
   std::vector<uint32_t> sorted(call.origins.begin(), call.origins.end());
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-    return wrong("two ranks have origin " + std::to_string(*twice));
+    return refuse("two ranks have origin " + std::to_string(*twice));
   if (call.origins.empty())
     for (const int32_t expert : call.experts)
       if (expert >= static_cast<int64_t>(experts))
-        return wrong("there is no expert " + std::to_string(expert) + ", only 0 to " +
-                     std::to_string(experts - 1));
-  if (call.count > 0 && call.tokens == nullptr) return wrong("the tokens are null");
-  if (call.capacity > 0 && call.output == nullptr) return wrong("the output is null");
+        return refuse("there is no expert " + std::to_string(expert) + ", only 0 to " +
+                      std::to_string(experts - 1));
+  if (call.count > 0 && call.tokens == nullptr) return refuse("the tokens are null");
+  if (call.capacity > 0 && call.output == nullptr) return refuse("the output is null");
   return {};
 }
 
-// Numbers of experts as they are in this group, by the rank that has them now.
-void rename_experts(const DispatchCall& call, RoutingState& routing) {
-  for (int32_t& expert : routing.experts) expert = std::max(expert, -1);  // none: not kMasked
+// From the caller's numbers of experts to those of this group, by the rank that has them now.
+void map_experts(const DispatchCall& call, RoutingState& routing) {
+  for (int32_t& expert : routing.experts)
+    expert = std::max(expert, -1);  // -1: none, unlike kMasked
   if (call.origins.empty()) return;
   const int32_t per_rank = static_cast<int32_t>(call.experts_per_rank);
   std::unordered_map<int32_t, int32_t> rank_of;
@@ -78,26 +79,26 @@ void rename_experts(const DispatchCall& call, RoutingState& routing) {
   }
 }
 
-// A number that tells lists apart; 0 for none.
+// A hash that distinguishes lists; 0 for an empty one.
 int64_t fingerprint(std::span<const uint32_t> list) {
   uint64_t hash = list.size();
   for (const uint32_t value : list) hash = (hash ^ value) * 0x9E37'79B9'7F4A'7C15U + 1;
   return static_cast<int64_t>(hash);
 }
 
-// The first rank whose call does not fit that of rank 0.
-std::optional<Error> find_disagreement(const Team& team, const Rows& rows, uint64_t experts) {
-  static constexpr const char* kWords[] = {"width", "type", "capacity", "origins"};
+// An error that numbers the first rank whose call differs from that of rank 0.
+std::optional<Error> find_difference(const Team& team, const RankCounts& rows, uint64_t experts) {
+  static constexpr const char* kNames[] = {"width", "type", "capacity", "origins"};
   for (uint32_t rank = 1; rank < team.ranks(); ++rank)
     for (size_t i = 0; i < kAgreed; ++i)
       if (rows.of(rank)[experts + i] != rows.of(0)[experts + i])
         return invalid(Collective::dispatch, "rank " + std::to_string(rank) + " and rank 0 give " +
-                                                 "different values for " + kWords[i]);
+                                                 "different values for " + kNames[i]);
   return std::nullopt;
 }
 
 // Experts accept choices in the order of ranks until they are full.
-void accept(const Team& team, const Rows& rows, RoutingState& routing) {
+void accept(const Team& team, const RankCounts& rows, RoutingState& routing) {
   const uint64_t experts = experts_of(team, routing);
   routing.accepted.assign(team.ranks() * experts, 0);
   for (uint64_t expert = 0; expert < experts; ++expert) {
@@ -113,8 +114,8 @@ void accept(const Team& team, const Rows& rows, RoutingState& routing) {
   }
 }
 
-// Gives each accepted choice of this rank its row.
-void place(const Team& team, RoutingState& routing) {
+// Assigns a row to each accepted choice of this rank.
+void assign_rows(const Team& team, RoutingState& routing) {
   const uint64_t experts = experts_of(team, routing);
   const uint64_t* const accepted = routing.accepted.data() + team.rank() * experts;
   std::vector<uint64_t> next(experts), end(experts);
@@ -136,7 +137,7 @@ void place(const Team& team, RoutingState& routing) {
   }
 }
 
-// Copies tokens to where their rows are.
+// Copies tokens into their rows.
 void pack(const RoutingState& routing, const std::byte* tokens, size_t row_bytes, std::byte* rows) {
   for (size_t i = 0; i < routing.row_of.size(); ++i)
     if (routing.row_of[i] != kNoRow)
@@ -144,27 +145,30 @@ void pack(const RoutingState& routing, const std::byte* tokens, size_t row_bytes
                   row_bytes);
 }
 
-// All ranks' rows are here: what is accepted, and where it goes.
-void take_rows(const Team& team, const Rows& rows, RoutingState& routing) {
-  routing.refused = find_disagreement(team, rows, experts_of(team, routing));
+// The counts of all ranks are known: decides what is accepted, and assigns rows.
+void apply_counts(const Team& team, const RankCounts& rows, RoutingState& routing) {
+  routing.refused = find_difference(team, rows, experts_of(team, routing));
   if (routing.refused) return;
   accept(team, rows, routing);
-  place(team, routing);
+  assign_rows(team, routing);
 }
 
-// The task that tells the mirror ranks which rows are equal.
-Result<TaskPtr> make_naming(Team& team, const RowsPtr& rows, const RoutingPtr& routing,
-                            const std::shared_ptr<Names>& names, const CallOptions& options) {
+// The task that sends the mirror ranks which rows are equal.
+Result<TaskPtr> make_equal_row_exchange(Team& team, const RankCountsPtr& rows,
+                                        const RoutingPtr& routing,
+                                        const std::shared_ptr<MirrorNumbers>& numbers,
+                                        const CallOptions& options) {
   Result<TaskPtr> task = new_task(
       team, {.collective = Collective::all_to_all_v, .type = DataType::int32},
       {.limit = options.limit, .traffic_class = options.traffic_class}, team.next_sequence() + 1);
   if (!task) return task;
   (*task)->call.collective = Collective::dispatch;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
-    take_rows(team, *rows, *routing);
+    apply_counts(team, *rows, *routing);
     if ((own.error = routing->refused)) return {};
     find_equal_rows(team, *routing);
-    return lay_out(team, own, tell_mirrors(team, *routing, routing->same[team.rank()], *names));
+    return lay_out(team, own,
+                   make_mirror_exchange(team, *routing, routing->same[team.rank()], *numbers));
   };
   return task;
 }
@@ -195,10 +199,10 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
   routing->capacity = call.capacity;
   routing->choices = call.choices;
   routing->experts.assign(call.experts.begin(), call.experts.end());
-  rename_experts(call, *routing);
+  map_experts(call, *routing);
   routing->filled.assign(call.experts_per_rank, 0);
   const uint64_t experts = experts_of(team, *routing);
-  const RowsPtr rows = std::make_shared<Rows>();
+  const RankCountsPtr rows = std::make_shared<RankCounts>();
   rows->own.assign(experts + kAgreed, 0);
   for (const int32_t expert : routing->experts)
     if (expert >= 0) ++rows->own[static_cast<size_t>(expert)];
@@ -211,23 +215,24 @@ Result<TaskPtr> issue_dispatch(Team& team, const DispatchCall& call, const Routi
   if (!task) return task;
   const bool by_rack = (*task)->algorithm->traits.by_rack;
   if (by_rack && team.selector() != nullptr) routing->racks = team.selector()->topology().racks;
-  const std::shared_ptr<Names> names = std::make_shared<Names>();
-  Result<TaskPtr> naming = TaskPtr();
-  if (by_rack) naming = make_naming(team, rows, routing, names, options);
-  if (!naming) return naming;
+  const std::shared_ptr<MirrorNumbers> numbers = std::make_shared<MirrorNumbers>();
+  Result<TaskPtr> equal_rows = TaskPtr();
+  if (by_rack) equal_rows = make_equal_row_exchange(team, rows, routing, numbers, options);
+  if (!equal_rows) return equal_rows;
   (*task)->call.sequence = team.next_sequence() + 1 + by_rack;
   routing->traffic_class = (*task)->call.traffic_class;
   (*task)->prepare = [=, &team](Task& own) -> Result<void> {
-    if (!by_rack) take_rows(team, *rows, *routing);
+    if (!by_rack) apply_counts(team, *rows, *routing);
     own.error = routing->refused;
-    if (by_rack && !own.error && !take_names(team, *names, *routing))
-      return Error{Code::io_error, "a rank says nonsense about which of its rows are equal"};
+    if (by_rack && !own.error && !read_equal_rows(team, *numbers, *routing))
+      return Error{Code::io_error, "a rank has sent an invalid list of equal rows"};
     return own.error ? Result<void>() : lay_out_dispatch(team, own, call, *routing);
   };
   (*task)->complete = [routing](Task&) { routing->ready = true; };
-  if (Result<void> told = issue_rows(team, rows, Collective::dispatch, options); !told)
-    return told.error();
-  if (by_rack) team.issue(*naming);
+  if (Result<void> issued = issue_count_exchange(team, rows, Collective::dispatch, options);
+      !issued)
+    return issued.error();
+  if (by_rack) team.issue(*equal_rows);
   team.issue(*task);
   return task;
 }

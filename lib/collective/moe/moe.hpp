@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatch and combine: all-to-all over blocks for experts. All ranks tell each other how many
-// choices they have for each expert; from that each computes what is accepted, and so where every
-// row goes, without sending a word about single tokens. In a network of racks, ranks that pass rows
-// on hear which of them are the same token, too: the dispatch is then an operation more.
+// Dispatch and combine: all-to-all over blocks for experts. All ranks exchange how many choices
+// they have for each expert; from that each computes what is accepted and the destination of every
+// row, without data about single tokens. In a network of racks the forwarding ranks also receive
+// which rows are the same token, in one more operation.
 #pragma once
 
 #include "lib/collective/moe/count_exchange.hpp"
@@ -15,15 +15,16 @@ struct RoutingState {
   uint32_t traffic_class = 2;
   uint32_t experts_per_rank = 1;
   uint64_t capacity = 0;
-  std::vector<int32_t> experts;  // of this rank's choices, by the ranks of this group; or kMasked
+  std::vector<int32_t>
+      experts;  // of this rank's choices, numbered by this group's ranks; or kMasked
   uint32_t choices = 1;
   std::vector<uint64_t> accepted;  // rows: [rank][expert]
-  std::vector<uint64_t> row_of;    // of each choice in a buffer packed by expert; or kNoRow
+  std::vector<uint64_t> row_of;    // by choice: row in the buffer packed by expert; or kNoRow
   std::vector<uint64_t> filled;    // rows of this rank's experts
   size_t dropped = 0, masked = 0;
   uint32_t racks = 1;
-  std::vector<std::vector<uint32_t>> same;  // as in Blocks, of the ranks that we need to know of
-  std::optional<Error> refused;             // the dispatch cannot be done
+  std::vector<std::vector<uint32_t>> same;  // by rank and row, as in Blocks
+  std::optional<Error> refused;             // why the dispatch is refused, on all ranks alike
   bool ready = false;
 };
 inline constexpr uint64_t kNoRow = UINT64_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Combine: rows come back to where they were in the dispatch, and are added up token by token.
+// Combine: rows return to the ranks of their tokens and are summed token by token.
 #include "lib/collective/moe/moe_combine.hpp"
 
 #include <algorithm>
@@ -8,29 +8,29 @@
 namespace weft::collective {
 namespace {
 
-Error wrong(const std::string& text) { return invalid(Collective::combine, text); }
+Error refuse(const std::string& text) { return invalid(Collective::combine, text); }
 
 Result<void> check(const Team& team, const CombineCall& call, const RoutingPtr& routing,
                    const CallOptions& options) {
   if (!routing || routing->team != team.serial())
-    return wrong("the routing is not of a dispatch of this communicator");
+    return refuse("the routing is not of a dispatch of this communicator");
   if (call.weights.size() != routing->experts.size())
-    return wrong("there are " + std::to_string(call.weights.size()) + " weights for " +
-                 std::to_string(routing->experts.size()) + " choices");
+    return refuse("there are " + std::to_string(call.weights.size()) + " weights for " +
+                  std::to_string(routing->experts.size()) + " choices");
   if (options.traffic_class.value_or(routing->traffic_class) != routing->traffic_class)
-    return wrong("its dispatch was of traffic class " + std::to_string(routing->traffic_class));
+    return refuse("its dispatch was of traffic class " + std::to_string(routing->traffic_class));
   const size_t most = kMostBytes / size_of(call.type) / experts_of(team, *routing);
   if (call.width == 0 || call.width > most / std::max<size_t>(1, routing->capacity) ||
       call.width > most / std::max<size_t>(1, routing->experts.size()))
-    return wrong("the width is 0, or too large");
-  if (routing->capacity > 0 && call.input == nullptr) return wrong("the input is null");
-  if (!routing->experts.empty() && call.output == nullptr) return wrong("the output is null");
+    return refuse("width " + std::to_string(call.width) + " is 0 or too large");
+  if (routing->capacity > 0 && call.input == nullptr) return refuse("the input is null");
+  if (!routing->experts.empty() && call.output == nullptr) return refuse("the output is null");
   if (arithmetic_of(call.type, ReduceOp::sum).add_weighted == nullptr)
-    return wrong(std::string(name(call.type)) + " is no floating-point type");
+    return refuse(std::string(name(call.type)) + " is no floating-point type");
   return {};
 }
 
-// Weights such that those of masked experts are the others'.
+// Distributes the weights of masked experts over the other choices of the token.
 void reweigh(const RoutingState& routing, std::span<float> weights) {
   for (size_t token = 0; token < weights.size(); token += routing.choices) {
     float all = 0, left = 0;
@@ -44,7 +44,7 @@ void reweigh(const RoutingState& routing, std::span<float> weights) {
   }
 }
 
-// Of one rack: which partial sum is that of a token, if there is one.
+// By token: the index of its partial sum from this rack, or kNone.
 constexpr uint32_t kNone = UINT32_MAX;
 std::vector<uint32_t> partial_of(const Racks& racks, uint32_t rack, size_t tokens) {
   const RoutingState& routing = racks.routing;
@@ -60,15 +60,15 @@ std::vector<uint32_t> partial_of(const Racks& racks, uint32_t rack, size_t token
 
 }  // namespace
 
-bool dispatch_stands(Team& team, Task& task, const RoutingState& routing) {
+bool dispatch_succeeded(Team& team, Task& task, const RoutingState& routing) {
   if (routing.refused)
-    task.error = wrong("its dispatch has failed");
-  else if (!routing.ready)  // other ranks may have done it
+    task.error = refuse("its dispatch has failed: see the error of the dispatch");
+  else if (!routing.ready)  // other ranks may have completed it
     (void)team.cancel(task, "its dispatch was canceled");
   return routing.ready;
 }
 
-void add_up(const Team& team, const Combining& combining, const std::byte* rows) {
+void accumulate_tokens(const Team& team, const Combining& combining, const std::byte* rows) {
   const RoutingState& routing = *combining.routing;
   const Arithmetic arithmetic = combining.arithmetic();
   const uint64_t width = combining.call.width;
@@ -121,7 +121,7 @@ Result<TaskPtr> issue_combine(Team& team, const CombineCall& call, const Routing
   combining->over_racks = over_racks;
   (*rows)->call.count = call.width;
   (*rows)->prepare = [=, &team](Task& own) -> Result<void> {
-    if (!dispatch_stands(team, own, *routing)) return {};
+    if (!dispatch_succeeded(team, own, *routing)) return {};
     Result<RegisteredPtr> packed =
         packed_space(team, own.call, rows_packed(team, *routing) * call.width * size_of(call.type));
     if (!packed) return packed.error();
@@ -135,7 +135,7 @@ Result<TaskPtr> issue_combine(Team& team, const CombineCall& call, const Routing
     return lay_out(team, own, with_blocks);
   };
   if (over_racks) return issue_over_racks(team, combining, *rows, of_dispatch);
-  (*rows)->complete = [=, &team](Task& own) { add_up(team, *combining, own.output); };
+  (*rows)->complete = [=, &team](Task& own) { accumulate_tokens(team, *combining, own.output); };
   team.issue(*rows);
   return rows;
 }

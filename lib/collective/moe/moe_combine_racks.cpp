@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Combine over racks, the way back of the dispatch over racks: each rank tells its mirrors the
+// Combine over racks, the reverse of the dispatch over racks: each rank sends its mirrors the
 // weights of the rows that went to their racks; inside each rack the experts' rows go to the
-// mirrors of those whose tokens they are; each mirror adds up what belongs to one token; and one
-// row for each token crosses back. Three calls, the last of which is the combine that the caller
+// mirrors of the tokens' ranks; each mirror sums the rows of one token; and one row for each token
+// returns to its rack. These are three calls, the last of which is the combine that the caller
 // sees.
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,7 @@
 namespace weft::collective {
 namespace {
 
-// The weights of our choices, by row, as words.
+// The weights of this rank's choices, by row, as 32-bit words.
 std::vector<uint32_t> weights_by_row(const Team& team, const Combining& combining) {
   const RoutingState& routing = *combining.routing;
   std::vector<uint32_t> words(rows_packed(team, routing));
@@ -23,8 +23,8 @@ std::vector<uint32_t> weights_by_row(const Team& team, const Combining& combinin
   return words;
 }
 
-// Adds up the rows of one mirror, which begin at `rows`, in their order; the sums, one for each of
-// its tokens, go behind what is in `out`.
+// Sums the rows of one mirror, which begin at `rows`, in order; appends the sums, one for each of
+// its tokens, to `out`.
 void add_partials(const Racks& racks, Combining& combining, uint32_t from, const std::byte* rows,
                   std::span<const uint32_t> weights) {
   const Arithmetic arithmetic = combining.arithmetic();
@@ -50,7 +50,7 @@ void add_partials(const Racks& racks, Combining& combining, uint32_t from, const
 // `rows`: those of all mirrors, one after the other in the order of racks.
 void add_all_partials(const Team& team, Combining& combining, const std::byte* rows) {
   const Racks racks{team, *combining.routing};
-  std::span<const uint32_t> weights = combining.told.in;
+  std::span<const uint32_t> weights = combining.weights_by_row.in;
   for (uint32_t rack = 0; rack < racks.routing.racks; ++rack) {
     if (rack == racks.own()) continue;
     const uint32_t from = racks.mirror(rack);
@@ -108,32 +108,35 @@ uint64_t Combining::crossing_width() const {
 Result<TaskPtr> issue_over_racks(Team& team, const CombiningPtr& combining, const TaskPtr& rows,
                                  const CallOptions& options) {
   const uint64_t first = team.next_sequence();
-  Result<TaskPtr> telling = part_of_combine(team, DataType::int32, options, first);
-  if (!telling) return telling;
+  Result<TaskPtr> weights_task = part_of_combine(team, DataType::int32, options, first);
+  if (!weights_task) return weights_task;
   Result<TaskPtr> crossing = part_of_combine(team, combining->crossing_type(), options, first + 2);
   if (!crossing) return crossing;
-  (*telling)->prepare = [=, &team](Task& own) -> Result<void> {
+  (*weights_task)->prepare = [=, &team](Task& own) -> Result<void> {
     const RoutingState& routing = *combining->routing;
-    if (!dispatch_stands(team, own, routing)) return {};
+    if (!dispatch_succeeded(team, own, routing)) return {};
     return lay_out(team, own,
-                   tell_mirrors(team, routing, weights_by_row(team, *combining), combining->told));
+                   make_mirror_exchange(team, routing, weights_by_row(team, *combining),
+                                        combining->weights_by_row));
   };
   rows->call.sequence = first + 1;
-  rows->parts = {*telling};
+  rows->parts = {*weights_task};
   rows->complete = [=, &team](Task& own) {
     combining->rows_at = own.output;
     add_all_partials(team, *combining, own.work ? own.work->memory : nullptr);
   };
   (*crossing)->call.count = combining->call.width;
-  (*crossing)->parts = {*telling, rows};
+  (*crossing)->parts = {*weights_task, rows};
   (*crossing)->prepare = [=, &team, by = rows->algorithm](Task& own) -> Result<void> {
-    if (!dispatch_stands(team, own, *combining->routing)) return {};
+    if (!dispatch_succeeded(team, own, *combining->routing)) return {};
     const Result<void> ready = lay_out(team, own, make_crossing(team, *combining));
     own.algorithm = by;
     return ready;
   };
-  (*crossing)->complete = [=, &team](Task&) { add_up(team, *combining, combining->rows_at); };
-  team.issue(*telling);
+  (*crossing)->complete = [=, &team](Task&) {
+    accumulate_tokens(team, *combining, combining->rows_at);
+  };
+  team.issue(*weights_task);
   team.issue(rows);
   team.issue(*crossing);
   return crossing;

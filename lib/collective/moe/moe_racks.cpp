@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which rows of a dispatch are the same token, and how the ranks that pass them on get to know:
-// each rank tells its mirror rank in every other rack, for the rows that go there, which row each
-// equals.
+// Which rows of a dispatch are the same token, and how the forwarding ranks learn it: each rank
+// sends its mirror rank in every other rack, for each row that goes there, the first row that
+// equals it.
 #include "lib/collective/moe/moe_racks.hpp"
 
 namespace weft::collective {
@@ -44,8 +44,8 @@ void find_equal_rows(const Team& team, RoutingState& routing) {
   }
 }
 
-Arguments tell_mirrors(const Team& team, const RoutingState& routing,
-                       std::span<const uint32_t> by_row, Names& names) {
+Arguments make_mirror_exchange(const Team& team, const RoutingState& routing,
+                               std::span<const uint32_t> by_row, MirrorNumbers& numbers) {
   const uint32_t rank = team.rank(), ranks = team.ranks();
   const Racks racks{team, routing};
   Arguments call{.collective = Collective::all_to_all_v, .type = DataType::int32};
@@ -57,17 +57,17 @@ Arguments tell_mirrors(const Team& team, const RoutingState& routing,
             racks.rows(from, rack);
   for (uint32_t rack = 0; rack < routing.racks; ++rack) {
     if (rack == racks.of(rank)) continue;
-    const std::span<const uint32_t> told =
+    const std::span<const uint32_t> sent =
         by_row.subspan(racks.before(rank, rack), racks.rows(rank, rack));
-    names.out.insert(names.out.end(), told.begin(), told.end());
-    names.in.resize(names.in.size() + racks.rows(racks.mirror(rank, rack), racks.of(rank)));
+    numbers.out.insert(numbers.out.end(), sent.begin(), sent.end());
+    numbers.in.resize(numbers.in.size() + racks.rows(racks.mirror(rank, rack), racks.of(rank)));
   }
-  call.input = names.out.data();
-  call.output = names.in.data();
+  call.input = numbers.out.data();
+  call.output = numbers.in.data();
   return call;
 }
 
-bool take_names(const Team& team, const Names& names, RoutingState& routing) {
+bool read_equal_rows(const Team& team, const MirrorNumbers& numbers, RoutingState& routing) {
   const uint32_t rank = team.rank();
   const Racks racks{team, routing};
   const uint32_t own = racks.of(rank);
@@ -79,7 +79,7 @@ bool take_names(const Team& team, const Names& names, RoutingState& routing) {
     std::vector<uint32_t>& same = routing.same[from];
     same.assign(racks.before(from, routing.racks), 0);
     for (uint64_t row = begin; row < end; ++row) {
-      same[row] = names.in[next++];
+      same[row] = numbers.in[next++];
       if (same[row] < begin || same[row] > row || same[same[row]] != same[row]) return false;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks in racks, and what they tell their mirror ranks, those of the same place in other racks: a
-// number for each row that goes to the mirror's rack in a dispatch.
+// Ranks in racks, and what they send to their mirror ranks, those with the same position in other
+// racks: a number for each row that goes to the mirror's rack in a dispatch.
 #pragma once
 
 #include "lib/collective/moe/moe.hpp"
@@ -19,26 +19,26 @@ struct Racks {
   }
   // Of this rank.
   uint32_t mirror(uint32_t rack) const { return mirror(team.rank(), rack); }
-  // Rows that `from` gives before those for a rack.
+  // Rows that `from` sends before those for a rack.
   uint64_t before(uint32_t from, uint32_t rack) const;
   uint64_t rows(uint32_t from, uint32_t rack) const {
     return before(from, rack + 1) - before(from, rack);
   }
-  // Those of them that are the first of their kind, of a rank whose rows are known.
+  // The first row of each token, of a rank whose rows are known.
   std::vector<uint64_t> distinct(uint32_t from, uint32_t rack) const;
 };
 
-// A number for each row, to the mirrors and from them.
-struct Names {
+// A number for each row, sent to the mirrors and received from them.
+struct MirrorNumbers {
   std::vector<uint32_t> out, in;
 };
-// Finds which rows of this rank's choices are equal, for the same rack.
+// Finds the rows of this rank for one rack that are the same token.
 void find_equal_rows(const Team& team, RoutingState& routing);
-// The call that tells the mirror ranks `by_row`, one number for each of our rows; its memory is in
-// `names`.
-Arguments tell_mirrors(const Team& team, const RoutingState& routing,
-                       std::span<const uint32_t> by_row, Names& names);
-// What they say about which of their rows are equal. False: nonsense.
-bool take_names(const Team& team, const Names& names, RoutingState& routing);
+// The call that sends the mirror ranks `by_row`, one number for each row of this rank; its memory
+// is in `numbers`.
+Arguments make_mirror_exchange(const Team& team, const RoutingState& routing,
+                               std::span<const uint32_t> by_row, MirrorNumbers& numbers);
+// Stores which rows of the mirrors are equal. False: what they sent is invalid.
+bool read_equal_rows(const Team& team, const MirrorNumbers& numbers, RoutingState& routing);
 
 }  // namespace weft::collective

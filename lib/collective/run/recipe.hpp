@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a call was made into, once its arguments were checked. The same call made again, with the
-// same buffers and options, is the same recipe with the next sequence number, so those made lately
-// are kept, each with the task that was made of it last. Registrations of memory are no part of it.
+// Recipes: calls whose arguments are checked and whose plan is made. The same call repeated, with
+// the same buffers and options, is the same recipe with the next sequence number, so the latest
+// ones are cached, each with the task last made of it. A recipe has no memory registrations.
 #pragma once
 
 #include <array>
@@ -24,9 +24,9 @@ struct Recipe {
   std::byte* output = nullptr;
   Duration limit;
   const Algorithm* algorithm = nullptr;  // null: an exchange
-  Duration predicted;                    // zero: by no model
-  double learned = 1;                    // what the model's time was multiplied with for that
-  bool small = false;                    // works on no memory that must be registered
+  Duration predicted;                    // zero: no model
+  double learned = 1;                    // correction that `predicted` contains
+  bool small = false;                    // needs no registered memory
 };
 
 struct Task;
@@ -35,11 +35,11 @@ class RecipeBook {
  public:
   struct Page {
     Recipe recipe;
-    std::shared_ptr<Task> task;  // the last one made of it, if it may be used again
+    std::shared_ptr<Task> task;  // the last one made of it, if it can be reused
   };
-  // What tells one call from another, for collectives without blocks: those change too often. The
-  // call has no sequence, no fingerprint, no algorithm and no class; `wanted` is the algorithm's
-  // name, or empty.
+  // Identifies a call. Only collectives without blocks are cached, since blocks change too often.
+  // `call` has no sequence, fingerprint, algorithm or class; `wanted` is the algorithm's name, or
+  // empty.
   struct Key {
     Call call;
     uint32_t traffic_class = 0;
@@ -58,13 +58,13 @@ class RecipeBook {
     WEFT_DCHECK(recipe.plan && recipe.call.collective != Collective::exchange);
     entries_[next_++ % entries_.size()] = {key.call, !key.wanted.empty(), {recipe, nullptr}};
   }
-  // What chooses algorithms chooses others from now on.
+  // To be called when the choice of algorithms changes.
   void clear() { entries_ = {}; }
 
  private:
   struct Entry {
     Call call;
-    bool wanted = false;  // the algorithm, by name
+    bool wanted = false;  // the caller named the algorithm
     Page page;
 
     bool is(const Key& key) const {

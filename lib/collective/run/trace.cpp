@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records as complete events ("ph":"X"), which Perfetto and chrome://tracing draw as bars, and an
-// arrow from each piece's sending to its receiving.
+// Records as complete events ("ph":"X"), which Perfetto and chrome://tracing draw as bars, and a
+// flow event from the sending of each piece to its receiving.
 #include "lib/collective/run/trace.hpp"
 
 #include <time.h>
@@ -14,7 +14,7 @@
 namespace weft::collective {
 namespace {
 
-// Operations that run, that wait for earlier ones, and steps have a row each.
+// Running operations, queued operations and steps have a row each.
 enum Row : int { kRunning = 0, kWaiting = 1, kSteps = 2 };
 
 std::string event(const Record& record, uint32_t rank, Row row, Instant begin, Instant end) {
@@ -33,8 +33,7 @@ std::string event(const Record& record, uint32_t rank, Row row, Instant begin, I
   return text;
 }
 
-// A step's bar begins where the one before it ended, or its operation began: what the rank did, or
-// waited for, until then.
+// A step's bar begins at the end of the step before it, or at the start of its operation.
 std::string event(const StepRecord& step, uint32_t rank, Instant begin) {
   char text[600];
   const uint32_t from = step.sent ? rank : step.peer, to = step.sent ? step.peer : rank;
@@ -57,7 +56,7 @@ std::string label(const char* what, uint32_t rank, int row, const std::string& t
          ",\"tid\":" + std::to_string(row) + ",\"args\":{\"name\":\"" + text + "\"}}";
 }
 
-// When the last operation began that had begun by then.
+// The start of the last operation that had started by then.
 Instant began_before(const Trace& trace, Instant time) {
   Instant began;
   for (size_t i = 0; i < trace.kept() && trace[i].started <= time; ++i) began = trace[i].started;
@@ -93,7 +92,7 @@ void Trace::add(const Record& record) {
 std::string Trace::to_json(uint32_t rank) const {
   std::string events = label("process_name", rank, 0, "rank " + std::to_string(rank)) + ",\n" +
                        label("thread_name", rank, kRunning, "running") + ",\n" +
-                       label("thread_name", rank, kWaiting, "waiting for its turn") + ",\n" +
+                       label("thread_name", rank, kWaiting, "queued") + ",\n" +
                        label("thread_name", rank, kSteps, "steps");
   Instant before;
   for (size_t i = 0; i < steps_.kept(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank did lately, always on: a ring of operations and one of steps (pieces sent and
-// received), and totals since the beginning.
+// The trace of a rank, always on: a ring of operations, a ring of steps (pieces sent and received),
+// and totals since the communicator exists.
 #pragma once
 
 #include <array>
@@ -15,31 +15,31 @@ namespace weft::collective {
 
 struct Record {
   Call call;
-  std::string_view algorithm;  // of the table of algorithms
-  Duration predicted;          // zero: not
+  std::string_view algorithm;  // a name in algorithms()
+  Duration predicted;          // zero: no model
   Instant issued, started, ended;
   bool failed = false;
-  uint64_t placed = 0;  // pieces that came to their final place, copied by nobody
+  uint64_t placed = 0;  // pieces that arrived at their final place, without a copy
 };
 
 struct StepRecord {
   Instant time;           // of the turn in which it was done
   uint64_t sequence = 0;  // of its call
-  uint64_t piece = 0;     // its number in this class and direction, since the beginning
+  uint64_t piece = 0;     // its number on this link and in this direction, since the link exists
   uint32_t peer = 0;
   uint32_t bytes = 0;
   uint8_t traffic_class = 2;
   bool sent = false;  // or received
 };
 
-// Steps get the time of the last at(): the clock is read once a turn, not once a step.
+// Steps get the time of the last set_time(): the clock is read once a turn, not once a step.
 class StepLog {
  public:
   struct Total {
     uint64_t pieces = 0, bytes = 0;
   };
 
-  void at(Instant time) {
+  void set_time(Instant time) {
     WEFT_DCHECK(time >= time_);
     time_ = time;
   }
@@ -71,7 +71,7 @@ class Trace {
  public:
   struct Total {
     uint64_t operations = 0, failed = 0, bytes = 0;
-    Duration waited, took;  // for their turn; from it to the end
+    Duration waited, took;  // from issue to start; from start to end
   };
 
   void add(const Record& record);
@@ -86,7 +86,7 @@ class Trace {
     WEFT_DCHECK(i < kept());
     return ring_[(dropped() + i) % ring_.size()];
   }
-  // Chrome's trace format; times in us of CLOCK_MONOTONIC. `rank` is the process there.
+  // Chrome's trace format; times in us of CLOCK_MONOTONIC. The rank is the process number.
   std::string to_json(uint32_t rank) const;
 
  private:
@@ -96,7 +96,7 @@ class Trace {
   std::array<Total, static_cast<size_t>(Collective::barrier) + 1> totals_{};
 };
 
-// From the clock of this process, whose epoch is its own, to that of the host; in us.
+// From the clock of this process, which has an epoch of its own, to CLOCK_MONOTONIC; in us.
 double host_us(Instant time);
 // Elements of the call times their size.
 uint64_t bytes_of(const Call& call) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks of arguments, and tasks.
+// Validation of arguments, choice of the algorithm, and tasks.
 #include "lib/collective/team/arguments.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool may_be_in_place(Collective collective) {
   return !has_blocks(collective) || gathers(collective) || scatters(collective);
 }
 
-// Whether the buffers lie as in-place buffers do; an error for other overlaps.
+// Whether the buffers overlap as in-place buffers do; an error for other overlaps.
 Result<bool> in_place(const Arguments& arguments, const Shape& shape, uint32_t rank) {
   const size_t width = size_of(arguments.type);
   const Extent in(arguments.input, input_size(shape, rank) * width);
@@ -39,8 +39,8 @@ Result<bool> in_place(const Arguments& arguments, const Shape& shape, uint32_t r
     placed = out.begin == in.begin + rank_block(shape, rank).offset * width;
   if (placed) return true;
   return invalid(arguments.collective,
-                 "input and output overlap; in place, the smaller one lies where its elements "
-                 "have their place in the other");
+                 "input and output overlap; for an in-place call the smaller buffer must be the "
+                 "part of the larger one that its elements have there");
 }
 
 // No sum of counts may overflow.
@@ -69,8 +69,8 @@ Result<void> check(const Arguments& arguments, const Shape& shape, uint32_t rank
   return {};
 }
 
-// What the choice by size goes by: bytes of the larger buffer, as far as it is the same on all
-// ranks; of gathers, of a rank's block, or what they have on average.
+// The size by which an algorithm is chosen, the same on all ranks: bytes of the larger buffer; for
+// gathers, of a rank's block, or of the average block.
 uint64_t bytes_of(const Arguments& arguments, uint32_t ranks) {
   uint64_t elements = arguments.count;
   switch (arguments.collective) {
@@ -120,8 +120,8 @@ Result<Choice> algorithm_for(Team& team, const Arguments& arguments, const Arith
   if (!found) return found.error();
   if (team.options().numerics == Numerics::any && !adds_in_rank_order(**found))
     return Error{Code::not_supported, std::string(wanted) +
-                                          " does not add in the order of ranks, which "
-                                          "Numerics::any promises: use direct"};
+                                          " does not reduce in the order of ranks, which "
+                                          "Numerics::any requires: use direct"};
   if (team.selector() == nullptr || has_blocks(arguments.collective)) return Choice{*found, 0};
   return Choice{*found, team.selector()->corrected_seconds(
                             **found, question_of(team, arguments, arithmetic))};
@@ -135,8 +135,8 @@ Result<uint8_t> class_for(const Team& team, const CallOptions& options) {
                                            ": name it in CommunicatorOptions::more_classes"};
 }
 
-// What tells apart calls whose counts differ though their sums do not. Between pairs of ranks only
-// the two know them.
+// Distinguishes calls whose counts differ but have the same sum. 0 where counts are known to pairs
+// of ranks only.
 uint64_t fingerprint(const Arguments& arguments) {
   if (!gathers(arguments.collective) && !scatters(arguments.collective)) return 0;
   uint64_t mixed = 0;
@@ -152,7 +152,7 @@ uint64_t total(const Arguments& arguments) {
   return elements;
 }
 
-// A plan that will serve again is kept; counts between pairs of ranks are new in each call.
+// Plans that can be reused are cached; counts between pairs of ranks are new in each call.
 std::shared_ptr<const Plan> plan_for(Team& team, const Algorithm& algorithm, const Shape& shape) {
   const uint32_t rank = team.rank();
   if (may_be_in_place(shape.collective)) return team.planning().plans.find(algorithm, shape, rank);
@@ -170,7 +170,7 @@ Result<TaskPtr> task_from(Team& team, const Recipe& recipe) {
   return task;
 }
 
-// The task of the call before, if nobody else holds it any more, and it has nothing to be undone.
+// Reuses the task of the call before if no operation handle holds it and it has succeeded.
 Result<TaskPtr> task_from(Team& team, RecipeBook::Page& page) {
   if (!page.recipe.small) return task_from(team, page.recipe);
   TaskPtr& task = page.task;
@@ -278,7 +278,7 @@ Result<TaskPtr> make_again(Team& team, const Task& earlier) {
   const Collective collective = earlier.call.collective;
   if (!earlier.done || earlier.error)
     return Error{Code::bad_state,
-                 "an operation can be repeated when it is done, and has not failed"};
+                 "only an operation that has ended without an error can be repeated"};
   if (earlier.call.sequence == 0 || earlier.prepare || has_blocks(collective))
     return Error{Code::not_supported, std::string(name(collective)) +
                                           " cannot be repeated: its counts may change; call it"};
@@ -297,7 +297,7 @@ Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOpti
   return task;
 }
 
-// An all-reduce of one byte, whose value nobody looks at.
+// An all-reduce of one byte, whose value is not used.
 Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
   static constexpr uint8_t kInput = 0;
   Result<TaskPtr> task = make_task(
@@ -307,7 +307,7 @@ Result<TaskPtr> make_barrier(Team& team, const CallOptions& options) {
   return task;
 }
 
-// What a rank sends to itself meets what it receives from itself, in order, within the call.
+// Sends of a rank to itself are matched with its receives from itself, in order, within the call.
 Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
   const auto wrong = [](const std::string& text) { return invalid(Collective::exchange, text); };
   std::vector<Transfer> sends, receives;
@@ -316,7 +316,10 @@ Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
     if (t.peer == builder.rank() && t.receive_bytes > 0) receives.push_back(t);
   }
   if (sends.size() != receives.size())
-    return wrong("what a rank sends to itself it receives from itself in the same call");
+    return wrong(
+        "a rank that sends to itself must receive from itself in the same call: this call has " +
+        std::to_string(sends.size()) + " sends and " + std::to_string(receives.size()) +
+        " receives of rank " + std::to_string(builder.rank()));
   for (size_t i = 0; i < sends.size(); ++i) {
     const Transfer &from = sends[i], &to = receives[i];
     if (from.send_bytes != to.receive_bytes)
@@ -324,7 +327,9 @@ Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
                    " bytes to itself, and receives " + std::to_string(to.receive_bytes));
     if (from.send != to.receive &&
         Extent(from.send, from.send_bytes).overlaps(Extent(to.receive, to.receive_bytes)))
-      return wrong("what a rank sends to itself overlaps where it goes; the same place is fine");
+      return wrong(
+          "the send buffer of a transfer to the own rank overlaps its receive buffer: use the same "
+          "address or separate memory");
     builder.copy(output(reinterpret_cast<uintptr_t>(from.send), from.send_bytes),
                  output(reinterpret_cast<uintptr_t>(to.receive), to.receive_bytes));
   }
@@ -341,7 +346,7 @@ Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
   task->arithmetic = arithmetic_of(DataType::uint8, ReduceOp::sum);
   const Shape shape{
       .collective = Collective::exchange, .ranks = ranks, .piece = team.options().slot_bytes};
-  Builder builder(shape, rank);  // its ranges are addresses
+  Builder builder(shape, rank);  // ranges of exchanges are addresses
   for (const Transfer& t : transfers) {
     if (t.peer >= ranks)
       return invalid(Collective::exchange, "no such peer: rank " + std::to_string(t.peer));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From the arguments of a call to a task: they are checked, become a shape and a plan, and memory
-// is registered.
+// From the arguments of a call to a task: they are checked, a plan is made, and memory is
+// registered.
 #pragma once
 
 #include "lib/collective/team/call_memory.hpp"
 
 namespace weft::collective {
 
-// What a program says in a call.
+// As the caller gives them.
 struct Arguments {
   Collective collective = Collective::all_reduce;
   const void* input = nullptr;
@@ -20,26 +20,26 @@ struct Arguments {
 };
 
 Error invalid(Collective collective, const std::string& text);
-// Of calls that are not in place: buffers are there, and lie apart.
+// For calls that cannot be in place: buffers are not null and do not overlap.
 Result<void> check_apart(Collective collective, const void* input, size_t input_bytes,
                          const void* output, size_t output_bytes);
 
-// A task that can be issued. Errors: those of Operation::test().
+// A task that is ready for Team::issue(). Errors: those of Operation::test().
 Result<TaskPtr> make_task(Team& team, const Arguments& arguments, const CallOptions& options);
-// A call that is done, once more. Errors: bad_state, not_supported.
+// The same call again, after it has ended. Errors: bad_state, not_supported.
 Result<TaskPtr> make_again(Team& team, const Task& earlier);
 Result<TaskPtr> make_barrier(Team& team, const CallOptions& options);
 Result<TaskPtr> make_exchange(Team& team, std::span<const Transfer> transfers,
                               const CallOptions& options);
 
-// The same in two parts, for tasks whose blocks are not known before they run. A new task has what
-// the ranks compare, and `sequence` behind the calls that have been issued. lay_out() gives it its
-// plan and memory; an input or output that the task has registered already is not registered again.
+// make_task() in two parts, for tasks whose blocks are not known before they run. A new task has
+// the fields that ranks compare; `sequence` is next_sequence() or greater. lay_out() gives it its
+// plan and memory, except a buffer that the task has registered already.
 Result<TaskPtr> new_task(Team& team, const Arguments& arguments, const CallOptions& options,
                          uint64_t sequence);
 Result<void> lay_out(Team& team, Task& task, const Arguments& arguments);
 
-// Elements of all blocks must be fewer than this many bytes hold.
+// The elements of all blocks must take fewer bytes.
 inline constexpr size_t kMostBytes = SIZE_MAX / 16;
 
 }  // namespace weft::collective

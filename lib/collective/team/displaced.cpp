@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks that lie where the caller says. An all-to-all gives and takes them there; an all-gather,
-// whose algorithms pass on neighbouring blocks together, takes them side by side and then copies.
+// An all-to-all sends and receives displaced blocks directly; an all-gather, whose algorithms
+// forward contiguous blocks together, receives them packed and then copies.
 #include "lib/collective/team/displaced.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace weft::collective {
 namespace {
 
-// "" or what is wrong. Blocks that are written may not overlap.
+// "" or why they are invalid. Blocks that are written may not overlap.
 std::string invalid_reason(std::span<const size_t> counts, std::span<const size_t> displacements,
                            DataType type, bool written) {
   if (counts.size() != displacements.size()) return "displacements have one entry for each rank";
@@ -30,21 +30,23 @@ std::string invalid_reason(std::span<const size_t> counts, std::span<const size_
 
 std::string displace(Blocks& blocks, uint32_t rank, uint32_t ranks, const BlockList& send,
                      const BlockList& receive, DataType type) {
-  std::string wrong = invalid_reason(send.counts, send.displacements, type, false);
-  if (wrong.empty()) wrong = invalid_reason(receive.counts, receive.displacements, type, true);
+  std::string invalid_text = invalid_reason(send.counts, send.displacements, type, false);
+  if (invalid_text.empty())
+    invalid_text = invalid_reason(receive.counts, receive.displacements, type, true);
   blocks.send_displacements.resize(ranks);
   blocks.receive_displacements.resize(ranks);
   blocks.send_displacements[rank].assign(send.displacements.begin(), send.displacements.end());
   blocks.receive_displacements[rank].assign(receive.displacements.begin(),
                                             receive.displacements.end());
-  return wrong;
+  return invalid_text;
 }
 
 Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const BlockList& receive,
                                       const CallOptions& options) {
   const uint32_t rank = team.rank();
-  const std::string wrong = invalid_reason(receive.counts, receive.displacements, call.type, true);
-  if (!wrong.empty()) return invalid(call.collective, wrong);
+  const std::string invalid_text =
+      invalid_reason(receive.counts, receive.displacements, call.type, true);
+  if (!invalid_text.empty()) return invalid(call.collective, invalid_text);
   Arguments packed = call;
   packed.blocks.counts.assign(receive.counts.begin(), receive.counts.end());
   uint64_t elements = 0;
@@ -66,13 +68,14 @@ Result<TaskPtr> make_displaced_gather(Team& team, const Arguments& call, const B
     }
     return lay_out(team, own, with_output);
   };
-  const std::vector<size_t> at(receive.displacements.begin(), receive.displacements.end());
+  const std::vector<size_t> displacements(receive.displacements.begin(),
+                                          receive.displacements.end());
   (*task)->complete = [=](Task& own) {
     const std::byte* from = own.output;
-    for (size_t r = 0; r < at.size(); ++r) {
+    for (size_t r = 0; r < displacements.size(); ++r) {
       const size_t bytes = packed.blocks.counts[r] * width;
       if (bytes > 0)
-        std::memmove(static_cast<std::byte*>(call.output) + at[r] * width, from, bytes);
+        std::memmove(static_cast<std::byte*>(call.output) + displacements[r] * width, from, bytes);
       from += bytes;
     }
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forms with blocks that do not lie one after the other.
+// The v forms with displacements: blocks that are not contiguous.
 #pragma once
 
 #include <span>
@@ -13,7 +13,8 @@ struct BlockList {
   std::span<const size_t> counts, displacements;
 };
 
-// Says where the blocks of an all_to_all_v lie on this rank. Returns "" or what is wrong.
+// Sets the displacements of this rank's blocks of an all_to_all_v. Returns "" or why they are
+// invalid.
 std::string displace(Blocks& blocks, uint32_t rank, uint32_t ranks, const BlockList& send,
                      const BlockList& receive, DataType type);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// New groups: who belongs to one, its name, and connecting its members.
+// New groups: their members, names and connections.
 #include "lib/collective/team/regroup.hpp"
 
 #include <algorithm>
@@ -13,21 +13,21 @@
 namespace weft::collective {
 namespace {
 
-// A group with the options of `team`, over the rails that are left to its ranks from 0 to `known` -
-// 1: those are of `team`, and all call this.
+// A group with the options of `team`, over the rails that its first `known` ranks still have: these
+// are ranks of `team`, and all of them call this.
 Result<std::shared_ptr<Team>> create_regrouped(Team& team, Store& store, const std::string& name,
                                                uint32_t rank, uint32_t known, uint32_t ranks,
                                                Duration connect_limit) {
   CommunicatorOptions options = team.options();
   options.name = name;
-  options.topology.clear();  // it is of the whole group
+  options.topology.clear();  // describes the whole group
   const Result<std::string> device =
       device_with_remaining_rails(store, name, rank, known, options.device, connect_limit);
   if (!device) return device.error();
-  return join(store, rank, ranks, options, connect_limit, *device);
+  return create_team(store, rank, ranks, options, connect_limit, *device);
 }
 
-// The group of those ranks of `team`, of which this rank is one.
+// The group of these ranks of `team`, of which this rank is one.
 Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::string& name,
                                            const std::vector<uint32_t>& members,
                                            Duration connect_limit) {
@@ -40,7 +40,7 @@ Result<std::shared_ptr<Team>> join_members(Team& team, Store& store, const std::
   return joined;
 }
 
-// None if there is no name.
+// None if the name is empty.
 Result<std::optional<Topology>> find_network(const std::string& name, uint32_t ranks) {
   if (name.empty()) return std::optional<Topology>();
   Result<Topology> network = read_topology(name);
@@ -58,8 +58,8 @@ Result<void> barrier(Team& team, Duration limit) {
   return wait(team, **task);
 }
 
-// The members connect, and meet in a barrier: who comes out of it knows that all are connected, so
-// `made` never counts while one of them is not. One that dies later fails the new group.
+// The members connect and run a barrier: a rank that completes it knows that all are connected, so
+// the outcome "made" is never published before. A rank that dies later fails the new group.
 Result<std::shared_ptr<Team>> connect_members(Team& team, Store& store, Attempt& attempt,
                                               const std::vector<uint32_t>& members,
                                               Duration patience) {
@@ -69,14 +69,15 @@ Result<std::shared_ptr<Team>> connect_members(Team& team, Store& store, Attempt&
   const Result<bool> made = attempt.publish_outcome(static_cast<bool>(met));
   if (!made) return made.error();
   if (joined && *made) return joined;
-  return met ? Error{Code::timed_out, "another survivor could not connect"} : met.error();
+  return met ? Error{Code::timed_out, "another survivor could not connect: call shrink() again"}
+             : met.error();
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Team>> join(Store& store, uint32_t rank, uint32_t ranks,
-                                   const CommunicatorOptions& options, Duration connect_limit,
-                                   const std::string& device) {
+Result<std::shared_ptr<Team>> create_team(Store& store, uint32_t rank, uint32_t ranks,
+                                          const CommunicatorOptions& options,
+                                          Duration connect_limit, const std::string& device) {
   Result<std::optional<Topology>> found = find_network(options.topology, ranks);
   if (!found) return found.error();
   std::optional<Topology>& network = *found;
@@ -102,7 +103,7 @@ Result<std::shared_ptr<Team>> split(Team& team, Store& store, std::span<const in
     if (colours[rank] == colour) members.push_back(rank);
   std::stable_sort(members.begin(), members.end(),
                    [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
-  // The number of the call makes the name new, and the same on all ranks.
+  // The sequence number makes the name unique, and equal on all ranks.
   const std::string name = team.options().name + "/split" + std::to_string(team.next_sequence()) +
                            "/" + std::to_string(colour);
   return join_members(team, store, name, members, team.options().connect_limit);
@@ -114,10 +115,10 @@ Result<std::shared_ptr<Team>> grow(Team& team, Store& store, uint32_t ranks,
                           team.options().connect_limit);
 }
 
-// An attempt that fails is followed by the next, until all agree or this rank has had enough. In
-// later attempts ranks wait longer for each other: some hear late that one has failed.
+// A failed attempt is followed by the next, at most eight in one call. In later attempts ranks wait
+// longer for each other, since some learn late that an attempt has failed.
 Result<std::shared_ptr<Team>> shrink(Team& team, Store& store, Duration patience) {
-  constexpr uint32_t kMost = 8;  // attempts of one call
+  constexpr uint32_t kMaxAttempts = 8;
   uint32_t tried = 0;
   for (uint32_t number = 1;; ++number) {
     Attempt attempt(team, store, number);
@@ -126,11 +127,11 @@ Result<std::shared_ptr<Team>> shrink(Team& team, Store& store, Duration patience
     if (entry->standing == Attempt::Standing::finished) continue;
     if (entry->standing == Attempt::Standing::excluded)
       return Error{Code::peer_failed,
-                   "the others go on without rank " + std::to_string(team.rank()) +
-                       ", which came too late: ranks " + to_text(entry->members)};
+                   "the survivors continue without rank " + std::to_string(team.rank()) +
+                       ", which called shrink() too late: ranks " + to_text(entry->members)};
     Result<std::shared_ptr<Team>> made =
         connect_members(team, store, attempt, entry->members, patience);
-    if (made || ++tried == kMost) return made;
+    if (made || ++tried == kMaxAttempts) return made;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rails that are left.
+// Which rails still exist, published by rank in the store.
 #include "lib/collective/team/remaining_rails.hpp"
 
 #include <algorithm>
@@ -45,14 +45,14 @@ Parts parse(const std::string& device) {
   return parts;
 }
 
-// In brackets: behind PORT: they are needed.
+// IPv6 addresses need brackets behind PORT:.
 std::string bracketed(const std::string& address) {
   const bool bare = address.find(':') != std::string::npos && address.front() != '[';
   return bare ? "[" + address + "]" : address;
 }
 
-// One that can be opened by itself, or could if there were room.
-bool is_there(const std::string& device) {
+// Whether the device can be opened, or only memory is missing.
+bool can_open(const std::string& device) {
   const Result<Device> opened = Device::open(device);
   return opened || opened.error().code == Code::no_memory;
 }
@@ -68,17 +68,17 @@ std::string with_rails(const std::string& device, const std::vector<std::string>
   return text;
 }
 
-std::vector<size_t> rail_order(const std::vector<std::string>& there, uint32_t rank) {
-  const std::string& own = there[rank];
-  std::vector<size_t> left, kept;  // to this rank, and of those by all who ever had them
-  bool common = false;             // all have one
+std::vector<size_t> rail_order(const std::vector<std::string>& available, uint32_t rank) {
+  const std::string& own = available[rank];
+  std::vector<size_t> left, kept;  // of this rank; of every rank that had the rail
+  bool common = false;             // a rail of all ranks is left
   for (size_t rail = 0; rail < own.size(); ++rail) {
     size_t have = 0, had = 0;
-    for (const std::string& of : there) {
+    for (const std::string& of : available) {
       had += rail < of.size();
       have += rail < of.size() && of[rail] == '1';
     }
-    common |= have == there.size();
+    common |= have == available.size();
     if (own[rail] == '1') left.push_back(rail);
     if (have == had) kept.push_back(rail);
   }
@@ -96,17 +96,17 @@ Result<std::string> device_with_remaining_rails(Store& store, const std::string&
   const auto key = [&](uint32_t of) { return name + "/rails/" + std::to_string(of); };
   std::string own;
   for (const std::string& rail : rails)
-    own += !chooses || is_there(parts.port + bracketed(rail)) ? '1' : '0';
-  if (Result<void> said = store.set(key(rank), own); !said) return said.error();
+    own += !chooses || can_open(parts.port + bracketed(rail)) ? '1' : '0';
+  if (Result<void> published = store.set(key(rank), own); !published) return published.error();
   if (!chooses) return device;
-  std::vector<std::string> there;
+  std::vector<std::string> available;
   for (uint32_t of = 0; of < ranks; ++of) {
     Result<std::string> found = of == rank ? own : store.get(key(of), limit);
     if (!found) return found.error();
-    there.push_back(*std::move(found));
+    available.push_back(*std::move(found));
   }
   std::vector<std::string> left;
-  for (const size_t rail : rail_order(there, rank)) left.push_back(rails[rail]);
+  for (const size_t rail : rail_order(available, rank)) left.push_back(rails[rail]);
   return left.empty() || left == rails ? device : with_rails(device, left);
 }
 

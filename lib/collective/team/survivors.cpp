@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attempts as keys of the store: NAME/shrink/NUMBER/ followed by a rank that is there, "members" as
-// somebody counted them, and "verdict" when they have connected or could not. The group that is
+// Keys of an attempt in the store: NAME/shrink/NUMBER/ followed by each rank that takes part, by
+// "members", the agreed list, and by "verdict", whether they have connected. The group that is
 // made is NAME/shrink/NUMBER/group, and the attempts to shrink that one are numbered NUMBER-1,
 // NUMBER-2 .., so that names stay short however many ranks die one after the other.
 #include "lib/collective/team/survivors.hpp"
@@ -14,7 +14,7 @@ namespace weft::collective {
 namespace {
 
 constexpr Duration kPollTimeout = Duration::from_ms(10);
-constexpr Duration kStoreLimit = Duration::from_s(5);  // for what is there
+constexpr Duration kStoreLimit = Duration::from_s(5);  // of keys that exist
 constexpr std::string_view kMade = "made", kFailed = "failed";
 
 Instant now() { return base::Clock::process().now(); }
@@ -89,7 +89,7 @@ Result<Attempt::Entry> Attempt::enter(Team& team, Duration patience) {
   const bool taken =
       std::find(joined_ranks->begin(), joined_ranks->end(), rank_) != joined_ranks->end();
   if (taken) return Entry{*made ? Standing::finished : Standing::member, *joined_ranks};
-  // They may yet fail. Who cannot connect says so after the patience, or twice that.
+  // The members may still fail to connect; they publish that after one or two times the patience.
   if (!*made) made = outcome(patience * 3);
   if (!made) return made.error();
   return Entry{*made == false ? Standing::finished : Standing::excluded, *joined_ranks};

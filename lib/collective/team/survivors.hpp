@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who is left: an attempt to make a group of the survivors of another. All that is agreed stands in
-// the store, whose keys keep their first value; so do the numbers of the attempts, and a rank that
-// tries again finds the others whatever it knows itself.
+// Agreement on the survivors of a group: an attempt to make a new group of them. Everything that is
+// agreed is in the store, whose keys keep their first value. Attempts are numbered there, so a rank
+// that tries again finds the others whatever it has seen.
 #pragma once
 
 #include "lib/collective/team/team.hpp"
@@ -17,19 +17,19 @@ class Attempt {
   Attempt(const Team& team, Store& store, uint32_t number);
 
   enum class Standing {
-    member,    // the members are agreed, this rank is one of them: they are to connect
-    excluded,  // they have gone on without this rank
-    finished,  // it has failed, or this rank's group was made before: the next attempt counts
+    member,    // this rank is one of the agreed members, which connect next
+    excluded,  // the members continue without this rank
+    finished,  // it has failed, or has made this rank's present group: try the next
   };
   struct Entry {
     Standing standing = Standing::finished;
     std::vector<uint32_t> members;
   };
-  // Says that this rank is there, and waits until all came whose processes have not ended, or for
-  // `patience`. Who came until then are the members, unless another rank has counted others before.
+  // Publishes this rank and waits for all ranks whose processes have not ended, at most `patience`.
+  // The ranks seen by then are the members, unless another rank has published a list before.
   // Errors: those of the store.
   Result<Entry> enter(Team& team, Duration patience);
-  // Says whether the group is made; who says so first counts. Returns what counts.
+  // Publishes whether the group is made. Returns the value that was published first.
   Result<bool> publish_outcome(bool made);
 
   static constexpr std::string_view kGroup = "/group";
@@ -37,7 +37,7 @@ class Attempt {
 
  private:
   Result<std::vector<uint32_t>> gather(Team& team, Duration patience);
-  // None if there are none yet.
+  // None if it is not published yet.
   Result<std::optional<bool>> outcome(Duration limit);
   Result<std::vector<uint32_t>> members(Duration limit);
   Result<bool> has_joined(uint32_t rank);

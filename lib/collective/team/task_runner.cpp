@@ -22,7 +22,7 @@ void learn_from(const Task& task, Selector* selector) {
 
 MaybeFailure TaskRunner::issue(const TaskPtr& task) {
   WEFT_DCHECK(!stopped_ && !task->done && !task->error);
-  log().at(task->issued);
+  log().set_time(task->issued);
   task->preceding = history_.last();
   if (task->call.sequence != 0) history_.add(task->call);
   Lane& lane = lanes_.of(task->call);
@@ -159,7 +159,7 @@ void TaskRunner::end(const TaskPtr& task) {
 
 void TaskRunner::record(Task& task, bool failed) {
   const Instant ended = base::Clock::process().now();
-  log().at(ended);  // the start of the next task
+  log().set_time(ended);  // the start of the next task
   const bool ran = task.started >= task.issued;
   const uint64_t placed = lanes_.of(task.call).executor.placed();
   const Instant began = ran ? task.started : ended;

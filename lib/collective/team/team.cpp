@@ -66,7 +66,7 @@ void Team::issue(const TaskPtr& task) {
 
 void Team::progress() noexcept {
   const Instant time = now();  // read once in each turn
-  runner_.log().at(time);
+  runner_.log().set_time(time);
   const size_t n = connections_.cq.poll(completions_);
   if (n > 0) on_completions({completions_.data(), n});
   if (n > 0 || runner_.should_run_idle()) apply(runner_.run_by_priority(time));
@@ -190,7 +190,7 @@ void Team::check_liveness() {
 
 Result<void> Team::cancel(const Task& task, std::string_view reason) {
   if (failure_ || task.done || task.error) return {};
-  runner_.log().at(now());  // tasks behind it may start
+  runner_.log().set_time(now());  // tasks behind it may start
   if (task.call.sequence == 0) {
     if (Result<void> withdrawn = runner_.withdraw(task, reason); !withdrawn) return withdrawn;
     apply(runner_.run_all());

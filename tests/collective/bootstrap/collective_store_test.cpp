@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Both stores: values that are there, values that come later, values that never come, and hostile
-// or broken clients of the TCP store.
+// Both stores: values that exist, are set later, or are never set; hostile or broken clients of the
+// TCP store.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -63,12 +63,12 @@ void talk(Store& first, Store& second) {
   REQUIRE(!never);
   CHECK(never.error().code == Code::timed_out);
   CHECK(never.error().message.find("never") != std::string::npos);
-  REQUIRE(second.set("never", "but late"));  // its answer is not taken for that of the next get
+  REQUIRE(second.set("never", "but late"));  // its reply is not used for the next get
   usleep(5000);
   CHECK(*first.get("key/0", Duration::from_s(5)) == odd);
 }
 
-TEST_CASE("processes find each other in a directory") {
+TEST_CASE("a file store passes values between processes") {
   const Directory directory;
   const std::string address = "file:" + directory.path + "/new";
   const auto first = std::move(*Store::open(address, true));
@@ -76,7 +76,7 @@ TEST_CASE("processes find each other in a directory") {
   talk(*first, *second);
 }
 
-TEST_CASE("keys may be long, and begin alike") {
+TEST_CASE("keys may be long and have a common prefix") {
   const Directory directory;
   const auto store = std::move(*Store::open("file:" + directory.path, true));
   std::string key = "0";
@@ -87,7 +87,7 @@ TEST_CASE("keys may be long, and begin alike") {
   CHECK(!store->get(key + "+", Duration::from_ms(1)));
 }
 
-TEST_CASE("processes find each other over TCP, also when the server is late") {
+TEST_CASE("a TCP store passes values between processes, also if the server starts late") {
   const std::string address = "tcp:127.0.0.1:" + std::to_string(free_port());
   std::unique_ptr<Store> second;
   std::thread early([&] { second = std::move(*Store::open(address, false)); });
@@ -106,13 +106,13 @@ TEST_CASE("processes find each other over TCP, also when the server is late") {
   CHECK(gone.error().code == Code::disconnected);
 }
 
-// A client of the TCP store that says and reads what the test says.
+// A client of the TCP store whose bytes the test chooses.
 class RawClient {
  public:
   explicit RawClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    const int little = 64 * 1024;  // that its kernel takes before it reads
+    const int little = 64 * 1024;  // that its kernel buffers before it reads
     setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
-    const int segment = 536;  // bytes: the server's kernel takes little for it, too
+    const int segment = 536;  // bytes: so the server's kernel buffers little for it, too
     setsockopt(fd_, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
     const timeval longest{.tv_sec = 20, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
@@ -162,18 +162,18 @@ class RawClient {
 
 const std::string kBig(1 << 20, 'b');
 
-// A TCP store that the test serves, to be talked to by raw clients.
+// A TCP store that the test serves, for raw clients.
 struct Served {
   const uint16_t port = free_port();
   std::unique_ptr<Store> store =
       std::move(*Store::open("tcp:127.0.0.1:" + std::to_string(port), true));
   void keep(const std::string& key, const std::string& value) const {
     REQUIRE(store->set(key, value));
-    REQUIRE(store->get(key, Duration::from_s(5)));  // so it is there
+    REQUIRE(store->get(key, Duration::from_s(5)));  // so it is set
   }
 };
 
-TEST_CASE("nonsense does not stop the TCP store, and is told why it is not heard") {
+TEST_CASE("a malformed request does not block the TCP store, and its sender gets the reason") {
   const Served served;
   RawClient client(served.port);
   client.say(std::string(64, '\xff'));
@@ -181,11 +181,11 @@ TEST_CASE("nonsense does not stop the TCP store, and is told why it is not heard
   CHECK(*served.store->get("key", Duration::from_s(5)) == "value");
   const RawClient::Answer why = client.next();
   CHECK(why.number == 0);
-  CHECK(why.value.find("no request") != std::string::npos);
+  CHECK(why.value.find("malformed") != std::string::npos);
   CHECK(client.at_end());
 }
 
-TEST_CASE("a client of the TCP store that asks and does not read stops nobody") {
+TEST_CASE("a client of the TCP store that does not read its replies blocks no other client") {
   const Served served;
   served.keep("big", kBig);
   RawClient client(served.port);
@@ -225,8 +225,8 @@ TEST_CASE("a client of the TCP store may read late") {
   }
 }
 
-// Of four times 1 MiB sockets hold a small part, and the server has the rest when it ends.
-TEST_CASE("who is sent a value has it when the server ends, whoever else does not read") {
+// Socket buffers hold a small part of the 4 MiB, and the server has the rest when it ends.
+TEST_CASE("a client gets its value when the server ends, though another client does not read") {
   constexpr uint32_t kMany = 4;
   Served served;
   served.keep("small", "x");
@@ -236,14 +236,14 @@ TEST_CASE("who is sent a value has it when the server ends, whoever else does no
   RawClient deaf(served.port), client(served.port);
   for (RawClient* const each : {&deaf, &client}) {
     each->say(questions);
-    CHECK(each->next().value == "x");  // so the others have come too
+    CHECK(each->next().value == "x");  // so the other requests have arrived too
   }
   const std::future<void> ends = std::async(std::launch::async, [&] { served.store.reset(); });
-  usleep(50'000);  // enough for the server to find that it is to end
+  usleep(50'000);  // enough for the server to notice that it must end
   for (uint32_t i = 0; i < kMany; ++i) CHECK(client.next().value == kBig);
 }
 
-// Signals without a pause, as in a program with an interval timer. System calls end early.
+// Frequent signals, as from an interval timer: system calls return EINTR.
 class Signals {
  public:
   Signals() {
@@ -271,7 +271,7 @@ TEST_CASE("a get ends in time in a program with signals") {
        {"file:" + directory.path, "tcp:127.0.0.1:" + std::to_string(free_port())}) {
     const auto store = std::move(*Store::open(address, true));
     const auto other = std::move(*Store::open(address, false));
-    // Who hangs is let go after a while, with an answer.
+    // Ends a get that hangs, with a reply.
     std::atomic<bool> over{false};
     std::thread rescue([&] {
       for (int i = 0; i < 500 && !over; ++i) usleep(10'000);
@@ -287,7 +287,7 @@ TEST_CASE("a get ends in time in a program with signals") {
   }
 }
 
-// A server of the TCP store that says what the test says.
+// A server of the TCP store whose bytes the test chooses.
 class Puppet {
  public:
   Puppet() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -324,7 +324,7 @@ class Puppet {
   int listener_, peer_ = -1;
 };
 
-TEST_CASE("answers that nobody waits for any more do not make a get longer") {
+TEST_CASE("replies to gets that timed out do not delay the next get") {
   Puppet puppet;
   bool said = true;
   std::thread stale([&] {
@@ -338,7 +338,7 @@ TEST_CASE("answers that nobody waits for any more do not make a get longer") {
   CHECK(never.error().code == Code::timed_out);
 }
 
-TEST_CASE("an answer that comes in parts makes no get longer, and harms none") {
+TEST_CASE("a reply that arrives in parts neither delays nor breaks a get") {
   Puppet puppet;
   const std::string first = Puppet::answer(1, "early"), second = Puppet::answer(2, "right");
   bool said = false;
@@ -356,31 +356,33 @@ TEST_CASE("an answer that comes in parts makes no get longer, and harms none") {
   CHECK(*next == "right");
 }
 
-TEST_CASE("who is dropped by a TCP store hears why") {
+TEST_CASE("a client that a TCP store drops gets the reason") {
   Puppet puppet;
-  puppet.say(Puppet::answer(0, "its hat was on"));
+  puppet.say(Puppet::answer(0, "it sent too much"));
   const Result<std::string> value = puppet.store->get("key", Duration::from_s(10));
   REQUIRE(!value);
   CHECK(value.error().code == Code::disconnected);
-  CHECK(value.error().message.find("its hat was on") != std::string::npos);
+  CHECK(value.error().message.find("it sent too much") != std::string::npos);
   CHECK(puppet.store->set("key", "value").error().message == value.error().message);
 }
 
-// Nobody answers a set, so nothing else would say that it is lost.
-TEST_CASE("who is dropped by a TCP store, or is left by its server, hears it when it sets a key") {
+// A set has no reply, so only a later request can report that it is lost.
+TEST_CASE(
+    "set() reports that the client was dropped, or that the server has closed the connection") {
   Puppet puppet;
   REQUIRE(puppet.store->set("key", "value"));
   const bool told = GENERATE(false, true);
   CAPTURE(told);
-  if (told) REQUIRE(puppet.say(Puppet::answer(9, "stale") + Puppet::answer(0, "its hat was on")));
+  if (told) REQUIRE(puppet.say(Puppet::answer(9, "stale") + Puppet::answer(0, "it sent too much")));
   puppet.hang_up();
   const Result<void> set = puppet.store->set("key", "value");
   REQUIRE(!set);
   CHECK(set.error().code == Code::disconnected);
-  CHECK(set.error().message.find(told ? "its hat was on" : "is gone") != std::string::npos);
+  CHECK(set.error().message.find(told ? "it sent too much" : "closed the connection") !=
+        std::string::npos);
 }
 
-TEST_CASE("bad store addresses are told what to write") {
+TEST_CASE("errors of invalid store addresses show the syntax") {
   for (const std::string_view address : {"", "file:", "tcp", "etcd:host", "tcp:127.0.0.1"}) {
     const Result<std::unique_ptr<Store>> opened = Store::open(address, false);
     REQUIRE(!opened);

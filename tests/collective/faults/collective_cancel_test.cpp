@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One call is taken back while others go on, and what is called when a call is done.
+// Cancellation of single calls while others continue, and callbacks of calls that end.
 #include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
@@ -9,7 +9,7 @@ std::vector<std::string> devices() {
   return {shm_device("roce"), shm_device("srd"), "roce+udp:lo", "srd+udp:lo,fault.loss=0.02"};
 }
 
-// "" if the call is done, or was canceled by that rank.
+// "" if the call has succeeded, or was canceled by that rank.
 std::string ended(const Result<void>& result, const std::string& call, uint32_t by) {
   if (result) return "";
   const std::string wanted =
@@ -27,9 +27,9 @@ std::string sum_is_right(Communicator& group, size_t count) {
   return sum == std::vector<float>(count, static_cast<float>(group.size())) ? "" : "wrong sum";
 }
 
-// In each round a call is canceled after other numbers of turns; nobody writes to its memory once
-// it is done, and what comes after it is right.
-TEST_CASE("a call that a rank takes back ends on all ranks, and the communicator goes on") {
+// In each round a call is canceled after a different number of turns; no peer writes to its memory
+// after it has ended, and later calls have the right results.
+TEST_CASE("a canceled call ends on all ranks, and the communicator continues") {
   constexpr size_t kCount = 300'000;
   constexpr float kMine = -5;
   for (const std::string& device : devices())
@@ -63,7 +63,7 @@ TEST_CASE("a call that a rank takes back ends on all ranks, and the communicator
     }
 }
 
-TEST_CASE("calls are canceled while they wait for their turn, and before others have called them") {
+TEST_CASE("queued calls are canceled, also before other ranks have called them") {
   for (const std::string& device : devices()) {
     INFO(device);
     check_ranks(3, {.device = device}, [](Communicator& group) -> std::string {
@@ -82,7 +82,7 @@ TEST_CASE("calls are canceled while they wait for their turn, and before others 
       for (const auto& [operation, call] :
            {std::pair(&second, "all_reduce #2"), std::pair(&third, "barrier #3")}) {
         const Result<void> result = operation->wait();
-        if (result) return "a call that rank 0 never began is done";
+        if (result) return "a call that rank 0 never started has succeeded";
         if (const std::string wrong = ended(result, call, 0); !wrong.empty()) return wrong;
       }
       return sum_is_right(group, 40'000);
@@ -90,9 +90,9 @@ TEST_CASE("calls are canceled while they wait for their turn, and before others 
   }
 }
 
-// Rank 0 advertised its memory to rank 1, and comes when the limit of the call is over: what counts
-// then is the time since the call was taken back.
-TEST_CASE("a call that is canceled late has its limit for letting go") {
+// Rank 0 advertised its memory to rank 1, and which calls after the limit of the call: the limit
+// counts from the cancellation then.
+TEST_CASE("a call that is canceled late has its whole limit to drain") {
   const CommunicatorOptions options{.device = shm_device("srd"), .patience = Duration::from_s(10)};
   check_ranks(2, options, [](Communicator& group) -> std::string {
     std::vector<float> data(300'000, 1.0F);
@@ -110,7 +110,7 @@ TEST_CASE("a call that is canceled late has its limit for letting go") {
   });
 }
 
-TEST_CASE("a canceled call that others called with other arguments is a mismatch") {
+TEST_CASE("a canceled call that other ranks called with other arguments is a mismatch") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<float> data(16);
     if (group.rank() == 1) usleep(50'000);
@@ -120,11 +120,11 @@ TEST_CASE("a canceled call that others called with other arguments is a mismatch
     if (group.rank() == 0 && !own.cancel("enough")) return "it cannot be canceled";
     (void)own.wait();
     const Result<void> next = group.barrier().wait();
-    return !next && next.error().code == Code::mismatch ? "" : "nobody noticed";
+    return !next && next.error().code == Code::mismatch ? "" : "the mismatch was not detected";
   });
 }
 
-TEST_CASE("what cannot be canceled says so, and what is done stays done") {
+TEST_CASE("a call that cannot be canceled is an error, and a finished call stays finished") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 1, other = 0;
     Operation sum = group.all_reduce(&value, &value, 1, DataType::int32);
@@ -147,7 +147,7 @@ TEST_CASE("what cannot be canceled says so, and what is done stays done") {
   });
 }
 
-TEST_CASE("an all_to_all_v is taken back in any of its parts") {
+TEST_CASE("an all_to_all_v is canceled in any of its parts") {
   for (const std::string& device : devices()) {
     INFO(device);
     std::atomic<int> canceled{0};
@@ -176,7 +176,7 @@ TEST_CASE("an all_to_all_v is taken back in any of its parts") {
   }
 }
 
-TEST_CASE("a receive that nothing has come for is as if it had not been called") {
+TEST_CASE("a receive without data is withdrawn as if it had not been called") {
   for (const std::string& device : devices()) {
     INFO(device);
     check_ranks(2, {.device = device}, [](Communicator& group) -> std::string {
@@ -194,7 +194,7 @@ TEST_CASE("a receive that nothing has come for is as if it had not been called")
         Operation waits = group.send(first.data(), kBytes, 1);
         Operation next = group.send(mine.data(), kBytes, 1);
         receive.then([&](const Result<void>& result) { called += result ? 100 : 1; });
-        // Long enough for rank 1, which is busy, to be told that it waits.
+        // Long enough for a probe to reach rank 1, which is busy.
         if (const Result<bool> done = receive.wait_for(Duration::from_ms(120)); !done || *done)
           return "it does not wait";
         if (!waits.cancel("enough") || !waits.done()) return "a send that waits is not canceled";
@@ -221,7 +221,7 @@ TEST_CASE("a receive that nothing has come for is as if it had not been called")
   }
 }
 
-TEST_CASE("callbacks come in the order in which calls end, and may call") {
+TEST_CASE("callbacks run in the order in which calls end, and may issue calls") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::string order;
     int32_t value = 1;
@@ -243,7 +243,7 @@ TEST_CASE("callbacks come in the order in which calls end, and may call") {
   });
 }
 
-TEST_CASE("a callback may put the next call in the place of the one that is waited for") {
+TEST_CASE("a callback may assign the next call to the handle that is waited for") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int left = 3;
     Operation call = group.barrier();
@@ -259,7 +259,7 @@ TEST_CASE("a callback may put the next call in the place of the one that is wait
   });
 }
 
-TEST_CASE("who would sleep is told that callbacks wait") {
+TEST_CASE("arm() refuses while callbacks are due") {
   std::atomic<int> looked{0};
   check_ranks(2, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     bool called = false;

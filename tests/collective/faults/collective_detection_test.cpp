@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long it takes until every survivor knows that a rank is dead, with the usual options: one
-// that is stopped falls silent, one that is killed has its connections closed. Times are printed
-// and not judged, since an oversubscribed machine makes them what it likes; it may even let a rank
-// that lives starve for longer than the patience: then the others name that one, and the try does
-// not count. WEFT_TEST_TRIES=N prints medians of N tries.
+// Failure detection times with default options: a stopped rank is silent, a killed one has its
+// connections closed. Times are printed and not checked, since they depend on the load; on an
+// oversubscribed machine a live rank may get no processor for longer than the dead peer timeout:
+// then the others name that rank, and the try does not count. WEFT_TEST_TRIES=N prints medians of N
+// tries.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ int64_t now_ns() {
   return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-// What a rank has come to, in memory that the processes share.
+// The state of a rank, in memory shared by the processes.
 struct Told {
   std::atomic<uint64_t> calls{0};
   std::atomic<int64_t> failed_ns{0};  // once it has returned from wait(); what follows is set then
@@ -48,7 +48,7 @@ std::unique_ptr<Board, Unmap> make_board() {
   return std::unique_ptr<Board, Unmap>(new (memory) Board);
 }
 
-// Until something fails.
+// Calls until one fails.
 void be_rank(uint32_t rank, const std::string& directory, const std::string& device, Told& told) {
   const auto store = std::move(*Store::open("file:" + directory, false));
   Result<Communicator> group = Communicator::create(*store, rank, kRanks, {.device = device});
@@ -67,9 +67,9 @@ void be_rank(uint32_t rank, const std::string& directory, const std::string& dev
   told.failed_ns = time;
 }
 
-// Empty, or what is wrong with what a survivor was told.
+// Empty, or why a survivor's error is wrong.
 std::string invalid_reason(const Told& told) {
-  if (told.failed_ns == 0) return "it was not told in a minute";
+  if (told.failed_ns == 0) return "it had no error after a minute";
   const std::string text = told.text;
   const bool right =
       told.code == Code::peer_failed && told.rank == kVictim &&
@@ -94,7 +94,7 @@ Try detect(const std::string& device, int signal) {
     ranks[rank] = fork();
     REQUIRE(ranks[rank] >= 0);
     if (ranks[rank] != 0) continue;
-    alarm(60);  // a hang is a complaint too
+    alarm(60);  // a hang fails the test
     be_rank(rank, directory, device, (*board)[rank]);
     _exit(0);
   }
@@ -149,7 +149,7 @@ void measure(const std::string& transport, const std::function<std::string()>& d
       times.back(), times.size());
 }
 
-TEST_CASE("every survivor is told of a rank that falls silent, and of one that ends") {
+TEST_CASE("every survivor detects a stopped rank and a killed rank") {
   for (const int signal : {SIGSTOP, SIGKILL}) {
     measure(
         "roce+shm", [] { return shm_device("roce"); }, signal);

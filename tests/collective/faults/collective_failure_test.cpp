@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes wrong in groups: a rank is killed, leaves, is late, or gives up. No call hangs, and
-// every rank that is left has an error that says who, in which operation. Ranks that are killed are
-// processes of their own.
+// Failures of groups: a rank is killed, leaves, is late, or revokes. No call hangs, and every
+// surviving rank has an error that names the rank and the operation. Killed ranks are separate
+// processes.
 #include <signal.h>
 
 #include "tests/collective/run/collective_ranks.hpp"
@@ -25,7 +25,7 @@ std::string reduce_until_death(Communicator& group, uint32_t victim, std::string
     const std::optional<Failure> failure = group.failure();
     if (!failure || failure->code != Code::peer_failed || done.error().code != Code::peer_failed)
       return "another error: " + text;
-    // The last packets of the call before may have died with the rank.
+    // The last packets of the call before may be lost with the rank.
     if (failure->rank != victim || failure->sequence < 4 || failure->sequence > 5 ||
         failure->collective != Collective::all_reduce)
       return "another failure: " + text;
@@ -33,9 +33,9 @@ std::string reduce_until_death(Communicator& group, uint32_t victim, std::string
                             std::to_string(failure->sequence)) ||
         !contains(text, "its process has ended"))
       return text;
-    // Later calls fail at once and say the same.
+    // Later calls fail at once with the same text.
     const Result<void> later = group.barrier().wait();
-    return !later && later.error().message == text ? "" : "a later call says something else";
+    return !later && later.error().message == text ? "" : "a later call has another error";
   }
 }
 
@@ -51,8 +51,8 @@ TEST_CASE("a killed rank fails the operation of every survivor, by name") {
     }
 }
 
-// Rank 0 only takes, where the others write to by invitation; it gives up in the middle, after
-// `turns` of them. Whoever writes on has to hear why, not to find the memory closed.
+// Rank 0 only receives, into memory that it advertised; it revokes after `turns` turns. Ranks that
+// still write must receive the abort, not find the memory region closed.
 std::string reduce_until_revoked(Communicator& group, int turns) {
   std::vector<float> data(1 << 20, 1.0F), sum(1 << 20);
   // A fast rank's end may end this rank's barrier too.
@@ -64,7 +64,7 @@ std::string reduce_until_revoked(Communicator& group, int turns) {
     group.revoke("enough");
   }
   done = operation.wait();
-  if (done) done = group.barrier().wait();  // who only gives may be done before
+  if (done) done = group.barrier().wait();  // a rank that only sends may finish first
   if (done) return "it succeeded";
   const std::optional<Failure> failure = group.failure();
   const bool right = failure && failure->code == Code::bad_state && failure->rank == 0 &&
@@ -72,7 +72,7 @@ std::string reduce_until_revoked(Communicator& group, int turns) {
   return right ? "" : done.error().message;
 }
 
-TEST_CASE("a rank that ends a call is not taken for dead by those who write to its memory") {
+TEST_CASE("peers that write to the memory of a rank that revokes do not report it as failed") {
   for (const std::string& device :
        {shm_device("srd"), std::string("srd+udp:lo"), std::string("srd+udp:lo,fault.loss=0.05")})
     for (int round = 0; round < 20; ++round) {
@@ -83,7 +83,7 @@ TEST_CASE("a rank that ends a call is not taken for dead by those who write to i
     }
 }
 
-TEST_CASE("a rank whose packets are lost is taken for dead after the patience") {
+TEST_CASE("a rank whose packets are lost counts as failed after the dead peer timeout") {
   check_ranks(2, {.device = "roce+udp:lo,fault.loss=1", .patience = Duration::from_ms(100)},
               [](Communicator& group) -> std::string {
                 int32_t value = 1;
@@ -92,7 +92,7 @@ TEST_CASE("a rank whose packets are lost is taken for dead after the patience") 
                 const std::string peer = std::to_string(1 - group.rank());
                 if (failed) return "it succeeded";
                 const std::string& text = failed.error().message;
-                // On a busy machine the other rank may have given up, and ended, before.
+                // On a busy machine the other rank may have failed and exited before.
                 const bool why =
                     contains(text, "retry_exceeded") || contains(text, "its process has ended");
                 return failed.error().code == Code::peer_failed && why &&
@@ -102,8 +102,8 @@ TEST_CASE("a rank whose packets are lost is taken for dead after the patience") 
               });
 }
 
-// What it gave has not been acknowledged, as far as it knows, and never will be.
-TEST_CASE("who leaves after another rank has died does not call that a failure") {
+// Its last sends are never acknowledged.
+TEST_CASE("leaving after another rank has died is no failure") {
   char dump[] = "/tmp/weft-dump-XXXXXX";
   REQUIRE(mkdtemp(dump) != nullptr);
   for (const std::string& device : {shm_device(), std::string("roce+udp:lo")}) {
@@ -126,7 +126,7 @@ TEST_CASE("who leaves after another rank has died does not call that a failure")
   std::filesystem::remove_all(dump);
 }
 
-TEST_CASE("a rank that leaves fails the operations that need it") {
+TEST_CASE("a rank that leaves fails the operations that depend on it") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 1;
     if (Result<void> done = group.all_reduce(&value, &value, 1, DataType::int32).wait(); !done)
@@ -144,12 +144,13 @@ TEST_CASE("a rank that leaves fails the operations that need it") {
 TEST_CASE("the first call after a failure is in the trace, if none was in progress then") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     if (Result<void> done = group.barrier().wait(); !done) return done.error().message;
-    // Stays, and calls nothing: a receive could meet the canceled barrier before it is taken back.
+    // Stays, and calls nothing: a receive could be matched with the barrier before that is
+    // canceled.
     if (group.rank() == 1) {
       while (!group.failure()) group.progress();
       return "";
     }
-    Operation canceled = group.barrier();  // the last one before, which has failed too
+    Operation canceled = group.barrier();  // the last call before, which has failed too
     if (Result<void> asked = canceled.cancel(); !asked) return asked.error().message;
     if (canceled.wait()) return "it succeeded after a cancel";
     group.revoke("the end");
@@ -162,7 +163,8 @@ TEST_CASE("the first call after a failure is in the trace, if none was in progre
   });
 }
 
-TEST_CASE("a buffer too small for discovered counts is refused on all ranks, which go on") {
+TEST_CASE(
+    "a buffer too small for discovered counts is refused on all ranks, and the group continues") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<int32_t> in(30, 7), out(30);
     const std::vector<size_t> send(3, 10);
@@ -176,7 +178,7 @@ TEST_CASE("a buffer too small for discovered counts is refused on all ranks, whi
     if (done.error().code != Code::invalid_argument ||
         !contains(done.error().message, "rank 2 would receive 30 elements, its buffer holds 29"))
       return done.error().message;
-    if (received != send) return "the counts are not told";
+    if (received != send) return "the discovered counts are wrong";
     done = group.all_to_all_v_discovered(in.data(), send, out.data(), 30, received, DataType::int32)
                .wait();
     if (!done) return done.error().message;
@@ -184,18 +186,18 @@ TEST_CASE("a buffer too small for discovered counts is refused on all ranks, whi
   });
 }
 
-TEST_CASE("a rank that does not come makes the others time out, and say for whom they waited") {
+TEST_CASE("a rank that does not call makes the others time out with an error that names it") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 0;
     if (group.rank() == 1) {
       usleep(600'000);
-      // Rank 0's contribution is here, so this may succeed; what follows cannot.
+      // Rank 0's data has arrived, so this may succeed; the next call cannot.
       Result<void> late = group.all_reduce(&value, &value, 1, DataType::int32).wait();
       if (late) late = group.barrier().wait();
       return !late && late.error().code == Code::timed_out &&
                      contains(late.error().message, "reported by rank 0")
                  ? ""
-                 : "it did not hear of the failure";
+                 : "it has no error";
     }
     const Result<void> done = group
                                   .all_reduce(&value, &value, 1, DataType::int32, ReduceOp::sum,
@@ -208,16 +210,16 @@ TEST_CASE("a rank that does not come makes the others time out, and say for whom
   });
 }
 
-TEST_CASE("a limit counts from the call on, also while the call waits for its turn") {
+TEST_CASE("the limit of a call counts from its issue, also while it is queued") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 0;
     if (group.rank() == 1) {
       for (int i = 0; i < 20'000 && !group.failure(); ++i, usleep(1000)) group.progress();
       return group.failure() && contains(group.failure()->text, "reported by rank 0")
                  ? ""
-                 : "it did not hear of the failure";
+                 : "it has no error";
     }
-    // Nobody sends that.
+    // No rank sends that.
     Operation before = group.receive(&value, sizeof value, 1, {.limit = Duration::from_s(6)});
     const Result<void> done = group
                                   .all_reduce(&value, &value, 1, DataType::int32, ReduceOp::sum,
@@ -234,7 +236,7 @@ TEST_CASE("a limit counts from the call on, also while the call waits for its tu
   });
 }
 
-TEST_CASE("an operation outlives its communicator, and says so") {
+TEST_CASE("an operation that outlives its communicator has an error") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 0;
     if (group.rank() == 1) {
@@ -250,7 +252,7 @@ TEST_CASE("an operation outlives its communicator, and says so") {
   });
 }
 
-TEST_CASE("wrong arguments are told, and harm nothing") {
+TEST_CASE("invalid arguments are errors without side effects") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<float> data(16);
     const auto refused = [](Operation operation, const std::string& part) {
@@ -290,7 +292,7 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
       return group.all_to_all_v_discovered(input, counts, output, capacity, received,
                                            DataType::fp32);
     };
-    // On one rank, or both: it is no call.
+    // Refused on one rank or both, it counts as no call.
     if (group.rank() == 0 &&
         (!refused(discovered(data.data(), data.data(), 8), "overlap, which it does not support") ||
          !refused(discovered(data.data(), nullptr, 8), "output is null") ||
@@ -304,9 +306,9 @@ TEST_CASE("wrong arguments are told, and harm nothing") {
   });
 }
 
-TEST_CASE("communicators are not made from nonsense") {
+TEST_CASE("invalid options of communicators are refused") {
   const auto store =
-      std::move(*Store::open("file:/tmp/weft-nonsense-" + std::to_string(getpid()), false));
+      std::move(*Store::open("file:/tmp/weft-invalid-" + std::to_string(getpid()), false));
   CHECK(!Communicator::create(*store, 2, 2, {.device = shm_device()}));
   CHECK(!Communicator::create(*store, 0, 2, {.device = "rocee+udp:lo"}));
 
@@ -322,7 +324,7 @@ TEST_CASE("communicators are not made from nonsense") {
   REQUIRE(!alone);
   CHECK(alone.error().code == Code::timed_out);
   CHECK(contains(alone.error().message, "are all processes started?"));
-  std::filesystem::remove_all("/tmp/weft-nonsense-" + std::to_string(getpid()));
+  std::filesystem::remove_all("/tmp/weft-invalid-" + std::to_string(getpid()));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks that call different things, give other sizes than are expected, or wait for each other in a
-// circle: all hear of it, and nobody waits for the limit.
+// Ranks that call different things, send unexpected sizes, or wait for each other in a cycle: all
+// ranks get an error, before the time limit.
 #include "tests/collective/run/collective_ranks.hpp"
 
 namespace weft::test {
 namespace {
 
-// One rank of three calls something else than the others.
+// One rank of three makes a different call.
 void check_mismatch(const std::function<Operation(Communicator&, bool odd, std::byte*)>& call,
                     const std::vector<std::string>& parts) {
   check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
@@ -14,9 +14,9 @@ void check_mismatch(const std::function<Operation(Communicator&, bool odd, std::
     Result<void> result = group.barrier().wait();
     // A fast rank's failure may end this rank's barrier too.
     if (result) result = call(group, group.rank() == 1, buffer.data()).wait();
-    // Who only gives may be done before it can know; the next call tells it.
+    // A rank that only sends may finish before the abort arrives; its next call fails.
     if (result) result = group.barrier().wait();
-    if (result) return "nobody noticed";
+    if (result) return "the mismatch was not detected";
     if (result.error().code != Code::mismatch) return result.error().message;
     for (const std::string& part : parts)
       if (!contains(result.error().message, part)) return result.error().message;
@@ -24,7 +24,7 @@ void check_mismatch(const std::function<Operation(Communicator&, bool odd, std::
   });
 }
 
-TEST_CASE("ranks that call different things all hear of it") {
+TEST_CASE("different calls are a mismatch on all ranks") {
   check_mismatch(
       [](Communicator& group, bool odd, std::byte* b) {
         return group.all_reduce(b, b, odd ? 1000 : 2000, DataType::fp32);
@@ -48,7 +48,7 @@ TEST_CASE("ranks that call different things all hear of it") {
       {"all_to_all #2", "broadcast #2"});
 }
 
-TEST_CASE("ranks that have called the same for long hear of it when one calls something else") {
+TEST_CASE("a different call after many equal ones is a mismatch on all ranks") {
   const size_t odd_count = GENERATE(as<size_t>{}, 3, 100'000);
   const CommunicatorOptions options{.device = shm_device(), .slots = 3};
   check_ranks(3, options, [&](Communicator& group) -> std::string {
@@ -60,7 +60,7 @@ TEST_CASE("ranks that have called the same for long hear of it when one calls so
       if (const Result<void> done = sum(2); !done) return done.error().message;
     Result<void> result = sum(group.rank() == 1 ? odd_count : 2);
     if (result) result = sum(2);
-    if (result) return "nobody noticed";
+    if (result) return "the mismatch was not detected";
     const std::string& text = result.error().message;
     const bool right =
         contains(text, "rank 1 called all_reduce #51 (" + std::to_string(odd_count) + " fp32") &&
@@ -69,7 +69,7 @@ TEST_CASE("ranks that have called the same for long hear of it when one calls so
   });
 }
 
-TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, not a wait") {
+TEST_CASE("different block sizes on two ranks are a mismatch, not a timeout") {
   check_mismatch(
       [](Communicator& group, bool odd, std::byte* b) {
         const std::vector<size_t> counts =
@@ -77,7 +77,7 @@ TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, n
         return group.all_gather_v(b, b + 4096, counts, DataType::fp32);
       },
       {"all_gather_v #2 (60 fp32", "different counts"});
-  // The odd one gives nothing, the others wait for something.
+  // The odd rank sends nothing, the others wait to receive.
   check_mismatch(
       [](Communicator& group, bool odd, std::byte* b) {
         const size_t given = odd ? 0 : 5;
@@ -86,7 +86,7 @@ TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, n
         return group.all_to_all_v(b, send, b + 4096, receive, DataType::fp32);
       },
       {"all_to_all_v #2", "different counts"});
-  // Everybody waits, nobody gives.
+  // All ranks wait, none sends.
   check_mismatch(
       [](Communicator& group, bool, std::byte* b) {
         std::vector<size_t> send(3, 0), receive(3, 5);
@@ -96,7 +96,7 @@ TEST_CASE("blocks of different sizes that ranks disagree about are a mismatch, n
       {"all_to_all_v #2", "different counts"});
 }
 
-// Rank 1 gives more than the others expect, and nobody calls anything after it.
+// Rank 1 sends more than the others expect, and no rank calls anything afterwards.
 void check_too_much(size_t expected, size_t given) {
   const CommunicatorOptions options{.device = shm_device(), .slots = 2, .slot_bytes = 1024};
   check_ranks(3, options, [&](Communicator& group) {
@@ -108,21 +108,22 @@ void check_too_much(size_t expected, size_t given) {
     if (done && expected > 0 && group.rank() != 1) return std::string("half of it was taken");
     for (int i = 0; i < 2000 && !group.failure(); ++i, usleep(1000)) group.progress();
     const std::optional<Failure> failure = group.failure();
-    if (!failure) return std::string("nobody noticed");
+    if (!failure) return std::string("the mismatch was not detected");
     const bool right = failure->code == Code::mismatch && failure->sequence == 1 &&
                        contains(failure->text, "different counts");
     return right ? std::string() : failure->text;
   });
 }
 
-TEST_CASE("a rank that gives more than the others expect is told of, though they are done") {
-  check_too_much(0, 5);        // they take nothing of it
+TEST_CASE(
+    "a rank that sends more than expected is a mismatch, also for ranks whose call has ended") {
+  check_too_much(0, 5);        // they consume nothing of it
   check_too_much(1024, 2048);  // the first piece is what they expect
-  check_too_much(2048, 3072);  // the rest comes when there is a slot for it
+  check_too_much(2048, 3072);  // the rest arrives when a slot is free
   check_too_much(1024, 10240);
 }
 
-TEST_CASE("ranks that wait for each other's data because of different roots hear of it") {
+TEST_CASE("different roots are a mismatch, though all ranks wait to receive") {
   const auto body = [](Communicator& group) -> std::string {
     int32_t value = 0;
     const Result<void> done =
@@ -135,7 +136,7 @@ TEST_CASE("ranks that wait for each other's data because of different roots hear
   check_ranks(2, {.device = shm_device()}, body);
 }
 
-TEST_CASE("sizes of sends and receives that differ are a mismatch") {
+TEST_CASE("different sizes of a send and its receive are a mismatch") {
   // Pieces are 1024 bytes: the first ones may be alike.
   struct Sizes {
     size_t sent, received;
@@ -159,7 +160,7 @@ TEST_CASE("sizes of sends and receives that differ are a mismatch") {
   }
 }
 
-TEST_CASE("sends and receives may be spread over other calls on either side") {
+TEST_CASE("sends and receives may be distributed over calls differently on both sides") {
   check_ranks(2, {.device = shm_device(), .slots = 4, .slot_bytes = 1024}, [](Communicator& group) {
     std::vector<uint8_t> data(8192, 7), got(8192);
     Result<void> done;
@@ -177,7 +178,7 @@ TEST_CASE("sends and receives may be spread over other calls on either side") {
   });
 }
 
-// Both wait for what the other would send later.
+// Both wait for data that the other would send later.
 void check_circle(const std::function<Operation(Communicator&, std::byte*)>& call,
                   const std::vector<std::string>& parts) {
   const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
@@ -192,11 +193,11 @@ void check_circle(const std::function<Operation(Communicator&, std::byte*)>& cal
   });
 }
 
-TEST_CASE("ranks that wait for each other's sends hear of it") {
+TEST_CASE("two ranks that wait for each other's sends get a mismatch") {
   check_circle([](Communicator& group,
                   std::byte* data) { return group.receive(data, 100, 1 - group.rank()); },
                {"wait in exchange to receive from each other"});
-  // One send has been taken.
+  // One send has been received.
   check_circle(
       [](Communicator& group, std::byte* data) {
         if (group.rank() == 0) (void)group.send(data, 100'000, 1);
@@ -204,7 +205,7 @@ TEST_CASE("ranks that wait for each other's sends hear of it") {
         return group.receive(data, 100'000, 1 - group.rank());
       },
       {"wait in exchange to receive from each other"});
-  // Rank 0 has left nothing in the group's way, and waits for rank 1, which waits for it.
+  // No transfer of rank 0 is pending; it waits for rank 1, which waits for it.
   check_circle(
       [](Communicator& group, std::byte* data) {
         if (group.rank() == 0) return group.receive(data, 100, 1);
@@ -213,13 +214,13 @@ TEST_CASE("ranks that wait for each other's sends hear of it") {
       {"rank 1 called broadcast #1", "rank 0 called exchange"});
 }
 
-TEST_CASE("ranks that wait for each other's sends in a circle hear of it") {
+TEST_CASE("ranks that wait for each other's sends in a cycle get a mismatch") {
   for (const uint32_t ranks : {3U, 5U}) {
     const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
     check_ranks(ranks, options, [&](Communicator& group) -> std::string {
       std::vector<std::byte> data(1 << 17), more(data);
       const uint32_t next = (group.rank() + 1) % ranks, before = (group.rank() + ranks - 1) % ranks;
-      // The first round is fine: all send before they receive.
+      // The first round succeeds: all send before they receive.
       const Transfer round[] = {
           {.peer = next, .send = data.data(), .send_bytes = data.size()},
           {.peer = before, .receive = more.data(), .receive_bytes = more.size()}};
@@ -239,12 +240,13 @@ TEST_CASE("ranks that wait for each other's sends in a circle hear of it") {
   }
 }
 
-// Who waits for a circle is not in it, and who waits for one that will send is in none.
-TEST_CASE("a chain of ranks that wait is no circle") {
+// A rank that waits for a cycle is not part of it; ranks that wait for one that will send form
+// none.
+TEST_CASE("a chain of waiting ranks is no cycle") {
   const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(20)};
   check_ranks(4, options, [](Communicator& group) -> std::string {
     std::vector<uint8_t> data(1 << 17, static_cast<uint8_t>(group.rank()));
-    // Rank 3 comes late; 0 waits for 1, 1 for 2, 2 for 3, and each sends when it has received.
+    // Rank 3 calls late; 0 waits for 1, 1 for 2, 2 for 3, and each sends when it has received.
     if (group.rank() == 3) {
       for (int i = 0; i < 700; ++i, usleep(1000)) group.progress();
     } else if (const Result<void> got =
@@ -262,8 +264,8 @@ TEST_CASE("a chain of ranks that wait is no circle") {
   });
 }
 
-// Over SRD the reduction waits for an invitation that a receive never sends.
-TEST_CASE("a receive that meets a reduction is a mismatch") {
+// Over SRD the reduction waits for an advertisement that a receive never sends.
+TEST_CASE("a receive that is matched with a reduction is a mismatch") {
   const CommunicatorOptions options{.device = shm_device(), .limit = Duration::from_s(10)};
   check_ranks(2, options, [](Communicator& group) -> std::string {
     std::vector<float> data(32'768);

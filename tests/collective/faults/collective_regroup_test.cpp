@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Groups made from groups: survivors that go on after a death, parts of a split. Ranks are
+// Groups made from groups: survivors of a failure, parts of a split, grown groups. Ranks are
 // processes.
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace weft::test {
 namespace {
 
-// Calls until the death of another rank is noticed; `victim` kills itself instead.
+// Calls until the failure of another rank is detected; `victim` kills itself instead.
 std::string reduce_to_failure(Communicator& group, uint32_t victim) {
   for (int i = 0; i < 1000; ++i) {
     if (group.rank() == victim && i == 3) kill(getpid(), SIGKILL);
@@ -18,7 +18,7 @@ std::string reduce_to_failure(Communicator& group, uint32_t victim) {
     if (!group.all_reduce(&one, &sum, 1, DataType::int64).wait()) return "";
     if (sum != group.size()) return "wrong sum";
   }
-  return "nobody died";
+  return "no rank failed";
 }
 
 std::string check_members(Communicator& group, const std::vector<uint32_t>& members,
@@ -32,10 +32,10 @@ std::string check_members(Communicator& group, const std::vector<uint32_t>& memb
   return sum == static_cast<int64_t>(expected) ? "" : "wrong sum of survivors";
 }
 
-// Experts of ranks that are gone are masked, the others have the numbers of their new ranks.
+// Experts of failed ranks are masked, the others are numbered by their new ranks.
 std::string dispatch_to_survivors(Communicator& group) {
   const std::vector<uint32_t> members(group.members().begin(), group.members().end());
-  std::vector<int32_t> experts;  // one for each of the four ranks there were
+  std::vector<int32_t> experts;  // one for each rank of the first group
   for (uint32_t old = 0; old < 4; ++old) {
     const auto found = std::find(members.begin(), members.end(), old);
     experts.push_back(found == members.end() ? -1 : static_cast<int32_t>(found - members.begin()));
@@ -62,7 +62,7 @@ std::string dispatch_to_survivors(Communicator& group) {
   return back[0] == static_cast<float>(group.size()) ? "" : "a wrong sum of the experts left";
 }
 
-TEST_CASE("survivors shrink and go on, twice, and dispatch around the dead") {
+TEST_CASE("survivors shrink twice and continue, and dispatch without the failed ranks") {
   for (const std::string& device : {shm_device(), std::string("roce+udp:lo")})
     for (const uint32_t victim : {0U, 2U}) {
       const auto body = [&](Communicator& group, Store& store) -> std::string {
@@ -73,7 +73,7 @@ TEST_CASE("survivors shrink and go on, twice, and dispatch around the dead") {
             victim == 0 ? std::vector<uint32_t>{1, 2, 3} : std::vector<uint32_t>{0, 1, 3};
         if (std::string wrong = check_members(*left, survivors); !wrong.empty()) return wrong;
         if (std::string wrong = dispatch_to_survivors(*left); !wrong.empty()) return wrong;
-        // Rank 1 of those left dies too.
+        // Rank 1 of the survivors dies too.
         if (std::string wrong = reduce_to_failure(*left, 1); !wrong.empty()) return wrong;
         Result<Communicator> fewer = left->shrink(store);
         return fewer ? check_members(*fewer, {0, 2}) : fewer.error().message;
@@ -86,23 +86,23 @@ TEST_CASE("survivors shrink and go on, twice, and dispatch around the dead") {
     }
 }
 
-TEST_CASE("a rank that does not come to shrink is left out, and told") {
+TEST_CASE("a rank that calls shrink too late is excluded, with an error") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
     int64_t value = 1;
     const bool slow = group.rank() == 1;
     if (slow) usleep(1'500'000);
     (void)group
         .receive(&value, sizeof value, (group.rank() + 1) % 3, {.limit = Duration::from_ms(50)})
-        .wait();  // nobody sends: the communicator fails, and nobody is dead
+        .wait();  // no rank sends: the communicator fails, and all processes live
     Result<Communicator> left = group.shrink(store, Duration::from_ms(400));
     if (slow)
-      return !left && contains(left.error().message, "without rank 1") ? "" : "it was let in";
+      return !left && contains(left.error().message, "without rank 1") ? "" : "it became a member";
     return left ? check_members(*left, {0, 2}) : left.error().message;
   };
   CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>{"", "", ""});
 }
 
-// Fails the communicator though nobody is dead: receives that nobody answers.
+// Fails the communicator though all processes live: receives without sends.
 void end_group(Communicator& group) {
   int64_t value = 1;
   (void)group
@@ -111,7 +111,7 @@ void end_group(Communicator& group) {
       .wait();
 }
 
-TEST_CASE("the lowest rank may be the one that does not come to shrink") {
+TEST_CASE("the lowest rank may be the one that does not call shrink") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
     end_group(group);
     if (group.rank() == 0) {
@@ -128,8 +128,8 @@ TEST_CASE("the lowest rank may be the one that does not come to shrink") {
   CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
 }
 
-TEST_CASE("a rank that is silent for long is no dead one: it shrinks with the others") {
-  // Rank 0 is stopped until its links break; its process lives.
+TEST_CASE("a rank that was silent and lives shrinks with the others") {
+  // Rank 0 is stopped until its links fail; its process lives.
   const auto body = [](Communicator& group, Store& store) -> std::string {
     if (group.rank() == 0) {
       (void)store.set("pid", std::to_string(getpid()));
@@ -147,14 +147,14 @@ TEST_CASE("a rank that is silent for long is no dead one: it shrinks with the ot
   CHECK(run_processes(3, options, body) == std::vector<std::string>(3));
 }
 
-// A store that forgets to answer: writes of keys that contain `part` fail once.
+// A store in which the first write of a key that contains `part` fails.
 class LameStore : public Store {
  public:
   LameStore(Store& store, std::string part) : store_(store), part_(std::move(part)) {}
   Result<void> set(std::string_view key, std::string_view value) override {
-    if (!lame_ && contains(std::string(key), part_)) {
-      lame_ = true;
-      return Error{Code::io_error, "the store is lame"};
+    if (!failed_ && contains(std::string(key), part_)) {
+      failed_ = true;
+      return Error{Code::io_error, "the store has failed"};
     }
     return store_.set(key, value);
   }
@@ -165,17 +165,17 @@ class LameStore : public Store {
  private:
   Store& store_;
   std::string part_;
-  bool lame_ = false;
+  bool failed_ = false;
 };
 
-TEST_CASE("a rank whose shrink failed meets the others when it calls again") {
-  // It fails before it says that it is there, and when it would say where it listens.
+TEST_CASE("a rank whose shrink failed joins the others when it calls again") {
+  // Fails when it publishes its presence, and when it publishes its address.
   for (const char* part : {"/1/1", "/group/1"}) {
     const auto body = [part](Communicator& group, Store& store) -> std::string {
       end_group(group);
       LameStore lame(store, group.rank() == 1 ? part : "no such key");
       Result<Communicator> left = group.shrink(lame, Duration::from_ms(1500));
-      if (!left && contains(left.error().message, "lame"))
+      if (!left && contains(left.error().message, "the store has failed"))
         left = group.shrink(lame, Duration::from_ms(1500));
       return left ? check_members(*left, {0, 1, 2}) : left.error().message;
     };
@@ -199,7 +199,7 @@ TEST_CASE("a group shrinks many times in a row") {
   CHECK(run_processes(2, {.device = shm_device()}, body) == std::vector<std::string>(2));
 }
 
-TEST_CASE("a name that the store knows already is refused, and the message says what to do") {
+TEST_CASE("a name that is used in the store is refused, with a remedy in the message") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
     Result<Communicator> again =
         Communicator::create(store, group.rank(), 2, {.device = shm_device()});
@@ -214,10 +214,10 @@ TEST_CASE("a name that the store knows already is refused, and the message says 
   CHECK(run_processes(2, {.device = shm_device()}, body) == std::vector<std::string>(2));
 }
 
-TEST_CASE("a group grows by ranks that have not been in it") {
+TEST_CASE("a group grows by new ranks") {
   const std::string device = shm_device();
   const auto body = [&](Communicator& group, Store& store) -> std::string {
-    // Ranks 0 and 1 make a group of their own, which ranks 2 and 3 then join.
+    // Ranks 0 and 1 make a group, which ranks 2 and 3 then join.
     const auto told = [](Result<Communicator> made) -> std::string {
       return made ? check_members(*made, {}, 4) : made.error().message;
     };
@@ -234,9 +234,9 @@ TEST_CASE("a group grows by ranks that have not been in it") {
   CHECK(run_processes(4, {.device = device}, body) == std::vector<std::string>(4));
 }
 
-// Two networks, of which every rank has an address; the first goes away. The new rank knows the
-// other one alone.
-TEST_CASE("a group that has lost its first rail grows over the one that remains") {
+// Every rank has addresses in two networks; the first network is removed. The new rank has the
+// other one only.
+TEST_CASE("a group that has lost its first rail grows over the remaining one") {
   const Namespace own;
   if (!own) WEFT_SKIP("rails", "a network namespace needs root");
   const auto addresses = [](const std::string& command) {
@@ -267,8 +267,8 @@ TEST_CASE("a group that has lost its first rail grows over the one that remains"
   CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
 }
 
-// Rank 0 goes on to make a group while a call of the old one needs its part, and rank 1 waits for
-// the call before it does.
+// Rank 0 makes a group while a call of the old one still depends on it; rank 1 waits for that call
+// first.
 std::string regroup_meanwhile(Communicator& group, uint32_t traffic_class,
                               const std::function<Result<Communicator>()>& regroup) {
   std::vector<float> data(2'000'000, 1.0F);
@@ -288,7 +288,7 @@ std::string regroup_meanwhile(Communicator& group, uint32_t traffic_class,
   return ranks == made->size() ? "" : "wrong sum";
 }
 
-TEST_CASE("grow and split make progress while they wait for ranks that wait for a call") {
+TEST_CASE("grow and split make progress in the old group while they wait for other ranks") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
     for (const uint32_t traffic_class : {2U, 3U}) {
       const std::string number = std::to_string(traffic_class);
@@ -316,7 +316,7 @@ TEST_CASE(
       const Result<void> later = group.barrier().wait();
       if (later || !contains(later.error().message, text)) return "it can still be used";
     } else {
-      // Rank 0 waits for a barrier, rank 2 for data that nobody sends.
+      // Rank 0 waits for a barrier, rank 2 for data that no rank sends.
       const Result<void> ended =
           group.rank() == 0 ? group.barrier().wait() : group.receive(&value, 8, 0).wait();
       if (ended || ended.error().code != Code::bad_state || !contains(ended.error().message, text))
@@ -329,9 +329,9 @@ TEST_CASE(
   CHECK(run_processes(3, {.device = shm_device()}, body) == std::vector<std::string>(3));
 }
 
-TEST_CASE("groups split by colour and key, and all of them work side by side") {
+TEST_CASE("groups split by colour and key, and all groups work concurrently") {
   const auto body = [](Communicator& group, Store& store) -> std::string {
-    // Even ranks in reverse order, odd ranks as they are.
+    // Even ranks in reverse order, odd ranks in order.
     const bool odd = group.rank() % 2 == 1;
     Result<Communicator> part = group.split(store, odd, odd ? 0 : -int64_t{group.rank()});
     if (!part) return part.error().message;
@@ -339,7 +339,7 @@ TEST_CASE("groups split by colour and key, and all of them work side by side") {
         odd ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{4, 2, 0};
     if (std::string wrong = check_members(*part, members); !wrong.empty()) return wrong;
     if (members[part->rank()] != group.rank()) return "another rank";
-    Result<Communicator> again = part->split(store, part->rank());  // everybody alone
+    Result<Communicator> again = part->split(store, part->rank());  // one rank each
     if (!again || again->size() != 1) return "cannot be alone";
     int64_t one = 1, sum = 0;
     if (Result<void> done = group.all_reduce(&one, &sum, 1, DataType::int64).wait(); !done)

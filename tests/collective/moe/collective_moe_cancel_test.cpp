@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatches and combines that are taken back: their parts end with them, on all ranks.
+// Canceled dispatches and combines: their parts end with them, on all ranks.
 #include <atomic>
 #include <fstream>
 
@@ -40,7 +40,7 @@ struct Experts {
                           .output = back.data()},
                          routing);
   }
-  // A whole round, to see that the communicator is well.
+  // A whole round, to check that the communicator still works.
   std::string run() {
     Operation there = dispatch(), here = combine();
     if (Result<void> done = there.wait(); !done) return done.error().message;
@@ -56,7 +56,7 @@ struct Experts {
   Routing routing;
 };
 
-// What is wrong with its end. Counts those that were canceled.
+// Why its result is wrong. Counts canceled operations.
 std::string canceled(Operation operation, std::atomic<int>& taken) {
   const Result<void> result = operation.wait();
   taken += !result;
@@ -70,7 +70,7 @@ uint64_t pending(const Communicator& group) {
   return std::strtoull(text.c_str() + text.find("} ", line) + 2, nullptr, 10);
 }
 
-TEST_CASE("a combine that is canceled lets go of the experts' rows, over racks too") {
+TEST_CASE("a canceled combine releases the experts' rows, over racks too") {
   const std::string file = "/tmp/weft-moe-cancel-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "link_latency_us = 1\n[switched]\nracks = 2\ntrays = 2\n"
                          "chips_per_tray = 1\nplanes = 1\nbackplane_gigabytes_per_s = 10\n"
@@ -91,7 +91,7 @@ TEST_CASE("a combine that is canceled lets go of the experts' rows, over racks t
                     }
                     if (std::string wrong = canceled(back, taken); !wrong.empty()) return wrong;
                     if (pending(group) != 0) return "parts of it are still in progress";
-                    experts.inbox = {};  // nobody reads it
+                    experts.inbox = {};  // the transport does not read it any more
                     if (std::string wrong = Experts(group).run(); !wrong.empty()) return wrong;
                   }
                   return "";
@@ -101,7 +101,8 @@ TEST_CASE("a combine that is canceled lets go of the experts' rows, over racks t
   std::remove(file.c_str());
 }
 
-TEST_CASE("the combine of a dispatch that was canceled is canceled, whoever had done it") {
+TEST_CASE(
+    "the combine of a canceled dispatch is canceled, also on ranks that completed the dispatch") {
   std::atomic<int> taken{0};
   check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     for (uint32_t round = 0; round < 16; ++round) {

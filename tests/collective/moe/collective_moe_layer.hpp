@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random layers of experts, run through dispatch and combine, against a plain program that sees all
-// ranks.
+// Random layers of experts, run through dispatch and combine, against a plain program with the data
+// of all ranks.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Layer {
   std::vector<std::vector<float>> weights;
 
   uint32_t all_experts() const { return ranks * experts_per_rank; }
-  // Element i of a token; of no special beauty, so that sums have to be rounded.
+  // Element i of a token; not exact in the type, so that sums must be rounded.
   double token(uint32_t rank, size_t t, size_t i) const {
     return static_cast<double>((rank * 7919 + t * 104'729 + i * 31) % 251) / 8 - 15;
   }
@@ -65,7 +65,7 @@ inline Layer random_layer(base::Random& random, uint32_t ranks) {
   return layer;
 }
 
-// The plain program: who is in which row of an expert, and what comes back.
+// The plain program: the token in each row of an expert, and the combined results.
 struct Reference {
   struct Row {
     uint32_t rank;
@@ -93,7 +93,7 @@ struct Reference {
   }
 };
 
-// What an expert makes of an element.
+// An expert's function of an element.
 inline double answer(uint32_t expert, double element) { return element * (expert + 1) - 0.25; }
 
 template <class A>
@@ -107,7 +107,7 @@ A product(const Layer& layer, uint32_t rank, size_t c, size_t i) {
   return rounded;
 }
 
-// What the experts of another rack made of a token, in their order.
+// The outputs of the experts of another rack for a token, in order.
 template <class A>
 A partial(const Layer& layer, std::vector<size_t> choices, uint32_t rank, size_t i) {
   std::stable_sort(choices.begin(), choices.end(), [&](size_t a, size_t b) {
@@ -137,7 +137,7 @@ A combined(const Layer& layer, const Reference& reference, uint32_t rank, size_t
   return sum;
 }
 
-// A rank's memory for a layer, its calls, and what they are to have done.
+// A rank's memory for a layer, its calls, and their expected results.
 class LayerBuffers {
  public:
   LayerBuffers(const Layer& layer, uint32_t rank) : layer_(layer), reference_(layer), rank_(rank) {
@@ -171,7 +171,7 @@ class LayerBuffers {
             .partials = layer_.rounded ? Partials::rounded : Partials::wide};
   }
 
-  // Compares what the experts have got, and lets them answer. `tokens_of`: as of Routing.
+  // Checks the experts' input, and computes their output. `tokens_of`: as of Routing.
   template <class TokensOf>
   std::string check_experts(size_t dropped, TokensOf tokens_of) {
     if (dropped != reference_.dropped[rank_]) return "another number is dropped";

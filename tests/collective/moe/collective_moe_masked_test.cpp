@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Experts whose rank has died: the survivors go on with those that are left, by the same numbers.
-// Ranks are processes, and two of five are killed one after the other.
+// Experts whose rank has died: the survivors continue with the others, by the same numbers. Ranks
+// are processes, and two of five are killed one after the other.
 #include <signal.h>
 
 #include "tests/collective/run/collective_ranks.hpp"
@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kRanks = 5, kPerRank = 2, kChoices = 3;
 constexpr size_t kTokens = 40, kWidth = 64;
 
-// What a rank gives and gets. Expert e answers with e + 1 times the token.
+// What a rank sends and receives. Expert e returns e + 1 times the token.
 struct Layer {
   std::vector<int32_t> experts;
   std::vector<float> weights, tokens, inbox, back;
@@ -62,7 +62,7 @@ struct Layer {
         .wait();
   }
 
-  // What comes back with these ranks.
+  // The expected results with these ranks.
   std::string check(const std::vector<uint32_t>& living, Masked masked) const {
     const auto lives = [&](int32_t expert) {
       return expert >= 0 &&
@@ -131,7 +131,7 @@ std::string live_on(Communicator& first, Store& store) {
   return run_layer(*third, origin, {0, 2, 4});
 }
 
-TEST_CASE("experts of ranks that died are masked, and the others serve on") {
+TEST_CASE("experts of ranks that died are masked, and the others continue") {
   for (const std::string& device : {shm_device(), shm_device("srd"), std::string("roce+udp:lo")}) {
     INFO(device);
     CHECK(run_processes(kRanks, {.device = device}, live_on) ==
@@ -139,7 +139,7 @@ TEST_CASE("experts of ranks that died are masked, and the others serve on") {
   }
 }
 
-TEST_CASE("origins that do not fit are refused") {
+TEST_CASE("invalid origins are refused") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<float> data(64);
     const std::vector<int32_t> experts = {9};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatch and combine against a plain program that sees all ranks: the same bits in every row.
-// WEFT_TEST_SEED=N replays a seed that failed.
+// Dispatch and combine against a plain program with the data of all ranks: the same bits in every
+// row. WEFT_TEST_SEED=N replays a seed that failed.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -17,7 +17,7 @@ uint64_t base_seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 0) : 20261122;
 }
 
-TEST_CASE("tokens come to their experts and back, bit for bit") {
+TEST_CASE("dispatch and combine are exact, bit for bit") {
   for (uint32_t ranks = 1; ranks <= 4; ++ranks) {
     const uint64_t seed = base_seed() + ranks;
     INFO(ranks << " ranks, WEFT_TEST_SEED=" << base_seed());
@@ -26,7 +26,7 @@ TEST_CASE("tokens come to their experts and back, bit for bit") {
   }
 }
 
-TEST_CASE("tokens come to their experts through mirror ranks where ranks lie in racks") {
+TEST_CASE("dispatch forwards tokens through mirror ranks in a network of racks") {
   const std::string file = "/tmp/weft-racks-" + std::to_string(getpid()) + ".toml";
   for (const auto& [number, trays] : {std::pair{2, 1}, {2, 2}, {3, 2}, {2, 3}}) {
     const int racks = number;
@@ -68,7 +68,7 @@ uint64_t bytes_across(const Communicator& group) {
   return bytes;
 }
 
-TEST_CASE("a token that several experts of another rack want crosses to it once") {
+TEST_CASE("a token for several experts of another rack is sent to that rack once") {
   const std::string file = "/tmp/weft-across-" + std::to_string(getpid()) + ".toml";
   std::ofstream(file) << "link_latency_us = 1\n[switched]\nracks = 2\ntrays = 2\n"
                          "chips_per_tray = 1\nplanes = 1\nbackplane_gigabytes_per_s = 10\n"
@@ -96,7 +96,7 @@ TEST_CASE("a token that several experts of another rack want crosses to it once"
     if (!done) return done.error().message;
     const uint64_t across = bytes_across(group), once = kTokens * kWidth * sizeof(float);
     if (across != once) return std::to_string(across) + " bytes crossed";
-    // And back, as sums.
+    // And returns as sums.
     const std::vector<float> weights(experts.size(), 1.0F);
     Operation back = group.combine({.input = inbox.data(),
                                     .width = kWidth,
@@ -112,14 +112,14 @@ TEST_CASE("a token that several experts of another rack want crosses to it once"
   std::remove(file.c_str());
 }
 
-TEST_CASE("tokens come to their experts and back over UDP sockets while packets are lost") {
+TEST_CASE("dispatch and combine are exact over UDP sockets with packet loss") {
   const uint64_t seed = base_seed() + 100;
   INFO("WEFT_TEST_SEED=" << base_seed());
   check_ranks(3, {.device = "roce+udp:lo,fault.loss=0.01", .patience = Duration::from_ms(4000)},
               [&](Communicator& group) { return random_layers(group, seed, scaled(15)); });
 }
 
-TEST_CASE("a dispatch and its combine may be in progress at once, and a routing serves twice") {
+TEST_CASE("a dispatch and its combine may be in flight together, and a routing may be used twice") {
   check_ranks(3, {.device = shm_device()}, [](Communicator& group) -> std::string {
     const std::vector<int32_t> experts = {0, 1, 2};
     const std::vector<float> weights = {1, 2, 4};
@@ -149,7 +149,7 @@ TEST_CASE("a dispatch and its combine may be in progress at once, and a routing 
   });
 }
 
-TEST_CASE("calls of experts that do not fit are refused, and harm nothing") {
+TEST_CASE("invalid dispatches and combines are errors without side effects") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<float> data(64);
     const std::vector<int32_t> good = {0, 1}, unknown = {0, 2};
@@ -172,7 +172,8 @@ TEST_CASE("calls of experts that do not fit are refused, and harm nothing") {
     wrong = call;
     wrong.choices = 2;
     if (!refused(group.dispatch(wrong, routing), "experts has 2 entries")) return "choices";
-    // What only the ranks together can see is refused by all, and they go on.
+    // Errors that depend on the values of several ranks are reported on all, and the group
+    // continues.
     wrong = call;
     wrong.width = group.rank() == 0 ? 4 : 2;
     if (!refused(group.dispatch(wrong, routing), "different values for width")) return "width";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of several traffic classes in one communicator: they pass each other, and each finds its
-// own on the other ranks. WEFT_TEST_SEED=N replays a seed that failed.
+// Calls of several traffic classes in one communicator: they are independent, and each is matched
+// with the same call on the other ranks. WEFT_TEST_SEED=N replays a seed that failed.
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -21,8 +21,8 @@ std::vector<std::string> devices() {
   return {shm_device("roce"), shm_device("srd"), "srd+udp:lo,fault.loss=0.02"};
 }
 
-// The call of class 2 cannot end before rank 1 has done that of class 0, which comes after it.
-TEST_CASE("a call of another class passes one that waits") {
+// The call of class 2 cannot end before rank 1 has ended the later one of class 0.
+TEST_CASE("a call of another class overtakes one that waits") {
   for (const std::string& device : devices()) {
     INFO(device);
     check_ranks(2, {.device = device, .more_classes = {0}}, [](Communicator& group) -> std::string {
@@ -83,7 +83,7 @@ std::string random_sums(Communicator& group, uint64_t seed, uint64_t rounds) {
   return "";
 }
 
-TEST_CASE("calls of all classes in progress at once find their own") {
+TEST_CASE("concurrent calls of all classes are matched by class") {
   INFO("WEFT_TEST_SEED=" << base_seed());
   for (const std::string& device : devices())
     for (const uint32_t ranks : {2U, 4U}) {
@@ -94,7 +94,7 @@ TEST_CASE("calls of all classes in progress at once find their own") {
     }
 }
 
-TEST_CASE("ranks that give one call different classes hear of it") {
+TEST_CASE("different classes of one call are a mismatch") {
   check_ranks(
       2, {.device = shm_device(), .more_classes = {1}}, [](Communicator& group) -> std::string {
         int32_t value = 1;
@@ -109,7 +109,7 @@ TEST_CASE("ranks that give one call different classes hear of it") {
       });
 }
 
-TEST_CASE("one call of a class is canceled, and a revoke ends those of all") {
+TEST_CASE("one call of a class is canceled, and a revoke ends the calls of all classes") {
   check_ranks(
       2, {.device = shm_device(), .more_classes = {0}}, [](Communicator& group) -> std::string {
         std::vector<float> bulk(500'000, 1.0F);
@@ -131,7 +131,7 @@ TEST_CASE("one call of a class is canceled, and a revoke ends those of all") {
       });
 }
 
-TEST_CASE("classes that a communicator has not are refused") {
+TEST_CASE("classes that a communicator does not have are refused") {
   const std::vector<std::string> told =
       run_ranks(2, {.device = shm_device(), .more_classes = {4}},
                 [](Communicator&) { return std::string("it was made"); });

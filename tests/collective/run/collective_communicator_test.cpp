@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Communicators over shared memory and UDP sockets: random programs of collectives, every result
-// compared with what plain arithmetic says. WEFT_TEST_SEED=N replays a seed that failed.
+// compared with plain arithmetic. WEFT_TEST_SEED=N replays a seed that failed.
 #include <algorithm>
 #include <numeric>
 
@@ -28,7 +28,7 @@ TEST_CASE("random programs of collectives are right over UDP sockets") {
   }
 }
 
-TEST_CASE("random programs of collectives are right over SRD, packets lost and late") {
+TEST_CASE("random programs of collectives are right over SRD with packet loss and delay") {
   const std::string lossy = "srd+udp:lo,fault.loss=0.01,fault.reorder=0.05";
   for (const std::string& device : {shm_device("srd"), std::string("srd+udp:lo"), lossy})
     for (const uint32_t ranks : {2U, 3U}) {
@@ -46,9 +46,9 @@ TEST_CASE("random programs of collectives are right while packets are lost") {
               [&](Communicator& group) { return random_program(group, seed, scaled(20)); });
 }
 
-// The last put's acknowledgement is lost, and the receiver, which has all, is gone before it can be
-// asked again.
-TEST_CASE("a rank that leaves has received what it was sent") {
+// The last put's acknowledgement is lost, and the receiver, which has all data, exits before the
+// retransmission.
+TEST_CASE("a rank that leaves has received all data") {
   std::vector<std::byte> block(64 * 1024, std::byte{7});
   for (uint64_t i = 0; i < scaled(40); ++i)
     check_ranks(
@@ -66,20 +66,20 @@ TEST_CASE("a rank that leaves has received what it was sent") {
 }
 
 // Blocks of mxfp8 have accumulators of 128 bytes.
-TEST_CASE("two small slots are enough for every program") {
+TEST_CASE("two small slots suffice for every program") {
   const uint64_t seed = base_seed() + 200;
   INFO("WEFT_TEST_SEED=" << base_seed());
   check_ranks(3, {.device = shm_device(), .slots = 2, .slot_bytes = 128},
               [&](Communicator& group) { return random_program(group, seed, scaled(6)); });
 }
 
-// What the last operation's record has for a word.
+// The value of a key in the last operation's record.
 uint64_t traced(const Communicator& group, const std::string& word) {
   const std::string trace = group.trace(), key = "\"" + word + "\":";
   return std::strtoull(trace.c_str() + trace.rfind(key) + key.size(), nullptr, 10);
 }
 
-// Pieces put in place by one call; all ones if it went wrong.
+// Pieces placed by one call; all ones if it failed.
 uint64_t placed_once(Communicator& group, size_t count, DataType type, ReduceOp op) {
   RandomCall call{.seed = 3, .type = type, .op = op, .count = count};
   call.algorithm = "ring";
@@ -89,10 +89,10 @@ uint64_t placed_once(Communicator& group, size_t count, DataType type, ReduceOp 
   return traced(group, "placed");
 }
 
-TEST_CASE("long pieces of a reduction are added in place over SRD, and nowhere else") {
+TEST_CASE("long pieces of a reduction are placed over SRD only") {
   constexpr size_t kCount = 40'000;
-  // The most of a few calls: who waits for an invitation for 100 ms uses a slot, which a machine
-  // that stands still makes happen.
+  // The maximum of a few calls: a sender that waits for an advertisement for 100 ms uses a slot,
+  // which happens on a stalled machine.
   const auto placed = [](Communicator& group, size_t count, DataType type, ReduceOp op) {
     uint64_t most = 0;
     for (int i = 0; i < 5; ++i) most = std::max(most, placed_once(group, count, type, op));
@@ -100,14 +100,14 @@ TEST_CASE("long pieces of a reduction are added in place over SRD, and nowhere e
   };
   const auto body = [&](bool places) {
     return [&, places](Communicator& group) -> std::string {
-      // Two steps that add and two that gather. Blocks of int64 are two pieces. The first bf16 to
-      // be added are no accumulators yet.
+      // Two steps that reduce and two that gather. Blocks of int64 are two pieces. The first bf16
+      // operands are not accumulators yet.
       for (const auto& [type, pieces] :
            {std::pair(DataType::fp32, 4U), std::pair(DataType::int32, 4U),
             std::pair(DataType::int64, 8U), std::pair(DataType::bf16, 3U)})
         if (placed(group, kCount, type, ReduceOp::avg) != (places ? pieces : 0))
           return std::string(name(type));
-      // Not added by the transport: only the gathered results are put in place.
+      // Not added by the transport: only the gathered results are placed.
       if (placed(group, kCount, DataType::fp32, ReduceOp::max) != (places ? 2 : 0)) return "max";
       if (placed(group, 1000, DataType::fp32, ReduceOp::sum) != 0) return "short";
       return "";
@@ -141,7 +141,7 @@ TEST_CASE("every algorithm has the right result on four ranks") {
   });
 }
 
-TEST_CASE("the same call has the same algorithm, whether or not its blocks are said") {
+TEST_CASE("the same call has the same algorithm with and without explicit blocks") {
   check_ranks(4, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     for (const size_t count : {100U, 4096U, 5000U, 16'384U, 17'000U}) {
       const std::vector<uint8_t> in(count);
@@ -159,7 +159,7 @@ TEST_CASE("the same call has the same algorithm, whether or not its blocks are s
   });
 }
 
-TEST_CASE("sends and receives meet in order, in both directions at once, of any size") {
+TEST_CASE("sends and receives are matched in order, in both directions, for any size") {
   check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     const uint32_t to = (group.rank() + 1) % 3, from = (group.rank() + 2) % 3;
     for (const size_t bytes : {size_t{0}, size_t{1}, size_t{70'000}, size_t{3'000'000}}) {
@@ -178,7 +178,7 @@ TEST_CASE("sends and receives meet in order, in both directions at once, of any 
   });
 }
 
-// Who sends to whom, in and out of place.
+// The receiver of each rank, in place and out of place.
 std::string permute(Communicator& group, const std::vector<uint32_t>& to, size_t bytes) {
   const uint32_t rank = group.rank(), ranks = group.size();
   const uint32_t from = static_cast<uint32_t>(std::find(to.begin(), to.end(), rank) - to.begin());
@@ -194,7 +194,7 @@ std::string permute(Communicator& group, const std::vector<uint32_t>& to, size_t
   return "";
 }
 
-TEST_CASE("a permutation may leave ranks where they are") {
+TEST_CASE("a permutation may have fixed points") {
   for (const uint32_t ranks : {1U, 3U, 4U})
     check_ranks(ranks, {.device = shm_device()}, [&](Communicator& group) -> std::string {
       std::vector<uint32_t> to(ranks);
@@ -207,7 +207,7 @@ TEST_CASE("a permutation may leave ranks where they are") {
     });
 }
 
-TEST_CASE("the same bits whatever the algorithm, where the order of ranks is promised") {
+TEST_CASE("Numerics::any gives the same bits with every algorithm") {
   check_ranks(4, {.device = shm_device(), .numerics = Numerics::any},
               [&](Communicator& group) -> std::string {
                 base::Random random(group.rank() + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks that lie where the caller says: gaps are left alone, and what overlaps is refused.
-// Schedules of displaced blocks are proven, too. WEFT_TEST_SEED=N replays a seed that failed.
+// Displaced blocks: gaps stay unchanged, and overlaps are refused. Schedules of displaced blocks
+// are verified, too. WEFT_TEST_SEED=N replays a seed that failed.
 #include <algorithm>
 #include <numeric>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kGap = -7;
 
-// Places for blocks in any order, with gaps.
+// Displacements in any order, with gaps.
 std::vector<size_t> scatter(std::span<const size_t> counts, base::Random& random) {
   std::vector<size_t> order(counts.size()), at(counts.size());
   std::iota(order.begin(), order.end(), 0);
@@ -74,7 +74,7 @@ std::string gather_displaced(Communicator& group, uint64_t seed) {
   return out == wanted ? "" : "wrong data";
 }
 
-TEST_CASE("displaced blocks come where they belong, and gaps stay as they are") {
+TEST_CASE("displaced blocks arrive at their displacements, and gaps stay unchanged") {
   INFO("WEFT_TEST_SEED=" << base_seed());
   for (uint32_t ranks = 1; ranks <= 4; ++ranks)
     check_ranks(ranks, {.device = shm_device()}, [](Communicator& group) -> std::string {
@@ -88,7 +88,7 @@ TEST_CASE("displaced blocks come where they belong, and gaps stay as they are") 
     });
 }
 
-TEST_CASE("displacements that make no sense are refused, and harm nothing") {
+TEST_CASE("invalid displacements are errors without side effects") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     std::vector<int32_t> in(16), out(16);
     const std::vector<size_t> two = {2, 2}, apart = {0, 2}, over = {0, 1}, one = {0},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations that are kept and called again, and waiting for them in an event loop.
+// Repeated operations, and event loops that wait for them.
 #include <poll.h>
 
 #include <fstream>
@@ -9,7 +9,7 @@
 namespace weft::test {
 namespace {
 
-TEST_CASE("a call is repeated without being told anew, large and small, and meets plain calls") {
+TEST_CASE("a repeated call, large or small, is matched with plain calls") {
   std::atomic<bool> tried{false};
   check_ranks(3, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     for (const size_t count : {size_t{2}, size_t{100'000}}) {
@@ -46,7 +46,7 @@ TEST_CASE("a call is repeated without being told anew, large and small, and meet
   });
 }
 
-TEST_CASE("an operation that is kept stays what it was when its call is made again") {
+TEST_CASE("a kept operation keeps its result when its call is made again") {
   std::atomic<bool> looked{false};
   check_ranks(2, {.device = shm_device()}, [&](Communicator& group) -> std::string {
     int32_t value = 1;
@@ -92,7 +92,7 @@ TEST_CASE("operations finish in an event loop that sleeps on the descriptor") {
     });
 }
 
-TEST_CASE("a wait for a while gives up, and the operation goes on") {
+TEST_CASE("wait_for() returns at its limit, and the operation continues") {
   check_ranks(2, {.device = shm_device()}, [](Communicator& group) -> std::string {
     int32_t value = 1;
     if (group.rank() == 1) usleep(300'000);

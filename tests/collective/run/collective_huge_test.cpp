@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A buffer that no 32-bit size can hold, from one rank to another over shared memory. With
-// WEFT_TEST_LONG, where there are 11 GB of free memory.
+// A buffer larger than 4 GiB, from one rank to another over shared memory. Needs WEFT_TEST_LONG and
+// 11 GB of free memory.
 #include <sys/mman.h>
 
 #include <fstream>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kHuge = (size_t{4} << 30) + 1;
 
-// Memory of the operating system, which gets it back at once.
+// Memory from mmap, returned to the system at once.
 class Pages {
  public:
   Pages()
@@ -36,7 +36,7 @@ uint64_t free_bytes() {
   return 0;
 }
 
-// Other bytes in every page, and at both ends of what 32 bits hold.
+// Different bytes in every page, and around the 4 GiB boundary.
 uint64_t word_at(size_t i) { return i * 0x9E3779B97F4A7C15 | 1; }
 
 void fill(uint8_t* memory) {

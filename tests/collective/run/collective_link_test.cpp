@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links between two ranks of one thread: what goes over the wire, what arrives, and when it is
-// done.
+// Links between two ranks in one thread: bytes on the wire, arrivals and completions.
 #include <thread>
 
 #include "lib/collective/run/link.hpp"
@@ -43,8 +42,9 @@ class Pair {
     turns_until([&] { return link(from).can_send(); });
     REQUIRE(link(from).send(call, pieces, payload, nullptr, 0));
   }
-  // From where it is; its step is among `finished` when it may be overwritten.
-  void lend(const Call& call, const MemoryRegion& payload, uint32_t pieces, uint32_t step) {
+  // By reference; its step is in `finished` when the memory may be overwritten.
+  void send_by_reference(const Call& call, const MemoryRegion& payload, uint32_t pieces,
+                         uint32_t step) {
     turns_until([&] { return link(0).can_send(); });
     const LKey key = payload.lkey();
     REQUIRE(link(0).send(call, pieces, {static_cast<std::byte*>(payload.address()), payload.size()},
@@ -53,7 +53,7 @@ class Pair {
   MemoryRegion registered(std::span<std::byte> memory) {
     return *connections_[0]->pd.register_memory(memory.data(), memory.size(), Access::none);
   }
-  // What a piece that is sent now brings the receiver, acknowledgements of others aside.
+  // Bytes that the receiver gets for one piece, without acknowledgements of others.
   uint64_t bytes_of(const std::function<void()>& send_piece) {
     for (int i = 0; i < 20; ++i) turn();
     const uint64_t before = bytes_received();
@@ -61,7 +61,7 @@ class Pair {
     turns_until([&] { return link(1).head() != nullptr; });
     return bytes_received() - before;
   }
-  // What both have to do.
+  // Polls both ranks.
   void turn() {
     for (std::optional<PeerConnections>& connections : connections_) {
       Completion completions[8];
@@ -96,7 +96,8 @@ Call call_number(uint64_t sequence) {
   return {.sequence = sequence, .count = 2, .collective = Collective::all_reduce};
 }
 
-TEST_CASE("a piece like the one before it goes without its header, and arrives with it") {
+TEST_CASE(
+    "a piece like the one before it is sent without its header, which the receiver restores") {
   Pair pair({.slots = 3});
   const uint64_t value = 0x0123456789ABCDEF;
   const std::span<const std::byte> payload = std::as_bytes(std::span(&value, 1));
@@ -110,7 +111,7 @@ TEST_CASE("a piece like the one before it goes without its header, and arrives w
     CHECK(header.bytes == sizeof value);
     CHECK(header.pieces == 1);
     CHECK(std::memcmp(pair.link(1).head_payload(), &value, sizeof value) == 0);
-    // Acknowledgements of what came before may come with it.
+    // Acknowledgements of earlier pieces may arrive with it.
     const bool headed = pair.bytes_received() - before >= kFrame + sizeof(PieceHeader);
     CHECK(headed == (sequence == 1));
     pair.link(1).consume();
@@ -118,7 +119,7 @@ TEST_CASE("a piece like the one before it goes without its header, and arrives w
   }
 }
 
-TEST_CASE("pieces of any length arrive, whether they are copied at the post or kept") {
+TEST_CASE("pieces of any length arrive, whether copied inline or through a staging slot") {
   Pair pair({.slots = 4});
   const size_t most = pair.link(0).copy_limit(true);
   CHECK(most == collective::kOversubscribedCopyLimit);
@@ -139,15 +140,14 @@ TEST_CASE("pieces of any length arrive, whether they are copied at the post or k
     }
 }
 
-TEST_CASE(
-    "an oversubscribed rank copies no more than a slot holds, and over SRD no more than another") {
+TEST_CASE("an oversubscribed rank copies at most a slot, and over SRD no more than usual") {
   CHECK(Pair({.payload = 16 * 1024}).link(0).copy_limit(true) == 16 * 1024);
   CHECK(Pair({.payload = 1024}).link(0).copy_limit(true) == collective::kCopyLimit);
   Pair srd({}, "srd");
   CHECK(srd.link(0).copy_limit(true) == srd.link(0).copy_limit());
 }
 
-TEST_CASE("pieces that few completions speak for fill the ring again and again") {
+TEST_CASE("mostly unsignaled pieces fill the ring many times") {
   const uint32_t slots = GENERATE(2u, 7u, 8u, 16u);
   const std::string provider = GENERATE(as<std::string>{}, "roce", "srd");
   CAPTURE(slots, provider);
@@ -166,9 +166,9 @@ TEST_CASE("pieces that few completions speak for fill the ring again and again")
   }
 }
 
-// What is consumed comes back with pieces of the other direction alone: so few go one way that no
-// message is sent for it. Were its 16 bits read wrongly once, no credit would ever come again.
-TEST_CASE("credit goes on behind 65,536 pieces without a header") {
+// Credit returns with pieces of the other direction only: so few go one way that no message is sent
+// for it. If its 16 bits were expanded wrongly once, the link would be out of credit for good.
+TEST_CASE("credit is right beyond 65,536 pieces without a header") {
   Pair pair({.slots = 16, .payload = 64});
   constexpr uint64_t kRounds = 10'000, kTogether = 7;
   const uint64_t received = pair.bytes_received();
@@ -187,7 +187,7 @@ TEST_CASE("credit goes on behind 65,536 pieces without a header") {
   CHECK(pair.bytes_received() - received < kPieces * sizeof(PieceHeader) + kFrame * kPieces);
 }
 
-TEST_CASE("a call whose number is too far on has its header again") {
+TEST_CASE("a sequence number that is too far ahead is sent with a header") {
   Pair pair({.slots = 4});
   uint64_t sequence = 1;
   for (const auto& [on, headed] : std::vector<std::pair<uint64_t, bool>>{
@@ -202,7 +202,7 @@ TEST_CASE("a call whose number is too far on has its header again") {
   }
 }
 
-TEST_CASE("a piece like the one before it goes without its header from where it is, too") {
+TEST_CASE("pieces sent by reference omit their header, too") {
   Pair pair({.slots = 4});
   std::vector<std::byte> data(60'000);
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7);
@@ -213,8 +213,9 @@ TEST_CASE("a piece like the one before it goes without its header from where it 
     for (const uint32_t lent : {1, 2, 3}) {
       CAPTURE(bytes, lent);
       ++step;
-      const uint64_t came = pair.bytes_of(
-          [&] { pair.lend(call_number(step), region, static_cast<uint32_t>(bytes), step); });
+      const uint64_t came = pair.bytes_of([&] {
+        pair.send_by_reference(call_number(step), region, static_cast<uint32_t>(bytes), step);
+      });
       CHECK(pair.link(1).head()->call == call_number(step));
       CHECK(pair.link(1).head()->bytes == bytes);
       CHECK(std::memcmp(pair.link(1).head_payload(), data.data(), bytes) == 0);
@@ -251,7 +252,7 @@ TEST_CASE("links that a device cannot hold are refused, and the message says wha
     CHECK(contains(message(shape, 1), "slots: 2 to 1024"));
 }
 
-TEST_CASE("as many slots as there may be") {
+TEST_CASE("the maximum number of slots works") {
   Pair pair({.slots = collective::kMaxSlots, .payload = 64},
             GENERATE(as<std::string>{}, "roce", "srd"));
   for (uint64_t i = 0; i < collective::kMaxSlots; ++i)
@@ -263,7 +264,7 @@ TEST_CASE("as many slots as there may be") {
   }
 }
 
-TEST_CASE("whether the last pieces are done is known when it is asked") {
+TEST_CASE("flush_unsignaled() makes the link idle after unsignaled pieces") {
   Pair pair({.slots = 16});
   const std::byte one{1};
   pair.send(call_number(1), {&one, 1});

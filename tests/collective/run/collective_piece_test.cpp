@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pieces without a header: what the receiver makes of one is the header that was left out, and one
-// that differs in more is not left out.
+// Compressed headers: expansion restores the header, and headers that differ in more are not
+// compressed.
 #include <random>
 
 #include "lib/collective/run/piece.hpp"
@@ -14,16 +14,17 @@ PieceHeader usual() {
   return {.call = call, .consumed = 100, .bytes = 12, .pieces = 2};
 }
 
-TEST_CASE("the next piece of a call, and the first of the same call made again, need no header") {
+TEST_CASE(
+    "the next piece of a call, and the first of the repeated call, have a compressed header") {
   PieceHeader piece = usual();
   CHECK(compress(usual(), piece));
   ++piece.call.sequence;
   piece.consumed += 16;
-  piece.bytes = 5;  // the transport says it
+  piece.bytes = 5;  // the completion has it
   CHECK(compress(usual(), piece));
 }
 
-TEST_CASE("a piece that differs in anything else has a header") {
+TEST_CASE("a header that differs in anything else is not compressed") {
   const auto change = GENERATE(range(0, 11));
   PieceHeader piece = usual();
   if (change == 0) ++piece.call.count;
@@ -36,12 +37,12 @@ TEST_CASE("a piece that differs in anything else has a header") {
   if (change == 7) piece.call.traffic_class = 3;
   if (change == 8) ++piece.pieces;
   if (change == 9) piece.placed = 1;
-  if (change == 10) --piece.call.sequence;  // as an exchange after a collective
+  if (change == 10) --piece.call.sequence;  // an exchange after a collective
   CAPTURE(change);
   CHECK(!compress(usual(), piece));
 }
 
-TEST_CASE("the number of a call may go on by what the immediate data hold, and no more") {
+TEST_CASE("the sequence number may advance by at most what the immediate data hold") {
   PieceHeader piece = usual();
   piece.call.sequence += kMaxSequenceDelta;
   CHECK(compress(usual(), piece));
@@ -49,7 +50,7 @@ TEST_CASE("the number of a call may go on by what the immediate data hold, and n
   CHECK(!compress(usual(), piece));
 }
 
-TEST_CASE("a header that was left out is found again, over numbers of any size") {
+TEST_CASE("expansion restores compressed headers for numbers of any size") {
   const uint64_t seed = 20261123;
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whose turn it is: calls of less urgent classes stand back while an urgent one moves, and not for
-// ever. Two ranks on one thread, which makes progress for them in turn, a microsecond of the test's
-// own time apart.
+// Priorities of lanes: calls of less urgent classes yield while an urgent one advances, for a
+// limited time. Two ranks in one thread, which alternates between them in virtual time, a
+// microsecond each.
 #include <deque>
 
 #include "lib/base/virtual_process.hpp"
@@ -13,7 +13,7 @@ namespace {
 std::atomic<bool> stands_still{false};
 std::atomic<int64_t> test_ps{0};
 
-// Goes on by itself until the ranks have met, and again when they part.
+// Advances automatically while the ranks connect, and when they leave.
 Instant test_now() {
   if (!stands_still) test_ps += 1'000'000;
   return Instant{test_ps};
@@ -57,7 +57,7 @@ class Pair {
     for (const auto& group : groups_) group->progress();
     test_ps += 1'000'000;
   }
-  // The turns that both need, at most so many.
+  // The turns that both need, at most this many.
   int turns_until_done(const Operation (&both)[2], int most) {
     int turns = 0;
     for (; turns < most && !(both[0].done() && both[1].done()); ++turns) turn();
@@ -76,7 +76,7 @@ class Pair {
 
 constexpr size_t kBulk = 128 << 10, kUrgent = 16 << 20;
 
-TEST_CASE("what came before in a less urgent class stands back for a call that moves") {
+TEST_CASE("an earlier call of a less urgent class yields to an urgent call that advances") {
   for (const std::string provider : {"roce", "srd"}) {
     INFO(provider);
     Pair pair(provider);
@@ -89,7 +89,7 @@ TEST_CASE("what came before in a less urgent class stands back for a call that m
   }
 }
 
-TEST_CASE("a less urgent call goes on while the urgent one waits for a rank") {
+TEST_CASE("a less urgent call advances while the urgent one waits for a rank") {
   Pair pair("roce");
   const Operation bulk[] = {pair.sum(0, kUrgent, 3), pair.sum(1, kUrgent, 3)};
   const Operation waits = pair.sum(0, kBulk, 0);
@@ -98,7 +98,7 @@ TEST_CASE("a less urgent call goes on while the urgent one waits for a rank") {
   CHECK(pair.turns_until_done(urgent, 400) < 400);
 }
 
-TEST_CASE("urgent calls without a pause do not stop the others") {
+TEST_CASE("back-to-back urgent calls do not starve the others") {
   Pair pair("roce");
   const Operation bulk[] = {pair.sum(0, kBulk, 3), pair.sum(1, kBulk, 3)};
   int calls = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks as threads of the test, each with a device and a communicator of its own, and elements of
-// any type as small numbers, so that results can be computed plainly.
+// Ranks as threads of the test, each with its own device and communicator, and elements of any type
+// with small values, so that results can be computed with plain arithmetic.
 #pragma once
 
 #include <signal.h>
@@ -30,19 +30,20 @@ inline std::string default_provider() {
   return provider != nullptr ? provider : "roce";
 }
 
-// A device string of its own for each test.
+// A unique device string for each test.
 inline std::string shm_device(const std::string& provider = default_provider()) {
   static std::atomic<int> number{0};
   return provider + "+shm:coll-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
-// An oversubscribed machine may let a rank starve for longer than the usual patience.
+// On an oversubscribed machine a rank may get no processor for longer than the default dead peer
+// timeout.
 inline CommunicatorOptions patient(CommunicatorOptions options) {
   if (options.patience == CommunicatorOptions().patience) options.patience = Duration::from_s(2);
   return options;
 }
 
-// Runs `body` on `count` ranks. What it returns, if anything, is a complaint.
+// Runs `body` on `count` ranks. It returns "" or why the test fails.
 inline std::vector<std::string> run_ranks(uint32_t count, const CommunicatorOptions& options,
                                           const std::function<std::string(Communicator&)>& body) {
   char directory[] = "/tmp/weft-ranks-XXXXXX";
@@ -72,8 +73,8 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Runs `body` on ranks that are processes; it returns a complaint. Entry r of the result is
-// "killed" or what rank r complained of.
+// Runs `body` on ranks that are processes; it returns "" or why the test fails. Entry r of the
+// result is "killed" or what rank r returned.
 inline std::vector<std::string> run_processes(
     uint32_t count, const CommunicatorOptions& options,
     const std::function<std::string(Communicator&, Store&)>& body) {
@@ -85,7 +86,7 @@ inline std::vector<std::string> run_processes(
     REQUIRE(child >= 0);
     children.push_back(child);
     if (child != 0) continue;
-    alarm(60);  // a hang is a complaint too
+    alarm(60);  // a hang fails the test
     const auto store = std::move(*Store::open(std::string("file:") + directory, false));
     std::string complaint;
     {

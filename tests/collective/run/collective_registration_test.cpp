@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long memory of calls stays registered, and memory that is mapped anew.
+// Lifetime of memory registrations, and memory that is remapped.
 #include <sys/mman.h>
 
 #include "tests/collective/run/collective_ranks.hpp"
@@ -56,7 +56,7 @@ TEST_CASE("memory is registered once, or for each call, or by the caller") {
                   });
 }
 
-TEST_CASE("memory that is mapped anew at an address that was used is read and written") {
+TEST_CASE("memory remapped at a used address is read and written") {
   for (const std::string& provider : {std::string("roce"), std::string("srd")})
     check_ranks(2, {.device = shm_device(provider)}, [](Communicator& group) -> std::string {
       constexpr size_t kBytes = 1 << 20;
@@ -81,7 +81,7 @@ TEST_CASE("memory that is mapped anew at an address that was used is read and wr
     });
 }
 
-TEST_CASE("a registration that ends while a call is in progress serves it to its end") {
+TEST_CASE("a registration that ends during a call stays valid until the call ends") {
   for (const std::string& provider : {std::string("roce"), std::string("srd")})
     check_ranks(2, {.device = shm_device(provider), .registrations = Registrations::per_call},
                 [](Communicator& group) -> std::string {

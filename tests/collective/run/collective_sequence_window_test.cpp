@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbered events in any order: what counts as come without a gap.
+// Sequence numbers that arrive in any order: how many are contiguous.
 #include "lib/collective/run/sequence_window.hpp"
 #include "tests/support/catch.hpp"
 
 namespace weft::collective {
 namespace {
 
-TEST_CASE("events count when all before them have come") {
+TEST_CASE("numbers count when all before them have arrived") {
   SequenceWindow events(4);
   CHECK(events.add(2));
   CHECK(events.add(1));
@@ -20,7 +20,7 @@ TEST_CASE("events count when all before them have come") {
   }
 }
 
-TEST_CASE("events that come twice or too early do not count") {
+TEST_CASE("duplicates and numbers beyond the window do not count") {
   SequenceWindow events(4);
   CHECK(events.add(1));
   CHECK(!events.add(1));
@@ -31,11 +31,11 @@ TEST_CASE("events that come twice or too early do not count") {
   CHECK(events.count() == 2);
 }
 
-TEST_CASE("half a number says which event is meant, before and after the half overflows") {
+TEST_CASE("the low 32 bits identify the nearest number, also across their overflow") {
   SequenceWindow events(4);
   CHECK(events.number(0) == 0);
   CHECK(events.number(3) == 3);
-  CHECK(events.number(0xFFFFFFFF) == ~uint64_t{0});  // before the first: nothing adds it
+  CHECK(events.number(0xFFFFFFFF) == ~uint64_t{0});  // before the first: add() refuses it
   CHECK(!events.add(events.number(0xFFFFFFFF)));
 }
 

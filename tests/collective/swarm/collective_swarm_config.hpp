@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a seed of the swarm of collectives is: ranks, cables, faults, traffic classes, calls, who
-// dies, who takes a call back, and into what parts the ranks split.
+// What a seed of the collective swarm determines: ranks, cables, faults, traffic classes, calls,
+// which rank dies, which cancels a call, and how the ranks split.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@
 
 namespace weft::test {
 
-// Every rank sends to the one that a permutation says, which may be itself; or one rank to another,
-// by send() and receive().
+// Every rank sends to its image under a permutation, maybe itself; or one rank to another, by
+// send() and receive().
 struct Permuted {
   uint64_t seed = 0;
   size_t bytes = 0;
@@ -36,12 +36,12 @@ struct SwarmConfig {
   sim::LinkOptions cable;
   middleware::FaultOptions faults;
   collective::LinkShape shape;
-  std::vector<uint32_t> classes = {2};  // a call has that which its seed says
+  std::vector<uint32_t> classes = {2};  // that of a call follows from its seed
   SwarmProgram program;
   int64_t victim = -1;
   Instant dies;
   SwarmProgram without;           // of the survivors
-  std::vector<uint32_t> colours;  // empty: nobody splits
+  std::vector<uint32_t> colours;  // empty: no split
   SwarmProgram parts[2];          // of the ranks of a colour
   SwarmProgram beside;            // of all, meanwhile
   int64_t canceled = -1;          // one of the calls
@@ -64,7 +64,7 @@ inline middleware::FaultOptions draw_faults(base::Random& r) {
   f.ack_loss = rate(30'000);
   f.jitter = Duration::from_us(static_cast<int64_t>(r.below(20)));
   if (r.below(4) != 0) return f;
-  f.blackhole = middleware::FaultDirection::both;  // the path is cut, and mended
+  f.blackhole = middleware::FaultDirection::both;  // the path fails, and recovers
   f.flap_down = Duration::from_us(100 + static_cast<int64_t>(r.below(2000)));
   f.flap_up = f.flap_down * 3 + Duration::from_us(static_cast<int64_t>(r.below(4000)));
   return f;
@@ -99,7 +99,7 @@ inline void draw_permuted(base::Random& r, SwarmProgram& program) {
       each = {r.next(), r.below(r.below(2) == 0 ? 300 : 200'000), r.below(2) == 0};
 }
 
-// From numbers of its own.
+// From an independent random sequence.
 inline void draw_classes_and_parts(uint64_t seed, SwarmConfig& c) {
   base::Random r(seed ^ 0x5157'4152'4D53);
   if (r.below(2) == 0) {

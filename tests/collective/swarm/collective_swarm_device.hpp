@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The clock of the swarm of collectives, and devices that live by it.
+// The clock of the collective swarm, and devices that use it.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ namespace weft::test {
 inline constexpr Duration kPatience = Duration::from_ms(40);  // with silent peers
 
 inline Instant virtual_now;
-inline uint64_t looks = 0;  // at the clock since it was set
+inline uint64_t looks = 0;  // reads of the clock since it was set
 
-// A program that looks again and again waits for time to pass.
+// A program that reads the clock repeatedly waits for time to pass.
 inline Instant update_time() {
   constexpr uint64_t kManyLooks = 10'000;
   if (++looks > kManyLooks) virtual_now = virtual_now + Duration::from_us(1);

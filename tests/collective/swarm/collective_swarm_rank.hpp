@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank of the swarm of collectives: a device on the simulated network, its groups and what it
-// calls in them; it makes progress when frames come and when time has passed, and may die.
+// A rank of the collective swarm: a device on the simulated network, its groups and its calls; it
+// makes progress when frames arrive and when time has passed, and may die.
 #pragma once
 
 #include "providers/port/middleware/rails_port.hpp"
@@ -17,7 +17,7 @@ using collective::Team;
 using middleware::FaultOptions;
 
 inline constexpr Duration kBusyPause = Duration::from_ns(500), kIdlePause = Duration::from_us(5);
-// RC tries again at equal times: cuts at equal times could meet all of its tries, so they end.
+// RC retransmits at equal intervals: periodic cuts could hit every retransmission, so they end.
 inline constexpr Duration kCutsEnd = Duration::from_ms(30);
 
 class Rank final : public sim::EventHandler {
@@ -54,7 +54,7 @@ class Rank final : public sim::EventHandler {
     return prepare(rank_, config_.ranks);
   }
 
-  // For links to a group of so many.
+  // For links in a group of `ranks`.
   std::string prepare(uint32_t rank, uint32_t ranks) {
     Result<CompletionQueue> cq = device_->completion_queue({.capacity = 4096});
     Result<ProtectionDomain> pd = device_->protection_domain();
@@ -69,7 +69,7 @@ class Rank final : public sim::EventHandler {
     wake(events, events.now());
   }
 
-  // The others know that this rank lives.
+  // Continues in the group of the survivors.
   void go_on_without(sim::EventQueue& events) {
     first_ = teams_.size();
     work_in(new_team(), config_.without);
@@ -122,7 +122,7 @@ class Rank final : public sim::EventHandler {
     return all;
   }
 
-  // What is wrong with how it ended.
+  // Why the result of this rank is wrong, or empty.
   std::string invalid_reason() const {
     if (!refused_.empty()) return refused_;
     if (dead_) return "";
@@ -144,7 +144,7 @@ class Rank final : public sim::EventHandler {
     std::unique_ptr<SwarmWork> program;
   };
 
-  // Over the links that are prepared.
+  // Over the links of connections().
   Team& new_team() {
     CommunicatorOptions options{.patience = kPatience};
     options.slots = config_.shape.slots;
@@ -178,7 +178,7 @@ class Rank final : public sim::EventHandler {
       refused_ += done.error().message;
   }
 
-  // Cuts are mended; a rail that dies stays dead.
+  // Cuts recover; a rail that dies stays down.
   void change_faults(Instant now) {
     for (size_t rail = 0; rail < fault_ports_.size(); ++rail) {
       FaultOptions faults = config_.faults;
@@ -203,9 +203,8 @@ class Rank final : public sim::EventHandler {
   std::vector<middleware::FaultPort*> fault_ports_;  // of the device
   std::unique_ptr<Device> device_;
   std::unique_ptr<PeerConnections> connections_;
-  std::vector<std::shared_ptr<Team>>
-      teams_;         // a rank that goes on without a dead one has a new one
-  size_t first_ = 0;  // that makes progress
+  std::vector<std::shared_ptr<Team>> teams_;  // survivors have a second one
+  size_t first_ = 0;                          // team that makes progress
   std::vector<Work> works_;
   std::string refused_;
   Instant wakes_ = Instant::never();

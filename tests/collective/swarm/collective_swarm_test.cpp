@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The swarm of collectives: one seed is a group of ranks on a simulated network that loses,
-// repeats, reorders, damages and delays frames, cuts paths for a while and a rail for good, whose
-// ranks die, and take calls back. What runs is the library itself in virtual time: teams, links,
-// the engines of roce and srd, over ports of the simulator. Random calls, dispatch and combine,
-// exchanges, sends and receives among them, of one traffic class or several, are compared with
-// plain arithmetic; where nobody dies the ranks may split, as split() does, and the parts work
-// beside the whole; a call that was taken back is done, or canceled
-// by the rank that did so, and those after it are right; where a rank has died, every survivor is
-// told which one, and the survivors go on as a group of their own over the same devices, as after
-// shrink(). Nobody may be left waiting. WEFT_TEST_SEED=N replays one seed,
-// WEFT_TEST_SEEDS=M with it that many from there.
+// The collective swarm: one seed is a group of ranks on a simulated network that loses, duplicates,
+// reorders, corrupts and delays frames, cuts paths for a while and a rail for good; ranks die and
+// cancel calls. It runs the library in virtual time: teams, links, the engines of roce and srd,
+// over ports of the simulator. Random calls, dispatch and combine, exchanges, sends and receives,
+// of one traffic class or several, are compared with plain arithmetic. If no rank dies the ranks
+// may split, and the parts work beside the whole group. A canceled call has succeeded, or is
+// reported as canceled by that rank, and later calls are right. If a rank dies every survivor has
+// an error that names it, and the survivors continue as a group over the same devices, as after
+// shrink(). No call hangs. Dense builds check the invariants of each team after every turn.
+// WEFT_TEST_SEED=N replays one seed, WEFT_TEST_SEEDS=M with it that many from there.
 #include <cstdio>
 
 #include "lib/base/virtual_process.hpp"
@@ -22,7 +21,7 @@ namespace {
 using collective::Link;
 using collective::PeerConnections;
 
-constexpr Duration kLimit = Duration::from_s(10);  // who is not done by then hangs
+constexpr Duration kLimit = Duration::from_s(10);  // a rank that has not ended by then hangs
 
 std::string walk(const Link& link, const Gid& peer, QpNum number) {
   const Result<void> rtr = link.qp().modify({.state = QpState::rtr,
@@ -74,7 +73,7 @@ struct Outcome {
 
 using Ranks = std::vector<Rank*>;
 
-// Until all are over, or one hangs.
+// Until all ranks have ended, or the limit.
 void run_until_over(sim::Network& network, const Ranks& ranks) {
   const Instant limit = network.now() + kLimit;
   const auto over = [&] {
@@ -93,7 +92,7 @@ std::string connect_all(const Ranks& ranks, const collective::LinkShape& shape) 
   return wrong;
 }
 
-// A group of these ranks, over the devices that they have.
+// A group of these ranks, over their devices.
 std::string regroup(sim::Network& network, const Ranks& members,
                     const collective::LinkShape& shape) {
   set_clock(network.now());
@@ -200,12 +199,12 @@ TEST_CASE("collectives under faults are right, or name the rank that died") {
     all.exchanged += outcome.exchanged;
     all.went_on += outcome.went_on;
     all.split += outcome.split;
-    INFO("replay: WEFT_TEST_SEED=" << seed << " sim_collective_swarm_test");
+    INFO("replay: WEFT_TEST_SEED=" << seed << " collective_swarm_test");
     CHECK(outcome.violation == "");
   }
   std::printf(
       "%lu seeds, %lu packets; calls of ranks: %lu failed as a rank had died, %lu canceled, %lu "
-      "combined, %lu exchanges; %lu ranks went on without a dead one, %lu split\n",
+      "combined, %lu exchanges; %lu ranks continued without a dead one, %lu split\n",
       static_cast<unsigned long>(seeds), static_cast<unsigned long>(all.packets),
       static_cast<unsigned long>(all.failed), static_cast<unsigned long>(all.canceled),
       static_cast<unsigned long>(all.combined), static_cast<unsigned long>(all.exchanged),
@@ -219,7 +218,7 @@ TEST_CASE("collectives under faults are right, or name the rank that died") {
   CHECK(all.split > 0);
 }
 
-TEST_CASE("a seed of collectives repeats itself") {
+TEST_CASE("a seed is reproducible") {
   for (const uint64_t seed : {2, 3, 4, 5, 6, 7}) {
     const Outcome once = run(seed), again = run(seed);
     INFO("seed " << seed);
@@ -235,7 +234,7 @@ TEST_CASE("a seed of collectives repeats itself") {
 
 namespace weft::verbs {
 
-// In place of those of the build: their devices are on the simulated network.
+// Replaces the providers of the build by devices on the simulated network.
 std::span<const Provider> providers() {
   static const bool in_virtual_time = base::live_in_virtual_time(test::update_time);
   static const Provider kSimulated[] = {{"roce", &test::open_simulated, &test::list_none},

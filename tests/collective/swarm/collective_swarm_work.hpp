@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank of the swarm calls in one group: some calls, permutations, sends and receives between
-// them, then a layer of experts, if there is one; and how that may end.
+// The calls of a rank of the swarm in one group: collectives with permutations, sends and receives
+// between them, then maybe a layer of experts; and the check of their results.
 #pragma once
 
 #include <memory>
@@ -90,7 +90,7 @@ class SwarmWork {
     return keep(dispatched_, issue_dispatch(team, experts_->dispatch(), routing_, options()));
   }
 
-  // The combine, when the dispatch is done.
+  // Issues the combine when the dispatch has ended.
   std::string go_on(collective::Team& team) {
     if (!layer_ || combined_ != nullptr || !dispatched_->done || dispatched_->error) return "";
     const std::string wrong = experts_->check_experts(
@@ -109,7 +109,8 @@ class SwarmWork {
 
   const collective::Task& task(int64_t i) const { return *tasks_[static_cast<size_t>(i)]; }
 
-  // What is wrong. `may_fail` says whether a call (-1: of the layer) may end with this error.
+  // Why a result is wrong, or empty. `may_fail`: whether a call (-1: of the layer) may have this
+  // error.
   template <class MayFail>
   std::string invalid_reason(MayFail may_fail) const {
     for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -148,7 +149,7 @@ class SwarmWork {
       found += task != nullptr && task->error && task->error->code == code;
     return found;
   }
-  // Right ones.
+  // Exchanges that have succeeded.
   uint64_t exchanged() const {
     return static_cast<uint64_t>(
         std::count_if(exchanges_.begin(), exchanges_.end(),
