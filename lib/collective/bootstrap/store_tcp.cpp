@@ -155,7 +155,7 @@ class Server {
     if (found == values_.end()) return true;
     client.get_pending = false;
     if (client.unsent.size() + found->second.size() > kMaxUnsent)
-      return drop(client, "it requested more than 4 MiB of values without reading them");
+      return drop(client, "it requested more than 4 MiB of values and did not read them");
     return queue_reply(client, client.number, found->second);
   }
 
@@ -211,7 +211,7 @@ class Server {
   base::Socket stop_;
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
-  size_t kept_ = 0;             // bytes of those
+  size_t kept_ = 0;             // bytes of keys and values
   bool accept_paused_ = false;  // no descriptor is left for another connection
   std::thread thread_;
 };

@@ -317,7 +317,7 @@ Result<void> copy_own(Builder& builder, std::span<const Transfer> transfers) {
   }
   if (sends.size() != receives.size())
     return wrong(
-        "a rank that sends to itself must receive from itself in the same call: this call has " +
+        "a rank that sends to itself receives from itself in the same call: this call has " +
         std::to_string(sends.size()) + " sends and " + std::to_string(receives.size()) +
         " receives of rank " + std::to_string(builder.rank()));
   for (size_t i = 0; i < sends.size(); ++i) {
