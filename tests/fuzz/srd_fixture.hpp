@@ -9,6 +9,7 @@
 
 #include "lib/congestion/registry.hpp"
 #include "lib/srd/engine.hpp"
+#include "lib/srd/invariants.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/no_port.hpp"
 
@@ -141,6 +142,9 @@ struct SrdFixture {
             "more bytes are in flight than the window allows");
     require(peer->rx.assemblies <= srd::AssemblyTable::kMostPerPeer,
             "more has arrived in part than may");
+#ifndef NDEBUG
+    srd::check_invariants(engine);
+#endif
   }
 
   // Takes steps until the input is used up. In the end ERR completes everything that is posted, and
