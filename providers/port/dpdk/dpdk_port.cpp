@@ -187,7 +187,7 @@ bool DpdkPort::accept(rte_mbuf*& buffer, bool redirected, transport::Frame& fram
   }
   ethernet::make_frame(outer, transport, path, frame);
   return redirected || device_->queues() == 1 || outer.destination.is_multicast() ||
-         is_ours(buffer, frame);
+         claim_or_hand_over(buffer, frame);
 }
 
 // The bytes of a frame that came in several buffers: in the first, if they fit there, else beside.
@@ -210,7 +210,7 @@ transport::Port::QpnRange DpdkPort::qpn_range() const noexcept {
 
 // False: the frame is for another engine and handed over. Engine 0 gets frames without an engine,
 // among them those for queue pair 1.
-bool DpdkPort::is_ours(rte_mbuf*& buffer, const transport::Frame& frame) noexcept {
+bool DpdkPort::claim_or_hand_over(rte_mbuf*& buffer, const transport::Frame& frame) noexcept {
   constexpr uint32_t kQpnTopByte = 5;  // of the BTH
   const auto top = frame.length > kQpnTopByte ? static_cast<uint8_t>(frame.bytes[kQpnTopByte]) : 0;
   const auto engine = static_cast<uint16_t>(top == 0 || top > device_->queues() ? 0 : top - 1);

@@ -75,7 +75,7 @@ class DpdkPort final : public transport::Port {
   bool accept(rte_mbuf*& buffer, bool redirected, transport::Frame& frame,
               transport::Path& path) noexcept;
   std::byte* join(rte_mbuf* buffer, const transport::Path& path) noexcept;
-  bool is_ours(rte_mbuf*& buffer, const transport::Frame& frame) noexcept;
+  bool claim_or_hand_over(rte_mbuf*& buffer, const transport::Frame& frame) noexcept;
   void hand_over(uint16_t engine, rte_mbuf* buffer) noexcept;
   void copy_to_engines(const rte_mbuf* buffer) noexcept;
   bool fill(rte_mbuf* buffer, const transport::TxFrame& frame, const wire::MacAddress& to) noexcept;
