@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ledger of an iWARP queue pair: what completes is crossed out, the rest comes back flushed,
-// and what the device says twice, or of nobody, is heard once.
+// and completions that the device repeats, or of no request, are reported once.
 #include <vector>
 
 #include "providers/ibverbs/queue/ledger.hpp"
@@ -53,7 +53,7 @@ TEST_CASE("a request that is not signaled is done with what succeeds behind it, 
   ledger.note_send({2, WorkType::read, true});
   ledger.note_send({3, WorkType::write, false});
   ledger.note_send({4, WorkType::send, true});
-  CHECK_FALSE(ledger.takes(4, false, true));  // a success is never told of it
+  CHECK_FALSE(ledger.takes(4, false, true));  // no completion of success reports it
   CHECK(ledger.takes(3, false, true));
   CHECK(rest_of(ledger) == std::vector<uint64_t>{2, 4});
   ledger.note_send(kSilent);

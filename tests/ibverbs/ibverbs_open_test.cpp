@@ -41,7 +41,7 @@ TEST_CASE("SRD without libefa: it is named, with the package that has it") {
   CHECK(mentions(other, "libc.so.6 has no efadv_"));
 }
 
-TEST_CASE("a library that is not libibverbs is told apart") {
+TEST_CASE("a library that is not libibverbs is refused") {
   const Error error = refused("ibverbs:rxe0,library=libc.so.6");
   CHECK(error.code == Code::not_supported);
   CHECK(mentions(error, "libc.so.6 has no ibv_"));

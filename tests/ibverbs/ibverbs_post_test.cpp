@@ -127,7 +127,7 @@ Posted posted_by(const End& end, const SendRequest& r) {
   return recorded;
 }
 
-// Posted by ibv_wr_*, if that is how such requests go, and by a list what a list tells.
+// Posts by ibv_wr_* where such requests use it, and by a list; compares what the device gets.
 Posted posted_alike(const End& extended, const End& lists, const SendRequest& r) {
   Posted by_list = posted_by(lists, r);
   const Posted posted = posted_by(extended, r);
@@ -138,7 +138,7 @@ Posted posted_alike(const End& extended, const End& lists, const SendRequest& r)
   return posted;
 }
 
-TEST_CASE("by lists and by ibv_wr_* the device is told the same") {
+TEST_CASE("lists and ibv_wr_* post the same to the device") {
   const End lists(false), extended(true);
   for (uint8_t opcode = 0; opcode <= static_cast<uint8_t>(Opcode::local_invalidate); ++opcode) {
     SendRequest r = extended.request(static_cast<Opcode>(opcode), opcode);
@@ -158,7 +158,7 @@ TEST_CASE("by lists and by ibv_wr_* the device is told the same") {
   }
 }
 
-TEST_CASE("entries and inline data are told, several and none of them too") {
+TEST_CASE("entries and inline data are posted, several and none too") {
   const End lists(false), extended(true);
   const std::vector<Sge> pieces = {extended.region.sge(0, 8), extended.region.sge(8, 0),
                                    extended.region.sge(100, 30)};
@@ -175,7 +175,7 @@ TEST_CASE("entries and inline data are told, several and none of them too") {
     }
 }
 
-TEST_CASE("a datagram's destination is told") {
+TEST_CASE("a datagram's destination is posted") {
   const End lists(false, {.type = QpType::ud}), extended(true, {.type = QpType::ud});
   const AddressHandle to(AddressVector{.destination = extended.device.attributes().gid});
   SendRequest r = extended.request(Opcode::send_with_imm);

@@ -146,10 +146,10 @@ TEST_CASE("a sender gets an address handle, so that its WRITEs and READs are ser
   SendRequest r = pair.request(Opcode::write_with_imm, 4);
   r.imm = 9;
   REQUIRE(pair.a.qp.post_send(r));
-  const Completion told = pair.b.next();
-  CHECK(told.flags == (CompletionFlags::with_imm | CompletionFlags::rdma_write));
-  CHECK(told.imm_or_key == 9);
-  CHECK(told.id == 8);
+  const Completion received = pair.b.next();
+  CHECK(received.flags == (CompletionFlags::with_imm | CompletionFlags::rdma_write));
+  CHECK(received.imm_or_key == 9);
+  CHECK(received.id == 8);
 }
 
 TEST_CASE("successes complete only if signaled, failures always") {
@@ -257,10 +257,10 @@ TEST_CASE("completions of a destroyed queue pair are skipped") {
     QueuePairOptions options;
     options.type = QpType::srd;
     options.send_cq = options.recv_cq = pair.a.cq;
-    const QueuePair gone = *pair.a.pd.queue_pair(options);
+    const QueuePair destroyed = *pair.a.pd.queue_pair(options);
     for (const QpState state : {QpState::init, QpState::rtr, QpState::rts})
-      REQUIRE(gone.modify({.state = state}));
-    REQUIRE(gone.post_send(pair.request(Opcode::write, 1)));
+      REQUIRE(destroyed.modify({.state = state}));
+    REQUIRE(destroyed.post_send(pair.request(Opcode::write, 1)));
   }
   REQUIRE(pair.a.qp.post_send(pair.request(Opcode::write, 2)));
   CHECK(pair.a.next().id == 2);
@@ -325,7 +325,7 @@ TEST_CASE("handles that senders cause are bounded; all senders are named, and ca
   constexpr uint32_t kMost = 4096;  // Domain::kMostMet
   begin();
   Pair pair;
-  const auto hear = [&](uint64_t id) {
+  const auto receive_from_peer = [&](uint64_t id) {
     pair.b.expect(id);
     REQUIRE(pair.a.qp.post_send(pair.request(Opcode::send)));
     (void)pair.a.next();
@@ -338,12 +338,12 @@ TEST_CASE("handles that senders cause are bounded; all senders are named, and ca
       at = all.find("create_ah", at + 1);
     return count;
   };
-  (void)hear(0);  // a knows b, and b has met a
+  (void)receive_from_peer(0);  // both have a handle of the other
   begin();
   of_fake<decltype(fake_efa_hide_peers)>("fake_efa_hide_peers")();
-  for (uint32_t id = 1; id < kMost; ++id) (void)hear(id);
+  for (uint32_t id = 1; id < kMost; ++id) (void)receive_from_peer(id);
   CHECK(handles() == kMost - 1);
-  const std::optional<Gid> from = pair.b.device.peer_address(hear(kMost).source_peer);
+  const std::optional<Gid> from = pair.b.device.peer_address(receive_from_peer(kMost).source_peer);
   CHECK(handles() == kMost - 1);
   REQUIRE(from);
   const AddressHandle late{{.destination = *from}};

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # ctest: serial
 """Four ranks all-reduce over three networks each (rails of SRD). One network goes away in progress:
-every result is right and nobody hears of an error. Then a rank is killed: every survivor names it.
+every result is right without an error. Then a rank is killed: every survivor names it.
 
     python3 tests/interop/coll_rails_test.py    # as root; WEFT_BUILD names the build directory
 """
@@ -83,7 +83,7 @@ class Rails(unittest.TestCase):
         give(NETS[1])
         self.assertEqual([rank.returncode for rank in ranks], [1, 1, -9, 1], texts)
         for rank in (0, 1, 3):
-            # Who had all pieces before is in the barrier of the next call.
+            # A rank that had all pieces before is in the barrier of the next call.
             self.assertRegex(texts[rank][1], f"rank {rank}: PEER_FAILED: rank 2 failed during "
                                              "(all_reduce|barrier) #")
 

@@ -213,10 +213,10 @@ def ghost_ack(peer):
     peer.end.begin("run", op="write", count=1, size=8, address=memory["address"], rkey=1)
     request = peer.receive()
     peer.send(ACK, aeth(0x1F, 1), psn=request.psn + 1000)
-    believed = bool(select.select([peer.end.connection], [], [], peer.patience_s)[0])
+    completed = bool(select.select([peer.end.connection], [], [], peer.patience_s)[0])
     peer.send(ACK, aeth(0x1F, 1), psn=request.psn)
     status = peer.end.end()["status"]
-    return f"{'completes the request' if believed else 'ignored'} ({status})"
+    return f"{'completes the request' if completed else 'ignored'} ({status})"
 
 
 @dialogue("C-ACK-31", "ACK of a later packet while a READ has no response")
@@ -242,7 +242,7 @@ def nak_status(peer):
     return ", ".join(found)
 
 
-@dialogue("C-RETRY-47", "transmissions of a request that nobody answers, retry_cnt 3")
+@dialogue("C-RETRY-47", "transmissions of a request that is never answered, retry_cnt 3")
 def count_retries(peer):
     peer.connect(peer.end, retry=3, timeout=12)
     peer.end.begin("run", op="write", count=1, size=8, address=0, rkey=1)

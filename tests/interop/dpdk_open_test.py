@@ -26,7 +26,7 @@ class LeavesNothing(unittest.TestCase):
 
     @staticmethod
     def state():
-        """Who wants the interface to be promiscuous, and flags."""
+        """The promiscuity count of the interface, and its flags."""
         link, = json.loads(guest.run("ip", "-details", "-json", "link", "show", "w0"))
         return link["promiscuity"], link.get("allmulti"), sorted(link["flags"])
 

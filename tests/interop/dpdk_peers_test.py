@@ -41,7 +41,7 @@ class StandingStill(unittest.TestCase):
             for name, address in (("first", "10.78.0.1"), ("second", "10.78.0.2"))})
 
     def setUp(self):
-        """Who has never heard of the other would lose its frames in asking where it is."""
+        """Resolves the neighbours first: frames sent before would be dropped."""
         self.wire.connect()
         for direction in self.wire.directions():
             move = self.move(direction)
@@ -90,7 +90,7 @@ class StandingStill(unittest.TestCase):
                 move.check(self)
 
     def test_datagrams_fill_the_ring(self):
-        """UD waits for nobody: what finds no room in the ring stays posted, and goes at last."""
+        """UD has no flow control: datagrams that find the ring full are sent later."""
         for source, target in self.wire.directions():
             self.wire.connect(service="ud")
             with self.stopped(target):

@@ -125,7 +125,7 @@ class AfXdpAndUdp(AfXdp):
 
 
 def stale_socket(case):
-    """A path in a directory that goes with the test case, with a socket at which nobody listens."""
+    """A path in a directory of the test case, with a socket file without a listener."""
     scratch = tempfile.mkdtemp(prefix="weft-vhost-")
     case.addClassCleanup(shutil.rmtree, scratch)
     path = f"{scratch}/s"
@@ -135,7 +135,7 @@ def stale_socket(case):
 
 
 class Vhost(exchanges.Exchanges, unittest.TestCase):
-    """Two processes with the same device string but for their addresses: who comes first is the
+    """Two processes with the same device string but for their addresses: the first is the
     vhost, the other the virtio_user. The first finds a socket that a killed process has left."""
 
     @classmethod

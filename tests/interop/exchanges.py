@@ -216,7 +216,7 @@ class Exchanges:
                 for operation in MOVES[:2]:
                     for size in (size for size in SIZES if size <= MTU):
                         self.carry_out(Move(self.wire, direction, operation, 4, size))
-                source.qp(type="ud")  # which speaks to another group
+                source.qp(type="ud")  # which sends to another group
                 source.connect(gid=OTHER_GROUP, qpn=EVERYBODY, psn=1, peer_psn=1)
                 target.receive(count=1, size=8)
                 source.run(op="send", count=1, size=8)
@@ -327,7 +327,7 @@ class Exchanges:
             self.assertEqual(target.digest(offset=back, length=size), before)
 
     def test_send_with_invalidate(self):  # C-OPS-73
-        """A key is good until a SEND revokes it, the receiver is told which, and then it is not."""
+        """A key is valid until a SEND revokes it, which the receive completion reports."""
         for direction in self.wire.directions():
             with self.this_way(direction):
                 self.wire.connect()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One job in a guest of its own: a kernel boots, has an rxe device, runs a script with the programs
-of this machine, and is gone. Needs no privilege and no network of the host."""
+of this machine, and ends. Needs no privilege and no network of the host."""
 import collections
 import pathlib
 import tempfile

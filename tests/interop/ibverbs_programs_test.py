@@ -36,9 +36,9 @@ class Programs(ibverbs_test.InGuest):
         self.assertRegex(said, expected)
 
     def refused(self, program, expected):
-        told = self.ask(f"WEFT_DEVICE={DEVICE} timeout 60 {BIN}/{program}")
-        self.assertEqual(told.status, 1, told.output)
-        self.assertRegex(told.output, expected)
+        result = self.ask(f"WEFT_DEVICE={DEVICE} timeout 60 {BIN}/{program}")
+        self.assertEqual(result.status, 1, result.output)
+        self.assertRegex(result.output, expected)
 
     def test_weft_cmatose(self):
         self.two_ends(f"weft_cmatose {DEVICE} server 7471", "waiting_for cm 7471",

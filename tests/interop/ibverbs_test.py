@@ -3,7 +3,7 @@
 """The provider ibverbs on a device of the kernel: rdma_rxe, in a guest.
 
 The conformance suite that was written for `roce`, the measuring programs and the examples, with
-nothing changed but the device string; and what a user is told when a device cannot be used. Each
+nothing changed but the device string; and the messages when a device cannot be used. Each
 test boots a guest of its own (guest_job.py). ./dev guests builds the kernel (kernel.py); without
 it the test is skipped, aloud.
 """
@@ -59,9 +59,9 @@ class InGuest(unittest.TestCase):
         return guest_job.run(self.machine, "\n".join((WAITING, *lines)), limit_s)
 
     def succeed(self, *lines, limit_s=120):
-        told = self.ask(*lines, limit_s=limit_s)
-        self.assertEqual(told.status, 0, told.output)
-        return told.output
+        result = self.ask(*lines, limit_s=limit_s)
+        self.assertEqual(result.status, 0, result.output)
+        return result.output
 
 
 class Conformance(InGuest):
@@ -144,9 +144,9 @@ class Iwarp(InGuest):
 
     def test_without_the_connection_manager(self):
         program = f"timeout 20 {BIN}/weft_write_bw -d {self.DEVICE} -n 200"
-        told = self.ask(*self.MAKE, program)
-        self.assertNotEqual(told.status, 0)
-        self.assertIn("is iWARP, whose queue pairs a connection manager connects", told.output)
+        result = self.ask(*self.MAKE, program)
+        self.assertNotEqual(result.status, 0)
+        self.assertIn("is iWARP, whose queue pairs a connection manager connects", result.output)
 
 
 class Trouble(InGuest):
@@ -215,9 +215,9 @@ class Programs(InGuest):
 
     def test_options_of_the_device(self):
         for option, message in (("-x 200", "gid=200"), ("-i 2", "rxe0 has ports 1..1")):
-            told = self.ask(f"timeout 20 {BIN}/weft_write_lat -d {DEVICE} {option}")
-            self.assertNotEqual(told.status, 0)
-            self.assertIn(message, told.output)
+            result = self.ask(f"timeout 20 {BIN}/weft_write_lat -d {DEVICE} {option}")
+            self.assertNotEqual(result.status, 0)
+            self.assertIn(message, result.output)
 
     def test_examples(self):
         for example in ("hello_send", "hello_write", "rpc_pingpong"):
@@ -226,15 +226,15 @@ class Programs(InGuest):
 
 
 class Messages(InGuest):
-    """What a user is told who cannot use the device, and what to do."""
+    """Messages and remedies when the device cannot be used."""
 
     def refusal(self, *before, device=DEVICE, program="weft_info", run="", arguments=None):
         """What the program says, which must fail. It runs from a place that any user may read."""
         arguments = f"-d {device}" if arguments is None else arguments
-        told = self.ask(f"cp {BIN}/{program} /run", "chmod 755 /run", *before,
+        result = self.ask(f"cp {BIN}/{program} /run", "chmod 755 /run", *before,
                         f"WEFT_DEVICE={device} timeout 20 {run} /run/{program} {arguments}")
-        self.assertEqual(told.status, 1, told.output)
-        return told.output
+        self.assertEqual(result.status, 1, result.output)
+        return result.output
 
     AS_NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
 

@@ -46,7 +46,7 @@ class EveryService:
 
     def ordered(self, netem):
         self.impair(netem)
-        # Who refuses is silent afterwards, so a NAK that is lost does not come again.
+        # The refusing end sends nothing afterwards, so a lost NAK is not repeated.
         refusals = ("remote_access_error",) + ("retry_exceeded",) * (netem == LOSS)
         for direction in self.wire.directions():
             with self.this_way(direction):

@@ -55,10 +55,10 @@ class Rping(unittest.TestCase):
     def serve_in_guest(self, port, command):
         number = "" if command.startswith("udaddy") else f"-p {port}"  # it has only one
         self.in_guest("server", f"timeout 60 {command} {number}")
-        told = self.shell("for i in $(seq 100); do",
+        result = self.shell("for i in $(seq 100); do",
                           f"rdma resource show cm_id | grep LISTEN | grep -q ':{port} ' && break",
                           "sleep 0.1", "done", "rdma resource show cm_id")
-        self.assertIn(f":{port} ", told, self.said("server"))
+        self.assertIn(f":{port} ", result, self.said("server"))
 
     def client_of_weft(self, device, address, guest_address):
         self.serve_in_guest(PORT, f"rping -s -a {guest_address} -V -C {ROUNDS} -S {SIZE}")
@@ -69,9 +69,9 @@ class Rping(unittest.TestCase):
     def server_of_weft(self, device, address, rounds=ROUNDS, size=SIZE):
         server = self.start(device, "server", PORT, rounds)
         self.assertEqual(server.stdout.readline(), "listening\n")
-        told = self.shell(f"timeout 120 rping -c -a {address} -p {PORT} -V -C {rounds} -S {size}",
+        result = self.shell(f"timeout 120 rping -c -a {address} -p {PORT} -V -C {rounds} -S {size}",
                           "echo status $?")
-        self.assertIn("status 0", told)
+        self.assertIn("status 0", result)
         self.assertIn(f"served {rounds}", self.finish(server))
 
     def impair(self, netem):
@@ -97,8 +97,8 @@ class Rping(unittest.TestCase):
         self.assertEqual(server.stdout.readline(), "listening\n")
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
-        told = self.shell(f"timeout 20 rping -c -a {guest.HOST} -p 998 -C 1 2>&1", "echo status $?")
-        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", told)  # invalid service id
+        out = self.shell(f"timeout 20 rping -c -a {guest.HOST} -p 998 -C 1 2>&1", "echo status $?")
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", out)  # invalid service id
 
     def test_ipv6(self):
         device = f"roce+udp:[{guest.HOST6}]"
@@ -112,22 +112,22 @@ class Rping(unittest.TestCase):
             self.run_program("weft_cmatose", device, "client", f"{guest.GUEST}:7471")))
         server = self.run_program("weft_cmatose", device, "server", 7471)
         self.assertEqual(server.stdout.readline(), "listening\n")
-        told = self.shell(f"timeout 30 ucmatose -s {guest.HOST} 2>&1", "echo status $?")
-        self.assertIn("status 0", told)
+        result = self.shell(f"timeout 30 ucmatose -s {guest.HOST} 2>&1", "echo status $?")
+        self.assertIn("status 0", result)
         self.assertIn("done", self.finish(server))
 
     def test_a_hundred_connections_at_once(self):
         """cmtime and weft_cmtime, in both roles."""
         words = ("-d", f"roce+udp:{guest.HOST}", "-c", 100, "-p")
         self.serve_in_guest(7500, "cmtime")
-        told = self.finish(self.run_program("weft_cmtime", *words, 7500, guest.GUEST))
-        self.assertRegex(told, r"disconnect +[\d.]+")
+        result = self.finish(self.run_program("weft_cmtime", *words, 7500, guest.GUEST))
+        self.assertRegex(result, r"disconnect +[\d.]+")
         self.shell("pkill cmtime")
         server = self.run_program("weft_cmtime", *words, 7501)
         self.assertIn("listening", server.stdout.readline())
-        told = self.shell(f"timeout 30 cmtime -s {guest.HOST} -p 7501 -c 100 2>&1",
+        result = self.shell(f"timeout 30 cmtime -s {guest.HOST} -p 7501 -c 100 2>&1",
                           "echo status $?")
-        self.assertIn("status 0", told)
+        self.assertIn("status 0", result)
         self.finish(server)
 
     def test_weft_that_begins_anew(self):
@@ -152,20 +152,20 @@ class Rping(unittest.TestCase):
             self.said("server"))
         server = self.run_program("weft_udaddy", device, "server", 7174)
         self.assertEqual(server.stdout.readline(), "listening\n")
-        told = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")
-        self.assertIn("status 0", told)
+        result = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")
+        self.assertIn("status 0", result)
         self.assertIn("done", self.finish(server))
 
     def test_udaddy_finds_nobody(self):
         server = self.start(f"roce+udp:{guest.HOST}", "server", PORT, 1)
         self.assertEqual(server.stdout.readline(), "listening\n")
-        told = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")
-        self.assertIn("event: RDMA_CM_EVENT_UNREACHABLE, error: 1", told)  # SIDR: not served
+        result = self.shell(f"timeout 30 udaddy -s {guest.HOST} 2>&1", "echo status $?")
+        self.assertIn("event: RDMA_CM_EVENT_UNREACHABLE, error: 1", result)  # SIDR: not served
         server.kill()
         server.communicate()
-        told = self.run_program("weft_udaddy", f"roce+udp:{guest.HOST}", "client",
+        result = self.run_program("weft_udaddy", f"roce+udp:{guest.HOST}", "client",
                                 f"{guest.GUEST}:996").communicate(timeout=30)[0]
-        self.assertIn("no listener on that port", told)
+        self.assertIn("no listener on that port", result)
 
     # In the guest weft's programs are on the device, by way of librdmacm.
 
@@ -188,9 +188,9 @@ class Rping(unittest.TestCase):
         words = self.on_the_device("client", f"{guest.GUEST}:{PORT + 30}", 20, SIZE)
         self.assertIn("verified 20", self.shell(f"{words} 2>&1"), self.said("server"))
         self.serve_on_the_device(PORT + 31, 20)
-        told = self.shell(f"timeout 60 rping -c -a {guest.GUEST} -p {PORT + 31} -V -C 20 -S {SIZE}",
+        out = self.shell(f"timeout 60 rping -c -a {guest.GUEST} -p {PORT + 31} -V -C 20 -S {SIZE}",
                           "echo status $?")
-        self.assertIn("status 0", told)
+        self.assertIn("status 0", out)
         self.served(20)
 
     def test_the_device_and_weft(self):

@@ -110,7 +110,7 @@ class OverAfPacket(Rxe, unittest.TestCase):
 
 class OverDpdk(Guests, unittest.TestCase):
     """DPDK's net_af_packet on the tap, at an address that our kernel does not have. Undisturbed
-    only, too: what impairments do does not depend on who moves the frames."""
+    only, too: the effect of impairments does not depend on the port."""
 
     device = f"roce+dpdk:net_af_packet,dpdk.iface=weft0,dpdk.address={DPDK},dpdk.prefix=24"
     link_mtu = 4200

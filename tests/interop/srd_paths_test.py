@@ -4,7 +4,7 @@
 """SRD over eight real links between two network namespaces: the kernel's equal-cost routes hash UDP
 source ports over them. Links are cut one after the other while messages go to and fro; each must
 arrive, and latencies are printed. A cut link swallows frames and says nothing to the kernel: its
-neighbour gets a MAC address that nobody has.
+neighbour gets an unused MAC address.
 
 And over two links with an address each (rails), of which one after the other is taken down, the one
 of the first addresses too.

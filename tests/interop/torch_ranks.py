@@ -306,7 +306,7 @@ def death(rank, ranks):
 
 
 def lateness(rank, ranks):
-    """Calls have the limit of their group. Until then wait() can give up by itself."""
+    """Calls have the limit of their group. Until then wait() can time out."""
     limit = datetime.timedelta(seconds=8)
     brief = dist.new_group(timeout=limit)
     late = f"not finished after {limit // datetime.timedelta(milliseconds=1)} ms"
@@ -336,7 +336,7 @@ def mismatch(rank, ranks):
 
 def leaving(rank, ranks):
     """Whoever destroys its group ends the calls in progress, of all ranks, and does not hang; so a
-    send that nobody receives."""
+    send without a receive."""
     left = pathlib.Path(sys.argv[4] + "-left")
     if rank == 0:
         value = torch.ones(1_000_000)

@@ -93,7 +93,7 @@ class Torch(unittest.TestCase):
             self.assertEqual(sorted(groups.count(group) for group in set(groups)), [2, 2], groups)
 
     def test_a_rank_that_cannot_join(self):
-        """The others hear its words, and do not wait for the limit."""
+        """The other ranks report its message, and do not wait for the limit."""
         nowhere = environment("roce+udp:no-such-interface")
         for code, text in self.start("works", [environment("roce+udp:lo"), nowhere]):
             self.assertNotEqual(code, 0, text)
