@@ -55,11 +55,13 @@ void Machine::note_overrun(QpNum qp, CompletionQueue& cq) noexcept {
   count(Count::cq_overruns);
   if (!cq.overrun()) raise(EventType::cq_error, qp);
   cq.close();
+  WEFT_DCHECK(cq.overrun());
 }
 
 void Machine::raise(const AsyncEvent& event) noexcept {
   const bool kept =
       events_.size() < kMaxEvents && base::memory_permitting([&] { events_.push_back(event); });
+  WEFT_DCHECK(events_.size() <= kMaxEvents);
   if (!kept) count(Count::events_lost);  //= threat:A28
   incidents_.add({.event = event, .status = Status::success, .qp = event.qp});
   has_new_events_ = true;

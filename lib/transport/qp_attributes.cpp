@@ -243,6 +243,7 @@ Result<void> check_modify(QpType type, QpState current, const QueuePairAttribute
   const QpState to = change.state.value_or(current);
   const Requirement rule = requirement(type, current, to);
   if (!rule.legal) return illegal_transition(type, current, to);
+  WEFT_DCHECK((rule.required & rule.optional) == A::none);
 
   const Attribute set = attributes_set(change);
   const std::string transition = describe(type, current, to);

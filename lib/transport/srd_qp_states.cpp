@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "lib/base/check.hpp"
+
 namespace weft::transport {
 
 namespace {
@@ -23,6 +25,7 @@ bool may_follow(QpState from, QpState to) {
 
 Result<void> check_srd_transition(QpState from, const QueuePairAttributes& change,
                                   uint32_t max_mtu) {
+  WEFT_DCHECK(max_mtu != 0);
   const QpState to = change.state.value_or(from);
   if (change.current_state && *change.current_state != from)
     return Error{Code::bad_state, "current_state is not the state that the queue pair is in"};
