@@ -189,7 +189,7 @@ class Rping(unittest.TestCase):
         self.assertIn("verified 20", self.shell(f"{words} 2>&1"), self.said("server"))
         self.serve_on_the_device(PORT + 31, 20)
         out = self.shell(f"timeout 60 rping -c -a {guest.GUEST} -p {PORT + 31} -V -C 20 -S {SIZE}",
-                          "echo status $?")
+                         "echo status $?")
         self.assertIn("status 0", out)
         self.served(20)
 
